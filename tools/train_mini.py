@@ -34,7 +34,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from tqdm import tqdm
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 SEPARATOR = "<|endoftext|>"
 BOS = 0  # the tokenizer's first and only special token is the separator
@@ -188,15 +188,37 @@ def draw_batch(streams: dict[str, np.ndarray], recipe: Recipe, step: int) -> tor
 # ---------------------------------------------------------------- the model
 
 
-def new_model(recipe: Recipe) -> GPT2LMHeadModel:
+def blockwise_causal_attention(module, query, key, value, attention_mask, block: int = 128, **_):
+    """Causal attention over unpadded windows, a block of queries at a time (`batch head pos d_head`).
+
+    Each block sees only the keys that it may attend to; on a CPU, compiled, this trains a sixth faster than
+    the fused kernel, whose backward pass is slow there. `module` and `attention_mask` are the library's calling
+    convention.
+    """
+    scaled = query * query.shape[-1] ** -0.5
+    future = torch.full((block, block), float("-inf"), dtype=query.dtype, device=query.device).triu(1)
+    outputs = []
+    for start in range(0, query.shape[2], block):
+        end = min(start + block, query.shape[2])
+        size = end - start
+        scores = scaled[:, :, start:end] @ key[:, :, :end].transpose(-1, -2)
+        scores = torch.cat([scores[..., :start], scores[..., start:] + future[:size, :size]], dim=-1)
+        outputs.append(scores.float().softmax(-1).to(value.dtype) @ value[:, :, :end])
+    return torch.cat(outputs, dim=2).transpose(1, 2), None
+
+
+AttentionInterface.register("blockwise_causal", blockwise_causal_attention)
+
+
+def new_model(recipe: Recipe, device: str = "cpu") -> GPT2LMHeadModel:
     config = GPT2Config(
         vocab_size=recipe.vocab, n_positions=recipe.n_ctx, n_embd=recipe.n_embd, n_layer=recipe.n_layer,
         n_head=recipe.n_head, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         bos_token_id=BOS, eos_token_id=BOS, pad_token_id=None, tie_word_embeddings=True, use_cache=False,
     )  # fmt: skip
-    config._attn_implementation = "sdpa"
+    config._attn_implementation = "sdpa" if device == "cuda" else "blockwise_causal"
     torch.manual_seed(recipe.seed)
-    return GPT2LMHeadModel(config)
+    return GPT2LMHeadModel(config).to(device)
 
 
 def new_optimizer(model: GPT2LMHeadModel, recipe: Recipe) -> torch.optim.AdamW:
@@ -321,13 +343,13 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
     training = {name: pair["train"] for name, pair in streams.items()}
     print(f"{sum(map(len, training.values())):,} training tokens; {recipe.steps:,} steps on {device}", flush=True)
 
-    model = new_model(recipe).to(device)
+    model = new_model(recipe, device)
     optimizer = new_optimizer(model, recipe)
     checkpoint, first, before = args.work / "checkpoint.safetensors", 0, 0.0
     if args.resume and checkpoint.exists():
         first, before = load_checkpoint(checkpoint, model, optimizer, recipe)
         print(f"resumed at step {first:,}", flush=True)
-    run = torch.compile(model) if args.compile else model
+    step_loss = torch.compile(loss_of) if args.compile else loss_of
     autocast = torch.autocast(device, dtype=torch.bfloat16, enabled=args.bf16)
 
     start, smooth = time.monotonic(), None
@@ -337,7 +359,7 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
             group["lr"] = recipe.rate_at(step)
         windows = draw_batch(training, recipe, step).to(device)
         with autocast:
-            loss = loss_of(run, windows)
+            loss = step_loss(model, windows)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()

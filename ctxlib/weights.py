@@ -1,0 +1,265 @@
+"""One layer's weights, folded and centred: the only module that touches a model's internals.
+
+LayerNorm subtracts a mean, divides by a scale, multiplies by a gain and adds a bias. The mean is removed once and
+for all by centring everything that writes to the residual stream; gain and bias are folded into the matrices that
+read from it. What is left of LayerNorm is a projection onto the sphere of radius sqrt(d_model) (chapter 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from einops import einsum, rearrange, reduce
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def layer_norm(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch d_model"]:
+    """LayerNorm after folding and centring: `sqrt(d_model) v / |v|`, with the model's epsilon (method, notation).
+
+    `v` has mean zero already, so `mean(v**2)` is its variance.
+
+    >>> layer_norm(torch.tensor([3.0, -3.0]), eps=0.0)
+    tensor([ 1., -1.])
+    """
+    return v / layer_norm_scale(v, eps)
+
+
+def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch 1"]:
+    """What LayerNorm divides by: `sqrt(|v|^2 / d_model + eps)`."""
+    return (reduce(v**2, "... d_model -> ... 1", "mean") + eps).sqrt()
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """Folded and centred weights of one attention layer and the MLP behind it.
+
+    `W_E`, `W_in` and `b_in` may be None where a checkpoint comes without token embeddings or MLP; the functions
+    that need them say so. `attn_scale` divides the scores: `sqrt(d_head)` in GPT-2.
+    """
+
+    W_E: Float[Tensor, "vocab d_model"] | None
+    W_pos: Float[Tensor, "n_ctx d_model"]
+    W_Q: Float[Tensor, "head d_model d_head"]
+    W_K: Float[Tensor, "head d_model d_head"]
+    W_V: Float[Tensor, "head d_model d_head"]
+    W_O: Float[Tensor, "head d_head d_model"]
+    b_Q: Float[Tensor, "head d_head"]
+    b_K: Float[Tensor, "head d_head"]
+    b_V: Float[Tensor, "head d_head"]
+    b_O: Float[Tensor, " d_model"]
+    W_in: Float[Tensor, "d_model neuron"] | None
+    b_in: Float[Tensor, " neuron"] | None
+    layer: int
+    eps: float
+    attn_scale: float
+    tokenizer: Any = None
+
+    # ------------------------------------------------------------ two ways in
+
+    @classmethod
+    def of(cls, model, layer: int = 0) -> LayerWeights:
+        """The weights of one layer of a model loaded with `cx.load`.
+
+        Raises ValueError for a layer that the model does not have, for a model without learned absolute positions,
+        for one that is not in compatibility mode, and for weights that are not finite.
+        """
+        cfg = model.cfg
+        kind = cfg.positional_embedding_type
+        if kind != "standard":
+            raise ValueError(
+                f"{cfg.model_name} has {kind} positions; the split into content and position needs learned absolute "
+                "positions (GPT-2, GPT-2 Medium, DistilGPT-2, mini, ...)"
+            )
+        if not getattr(model, "compatibility_mode", True):
+            raise ValueError("the model is not folded: load it with cx.load, or call model.enable_compatibility_mode(fold_value_biases=False)")
+        if not 0 <= layer < cfg.n_layers:
+            raise ValueError(f"layer {layer} of {cfg.model_name}: it has layers 0 to {cfg.n_layers - 1}")
+        stacks = {name: getattr(model, name) for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")}
+        tensors = {name: stack[layer] for name, stack in stacks.items()}
+        tensors |= {"W_E": model.W_E, "W_pos": model.W_pos}
+        detached = {name: tensor.detach() for name, tensor in tensors.items()}
+        scale = cfg.d_head**0.5 if cfg.use_attn_scale else 1.0
+        return cls(**detached, layer=layer, eps=cfg.eps, attn_scale=scale, tokenizer=model.tokenizer)._checked()
+
+    @classmethod
+    def from_state_dict(
+        cls,
+        state: Mapping[str, Tensor],
+        n_heads: int,
+        layer: int = 0,
+        eps: float = 1e-5,
+        tokenizer: Any = None,
+    ) -> LayerWeights:
+        """Fold and centre a GPT-2 state dict under its Hugging Face names, with or without `transformer.` in front.
+
+        Token embeddings (`wte.weight`) and MLP (`mlp.c_fc`) may be missing. Raises ValueError when attention weights
+        or positions are missing, when `n_heads` does not divide `d_model`, and for weights that are not finite.
+        """
+        short = {name.removeprefix("transformer."): tensor for name, tensor in state.items()}
+        block = f"h.{layer}."
+        needed = ["wpe.weight", *(block + n for n in ("ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias"))]
+        needed += [block + "attn.c_proj.weight", block + "attn.c_proj.bias"]
+        missing = [name for name in needed if name not in short]
+        if missing:
+            raise ValueError(f"not a GPT-2 state dict for layer {layer}: {', '.join(missing)} missing")
+        d_model = short["wpe.weight"].shape[1]
+        if d_model % n_heads:
+            raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
+
+        gain, bias = short[block + "ln_1.weight"], short[block + "ln_1.bias"]
+        W_qkv, b_qkv = fold(gain, bias, short[block + "attn.c_attn.weight"], short[block + "attn.c_attn.bias"])
+        W_Q, W_K, W_V = rearrange(W_qkv, "d_model (three head d_head) -> three head d_model d_head", three=3, head=n_heads)
+        b_Q, b_K, b_V = rearrange(b_qkv, "(three head d_head) -> three head d_head", three=3, head=n_heads)
+        W_O = rearrange(short[block + "attn.c_proj.weight"], "(head d_head) d_model -> head d_head d_model", head=n_heads)
+        W_in = b_in = None
+        mlp = [block + n for n in ("ln_2.weight", "ln_2.bias", "mlp.c_fc.weight", "mlp.c_fc.bias")]
+        if all(name in short for name in mlp):
+            W_in, b_in = fold(*(short[name] for name in mlp))
+        W_E = short.get("wte.weight")
+        return cls(
+            W_E=None if W_E is None else centre(W_E),
+            W_pos=centre(short["wpe.weight"]),
+            W_Q=W_Q,
+            W_K=W_K,
+            W_V=W_V,
+            W_O=centre(W_O),
+            b_Q=b_Q,
+            b_K=b_K,
+            b_V=b_V,
+            b_O=centre(short[block + "attn.c_proj.bias"]),
+            W_in=W_in,
+            b_in=b_in,
+            layer=layer,
+            eps=eps,
+            attn_scale=(d_model // n_heads) ** 0.5,
+            tokenizer=tokenizer,
+        )._checked()
+
+    def _checked(self) -> LayerWeights:
+        broken = [f.name for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor) and not t.isfinite().all()]
+        if broken:
+            raise ValueError(f"{', '.join(broken)} of layer {self.layer}: values that are not finite; the checkpoint is damaged")
+        return self
+
+    # ------------------------------------------------------------ sizes
+
+    @property
+    def n_heads(self) -> int:
+        return self.W_Q.shape[0]
+
+    @property
+    def d_model(self) -> int:
+        return self.W_Q.shape[1]
+
+    @property
+    def d_head(self) -> int:
+        return self.W_Q.shape[2]
+
+    @property
+    def n_ctx(self) -> int:
+        return self.W_pos.shape[0]
+
+    def to(self, dtype: torch.dtype) -> LayerWeights:
+        """The same weights in another precision; float64 is what tests compare in."""
+        return replace(self, **{f.name: t.to(dtype) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)})
+
+    # ------------------------------------------------------------ what flows in
+
+    def token_id(self, token: str | int) -> int:
+        """The id of a token given as text (" the") or as an id; ValueError if the text is not exactly one token."""
+        if isinstance(token, int):
+            size = None if self.W_E is None else self.W_E.shape[0]
+            if token < 0 or (size is not None and token >= size):
+                raise ValueError(f"token id {token}: the vocabulary has ids 0 to {size - 1 if size else '...'}")
+            return token
+        if self.tokenizer is None:
+            raise ValueError(f"these weights came without a tokenizer: give the id of {token!r} instead of its text")
+        ids = self.tokenizer.encode(token, add_special_tokens=False)
+        if len(ids) != 1:
+            raise ValueError(f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one")
+        return ids[0]
+
+    def typical_norm(self) -> float:
+        """C, the median norm of a centred token embedding: what stands in for `|W_E[x_i]|` in Equation 1."""
+        return self.embeddings().norm(dim=-1).median().item()
+
+    def embeddings(self) -> Float[Tensor, "vocab d_model"]:
+        """W_E, or a ValueError that says these weights came without it."""
+        if self.W_E is None:
+            raise ValueError("these weights came without token embeddings (wte.weight), and this needs them")
+        return self.W_E
+
+    def residual(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
+        """The centred residual stream that enters the first layer: `W_E[x_i] + W_pos[i]`.
+
+        Raises ValueError for another layer (there it is no longer a function of the token alone), for more tokens
+        than the model has positions, and for ids outside the vocabulary.
+        """
+        if self.layer != 0:
+            raise ValueError(f"layer {self.layer}: only what enters layer 0 is the sum of a token and a position embedding")
+        W_E = self.embeddings()
+        if tokens.ndim != 1 or not 0 < len(tokens) <= self.n_ctx:
+            raise ValueError(f"tokens of shape {tuple(tokens.shape)}: expected one text of 1 to {self.n_ctx} tokens")
+        if tokens.min() < 0 or tokens.max() >= len(W_E):
+            raise ValueError(f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {len(W_E) - 1}")
+        return W_E[tokens] + self.W_pos[: len(tokens)]
+
+    def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
+        """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from."""
+        return layer_norm(self.residual(tokens), self.eps)
+
+    def queries(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
+        """`q_i = LN(W_E[x_i] + W_pos[i]) W_Q + b_Q`."""
+        return project(self.normalised(tokens), self.W_Q, self.b_Q)
+
+    def keys(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
+        """`key_i = LN(W_E[x_i] + W_pos[i]) W_K + b_K`."""
+        return project(self.normalised(tokens), self.W_K, self.b_K)
+
+    def values(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
+        """`v_i = LN(W_E[x_i] + W_pos[i]) W_V + b_V`."""
+        return project(self.normalised(tokens), self.W_V, self.b_V)
+
+    def head_outputs(
+        self, rows: Float[Tensor, "head pos"], tokens: Int[Tensor, " pos"]
+    ) -> Float[Tensor, "head d_model"]:
+        """What each head writes to the residual stream, given its attention row: `sum_i a_i v_i W_O`."""
+        z = einsum(rows, self.values(tokens), "head pos, head pos d_head -> head d_head")
+        return einsum(z, self.W_O, "head d_head, head d_head d_model -> head d_model")
+
+    def pre_activations(self, resid_mid: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch neuron"]:
+        """The MLP's pre-activations from the centred residual stream behind attention: `LN(r) W_in + b_in`."""
+        if self.W_in is None or self.b_in is None:
+            raise ValueError("these weights came without the MLP (mlp.c_fc, ln_2), and this needs it")
+        return layer_norm(resid_mid, self.eps) @ self.W_in + self.b_in
+
+
+def centre(W: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+    """Remove the mean over d_model from what writes to the residual stream; LayerNorm never sees that direction."""
+    return W - W.mean(dim=-1, keepdim=True)
+
+
+def fold(
+    gain: Float[Tensor, " d_model"],
+    bias: Float[Tensor, " d_model"],
+    W: Float[Tensor, "d_model out"],
+    b: Float[Tensor, " out"],
+) -> tuple[Float[Tensor, "d_model out"], Float[Tensor, " out"]]:
+    """Fold a LayerNorm's gain and bias into the linear map behind it, and centre what is left.
+
+    `(g * x + c) W + b = x (g * W) + (c W + b)`. Subtracting from each column of `g * W` its mean changes nothing,
+    because x has mean zero.
+    """
+    folded = gain[:, None] * W
+    return folded - folded.mean(dim=0, keepdim=True), bias @ W + b
+
+
+def project(
+    x: Float[Tensor, "pos d_model"], W: Float[Tensor, "head d_model d_head"], b: Float[Tensor, "head d_head"]
+) -> Float[Tensor, "head pos d_head"]:
+    """One linear map per head."""
+    return einsum(x, W, "pos d_model, head d_model d_head -> head pos d_head") + b[:, None]
