@@ -1,0 +1,57 @@
+"""The ledger at the end of a chapter: what was published, what this run found, and whether it holds. Never typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement held against a number of this run.
+
+    `here` is the number; the claim holds when `at_least <= here <= at_most`. `published` is the figure in words, with
+    its source.
+    """
+
+    statement: str
+    published: str
+    here: float
+    at_least: float = float("-inf")
+    at_most: float = float("inf")
+    digits: int = 2
+
+    @property
+    def holds(self) -> bool:
+        return self.at_least <= self.here <= self.at_most
+
+    @property
+    def condition(self) -> str:
+        """The bounds in words, as the ledger shows them."""
+        low, high = f"{self.at_least:g}", f"{self.at_most:g}"
+        if self.at_least == float("-inf"):
+            return f"at most {high}"
+        if self.at_most == float("inf"):
+            return f"at least {low}"
+        return f"{low} to {high}"
+
+
+def ledger(*claims: Claim) -> pd.DataFrame:
+    """One row a claim: statement, published figure, this run, what would count as holding, verdict.
+
+    >>> print(ledger(Claim("rows sum to", "1", here=1.0, at_least=1, at_most=1)).to_string(index=False))
+       claim published this run holds if verdict
+    rows sum to         1     1.00   1 to 1   holds
+    """
+    rows = [
+        {
+            "claim": c.statement,
+            "published": c.published,
+            "this run": f"{c.here:.{c.digits}f}",
+            "holds if": c.condition,
+            "verdict": "holds" if c.holds else "does not hold",
+        }
+        for c in claims
+    ]
+    return pd.DataFrame(rows)

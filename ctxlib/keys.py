@@ -1,0 +1,158 @@
+"""Equation 1: a key split into what the token is and where it stands.
+
+    key_i = LN(W_E[x_i] + W_pos[i]) W_K                                                 exact
+          ~ LN(W_E[x_i] + W_pos[n]) W_K                                                 E[n, x_i]
+          + sqrt(d_model) (W_pos[i] - W_pos[n]) W_K / sqrt(|W_pos[i]|^2 + C^2)          P[n, i]
+
+(Gibson 2025, Equation 1; derived in chapter 2.) The factor sqrt(d_model) that the paper divides out is kept inside
+E and P here, so that `q_n . E[n, t] / attn_scale` is a score. b_K adds `q_n . b_K` to every source of a row; the softmax
+removes it, so E and P leave it out.
+"""
+
+from __future__ import annotations
+
+import torch
+from einops import einsum
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ctxlib.weights import LayerWeights, layer_norm
+
+# ---------------------------------------------------------------- the two halves
+
+
+def content_keys(
+    weights: LayerWeights, n: int, tokens: Int[Tensor, " token"] | None = None
+) -> Float[Tensor, "head token d_head"]:
+    """`E[n, t] = LN(W_E[t] + W_pos[n]) W_K`: the key that token t would have at the destination's position.
+
+    `tokens` are the ids t, the whole vocabulary by default. Raises ValueError for a position that the model does not have.
+    """
+    check_position(weights, n)
+    W_E = weights.embeddings()
+    chosen = W_E if tokens is None else W_E[tokens]
+    return einsum(
+        layer_norm(chosen + weights.W_pos[n], weights.eps), weights.W_K, "token d_model, head d_model d_head -> head token d_head"
+    )
+
+
+def positional_keys(weights: LayerWeights, n: int, C: float | None = None) -> Float[Tensor, "head pos d_head"]:
+    """`P[n, i] = sqrt(d_model) (W_pos[i] - W_pos[n]) W_K / sqrt(|W_pos[i]|^2 + C^2)` for i = 0 ... n; zero at i = n.
+
+    `C` defaults to the median norm of a token embedding. Raises ValueError for a position that the model does not have
+    and for a C that is not positive.
+    """
+    check_position(weights, n)
+    shift = (weights.W_pos[: n + 1] - weights.W_pos[n]) / shared_scale(weights, C)[: n + 1, None]
+    return einsum(shift, weights.W_K, "pos d_model, head d_model d_head -> head pos d_head")
+
+
+def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor, " n_ctx"]:
+    """`sqrt(|W_pos[i]|^2 + C^2) / sqrt(d_model)`: LayerNorm's scale at position i for a token of typical norm."""
+    C = weights.typical_norm() if C is None else C
+    if not C > 0:
+        raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
+    return ((weights.W_pos.square().sum(-1) + C**2) / weights.d_model).sqrt()
+
+
+# ---------------------------------------------------------------- one row
+
+
+def exact_scores(weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int) -> Float[Tensor, "head source"]:
+    """`q_n . key_i / attn_scale` for i = 0 ... n, b_K included."""
+    check_destination(weights, tokens, n)
+    tokens = tokens[: n + 1]
+    scores = einsum(weights.queries(tokens)[:, n], weights.keys(tokens), "head d_head, head source d_head -> head source")
+    return scores / weights.attn_scale
+
+
+def rebuilt_scores(
+    weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int, C: float | None = None
+) -> Float[Tensor, "head source"]:
+    """`q_n . (E[n, x_i] + P[n, i]) / attn_scale` for i = 0 ... n: Equation 1 in place of the key."""
+    check_destination(weights, tokens, n)
+    tokens = tokens[: n + 1]
+    split = content_keys(weights, n, tokens) + positional_keys(weights, n, C)
+    return einsum(weights.queries(tokens)[:, n], split, "head d_head, head source d_head -> head source") / weights.attn_scale
+
+
+def attention_rows(weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int) -> Float[Tensor, "head source"]:
+    """The attention row of every head at destination n, exact; each row sums to 1 over the sources 0 ... n.
+
+    Raises ValueError for n outside the text, for layers other than the first, and for tokens that do not fit the model.
+    """
+    return exact_scores(weights, tokens, n).softmax(-1)
+
+
+def rebuilt_rows(
+    weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int, C: float | None = None
+) -> Float[Tensor, "head source"]:
+    """The attention rows that Equation 1 gives at destination n. Errors as in `attention_rows` and `positional_keys`."""
+    return rebuilt_scores(weights, tokens, n, C).softmax(-1)
+
+
+# ---------------------------------------------------------------- every row of a text at once
+
+
+def attention_pattern(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head dest source"]:
+    """`attention_rows` at every destination; zero above the diagonal."""
+    scores = einsum(weights.queries(tokens), weights.keys(tokens), "head dest d_head, head source d_head -> head dest source")
+    return causal_softmax(scores / weights.attn_scale)
+
+
+def rebuilt_pattern(
+    weights: LayerWeights, tokens: Int[Tensor, " pos"], C: float | None = None
+) -> Float[Tensor, "head dest source"]:
+    """`rebuilt_rows` at every destination, in three matrix products instead of one per destination.
+
+    Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that depends on the pair
+    (n, i), so the query meets the two projections once and the scales are applied to the scores.
+    """
+    q, text = weights.queries(tokens), tokens
+    W_E, W_pos = weights.embeddings()[text], weights.W_pos[: len(text)]
+    meets = "head dest d_head, pos d_model, head d_model d_head -> head dest pos"
+    q_what, q_where = einsum(q, W_E, weights.W_K, meets), einsum(q, W_pos, weights.W_K, meets)
+    q_here = q_where.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
+
+    squared = W_E.square().sum(-1) + 2 * W_pos @ W_E.T + W_pos.square().sum(-1)[:, None]  # |W_E[x_i] + W_pos[n]|^2
+    content = (q_what + q_here) / (squared / weights.d_model + weights.eps).sqrt()
+    position = (q_where - q_here) / shared_scale(weights, C)[: len(text)]
+    return causal_softmax((content + position) / weights.attn_scale)
+
+
+def causal_softmax(scores: Float[Tensor, "head dest source"]) -> Float[Tensor, "head dest source"]:
+    """Softmax over the sources that a destination may see."""
+    return scores.masked_fill(future(scores.shape[-1], scores.device), float("-inf")).softmax(-1)
+
+
+def future(n: int, device: torch.device | None = None) -> Bool[Tensor, "dest source"]:
+    """True where the source comes after the destination."""
+    return torch.ones(n, n, dtype=torch.bool, device=device).triu(1)
+
+
+# ---------------------------------------------------------------- how far apart
+
+
+def total_variation(
+    a: Float[Tensor, "*batch source"], b: Float[Tensor, "*batch source"]
+) -> Float[Tensor, "*batch"]:
+    """`TV = 1/2 sum_i |a_i - b_i|`, the share of the attention that one row has elsewhere than the other: 0 to 1.
+
+    >>> total_variation(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
+    tensor(0.5000)
+    """
+    return (a - b).abs().sum(-1) / 2
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def check_position(weights: LayerWeights, n: int) -> None:
+    if not 0 <= n < weights.n_ctx:
+        raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
+
+
+def check_destination(weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int) -> None:
+    check_position(weights, n)
+    if n >= len(tokens):
+        raise ValueError(f"destination {n} lies outside the text, which has positions 0 to {len(tokens) - 1}")

@@ -1,0 +1,96 @@
+"""One door for every model: the embedded `mini`, a local folder, or a name on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+import torch
+from huggingface_hub import constants, try_to_load_from_cache
+from transformer_lens.model_bridge import TransformerBridge
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+DATA = Path(__file__).parent / "data"
+MINI = DATA / "mini"
+
+# Hub names whose first layer adds a learned position to a token embedding and normalises the sum.
+KNOWN = (
+    "gpt2",
+    "gpt2-medium",
+    "gpt2-large",
+    "gpt2-xl",
+    "distilgpt2",
+    "openai-community/gpt2",
+    "openai-community/gpt2-medium",
+    "openai-community/gpt2-large",
+    "openai-community/gpt2-xl",
+    "distilbert/distilgpt2",
+)
+
+
+def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
+    """A model in TransformerLens's compatibility mode: LayerNorm folded, residual stream centred.
+
+    `name` is "mini", a local folder in Hugging Face layout, or a hub name ("gpt2", "someone/some-gpt2"). Value biases
+    stay with their heads, so that a head's output is all its own. Only safetensors are read, and no code that comes
+    with a model is run. Before anything is downloaded, a line says what and whereto.
+
+    Raises ValueError for a name that is neither, for damaged or incomplete weights; OSError for a hub that is out of reach.
+    """
+    source = locate(str(name))
+    transformers_logging.disable_progress_bar()
+    try:
+        hf_model, report = AutoModelForCausalLM.from_pretrained(
+            source, dtype=torch.float32, attn_implementation="eager", use_safetensors=True, output_loading_info=True
+        )
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    except OSError as error:
+        raise unreadable(source, error) from error
+    except Exception as error:  # safetensors raises its own classes for truncated and for corrupt files
+        raise ValueError(f"the weights in {source} cannot be read: {first_line(error)}; fetch or export them again") from error
+    absent = sorted(report["missing_keys"])
+    wrong = sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
+    if absent or wrong:
+        raise ValueError(
+            f"the weights in {source} do not fit its config.json: {len(absent)} tensors are missing and {len(wrong)} have "
+            f"another shape (first: {(absent + wrong)[0]}); fetch or export them again"
+        )
+    model = TransformerBridge.boot_transformers(source, hf_model=hf_model.eval(), tokenizer=tokenizer, device=device)
+    model.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
+    return model.requires_grad_(False)
+
+
+def locate(name: str) -> str:
+    """The folder or hub name behind `name`; says so when it will be downloaded. ValueError for an unknown name."""
+    if name == "mini":
+        return str(MINI)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").exists():
+            raise ValueError(f"{name} holds no config.json: expected a folder in Hugging Face layout (config, tokenizer, safetensors)")
+        return str(folder)
+    if name not in KNOWN and (name.count("/") != 1 or name.startswith((".", "/", "~"))):
+        near = difflib.get_close_matches(name, ("mini", *KNOWN), n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known names: mini, {', '.join(KNOWN[:5])}"
+        raise ValueError(f"no model called {name!r}, and no such folder; {hint}")
+    if not isinstance(try_to_load_from_cache(name, "model.safetensors"), str):
+        print(f"{name} is not in the cache: downloading it from the Hugging Face hub to {constants.HF_HUB_CACHE}", flush=True)
+    return name
+
+
+def unreadable(source: str, error: OSError) -> Exception:
+    """The one clear error for a source that transformers could not open."""
+    if Path(source).is_dir():
+        return ValueError(f"the model in {source} cannot be read: {first_line(error)}")
+    return OSError(
+        f"{source} is not in the cache and the Hugging Face hub did not give it: {first_line(error)}. Check the name and the "
+        'connection, or download it elsewhere and pass the folder; "mini" needs no network.'
+    )
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+
+

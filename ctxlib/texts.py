@@ -1,0 +1,138 @@
+"""Labelled, tokenised texts: the book's own passages, texts sampled from `mini`, and anybody's files.
+
+A text is a 1-D tensor of token ids that starts with BOS; a `Text` carries it together with what it is.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from ctxlib.models import DATA
+from ctxlib.weights import LayerWeights
+
+PASSAGES = DATA / "passages"
+SAMPLES = DATA / "samples.npz"
+
+
+@dataclass(frozen=True)
+class Text:
+    """One labelled text. `dialect` is en-GB, en-US, es, fr, de or python; `tokens` starts with BOS."""
+
+    name: str
+    domain: str
+    dialect: str
+    subject: str
+    source: str
+    tokens: Int[Tensor, " pos"]
+
+
+def encode(weights: LayerWeights, source: str, length: int | None = None, name: str = "the text") -> Int[Tensor, " pos"]:
+    """BOS and then the tokens of `source`, in the model's own vocabulary.
+
+    With `length`, exactly that many tokens, BOS included. Without it, all of them up to the model's n_ctx; a longer text is
+    cut there and a warning says how. Raises ValueError for an empty text, one shorter than `length`, and a `length` that
+    does not fit the model.
+    """
+    if not source.strip():
+        raise ValueError(f"{name} is empty")
+    if length is not None and not 2 <= length <= weights.n_ctx:
+        raise ValueError(f"length={length}: choose 2 to {weights.n_ctx}, the model's context")
+    ids = all_tokens(weights, source)
+    if length is not None and len(ids) < length:
+        raise ValueError(f"{name} has {len(ids)} tokens with BOS, fewer than the {length} asked for; take a longer text or a smaller length")
+    if length is None and len(ids) > weights.n_ctx:
+        warnings.warn(
+            f"{name} has {len(ids)} tokens with BOS and the model reads {weights.n_ctx}: cut to the first {weights.n_ctx}, "
+            f"{len(ids) - weights.n_ctx} dropped at the end; cx.texts.windows keeps them all",
+            stacklevel=2,
+        )
+    return torch.tensor(ids[: length or weights.n_ctx])
+
+
+def windows(weights: LayerWeights, source: str, length: int, name: str = "the text") -> list[Int[Tensor, " pos"]]:
+    """All of a long text in pieces of exactly `length` tokens, BOS in front of each; what is left at the end is dropped.
+
+    Raises ValueError as `encode` does.
+    """
+    first = encode(weights, source, length, name)
+    body = torch.tensor(all_tokens(weights, source)[1:])
+    return [torch.cat([first[:1], piece]) for piece in body.split(length - 1) if len(piece) == length - 1]
+
+
+def all_tokens(weights: LayerWeights, source: str) -> list[int]:
+    tokenizer = weights.tokenizer
+    if tokenizer is None:
+        raise ValueError("these weights came without a tokenizer: build token ids yourself, or load the model with cx.load")
+    # The tokenizer is asked for more than the model reads, on purpose: the cut is made, and reported, above.
+    return [tokenizer.bos_token_id, *tokenizer.encode(source, add_special_tokens=False, verbose=False)]
+
+
+# ---------------------------------------------------------------- the passages of this book
+
+
+def passages(weights: LayerWeights, length: int | None = None, domains: Sequence[str] | None = None) -> list[Text]:
+    """The labelled passages written for this book, each `length` tokens (by default as much as the model reads).
+
+    `domains` chooses and orders them. Raises ValueError for a domain that is not there and a `length` that a passage does
+    not fill.
+    """
+    files = sorted(PASSAGES.glob("*.txt"))
+    known = sorted({file.stem.rpartition("-")[0] for file in files})
+    wanted = known if domains is None else list(domains)
+    unknown = [d for d in wanted if d not in known]
+    if unknown:
+        raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(known)}")
+    return [read_passage(weights, f, length) for d in wanted for f in files if f.stem.rpartition("-")[0] == d]
+
+
+def read_passage(weights: LayerWeights, file: Path, length: int | None) -> Text:
+    """A file whose head says `domain:`, `dialect:` and `subject:`, then a blank line, then the text."""
+    head, _, body = read(file).partition("\n\n")
+    facts = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
+    missing = {"domain", "dialect", "subject"} - facts.keys()
+    if missing:
+        raise ValueError(f"{file.name}: the head lacks {', '.join(sorted(missing))}")
+    source = body.strip("\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the passages are meant to overfill the context
+        tokens = encode(weights, source, length, file.name)
+    return Text(file.stem, facts["domain"], facts["dialect"], facts["subject"], source, tokens)
+
+
+def samples(weights: LayerWeights, count: int | None = None) -> list[Int[Tensor, " pos"]]:
+    """Texts of 512 tokens sampled from `mini` (temperature 1, fixed seed), the first `count` of them.
+
+    They are tokens of `mini`: ValueError if the weights' vocabulary is another one.
+    """
+    stored = np.load(SAMPLES, allow_pickle=False)["tokens"]
+    if len(weights.embeddings()) != int(np.load(SAMPLES, allow_pickle=False)["vocab"]):
+        raise ValueError("the sampled texts are tokens of mini, and these weights have another vocabulary; use your own texts")
+    if count is not None and not 1 <= count <= len(stored):
+        raise ValueError(f"count={count}: there are {len(stored)} sampled texts")
+    return list(torch.from_numpy(stored[:count].astype(np.int64)))
+
+
+# ---------------------------------------------------------------- anybody's files
+
+
+def read(file: str | os.PathLike) -> str:
+    """A .txt or .txt.xz file. Raises ValueError when it is empty or not UTF-8, OSError when it cannot be opened."""
+    file = Path(file)
+    raw = lzma.decompress(file.read_bytes()) if file.suffix == ".xz" else file.read_bytes()
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file.name} is not UTF-8 (byte {error.start}); convert it first") from error
+    if not text.strip():
+        raise ValueError(f"{file.name} is empty")
+    return text
