@@ -108,15 +108,14 @@ def rebuilt_pattern(
     Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that depends on the pair
     (n, i), so the query meets the two projections once and the scales are applied to the scores.
     """
-    q, text = weights.queries(tokens), tokens
-    W_E, W_pos = weights.embeddings()[text], weights.W_pos[: len(text)]
-    meets = "head dest d_head, pos d_model, head d_model d_head -> head dest pos"
-    q_what, q_where = einsum(q, W_E, weights.W_K, meets), einsum(q, W_pos, weights.W_K, meets)
+    q, W_E, W_pos = weights.queries(tokens), weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
+    what, where = (einsum(x, weights.W_K, "source d_model, head d_model d_head -> head source d_head") for x in (W_E, W_pos))
+    q_what, q_where = (einsum(q, k, "head dest d_head, head source d_head -> head dest source") for k in (what, where))
     q_here = q_where.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
 
     squared = W_E.square().sum(-1) + 2 * W_pos @ W_E.T + W_pos.square().sum(-1)[:, None]  # |W_E[x_i] + W_pos[n]|^2
     content = (q_what + q_here) / (squared / weights.d_model + weights.eps).sqrt()
-    position = (q_where - q_here) / shared_scale(weights, C)[: len(text)]
+    position = (q_where - q_here) / shared_scale(weights, C)[: len(tokens)]
     return causal_softmax((content + position) / weights.attn_scale)
 
 

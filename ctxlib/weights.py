@@ -99,7 +99,8 @@ class LayerWeights:
         Token embeddings (`wte.weight`) and MLP (`mlp.c_fc`) may be missing. Raises ValueError when attention weights
         or positions are missing, when `n_heads` does not divide `d_model`, and for weights that are not finite.
         """
-        short = {name.removeprefix("transformer."): tensor for name, tensor in state.items()}
+        full = {name: t if t.dtype == torch.float64 else t.float() for name, t in state.items()}  # half is for storage only
+        short = {name.removeprefix("transformer."): tensor for name, tensor in full.items()}
         block = f"h.{layer}."
         needed = ["wpe.weight", *(block + n for n in ("ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias"))]
         needed += [block + "attn.c_proj.weight", block + "attn.c_proj.bias"]

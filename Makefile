@@ -1,0 +1,59 @@
+# Two commands: `make book` and `make test`. Both work on a fresh machine with Python 3.11 or later and this Makefile.
+PYTHON ?= python3
+MODEL ?= mini
+BIN := .venv/bin
+READY := .venv/.ready
+
+export PYTHONPATH := $(CURDIR)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help book execute check site test lint format serve bench mini clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+$(READY): requirements.txt constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -r requirements.txt -c constraints.txt
+	@touch $(READY)
+
+book: site ## execute every chapter (MODEL=mini), check the notebooks, build the site
+
+execute: $(READY)
+	@$(BIN)/python tools/build_book.py execute --model "$(MODEL)"
+
+# The committed book is checked by running it again; another edition has nothing yet to be held against.
+check: execute
+ifeq ($(MODEL),mini)
+	@$(BIN)/python tools/build_book.py check
+endif
+
+site: check
+	@$(BIN)/python tools/build_book.py site --model "$(MODEL)"
+
+test: $(READY) lint ## everything that must hold: lint, types, package, doctests, notebooks, site
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## lay the code out in house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+serve: ## read the built site at http://localhost:8000
+	$(PYTHON) -m http.server --directory _build/html 8000
+
+bench: $(READY) ## speed and memory, as ratios in one run
+	$(BIN)/python benchmarks/split.py
+
+# The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
+mini: $(READY) ## train the embedded model: make mini CORPUS=folder
+	MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 \
+	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py --corpus "$(CORPUS)" --resume
+
+clean: ## remove everything that can be made again, but not the environment
+	rm -rf _build build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,125 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+
+# %% [markdown]
+r"""
+# Context from Weights
+
+A language model knows what a text is about long before it is told. This book shows where that knowledge first appears, and how to read it from the
+weights. When you have read it, you will be able to
+
+1. take one attention layer apart, with equations whose error you have measured yourself;
+2. say which heads of an unknown model hold still, why, and how far that can be trusted;
+3. name the neurons that know what a text is about, from the model's weights and one page of text, with an error bar.
+"""
+
+# %% tags=["setup", "remove-input", "remove-output"]
+# In Colab this cell installs the book's package; elsewhere it finds it and does nothing.
+# To draw the figure for GPT-2 itself, set MODEL = "gpt2" in the next cell and run all cells again.
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("ctxlib") is None:
+    SOURCE = "ctxlib @ git+https://github.com/context-from-weights/context-from-weights"
+    subprocess.check_call([sys.executable, "-m", "pip", "install", "-q", SOURCE])
+
+# %% tags=["parameters", "remove-input"]
+MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
+DOMAINS = ("cooking", "python", "spanish", "scripture")  # what the text below goes through, in this order
+
+# %% tags=["remove-input"]
+import numpy as np
+import torch
+
+import ctxlib as cx
+
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model, layer=0)
+passages = cx.texts.passages(weights)
+PRE = "blocks.0.mlp.hook_pre"
+
+
+def pre_activations(tokens):
+    """First-layer MLP pre-activations of one text, `pos neuron`."""
+    with torch.inference_mode():
+        return model.run_with_cache(tokens[None], names_filter=PRE, stop_at_layer=1)[1][PRE][0]
+
+
+def neuron_of(domain, shown):
+    """The neuron whose mean pre-activation best tells a domain from all others, on passages that the figure does not show."""
+    rest = [i for i, p in enumerate(passages) if p not in shown]
+    inside = torch.stack([means[i] for i in rest if passages[i].domain == domain])
+    outside = torch.stack([means[i] for i in rest if passages[i].domain != domain])
+    gap = inside.mean(0) - outside.mean(0)
+    return int((gap / (inside.var(0) + outside.var(0)).sqrt()).argmax())
+
+
+means = [pre_activations(p.tokens)[64:].mean(0) for p in passages]
+shown = [next(p for p in passages if p.domain == d) for d in DOMAINS]
+piece = (min(512, weights.n_ctx) - 1) // len(shown)
+text = torch.cat([shown[0].tokens[:1], *(p.tokens[1 : 1 + piece] for p in shown)])
+neurons = [neuron_of(d, shown) for d in DOMAINS]
+
+everywhere = torch.stack(means)
+activity = (pre_activations(text)[:, neurons] - everywhere[:, neurons].mean(0)) / everywhere[:, neurons].std(0)
+window = 12
+smooth = activity.unfold(0, window, 1).mean(-1)
+
+figure, ((axis,),) = cx.plots.panels(height=3.4, width=8)
+for column, (domain, neuron) in enumerate(zip(DOMAINS, neurons, strict=True)):
+    start = 1 + column * piece
+    axis.axvspan(start, start + piece, color=cx.plots.COLOURS[column], alpha=0.09, lw=0)
+    axis.plot(np.arange(len(smooth)) + window, smooth[:, column], color=cx.plots.COLOURS[column], lw=1.8)
+    axis.annotate(
+        f"{domain}\nneuron {neuron}", (start + piece / 2, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom", color=cx.plots.COLOURS[column]
+    )
+axis.axhline(0, color=cx.plots.INK, lw=0.8)
+axis.set(xlabel="token", ylabel="pre-activation (standard deviations)", xlim=(0, len(text)))
+cx.plots.picture(
+    figure,
+    "0.1",
+    f"Four neurons in the first layer of <code>{MODEL}</code> read one text that passes through four domains. Each was chosen on other texts. None of them sees "
+    f"more than the token at hand and what the attention heads of one layer bring to it. Means over {window} tokens.",
+    f"Four curves over the tokens of a text made of {', '.join(DOMAINS)}. Each curve rises while the text is in its own domain: "
+    + "; ".join(
+        f"neuron {n} averages {activity[1 + c * piece + 32 : 1 + (c + 1) * piece, c].mean():.1f} in {d} and "
+        f"{torch.cat([activity[33 : 1 + c * piece, c], activity[1 + (c + 1) * piece + 32 :, c]]).mean():.1f} elsewhere"
+        for c, (d, n) in enumerate(zip(DOMAINS, neurons, strict=True))
+    )
+    + ".",
+)
+
+# %% [markdown]
+"""
+## How the book works
+
+Every chapter asks one question and answers it: an idea, its equation, code that is that equation, a figure, what the figure means, and what breaks it. A
+chapter ends with a **ledger**, in which each published claim stands beside what this run found and a verdict. The ledger is computed. If a figure in it
+changes, the book does not build.
+
+The chapters run on **mini**, a GPT-2 at pocket size that comes with the book and needs no network. They run as well on GPT-2 itself, or on your
+own model: open one in Colab with the rocket at the top of the page, set `MODEL`, and run it. The code calls a small package, `ctxlib`, that you can install and
+use on its own.
+
+| | asks |
+| --- | --- |
+| [Chapter 1](01_first_layer) | What does a first layer see? |
+| [Chapter 2](02_keys) | Can a key be split into what and where? |
+
+What a symbol means is on the [notation](notation) page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and
+to have met a transformer before; nothing else is assumed.
+
+The method is that of Alex Gibson's *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. The derivations, the code, the model and
+the texts are the book's own.
+"""

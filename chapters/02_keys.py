@@ -1,0 +1,581 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+r"""
+# Can a key be split into what and where?
+
+**Almost.** A key of the first layer is a token embedding and a position embedding, added and then put on a sphere. The
+sphere couples the two; if the coupling is loosened by one constant, the key becomes a sum of two terms, one of which knows
+only the token and one only the position. The attention rows rebuilt from that sum differ from the true ones by a few
+hundredths, and least where it matters most: close to the reader's own position.
+"""
+
+# %% tags=["hide-cell", "setup"]
+# In Colab this cell installs the book's package; elsewhere it finds it and does nothing.
+# To run the chapter on GPT-2 itself, set MODEL = "gpt2" in the next cell and run all cells again.
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("ctxlib") is None:
+    SOURCE = "ctxlib @ git+https://github.com/context-from-weights/context-from-weights"
+    subprocess.check_call([sys.executable, "-m", "pip", "install", "-q", SOURCE])
+
+# %% tags=["parameters"]
+MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
+DESTINATION = 300  # the position n of the single rows that are drawn
+FAILS_AT = 0.10  # a head whose median distance is larger than this counts as one that the split fails for
+
+# %% tags=["hide-input"]
+import einops
+import numpy as np
+import pandas as pd
+import torch
+
+import ctxlib as cx
+
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model, layer=0)
+passages = cx.texts.passages(weights)
+LENGTH = min(len(p.tokens) for p in passages)
+print(f"{MODEL}: {weights.n_heads} heads, d_model {weights.d_model}; {len(passages)} passages of {LENGTH} tokens or more")
+
+# %% [markdown]
+r"""
+## The key that we have
+
+[Chapter 1](01_first_layer) left us with the first layer in its simplest form. Everything that LayerNorm does apart from
+rescaling has been folded into the matrices, and the residual stream at position $i$ is the sum of two centred vectors, one
+for the token $x_i$ and one for the position. A head reads its key from that sum after LayerNorm has put it on the sphere of
+radius $\sqrt{d_\text{model}}$:
+
+$$
+\text{key}_i \;=\; \sqrt{d_\text{model}}\;\frac{(W_E[x_i] + W_\text{pos}[i])\,W_K}{\lvert W_E[x_i] + W_\text{pos}[i]\rvert}
+$$ (eq-key)
+
+The numerator is linear, so there *what* ($x_i$) and *where* ($i$) are already apart. Only the denominator ties them
+together: the same token has a longer or shorter key depending on where it stands. (The bias $b_K$ is left out. It adds the
+same number, $q_n \cdot b_K$, to every score of a row, and the softmax takes that out again.)
+
+If the denominator were a constant we could stop here. It is not, but two facts about the embeddings make it nearly one:
+how long the two vectors are, and the angle between them.
+"""
+
+# %% tags=["hide-input"]
+W_E, W_pos, C = weights.W_E, weights.W_pos[:LENGTH], weights.typical_norm()
+token_norms, position_norms = W_E.norm(dim=-1), W_pos.norm(dim=-1)
+cosines = einops.einsum(
+    W_E / token_norms[:, None], W_pos / position_norms[:, None], "vocab d_model, pos d_model -> vocab pos"
+)
+by_chance = weights.d_model**-0.5
+
+figure, ((left, right),) = cx.plots.panels(1, 2, height=3.0)
+left.hist(token_norms, bins=80, density=True, label=r"tokens $|W_E[t]|$")
+left.hist(position_norms, bins=80, density=True, alpha=0.8, label=r"positions $|W_{pos}[i]|$")
+left.axvline(C, color=cx.plots.INK, lw=1, ls="--")
+left.annotate("C", (C, left.get_ylim()[1] * 0.92), xytext=(4, 0), textcoords="offset points")
+left.set(xlabel="norm", ylabel="density", title="How long")
+left.legend(loc="upper right")
+grid = np.linspace(-5 * by_chance, 5 * by_chance, 200)
+right.hist(cosines.flatten()[::7], bins=120, range=(grid[0], grid[-1]), density=True, label="measured")
+right.plot(grid, np.exp(-((grid / by_chance) ** 2) / 2) / (by_chance * np.sqrt(2 * np.pi)), color=cx.plots.COLOURS[1], label="random directions")
+right.set(xlabel=r"cosine of $W_E[t]$ and $W_{pos}[i]$", ylabel="density", title="At what angle")
+right.legend(loc="upper right")
+cx.plots.picture(
+    figure,
+    "2.1",
+    "Left: the norms of all centred token embeddings and of the position embeddings. The dashed line is $C$, the median "
+    "token norm. Right: the cosine of every token embedding with every position embedding, and what two random "
+    "directions of this dimension would give.",
+    f"Two histograms. Token norms centre on {C:.2f}, position norms lie around {position_norms.median():.2f}. Cosines between tokens and "
+    f"positions have mean {cosines.mean():.3f} and standard deviation {cosines.std():.3f}; random directions would give {by_chance:.3f}.",
+)
+
+# %% tags=["nbval-check-output"]
+pd.Series(
+    {
+        "C, the median norm of a token embedding": f"{C:.2f}",
+        "middle 90 % of the token norms": f"{token_norms.quantile(0.05):.1f} to {token_norms.quantile(0.95):.1f}",
+        "median norm of a position embedding": f"{position_norms.median():.2f}",
+        "mean cosine of a token and a position": f"{cosines.mean():.2f}",
+        "spread of that cosine": f"{cosines.std():.2f}",
+        "spread for random directions": f"{by_chance:.2f}",
+    },
+    name=MODEL,
+).to_frame()
+
+# %% [markdown]
+r"""
+The right-hand panel is the first fact: a token embedding and a position embedding are close to **orthogonal**. The left-hand
+panel is the second: most tokens are about **equally long**, so one number $C$, the median, can stand for all of them. Together
+they say that $\lvert W_E[x_i] + W_\text{pos}[i] \rvert^2$ is not far from $C^2 + \lvert W_\text{pos}[i] \rvert^2$, which
+does not mention the token.
+
+## Three steps to a sum
+
+Let $n$ be the destination, the position that asks. The published decomposition {cite}`gibson2025decomposing` begins with a
+zero: add $W_\text{pos}[n]$ and take it away again, *before* anything is approximated.
+
+$$
+W_E[x_i] + W_\text{pos}[i] \;=\; \underbrace{W_E[x_i] + W_\text{pos}[n]}_{\text{the token, as if it stood at } n}
+\;+\; \underbrace{W_\text{pos}[i] - W_\text{pos}[n]}_{\text{how far } i \text{ is from } n}
+$$ (eq-zero)
+
+Both terms still carry the old denominator. Now it is changed, in three steps.
+
+**A.** In the first term, measure the length where the token is imagined to stand: replace $\lvert W_E[x_i] + W_\text{pos}[i]\rvert$ by
+$\lvert W_E[x_i] + W_\text{pos}[n]\rvert$. What is left depends on the token alone.
+
+**B.** In the second term, use orthogonality: replace $\lvert W_E[x_i] + W_\text{pos}[i]\rvert$ by
+$\sqrt{\lvert W_E[x_i]\rvert^2 + \lvert W_\text{pos}[i]\rvert^2}$.
+
+**C.** In the second term, use the typical length: replace $\lvert W_E[x_i]\rvert$ by $C$. What is left depends on the position alone.
+
+The result is the equation on which the whole book stands,
+
+$$
+\text{key}_i \;\approx\;
+\underbrace{\sqrt{d_\text{model}}\,\frac{(W_E[x_i] + W_\text{pos}[n])\,W_K}{\lvert W_E[x_i] + W_\text{pos}[n]\rvert}}_{E[n,\,x_i]}
+\;+\;
+\underbrace{\sqrt{d_\text{model}}\,\frac{(W_\text{pos}[i] - W_\text{pos}[n])\,W_K}{\sqrt{\lvert W_\text{pos}[i]\rvert^2 + C^2}}}_{P[n,\,i]}
+$$ (eq-split)
+
+and it is worth looking at what the added zero has bought. At $i = n$ the second term vanishes and the first is exact, so there the
+equation has no error at all. Near $n$ the two positions are alike, the second term is small, and an error in its length is an
+error in something small. The approximation is best exactly where heads that look at their neighbourhood put their attention.
+
+In code the two halves are one line each, and a row is a softmax over their sum:
+"""
+
+# %%
+text = next(p for p in passages if p.domain == "astronomy")
+tokens, n = text.tokens[:LENGTH], min(DESTINATION, LENGTH - 1)
+
+E = cx.content_keys(weights, n, tokens[: n + 1])  # head token d_head: knows x_i, not i
+P = cx.positional_keys(weights, n, C)  # head pos d_head: knows i, not x_i
+q = weights.queries(tokens)[:, n]  # head d_head
+
+scores = einops.einsum(q, E + P, "head d_head, head source d_head -> head source") / weights.attn_scale
+rebuilt = scores.softmax(-1)
+true = cx.attention_rows(weights, tokens, n)
+
+# %% tags=["nbval-check-output"]
+print("same as cx.rebuilt_rows:", torch.allclose(rebuilt, cx.rebuilt_rows(weights, tokens, n), atol=1e-5))
+print("error at i = n:", f"{(scores - cx.exact_scores(weights, tokens, n) + einops.einsum(q, weights.b_K, 'h d, h d -> h')[:, None] / weights.attn_scale)[:, n].abs().max():.3f}")
+
+# %% tags=["hide-input"]
+kernels = cx.positional_kernels(weights, n)
+spread = cx.effective_tokens(kernels)
+columns = 4
+rows = -(-weights.n_heads // columns)
+figure, axes = cx.plots.panels(rows, columns, height=1.75, sharex=True)
+for head, axis in enumerate(axes.flat):
+    if head >= weights.n_heads:
+        axis.set_visible(False)
+        continue
+    back = np.arange(n + 1)[::-1]
+    axis.plot(back, true[head], lw=1.0, label="true")
+    axis.plot(back, rebuilt[head], lw=1.0, ls=(0, (2, 1.5)), label="rebuilt")
+    axis.set(title=f"head {head}", xscale="symlog", xlim=(0, n))
+    axis.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
+    axis.invert_xaxis()
+for axis in axes[-1]:
+    axis.set_xlabel("tokens back, n − i")
+for axis in axes[:, 0]:
+    axis.set_ylabel("attention")
+axes[0, 0].legend(fontsize=8)
+tv = cx.total_variation(true, rebuilt)
+cx.plots.picture(
+    figure,
+    "2.2",
+    f"One attention row of every head, at position {n} of a passage on {text.subject}: the true row, and the row rebuilt from "
+    "<i>E</i> + <i>P</i>. Distance is logarithmic beyond one token, with the destination at the right.",
+    f"A panel per head with two curves that nearly coincide; the total variation distance between them ranges from {tv.min():.3f} "
+    f"to {tv.max():.3f}.",
+)
+
+# %% [markdown]
+r"""
+## Where the error goes
+
+Each of the three steps changes the score of each source by a definite amount, and the three amounts add up to the whole error.
+So the account can be closed to the last digit, head by head and source by source.
+"""
+
+
+# %%
+def error_of_each_step(weights, tokens, n, C):
+    """What steps A, B and C each add to the score of every source: `step head source`."""
+    here, there = weights.W_pos[n], weights.W_pos[: n + 1]
+    token = weights.W_E[tokens[: n + 1]]
+    scale = lambda squared: (squared / weights.d_model + weights.eps).sqrt()[:, None]  # LayerNorm's, from |v|^2
+    squared = lambda v: v.square().sum(-1)
+
+    exact = scale(squared(token + there))
+    at_n = scale(squared(token + here))
+    orthogonal = scale(squared(token) + squared(there))
+    typical = scale(C**2 + squared(there))
+
+    change_of_key = torch.stack(
+        [
+            (token + here) / at_n - (token + here) / exact,  # A
+            (there - here) / orthogonal - (there - here) / exact,  # B
+            (there - here) / typical - (there - here) / orthogonal,  # C
+        ]
+    )
+    change = einops.einsum(change_of_key, weights.W_K, "step source d_model, head d_model d_head -> step head source d_head")
+    q = weights.queries(tokens[: n + 1])[:, n]
+    return einops.einsum(q, change, "head d_head, step head source d_head -> step head source") / weights.attn_scale
+
+
+# %% tags=["nbval-check-output"]
+steps = error_of_each_step(weights, tokens, n, C)
+error = cx.rebuilt_scores(weights, tokens, n, C) - cx.exact_scores(weights, tokens, n)
+error = error - error[:, n:]  # both scores up to the constant q_n . b_K
+print(f"largest error of a score: {error.abs().max():.2f}")
+print(f"largest difference between that error and the sum of the three steps: {(steps.sum(0) - error).abs().max():.3f}")
+
+# %% tags=["hide-input"]
+some = passages[:: max(1, len(passages) // 24)]
+account = torch.stack([error_of_each_step(weights, p.tokens[:LENGTH], n, C).abs().mean(1) for p in some]).mean(0)  # step source
+total = torch.stack(
+    [(error_of_each_step(weights, p.tokens[:LENGTH], n, C).sum(0)).abs().mean(0) for p in some]
+).mean(0)
+edges = np.unique(np.geomspace(1, n, 24).astype(int))
+distance = np.arange(n + 1)[::-1]
+
+
+def by_distance(values):
+    return [values[(distance >= low) & (distance < high)].mean() for low, high in zip(edges[:-1], edges[1:], strict=True)]
+
+
+figure, ((axis,),) = cx.plots.panels(height=3.0, width=6.5)
+for values, name, style in zip(
+    account.numpy(), ("A  length at n", "B  orthogonality", "C  typical length"), ("-", "--", "-."), strict=True
+):
+    axis.plot(edges[:-1], by_distance(values), style, marker="o", ms=3, label=name)
+axis.plot(edges[:-1], by_distance(total.numpy()), color=cx.plots.INK, lw=1.2, label="all three")
+axis.set(xscale="log", xlabel="tokens back, n − i", ylabel="mean |error| of a score")
+axis.set_ylim(bottom=0)
+axis.legend()
+cx.plots.picture(
+    figure,
+    "2.3",
+    f"What each step costs, by distance from the destination: mean absolute change of a score, over all heads and {len(some)} passages.",
+    f"Three curves and their total against distance. The total rises from {by_distance(total.numpy())[0]:.3f} one token back to "
+    f"{by_distance(total.numpy())[-1]:.3f} at the far end of the text.",
+)
+
+# %% [markdown]
+r"""
+A score error of a tenth changes one exponentiated score by a tenth of itself, so Figure 2.3 can be read as a relative error before the
+softmax is normalised. It starts at zero, as the derivation promised, and grows with distance. Part of it is common to all
+sources of a row and leaves with the softmax, which is why the rows are closer than the scores.
+
+## How close are the rows?
+
+Two attention rows are two probability distributions over the same positions. The fair distance between them is **total variation**:
+the largest difference in probability that any set of positions could show, and equally
+
+$$
+\text{TV} \;=\; \tfrac12 \sum_{i \le n} \lvert a_i - \hat a_i \rvert .
+$$ (eq-tv)
+
+A distance of 0.05 means that one twentieth of the attention sits on other tokens than it should. The paper's first figure shows this for one
+text, along all positions, for the six heads that it goes on to use.
+"""
+
+# %% tags=["hide-input"]
+along = cx.total_variation(cx.attention_pattern(weights, tokens), cx.rebuilt_pattern(weights, tokens))  # head dest
+window = 16
+smooth = along.unfold(1, window, window).mean(-1)
+figure, ((axis,),) = cx.plots.panels(height=3.2, width=7.5)
+for head in range(weights.n_heads):
+    axis.plot(
+        np.arange(smooth.shape[1]) * window + window / 2, smooth[head], color=cx.plots.COLOURS[head % 8], ls="-" if head < 8 else "--", label=f"head {head}"
+    )
+axis.axhline(0.05, color=cx.plots.INK, lw=1, ls=":")
+axis.set(xlabel="destination position n", ylabel="total variation distance", ylim=(0, None))
+axis.legend(ncols=2, loc="upper left", bbox_to_anchor=(1, 1))
+cx.plots.picture(
+    figure,
+    "2.4",
+    f"Distance between true and rebuilt row at every position of one passage, averaged over {window} positions. The dotted line is the "
+    "0.05 that the paper gives for its six heads.",
+    f"One curve per head over the position; means over the text range from {along.mean(1).min():.3f} (head {along.mean(1).argmin()}) to "
+    f"{along.mean(1).max():.3f} (head {along.mean(1).argmax()}).",
+)
+
+# %% [markdown]
+"""
+One text is an anecdote. The same measurement over every passage of the book, in all its domains and languages, gives each head a
+distribution:
+"""
+
+# %% tags=["hide-input"]
+everywhere = torch.stack(
+    [
+        cx.total_variation(cx.attention_pattern(weights, p.tokens[:LENGTH]), cx.rebuilt_pattern(weights, p.tokens[:LENGTH]))
+        for p in passages
+    ]
+)  # text head dest
+per_head = einops.rearrange(everywhere[:, :, 1:], "text head dest -> head (text dest)")
+quantiles = torch.stack([torch.tensor(np.quantile(per_head.numpy(), p, axis=1)) for p in (0.05, 0.25, 0.5, 0.75, 0.95)])
+median = quantiles[2]
+figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.5)
+heads = np.arange(weights.n_heads)
+axis.vlines(heads, quantiles[0], quantiles[4], color=cx.plots.COLOURS[0], lw=1.5)
+axis.vlines(heads, quantiles[1], quantiles[3], color=cx.plots.COLOURS[0], lw=7)
+axis.plot(heads, median, "o", color=cx.plots.COLOURS[1], ms=5)
+axis.axhline(0.05, color=cx.plots.INK, lw=1, ls=":")
+axis.set(xlabel="head", ylabel="total variation distance", xticks=heads, ylim=(0, None))
+cx.plots.picture(
+    figure,
+    "2.5",
+    f"All {len(passages)} passages, all positions: median (dot), middle half (thick) and middle 90 % (thin) for every head.",
+    f"Medians per head: {', '.join(f'{m:.3f}' for m in median)}.",
+)
+
+# %% tags=["nbval-check-output"]
+late = min(int(0.95 * weights.n_ctx), LENGTH - 1)
+effective = cx.effective_tokens(cx.positional_kernels(weights, late))
+table = pd.DataFrame(
+    {
+        "effective tokens": [f"{e:.0f}" for e in effective],
+        "median TV": [f"{m:.2f}" for m in median],
+        "95 % of rows below": [f"{m:.2f}" for m in quantiles[4]],
+        "split": ["holds" if m <= FAILS_AT else "fails" for m in median],
+    },
+    index=pd.Index(range(weights.n_heads), name="head"),
+)
+table
+
+# %% [markdown]
+r"""
+*Effective tokens* is $1 / \sum_i \text{pos}_i^2$ of the attention row that position alone would give ([chapter 3](notation) has it for its
+subject): the number of tokens over which the head is spread before it has looked at any of them.
+
+## One constant, two octaves
+
+$C$ is the only quantity in {eq}`eq-split` that is chosen. The seeds of this book ask how much hangs on the choice. Here is the whole
+measurement again with $C$ from half the median token norm to twice that.
+"""
+
+# %% tags=["hide-input"]
+one_each = list({p.domain: p for p in passages}.values())
+octaves = np.linspace(-1, 1, 9)
+sweep = torch.stack(
+    [
+        torch.stack(
+            [
+                cx.total_variation(
+                    cx.attention_pattern(weights, p.tokens[:LENGTH]), cx.rebuilt_pattern(weights, p.tokens[:LENGTH], C=float(C * 2**o))
+                )[:, 1:]
+                for p in one_each
+            ]
+        )
+        .transpose(0, 1)
+        .flatten(1)
+        .median(-1)
+        .values
+        for o in octaves
+    ]
+)  # octave head
+figure, ((axis,),) = cx.plots.panels(height=3.2, width=7.5)
+for head in range(weights.n_heads):
+    axis.plot(
+        C * 2**octaves, sweep[:, head], marker="o", ms=3, color=cx.plots.COLOURS[head % 8], ls="-" if head < 8 else "--", label=f"head {head}"
+    )
+axis.axvline(C, color=cx.plots.INK, lw=1, ls=":")
+axis.set(xscale="log", xlabel="C (dotted: the median token norm)", ylabel="median TV", ylim=(0, None))
+ticks = C * 2 ** np.array([-1, -0.5, 0, 0.5, 1])
+axis.set_xticks(ticks, [f"{t:.2f}" for t in ticks])
+axis.minorticks_off()
+axis.legend(ncols=2, loc="upper left", bbox_to_anchor=(1, 1))
+cx.plots.picture(
+    figure,
+    "2.6",
+    f"Median distance as C moves over two octaves, {len(one_each)} passages, one of each domain.",
+    f"One curve per head. At the median norm the heads lie between {sweep[4].min():.3f} and {sweep[4].max():.3f}; at half of it between "
+    f"{sweep[0].min():.3f} and {sweep[0].max():.3f}, at twice between {sweep[-1].min():.3f} and {sweep[-1].max():.3f}.",
+)
+
+# %% tags=["nbval-check-output"]
+best = octaves[sweep.median(1).values.argmin()]
+print(f"the median over heads is smallest at {2**best:.1f} times the median token norm")
+print(f"median over heads there: {sweep.median(1).values.min():.2f}; at half the norm {sweep[0].median():.2f}, at twice {sweep[-1].median():.2f}")
+
+# %% [markdown]
+r"""
+Too small a $C$ makes every position count for too much, too large a $C$ for too little; a head that position hardly moves does not mind either.
+The median norm is a choice that can be made without looking at any attention at all, which is what makes the equation usable
+on an unknown model.
+
+## The scale itself
+
+Some accounts treat LayerNorm's scale as a constant from the start: in GPT-2 small, what it multiplies by is reported to stay within 0.15 to 0.175
+{cite}`gibson2025contextual`. Its inverse, what LayerNorm *divides* by, is $\lvert W_E[x_i] + W_\text{pos}[i]\rvert / \sqrt{d_\text{model}}$. Over real text:
+"""
+
+# %% tags=["hide-input"]
+scales = torch.stack([cx.layer_norm_scale(weights.residual(p.tokens[:LENGTH]), weights.eps)[:, 0] for p in passages])  # text pos
+low, mid, high = (np.quantile(scales[:, 1:].numpy(), p, axis=0) for p in (0.05, 0.5, 0.95))
+shared = ((weights.W_pos[:LENGTH].square().sum(-1) + C**2) / weights.d_model).sqrt()
+figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.5)
+axis.fill_between(np.arange(1, LENGTH), low, high, alpha=0.25, label="middle 90 % over passages")
+axis.plot(np.arange(1, LENGTH), mid, lw=1.2, label="median over passages")
+axis.plot(shared, color=cx.plots.COLOURS[1], lw=1.4, ls="--", label=r"$\sqrt{(|W_{pos}[i]|^2 + C^2)\,/\,d_{model}}$")
+axis.set(xlabel="position i", ylabel="LayerNorm-1 scale", ylim=(0, None))
+axis.legend(loc="lower right")
+cx.plots.picture(
+    figure,
+    "2.7",
+    "What LayerNorm divides by, over the position, and the scale that the second term of the split puts in its place.",
+    f"The measured scale has a median of {np.median(mid):.4f}; the middle 90 % over all passages and positions run from "
+    f"{np.quantile(scales[:, 1:], 0.05):.4f} to {np.quantile(scales[:, 1:], 0.95):.4f}.",
+)
+
+# %% tags=["nbval-check-output"]
+s05, s95 = (float(np.quantile(scales[:, 1:].numpy(), p)) for p in (0.05, 0.95))
+inside = float(((scales[:, 1:] > s05 * 0.8) & (scales[:, 1:] < s95 * 1.25)).float().mean())
+print(f"from its 5 % to its 95 % quantile the scale grows by a factor of {s95 / s05:.1f}")
+
+# %% [markdown]
+"""
+Whether that factor is "constant" depends on what it multiplies. A score is a product of a query and a key, both rescaled, so the same
+relative change weighs more in a head whose scores are large. This is the clue to the next question.
+
+## Which heads does it fail for, and why?
+
+Divide each head's error into the three steps, weighting each source by the attention that it gets, and set it beside the range of the head's scores.
+"""
+
+# %% tags=["hide-input"]
+weighted, ranges = [], []
+for p in one_each:
+    x = p.tokens[:LENGTH]
+    row = cx.attention_rows(weights, x, n)
+    steps = error_of_each_step(weights, x, n, C)
+    steps = steps - (steps * row).sum(-1, keepdim=True)  # the softmax removes what all sources share
+    weighted.append((steps.abs() * row).sum(-1))
+    ranges.append(cx.exact_scores(weights, x, n).std(-1))
+weighted, ranges = torch.stack(weighted).mean(0), torch.stack(ranges).mean(0)  # step head, head
+
+figure, ((bars, scatter),) = cx.plots.panels(1, 2, height=3.0)
+bottom = np.zeros(weights.n_heads)
+for values, name, hatch in zip(weighted.numpy(), ("A  length at n", "B  orthogonality", "C  typical length"), ("", "//", ".."), strict=True):
+    bars.bar(heads, values, bottom=bottom, label=name, hatch=hatch)
+    bottom += values
+bars.set(xlabel="head", ylabel="attention-weighted |error|", xticks=heads, title="What each step costs each head")
+bars.legend(fontsize=8)
+scatter.plot(ranges, median, "o", ms=5)
+for head in heads:
+    scatter.annotate(str(head), (ranges[head], median[head]), xytext=(4, 3), textcoords="offset points", fontsize=8)
+scatter.set(xlabel="spread of the head's scores (sd over sources)", ylabel="median TV", title="Large scores, large errors", ylim=(0, None))
+agreement = float(np.corrcoef(ranges.numpy(), median.numpy())[0, 1])
+cx.plots.picture(
+    figure,
+    "2.8",
+    f"Left: the three steps' share in each head's error at n = {n}. Right: the heads whose scores vary most are those that the split serves worst.",
+    f"Left, stacked bars per head; the largest belongs to head {int(bottom.argmax())}. Right, a scatter of median TV against the spread of "
+    f"scores, correlation {agreement:.2f}.",
+)
+
+# %% tags=["nbval-check-output"]
+failing = [h for h in range(weights.n_heads) if median[h] > FAILS_AT]
+worst = int(weighted.sum(0).argmax())
+step = "ABC"[int(weighted.sum(1).argmax())]
+print("heads that the split fails for:", failing or "none")
+print(f"the step that costs most over all heads: {step}")
+print(f"correlation of a head's median TV with the spread of its scores: {agreement:.1f}")
+
+# %% [markdown]
+r"""
+The error of a score is a *relative* error of a length times the score itself. A head with flat scores can afford a sloppy length; a head that
+reaches across the text for one token, or that weighs the nearest tokens steeply, cannot. So the split is best for the heads
+that this book is about, those that spread their attention over many tokens and care little which, and it announces where it is weak.
+
+## Turn it
+
+Choose a head, a destination and a $C$. The controls are live in Jupyter and Colab (the rocket above); on this page you see their first setting.
+"""
+
+
+# %% tags=["hide-input"]
+def draw(head, n, octaves):
+    true = cx.attention_rows(weights, tokens, n)[head]
+    rebuilt = cx.rebuilt_rows(weights, tokens, n, C=C * 2**octaves)[head]
+    figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
+    back = np.arange(n + 1)[::-1]
+    axis.plot(back, true, lw=1.2, label="true")
+    axis.plot(back, rebuilt, lw=1.2, ls="--", label="rebuilt")
+    axis.set(xlabel="tokens back, n − i", ylabel="attention", title=f"head {head}, n = {n}, C = {C * 2**octaves:.2f}")
+    axis.invert_xaxis()
+    axis.legend()
+    distance = float(cx.total_variation(true, rebuilt))
+    return cx.plots.picture(figure, "2.9", f"Distance {distance:.3f}.", f"True and rebuilt row of head {head}; distance {distance:.3f}.")
+
+
+cx.widgets.Turnable(
+    draw,
+    head=cx.widgets.slider("head", 0, weights.n_heads - 1, int(effective.argmin())),
+    n=cx.widgets.slider("position n", 1, LENGTH - 1, n),
+    octaves=cx.widgets.slider("log2 C / median", -1.0, 1.0, 0.0, 0.25),
+)
+
+# %% [markdown]
+"""
+## Claims
+
+Every figure in the third column was computed above, in this run.
+"""
+
+# %% tags=["nbval-check-output"]
+broad = [h for h in range(weights.n_heads) if effective[h] > 40]
+cx.claims.ledger(
+    cx.claims.Claim(
+        "TV of the broad heads, typical", "about 0.05 for six heads (Gibson 2025, Fig. 1)", float(median[broad].median()) if broad else float("nan"), at_most=0.06
+    ),
+    cx.claims.Claim("TV of the worst broad head, median", "no head apart (Fig. 1)", float(median[broad].max()) if broad else float("nan"), at_most=0.06),
+    cx.claims.Claim("share of texts that look like the first", "all tested texts alike (Fig. 1)", float((everywhere[:, broad, 1:].mean((1, 2)) < 0.10).float().mean()) if broad else float("nan"), at_least=0.95),
+    cx.claims.Claim("mean |cosine| of tokens and positions", "approximately orthogonal (Gibson 2025b)", float(cosines.abs().mean()), at_most=2 * by_chance),
+    cx.claims.Claim("best C over the median token norm", "the typical norm (Eq. 1)", float(2**best), at_least=0.7, at_most=1.5, digits=1),
+)
+
+# %% [markdown]
+r"""
+## Exercises
+
+1. Replace step A by its mirror image: measure the first term's length at $i$ and let the second carry the correction. Where along the text is
+   the error now zero?
+2. The zero of {eq}`eq-zero` could be any vector. Try the mean of $W_\text{pos}$ over all positions in place of $W_\text{pos}[n]$. For which heads does TV
+   grow most?
+3. Show that TV is at most $\tfrac12(e^{2\epsilon} - 1)$ when no score is wrong by more than $\epsilon$.
+
+```{admonition} Solutions
+:class: dropdown
+
+1. At $i = n$ both versions agree with the exact key; away from it, the first term would depend on $i$ and the split would no longer be one.
+   That it stays exact at $n$ is due to the zero, that it is a split is due to A.
+2. Use `dataclasses.replace(weights, W_pos=...)` with care: the mean must replace $W_\text{pos}[n]$ in $E$ and $P$ only, not in the query.
+   The heads that suffer are the local ones, whose attention sits where the paper's choice has no error.
+3. Each $e^{\hat s_i}$ lies within a factor $e^{\pm\epsilon}$ of $e^{s_i}$, and so does the denominator, so $\hat a_i / a_i$ lies between $e^{-2\epsilon}$ and
+   $e^{2\epsilon}$ and $\lvert \hat a_i - a_i\rvert \le a_i (e^{2\epsilon} - 1)$. Sum over $i$ and halve.
+```
+
+## Where this comes from
+
+The decomposition and its first figure are those of {cite:t}`gibson2025decomposing`; the argument from orthogonality and the range of LayerNorm's scale
+are in the appendix of the earlier post {cite}`gibson2025contextual`. Writing attention as a circuit of queries and keys read from the residual stream
+follows {cite:t}`elhage2021framework`.
+"""

@@ -1,0 +1,126 @@
+"""The house style. A figure is a vector drawing whose ink takes the colour of the page, so it reads in light and dark."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from torch import Tensor
+
+# Okabe and Ito's colours, those that stand out on white and on near-black, in the order in which they are used.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#999999")
+SEQUENTIAL = "viridis"
+INK = "#010203"  # stands for "the colour of the page's text" until the drawing is written out
+
+STYLE = {
+    "axes.edgecolor": INK,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 10,
+    "axes.prop_cycle": plt.cycler(color=COLOURS),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "font.size": 10,
+    "grid.alpha": 0.18,
+    "grid.color": INK,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "lines.linewidth": 1.6,
+    "patch.edgecolor": "none",
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ctxlib",
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def panels(rows: int = 1, columns: int = 1, width: float = 8.0, height: float = 2.6, **options) -> tuple[Figure, np.ndarray]:
+    """A figure in house style and its axes as a `rows x columns` array; `height` is that of one row, in inches."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(rows, columns, figsize=(width, height * rows), squeeze=False, **options)
+    return figure, axes
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A finished figure: what a notebook shows, what a screen reader reads, and the words under it."""
+
+    svg: str
+    alt: str
+    caption: str
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<figure class="picture" style="margin:0"><div role="img" aria-label="{html.escape(self.alt, quote=True)}">{self.svg}</div>'
+            f'<figcaption>{self.caption}</figcaption></figure>'
+        )
+
+    def __repr__(self) -> str:
+        return self.alt
+
+
+def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
+    """Close a figure and turn it into a `Picture`.
+
+    `number` is the figure's number in the book ("2.1"); `caption` may hold HTML; `alt` says in words what the figure
+    shows, numbers included, for those who cannot see it.
+    """
+    buffer = io.StringIO()
+    with plt.rc_context(STYLE):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    return Picture(inline_svg(buffer.getvalue(), number), alt, f"<b>Figure {number}.</b> {caption}")
+
+
+def inline_svg(svg: str, number: str) -> str:
+    """Make a drawing fit for a page: ink becomes currentColor, names become unique, the width gives way to the screen."""
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    prefix = "f" + re.sub(r"\W", "-", number)
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", svg)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    width = float(re.search(r'width="([\d.]+)pt"', svg)[1])
+    svg = re.sub(r'<svg ([^>]*?)width="[^"]*"', rf'<svg \1style="width:100%;max-width:{width * 4 / 3:.0f}px;height:auto"', svg, count=1)
+    svg = re.sub(r'(<svg [^>]*?)\s+height="[^"]*"', r"\1", svg, count=1)
+    return re.sub(r"\s*\n\s*", " ", svg)
+
+
+# ---------------------------------------------------------------- a text, shaded
+
+
+@dataclass(frozen=True)
+class ShadedText:
+    """Tokens with a background as strong as their weight; the weight of each shows on hover."""
+
+    tokens: Sequence[str]
+    weights: Float[Tensor, " pos"]
+    caption: str
+    colour: str = COLOURS[0]
+
+    def _repr_html_(self) -> str:
+        top = float(self.weights.max()) or 1.0
+        r, g, b = (int(self.colour[i : i + 2], 16) for i in (1, 3, 5))
+        spans = []
+        for token, weight in zip(self.tokens, self.weights.tolist(), strict=True):
+            shown = html.escape(token.replace("\n", "↵")).replace(" ", "&nbsp;", 1)
+            shade = f"background:rgba({r},{g},{b},{0.85 * max(weight, 0) / top:.2f})"
+            spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span><wbr>')
+        return f'<figure class="shaded" style="margin:0"><p style="line-height:1.7">{"".join(spans)}</p><figcaption>{self.caption}</figcaption></figure>'
+
+    def __repr__(self) -> str:
+        return self.caption

@@ -1,0 +1,145 @@
+"""Models at toy size, made on the spot: GPT-2's architecture with nothing left at its initial value."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub: no test may reach a network
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import pytest
+import torch
+from hypothesis import settings
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from transformers.utils import logging as transformers_logging
+
+import ctxlib as cx
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=30)
+settings.load_profile("repeatable")
+transformers_logging.disable_progress_bar()
+
+BOS = "<|endoftext|>"
+SENTENCES = [
+    "the colour of the water at the harbour is the colour of the sky",
+    "the doctor gave the patient the tablets and the nurse took the temperature",
+    "the telescope on the hill saw the planet and the moon of the planet",
+    "def area(width, height): return width * height",
+]
+TINY = dict(vocab_size=300, n_positions=32, n_embd=24, n_head=3, n_layer=2, n_inner=40)
+
+
+def randomise(model, seed):
+    """Every parameter at random, LayerNorm gains and biases included, at a scale that makes attention uneven."""
+    source = torch.Generator().manual_seed(seed)
+    for name, p in model.named_parameters():
+        noise = 0.3 * torch.randn(p.shape, generator=source)
+        gain = p.ndim == 1 and name.endswith("weight")
+        embedding = name.endswith(("wte.weight", "wpe.weight"))
+        p.data = noise + (1.0 if gain else 0.2 if embedding else 0.0)  # 0.2: a mean for centring to remove
+    return model
+
+
+@pytest.fixture(scope="session")
+def toy_tokenizer():
+    """A byte-level BPE of 300 tokens; the end-of-text mark has id 0 and is BOS as well."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=[BOS], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    assert tokenizer.get_vocab_size() == 300
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, eos_token=BOS, unk_token=BOS)
+
+
+@pytest.fixture(scope="session")
+def make_folder(tmp_path_factory, toy_tokenizer):
+    """A function that saves a random model in Hugging Face layout and returns its folder."""
+
+    def make(model=None, seed=0, **config):
+        if model is None:
+            model = GPT2LMHeadModel(GPT2Config(**TINY | config, bos_token_id=0, eos_token_id=0))
+        folder = tmp_path_factory.mktemp("model")
+        randomise(model, seed).save_pretrained(folder)
+        toy_tokenizer.save_pretrained(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(make_folder):
+    return make_folder()
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder):
+    return cx.load(tiny_folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_weights(tiny):
+    return cx.LayerWeights.of(tiny)
+
+
+@pytest.fixture(scope="session")
+def tiny_tokens():
+    """BOS and 31 tokens: as much as `tiny` reads."""
+    drawn = torch.randint(1, 300, (31,), generator=torch.Generator().manual_seed(5))
+    return torch.cat([torch.tensor([0]), drawn])
+
+
+@pytest.fixture(scope="session")
+def mini():
+    return cx.load("mini")
+
+
+@pytest.fixture(scope="session")
+def mini_weights(mini):
+    return cx.LayerWeights.of(mini)
+
+
+@pytest.fixture(scope="session")
+def mini_tokens(mini_weights):
+    return cx.texts.passages(mini_weights, length=96, domains=["astronomy"])[0].tokens
+
+
+@pytest.fixture(scope="session")
+def make_state():
+    """A function that draws a float64 state dict of one GPT-2 block under its Hugging Face names."""
+
+    def make(seed=0, n_heads=2, d_head=4, n_ctx=12, vocab=20, d_mlp=10):
+        source = torch.Generator().manual_seed(seed)
+        d = n_heads * d_head
+
+        def draw(*shape, mean=0.0):
+            return mean + 0.5 * torch.randn(shape, generator=source, dtype=torch.float64)
+
+        block = {
+            "ln_1.weight": draw(d, mean=1.0),
+            "ln_1.bias": draw(d),
+            "attn.c_attn.weight": draw(d, 3 * d),
+            "attn.c_attn.bias": draw(3 * d),
+            "attn.c_proj.weight": draw(d, d),
+            "attn.c_proj.bias": draw(d),
+            "ln_2.weight": draw(d, mean=1.0),
+            "ln_2.bias": draw(d),
+            "mlp.c_fc.weight": draw(d, d_mlp),
+            "mlp.c_fc.bias": draw(d_mlp),
+        }
+        embeddings = {"wte.weight": draw(vocab, d, mean=0.2), "wpe.weight": draw(n_ctx, d, mean=0.2)}
+        return embeddings | {f"h.0.{name}": tensor for name, tensor in block.items()}
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_weights(make_state):
+    """A function that draws the folded weights of one block, in float64."""
+
+    def make(seed=0, n_heads=2, **sizes):
+        return cx.LayerWeights.from_state_dict(make_state(seed, n_heads, **sizes), n_heads)
+
+    return make

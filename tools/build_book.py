@@ -1,0 +1,203 @@
+"""Execute the chapters and build the site: what stands behind `make book`.
+
+    python tools/build_book.py execute [--model mini]     chapters/*.py  ->  book/*.ipynb
+    python tools/build_book.py check                      run the notebooks of book/ again and compare (nbval)
+    python tools/build_book.py site    [--model mini]     book/          ->  _build/html, warnings are errors
+
+A notebook is executed under a temporary name and takes its place only when it is whole, so a chapter that fails and a
+build that is interrupted leave the old one. A chapter is executed again when it, the package, or the embedded data have
+changed. Any model but `mini` makes another edition of the book, in `_build/editions/<model>/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+from tqdm import tqdm
+from traitlets.config import Config
+
+ROOT = Path(__file__).resolve().parent.parent
+CHAPTERS = ROOT / "chapters"
+BUILD = ROOT / "_build"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class BuildError(Exception):
+    """One clear line for the person who ran the build."""
+
+
+def home(model: str) -> Path:
+    """The folder that an edition is built from: the repository itself for `mini`."""
+    return ROOT if model == "mini" else BUILD / "editions" / re.sub(r"\W+", "-", model).strip("-")
+
+
+# ---------------------------------------------------------------- executing
+
+
+def execute(model: str) -> None:
+    """Bring every notebook of an edition up to date. Raises BuildError on the first chapter that fails."""
+    sys.path.insert(0, str(ROOT))
+    from ctxlib.models import locate  # the package is needed only here, and its import takes seconds
+
+    try:
+        locate(model)
+    except ValueError as error:
+        raise BuildError(str(error)) from error
+    book = home(model) / "book"
+    stamps = home(model) / "_build" / "stamps"
+    for folder in (book, stamps):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise BuildError(f"cannot write to {folder}")
+    for chapter in sorted(CHAPTERS.glob("*.py")):
+        notebook, stamp, digest = book / f"{chapter.stem}.ipynb", stamps / chapter.stem, digest_of(chapter, model)
+        if notebook.exists() and stamp.exists() and stamp.read_text() == digest:
+            print(f"{chapter.name}: unchanged")
+            continue
+        start = time.monotonic()
+        finished = run(jupytext.read(chapter), chapter, model)
+        replace(notebook, nbformat.writes(finished))
+        replace(stamp, digest)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # KiB on Linux
+        print(f"{chapter.name}: executed in {time.monotonic() - start:.0f} s, at most {peak:.1f} GiB so far", flush=True)
+
+
+def digest_of(chapter: Path, model: str) -> str:
+    """A fingerprint of all that a chapter's outputs depend on."""
+    inputs = [chapter, ROOT / "requirements.txt", *sorted(f for f in (ROOT / "ctxlib").rglob("*") if f.is_file() and f.suffix != ".pyc")]
+    digest = hashlib.sha256(model.encode())
+    for file in inputs:
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.NotebookNode:
+    """Execute every cell; BuildError names the one that fails and says why."""
+    for cell in notebook.cells:
+        if "parameters" in cell.metadata.get("tags", ()):
+            cell.source = re.sub(r"^MODEL = .*?(?=\s+#|$)", f"MODEL = {model!r}".replace("'", '"'), cell.source, count=1, flags=re.MULTILINE)
+    code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    # Sockets in the file system instead of TCP: nothing else on the machine can read what a kernel says.
+    client = NotebookClient(notebook, timeout=900, kernel_name="python3", config=Config({"KernelManager": {"transport": "ipc"}}))
+    os.environ["PYTHONPATH"] = str(ROOT)
+    with client.setup_kernel(cwd=str(ROOT)):
+        for count, index in enumerate(tqdm(code, desc=chapter.stem, unit="cell"), start=1):
+            cell = notebook.cells[index]
+            try:
+                client.execute_cell(cell, index, execution_count=count)
+            except (CellExecutionError, DeadKernelError) as error:
+                what = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else "the kernel died"
+                first = next((line for line in cell.source.splitlines() if line.strip()), "")
+                raise BuildError(f"{chapter.relative_to(ROOT)}, code cell {count} ({first!r}): {what.splitlines()[0]}") from error
+    return tidy(notebook, chapter.stem)
+
+
+def tidy(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
+    """Remove what differs between two runs that found the same: times, random names, a kernel's widgets."""
+    notebook.metadata.pop("widgets", None)
+    notebook.metadata["language_info"] = {"name": "python"}
+    for index, cell in enumerate(notebook.cells):
+        cell["id"] = f"{stem}-{index:02d}".replace("_", "-")
+        cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", ()):
+            if "text/html" in output.get("data", {}):
+                output["data"].pop(WIDGET_VIEW, None)
+    return notebook
+
+
+def replace(path: Path, text: str) -> None:
+    """Write the whole file or leave the old one."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------- checking
+
+
+def check() -> None:
+    """Run every notebook of the committed book again with nbval; BuildError if a claim comes out differently.
+
+    A notebook that was checked and has not changed since, nor anything that it depends on, is not checked again.
+    """
+    due = {}
+    for notebook in sorted((ROOT / "book").glob("*.ipynb")):
+        stamp = BUILD / "stamps" / f"{notebook.stem}.checked"
+        digest = digest_of(notebook, "mini")
+        if not (stamp.exists() and stamp.read_text() == digest):
+            due[notebook] = (stamp, digest)
+    if not due:
+        print("notebooks: unchanged since they were checked")
+        return
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--no-header", *map(str, due)], cwd=ROOT)
+    if done.returncode:
+        raise BuildError("a notebook no longer gives the outputs that it holds; see above")
+    for stamp, digest in due.values():
+        replace(stamp, digest)
+
+
+# ---------------------------------------------------------------- the site
+
+
+def site(model: str) -> Path:
+    """Build an edition's site with warnings as errors; returns its first page."""
+    base = home(model)
+    if base != ROOT:
+        for name in ("_config.yml", "_toc.yml", "CITATION.cff"):
+            shutil.copy(ROOT / name, base / name)
+        pages = shutil.ignore_patterns("*.ipynb", "*.part")
+        shutil.copytree(ROOT / "book", base / "book", dirs_exist_ok=True, ignore=pages)
+    listed = set(re.findall(r"book/(\d\d_\w+)", (base / "_toc.yml").read_text()))
+    absent = sorted(name for name in listed if not (base / "book" / f"{name}.ipynb").exists())
+    if absent:
+        raise BuildError(f"book/{absent[0]}.ipynb is not there: run `make book`, which executes the chapters first")
+    command = [sys.executable, "-m", "jupyter_book", "build", str(base), "-W", "-n", "--keep-going", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
+        raise BuildError("the site was not built; the warnings above are errors")
+    return base / "_build" / "html" / "index.html"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("step", choices=("execute", "check", "site"))
+    parser.add_argument("--model", default="mini")
+    args = parser.parse_args(argv)
+    try:
+        if args.step == "execute":
+            execute(args.model)
+        elif args.step == "check":
+            check()
+        else:
+            print(f"The book is at {site(args.model)}")
+    except BuildError as error:
+        print(f"book: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"book: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("book: interrupted; what was finished is kept, `make book` goes on from there", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
