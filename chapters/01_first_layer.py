@@ -292,7 +292,7 @@ cx.plots.picture(
 
 # %% tags=["nbval-check-output"]
 knowing = [int(h) for h in heads[measured > ceiling]]
-rank = pd.Series(all_spread.numpy()).corr(pd.Series(measured), method="spearman")
+rank = pd.Series(all_spread.numpy()).rank().corr(pd.Series(measured).rank())
 print("heads whose output tells the domain better than chance:", knowing)
 print(f"rank correlation between a head's spread and how well it tells: {rank:.1f}")
 

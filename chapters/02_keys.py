@@ -171,7 +171,9 @@ true = cx.attention_rows(weights, tokens, n)
 
 # %% tags=["nbval-check-output"]
 print("same as cx.rebuilt_rows:", torch.allclose(rebuilt, cx.rebuilt_rows(weights, tokens, n), atol=1e-5))
-print("error at i = n:", f"{(scores - cx.exact_scores(weights, tokens, n) + einops.einsum(q, weights.b_K, 'h d, h d -> h')[:, None] / weights.attn_scale)[:, n].abs().max():.3f}")
+from_bias = einops.einsum(q, weights.b_K, "head d_head, head d_head -> head") / weights.attn_scale
+at_destination = cx.exact_scores(weights, tokens, n)[:, n] - from_bias - scores[:, n]
+print(f"error at i = n: {at_destination.abs().max():.3f}")
 
 # %% tags=["hide-input"]
 kernels = cx.positional_kernels(weights, n)
@@ -247,10 +249,8 @@ print(f"largest difference between that error and the sum of the three steps: {(
 
 # %% tags=["hide-input"]
 some = passages[:: max(1, len(passages) // 24)]
-account = torch.stack([error_of_each_step(weights, p.tokens[:LENGTH], n, C).abs().mean(1) for p in some]).mean(0)  # step source
-total = torch.stack(
-    [(error_of_each_step(weights, p.tokens[:LENGTH], n, C).sum(0)).abs().mean(0) for p in some]
-).mean(0)
+errors = torch.stack([error_of_each_step(weights, p.tokens[:LENGTH], n, C) for p in some])  # text step head source
+account, total = errors.abs().mean((0, 2)), errors.sum(1).abs().mean((0, 1))  # step source, source
 edges = np.unique(np.geomspace(1, n, 24).astype(int))
 distance = np.arange(n + 1)[::-1]
 
@@ -324,10 +324,7 @@ distribution:
 
 # %% tags=["hide-input"]
 everywhere = torch.stack(
-    [
-        cx.total_variation(cx.attention_pattern(weights, p.tokens[:LENGTH]), cx.rebuilt_pattern(weights, p.tokens[:LENGTH]))
-        for p in passages
-    ]
+    [cx.total_variation(cx.attention_pattern(weights, x), cx.rebuilt_pattern(weights, x)) for x in (p.tokens[:LENGTH] for p in passages)]
 )  # text head dest
 per_head = einops.rearrange(everywhere[:, :, 1:], "text head dest -> head (text dest)")
 quantiles = torch.stack([torch.tensor(np.quantile(per_head.numpy(), p, axis=1)) for p in (0.05, 0.25, 0.5, 0.75, 0.95)])
@@ -362,8 +359,7 @@ table
 
 # %% [markdown]
 r"""
-*Effective tokens* is $1 / \sum_i \text{pos}_i^2$ of the attention row that position alone would give ([chapter 3](notation) has it for its
-subject): the number of tokens over which the head is spread before it has looked at any of them.
+*Effective tokens* is $1 / \sum_i \text{pos}_i^2$ of the attention row that position alone would give (see [notation](notation)): the number of tokens over which the head is spread before it has looked at any of them.
 
 ## One constant, two octaves
 
@@ -374,23 +370,12 @@ measurement again with $C$ from half the median token norm to twice that.
 # %% tags=["hide-input"]
 one_each = list({p.domain: p for p in passages}.values())
 octaves = np.linspace(-1, 1, 9)
-sweep = torch.stack(
-    [
-        torch.stack(
-            [
-                cx.total_variation(
-                    cx.attention_pattern(weights, p.tokens[:LENGTH]), cx.rebuilt_pattern(weights, p.tokens[:LENGTH], C=float(C * 2**o))
-                )[:, 1:]
-                for p in one_each
-            ]
-        )
-        .transpose(0, 1)
-        .flatten(1)
-        .median(-1)
-        .values
-        for o in octaves
-    ]
-)  # octave head
+distances = [[] for _ in octaves]
+for p in one_each:
+    true_pattern = cx.attention_pattern(weights, p.tokens[:LENGTH])
+    for found, octave in zip(distances, octaves, strict=True):
+        found.append(cx.total_variation(true_pattern, cx.rebuilt_pattern(weights, p.tokens[:LENGTH], C=C * 2**octave))[:, 1:])
+sweep = torch.stack([torch.cat(found, dim=1).median(-1).values for found in distances])  # octave head
 figure, ((axis,),) = cx.plots.panels(height=3.2, width=7.5)
 for head in range(weights.n_heads):
     axis.plot(
@@ -447,7 +432,6 @@ cx.plots.picture(
 
 # %% tags=["nbval-check-output"]
 s05, s95 = (float(np.quantile(scales[:, 1:].numpy(), p)) for p in (0.05, 0.95))
-inside = float(((scales[:, 1:] > s05 * 0.8) & (scales[:, 1:] < s95 * 1.25)).float().mean())
 print(f"from its 5 % to its 95 % quantile the scale grows by a factor of {s95 / s05:.1f}")
 
 # %% [markdown]

@@ -25,7 +25,7 @@ SENTENCES = [
     "the telescope on the hill saw the planet and the moon of the planet",
     "def area(width, height): return width * height",
 ]
-TINY = dict(vocab_size=300, n_positions=32, n_embd=24, n_head=3, n_layer=2, n_inner=40)
+TINY = {"vocab_size": 300, "n_positions": 32, "n_embd": 24, "n_head": 3, "n_layer": 2, "n_inner": 40}
 
 
 def randomise(model, seed):
@@ -46,9 +46,7 @@ def toy_tokenizer():
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=[BOS], initial_alphabet=alphabet, show_progress=False
-    )
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=[BOS], initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(SENTENCES, trainer)
     assert tokenizer.get_vocab_size() == 300
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, eos_token=BOS, unk_token=BOS)

@@ -128,7 +128,7 @@ def test_a_position_that_the_model_lacks_is_refused(tiny_weights, n):
 
 
 @pytest.mark.parametrize("token", [" the", None])
-@pytest.mark.parametrize("C", [0, -2.0, float("nan")])
+@pytest.mark.parametrize("C", [0.0, -2.0, float("nan")])
 def test_a_C_that_is_no_norm_is_refused(tiny_weights, token, C):
     with pytest.raises(ValueError, match="positive"):
         cx.positional_kernels(tiny_weights, 5, token, C)
@@ -136,7 +136,7 @@ def test_a_C_that_is_no_norm_is_refused(tiny_weights, token, C):
 
 @pytest.mark.parametrize("token", [" bagpipes", 300, -1])
 def test_what_is_not_one_token_of_the_vocabulary_is_refused(tiny_weights, token):
-    with pytest.raises(ValueError, match="exactly one|ids 0 to 299"):
+    with pytest.raises(ValueError, match=r"exactly one|ids 0 to 299"):
         cx.positional_kernels(tiny_weights, 5, token)
 
 

@@ -262,7 +262,7 @@ def test_a_destination_outside_the_text_is_refused(tiny_weights, tiny_tokens, ro
         rows(tiny_weights, tiny_tokens[:10], 10)
 
 
-@pytest.mark.parametrize("C", [0, -1.0, float("nan")])
+@pytest.mark.parametrize("C", [0.0, -1.0, float("nan")])
 def test_a_C_that_is_no_norm_is_refused(tiny_weights, tiny_tokens, C):
     for call in (
         lambda: cx.positional_keys(tiny_weights, 5, C),

@@ -32,11 +32,11 @@ TENSORS = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O
 # ---------------------------------------------------------------- against the model's own hooks
 
 SHAPES = {
-    "three heads": dict(),
-    "one head": dict(n_head=1, n_embd=8, n_inner=5, n_positions=48),
-    "wide": dict(n_head=4, n_embd=48, n_inner=None),
-    "large epsilon": dict(layer_norm_epsilon=1e-2),
-    "scores divided by the layer's number": dict(scale_attn_by_inverse_layer_idx=True),
+    "three heads": {},
+    "one head": {"n_head": 1, "n_embd": 8, "n_inner": 5, "n_positions": 48},
+    "wide": {"n_head": 4, "n_embd": 48, "n_inner": None},
+    "large epsilon": {"layer_norm_epsilon": 1e-2},
+    "scores divided by the layer's number": {"scale_attn_by_inverse_layer_idx": True},
 }
 
 
@@ -322,7 +322,7 @@ def test_a_model_that_is_not_finite_is_refused(make_folder):
     model = cx.load(make_folder(n_layer=1))
     with torch.no_grad():
         model.W_pos[3, 0] = float("nan")
-    with pytest.raises(ValueError, match="W_pos.*not finite"):
+    with pytest.raises(ValueError, match=r"W_pos.*not finite"):
         cx.LayerWeights.of(model)
 
 
@@ -359,7 +359,7 @@ def test_the_residual_stream_of_a_later_layer_is_refused(tiny, tiny_tokens):
     ids=["id too large", "id negative", "too many", "two texts", "none"],
 )
 def test_tokens_that_do_not_fit_the_model_are_refused(tiny_weights, tokens):
-    with pytest.raises(ValueError, match="expected one text of 1 to 32|ids 0 to 299"):
+    with pytest.raises(ValueError, match=r"expected one text of 1 to 32|ids 0 to 299"):
         tiny_weights.residual(tokens)
 
 

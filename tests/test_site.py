@@ -1,0 +1,122 @@
+"""The built site: complete, self-contained, readable without seeing."""
+
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import build_book
+
+
+@pytest.fixture(scope="module")
+def html():
+    """The site, built with warnings as errors."""
+    return build_book.site("mini").parent
+
+
+class Page(HTMLParser):
+    """What a page loads, where it points, and what it shows."""
+
+    def __init__(self, file):
+        super().__init__()
+        self.loads, self.links, self.ids, self.pictures, self.images = [], [], set(), [], []
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        at = dict(attrs)
+        if "id" in at:
+            self.ids.add(at["id"])
+        if tag in ("script", "img", "iframe", "source", "video") and at.get("src"):
+            self.loads.append(at["src"])
+        if tag == "link" and at.get("rel") not in ("canonical", "next", "prev", "author", "index", "search", "license"):
+            self.loads.append(at["href"])
+        if tag == "a" and at.get("href"):
+            self.links.append(at["href"])
+        if tag == "img":
+            self.images.append(at)
+        if at.get("role") == "img" and tag == "div":
+            self.pictures.append(at.get("aria-label", ""))
+
+
+@pytest.fixture(scope="module")
+def pages(html):
+    return {f: Page(f) for f in html.rglob("*.html") if "_static" not in f.parts}
+
+
+def test_every_page_of_the_contents_is_there(html):
+    listed = re.findall(r"(?:file|root): (\S+)", (ROOT / "_toc.yml").read_text())
+    assert len(listed) >= 6
+    for name in listed:
+        assert (html / f"{name}.html").exists()
+    assert (html / "index.html").exists()
+    assert (html / "searchindex.js").exists()
+
+
+def test_nothing_is_loaded_from_another_host(html, pages):
+    for file, page in pages.items():
+        for source in page.loads:
+            assert not urlparse(source).netloc, f"{file.name} loads {source}"
+    for sheet in html.rglob("*.css"):
+        for target in re.findall(r"url\(['\"]?([^'\")]+)", sheet.read_text(encoding="utf-8", errors="replace")):
+            assert not target.startswith(("http:", "https:", "//")), f"{sheet.name} loads {target}"
+        assert not re.search(r"@import\s+(url\()?['\"]?https?:", sheet.read_text(encoding="utf-8", errors="replace"))
+
+
+def test_links_within_the_site_lead_somewhere(html, pages):
+    for file, page in pages.items():
+        for link in page.links:
+            parts = urlparse(link)
+            if parts.scheme or parts.netloc or link.startswith("#") and len(link) == 1:
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            assert target.exists(), f"{file.name} links to {link}"
+            if parts.fragment and target in pages:
+                assert unquote(parts.fragment) in pages[target].ids, f"{file.name} links to {link}"
+
+
+def test_every_figure_has_a_text_for_those_who_cannot_see_it(pages):
+    seen = 0
+    for file, page in pages.items():
+        for alt in page.pictures:
+            seen += 1
+            assert len(alt) > 10, f"{file.name}: a figure without a description"
+        for image in page.images:
+            assert image.get("alt") is not None, f"{file.name}: {image}"
+    assert seen >= 10
+
+
+def test_figures_take_the_colour_of_the_page(html):
+    page = (html / "book" / "02_keys.html").read_text(encoding="utf-8")
+    drawings = re.findall(r"<svg [^>]*?viewBox.*?</svg>", page, flags=re.DOTALL)
+    drawn = [d for d in drawings if 'id="f2' in d]
+    assert len(drawn) >= 8
+    for drawing in drawn:
+        assert "currentColor" in drawing
+        assert not re.search(r"(fill|stroke): ?(#000000|black)", drawing), "black ink vanishes in dark mode"
+        ids = re.findall(r'\bid="([^"]+)"', drawing)
+        assert all(i in ids for i in re.findall(r"url\(#([^)]+)\)", drawing)), "every clip path is in the same drawing"
+
+
+def test_names_within_a_page_are_unique_across_its_figures(html):
+    page = (html / "book" / "02_keys.html").read_text(encoding="utf-8")
+    clips = re.findall(r'<clipPath id="([^"]+)"', page)
+    assert len(clips) == len(set(clips))
+
+
+def test_each_chapter_opens_in_colab_from_a_notebook_that_exists(html):
+    for notebook in sorted((ROOT / "book").glob("*.ipynb")):
+        page = (html / "book" / f"{notebook.stem}.html").read_text(encoding="utf-8")
+        (target,) = set(re.findall(r'href="(https://colab\.research\.google\.com/[^"]+)"', page))
+        assert target.endswith(f"/blob/main/book/{notebook.name}")
+
+
+def test_the_setup_cell_is_folded_and_widgets_show_a_figure(html):
+    page = (html / "book" / "02_keys.html").read_text(encoding="utf-8")
+    assert "tag_hide-cell" in page
+    assert "jupyter.widget-view" not in page
+    assert 'id="f2-9-' in page, "the widget's first setting"
