@@ -47,10 +47,14 @@ def main() -> None:
     )
     whole, loop, exact, forward = time_of.values()
     pattern = weights.n_heads * len(tokens) ** 2 * 4
-    print(f"rebuilding every row at once against one by one: {loop * share / whole:.0f} times faster")
+    print(
+        f"rebuilding every row at once against one by one: {loop * share / whole:.0f} times faster"
+    )
     print(f"rebuilding against the exact pattern:            {whole / exact:.1f} times the time")
     print(f"rebuilding against a forward pass:               {whole / forward:.1f} times the time")
-    print(f"memory of a pattern against the weights used:    {pattern / sum(w.nbytes for w in (weights.W_E, weights.W_pos, weights.W_K)):.1f} times")
+    print(
+        f"memory of a pattern against the weights used:    {pattern / sum(w.nbytes for w in (weights.W_E, weights.W_pos, weights.W_K)):.1f} times"
+    )
 
 
 if __name__ == "__main__":

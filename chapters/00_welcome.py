@@ -36,7 +36,12 @@ if importlib.util.find_spec("ctxlib") is None:
 
 # %% tags=["parameters", "remove-input"]
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-DOMAINS = ("cooking", "python", "spanish", "scripture")  # what the text below goes through, in this order
+DOMAINS = (
+    "cooking",
+    "python",
+    "spanish",
+    "scripture",
+)  # what the text below goes through, in this order
 
 # %% tags=["remove-input"]
 import numpy as np
@@ -72,7 +77,9 @@ text = torch.cat([shown[0].tokens[:1], *(p.tokens[1 : 1 + piece] for p in shown)
 neurons = [neuron_of(d, shown) for d in DOMAINS]
 
 everywhere = torch.stack(means)
-activity = (pre_activations(text)[:, neurons] - everywhere[:, neurons].mean(0)) / everywhere[:, neurons].std(0)
+activity = (pre_activations(text)[:, neurons] - everywhere[:, neurons].mean(0)) / everywhere[
+    :, neurons
+].std(0)
 window = 12
 smooth = activity.unfold(0, window, 1).mean(-1)
 
@@ -80,9 +87,16 @@ figure, ((axis,),) = cx.plots.panels(height=3.4, width=8)
 for column, (domain, neuron) in enumerate(zip(DOMAINS, neurons, strict=True)):
     start = 1 + column * piece
     axis.axvspan(start, start + piece, color=cx.plots.COLOURS[column], alpha=0.09, lw=0)
-    axis.plot(np.arange(len(smooth)) + window, smooth[:, column], color=cx.plots.COLOURS[column], lw=1.8)
+    axis.plot(
+        np.arange(len(smooth)) + window, smooth[:, column], color=cx.plots.COLOURS[column], lw=1.8
+    )
     axis.annotate(
-        f"{domain}\nneuron {neuron}", (start + piece / 2, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom", color=cx.plots.COLOURS[column]
+        f"{domain}\nneuron {neuron}",
+        (start + piece / 2, 1.0),
+        xycoords=("data", "axes fraction"),
+        ha="center",
+        va="bottom",
+        color=cx.plots.COLOURS[column],
     )
 axis.axhline(0, color=cx.plots.INK, lw=0.8)
 axis.set(xlabel="token", ylabel="pre-activation (standard deviations)", xlim=(0, len(text)))

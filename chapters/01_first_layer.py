@@ -86,7 +86,10 @@ def expected_next(tokens, count=5):
     with torch.inference_mode():
         probabilities = model(tokens[None])[0, -1].softmax(-1)
     top = probabilities.topk(count)
-    return ", ".join(f"{model.tokenizer.decode([i])!r} {p:.2f}" for i, p in zip(top.indices.tolist(), top.values.tolist(), strict=True))
+    return ", ".join(
+        f"{model.tokenizer.decode([i])!r} {p:.2f}"
+        for i, p in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+    )
 
 
 pd.DataFrame(
@@ -122,12 +125,16 @@ the mean out itself.
 # %%
 tokens = three[0].tokens
 with torch.inference_mode():
-    _, cache = model.run_with_cache(torch.stack([p.tokens[:LENGTH] for p in three]), stop_at_layer=1)
+    _, cache = model.run_with_cache(
+        torch.stack([p.tokens[:LENGTH] for p in three]), stop_at_layer=1
+    )
 
 r = weights.W_E[tokens] + weights.W_pos[: len(tokens)]  # pos d_model: weights.residual(tokens)
 
 # %% tags=["nbval-check-output"]
-print(f"largest difference to the model's own residual stream: {(r[:LENGTH] - cache['blocks.0.hook_resid_pre'][0]).abs().max():.4f}")
+print(
+    f"largest difference to the model's own residual stream: {(r[:LENGTH] - cache['blocks.0.hook_resid_pre'][0]).abs().max():.4f}"
+)
 print(f"largest mean over d_model: {r.mean(-1).abs().max():.4f}")
 
 # %% [markdown]
@@ -149,7 +156,9 @@ the projection of $r$ onto the sphere of radius $\sqrt{d_\text{model}}$. (The im
 # %% tags=["nbval-check-output"]
 radius = cx.layer_norm(r, weights.eps).norm(dim=-1) / weights.d_model**0.5
 print(f"|LN(r)| / sqrt(d_model): {radius.min():.2f} to {radius.max():.2f}")
-print(f"|r|: from the shortest to the longest a factor of {r.norm(dim=-1).max() / r.norm(dim=-1).min():.1f}")
+print(
+    f"|r|: from the shortest to the longest a factor of {r.norm(dim=-1).max() / r.norm(dim=-1).min():.1f}"
+)
 
 # %% [markdown]
 r"""
@@ -219,11 +228,18 @@ Here is the same passage as two heads see it, the one with the fewest effective 
 # %% tags=["hide-input"]
 narrow, broad = int(spread.argmin()), int(spread.argmax())
 pieces = [model.tokenizer.decode([t]) for t in tokens[n - 90 : n + 1]]
-cx.plots.ShadedText(pieces, rows[0, narrow, n - 90 :], f"Head {narrow}, {cx.effective_tokens(rows[0, narrow]):.0f} effective tokens: the last token is the destination.")
+cx.plots.ShadedText(
+    pieces,
+    rows[0, narrow, n - 90 :],
+    f"Head {narrow}, {cx.effective_tokens(rows[0, narrow]):.0f} effective tokens: the last token is the destination.",
+)
 
 # %% tags=["hide-input"]
 cx.plots.ShadedText(
-    pieces, rows[0, broad, n - 90 :], f"Head {broad}, {cx.effective_tokens(rows[0, broad]):.0f} effective tokens; the text goes on to the left.", cx.plots.COLOURS[1]
+    pieces,
+    rows[0, broad, n - 90 :],
+    f"Head {broad}, {cx.effective_tokens(rows[0, broad]):.0f} effective tokens; the text goes on to the left.",
+    cx.plots.COLOURS[1],
 )
 
 # %% [markdown]
@@ -240,9 +256,13 @@ $W_V W_O$ is the **OV circuit**. It is linear, and it knows nothing of the row. 
 """
 
 # %% tags=["nbval-check-output"]
-outputs = torch.stack([weights.head_outputs(a, p.tokens[: n + 1]) for a, p in zip(rows, three, strict=True)])  # text head d_model
+outputs = torch.stack(
+    [weights.head_outputs(a, p.tokens[: n + 1]) for a, p in zip(rows, three, strict=True)]
+)  # text head d_model
 layer = cache["blocks.0.hook_attn_out"][:, n]
-print(f"sum of the heads against the layer's own output: largest difference {(outputs.sum(1) + weights.b_O - layer).abs().max():.4f}")
+print(
+    f"sum of the heads against the layer's own output: largest difference {(outputs.sum(1) + weights.b_O - layer).abs().max():.4f}"
+)
 
 # %% [markdown]
 """
@@ -251,8 +271,15 @@ head, compare its output on two texts of the same domain and on two of different
 """
 
 # %%
-everything = torch.stack([weights.head_outputs(cx.attention_rows(weights, p.tokens, n), p.tokens[: n + 1]) for p in passages])
-directions = torch.nn.functional.normalize(everything - everything.mean(0), dim=-1)  # text head d_model
+everything = torch.stack(
+    [
+        weights.head_outputs(cx.attention_rows(weights, p.tokens, n), p.tokens[: n + 1])
+        for p in passages
+    ]
+)
+directions = torch.nn.functional.normalize(
+    everything - everything.mean(0), dim=-1
+)  # text head d_model
 cosine = torch.einsum("shd,thd->hst", directions, directions)
 
 domain = np.array([p.domain for p in passages])
@@ -260,7 +287,9 @@ domain = np.array([p.domain for p in passages])
 
 def gap(labels):
     """Mean cosine within a domain minus mean cosine between domains, for each head."""
-    same = torch.from_numpy(labels[:, None] == labels[None, :]) & ~torch.eye(len(labels), dtype=torch.bool)
+    same = torch.from_numpy(labels[:, None] == labels[None, :]) & ~torch.eye(
+        len(labels), dtype=torch.bool
+    )
     different = torch.from_numpy(labels[:, None] != labels[None, :])
     return (cosine[:, same].mean(-1) - cosine[:, different].mean(-1)).numpy()
 
@@ -272,7 +301,11 @@ shuffled = np.stack([gap(rng.permutation(domain)) for _ in range(200)])
 # %% tags=["hide-input"]
 heads = np.arange(weights.n_heads)
 ceiling = np.quantile(shuffled, 0.99, axis=0)
-all_spread = torch.stack([cx.effective_tokens(cx.attention_rows(weights, p.tokens, n)) for p in passages]).median(0).values
+all_spread = (
+    torch.stack([cx.effective_tokens(cx.attention_rows(weights, p.tokens, n)) for p in passages])
+    .median(0)
+    .values
+)
 figure, ((left, right),) = cx.plots.panels(1, 2, height=2.8, sharey=True)
 left.bar(heads, measured, label="true labels")
 left.bar(heads, ceiling, width=0.4, color=cx.plots.COLOURS[7], label="99 % of shuffled labels")
@@ -280,14 +313,25 @@ left.set(xlabel="head", ylabel="cosine within − between domains", xticks=heads
 left.legend(fontsize=8)
 right.plot(all_spread, measured, "o", ms=5)
 for head in heads:
-    right.annotate(str(head), (all_spread[head], measured[head]), xytext=(4, 3), textcoords="offset points", fontsize=8)
+    right.annotate(
+        str(head),
+        (all_spread[head], measured[head]),
+        xytext=(4, 3),
+        textcoords="offset points",
+        fontsize=8,
+    )
 right.set(xlabel="effective tokens of the head's row (median)", xscale="log")
 cx.plots.picture(
     figure,
     "1.2",
     f"How much alike a head's outputs are within a domain, compared with between domains, over {len(passages)} passages at position {n}. Left: beside what shuffled labels "
     "give. Right: against the spread of the head.",
-    "Bars per head: " + ", ".join(f"head {h} {m:.2f} (shuffled {c:.2f})" for h, m, c in zip(heads, measured, ceiling, strict=True)) + ".",
+    "Bars per head: "
+    + ", ".join(
+        f"head {h} {m:.2f} (shuffled {c:.2f})"
+        for h, m, c in zip(heads, measured, ceiling, strict=True)
+    )
+    + ".",
 )
 
 # %% tags=["nbval-check-output"]
@@ -328,15 +372,29 @@ def draw(passage, n):
     chosen = next(p for p in passages if p.name == passage)
     attention = cx.attention_rows(weights, chosen.tokens, n)
     figure, ((axis,),) = cx.plots.panels(height=3.0, width=7.5)
-    axis.imshow(attention.clamp_min(1e-5).log10(), aspect="auto", cmap=cx.plots.SEQUENTIAL, extent=(-0.5, n + 0.5, weights.n_heads - 0.5, -0.5), vmin=-5, vmax=0)
-    axis.set(xlabel="source position i", ylabel="head", yticks=heads, title=f"{passage}, n = {n}: log10 of the attention")
+    axis.imshow(
+        attention.clamp_min(1e-5).log10(),
+        aspect="auto",
+        cmap=cx.plots.SEQUENTIAL,
+        extent=(-0.5, n + 0.5, weights.n_heads - 0.5, -0.5),
+        vmin=-5,
+        vmax=0,
+    )
+    axis.set(
+        xlabel="source position i",
+        ylabel="head",
+        yticks=heads,
+        title=f"{passage}, n = {n}: log10 of the attention",
+    )
     axis.grid(False)
     figure.colorbar(axis.images[0], ax=axis, label="log10 attention")
     effective = cx.effective_tokens(attention)
     return cx.plots.picture(
         figure,
         "1.3",
-        "Every head's row at once. Effective tokens: " + ", ".join(f"head {h} {e:.0f}" for h, e in enumerate(effective)) + ".",
+        "Every head's row at once. Effective tokens: "
+        + ", ".join(f"head {h} {e:.0f}" for h, e in enumerate(effective))
+        + ".",
         f"A heat map of heads against source positions for passage {passage} at position {n}.",
     )
 
@@ -356,11 +414,40 @@ Every figure in the third column was computed above, in this run.
 
 # %% tags=["nbval-check-output"]
 cx.claims.ledger(
-    cx.claims.Claim("folded rows minus the model's own, largest", "0: folding is algebra (Elhage 2021)", float((rows - own).abs().max()), at_most=1e-5, digits=4),
-    cx.claims.Claim("heads plus bias minus the layer's output, largest", "0: heads add (Elhage 2021)", float((outputs.sum(1) + weights.b_O - layer).abs().max()), at_most=1e-4, digits=4),
-    cx.claims.Claim("length after LayerNorm over sqrt(d_model), smallest", "1: a sphere", float(radius.min()), at_least=0.98, at_most=1.0001),
-    cx.claims.Claim("spread of the broadest head over the narrowest", "about 50 tokens against 7 (Gibson 2025b)", float(all_spread.max() / all_spread.min()), at_least=5, digits=0),
-    cx.claims.Claim("share of heads over 40 tokens whose output tells the domain", "contextual heads separate contexts (Gibson 2025b)", float(np.mean([h in knowing for h in heads if all_spread[h] > 40])), at_least=0.99),
+    cx.claims.Claim(
+        "folded rows minus the model's own, largest",
+        "0: folding is algebra (Elhage 2021)",
+        float((rows - own).abs().max()),
+        at_most=1e-5,
+        digits=4,
+    ),
+    cx.claims.Claim(
+        "heads plus bias minus the layer's output, largest",
+        "0: heads add (Elhage 2021)",
+        float((outputs.sum(1) + weights.b_O - layer).abs().max()),
+        at_most=1e-4,
+        digits=4,
+    ),
+    cx.claims.Claim(
+        "length after LayerNorm over sqrt(d_model), smallest",
+        "1: a sphere",
+        float(radius.min()),
+        at_least=0.98,
+        at_most=1.0001,
+    ),
+    cx.claims.Claim(
+        "spread of the broadest head over the narrowest",
+        "about 50 tokens against 7 (Gibson 2025b)",
+        float(all_spread.max() / all_spread.min()),
+        at_least=5,
+        digits=0,
+    ),
+    cx.claims.Claim(
+        "share of heads over 40 tokens whose output tells the domain",
+        "contextual heads separate contexts (Gibson 2025b)",
+        float(np.mean([h in knowing for h in heads if all_spread[h] > 40])),
+        at_least=0.99,
+    ),
 )
 
 # %% [markdown]

@@ -34,9 +34,13 @@ if importlib.util.find_spec("ctxlib") is None:
 # %% tags=["parameters"]
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 DESTINATION = 300  # the position n of the single rows that are drawn
-FAILS_AT = 0.10  # a head whose median distance is larger than this counts as one that the split fails for
+FAILS_AT = (
+    0.10  # a head whose median distance is larger than this counts as one that the split fails for
+)
 
 # %% tags=["hide-input"]
+from itertools import pairwise
+
 import einops
 import numpy as np
 import pandas as pd
@@ -48,7 +52,9 @@ model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model, layer=0)
 passages = cx.texts.passages(weights)
 LENGTH = min(len(p.tokens) for p in passages)
-print(f"{MODEL}: {weights.n_heads} heads, d_model {weights.d_model}; {len(passages)} passages of {LENGTH} tokens or more")
+print(
+    f"{MODEL}: {weights.n_heads} heads, d_model {weights.d_model}; {len(passages)} passages of {LENGTH} tokens or more"
+)
 
 # %% [markdown]
 r"""
@@ -75,7 +81,9 @@ how long the two vectors are, and the angle between them.
 W_E, W_pos, C = weights.W_E, weights.W_pos[:LENGTH], weights.typical_norm()
 token_norms, position_norms = W_E.norm(dim=-1), W_pos.norm(dim=-1)
 cosines = einops.einsum(
-    W_E / token_norms[:, None], W_pos / position_norms[:, None], "vocab d_model, pos d_model -> vocab pos"
+    W_E / token_norms[:, None],
+    W_pos / position_norms[:, None],
+    "vocab d_model, pos d_model -> vocab pos",
 )
 by_chance = weights.d_model**-0.5
 
@@ -87,8 +95,15 @@ left.annotate("C", (C, left.get_ylim()[1] * 0.92), xytext=(4, 0), textcoords="of
 left.set(xlabel="norm", ylabel="density", title="How long")
 left.legend(loc="upper right")
 grid = np.linspace(-5 * by_chance, 5 * by_chance, 200)
-right.hist(cosines.flatten()[::7], bins=120, range=(grid[0], grid[-1]), density=True, label="measured")
-right.plot(grid, np.exp(-((grid / by_chance) ** 2) / 2) / (by_chance * np.sqrt(2 * np.pi)), color=cx.plots.COLOURS[1], label="random directions")
+right.hist(
+    cosines.flatten()[::7], bins=120, range=(grid[0], grid[-1]), density=True, label="measured"
+)
+right.plot(
+    grid,
+    np.exp(-((grid / by_chance) ** 2) / 2) / (by_chance * np.sqrt(2 * np.pi)),
+    color=cx.plots.COLOURS[1],
+    label="random directions",
+)
 right.set(xlabel=r"cosine of $W_E[t]$ and $W_{pos}[i]$", ylabel="density", title="At what angle")
 right.legend(loc="upper right")
 cx.plots.picture(
@@ -165,12 +180,17 @@ E = cx.content_keys(weights, n, tokens[: n + 1])  # head token d_head: knows x_i
 P = cx.positional_keys(weights, n, C)  # head pos d_head: knows i, not x_i
 q = weights.queries(tokens)[:, n]  # head d_head
 
-scores = einops.einsum(q, E + P, "head d_head, head source d_head -> head source") / weights.attn_scale
+scores = (
+    einops.einsum(q, E + P, "head d_head, head source d_head -> head source") / weights.attn_scale
+)
 rebuilt = scores.softmax(-1)
 true = cx.attention_rows(weights, tokens, n)
 
 # %% tags=["nbval-check-output"]
-print("same as cx.rebuilt_rows:", torch.allclose(rebuilt, cx.rebuilt_rows(weights, tokens, n), atol=1e-5))
+print(
+    "same as cx.rebuilt_rows:",
+    torch.allclose(rebuilt, cx.rebuilt_rows(weights, tokens, n), atol=1e-5),
+)
 from_bias = einops.einsum(q, weights.b_K, "head d_head, head d_head -> head") / weights.attn_scale
 at_destination = cx.exact_scores(weights, tokens, n)[:, n] - from_bias - scores[:, n]
 print(f"error at i = n: {at_destination.abs().max():.3f}")
@@ -220,7 +240,9 @@ def error_of_each_step(weights, tokens, n, C):
     """What steps A, B and C each add to the score of every source: `step head source`."""
     here, there = weights.W_pos[n], weights.W_pos[: n + 1]
     token = weights.W_E[tokens[: n + 1]]
-    scale = lambda squared: (squared / weights.d_model + weights.eps).sqrt()[:, None]  # LayerNorm's, from |v|^2
+    scale = lambda squared: (squared / weights.d_model + weights.eps).sqrt()[
+        :, None
+    ]  # LayerNorm's, from |v|^2
     squared = lambda v: v.square().sum(-1)
 
     exact = scale(squared(token + there))
@@ -235,9 +257,16 @@ def error_of_each_step(weights, tokens, n, C):
             (there - here) / typical - (there - here) / orthogonal,  # C
         ]
     )
-    change = einops.einsum(change_of_key, weights.W_K, "step source d_model, head d_model d_head -> step head source d_head")
+    change = einops.einsum(
+        change_of_key,
+        weights.W_K,
+        "step source d_model, head d_model d_head -> step head source d_head",
+    )
     q = weights.queries(tokens[: n + 1])[:, n]
-    return einops.einsum(q, change, "head d_head, step head source d_head -> step head source") / weights.attn_scale
+    return (
+        einops.einsum(q, change, "head d_head, step head source d_head -> step head source")
+        / weights.attn_scale
+    )
 
 
 # %% tags=["nbval-check-output"]
@@ -245,23 +274,30 @@ steps = error_of_each_step(weights, tokens, n, C)
 error = cx.rebuilt_scores(weights, tokens, n, C) - cx.exact_scores(weights, tokens, n)
 error = error - error[:, n:]  # both scores up to the constant q_n . b_K
 print(f"largest error of a score: {error.abs().max():.2f}")
-print(f"largest difference between that error and the sum of the three steps: {(steps.sum(0) - error).abs().max():.3f}")
+print(
+    f"largest difference between that error and the sum of the three steps: {(steps.sum(0) - error).abs().max():.3f}"
+)
 
 # %% tags=["hide-input"]
 some = passages[:: max(1, len(passages) // 24)]
-errors = torch.stack([error_of_each_step(weights, p.tokens[:LENGTH], n, C) for p in some])  # text step head source
+errors = torch.stack(
+    [error_of_each_step(weights, p.tokens[:LENGTH], n, C) for p in some]
+)  # text step head source
 account, total = errors.abs().mean((0, 2)), errors.sum(1).abs().mean((0, 1))  # step source, source
 edges = np.unique(np.geomspace(1, n, 24).astype(int))
 distance = np.arange(n + 1)[::-1]
 
 
 def by_distance(values):
-    return [values[(distance >= low) & (distance < high)].mean() for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return [values[(distance >= low) & (distance < high)].mean() for low, high in pairwise(edges)]
 
 
 figure, ((axis,),) = cx.plots.panels(height=3.0, width=6.5)
 for values, name, style in zip(
-    account.numpy(), ("A  length at n", "B  orthogonality", "C  typical length"), ("-", "--", "-."), strict=True
+    account.numpy(),
+    ("A  length at n", "B  orthogonality", "C  typical length"),
+    ("-", "--", "-."),
+    strict=True,
 ):
     axis.plot(edges[:-1], by_distance(values), style, marker="o", ms=3, label=name)
 axis.plot(edges[:-1], by_distance(total.numpy()), color=cx.plots.INK, lw=1.2, label="all three")
@@ -296,13 +332,19 @@ text, along all positions, for the six heads that it goes on to use.
 """
 
 # %% tags=["hide-input"]
-along = cx.total_variation(cx.attention_pattern(weights, tokens), cx.rebuilt_pattern(weights, tokens))  # head dest
+along = cx.total_variation(
+    cx.attention_pattern(weights, tokens), cx.rebuilt_pattern(weights, tokens)
+)  # head dest
 window = 16
 smooth = along.unfold(1, window, window).mean(-1)
 figure, ((axis,),) = cx.plots.panels(height=3.2, width=7.5)
 for head in range(weights.n_heads):
     axis.plot(
-        np.arange(smooth.shape[1]) * window + window / 2, smooth[head], color=cx.plots.COLOURS[head % 8], ls="-" if head < 8 else "--", label=f"head {head}"
+        np.arange(smooth.shape[1]) * window + window / 2,
+        smooth[head],
+        color=cx.plots.COLOURS[head % 8],
+        ls="-" if head < 8 else "--",
+        label=f"head {head}",
     )
 axis.axhline(0.05, color=cx.plots.INK, lw=1, ls=":")
 axis.set(xlabel="destination position n", ylabel="total variation distance", ylim=(0, None))
@@ -324,10 +366,15 @@ distribution:
 
 # %% tags=["hide-input"]
 everywhere = torch.stack(
-    [cx.total_variation(cx.attention_pattern(weights, x), cx.rebuilt_pattern(weights, x)) for x in (p.tokens[:LENGTH] for p in passages)]
+    [
+        cx.total_variation(cx.attention_pattern(weights, x), cx.rebuilt_pattern(weights, x))
+        for x in (p.tokens[:LENGTH] for p in passages)
+    ]
 )  # text head dest
 per_head = einops.rearrange(everywhere[:, :, 1:], "text head dest -> head (text dest)")
-quantiles = torch.stack([torch.tensor(np.quantile(per_head.numpy(), p, axis=1)) for p in (0.05, 0.25, 0.5, 0.75, 0.95)])
+quantiles = torch.stack(
+    [torch.tensor(np.quantile(per_head.numpy(), p, axis=1)) for p in (0.05, 0.25, 0.5, 0.75, 0.95)]
+)
 median = quantiles[2]
 figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.5)
 heads = np.arange(weights.n_heads)
@@ -374,15 +421,29 @@ distances = [[] for _ in octaves]
 for p in one_each:
     true_pattern = cx.attention_pattern(weights, p.tokens[:LENGTH])
     for found, octave in zip(distances, octaves, strict=True):
-        found.append(cx.total_variation(true_pattern, cx.rebuilt_pattern(weights, p.tokens[:LENGTH], C=C * 2**octave))[:, 1:])
-sweep = torch.stack([torch.cat(found, dim=1).median(-1).values for found in distances])  # octave head
+        found.append(
+            cx.total_variation(
+                true_pattern, cx.rebuilt_pattern(weights, p.tokens[:LENGTH], C=C * 2**octave)
+            )[:, 1:]
+        )
+sweep = torch.stack(
+    [torch.cat(found, dim=1).median(-1).values for found in distances]
+)  # octave head
 figure, ((axis,),) = cx.plots.panels(height=3.2, width=7.5)
 for head in range(weights.n_heads):
     axis.plot(
-        C * 2**octaves, sweep[:, head], marker="o", ms=3, color=cx.plots.COLOURS[head % 8], ls="-" if head < 8 else "--", label=f"head {head}"
+        C * 2**octaves,
+        sweep[:, head],
+        marker="o",
+        ms=3,
+        color=cx.plots.COLOURS[head % 8],
+        ls="-" if head < 8 else "--",
+        label=f"head {head}",
     )
 axis.axvline(C, color=cx.plots.INK, lw=1, ls=":")
-axis.set(xscale="log", xlabel="C (dotted: the median token norm)", ylabel="median TV", ylim=(0, None))
+axis.set(
+    xscale="log", xlabel="C (dotted: the median token norm)", ylabel="median TV", ylim=(0, None)
+)
 ticks = C * 2 ** np.array([-1, -0.5, 0, 0.5, 1])
 axis.set_xticks(ticks, [f"{t:.2f}" for t in ticks])
 axis.minorticks_off()
@@ -398,7 +459,9 @@ cx.plots.picture(
 # %% tags=["nbval-check-output"]
 best = octaves[sweep.median(1).values.argmin()]
 print(f"the median over heads is smallest at {2**best:.1f} times the median token norm")
-print(f"median over heads there: {sweep.median(1).values.min():.2f}; at half the norm {sweep[0].median():.2f}, at twice {sweep[-1].median():.2f}")
+print(
+    f"median over heads there: {sweep.median(1).values.min():.2f}; at half the norm {sweep[0].median():.2f}, at twice {sweep[-1].median():.2f}"
+)
 
 # %% [markdown]
 r"""
@@ -413,13 +476,21 @@ Some accounts treat LayerNorm's scale as a constant from the start: in GPT-2 sma
 """
 
 # %% tags=["hide-input"]
-scales = torch.stack([cx.layer_norm_scale(weights.residual(p.tokens[:LENGTH]), weights.eps)[:, 0] for p in passages])  # text pos
+scales = torch.stack(
+    [cx.layer_norm_scale(weights.residual(p.tokens[:LENGTH]), weights.eps)[:, 0] for p in passages]
+)  # text pos
 low, mid, high = (np.quantile(scales[:, 1:].numpy(), p, axis=0) for p in (0.05, 0.5, 0.95))
 shared = ((weights.W_pos[:LENGTH].square().sum(-1) + C**2) / weights.d_model).sqrt()
 figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.5)
 axis.fill_between(np.arange(1, LENGTH), low, high, alpha=0.25, label="middle 90 % over passages")
 axis.plot(np.arange(1, LENGTH), mid, lw=1.2, label="median over passages")
-axis.plot(shared, color=cx.plots.COLOURS[1], lw=1.4, ls="--", label=r"$\sqrt{(|W_{pos}[i]|^2 + C^2)\,/\,d_{model}}$")
+axis.plot(
+    shared,
+    color=cx.plots.COLOURS[1],
+    lw=1.4,
+    ls="--",
+    label=r"$\sqrt{(|W_{pos}[i]|^2 + C^2)\,/\,d_{model}}$",
+)
 axis.set(xlabel="position i", ylabel="LayerNorm-1 scale", ylim=(0, None))
 axis.legend(loc="lower right")
 cx.plots.picture(
@@ -450,22 +521,45 @@ for p in one_each:
     x = p.tokens[:LENGTH]
     row = cx.attention_rows(weights, x, n)
     steps = error_of_each_step(weights, x, n, C)
-    steps = steps - (steps * row).sum(-1, keepdim=True)  # the softmax removes what all sources share
+    steps = steps - (steps * row).sum(
+        -1, keepdim=True
+    )  # the softmax removes what all sources share
     weighted.append((steps.abs() * row).sum(-1))
     ranges.append(cx.exact_scores(weights, x, n).std(-1))
 weighted, ranges = torch.stack(weighted).mean(0), torch.stack(ranges).mean(0)  # step head, head
 
 figure, ((bars, scatter),) = cx.plots.panels(1, 2, height=3.0)
 bottom = np.zeros(weights.n_heads)
-for values, name, hatch in zip(weighted.numpy(), ("A  length at n", "B  orthogonality", "C  typical length"), ("", "//", ".."), strict=True):
+for values, name, hatch in zip(
+    weighted.numpy(),
+    ("A  length at n", "B  orthogonality", "C  typical length"),
+    ("", "//", ".."),
+    strict=True,
+):
     bars.bar(heads, values, bottom=bottom, label=name, hatch=hatch)
     bottom += values
-bars.set(xlabel="head", ylabel="attention-weighted |error|", xticks=heads, title="What each step costs each head")
+bars.set(
+    xlabel="head",
+    ylabel="attention-weighted |error|",
+    xticks=heads,
+    title="What each step costs each head",
+)
 bars.legend(fontsize=8)
 scatter.plot(ranges, median, "o", ms=5)
 for head in heads:
-    scatter.annotate(str(head), (ranges[head], median[head]), xytext=(4, 3), textcoords="offset points", fontsize=8)
-scatter.set(xlabel="spread of the head's scores (sd over sources)", ylabel="median TV", title="Large scores, large errors", ylim=(0, None))
+    scatter.annotate(
+        str(head),
+        (ranges[head], median[head]),
+        xytext=(4, 3),
+        textcoords="offset points",
+        fontsize=8,
+    )
+scatter.set(
+    xlabel="spread of the head's scores (sd over sources)",
+    ylabel="median TV",
+    title="Large scores, large errors",
+    ylim=(0, None),
+)
 agreement = float(np.corrcoef(ranges.numpy(), median.numpy())[0, 1])
 cx.plots.picture(
     figure,
@@ -503,11 +597,20 @@ def draw(head, n, octaves):
     back = np.arange(n + 1)[::-1]
     axis.plot(back, true, lw=1.2, label="true")
     axis.plot(back, rebuilt, lw=1.2, ls="--", label="rebuilt")
-    axis.set(xlabel="tokens back, n − i", ylabel="attention", title=f"head {head}, n = {n}, C = {C * 2**octaves:.2f}")
+    axis.set(
+        xlabel="tokens back, n − i",
+        ylabel="attention",
+        title=f"head {head}, n = {n}, C = {C * 2**octaves:.2f}",
+    )
     axis.invert_xaxis()
     axis.legend()
     distance = float(cx.total_variation(true, rebuilt))
-    return cx.plots.picture(figure, "2.9", f"Distance {distance:.3f}.", f"True and rebuilt row of head {head}; distance {distance:.3f}.")
+    return cx.plots.picture(
+        figure,
+        "2.9",
+        f"Distance {distance:.3f}.",
+        f"True and rebuilt row of head {head}; distance {distance:.3f}.",
+    )
 
 
 cx.widgets.Turnable(
@@ -528,12 +631,39 @@ Every figure in the third column was computed above, in this run.
 broad = [h for h in range(weights.n_heads) if effective[h] > 40]
 cx.claims.ledger(
     cx.claims.Claim(
-        "TV of the broad heads, typical", "about 0.05 for six heads (Gibson 2025, Fig. 1)", float(median[broad].median()) if broad else float("nan"), at_most=0.06
+        "TV of the broad heads, typical",
+        "about 0.05 for six heads (Gibson 2025, Fig. 1)",
+        float(median[broad].median()) if broad else float("nan"),
+        at_most=0.06,
     ),
-    cx.claims.Claim("TV of the worst broad head, median", "no head apart (Fig. 1)", float(median[broad].max()) if broad else float("nan"), at_most=0.06),
-    cx.claims.Claim("share of texts that look like the first", "all tested texts alike (Fig. 1)", float((everywhere[:, broad, 1:].mean((1, 2)) < 0.10).float().mean()) if broad else float("nan"), at_least=0.95),
-    cx.claims.Claim("mean |cosine| of tokens and positions", "approximately orthogonal (Gibson 2025b)", float(cosines.abs().mean()), at_most=2 * by_chance),
-    cx.claims.Claim("best C over the median token norm", "the typical norm (Eq. 1)", float(2**best), at_least=0.7, at_most=1.5, digits=1),
+    cx.claims.Claim(
+        "TV of the worst broad head, median",
+        "no head apart (Fig. 1)",
+        float(median[broad].max()) if broad else float("nan"),
+        at_most=0.06,
+    ),
+    cx.claims.Claim(
+        "share of texts that look like the first",
+        "all tested texts alike (Fig. 1)",
+        float((everywhere[:, broad, 1:].mean((1, 2)) < 0.10).float().mean())
+        if broad
+        else float("nan"),
+        at_least=0.95,
+    ),
+    cx.claims.Claim(
+        "mean |cosine| of tokens and positions",
+        "approximately orthogonal (Gibson 2025b)",
+        float(cosines.abs().mean()),
+        at_most=2 * by_chance,
+    ),
+    cx.claims.Claim(
+        "best C over the median token norm",
+        "the typical norm (Eq. 1)",
+        float(2**best),
+        at_least=0.7,
+        at_most=1.5,
+        digits=1,
+    ),
 )
 
 # %% [markdown]

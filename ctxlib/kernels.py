@@ -25,9 +25,13 @@ def positional_kernels(
         here = weights.W_pos[n : n + 1]
         x = here / ((here.square().sum() + C**2) / weights.d_model).sqrt()
     else:
-        x = layer_norm(weights.embeddings()[weights.token_id(token)] + weights.W_pos[n : n + 1], weights.eps)
+        x = layer_norm(
+            weights.embeddings()[weights.token_id(token)] + weights.W_pos[n : n + 1], weights.eps
+        )
     q = project(x, weights.W_Q, weights.b_Q)[:, 0]
-    scores = einsum(q, positional_keys(weights, n, C), "head d_head, head source d_head -> head source")
+    scores = einsum(
+        q, positional_keys(weights, n, C), "head d_head, head source d_head -> head source"
+    )
     return (scores / weights.attn_scale).softmax(-1)
 
 

@@ -32,11 +32,15 @@ def content_keys(
     W_E = weights.embeddings()
     chosen = W_E if tokens is None else W_E[tokens]
     return einsum(
-        layer_norm(chosen + weights.W_pos[n], weights.eps), weights.W_K, "token d_model, head d_model d_head -> head token d_head"
+        layer_norm(chosen + weights.W_pos[n], weights.eps),
+        weights.W_K,
+        "token d_model, head d_model d_head -> head token d_head",
     )
 
 
-def positional_keys(weights: LayerWeights, n: int, C: float | None = None) -> Float[Tensor, "head pos d_head"]:
+def positional_keys(
+    weights: LayerWeights, n: int, C: float | None = None
+) -> Float[Tensor, "head pos d_head"]:
     """`P[n, i] = sqrt(d_model) (W_pos[i] - W_pos[n]) W_K / sqrt(|W_pos[i]|^2 + C^2)` for i = 0 ... n; zero at i = n.
 
     `C` defaults to the median norm of a token embedding. Raises ValueError for a position that the model does not have
@@ -58,11 +62,17 @@ def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor,
 # ---------------------------------------------------------------- one row
 
 
-def exact_scores(weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int) -> Float[Tensor, "head source"]:
+def exact_scores(
+    weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int
+) -> Float[Tensor, "head source"]:
     """`q_n . key_i / attn_scale` for i = 0 ... n, b_K included."""
     check_destination(weights, tokens, n)
     tokens = tokens[: n + 1]
-    scores = einsum(weights.queries(tokens)[:, n], weights.keys(tokens), "head d_head, head source d_head -> head source")
+    scores = einsum(
+        weights.queries(tokens)[:, n],
+        weights.keys(tokens),
+        "head d_head, head source d_head -> head source",
+    )
     return scores / weights.attn_scale
 
 
@@ -73,10 +83,17 @@ def rebuilt_scores(
     check_destination(weights, tokens, n)
     tokens = tokens[: n + 1]
     split = content_keys(weights, n, tokens) + positional_keys(weights, n, C)
-    return einsum(weights.queries(tokens)[:, n], split, "head d_head, head source d_head -> head source") / weights.attn_scale
+    return (
+        einsum(
+            weights.queries(tokens)[:, n], split, "head d_head, head source d_head -> head source"
+        )
+        / weights.attn_scale
+    )
 
 
-def attention_rows(weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int) -> Float[Tensor, "head source"]:
+def attention_rows(
+    weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int
+) -> Float[Tensor, "head source"]:
     """The attention row of every head at destination n, exact; each row sums to 1 over the sources 0 ... n.
 
     Raises ValueError for n outside the text, for layers other than the first, and for tokens that do not fit the model.
@@ -94,9 +111,15 @@ def rebuilt_rows(
 # ---------------------------------------------------------------- every row of a text at once
 
 
-def attention_pattern(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head dest source"]:
+def attention_pattern(
+    weights: LayerWeights, tokens: Int[Tensor, " pos"]
+) -> Float[Tensor, "head dest source"]:
     """`attention_rows` at every destination; zero above the diagonal."""
-    scores = einsum(weights.queries(tokens), weights.keys(tokens), "head dest d_head, head source d_head -> head dest source")
+    scores = einsum(
+        weights.queries(tokens),
+        weights.keys(tokens),
+        "head dest d_head, head source d_head -> head dest source",
+    )
     return causal_softmax(scores / weights.attn_scale)
 
 
@@ -108,12 +131,24 @@ def rebuilt_pattern(
     Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that depends on the pair
     (n, i), so the query meets the two projections once and the scales are applied to the scores.
     """
-    q, W_E, W_pos = weights.queries(tokens), weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
-    what, where = (einsum(x, weights.W_K, "source d_model, head d_model d_head -> head source d_head") for x in (W_E, W_pos))
-    q_what, q_where = (einsum(q, k, "head dest d_head, head source d_head -> head dest source") for k in (what, where))
+    q, W_E, W_pos = (
+        weights.queries(tokens),
+        weights.embeddings()[tokens],
+        weights.W_pos[: len(tokens)],
+    )
+    what, where = (
+        einsum(x, weights.W_K, "source d_model, head d_model d_head -> head source d_head")
+        for x in (W_E, W_pos)
+    )
+    q_what, q_where = (
+        einsum(q, k, "head dest d_head, head source d_head -> head dest source")
+        for k in (what, where)
+    )
     q_here = q_where.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
 
-    squared = W_E.square().sum(-1) + 2 * W_pos @ W_E.T + W_pos.square().sum(-1)[:, None]  # |W_E[x_i] + W_pos[n]|^2
+    squared = (
+        W_E.square().sum(-1) + 2 * W_pos @ W_E.T + W_pos.square().sum(-1)[:, None]
+    )  # |W_E[x_i] + W_pos[n]|^2
     content = (q_what + q_here) / (squared / weights.d_model + weights.eps).sqrt()
     position = (q_where - q_here) / shared_scale(weights, C)[: len(tokens)]
     return causal_softmax((content + position) / weights.attn_scale)
@@ -154,4 +189,6 @@ def check_position(weights: LayerWeights, n: int) -> None:
 def check_destination(weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int) -> None:
     check_position(weights, n)
     if n >= len(tokens):
-        raise ValueError(f"destination {n} lies outside the text, which has positions 0 to {len(tokens) - 1}")
+        raise ValueError(
+            f"destination {n} lies outside the text, which has positions 0 to {len(tokens) - 1}"
+        )

@@ -43,13 +43,21 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
     transformers_logging.disable_progress_bar()
     try:
         hf_model, report = AutoModelForCausalLM.from_pretrained(
-            source, dtype=torch.float32, attn_implementation="eager", use_safetensors=True, output_loading_info=True
+            source,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            use_safetensors=True,
+            output_loading_info=True,
         )
         tokenizer = AutoTokenizer.from_pretrained(source)
     except OSError as error:
         raise unreadable(source, error) from error
-    except Exception as error:  # safetensors raises its own classes for truncated and for corrupt files
-        raise ValueError(f"the weights in {source} cannot be read: {first_line(error)}; fetch or export them again") from error
+    except (
+        Exception
+    ) as error:  # safetensors raises its own classes for truncated and for corrupt files
+        raise ValueError(
+            f"the weights in {source} cannot be read: {first_line(error)}; fetch or export them again"
+        ) from error
     absent = sorted(report["missing_keys"])
     wrong = sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
     if absent or wrong:
@@ -57,7 +65,9 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
             f"the weights in {source} do not fit its config.json: {len(absent)} tensors are missing and {len(wrong)} have "
             f"another shape (first: {(absent + wrong)[0]}); fetch or export them again"
         )
-    model = TransformerBridge.boot_transformers(source, hf_model=hf_model.eval(), tokenizer=tokenizer, device=device)
+    model = TransformerBridge.boot_transformers(
+        source, hf_model=hf_model.eval(), tokenizer=tokenizer, device=device
+    )
     model.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
     return model.requires_grad_(False)
 
@@ -69,14 +79,23 @@ def locate(name: str) -> str:
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").exists():
-            raise ValueError(f"{name} holds no config.json: expected a folder in Hugging Face layout (config, tokenizer, safetensors)")
+            raise ValueError(
+                f"{name} holds no config.json: expected a folder in Hugging Face layout (config, tokenizer, safetensors)"
+            )
         return str(folder)
     if name not in KNOWN and (name.count("/") != 1 or name.startswith((".", "/", "~"))):
         near = difflib.get_close_matches(name, ("mini", *KNOWN), n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known names: mini, {', '.join(KNOWN[:5])}"
+        hint = (
+            f"did you mean {' or '.join(near)}?"
+            if near
+            else f"known names: mini, {', '.join(KNOWN[:5])}"
+        )
         raise ValueError(f"no model called {name!r}, and no such folder; {hint}")
     if not isinstance(try_to_load_from_cache(name, "model.safetensors"), str):
-        print(f"{name} is not in the cache: downloading it from the Hugging Face hub to {constants.HF_HUB_CACHE}", flush=True)
+        print(
+            f"{name} is not in the cache: downloading it from the Hugging Face hub to {constants.HF_HUB_CACHE}",
+            flush=True,
+        )
     return name
 
 
@@ -92,5 +111,3 @@ def unreadable(source: str, error: OSError) -> Exception:
 
 def first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
-
-

@@ -49,10 +49,14 @@ STYLE = {
 }
 
 
-def panels(rows: int = 1, columns: int = 1, width: float = 8.0, height: float = 2.6, **options) -> tuple[Figure, np.ndarray]:
+def panels(
+    rows: int = 1, columns: int = 1, width: float = 8.0, height: float = 2.6, **options
+) -> tuple[Figure, np.ndarray]:
     """A figure in house style and its axes as a `rows x columns` array; `height` is that of one row, in inches."""
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(rows, columns, figsize=(width, height * rows), squeeze=False, **options)
+        figure, axes = plt.subplots(
+            rows, columns, figsize=(width, height * rows), squeeze=False, **options
+        )
     return figure, axes
 
 
@@ -67,7 +71,7 @@ class Picture:
     def _repr_html_(self) -> str:
         return (
             f'<figure class="picture" style="margin:0"><div role="img" aria-label="{html.escape(self.alt, quote=True)}">{self.svg}</div>'
-            f'<figcaption>{self.caption}</figcaption></figure>'
+            f"<figcaption>{self.caption}</figcaption></figure>"
         )
 
     def __repr__(self) -> str:
@@ -95,7 +99,12 @@ def inline_svg(svg: str, number: str) -> str:
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", svg)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     width = float(re.search(r'width="([\d.]+)pt"', svg)[1])
-    svg = re.sub(r'<svg ([^>]*?)width="[^"]*"', rf'<svg \1style="width:100%;max-width:{width * 4 / 3:.0f}px;height:auto"', svg, count=1)
+    svg = re.sub(
+        r'<svg ([^>]*?)width="[^"]*"',
+        rf'<svg \1style="width:100%;max-width:{width * 4 / 3:.0f}px;height:auto"',
+        svg,
+        count=1,
+    )
     svg = re.sub(r'(<svg [^>]*?)\s+height="[^"]*"', r"\1", svg, count=1)
     return re.sub(r"\s*\n\s*", " ", svg)
 

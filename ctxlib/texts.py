@@ -36,7 +36,9 @@ class Text:
     tokens: Int[Tensor, " pos"]
 
 
-def encode(weights: LayerWeights, source: str, length: int | None = None, name: str = "the text") -> Int[Tensor, " pos"]:
+def encode(
+    weights: LayerWeights, source: str, length: int | None = None, name: str = "the text"
+) -> Int[Tensor, " pos"]:
     """BOS and then the tokens of `source`, in the model's own vocabulary.
 
     With `length`, exactly that many tokens, BOS included. Without it, all of them up to the model's n_ctx; a longer text is
@@ -49,7 +51,9 @@ def encode(weights: LayerWeights, source: str, length: int | None = None, name: 
         raise ValueError(f"length={length}: choose 2 to {weights.n_ctx}, the model's context")
     ids = all_tokens(weights, source)
     if length is not None and len(ids) < length:
-        raise ValueError(f"{name} has {len(ids)} tokens with BOS, fewer than the {length} asked for; take a longer text or a smaller length")
+        raise ValueError(
+            f"{name} has {len(ids)} tokens with BOS, fewer than the {length} asked for; take a longer text or a smaller length"
+        )
     if length is None and len(ids) > weights.n_ctx:
         warnings.warn(
             f"{name} has {len(ids)} tokens with BOS and the model reads {weights.n_ctx}: cut to the first {weights.n_ctx}, "
@@ -59,28 +63,41 @@ def encode(weights: LayerWeights, source: str, length: int | None = None, name: 
     return torch.tensor(ids[: length or weights.n_ctx])
 
 
-def windows(weights: LayerWeights, source: str, length: int, name: str = "the text") -> list[Int[Tensor, " pos"]]:
+def windows(
+    weights: LayerWeights, source: str, length: int, name: str = "the text"
+) -> list[Int[Tensor, " pos"]]:
     """All of a long text in pieces of exactly `length` tokens, BOS in front of each; what is left at the end is dropped.
 
     Raises ValueError as `encode` does.
     """
     first = encode(weights, source, length, name)
     body = torch.tensor(all_tokens(weights, source)[1:])
-    return [torch.cat([first[:1], piece]) for piece in body.split(length - 1) if len(piece) == length - 1]
+    return [
+        torch.cat([first[:1], piece])
+        for piece in body.split(length - 1)
+        if len(piece) == length - 1
+    ]
 
 
 def all_tokens(weights: LayerWeights, source: str) -> list[int]:
     tokenizer = weights.tokenizer
     if tokenizer is None:
-        raise ValueError("these weights came without a tokenizer: build token ids yourself, or load the model with cx.load")
+        raise ValueError(
+            "these weights came without a tokenizer: build token ids yourself, or load the model with cx.load"
+        )
     # The tokenizer is asked for more than the model reads, on purpose: the cut is made, and reported, above.
-    return [tokenizer.bos_token_id, *tokenizer.encode(source, add_special_tokens=False, verbose=False)]
+    return [
+        tokenizer.bos_token_id,
+        *tokenizer.encode(source, add_special_tokens=False, verbose=False),
+    ]
 
 
 # ---------------------------------------------------------------- the passages of this book
 
 
-def passages(weights: LayerWeights, length: int | None = None, domains: Sequence[str] | None = None) -> list[Text]:
+def passages(
+    weights: LayerWeights, length: int | None = None, domains: Sequence[str] | None = None
+) -> list[Text]:
     """The labelled passages written for this book, each `length` tokens (by default as much as the model reads).
 
     `domains` chooses and orders them. Raises ValueError for a domain that is not there and a `length` that a passage does
@@ -92,7 +109,12 @@ def passages(weights: LayerWeights, length: int | None = None, domains: Sequence
     unknown = [d for d in wanted if d not in known]
     if unknown:
         raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(known)}")
-    return [read_passage(weights, f, length) for d in wanted for f in files if f.stem.rpartition("-")[0] == d]
+    return [
+        read_passage(weights, f, length)
+        for d in wanted
+        for f in files
+        if f.stem.rpartition("-")[0] == d
+    ]
 
 
 def read_passage(weights: LayerWeights, file: Path, length: int | None) -> Text:
@@ -116,7 +138,9 @@ def samples(weights: LayerWeights, count: int | None = None) -> list[Int[Tensor,
     """
     stored = np.load(SAMPLES, allow_pickle=False)["tokens"]
     if len(weights.embeddings()) != int(np.load(SAMPLES, allow_pickle=False)["vocab"]):
-        raise ValueError("the sampled texts are tokens of mini, and these weights have another vocabulary; use your own texts")
+        raise ValueError(
+            "the sampled texts are tokens of mini, and these weights have another vocabulary; use your own texts"
+        )
     if count is not None and not 1 <= count <= len(stored):
         raise ValueError(f"count={count}: there are {len(stored)} sampled texts")
     return list(torch.from_numpy(stored[:count].astype(np.int64)))
@@ -132,7 +156,9 @@ def read(file: str | os.PathLike) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file.name} is not UTF-8 (byte {error.start}); convert it first") from error
+        raise ValueError(
+            f"{file.name} is not UTF-8 (byte {error.start}); convert it first"
+        ) from error
     if not text.strip():
         raise ValueError(f"{file.name} is empty")
     return text

@@ -75,15 +75,24 @@ class LayerWeights:
                 "positions (GPT-2, GPT-2 Medium, DistilGPT-2, mini, ...)"
             )
         if not getattr(model, "compatibility_mode", True):
-            raise ValueError("the model is not folded: load it with cx.load, or call model.enable_compatibility_mode(fold_value_biases=False)")
+            raise ValueError(
+                "the model is not folded: load it with cx.load, or call model.enable_compatibility_mode(fold_value_biases=False)"
+            )
         if not 0 <= layer < cfg.n_layers:
-            raise ValueError(f"layer {layer} of {cfg.model_name}: it has layers 0 to {cfg.n_layers - 1}")
-        stacks = {name: getattr(model, name) for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")}
+            raise ValueError(
+                f"layer {layer} of {cfg.model_name}: it has layers 0 to {cfg.n_layers - 1}"
+            )
+        stacks = {
+            name: getattr(model, name)
+            for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
+        }
         tensors = {name: stack[layer] for name, stack in stacks.items()}
         tensors |= {"W_E": model.W_E, "W_pos": model.W_pos}
         detached = {name: tensor.detach() for name, tensor in tensors.items()}
         scale = cfg.d_head**0.5 if cfg.use_attn_scale else 1.0
-        return cls(**detached, layer=layer, eps=cfg.eps, attn_scale=scale, tokenizer=model.tokenizer)._checked()
+        return cls(
+            **detached, layer=layer, eps=cfg.eps, attn_scale=scale, tokenizer=model.tokenizer
+        )._checked()
 
     @classmethod
     def from_state_dict(
@@ -99,23 +108,43 @@ class LayerWeights:
         Token embeddings (`wte.weight`) and MLP (`mlp.c_fc`) may be missing. Raises ValueError when attention weights
         or positions are missing, when `n_heads` does not divide `d_model`, and for weights that are not finite.
         """
-        full = {name: t if t.dtype == torch.float64 else t.float() for name, t in state.items()}  # half is for storage only
+        full = {
+            name: t if t.dtype == torch.float64 else t.float() for name, t in state.items()
+        }  # half is for storage only
         short = {name.removeprefix("transformer."): tensor for name, tensor in full.items()}
         block = f"h.{layer}."
-        needed = ["wpe.weight", *(block + n for n in ("ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias"))]
+        needed = [
+            "wpe.weight",
+            *(
+                block + n
+                for n in ("ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias")
+            ),
+        ]
         needed += [block + "attn.c_proj.weight", block + "attn.c_proj.bias"]
         missing = [name for name in needed if name not in short]
         if missing:
-            raise ValueError(f"not a GPT-2 state dict for layer {layer}: {', '.join(missing)} missing")
+            raise ValueError(
+                f"not a GPT-2 state dict for layer {layer}: {', '.join(missing)} missing"
+            )
         d_model = short["wpe.weight"].shape[1]
         if d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
 
         gain, bias = short[block + "ln_1.weight"], short[block + "ln_1.bias"]
-        W_qkv, b_qkv = fold(gain, bias, short[block + "attn.c_attn.weight"], short[block + "attn.c_attn.bias"])
-        W_Q, W_K, W_V = rearrange(W_qkv, "d_model (three head d_head) -> three head d_model d_head", three=3, head=n_heads)
-        b_Q, b_K, b_V = rearrange(b_qkv, "(three head d_head) -> three head d_head", three=3, head=n_heads)
-        W_O = rearrange(short[block + "attn.c_proj.weight"], "(head d_head) d_model -> head d_head d_model", head=n_heads)
+        W_qkv, b_qkv = fold(
+            gain, bias, short[block + "attn.c_attn.weight"], short[block + "attn.c_attn.bias"]
+        )
+        W_Q, W_K, W_V = rearrange(
+            W_qkv, "d_model (three head d_head) -> three head d_model d_head", three=3, head=n_heads
+        )
+        b_Q, b_K, b_V = rearrange(
+            b_qkv, "(three head d_head) -> three head d_head", three=3, head=n_heads
+        )
+        W_O = rearrange(
+            short[block + "attn.c_proj.weight"],
+            "(head d_head) d_model -> head d_head d_model",
+            head=n_heads,
+        )
         W_in = b_in = None
         mlp = [block + n for n in ("ln_2.weight", "ln_2.bias", "mlp.c_fc.weight", "mlp.c_fc.bias")]
         if all(name in short for name in mlp):
@@ -141,9 +170,15 @@ class LayerWeights:
         )._checked()
 
     def _checked(self) -> LayerWeights:
-        broken = [f.name for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor) and not t.isfinite().all()]
+        broken = [
+            f.name
+            for f in fields(self)
+            if isinstance(t := getattr(self, f.name), Tensor) and not t.isfinite().all()
+        ]
         if broken:
-            raise ValueError(f"{', '.join(broken)} of layer {self.layer}: values that are not finite; the checkpoint is damaged")
+            raise ValueError(
+                f"{', '.join(broken)} of layer {self.layer}: values that are not finite; the checkpoint is damaged"
+            )
         return self
 
     # ------------------------------------------------------------ sizes
@@ -166,7 +201,14 @@ class LayerWeights:
 
     def to(self, dtype: torch.dtype) -> LayerWeights:
         """The same weights in another precision; float64 is what tests compare in."""
-        return replace(self, **{f.name: t.to(dtype) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)})
+        return replace(
+            self,
+            **{
+                f.name: t.to(dtype)
+                for f in fields(self)
+                if isinstance(t := getattr(self, f.name), Tensor)
+            },
+        )
 
     # ------------------------------------------------------------ what flows in
 
@@ -175,13 +217,19 @@ class LayerWeights:
         if isinstance(token, int):
             size = None if self.W_E is None else self.W_E.shape[0]
             if token < 0 or (size is not None and token >= size):
-                raise ValueError(f"token id {token}: the vocabulary has ids 0 to {size - 1 if size else '...'}")
+                raise ValueError(
+                    f"token id {token}: the vocabulary has ids 0 to {size - 1 if size else '...'}"
+                )
             return token
         if self.tokenizer is None:
-            raise ValueError(f"these weights came without a tokenizer: give the id of {token!r} instead of its text")
+            raise ValueError(
+                f"these weights came without a tokenizer: give the id of {token!r} instead of its text"
+            )
         ids = self.tokenizer.encode(token, add_special_tokens=False)
         if len(ids) != 1:
-            raise ValueError(f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one")
+            raise ValueError(
+                f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
+            )
         return ids[0]
 
     def typical_norm(self) -> float:
@@ -191,7 +239,9 @@ class LayerWeights:
     def embeddings(self) -> Float[Tensor, "vocab d_model"]:
         """W_E, or a ValueError that says these weights came without it."""
         if self.W_E is None:
-            raise ValueError("these weights came without token embeddings (wte.weight), and this needs them")
+            raise ValueError(
+                "these weights came without token embeddings (wte.weight), and this needs them"
+            )
         return self.W_E
 
     def residual(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
@@ -201,12 +251,18 @@ class LayerWeights:
         than the model has positions, and for ids outside the vocabulary.
         """
         if self.layer != 0:
-            raise ValueError(f"layer {self.layer}: only what enters layer 0 is the sum of a token and a position embedding")
+            raise ValueError(
+                f"layer {self.layer}: only what enters layer 0 is the sum of a token and a position embedding"
+            )
         W_E = self.embeddings()
         if tokens.ndim != 1 or not 0 < len(tokens) <= self.n_ctx:
-            raise ValueError(f"tokens of shape {tuple(tokens.shape)}: expected one text of 1 to {self.n_ctx} tokens")
+            raise ValueError(
+                f"tokens of shape {tuple(tokens.shape)}: expected one text of 1 to {self.n_ctx} tokens"
+            )
         if tokens.min() < 0 or tokens.max() >= len(W_E):
-            raise ValueError(f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {len(W_E) - 1}")
+            raise ValueError(
+                f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {len(W_E) - 1}"
+            )
         return W_E[tokens] + self.W_pos[: len(tokens)]
 
     def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
@@ -232,10 +288,14 @@ class LayerWeights:
         z = einsum(rows, self.values(tokens), "head pos, head pos d_head -> head d_head")
         return einsum(z, self.W_O, "head d_head, head d_head d_model -> head d_model")
 
-    def pre_activations(self, resid_mid: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch neuron"]:
+    def pre_activations(
+        self, resid_mid: Float[Tensor, "*batch d_model"]
+    ) -> Float[Tensor, "*batch neuron"]:
         """The MLP's pre-activations from the centred residual stream behind attention: `LN(r) W_in + b_in`."""
         if self.W_in is None or self.b_in is None:
-            raise ValueError("these weights came without the MLP (mlp.c_fc, ln_2), and this needs it")
+            raise ValueError(
+                "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
+            )
         return layer_norm(resid_mid, self.eps) @ self.W_in + self.b_in
 
 
@@ -260,7 +320,9 @@ def fold(
 
 
 def project(
-    x: Float[Tensor, "pos d_model"], W: Float[Tensor, "head d_model d_head"], b: Float[Tensor, "head d_head"]
+    x: Float[Tensor, "pos d_model"],
+    W: Float[Tensor, "head d_model d_head"],
+    b: Float[Tensor, "head d_head"],
 ) -> Float[Tensor, "head pos d_head"]:
     """One linear map per head."""
     return einsum(x, W, "pos d_model, head d_model d_head -> head pos d_head") + b[:, None]

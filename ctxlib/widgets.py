@@ -23,7 +23,9 @@ class Turnable(ipywidgets.VBox):
             control.description = control.description or name
         self.first = draw(**self.values())
         output = ipywidgets.interactive_output(lambda **values: display(draw(**values)), controls)
-        super().__init__([ipywidgets.HBox(list(controls.values()), layout={"flex_flow": "row wrap"}), output])
+        super().__init__(
+            [ipywidgets.HBox(list(controls.values()), layout={"flex_flow": "row wrap"}), output]
+        )
 
     def values(self) -> dict:
         return {name: control.value for name, control in self.controls.items()}
@@ -34,10 +36,18 @@ class Turnable(ipywidgets.VBox):
         return data | {"text/html": self.first._repr_html_(), "text/plain": repr(self.first)}
 
 
-def slider(description: str, low: float, high: float, value: float, step: float = 1) -> ipywidgets.Widget:
+def slider(
+    description: str, low: float, high: float, value: float, step: float = 1
+) -> ipywidgets.Widget:
     """A slider over whole numbers, or over reals when `step` is a fraction; it reports when released, not while moving."""
-    kind = ipywidgets.IntSlider if all(float(x).is_integer() for x in (low, high, value, step)) else ipywidgets.FloatSlider
-    return kind(value=value, min=low, max=high, step=step, description=description, continuous_update=False)
+    kind = (
+        ipywidgets.IntSlider
+        if all(float(x).is_integer() for x in (low, high, value, step))
+        else ipywidgets.FloatSlider
+    )
+    return kind(
+        value=value, min=low, max=high, step=step, description=description, continuous_update=False
+    )
 
 
 def choice(description: str, options: list[str], value: str) -> ipywidgets.Dropdown:

@@ -50,7 +50,9 @@ def home(model: str) -> Path:
 def execute(model: str) -> None:
     """Bring every notebook of an edition up to date. Raises BuildError on the first chapter that fails."""
     sys.path.insert(0, str(ROOT))
-    from ctxlib.models import locate  # the package is needed only here, and its import takes seconds
+    from ctxlib.models import (
+        locate,  # the package is needed only here, and its import takes seconds
+    )
 
     try:
         locate(model)
@@ -63,7 +65,11 @@ def execute(model: str) -> None:
         if not os.access(folder, os.W_OK):
             raise BuildError(f"cannot write to {folder}")
     for chapter in sorted(CHAPTERS.glob("*.py")):
-        notebook, stamp, digest = book / f"{chapter.stem}.ipynb", stamps / chapter.stem, digest_of(chapter, model)
+        notebook, stamp, digest = (
+            book / f"{chapter.stem}.ipynb",
+            stamps / chapter.stem,
+            digest_of(chapter, model),
+        )
         if notebook.exists() and stamp.exists() and stamp.read_text() == digest:
             print(f"{chapter.name}: unchanged")
             continue
@@ -72,12 +78,19 @@ def execute(model: str) -> None:
         replace(notebook, nbformat.writes(finished))
         replace(stamp, digest)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # KiB on Linux
-        print(f"{chapter.name}: executed in {time.monotonic() - start:.0f} s, at most {peak:.1f} GiB so far", flush=True)
+        print(
+            f"{chapter.name}: executed in {time.monotonic() - start:.0f} s, at most {peak:.1f} GiB so far",
+            flush=True,
+        )
 
 
 def digest_of(chapter: Path, model: str) -> str:
     """A fingerprint of all that a chapter's outputs depend on."""
-    inputs = [chapter, ROOT / "requirements.txt", *sorted(f for f in (ROOT / "ctxlib").rglob("*") if f.is_file() and f.suffix != ".pyc")]
+    inputs = [
+        chapter,
+        ROOT / "requirements.txt",
+        *sorted(f for f in (ROOT / "ctxlib").rglob("*") if f.is_file() and f.suffix != ".pyc"),
+    ]
     digest = hashlib.sha256(model.encode())
     for file in inputs:
         digest.update(file.name.encode() + file.read_bytes())
@@ -88,10 +101,21 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
     """Execute every cell; BuildError names the one that fails and says why."""
     for cell in notebook.cells:
         if "parameters" in cell.metadata.get("tags", ()):
-            cell.source = re.sub(r"^MODEL = .*?(?=\s+#|$)", f"MODEL = {model!r}".replace("'", '"'), cell.source, count=1, flags=re.MULTILINE)
+            cell.source = re.sub(
+                r"^MODEL = .*?(?=\s+#|$)",
+                f"MODEL = {model!r}".replace("'", '"'),
+                cell.source,
+                count=1,
+                flags=re.MULTILINE,
+            )
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     # Sockets in the file system instead of TCP: nothing else on the machine can read what a kernel says.
-    client = NotebookClient(notebook, timeout=900, kernel_name="python3", config=Config({"KernelManager": {"transport": "ipc"}}))
+    client = NotebookClient(
+        notebook,
+        timeout=900,
+        kernel_name="python3",
+        config=Config({"KernelManager": {"transport": "ipc"}}),
+    )
     os.environ["PYTHONPATH"] = str(ROOT)
     with client.setup_kernel(cwd=str(ROOT)):
         for count, index in enumerate(tqdm(code, desc=chapter.stem, unit="cell"), start=1):
@@ -99,9 +123,15 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
             try:
                 client.execute_cell(cell, index, execution_count=count)
             except (CellExecutionError, DeadKernelError) as error:
-                what = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else "the kernel died"
+                what = (
+                    f"{error.ename}: {error.evalue}"
+                    if isinstance(error, CellExecutionError)
+                    else "the kernel died"
+                )
                 first = next((line for line in cell.source.splitlines() if line.strip()), "")
-                raise BuildError(f"{chapter.relative_to(ROOT)}, code cell {count} ({first!r}): {what.splitlines()[0]}") from error
+                raise BuildError(
+                    f"{chapter.relative_to(ROOT)}, code cell {count} ({first!r}): {what.splitlines()[0]}"
+                ) from error
     return tidy(notebook, chapter.stem)
 
 
@@ -145,7 +175,9 @@ def check() -> None:
     if not due:
         print("notebooks: unchanged since they were checked")
         return
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--no-header", *map(str, due)], cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--no-header", *map(str, due)], cwd=ROOT
+    )
     if done.returncode:
         raise BuildError("a notebook no longer gives the outputs that it holds; see above")
     for stamp, digest in due.values():
@@ -166,8 +198,20 @@ def site(model: str) -> Path:
     listed = set(re.findall(r"book/(\d\d_\w+)", (base / "_toc.yml").read_text()))
     absent = sorted(name for name in listed if not (base / "book" / f"{name}.ipynb").exists())
     if absent:
-        raise BuildError(f"book/{absent[0]}.ipynb is not there: run `make book`, which executes the chapters first")
-    command = [sys.executable, "-m", "jupyter_book", "build", str(base), "-W", "-n", "--keep-going", "-q"]
+        raise BuildError(
+            f"book/{absent[0]}.ipynb is not there: run `make book`, which executes the chapters first"
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "jupyter_book",
+        "build",
+        str(base),
+        "-W",
+        "-n",
+        "--keep-going",
+        "-q",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
@@ -191,10 +235,15 @@ def main(argv: list[str] | None = None) -> int:
         print(f"book: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"book: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+        print(
+            f"book: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr
+        )
         return 1
     except KeyboardInterrupt:
-        print("book: interrupted; what was finished is kept, `make book` goes on from there", file=sys.stderr)
+        print(
+            "book: interrupted; what was finished is kept, `make book` goes on from there",
+            file=sys.stderr,
+        )
         return 130
     return 0
 

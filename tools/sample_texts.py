@@ -54,14 +54,19 @@ def main() -> int:
     model = GPT2LMHeadModel.from_pretrained(MINI, dtype=torch.float32).eval()
     sizes = [min(args.batch, args.count - done) for done in range(0, args.count, args.batch)]
     length = model.config.n_positions
-    parts = [sample(model, size, length, seed) for seed, size in enumerate(tqdm(sizes, desc="sample", unit="batch"))]
+    parts = [
+        sample(model, size, length, seed)
+        for seed, size in enumerate(tqdm(sizes, desc="sample", unit="batch"))
+    ]
     tokens = np.concatenate(parts).astype(np.uint16)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, tokens=tokens, vocab=np.array(model.config.vocab_size))
     part = SAMPLES.with_name(SAMPLES.name + ".part")
     part.write_bytes(buffer.getvalue())
     os.replace(part, SAMPLES)
-    print(f"{len(tokens)} texts of {length} tokens in {SAMPLES.name}, {SAMPLES.stat().st_size / 1e6:.1f} MB")
+    print(
+        f"{len(tokens)} texts of {length} tokens in {SAMPLES.name}, {SAMPLES.stat().st_size / 1e6:.1f} MB"
+    )
     return 0
 
 

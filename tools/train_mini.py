@@ -103,25 +103,33 @@ def python_documents() -> dict[str, list[str]]:
 def read_corpus(corpus: Path) -> dict[str, dict[str, list[str]]]:
     """`{domain: {"train": documents, "valid": documents}}`; one clear error for a missing or empty corpus."""
     if not (corpus / "train").is_dir():
-        raise ValueError(f"no corpus at {corpus}: expected a folder with train/ and valid/, each holding <domain>.txt.xz")
+        raise ValueError(
+            f"no corpus at {corpus}: expected a folder with train/ and valid/, each holding <domain>.txt.xz"
+        )
     files = sorted(f for f in (corpus / "train").iterdir() if f.name.endswith((".txt", ".txt.xz")))
     domains: dict[str, dict[str, list[str]]] = {}
     for file in files:
         held_out = corpus / "valid" / file.name
         if not held_out.exists():
-            raise ValueError(f"{file.name} is in {corpus}/train but not in {corpus}/valid: every domain needs both")
+            raise ValueError(
+                f"{file.name} is in {corpus}/train but not in {corpus}/valid: every domain needs both"
+            )
         pair = {"train": read_documents(file), "valid": read_documents(held_out)}
         if all(pair.values()):
             domains[file.name.split(".")[0]] = pair
     if not domains:
-        raise ValueError(f"the corpus at {corpus} is empty: no train/<domain>.txt.xz there holds any text")
+        raise ValueError(
+            f"the corpus at {corpus} is empty: no train/<domain>.txt.xz there holds any text"
+        )
     return domains | {"python": python_documents()}
 
 
 # ---------------------------------------------------------------- tokens
 
 
-def train_tokenizer(domains: dict[str, dict[str, list[str]]], vocab: int, cap: int = 3_000_000) -> Tokenizer:
+def train_tokenizer(
+    domains: dict[str, dict[str, list[str]]], vocab: int, cap: int = 3_000_000
+) -> Tokenizer:
     """Byte-level BPE; each domain adds at most `cap` characters, so that none owns the vocabulary."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -145,13 +153,19 @@ def train_tokenizer(domains: dict[str, dict[str, list[str]]], vocab: int, cap: i
 
     tokenizer.train_from_iterator(sample(), trainer)
     if tokenizer.get_vocab_size() != vocab:
-        raise ValueError(f"the corpus supports {tokenizer.get_vocab_size()} tokens only; ask for --vocab of that size or less")
+        raise ValueError(
+            f"the corpus supports {tokenizer.get_vocab_size()} tokens only; ask for --vocab of that size or less"
+        )
     return tokenizer
 
 
 def encode_stream(tokenizer: Tokenizer, documents: list[str]) -> np.ndarray:
     """One domain's documents as one stream of uint16, the separator before each."""
-    ids = [i for e in tokenizer.encode_batch_fast(documents, add_special_tokens=False) for i in (BOS, *e.ids)]
+    ids = [
+        i
+        for e in tokenizer.encode_batch_fast(documents, add_special_tokens=False)
+        for i in (BOS, *e.ids)
+    ]
     return np.array(ids, dtype=np.uint16)
 
 
@@ -168,7 +182,9 @@ def prepare(corpus: Path, work: Path, recipe: Recipe) -> dict[str, dict[str, np.
                 np.save(work / f"{name}.{split}.npy", encode_stream(tokenizer, pair[split]))
         write_whole(listing, json.dumps(sorted(domains)).encode())
     names = json.loads(listing.read_text())
-    return {name: {split: np.load(work / f"{name}.{split}.npy") for split in SPLITS} for name in names}
+    return {
+        name: {split: np.load(work / f"{name}.{split}.npy") for split in SPLITS} for name in names
+    }
 
 
 def draw_batch(streams: dict[str, np.ndarray], recipe: Recipe, step: int) -> torch.Tensor:
@@ -177,7 +193,9 @@ def draw_batch(streams: dict[str, np.ndarray], recipe: Recipe, step: int) -> tor
     names = list(streams)
     weight = np.array([len(streams[n]) for n in names], dtype=np.float64) ** recipe.power
     windows = np.zeros((recipe.batch, recipe.n_ctx + 1), dtype=np.int64)
-    for row, which in zip(windows, rng.choice(len(names), recipe.batch, p=weight / weight.sum()), strict=True):
+    for row, which in zip(
+        windows, rng.choice(len(names), recipe.batch, p=weight / weight.sum()), strict=True
+    ):
         stream = streams[names[which]]
         start = rng.integers(0, max(1, len(stream) - recipe.n_ctx))
         piece = stream[start : start + recipe.n_ctx]
@@ -196,13 +214,17 @@ def blockwise_causal_attention(module, query, key, value, attention_mask, block:
     convention.
     """
     scaled = query * query.shape[-1] ** -0.5
-    future = torch.full((block, block), float("-inf"), dtype=query.dtype, device=query.device).triu(1)
+    future = torch.full((block, block), float("-inf"), dtype=query.dtype, device=query.device).triu(
+        1
+    )
     outputs = []
     for start in range(0, query.shape[2], block):
         end = min(start + block, query.shape[2])
         size = end - start
         scores = scaled[:, :, start:end] @ key[:, :, :end].transpose(-1, -2)
-        scores = torch.cat([scores[..., :start], scores[..., start:] + future[:size, :size]], dim=-1)
+        scores = torch.cat(
+            [scores[..., :start], scores[..., start:] + future[:size, :size]], dim=-1
+        )
         outputs.append(scores.float().softmax(-1).to(value.dtype) @ value[:, :, :end])
     return torch.cat(outputs, dim=2).transpose(1, 2), None
 
@@ -224,7 +246,10 @@ def new_model(recipe: Recipe, device: str = "cpu") -> GPT2LMHeadModel:
 def new_optimizer(model: GPT2LMHeadModel, recipe: Recipe) -> torch.optim.AdamW:
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": recipe.decay}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [
+        {"params": matrices, "weight_decay": recipe.decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
     return torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.95), fused=True)
 
 
@@ -235,7 +260,9 @@ def loss_of(model, windows: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def validation_losses(model, streams, recipe: Recipe, device: str, most: int = 64) -> dict[str, float]:
+def validation_losses(
+    model, streams, recipe: Recipe, device: str, most: int = 64
+) -> dict[str, float]:
     """Nats per token and domain, over consecutive windows of the held-out stream (at most `most` of them)."""
     losses = {}
     for name, pair in streams.items():
@@ -257,11 +284,16 @@ def write_whole(path: Path, data: bytes) -> None:
     os.replace(temporary, path)
 
 
-def save_checkpoint(path: Path, model, optimizer, recipe: Recipe, step: int, seconds: float) -> None:
+def save_checkpoint(
+    path: Path, model, optimizer, recipe: Recipe, step: int, seconds: float
+) -> None:
     tensors = {}
     for name, p in model.named_parameters():
         state = optimizer.state[p]
-        tensors |= {f"weight/{name}": p.detach(), **{f"{k}/{name}": state[k] for k in ("exp_avg", "exp_avg_sq", "step")}}
+        tensors |= {
+            f"weight/{name}": p.detach(),
+            **{f"{k}/{name}": state[k] for k in ("exp_avg", "exp_avg_sq", "step")},
+        }
     temporary = path.with_name(path.name + ".part")
     facts = {"step": str(step), "seconds": f"{seconds:.1f}", "recipe": json.dumps(asdict(recipe))}
     save_file({k: v.cpu().contiguous() for k, v in tensors.items()}, temporary, metadata=facts)
@@ -273,12 +305,16 @@ def load_checkpoint(path: Path, model, optimizer, recipe: Recipe) -> tuple[int, 
     with safe_open(path, framework="pt") as file:
         facts = file.metadata()
         if json.loads(facts["recipe"]) != asdict(recipe):
-            raise ValueError(f"{path} was made with another recipe; drop --resume or choose another --work")
+            raise ValueError(
+                f"{path} was made with another recipe; drop --resume or choose another --work"
+            )
         for name, p in model.named_parameters():
             with torch.no_grad():
                 p.copy_(file.get_tensor(f"weight/{name}"))
             moments = {k: file.get_tensor(f"{k}/{name}") for k in ("exp_avg", "exp_avg_sq", "step")}
-            optimizer.state[p] = {k: v.to(p.device) if k != "step" else v for k, v in moments.items()}
+            optimizer.state[p] = {
+                k: v.to(p.device) if k != "step" else v for k, v in moments.items()
+            }
     return int(facts["step"]), float(facts["seconds"])
 
 
@@ -292,7 +328,11 @@ def export(model, work: Path, out: Path) -> None:
     half.load_state_dict(model.state_dict())
     half.half().save_pretrained(out, safe_serialization=True)
     marks = dict.fromkeys(("bos_token", "eos_token", "unk_token"), SEPARATOR)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(work / "tokenizer.json"), model_max_length=model.config.n_positions, **marks)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=str(work / "tokenizer.json"),
+        model_max_length=model.config.n_positions,
+        **marks,
+    )
     tokenizer.save_pretrained(out)
 
 
@@ -304,13 +344,21 @@ def data_table(corpus: Path) -> list[str]:
     rows = ["| domain | sources | licences |", "| --- | --- | --- |"]
     for name, entry in json.loads(manifest.read_text())["domains"].items():
         origins = sorted({s["origin"] for s in entry["sources"]})
-        shown = ", ".join(origins[:4]) + (f" and {len(origins) - 4} more" if len(origins) > 4 else "")
-        rows.append(f"| {name} | {shown} | {'; '.join(sorted({s['licence'] for s in entry['sources']}))} |")
-    rows.append(f"| python | the standard library of Python {sys.version.split()[0]}, without its tests | PSF-2.0 |")
+        shown = ", ".join(origins[:4]) + (
+            f" and {len(origins) - 4} more" if len(origins) > 4 else ""
+        )
+        rows.append(
+            f"| {name} | {shown} | {'; '.join(sorted({s['licence'] for s in entry['sources']}))} |"
+        )
+    rows.append(
+        f"| python | the standard library of Python {sys.version.split()[0]}, without its tests | PSF-2.0 |"
+    )
     return rows
 
 
-def write_card(out: Path, corpus: Path, recipe: Recipe, losses: dict[str, float], seconds: float, device: str) -> None:
+def write_card(
+    out: Path, corpus: Path, recipe: Recipe, losses: dict[str, float], seconds: float, device: str
+) -> None:
     digest = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
     mean = sum(losses.values()) / len(losses)
     lines = [
@@ -337,11 +385,16 @@ def write_card(out: Path, corpus: Path, recipe: Recipe, losses: dict[str, float]
 
 
 def train(args: argparse.Namespace, recipe: Recipe) -> None:
-    device = args.device if args.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
+    device = (
+        args.device if args.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
+    )
     args.work.mkdir(parents=True, exist_ok=True)
     streams = prepare(args.corpus, args.work, recipe)
     training = {name: pair["train"] for name, pair in streams.items()}
-    print(f"{sum(map(len, training.values())):,} training tokens; {recipe.steps:,} steps on {device}", flush=True)
+    print(
+        f"{sum(map(len, training.values())):,} training tokens; {recipe.steps:,} steps on {device}",
+        flush=True,
+    )
 
     model = new_model(recipe, device)
     optimizer = new_optimizer(model, recipe)
@@ -353,7 +406,13 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
     autocast = torch.autocast(device, dtype=torch.bfloat16, enabled=args.bf16)
 
     start, smooth = time.monotonic(), None
-    bar = tqdm(range(first, recipe.steps), initial=first, total=recipe.steps, unit="step", mininterval=args.every)
+    bar = tqdm(
+        range(first, recipe.steps),
+        initial=first,
+        total=recipe.steps,
+        unit="step",
+        mininterval=args.every,
+    )
     for step in bar:
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate_at(step)
@@ -368,7 +427,9 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
         speed = (step + 1 - first) * recipe.batch * recipe.n_ctx / (time.monotonic() - start)
         bar.set_postfix_str(f"loss {smooth:.3f}, {speed:,.0f} tokens/s", refresh=False)
         if (step + 1) % args.save_every == 0 or step + 1 == recipe.steps:
-            save_checkpoint(checkpoint, model, optimizer, recipe, step + 1, before + time.monotonic() - start)
+            save_checkpoint(
+                checkpoint, model, optimizer, recipe, step + 1, before + time.monotonic() - start
+            )
 
     with autocast:
         losses = validation_losses(model, streams, recipe, device)
@@ -376,18 +437,28 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
     write_card(args.out, args.corpus, recipe, losses, before + time.monotonic() - start, device)
     for name, value in losses.items():
         print(f"{name:24s} {value:.3f}")
-    print(f"mean validation loss over {len(losses)} domains: {sum(losses.values()) / len(losses):.3f} nats; saved in {args.out}")
+    print(
+        f"mean validation loss over {len(losses)} domains: {sum(losses.values()) / len(losses):.3f} nats; saved in {args.out}"
+    )
 
 
 def parse(argv: list[str] | None = None) -> tuple[argparse.Namespace, Recipe]:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", type=Path, required=True, help="folder with train/ and valid/")
-    parser.add_argument("--work", type=Path, default=Path("build/mini"), help="tokens and checkpoints")
-    parser.add_argument("--out", type=Path, default=Path("ctxlib/data/mini"), help="where the trained model goes")
+    parser.add_argument(
+        "--work", type=Path, default=Path("build/mini"), help="tokens and checkpoints"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("ctxlib/data/mini"), help="where the trained model goes"
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --work")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the last checkpoint in --work"
+    )
     parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
-    parser.add_argument("--every", type=float, default=1.0, help="seconds between updates of the progress bar")
+    parser.add_argument(
+        "--every", type=float, default=1.0, help="seconds between updates of the progress bar"
+    )
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
     for name, default in asdict(Recipe()).items():
