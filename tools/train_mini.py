@@ -78,7 +78,8 @@ class Recipe:
 
 def read_documents(file: Path) -> list[str]:
     """The documents of one domain's file, in order."""
-    raw = lzma.open(file).read() if file.suffix == ".xz" else file.read_bytes()
+    raw = file.read_bytes()
+    raw = lzma.decompress(raw) if file.suffix == ".xz" else raw
     parts = raw.decode("utf-8").split(f"\n{SEPARATOR}\n")
     return [part.strip("\n") for part in parts if part.strip()]
 
