@@ -1,8 +1,9 @@
-"""Models at toy size, made on the spot: GPT-2's architecture with nothing left at its initial value."""
+"""Models at toy size, made on the spot: GPT-2's architecture, every parameter random."""
 
 import os
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub: no test may reach a network
+# Before anything imports huggingface_hub: no test may reach a network.
+os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
@@ -14,7 +15,9 @@ from transformers.utils import logging as transformers_logging
 
 import ctxlib as cx
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=30)
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, database=None, max_examples=30
+)
 settings.load_profile("repeatable")
 transformers_logging.disable_progress_bar()
 
@@ -25,17 +28,25 @@ SENTENCES = [
     "the telescope on the hill saw the planet and the moon of the planet",
     "def area(width, height): return width * height",
 ]
-TINY = {"vocab_size": 300, "n_positions": 32, "n_embd": 24, "n_head": 3, "n_layer": 2, "n_inner": 40}
+TINY = {
+    "vocab_size": 300,
+    "n_positions": 32,
+    "n_embd": 24,
+    "n_head": 3,
+    "n_layer": 2,
+    "n_inner": 40,
+}
 
 
 def randomise(model, seed):
-    """Every parameter at random, LayerNorm gains and biases included, at a scale that makes attention uneven."""
+    """Every parameter at random, gains and biases too, at a scale that makes attention uneven."""
     source = torch.Generator().manual_seed(seed)
     for name, p in model.named_parameters():
         noise = 0.3 * torch.randn(p.shape, generator=source)
         gain = p.ndim == 1 and name.endswith("weight")
         embedding = name.endswith(("wte.weight", "wpe.weight"))
-        p.data = noise + (1.0 if gain else 0.2 if embedding else 0.0)  # 0.2: a mean for centring to remove
+        mean = 1.0 if gain else 0.2 if embedding else 0.0  # 0.2: for centring to remove
+        p.data = noise + mean
     return model
 
 
@@ -46,10 +57,14 @@ def toy_tokenizer():
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=[BOS], initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=[BOS], initial_alphabet=alphabet, show_progress=False
+    )
     tokenizer.train_from_iterator(SENTENCES, trainer)
     assert tokenizer.get_vocab_size() == 300
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, eos_token=BOS, unk_token=BOS)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token=BOS, eos_token=BOS, unk_token=BOS
+    )
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +121,7 @@ def mini_tokens(mini_weights):
 
 @pytest.fixture(scope="session")
 def make_state():
-    """A function that draws a float64 state dict of one GPT-2 block under its Hugging Face names."""
+    """A function that draws a state dict of one GPT-2 block, in float64."""
 
     def make(seed=0, n_heads=2, d_head=4, n_ctx=12, vocab=20, d_mlp=10):
         source = torch.Generator().manual_seed(seed)
@@ -127,7 +142,10 @@ def make_state():
             "mlp.c_fc.weight": draw(d, d_mlp),
             "mlp.c_fc.bias": draw(d_mlp),
         }
-        embeddings = {"wte.weight": draw(vocab, d, mean=0.2), "wpe.weight": draw(n_ctx, d, mean=0.2)}
+        embeddings = {
+            "wte.weight": draw(vocab, d, mean=0.2),
+            "wpe.weight": draw(n_ctx, d, mean=0.2),
+        }
         return embeddings | {f"h.0.{name}": tensor for name, tensor in block.items()}
 
     return make

@@ -32,14 +32,19 @@ def test_kernels_sum_to_one_and_are_positive(make_weights, seed, n_heads, C, tok
 
 
 def kernel_by_hand(weights, n, x, C):
-    """The softmax over sources of the scores that position alone gives to the normalised destination x."""
+    """The softmax of what position alone scores, for the normalised destination x."""
     rows = []
     for h in range(weights.n_heads):
         q = x @ weights.W_Q[h] + weights.b_Q[h]
         exps = []
         for i in range(n + 1):
             scale = (weights.W_pos[i] @ weights.W_pos[i] + C**2) ** 0.5
-            key = weights.d_model**0.5 * (weights.W_pos[i] - weights.W_pos[n]) @ weights.W_K[h] / scale
+            key = (
+                weights.d_model**0.5
+                * (weights.W_pos[i] - weights.W_pos[n])
+                @ weights.W_K[h]
+                / scale
+            )
             exps.append(torch.exp(q @ key / weights.d_head**0.5))
         rows.append(torch.stack(exps) / sum(exps))
     return torch.stack(rows)
@@ -66,13 +71,15 @@ def test_kernels_with_a_token_are_the_loops(make_weights, seed, n_heads, C, toke
 def test_a_kernel_is_the_rebuilt_row_of_a_text_that_repeats_one_token(tiny_weights):
     weights = tiny_weights.to(torch.float64)
     the = weights.token_id(" the")
-    row = cx.rebuilt_rows(weights, torch.full((21,), the), 20)  # the same content everywhere: position alone decides
+    row = cx.rebuilt_rows(weights, torch.full((21,), the), 20)
     same(cx.positional_kernels(weights, 20, " the"), row)
 
 
 def test_a_token_is_given_as_text_or_as_its_id(tiny_weights):
     by_text = cx.positional_kernels(tiny_weights, 9)
-    assert torch.equal(by_text, cx.positional_kernels(tiny_weights, 9, tiny_weights.token_id(" the")))
+    assert torch.equal(
+        by_text, cx.positional_kernels(tiny_weights, 9, tiny_weights.token_id(" the"))
+    )
     assert not torch.equal(by_text, cx.positional_kernels(tiny_weights, 9, " of"))
 
 
@@ -151,12 +158,12 @@ def test_without_embeddings_the_error_asks_for_C(make_state):
         cx.positional_kernels(cx.LayerWeights.from_state_dict(half, n_heads=2), 5, token=None)
 
 
-# ---------------------------------------------------------------- the real GPT-2 small, where it is at hand
+# ---------------------------------------------------------------- GPT-2 small, where it is at hand
 
 
 @pytest.fixture(scope="module")
 def gpt2_kernels():
-    """The kernels of GPT-2 small's first layer at n = 500, from the query of a typical token (paper, Figure 2)."""
+    """Kernels of GPT-2 small's first layer at n = 500, a typical token there (paper, Figure 2)."""
     if not GPT2_SMALL.exists():
         pytest.skip("the positional half of GPT-2 small is not at hand")
     weights = cx.LayerWeights.from_state_dict(load_file(GPT2_SMALL), n_heads=12)
@@ -164,7 +171,14 @@ def gpt2_kernels():
 
 
 # head: effective tokens, and how far back half of the mass reaches; rounded
-SLOWLY_DECAYING = {0: (113, 36), 2: (133, 42), 6: (102, 32), 8: (90, 28), 9: (102, 33), 10: (97, 31)}
+SLOWLY_DECAYING = {
+    0: (113, 36),
+    2: (133, 42),
+    6: (102, 32),
+    8: (90, 28),
+    9: (102, 33),
+    10: (97, 31),
+}
 LOCAL = {3: (5.6, 1), 4: (8.9, 3), 7: (7.1, 2)}
 OTHERS = {1: (121, 40), 5: (31, 311), 11: (322, 269)}
 
@@ -177,7 +191,9 @@ def test_the_heads_of_gpt2_small_spread_as_far_as_they_do_elsewhere(gpt2_kernels
 
 
 @pytest.mark.parametrize("head", range(12))
-def test_the_heads_of_gpt2_small_hold_half_of_their_mass_where_they_do_elsewhere(gpt2_kernels, head):
+def test_the_heads_of_gpt2_small_hold_half_of_their_mass_where_they_do_elsewhere(
+    gpt2_kernels, head
+):
     _, expected = (SLOWLY_DECAYING | LOCAL | OTHERS)[head]
     reach = gpt2_kernels[head].flip(0).cumsum(0)  # mass within the last 1, 2, 3, ... tokens
     distance = int((reach < 0.5).sum())

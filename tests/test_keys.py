@@ -44,7 +44,10 @@ def test_a_rebuilt_key_is_exact_at_the_destination(make_weights, sizes, C):
     weights = make_weights(**sizes)
     tokens = some_tokens(weights)
     for n in range(len(tokens)):
-        split = cx.content_keys(weights, n, tokens[n : n + 1])[:, 0] + cx.positional_keys(weights, n, C)[:, n]
+        split = (
+            cx.content_keys(weights, n, tokens[n : n + 1])[:, 0]
+            + cx.positional_keys(weights, n, C)[:, n]
+        )
         same(split + weights.b_K, weights.keys(tokens)[:, n])
 
 
@@ -54,7 +57,10 @@ def test_a_rebuilt_score_is_exact_at_the_destination(make_weights, sizes, C):
     tokens = some_tokens(weights)
     n = len(tokens) - 1
     without_b_K = replace(weights, b_K=torch.zeros_like(weights.b_K))
-    same(cx.rebuilt_scores(weights, tokens, n, C)[:, n], cx.exact_scores(without_b_K, tokens, n)[:, n])
+    same(
+        cx.rebuilt_scores(weights, tokens, n, C)[:, n],
+        cx.exact_scores(without_b_K, tokens, n)[:, n],
+    )
 
 
 @given(shapes, norms)
@@ -134,7 +140,10 @@ def test_the_attention_pattern_holds_the_row_of_every_destination(make_weights, 
 
 @pytest.mark.parametrize("name", ["tiny", "mini"])
 def test_rows_and_patterns_agree_in_float32_on_a_loaded_model(request, name):
-    weights, tokens = request.getfixturevalue(f"{name}_weights"), request.getfixturevalue(f"{name}_tokens")
+    weights, tokens = (
+        request.getfixturevalue(f"{name}_weights"),
+        request.getfixturevalue(f"{name}_tokens"),
+    )
     pattern, rebuilt = cx.attention_pattern(weights, tokens), cx.rebuilt_pattern(weights, tokens)
     for n in range(0, len(tokens), 5):
         near(pattern[:, n, : n + 1], cx.attention_rows(weights, tokens, n))
@@ -146,7 +155,10 @@ def test_the_attention_pattern_is_the_models(request, name):
     model, tokens = request.getfixturevalue(name), request.getfixturevalue(f"{name}_tokens")
     with torch.inference_mode():
         _, cache = model.run_with_cache(tokens[None])
-    near(cx.attention_pattern(cx.LayerWeights.of(model), tokens), cache["blocks.0.attn.hook_pattern"][0])
+    near(
+        cx.attention_pattern(cx.LayerWeights.of(model), tokens),
+        cache["blocks.0.attn.hook_pattern"][0],
+    )
 
 
 @pytest.mark.parametrize("pattern", [cx.attention_pattern, cx.rebuilt_pattern])
@@ -156,7 +168,9 @@ def test_a_pattern_sees_no_source_behind_its_destination(tiny_weights, tiny_toke
 
 @pytest.mark.parametrize("rows", [cx.attention_rows, cx.rebuilt_rows])
 def test_what_follows_the_destination_does_not_matter(tiny_weights, tiny_tokens, rows):
-    assert torch.equal(rows(tiny_weights, tiny_tokens, 12), rows(tiny_weights, tiny_tokens[:13], 12))
+    assert torch.equal(
+        rows(tiny_weights, tiny_tokens, 12), rows(tiny_weights, tiny_tokens[:13], 12)
+    )
 
 
 # ---------------------------------------------------------------- what rows have in common
@@ -190,8 +204,13 @@ def test_b_K_adds_one_number_to_all_scores_of_a_row(tiny_weights, tiny_tokens):
 def test_C_is_the_typical_norm_unless_it_is_given(tiny_weights, tiny_tokens):
     C = tiny_weights.typical_norm()
     for rebuild in (cx.rebuilt_rows, cx.rebuilt_scores):
-        assert torch.equal(rebuild(tiny_weights, tiny_tokens, 9), rebuild(tiny_weights, tiny_tokens, 9, C))
-    assert torch.equal(cx.rebuilt_pattern(tiny_weights, tiny_tokens), cx.rebuilt_pattern(tiny_weights, tiny_tokens, C))
+        assert torch.equal(
+            rebuild(tiny_weights, tiny_tokens, 9), rebuild(tiny_weights, tiny_tokens, 9, C)
+        )
+    assert torch.equal(
+        cx.rebuilt_pattern(tiny_weights, tiny_tokens),
+        cx.rebuilt_pattern(tiny_weights, tiny_tokens, C),
+    )
 
 
 def test_content_keys_cover_the_vocabulary_in_its_order(tiny_weights):
@@ -203,14 +222,17 @@ def test_content_keys_cover_the_vocabulary_in_its_order(tiny_weights):
 
 def test_equation_1_is_a_good_approximation_in_the_embedded_model(mini_weights, mini_tokens):
     apart = cx.total_variation(
-        cx.attention_pattern(mini_weights, mini_tokens), cx.rebuilt_pattern(mini_weights, mini_tokens)
+        cx.attention_pattern(mini_weights, mini_tokens),
+        cx.rebuilt_pattern(mini_weights, mini_tokens),
     )
     assert apart.mean() < 0.1
 
 
 # ---------------------------------------------------------------- total variation
 
-rows_of_four = st.lists(st.floats(1e-3, 1), min_size=4, max_size=4).map(lambda x: torch.tensor(x).double().softmax(-1))
+rows_of_four = st.lists(st.floats(1e-3, 1), min_size=4, max_size=4).map(
+    lambda x: torch.tensor(x).double().softmax(-1)
+)
 
 
 @given(rows_of_four, rows_of_four)
@@ -256,7 +278,9 @@ def test_a_position_that_the_model_lacks_is_refused(tiny_weights, tiny_tokens, n
             call()
 
 
-@pytest.mark.parametrize("rows", [cx.attention_rows, cx.rebuilt_rows, cx.exact_scores, cx.rebuilt_scores])
+@pytest.mark.parametrize(
+    "rows", [cx.attention_rows, cx.rebuilt_rows, cx.exact_scores, cx.rebuilt_scores]
+)
 def test_a_destination_outside_the_text_is_refused(tiny_weights, tiny_tokens, rows):
     with pytest.raises(ValueError, match="positions 0 to 9"):
         rows(tiny_weights, tiny_tokens[:10], 10)

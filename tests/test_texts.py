@@ -52,7 +52,9 @@ def test_a_text_that_fills_the_context_to_the_last_token_gets_no_warning(tiny_we
 
 
 def test_a_text_that_is_too_long_is_cut_and_the_warning_counts_what_is_dropped(tiny_weights, body):
-    with pytest.warns(UserWarning, match=rf"my\.txt has {1 + len(body)} tokens.*{1 + len(body) - 32} dropped"):
+    with pytest.warns(
+        UserWarning, match=rf"my\.txt has {1 + len(body)} tokens.*{1 + len(body) - 32} dropped"
+    ):
         tokens = texts.encode(tiny_weights, SOURCE, name="my.txt")
     assert tokens.tolist() == [0, *body[:31].tolist()]
 
@@ -93,7 +95,9 @@ def test_windows_cover_a_text_in_order(tiny_weights, body, length):
 
 
 def test_windows_begin_with_the_text_that_encode_gives(tiny_weights):
-    assert torch.equal(texts.windows(tiny_weights, SOURCE, 20)[0], texts.encode(tiny_weights, SOURCE, 20))
+    assert torch.equal(
+        texts.windows(tiny_weights, SOURCE, 20)[0], texts.encode(tiny_weights, SOURCE, 20)
+    )
 
 
 def test_windows_of_a_text_that_fills_none_are_refused(tiny_weights):
@@ -158,7 +162,9 @@ def test_domains_choose_and_order_the_passages(tiny_weights):
 
 
 def test_an_unknown_domain_is_refused_with_those_there_are(tiny_weights):
-    with pytest.raises(ValueError, match="no passages for alchemy, chess; there are american, astronomy"):
+    with pytest.raises(
+        ValueError, match="no passages for alchemy, chess; there are american, astronomy"
+    ):
         texts.passages(tiny_weights, domains=["war", "alchemy", "chess"])
 
 

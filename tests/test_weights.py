@@ -25,8 +25,9 @@ from ctxlib.keys import causal_softmax
 from ctxlib.models import MINI
 from ctxlib.weights import centre, fold, layer_norm, layer_norm_scale, project
 
-agree = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)  # float32 against the model's own hooks
-same = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-10)  # float64 against an independent calculation
+# In float32 against the model's own hooks; in float64 against an independent calculation.
+agree = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)
+same = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-10)
 TENSORS = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
 
 # ---------------------------------------------------------------- against the model's own hooks
@@ -122,8 +123,8 @@ def test_pre_activations_follow_from_the_residual_behind_attention(run, layer):
 
 def test_scores_are_not_divided_in_a_model_that_does_not_divide_them(make_folder, tiny_tokens):
     config = GPTNeoConfig(
-        vocab_size=300, max_position_embeddings=32, hidden_size=24, num_heads=3, num_layers=1, intermediate_size=40,
-        attention_types=[[["global"], 1]], bos_token_id=0, eos_token_id=0,
+        vocab_size=300, max_position_embeddings=32, hidden_size=24, num_heads=3, num_layers=1,
+        intermediate_size=40, attention_types=[[["global"], 1]], bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
     neo = recorded(cx.load(make_folder(GPTNeoForCausalLM(config))), tiny_tokens)
     pattern = cx.attention_pattern(cx.LayerWeights.of(neo.model), neo.tokens)
@@ -142,14 +143,20 @@ def test_both_ways_in_give_the_same_tensors(request, name, layer):
     loaded = cx.LayerWeights.of(model, layer)
     folded = cx.LayerWeights.from_state_dict(state, loaded.n_heads, layer, loaded.eps)
     for tensor in TENSORS:
-        agree(getattr(folded, tensor), getattr(loaded, tensor), msg=lambda text, t=tensor: f"{t}: {text}")
+        agree(
+            getattr(folded, tensor),
+            getattr(loaded, tensor),
+            msg=lambda text, t=tensor: f"{t}: {text}",
+        )
     assert (folded.attn_scale, folded.layer) == (loaded.attn_scale, layer)
 
 
 @pytest.mark.parametrize("prefix", ["", "transformer."])
 def test_names_are_understood_with_and_without_their_prefix(make_state, prefix):
     state = make_state()
-    weights = cx.LayerWeights.from_state_dict({prefix + name: t for name, t in state.items()}, n_heads=2)
+    weights = cx.LayerWeights.from_state_dict(
+        {prefix + name: t for name, t in state.items()}, n_heads=2
+    )
     assert torch.equal(weights.W_Q, cx.LayerWeights.from_state_dict(state, n_heads=2).W_Q)
 
 
@@ -167,14 +174,16 @@ def test_what_writes_to_the_residual_stream_has_mean_zero(tiny_weights):
 
 
 def block_by_hand(state, tokens, n_heads, eps=1e-5):
-    """GPT-2's first block up to the MLP's pre-activations: nothing folded, nothing centred, one loop per index."""
+    """GPT-2's first block up to the pre-activations: nothing folded, nothing centred, loops."""
 
     def norm(x, which):
         mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=False)
         gain, bias = state[f"h.0.{which}.weight"], state[f"h.0.{which}.bias"]
         return (x - mean) / (variance + eps).sqrt() * gain + bias
 
-    residual = torch.stack([state["wte.weight"][t] + state["wpe.weight"][i] for i, t in enumerate(tokens)])
+    residual = torch.stack(
+        [state["wte.weight"][t] + state["wpe.weight"][i] for i, t in enumerate(tokens)]
+    )
     qkv = norm(residual, "ln_1") @ state["h.0.attn.c_attn.weight"] + state["h.0.attn.c_attn.bias"]
     d_model = residual.shape[1]
     d_head = d_model // n_heads
@@ -187,7 +196,10 @@ def block_by_hand(state, tokens, n_heads, eps=1e-5):
             rows[h, n] = torch.stack(exps) / sum(exps)
             z[n, mine] = sum(a * v[i] for i, a in enumerate(rows[h, n]))
     attention = z @ state["h.0.attn.c_proj.weight"] + state["h.0.attn.c_proj.bias"]
-    pre = norm(residual + attention, "ln_2") @ state["h.0.mlp.c_fc.weight"] + state["h.0.mlp.c_fc.bias"]
+    pre = (
+        norm(residual + attention, "ln_2") @ state["h.0.mlp.c_fc.weight"]
+        + state["h.0.mlp.c_fc.bias"]
+    )
     return rows, attention, pre
 
 
@@ -231,7 +243,8 @@ def test_a_saved_model_computes_what_its_first_block_computes_by_hand(tiny_folde
 def test_fold_is_gain_bias_and_map_in_one(seed, d, out):
     source = torch.Generator().manual_seed(seed)
     gain, bias, b, x, W = (
-        torch.randn(s, generator=source, dtype=torch.float64) for s in ((d,), (d,), (out,), (3, d), (d, out))
+        torch.randn(s, generator=source, dtype=torch.float64)
+        for s in ((d,), (d,), (out,), (3, d), (d, out))
     )
     x = centre(x)
     folded, folded_b = fold(gain, bias, W, b)
@@ -249,7 +262,9 @@ def test_layer_norm_puts_any_vector_on_one_sphere(seed, d, factor):
 
 
 def test_weights_without_embeddings_say_so_where_they_are_needed(make_state):
-    weights = cx.LayerWeights.from_state_dict({k: v for k, v in make_state().items() if k != "wte.weight"}, n_heads=2)
+    weights = cx.LayerWeights.from_state_dict(
+        {k: v for k, v in make_state().items() if k != "wte.weight"}, n_heads=2
+    )
     tokens = torch.tensor([0, 1, 2])
     for needs_them in (
         lambda: weights.residual(tokens),
@@ -267,13 +282,17 @@ def test_weights_without_embeddings_say_so_where_they_are_needed(make_state):
 def test_weights_without_embeddings_still_have_their_positional_half(make_state):
     state = make_state()
     whole = cx.LayerWeights.from_state_dict(state, n_heads=2)
-    half = cx.LayerWeights.from_state_dict({k: v for k, v in state.items() if k != "wte.weight"}, n_heads=2)
+    half = cx.LayerWeights.from_state_dict(
+        {k: v for k, v in state.items() if k != "wte.weight"}, n_heads=2
+    )
     assert torch.equal(cx.positional_keys(half, 5, C=2.0), cx.positional_keys(whole, 5, C=2.0))
 
 
 @pytest.mark.parametrize("absent", ["mlp.c_fc.weight", "mlp.c_fc.bias", "ln_2.weight", "ln_2.bias"])
 def test_weights_without_the_mlp_say_so_where_it_is_needed(make_state, absent):
-    weights = cx.LayerWeights.from_state_dict({k: v for k, v in make_state().items() if not k.endswith(absent)}, 2)
+    weights = cx.LayerWeights.from_state_dict(
+        {k: v for k, v in make_state().items() if not k.endswith(absent)}, 2
+    )
     cx.attention_rows(weights, torch.tensor([0, 1, 2]), 2)
     with pytest.raises(ValueError, match="without the MLP"):
         weights.pre_activations(torch.zeros(3, weights.d_model))
@@ -284,11 +303,19 @@ def test_weights_without_the_mlp_say_so_where_it_is_needed(make_state, absent):
 
 @pytest.mark.parametrize(
     "absent",
-    ["wpe.weight", "h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.attn.c_attn.weight", "h.0.attn.c_proj.bias"],
+    [
+        "wpe.weight",
+        "h.0.ln_1.weight",
+        "h.0.ln_1.bias",
+        "h.0.attn.c_attn.weight",
+        "h.0.attn.c_proj.bias",
+    ],
 )
 def test_a_missing_tensor_is_named(make_state, absent):
     with pytest.raises(ValueError, match=absent):
-        cx.LayerWeights.from_state_dict({k: v for k, v in make_state().items() if k != absent}, n_heads=2)
+        cx.LayerWeights.from_state_dict(
+            {k: v for k, v in make_state().items() if k != absent}, n_heads=2
+        )
 
 
 @pytest.mark.parametrize("layer", [1, -1])
@@ -310,7 +337,9 @@ def test_a_number_of_heads_that_does_not_fit_is_refused(make_state, n_heads):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize("name", ["wte.weight", "wpe.weight", "h.0.attn.c_attn.bias", "h.0.mlp.c_fc.weight"])
+@pytest.mark.parametrize(
+    "name", ["wte.weight", "wpe.weight", "h.0.attn.c_attn.bias", "h.0.mlp.c_fc.weight"]
+)
 def test_a_state_dict_that_is_not_finite_is_refused(make_state, name, value):
     state = make_state()
     state[name].view(-1)[3] = value
@@ -327,16 +356,20 @@ def test_a_model_that_is_not_finite_is_refused(make_folder):
 
 
 def test_a_model_that_is_not_folded_is_refused(tiny_folder):
-    hf_model, tokenizer = (cls.from_pretrained(tiny_folder) for cls in (AutoModelForCausalLM, AutoTokenizer))
-    raw = TransformerBridge.boot_transformers(str(tiny_folder), hf_model=hf_model, tokenizer=tokenizer, device="cpu")
+    hf_model, tokenizer = (
+        cls.from_pretrained(tiny_folder) for cls in (AutoModelForCausalLM, AutoTokenizer)
+    )
+    raw = TransformerBridge.boot_transformers(
+        str(tiny_folder), hf_model=hf_model, tokenizer=tokenizer, device="cpu"
+    )
     with pytest.raises(ValueError, match="not folded"):
         cx.LayerWeights.of(raw)
 
 
 def test_a_model_with_rotary_positions_is_refused(make_folder):
     config = GPTNeoXConfig(
-        vocab_size=300, max_position_embeddings=32, hidden_size=24, num_attention_heads=3, num_hidden_layers=1,
-        intermediate_size=40, bos_token_id=0, eos_token_id=0,
+        vocab_size=300, max_position_embeddings=32, hidden_size=24, num_attention_heads=3,
+        num_hidden_layers=1, intermediate_size=40, bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
     with pytest.raises(ValueError, match="rotary positions"):
         cx.LayerWeights.of(cx.load(make_folder(GPTNeoXForCausalLM(config))))

@@ -1,0 +1,135 @@
+"""What the embedded model must show, and that what ships is what its card says."""
+
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+
+import ctxlib as cx
+from ctxlib.models import MINI
+from ctxlib.texts import SAMPLES
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS = ROOT.parent / "shared" / "corpus"
+sys.path.insert(0, str(ROOT / "tools"))
+CARD = (MINI / "README.md").read_text()
+
+
+def test_it_is_small_and_half_precision():
+    file = MINI / "model.safetensors"
+    assert file.stat().st_size < 12_000_000
+    with safe_open(file, framework="pt") as tensors:
+        assert {tensors.get_slice(k).get_dtype() for k in tensors.keys()} == {"F16"}  # noqa: SIM118
+    assert not list(MINI.glob("*.bin"))
+
+
+def test_it_has_the_shape_that_the_book_says():
+    config = json.loads((MINI / "config.json").read_text())
+    sizes = {k: config[k] for k in ("n_layer", "n_embd", "n_head", "n_positions", "vocab_size")}
+    assert sizes == {"n_layer": 4, "n_embd": 256, "n_head": 8, "n_positions": 512, "vocab_size": 8192}
+    assert config["tie_word_embeddings"]
+
+
+def test_the_separator_is_token_zero_and_bos(mini):
+    assert mini.tokenizer.bos_token == "<|endoftext|>"
+    assert mini.tokenizer.bos_token_id == 0
+
+
+@pytest.mark.parametrize("text", ["The colour of the sea.", "def f(x):\n    return x**2\n", "¿Dónde está el niño?", "日本 🙂"])
+def test_any_text_survives_the_tokenizer(mini, text):
+    assert mini.tokenizer.decode(mini.tokenizer.encode(text, add_special_tokens=False)) == text
+
+
+def test_the_card_names_this_file():
+    digest = hashlib.sha256((MINI / "model.safetensors").read_bytes()).hexdigest()
+    assert digest in CARD
+
+
+def card_losses() -> dict[str, float]:
+    section = CARD.split("## Held-out loss")[1].split("## ")[0]
+    return {k: float(v) for k, v in re.findall(r"^\| ([\w-]+) \| ([\d.]+) \|$", section, flags=re.MULTILINE)}
+
+
+def test_the_card_gives_data_recipe_and_a_low_loss():
+    losses = card_losses()
+    assert len(losses) == 22
+    assert sum(losses.values()) / len(losses) <= 4.1
+    tokens = int(re.search(r"^([\d,]+) tokens in", CARD, flags=re.MULTILINE)[1].replace(",", ""))
+    assert tokens >= 50_000_000
+    for heading in ("## Recipe", "## Data", "## Checksum"):
+        assert heading in CARD
+    for domain in losses:
+        assert re.search(rf"^\| {domain} \| .* \| .* \|$", CARD, flags=re.MULTILINE), "every domain has its licence"
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the training corpus is not at hand")
+def test_the_losses_on_the_card_can_be_measured_again():
+    import train_mini as tm
+    from tokenizers import Tokenizer
+    from transformers import GPT2LMHeadModel
+
+    model = GPT2LMHeadModel.from_pretrained(MINI, dtype=torch.float32).eval()
+    tokenizer = Tokenizer.from_file(str(MINI / "tokenizer.json"))
+    names = ("cooking", "law", "spanish")
+    files = {n: CORPUS / "valid" / f"{n}.txt.xz" for n in names}
+    streams = {n: {"valid": tm.encode_stream(tokenizer, tm.read_documents(f))} for n, f in files.items()}
+    measured = tm.validation_losses(model, streams, tm.Recipe(), "cpu")
+    for name, loss in measured.items():
+        assert loss == pytest.approx(card_losses()[name], abs=0.02)  # bf16 then, float32 now
+
+
+def test_heads_of_both_kinds_have_formed(mini_weights):
+    spread = cx.effective_tokens(cx.positional_kernels(mini_weights, 486, " the"))
+    assert (spread > 40).sum() >= 3
+    assert (spread < 15).sum() >= 1
+
+
+def test_equation_1_rebuilds_every_broad_head(mini_weights):
+    broad = cx.effective_tokens(cx.positional_kernels(mini_weights, 486, " the")) > 40
+    distances = [
+        cx.total_variation(
+            cx.attention_pattern(mini_weights, p.tokens), cx.rebuilt_pattern(mini_weights, p.tokens)
+        )
+        for p in cx.texts.passages(mini_weights)[::6]
+    ]
+    median = torch.cat(distances, dim=1).median(dim=1).values
+    assert (median[broad] <= 0.06).all(), median
+
+
+# ---------------------------------------------------------------- the texts sampled from it
+
+
+def test_there_are_a_thousand_texts_of_512_tokens(mini_weights):
+    texts = cx.texts.samples(mini_weights)
+    assert len(texts) == 1000
+    stacked = torch.stack(texts)
+    assert stacked.shape == (1000, 512)
+    assert (stacked[:, 0] == 0).all()
+    assert (stacked[:, 1:] != 0).all(), "one document each"
+    assert len({tuple(t[:32].tolist()) for t in texts}) > 990, "all different"
+    assert np.load(SAMPLES, allow_pickle=False)["tokens"].dtype == np.uint16
+    assert SAMPLES.stat().st_size < 2_000_000
+
+
+def test_the_texts_are_as_surprising_as_the_model_is_uncertain(mini, mini_weights):
+    """At temperature 1 the expected surprise of a sampled token is the entropy it was drawn with."""
+    tokens = torch.stack(cx.texts.samples(mini_weights, 16))
+    with torch.inference_mode():
+        logits = mini(tokens)[:, :-1]
+    logits[..., 0] = float("-inf")  # the separator was not to be drawn
+    log_p = logits.log_softmax(-1)
+    entropy = -(log_p.exp() * log_p.masked_fill(log_p.isinf(), 0)).sum(-1)
+    surprise = -log_p.gather(-1, tokens[:, 1:, None])[..., 0]
+    excess = surprise - entropy
+    assert excess.mean().abs() < 4 * excess.std() / excess.numel() ** 0.5
+
+
+def test_another_vocabulary_refuses_the_texts(tiny_weights):
+    with pytest.raises(ValueError, match="tokens of mini"):
+        cx.texts.samples(tiny_weights)
