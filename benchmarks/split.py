@@ -2,8 +2,8 @@
 
     python benchmarks/split.py
 
-Each line compares two ways to the same tensor, timed alternately on the same texts; the best of several rounds counts, so
-that other work on the machine disturbs both alike.
+Each line compares two ways to the same tensor, timed alternately on the same texts; the best of
+several rounds counts, so that other work on the machine disturbs both alike.
 """
 
 from __future__ import annotations
@@ -47,14 +47,13 @@ def main() -> None:
     )
     whole, loop, exact, forward = time_of.values()
     pattern = weights.n_heads * len(tokens) ** 2 * 4
+    used = sum(w.nbytes for w in (weights.W_E, weights.W_pos, weights.W_K))
     print(
         f"rebuilding every row at once against one by one: {loop * share / whole:.0f} times faster"
     )
     print(f"rebuilding against the exact pattern:            {whole / exact:.1f} times the time")
     print(f"rebuilding against a forward pass:               {whole / forward:.1f} times the time")
-    print(
-        f"memory of a pattern against the weights used:    {pattern / sum(w.nbytes for w in (weights.W_E, weights.W_pos, weights.W_K)):.1f} times"
-    )
+    print(f"memory of a pattern against the weights used:    {pattern / used:.1f} times")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Context from Weights: find the neurons that react to what a text is about, from a model's weights.
+"""Context from Weights: find the neurons that react to what a text is about,
+from a model's weights.
 
 Data flows one way: weights -> keys -> kernels. `import ctxlib as cx`.
 """

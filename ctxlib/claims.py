@@ -1,4 +1,6 @@
-"""The ledger at the end of a chapter: what was published, what this run found, and whether it holds. Never typed."""
+"""The ledger at the end of a chapter: what was published, what this run found,
+and whether it holds. Never typed.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ import pandas as pd
 class Claim:
     """A published statement held against a number of this run.
 
-    `here` is the number; the claim holds when `at_least <= here <= at_most`. `published` is the figure in words, with
-    its source.
+    `here` is the number; the claim holds when `at_least <= here <= at_most`. `published` is the
+    figure in words, with its source.
     """
 
     statement: str
@@ -40,7 +42,8 @@ class Claim:
 def ledger(*claims: Claim) -> pd.DataFrame:
     """One row a claim: statement, published figure, this run, what would count as holding, verdict.
 
-    >>> print(ledger(Claim("rows sum to", "1", here=1.0, at_least=1, at_most=1)).to_string(index=False))
+    >>> claim = Claim("rows sum to", "1", here=1.0, at_least=1, at_most=1)
+    >>> print(ledger(claim).to_string(index=False))
        claim published this run holds if verdict
     rows sum to         1     1.00   1 to 1   holds
     """

@@ -13,13 +13,17 @@ from ctxlib.weights import LayerWeights, layer_norm, project
 def positional_kernels(
     weights: LayerWeights, n: int, token: str | int | None = " the", C: float | None = None
 ) -> Float[Tensor, "head source"]:
-    """`pos_{n,i} = softmax_i(q_n . P[n, i] / attn_scale)` for i = 0 ... n, with `token` at destination n.
+    """`pos_{n,i} = softmax_i(q_n . P[n, i] / attn_scale)` for i = 0 ... n,
+    with `token` at destination n.
 
     `token=None` is the query without a token, for checkpoints that come without embeddings:
-    `sqrt(d_model) W_pos[n] / sqrt(|W_pos[n]|^2 + C^2)` in place of the normalised residual; C must then be given.
-    Raises ValueError for a position that the model does not have and for a text that is not one token.
+    `sqrt(d_model) W_pos[n] / sqrt(|W_pos[n]|^2 + C^2)` in place of the normalised residual;
+    C must then be given. Raises ValueError for a position that the model does not have and for a
+    text that is not one token.
     """
     check_position(weights, n)
+    if C is None and weights.W_E is None:
+        raise ValueError("these weights came without token embeddings: give C, their typical norm")
     C = weights.typical_norm() if C is None else C
     if token is None:
         here = weights.W_pos[n : n + 1]

@@ -4,9 +4,9 @@
           ~ LN(W_E[x_i] + W_pos[n]) W_K                                                 E[n, x_i]
           + sqrt(d_model) (W_pos[i] - W_pos[n]) W_K / sqrt(|W_pos[i]|^2 + C^2)          P[n, i]
 
-(Gibson 2025, Equation 1; derived in chapter 2.) The factor sqrt(d_model) that the paper divides out is kept inside
-E and P here, so that `q_n . E[n, t] / attn_scale` is a score. b_K adds `q_n . b_K` to every source of a row; the softmax
-removes it, so E and P leave it out.
+(Gibson 2025, Equation 1; derived in chapter 2.) The factor sqrt(d_model) that the paper divides
+out is kept inside E and P here, so that `q_n . E[n, t] / attn_scale` is a score. b_K adds
+`q_n . b_K` to every source of a row; the softmax removes it, so E and P leave it out.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from ctxlib.weights import LayerWeights, layer_norm
 def content_keys(
     weights: LayerWeights, n: int, tokens: Int[Tensor, " token"] | None = None
 ) -> Float[Tensor, "head token d_head"]:
-    """`E[n, t] = LN(W_E[t] + W_pos[n]) W_K`: the key that token t would have at the destination's position.
+    """`E[n, t] = LN(W_E[t] + W_pos[n]) W_K`: the key that token t would have
+    at the destination's position.
 
-    `tokens` are the ids t, the whole vocabulary by default. Raises ValueError for a position that the model does not have.
+    `tokens` are the ids t, the whole vocabulary by default. Raises ValueError for a position that
+    the model does not have.
     """
     check_position(weights, n)
     W_E = weights.embeddings()
-    chosen = W_E if tokens is None else W_E[tokens]
+    chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
     return einsum(
         layer_norm(chosen + weights.W_pos[n], weights.eps),
         weights.W_K,
@@ -41,10 +43,11 @@ def content_keys(
 def positional_keys(
     weights: LayerWeights, n: int, C: float | None = None
 ) -> Float[Tensor, "head pos d_head"]:
-    """`P[n, i] = sqrt(d_model) (W_pos[i] - W_pos[n]) W_K / sqrt(|W_pos[i]|^2 + C^2)` for i = 0 ... n; zero at i = n.
+    """`P[n, i] = sqrt(d_model) (W_pos[i] - W_pos[n]) W_K / sqrt(|W_pos[i]|^2 + C^2)`
+    for i = 0 ... n; zero at i = n.
 
-    `C` defaults to the median norm of a token embedding. Raises ValueError for a position that the model does not have
-    and for a C that is not positive.
+    `C` defaults to the median norm of a token embedding. Raises ValueError for a position that the
+    model does not have and for a C that is not positive.
     """
     check_position(weights, n)
     shift = (weights.W_pos[: n + 1] - weights.W_pos[n]) / shared_scale(weights, C)[: n + 1, None]
@@ -52,7 +55,9 @@ def positional_keys(
 
 
 def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor, " n_ctx"]:
-    """`sqrt(|W_pos[i]|^2 + C^2) / sqrt(d_model)`: LayerNorm's scale at position i for a token of typical norm."""
+    """`sqrt(|W_pos[i]|^2 + C^2) / sqrt(d_model)`: LayerNorm's scale at position i
+    for a token of typical norm.
+    """
     C = weights.typical_norm() if C is None else C
     if not C > 0:
         raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
@@ -79,7 +84,9 @@ def exact_scores(
 def rebuilt_scores(
     weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int, C: float | None = None
 ) -> Float[Tensor, "head source"]:
-    """`q_n . (E[n, x_i] + P[n, i]) / attn_scale` for i = 0 ... n: Equation 1 in place of the key."""
+    """`q_n . (E[n, x_i] + P[n, i]) / attn_scale` for i = 0 ... n:
+    Equation 1 in place of the key.
+    """
     check_destination(weights, tokens, n)
     tokens = tokens[: n + 1]
     split = content_keys(weights, n, tokens) + positional_keys(weights, n, C)
@@ -94,9 +101,11 @@ def rebuilt_scores(
 def attention_rows(
     weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int
 ) -> Float[Tensor, "head source"]:
-    """The attention row of every head at destination n, exact; each row sums to 1 over the sources 0 ... n.
+    """The attention row of every head at destination n, exact;
+    each row sums to 1 over the sources 0 ... n.
 
-    Raises ValueError for n outside the text, for layers other than the first, and for tokens that do not fit the model.
+    Raises ValueError for n outside the text, for layers other than the first, and for tokens that
+    do not fit the model.
     """
     return exact_scores(weights, tokens, n).softmax(-1)
 
@@ -104,7 +113,10 @@ def attention_rows(
 def rebuilt_rows(
     weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int, C: float | None = None
 ) -> Float[Tensor, "head source"]:
-    """The attention rows that Equation 1 gives at destination n. Errors as in `attention_rows` and `positional_keys`."""
+    """The attention rows that Equation 1 gives at destination n.
+
+    Errors as in `attention_rows` and `positional_keys`.
+    """
     return rebuilt_scores(weights, tokens, n, C).softmax(-1)
 
 
@@ -128,8 +140,9 @@ def rebuilt_pattern(
 ) -> Float[Tensor, "head dest source"]:
     """`rebuilt_rows` at every destination, in three matrix products instead of one per destination.
 
-    Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that depends on the pair
-    (n, i), so the query meets the two projections once and the scales are applied to the scores.
+    Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that
+    depends on the pair (n, i), so the query meets the two projections once and the scales are
+    applied to the scores.
     """
     q, W_E, W_pos = (
         weights.queries(tokens),
@@ -146,9 +159,8 @@ def rebuilt_pattern(
     )
     q_here = q_where.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
 
-    squared = (
-        W_E.square().sum(-1) + 2 * W_pos @ W_E.T + W_pos.square().sum(-1)[:, None]
-    )  # |W_E[x_i] + W_pos[n]|^2
+    # |W_E[x_i] + W_pos[n]|^2
+    squared = W_E.square().sum(-1) + 2 * W_pos @ W_E.T + W_pos.square().sum(-1)[:, None]
     content = (q_what + q_here) / (squared / weights.d_model + weights.eps).sqrt()
     position = (q_where - q_here) / shared_scale(weights, C)[: len(tokens)]
     return causal_softmax((content + position) / weights.attn_scale)
@@ -170,7 +182,8 @@ def future(n: int, device: torch.device | None = None) -> Bool[Tensor, "dest sou
 def total_variation(
     a: Float[Tensor, "*batch source"], b: Float[Tensor, "*batch source"]
 ) -> Float[Tensor, "*batch"]:
-    """`TV = 1/2 sum_i |a_i - b_i|`, the share of the attention that one row has elsewhere than the other: 0 to 1.
+    """`TV = 1/2 sum_i |a_i - b_i|`, the share of the attention that one row has elsewhere
+    than the other: 0 to 1.
 
     >>> total_variation(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
     tensor(0.5000)
@@ -182,8 +195,23 @@ def total_variation(
 
 
 def check_position(weights: LayerWeights, n: int) -> None:
+    if weights.layer != 0:
+        raise ValueError(
+            f"layer {weights.layer}: "
+            "only what enters layer 0 is the sum of a token and a position embedding"
+        )
     if not 0 <= n < weights.n_ctx:
         raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
+
+
+def check_tokens(weights: LayerWeights, tokens: Int[Tensor, " token"]) -> Int[Tensor, " token"]:
+    """The tokens, if they are in the vocabulary: a negative id would be counted from its end."""
+    size = len(weights.embeddings())
+    if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
+        raise ValueError(
+            f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {size - 1}"
+        )
+    return tokens
 
 
 def check_destination(weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int) -> None:

@@ -1,4 +1,6 @@
-"""One door for every model: the embedded `mini`, a local folder, or a name on the Hugging Face hub."""
+"""One door for every model:
+the embedded `mini`, a local folder, or a name on the Hugging Face hub.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,13 @@ KNOWN = (
 def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
     """A model in TransformerLens's compatibility mode: LayerNorm folded, residual stream centred.
 
-    `name` is "mini", a local folder in Hugging Face layout, or a hub name ("gpt2", "someone/some-gpt2"). Value biases
-    stay with their heads, so that a head's output is all its own. Only safetensors are read, and no code that comes
-    with a model is run. Before anything is downloaded, a line says what and whereto.
+    `name` is "mini", a local folder in Hugging Face layout, or a hub name ("gpt2",
+    "someone/some-gpt2"). Value biases stay with their heads, so that a head's output is all its
+    own. Only safetensors are read, and no code that comes with a model is run. Before anything is
+    downloaded, a line says what and whereto.
 
-    Raises ValueError for a name that is neither, for damaged or incomplete weights; OSError for a hub that is out of reach.
+    Raises ValueError for a name that is neither, for damaged or incomplete weights; OSError for a
+    hub that is out of reach.
     """
     source = locate(str(name))
     transformers_logging.disable_progress_bar()
@@ -48,22 +52,31 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
             attn_implementation="eager",
             use_safetensors=True,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are reported below, all of them
+            trust_remote_code=False,
         )
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except OSError as error:
         raise unreadable(source, error) from error
-    except (
-        Exception
-    ) as error:  # safetensors raises its own classes for truncated and for corrupt files
+    except Exception as error:
+        # safetensors raises its own classes for truncated and for corrupt files
         raise ValueError(
-            f"the weights in {source} cannot be read: {first_line(error)}; fetch or export them again"
+            f"the weights in {source} cannot be read: {first_line(error)}; "
+            "fetch or export them again"
         ) from error
     absent = sorted(report["missing_keys"])
     wrong = sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
     if absent or wrong:
         raise ValueError(
-            f"the weights in {source} do not fit its config.json: {len(absent)} tensors are missing and {len(wrong)} have "
-            f"another shape (first: {(absent + wrong)[0]}); fetch or export them again"
+            f"the weights in {source} do not fit its config.json: "
+            f"{len(absent)} tensors are missing and {len(wrong)} have another shape "
+            f"(first: {(absent + wrong)[0]}); fetch or export them again"
+        )
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise ValueError(f"{source} holds no tokenizer: add its tokenizer.json")
+    if not getattr(hf_model.config, "scale_attn_weights", True):
+        raise ValueError(
+            f"{source} does not scale its attention scores, which TransformerLens cannot do"
         )
     model = TransformerBridge.boot_transformers(
         source, hf_model=hf_model.eval(), tokenizer=tokenizer, device=device
@@ -73,14 +86,18 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
 
 
 def locate(name: str) -> str:
-    """The folder or hub name behind `name`; says so when it will be downloaded. ValueError for an unknown name."""
+    """The folder or hub name behind `name`; says so when it will be downloaded.
+
+    ValueError for an unknown name.
+    """
     if name == "mini":
         return str(MINI)
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").exists():
             raise ValueError(
-                f"{name} holds no config.json: expected a folder in Hugging Face layout (config, tokenizer, safetensors)"
+                f"{name} holds no config.json: "
+                "expected a folder in Hugging Face layout (config, tokenizer, safetensors)"
             )
         return str(folder)
     if name not in KNOWN and (name.count("/") != 1 or name.startswith((".", "/", "~"))):
@@ -91,12 +108,23 @@ def locate(name: str) -> str:
             else f"known names: mini, {', '.join(KNOWN[:5])}"
         )
         raise ValueError(f"no model called {name!r}, and no such folder; {hint}")
-    if not isinstance(try_to_load_from_cache(name, "model.safetensors"), str):
+    if not cached(name):
         print(
-            f"{name} is not in the cache: downloading it from the Hugging Face hub to {constants.HF_HUB_CACHE}",
+            f"{name} is not in the cache: "
+            f"downloading it from the Hugging Face hub to {constants.HF_HUB_CACHE}",
             flush=True,
         )
     return name
+
+
+def cached(name: str) -> bool:
+    """Whether nothing is left to fetch: config, tokenizer, weights in one file or several."""
+
+    def here(*files: str) -> bool:
+        return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
+
+    weights = here("model.safetensors", "model.safetensors.index.json")
+    return weights and here("config.json") and here("tokenizer.json", "vocab.json")
 
 
 def unreadable(source: str, error: OSError) -> Exception:
@@ -104,8 +132,9 @@ def unreadable(source: str, error: OSError) -> Exception:
     if Path(source).is_dir():
         return ValueError(f"the model in {source} cannot be read: {first_line(error)}")
     return OSError(
-        f"{source} is not in the cache and the Hugging Face hub did not give it: {first_line(error)}. Check the name and the "
-        'connection, or download it elsewhere and pass the folder; "mini" needs no network.'
+        f"{source} is not in the cache and the Hugging Face hub did not give it: "
+        f"{first_line(error)}. Check the name and the connection, or download it elsewhere and "
+        'pass the folder; "mini" needs no network.'
     )
 
 

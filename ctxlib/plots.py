@@ -1,4 +1,7 @@
-"""The house style. A figure is a vector drawing whose ink takes the colour of the page, so it reads in light and dark."""
+"""The house style.
+
+A figure is a vector drawing whose ink takes the colour of the page, so it reads in light and dark.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-# Okabe and Ito's colours, those that stand out on white and on near-black, in the order in which they are used.
+# Okabe and Ito's colours, those that stand out on white and on near-black,
+# in the order in which they are used.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#999999")
 SEQUENTIAL = "viridis"
 INK = "#010203"  # stands for "the colour of the page's text" until the drawing is written out
@@ -52,7 +56,9 @@ STYLE = {
 def panels(
     rows: int = 1, columns: int = 1, width: float = 8.0, height: float = 2.6, **options
 ) -> tuple[Figure, np.ndarray]:
-    """A figure in house style and its axes as a `rows x columns` array; `height` is that of one row, in inches."""
+    """A figure in house style and its axes as a `rows x columns` array;
+    `height` is that of one row, in inches.
+    """
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
             rows, columns, figsize=(width, height * rows), squeeze=False, **options
@@ -62,15 +68,19 @@ def panels(
 
 @dataclass(frozen=True)
 class Picture:
-    """A finished figure: what a notebook shows, what a screen reader reads, and the words under it."""
+    """A finished figure:
+    what a notebook shows, what a screen reader reads, and the words under it.
+    """
 
     svg: str
     alt: str
     caption: str
 
     def _repr_html_(self) -> str:
+        label = html.escape(self.alt, quote=True)
         return (
-            f'<figure class="picture" style="margin:0"><div role="img" aria-label="{html.escape(self.alt, quote=True)}">{self.svg}</div>'
+            '<figure class="picture" style="margin:0">'
+            f'<div role="img" aria-label="{label}">{self.svg}</div>'
             f"<figcaption>{self.caption}</figcaption></figure>"
         )
 
@@ -81,8 +91,8 @@ class Picture:
 def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
     """Close a figure and turn it into a `Picture`.
 
-    `number` is the figure's number in the book ("2.1"); `caption` may hold HTML; `alt` says in words what the figure
-    shows, numbers included, for those who cannot see it.
+    `number` is the figure's number in the book ("2.1"); `caption` may hold HTML; `alt` says in
+    words what the figure shows, numbers included, for those who cannot see it.
     """
     buffer = io.StringIO()
     with plt.rc_context(STYLE):
@@ -92,7 +102,9 @@ def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
 
 
 def inline_svg(svg: str, number: str) -> str:
-    """Make a drawing fit for a page: ink becomes currentColor, names become unique, the width gives way to the screen."""
+    """Make a drawing fit for a page: ink becomes currentColor, names become unique,
+    the width gives way to the screen.
+    """
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     prefix = "f" + re.sub(r"\W", "-", number)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
@@ -129,7 +141,11 @@ class ShadedText:
             shown = html.escape(token.replace("\n", "↵")).replace(" ", "&nbsp;", 1)
             shade = f"background:rgba({r},{g},{b},{0.85 * max(weight, 0) / top:.2f})"
             spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span><wbr>')
-        return f'<figure class="shaded" style="margin:0"><p style="line-height:1.7">{"".join(spans)}</p><figcaption>{self.caption}</figcaption></figure>'
+        return (
+            '<figure class="shaded" style="margin:0">'
+            f'<p style="line-height:1.7">{"".join(spans)}</p>'
+            f"<figcaption>{self.caption}</figcaption></figure>"
+        )
 
     def __repr__(self) -> str:
         return self.caption

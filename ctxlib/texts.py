@@ -1,6 +1,8 @@
-"""Labelled, tokenised texts: the book's own passages, texts sampled from `mini`, and anybody's files.
+"""Labelled, tokenised texts:
+the book's own passages, texts sampled from `mini`, and anybody's files.
 
-A text is a 1-D tensor of token ids that starts with BOS; a `Text` carries it together with what it is.
+A text is a 1-D tensor of token ids that starts with BOS;
+a `Text` carries it together with what it is.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ SAMPLES = DATA / "samples.npz"
 
 @dataclass(frozen=True)
 class Text:
-    """One labelled text. `dialect` is en-GB, en-US, es, fr, de or python; `tokens` starts with BOS."""
+    """One labelled text.
+
+    `dialect` is en-GB, en-US, es, fr, de or python; `tokens` starts with BOS.
+    """
 
     name: str
     domain: str
@@ -41,9 +46,9 @@ def encode(
 ) -> Int[Tensor, " pos"]:
     """BOS and then the tokens of `source`, in the model's own vocabulary.
 
-    With `length`, exactly that many tokens, BOS included. Without it, all of them up to the model's n_ctx; a longer text is
-    cut there and a warning says how. Raises ValueError for an empty text, one shorter than `length`, and a `length` that
-    does not fit the model.
+    With `length`, exactly that many tokens, BOS included. Without it, all of them up to the
+    model's n_ctx; a longer text is cut there and a warning says how. Raises ValueError for an
+    empty text, one shorter than `length`, and a `length` that does not fit the model.
     """
     if not source.strip():
         raise ValueError(f"{name} is empty")
@@ -52,12 +57,14 @@ def encode(
     ids = all_tokens(weights, source)
     if length is not None and len(ids) < length:
         raise ValueError(
-            f"{name} has {len(ids)} tokens with BOS, fewer than the {length} asked for; take a longer text or a smaller length"
+            f"{name} has {len(ids)} tokens with BOS, fewer than the {length} asked for; "
+            "take a longer text or a smaller length"
         )
     if length is None and len(ids) > weights.n_ctx:
         warnings.warn(
-            f"{name} has {len(ids)} tokens with BOS and the model reads {weights.n_ctx}: cut to the first {weights.n_ctx}, "
-            f"{len(ids) - weights.n_ctx} dropped at the end; cx.texts.windows keeps them all",
+            f"{name} has {len(ids)} tokens with BOS and the model reads {weights.n_ctx}: "
+            f"cut to the first {weights.n_ctx}, {len(ids) - weights.n_ctx} dropped at the end; "
+            "cx.texts.windows keeps them all",
             stacklevel=2,
         )
     return torch.tensor(ids[: length or weights.n_ctx])
@@ -66,7 +73,8 @@ def encode(
 def windows(
     weights: LayerWeights, source: str, length: int, name: str = "the text"
 ) -> list[Int[Tensor, " pos"]]:
-    """All of a long text in pieces of exactly `length` tokens, BOS in front of each; what is left at the end is dropped.
+    """All of a long text in pieces of exactly `length` tokens, BOS in front of each;
+    what is left at the end is dropped.
 
     Raises ValueError as `encode` does.
     """
@@ -83,9 +91,11 @@ def all_tokens(weights: LayerWeights, source: str) -> list[int]:
     tokenizer = weights.tokenizer
     if tokenizer is None:
         raise ValueError(
-            "these weights came without a tokenizer: build token ids yourself, or load the model with cx.load"
+            "these weights came without a tokenizer: "
+            "build token ids yourself, or load the model with cx.load"
         )
-    # The tokenizer is asked for more than the model reads, on purpose: the cut is made, and reported, above.
+    # The tokenizer is asked for more than the model reads, on purpose:
+    # the cut is made, and reported, above.
     return [
         tokenizer.bos_token_id,
         *tokenizer.encode(source, add_special_tokens=False, verbose=False),
@@ -98,10 +108,11 @@ def all_tokens(weights: LayerWeights, source: str) -> list[int]:
 def passages(
     weights: LayerWeights, length: int | None = None, domains: Sequence[str] | None = None
 ) -> list[Text]:
-    """The labelled passages written for this book, each `length` tokens (by default as much as the model reads).
+    """The labelled passages written for this book, each `length` tokens
+    (by default as much as the model reads).
 
-    `domains` chooses and orders them. Raises ValueError for a domain that is not there and a `length` that a passage does
-    not fill.
+    `domains` chooses and orders them. Raises ValueError for a domain that is not there and a
+    `length` that a passage does not fill.
     """
     files = sorted(PASSAGES.glob("*.txt"))
     known = sorted({file.stem.rpartition("-")[0] for file in files})
@@ -118,7 +129,9 @@ def passages(
 
 
 def read_passage(weights: LayerWeights, file: Path, length: int | None) -> Text:
-    """A file whose head says `domain:`, `dialect:` and `subject:`, then a blank line, then the text."""
+    """A file whose head says `domain:`, `dialect:` and `subject:`,
+    then a blank line, then the text.
+    """
     head, _, body = read(file).partition("\n\n")
     facts = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
     missing = {"domain", "dialect", "subject"} - facts.keys()
@@ -132,14 +145,16 @@ def read_passage(weights: LayerWeights, file: Path, length: int | None) -> Text:
 
 
 def samples(weights: LayerWeights, count: int | None = None) -> list[Int[Tensor, " pos"]]:
-    """Texts of 512 tokens sampled from `mini` (temperature 1, fixed seed), the first `count` of them.
+    """Texts of 512 tokens sampled from `mini` (temperature 1, fixed seed),
+    the first `count` of them.
 
     They are tokens of `mini`: ValueError if the weights' vocabulary is another one.
     """
     stored = np.load(SAMPLES, allow_pickle=False)["tokens"]
     if len(weights.embeddings()) != int(np.load(SAMPLES, allow_pickle=False)["vocab"]):
         raise ValueError(
-            "the sampled texts are tokens of mini, and these weights have another vocabulary; use your own texts"
+            "the sampled texts are tokens of mini, and these weights have another vocabulary; "
+            "use your own texts"
         )
     if count is not None and not 1 <= count <= len(stored):
         raise ValueError(f"count={count}: there are {len(stored)} sampled texts")
@@ -150,9 +165,16 @@ def samples(weights: LayerWeights, count: int | None = None) -> list[Int[Tensor,
 
 
 def read(file: str | os.PathLike) -> str:
-    """A .txt or .txt.xz file. Raises ValueError when it is empty or not UTF-8, OSError when it cannot be opened."""
+    """A .txt or .txt.xz file.
+
+    Raises ValueError when it is empty or not UTF-8, OSError when it cannot be opened.
+    """
     file = Path(file)
-    raw = lzma.decompress(file.read_bytes()) if file.suffix == ".xz" else file.read_bytes()
+    raw = file.read_bytes()
+    try:
+        raw = lzma.decompress(raw) if file.suffix == ".xz" else raw
+    except lzma.LZMAError as error:
+        raise ValueError(f"{file.name} is not a whole .xz file: {error}") from error
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,8 +1,9 @@
 """One layer's weights, folded and centred: the only module that touches a model's internals.
 
-LayerNorm subtracts a mean, divides by a scale, multiplies by a gain and adds a bias. The mean is removed once and
-for all by centring everything that writes to the residual stream; gain and bias are folded into the matrices that
-read from it. What is left of LayerNorm is a projection onto the sphere of radius sqrt(d_model) (chapter 1).
+LayerNorm subtracts a mean, divides by a scale, multiplies by a gain and adds a bias. The mean is
+removed once and for all by centring everything that writes to the residual stream; gain and bias
+are folded into the matrices that read from it. What is left of LayerNorm is a projection onto the
+sphere of radius sqrt(d_model) (chapter 1).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from torch import Tensor
 
 
 def layer_norm(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch d_model"]:
-    """LayerNorm after folding and centring: `sqrt(d_model) v / |v|`, with the model's epsilon (method, notation).
+    """LayerNorm after folding and centring: `sqrt(d_model) v / |v|`, with the model's epsilon
+    (method, notation).
 
     `v` has mean zero already, so `mean(v**2)` is its variance.
 
@@ -37,8 +39,8 @@ def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Te
 class LayerWeights:
     """Folded and centred weights of one attention layer and the MLP behind it.
 
-    `W_E`, `W_in` and `b_in` may be None where a checkpoint comes without token embeddings or MLP; the functions
-    that need them say so. `attn_scale` divides the scores: `sqrt(d_head)` in GPT-2.
+    `W_E`, `W_in` and `b_in` may be None where a checkpoint comes without token embeddings or MLP;
+    the functions that need them say so. `attn_scale` divides the scores: `sqrt(d_head)` in GPT-2.
     """
 
     W_E: Float[Tensor, "vocab d_model"] | None
@@ -64,19 +66,22 @@ class LayerWeights:
     def of(cls, model, layer: int = 0) -> LayerWeights:
         """The weights of one layer of a model loaded with `cx.load`.
 
-        Raises ValueError for a layer that the model does not have, for a model without learned absolute positions,
-        for one that is not in compatibility mode, and for weights that are not finite.
+        Raises ValueError for a layer that the model does not have, for a model without learned
+        absolute positions, for one that is not in compatibility mode, and for weights that are
+        not finite.
         """
         cfg = model.cfg
         kind = cfg.positional_embedding_type
         if kind != "standard":
             raise ValueError(
-                f"{cfg.model_name} has {kind} positions; the split into content and position needs learned absolute "
-                "positions (GPT-2, GPT-2 Medium, DistilGPT-2, mini, ...)"
+                f"{cfg.model_name} has {kind} positions; "
+                "the split into content and position needs learned absolute positions "
+                "(GPT-2, GPT-2 Medium, DistilGPT-2, mini, ...)"
             )
         if not getattr(model, "compatibility_mode", True):
             raise ValueError(
-                "the model is not folded: load it with cx.load, or call model.enable_compatibility_mode(fold_value_biases=False)"
+                "the model is not folded: load it with cx.load, "
+                "or call model.enable_compatibility_mode(fold_value_biases=False)"
             )
         if not 0 <= layer < cfg.n_layers:
             raise ValueError(
@@ -89,7 +94,7 @@ class LayerWeights:
         tensors = {name: stack[layer] for name, stack in stacks.items()}
         tensors |= {"W_E": model.W_E, "W_pos": model.W_pos}
         detached = {name: tensor.detach() for name, tensor in tensors.items()}
-        scale = cfg.d_head**0.5 if cfg.use_attn_scale else 1.0
+        scale = score_divisor(model.original_model.config, cfg.d_head, layer)
         return cls(
             **detached, layer=layer, eps=cfg.eps, attn_scale=scale, tokenizer=model.tokenizer
         )._checked()
@@ -103,14 +108,15 @@ class LayerWeights:
         eps: float = 1e-5,
         tokenizer: Any = None,
     ) -> LayerWeights:
-        """Fold and centre a GPT-2 state dict under its Hugging Face names, with or without `transformer.` in front.
+        """Fold and centre a GPT-2 state dict under its Hugging Face names,
+        with or without `transformer.` in front.
 
-        Token embeddings (`wte.weight`) and MLP (`mlp.c_fc`) may be missing. Raises ValueError when attention weights
-        or positions are missing, when `n_heads` does not divide `d_model`, and for weights that are not finite.
+        Token embeddings (`wte.weight`) and MLP (`mlp.c_fc`) may be missing. Raises ValueError when
+        attention weights or positions are missing, when `n_heads` does not divide `d_model`, and
+        for weights that are not finite.
         """
-        full = {
-            name: t if t.dtype == torch.float64 else t.float() for name, t in state.items()
-        }  # half is for storage only
+        # half is for storage only
+        full = {name: t if t.dtype == torch.float64 else t.float() for name, t in state.items()}
         short = {name.removeprefix("transformer."): tensor for name, tensor in full.items()}
         block = f"h.{layer}."
         needed = [
@@ -127,7 +133,7 @@ class LayerWeights:
                 f"not a GPT-2 state dict for layer {layer}: {', '.join(missing)} missing"
             )
         d_model = short["wpe.weight"].shape[1]
-        if d_model % n_heads:
+        if n_heads < 1 or d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
 
         gain, bias = short[block + "ln_1.weight"], short[block + "ln_1.bias"]
@@ -177,7 +183,8 @@ class LayerWeights:
         ]
         if broken:
             raise ValueError(
-                f"{', '.join(broken)} of layer {self.layer}: values that are not finite; the checkpoint is damaged"
+                f"{', '.join(broken)} of layer {self.layer}: values that are not finite; "
+                "the checkpoint is damaged"
             )
         return self
 
@@ -213,7 +220,9 @@ class LayerWeights:
     # ------------------------------------------------------------ what flows in
 
     def token_id(self, token: str | int) -> int:
-        """The id of a token given as text (" the") or as an id; ValueError if the text is not exactly one token."""
+        """The id of a token given as text (" the") or as an id;
+        ValueError if the text is not exactly one token.
+        """
         if isinstance(token, int):
             size = None if self.W_E is None else self.W_E.shape[0]
             if token < 0 or (size is not None and token >= size):
@@ -223,17 +232,21 @@ class LayerWeights:
             return token
         if self.tokenizer is None:
             raise ValueError(
-                f"these weights came without a tokenizer: give the id of {token!r} instead of its text"
+                "these weights came without a tokenizer: "
+                f"give the id of {token!r} instead of its text"
             )
         ids = self.tokenizer.encode(token, add_special_tokens=False)
         if len(ids) != 1:
             raise ValueError(
-                f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
+                f"{token!r} is {len(ids)} tokens in this vocabulary; "
+                "choose a text that is exactly one"
             )
         return ids[0]
 
     def typical_norm(self) -> float:
-        """C, the median norm of a centred token embedding: what stands in for `|W_E[x_i]|` in Equation 1."""
+        """C, the median norm of a centred token embedding:
+        what stands in for `|W_E[x_i]|` in Equation 1.
+        """
         return self.embeddings().norm(dim=-1).median().item()
 
     def embeddings(self) -> Float[Tensor, "vocab d_model"]:
@@ -247,21 +260,24 @@ class LayerWeights:
     def residual(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
         """The centred residual stream that enters the first layer: `W_E[x_i] + W_pos[i]`.
 
-        Raises ValueError for another layer (there it is no longer a function of the token alone), for more tokens
-        than the model has positions, and for ids outside the vocabulary.
+        Raises ValueError for another layer (there it is no longer a function of the token alone),
+        for more tokens than the model has positions, and for ids outside the vocabulary.
         """
         if self.layer != 0:
             raise ValueError(
-                f"layer {self.layer}: only what enters layer 0 is the sum of a token and a position embedding"
+                f"layer {self.layer}: "
+                "only what enters layer 0 is the sum of a token and a position embedding"
             )
         W_E = self.embeddings()
         if tokens.ndim != 1 or not 0 < len(tokens) <= self.n_ctx:
             raise ValueError(
-                f"tokens of shape {tuple(tokens.shape)}: expected one text of 1 to {self.n_ctx} tokens"
+                f"tokens of shape {tuple(tokens.shape)}: "
+                f"expected one text of 1 to {self.n_ctx} tokens"
             )
         if tokens.min() < 0 or tokens.max() >= len(W_E):
             raise ValueError(
-                f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {len(W_E) - 1}"
+                f"token ids {tokens.min()} to {tokens.max()}: "
+                f"the vocabulary has ids 0 to {len(W_E) - 1}"
             )
         return W_E[tokens] + self.W_pos[: len(tokens)]
 
@@ -284,14 +300,18 @@ class LayerWeights:
     def head_outputs(
         self, rows: Float[Tensor, "head pos"], tokens: Int[Tensor, " pos"]
     ) -> Float[Tensor, "head d_model"]:
-        """What each head writes to the residual stream, given its attention row: `sum_i a_i v_i W_O`."""
+        """What each head writes to the residual stream, given its attention row:
+        `sum_i a_i v_i W_O`.
+        """
         z = einsum(rows, self.values(tokens), "head pos, head pos d_head -> head d_head")
         return einsum(z, self.W_O, "head d_head, head d_head d_model -> head d_model")
 
     def pre_activations(
         self, resid_mid: Float[Tensor, "*batch d_model"]
     ) -> Float[Tensor, "*batch neuron"]:
-        """The MLP's pre-activations from the centred residual stream behind attention: `LN(r) W_in + b_in`."""
+        """The MLP's pre-activations from the centred residual stream behind attention:
+        `LN(r) W_in + b_in`.
+        """
         if self.W_in is None or self.b_in is None:
             raise ValueError(
                 "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
@@ -299,8 +319,25 @@ class LayerWeights:
         return layer_norm(resid_mid, self.eps) @ self.W_in + self.b_in
 
 
+def score_divisor(config: Any, d_head: int, layer: int) -> float:
+    """What attention scores are divided by: `sqrt(d_head)` in GPT-2, nothing in GPT-Neo.
+
+    Read from the checkpoint's own configuration: the bridge's `use_attn_scale` is always True.
+    """
+    if config.model_type == "gpt_neo":
+        if config.attention_layers[layer] == "local":
+            raise ValueError(
+                f"layer {layer} of this GPT-Neo sees a window only; choose a global one"
+            )
+        return 1.0
+    by_layer = getattr(config, "scale_attn_by_inverse_layer_idx", False)
+    return d_head**0.5 * (layer + 1 if by_layer else 1)
+
+
 def centre(W: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-    """Remove the mean over d_model from what writes to the residual stream; LayerNorm never sees that direction."""
+    """Remove the mean over d_model from what writes to the residual stream;
+    LayerNorm never sees that direction.
+    """
     return W - W.mean(dim=-1, keepdim=True)
 
 
@@ -312,8 +349,8 @@ def fold(
 ) -> tuple[Float[Tensor, "d_model out"], Float[Tensor, " out"]]:
     """Fold a LayerNorm's gain and bias into the linear map behind it, and centre what is left.
 
-    `(g * x + c) W + b = x (g * W) + (c W + b)`. Subtracting from each column of `g * W` its mean changes nothing,
-    because x has mean zero.
+    `(g * x + c) W + b = x (g * W) + (c W + b)`. Subtracting from each column of `g * W` its mean
+    changes nothing, because x has mean zero.
     """
     folded = gain[:, None] * W
     return folded - folded.mean(dim=0, keepdim=True), bias @ W + b

@@ -1,4 +1,8 @@
-"""What a reader turns. With a kernel behind the page (Jupyter, Colab) the controls are live; without one a figure stands in."""
+"""What a reader turns.
+
+With a kernel behind the page (Jupyter, Colab) the controls are live;
+without one a figure stands in.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,8 @@ from ctxlib.plots import Picture
 
 
 class Turnable(ipywidgets.VBox):
-    """Controls above a picture that follows them; on a page without a kernel, the picture for the first setting.
+    """Controls above a picture that follows them;
+    on a page without a kernel, the picture for the first setting.
 
     `draw` takes the controls' values by keyword and returns a `Picture`.
     """
@@ -39,7 +44,9 @@ class Turnable(ipywidgets.VBox):
 def slider(
     description: str, low: float, high: float, value: float, step: float = 1
 ) -> ipywidgets.Widget:
-    """A slider over whole numbers, or over reals when `step` is a fraction; it reports when released, not while moving."""
+    """A slider over whole numbers, or over reals when `step` is a fraction;
+    it reports when released, not while moving.
+    """
     kind = (
         ipywidgets.IntSlider
         if all(float(x).is_integer() for x in (low, high, value, step))

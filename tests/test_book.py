@@ -31,7 +31,9 @@ def test_the_committed_notebook_is_its_chapter_executed(chapter):
         if cell.cell_type == "code":
             assert cell.execution_count, "every cell was run"
             assert not [o for o in cell.outputs if o.output_type == "error"]
-            assert not [o for o in cell.outputs if o.get("name") == "stderr"], "no warnings on the page"
+            assert not [o for o in cell.outputs if o.get("name") == "stderr"], (
+                "no warnings on the page"
+            )
 
 
 @pytest.mark.parametrize("chapter", NUMBERED, ids=lambda c: c.stem)
@@ -52,7 +54,11 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
 def test_every_cell_that_prints_is_compared():
     for chapter in CHAPTERS:
         for cell in jupytext.read(chapter).cells:
-            if cell.cell_type == "code" and "print(" in cell.source and "setup" not in cell.metadata.get("tags", ()):
+            if (
+                cell.cell_type == "code"
+                and "print(" in cell.source
+                and "setup" not in cell.metadata.get("tags", ())
+            ):
                 assert "nbval-check-output" in cell.metadata.get("tags", ()), cell.source
 
 
@@ -79,7 +85,9 @@ def test_a_failing_chapter_names_its_cell_and_leaves_the_notebook(tmp_path, monk
     errors = capsys.readouterr().err
     assert "01_x.py, code cell 2 ('b = a / 0'): ZeroDivisionError: division by zero" in errors
     assert notebook.read_text() == "as it was"
-    assert sorted(p.name for p in notebook.parent.iterdir()) == ["01_x.ipynb"], "nothing half-written is left"
+    assert sorted(p.name for p in notebook.parent.iterdir()) == ["01_x.ipynb"], (
+        "nothing half-written is left"
+    )
 
 
 def test_a_chapter_is_executed_once_and_again_when_it_changes(tmp_path, monkeypatch, capsys):
@@ -97,7 +105,11 @@ def test_a_chapter_is_executed_once_and_again_when_it_changes(tmp_path, monkeypa
 
 
 def test_another_edition_goes_elsewhere_and_says_which_model(tmp_path, monkeypatch):
-    notebook = house(tmp_path, monkeypatch, '# %% tags=["parameters"]\nMODEL = "mini"  # which\n\n# %%\nprint(MODEL)\n')
+    notebook = house(
+        tmp_path,
+        monkeypatch,
+        '# %% tags=["parameters"]\nMODEL = "mini"  # which\n\n# %%\nprint(MODEL)\n',
+    )
     model = tmp_path / "my model"
     model.mkdir()
     (model / "config.json").write_text("{}")
@@ -143,7 +155,9 @@ def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(("stored", "passes"), [("TV 0.01", True), ("TV 0.02", False)])
 def test_a_notebook_whose_claim_changed_fails(tmp_path, stored, passes):
-    cell = nbformat.v4.new_code_cell('print("TV 0.01")', metadata={"tags": ["nbval-check-output"]}, execution_count=1)
+    cell = nbformat.v4.new_code_cell(
+        'print("TV 0.01")', metadata={"tags": ["nbval-check-output"]}, execution_count=1
+    )
     cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=stored + "\n")]
     notebook = nbformat.v4.new_notebook(cells=[cell])
     nbformat.write(notebook, tmp_path / "n.ipynb")

@@ -32,7 +32,13 @@ def test_it_is_small_and_half_precision():
 def test_it_has_the_shape_that_the_book_says():
     config = json.loads((MINI / "config.json").read_text())
     sizes = {k: config[k] for k in ("n_layer", "n_embd", "n_head", "n_positions", "vocab_size")}
-    assert sizes == {"n_layer": 4, "n_embd": 256, "n_head": 8, "n_positions": 512, "vocab_size": 8192}
+    assert sizes == {
+        "n_layer": 4,
+        "n_embd": 256,
+        "n_head": 8,
+        "n_positions": 512,
+        "vocab_size": 8192,
+    }
     assert config["tie_word_embeddings"]
 
 
@@ -41,7 +47,10 @@ def test_the_separator_is_token_zero_and_bos(mini):
     assert mini.tokenizer.bos_token_id == 0
 
 
-@pytest.mark.parametrize("text", ["The colour of the sea.", "def f(x):\n    return x**2\n", "¿Dónde está el niño?", "日本 🙂"])
+@pytest.mark.parametrize(
+    "text",
+    ["The colour of the sea.", "def f(x):\n    return x**2\n", "¿Dónde está el niño?", "日本 🙂"],
+)
 def test_any_text_survives_the_tokenizer(mini, text):
     assert mini.tokenizer.decode(mini.tokenizer.encode(text, add_special_tokens=False)) == text
 
@@ -53,7 +62,10 @@ def test_the_card_names_this_file():
 
 def card_losses() -> dict[str, float]:
     section = CARD.split("## Held-out loss")[1].split("## ")[0]
-    return {k: float(v) for k, v in re.findall(r"^\| ([\w-]+) \| ([\d.]+) \|$", section, flags=re.MULTILINE)}
+    return {
+        k: float(v)
+        for k, v in re.findall(r"^\| ([\w-]+) \| ([\d.]+) \|$", section, flags=re.MULTILINE)
+    }
 
 
 def test_the_card_gives_data_recipe_and_a_low_loss():
@@ -65,7 +77,9 @@ def test_the_card_gives_data_recipe_and_a_low_loss():
     for heading in ("## Recipe", "## Data", "## Checksum"):
         assert heading in CARD
     for domain in losses:
-        assert re.search(rf"^\| {domain} \| .* \| .* \|$", CARD, flags=re.MULTILINE), "every domain has its licence"
+        assert re.search(rf"^\| {domain} \| .* \| .* \|$", CARD, flags=re.MULTILINE), (
+            "every domain has its licence"
+        )
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="the training corpus is not at hand")
@@ -78,7 +92,9 @@ def test_the_losses_on_the_card_can_be_measured_again():
     tokenizer = Tokenizer.from_file(str(MINI / "tokenizer.json"))
     names = ("cooking", "law", "spanish")
     files = {n: CORPUS / "valid" / f"{n}.txt.xz" for n in names}
-    streams = {n: {"valid": tm.encode_stream(tokenizer, tm.read_documents(f))} for n, f in files.items()}
+    streams = {
+        n: {"valid": tm.encode_stream(tokenizer, tm.read_documents(f))} for n, f in files.items()
+    }
     measured = tm.validation_losses(model, streams, tm.Recipe(), "cpu")
     for name, loss in measured.items():
         assert loss == pytest.approx(card_losses()[name], abs=0.02)  # bf16 then, float32 now
@@ -118,7 +134,7 @@ def test_there_are_a_thousand_texts_of_512_tokens(mini_weights):
 
 
 def test_the_texts_are_as_surprising_as_the_model_is_uncertain(mini, mini_weights):
-    """At temperature 1 the expected surprise of a sampled token is the entropy it was drawn with."""
+    """At temperature 1 the expected surprise of a token is the entropy it was drawn with."""
     tokens = torch.stack(cx.texts.samples(mini_weights, 16))
     with torch.inference_mode():
         logits = mini(tokens)[:, :-1]

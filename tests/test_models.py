@@ -186,7 +186,7 @@ def test_weights_that_are_not_finite_are_refused(broken):
         cx.LayerWeights.of(cx.load(broken))
 
 
-# ---------------------------------------------------------------- nothing that a model brings is run
+# ---------------------------------------------------------------- nothing a model brings is run
 
 
 class Payload:

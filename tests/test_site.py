@@ -33,7 +33,15 @@ class Page(HTMLParser):
             self.ids.add(at["id"])
         if tag in ("script", "img", "iframe", "source", "video") and at.get("src"):
             self.loads.append(at["src"])
-        if tag == "link" and at.get("rel") not in ("canonical", "next", "prev", "author", "index", "search", "license"):
+        if tag == "link" and at.get("rel") not in (
+            "canonical",
+            "next",
+            "prev",
+            "author",
+            "index",
+            "search",
+            "license",
+        ):
             self.loads.append(at["href"])
         if tag == "a" and at.get("href"):
             self.links.append(at["href"])
@@ -62,16 +70,20 @@ def test_nothing_is_loaded_from_another_host(html, pages):
         for source in page.loads:
             assert not urlparse(source).netloc, f"{file.name} loads {source}"
     for sheet in html.rglob("*.css"):
-        for target in re.findall(r"url\(['\"]?([^'\")]+)", sheet.read_text(encoding="utf-8", errors="replace")):
+        for target in re.findall(
+            r"url\(['\"]?([^'\")]+)", sheet.read_text(encoding="utf-8", errors="replace")
+        ):
             assert not target.startswith(("http:", "https:", "//")), f"{sheet.name} loads {target}"
-        assert not re.search(r"@import\s+(url\()?['\"]?https?:", sheet.read_text(encoding="utf-8", errors="replace"))
+        assert not re.search(
+            r"@import\s+(url\()?['\"]?https?:", sheet.read_text(encoding="utf-8", errors="replace")
+        )
 
 
 def test_links_within_the_site_lead_somewhere(html, pages):
     for file, page in pages.items():
         for link in page.links:
             parts = urlparse(link)
-            if parts.scheme or parts.netloc or link.startswith("#") and len(link) == 1:
+            if parts.scheme or parts.netloc or (link.startswith("#") and len(link) == 1):
                 continue
             target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
             assert target.exists(), f"{file.name} links to {link}"
@@ -97,9 +109,13 @@ def test_figures_take_the_colour_of_the_page(html):
     assert len(drawn) >= 8
     for drawing in drawn:
         assert "currentColor" in drawing
-        assert not re.search(r"(fill|stroke): ?(#000000|black)", drawing), "black ink vanishes in dark mode"
+        assert not re.search(r"(fill|stroke): ?(#000000|black)", drawing), (
+            "black ink vanishes in dark mode"
+        )
         ids = re.findall(r'\bid="([^"]+)"', drawing)
-        assert all(i in ids for i in re.findall(r"url\(#([^)]+)\)", drawing)), "every clip path is in the same drawing"
+        assert all(i in ids for i in re.findall(r"url\(#([^)]+)\)", drawing)), (
+            "every clip path is in the same drawing"
+        )
 
 
 def test_names_within_a_page_are_unique_across_its_figures(html):

@@ -1,12 +1,14 @@
-"""The training tool: batches and checkpoints are functions of (seed, step), so a killed run loses nothing."""
+"""The training tool: a batch is a function of (seed, step), so a killed run loses nothing."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import train_mini as tm
 
-TINY = tm.Recipe(n_layer=1, n_embd=16, n_head=2, n_ctx=16, vocab=300, tokens=16 * 2 * 300, batch=2, rate=1e-2)
+TINY = tm.Recipe(
+    n_layer=1, n_embd=16, n_head=2, n_ctx=16, vocab=300, tokens=16 * 2 * 300, batch=2, rate=1e-2
+)
 
 
 def fill(work: Path, recipe: tm.Recipe) -> None:
@@ -29,14 +33,26 @@ def fill(work: Path, recipe: tm.Recipe) -> None:
             stream = rng.zipf(1.3, size=2000 if split == "train" else 400) % (recipe.vocab - 1) + 1
             np.save(work / f"{name}.{split}.npy", stream.astype(np.uint16))
     text = [" ".join(f"word{i} {i * 7919}" for i in range(3000))]
-    tm.train_tokenizer({"text": {"train": text, "valid": text}}, recipe.vocab).save(str(work / "tokenizer.json"))
+    tm.train_tokenizer({"text": {"train": text, "valid": text}}, recipe.vocab).save(
+        str(work / "tokenizer.json")
+    )
     (work / "streams.json").write_text(json.dumps(["digits", "letters"]))
 
 
 def arguments(work: Path, out: Path, *more: str, recipe: tm.Recipe = TINY) -> list[str]:
     options = [w for k, v in asdict(recipe).items() for w in (f"--{k.replace('_', '-')}", str(v))]
     paths = ["--corpus", str(work), "--work", str(work), "--out", str(out)]
-    return [*paths, "--no-compile", "--no-bf16", "--device", "cpu", "--save-every", "20", *options, *more]
+    return [
+        *paths,
+        "--no-compile",
+        "--no-bf16",
+        "--device",
+        "cpu",
+        "--save-every",
+        "20",
+        *options,
+        *more,
+    ]
 
 
 def tool(*args: str, **options) -> subprocess.Popen:
@@ -63,7 +79,9 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path):
     killed.wait()
     assert not (tmp_path / "killed").exists(), "it was killed before the end"
 
-    resumed = tool(*arguments(tmp_path / "b", tmp_path / "killed", "--resume"), stdout=subprocess.PIPE)
+    resumed = tool(
+        *arguments(tmp_path / "b", tmp_path / "killed", "--resume"), stdout=subprocess.PIPE
+    )
     output, errors = resumed.communicate()
     assert resumed.returncode == 0, errors
     assert "resumed at step" in output
@@ -85,7 +103,10 @@ def test_a_batch_depends_on_seed_and_step_alone(tmp_path):
 
 
 def test_a_window_is_consecutive_in_one_domain():
-    streams = {"low": np.arange(1, 500, dtype=np.uint16), "high": np.arange(1000, 1500, dtype=np.uint16)}
+    streams = {
+        "low": np.arange(1, 500, dtype=np.uint16),
+        "high": np.arange(1000, 1500, dtype=np.uint16),
+    }
     for row in tm.draw_batch(streams, replace(TINY, batch=32), 0):
         assert (row[2:] - row[1:-1] == 1).all()
 
@@ -101,8 +122,8 @@ def test_the_rate_warms_up_and_falls():
     rates = [recipe.rate_at(s) for s in range(recipe.steps)]
     peak = int(np.argmax(rates))
     assert max(rates) == pytest.approx(recipe.rate)
-    assert all(a < b for a, b in zip(rates[:peak], rates[1 : peak + 1], strict=True))
-    assert all(a >= b for a, b in zip(rates[peak:], rates[peak + 1 :], strict=False))
+    assert all(a < b for a, b in pairwise(rates[: peak + 1]))
+    assert all(a >= b for a, b in pairwise(rates[peak:]))
     assert rates[-1] == pytest.approx(recipe.rate * recipe.final, rel=0.01)
 
 
@@ -110,7 +131,9 @@ def test_blockwise_attention_is_attention():
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, 3, 50, 8)
     ours, _ = tm.blockwise_causal_attention(None, q, k, v, None, block=16)
-    theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+    theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(
+        1, 2
+    )
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
@@ -134,15 +157,17 @@ def corpus(folder: Path, **files: str) -> Path:
 
 @pytest.mark.parametrize(
     ("files", "says"),
-    [({}, "no corpus at"), ({"train_law": "", "valid_law": ""}, "is empty"), ({"train_law": "text"}, "not in .*valid")],
+    [
+        ({}, "no corpus at"),
+        ({"train_law": "", "valid_law": ""}, "is empty"),
+        ({"train_law": "text"}, "not in .*valid"),
+    ],
 )
 def test_a_missing_or_empty_corpus_is_one_clear_line(tmp_path, capsys, files, says):
     folder = corpus(tmp_path / "corpus", **files)
     assert tm.main(["--corpus", str(folder), "--work", str(tmp_path / "work")]) == 2
     errors = capsys.readouterr().err
     assert len(errors.strip().splitlines()) == 1
-    import re
-
     assert re.search(says, errors)
 
 

@@ -1,18 +1,22 @@
 """Execute the chapters and build the site: what stands behind `make book`.
 
     python tools/build_book.py execute [--model mini]     chapters/*.py  ->  book/*.ipynb
-    python tools/build_book.py check                      run the notebooks of book/ again and compare (nbval)
-    python tools/build_book.py site    [--model mini]     book/          ->  _build/html, warnings are errors
+    python tools/build_book.py check                      run the notebooks of book/ again
+                                                          and compare (nbval)
+    python tools/build_book.py site    [--model mini]     book/          ->  _build/html,
+                                                                             warnings are errors
 
-A notebook is executed under a temporary name and takes its place only when it is whole, so a chapter that fails and a
-build that is interrupted leave the old one. A chapter is executed again when it, the package, or the embedded data have
-changed. Any model but `mini` makes another edition of the book, in `_build/editions/<model>/`.
+A notebook is executed under a temporary name and takes its place only when it is whole, so a
+chapter that fails and a build that is interrupted leave the old one. A chapter is executed again
+when it, the package, or the embedded data have changed. Any model but `mini` makes another edition
+of the book, in `_build/editions/<model>/`.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import resource
@@ -48,11 +52,13 @@ def home(model: str) -> Path:
 
 
 def execute(model: str) -> None:
-    """Bring every notebook of an edition up to date. Raises BuildError on the first chapter that fails."""
+    """Bring every notebook of an edition up to date.
+
+    Raises BuildError on the first chapter that fails.
+    """
     sys.path.insert(0, str(ROOT))
-    from ctxlib.models import (
-        locate,  # the package is needed only here, and its import takes seconds
-    )
+    # the package is needed only here, and its import takes seconds
+    from ctxlib.models import locate
 
     try:
         locate(model)
@@ -79,7 +85,8 @@ def execute(model: str) -> None:
         replace(stamp, digest)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # KiB on Linux
         print(
-            f"{chapter.name}: executed in {time.monotonic() - start:.0f} s, at most {peak:.1f} GiB so far",
+            f"{chapter.name}: executed in {time.monotonic() - start:.0f} s, "
+            f"at most {peak:.1f} GiB so far",
             flush=True,
         )
 
@@ -101,15 +108,11 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
     """Execute every cell; BuildError names the one that fails and says why."""
     for cell in notebook.cells:
         if "parameters" in cell.metadata.get("tags", ()):
-            cell.source = re.sub(
-                r"^MODEL = .*?(?=\s+#|$)",
-                f"MODEL = {model!r}".replace("'", '"'),
-                cell.source,
-                count=1,
-                flags=re.MULTILINE,
-            )
+            line = f"MODEL = {json.dumps(model)}".replace("\\", r"\\")
+            cell.source = re.sub(r"^MODEL = .*?(?=\s+#|$)", line, cell.source, count=1, flags=re.M)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    # Sockets in the file system instead of TCP: nothing else on the machine can read what a kernel says.
+    # Sockets in the file system instead of TCP:
+    # nothing else on the machine can read what a kernel says.
     client = NotebookClient(
         notebook,
         timeout=900,
@@ -130,13 +133,16 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
                 )
                 first = next((line for line in cell.source.splitlines() if line.strip()), "")
                 raise BuildError(
-                    f"{chapter.relative_to(ROOT)}, code cell {count} ({first!r}): {what.splitlines()[0]}"
+                    f"{chapter.relative_to(ROOT)}, code cell {count} ({first!r}): "
+                    f"{what.splitlines()[0]}"
                 ) from error
     return tidy(notebook, chapter.stem)
 
 
 def tidy(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
-    """Remove what differs between two runs that found the same: times, random names, a kernel's widgets."""
+    """Remove what differs between two runs that found the same:
+    times, random names, a kernel's widgets.
+    """
     notebook.metadata.pop("widgets", None)
     notebook.metadata["language_info"] = {"name": "python"}
     for index, cell in enumerate(notebook.cells):
@@ -162,9 +168,11 @@ def replace(path: Path, text: str) -> None:
 
 
 def check() -> None:
-    """Run every notebook of the committed book again with nbval; BuildError if a claim comes out differently.
+    """Run every notebook of the committed book again with nbval;
+    BuildError if a claim comes out differently.
 
-    A notebook that was checked and has not changed since, nor anything that it depends on, is not checked again.
+    A notebook that was checked and has not changed since, nor anything that it depends on,
+    is not checked again.
     """
     due = {}
     for notebook in sorted((ROOT / "book").glob("*.ipynb")):
@@ -199,7 +207,8 @@ def site(model: str) -> Path:
     absent = sorted(name for name in listed if not (base / "book" / f"{name}.ipynb").exists())
     if absent:
         raise BuildError(
-            f"book/{absent[0]}.ipynb is not there: run `make book`, which executes the chapters first"
+            f"book/{absent[0]}.ipynb is not there: "
+            "run `make book`, which executes the chapters first"
         )
     command = [
         sys.executable,

@@ -1,9 +1,11 @@
-"""Sample the book's 1000 texts from `mini`: 512 tokens each, from BOS, at temperature 1, with fixed seeds.
+"""Sample the book's 1000 texts from `mini`:
+512 tokens each, from BOS, at temperature 1, with fixed seeds.
 
     python tools/sample_texts.py
 
-They are in-distribution by construction and belong to nobody else. The separator is suppressed after the first token, so
-that each text is one document. Written to `ctxlib/data/samples.npz` as uint16.
+They are in-distribution by construction and belong to nobody else. The separator is suppressed
+after the first token, so that each text is one document. Written to `ctxlib/data/samples.npz`
+as uint16.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def sample(model: GPT2LMHeadModel, count: int, length: int, seed: int) -> np.nda
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=250)
     args = parser.parse_args()
@@ -64,9 +66,8 @@ def main() -> int:
     part = SAMPLES.with_name(SAMPLES.name + ".part")
     part.write_bytes(buffer.getvalue())
     os.replace(part, SAMPLES)
-    print(
-        f"{len(tokens)} texts of {length} tokens in {SAMPLES.name}, {SAMPLES.stat().st_size / 1e6:.1f} MB"
-    )
+    megabytes = SAMPLES.stat().st_size / 1e6
+    print(f"{len(tokens)} texts of {length} tokens in {SAMPLES.name}, {megabytes:.1f} MB")
     return 0
 
 

@@ -2,14 +2,16 @@
 
     python tools/train_mini.py --corpus path/to/corpus
 
-The corpus is a folder with `train/` and `valid/`, one `<domain>.txt.xz` (or `.txt`) per domain, documents
-separated by a line that holds only `<|endoftext|>`. The standard library of the running Python joins as the
-domain `python`. The stages, in the order in which data flows:
+The corpus is a folder with `train/` and `valid/`, one `<domain>.txt.xz` (or `.txt`) per domain,
+documents separated by a line that holds only `<|endoftext|>`. The standard library of the running
+Python joins as the domain `python`. The stages, in the order in which data flows:
 
-    documents -> tokenizer -> one token stream per domain -> windows -> AdamW -> a Hugging Face folder
+    documents -> tokenizer -> one token stream per domain
+              -> windows -> AdamW -> a Hugging Face folder
 
-Everything random is a function of `(seed, step)`, so a run that is killed goes on from its last checkpoint
-(`--resume`) with the batches that it would have seen. Checkpoints are safetensors, written whole or not at all.
+Everything random is a function of `(seed, step)`, so a run that is killed goes on from its last
+checkpoint (`--resume`) with the batches that it would have seen. Checkpoints are safetensors,
+written whole or not at all.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ SPLITS = ("train", "valid")
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides what the run learns; stored in the checkpoint and in the model card."""
+    """Everything that decides what the run learns;
+    stored in the checkpoint and in the model card.
+    """
 
     n_layer: int = 4
     n_embd: int = 256
@@ -85,7 +89,9 @@ def read_documents(file: Path) -> list[str]:
 
 
 def python_documents() -> dict[str, list[str]]:
-    """The standard library without its tests; the last 2 % of the characters in hash order are held out."""
+    """The standard library without its tests;
+    the last 2 % of the characters in hash order are held out.
+    """
     root = Path(sysconfig.get_paths()["stdlib"])
     skip = {"test", "tests", "site-packages", "idle_test", "lib2to3", "__pycache__", "encodings"}
     texts = []
@@ -102,10 +108,13 @@ def python_documents() -> dict[str, list[str]]:
 
 
 def read_corpus(corpus: Path) -> dict[str, dict[str, list[str]]]:
-    """`{domain: {"train": documents, "valid": documents}}`; one clear error for a missing or empty corpus."""
+    """`{domain: {"train": documents, "valid": documents}}`;
+    one clear error for a missing or empty corpus.
+    """
     if not (corpus / "train").is_dir():
         raise ValueError(
-            f"no corpus at {corpus}: expected a folder with train/ and valid/, each holding <domain>.txt.xz"
+            f"no corpus at {corpus}: "
+            "expected a folder with train/ and valid/, each holding <domain>.txt.xz"
         )
     files = sorted(f for f in (corpus / "train").iterdir() if f.name.endswith((".txt", ".txt.xz")))
     domains: dict[str, dict[str, list[str]]] = {}
@@ -113,7 +122,8 @@ def read_corpus(corpus: Path) -> dict[str, dict[str, list[str]]]:
         held_out = corpus / "valid" / file.name
         if not held_out.exists():
             raise ValueError(
-                f"{file.name} is in {corpus}/train but not in {corpus}/valid: every domain needs both"
+                f"{file.name} is in {corpus}/train but not in {corpus}/valid: "
+                "every domain needs both"
             )
         pair = {"train": read_documents(file), "valid": read_documents(held_out)}
         if all(pair.values()):
@@ -131,7 +141,9 @@ def read_corpus(corpus: Path) -> dict[str, dict[str, list[str]]]:
 def train_tokenizer(
     domains: dict[str, dict[str, list[str]]], vocab: int, cap: int = 3_000_000
 ) -> Tokenizer:
-    """Byte-level BPE; each domain adds at most `cap` characters, so that none owns the vocabulary."""
+    """Byte-level BPE; each domain adds at most `cap` characters,
+    so that none owns the vocabulary.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -155,7 +167,8 @@ def train_tokenizer(
     tokenizer.train_from_iterator(sample(), trainer)
     if tokenizer.get_vocab_size() != vocab:
         raise ValueError(
-            f"the corpus supports {tokenizer.get_vocab_size()} tokens only; ask for --vocab of that size or less"
+            f"the corpus supports {tokenizer.get_vocab_size()} tokens only; "
+            "ask for --vocab of that size or less"
         )
     return tokenizer
 
@@ -189,7 +202,9 @@ def prepare(corpus: Path, work: Path, recipe: Recipe) -> dict[str, dict[str, np.
 
 
 def draw_batch(streams: dict[str, np.ndarray], recipe: Recipe, step: int) -> torch.Tensor:
-    """`Int[Tensor, "batch n_ctx+1"]`: BOS and then consecutive tokens of one domain; a pure function of (seed, step)."""
+    """`Int[Tensor, "batch n_ctx+1"]`: BOS and then consecutive tokens of one domain;
+    a pure function of (seed, step).
+    """
     rng = np.random.default_rng((recipe.seed, step))
     names = list(streams)
     weight = np.array([len(streams[n]) for n in names], dtype=np.float64) ** recipe.power
@@ -208,11 +223,12 @@ def draw_batch(streams: dict[str, np.ndarray], recipe: Recipe, step: int) -> tor
 
 
 def blockwise_causal_attention(module, query, key, value, attention_mask, block: int = 128, **_):
-    """Causal attention over unpadded windows, a block of queries at a time (`batch head pos d_head`).
+    """Causal attention over unpadded windows, a block of queries at a time
+    (`batch head pos d_head`).
 
-    Each block sees only the keys that it may attend to; on a CPU, compiled, this trains a sixth faster than
-    the fused kernel, whose backward pass is slow there. `module` and `attention_mask` are the library's calling
-    convention.
+    Each block sees only the keys that it may attend to; on a CPU, compiled, this trains a sixth
+    faster than the fused kernel, whose backward pass is slow there. `module` and `attention_mask`
+    are the library's calling convention.
     """
     scaled = query * query.shape[-1] ** -0.5
     future = torch.full((block, block), float("-inf"), dtype=query.dtype, device=query.device).triu(
@@ -235,9 +251,11 @@ AttentionInterface.register("blockwise_causal", blockwise_causal_attention)
 
 def new_model(recipe: Recipe, device: str = "cpu") -> GPT2LMHeadModel:
     config = GPT2Config(
-        vocab_size=recipe.vocab, n_positions=recipe.n_ctx, n_embd=recipe.n_embd, n_layer=recipe.n_layer,
-        n_head=recipe.n_head, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-        bos_token_id=BOS, eos_token_id=BOS, pad_token_id=None, tie_word_embeddings=True, use_cache=False,
+        vocab_size=recipe.vocab, n_positions=recipe.n_ctx,
+        n_embd=recipe.n_embd, n_layer=recipe.n_layer, n_head=recipe.n_head,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+        bos_token_id=BOS, eos_token_id=BOS, pad_token_id=None,
+        tie_word_embeddings=True, use_cache=False,
     )  # fmt: skip
     config._attn_implementation = "sdpa" if device == "cuda" else "blockwise_causal"
     torch.manual_seed(recipe.seed)
@@ -264,7 +282,9 @@ def loss_of(model, windows: torch.Tensor) -> torch.Tensor:
 def validation_losses(
     model, streams, recipe: Recipe, device: str, most: int = 64
 ) -> dict[str, float]:
-    """Nats per token and domain, over consecutive windows of the held-out stream (at most `most` of them)."""
+    """Nats per token and domain, over consecutive windows of the held-out stream
+    (at most `most` of them).
+    """
     losses = {}
     for name, pair in streams.items():
         stream = torch.from_numpy(pair["valid"].astype(np.int64))
@@ -351,8 +371,9 @@ def data_table(corpus: Path) -> list[str]:
         rows.append(
             f"| {name} | {shown} | {'; '.join(sorted({s['licence'] for s in entry['sources']}))} |"
         )
+    version = sys.version.split()[0]
     rows.append(
-        f"| python | the standard library of Python {sys.version.split()[0]}, without its tests | PSF-2.0 |"
+        f"| python | the standard library of Python {version}, without its tests | PSF-2.0 |"
     )
     return rows
 
@@ -362,20 +383,28 @@ def write_card(
 ) -> None:
     digest = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
     mean = sum(losses.values()) / len(losses)
+    tokens_seen = recipe.steps * recipe.batch * recipe.n_ctx
     lines = [
-        "---", "license: mit", "library_name: transformers", "language: [en, es, fr, de]", "---", "",
+        "---", "license: mit", "library_name: transformers", "language: [en, es, fr, de]", "---",
+        "",
         "# mini", "",
-        f"A GPT-2 at pocket size, for *Context from Weights*: {recipe.n_layer} layers, d_model {recipe.n_embd}, "
-        f"{recipe.n_head} heads, n_ctx {recipe.n_ctx}, byte-level BPE of {recipe.vocab} tokens, tied embeddings, no dropout. "
+        f"A GPT-2 at pocket size, for *Context from Weights*: {recipe.n_layer} layers, "
+        f"d_model {recipe.n_embd}, {recipe.n_head} heads, n_ctx {recipe.n_ctx}, "
+        f"byte-level BPE of {recipe.vocab} tokens, tied embeddings, no dropout. "
         f"Token {BOS} is `{SEPARATOR}`; every text starts with it.", "",
-        "It exists so that every method of the book runs offline in seconds. It is no use as a writer.", "",
+        "It exists so that every method of the book runs offline in seconds. "
+        "It is no use as a writer.", "",
         "## Recipe", "", "```json", json.dumps(asdict(recipe), indent=2), "```", "",
-        f"{recipe.steps * recipe.batch * recipe.n_ctx:,} tokens in {recipe.steps:,} steps on {device}, {seconds / 60:.0f} minutes, bf16 autocast, "
-        "AdamW (0.9, 0.95). Windows lie inside one domain and start with BOS. Made by `tools/train_mini.py`.", "",
+        f"{tokens_seen:,} tokens in {recipe.steps:,} steps on {device}, "
+        f"{seconds / 60:.0f} minutes, bf16 autocast, AdamW (0.9, 0.95). "
+        "Windows lie inside one domain and start with BOS. Made by `tools/train_mini.py`.", "",
         "## Held-out loss", "", f"Mean over domains: **{mean:.3f}** nats per token.", "",
-        "| domain | nats per token |", "| --- | --- |", *[f"| {k} | {v:.3f} |" for k, v in losses.items()], "",
-        "## Data", "", "Only public-domain, CC0, CC BY 4.0, MIT-style, OGL 3.0 and PSF material. OpenStax books: Rice University, "
-        "CC BY 4.0. Contains public sector information licensed under the Open Government Licence v3.0.", "",
+        "| domain | nats per token |", "| --- | --- |",
+        *[f"| {k} | {v:.3f} |" for k, v in losses.items()], "",
+        "## Data", "",
+        "Only public-domain, CC0, CC BY 4.0, MIT-style, OGL 3.0 and PSF material. "
+        "OpenStax books: Rice University, CC BY 4.0. Contains public sector information "
+        "licensed under the Open Government Licence v3.0.", "",
         *data_table(corpus), "",
         "## Checksum", "", f"`model.safetensors` sha256 `{digest}`", "",
     ]  # fmt: skip
@@ -438,9 +467,8 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
     write_card(args.out, args.corpus, recipe, losses, before + time.monotonic() - start, device)
     for name, value in losses.items():
         print(f"{name:24s} {value:.3f}")
-    print(
-        f"mean validation loss over {len(losses)} domains: {sum(losses.values()) / len(losses):.3f} nats; saved in {args.out}"
-    )
+    mean = sum(losses.values()) / len(losses)
+    print(f"mean validation loss over {len(losses)} domains: {mean:.3f} nats; saved in {args.out}")
 
 
 def parse(argv: list[str] | None = None) -> tuple[argparse.Namespace, Recipe]:
