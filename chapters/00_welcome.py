@@ -83,29 +83,35 @@ activity = (pre_activations(text)[:, neurons] - everywhere[:, neurons].mean(0)) 
 window = 12
 smooth = activity.unfold(0, window, 1).mean(-1)
 
-figure, ((axis,),) = cx.plots.panels(height=3.4, width=8)
-for column, (domain, neuron) in enumerate(zip(DOMAINS, neurons, strict=True)):
-    start = 1 + column * piece
-    axis.axvspan(start, start + piece, color=cx.plots.COLOURS[column], alpha=0.09, lw=0)
-    axis.plot(
-        np.arange(len(smooth)) + window, smooth[:, column], color=cx.plots.COLOURS[column], lw=1.8
-    )
-    axis.annotate(
-        f"{domain}\nneuron {neuron}",
-        (start + piece / 2, 1.0),
-        xycoords=("data", "axes fraction"),
-        ha="center",
-        va="bottom",
-        color=cx.plots.COLOURS[column],
-    )
-axis.axhline(0, color=cx.plots.INK, lw=0.8)
-axis.set(xlabel="token", ylabel="pre-activation (standard deviations)", xlim=(0, len(text)))
+figure, axes = cx.plots.panels(len(DOMAINS), 1, height=1.0, sharex=True, sharey=True)
+x = np.arange(len(smooth)) + window
+for row, (axis, domain, neuron) in enumerate(zip(axes[:, 0], DOMAINS, neurons, strict=True)):
+    colour = cx.plots.COLOURS[row]
+    start = 1 + row * piece
+    axis.axvspan(start, start + piece, color=colour, alpha=0.12, lw=0)
+    axis.plot(x, smooth[:, row], color=colour, lw=1.4)
+    axis.fill_between(x, 0, smooth[:, row].clamp_min(0), color=colour, alpha=0.45, lw=0)
+    axis.axhline(0, color=cx.plots.INK, lw=0.6)
+    label = f"neuron {neuron}"
+    axis.annotate(label, (0.005, 0.82), xycoords="axes fraction", color=colour, weight="bold")
+    if row == 0:
+        for column, name in enumerate(DOMAINS):
+            axis.annotate(
+                name,
+                (1 + (column + 0.5) * piece, 1.05),
+                xycoords=("data", "axes fraction"),
+                ha="center",
+                color=cx.plots.COLOURS[column],
+                weight="bold",
+            )
+axes[-1, 0].set(xlabel="token", xlim=(0, len(text)))
+figure.supylabel("pre-activation (standard deviations)", fontsize=10)
 cx.plots.picture(
     figure,
     "0.1",
     f"Four neurons in the first layer of <code>{MODEL}</code> read one text that passes through four domains. Each was chosen on other texts. None of them sees "
     f"more than the token at hand and what the attention heads of one layer bring to it. Means over {window} tokens.",
-    f"Four curves over the tokens of a text made of {', '.join(DOMAINS)}. Each curve rises while the text is in its own domain: "
+    f"Four curves, one above the other, over the tokens of a text made of {', '.join(DOMAINS)}. Each curve rises while the text is in its own domain: "
     + "; ".join(
         f"neuron {n} averages {activity[1 + c * piece + 32 : 1 + (c + 1) * piece, c].mean():.1f} in {d} and "
         f"{torch.cat([activity[33 : 1 + c * piece, c], activity[1 + (c + 1) * piece + 32 :, c]]).mean():.1f} elsewhere"
