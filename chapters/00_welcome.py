@@ -85,7 +85,7 @@ smooth = activity.unfold(0, window, 1).mean(-1)
 
 figure, axes = cx.plots.panels(len(DOMAINS), 1, height=1.0, sharex=True, sharey=True)
 x = np.arange(len(smooth)) + window
-for row, (axis, domain, neuron) in enumerate(zip(axes[:, 0], DOMAINS, neurons, strict=True)):
+for row, (axis, neuron) in enumerate(zip(axes[:, 0], neurons, strict=True)):
     colour = cx.plots.COLOURS[row]
     start = 1 + row * piece
     axis.axvspan(start, start + piece, color=colour, alpha=0.12, lw=0)

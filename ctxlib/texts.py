@@ -26,7 +26,7 @@ PASSAGES = DATA / "passages"
 SAMPLES = DATA / "samples.npz"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a text is itself; tensors have no truth value
 class Text:
     """One labelled text.
 
