@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import ipywidgets
-from IPython.display import display
 
 from ctxlib.plots import Picture
 
@@ -24,16 +23,18 @@ class Turnable(ipywidgets.VBox):
     def __init__(self, draw: Callable[..., Picture], **controls: ipywidgets.Widget):
         self.draw = draw
         self.controls = controls
-        for name, control in controls.items():
-            control.description = control.description or name
         self.first = draw(**self.values())
-        output = ipywidgets.interactive_output(lambda **values: display(draw(**values)), controls)
-        super().__init__(
-            [ipywidgets.HBox(list(controls.values()), layout={"flex_flow": "row wrap"}), output]
-        )
+        self.screen = ipywidgets.HTML(self.first._repr_html_())
+        for control in controls.values():
+            control.observe(self.redraw, names="value")
+        row = ipywidgets.HBox(list(controls.values()), layout={"flex_flow": "row wrap"})
+        super().__init__([row, self.screen])
 
     def values(self) -> dict:
         return {name: control.value for name, control in self.controls.items()}
+
+    def redraw(self, change: object = None) -> None:
+        self.screen.value = self.draw(**self.values())._repr_html_()
 
     def _repr_mimebundle_(self, **kwargs) -> dict:
         bundle = super()._repr_mimebundle_(**kwargs) or {}

@@ -1,0 +1,111 @@
+"""What pages are made of: figures, shaded texts, widgets, ledgers."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+import ctxlib as cx
+
+
+def drawn(number="7.1", alt="one line that rises", caption="A line.", title="a < b & c"):
+    figure, ((axis,),) = cx.plots.panels()
+    axis.plot([0, 1], [0, 1])
+    axis.set(xlabel="tokens", title=title)
+    return cx.plots.picture(figure, number, caption, alt)
+
+
+def test_a_figure_is_text_a_drawing_and_a_caption():
+    picture = drawn(alt='a "quoted" <alt>')
+    page = picture._repr_html_()
+    assert 'role="img" aria-label="a &quot;quoted&quot; &lt;alt&gt;"' in page
+    assert "<figcaption><b>Figure 7.1.</b> A line.</figcaption>" in page
+    assert repr(picture) == 'a "quoted" <alt>'
+
+
+def test_ink_takes_the_colour_of_the_page():
+    svg = drawn().svg
+    assert "currentColor" in svg
+    assert cx.plots.INK not in svg
+    assert not re.search(r"#000000|#ffffff", svg)
+
+
+def test_two_figures_share_no_name_and_every_reference_is_resolved():
+    one, two = drawn("7.1").svg, drawn("7.2").svg
+    ids = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (one, two)]
+    assert not ids[0] & ids[1]
+    references = re.findall(r'(?:url\(#|href="#)([^")]+)', one)
+    assert references
+    assert set(references) <= ids[0]
+
+
+def test_a_drawing_is_the_same_twice():
+    assert drawn().svg == drawn().svg
+
+
+def test_a_drawing_gives_way_to_a_narrow_screen():
+    head = drawn().svg.split(">")[0]
+    assert "max-width" in head
+    assert not re.search(r'\b(width|height)="', head)
+
+
+def test_colours_stand_out_on_white_and_on_near_black():
+    def luminance(colour):
+        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for colour in cx.plots.COLOURS:
+        on_white = 1.05 / (luminance(colour) + 0.05)
+        on_black = (luminance(colour) + 0.05) / (luminance("#121212") + 0.05)
+        assert min(on_white, on_black) > 2, colour
+
+
+def test_a_shaded_text_shows_its_tokens_and_weights():
+    shaded = cx.plots.ShadedText([" a", "<b>", "\n"], torch.tensor([0.5, 0.25, 0.0]), "cap")
+    page = shaded._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert 'title="0.500"' in page
+    assert "0.85)" in page, "the strongest token has the strongest shade"
+    HTMLParser().feed(page)
+
+
+def test_a_widget_redraws_when_a_control_moves():
+    calls = []
+
+    def draw(n):
+        calls.append(n)
+        return drawn(alt=f"n is {n}")
+
+    view = cx.widgets.Turnable(draw, n=cx.widgets.slider("n", 1, 9, 2))
+    assert "n is 2" in view.screen.value
+    view.controls["n"].value = 5
+    assert "n is 5" in view.screen.value
+    assert calls == [2, 5]
+    bundle = view._repr_mimebundle_()
+    assert "n is 2" in bundle["text/html"], "a page without a kernel shows the first setting"
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+@pytest.mark.parametrize(("step", "kind"), [(1, int), (0.25, float)])
+def test_a_slider_counts_in_the_numbers_of_its_step(step, kind):
+    assert isinstance(cx.widgets.slider("x", 0, 2, 1, step).value, kind)
+
+
+@pytest.mark.parametrize(
+    ("here", "bounds", "verdict"),
+    [
+        (0.05, {"at_most": 0.06}, "holds"),
+        (0.07, {"at_most": 0.06}, "does not hold"),
+        (5.0, {"at_least": 5}, "holds"),
+        (float("nan"), {"at_least": 5}, "does not hold"),
+        (float("nan"), {"at_most": 5}, "does not hold"),
+    ],
+)
+def test_a_verdict_is_computed(here, bounds, verdict):
+    claim = cx.claims.Claim("c", "p", here, **bounds)
+    (row,) = cx.claims.ledger(claim).to_dict("records")
+    assert row["verdict"] == verdict
+    assert list(row) == ["claim", "published", "this run", "holds if", "verdict"]
