@@ -210,17 +210,8 @@ def site(model: str) -> Path:
             f"book/{absent[0]}.ipynb is not there: "
             "run `make book`, which executes the chapters first"
         )
-    command = [
-        sys.executable,
-        "-m",
-        "jupyter_book",
-        "build",
-        str(base),
-        "-W",
-        "-n",
-        "--keep-going",
-        "-q",
-    ]
+    tool = Path(sys.executable).with_name("jupyter-book")
+    command = [str(tool), "build", str(base), "-W", "-n", "--keep-going", "-q"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
