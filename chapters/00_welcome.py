@@ -14,8 +14,7 @@
 r"""
 # Context from Weights
 
-A language model knows what a text is about long before it is told. This book shows where that knowledge first appears, and how to read it from the
-weights. When you have read it, you will be able to
+The first layer of a language model already carries traces of what a text is about. This book measures them, and reads them from the weights. It takes you to where you can
 
 1. take one attention layer apart, with equations whose error you have measured yourself;
 2. say which heads of an unknown model hold still, why, and how far that can be trusted;
@@ -83,7 +82,7 @@ window = 12
 smooth = activity.unfold(0, window, 1).mean(-1)
 
 figure, axes = cx.plots.panels(len(DOMAINS), 1, height=1.0, sharex=True, sharey=True)
-x = np.arange(len(smooth)) + window
+x = np.arange(len(smooth)) + window - 1
 for row, (axis, neuron) in enumerate(zip(axes[:, 0], neurons, strict=True)):
     colour = cx.plots.COLOURS[row]
     start = 1 + row * piece
@@ -108,9 +107,9 @@ figure.supylabel("pre-activation (standard deviations)", fontsize=10)
 cx.plots.picture(
     figure,
     "0.1",
-    f"Four neurons in the first layer of <code>{MODEL}</code> read one text that passes through four domains. Each was chosen on other texts. None of them sees "
-    f"more than the token at hand and what the attention heads of one layer bring to it. Means over {window} tokens.",
-    f"Four curves, one above the other, over the tokens of a text made of {', '.join(DOMAINS)}. Each curve rises while the text is in its own domain: "
+    f"What {len(DOMAINS)} neurons in the first layer of <code>{MODEL}</code> receive (their pre-activations) while it reads one text that passes through {len(DOMAINS)} domains. Each neuron was chosen "
+    f"on other texts. None sees more than the token at hand and what the attention heads of one layer bring to it. Means over {window} tokens; the unit is the standard deviation of the neuron's mean over passages.",
+    f"{len(DOMAINS)} curves, one above the other, over the tokens of a text made of {', '.join(DOMAINS)}. Mean in its own domain and elsewhere: "
     + "; ".join(
         f"neuron {n} averages {activity[1 + c * piece + 32 : 1 + (c + 1) * piece, c].mean():.1f} in {d} and "
         f"{torch.cat([activity[33 : 1 + c * piece, c], activity[1 + (c + 1) * piece + 32 :, c]]).mean():.1f} elsewhere"
@@ -124,7 +123,7 @@ cx.plots.picture(
 ## How the book works
 
 Every chapter asks one question and answers it: an idea, its equation, code that is that equation, a figure, what the figure means, and what breaks it. A
-chapter ends with a **ledger**, in which each published claim stands beside what this run found and a verdict. The ledger is computed. If a figure in it
+chapter ends with a **ledger**, in which each published claim stands beside what this run found and a verdict. The ledger is computed. If a number in it
 changes, the book does not build.
 
 The chapters run on **mini**, a GPT-2 at pocket size that comes with the book and needs no network. They run as well on GPT-2 itself, or on your
@@ -139,6 +138,6 @@ use on its own.
 What a symbol means is on the [notation](notation) page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and
 to have met a transformer before; nothing else is assumed.
 
-The method is that of Alex Gibson's *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. The derivations, the code, the model and
-the texts are the book's own.
+This version holds the first two chapters; the second and third of the goals above belong to those that follow. The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons*
+{cite}`gibson2025decomposing`; the worked steps, the code, the model and the texts are the book's own.
 """

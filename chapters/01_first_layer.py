@@ -14,9 +14,9 @@
 r"""
 # What does a first layer see?
 
-**A token and a place, added; nothing else.** Every head of the first layer reads the same short list of vectors, one for each token so far, and each vector is
-the sum of a token embedding and a position embedding on a sphere. Some heads look at the last few tokens, some spread over a whole
-page, and what the second kind writes down already differs by what the page is about.
+**A token and a place, added; nothing else.** Every head of the first layer reads the same short list of vectors, one for each token so far; each is a token
+embedding plus a position embedding, put on a sphere. How far the heads spread over the page, and whether what they write depends on what the
+page is about, is measured below.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -34,11 +34,15 @@ if importlib.util.find_spec("ctxlib") is None:
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 DOMAINS = ("astronomy", "law", "spanish")  # whose passages are read
 DESTINATION = 300  # the position n whose attention rows are drawn
+BROAD = 40  # a head spread over more effective tokens than this counts as broad
 
 # %% tags=["hide-input"]
+import itertools
+
 import numpy as np
 import pandas as pd
 import torch
+from transformers import AutoModelForCausalLM
 
 import ctxlib as cx
 
@@ -52,8 +56,8 @@ n = min(DESTINATION, LENGTH - 1)
 """
 ## Meet the model
 
-The model of this book is called `mini`. It is a GPT-2 {cite}`radford2019language` in every respect but size, trained on books, statutes, recipes and code; whatever is
-done to it here can be done to GPT-2 by changing one line. Its sizes:
+The model of this book is called `mini`. It has the architecture of GPT-2 {cite}`radford2019language` at a smaller size, with a tokeniser of its own, and was trained on books,
+statutes, recipes and code; whatever is done to it here can be done to GPT-2 by changing one line. The sizes of the model in this run:
 """
 
 # %% tags=["nbval-check-output"]
@@ -73,7 +77,7 @@ pd.Series(
 # %% [markdown]
 """
 We will keep to three passages, chosen to have little in common. Here is how each begins, and what the model expects after its first
-hundred tokens. It is a small model, and its expectations are modest, but they are not the same three times:
+hundred tokens:
 """
 
 # %% tags=["hide-input"]
@@ -102,12 +106,12 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-How does a model that reads one token at a time know, at token 100, that it is reading Spanish, or a statute? Something must carry the past to the present. In a transformer
+How does a model that predicts one token at a time know, at token 100, that it is reading Spanish, or a statute? Something must carry the past to the present. In a transformer
 only attention does, so the question begins with what attention can see.
 
 ## The residual stream, before anything has happened
 
-A text is a sequence of tokens $x_0, x_1, \dots$, and $x_0$ is always the same: the token that marks the beginning. The model turns token
+A text is a sequence of tokens $x_0, x_1, \dots$, and in this book $x_0$ is always the same: the token that marks the beginning. The model turns token
 $x_i$ at position $i$ into the vector
 
 $$
@@ -141,14 +145,14 @@ r"""
 ## LayerNorm is a sphere
 
 Before a head reads $r_i$, LayerNorm {cite}`ba2016layernorm` subtracts the mean (there is none left), divides by the standard deviation, multiplies by a gain and adds a
-bias. The last two are linear, and a linear map follows anyway, so they can be multiplied into it once and for all: $(g \odot x + c)\,W + b = x\,(g \odot W) + (c\,W + b)$, where
-$g$ scales the rows of $W$. This is called **folding**. What is left is
+bias. The last two are affine, and an affine map follows anyway, so they can be multiplied into it once and for all. For a normalised vector $v$, gain $g$, bias $c$ and the map
+$W, b$ that follows, $(g \odot v + c)\,W + b = v\,(g \odot W) + (c\,W + b)$, where $g$ scales the rows of $W$. This is called **folding**. What is left is
 
 $$
 \text{LN}(r) \;=\; \sqrt{d_\text{model}}\;\frac{r}{\lvert r \rvert},
 $$ (eq-layernorm)
 
-the projection of $r$ onto the sphere of radius $\sqrt{d_\text{model}}$. (The implementation adds a small $\epsilon$ to $\lvert r\rvert^2 / d_\text{model}$ so that nothing is divided by zero;
+the projection of $r$ onto the sphere of radius $\sqrt{d_\text{model}}$; $\lvert r \rvert$ is the Euclidean norm. (The implementation adds a small $\epsilon$ to $\lvert r\rvert^2 / d_\text{model}$ so that nothing is divided by zero;
 `cx.layer_norm` does too.) From here on $W_Q, W_K, W_V$ stand for the folded matrices, and $b_Q, b_K, b_V$ for the folded biases.
 """
 
@@ -161,8 +165,8 @@ print(
 
 # %% [markdown]
 r"""
-The sphere is where the only nonlinearity before the softmax lives. It is harmless for any one token. It matters because it is applied to a *sum*: how strongly a token speaks depends on the position that
-it was added to. Chapter 2 is about nothing else.
+Apart from the product of query and key, the sphere is the only nonlinearity before the softmax. A single vector changes its length there and nothing else. It matters because it is applied to a *sum*: how
+strongly a token speaks depends on the position that it was added to. Chapter 2 is about nothing else.
 
 ## What a head looks at: the QK circuit
 
@@ -173,8 +177,12 @@ q_n = \text{LN}(r_n)\,W_Q + b_Q, \qquad \text{key}_i = \text{LN}(r_i)\,W_K + b_K
 a_{n,i} = \mathop{\text{softmax}}_{i \le n} \left( \frac{q_n \cdot \text{key}_i}{\sqrt{d_\text{head}}} \right).
 $$ (eq-qk)
 
-The numbers $a_{n,0}, \dots, a_{n,n}$ are the head's **attention row**: they are positive, they sum to one, and they say how the head shares itself out over the past. Only the product
-$W_Q W_K^{\mathsf T}$ matters for them; it is called the **QK circuit**.
+Each head has its own $W_Q, W_K, W_V$ and $W_O$. The number inside the softmax is the **score** of source $i$. The numbers $a_{n,0}, \dots, a_{n,n}$ are the head's **attention
+row**: they are positive, they sum to one, and they say how the head shares itself out over the past. Written out, a score is
+$(\text{LN}(r_n)\, W_Q + b_Q)\, W_K^{\mathsf T}\, \text{LN}(r_i)^{\mathsf T} / \sqrt{d_\text{head}}$, plus a number that is the same for all $i$. Apart from the vector $b_Q W_K^{\mathsf T}$, the
+weights enter only through the product $W_Q W_K^{\mathsf T}$, the **QK circuit**.
+
+Whether all this folding and centring has left the model what it was can be checked. The rows below are held against the checkpoint as it was stored, with nothing folded:
 """
 
 # %%
@@ -182,10 +190,15 @@ q, k = weights.queries(tokens), weights.keys(tokens)  # head pos d_head
 row = torch.softmax(torch.einsum("hd,hid->hi", q[:, n], k[:, : n + 1]) / weights.attn_scale, dim=-1)
 
 # %% tags=["nbval-check-output"]
-own = cache["blocks.0.attn.hook_pattern"][:, :, n, : n + 1]  # text head source
+stored = AutoModelForCausalLM.from_pretrained(
+    cx.models.locate(MODEL), dtype=torch.float32, attn_implementation="eager", use_safetensors=True
+)
+with torch.inference_mode():
+    batch = torch.stack([p.tokens[:LENGTH] for p in three])
+    own = stored(batch, output_attentions=True).attentions[0][:, :, n, : n + 1]  # text head source
 rows = torch.stack([cx.attention_rows(weights, p.tokens, n) for p in three])
 print("the same as cx.attention_rows:", torch.allclose(row, rows[0], atol=1e-6))
-print(f"largest difference to the model's own rows: {(rows - own).abs().max():.4f}")
+print(f"largest difference to the stored model's rows: {(rows - own).abs().max():.4f}")
 
 # %% tags=["hide-input"]
 spread = cx.effective_tokens(rows).mean(0)
@@ -197,9 +210,10 @@ for head, axis in enumerate(axes.flat):
     if head >= weights.n_heads:
         axis.set_visible(False)
         continue
-    for passage, attention, style in zip(three, rows[:, head], ("-", "--", ":"), strict=True):
+    for passage, attention, style in zip(three, rows[:, head], itertools.cycle(("-", "--", ":"))):
         axis.plot(back, attention.cumsum(0), style, label=passage.domain)
-    axis.set(title=f"head {head}", xscale="symlog", xlim=(0, n), ylim=(0, 1.02))
+    axis.set(title=f"head {head}", xlim=(0, n), ylim=(0, 1.02))
+    axis.set_xscale("symlog", linthresh=1)
     axis.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
     axis.invert_xaxis()
 for axis in axes[-1]:
@@ -210,33 +224,49 @@ axes[0, 0].legend(fontsize=8)
 cx.plots.picture(
     figure,
     "1.1",
-    f"The true attention rows of all heads at position {n} of three passages, added up from the beginning of the text (left) to the destination (right). A head that rises only at the right edge lives "
-    "on the last few tokens; one that rises steadily spreads over the page; a step is one token that draws the head to itself.",
+    f"The true attention rows of all heads at position {n} of the passages, added up from the beginning of the text (left) to the destination (right). The distance is "
+    "logarithmic beyond one token: a head that is even over the page has done most of its rising by the left third of its panel, one that rises steadily gives equal attention to each "
+    "tenfold of distance, one that rises only at the right lives on the last few tokens. A jump at the very left edge is attention on the first token.",
     f"A panel per head with three rising curves. Averaged over the passages, head {int(spread.argmin())} is spread over {spread.min():.0f} effective tokens and head "
     f"{int(spread.argmax())} over {spread.max():.0f}.",
 )
 
 # %% [markdown]
 r"""
-Two things are worth seeing in Figure 1.1. The heads differ from one another far more than one head differs from text to text: the curves of a panel lie close together although the three passages do not
-share a language. And there are kinds. To put a number on the difference, count the **effective tokens** of a row, $1 / \sum_i a_{n,i}^2$: a row that is even over $k$ tokens has exactly $k$.
+Two comparisons can be made in Figure 1.1: of the panels with one another, and of the curves within a panel. Take the largest gap between two curves as the measure.
+"""
 
-Here is the same passage as two heads see it, the one with the fewest effective tokens and the one with the most. The stronger the shade, the more attention; hover over a token for its weight.
+# %% tags=["nbval-check-output"]
+curves = rows.cumsum(-1)  # text head source
+by_text = (curves[:, None] - curves[None]).abs().amax(-1)  # text text head
+by_head = (curves[:, :, None] - curves[:, None]).abs().amax(-1)  # text head head
+other_text = ~torch.eye(len(three), dtype=torch.bool)
+other_head = ~torch.eye(weights.n_heads, dtype=torch.bool)
+print(f"same head, two texts: median gap {by_text[other_text].median():.1f}")
+print(f"same text, two heads: median gap {by_head[:, other_head].median():.1f}")
+
+# %% [markdown]
+r"""
+The smaller the first number beside the second, the more is a head's row a matter of the head and the less of the text. To put a number on how the heads themselves differ, count the **effective tokens** of a row,
+$1 / \sum_i a_{n,i}^2$: a row that is even over $k$ tokens has exactly $k$.
+
+Here is the first passage as two heads see it, the one with the fewest effective tokens and the one with the most. The shade is relative to the strongest token shown; hover over a token for its weight.
 """
 
 # %% tags=["hide-input"]
 narrow, broad = int(spread.argmin()), int(spread.argmax())
-pieces = [model.tokenizer.decode([t]) for t in tokens[n - 90 : n + 1]]
+first = max(0, n - 90)
+pieces = [model.tokenizer.decode([t]) for t in tokens[first : n + 1]]
 cx.plots.ShadedText(
     pieces,
-    rows[0, narrow, n - 90 :],
+    rows[0, narrow, first:],
     f"Head {narrow}, {cx.effective_tokens(rows[0, narrow]):.0f} effective tokens: the last token is the destination.",
 )
 
 # %% tags=["hide-input"]
 cx.plots.ShadedText(
     pieces,
-    rows[0, broad, n - 90 :],
+    rows[0, broad, first:],
     f"Head {broad}, {cx.effective_tokens(rows[0, broad]):.0f} effective tokens; the text goes on to the left.",
     cx.plots.COLOURS[1],
 )
@@ -265,7 +295,7 @@ print(
 
 # %% [markdown]
 """
-So a broad head writes an average: the mean of what its OV circuit says about each token of the page. Does such an average know what the page is about? Ask all the passages of the book. For every
+So a broad head writes an average: a weighted mean of what its OV circuit says about each token of the page. Does such an average know what the page is about? Ask all the passages of the book. For every
 head, compare its output on two texts of the same domain and on two of different domains, by the cosine of the angle between them once the mean over all texts is taken out.
 """
 
@@ -284,7 +314,7 @@ cosine = torch.einsum("shd,thd->hst", directions, directions)
 domain = np.array([p.domain for p in passages])
 
 
-def gap(labels):
+def gap(labels, cosine=cosine):
     """Mean cosine within a domain minus mean cosine between domains, for each head."""
     same = torch.from_numpy(labels[:, None] == labels[None, :]) & ~torch.eye(
         len(labels), dtype=torch.bool
@@ -325,10 +355,10 @@ cx.plots.picture(
     "1.2",
     f"How much alike a head's outputs are within a domain, compared with between domains, over {len(passages)} passages at position {n}. Left: beside what shuffled labels "
     "give. Right: against the spread of the head.",
-    "Bars per head: "
+    "Bars per head, and a scatter of the same against the head's effective tokens: "
     + ", ".join(
-        f"head {h} {m:.2f} (shuffled {c:.2f})"
-        for h, m, c in zip(heads, measured, ceiling, strict=True)
+        f"head {h} {m:.2f} (shuffled {c:.2f}), {e:.0f} tokens"
+        for h, m, c, e in zip(heads, measured, ceiling, all_spread, strict=True)
     )
     + ".",
 )
@@ -336,28 +366,35 @@ cx.plots.picture(
 # %% tags=["nbval-check-output"]
 knowing = [int(h) for h in heads[measured > ceiling]]
 rank = pd.Series(all_spread.numpy()).rank().corr(pd.Series(measured).rank())
+english = np.array([p.dialect.startswith("en") for p in passages])
+within_english = gap(domain[english], cosine[:, english][:, :, english])
 print("heads whose output tells the domain better than chance:", knowing)
 print(f"rank correlation between a head's spread and how well it tells: {rank:.1f}")
+print(
+    f"the gap, median over heads: {np.median(measured):.1f}; among English passages alone {np.median(within_english):.1f}"
+)
 
 # %% [markdown]
 """
-No head was told what a domain is. An average over many tokens is enough, if the tokens of one domain push in one direction. This is the thread that the book follows: *which* heads take such averages,
-how to write down what they say together, and which neurons listen.
+The first line lists the heads that tell one domain from another; the second says whether spread goes with it (positive: the broader a head, the better it tells). The third takes the languages out of the comparison, since Spanish
+is told from English by its letters alone. No head was told what a domain is. An average over many tokens is enough, if the tokens of one domain push in one direction. This is the thread that the book follows: *which*
+heads take such averages, how to write down what they say together, and which neurons listen.
 
 ## What breaks it
 
-Everything above is algebra and holds for any model that adds a learned position to its token embeddings and normalises the sum. It does not hold
+Every equation above holds for any model that adds a learned position to its token embeddings and normalises the sum. They do not hold
 
 - **in later layers**, where the residual stream at a position also contains what earlier layers wrote there, so that a key is no longer a function of one token and one position;
-- **for rotary or relative positions**, which never enter the residual stream; `cx.LayerWeights.of` refuses such a model;
-- **without the beginning-of-text token**: models are trained with it at position 0, and many heads use it as a place to rest.
+- **for rotary or relative positions**, which never enter the residual stream; `cx.LayerWeights.of` refuses such a model.
 
-## What the next chapters ask
+One thing is a convention: every text of this book starts with the model's beginning-of-text token. Without it the equations stand, but attention at the first positions changes.
+
+## Questions for the chapters to come
 
 2. *Can a key be split into what and where?* The sphere couples the two; how tightly?
-3. *How far back does a head look?* The rows that position alone would give, and the families that they fall into.
-4. *Why do denominators hold still?* A softmax divides by a sum over the whole text; for broad heads that sum hardly depends on the text.
-5. *Is one calibration text enough?* If it hardly depends on the text, it can be measured once.
+3. *How far back does a head look?* The rows that position alone would give.
+4. *Why do denominators hold still?* A softmax divides by a sum over the whole text; for which heads does that sum depend on the text?
+5. *Is one calibration text enough?* Where the sum hardly depends on the text, it can be measured once.
 6. *What do several heads say together?* One linear summary of the text.
 
 ## Turn it
@@ -394,7 +431,9 @@ def draw(passage, n):
         "Every head's row at once. Effective tokens: "
         + ", ".join(f"head {h} {e:.0f}" for h, e in enumerate(effective))
         + ".",
-        f"A heat map of heads against source positions for passage {passage} at position {n}.",
+        f"A heat map of heads against source positions for passage {passage} at position {n}. Effective tokens: "
+        + ", ".join(f"head {h} {e:.0f}" for h, e in enumerate(effective))
+        + ".",
     )
 
 
@@ -408,43 +447,45 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every figure in the third column was computed above, in this run.
+Every number in the third column was computed above, in this run.
 """
 
 # %% tags=["nbval-check-output"]
+broad_heads = [h for h in heads if all_spread[h] > BROAD]
+sum_of_heads = outputs.sum(1) + weights.b_O
 cx.claims.ledger(
     cx.claims.Claim(
-        "folded rows minus the model's own, largest",
+        "folded rows minus the stored model's, largest difference",
         "0: folding is algebra (Elhage 2021)",
         float((rows - own).abs().max()),
-        at_most=1e-5,
+        at_most=1e-4,
         digits=4,
     ),
     cx.claims.Claim(
-        "heads plus bias minus the layer's output, largest",
+        "heads plus bias minus the layer's output, largest difference",
         "0: heads add (Elhage 2021)",
-        float((outputs.sum(1) + weights.b_O - layer).abs().max()),
+        float((sum_of_heads - layer).abs().max()),
         at_most=1e-4,
         digits=4,
     ),
     cx.claims.Claim(
         "length after LayerNorm over sqrt(d_model), smallest",
-        "1: a sphere",
+        "1 up to epsilon (Ba 2016)",
         float(radius.min()),
         at_least=0.98,
         at_most=1.0001,
     ),
     cx.claims.Claim(
-        "spread of the broadest head over the narrowest",
-        "about 50 tokens against 7 (Gibson 2025b)",
+        "effective tokens, broadest head over narrowest",
+        "reach of about 50 tokens against 7 (Gibson 2025b)",
         float(all_spread.max() / all_spread.min()),
         at_least=5,
         digits=0,
     ),
     cx.claims.Claim(
-        "share of heads over 40 tokens whose output tells the domain",
-        "contextual heads separate contexts (Gibson 2025b)",
-        float(np.mean([h in knowing for h in heads if all_spread[h] > 40])),
+        f"share of heads over {BROAD} effective tokens that tell the domain",
+        "distinct texts separate (Gibson 2025b, heads together)",
+        float(np.mean([h in knowing for h in broad_heads])) if broad_heads else float("nan"),
         at_least=0.99,
     ),
 )
@@ -453,17 +494,18 @@ cx.claims.ledger(
 r"""
 ## Exercises
 
-1. In {eq}`eq-qk`, show that $b_K$ has no influence on the row. Has $b_Q$?
-2. How many numbers describe the QK circuit of a head, counted as a matrix of the smallest rank that does the job? Compare with $d_\text{model}^2$.
+1. In {eq}`eq-qk`, show that $b_K$ has no influence on the row. Does $b_Q$?
+2. How many free numbers has $W_Q W_K^{\mathsf T}$, given its rank? Compare with $d_\text{model}^2$.
 3. Repeat Figure 1.2 with the outputs summed over all heads. Does the layer as a whole tell domains better than its best head?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. $b_K$ adds $q_n \cdot b_K / \sqrt{d_\text{head}}$ to every score of the row alike, and the softmax is blind to that. $b_Q$ adds
-   $b_Q \cdot \text{key}_i / \sqrt{d_\text{head}}$, which depends on $i$: it stays.
-2. $W_Q W_K^{\mathsf T}$ has rank at most $d_\text{head}$, so $d_\text{head}\,(2 d_\text{model} - d_\text{head})$ numbers suffice.
-3. Replace `everything` by `everything.sum(1, keepdim=True)` and call `gap(domain)` again. Loud heads that do not care about the domain can drown those that do.
+   $b_Q \cdot \text{key}_i / \sqrt{d_\text{head}}$, which depends on $i$ (but for its part $b_Q \cdot b_K$, which is again common to the row): it stays.
+2. $W_Q$ and $W_K$ hold $2\, d_\text{model}\, d_\text{head}$ numbers. Any invertible $M$ may be moved from one to the other ($W_Q M$ and $W_K M^{-\mathsf T}$), which takes off $d_\text{head}^2$. That leaves
+   $d_\text{head}\,(2 d_\text{model} - d_\text{head})$, a share $1 - (1 - d_\text{head}/d_\text{model})^2$ of $d_\text{model}^2$.
+3. Call `gap(domain, ...)` with the cosines of `everything.sum(1, keepdim=True)`, its mean over texts taken out. Loud heads that do not care about the domain can drown those that do.
 ```
 
 ## Where this comes from

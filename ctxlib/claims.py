@@ -4,6 +4,7 @@ and whether it holds. Never typed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
@@ -25,8 +26,11 @@ class Claim:
     digits: int = 2
 
     @property
-    def holds(self) -> bool:
-        return self.at_least <= self.here <= self.at_most
+    def verdict(self) -> str:
+        """A number that a model does not have (NaN) is no verdict on the claim."""
+        if math.isnan(self.here):
+            return "does not apply"
+        return "holds" if self.at_least <= self.here <= self.at_most else "does not hold"
 
     @property
     def condition(self) -> str:
@@ -53,7 +57,7 @@ def ledger(*claims: Claim) -> pd.DataFrame:
             "published": c.published,
             "this run": f"{c.here:.{c.digits}f}",
             "holds if": c.condition,
-            "verdict": "holds" if c.holds else "does not hold",
+            "verdict": c.verdict,
         }
         for c in claims
     ]

@@ -100,8 +100,9 @@ def test_a_slider_counts_in_the_numbers_of_its_step(step, kind):
         (0.05, {"at_most": 0.06}, "holds"),
         (0.07, {"at_most": 0.06}, "does not hold"),
         (5.0, {"at_least": 5}, "holds"),
-        (float("nan"), {"at_least": 5}, "does not hold"),
-        (float("nan"), {"at_most": 5}, "does not hold"),
+        (4.0, {"at_least": 5}, "does not hold"),
+        (float("nan"), {"at_least": 5}, "does not apply"),
+        (float("nan"), {"at_most": 5}, "does not apply"),
     ],
 )
 def test_a_verdict_is_computed(here, bounds, verdict):
