@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -135,6 +136,33 @@ def test_blockwise_attention_is_attention():
         1, 2
     )
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_sinusoids_tell_near_positions_from_far_ones():
+    recipe = replace(TINY, n_ctx=128, n_embd=64, sinusoids=0.6)
+    rows = tm.sinusoids(recipe)
+    torch.testing.assert_close(rows.norm(dim=1), torch.full((128,), 0.6))
+    likeness = rows[64] @ rows[[64, 63, 60, 40, 0]].T
+    assert (likeness.diff() < 0).all()
+    assert likeness[2] < 0.8 * likeness[0]
+
+
+def test_a_phase_goes_on_from_a_trained_model_and_says_so(tmp_path):
+    fill(tmp_path / "w", TINY)
+    one, two = tmp_path / "one", tmp_path / "two"
+    first = arguments(tmp_path / "w", one, "--stop", "5")
+    assert tm.main(first) == 0
+    second = replace(TINY, start=str(one), sinusoids=0.0, rate=1e-9, tokens=TINY.batch * TINY.n_ctx)
+    (tmp_path / "w" / "checkpoint.safetensors").unlink()
+    assert tm.main(arguments(tmp_path / "w", two, recipe=second)) == 0
+    history = json.loads((two / "phases.json").read_text())
+    assert [p["steps"] for p in history] == [5, 1]
+    assert [p["tokens"] for p in history] == [5 * 32, 32]
+    card = (two / "README.md").read_text()
+    assert f"{6 * 32:,} tokens in 2 phase(s)" in card
+    weights = [load_file(f / "model.safetensors") for f in (one, two)]
+    for name, tensor in weights[0].items():
+        torch.testing.assert_close(tensor, weights[1][name], atol=1e-3, rtol=1e-3)
 
 
 def test_a_checkpoint_of_another_recipe_is_refused(tmp_path):

@@ -63,6 +63,8 @@ class Recipe:
     clip: float = 1.0
     power: float = 0.7  # domains are drawn in proportion to size ** power
     seed: int = 0
+    start: str = ""  # a folder with a trained model to go on from, instead of random weights
+    sinusoids: float = 0.6  # norm of the sinusoids added to each position embedding at the start
 
     @property
     def steps(self) -> int:
@@ -259,7 +261,30 @@ def new_model(recipe: Recipe, device: str = "cpu") -> GPT2LMHeadModel:
     )  # fmt: skip
     config._attn_implementation = "sdpa" if device == "cuda" else "blockwise_causal"
     torch.manual_seed(recipe.seed)
-    return GPT2LMHeadModel(config).to(device)
+    if recipe.start:
+        attention = config._attn_implementation
+        model = GPT2LMHeadModel.from_pretrained(
+            recipe.start, config=config, dtype=torch.float32, attn_implementation=attention
+        )
+    else:
+        model = GPT2LMHeadModel(config)
+    with torch.no_grad():
+        model.transformer.wpe.weight += sinusoids(recipe)
+    return model.to(device)
+
+
+def sinusoids(recipe: Recipe) -> torch.Tensor:
+    """`n_ctx n_embd`: waves of 4 to 4 n_ctx positions in a random basis, each row of the same norm.
+
+    Positions that start at random have to be learned from one another, and the first layer leaves
+    looking at the last few tokens to later ones. With waves to start from, it need not.
+    """
+    waves = 4 * recipe.n_ctx ** torch.linspace(0, 1, recipe.n_embd // 2)
+    phase = 2 * torch.pi * torch.arange(recipe.n_ctx)[:, None] / waves
+    rows = torch.cat([phase.sin(), phase.cos()], dim=1) * (2 / recipe.n_embd) ** 0.5
+    generator = torch.Generator().manual_seed(recipe.seed)
+    basis, _ = torch.linalg.qr(torch.randn(recipe.n_embd, recipe.n_embd, generator=generator))
+    return recipe.sinusoids * rows @ basis
 
 
 def new_optimizer(model: GPT2LMHeadModel, recipe: Recipe) -> torch.optim.AdamW:
@@ -378,12 +403,34 @@ def data_table(corpus: Path) -> list[str]:
     return rows
 
 
-def write_card(
-    out: Path, corpus: Path, recipe: Recipe, losses: dict[str, float], seconds: float, device: str
-) -> None:
+def phases(recipe: Recipe, steps: int, seconds: float, device: str) -> list[dict]:
+    """What the model went through: the phases of the model that it started from, and this one."""
+    before = Path(recipe.start) / "phases.json"
+    own = {
+        "recipe": asdict(recipe),
+        "steps": steps,
+        "tokens": steps * recipe.batch * recipe.n_ctx,
+        "minutes": round(seconds / 60),
+        "device": device,
+    }
+    return (json.loads(before.read_text()) if recipe.start and before.exists() else []) + [own]
+
+
+def write_card(out: Path, corpus: Path, history: list[dict], losses: dict[str, float]) -> None:
+    """The model card, and beside it the phases in a form that a next phase can read."""
+    write_whole(out / "phases.json", json.dumps(history, indent=1).encode())
+    recipe = Recipe(**history[-1]["recipe"])
     digest = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
     mean = sum(losses.values()) / len(losses)
-    tokens_seen = recipe.steps * recipe.batch * recipe.n_ctx
+    defaults = asdict(Recipe())
+    told = []
+    for number, phase in enumerate(history, start=1):
+        changed = {k: v for k, v in phase["recipe"].items() if v != defaults[k] and k != "start"}
+        own = ", ".join(f"{k} {v}" for k, v in changed.items())
+        told.append(
+            f"| {number} | {phase['tokens']:,} | {phase['steps']:,} | {phase['minutes']} "
+            f"| {phase['device']} | {own or 'none'} |"
+        )
     lines = [
         "---", "license: mit", "library_name: transformers", "language: [en, es, fr, de]", "---",
         "",
@@ -394,10 +441,14 @@ def write_card(
         f"Token {BOS} is `{SEPARATOR}`; every text starts with it.", "",
         "It exists so that every method of the book runs offline in seconds. "
         "It is no use as a writer.", "",
-        "## Recipe", "", "```json", json.dumps(asdict(recipe), indent=2), "```", "",
-        f"{tokens_seen:,} tokens in {recipe.steps:,} steps on {device}, "
-        f"{seconds / 60:.0f} minutes, bf16 autocast, AdamW (0.9, 0.95). "
-        "Windows lie inside one domain and start with BOS. Made by `tools/train_mini.py`.", "",
+        "## Recipe", "",
+        "AdamW (0.9, 0.95), bf16 autocast, linear warm-up and then a cosine; windows lie inside "
+        "one domain and start with BOS, domains are drawn in proportion to a power of their size. "
+        "Made by `tools/train_mini.py`, whose options are:", "",
+        "```json", json.dumps(defaults, indent=2), "```", "",
+        f"{sum(p['tokens'] for p in history):,} tokens in {len(history)} phase(s):", "",
+        "| phase | tokens | steps | minutes | device | options that differ |",
+        "| --- | --- | --- | --- | --- | --- |", *told, "",
         "## Held-out loss", "", f"Mean over domains: **{mean:.3f}** nats per token.", "",
         "| domain | nats per token |", "| --- | --- |",
         *[f"| {k} | {v:.3f} |" for k, v in losses.items()], "",
@@ -435,11 +486,12 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
     step_loss = torch.compile(loss_of) if args.compile else loss_of
     autocast = torch.autocast(device, dtype=torch.bfloat16, enabled=args.bf16)
 
+    last = min(args.stop, recipe.steps)
     start, smooth = time.monotonic(), None
     bar = tqdm(
-        range(first, recipe.steps),
+        range(first, last),
         initial=first,
-        total=recipe.steps,
+        total=last,
         unit="step",
         mininterval=args.every,
     )
@@ -456,7 +508,7 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
         smooth = loss.item() if smooth is None else 0.98 * smooth + 0.02 * loss.item()
         speed = (step + 1 - first) * recipe.batch * recipe.n_ctx / (time.monotonic() - start)
         bar.set_postfix_str(f"loss {smooth:.3f}, {speed:,.0f} tokens/s", refresh=False)
-        if (step + 1) % args.save_every == 0 or step + 1 == recipe.steps:
+        if (step + 1) % args.save_every == 0 or step + 1 == last:
             save_checkpoint(
                 checkpoint, model, optimizer, recipe, step + 1, before + time.monotonic() - start
             )
@@ -464,7 +516,8 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
     with autocast:
         losses = validation_losses(model, streams, recipe, device)
     export(model.cpu(), args.work, args.out)
-    write_card(args.out, args.corpus, recipe, losses, before + time.monotonic() - start, device)
+    history = phases(recipe, last, before + time.monotonic() - start, device)
+    write_card(args.out, args.corpus, history, losses)
     for name, value in losses.items():
         print(f"{name:24s} {value:.3f}")
     mean = sum(losses.values()) / len(losses)
@@ -485,6 +538,12 @@ def parse(argv: list[str] | None = None) -> tuple[argparse.Namespace, Recipe]:
         "--resume", action="store_true", help="go on from the last checkpoint in --work"
     )
     parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
+    parser.add_argument(
+        "--stop",
+        type=int,
+        default=sys.maxsize,
+        help="end after this many steps; the rate goes by --tokens all the same",
+    )
     parser.add_argument(
         "--every", type=float, default=1.0, help="seconds between updates of the progress bar"
     )
