@@ -23,6 +23,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -111,32 +112,40 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
             line = f"MODEL = {json.dumps(model)}".replace("\\", r"\\")
             cell.source = re.sub(r"^MODEL = .*?(?=\s+#|$)", line, cell.source, count=1, flags=re.M)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    # Sockets in the file system instead of TCP:
-    # nothing else on the machine can read what a kernel says.
-    client = NotebookClient(
-        notebook,
-        timeout=900,
-        kernel_name="python3",
-        config=Config({"KernelManager": {"transport": "ipc"}}),
-    )
     os.environ["PYTHONPATH"] = str(ROOT)
-    with client.setup_kernel(cwd=str(ROOT)):
-        for count, index in enumerate(tqdm(code, desc=chapter.stem, unit="cell"), start=1):
-            cell = notebook.cells[index]
-            try:
-                client.execute_cell(cell, index, execution_count=count)
-            except (CellExecutionError, DeadKernelError) as error:
-                what = (
-                    f"{error.ename}: {error.evalue}"
-                    if isinstance(error, CellExecutionError)
-                    else "the kernel died"
-                )
-                first = next((line for line in cell.source.splitlines() if line.strip()), "")
-                raise BuildError(
-                    f"{chapter.relative_to(ROOT)}, code cell {count} ({first!r}): "
-                    f"{what.splitlines()[0]}"
-                ) from error
+    with tempfile.TemporaryDirectory(prefix="book-") as sockets:
+        # Sockets in a folder of our own, not TCP: nobody else can read what a kernel says.
+        transport = {"transport": "ipc", "ip": str(Path(sockets) / "kernel")}
+        client = NotebookClient(
+            notebook,
+            timeout=900,
+            kernel_name="python3",
+            config=Config({"KernelManager": transport}),
+        )
+        with client.setup_kernel(cwd=str(ROOT)):
+            execute_cells(client, notebook, code, chapter)
     return tidy(notebook, chapter.stem)
+
+
+def execute_cells(
+    client: NotebookClient, notebook: nbformat.NotebookNode, code: list[int], chapter: Path
+) -> None:
+    """Run the code cells in order, with a progress bar."""
+    for count, index in enumerate(tqdm(code, desc=chapter.stem, unit="cell"), start=1):
+        cell = notebook.cells[index]
+        try:
+            client.execute_cell(cell, index, execution_count=count)
+        except (CellExecutionError, DeadKernelError) as error:
+            what = (
+                f"{error.ename}: {error.evalue}"
+                if isinstance(error, CellExecutionError)
+                else "the kernel died"
+            )
+            first = next((line for line in cell.source.splitlines() if line.strip()), "")
+            raise BuildError(
+                f"{chapter.relative_to(ROOT)}, code cell {count} ({first!r}): "
+                f"{what.splitlines()[0]}"
+            ) from error
 
 
 def tidy(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
