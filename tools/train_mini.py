@@ -64,7 +64,7 @@ class Recipe:
     power: float = 0.7  # domains are drawn in proportion to size ** power
     seed: int = 0
     start: str = ""  # a folder with a trained model to go on from, instead of random weights
-    sinusoids: float = 0.6  # norm of the sinusoids added to each position embedding at the start
+    sinusoids: float = 0.5  # norm of the sinusoids added to each position embedding at the start
 
     @property
     def steps(self) -> int:
