@@ -60,12 +60,12 @@ def pre_activations(tokens):
 
 
 def neuron_of(domain, shown):
-    """The neuron whose mean pre-activation best tells a domain from all others, on passages that the figure does not show."""
+    """The neuron that best sets a domain apart from the others, on passages not shown."""
     rest = [i for i, p in enumerate(passages) if p not in shown]
     inside = torch.stack([means[i] for i in rest if passages[i].domain == domain])
     outside = torch.stack([means[i] for i in rest if passages[i].domain != domain])
-    gap = inside.mean(0) - outside.mean(0)
-    return int((gap / (inside.var(0) + outside.var(0)).sqrt()).argmax())
+    margin = inside.min(0).values - outside.quantile(0.95, dim=0)
+    return int((margin / outside.std(0)).argmax())
 
 
 means = [pre_activations(p.tokens)[64:].mean(0) for p in passages]

@@ -87,8 +87,8 @@ cosines = einops.einsum(
 by_chance = weights.d_model**-0.5
 
 figure, ((left, right),) = cx.plots.panels(1, 2, height=3.0)
-left.hist(token_norms, bins=80, density=True, label=r"tokens $|W_E[t]|$")
-left.hist(position_norms, bins=80, density=True, alpha=0.8, label=r"positions $|W_{pos}[i]|$")
+left.hist(token_norms, bins=80, density=True, label="tokens")
+left.hist(position_norms, bins=80, density=True, alpha=0.8, label="positions")
 left.axvline(C, color=cx.plots.INK, lw=1, ls="--")
 left.annotate("C", (C, left.get_ylim()[1] * 0.92), xytext=(4, 0), textcoords="offset points")
 left.set(xlabel="norm", ylabel="density", title="How long")
@@ -103,12 +103,14 @@ right.plot(
     color=cx.plots.COLOURS[1],
     label="random directions",
 )
-right.set(xlabel=r"cosine of $W_E[t]$ and $W_{pos}[i]$", ylabel="density", title="At what angle")
+right.set(
+    xlabel="cosine of a token and a position embedding", ylabel="density", title="At what angle"
+)
 right.legend(loc="upper right")
 cx.plots.picture(
     figure,
     "2.1",
-    "Left: the norms of all centred token embeddings and of the position embeddings. The dashed line is $C$, the median "
+    "Left: the norms of all centred token embeddings and of the position embeddings. The dashed line is <i>C</i>, the median "
     "token norm. Right: the cosine of every token embedding with every position embedding, and what two random "
     "directions of this dimension would give.",
     f"Two histograms. Token norms centre on {C:.2f}, position norms lie around {position_norms.median():.2f}. Cosines between tokens and "
@@ -521,7 +523,7 @@ axis.plot(
     color=cx.plots.COLOURS[1],
     lw=1.4,
     ls="--",
-    label=r"$\sqrt{(|W_{pos}[i]|^2 + C^2)\,/\,d_{model}}$",
+    label="in P: token norm set to C",
 )
 axis.set(xlabel="position i", ylabel="LayerNorm-1 scale", ylim=(0, None))
 axis.legend(loc="lower right")

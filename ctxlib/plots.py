@@ -59,11 +59,8 @@ def panels(
     """A figure in house style and its axes as a `rows x columns` array;
     `height` is that of one row, in inches.
     """
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            rows, columns, figsize=(width, height * rows), squeeze=False, **options
-        )
-    return figure, axes
+    plt.rcParams.update(STYLE)  # for what is drawn into the axes later, too
+    return plt.subplots(rows, columns, figsize=(width, height * rows), squeeze=False, **options)
 
 
 @dataclass(frozen=True)
