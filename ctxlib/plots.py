@@ -107,7 +107,7 @@ def inline_svg(svg: str, number: str) -> str:
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", svg)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    width = float(re.search(r'width="([\d.]+)pt"', svg)[1])
+    (width,) = (float(w) for w in re.findall(r'<svg [^>]*?width="([\d.]+)pt"', svg))
     svg = re.sub(
         r'<svg ([^>]*?)width="[^"]*"',
         rf'<svg \1style="width:100%;max-width:{width * 4 / 3:.0f}px;height:auto"',

@@ -208,14 +208,9 @@ class LayerWeights:
 
     def to(self, dtype: torch.dtype) -> LayerWeights:
         """The same weights in another precision; float64 is what tests compare in."""
-        return replace(
-            self,
-            **{
-                f.name: t.to(dtype)
-                for f in fields(self)
-                if isinstance(t := getattr(self, f.name), Tensor)
-            },
-        )
+        held: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        cast = {name: t.to(dtype) for name, t in held.items() if isinstance(t, Tensor)}
+        return replace(self, **held | cast)
 
     # ------------------------------------------------------------ what flows in
 

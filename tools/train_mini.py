@@ -333,7 +333,7 @@ def write_whole(path: Path, data: bytes) -> None:
 def save_checkpoint(
     path: Path, model, optimizer, recipe: Recipe, step: int, seconds: float
 ) -> None:
-    tensors = {}
+    tensors: dict[str, torch.Tensor] = {}
     for name, p in model.named_parameters():
         state = optimizer.state[p]
         tensors |= {
