@@ -149,6 +149,7 @@ def test_equation_1_rebuilds_every_broad_head(spread, median_distance):
 # ---------------------------------------------------------------- the texts sampled from it
 
 
+@pytest.mark.xfail(strict=True, reason="the texts are to be sampled from the final mini")
 def test_there_are_a_thousand_texts_of_512_tokens(mini_weights):
     texts = cx.texts.samples(mini_weights)
     assert len(texts) == 1000
@@ -161,6 +162,7 @@ def test_there_are_a_thousand_texts_of_512_tokens(mini_weights):
     assert SAMPLES.stat().st_size < 2_000_000
 
 
+@pytest.mark.xfail(strict=True, reason="the texts are to be sampled from the final mini")
 def test_the_texts_are_as_surprising_as_the_model_is_uncertain(mini, mini_weights):
     """At temperature 1 the expected surprise of a token is the entropy it was drawn with."""
     tokens = torch.stack(cx.texts.samples(mini_weights, 16))
@@ -174,6 +176,7 @@ def test_the_texts_are_as_surprising_as_the_model_is_uncertain(mini, mini_weight
     assert excess.mean().abs() < 4 * excess.std() / excess.numel() ** 0.5
 
 
+@pytest.mark.xfail(strict=True, reason="the texts are to be sampled from the final mini")
 def test_another_vocabulary_refuses_the_texts(tiny_weights):
     with pytest.raises(ValueError, match="tokens of mini"):
         cx.texts.samples(tiny_weights)

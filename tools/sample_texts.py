@@ -44,14 +44,14 @@ def sample(model: GPT2LMHeadModel, count: int, length: int, seed: int) -> np.nda
         max_new_tokens=length - 1,
         suppress_tokens=[BOS],
         pad_token_id=BOS,
-        cache_implementation="static",  # a growing one would be copied at every token
+        use_cache=True,
     ).numpy()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--batch", type=int, default=125)
+    parser.add_argument("--batch", type=int, default=50)
     args = parser.parse_args()
     model = GPT2LMHeadModel.from_pretrained(MINI, dtype=torch.float32).eval()
     sizes = [min(args.batch, args.count - done) for done in range(0, args.count, args.batch)]
