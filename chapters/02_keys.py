@@ -37,7 +37,7 @@ DESTINATION = 300  # the position n of the single rows that are drawn
 BROAD = 40  # a head whose kernel has more effective tokens than this counts as broad
 FAILS_AT = 0.10  # a head whose median distance is larger than this counts as failing
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 from itertools import pairwise
 
 import einops

@@ -40,6 +40,7 @@ STYLE = {
     "font.size": 10,
     "grid.alpha": 0.18,
     "grid.color": INK,
+    "hatch.color": INK,
     "legend.frameon": False,
     "legend.labelcolor": INK,
     "lines.linewidth": 1.6,
