@@ -150,8 +150,9 @@ def samples(weights: LayerWeights, count: int | None = None) -> list[Int[Tensor,
 
     They are tokens of `mini`: ValueError if the weights' vocabulary is another one.
     """
-    stored = np.load(SAMPLES, allow_pickle=False)["tokens"]
-    if len(weights.embeddings()) != int(np.load(SAMPLES, allow_pickle=False)["vocab"]):
+    with np.load(SAMPLES, allow_pickle=False) as file:
+        stored, vocab = file["tokens"], int(file["vocab"])
+    if len(weights.embeddings()) != vocab:
         raise ValueError(
             "the sampled texts are tokens of mini, and these weights have another vocabulary; "
             "use your own texts"
