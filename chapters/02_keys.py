@@ -93,7 +93,8 @@ left.axvline(C, color=cx.plots.INK, lw=1, ls="--")
 left.annotate("C", (C, left.get_ylim()[1] * 0.92), xytext=(4, 0), textcoords="offset points")
 left.set(xlabel="norm", ylabel="density", title="How long")
 left.legend(loc="upper right")
-grid = np.linspace(-5 * by_chance, 5 * by_chance, 200)
+reach = max(5 * by_chance, float(cosines.abs().max()))
+grid = np.linspace(-reach, reach, 400)
 right.hist(
     cosines.flatten()[::7], bins=120, range=(grid[0], grid[-1]), density=True, label="measured"
 )
