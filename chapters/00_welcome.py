@@ -134,10 +134,13 @@ use on its own.
 | --- | --- |
 | [Chapter 1](01_first_layer) | What does a first layer see? |
 | [Chapter 2](02_keys) | Can a key be split into what and where? |
+| [Chapter 3](03_kernels) | How far back does a head look? |
+| [Chapter 4](04_denominators) | Why do denominators hold still? |
+| [Chapter 5](05_calibration) | Is one calibration text enough? |
 
 What a symbol means is on the [notation](notation) page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and
 to have met a transformer before; nothing else is assumed.
 
-This version holds the first two chapters; the second and third of the goals above belong to those that follow. The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons*
+This version holds the first five chapters; the third of the goals above belongs to those that follow. The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons*
 {cite}`gibson2025decomposing`; the worked steps, the code, the model and the texts are the book's own.
 """

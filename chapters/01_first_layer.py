@@ -202,14 +202,9 @@ print(f"largest difference to the stored model's rows: {(rows - own).abs().max()
 
 # %% tags=["hide-input"]
 spread = cx.effective_tokens(rows).mean(0)
-columns = 4
-lines = -(-weights.n_heads // columns)
-figure, axes = cx.plots.panels(lines, columns, height=1.75, sharex=True)
+figure, axes = cx.plots.head_panels(weights.n_heads, sharex=True)
 back = np.arange(n + 1)[::-1]
-for head, axis in enumerate(axes.flat):
-    if head >= weights.n_heads:
-        axis.set_visible(False)
-        continue
+for head, axis in enumerate(axes.flat[: weights.n_heads]):
     for passage, attention, style in zip(three, rows[:, head], itertools.cycle(("-", "--", ":"))):
         axis.plot(back, attention.cumsum(0), style, label=passage.domain)
     axis.set(title=f"head {head}", xlim=(0, n), ylim=(0, 1.02))
@@ -341,14 +336,7 @@ left.bar(heads, ceiling, width=0.4, color=cx.plots.COLOURS[7], label="99 % of sh
 left.set(xlabel="head", ylabel="cosine within − between domains", xticks=heads)
 left.legend(fontsize=8)
 right.plot(all_spread, measured, "o", ms=5)
-for head in heads:
-    right.annotate(
-        str(head),
-        (all_spread[head], measured[head]),
-        xytext=(4, 3),
-        textcoords="offset points",
-        fontsize=8,
-    )
+cx.plots.number_points(right, all_spread, measured)
 right.set(xlabel="effective tokens of the head's row (median)", xscale="log")
 cx.plots.picture(
     figure,

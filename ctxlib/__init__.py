@@ -1,11 +1,40 @@
 """Context from Weights: find the neurons that react to what a text is about,
 from a model's weights.
 
-Data flows one way: weights -> keys -> kernels. `import ctxlib as cx`.
+Data flows one way: weights -> keys -> kernels -> denominators. `import ctxlib as cx`.
 """
 
-from ctxlib import claims, plots, texts, widgets
-from ctxlib.kernels import effective_tokens, positional_kernels
+from ctxlib import claims, denominators, kernels, keys, plots, texts, widgets
+from ctxlib.denominators import (
+    StableHeads,
+    autocovariance,
+    bernstein,
+    between_and_within,
+    calibration_error,
+    chebyshev,
+    check_heads,
+    cluster_texts,
+    content_values,
+    correlated_variance,
+    cross_calibration,
+    exact_denominators,
+    hoeffding,
+    iid_variance,
+    softmax_denominators,
+    stable_heads,
+    variance_account,
+)
+from ctxlib.kernels import (
+    by_distance,
+    content_scores,
+    copy_preference,
+    destination_query,
+    effective_tokens,
+    families,
+    half_mass,
+    positional_kernels,
+    positional_scores,
+)
 from ctxlib.keys import (
     attention_pattern,
     attention_rows,
@@ -24,22 +53,49 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LayerWeights",
+    "StableHeads",
     "attention_pattern",
     "attention_rows",
+    "autocovariance",
+    "bernstein",
+    "between_and_within",
+    "by_distance",
+    "calibration_error",
+    "chebyshev",
+    "check_heads",
     "claims",
+    "cluster_texts",
     "content_keys",
+    "content_scores",
+    "content_values",
+    "copy_preference",
+    "correlated_variance",
+    "cross_calibration",
+    "denominators",
+    "destination_query",
     "effective_tokens",
+    "exact_denominators",
     "exact_scores",
+    "families",
+    "half_mass",
+    "hoeffding",
+    "iid_variance",
+    "kernels",
+    "keys",
     "layer_norm",
     "layer_norm_scale",
     "load",
     "plots",
     "positional_kernels",
     "positional_keys",
+    "positional_scores",
     "rebuilt_pattern",
     "rebuilt_rows",
     "rebuilt_scores",
+    "softmax_denominators",
+    "stable_heads",
     "texts",
     "total_variation",
+    "variance_account",
     "widgets",
 ]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -117,6 +118,37 @@ def inline_svg(svg: str, number: str) -> str:
     )
     svg = re.sub(r'(<svg [^>]*?)\s+height="[^"]*"', r"\1", svg, count=1)
     return re.sub(r"\s*\n\s*", " ", svg)
+
+
+# ---------------------------------------------------------------- one mark a head
+
+
+def head_style(head: int) -> dict[str, str]:
+    """Colour and dash of a head's line, the same in every figure; 32 heads can be told apart.
+
+    >>> head_style(1) == head_style(33) != head_style(9)
+    True
+    """
+    return {"color": COLOURS[head % 8], "ls": ("-", "--", ":", "-.")[head // 8 % 4]}
+
+
+def head_panels(n_heads: int, height: float = 1.75, **options) -> tuple[Figure, np.ndarray]:
+    """A figure with a panel for each head, four to a row; panels left over are hidden.
+
+    `height` is that of one row, in inches. The axes come as a `rows x 4` array.
+    """
+    figure, axes = panels(-(-n_heads // 4), 4, height=height, **options)
+    for column, spare in enumerate(axes.flat[n_heads:], start=n_heads % 4):
+        spare.set_visible(False)
+        if len(axes) > 1:  # the panel above is now the lowest of a column that shares its axis
+            axes[-2, column].tick_params(labelbottom=True)
+    return figure, axes
+
+
+def number_points(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
+    """Write beside each point of a scatter plot which head it is."""
+    for head, point in enumerate(zip(x, y, strict=True)):
+        axis.annotate(str(head), point, xytext=(4, 3), textcoords="offset points", fontsize=8)
 
 
 # ---------------------------------------------------------------- a text, shaded

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import lzma
 import os
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Int
+from tokenizers import Tokenizer
 from torch import Tensor
 
-from ctxlib.models import DATA
+from ctxlib.models import DATA, MINI
 from ctxlib.weights import LayerWeights
 
 PASSAGES = DATA / "passages"
 SAMPLES = DATA / "samples.npz"
+ENDING = re.compile(r"\.txt(\.xz)?$")
+BETWEEN_DOCUMENTS = re.compile(r"(?m)^<\|endoftext\|>\r?$")  # a line that holds only the mark
 
 
 @dataclass(frozen=True, eq=False)  # a text is itself; tensors have no truth value
@@ -39,6 +44,11 @@ class Text:
     subject: str
     source: str
     tokens: Int[Tensor, " pos"]
+
+
+def token_ids(text: Text | Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
+    """The tokens of a text, labelled or not."""
+    return text.tokens if isinstance(text, Text) else text
 
 
 def encode(
@@ -160,6 +170,125 @@ def samples(weights: LayerWeights, count: int | None = None) -> list[Int[Tensor,
     if count is not None and not 1 <= count <= len(stored):
         raise ValueError(f"count={count}: there are {len(stored)} sampled texts")
     return list(torch.from_numpy(stored[:count].astype(np.int64)))
+
+
+# ---------------------------------------------------------------- many texts, for measurements
+
+
+def collection(
+    weights: LayerWeights, count: int = 1000, source: str | os.PathLike | None = None
+) -> list[Text]:
+    """`count` texts to measure on.
+
+    `source` is a folder of .txt or .txt.xz files (one domain each, documents separated by a line
+    that holds only `<|endoftext|>`) or the name of a data set on the Hugging Face hub with a
+    column `text` (`name` or `name:configuration`); by default what the environment variable
+    CTX_TEXTS names. Each document gives as many texts of the model's whole context as it holds;
+    files take turns.
+
+    Without a source these are the texts sampled from `mini`, 512 tokens each; for a model with
+    another vocabulary they are decoded and encoded anew, and come out as long as they come out,
+    so choose a destination inside the shortest. Raises ValueError when there are fewer than
+    `count`, and for a source that is neither.
+    """
+    source = source or os.environ.get("CTX_TEXTS")
+    if not source:
+        return sampled(weights, count)
+    if count < 1:
+        raise ValueError(f"count={count}: ask for at least one text")
+    streams = (
+        [file_texts(weights, file) for file in folder_files(Path(source))]
+        if Path(source).is_dir()
+        else [hub_texts(weights, str(source))]
+    )
+    found = list(islice(take_turns(streams), count))
+    if len(found) < count:
+        raise ValueError(
+            f"{source} holds {len(found)} texts of {weights.n_ctx} tokens, fewer than the {count} "
+            "asked for; shorter documents do not count"
+        )
+    return found
+
+
+def sampled(weights: LayerWeights, count: int) -> list[Text]:
+    """The texts sampled from `mini`, in the vocabulary of these weights."""
+    with np.load(SAMPLES, allow_pickle=False) as file:
+        stored, vocab = file["tokens"], int(file["vocab"])
+    if not 1 <= count <= len(stored):
+        raise ValueError(f"count={count}: there are {len(stored)} sampled texts")
+    words = Tokenizer.from_file(str(MINI / "tokenizer.json")).decode_batch(stored[:count].tolist())
+    texts = []
+    for number, (row, source) in enumerate(zip(stored, words, strict=False)):
+        tokens = (
+            torch.from_numpy(row.astype(np.int64))
+            if len(weights.embeddings()) == vocab
+            else torch.tensor(all_tokens(weights, source)[: weights.n_ctx])
+        )
+        texts.append(Text(f"sample-{number:04d}", "sampled", "", "", source, tokens))
+    return texts
+
+
+def folder_files(folder: Path) -> list[Path]:
+    files = sorted(f for f in folder.iterdir() if f.is_file() and ENDING.search(f.name))
+    if not files:
+        raise ValueError(f"{folder} holds no .txt or .txt.xz file")
+    return files
+
+
+def file_texts(weights: LayerWeights, file: Path) -> Iterator[Text]:
+    """The texts of one file, whose name is their domain; read when the first is asked for."""
+    documents = (part.strip("\r\n") for part in BETWEEN_DOCUMENTS.split(read(file)))
+    yield from document_texts(weights, filter(None, documents), ENDING.sub("", file.name))
+
+
+def hub_texts(weights: LayerWeights, name: str) -> Iterator[Text]:
+    """The texts of a data set on the hub, streamed; says so before it reaches out."""
+    from datasets import load_dataset  # slow to import, and most readers never need it
+
+    path, _, configuration = name.partition(":")
+    print(f"streaming texts from the data set {name} on the Hugging Face hub", flush=True)
+    try:
+        rows = load_dataset(path, configuration or None, split="train", streaming=True)
+        yield from document_texts(weights, text_column(rows, name), path.rpartition("/")[2])
+    except (OSError, ImportError) as error:
+        raise ValueError(
+            f"{name} is neither a folder nor a data set that can be reached: {error}; "
+            "name a folder of .txt files, or leave CTX_TEXTS unset"
+        ) from error
+
+
+def text_column(rows: Iterable[dict], name: str) -> Iterator[str]:
+    """The documents of a data set; rows without one are passed over."""
+    for row in rows:
+        if "text" not in row:
+            raise ValueError(f"data set {name} has no column 'text'; it has {', '.join(row)}")
+        if row["text"]:
+            yield row["text"]
+
+
+def document_texts(weights: LayerWeights, documents: Iterable[str], domain: str) -> Iterator[Text]:
+    """The whole texts that each of the documents fills, in order and numbered through."""
+    length, number = weights.n_ctx - 1, 0
+    for document in documents:
+        body = torch.tensor(all_tokens(weights, document))
+        for piece in body[1:].split(length):
+            if len(piece) == length:
+                source = weights.tokenizer.decode(piece.tolist())
+                tokens = torch.cat([body[:1], piece])
+                yield Text(f"{domain}-{number:04d}", domain, "", "", source, tokens)
+                number += 1
+
+
+def take_turns(streams: Sequence[Iterator[Text]]) -> Iterator[Text]:
+    """One text from each stream, then the next from each, until all are empty."""
+    open_ones = list(streams)
+    while open_ones:
+        still_open = []
+        for stream in open_ones:
+            if (text := next(stream, None)) is not None:
+                still_open.append(stream)
+                yield text
+        open_ones = still_open
 
 
 # ---------------------------------------------------------------- anybody's files

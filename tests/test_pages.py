@@ -3,6 +3,7 @@
 import re
 from html.parser import HTMLParser
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 
@@ -60,6 +61,30 @@ def test_colours_stand_out_on_white_and_on_near_black():
         on_white = 1.05 / (luminance(colour) + 0.05)
         on_black = (luminance(colour) + 0.05) / (luminance("#121212") + 0.05)
         assert min(on_white, on_black) > 2, colour
+
+
+@pytest.mark.parametrize("n_heads", [1, 4, 6, 12])
+def test_each_head_has_a_panel_with_ticks_below_the_lowest(n_heads):
+    figure, axes = cx.plots.head_panels(n_heads, sharex=True)
+    shown = [axis for axis in axes.flat if axis.get_visible()]
+    assert shown == list(axes.flat[:n_heads])
+    figure.canvas.draw()
+    for column in axes.T:
+        lowest = [axis for axis in column if axis.get_visible()][-1:]
+        assert all(axis.xaxis.get_tick_params()["labelbottom"] for axis in lowest)
+    plt.close(figure)
+
+
+def test_heads_have_lines_that_can_be_told_apart():
+    styles = [tuple(cx.plots.head_style(head).items()) for head in range(32)]
+    assert len(set(styles)) == 32
+
+
+def test_points_are_numbered_by_head():
+    figure, ((axis,),) = cx.plots.panels()
+    cx.plots.number_points(axis, [0.1, 0.2], [3.0, 4.0])
+    assert [(t.get_text(), t.xy) for t in axis.texts] == [("0", (0.1, 3.0)), ("1", (0.2, 4.0))]
+    plt.close(figure)
 
 
 def test_a_shaded_text_shows_its_tokens_and_weights():

@@ -1,4 +1,4 @@
-"""Texts: BOS first, exact lengths, and the passages of the book as labelled."""
+"""Texts: BOS first, exact lengths, the passages of the book as labelled, and many at once."""
 
 import lzma
 import warnings
@@ -253,3 +253,297 @@ def test_samples_are_refused_for_another_vocabulary(tiny_weights, stored):
 def test_a_text_drawn_from_the_passages_can_be_attended_to(mini_weights, passages):
     rows = cx.attention_rows(mini_weights, passages["war-1"].tokens, 511)
     torch.testing.assert_close(rows.sum(-1), torch.ones(8))
+
+
+# ---------------------------------------------------------------- many texts: from a folder
+
+WATER = "the colour of the water at the harbour is the colour of the sky; "
+NURSE = "the nurse took the temperature of the patient and the doctor gave the tablets; "
+MOON = "the telescope on the hill saw the moon of the planet; "
+MARK = "\n<|endoftext|>\n"
+
+
+def whole_texts(weights, *documents):
+    """Every window of every document, one document after the other."""
+    return [piece for d in documents for piece in texts.windows(weights, d, weights.n_ctx)]
+
+
+def equal(found, expected):
+    assert [text.tokens.tolist() for text in found] == [tokens.tolist() for tokens in expected]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """harbour.txt: two documents and one too short in between; sky.txt.xz: one document."""
+    harbour = MARK.join([WATER * 7, "the moon", NURSE * 5])
+    (tmp_path / "harbour.txt").write_text(harbour, encoding="utf-8")
+    (tmp_path / "sky.txt.xz").write_bytes(lzma.compress((MOON * 6).encode()))
+    (tmp_path / "notes.md").write_text(WATER * 99)
+    return tmp_path
+
+
+@pytest.fixture
+def filled(tiny_weights, folder):
+    """What the two files of the folder hold, in order."""
+    return {
+        "harbour": whole_texts(tiny_weights, WATER * 7, NURSE * 5),
+        "sky": whole_texts(tiny_weights, MOON * 6),
+    }
+
+
+def test_no_window_mixes_two_documents(tiny_weights, folder, filled):
+    found = texts.collection(tiny_weights, sum(map(len, filled.values())), folder)
+    for domain, expected in filled.items():
+        equal([text for text in found if text.domain == domain], expected)
+
+
+def test_a_document_too_short_for_a_text_gives_none(tiny_weights, folder, filled):
+    everything = list(texts.file_texts(tiny_weights, folder / "harbour.txt"))
+    equal(everything, filled["harbour"])
+
+
+def test_every_text_of_a_collection_fills_the_context_and_starts_with_bos(
+    tiny_weights, folder, filled
+):
+    for text in texts.collection(tiny_weights, sum(map(len, filled.values())), folder):
+        assert text.tokens.dtype == torch.int64
+        assert text.tokens.shape == (32,)
+        assert text.tokens[0] == 0
+        assert text.tokens[1:].all()
+
+
+def test_the_files_of_a_folder_take_turns_until_they_are_empty(tiny_weights, folder, filled):
+    few, many = len(filled["sky"]), len(filled["harbour"])
+    found = texts.collection(tiny_weights, few + many, folder)
+    turns = ["harbour", "sky"] * few + ["harbour"] * (many - few)
+    assert [text.domain for text in found] == turns
+
+
+def test_no_two_texts_of_a_collection_share_a_name(tiny_weights, folder, filled):
+    count = sum(map(len, filled.values()))
+    names = [text.name for text in texts.collection(tiny_weights, count, folder)]
+    assert len(set(names)) == len(names)
+
+
+def test_a_domain_is_the_name_of_its_file_without_the_ending(tiny_weights, tmp_path):
+    for name in ("news.en.txt", "news.fr.txt.xz"):
+        raw = (WATER * 3).encode()
+        (tmp_path / name).write_bytes(lzma.compress(raw) if name.endswith(".xz") else raw)
+    found = texts.collection(tiny_weights, 2, tmp_path)
+    assert [text.domain for text in found] == ["news.en", "news.fr"]
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "behind"),
+    [
+        ("", MARK, ""),
+        ("", MARK, MARK),
+        ("", MARK, "\n<|endoftext|>"),
+        ("<|endoftext|>\n", MARK, "\n"),
+        ("", "\n<|endoftext|>\n<|endoftext|>\n", ""),
+        ("", "\r\n<|endoftext|>\r\n", ""),
+    ],
+    ids=["between", "behind", "last line", "first line", "twice", "windows line ends"],
+)
+def test_a_line_that_holds_only_the_mark_separates_documents(
+    tiny_weights, tmp_path, before, between, behind
+):
+    one, two = (tiny_weights.tokenizer.decode(t[1:]) for t in fitting(tiny_weights))
+    raw = (before + one + between + two + behind).encode()
+    (tmp_path / "a.txt").write_bytes(raw)
+    found = list(texts.file_texts(tiny_weights, tmp_path / "a.txt"))
+    equal(found, whole_texts(tiny_weights, one, two))
+
+
+def fitting(weights):
+    """Two texts that fill the context to the last token."""
+    return [texts.encode(weights, document * 3, 32) for document in (WATER, NURSE)]
+
+
+def test_a_mark_on_the_last_line_belongs_to_no_text(tiny_weights, tmp_path):
+    almost = tiny_weights.tokenizer.decode(fitting(tiny_weights)[0][1:30])
+    (tmp_path / "a.txt").write_text(almost + "\n<|endoftext|>", encoding="utf-8")
+    assert not list(texts.file_texts(tiny_weights, tmp_path / "a.txt"))
+
+
+def test_a_mark_within_a_line_separates_nothing(tiny_weights, tmp_path):
+    (tmp_path / "a.txt").write_text("say <|endoftext|> to end; " * 9)
+    found = list(texts.file_texts(tiny_weights, tmp_path / "a.txt"))
+    equal(found, whole_texts(tiny_weights, "say <|endoftext|> to end; " * 9))
+
+
+def test_a_folder_may_be_named_as_text_or_as_a_path(tiny_weights, folder):
+    by_path = texts.collection(tiny_weights, 3, folder)
+    equal(texts.collection(tiny_weights, 3, str(folder)), [text.tokens for text in by_path])
+
+
+def test_the_variable_names_the_folder(tiny_weights, folder, monkeypatch):
+    monkeypatch.setenv("CTX_TEXTS", str(folder))
+    equal(
+        texts.collection(tiny_weights, 5),
+        [text.tokens for text in texts.collection(tiny_weights, 5, folder)],
+    )
+
+
+def test_a_source_that_is_given_beats_the_variable(tiny_weights, folder, monkeypatch):
+    monkeypatch.setenv("CTX_TEXTS", str(folder / "gone"))
+    assert len(texts.collection(tiny_weights, 5, folder)) == 5
+
+
+def test_more_texts_than_a_folder_holds_are_refused(tiny_weights, folder, filled):
+    there = sum(map(len, filled.values()))
+    with pytest.raises(ValueError, match=f"holds {there} texts of 32 tokens, fewer than the 99"):
+        texts.collection(tiny_weights, 99, folder)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_collection_of_no_text_is_refused(tiny_weights, folder, count):
+    with pytest.raises(ValueError, match=f"count={count}"):
+        texts.collection(tiny_weights, count, folder)
+
+
+def test_a_folder_without_texts_is_refused(tiny_weights, tmp_path):
+    (tmp_path / "notes.md").write_text(WATER)
+    with pytest.raises(ValueError, match=r"holds no \.txt or \.txt\.xz file"):
+        texts.collection(tiny_weights, 1, tmp_path)
+
+
+def test_a_damaged_file_in_a_folder_is_named(tiny_weights, folder):
+    (folder / "bad.txt").write_bytes("façade".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"bad\.txt is not UTF-8"):
+        texts.collection(tiny_weights, 3, folder)
+
+
+def test_a_collection_needs_a_tokenizer(tiny_weights, folder):
+    with pytest.raises(ValueError, match="without a tokenizer"):
+        texts.collection(replace(tiny_weights, tokenizer=None), 1, folder)
+
+
+def test_streams_take_turns():
+    turns = texts.take_turns([iter("abc"), iter(""), iter("x"), iter("12")])
+    assert "".join(turns) == "ax1b2c"
+
+
+def test_the_tokens_of_a_text_are_found_with_and_without_a_label():
+    tokens = torch.tensor([0, 5])
+    assert texts.token_ids(tokens) is tokens
+    assert texts.token_ids(texts.Text("", "", "", "", "", tokens)) is tokens
+
+
+# ---------------------------------------------------------------- many texts: from a data set
+
+
+@pytest.fixture
+def data_set(monkeypatch):
+    """A data set of two rows in the place of the hub; how it was asked for comes back."""
+    datasets, asked = pytest.importorskip("datasets"), []
+
+    def load_dataset(*arguments, **options):
+        asked.append((arguments, options))
+        return [{"text": WATER * 5, "id": 1}, {"text": "short", "id": 2}, {"text": MOON * 5}]
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    return asked
+
+
+def test_rows_of_a_data_set_are_documents(tiny_weights, data_set, capsys):
+    expected = whole_texts(tiny_weights, WATER * 5, MOON * 5)
+    found = texts.collection(tiny_weights, len(expected), "someone/some-texts")
+    equal(found, expected)
+    assert {text.domain for text in found} == {"some-texts"}
+    assert "data set someone/some-texts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("some-texts", ("some-texts", None)), ("a/b:2024-en", ("a/b", "2024-en"))],
+)
+def test_a_data_set_is_streamed_in_the_configuration_named(tiny_weights, data_set, name, asked):
+    texts.collection(tiny_weights, 1, name)
+    assert data_set == [(asked, {"split": "train", "streaming": True})]
+
+
+def test_the_variable_names_the_data_set(tiny_weights, data_set, monkeypatch):
+    monkeypatch.setenv("CTX_TEXTS", "someone/some-texts")
+    assert texts.collection(tiny_weights, 1)[0].domain == "some-texts"
+
+
+def test_a_data_set_without_text_is_refused_with_the_columns_there_are(
+    tiny_weights, data_set, monkeypatch
+):
+    rows = [{"id": 1, "sentence": WATER}]
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: rows)
+    with pytest.raises(ValueError, match="no column 'text'; it has id, sentence"):
+        texts.collection(tiny_weights, 1, "someone/some-texts")
+
+
+def test_a_data_set_with_too_few_texts_is_refused(tiny_weights, data_set):
+    with pytest.raises(ValueError, match="fewer than the 99"):
+        texts.collection(tiny_weights, 99, "someone/some-texts")
+
+
+@pytest.mark.parametrize("name", ["nobody/no-such-texts", "/no/such/folder", "gone"])
+def test_a_source_that_is_neither_a_folder_nor_within_reach_is_refused(tiny_weights, name):
+    pytest.importorskip("datasets")
+    with pytest.raises(ValueError, match=f"{name} is neither a folder nor a data set"):
+        texts.collection(tiny_weights, 1, name)
+
+
+# ---------------------------------------------------------------- many texts: the sampled ones
+
+
+@pytest.fixture
+def from_mini(tmp_path, monkeypatch, mini_weights, passages):
+    """Three texts in the vocabulary of `mini`, as if they had been sampled."""
+    rows = torch.stack([passages[name].tokens for name in ("war-1", "law-1", "python-1")])
+    tokens = rows.numpy().astype(np.uint16)
+    np.savez(tmp_path / "samples.npz", tokens=tokens, vocab=len(mini_weights.W_E))
+    monkeypatch.setattr(texts, "SAMPLES", tmp_path / "samples.npz")
+    monkeypatch.delenv("CTX_TEXTS", raising=False)
+    return rows
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_without_a_source_the_texts_are_the_sampled_ones(mini_weights, from_mini, count):
+    found = texts.collection(mini_weights, count)
+    equal(found, from_mini[:count])
+    assert {text.domain for text in found} == {"sampled"}
+    assert [text.name for text in found] == [f"sample-{i:04d}" for i in range(count)]
+    assert found[0].tokens.dtype == torch.int64
+
+
+def test_an_empty_variable_names_no_source(mini_weights, from_mini, monkeypatch):
+    monkeypatch.setenv("CTX_TEXTS", "")
+    equal(texts.collection(mini_weights, 2), from_mini[:2])
+
+
+def test_sampled_texts_carry_what_they_say(mini_weights, from_mini):
+    for text, row in zip(texts.collection(mini_weights, 3), from_mini, strict=True):
+        assert text.source == mini_weights.tokenizer.decode(row[1:])
+
+
+def test_sampled_texts_are_encoded_anew_for_another_vocabulary(
+    tiny_weights, mini_weights, from_mini
+):
+    found = texts.collection(tiny_weights, 3)
+    decoded = [mini_weights.tokenizer.decode(row[1:]) for row in from_mini]
+    equal(found, [texts.encode(tiny_weights, source, 32) for source in decoded])
+    assert [text.source for text in found] == decoded
+
+
+def test_a_short_sampled_text_stays_short_in_another_vocabulary(
+    tiny_weights, mini_weights, tmp_path, monkeypatch
+):
+    ids = mini_weights.tokenizer.encode("the moon", add_special_tokens=False)
+    tokens = np.array([[0, *ids]], dtype=np.uint16)
+    np.savez(tmp_path / "samples.npz", tokens=tokens, vocab=len(mini_weights.W_E))
+    monkeypatch.setattr(texts, "SAMPLES", tmp_path / "samples.npz")
+    monkeypatch.delenv("CTX_TEXTS", raising=False)
+    (text,) = texts.collection(tiny_weights, 1)
+    assert torch.equal(text.tokens, texts.encode(tiny_weights, "the moon"))
+
+
+@pytest.mark.parametrize("count", [0, -1, 4])
+def test_a_count_out_of_range_of_the_sampled_texts_is_refused(tiny_weights, from_mini, count):
+    with pytest.raises(ValueError, match=f"count={count}: there are 3 sampled"):
+        texts.collection(tiny_weights, count)

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import train_mini as tm
 
+import ctxlib as cx
+
 TINY = tm.Recipe(
     n_layer=1, n_embd=16, n_head=2, n_ctx=16, vocab=300, tokens=16 * 2 * 300, batch=2, rate=1e-2
 )
@@ -138,13 +140,36 @@ def test_blockwise_attention_is_attention():
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
-def test_sinusoids_tell_near_positions_from_far_ones():
-    recipe = replace(TINY, n_ctx=128, n_embd=64, sinusoids=0.6)
-    rows = tm.sinusoids(recipe)
+def test_positions_start_as_waves_that_tell_near_from_far():
+    recipe = replace(TINY, n_ctx=128, n_embd=64, n_head=2, sinusoids=0.6)
+    rows = tm.new_model(recipe).transformer.wpe.weight.detach()
     torch.testing.assert_close(rows.norm(dim=1), torch.full((128,), 0.6))
     likeness = rows[64] @ rows[[64, 63, 60, 40, 0]].T
     assert (likeness.diff() < 0).all()
     assert likeness[2] < 0.8 * likeness[0]
+
+
+def test_the_first_heads_start_as_local_ones(tmp_path):
+    recipe = tm.Recipe(vocab=300, n_layer=1)
+    model = tm.new_model(recipe)
+    weights = cx.LayerWeights.from_state_dict(model.state_dict(), recipe.n_head)
+    kernels = cx.positional_kernels(weights, 400, token=7)
+    assert (cx.effective_tokens(kernels)[: recipe.local] < 15).all()
+    assert (cx.effective_tokens(kernels)[recipe.local :] > 100).all()
+    assert (400 - kernels[:2].argmax(-1)).tolist() == [1, 2], "how far back they look"
+
+
+def test_moving_the_origin_changes_no_probability():
+    model = tm.new_model(TINY)
+    model.transformer.wte.weight.data += 0.3
+    windows = torch.randint(0, 300, (4, 16), generator=torch.Generator().manual_seed(0))
+    before = model(windows).logits.log_softmax(-1)
+    streams = {"a": np.arange(1, 200, dtype=np.uint16), "b": np.arange(100, 300, dtype=np.uint16)}
+    tm.centre_tokens(model, streams, replace(TINY, power=1.0))
+    torch.testing.assert_close(model(windows).logits.log_softmax(-1), before, atol=1e-5, rtol=1e-5)
+    tokens = torch.tensor(np.concatenate(list(streams.values())).astype(np.int64))
+    mean = model.transformer.wte.weight[tokens].mean(0)
+    torch.testing.assert_close(mean, torch.zeros(16), atol=1e-6, rtol=0)
 
 
 def test_a_phase_goes_on_from_a_trained_model_and_says_so(tmp_path):

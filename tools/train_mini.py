@@ -56,15 +56,18 @@ class Recipe:
     vocab: int = 8192
     tokens: int = 50_000_000
     batch: int = 8  # windows of n_ctx tokens a step
-    rate: float = 2e-3
+    rate: float = 1e-3
     warmup: float = 0.02  # fraction of the steps
     final: float = 0.02  # the rate at the end, as a fraction of `rate`
     decay: float = 0.1
     clip: float = 1.0
+    eps: float = 1e-5  # of AdamW: keeps tokens that are hardly ever seen from growing long
     power: float = 0.7  # domains are drawn in proportion to size ** power
     seed: int = 0
     start: str = ""  # a folder with a trained model to go on from, instead of random weights
-    sinusoids: float = 0.5  # norm of the sinusoids added to each position embedding at the start
+    sinusoids: float = 0.4  # norm of the sinusoids that position embeddings start as; 0: random
+    local: int = 3  # first-layer heads that start as local ones
+    steady: float = 0.0  # weight of the variance of the first LayerNorm's log scale in the loss
 
     @property
     def steps(self) -> int:
@@ -268,23 +271,44 @@ def new_model(recipe: Recipe, device: str = "cpu") -> GPT2LMHeadModel:
         )
     else:
         model = GPT2LMHeadModel(config)
-    with torch.no_grad():
-        model.transformer.wpe.weight += sinusoids(recipe)
+        if recipe.sinusoids:
+            place_positions(model, recipe)
     return model.to(device)
 
 
-def sinusoids(recipe: Recipe) -> torch.Tensor:
-    """`n_ctx n_embd`: waves of 4 to 4 n_ctx positions in a random basis, each row of the same norm.
+@torch.no_grad()
+def place_positions(model: GPT2LMHeadModel, recipe: Recipe) -> None:
+    """Position embeddings that are waves, and `local` first-layer heads that can read them.
 
-    Positions that start at random have to be learned from one another, and the first layer leaves
-    looking at the last few tokens to later ones. With waves to start from, it need not.
+    Positions that start at random have to be learned from one another, and a model this small
+    leaves looking at the last few tokens to later layers. So it starts where larger models arrive:
+    W_pos is waves of 4 to 4 n_ctx positions in a random basis, rows of equal norm, and head h
+    compares some of these waves at the destination with the same waves `shift` positions earlier.
+    In place; everything may change in training.
     """
-    waves = 4 * recipe.n_ctx ** torch.linspace(0, 1, recipe.n_embd // 2)
-    phase = 2 * torch.pi * torch.arange(recipe.n_ctx)[:, None] / waves
-    rows = torch.cat([phase.sin(), phase.cos()], dim=1) * (2 / recipe.n_embd) ** 0.5
+    half = recipe.n_embd // 2
+    frequency = 2 * torch.pi / (4 * recipe.n_ctx ** torch.linspace(0, 1, half))
+    phase = torch.arange(recipe.n_ctx)[:, None] * frequency
     generator = torch.Generator().manual_seed(recipe.seed)
     basis, _ = torch.linalg.qr(torch.randn(recipe.n_embd, recipe.n_embd, generator=generator))
-    return recipe.sinusoids * rows @ basis
+    sines, cosines = basis[:half], basis[half:]
+    waves = phase.sin() @ sines + phase.cos() @ cosines
+    model.transformer.wpe.weight.copy_(recipe.sinusoids * waves / half**0.5)
+
+    d_head = recipe.n_embd // recipe.n_head
+    W_Q, W_K, _ = model.transformer.h[0].attn.c_attn.weight.split(recipe.n_embd, dim=1)
+    # the token before, the one before that, and a wider look at the last ten
+    for h, (shift, first, spacing) in enumerate([(1, 0, 6), (2, 0, 6), (0, 32, 6)][: recipe.local]):
+        own = first + spacing * torch.arange(d_head // 2)
+        own = own[own < half]
+        turn = (frequency[own] * shift)[:, None]
+        query = torch.cat([sines[own], cosines[own]])
+        key = torch.cat([
+            turn.cos() * sines[own] + turn.sin() * cosines[own],
+            turn.cos() * cosines[own] - turn.sin() * sines[own],
+        ])  # fmt: skip
+        columns = slice(h * d_head, h * d_head + len(query))
+        W_Q[:, columns], W_K[:, columns] = 2 * query.T, 2 * key.T
 
 
 def new_optimizer(model: GPT2LMHeadModel, recipe: Recipe) -> torch.optim.AdamW:
@@ -294,13 +318,28 @@ def new_optimizer(model: GPT2LMHeadModel, recipe: Recipe) -> torch.optim.AdamW:
         {"params": matrices, "weight_decay": recipe.decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.95), fused=True)
+    return torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.95), eps=recipe.eps, fused=True)
 
 
 def loss_of(model, windows: torch.Tensor) -> torch.Tensor:
     """Mean next-token cross-entropy in nats."""
     logits = model(input_ids=windows[:, :-1]).logits
     return F.cross_entropy(logits.flatten(0, 1).float(), windows[:, 1:].flatten())
+
+
+def training_loss(model, windows: torch.Tensor, steady: float) -> torch.Tensor:
+    """The cross-entropy, and `steady` times the variance of log s, the scale of the first
+    LayerNorm over the tokens of the batch but BOS.
+
+    In GPT-2 small that scale is all but constant (0.15 to 0.175). A small model has no reason to
+    make it so, and is asked to.
+    """
+    loss = loss_of(model, windows)
+    if steady:
+        ids = windows[:, 1:-1]
+        embeddings = model.transformer.wte(ids) + model.transformer.wpe.weight[1 : ids.shape[1] + 1]
+        loss = loss + steady * embeddings.var(-1).log().div(2).var()
+    return loss
 
 
 @torch.no_grad()
@@ -365,6 +404,25 @@ def load_checkpoint(path: Path, model, optimizer, recipe: Recipe) -> tuple[int, 
 
 
 # ---------------------------------------------------------------- what ships
+
+
+@torch.no_grad()
+def centre_tokens(model: GPT2LMHeadModel, streams: dict[str, np.ndarray], recipe: Recipe) -> None:
+    """Move the origin: token embeddings get mean zero over the tokens of a text, and position
+    embeddings take that mean.
+
+    The residual stream is their sum and does not notice. The logits of all tokens change by the
+    same amount, because embeddings are tied, and the softmax does not notice. So the model is the
+    same; but what is a token's and what is a position's has been told apart. In place.
+    """
+    counts = torch.zeros(recipe.vocab, dtype=torch.float64)
+    for stream in streams.values():
+        share = len(stream) ** (recipe.power - 1)  # as often as training draws its tokens
+        counts += share * np.bincount(stream, minlength=recipe.vocab)
+    token, position = model.transformer.wte.weight, model.transformer.wpe.weight
+    mean = ((counts / counts.sum()).to(token) @ token).clone()
+    token -= mean
+    position += mean
 
 
 def export(model, work: Path, out: Path) -> None:
@@ -444,6 +502,14 @@ def write_card(out: Path, corpus: Path, history: list[dict], losses: dict[str, f
         "## Recipe", "",
         "AdamW (0.9, 0.95), bf16 autocast, linear warm-up and then a cosine; windows lie inside "
         "one domain and start with BOS, domains are drawn in proportion to a power of their size. "
+        "Position embeddings start as sinusoids and not at random, and the query and key matrices "
+        f"of {history[0]['recipe']['local']} first-layer heads start such that they look at the "
+        "last few tokens: "
+        "so small a model would otherwise leave that to later layers, and GPT-2 does not. "
+        "What became of it is what training made of it. In the end the mean token embedding, over "
+        "the tokens of the texts, is moved into the position embeddings, which changes neither the "
+        "residual stream nor any probability. The option `steady` adds to the loss the variance of "
+        "the first LayerNorm's log scale, which GPT-2 keeps nearly constant without being asked. "
         "Made by `tools/train_mini.py`, whose options are:", "",
         "```json", json.dumps(defaults, indent=2), "```", "",
         f"{sum(p['tokens'] for p in history):,} tokens in {len(history)} phase(s):", "",
@@ -483,7 +549,7 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
     if args.resume and checkpoint.exists():
         first, before = load_checkpoint(checkpoint, model, optimizer, recipe)
         print(f"resumed at step {first:,}", flush=True)
-    step_loss = torch.compile(loss_of) if args.compile else loss_of
+    step_loss = torch.compile(training_loss) if args.compile else training_loss
     autocast = torch.autocast(device, dtype=torch.bfloat16, enabled=args.bf16)
 
     last = min(args.stop, recipe.steps)
@@ -500,7 +566,7 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
             group["lr"] = recipe.rate_at(step)
         windows = draw_batch(training, recipe, step).to(device)
         with autocast:
-            loss = step_loss(model, windows)
+            loss = step_loss(model, windows, recipe.steady)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()
@@ -515,7 +581,9 @@ def train(args: argparse.Namespace, recipe: Recipe) -> None:
 
     with autocast:
         losses = validation_losses(model, streams, recipe, device)
-    export(model.cpu(), args.work, args.out)
+    model = model.cpu()
+    centre_tokens(model, training, recipe)
+    export(model, args.work, args.out)
     history = phases(recipe, last, before + time.monotonic() - start, device)
     write_card(args.out, args.corpus, history, losses)
     for name, value in losses.items():

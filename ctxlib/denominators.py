@@ -1,0 +1,408 @@
+"""Softmax denominators: what the content of a text does to a head's normalisation, and why it
+does so little (paper, Figures 3 and 4; chapters 4 and 5).
+
+    a_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
+
+A denominator is a mean of `content` over the text, weighted by the head's kernel. Three questions,
+in order: what it is, how far it should stray from its expectation, and what follows for the choice
+of heads and of a calibration text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+import torch
+from einops import einsum, rearrange, reduce
+from jaxtyping import Float, Int
+from scipy.cluster import hierarchy
+from torch import Tensor
+from tqdm import tqdm
+
+from ctxlib.kernels import BROAD, content_scores, families, positional_kernels, positional_scores
+from ctxlib.keys import check_tokens, exact_scores
+from ctxlib.texts import Text, token_ids
+from ctxlib.weights import LayerWeights
+
+BATCH = 64  # texts at a time: bounds the memory, changes no result
+STEADY = 0.3  # a relative standard deviation over texts below this: the denominator holds still
+
+# ---------------------------------------------------------------- what a denominator is
+
+
+def softmax_denominators(
+    weights: LayerWeights,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    n: int | None = None,
+    token: str | int = " the",
+    C: float | None = None,
+) -> Float[Tensor, "text head"]:
+    """`denom_h = sum_i pos_{n,i} content_n(x_i)` of every text, with x_n replaced by `token`.
+
+    n defaults to `n_ctx // 2`, where the paper calibrates. Texts are read in batches, so any
+    iterable will do and memory does not grow with their number; a bar shows the progress of what
+    takes longer than a second. The unit is arbitrary, one for each head: only ratios between
+    texts mean anything. Raises ValueError for a text with fewer than n tokens, for no text at
+    all, for ids outside the vocabulary, and as `positional_kernels` does.
+    """
+    n = destination(weights, n)
+    content = content_scores(weights, n, token).exp()
+    kernels = positional_kernels(weights, n, token, C)
+    parts = [
+        einsum(content[:, batch], kernels, "head text source, head source -> text head")
+        for batch in batches(weights, texts, n, token)
+    ]
+    return torch.cat(some(parts))
+
+
+def exact_denominators(
+    weights: LayerWeights,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    n: int | None = None,
+    token: str | int = " the",
+    C: float | None = None,
+) -> Float[Tensor, "text head"]:
+    """The same, from the model's own scores in place of Equation 1:
+    `sum_i exp(q_n . (key_i - b_K)) / sum_i exp(q_n . P[n, i])`, scores divided by `attn_scale`.
+
+    In the unit of `softmax_denominators`, so that the two can be compared text by text. Errors as
+    there.
+    """
+    n = destination(weights, n)
+    scores = positional_scores(weights, n, token, C)
+    parts = []
+    for batch in batches(weights, texts, n, token):
+        for tokens in batch:
+            q = weights.queries(tokens)[:, n]
+            from_bias = einsum(q, weights.b_K, "head d_head, head d_head -> head")
+            own = exact_scores(weights, tokens, n) - from_bias[:, None] / weights.attn_scale
+            parts.append((own.logsumexp(-1) - scores.logsumexp(-1)).exp())
+    return torch.stack(some(parts))
+
+
+def content_values(
+    weights: LayerWeights,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    n: int | None = None,
+    token: str | int = " the",
+) -> Float[Tensor, "head text source"]:
+    """`content_n(x_i)` of every source of every text, x_n replaced by `token`: what the random
+    model of chapter 4 draws. Errors as in `softmax_denominators`.
+    """
+    n = destination(weights, n)
+    content = content_scores(weights, n, token).exp()
+    parts = [content[:, batch] for batch in batches(weights, texts, n, token)]
+    return torch.cat(some(parts), dim=1)
+
+
+# ---------------------------------------------------------------- how far it should stray
+
+
+def iid_variance(
+    variance: Float[Tensor, "*head"], kernel: Float[Tensor, "*head source"]
+) -> Float[Tensor, "*head"]:
+    """`Var sum_i pos_i X_i = sigma^2 sum_i pos_i^2` for independent X_i of one variance.
+
+    >>> import torch
+    >>> iid_variance(torch.tensor(8.0), torch.full((4,), 0.25))
+    tensor(2.)
+    """
+    return variance * kernel.square().sum(-1)
+
+
+def autocovariance(
+    values: Float[Tensor, "*head text source"],
+) -> Float[Tensor, "*head lag"]:
+    """`gamma(k) = mean of (X_i - mu)(X_{i+k} - mu)` over all pairs of all texts, mu the mean of
+    all values; lags 0 to the last.
+
+    Lag 0 is the variance. Where texts differ in their mean, gamma does not fall to zero but to
+    the variance of those means. By Fourier transform, padded so that no pair wraps around.
+    """
+    length = values.shape[-1]
+    centred = values - values.mean((-2, -1), keepdim=True)
+    spectrum = torch.fft.rfft(centred, n=2 * length).abs().square().mean(-2)
+    pairs = torch.arange(length, 0, -1, dtype=values.dtype)
+    return torch.fft.irfft(spectrum, n=2 * length)[..., :length] / pairs
+
+
+def correlated_variance(
+    gamma: Float[Tensor, "*head lag"], kernel: Float[Tensor, "*head source"]
+) -> Float[Tensor, "*head"]:
+    """`Var sum_i pos_i X_i = sum_{i,k} pos_i pos_k gamma(|i - k|)` for a stationary process.
+
+    With white noise this is `iid_variance`; with a constant gamma, gamma times the square of the
+    kernel's sum. Raises ValueError for fewer lags than the kernel has sources.
+    """
+    length = kernel.shape[-1]
+    if gamma.shape[-1] < length:
+        raise ValueError(f"{gamma.shape[-1]} lags for a kernel of {length} sources: give as many")
+    overlap = torch.fft.irfft(torch.fft.rfft(kernel, n=2 * length).abs().square(), n=2 * length)
+    weight = 2 * overlap[..., :length]  # both orders of a pair ...
+    weight[..., 0] /= 2  # ... and i = k once
+    return (weight * gamma[..., :length]).sum(-1)
+
+
+def variance_account(
+    values: Float[Tensor, "head text source"], kernels: Float[Tensor, "head source"]
+) -> pd.DataFrame:
+    """The variance of the denominators over texts, term by term: one row a head.
+
+    `values` as from `content_values`, `kernels` at the same destination. With tau^2 the level
+    that the autocovariance keeps at lags beyond half of the text, the stationary model gives
+
+        independent   (gamma(0) - tau^2) sum_i pos_i^2
+        neighbours    sum_{i != k} pos_i pos_k (gamma(|i - k|) - tau^2)
+        topic         tau^2 (sum_i pos_i)^2
+
+    which add up to "model"; "measured" is the variance of the denominators themselves. Position 0
+    (BOS) and the destination are the same in every text and count in none of them. All five are
+    relative to the squared mean of the denominator. Raises ValueError for fewer than two texts and
+    for fewer than two sources between BOS and the destination.
+    """
+    if values.shape[1] < 2 or values.shape[2] < 4:
+        raise ValueError(
+            f"{values.shape[1]} texts of {values.shape[2]} sources: "
+            "a variance over texts needs at least two texts, and n at least 3"
+        )
+    denoms = einsum(values, kernels, "head text source, head source -> head text")
+    inner, kernel = values[..., 1:-1], kernels[..., 1:-1]
+    gamma = autocovariance(inner)
+    lags = torch.arange(gamma.shape[-1])
+    late = lags >= len(lags) // 2
+    pairs = (len(lags) - lags)[late].to(gamma.dtype)
+    topic = (gamma[:, late] * pairs).sum(-1) / pairs.sum()
+    mean = denoms.mean(-1)
+    independent = iid_variance(gamma[:, 0] - topic, kernel)
+    model = correlated_variance(gamma, kernel)
+    shared = topic * kernel.sum(-1) ** 2
+    columns = {
+        "independent": independent,
+        "neighbours": model - independent - shared,
+        "topic": shared,
+        "model": model,
+        "measured": denoms.var(-1),
+    }
+    table = pd.DataFrame({name: (v / mean**2).tolist() for name, v in columns.items()})
+    table.index.name = "head"
+    return table
+
+
+def between_and_within(
+    values: Float[Tensor, "text head"], labels: Sequence[Hashable]
+) -> tuple[Float[Tensor, " head"], Float[Tensor, " head"]]:
+    """The law of total variance: the variance of the label's means, and the mean of the variances
+    inside the labels, both weighted by the number of texts; they add up to the variance of all.
+
+    >>> import torch
+    >>> between_and_within(torch.tensor([[0.0], [2.0], [4.0], [6.0]]), ["a", "a", "b", "b"])
+    (tensor([4.]), tensor([1.]))
+    """
+    codes, names = numbered(labels, len(values))
+    groups = [values[codes == code] for code in range(len(names))]
+    texts = torch.tensor([len(g) for g in groups], dtype=values.dtype)
+    means = torch.stack([g.mean(0) for g in groups])
+    variances = torch.stack([g.var(0, correction=0) for g in groups])
+    between = texts @ (means - values.mean(0)) ** 2 / len(values)
+    return between, texts @ variances / len(values)
+
+
+# ---------------------------------------------------------------- how far it can stray
+
+
+def chebyshev(
+    variance: Float[Tensor, "*head"],
+    kernel: Float[Tensor, "*head source"],
+    epsilon: Float[Tensor, "*head"],
+) -> Float[Tensor, "*head"]:
+    """`P(|sum_i pos_i X_i - mu| >= epsilon) <= sigma^2 sum_i pos_i^2 / epsilon^2`,
+    for independent X_i of variance sigma^2; at most 1.
+    """
+    return (iid_variance(variance, kernel) / epsilon**2).clamp(max=1)
+
+
+def hoeffding(
+    width: Float[Tensor, "*head"],
+    kernel: Float[Tensor, "*head source"],
+    epsilon: Float[Tensor, "*head"],
+) -> Float[Tensor, "*head"]:
+    """`P(|sum_i pos_i X_i - mu| >= epsilon) <= 2 exp(-2 epsilon^2 / (width^2 sum_i pos_i^2))`,
+    for independent X_i in an interval of this width; at most 1.
+    """
+    exponent = 2 * epsilon**2 / (width**2 * kernel.square().sum(-1))
+    return (2 * (-exponent).exp()).clamp(max=1)
+
+
+def bernstein(
+    variance: Float[Tensor, "*head"],
+    largest: Float[Tensor, "*head"],
+    kernel: Float[Tensor, "*head source"],
+    epsilon: Float[Tensor, "*head"],
+) -> Float[Tensor, "*head"]:
+    """`P(|sum_i pos_i X_i - mu| >= epsilon)
+    <= 2 exp(-epsilon^2 / (2 sigma^2 sum_i pos_i^2 + 2/3 max_i pos_i largest epsilon))`,
+    for independent X_i of variance sigma^2 with `|X_i - mu| <= largest`; at most 1.
+    """
+    steps = 2 / 3 * kernel.max(-1).values * largest * epsilon
+    exponent = epsilon**2 / (2 * iid_variance(variance, kernel) + steps)
+    return (2 * (-exponent).exp()).clamp(max=1)
+
+
+# ---------------------------------------------------------------- which heads hold still
+
+
+class StableHeads(list[int]):
+    """A list of heads that carries the table which explains the choice, one row a head."""
+
+    def __init__(self, heads: Iterable[int], table: pd.DataFrame):
+        super().__init__(heads)
+        self.table = table
+
+
+def stable_heads(
+    weights: LayerWeights,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    n: int | None = None,
+    token: str | int = " the",
+    broad: float = BROAD,
+    steady: float = STEADY,
+) -> StableHeads:
+    """The heads whose denominators hold still: a kernel spread over more than `broad` effective
+    tokens, and denominators whose standard deviation over `texts` is below `steady` times their
+    mean. The table is in `.table` of what is returned.
+
+    n defaults to `n_ctx // 2`. Raises ValueError when no head qualifies, for fewer than two texts,
+    and as `softmax_denominators` does.
+    """
+    n = destination(weights, n)
+    denoms = softmax_denominators(weights, texts, n, token)
+    if len(denoms) < 2:
+        raise ValueError("one text has no spread: give at least two")
+    table = families(weights, n, token).drop(columns="because")
+    table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
+    reasons = []
+    for spread, strays in zip(table["effective tokens"], table["relative spread"], strict=True):
+        narrow = f"kernel over {spread:.1f} tokens only" if spread <= broad else ""
+        restless = f"denominator strays by {strays:.0%}" if strays >= steady else ""
+        reasons.append("; ".join(filter(None, (narrow, restless))))
+    table["stable"] = [not reason for reason in reasons]
+    table["why not"] = reasons
+    if not table["stable"].any():
+        wide = table.loc[table["effective tokens"] > broad, "relative spread"]
+        closest = f"; the steadiest of the {len(wide)} broad ones strays by {wide.min():.0%}"
+        raise ValueError(
+            f"no head has a kernel over more than {broad:g} tokens and a denominator that strays "
+            f"by less than {steady:.0%}{closest if len(wide) else ''}"
+        )
+    return StableHeads(table.index[table["stable"]].tolist(), table)
+
+
+def check_heads(weights: LayerWeights, heads: Sequence[int]) -> list[int]:
+    """The heads as a list, if each exists and none is there twice; ValueError otherwise."""
+    chosen = [int(h) for h in heads]
+    if not chosen:
+        raise ValueError("no heads: choose at least one")
+    if min(chosen) < 0 or max(chosen) >= weights.n_heads:
+        raise ValueError(f"heads {chosen}: this layer has heads 0 to {weights.n_heads - 1}")
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"heads {chosen}: one is there twice")
+    return chosen
+
+
+# ---------------------------------------------------------------- what a wrong one costs
+
+
+def calibration_error(
+    calibrated: Float[Tensor, "calibration head"], denoms: Float[Tensor, "text head"]
+) -> Float[Tensor, "calibration text head"]:
+    """`denom / calibrated - 1`: by what fraction a head's output comes out too large when it is
+    divided by the denominator of a calibration text in place of the text's own.
+    """
+    return rearrange(denoms, "text head -> 1 text head") / calibrated[:, None] - 1
+
+
+def cross_calibration(denoms: Float[Tensor, "text head"], labels: Sequence[str]) -> pd.DataFrame:
+    """Calibrate on the row, test on the column: the mean absolute `calibration_error` over heads
+    and pairs of different texts, label by label.
+
+    Raises ValueError when there is no label for each text, and when a label has one text only,
+    which could not be tested on its own label.
+    """
+    codes, names = numbered(labels, len(denoms))
+    counts = codes.bincount()
+    if counts.min() < 2:
+        raise ValueError(f"label {names[counts.argmin()]!r} has one text: give each at least two")
+    error = reduce(calibration_error(denoms, denoms).abs(), "row column head -> row column", "mean")
+    member = torch.nn.functional.one_hot(codes).to(error.dtype)
+    pairs = torch.outer(member.sum(0), member.sum(0)) - torch.diag(member.sum(0))
+    return pd.DataFrame((member.T @ error @ member / pairs).numpy(), index=names, columns=names)
+
+
+def cluster_texts(denoms: Float[Tensor, "text head"], clusters: int) -> Int[np.ndarray, " text"]:
+    """Texts whose denominators are alike, by Ward's method on their logarithms, each head scaled
+    to unit variance; clusters are numbered from 0 in the order in which they first appear.
+
+    Raises ValueError for fewer texts than clusters and for fewer than one cluster.
+    """
+    if not 1 <= clusters <= len(denoms):
+        raise ValueError(f"{clusters} clusters of {len(denoms)} texts: choose 1 to {len(denoms)}")
+    log = denoms.double().log()
+    spread = log.std(0, correction=0)
+    points = ((log - log.mean(0)) / spread.where(spread > 0, 1)).numpy()
+    if len(points) == 1:
+        return np.zeros(1, dtype=int)
+    labels = hierarchy.fcluster(hierarchy.ward(points), clusters, criterion="maxclust")
+    return pd.factorize(labels)[0]
+
+
+# ---------------------------------------------------------------- reading texts
+
+
+def destination(weights: LayerWeights, n: int | None) -> int:
+    return weights.n_ctx // 2 if n is None else n
+
+
+def batches(
+    weights: LayerWeights,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    n: int,
+    token: str | int,
+) -> Iterator[Int[Tensor, "text source"]]:
+    """The first n tokens of every text and then `token`, `BATCH` texts at a time."""
+    if isinstance(texts, Text) or (isinstance(texts, Tensor) and texts.ndim == 1):
+        raise ValueError("one text where a list of texts is expected: put it in brackets")
+    last = torch.tensor([weights.token_id(token)])
+    total = len(texts) if isinstance(texts, Sequence) else None
+    bar = tqdm(total=total, desc="denominators", unit="text", delay=1, leave=False, disable=None)
+    stream = iter(texts)
+    with bar:
+        while part := list(islice(stream, BATCH)):
+            rows = []
+            for text in part:
+                ids = token_ids(text)
+                if len(ids) < n:
+                    raise ValueError(
+                        f"a text of {len(ids)} tokens is too short for the destination {n}: "
+                        f"it needs at least {n}"
+                    )
+                rows.append(torch.cat([check_tokens(weights, ids[:n]), last]))
+            yield torch.stack(rows)
+            bar.update(len(part))
+
+
+def numbered(labels: Sequence[Hashable], texts: int) -> tuple[Int[Tensor, " text"], list[Hashable]]:
+    """Each text's label as a number, in the order in which labels first appear, and the labels."""
+    if len(labels) != texts or not texts:
+        raise ValueError(f"{len(labels)} labels for {texts} texts: give one for each")
+    names = list(dict.fromkeys(labels))
+    return torch.tensor([names.index(label) for label in labels]), names
+
+
+def some(parts: list[Tensor]) -> list[Tensor]:
+    """The parts, if there are any."""
+    if not parts:
+        raise ValueError("no texts: give at least one")
+    return parts

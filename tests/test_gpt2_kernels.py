@@ -1,0 +1,66 @@
+"""The results file that shows GPT-2 small's own kernels where its weights are not at hand."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import ctxlib as cx
+
+ROOT = Path(__file__).resolve().parent.parent
+GPT2_SMALL = ROOT.parent / "shared" / "gpt2-small" / "layer0-attention.safetensors"
+sys.path.insert(0, str(ROOT / "tools"))
+import gpt2_kernels as tool
+
+# family: head: effective tokens, how far back half of the mass reaches
+PUBLISHED = {
+    "slowly decaying": {
+        0: (113, 36), 2: (133, 42), 6: (102, 32), 8: (90, 28), 9: (102, 33), 10: (97, 31),
+    },
+    "local": {3: (5.6, 1), 4: (8.9, 3), 7: (7.1, 2)},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stored():
+    with np.load(tool.OUT, allow_pickle=False) as file:
+        return dict(file)
+
+
+def test_it_holds_results_and_their_provenance_only(stored):
+    assert set(stored) == {"kernels", "n", "C", "source", "sha256"}
+    assert stored["kernels"].shape == (12, 501)
+    assert "openai-community/gpt2" in str(stored["source"])
+    assert tool.OUT.stat().st_size < 20_000
+
+
+def test_the_kernels_are_rows(stored):
+    kernels = torch.tensor(stored["kernels"].astype(np.float64))
+    assert (kernels >= 0).all()
+    assert ((kernels.sum(-1) - 1).abs() < 1e-3).all()
+
+
+@pytest.mark.parametrize("family", PUBLISHED)
+def test_the_heads_come_out_as_published(stored, family):
+    kernels = torch.tensor(stored["kernels"].astype(np.float32))
+    uneven = cx.total_variation(kernels, torch.full_like(kernels, 1 / 501))
+    for head, (spread, half) in PUBLISHED[family].items():
+        assert cx.effective_tokens(kernels)[head].item() == pytest.approx(spread, rel=0.01)
+        assert int(cx.half_mass(kernels)[head]) == half
+        facts = float(cx.effective_tokens(kernels)[head]), half, float(uneven[head])
+        assert cx.kernels.family(*facts, copies=float("nan"), n=500)[0] == family
+
+
+@pytest.mark.skipif(not GPT2_SMALL.exists(), reason="GPT-2 small's weights are not at hand")
+def test_the_tool_makes_the_same_file_again(stored, tmp_path):
+    assert tool.main([str(GPT2_SMALL), "--out", str(tmp_path / "again.npz")]) == 0
+    with np.load(tmp_path / "again.npz", allow_pickle=False) as again:
+        assert str(again["sha256"]) == str(stored["sha256"])
+        np.testing.assert_allclose(again["kernels"], stored["kernels"], atol=1e-4)
+
+
+def test_a_file_that_is_not_gpt2_is_one_clear_line(tmp_path, capsys):
+    assert tool.main([str(tmp_path / "none.safetensors")]) == 2
+    assert capsys.readouterr().err.startswith("gpt2_kernels: ")

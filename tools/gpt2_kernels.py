@@ -1,0 +1,63 @@
+"""The positional kernels of GPT-2 small's first layer, for the page of chapter 3.
+
+    python tools/gpt2_kernels.py path/to/model.safetensors
+
+The file is GPT-2 small's checkpoint (`openai-community/gpt2` on the Hugging Face hub), or any part
+of it that holds `wpe` and the attention of layer 0: kernels need no more. The query is the one
+without a token, so that token embeddings are not needed either. What is written is a result, one
+number for each head and distance, with its provenance; no weight is in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.torch import load_file
+
+import ctxlib as cx
+from ctxlib.models import DATA
+
+N, C, HEADS = 500, 3.5, 12  # as in the paper's Figure 2; C as given there
+HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
+OUT = DATA / "gpt2-kernels.npz"
+
+
+def kernels_of(file: Path) -> dict[str, np.ndarray]:
+    """What is written: kernels (`head source`) and where they come from."""
+    state = {k.removeprefix("transformer."): tensor for k, tensor in load_file(file).items()}
+    weights = cx.LayerWeights.from_state_dict(state, n_heads=HEADS)
+    digest = hashlib.sha256(b"".join(state[name].numpy().tobytes() for name in HASHED))
+    return {
+        "kernels": cx.positional_kernels(weights, N, token=None, C=C).numpy().astype(np.float16),
+        "n": np.array(N),
+        "C": np.array(C),
+        "source": np.array(
+            "openai-community/gpt2, layer 0: wpe, ln_1 and attn.c_attn; "
+            "query without a token (ctxlib.positional_kernels, token=None)"
+        ),
+        "sha256": np.array(f"{digest.hexdigest()} of {', '.join(HASHED)}, float32"),
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("weights", type=Path, help="a .safetensors file")
+    parser.add_argument("--out", type=Path, default=OUT)
+    args = parser.parse_args(argv)
+    try:
+        found: dict[str, Any] = kernels_of(args.weights)
+        np.savez_compressed(args.out, **found)
+    except (OSError, ValueError) as error:
+        print(f"gpt2_kernels: {error}", file=sys.stderr)
+        return 2
+    print(f"{args.out}: {args.out.stat().st_size:,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
