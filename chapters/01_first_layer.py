@@ -173,8 +173,10 @@ strongly a token speaks depends on the position that it was added to. Chapter 2 
 Head $h$ compares a **query**, read at the destination $n$, with a **key**, read at each source $i \le n$:
 
 $$
-q_n = \text{LN}(r_n)\,W_Q + b_Q, \qquad \text{key}_i = \text{LN}(r_i)\,W_K + b_K, \qquad
+\begin{gathered}
+q_n = \text{LN}(r_n)\,W_Q + b_Q, \qquad \text{key}_i = \text{LN}(r_i)\,W_K + b_K, \\
 a_{n,i} = \mathop{\text{softmax}}_{i \le n} \left( \frac{q_n \cdot \text{key}_i}{\sqrt{d_\text{head}}} \right).
+\end{gathered}
 $$ (eq-qk)
 
 Each head has its own $W_Q, W_K, W_V$ and $W_O$. The number inside the softmax is the **score** of source $i$. The numbers $a_{n,0}, \dots, a_{n,n}$ are the head's **attention

@@ -535,7 +535,7 @@ for v in origins.values():
         {
             "C": f"{moved.typical_norm():.2f}",
             "median norm, tokens of texts": f"{moved.W_E[used].norm(dim=-1).median():.2f}",
-            "mean cosine": f"{float(cosine.mean()) + 0.0:.1f}",
+            "mean cosine": f"{round(float(cosine.mean()), 1) + 0.0:.1f}",
             "median TV, middle head": f"{typical.median():.2f}",
             "worst head": f"{typical.max():.2f}",
         }

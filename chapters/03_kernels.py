@@ -75,8 +75,10 @@ $$ (eq-kernel-product)
 One factor knows only the place. Normalised over the places, it is the **positional kernel** of the head; an earlier post calls it a positional pattern {cite}`gibson2025contextual`:
 
 $$
-\text{pos}_{n,i} \;=\; \mathop{\text{softmax}}_{i \le n} \left( \frac{q_n \cdot P[n,i]}{\sqrt{d_\text{head}}} \right) \;=\; \frac{e^{\,q_n \cdot P[n,\,i] / \sqrt{d_\text{head}}}}{Z_n},
-\qquad Z_n = \sum_{k \le n} e^{\,q_n \cdot P[n,\,k] / \sqrt{d_\text{head}}}
+\begin{aligned}
+\text{pos}_{n,i} \;&=\; \mathop{\text{softmax}}_{i \le n} \left( \frac{q_n \cdot P[n,i]}{\sqrt{d_\text{head}}} \right) \;=\; \frac{e^{\,q_n \cdot P[n,\,i] / \sqrt{d_\text{head}}}}{Z_n}, \\
+Z_n \;&=\; \sum_{k \le n} e^{\,q_n \cdot P[n,\,k] / \sqrt{d_\text{head}}}
+\end{aligned}
 $$ (eq-kernel-pos)
 
 The other knows only the token $t$ at the source, and is called its content:

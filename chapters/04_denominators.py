@@ -341,9 +341,11 @@ $$ (eq-total-variance)
 and the second part is $\tau^2 (\sum_i \text{pos}_i)^2$, whatever the kernel: a wider kernel does not help against it. In $\gamma$ it is the level at long lags. So the account has three terms,
 
 $$
-\operatorname{Var}\,\text{denom} = \underbrace{(\gamma(0) - \tau^2) \sum_i \text{pos}_i^2}_{\text{independent}}
-+ \underbrace{\sum_{i \ne k} \text{pos}_i\,\text{pos}_k \bigl(\gamma(\lvert i - k\rvert) - \tau^2\bigr)}_{\text{neighbours}}
-+ \underbrace{\tau^2 \Bigl(\sum_i \text{pos}_i\Bigr)^2}_{\text{topic}},
+\begin{aligned}
+\operatorname{Var}\,\text{denom} \;=\;\; & \underbrace{(\gamma(0) - \tau^2) \sum_i \text{pos}_i^2}_{\text{independent}}
+\;+\; \underbrace{\tau^2 \Bigl(\sum_i \text{pos}_i\Bigr)^2}_{\text{topic}} \\
+& +\; \underbrace{\sum_{i \ne k} \text{pos}_i\,\text{pos}_k \bigl(\gamma(\lvert i - k\rvert) - \tau^2\bigr)}_{\text{neighbours}},
+\end{aligned}
 $$ (eq-account)
 
 where the sums leave out BOS and the destination, which are the same in every text. The left side is measured on the denominators, the right side is read off tokens and pairs of tokens.
