@@ -46,6 +46,7 @@ from transformers import AutoModelForCausalLM
 
 import ctxlib as cx
 
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model, layer=0)
 passages = cx.texts.passages(weights)

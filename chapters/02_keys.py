@@ -48,6 +48,7 @@ import torch
 
 import ctxlib as cx
 
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model, layer=0)
 passages = cx.texts.passages(weights)

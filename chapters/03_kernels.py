@@ -47,6 +47,7 @@ import torch
 import ctxlib as cx
 from ctxlib.models import DATA
 
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model, layer=0)
 passages = cx.texts.passages(weights)
@@ -576,7 +577,7 @@ pd.DataFrame(
         "effective tokens": [f"{v:.0f}" for v in table["effective tokens"]],
         "half of the mass within": [f"{v:.0f}" for v in table["half of the mass within"]],
         "TV to uniform": [f"{v:.2f}" for v in table["TV to uniform"]],
-        "nats for a copy": [f"{v:.1f}" for v in table["nats for a copy"]],
+        "nats for a copy": [f"{round(v, 1) + 0.0:.1f}" for v in table["nats for a copy"]],
         "family": table["family"],
         "because": table["because"],
     },

@@ -47,6 +47,7 @@ from matplotlib.ticker import MaxNLocator
 
 import ctxlib as cx
 
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model, layer=0)
 passages = cx.texts.passages(weights)
@@ -334,7 +335,8 @@ pd.DataFrame(
 # %% tags=["nbval-check-output"]
 def rank_correlation(a, b):
     """Spearman's, of two sequences."""
-    return float(pd.Series(np.asarray(a)).corr(pd.Series(np.asarray(b)), method="spearman"))
+    found = pd.Series(np.asarray(a)).corr(pd.Series(np.asarray(b)), method="spearman")
+    return round(float(found), 3) + 0.0
 
 
 foretold, foretold_T = (
@@ -440,7 +442,9 @@ pd.DataFrame(
 oddity = np.abs(density - density.mean()) / density.std()  # of each passage, in standard deviations
 most_average = int(oddity.argmin())
 by_oddity = rank_correlation(oddity, on_passages)
-print(f"rank correlation of a passage's oddity in density and its error: {by_oddity:.1f}")
+print(
+    f"rank correlation of a passage's oddity in density and its error: {round(by_oddity, 1) + 0.0}"
+)
 print(
     f"error on the collection: the passage of most average density ({passages[most_average].name}) "
     f"{on_collection[most_average]:.2f}, the one chosen by its denominators "
