@@ -975,11 +975,6 @@ Every number in the third column was computed above, in this run; the rows on GP
 
 
 # %% tags=["nbval-check-output"]
-def over(values, chosen, summary):
-    """A summary of a number over some heads; NaN where there are none."""
-    return float(summary(np.asarray(values)[chosen])) if np.any(chosen) else float("nan")
-
-
 broad = spread.numpy() > rule.BROAD
 local = named == "local"
 agree = [gpt2_named[h] == group[h] for h in (*six, *three)]
@@ -997,7 +992,7 @@ cx.claims.ledger(
     cx.claims.Claim(
         "TV between kernels of common tokens, median over broad heads",
         "slightly influenced by the destination token (Gibson 2025b)",
-        over(who, broad, np.median),
+        cx.claims.over(who, broad, np.median),
         at_most=0.10,
     ),
     cx.claims.Claim(
@@ -1009,19 +1004,19 @@ cx.claims.ledger(
     cx.claims.Claim(
         "TV of local kernels over destinations n/2 to n, worst head",
         "mostly translation invariant (Gibson 2025b)",
-        over(shifted, local, np.max),
+        cx.claims.over(shifted, local, np.max),
         at_most=0.10,
     ),
     cx.claims.Claim(
         "the same, kernels averaged over neighbouring destinations",
         "mostly translation invariant (Gibson 2025b)",
-        over(drift, local, np.max),
+        cx.claims.over(drift, local, np.max),
         at_most=0.10,
     ),
     cx.claims.Claim(
         "duplicate-token heads: attention on copies, x_n itself included",
         "almost entirely (Gibson 2025b, heads 1 and 5)",
-        over(on_copies + on_itself, finds, np.min),
+        cx.claims.over(on_copies + on_itself, finds, np.min),
         at_least=0.80,
     ),
     cx.claims.Claim(

@@ -621,11 +621,6 @@ Every number in the third column was computed above, in this run. The conditions
 
 
 # %% tags=["nbval-check-output"]
-def over(values, chosen, summary):
-    """A summary of a number over some heads; NaN where there are none."""
-    return float(summary(np.asarray(values)[chosen])) if len(chosen) else float("nan")
-
-
 local = [h for h in heads.tolist() if cx.effective_tokens(pos)[h] < cx.kernels.LOCAL]
 spread = denoms.std(0) / denoms.mean(0)
 plain = 1 - is_stop.float().mean(1)
@@ -641,46 +636,46 @@ cx.claims.ledger(
     cx.claims.Claim(
         "relative spread of denom, middle broad head",
         "stable over 1000 texts (Gibson 2025, Fig. 4)",
-        over(spread, broad, np.median),
+        cx.claims.over(spread, broad, np.median),
         at_most=STEADY,
     ),
     cx.claims.Claim(
         "spread of local heads over that of broad ones, both middle",
         "local heads: “confetti” (Gibson 2025b)",
-        over(spread, local, np.median) / over(spread, broad, np.median),
+        cx.claims.over(spread, local, np.median) / cx.claims.over(spread, broad, np.median),
         at_least=2,
         digits=1,
     ),
     cx.claims.Claim(
         "i.i.d. variance over measured, both less topic, middle broad head",
         "independent draws within a context (Gibson 2025b)",
-        over(within, broad, np.median),
+        cx.claims.over(within, broad, np.median),
         at_least=0.5,
         at_most=2,
     ),
     cx.claims.Claim(
         "topic: standard deviation over mean, middle broad head",
         "average “basically independent” of the context (Gibson 2025b)",
-        over(account["topic"].clip(lower=0) ** 0.5, broad, np.median),
+        cx.claims.over(account["topic"].clip(lower=0) ** 0.5, broad, np.median),
         at_most=0.1,
     ),
     cx.claims.Claim(
         "variance foretold from half of the texts over that of the others, worst broad head",
         "this book",
-        over(foretold, broad, lambda v: v[np.abs(np.log(v)).argmax()]),
+        cx.claims.over(foretold, broad, lambda v: v[np.abs(np.log(v)).argmax()]),
         at_least=0.67,
         at_most=1.5,
     ),
     cx.claims.Claim(
         "variance of log denom explained by plain keyword density, best broad head",
         "“a lot of the variation”, in the two heads that vary most (Gibson 2025b)",
-        over(by_plain**2, broad, np.max),
+        cx.claims.over(by_plain**2, broad, np.max),
         at_least=0.5,
     ),
     cx.claims.Claim(
         f"share of BOS in denom, mean up to position {grid[hundred]}, largest of the broad heads",
         "inflates the first ~100 positions (Gibson 2025b)",
-        over(bos_share[:, : hundred + 1].mean(-1), broad, np.max),
+        cx.claims.over(bos_share[:, : hundred + 1].mean(-1), broad, np.max),
         at_least=0.1,
     ),
 )

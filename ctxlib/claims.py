@@ -5,9 +5,27 @@ and whether it holds. Never typed.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+
+
+def over(
+    values: ArrayLike,
+    chosen: Sequence[int] | Sequence[bool],
+    summary: Callable[[np.ndarray], float],
+) -> float:
+    """A summary of a number over the chosen heads, by their indices or by True and False;
+    NaN where there are none, so that a claim about them does not apply.
+
+    >>> over([1.0, 2.0, 6.0], [1, 2], max), over([1.0, 2.0, 6.0], [], max)
+    (6.0, nan)
+    """
+    picked = np.asarray(values)[np.asarray(chosen, dtype=None if len(chosen) else int)]
+    return float(summary(picked)) if len(picked) else math.nan
 
 
 @dataclass(frozen=True)

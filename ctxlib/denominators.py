@@ -22,8 +22,15 @@ from scipy.cluster import hierarchy
 from torch import Tensor
 from tqdm import tqdm
 
-from ctxlib.kernels import BROAD, content_scores, families, positional_kernels, positional_scores
-from ctxlib.keys import check_tokens, exact_scores
+from ctxlib.kernels import (
+    BROAD,
+    content_scores,
+    destination_query,
+    families,
+    positional_kernels,
+    positional_scores,
+)
+from ctxlib.keys import check_tokens
 from ctxlib.texts import Text, token_ids
 from ctxlib.weights import LayerWeights
 
@@ -49,11 +56,10 @@ def softmax_denominators(
     all, for ids outside the vocabulary, and as `positional_kernels` does.
     """
     n = destination(weights, n)
-    content = content_scores(weights, n, token).exp()
     kernels = positional_kernels(weights, n, token, C)
     parts = [
-        einsum(content[:, batch], kernels, "head text source, head source -> text head")
-        for batch in batches(weights, texts, n, token)
+        einsum(values, kernels, "head text source, head source -> text head")
+        for values in content_batches(weights, texts, n, token)
     ]
     return torch.cat(some(parts))
 
@@ -72,14 +78,14 @@ def exact_denominators(
     there.
     """
     n = destination(weights, n)
-    scores = positional_scores(weights, n, token, C)
+    unit = positional_scores(weights, n, token, C).logsumexp(-1)
+    q = destination_query(weights, n, token) / weights.attn_scale  # the same in every text
     parts = []
     for batch in batches(weights, texts, n, token):
         for tokens in batch:
-            q = weights.queries(tokens)[:, n]
-            from_bias = einsum(q, weights.b_K, "head d_head, head d_head -> head")
-            own = exact_scores(weights, tokens, n) - from_bias[:, None] / weights.attn_scale
-            parts.append((own.logsumexp(-1) - scores.logsumexp(-1)).exp())
+            keys = weights.keys(tokens) - weights.b_K[:, None]
+            own = einsum(q, keys, "head d_head, head source d_head -> head source")
+            parts.append((own.logsumexp(-1) - unit).exp())
     return torch.stack(some(parts))
 
 
@@ -92,9 +98,7 @@ def content_values(
     """`content_n(x_i)` of every source of every text, x_n replaced by `token`: what the random
     model of chapter 4 draws. Errors as in `softmax_denominators`.
     """
-    n = destination(weights, n)
-    content = content_scores(weights, n, token).exp()
-    parts = [content[:, batch] for batch in batches(weights, texts, n, token)]
+    parts = list(content_batches(weights, texts, destination(weights, n), token))
     return torch.cat(some(parts), dim=1)
 
 
@@ -391,6 +395,18 @@ def batches(
                 rows.append(torch.cat([check_tokens(weights, ids[:n]), last]))
             yield torch.stack(rows)
             bar.update(len(part))
+
+
+def content_batches(
+    weights: LayerWeights,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    n: int,
+    token: str | int,
+) -> Iterator[Float[Tensor, "head text source"]]:
+    """`content_n(x_i)` of the texts of each batch; the vocabulary is weighed once."""
+    content = content_scores(weights, n, token).exp()
+    for batch in batches(weights, texts, n, token):
+        yield content[:, batch]
 
 
 def numbered(labels: Sequence[Hashable], texts: int) -> tuple[Int[Tensor, " text"], list[Hashable]]:

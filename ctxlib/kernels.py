@@ -10,7 +10,13 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.keys import check_position, check_tokens, positional_keys, total_variation
+from ctxlib.keys import (
+    check_position,
+    check_tokens,
+    positional_keys,
+    total_variation,
+    typical_norm,
+)
 from ctxlib.weights import LayerWeights, layer_norm, project
 
 LOCAL = 15.0  # fewer effective tokens than this: a local head
@@ -201,16 +207,3 @@ def family(spread: float, half: float, uneven: float, copies: float, n: int) -> 
     if half > n / 2:
         return "remote", f"half of the mass lies more than {n // 2} tokens back"
     return "slowly decaying", f"spread over {spread:.0f} tokens, half of the mass within {half:.0f}"
-
-
-# ---------------------------------------------------------------- bad input
-
-
-def typical_norm(weights: LayerWeights, C: float | None) -> float:
-    """C where it is given, else the median norm of W_E, which the weights must then have."""
-    if C is None and weights.W_E is None:
-        raise ValueError("these weights came without token embeddings: give C, their typical norm")
-    C = weights.typical_norm() if C is None else C
-    if not C > 0:
-        raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
-    return C

@@ -58,9 +58,7 @@ def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor,
     """`sqrt(|W_pos[i]|^2 + C^2) / sqrt(d_model)`: LayerNorm's scale at position i
     for a token of typical norm.
     """
-    C = weights.typical_norm() if C is None else C
-    if not C > 0:
-        raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
+    C = typical_norm(weights, C)
     return ((weights.W_pos.square().sum(-1) + C**2) / weights.d_model).sqrt()
 
 
@@ -220,3 +218,13 @@ def check_destination(weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int
         raise ValueError(
             f"destination {n} lies outside the text, which has positions 0 to {len(tokens) - 1}"
         )
+
+
+def typical_norm(weights: LayerWeights, C: float | None) -> float:
+    """C where it is given, else the median norm of W_E, which the weights must then have."""
+    if C is None and weights.W_E is None:
+        raise ValueError("these weights came without token embeddings: give C, their typical norm")
+    C = weights.typical_norm() if C is None else C
+    if not C > 0:
+        raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
+    return C

@@ -160,16 +160,22 @@ def samples(weights: LayerWeights, count: int | None = None) -> list[Int[Tensor,
 
     They are tokens of `mini`: ValueError if the weights' vocabulary is another one.
     """
-    with np.load(SAMPLES, allow_pickle=False) as file:
-        stored, vocab = file["tokens"], int(file["vocab"])
+    stored, vocab = stored_samples(count)
     if len(weights.embeddings()) != vocab:
         raise ValueError(
             "the sampled texts are tokens of mini, and these weights have another vocabulary; "
             "use your own texts"
         )
+    return list(stored)
+
+
+def stored_samples(count: int | None) -> tuple[Int[Tensor, "text pos"], int]:
+    """The first `count` sampled texts, and the size of the vocabulary that they are written in."""
+    with np.load(SAMPLES, allow_pickle=False) as file:
+        stored, vocab = file["tokens"], int(file["vocab"])
     if count is not None and not 1 <= count <= len(stored):
         raise ValueError(f"count={count}: there are {len(stored)} sampled texts")
-    return list(torch.from_numpy(stored[:count].astype(np.int64)))
+    return torch.from_numpy(stored[:count].astype(np.int64)), vocab
 
 
 # ---------------------------------------------------------------- many texts, for measurements
@@ -212,15 +218,12 @@ def collection(
 
 def sampled(weights: LayerWeights, count: int) -> list[Text]:
     """The texts sampled from `mini`, in the vocabulary of these weights."""
-    with np.load(SAMPLES, allow_pickle=False) as file:
-        stored, vocab = file["tokens"], int(file["vocab"])
-    if not 1 <= count <= len(stored):
-        raise ValueError(f"count={count}: there are {len(stored)} sampled texts")
-    words = Tokenizer.from_file(str(MINI / "tokenizer.json")).decode_batch(stored[:count].tolist())
+    stored, vocab = stored_samples(count)
+    words = Tokenizer.from_file(str(MINI / "tokenizer.json")).decode_batch(stored.tolist())
     texts = []
-    for number, (row, source) in enumerate(zip(stored, words, strict=False)):
+    for number, (row, source) in enumerate(zip(stored, words, strict=True)):
         tokens = (
-            torch.from_numpy(row.astype(np.int64))
+            row
             if len(weights.embeddings()) == vocab
             else torch.tensor(all_tokens(weights, source)[: weights.n_ctx])
         )

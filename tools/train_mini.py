@@ -61,7 +61,7 @@ class Recipe:
     final: float = 0.02  # the rate at the end, as a fraction of `rate`
     decay: float = 0.1
     clip: float = 1.0
-    eps: float = 1e-5  # of AdamW: keeps tokens that are hardly ever seen from growing long
+    eps: float = 1e-5  # of AdamW
     power: float = 0.7  # domains are drawn in proportion to size ** power
     seed: int = 0
     start: str = ""  # a folder with a trained model to go on from, instead of random weights
