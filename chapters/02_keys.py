@@ -162,10 +162,10 @@ $\sqrt{\lvert W_E[x_i]\rvert^2 + \lvert W_\text{pos}[i]\rvert^2}$.
 The result is the equation on which the whole book stands,
 
 $$
-\text{key}_i \;\approx\;
-\underbrace{\sqrt{d_\text{model}}\,\frac{(W_E[x_i] + W_\text{pos}[n])\,W_K}{\lvert W_E[x_i] + W_\text{pos}[n]\rvert}}_{E[n,\,x_i]}
-\;+\;
-\underbrace{\sqrt{d_\text{model}}\,\frac{(W_\text{pos}[i] - W_\text{pos}[n])\,W_K}{\sqrt{\lvert W_\text{pos}[i]\rvert^2 + C^2}}}_{P[n,\,i]}
+\begin{aligned}
+\text{key}_i \;\approx\;\; & \underbrace{\sqrt{d_\text{model}}\,\frac{(W_E[x_i] + W_\text{pos}[n])\,W_K}{\lvert W_E[x_i] + W_\text{pos}[n]\rvert}}_{E[n,\,x_i]} \\
++\;\; & \underbrace{\sqrt{d_\text{model}}\,\frac{(W_\text{pos}[i] - W_\text{pos}[n])\,W_K}{\sqrt{\lvert W_\text{pos}[i]\rvert^2 + C^2}}}_{P[n,\,i]}
+\end{aligned}
 $$ (eq-split)
 
 and it is worth looking at what the added zero has bought. At $i = n$ the second term vanishes and the first is exact, so there the

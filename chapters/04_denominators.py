@@ -517,8 +517,10 @@ A curve on the left that starts above 1 and falls is BOS fading; one that stays 
 All this was about approximate keys. The exact denominator has one more thing that depends on the text: LayerNorm's scale at each source, which Equation 1 replaced. Chapter 2 gave its effect on a score: the exact score of source $i$ is the rebuilt one less an error $\delta_i$ that depends on $x_i$ and $i$. So
 
 $$
-\text{denom}_\text{exact} = \sum_i \text{pos}_i\,\text{content}(x_i)\, e^{-\delta_i}
-= \text{denom} - \sum_i \text{pos}_i\,\text{content}(x_i)\,\delta_i + \tfrac12 \sum_i \text{pos}_i\,\text{content}(x_i)\,\delta_i^2 - \dots
+\begin{aligned}
+\text{denom}_\text{exact} \;&=\; \sum_i \text{pos}_i\,\text{content}(x_i)\, e^{-\delta_i} \\
+&=\; \text{denom} - \sum_i \text{pos}_i\,\text{content}(x_i)\,\delta_i + \tfrac12 \sum_i \text{pos}_i\,\text{content}(x_i)\,\delta_i^2 - \dots
+\end{aligned}
 $$ (eq-taylor)
 
 This follows the post's appendix, which expands LayerNorm's factor in the positional term around its mean over tokens, bounds the relative deviation, and argues that the corrections concentrate {cite}`gibson2025contextual`. Here the expansion is in the error of Equation 1. Each correction is again a mean over tokens, weighted by the same kernel, of a number that depends on the token (and on its place). So it concentrates for the same reason as the denominator itself, and a

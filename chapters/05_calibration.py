@@ -72,9 +72,10 @@ Chapter 4 ended with a list of heads whose softmax denominators hardly move from
 a text $x$ makes the head write
 
 $$
-\text{out}(n) \;\approx\; \frac{1}{\text{denom}(x)} \; \sum_{i \le n} \text{pos}_{n,i}\; \text{content}_n(x_i)\; v_i\, W_O ,
-\qquad
-\text{denom}(x) = \sum_{i \le n} \text{pos}_{n,i}\; \text{content}_n(x_i) .
+\begin{aligned}
+\text{out}(n) \;&\approx\; \frac{1}{\text{denom}(x)} \; \sum_{i \le n} \text{pos}_{n,i}\; \text{content}_n(x_i)\; v_i\, W_O , \\
+\text{denom}(x) \;&=\; \sum_{i \le n} \text{pos}_{n,i}\; \text{content}_n(x_i) .
+\end{aligned}
 $$ (eq-cal-output)
 
 Here $\text{pos}_{n,i}$ is the positional kernel, $\text{content}_n(t)$ the weight that token $t$ draws to itself, and $v_i$ the value at source $i$. The sum is a sum over tokens, one term each. What keeps the head from being a plain
