@@ -1,10 +1,32 @@
 """Context from Weights: find the neurons that react to what a text is about,
 from a model's weights.
 
-Data flows one way: weights -> keys -> kernels -> denominators. `import ctxlib as cx`.
+Data flows one way: weights -> keys -> kernels -> denominators -> circuit -> neurons -> evaluation.
+`import ctxlib as cx`.
 """
 
-from ctxlib import claims, denominators, kernels, keys, plots, texts, widgets
+from ctxlib import (
+    causal,
+    circuit,
+    claims,
+    denominators,
+    evaluation,
+    kernels,
+    keys,
+    neurons,
+    plots,
+    texts,
+    widgets,
+)
+from ctxlib.circuit import (
+    ContextualCircuit,
+    SelfNormalisedCircuit,
+    positional_values,
+    resid_mid,
+    shared_kernel,
+    true_contribution,
+    true_outputs,
+)
 from ctxlib.denominators import (
     StableHeads,
     autocovariance,
@@ -23,6 +45,14 @@ from ctxlib.denominators import (
     softmax_denominators,
     stable_heads,
     variance_account,
+)
+from ctxlib.evaluation import (
+    APPROXIMATIONS,
+    Moments,
+    approximated,
+    cross_domain,
+    error_budget,
+    evaluate,
 )
 from ctxlib.kernels import (
     by_distance,
@@ -47,22 +77,38 @@ from ctxlib.keys import (
     total_variation,
 )
 from ctxlib.models import load
+from ctxlib.neurons import (
+    by_label,
+    find_neurons,
+    label_neurons,
+    robust_z,
+    subtopics,
+    untrained_tokens,
+)
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "APPROXIMATIONS",
+    "ContextualCircuit",
     "LayerWeights",
+    "Moments",
+    "SelfNormalisedCircuit",
     "StableHeads",
+    "approximated",
     "attention_pattern",
     "attention_rows",
     "autocovariance",
     "bernstein",
     "between_and_within",
     "by_distance",
+    "by_label",
     "calibration_error",
+    "causal",
     "chebyshev",
     "check_heads",
+    "circuit",
     "claims",
     "cluster_texts",
     "content_keys",
@@ -71,31 +117,46 @@ __all__ = [
     "copy_preference",
     "correlated_variance",
     "cross_calibration",
+    "cross_domain",
     "denominators",
     "destination_query",
     "effective_tokens",
+    "error_budget",
+    "evaluate",
+    "evaluation",
     "exact_denominators",
     "exact_scores",
     "families",
+    "find_neurons",
     "half_mass",
     "hoeffding",
     "iid_variance",
     "kernels",
     "keys",
+    "label_neurons",
     "layer_norm",
     "layer_norm_scale",
     "load",
+    "neurons",
     "plots",
     "positional_kernels",
     "positional_keys",
     "positional_scores",
+    "positional_values",
     "rebuilt_pattern",
     "rebuilt_rows",
     "rebuilt_scores",
+    "resid_mid",
+    "robust_z",
+    "shared_kernel",
     "softmax_denominators",
     "stable_heads",
+    "subtopics",
     "texts",
     "total_variation",
+    "true_contribution",
+    "true_outputs",
+    "untrained_tokens",
     "variance_account",
     "widgets",
 ]

@@ -11,7 +11,6 @@ of heads and of a calibration text.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,6 @@ from einops import einsum, rearrange, reduce
 from jaxtyping import Float, Int
 from scipy.cluster import hierarchy
 from torch import Tensor
-from tqdm import tqdm
 
 from ctxlib.kernels import (
     BROAD,
@@ -30,11 +28,9 @@ from ctxlib.kernels import (
     positional_kernels,
     positional_scores,
 )
-from ctxlib.keys import check_tokens
-from ctxlib.texts import Text, token_ids
+from ctxlib.texts import Text, batches
 from ctxlib.weights import LayerWeights
 
-BATCH = 64  # texts at a time: bounds the memory, changes no result
 STEADY = 0.3  # a relative standard deviation over texts below this: the denominator holds still
 
 # ---------------------------------------------------------------- what a denominator is
@@ -81,7 +77,7 @@ def exact_denominators(
     unit = positional_scores(weights, n, token, C).logsumexp(-1)
     q = destination_query(weights, n, token) / weights.attn_scale  # the same in every text
     parts = []
-    for batch in batches(weights, texts, n, token):
+    for batch in batches(weights, texts, n, token, "denominators"):
         for tokens in batch:
             keys = weights.keys(tokens) - weights.b_K[:, None]
             own = einsum(q, keys, "head d_head, head source d_head -> head source")
@@ -369,34 +365,6 @@ def destination(weights: LayerWeights, n: int | None) -> int:
     return weights.n_ctx // 2 if n is None else n
 
 
-def batches(
-    weights: LayerWeights,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
-    n: int,
-    token: str | int,
-) -> Iterator[Int[Tensor, "text source"]]:
-    """The first n tokens of every text and then `token`, `BATCH` texts at a time."""
-    if isinstance(texts, Text) or (isinstance(texts, Tensor) and texts.ndim == 1):
-        raise ValueError("one text where a list of texts is expected: put it in brackets")
-    last = torch.tensor([weights.token_id(token)])
-    total = len(texts) if isinstance(texts, Sequence) else None
-    bar = tqdm(total=total, desc="denominators", unit="text", delay=1, leave=False, disable=None)
-    stream = iter(texts)
-    with bar:
-        while part := list(islice(stream, BATCH)):
-            rows = []
-            for text in part:
-                ids = token_ids(text)
-                if len(ids) < n:
-                    raise ValueError(
-                        f"a text of {len(ids)} tokens is too short for the destination {n}: "
-                        f"it needs at least {n}"
-                    )
-                rows.append(torch.cat([check_tokens(weights, ids[:n]), last]))
-            yield torch.stack(rows)
-            bar.update(len(part))
-
-
 def content_batches(
     weights: LayerWeights,
     texts: Iterable[Text | Int[Tensor, " pos"]],
@@ -405,7 +373,7 @@ def content_batches(
 ) -> Iterator[Float[Tensor, "head text source"]]:
     """`content_n(x_i)` of the texts of each batch; the vocabulary is weighed once."""
     content = content_scores(weights, n, token).exp()
-    for batch in batches(weights, texts, n, token):
+    for batch in batches(weights, texts, n, token, "denominators"):
         yield content[:, batch]
 
 

@@ -136,17 +136,27 @@ def attention_pattern(
 def rebuilt_pattern(
     weights: LayerWeights, tokens: Int[Tensor, " pos"], C: float | None = None
 ) -> Float[Tensor, "head dest source"]:
-    """`rebuilt_rows` at every destination, in three matrix products instead of one per destination.
+    """`rebuilt_rows` at every destination, in three matrix products instead of one per
+    destination.
+    """
+    content, position = split_scores(weights, tokens, weights.queries(tokens), C)
+    return causal_softmax(content + position)
+
+
+def split_scores(
+    weights: LayerWeights,
+    tokens: Int[Tensor, " pos"],
+    q: Float[Tensor, "head pos d_head"],
+    C: float | None = None,
+) -> tuple[Float[Tensor, "head dest source"], Float[Tensor, "head dest source"]]:
+    """`q_n . E[n, x_i] / attn_scale` and `q_n . P[n, i] / attn_scale` for all destinations n and
+    sources i of a text, with any query at each destination.
 
     Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that
     depends on the pair (n, i), so the query meets the two projections once and the scales are
-    applied to the scores.
+    applied to the scores. What lies above the diagonal means nothing.
     """
-    q, W_E, W_pos = (
-        weights.queries(tokens),
-        weights.embeddings()[tokens],
-        weights.W_pos[: len(tokens)],
-    )
+    W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
     what, where = (
         einsum(x, weights.W_K, "source d_model, head d_model d_head -> head source d_head")
         for x in (W_E, W_pos)
@@ -156,12 +166,16 @@ def rebuilt_pattern(
         for k in (what, where)
     )
     q_here = q_where.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
-
-    # |W_E[x_i] + W_pos[n]|^2
-    squared = W_E.square().sum(-1) + 2 * W_pos @ W_E.T + W_pos.square().sum(-1)[:, None]
-    content = (q_what + q_here) / (squared / weights.d_model + weights.eps).sqrt()
+    content = (q_what + q_here) / pair_scale(weights, tokens)
     position = (q_where - q_here) / shared_scale(weights, C)[: len(tokens)]
-    return causal_softmax((content + position) / weights.attn_scale)
+    return content / weights.attn_scale, position / weights.attn_scale
+
+
+def pair_scale(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "dest source"]:
+    """LayerNorm's scale of `W_E[x_i] + W_pos[n]` for all destinations n and sources i."""
+    W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
+    squared = W_E.square().sum(-1) + 2 * W_pos @ W_E.T + W_pos.square().sum(-1)[:, None]
+    return (squared / weights.d_model + weights.eps).sqrt()
 
 
 def causal_softmax(scores: Float[Tensor, "head dest source"]) -> Float[Tensor, "head dest source"]:

@@ -156,20 +156,24 @@ def number_points(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
 
 @dataclass(frozen=True)
 class ShadedText:
-    """Tokens with a background as strong as their weight; the weight of each shows on hover."""
+    """Tokens with a background as strong as their weight, in one colour for what is positive and
+    another for what is negative; the weight of each shows on hover.
+    """
 
     tokens: Sequence[str]
     weights: Float[Tensor, " pos"]
     caption: str
     colour: str = COLOURS[0]
+    negative: str = COLOURS[1]
 
     def _repr_html_(self) -> str:
-        top = float(self.weights.max()) or 1.0
-        r, g, b = (int(self.colour[i : i + 2], 16) for i in (1, 3, 5))
+        top = float(self.weights.abs().max()) or 1.0
         spans = []
         for token, weight in zip(self.tokens, self.weights.tolist(), strict=True):
             shown = html.escape(token.replace("\n", "↵")).replace(" ", "&nbsp;", 1)
-            shade = f"background:rgba({r},{g},{b},{0.85 * max(weight, 0) / top:.2f})"
+            colour = self.colour if weight >= 0 else self.negative
+            r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+            shade = f"background:rgba({r},{g},{b},{0.85 * abs(weight) / top:.2f})"
             spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span><wbr>')
         return (
             '<figure class="shaded" style="margin:0">'

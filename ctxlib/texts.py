@@ -21,10 +21,13 @@ import torch
 from jaxtyping import Int
 from tokenizers import Tokenizer
 from torch import Tensor
+from tqdm import tqdm
 
+from ctxlib.keys import check_position, check_tokens
 from ctxlib.models import DATA, MINI
 from ctxlib.weights import LayerWeights
 
+BATCH = 64  # texts at a time: bounds the memory, changes no result
 PASSAGES = DATA / "passages"
 SAMPLES = DATA / "samples.npz"
 ENDING = re.compile(r"\.txt(\.xz)?$")
@@ -292,6 +295,41 @@ def take_turns(streams: Sequence[Iterator[Text]]) -> Iterator[Text]:
                 still_open.append(stream)
                 yield text
         open_ones = still_open
+
+
+# ---------------------------------------------------------------- texts in batches
+
+
+def batches(
+    weights: LayerWeights,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    n: int,
+    token: str | int | None,
+    doing: str,
+) -> Iterator[Int[Tensor, "text source"]]:
+    """The first n tokens of every text and then `token`, or the text's own token at n where
+    `token` is None; `BATCH` texts at a time, with a bar named after what is being done.
+
+    Any iterable will do, and memory does not grow with its length. Raises ValueError for one text
+    in place of many, for a text that is too short and for ids outside the vocabulary.
+    """
+    if isinstance(texts, Text) or (isinstance(texts, Tensor) and texts.ndim == 1):
+        raise ValueError("one text where a list of texts is expected: put it in brackets")
+    check_position(weights, n)
+    last = [] if token is None else [torch.tensor([weights.token_id(token)])]
+    needed = n + 1 if token is None else n
+    total = len(texts) if isinstance(texts, Sequence) else None
+    stream = iter(texts)
+    with tqdm(total=total, desc=doing, unit="text", delay=1, leave=False, disable=None) as bar:
+        while part := [token_ids(text) for text in islice(stream, BATCH)]:
+            for ids in part:
+                if len(ids) < needed:
+                    raise ValueError(
+                        f"a text of {len(ids)} tokens is too short for the destination {n}: "
+                        f"it needs at least {needed}"
+                    )
+            yield torch.stack([torch.cat([check_tokens(weights, t[:needed]), *last]) for t in part])
+            bar.update(len(part))
 
 
 # ---------------------------------------------------------------- anybody's files

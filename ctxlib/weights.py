@@ -41,6 +41,7 @@ class LayerWeights:
 
     `W_E`, `W_in` and `b_in` may be None where a checkpoint comes without token embeddings or MLP;
     the functions that need them say so. `attn_scale` divides the scores: `sqrt(d_head)` in GPT-2.
+    Raises ValueError for values that are not finite.
     """
 
     W_E: Float[Tensor, "vocab d_model"] | None
@@ -97,7 +98,7 @@ class LayerWeights:
         scale = score_divisor(model.original_model.config, cfg.d_head, layer)
         return cls(
             **detached, layer=layer, eps=cfg.eps, attn_scale=scale, tokenizer=model.tokenizer
-        )._checked()
+        )
 
     @classmethod
     def from_state_dict(
@@ -173,9 +174,9 @@ class LayerWeights:
             eps=eps,
             attn_scale=(d_model // n_heads) ** 0.5,
             tokenizer=tokenizer,
-        )._checked()
+        )
 
-    def _checked(self) -> LayerWeights:
+    def __post_init__(self) -> None:
         broken = [
             f.name
             for f in fields(self)
@@ -186,7 +187,6 @@ class LayerWeights:
                 f"{', '.join(broken)} of layer {self.layer}: values that are not finite; "
                 "the checkpoint is damaged"
             )
-        return self
 
     # ------------------------------------------------------------ sizes
 
@@ -205,6 +205,10 @@ class LayerWeights:
     @property
     def n_ctx(self) -> int:
         return self.W_pos.shape[0]
+
+    @property
+    def n_neurons(self) -> int:
+        return self.mlp_input()[0].shape[1]
 
     def to(self, dtype: torch.dtype) -> LayerWeights:
         """The same weights in another precision; float64 is what tests compare in."""
@@ -301,17 +305,22 @@ class LayerWeights:
         z = einsum(rows, self.values(tokens), "head pos, head pos d_head -> head d_head")
         return einsum(z, self.W_O, "head d_head, head d_head d_model -> head d_model")
 
+    def mlp_input(self) -> tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]:
+        """W_in and b_in, or a ValueError that says these weights came without them."""
+        if self.W_in is None or self.b_in is None:
+            raise ValueError(
+                "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
+            )
+        return self.W_in, self.b_in
+
     def pre_activations(
         self, resid_mid: Float[Tensor, "*batch d_model"]
     ) -> Float[Tensor, "*batch neuron"]:
         """The MLP's pre-activations from the centred residual stream behind attention:
         `LN(r) W_in + b_in`.
         """
-        if self.W_in is None or self.b_in is None:
-            raise ValueError(
-                "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
-            )
-        return layer_norm(resid_mid, self.eps) @ self.W_in + self.b_in
+        W_in, b_in = self.mlp_input()
+        return layer_norm(resid_mid, self.eps) @ W_in + b_in
 
 
 def score_divisor(config: Any, d_head: int, layer: int) -> float:

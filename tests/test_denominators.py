@@ -215,7 +215,7 @@ def test_what_stands_at_the_destination_and_behind_it_does_not_matter(precise, d
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_the_size_of_a_batch_does_not_matter(monkeypatch, precise, drawn, measure, size):
     whole = measure(precise, drawn, 12)
-    monkeypatch.setattr(cx.denominators, "BATCH", size)
+    monkeypatch.setattr(cx.texts, "BATCH", size)
     same(measure(precise, drawn, 12), whole)
 
 

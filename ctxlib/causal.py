@@ -1,0 +1,186 @@
+"""Does the model use it? The circuit in place of the heads in a real forward pass, and a text's
+summary added where no such text is (chapter 9).
+
+A circuit speaks about one destination. Here it is written down for every destination of a text at
+once, inside the heads (`z`, before W_O), where the model's hooks can take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from einops import einsum, rearrange
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+from scipy import stats
+from torch import Tensor
+
+from ctxlib.circuit import ContextualCircuit, shared_kernel
+from ctxlib.keys import causal_softmax, pair_scale, shared_scale, split_scores
+from ctxlib.texts import Text, token_ids
+from ctxlib.weights import LayerWeights, layer_norm, project
+
+Hook = tuple[str, Callable[..., Tensor]]
+
+# ---------------------------------------------------------------- the circuits at every destination
+
+
+def denominators_along(
+    weights: LayerWeights,
+    text: Text | Int[Tensor, " pos"],
+    token: str | int = " the",
+    C: float | None = None,
+) -> Float[Tensor, "head pos"]:
+    """`softmax_denominators` of one text at all of its positions, `token` in place of x_n at each.
+
+    Errors as there.
+    """
+    x, t = token_ids(text), weights.token_id(token)
+    q = queries_of(weights, t, len(x))
+    content, position = split_scores(weights, x, q, C)
+    # at the destination itself stands `token`
+    own = layer_norm(weights.embeddings()[t] + weights.W_pos[: len(x)], weights.eps)
+    keys = einsum(own, weights.W_K, "pos d_model, head d_model d_head -> head pos d_head")
+    at_n = einsum(q, keys, "head pos d_head, head pos d_head -> head pos") / weights.attn_scale
+    content.diagonal(dim1=1, dim2=2).copy_(at_n)
+    return (causal_softmax(position) * content.exp().tril()).sum(-1)
+
+
+def circuit_z(
+    circuit: ContextualCircuit,
+    tokens: Int[Tensor, " pos"],
+    denominators: Float[Tensor, "head pos"],
+) -> Float[Tensor, "pos head d_head"]:
+    """What the paper's circuit puts inside its heads at every destination of a text: the query of
+    the circuit's token, one kernel for all heads, constant denominators, values as if every source
+    stood at the destination. At `circuit.n` it is what `circuit.summary` reads.
+
+    `denominators` come from `denominators_along` the calibration text, which must be at least as
+    long as this one; ValueError otherwise.
+    """
+    if denominators.shape[-1] < len(tokens):
+        raise ValueError(
+            f"denominators at {denominators.shape[-1]} positions for a text of {len(tokens)}: "
+            "calibrate on a longer text"
+        )
+    weights, heads = circuit.weights, list(circuit.heads)
+    q = queries_of(weights, circuit.token, len(tokens))
+    content, position = split_scores(weights, tokens, q, circuit.C)
+    kernel = shared_kernel(causal_softmax(position[heads]))
+    numerators = kernel * content[heads].exp().tril()
+    rows = numerators / denominators[heads, : len(tokens), None]
+    return values_seen(weights, tokens, rows, heads)
+
+
+def self_normalised_z(
+    circuit: ContextualCircuit, tokens: Int[Tensor, " pos"]
+) -> Float[Tensor, "pos head d_head"]:
+    """What the self-normalised circuit puts inside its heads at every destination of a text: rows
+    and values by Equation 1, the text's own tokens and denominators.
+    """
+    weights, heads = circuit.weights, list(circuit.heads)
+    content, position = split_scores(weights, tokens, weights.queries(tokens), circuit.C)
+    rows = causal_softmax((content + position)[heads])
+    where = einsum(
+        weights.W_pos[: len(tokens)],
+        weights.W_V[heads],
+        "pos d_model, head d_model d_head -> head pos d_head",
+    )
+    shifted = rows / shared_scale(weights, circuit.C)[: len(tokens)]
+    moved = shifted @ where - shifted.sum(-1, keepdim=True) * where
+    return values_seen(weights, tokens, rows, heads) + rearrange(moved, "head pos d -> pos head d")
+
+
+def values_seen(
+    weights: LayerWeights,
+    tokens: Int[Tensor, " pos"],
+    rows: Float[Tensor, "head dest source"],
+    heads: list[int],
+) -> Float[Tensor, "dest head d_head"]:
+    """`sum_i a_{n,i} (LN(W_E[x_i] + W_pos[n]) W_V + b_V)` for every destination n."""
+    what, here = (
+        einsum(x, weights.W_V[heads], "pos d_model, head d_model d_head -> head pos d_head")
+        for x in (weights.embeddings()[tokens], weights.W_pos[: len(tokens)])
+    )
+    scaled = rows / pair_scale(weights, tokens)
+    z = scaled @ what + scaled.sum(-1, keepdim=True) * here
+    z = z + rows.sum(-1, keepdim=True) * weights.b_V[heads][:, None]
+    return rearrange(z, "head dest d_head -> dest head d_head")
+
+
+def queries_of(weights: LayerWeights, token: int, length: int) -> Float[Tensor, "head pos d_head"]:
+    """The query of one token at positions 0 to `length - 1`."""
+    x = layer_norm(weights.embeddings()[token] + weights.W_pos[:length], weights.eps)
+    return project(x, weights.W_Q, weights.b_Q)
+
+
+# ---------------------------------------------------------------- in the model
+
+
+def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos head d_head"]) -> Hook:
+    """A hook that puts `z` inside the chosen heads of a layer, in every text of the batch."""
+
+    def hook(own: Float[Tensor, "text pos head d_head"], hook: Any) -> Tensor:
+        changed = own.clone()
+        changed[:, :, list(heads)] = z[: own.shape[1]].to(own.dtype)
+        return changed
+
+    return f"blocks.{layer}.attn.hook_z", hook
+
+
+def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook:
+    """A hook that adds a direction to the residual stream behind a layer's attention, at every
+    position: one direction for all texts of the batch, or one for each.
+    """
+
+    def hook(own: Float[Tensor, "text pos d_model"], hook: Any) -> Tensor:
+        return own + rearrange(direction, "... d_model -> ... 1 d_model")
+
+    return f"blocks.{layer}.hook_resid_mid", hook
+
+
+def mean_z(
+    model: Any, texts: Iterable[Text | Int[Tensor, " pos"]], length: int, layer: int = 0
+) -> Float[Tensor, "pos head d_head"]:
+    """The mean over texts of what is inside the heads of a layer, position by position: what
+    mean-ablation puts in its place. Raises ValueError for no text and for one that is too short.
+    """
+    name, total, count = f"blocks.{layer}.attn.hook_z", None, 0
+    for text in texts:
+        tokens = token_ids(text)[:length]
+        if len(tokens) < length:
+            raise ValueError(f"a text of {len(tokens)} tokens is shorter than {length}")
+        _, cache = model.run_with_cache(tokens[None], names_filter=name, stop_at_layer=layer + 1)
+        total, count = cache[name][0] + (0 if total is None else total), count + 1
+    if total is None:
+        raise ValueError("no texts: give at least one")
+    return total / count
+
+
+def token_losses(
+    model: Any, tokens: Int[Tensor, "text pos"], hooks: Sequence[Hook] = ()
+) -> Float[Tensor, "text pos-1"]:
+    """Cross-entropy of each next token in nats, with hooks in place."""
+    logits = model.run_with_hooks(tokens, fwd_hooks=list(hooks))
+    chosen = logits[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0]
+    return logits[:, :-1].logsumexp(-1) - chosen
+
+
+# ---------------------------------------------------------------- with an interval
+
+
+def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float]:
+    """The mean of independent values, and where it lies with the given confidence (Student's t).
+
+    Raises ValueError for fewer than two values.
+
+    >>> [round(x, 2) for x in interval([1.0, 2.0, 3.0])]
+    [2.0, -0.48, 4.48]
+    """
+    v = np.asarray(values, dtype=float)
+    if v.size < 2:
+        raise ValueError(f"{v.size} values have no spread: give at least two")
+    reach = stats.t.ppf((1 + confidence) / 2, v.size - 1) * v.std(ddof=1) / v.size**0.5
+    return float(v.mean()), float(v.mean() - reach), float(v.mean() + reach)

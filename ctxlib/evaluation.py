@@ -1,0 +1,462 @@
+"""How good a circuit is: correlation, unexplained variance, and what each approximation costs
+(Gibson 2025, section on evaluation; chapter 8).
+
+    FVU = sum (approx - truth)^2 / sum (truth - mean truth)^2
+        = offset^2 + (spread - r)^2 + (1 - r^2)
+
+offset is the mean error and spread the standard deviation of the approximation, both in standard
+deviations of the truth: three ways of being wrong that add up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from einops import einsum, rearrange
+from jaxtyping import Float, Int
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ctxlib.circuit import (
+    ContextualCircuit,
+    SelfNormalisedCircuit,
+    check_neurons,
+    resid_mid,
+    seen_tokens,
+    shared_kernel,
+    stream,
+    true_contribution,
+    true_outputs,
+)
+from ctxlib.keys import positional_keys
+from ctxlib.texts import Text, batches
+from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
+
+Circuit = ContextualCircuit | SelfNormalisedCircuit
+LOST = 3  # how often a batch is sent out again after a cluster lost it
+
+# ---------------------------------------------------------------- r and FVU from running sums
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, means and centred products of an approximation and a truth, one number a neuron, in
+    float64: all that r and FVU need. Adding two joins their texts (Chan's formula), so the texts
+    themselves need not be kept.
+    """
+
+    count: Int[Tensor, ""]
+    mean_a: Float[Tensor, " neuron"]
+    mean_t: Float[Tensor, " neuron"]
+    aa: Float[Tensor, " neuron"]
+    tt: Float[Tensor, " neuron"]
+    at: Float[Tensor, " neuron"]
+
+    @classmethod
+    def of(
+        cls, approx: Float[Tensor, "text neuron"], truth: Float[Tensor, "text neuron"]
+    ) -> Moments:
+        a, t = approx.double(), truth.double()
+        mean_a, mean_t = a.mean(0), t.mean(0)
+        a, t = a - mean_a, t - mean_t
+        count = torch.tensor(len(a))
+        return cls(count, mean_a, mean_t, (a * a).sum(0), (t * t).sum(0), (a * t).sum(0))
+
+    def __add__(self, other: Moments) -> Moments:
+        count = self.count + other.count
+        share = other.count / count
+        a, t = other.mean_a - self.mean_a, other.mean_t - self.mean_t
+        between = self.count * share
+        return Moments(
+            count,
+            self.mean_a + share * a,
+            self.mean_t + share * t,
+            self.aa + other.aa + between * a * a,
+            self.tt + other.tt + between * t * t,
+            self.at + other.at + between * a * t,
+        )
+
+    def table(self, neurons: Sequence[int]) -> pd.DataFrame:
+        """One row a neuron: `r`, `fvu`, and its three parts `from offset`, `from spread`,
+        `from shape`, then `offset` and `spread` themselves and the standard deviation `sd` of the
+        truth. NaN where the truth does not vary.
+        """
+        sd = (self.tt / self.count).sqrt()
+        r = self.at / (self.aa * self.tt).sqrt()
+        offset = (self.mean_a - self.mean_t) / sd
+        spread = (self.aa / self.tt).sqrt()
+        parts = {"from offset": offset**2, "from spread": (spread - r) ** 2, "from shape": 1 - r**2}
+        columns = {"r": r, "fvu": torch.stack(list(parts.values())).sum(0), **parts}
+        columns |= {"offset": offset, "spread": spread, "sd": sd}
+        index = pd.Index(list(neurons), name="neuron")
+        # a truth that does not vary leaves 0/0 or x/0; neither is a number
+        table = pd.DataFrame({k: v.numpy() for k, v in columns.items()}, index=index)
+        return table.replace([np.inf, -np.inf], np.nan)
+
+
+def evaluate(
+    circuit: Circuit,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    neurons: Sequence[int] | None = None,
+    own_token: bool = False,
+    checkpoint: str | os.PathLike | None = None,
+    client: Any = None,
+) -> pd.DataFrame:
+    """Hold a circuit's summaries against the truth on texts: one row a neuron, with `r`, `fvu` and
+    what the error is made of (`Moments.table`); `.attrs["texts"]` says how many were read.
+
+    Every text has `circuit.token` put in place of its own at n, as in calibration; `own_token`
+    leaves it alone. All neurons by default. Texts are read in batches, so any iterable will do
+    and memory does not grow with their number; a bar shows the progress.
+
+    `checkpoint` names a file that keeps what was done: called again after a kill, with the same
+    circuit and texts, the evaluation goes on where it stopped, and with more texts it adds them.
+    `client`, a `dask.distributed.Client`, does the work on a cluster with the same result; what a
+    lost worker held is computed again. Raises ValueError for fewer than two texts, for neurons
+    that do not exist, for a checkpoint of another circuit or other texts, and as
+    `true_contribution` does.
+    """
+    weights = circuit.weights
+    chosen = check_neurons(weights, range(weights.n_neurons) if neurons is None else neurons)
+    book = Checkpoint(None if checkpoint is None else Path(checkpoint), circuit, chosen, own_token)
+    work = Compare(without_tokenizer(circuit), tuple(chosen))
+    token = None if own_token else circuit.token
+    todo = book.unread(batches(weights, texts, circuit.n, token, "evaluation"))
+    for moments, mark in on_cluster(client, work, todo) if client else here(work, todo):
+        book.add(moments, mark)
+    if book.moments is None or book.moments.count < 2:
+        raise ValueError("r needs at least two texts")
+    table = book.moments.table(chosen)
+    table.attrs["texts"] = int(book.moments.count)
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class Compare:
+    """One batch of texts: the circuit against the truth."""
+
+    circuit: Circuit
+    neurons: tuple[int, ...]
+
+    def __call__(self, tokens: Int[Tensor, "text source"]) -> Moments:
+        c = self.circuit
+        with torch.inference_mode():
+            truth = true_contribution(c.weights, tokens, c.heads, c.n)
+            return Moments.of(c.summary(tokens)[:, self.neurons], truth[:, self.neurons])
+
+
+# ---------------------------------------------------------------- here, or on a cluster
+
+Batch = tuple[Int[Tensor, "text source"], str]  # tokens, and the mark of all texts up to these
+
+
+def here(work: Compare, todo: Iterable[Batch]) -> Iterator[tuple[Moments, str]]:
+    """Every batch in turn, in this process."""
+    for tokens, mark in todo:
+        yield work(tokens), mark
+
+
+def on_cluster(client: Any, work: Compare, todo: Iterable[Batch]) -> Iterator[tuple[Moments, str]]:
+    """Every batch on a Dask cluster, a few ahead of what is asked for; results come in order, so
+    that sums are rounded as they are here. A batch that the cluster lost is sent out again, with
+    the circuit, since the worker that held that may be the one that died.
+    """
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    ahead = 2 * max(1, sum(client.nthreads().values()))
+    shared = client.scatter(work, broadcast=True, hash=False)
+    flying: deque[tuple[Any, Batch]] = deque()
+
+    def send(batch: Batch) -> tuple[Any, Batch]:
+        return client.submit(run, shared, batch[0].numpy(), pure=False), batch
+
+    def land() -> tuple[Moments, str]:
+        nonlocal shared
+        future, batch = flying.popleft()
+        for attempt in range(LOST + 1):
+            try:
+                return future.result(), batch[1]
+            except (KilledWorker, CancelledError, CommClosedError):
+                if attempt == LOST:
+                    raise
+                shared = client.scatter(work, broadcast=True, hash=False)
+                future, _ = send(batch)
+        raise AssertionError  # the loop returns or raises
+
+    for batch in todo:
+        flying.append(send(batch))
+        if len(flying) >= ahead:
+            yield land()
+    while flying:
+        yield land()
+
+
+def run(work: Compare, tokens: np.ndarray) -> Moments:
+    """One batch, on a worker."""
+    return work(torch.from_numpy(tokens))
+
+
+def without_tokenizer(circuit: Circuit) -> Circuit:
+    """The circuit as it travels to a worker, which sees ids only."""
+
+    def bare(paper: ContextualCircuit) -> ContextualCircuit:
+        return replace(paper, weights=replace(paper.weights, tokenizer=None))
+
+    if isinstance(circuit, SelfNormalisedCircuit):
+        return replace(circuit, circuit=bare(circuit.circuit))
+    return bare(circuit)
+
+
+class Checkpoint:
+    """The sums over all texts so far, kept in a file if there is one."""
+
+    def __init__(self, file: Path | None, circuit: Circuit, neurons: list[int], own_token: bool):
+        self.file, self.mark = file, ""
+        self.moments: Moments | None = None
+        self.what = fingerprint(circuit, neurons, own_token) if file else ""
+        self.left, self.found = 0, ""
+        if file and file.exists():
+            self.read(file)
+
+    def read(self, file: Path) -> None:
+        try:
+            held = load_file(file)
+            what, mark = (bytes(held.pop(name).tolist()).decode() for name in ("what", "mark"))
+            moments = Moments(**held)
+        except Exception as error:  # safetensors raises classes of its own
+            raise ValueError(f"{file} is not a checkpoint of an evaluation: {error}") from error
+        if what != self.what:
+            raise ValueError(
+                f"{file} belongs to another circuit, other neurons or another own_token: "
+                "name another file, or delete it"
+            )
+        self.moments, self.mark = moments, mark
+        self.left, self.found = int(moments.count), mark
+
+    def unread(self, stream: Iterable[Int[Tensor, "text source"]]) -> Iterator[Batch]:
+        """The batches that are not in the sums yet, each with the mark of all texts up to its end;
+        those that are must be the same as then.
+        """
+        seen = hashlib.sha256()
+        for tokens in stream:
+            skipped = tokens[: self.left]
+            for row in skipped:
+                seen.update(row.numpy().tobytes())
+            self.left -= len(skipped)
+            if len(skipped) and self.left == 0 and seen.hexdigest() != self.found:
+                raise ValueError(f"{self.file} was made with other texts: name another file")
+            fresh = tokens[len(skipped) :]
+            for row in fresh:
+                seen.update(row.numpy().tobytes())
+            if len(fresh):
+                yield fresh, seen.hexdigest()
+        if self.left:
+            raise ValueError(
+                f"{self.file} holds {self.left} texts more than are given: name another file"
+            )
+
+    def add(self, moments: Moments, mark: str) -> None:
+        self.moments = moments if self.moments is None else self.moments + moments
+        self.mark = mark
+        self.write()
+
+    def write(self) -> None:
+        """Write beside the old file, then put it in place: a kill leaves a whole one."""
+        if self.file is None or self.moments is None:
+            return
+        tensors = {f.name: getattr(self.moments, f.name) for f in fields(Moments)}
+        tensors |= {
+            name: torch.tensor(list(text.encode()), dtype=torch.uint8)
+            for name, text in (("what", self.what), ("mark", self.mark))
+        }
+        beside = self.file.with_name(self.file.name + ".part")
+        save_file(tensors, beside)
+        beside.replace(self.file)
+
+
+def fingerprint(circuit: Circuit, neurons: list[int], own_token: bool) -> str:
+    """What a checkpoint belongs to, in 64 hexadecimal digits."""
+    offsets = circuit.offsets if isinstance(circuit, SelfNormalisedCircuit) else None
+    paper = circuit.circuit if isinstance(circuit, SelfNormalisedCircuit) else circuit
+    weights = paper.weights
+    held = [offsets, *(getattr(o, f.name) for o in (paper, weights) for f in fields(o))]
+    digest = hashlib.sha256(repr((neurons, own_token, paper.heads)).encode())
+    for item in held:
+        if isinstance(item, Tensor):
+            digest.update(item.contiguous().numpy().tobytes())
+        elif isinstance(item, int | float):
+            digest.update(repr(item).encode())
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------- what each approximation costs
+
+APPROXIMATIONS = {
+    "keys": "Equation 1 in place of the keys",
+    "values": "values as if every source stood at n",
+    "kernel": "one kernel for all heads",
+    "denominators": "denominators of the calibration text",
+    "token": "the circuit's token in place of x_n",
+    "scale": "LayerNorm-2 scale of the calibration text",
+}
+
+
+def approximated(
+    circuit: ContextualCircuit, tokens: Int[Tensor, "text pos"], made: Iterable[str]
+) -> Float[Tensor, "text neuron"]:
+    """What the circuit's heads add to each neuron at n, with only the approximations named in
+    `made` (keys of `APPROXIMATIONS`) and everything else exact.
+
+    With none this is `true_contribution`, with all of them the circuit's own summary of the text
+    with its token at n. In between, a row of head h is `kernel_i content_h(x_i) / denom_h`:
+
+    - keys: content from E[n, x_i], or else whatever the exact score holds beside the kernel;
+    - kernel: the median of the heads' kernels, or each head's own;
+    - denominators: those of the calibration text, or the sum of the row's own numerators;
+    - token: the query of `circuit.token`, or of the text's own token, for all of the above;
+      with it, `circuit.token` is also what stands at source n;
+    - values: of x_i at position n, or where it stands;
+    - scale: of the calibration text, or the text's own.
+
+    Raises ValueError for an approximation that is not one of the six, and as `true_contribution`.
+    """
+    w, n, heads, made = circuit.weights, circuit.n, list(circuit.heads), set(made)
+    if unknown := made - APPROXIMATIONS.keys():
+        raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
+    x = seen_tokens(w, tokens, n)
+    own = x
+    if "token" in made:
+        x = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], circuit.token)], dim=1)
+
+    q = layer_norm(stream(w, x, n)[:, n], w.eps)
+    q = einsum(q, w.W_Q[heads], "text d_model, head d_model d_head -> text head d_head")
+    q = (q + w.b_Q[heads]) / w.attn_scale
+    where = positional_keys(w, n, circuit.C)[heads]
+    positional = einsum(q, where, "text head d_head, head source d_head -> text head source")
+    kernels = positional.softmax(-1)
+
+    def content(x: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
+        if "keys" in made:
+            at = layer_norm(w.embeddings()[x] + w.W_pos[n], w.eps)
+            return asked(w, heads, q, at).exp()
+        return (asked(w, heads, q, layer_norm(stream(w, x, n), w.eps)) - positional).exp()
+
+    numerators = kernels * content(x)
+    if "denominators" in made:
+        # the calibration text, with the same token at n and the same query
+        calibration = circuit.calibration.expand(len(x), -1).clone()
+        calibration[:, n] = x[:, n]
+        denominators = (kernels * content(calibration)).sum(-1, keepdim=True)
+    if "kernel" in made:
+        shared = shared_kernel(rearrange(kernels, "text head source -> head text source"))
+        numerators = numerators / kernels * shared[:, None]
+    if "denominators" not in made:
+        denominators = numerators.sum(-1, keepdim=True)
+    rows = numerators / denominators
+
+    at = w.embeddings()[x] + (w.W_pos[n] if "values" in made else w.W_pos[: n + 1])
+    seen = rows @ layer_norm(at, w.eps)  # text head d_model
+    z = einsum(seen, w.W_V[heads], "text head d_model, head d_model d_head -> text head d_head")
+    z = z + rows.sum(-1, keepdim=True) * w.b_V[heads]
+    out = einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
+    W_in, _ = w.mlp_input()
+    if "scale" in made:
+        return out @ W_in / circuit.scale
+    return out @ W_in / layer_norm_scale(resid_mid(w, own, n, true_outputs(w, own, n)), w.eps)
+
+
+def asked(
+    weights: LayerWeights,
+    heads: list[int],
+    q: Float[Tensor, "text head d_head"],
+    x: Float[Tensor, "text source d_model"],
+) -> Float[Tensor, "text head source"]:
+    """`q . x W_K`, the query first: no key is formed."""
+    query = einsum(
+        q, weights.W_K[heads], "text head d_head, head d_model d_head -> text head d_model"
+    )
+    return einsum(query, x, "text head d_model, text source d_model -> text head source")
+
+
+def error_budget(
+    circuit: ContextualCircuit,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    neurons: Sequence[int] | None = None,
+) -> pd.DataFrame:
+    """What each approximation of the circuit costs: one row a set of approximations, medians over
+    neurons of `r`, `fvu` and its three parts.
+
+    First none and all; then all but one ("without"), which shows what mending it alone would
+    gain; then one alone ("only"), which shows what it costs when everything else is exact. The
+    truth has the text's own token at n. Errors as in `evaluate`.
+    """
+    weights = circuit.weights
+    chosen = check_neurons(weights, range(weights.n_neurons) if neurons is None else neurons)
+    every = set(APPROXIMATIONS)
+    rows: dict[tuple[str, str], set[str]] = {("all", ""): every}
+    rows |= {("without", name): every - {name} for name in APPROXIMATIONS}
+    rows |= {("only", name): {name} for name in APPROXIMATIONS}
+    sums: dict[tuple[str, str], list[Moments]] = {row: [] for row in rows}
+    for batch in batches(weights, texts, circuit.n, None, "error budget"):
+        truth = true_contribution(weights, batch, circuit.heads, circuit.n)[:, chosen]
+        for row, made in rows.items():
+            sums[row].append(Moments.of(approximated(circuit, batch, made)[:, chosen], truth))
+    if not sums["all", ""]:
+        raise ValueError("no texts: give at least two")
+    columns = ["r", "fvu", "from offset", "from spread", "from shape"]
+    tables = {row: add(parts).table(chosen)[columns] for row, parts in sums.items()}
+    index = pd.MultiIndex.from_tuples(rows, names=["made", "approximation"])
+    return pd.DataFrame([t.median() for t in tables.values()], index=index)
+
+
+def add(parts: Iterable[Moments]) -> Moments:
+    """All of them joined."""
+    return reduce(Moments.__add__, parts)
+
+
+def cross_domain(
+    make: Callable[[Text], Circuit],
+    texts: Sequence[Text],
+    labels: Sequence[str],
+    neurons: Sequence[int],
+) -> pd.DataFrame:
+    """Calibrate on the row, test on the column: the mean squared error of the summaries over pairs
+    of different texts, label by label, over the variance of the truth over all texts; the median
+    over neurons. It is an FVU with one and the same denominator for all columns.
+
+    `make` calibrates a circuit on one text; every text serves once. The circuit's token stands at
+    n. Raises ValueError unless there is a label for each text and two texts in each.
+    """
+    if len(labels) != len(texts) or min(pd.Series(labels).value_counts(), default=0) < 2:
+        raise ValueError("give a label for each text, and each label at least two texts")
+    names = sorted(set(labels))
+    member = torch.tensor([names.index(label) for label in labels])
+    one = torch.nn.functional.one_hot(member).double()
+    errors: list[Float[Tensor, "text neuron"]] = []  # one a calibration text
+    for text in texts:
+        circuit = make(text)
+        w, n = circuit.weights, circuit.n
+        chosen = check_neurons(w, neurons)
+        if not errors:
+            stack = torch.cat(list(batches(w, texts, n, circuit.token, "cross-domain")))
+            truth = true_contribution(w, stack, circuit.heads, n)[:, chosen].double()
+            variance = truth.var(0, correction=0)
+        errors.append((circuit.summary(stack)[:, chosen].double() - truth) ** 2 / variance)
+    pairs = torch.outer(one.sum(0), one.sum(0)) - torch.diag(one.sum(0))
+    apart = torch.stack(errors) * (1 - torch.eye(len(texts)))[..., None].double()
+    sums = einsum(one, apart, one, "row a, row column neuron, column b -> a b neuron")
+    medians = (sums / pairs[..., None]).quantile(0.5, dim=-1)
+    return pd.DataFrame(medians.numpy(), index=names, columns=names)

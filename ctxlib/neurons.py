@@ -1,0 +1,273 @@
+"""Context-sensitive neurons: those that single tokens of the surrounding text can move far
+(Gibson 2025, section on neurons; chapter 7).
+
+    top[j] = mean of the largest contribution[j, t] - mean over t of contribution[j, t]
+
+Which tokens move a neuron comes from the weights; what the neuron is about is then read off
+labelled texts, with an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from scipy import stats
+from sklearn.decomposition import NMF
+from tokenizers.pre_tokenizers import ByteLevel
+from torch import Tensor
+
+from ctxlib.circuit import ContextualCircuit, check_neurons
+from ctxlib.texts import Text, batches
+from ctxlib.weights import LayerWeights
+
+LARGEST = 20  # tokens that `top` averages over
+STANDS_OUT = 2.0  # a neuron whose `top` is this many robust deviations above the median one
+NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains
+CHUNK = 256  # neurons at a time: bounds the memory, changes no result
+
+# ---------------------------------------------------------------- tokens that were never trained
+
+
+def untrained_tokens(weights: LayerWeights) -> Bool[Tensor, " vocab"]:
+    """Glitch tokens: those whose embeddings lie where only never-trained ones do.
+
+    A byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, so no training text
+    did either. A token counts as untrained when its embedding is at least as close (by cosine) to
+    their mean as the farthest of them is to the mean of the other twelve, and at least 0.5 close.
+    The thirteen themselves always count. Where the vocabulary does not hold them, or there is no
+    tokenizer to ask, no token counts.
+    """
+    W_E = weights.embeddings()
+    never = impossible_bytes(weights)
+    flags = torch.zeros(len(W_E), dtype=torch.bool)
+    flags[never] = True
+    if len(never) < 2:
+        return flags
+    unit = torch.nn.functional.normalize(W_E, dim=-1)
+    total = unit[never].sum(0)
+    own = torch.cosine_similarity(unit[never], total - unit[never], dim=-1)
+    return flags | (torch.cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
+
+
+def impossible_bytes(weights: LayerWeights) -> list[int]:
+    """The ids of the single-byte tokens that no UTF-8 text can produce, if the vocabulary is
+    byte-level.
+    """
+    if weights.tokenizer is None:
+        return []
+    # A byte-level tokenizer writes each byte as one character; these are decoded one by one.
+    vocabulary = weights.tokenizer.get_vocab()
+    names = byte_names()
+    return [vocabulary[names[byte]] for byte in NEVER if names[byte] in vocabulary]
+
+
+def byte_names() -> dict[int, str]:
+    """The character that byte-level vocabularies write for each byte: itself where it is
+    printable and Latin-1, else the next free one from 256 on, in the order of the bytes.
+    """
+    alphabet = sorted(ByteLevel.alphabet())
+    own = [ord(c) for c in alphabet if ord(c) < 256]
+    others = [byte for byte in range(256) if byte not in own]
+    stand_ins = [c for c in alphabet if ord(c) >= 256]
+    return {byte: chr(byte) for byte in own} | dict(zip(others, stand_ins, strict=True))
+
+
+# ---------------------------------------------------------------- which neurons
+
+
+def find_neurons(
+    circuit: ContextualCircuit,
+    threshold: float | None = None,
+    largest: int = LARGEST,
+    tokens: Bool[Tensor, " vocab"] | None = None,
+) -> pd.DataFrame:
+    """The neurons with `top[j] > threshold`, one row each, largest first.
+
+    Columns: `top`, in units of the pre-activation; `z`, how many robust standard deviations (1.48
+    median absolute deviations) it lies above the median neuron; `mean`, the contribution of an
+    average token; `top tokens` and `bottom tokens`. `largest` is the K of method, section 5;
+    `tokens` says which of the vocabulary count, all but `untrained_tokens` by default.
+
+    The unit of `top` is one model's own, so a threshold does not carry over to another. The
+    default is a rule that does: two robust standard deviations above the median neuron.
+    `threshold` is kept in `.attrs`. Raises ValueError when no neuron passes, and for a `largest`
+    that is not below the number of tokens.
+    """
+    weights = circuit.weights
+    counted = ~untrained_tokens(weights) if tokens is None else tokens
+    if not 1 <= largest < int(counted.sum()):
+        raise ValueError(
+            f"largest={largest}: choose at least 1 and fewer than the {int(counted.sum())} tokens"
+        )
+    ids = counted.nonzero()[:, 0]
+    high, mean, top, bottom = [], [], [], []
+    for part in circuit.contribution.split(CHUNK, dim=1):
+        contribution = part[ids]
+        best, worst = (contribution.topk(largest, dim=0, largest=up) for up in (True, False))
+        high.append(best.values.mean(0))
+        mean.append(contribution.mean(0))
+        top.append(ids[best.indices])
+        bottom.append(ids[worst.indices])
+    mean_of = torch.cat(mean)
+    tops = torch.cat(high) - mean_of
+    z = robust_z(tops)
+    if threshold is None:
+        threshold = float(tops[z <= STANDS_OUT].max())
+        passed = z > STANDS_OUT
+        said = f"none lies more than {STANDS_OUT:g} robust deviations above the median"
+    else:
+        passed = tops > threshold
+        said = f"threshold {threshold:g} finds none"
+    if not passed.any():
+        raise ValueError(
+            f"{said}: the largest top of {len(tops)} neurons is {tops.max():.2f}, "
+            f"the median one {tops.quantile(0.5):.2f}; give a lower threshold"
+        )
+    chosen = passed.nonzero()[:, 0]
+    chosen = chosen[tops[chosen].argsort(descending=True, stable=True)]
+    top_ids, bottom_ids = (torch.cat(lists, dim=1)[:, chosen].T for lists in (top, bottom))
+    table = pd.DataFrame(
+        {
+            "top": tops[chosen].tolist(),
+            "z": z[chosen].tolist(),
+            "mean": mean_of[chosen].tolist(),
+            "top tokens": [spelled(weights, row) for row in top_ids.tolist()],
+            "bottom tokens": [spelled(weights, row) for row in bottom_ids.tolist()],
+        },
+        index=pd.Index(chosen.tolist(), name="neuron"),
+    )
+    table.attrs["threshold"] = threshold
+    return table
+
+
+def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Distance from the median in robust standard deviations, 1.4826 median absolute ones; for
+    normal numbers the ordinary standard score.
+
+    >>> robust_z(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])).round(decimals=1)
+    tensor([-1.3000, -0.7000,  0.0000,  0.7000, 65.4000])
+    """
+    far = values - values.quantile(0.5)
+    return far / (1.4826 * far.abs().quantile(0.5))
+
+
+def spelled(weights: LayerWeights, ids: Sequence[int]) -> list[str] | list[int]:
+    """Tokens as text, or as they are where there is no tokenizer."""
+    return list(ids) if weights.tokenizer is None else [weights.tokenizer.decode([t]) for t in ids]
+
+
+# ---------------------------------------------------------------- what they are about
+
+
+def label_neurons(
+    values: Float[Tensor, "text neuron"],
+    labels: Sequence[Hashable],
+    neurons: Sequence[int],
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Which label of text each neuron answers to, one row a neuron.
+
+    `values` is any measure of the neurons on the texts: a summary, the true contribution, the
+    pre-activation. `label` is the label whose mean lies farthest above that of all other texts;
+    `difference` is how far, in the unit of `values`; `low` and `high` bound it with the given
+    confidence, as an analysis of variance does (one spread inside all labels, Student's t, the
+    level divided by the number of labels because the best of them was picked); `auc` is the
+    chance that a text of the label has the larger value than another. Raises ValueError unless
+    there is a label for each text, two labels at least, and two texts in each.
+    """
+    y = np.asarray(values.double())
+    if len(labels) != len(y) or y.shape[1] != len(neurons):
+        raise ValueError(
+            f"{len(labels)} labels and {len(neurons)} neurons for values of shape {y.shape}"
+        )
+    names, member = np.unique(np.array([str(label) for label in labels]), return_inverse=True)
+    counts = np.bincount(member)
+    if len(names) < 2 or counts.min() < 2:
+        raise ValueError("labels need at least two names with two texts each")
+    means = np.eye(len(names))[member].T @ y / counts[:, None]  # label neuron
+    others = (y.sum(0) - counts[:, None] * means) / (len(y) - counts)[:, None]
+    best = (means - others).argmax(0)
+    freedom = len(y) - len(names)
+    spread = np.sqrt(((y - means[member]) ** 2).sum(0) / freedom)
+    error = spread * np.sqrt(1 / counts[best] + 1 / (len(y) - counts[best]))
+    reach = error * stats.t.ppf(1 - (1 - confidence) / (2 * len(names)), freedom)
+    difference = (means - others)[best, np.arange(len(best))]
+    inside = [y[member == k, j] for j, k in enumerate(best)]
+    outside = [y[member != k, j] for j, k in enumerate(best)]
+    larger = [stats.mannwhitneyu(a, b).statistic for a, b in zip(inside, outside, strict=True)]
+    return pd.DataFrame(
+        {
+            "label": names[best],
+            "difference": difference,
+            "low": difference - reach,
+            "high": difference + reach,
+            "spread": spread,
+            "auc": larger / (counts[best] * (len(y) - counts[best])),
+        },
+        index=pd.Index(list(neurons), name="neuron"),
+    )
+
+
+def by_label(
+    values: Float[Tensor, "text neuron"], labels: Sequence[Hashable], neurons: Sequence[int]
+) -> pd.DataFrame:
+    """The mean of each neuron over the texts of each label: neurons in rows, labels in columns."""
+    table = pd.DataFrame(values.double().numpy(), columns=pd.Index(neurons, name="neuron"))
+    return table.groupby(np.array([str(label) for label in labels])).mean().T
+
+
+# ---------------------------------------------------------------- when a neuron is two things
+
+
+def subtopics(
+    circuit: ContextualCircuit,
+    neuron: int,
+    texts: Iterable[Text],
+    parts: int = 2,
+    largest: int = 10,
+    seed: int = 0,
+) -> tuple[pd.DataFrame, Float[np.ndarray, "text part"]]:
+    """The topics that together make up one neuron: non-negative matrix factorisation of what each
+    token of the vocabulary adds to it in each text.
+
+    Entry (x, t) of the matrix is `sum_{i: x_i = t} pos_i contribution[neuron, t]` where it is
+    positive: tokens that drive the neuron in the same texts form a part. Gives a table with one
+    row a part (its share of the whole drive and its `largest` tokens), largest part first, and
+    the drive of each part in each text. The destination itself does not count. Raises ValueError
+    for a neuron that does not exist, and when fewer than `parts` texts or tokens drive it.
+    """
+    (neuron,) = check_neurons(circuit.weights, [neuron])
+    drive = circuit.contribution[:, neuron].clamp(min=0) * ~untrained_tokens(circuit.weights)
+    rows = []
+    for batch in batches(circuit.weights, texts, circuit.n, circuit.token, "sub-topics"):
+        inner = batch[:, :-1]
+        row = torch.zeros(len(batch), len(drive), dtype=drive.dtype)
+        row.scatter_add_(1, inner, circuit.kernel[:-1] * drive[inner])
+        rows.append(row)
+    matrix = torch.cat(rows)
+    used = matrix.any(0).nonzero()[:, 0]
+    if not 1 <= parts <= min(len(used), int(matrix.any(1).sum())):
+        raise ValueError(
+            f"parts={parts}: neuron {neuron} is driven by {len(used)} tokens "
+            f"in {int(matrix.any(1).sum())} of {len(matrix)} texts"
+        )
+    model = NMF(parts, init="nndsvda", random_state=seed, max_iter=1000, tol=1e-5)
+    by_text = model.fit_transform(matrix[:, used].double().numpy())  # text part
+    by_token = model.components_  # part token
+    weight = by_text.sum(0) * by_token.sum(1)
+    order = weight.argsort()[::-1]
+    table = pd.DataFrame(
+        {
+            "share": (weight / weight.sum())[order],
+            "tokens": [
+                spelled(circuit.weights, used[most].tolist())
+                for most in (-by_token[order]).argsort(axis=1)[:, :largest]
+            ],
+        }
+    )
+    table.index.name = "part"
+    return table, by_text[:, order] * by_token.sum(1)[order]
