@@ -324,6 +324,20 @@ def calibration_error(
     return rearrange(denoms, "text head -> 1 text head") / calibrated[:, None] - 1
 
 
+def middle_text(
+    weights: LayerWeights,
+    texts: Sequence[Text],
+    heads: Sequence[int],
+    n: int | None = None,
+    token: str | int = " the",
+) -> Text:
+    """The text to calibrate on: the one whose log denominators lie nearest to their mean over the
+    texts, on average over the heads (chapter 5). Errors as in `softmax_denominators`.
+    """
+    logs = softmax_denominators(weights, texts, n, token)[:, check_heads(weights, heads)].log()
+    return texts[int((logs - logs.mean(0)).abs().mean(1).argmin())]
+
+
 def cross_calibration(denoms: Float[Tensor, "text head"], labels: Sequence[str]) -> pd.DataFrame:
     """Calibrate on the row, test on the column: the mean absolute `calibration_error` over heads
     and pairs of different texts, label by label.

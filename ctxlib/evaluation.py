@@ -395,22 +395,25 @@ def error_budget(
     circuit: ContextualCircuit,
     texts: Iterable[Text | Int[Tensor, " pos"]],
     neurons: Sequence[int] | None = None,
+    own_token: bool = False,
 ) -> pd.DataFrame:
     """What each approximation of the circuit costs: one row a set of approximations, medians over
     neurons of `r`, `fvu` and its three parts.
 
     First none and all; then all but one ("without"), which shows what mending it alone would
-    gain; then one alone ("only"), which shows what it costs when everything else is exact. The
-    truth has the text's own token at n. Errors as in `evaluate`.
+    gain; then one alone ("only"), which shows what it costs when everything else is exact.
+    `own_token` as in `evaluate`; without it there is no approximation of the token. Errors as
+    there.
     """
     weights = circuit.weights
     chosen = check_neurons(weights, range(weights.n_neurons) if neurons is None else neurons)
-    every = set(APPROXIMATIONS)
-    rows: dict[tuple[str, str], set[str]] = {("all", ""): every}
-    rows |= {("without", name): every - {name} for name in APPROXIMATIONS}
-    rows |= {("only", name): {name} for name in APPROXIMATIONS}
+    names = [name for name in APPROXIMATIONS if own_token or name != "token"]
+    rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
+    rows |= {("without", name): set(names) - {name} for name in names}
+    rows |= {("only", name): {name} for name in names}
     sums: dict[tuple[str, str], list[Moments]] = {row: [] for row in rows}
-    for batch in batches(weights, texts, circuit.n, None, "error budget"):
+    token = None if own_token else circuit.token
+    for batch in batches(weights, texts, circuit.n, token, "error budget"):
         truth = true_contribution(weights, batch, circuit.heads, circuit.n)[:, chosen]
         for row, made in rows.items():
             sums[row].append(Moments.of(approximated(circuit, batch, made)[:, chosen], truth))
