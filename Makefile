@@ -49,6 +49,7 @@ serve: ## read the built site at http://localhost:8000
 
 bench: $(READY) ## speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/split.py
+	$(BIN)/python benchmarks/circuit.py --page book/benchmarks.md
 
 # The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
 mini: $(READY) ## train the embedded model: make mini CORPUS=folder

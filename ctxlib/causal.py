@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, shared_kernel
 from ctxlib.keys import causal_softmax, pair_scale, shared_scale, split_scores
-from ctxlib.texts import Text, token_ids
+from ctxlib.texts import Text, progress, token_ids
 from ctxlib.weights import LayerWeights, layer_norm, project
 
 Hook = tuple[str, Callable[..., Tensor]]
@@ -148,7 +148,7 @@ def mean_z(
     mean-ablation puts in its place. Raises ValueError for no text and for one that is too short.
     """
     name, total, count = f"blocks.{layer}.attn.hook_z", None, 0
-    for text in texts:
+    for text in progress(texts, "mean of the heads"):
         tokens = token_ids(text)[:length]
         if len(tokens) < length:
             raise ValueError(f"a text of {len(tokens)} tokens is shorter than {length}")

@@ -21,7 +21,14 @@ from torch import Tensor
 
 from ctxlib.denominators import check_heads, destination, softmax_denominators
 from ctxlib.kernels import content_scores, positional_kernels
-from ctxlib.keys import check_position, check_tokens, content_keys, positional_keys, shared_scale
+from ctxlib.keys import (
+    check_position,
+    check_tokens,
+    content_keys,
+    content_scale,
+    positional_keys,
+    shared_scale,
+)
 from ctxlib.texts import Text, batches
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
 
@@ -369,13 +376,11 @@ def values_here(
     """`LN(W_E[t] + W_pos[n]) W_V + b_V` of the whole vocabulary: the value that each token would
     have at the destination's position.
     """
-    check_position(weights, n)
-    W_E, here, chosen = weights.embeddings(), weights.W_pos[n], list(heads)
+    chosen = list(heads)
     W_V = rearrange(weights.W_V[chosen], "head d_model d_head -> d_model (head d_head)")
     # LayerNorm's scale is applied behind the product: no second vocabulary in memory
-    squared = torch.linalg.vector_norm(W_E, dim=-1).square() + 2 * W_E @ here + here @ here
-    scale = (squared / weights.d_model + weights.eps).sqrt()
-    values = (W_E @ W_V).add_(here @ W_V).div_(scale[:, None])
+    values = (weights.embeddings() @ W_V).add_(weights.W_pos[n] @ W_V)
+    values.div_(content_scale(weights, n)[:, None])
     by_head = rearrange(values, "vocab (head d_head) -> vocab head d_head", head=len(chosen))
     return by_head.add_(weights.b_V[chosen])
 

@@ -39,7 +39,7 @@ from ctxlib.circuit import (
     true_outputs,
 )
 from ctxlib.keys import positional_keys
-from ctxlib.texts import Text, batches
+from ctxlib.texts import Text, batches, progress
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
@@ -449,7 +449,7 @@ def cross_domain(
     member = torch.tensor([names.index(label) for label in labels])
     one = torch.nn.functional.one_hot(member).double()
     errors: list[Float[Tensor, "text neuron"]] = []  # one a calibration text
-    for text in texts:
+    for text in progress(texts, "calibrations"):
         circuit = make(text)
         w, n = circuit.weights, circuit.n
         chosen = check_neurons(w, neurons)

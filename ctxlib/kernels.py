@@ -13,6 +13,7 @@ from torch import Tensor
 from ctxlib.keys import (
     check_position,
     check_tokens,
+    content_scale,
     positional_keys,
     total_variation,
     typical_norm,
@@ -89,8 +90,8 @@ def content_scores(
     chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
     # the query meets W_K first: d_model numbers a head instead of d_head numbers a head and token
     asked = einsum(q, weights.W_K, "head d_head, head d_model d_head -> head d_model")
-    x = layer_norm(chosen + weights.W_pos[n], weights.eps)
-    return einsum(asked, x, "head d_model, token d_model -> head token") / weights.attn_scale
+    scale = content_scale(weights, n, tokens) * weights.attn_scale
+    return (asked @ chosen.T + (asked @ weights.W_pos[n])[:, None]) / scale
 
 
 # ---------------------------------------------------------------- the shape of a kernel

@@ -62,6 +62,20 @@ def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor,
     return ((weights.W_pos.square().sum(-1) + C**2) / weights.d_model).sqrt()
 
 
+def content_scale(
+    weights: LayerWeights, n: int, tokens: Int[Tensor, " token"] | None = None
+) -> Float[Tensor, " token"]:
+    """`sqrt(|W_E[t] + W_pos[n]|^2 / d_model + eps)`: LayerNorm's scale for token t at the
+    destination's position. From the three products, so that for a whole vocabulary the sum itself
+    need not be formed. Errors as in `content_keys`.
+    """
+    check_position(weights, n)
+    W_E, here = weights.embeddings(), weights.W_pos[n]
+    chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
+    squared = torch.linalg.vector_norm(chosen, dim=-1).square() + 2 * (chosen @ here) + here @ here
+    return (squared / weights.d_model + weights.eps).sqrt()
+
+
 # ---------------------------------------------------------------- one row
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from ctxlib.keys import check_position, check_tokens
 from ctxlib.models import DATA, MINI
 from ctxlib.weights import LayerWeights
 
+T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result
 PASSAGES = DATA / "passages"
 SAMPLES = DATA / "samples.npz"
@@ -189,8 +191,8 @@ def collection(
 ) -> list[Text]:
     """`count` texts to measure on.
 
-    `source` is a folder of .txt or .txt.xz files (one domain each, documents separated by a line
-    that holds only `<|endoftext|>`) or the name of a data set on the Hugging Face hub with a
+    `source` is a .txt or .txt.xz file or a folder of them (one domain each, documents separated by
+    a line that holds only `<|endoftext|>`) or the name of a data set on the Hugging Face hub with a
     column `text` (`name` or `name:configuration`); by default what the environment variable
     CTX_TEXTS names. Each document gives as many texts of the model's whole context as it holds;
     files take turns.
@@ -205,11 +207,11 @@ def collection(
         return sampled(weights, count)
     if count < 1:
         raise ValueError(f"count={count}: ask for at least one text")
-    streams = (
-        [file_texts(weights, file) for file in folder_files(Path(source))]
-        if Path(source).is_dir()
-        else [hub_texts(weights, str(source))]
-    )
+    place = Path(source)
+    if place.is_dir() or place.is_file():
+        streams = [file_texts(weights, file) for file in text_files(place)]
+    else:
+        streams = [hub_texts(weights, str(source))]
     found = list(islice(take_turns(streams), count))
     if len(found) < count:
         raise ValueError(
@@ -234,11 +236,14 @@ def sampled(weights: LayerWeights, count: int) -> list[Text]:
     return texts
 
 
-def folder_files(folder: Path) -> list[Path]:
-    files = sorted(f for f in folder.iterdir() if f.is_file() and ENDING.search(f.name))
-    if not files:
-        raise ValueError(f"{folder} holds no .txt or .txt.xz file")
-    return files
+def text_files(place: Path) -> list[Path]:
+    """The text files in a folder, or the one file."""
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    found = [f for f in files if f.is_file() and ENDING.search(f.name)]
+    if not found:
+        holds = "holds no" if place.is_dir() else "is not a"
+        raise ValueError(f"{place} {holds} .txt or .txt.xz file")
+    return found
 
 
 def file_texts(weights: LayerWeights, file: Path) -> Iterator[Text]:
@@ -258,8 +263,8 @@ def hub_texts(weights: LayerWeights, name: str) -> Iterator[Text]:
         yield from document_texts(weights, text_column(rows, name), path.rpartition("/")[2])
     except (OSError, ImportError) as error:
         raise ValueError(
-            f"{name} is neither a folder nor a data set that can be reached: {error}; "
-            "name a folder of .txt files, or leave CTX_TEXTS unset"
+            f"{name} is neither a file, nor a folder, nor a data set that can be reached: {error}; "
+            "name a .txt file or a folder of them, or leave CTX_TEXTS unset"
         ) from error
 
 
@@ -318,18 +323,20 @@ def batches(
     check_position(weights, n)
     last = [] if token is None else [torch.tensor([weights.token_id(token)])]
     needed = n + 1 if token is None else n
-    total = len(texts) if isinstance(texts, Sequence) else None
-    stream = iter(texts)
-    with tqdm(total=total, desc=doing, unit="text", delay=1, leave=False, disable=None) as bar:
-        while part := [token_ids(text) for text in islice(stream, BATCH)]:
-            for ids in part:
-                if len(ids) < needed:
-                    raise ValueError(
-                        f"a text of {len(ids)} tokens is too short for the destination {n}: "
-                        f"it needs at least {needed}"
-                    )
-            yield torch.stack([torch.cat([check_tokens(weights, t[:needed]), *last]) for t in part])
-            bar.update(len(part))
+    stream = iter(progress(texts, doing))
+    while part := [token_ids(text) for text in islice(stream, BATCH)]:
+        for ids in part:
+            if len(ids) < needed:
+                raise ValueError(
+                    f"a text of {len(ids)} tokens is too short for the destination {n}: "
+                    f"it needs at least {needed}"
+                )
+        yield torch.stack([torch.cat([check_tokens(weights, t[:needed]), *last]) for t in part])
+
+
+def progress(texts: Iterable[T], doing: str) -> Iterable[T]:
+    """The same, with a bar for what takes longer than a second; none where nobody watches."""
+    return tqdm(texts, desc=doing, unit="text", delay=1, leave=False, disable=None)
 
 
 # ---------------------------------------------------------------- anybody's files

@@ -377,6 +377,19 @@ def test_a_folder_may_be_named_as_text_or_as_a_path(tiny_weights, folder):
     equal(texts.collection(tiny_weights, 3, str(folder)), [text.tokens for text in by_path])
 
 
+@pytest.mark.parametrize(("name", "domain"), [("harbour.txt", "harbour"), ("sky.txt.xz", "sky")])
+def test_one_file_is_a_source_too(tiny_weights, folder, filled, name, domain, monkeypatch):
+    found = texts.collection(tiny_weights, len(filled[domain]), folder / name)
+    equal(found, filled[domain])
+    monkeypatch.setenv("CTX_TEXTS", str(folder / name))
+    equal(texts.collection(tiny_weights, 1), filled[domain][:1])
+
+
+def test_a_file_of_another_kind_is_refused(tiny_weights, folder):
+    with pytest.raises(ValueError, match=r"notes\.md is not a \.txt or \.txt\.xz file"):
+        texts.collection(tiny_weights, 1, folder / "notes.md")
+
+
 def test_the_variable_names_the_folder(tiny_weights, folder, monkeypatch):
     monkeypatch.setenv("CTX_TEXTS", str(folder))
     equal(
@@ -485,7 +498,7 @@ def test_a_data_set_with_too_few_texts_is_refused(tiny_weights, data_set):
 @pytest.mark.parametrize("name", ["nobody/no-such-texts", "/no/such/folder", "gone"])
 def test_a_source_that_is_neither_a_folder_nor_within_reach_is_refused(tiny_weights, name):
     pytest.importorskip("datasets")
-    with pytest.raises(ValueError, match=f"{name} is neither a folder nor a data set"):
+    with pytest.raises(ValueError, match=f"{name} is neither a file, nor a folder, nor a data set"):
         texts.collection(tiny_weights, 1, name)
 
 

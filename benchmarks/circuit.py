@@ -1,0 +1,207 @@
+"""What the circuit costs, as ratios in one run: the contribution matrix against the bare matrix
+products that it needs, its memory against the bytes of the result, a text's summary against the
+model's own pass to layer 1, and how all of it grows.
+
+    python benchmarks/circuit.py                     # prints the table
+    python benchmarks/circuit.py --page book/benchmarks.md   # and writes it to a page of the book
+
+Both `mini` and a model of GPT-2 small's shape with random weights are measured. Ways that are
+compared are timed in turns, and the best of several rounds counts, so that other work on the
+machine disturbs both alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import math
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import ctxlib as cx
+
+ROUNDS = 7
+MANY = 20  # short ways are timed that many times over
+GPT2_SMALL = {"vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_head": 12, "n_layer": 2}
+SIX = [0, 2, 6, 8, 9, 10]  # as many heads as the paper combines in GPT-2 small
+PAGE = """# What it costs
+
+Measured by `make bench`, which writes this page. Every line compares two things in one run on one
+machine, so the ratios carry over where seconds would not. "Random GPT-2 small" has the shape of
+GPT-2 small ({shape})
+and random weights; the cost does not depend on what the weights are.
+
+{table}
+
+The bare products are $W_E W_V$ for the chosen heads and the product of the weighted values with
+the readout; the rest is what has to be done around them. Memory is the peak above what was held
+before, over the bytes of the contribution matrix. A text's summary is for all neurons at once,
+after calibration; `run_with_cache(stop_at_layer=1)` is TransformerLens on the same text, up to the
+same destination. Growth is the factor in time for each doubling of the number in question: 2 is
+linear, less is better than linear.
+
+Machine: {machine}.
+"""
+
+
+# ---------------------------------------------------------------- instruments
+
+
+def seconds(ways: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
+    """The best time of each way, taken in turns; each is warmed up once."""
+    best = dict.fromkeys(ways, float("inf"))
+    for way in ways.values():
+        way()
+    for _ in range(rounds):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            way()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def peak_bytes(way: Callable[[], object]) -> int:
+    """By how much the process grows at most while `way` runs (Linux: the high-water mark)."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the mark starts again from here
+    before = status("VmRSS")
+    result = way()
+    peak = status("VmHWM") - before
+    del result
+    return peak
+
+
+def status(field: str) -> int:
+    """A line of /proc/self/status in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def machine() -> str:
+    """Processor, cores, memory and versions, in words."""
+    facts = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":")[1].strip() for line in facts if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB; "
+        f"Python {platform.python_version()}, torch {torch.__version__}, "
+        f"{torch.get_num_threads()} threads"
+    )
+
+
+def random_gpt2_small() -> cx.models.TransformerBridge:
+    """GPT-2 small's shape, random weights; two layers, since nothing here goes further."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.manual_seed(0)
+        GPT2LMHeadModel(GPT2Config(**GPT2_SMALL)).save_pretrained(folder)
+        for file in cx.models.MINI.glob("tokenizer*"):  # any will do: the texts are ids
+            shutil.copy(file, folder)
+        return cx.load(folder)
+
+
+# ---------------------------------------------------------------- what is compared
+
+
+def measure(model, heads: list[int], token: int) -> dict[str, str]:
+    """One column of the table."""
+    weights = cx.LayerWeights.of(model)
+    n = weights.n_ctx // 2
+    source = torch.Generator().manual_seed(0)
+    texts = torch.randint(1, len(weights.embeddings()), (64, weights.n_ctx), generator=source)
+    text = texts[0]
+    circuit = cx.ContextualCircuit.calibrate(weights, text, heads, n, token)
+    own = circuit.self_normalised()
+
+    W_V = weights.W_V[heads].permute(1, 0, 2).reshape(weights.d_model, -1).contiguous()
+    values = circuit.weighted_values.flatten(1)
+    readout = circuit.readout.flatten(0, 1)
+
+    def matrix() -> torch.Tensor:
+        return replace(circuit).contribution  # a copy has nothing cached
+
+    def bare() -> tuple[torch.Tensor, torch.Tensor]:
+        return weights.embeddings() @ W_V, values @ readout
+
+    built = seconds({"matrix": matrix, "bare": bare})
+    result = len(values) * weights.n_neurons * values.element_size()
+    memory = peak_bytes(matrix) / result
+
+    def cached() -> object:
+        return model.run_with_cache(text[None, : n + 1], stop_at_layer=1)
+
+    def often(way: Callable[[], object]) -> Callable[[], object]:
+        return lambda: [way() for _ in range(MANY)]
+
+    ways = seconds(
+        {
+            "cache": cached,
+            "summary": often(lambda: circuit.summary(text)),
+            "own": often(lambda: own.summary(text)),
+            "truth": often(lambda: cx.true_contribution(weights, text, heads, n)),
+            "stack": lambda: circuit.summary(texts),
+        }
+    )
+    cache = ways["cache"]
+
+    def growth(few: Callable[[], object], many: Callable[[], object], times: float) -> str:
+        """The factor per doubling, `many` being so many times as much as `few`."""
+        taken = seconds({"few": often(few), "many": often(many)})
+        return f"{(taken['many'] / taken['few']) ** (1 / math.log2(times)):.1f}"
+
+    nearer = cx.ContextualCircuit.calibrate(weights, text, heads, n // 8, token)
+    single = cx.ContextualCircuit.calibrate(weights, text, heads[:1], n, token)
+    for c in (nearer, single):
+        c.summary(text)  # what is computed once is not what is timed
+    return {
+        "contribution matrix, time over bare products": f"{built['matrix'] / built['bare']:.2f}",
+        "contribution matrix, peak memory over its bytes": f"{memory:.2f}",
+        "one text, times faster than run_with_cache": f"{MANY * cache / ways['summary']:.0f}",
+        "the same in a stack of 64 texts": f"{64 * cache / ways['stack']:.0f}",
+        "the self-normalised circuit, one text": f"{MANY * cache / ways['own']:.0f}",
+        "the exact heads at that destination, one text": f"{MANY * cache / ways['truth']:.0f}",
+        "growth with the number of texts": growth(
+            lambda: circuit.summary(texts[:8]), lambda: circuit.summary(texts), 8
+        ),
+        "growth with n": growth(lambda: nearer.summary(texts), lambda: circuit.summary(texts), 8),
+        "growth with the number of heads": growth(
+            lambda: single.summary(texts), lambda: circuit.summary(texts), len(heads)
+        ),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="what the circuit costs, as ratios")
+    parser.add_argument("--page", type=Path, help="write the table to this page as well")
+    page = parser.parse_args().page
+    torch.set_grad_enabled(False)
+    mini = cx.load("mini")
+    weights = cx.LayerWeights.of(mini)
+    stable = cx.stable_heads(weights, cx.texts.collection(weights, 200))
+    columns = {"mini": measure(mini, list(stable), weights.token_id(" the"))}
+    columns["random GPT-2 small"] = measure(random_gpt2_small(), SIX, 262)
+    table = pd.DataFrame(columns)
+    table.index.name = "ratio"
+    print(table.to_string())
+    if page:
+        g = GPT2_SMALL
+        shape = (
+            f"{g['vocab_size']} x {g['n_embd']}, {g['n_head']} heads, context {g['n_positions']}"
+        )
+        rows = [["", *table.columns], ["---", *["--:"] * len(table.columns)]]
+        rows += [[name, *cells] for name, cells in table.iterrows()]
+        lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        page.write_text(PAGE.format(shape=shape, table=lines, machine=machine()))
+
+
+if __name__ == "__main__":
+    main()
