@@ -38,6 +38,7 @@ def denominators_along(
     Errors as there.
     """
     x, t = token_ids(text), weights.token_id(token)
+    weights.check_text(x)
     q = queries_of(weights, t, len(x))
     content, position = split_scores(weights, x, q, C)
     # at the destination itself stands `token`
@@ -52,7 +53,7 @@ def circuit_z(
     circuit: ContextualCircuit,
     tokens: Int[Tensor, " pos"],
     denominators: Float[Tensor, "head pos"],
-) -> Float[Tensor, "pos head d_head"]:
+) -> Float[Tensor, "pos chosen d_head"]:
     """What the paper's circuit puts inside its heads at every destination of a text: the query of
     the circuit's token, one kernel for all heads, constant denominators, values as if every source
     stood at the destination. At `circuit.n` it is what `circuit.summary` reads.
@@ -60,6 +61,7 @@ def circuit_z(
     `denominators` come from `denominators_along` the calibration text, which must be at least as
     long as this one; ValueError otherwise.
     """
+    circuit.weights.check_text(tokens)
     if denominators.shape[-1] < len(tokens):
         raise ValueError(
             f"denominators at {denominators.shape[-1]} positions for a text of {len(tokens)}: "
@@ -76,7 +78,7 @@ def circuit_z(
 
 def self_normalised_z(
     circuit: ContextualCircuit, tokens: Int[Tensor, " pos"]
-) -> Float[Tensor, "pos head d_head"]:
+) -> Float[Tensor, "pos chosen d_head"]:
     """What the self-normalised circuit puts inside its heads at every destination of a text: rows
     and values by Equation 1, the text's own tokens and denominators.
     """
@@ -96,9 +98,9 @@ def self_normalised_z(
 def values_seen(
     weights: LayerWeights,
     tokens: Int[Tensor, " pos"],
-    rows: Float[Tensor, "head dest source"],
+    rows: Float[Tensor, "chosen dest source"],
     heads: list[int],
-) -> Float[Tensor, "dest head d_head"]:
+) -> Float[Tensor, "dest chosen d_head"]:
     """`sum_i a_{n,i} (LN(W_E[x_i] + W_pos[n]) W_V + b_V)` for every destination n."""
     what, here = (
         einsum(x, weights.W_V[heads], "pos d_model, head d_model d_head -> head pos d_head")
@@ -119,7 +121,7 @@ def queries_of(weights: LayerWeights, token: int, length: int) -> Float[Tensor, 
 # ---------------------------------------------------------------- in the model
 
 
-def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos head d_head"]) -> Hook:
+def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos chosen d_head"]) -> Hook:
     """A hook that puts `z` inside the chosen heads of a layer, in every text of the batch."""
 
     def hook(own: Float[Tensor, "text pos head d_head"], hook: Any) -> Tensor:
@@ -143,7 +145,7 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
 
 def mean_z(
     model: Any, texts: Iterable[Text | Int[Tensor, " pos"]], length: int, layer: int = 0
-) -> Float[Tensor, "pos head d_head"]:
+) -> Float[Tensor, "first head d_head"]:
     """The mean over texts of what is inside the heads of a layer, position by position: what
     mean-ablation puts in its place. Raises ValueError for no text and for one that is too short.
     """

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 import torch
 from einops import einsum, rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -43,6 +43,7 @@ from ctxlib.texts import Text, batches, progress
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
+ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64
 LOST = 3  # how often a batch is sent out again after a cluster lost it
 
 # ---------------------------------------------------------------- r and FVU from running sums
@@ -74,7 +75,7 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         count = self.count + other.count
-        share = other.count / count
+        share = other.count.double() / count  # two integers would give a float32
         a, t = other.mean_a - self.mean_a, other.mean_t - self.mean_t
         between = self.count * share
         return Moments(
@@ -89,19 +90,27 @@ class Moments:
     def table(self, neurons: Sequence[int]) -> pd.DataFrame:
         """One row a neuron: `r`, `fvu`, and its three parts `from offset`, `from spread`,
         `from shape`, then `offset` and `spread` themselves and the standard deviation `sd` of the
-        truth. NaN where the truth does not vary.
+        truth. NaN where the truth does not vary; where only the approximation does not, r alone
+        is NaN and counts as 0 in the parts.
         """
+        varied_a, varied_t = self.varied(self.aa, self.mean_a), self.varied(self.tt, self.mean_t)
         sd = (self.tt / self.count).sqrt()
-        r = self.at / (self.aa * self.tt).sqrt()
+        r = torch.where(varied_a, self.at / (self.aa * self.tt).sqrt(), 0)
         offset = (self.mean_a - self.mean_t) / sd
-        spread = (self.aa / self.tt).sqrt()
+        spread = torch.where(varied_a, (self.aa / self.tt).sqrt(), 0)
         parts = {"from offset": offset**2, "from spread": (spread - r) ** 2, "from shape": 1 - r**2}
-        columns = {"r": r, "fvu": torch.stack(list(parts.values())).sum(0), **parts}
-        columns |= {"offset": offset, "spread": spread, "sd": sd}
+        columns = {"r": torch.where(varied_a, r, torch.nan)}
+        columns |= {"fvu": torch.stack(list(parts.values())).sum(0), **parts}
+        columns |= {"offset": offset, "spread": spread}
+        known = {k: torch.where(varied_t, v, torch.nan).numpy() for k, v in columns.items()}
         index = pd.Index(list(neurons), name="neuron")
-        # a truth that does not vary leaves 0/0 or x/0; neither is a number
-        table = pd.DataFrame({k: v.numpy() for k, v in columns.items()}, index=index)
-        return table.replace([np.inf, -np.inf], np.nan)
+        return pd.DataFrame({**known, "sd": torch.where(varied_t, sd, 0).numpy()}, index=index)
+
+    def varied(
+        self, squares: Float[Tensor, " neuron"], mean: Float[Tensor, " neuron"]
+    ) -> Bool[Tensor, " neuron"]:
+        """Where a quantity varies by more than the rounding of its own mean."""
+        return squares > self.count * (ROUNDING * mean) ** 2
 
 
 def evaluate(
@@ -134,10 +143,9 @@ def evaluate(
     todo = book.unread(batches(weights, texts, circuit.n, token, "evaluation"))
     for moments, mark in on_cluster(client, work, todo) if client else here(work, todo):
         book.add(moments, mark)
-    if book.moments is None or book.moments.count < 2:
-        raise ValueError("r needs at least two texts")
-    table = book.moments.table(chosen)
-    table.attrs["texts"] = int(book.moments.count)
+    moments = enough([] if book.moments is None else [book.moments])
+    table = moments.table(chosen)
+    table.attrs["texts"] = int(moments.count)
     return table
 
 
@@ -417,16 +425,16 @@ def error_budget(
         truth = true_contribution(weights, batch, circuit.heads, circuit.n)[:, chosen]
         for row, made in rows.items():
             sums[row].append(Moments.of(approximated(circuit, batch, made)[:, chosen], truth))
-    if not sums["all", ""]:
-        raise ValueError("no texts: give at least two")
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]
-    tables = {row: add(parts).table(chosen)[columns] for row, parts in sums.items()}
+    medians = [enough(sums[row]).table(chosen)[columns].median() for row in rows]
     index = pd.MultiIndex.from_tuples(rows, names=["made", "approximation"])
-    return pd.DataFrame([t.median() for t in tables.values()], index=index)
+    return pd.DataFrame(medians, index=index)
 
 
-def add(parts: Iterable[Moments]) -> Moments:
-    """All of them joined."""
+def enough(parts: Sequence[Moments]) -> Moments:
+    """All of them joined, if they hold at least two texts."""
+    if sum(int(part.count) for part in parts) < 2:
+        raise ValueError("r needs at least two texts")
     return reduce(Moments.__add__, parts)
 
 

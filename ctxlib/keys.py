@@ -168,8 +168,10 @@ def split_scores(
 
     Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that
     depends on the pair (n, i), so the query meets the two projections once and the scales are
-    applied to the scores. What lies above the diagonal means nothing.
+    applied to the scores. What lies above the diagonal means nothing. Errors as in
+    `LayerWeights.residual`.
     """
+    weights.check_text(tokens)
     W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
     what, where = (
         einsum(x, weights.W_K, "source d_model, head d_model d_head -> head source d_head")

@@ -14,13 +14,14 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy import stats
 from sklearn.decomposition import NMF
 from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, check_neurons
+from ctxlib.denominators import some
 from ctxlib.texts import Text, batches
 from ctxlib.weights import LayerWeights
 
@@ -152,7 +153,8 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     tensor([-1.3000, -0.7000,  0.0000,  0.7000, 65.4000])
     """
     far = values - values.quantile(0.5)
-    return far / (1.4826 * far.abs().quantile(0.5))
+    # where most values are alike the spread is zero: the median itself still scores zero
+    return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
 
 
 def spelled(weights: LayerWeights, ids: Sequence[int]) -> list[str] | list[int]:
@@ -226,7 +228,7 @@ def by_label(
 def subtopics(
     circuit: ContextualCircuit,
     neuron: int,
-    texts: Iterable[Text],
+    texts: Iterable[Text | Int[Tensor, " pos"]],
     parts: int = 2,
     largest: int = 10,
     seed: int = 0,
@@ -248,7 +250,7 @@ def subtopics(
         row = torch.zeros(len(batch), len(drive), dtype=drive.dtype)
         row.scatter_add_(1, inner, circuit.kernel[:-1] * drive[inner])
         rows.append(row)
-    matrix = torch.cat(rows)
+    matrix = torch.cat(some(rows))
     used = matrix.any(0).nonzero()[:, 0]
     if not 1 <= parts <= min(len(used), int(matrix.any(1).sum())):
         raise ValueError(

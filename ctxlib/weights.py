@@ -262,6 +262,11 @@ class LayerWeights:
         Raises ValueError for another layer (there it is no longer a function of the token alone),
         for more tokens than the model has positions, and for ids outside the vocabulary.
         """
+        self.check_text(tokens)
+        return self.embeddings()[tokens] + self.W_pos[: len(tokens)]
+
+    def check_text(self, tokens: Int[Tensor, " pos"]) -> None:
+        """Nothing, or the ValueError of `residual`."""
         if self.layer != 0:
             raise ValueError(
                 f"layer {self.layer}: "
@@ -278,7 +283,6 @@ class LayerWeights:
                 f"token ids {tokens.min()} to {tokens.max()}: "
                 f"the vocabulary has ids 0 to {len(W_E) - 1}"
             )
-        return W_E[tokens] + self.W_pos[: len(tokens)]
 
     def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
         """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from."""

@@ -1,0 +1,865 @@
+"""The evaluation: r and FVU from running sums, kept through kills, and what each step costs."""
+
+import math
+import os
+import signal
+import statistics
+import threading
+from concurrent.futures import CancelledError
+from dataclasses import fields, replace
+from functools import partial, reduce
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from beartype import beartype
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import jaxtyped
+from safetensors.torch import load_file, save_file
+from scipy import stats
+from sklearn.metrics import r2_score
+
+import ctxlib as cx
+from ctxlib.evaluation import LOST
+
+same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
+same_table = partial(pd.testing.assert_frame_equal, rtol=1e-8, atol=1e-11)
+identical = partial(pd.testing.assert_frame_equal, check_exact=True)
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMES = ["keys", "values", "kernel", "denominators", "token", "scale"]
+PARTS = ["from offset", "from spread", "from shape"]
+seeds = st.integers(0, 999)
+
+
+def draw(*shape, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=source, dtype=torch.float64)
+
+
+def draw_texts(count, length, vocab, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    return list(torch.randint(0, vocab, (count, length), generator=source))
+
+
+@pytest.fixture(scope="module")
+def precise(tiny_weights):
+    return tiny_weights.to(torch.float64)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return draw_texts(20, 32, 300, seed=1)
+
+
+@pytest.fixture(scope="module")
+def circuit(precise):
+    return cx.ContextualCircuit.calibrate(precise, draw_texts(1, 32, 300)[0], [2, 0], 20)
+
+
+@pytest.fixture(params=["the paper's", "self-normalised"])
+def either(request, circuit, texts):
+    """Both kinds of circuit."""
+    return circuit if request.param == "the paper's" else circuit.self_normalised(texts[:3])
+
+
+def with_token(texts, circuit):
+    """A stack of texts as calibration reads them: the circuit's token at n, nothing behind it."""
+    cut = torch.stack(list(texts))[:, : circuit.n + 1].clone()
+    cut[:, circuit.n] = circuit.token
+    return cut
+
+
+def both(circuit, stack):
+    """The summaries and the truths, all texts at once."""
+    truth = cx.true_contribution(circuit.weights, stack, circuit.heads, circuit.n)
+    return circuit.summary(stack), truth
+
+
+def table_by_hand(approx, truth):
+    """What scipy, sklearn and numpy say of each neuron."""
+    rows = []
+    for a, t in zip(approx.T.double().numpy(), truth.T.double().numpy(), strict=True):
+        r = stats.pearsonr(a, t).statistic
+        offset, spread = (a.mean() - t.mean()) / t.std(), a.std() / t.std()
+        rows.append(
+            {
+                "r": r,
+                "fvu": 1 - r2_score(t, a),
+                "from offset": offset**2,
+                "from spread": (spread - r) ** 2,
+                "from shape": 1 - r**2,
+                "offset": offset,
+                "spread": spread,
+                "sd": t.std(),
+            }
+        )
+    return pd.DataFrame(rows).rename_axis("neuron")
+
+
+# ---------------------------------------------------------------- r and FVU from running sums
+
+
+def two(count, neurons, seed=0, level=0.0):
+    """An approximation and the truth that it is about."""
+    truth = level + draw(count, neurons, seed=seed)
+    return 0.3 + 0.8 * truth + 0.4 * draw(count, neurons, seed=seed + 1), truth
+
+
+@given(seeds, st.integers(2, 30), st.integers(1, 4), st.floats(-100, 100))
+def test_moments_give_what_scipy_and_sklearn_give(seed, count, neurons, level):
+    approx, truth = two(count, neurons, seed, level)
+    table = cx.Moments.of(approx, truth).table(range(neurons))
+    # with two texts r is 1 or -1 up to rounding, and 1 - r^2 nothing but rounding
+    pd.testing.assert_frame_equal(table, table_by_hand(approx, truth), rtol=1e-6, atol=1e-9)
+
+
+@given(seeds, st.integers(2, 30))
+def test_the_three_parts_add_up_to_the_unexplained_variance(seed, count):
+    approx, truth = two(count, 3, seed)
+    table = cx.Moments.of(approx, truth).table(range(3))
+    unexplained = ((approx - truth) ** 2).sum(0) / ((truth - truth.mean(0)) ** 2).sum(0)
+    assert table["fvu"].tolist() == pytest.approx(unexplained.tolist())
+    assert table[PARTS].sum(axis=1).tolist() == pytest.approx(unexplained.tolist())
+    assert (table[PARTS] > -1e-12).all(axis=None)
+
+
+@given(seeds, st.lists(st.integers(1, 9), min_size=1, max_size=6), st.floats(-1e3, 1e3))
+def test_moments_of_any_parts_join_to_those_of_the_whole(seed, sizes, drift):
+    """To the precision that they are kept in, also where the parts have different means."""
+    approx, truth = two(sum(sizes), 3, seed)
+    slope = drift * torch.arange(sum(sizes), dtype=torch.float64)[:, None]
+    approx, truth = approx + slope, truth - slope
+    whole = cx.Moments.of(approx, truth)
+    parts = zip(approx.split(sizes), truth.split(sizes), strict=True)
+    joined = reduce(cx.Moments.__add__, (cx.Moments.of(a, t) for a, t in parts))
+    assert joined.count == whole.count == sum(sizes)
+    for name in ("mean_a", "mean_t", "aa", "tt", "at"):
+        same(getattr(joined, name), getattr(whole, name), rtol=1e-9, atol=1e-9)
+
+
+@given(seeds)
+def test_it_does_not_matter_which_part_comes_first(seed):
+    approx, truth = two(12, 3, seed)
+    one, other = cx.Moments.of(approx[:5], truth[:5]), cx.Moments.of(approx[5:], truth[5:])
+    same_table((one + other).table(range(3)), (other + one).table(range(3)))
+
+
+def test_a_mean_far_from_zero_costs_no_precision():
+    """Sums of squares would have lost all twelve digits of which these have to be made."""
+    approx, truth = two(300, 2, level=0.0)
+    near, far = (
+        reduce(
+            cx.Moments.__add__,
+            map(cx.Moments.of, (approx + level).split(7), (truth + level).split(7)),
+        ).table(range(2))
+        for level in (0.0, 1e6)
+    )
+    pd.testing.assert_frame_equal(near, far, rtol=1e-6)
+
+
+def test_single_precision_is_summed_in_double():
+    approx, truth = (x.float() for x in two(30, 2))
+    moments = cx.Moments.of(approx, truth)
+    assert {getattr(moments, f.name).dtype for f in fields(moments)} == {torch.int64, torch.float64}
+    same_table(moments.table(range(2)), table_by_hand(approx, truth))
+
+
+def test_the_truth_itself_has_r_1_and_nothing_unexplained():
+    _, truth = two(9, 3)
+    table = cx.Moments.of(truth, truth).table(range(3))
+    assert table["r"].tolist() == pytest.approx([1, 1, 1])
+    assert table["fvu"].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
+
+
+def test_the_mean_alone_leaves_all_variance_unexplained():
+    """A constant has no correlation with anything, but it does have an FVU."""
+    _, truth = two(9, 3)
+    for constant, fvu in ((truth.mean(0), 1.0), (truth.mean(0) + 2 * truth.std(0, False), 5.0)):
+        table = cx.Moments.of(constant.expand(9, -1), truth).table(range(3))
+        assert table["fvu"].tolist() == pytest.approx([fvu] * 3)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 0.1, -1234.567])
+@pytest.mark.parametrize("count", [2, 7, 64])
+def test_a_truth_that_does_not_vary_has_neither_r_nor_fvu(level, count):
+    approx, truth = two(count, 3)
+    truth[:, 1:] = level  # a mean of equal numbers need not be that number, in floating point
+    approx[:, 2] = level
+    table = cx.Moments.of(approx, truth).table([5, 6, 7])
+    assert table.drop(columns="sd").loc[[6, 7]].isna().all(axis=None)
+    assert table.loc[5].notna().all()
+
+
+# ---------------------------------------------------------------- a circuit against the truth
+
+
+@pytest.mark.parametrize("own_token", [False, True])
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_the_table_is_that_of_all_texts_at_once(either, texts, monkeypatch, own_token, batch):
+    monkeypatch.setattr(cx.texts, "BATCH", batch)
+    table = cx.evaluate(either, texts, own_token=own_token)
+    stack = torch.stack(texts) if own_token else with_token(texts, either)
+    same_table(table, table_by_hand(*both(either, stack)))
+    assert table.attrs["texts"] == 20
+
+
+def test_the_token_at_n_makes_a_difference(circuit, texts):
+    """Or else the test above could not tell one from the other."""
+    own, replaced = (cx.evaluate(circuit, texts, own_token=own) for own in (True, False))
+    assert not np.allclose(own["r"], replaced["r"], atol=1e-3)
+
+
+@pytest.mark.parametrize("neurons", [[7], [30, 2, 11], torch.tensor([3, 4]), pd.Index([9, 0])])
+def test_chosen_neurons_are_rows_of_the_whole_table(circuit, texts, neurons):
+    chosen = [int(j) for j in neurons]
+    table = cx.evaluate(circuit, texts, neurons)
+    assert table.index.tolist() == chosen
+    same_table(table, cx.evaluate(circuit, texts).loc[chosen])
+
+
+def test_texts_to_evaluate_may_come_from_a_generator_or_be_labelled(circuit, texts):
+    whole = cx.evaluate(circuit, texts)
+    identical(cx.evaluate(circuit, (text for text in texts)), whole)
+    labelled = [cx.texts.Text(str(k), "war", "en-GB", "", "", x) for k, x in enumerate(texts)]
+    identical(cx.evaluate(circuit, labelled), whole)
+
+
+def test_what_comes_after_n_changes_no_table(circuit, texts):
+    identical(cx.evaluate(circuit, [x[:20] for x in texts]), cx.evaluate(circuit, texts))
+
+
+def test_a_neuron_that_reads_nothing_has_no_r(precise, texts):
+    W_in = precise.W_in.clone()
+    W_in[:, 4] = 0
+    deaf = cx.ContextualCircuit.calibrate(replace(precise, W_in=W_in), texts[0], [0], 20)
+    table = cx.evaluate(deaf, texts)
+    assert table.index[table["r"].isna()].tolist() == [4]
+    assert table.index[table["fvu"].isna()].tolist() == [4]
+
+
+def test_texts_that_are_all_one_have_no_r(circuit, texts):
+    table = cx.evaluate(circuit, [texts[0]] * 7)
+    assert table["r"].isna().all() and table["fvu"].isna().all()
+
+
+def test_without_positions_the_self_normalised_circuit_explains_everything(precise, texts):
+    flat = replace(precise, W_pos=precise.W_pos[:1].expand_as(precise.W_pos))
+    circuit = cx.ContextualCircuit.calibrate(flat, texts[0], [2, 0], 20)
+    table = cx.evaluate(circuit.self_normalised(), texts, own_token=True)
+    assert (table["r"] > 1 - 1e-9).all() and (table["fvu"] < 1e-9).all()
+    # the paper's does not: its constants are the calibration text's
+    assert (cx.evaluate(circuit, texts)["fvu"] > 1e-4).all()
+
+
+def test_offsets_leave_no_error_of_the_mean_on_the_texts_that_they_come_from(circuit, texts):
+    table = cx.evaluate(circuit.self_normalised(texts), texts, own_token=True)
+    assert table["from offset"].max() < 1e-12
+
+
+def test_on_mini_the_self_normalised_circuit_leaves_less_unexplained(mini_weights):
+    passages = cx.texts.passages(mini_weights)
+    heads = cx.stable_heads(mini_weights, passages)
+    circuit = cx.ContextualCircuit.calibrate(
+        mini_weights, cx.middle_text(mini_weights, passages, heads), heads
+    )
+    sampled, neurons = cx.texts.samples(mini_weights, 64), cx.find_neurons(circuit).index
+    paper = cx.evaluate(circuit, sampled, neurons).median()
+    better = cx.evaluate(circuit.self_normalised(), sampled, neurons, own_token=True).median()
+    assert paper["r"] > 0.95
+    assert better["r"] > 0.99
+    assert better["fvu"] < min(0.02, paper["fvu"])
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+class Killed(BaseException):
+    """What a kill looks like from inside: nothing in the package catches it."""
+
+
+def killed_after(texts, count):
+    yield from texts[:count]
+    raise Killed
+
+
+@pytest.fixture
+def in_fours(monkeypatch):
+    """Batches of four, and the sizes of those whose truth was computed."""
+    sizes, truth = [], cx.evaluation.true_contribution
+
+    def counting(weights, tokens, heads, n):
+        sizes.append(len(tokens))
+        return truth(weights, tokens, heads, n)
+
+    monkeypatch.setattr(cx.texts, "BATCH", 4)
+    monkeypatch.setattr(cx.evaluation, "true_contribution", counting)
+    return sizes
+
+
+@pytest.mark.parametrize("own_token", [False, True])
+@pytest.mark.parametrize("done", [4, 10, 19])
+def test_a_killed_evaluation_goes_on_where_it_stopped(
+    either, texts, tmp_path, in_fours, own_token, done
+):
+    whole = cx.evaluate(either, texts, own_token=own_token)
+    asked = {"own_token": own_token, "checkpoint": tmp_path / "sums"}
+    in_fours.clear()
+    with pytest.raises(Killed):
+        cx.evaluate(either, killed_after(texts, done), **asked)
+    assert in_fours == [4] * (done // 4)
+    in_fours.clear()
+    table = cx.evaluate(either, texts, **asked)
+    assert in_fours == [4] * (5 - done // 4)
+    identical(table, whole)
+    assert table.attrs["texts"] == 20
+    in_fours.clear()
+    identical(cx.evaluate(either, texts, **asked), whole)
+    assert in_fours == []
+
+
+def test_a_checkpoint_changes_no_result_and_leaves_nothing_else_behind(circuit, texts, tmp_path):
+    table = cx.evaluate(circuit, texts, checkpoint=str(tmp_path / "sums"))
+    identical(table, cx.evaluate(circuit, texts))
+    assert [file.name for file in tmp_path.iterdir()] == ["sums"]
+
+
+def test_a_second_kill_is_survived_too(circuit, texts, tmp_path, in_fours):
+    for done in (6, 6, 13):
+        with pytest.raises(Killed):
+            cx.evaluate(circuit, killed_after(texts, done), checkpoint=tmp_path / "sums")
+    identical(
+        cx.evaluate(circuit, texts, checkpoint=tmp_path / "sums"), cx.evaluate(circuit, texts)
+    )
+
+
+@pytest.mark.parametrize("first", [2, 4, 9, 20])
+def test_more_texts_are_added(circuit, texts, tmp_path, in_fours, first):
+    cx.evaluate(circuit, texts[:first], checkpoint=tmp_path / "sums")
+    in_fours.clear()
+    table = cx.evaluate(circuit, texts, checkpoint=tmp_path / "sums")
+    assert sum(in_fours) == 20 - first
+    assert table.attrs["texts"] == 20
+    same_table(table, cx.evaluate(circuit, texts))
+
+
+def test_another_size_of_batches_may_go_on(circuit, texts, tmp_path, monkeypatch):
+    whole = cx.evaluate(circuit, texts)
+    for batch, some in ((3, texts[:7]), (64, texts[:12]), (5, texts)):
+        monkeypatch.setattr(cx.texts, "BATCH", batch)
+        table = cx.evaluate(circuit, some, checkpoint=tmp_path / "sums")
+    same_table(table, whole)
+
+
+def test_one_text_is_kept_for_a_second_one(circuit, texts, tmp_path):
+    with pytest.raises(ValueError, match="at least two texts"):
+        cx.evaluate(circuit, texts[:1], checkpoint=tmp_path / "sums")
+    table = cx.evaluate(circuit, texts[:2], checkpoint=tmp_path / "sums")
+    same_table(table, cx.evaluate(circuit, texts[:2]))
+
+
+def other(field, change):
+    """The same with one field of the circuit, or of its weights, changed by a little."""
+
+    def made(c, x):
+        if hasattr(c, field):
+            return replace(c, **{field: change(getattr(c, field))}), x, {}
+        weights = replace(c.weights, **{field: change(getattr(c.weights, field))})
+        return replace(c, weights=weights), x, {}
+
+    return made
+
+
+def with_one_token_changed(texts):
+    changed = texts[11].clone()
+    changed[7] = (changed[7] + 1) % 300
+    return [*texts[:11], changed, *texts[12:]]
+
+
+OTHER_CIRCUIT, OTHER_TEXTS = "another circuit, other neurons or another own_token", "other texts"
+# what differs, in the circuit, in the texts, or in what else is asked; and what is said of it
+OTHERS = {
+    "heads": (other("heads", lambda heads: (1, 0)), OTHER_CIRCUIT),
+    "token": (other("token", lambda token: token - 1), OTHER_CIRCUIT),
+    "C": (other("C", lambda C: 1.001 * C), OTHER_CIRCUIT),
+    "calibration text": (other("calibration", lambda x: x.flip(0)), OTHER_CIRCUIT),
+    "kernel": (other("kernel", lambda kernel: kernel.flip(0)), OTHER_CIRCUIT),
+    "denominators": (other("denominators", lambda d: 1.001 * d), OTHER_CIRCUIT),
+    "scale": (other("scale", lambda s: 1.001 * s), OTHER_CIRCUIT),
+    "embeddings": (other("W_E", lambda W: W + 1e-6), OTHER_CIRCUIT),
+    "values": (other("b_V", lambda b: b + 1e-6), OTHER_CIRCUIT),
+    "divisor of the scores": (other("attn_scale", lambda s: 2 * s), OTHER_CIRCUIT),
+    "destination": (
+        lambda c, x: (cx.ContextualCircuit.calibrate(c.weights, x[0], [2, 0], 19), x, {}),
+        OTHER_CIRCUIT,
+    ),
+    "kind of circuit": (lambda c, x: (c.self_normalised(), x, {}), OTHER_CIRCUIT),
+    "neurons": (lambda c, x: (c, x, {"neurons": [0, 1]}), OTHER_CIRCUIT),
+    "own token": (lambda c, x: (c, x, {"own_token": True}), OTHER_CIRCUIT),
+    "order of texts": (lambda c, x: (c, [x[1], x[0], *x[2:]], {}), OTHER_TEXTS),
+    "one token": (lambda c, x: (c, with_one_token_changed(x), {}), OTHER_TEXTS),
+    "one token, and more texts": (
+        lambda c, x: (c, [*with_one_token_changed(x), x[0]], {}),
+        OTHER_TEXTS,
+    ),
+    "fewer texts": (lambda c, x: (c, x[:19], {}), "holds 1 texts more than are given"),
+    "no texts": (lambda c, x: (c, [], {}), "holds 20 texts more than are given"),
+}
+
+
+@pytest.mark.parametrize("batch", [3, 64])
+@pytest.mark.parametrize(("make", "says"), OTHERS.values(), ids=OTHERS)
+def test_a_checkpoint_of_something_else_is_refused_and_kept(
+    circuit, texts, tmp_path, monkeypatch, make, says, batch
+):
+    monkeypatch.setattr(cx.texts, "BATCH", batch)
+    file = tmp_path / "sums"
+    table = cx.evaluate(circuit, texts, checkpoint=file)
+    before = file.read_bytes()
+    another, given_texts, more = make(circuit, texts)
+    with pytest.raises(ValueError, match=says):
+        cx.evaluate(another, given_texts, checkpoint=file, **more)
+    assert file.read_bytes() == before
+    assert [f.name for f in tmp_path.iterdir()] == ["sums"]
+    identical(cx.evaluate(circuit, texts, checkpoint=file), table)
+
+
+def test_the_same_circuit_made_anew_goes_on(circuit, texts, tmp_path):
+    cx.evaluate(circuit, texts[:9], checkpoint=tmp_path / "sums")
+    again = cx.ContextualCircuit.calibrate(circuit.weights, circuit.calibration, [2, 0], 20)
+    table = cx.evaluate(again, texts, checkpoint=tmp_path / "sums")
+    same_table(table, cx.evaluate(circuit, texts))
+
+
+def test_offsets_tell_self_normalised_circuits_apart(circuit, texts, tmp_path):
+    cx.evaluate(circuit.self_normalised(texts[:3]), texts, checkpoint=tmp_path / "sums")
+    with pytest.raises(ValueError, match="another circuit"):
+        cx.evaluate(circuit.self_normalised(texts[:4]), texts, checkpoint=tmp_path / "sums")
+
+
+def damaged(file):
+    """Ways in which a file can be none, or none any more."""
+    whole = file.read_bytes()
+    held = load_file(file)
+    yield whole[: len(whole) // 2]
+    yield whole[:-1]
+    yield b""
+    yield b"not safetensors at all"
+    for name in held:
+        save_file({k: v for k, v in held.items() if k != name}, file)
+        yield file.read_bytes()
+    save_file({"weight": torch.zeros(3)}, file)
+    yield file.read_bytes()
+
+
+def test_a_damaged_checkpoint_is_refused_and_kept(circuit, texts, tmp_path):
+    file = tmp_path / "sums"
+    cx.evaluate(circuit, texts, checkpoint=file)
+    tried = 0
+    for broken in damaged(file):
+        file.write_bytes(broken)
+        with pytest.raises(ValueError, match="sums is not a checkpoint of an evaluation"):
+            cx.evaluate(circuit, texts, checkpoint=file)
+        assert file.read_bytes() == broken
+        tried += 1
+    assert tried == 4 + 8 + 1
+
+
+def test_a_kill_while_writing_leaves_the_last_whole_file(
+    circuit, texts, tmp_path, in_fours, monkeypatch
+):
+    file, save, calls = tmp_path / "sums", cx.evaluation.save_file, []
+
+    def killed_in_the_third(tensors, path):
+        calls.append(path)
+        save(tensors, path)
+        if len(calls) == 3:
+            Path(path).write_bytes(Path(path).read_bytes()[:100])
+            raise Killed
+
+    whole = cx.evaluate(circuit, texts)
+    with monkeypatch.context() as patch:
+        patch.setattr(cx.evaluation, "save_file", killed_in_the_third)
+        with pytest.raises(Killed):
+            cx.evaluate(circuit, texts, checkpoint=file)
+    assert load_file(file)["count"] == 8, "two batches of four are whole"
+    in_fours.clear()
+    identical(cx.evaluate(circuit, texts, checkpoint=file), whole)
+    assert in_fours == [4, 4, 4]
+
+
+def test_a_text_that_is_too_short_costs_only_its_batch(circuit, texts, tmp_path, in_fours):
+    marred = [*texts[:9], texts[9][:3], *texts[10:]]
+    with pytest.raises(ValueError, match="a text of 3 tokens is too short"):
+        cx.evaluate(circuit, marred, checkpoint=tmp_path / "sums")
+    in_fours.clear()
+    identical(
+        cx.evaluate(circuit, texts, checkpoint=tmp_path / "sums"), cx.evaluate(circuit, texts)
+    )
+    assert in_fours[:3] == [4, 4, 4] and len(in_fours) == 3 + 5
+
+
+# ---------------------------------------------------------------- on a cluster
+
+
+class Cluster:
+    """What `evaluate` asks of a Dask client, in one process; `fails` of its results are lost."""
+
+    def __init__(self, fails=(), threads=2):
+        self.fails, self.threads = list(fails), threads
+        self.scattered, self.flying, self.most = 0, 0, 0
+
+    def nthreads(self):
+        return {"one": self.threads}
+
+    def scatter(self, work, broadcast, hash):
+        self.scattered += 1
+        return work
+
+    def submit(self, function, work, tokens, pure):
+        self.flying += 1
+        self.most = max(self.most, self.flying)
+
+        def result():
+            self.flying -= 1
+            if self.fails and self.fails.pop(0):
+                raise CancelledError
+            return function(work, tokens)
+
+        return SimpleNamespace(result=result)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 50])
+def test_a_cluster_gives_the_identical_table(either, texts, in_fours, threads):
+    client = Cluster(threads=threads)
+    identical(cx.evaluate(either, texts, client=client), cx.evaluate(either, texts))
+    assert client.scattered == 1
+    assert client.most == min(5, 2 * threads), "as far ahead, and no further"
+
+
+def test_lost_batches_are_sent_out_again_with_the_circuit(circuit, texts, in_fours, tmp_path):
+    client = Cluster(fails=[False, True, True, False, False, True])
+    table = cx.evaluate(circuit, texts, client=client, checkpoint=tmp_path / "sums")
+    identical(table, cx.evaluate(circuit, texts))
+    assert client.scattered == 1 + 3
+
+
+def test_a_batch_that_is_lost_again_and_again_is_given_up(circuit, texts, in_fours, tmp_path):
+    asked = {"checkpoint": tmp_path / "sums"}
+    cx.evaluate(circuit, texts, client=Cluster(fails=[True] * LOST), **asked)
+    (tmp_path / "sums").unlink()
+    lost = Cluster(fails=[False] + [True] * (LOST + 1))
+    with pytest.raises(CancelledError):
+        cx.evaluate(circuit, texts, client=lost, **asked)
+    in_fours.clear()
+    identical(cx.evaluate(circuit, texts, **asked), cx.evaluate(circuit, texts))
+    assert in_fours[:4] == [4] * 4, "what had come in was kept"
+
+
+@pytest.mark.parametrize("workers", [2, 1])
+def test_a_cluster_that_loses_a_worker_gives_the_same_table(
+    circuit, texts, tmp_path, in_fours, monkeypatch, workers
+):
+    """With one worker, the circuit that was sent out is lost with it."""
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the workers, which import the package
+    whole, sent = cx.evaluate(circuit, texts * 3), []
+    # a lock cannot travel: nothing that a worker does not need may be sent to it
+    heavy = replace(circuit.weights, tokenizer=SimpleNamespace(lock=threading.Lock()))
+    with (
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs="CRITICAL",
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        killed, scatter = [], client.scatter
+        client.scatter = lambda *args, **kwargs: sent.append(args) or scatter(*args, **kwargs)
+
+        def deadly():
+            for number, text in enumerate(texts * 3):
+                if number == 32:
+                    killed.append(cluster.workers[0].pid)
+                    os.kill(killed[0], signal.SIGKILL)
+                yield text
+
+        table = cx.evaluate(
+            replace(circuit, weights=heavy),
+            deadly(),
+            client=client,
+            checkpoint=tmp_path / "sums",
+        )
+    assert len(killed) == 1
+    assert len(sent) >= (2 if workers == 1 else 1)
+    assert table.attrs["texts"] == 60
+    pd.testing.assert_frame_equal(table, whole, rtol=1e-6)
+    in_fours.clear()
+    identical(cx.evaluate(circuit, texts * 3, checkpoint=tmp_path / "sums"), table)
+    assert in_fours == [], "what the cluster did need not be done again"
+
+
+# ---------------------------------------------------------------- one approximation at a time
+
+
+def norm(weights, v):
+    return v / ((v @ v) / weights.d_model + weights.eps).sqrt()
+
+
+def truth_by_hand(weights, text, heads, n):
+    """The heads' part of every neuron at n, and the scale of LayerNorm 2 there."""
+    x = [norm(weights, weights.W_E[t] + weights.W_pos[i]) for i, t in enumerate(text)]
+    outputs = []
+    for h in range(weights.n_heads):
+        q = x[n] @ weights.W_Q[h] + weights.b_Q[h]
+        exps = [math.exp(q @ (v @ weights.W_K[h] + weights.b_K[h]) / weights.attn_scale) for v in x]
+        values = [v @ weights.W_V[h] + weights.b_V[h] for v in x]
+        z = sum(e * v for e, v in zip(exps, values, strict=True)) / sum(exps)
+        outputs.append(z @ weights.W_O[h])
+    between = weights.W_E[text[n]] + weights.W_pos[n] + sum(outputs) + weights.b_O
+    s = ((between @ between) / weights.d_model + weights.eps).sqrt()
+    return sum(outputs[h] for h in heads) @ weights.W_in / s, s
+
+
+def approximated_by_hand(circuit, text, made):
+    """The circuit's steps, each taken as an approximation or exactly, one source at a time."""
+    w, n, heads = circuit.weights, circuit.n, circuit.heads
+    own = text[: n + 1]
+    x = [*own[:n], circuit.token] if "token" in made else own
+    calibration = [*circuit.calibration.tolist()[:n], x[n]]
+    there = w.W_pos[n]
+
+    def where(i):
+        here = w.W_pos[i]
+        return w.d_model**0.5 * (here - there) / math.hypot(here.norm(), circuit.C)
+
+    kernels, contents = [], []
+    for h in heads:
+        q = norm(w, w.W_E[x[n]] + there) @ w.W_Q[h] + w.b_Q[h]
+
+        def score(vector, h=h, q=q):
+            return float(q @ (vector @ w.W_K[h])) / w.attn_scale
+
+        exps = [math.exp(score(where(i))) for i in range(n + 1)]
+        kernels.append([e / sum(exps) for e in exps])
+
+        def content(i, t, score=score):
+            if "keys" in made:
+                return math.exp(score(norm(w, w.W_E[t] + there)))
+            return math.exp(score(norm(w, w.W_E[t] + w.W_pos[i])) - score(where(i)))
+
+        contents.append(content)
+    medians = [statistics.median(k[i] for k in kernels) for i in range(n + 1)]
+    shared = [m / sum(medians) for m in medians]
+
+    total = 0
+    for h, kernel, content in zip(heads, kernels, contents, strict=True):
+        used = shared if "kernel" in made else kernel
+        row = [pos * content(i, x[i]) for i, pos in enumerate(used)]
+        denominator = sum(row)
+        if "denominators" in made:
+            denominator = sum(pos * content(i, calibration[i]) for i, pos in enumerate(kernel))
+        for i, a in enumerate(row):
+            at = norm(w, w.W_E[x[i]] + (there if "values" in made else w.W_pos[i]))
+            total = total + a / denominator * (at @ w.W_V[h] + w.b_V[h]) @ w.W_O[h]
+    s = circuit.scale if "scale" in made else truth_by_hand(w, own, heads, n)[1]
+    return total @ w.W_in / s
+
+
+@st.composite
+def small_circuits(draw_from):
+    """What makes a small circuit, with heads in any order."""
+    n_heads, n_ctx, vocab = (draw_from(st.integers(*r)) for r in ((1, 4), (2, 6), (2, 9)))
+    sizes = {"seed": draw_from(seeds), "n_heads": n_heads, "n_ctx": n_ctx, "vocab": vocab}
+    heads = draw_from(st.permutations(range(n_heads)))[: draw_from(st.integers(1, n_heads))]
+    n, token = draw_from(st.integers(0, n_ctx - 1)), draw_from(st.integers(0, vocab - 1))
+    return sizes, (heads, n, token, draw_from(st.floats(0.3, 20)))
+
+
+@given(small_circuits(), st.sets(st.sampled_from(NAMES)))
+def test_any_set_of_approximations_is_the_loops(make_weights, small, made):
+    sizes, asked = small
+    weights = make_weights(**sizes, d_head=3, d_mlp=4)
+    calibration, *texts = draw_texts(3, sizes["n_ctx"], sizes["vocab"], sizes["seed"])
+    circuit = cx.ContextualCircuit.calibrate(weights, calibration, *asked)
+    by_hand = [approximated_by_hand(circuit, x.tolist(), made) for x in texts]
+    same(cx.approximated(circuit, torch.stack(texts), made), torch.stack(by_hand))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("alone", [True, False])
+def test_each_approximation_is_the_loops_and_has_its_price(circuit, texts, name, alone):
+    """Alone and as the only one not made; and each does change something."""
+    made = {name} if alone else set(NAMES) - {name}
+    approx = cx.approximated(circuit, torch.stack(texts[:2]), made)
+    for number in range(2):
+        same(approx[number], approximated_by_hand(circuit, texts[number].tolist(), made))
+    without = cx.approximated(circuit, torch.stack(texts[:2]), made ^ {name})
+    assert (approx - without).abs().max() > 1e-3
+
+
+def test_no_approximation_is_the_truth(circuit, texts):
+    stack = torch.stack(texts)
+    approx = cx.approximated(circuit, stack, [])
+    same(approx, cx.true_contribution(circuit.weights, stack, circuit.heads, circuit.n))
+    truth, _ = truth_by_hand(circuit.weights, texts[3][:21].tolist(), circuit.heads, 20)
+    same(approx[3], truth)
+
+
+def test_all_approximations_are_the_circuit(circuit, texts):
+    approx = cx.approximated(circuit, torch.stack(texts), cx.APPROXIMATIONS)
+    same(approx, circuit.summary(with_token(texts, circuit)))
+
+
+def test_there_are_six_approximations_with_a_word_on_each():
+    assert list(cx.APPROXIMATIONS) == NAMES
+    assert all(cx.APPROXIMATIONS.values())
+
+
+@pytest.mark.parametrize("made", [["key"], ["keys", "Scale"], "keys"])
+def test_an_approximation_that_there_is_not_is_refused(circuit, texts, made):
+    with pytest.raises(ValueError, match=r"no approximation called .*there are \['keys', "):
+        cx.approximated(circuit, torch.stack(texts), made)
+
+
+@pytest.mark.parametrize("own_token", [False, True])
+def test_the_budget_is_made_of_medians_over_neurons(circuit, texts, own_token, monkeypatch):
+    monkeypatch.setattr(cx.texts, "BATCH", 7)
+    neurons = [3, 17, 8, 30]
+    budget = cx.error_budget(circuit, texts, neurons, own_token)
+    names = [name for name in NAMES if own_token or name != "token"]
+    assert budget.index.names == ["made", "approximation"]
+    assert budget.columns.tolist() == ["r", "fvu", *PARTS]
+    assert budget.index.tolist() == [
+        ("none", ""),
+        ("all", ""),
+        *(("without", name) for name in names),
+        *(("only", name) for name in names),
+    ]
+    stack = torch.stack(texts) if own_token else with_token(texts, circuit)
+    truth = cx.approximated(circuit, stack, [])[:, neurons]
+    for (kind, name), row in budget.iterrows():
+        made = {
+            "none": set(),
+            "all": set(names),
+            "without": set(names) - {name},
+            "only": {name},
+        }[kind]
+        by_hand = table_by_hand(cx.approximated(circuit, stack, made)[:, neurons], truth)
+        assert row.tolist() == pytest.approx(by_hand.median()[budget.columns].tolist(), abs=1e-9)
+
+
+def test_the_budget_begins_with_the_truth_and_the_circuit_itself(circuit, texts):
+    budget = cx.error_budget(circuit, texts)
+    assert budget.loc[("none", "")].tolist() == pytest.approx([1, 0, 0, 0, 0], abs=1e-9)
+    whole = cx.evaluate(circuit, texts).median()[budget.columns]
+    assert budget.loc[("all", "")].tolist() == pytest.approx(whole.tolist())
+
+
+# ---------------------------------------------------------------- calibrated elsewhere
+
+
+@given(st.permutations([*"aaabb"]), st.lists(st.integers(0, 39), min_size=1, max_size=4))
+def test_the_cross_domain_table_is_the_loops_over_different_texts(circuit, texts, labels, neurons):
+    w, n = circuit.weights, circuit.n
+
+    def make(text):
+        return cx.ContextualCircuit.calibrate(w, text, [1, 2], n)
+
+    table = cx.cross_domain(make, texts[:5], labels, neurons)
+    assert table.index.tolist() == table.columns.tolist() == ["a", "b"]
+    stack = with_token(texts[:5], circuit)
+    truth = cx.true_contribution(w, stack, [1, 2], n)
+    errors = [(make(text).summary(stack) - truth) ** 2 for text in texts[:5]]
+    for row in "ab":
+        for column in "ab":
+            of_neurons = []
+            for j in neurons:
+                pairs = [
+                    float(errors[c][t, j])
+                    for c in range(5)
+                    for t in range(5)
+                    if c != t and labels[c] == row and labels[t] == column
+                ]
+                values = truth[:, j].tolist()
+                of_neurons.append(sum(pairs) / len(pairs) / statistics.pvariance(values))
+            assert table.loc[row, column] == pytest.approx(statistics.median(of_neurons))
+
+
+def test_a_circuit_that_is_exact_makes_no_error_in_any_domain(precise, texts):
+    flat = replace(precise, W_pos=precise.W_pos[:1].expand_as(precise.W_pos))
+
+    def make(text):
+        return cx.ContextualCircuit.calibrate(flat, text, [2, 0], 20).self_normalised()
+
+    table = cx.cross_domain(make, texts[:6], [*"aabbcc"], range(40))
+    assert table.max(axis=None) < 1e-9
+
+
+@pytest.mark.parametrize("labels", [[*"aabb"], [*"aabbb"], [*"aaab"], []])
+def test_labels_that_make_no_pairs_are_refused(circuit, texts, labels):
+    some = texts[: 0 if not labels else 4] if labels != [*"aabb"] else texts[:5]
+    with pytest.raises(ValueError, match="a label for each text, and each label at least two"):
+        cx.cross_domain(lambda text: circuit, some, labels, [0])
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("measure", [cx.evaluate, cx.error_budget])
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_texts_are_refused(circuit, texts, measure, count):
+    with pytest.raises(ValueError, match="at least two"):
+        measure(circuit, texts[:count])
+
+
+@pytest.mark.parametrize("measure", [cx.evaluate, cx.error_budget])
+def test_what_cannot_be_evaluated_is_refused(circuit, texts, measure):
+    labelled = cx.texts.Text("a", "war", "en-GB", "", "", texts[0])
+    for one in (texts[0], labelled):
+        with pytest.raises(ValueError, match="put it in brackets"):
+            measure(circuit, one)
+    for neurons in ([40], [-1], [2, 99]):
+        with pytest.raises(ValueError, match="neurons 0 to 39"):
+            measure(circuit, texts, neurons)
+    with pytest.raises(ValueError, match="no neurons"):
+        measure(circuit, texts, [])
+    with pytest.raises(ValueError, match="a text of 19 tokens is too short for the destination 20"):
+        measure(circuit, [texts[0], texts[1][:19]])
+    with pytest.raises(ValueError, match=r"too short for the destination 20.*at least 21"):
+        measure(circuit, [x[:20] for x in texts], own_token=True)
+    with pytest.raises(ValueError, match="ids 0 to 299"):
+        measure(circuit, [texts[0], texts[1] + 299])
+
+
+def test_neurons_that_do_not_exist_are_refused_across_domains(circuit, texts):
+    with pytest.raises(ValueError, match="neurons 0 to 39"):
+        cx.cross_domain(lambda text: circuit, texts[:4], [*"aabb"], [40])
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def test_shapes_are_what_the_annotations_say(circuit, texts):
+    approx, truth = two(5, 2)
+    moments = cx.Moments.of(approx, truth)
+    stack = with_token(texts, circuit)
+    calls = [
+        (cx.Moments.of.__func__, (cx.Moments, approx, truth)),
+        (cx.Moments.__add__, (moments, moments)),
+        (cx.Moments.table, (moments, [0, 1])),
+        (cx.evaluate, (circuit, texts, [0, 1])),
+        (cx.evaluate, (circuit.self_normalised(), texts, None, True)),
+        (cx.approximated, (circuit, stack, ["keys"])),
+        (cx.error_budget, (circuit, texts, [0, 1])),
+        (cx.evaluation.asked, (circuit.weights, [0, 1], draw(4, 2, 8), draw(4, 21, 24))),
+    ]
+    for function, arguments in calls:
+        jaxtyped(function, typechecker=beartype)(*arguments)

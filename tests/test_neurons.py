@@ -1,0 +1,607 @@
+"""Neurons: which ones single tokens can move, what they are about, and how sure that is."""
+
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from beartype import beartype
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import jaxtyped
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+import ctxlib as cx
+from ctxlib.neurons import LARGEST, byte_names, impossible_bytes
+
+same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
+
+seeds = st.integers(0, 999)
+
+
+def draw(*shape, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=source, dtype=torch.float64)
+
+
+def draw_texts(count, length, vocab, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    return list(torch.randint(0, vocab, (count, length), generator=source))
+
+
+@pytest.fixture(scope="module")
+def precise(tiny_weights):
+    return tiny_weights.to(torch.float64)
+
+
+@pytest.fixture(scope="module")
+def circuit(precise):
+    return cx.ContextualCircuit.calibrate(precise, draw_texts(1, 32, 300)[0], [0, 2], 20)
+
+
+def planted(contribution, weights=None):
+    """A circuit as far as `find_neurons` looks at one, its contributions chosen by hand."""
+    if weights is None:
+        # no tokenizer: every token counts, and tokens are spelled as ids
+        weights = SimpleNamespace(
+            tokenizer=None, embeddings=lambda: torch.ones(len(contribution), 2)
+        )
+    return SimpleNamespace(contribution=contribution, weights=weights)
+
+
+# ---------------------------------------------------------------- which neurons
+
+
+def table_by_hand(contribution, ids, largest):
+    """`top`, its robust score, the mean, and the extreme tokens of every neuron."""
+    rows = []
+    for j in range(contribution.shape[1]):
+        of = {t: float(contribution[t, j]) for t in ids}
+        order = sorted(ids, key=of.get)
+        best, worst = order[::-1][:largest], order[:largest]
+        mean = sum(of.values()) / len(of)
+        rows.append([sum(of[t] for t in best) / largest - mean, mean, best, worst])
+    tops = np.array([row[0] for row in rows])
+    far = tops - np.median(tops)
+    z = far / (1.4826 * np.median(np.abs(far)))
+    return [
+        SimpleNamespace(top=t, z=s, mean=m, best=b, worst=w)
+        for (t, m, b, w), s in zip(rows, z, strict=True)
+    ]
+
+
+@given(seeds, st.integers(12, 30), st.integers(3, 9), st.integers(1, 5))
+def test_the_table_is_the_loops(seed, vocab, neurons, largest):
+    contribution = draw(vocab, neurons, seed=seed)
+    hand = table_by_hand(contribution, list(range(vocab)), largest)
+    found = cx.find_neurons(planted(contribution), threshold=-1.0, largest=largest)
+    assert found.index.tolist() == sorted(range(neurons), key=lambda j: -hand[j].top)
+    assert found.index.name == "neuron"
+    for j, row in found.iterrows():
+        assert row["top"] == pytest.approx(hand[j].top)
+        assert row["z"] == pytest.approx(hand[j].z)
+        assert row["mean"] == pytest.approx(hand[j].mean)
+        assert row["top tokens"] == hand[j].best
+        assert row["bottom tokens"] == hand[j].worst
+
+
+def test_it_reads_the_contributions_of_a_circuit(circuit):
+    untrained = cx.untrained_tokens(circuit.weights)
+    hand = table_by_hand(circuit.contribution, (~untrained).nonzero()[:, 0].tolist(), LARGEST)
+    found = cx.find_neurons(circuit, threshold=-1.0)
+    decode = circuit.weights.tokenizer.decode
+    assert len(found) == 40
+    for j, row in found.iterrows():
+        assert row["top"] == pytest.approx(hand[j].top)
+        assert row["z"] == pytest.approx(hand[j].z)
+        assert row["top tokens"] == [decode([t]) for t in hand[j].best]
+        assert row["bottom tokens"] == [decode([t]) for t in hand[j].worst]
+
+
+def test_the_largest_top_comes_first(circuit):
+    assert cx.find_neurons(circuit, threshold=-1.0)["top"].is_monotonic_decreasing
+
+
+def test_neurons_that_are_alike_keep_their_order():
+    column = draw(30, 1)
+    found = cx.find_neurons(planted(column.expand(-1, 4)), threshold=0.0, largest=3)
+    assert found.index.tolist() == [0, 1, 2, 3]
+
+
+@given(seeds, st.floats(0.5, 2.5))
+def test_a_threshold_passes_those_above_it(seed, threshold):
+    contribution = draw(40, 9, seed=seed)
+    hand = table_by_hand(contribution, list(range(40)), 5)
+    above = {j for j in range(9) if hand[j].top > threshold}
+    circuit = planted(contribution)
+    if above:
+        found = cx.find_neurons(circuit, threshold, 5)
+        assert set(found.index) == above
+        assert found.attrs["threshold"] == threshold
+    else:
+        with pytest.raises(ValueError, match=f"threshold {threshold:g} finds none"):
+            cx.find_neurons(circuit, threshold, 5)
+
+
+def test_a_threshold_is_not_passed_by_what_only_reaches_it():
+    contribution = torch.zeros(8, 3, dtype=torch.float64)
+    contribution[0] = torch.tensor([8.0, 16.0, 4.0])  # tops 7, 14, 3.5, exactly
+    found = cx.find_neurons(planted(contribution), threshold=7.0, largest=1)
+    assert found.index.tolist() == [1]
+    assert found["top"].tolist() == [14.0]
+
+
+def some_stand_out(seed=0):
+    """Thirty neurons, of which 4 and 11 have tokens far beyond the others'."""
+    contribution = draw(200, 30, seed=seed)
+    contribution[:LARGEST, 4] += 6
+    contribution[5 : LARGEST + 5, 11] += 9
+    return contribution
+
+
+@given(seeds)
+def test_without_a_threshold_those_two_robust_deviations_up_pass(seed):
+    contribution = some_stand_out(seed)
+    hand = table_by_hand(contribution, list(range(200)), LARGEST)
+    found = cx.find_neurons(planted(contribution))
+    assert set(found.index) == {j for j in range(30) if hand[j].z > 2}
+    assert found.index[:2].tolist() == [11, 4]
+
+
+@given(seeds)
+def test_the_threshold_that_was_found_finds_the_same(seed):
+    circuit = planted(some_stand_out(seed).float())
+    found = cx.find_neurons(circuit)
+    again = cx.find_neurons(circuit, threshold=found.attrs["threshold"])
+    pd.testing.assert_frame_equal(again, found)
+
+
+@given(seeds, st.floats(0.01, 100), st.floats(-50, 50))
+def test_the_unit_of_the_pre_activation_does_not_change_who_stands_out(seed, unit, level):
+    contribution = some_stand_out(seed)
+    found = cx.find_neurons(planted(contribution))
+    scaled = cx.find_neurons(planted(unit * contribution + level))
+    assert scaled.index.tolist() == found.index.tolist()
+    assert scaled["z"].tolist() == pytest.approx(found["z"].tolist())
+    assert scaled["top"].tolist() == pytest.approx((unit * found["top"]).tolist())
+
+
+def test_tokens_that_do_not_count_change_nothing():
+    contribution, counted = some_stand_out(), torch.ones(200, dtype=torch.bool)
+    counted[100:] = False
+    noisy = contribution.clone()
+    noisy[100:] = 1000 * draw(100, 30, seed=1)
+    found = cx.find_neurons(planted(noisy), tokens=counted)
+    pd.testing.assert_frame_equal(found, cx.find_neurons(planted(contribution[:100])))
+    assert max(max(row) for row in found["top tokens"] + found["bottom tokens"]) < 100
+
+
+def test_untrained_tokens_do_not_count_unless_they_are_asked_for(precise):
+    contribution = some_stand_out().repeat(2, 1)[:300]
+    glitch = impossible_bytes(precise)[0]
+    contribution[glitch, 7] = 1e6
+    circuit = planted(contribution, precise)
+    assert 7 not in cx.find_neurons(circuit).index
+    everything = torch.ones(300, dtype=torch.bool)
+    assert cx.find_neurons(circuit, tokens=everything).index[0] == 7
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 30, 1000])
+def test_neurons_may_be_taken_in_any_chunks(monkeypatch, chunk):
+    circuit = planted(some_stand_out())
+    whole = cx.find_neurons(circuit, threshold=1.0)
+    monkeypatch.setattr(cx.neurons, "CHUNK", chunk)
+    pd.testing.assert_frame_equal(cx.find_neurons(circuit, threshold=1.0), whole)
+
+
+@given(seeds)
+def test_the_robust_score_of_normal_numbers_is_the_ordinary_one(seed):
+    values = 5 + 3 * draw(20_000, seed=seed)
+    z = cx.robust_z(values)
+    same(z.median(), torch.tensor(0.0, dtype=torch.float64), atol=1e-3)
+    assert (z - (values - 5) / 3).abs().max() < 0.2
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=5), st.floats(-1e3, 1e3))
+def test_a_value_at_the_median_scores_zero_even_where_most_are_alike(others, level):
+    values = torch.tensor([level] * 7 + [level + x for x in others], dtype=torch.float64)
+    z = cx.robust_z(values)
+    assert (z[:7] == 0).all()
+    assert torch.equal(z > 0, values > level)
+
+
+def test_neurons_of_mini_stand_out(mini_weights):
+    texts = cx.texts.passages(mini_weights, domains=["astronomy", "law", "python"])
+    heads = cx.stable_heads(mini_weights, texts)
+    found = cx.find_neurons(cx.ContextualCircuit.calibrate(mini_weights, texts[0], heads))
+    assert 20 < len(found) < 200
+    assert (found["z"] > 2).all()
+    assert found["top tokens"].map(len).eq(LARGEST).all()
+
+
+# ---------------------------------------------------------------- what finds none
+
+
+@pytest.mark.parametrize("threshold", [1e6, None])
+def test_a_rule_that_no_neuron_passes_says_how_near_they_came(threshold):
+    tops = torch.linspace(1, 2, 9, dtype=torch.float64)  # evenly spread: none stands out
+    contribution = torch.zeros(10, 9, dtype=torch.float64)
+    contribution[3] = tops / 0.9  # less the mean over tokens
+    with pytest.raises(ValueError, match=r"of 9 neurons is 2\.00, the median one 1\.50"):
+        cx.find_neurons(planted(contribution), threshold, 1)
+
+
+def test_neurons_that_are_all_alike_have_none_that_stands_out():
+    with pytest.raises(ValueError, match="none lies more than 2 robust deviations"):
+        cx.find_neurons(planted(draw(30, 1).expand(-1, 5)), largest=3)
+
+
+def test_one_neuron_that_moves_among_dead_ones_can_still_be_found():
+    """Half of the neurons alike: the median deviation is zero, the rule must not break."""
+    contribution = torch.zeros(30, 5, dtype=torch.float64)
+    contribution[:, 2] = draw(30)
+    assert cx.find_neurons(planted(contribution), largest=3).index.tolist() == [2]
+
+
+@pytest.mark.parametrize("largest", [0, -1, 30, 31])
+def test_largest_must_leave_tokens_over(largest):
+    with pytest.raises(ValueError, match=f"largest={largest}.*fewer than the 30 tokens"):
+        cx.find_neurons(planted(draw(30, 5)), largest=largest)
+    counted = torch.zeros(30, dtype=torch.bool)
+    counted[:4] = True
+    with pytest.raises(ValueError, match="fewer than the 4 tokens"):
+        cx.find_neurons(planted(draw(30, 5)), largest=4, tokens=counted)
+
+
+def test_weights_without_embeddings_have_no_tokens_to_judge(precise):
+    with pytest.raises(ValueError, match="without token embeddings"):
+        cx.untrained_tokens(replace(precise, W_E=None))
+
+
+# ---------------------------------------------------------------- tokens never trained
+
+
+def gpt2_byte_names():
+    """The published convention of GPT-2: bytes that print stand for themselves."""
+    printed = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAC + 1), *range(0xAE, 0xFF + 1)]
+    names, free = {}, 256
+    for byte in range(256):
+        if byte in printed:
+            names[byte] = chr(byte)
+        else:
+            names[byte], free = chr(free), free + 1
+    return names
+
+
+def test_bytes_are_named_as_GPT2_names_them():
+    assert byte_names() == gpt2_byte_names()
+
+
+def test_the_impossible_bytes_are_those_that_no_character_is_written_with(precise):
+    possible = set()
+    for code in (*range(0xD800), *range(0xE000, 0x110000)):
+        possible.update(chr(code).encode())
+    impossible = [gpt2_byte_names()[byte] for byte in range(256) if byte not in possible]
+    ids = precise.tokenizer.convert_tokens_to_ids(impossible)
+    assert len(ids) == 13
+    assert sorted(impossible_bytes(precise)) == sorted(ids)
+
+
+def with_embeddings(precise, near=(), spread=0.05):
+    """Weights whose impossible bytes lie together, `near` in their midst, all others elsewhere."""
+    W_E, together = draw(300, 24, seed=3), impossible_bytes(precise)
+    W_E[:, 0] = 0  # nothing else lies there by chance
+    W_E[together] = spread * draw(len(together), 24, seed=4)
+    W_E[list(near)] = 0
+    W_E[[*together, *near], 0] = 1
+    return replace(precise, W_E=W_E)
+
+
+def test_tokens_that_lie_with_the_impossible_ones_count_as_untrained(precise):
+    never = impossible_bytes(precise)
+    others = [t for t in (7, 70, 290) if t not in never]
+    flags = cx.untrained_tokens(with_embeddings(precise, others))
+    assert flags.nonzero()[:, 0].tolist() == sorted([*never, *others])
+    apart = cx.untrained_tokens(with_embeddings(precise))
+    assert apart.nonzero()[:, 0].tolist() == sorted(never)
+
+
+@given(st.floats(0.01, 1.0), seeds)
+def test_which_tokens_count_as_untrained_is_the_loops(precise, spread, seed):
+    weights = with_embeddings(precise, spread=spread)
+    source = torch.Generator().manual_seed(seed)
+    W_E = weights.W_E.clone()
+    # others at any distance from the group
+    W_E[::5, 0] += 3 * torch.rand(60, generator=source, dtype=torch.float64)
+    weights = replace(weights, W_E=W_E)
+    unit = [v / v.norm() for v in W_E]
+    never = impossible_bytes(weights)
+
+    def cosine(a, b):
+        return float(a @ b / (a.norm() * b.norm()))
+
+    own = [cosine(unit[t], sum(unit[o] for o in never if o != t) / 12) for t in never]
+    needed = max(min(own), 0.5)
+    mean = sum(unit[t] for t in never) / 13
+    by_hand = [t in never or cosine(unit[t], mean) >= needed for t in range(300)]
+    assert cx.untrained_tokens(weights).tolist() == by_hand
+
+
+def test_impossible_bytes_that_lie_anywhere_make_no_other_token_untrained(precise):
+    scattered = replace(precise, W_E=draw(300, 24, seed=9))
+    flags = cx.untrained_tokens(scattered)
+    assert flags[impossible_bytes(precise)].all()
+    assert flags.sum() < 20
+
+
+def test_without_a_tokenizer_no_token_counts_as_untrained(precise):
+    assert not cx.untrained_tokens(replace(precise, tokenizer=None)).any()
+
+
+def test_a_vocabulary_of_words_has_no_untrained_tokens(precise):
+    words = SimpleNamespace(get_vocab=lambda: {"the": 0, "of": 1})
+    assert not cx.untrained_tokens(replace(precise, tokenizer=words)).any()
+
+
+def test_untrained_tokens_of_mini_are_few_and_in_no_passage(mini_weights):
+    flags = cx.untrained_tokens(mini_weights)
+    assert flags[impossible_bytes(mini_weights)].all()
+    assert 13 <= flags.sum() < 0.02 * len(flags)
+    read = torch.cat([p.tokens for p in cx.texts.passages(mini_weights)]).unique()
+    assert not flags[read].any()
+
+
+# ---------------------------------------------------------------- what they are about
+
+
+@given(seeds, st.permutations([*"aaabbbbccccc"]))
+def test_labels_are_compared_as_by_hand(seed, labels):
+    values = draw(12, 4, seed=seed)
+    table = cx.label_neurons(values, labels, [7, 3, 9, 1])
+    assert table.index.tolist() == [7, 3, 9, 1]
+    y, labels = values.numpy(), np.array(labels)
+    for column, (_, row) in enumerate(table.iterrows()):
+        groups = {k: y[labels == k, column] for k in "abc"}
+        rest = {k: y[labels != k, column] for k in "abc"}
+        best = max("abc", key=lambda k: groups[k].mean() - rest[k].mean())
+        assert row["label"] == best
+        assert row["difference"] == pytest.approx(groups[best].mean() - rest[best].mean())
+        assert row["auc"] == pytest.approx(roc_auc_score(labels == best, y[:, column]))
+        squares = sum(((g - g.mean()) ** 2).sum() for g in groups.values())
+        assert row["spread"] == pytest.approx((squares / 9) ** 0.5)
+        # its interval is Bonferroni's: three labels to choose from, both sides
+        error = row["spread"] * (1 / len(groups[best]) + 1 / len(rest[best])) ** 0.5
+        reach = error * stats.t(9).ppf(1 - 0.05 / 6)
+        assert row["low"] == pytest.approx(row["difference"] - reach)
+        assert row["high"] == pytest.approx(row["difference"] + reach)
+
+
+def test_the_spread_is_that_of_an_analysis_of_variance():
+    """The F statistic that scipy gives has it in its denominator."""
+    values, labels = draw(30, 1, seed=1), [*"abc"] * 10
+    y = values[:, 0].numpy()
+    groups = [y[k::3] for k in range(3)]
+    between = sum(10 * (g.mean() - y.mean()) ** 2 for g in groups) / 2
+    spread = cx.label_neurons(values, labels, [0])["spread"][0]
+    assert stats.f_oneway(*groups).statistic == pytest.approx(between / spread**2)
+
+
+def test_a_planted_label_is_found():
+    values, labels = draw(60, 3), [*"abcdef"] * 10
+    for column, name in enumerate("dbf"):
+        values[[label == name for label in labels], column] += 5
+    table = cx.label_neurons(values, labels, [0, 1, 2])
+    assert table["label"].tolist() == [*"dbf"]
+    assert (table["low"] > 3).all() and (table["high"] < 7).all()
+    assert (table["auc"] > 0.98).all()
+
+
+@pytest.mark.parametrize("effect", [0.0, 1.0])
+@pytest.mark.parametrize(("counts", "confidence"), [((8, 8), 0.95), ((4, 10, 20, 6, 5), 0.9)])
+def test_the_interval_holds_the_true_difference_as_often_as_it_says(effect, counts, confidence):
+    """Whichever label came out best: 2000 neurons are 2000 repetitions."""
+    names = np.repeat(np.arange(len(counts)), counts)
+    true_means = effect * np.arange(len(counts)) / len(counts)
+    random = np.random.default_rng(0)
+    y = true_means[names][:, None] + random.normal(size=(len(names), 2000))
+    table = cx.label_neurons(torch.from_numpy(y), names.tolist(), range(2000), confidence)
+    best = table["label"].astype(int).to_numpy()
+    true = np.array(
+        [true_means[k] - true_means[names[names != k]].mean() for k in range(len(counts))]
+    )[best]
+    held = np.mean((table["low"] <= true) & (true <= table["high"]))
+    assert held >= confidence - 3 * (confidence * (1 - confidence) / 2000) ** 0.5
+
+
+def test_more_confidence_is_a_wider_interval():
+    values, labels = draw(20, 1), [*"ab"] * 10
+    narrow, wide = (cx.label_neurons(values, labels, [0], c).iloc[0] for c in (0.5, 0.99))
+    assert wide["low"] < narrow["low"] < narrow["high"] < wide["high"]
+    assert wide["difference"] == narrow["difference"]
+
+
+def test_equal_values_count_half_in_the_auc():
+    values = torch.tensor([[1.0], [1.0], [0.0], [1.0]])
+    table = cx.label_neurons(values, [*"aabb"], [0])
+    assert table["auc"][0] == roc_auc_score([1, 1, 0, 0], values[:, 0]) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("labels", "neurons", "says"),
+    [
+        ([*"aab"], [0, 1], "3 labels and 2 neurons"),
+        ([*"aabb"], [0], "4 labels and 1 neurons"),
+        ([*"aaaa"], [0, 1], "two names with two texts each"),
+        ([*"aaab"], [0, 1], "two names with two texts each"),
+    ],
+)
+def test_labels_that_allow_no_comparison_are_refused(labels, neurons, says):
+    with pytest.raises(ValueError, match=says):
+        cx.label_neurons(draw(4, 2), labels, neurons)
+
+
+@given(seeds, st.permutations([*"aaabbcc"]))
+def test_means_by_label_are_by_hand(seed, labels):
+    values = draw(7, 3, seed=seed)
+    table = cx.by_label(values, labels, [5, 2, 8])
+    assert table.index.tolist() == [5, 2, 8]
+    assert table.columns.tolist() == [*"abc"]
+    for column, neuron in enumerate([5, 2, 8]):
+        for name in "abc":
+            of = [float(values[t, column]) for t in range(7) if labels[t] == name]
+            assert table.loc[neuron, name] == pytest.approx(sum(of) / len(of))
+
+
+# ---------------------------------------------------------------- when a neuron is two things
+
+SEA, LAW = [20, 21, 22, 23], [40, 41, 42]
+
+
+@pytest.fixture(scope="module")
+def two_topics(circuit):
+    """Neuron 6 answers to words of the sea and, half as strongly, to words of the law."""
+    contribution = -draw(300, 40, seed=2).abs()
+    contribution[SEA, 6], contribution[LAW, 6] = 2.0, 1.0
+    copy = replace(circuit)
+    copy.__dict__["contribution"] = contribution  # what the cached property would hold
+    return copy
+
+
+def written(words, count, seed):
+    """Texts of words that say nothing, with some of these among them."""
+    random = np.random.default_rng(seed)
+    texts = []
+    for _ in range(count):
+        tokens = random.integers(100, 300, 32)
+        tokens[random.choice(20, 8, replace=False)] = random.choice(words, 8)
+        texts.append(torch.from_numpy(tokens))
+    return texts
+
+
+def ids(circuit, words):
+    decode = circuit.weights.tokenizer.decode
+    return {decode([t]) for t in words}
+
+
+def test_subtopics_are_the_two_that_were_planted(two_topics):
+    texts = written(SEA, 12, 0) + written(LAW, 12, 1)
+    table, drive = cx.subtopics(two_topics, 6, texts, largest=3)
+    assert table.index.name == "part"
+    assert table["share"].sum() == pytest.approx(1)
+    assert table["share"][0] > table["share"][1]
+    assert set(table["tokens"][0]) < ids(two_topics, SEA)
+    assert set(table["tokens"][1]) == ids(two_topics, LAW)
+    assert drive.shape == (24, 2)
+    assert (drive[:12, 0] > 10 * drive[:12, 1]).all()
+    assert (drive[12:, 1] > 10 * drive[12:, 0]).all()
+    assert (drive.sum(0) / drive.sum()).tolist() == pytest.approx(table["share"].tolist())
+
+
+def drive_by_hand(circuit, neuron, text):
+    """What the tokens in front of the destination add, those that take away left out."""
+    untrained = cx.untrained_tokens(circuit.weights)
+    terms = [
+        float(circuit.kernel[i] * circuit.contribution[t, neuron])
+        for i, t in enumerate(text[: circuit.n].tolist())
+        if not untrained[t]
+    ]
+    return sum(term for term in terms if term > 0)
+
+
+# one token in one part is matched at once; sklearn takes that for no progress
+@pytest.mark.filterwarnings("ignore:Maximum number of iterations")
+def test_one_part_holds_nearly_the_whole_drive_of_one_topic(two_topics):
+    texts = written(SEA[:1], 9, 0)
+    table, drive = cx.subtopics(two_topics, 6, texts, parts=1)
+    assert table["share"].tolist() == [1.0]
+    by_hand = [drive_by_hand(two_topics, 6, text) for text in texts]
+    assert drive[:, 0].tolist() == pytest.approx(by_hand, rel=1e-3)
+
+
+def test_parts_together_hold_the_drive_of_each_text(circuit):
+    """As many parts as texts: the factorisation leaves next to nothing over."""
+    texts = draw_texts(4, 32, 300, seed=5)
+    table, drive = cx.subtopics(circuit, 3, texts, parts=4)
+    by_hand = [drive_by_hand(circuit, 3, text) for text in texts]
+    assert drive.sum(1).tolist() == pytest.approx(by_hand, rel=0.02)
+    assert table["share"].sum() == pytest.approx(1)
+    assert table["share"].is_monotonic_decreasing
+
+
+def test_what_stands_at_the_destination_or_behind_makes_no_part(two_topics):
+    texts = written(SEA, 6, 0) + written(LAW, 6, 1)
+    other = [torch.cat([text[:20], torch.full((12,), SEA[0])]) for text in texts]
+    one, two = (cx.subtopics(two_topics, 6, some) for some in (texts, other))
+    pd.testing.assert_frame_equal(one[0], two[0])
+    assert np.array_equal(one[1], two[1])
+
+
+def test_untrained_tokens_make_no_part(two_topics):
+    texts = written(SEA, 6, 0) + written(LAW, 6, 1)
+    glitch = impossible_bytes(two_topics.weights)[0]
+    marred = [text.clone() for text in texts]
+    for text in marred:
+        text[text >= 100] = glitch
+    copy = replace(two_topics)
+    copy.__dict__["contribution"] = two_topics.contribution.clone()
+    copy.contribution[glitch, 6] = 50.0
+    assert np.allclose(cx.subtopics(copy, 6, marred)[1], cx.subtopics(two_topics, 6, texts)[1])
+
+
+def test_texts_for_subtopics_may_come_from_a_generator_and_in_any_batches(two_topics, monkeypatch):
+    texts = written(SEA, 6, 0) + written(LAW, 6, 1)
+    whole, drive = cx.subtopics(two_topics, 6, texts)
+    monkeypatch.setattr(cx.texts, "BATCH", 5)
+    table, again = cx.subtopics(two_topics, 6, (text for text in texts))
+    pd.testing.assert_frame_equal(table, whole)
+    assert np.array_equal(again, drive)
+
+
+@pytest.mark.parametrize("neuron", [-1, 40])
+def test_a_neuron_that_does_not_exist_has_no_subtopics(circuit, neuron):
+    with pytest.raises(ValueError, match=f"neuron {neuron}: this layer has neurons 0 to 39"):
+        cx.subtopics(circuit, neuron, draw_texts(3, 32, 300))
+
+
+def test_sub_topics_need_texts(circuit):
+    with pytest.raises(ValueError, match="no texts: give at least one"):
+        cx.subtopics(circuit, 3, [])
+
+
+@pytest.mark.parametrize(("parts", "texts"), [(0, 3), (4, 3)])
+def test_more_parts_than_driven_texts_are_refused(circuit, parts, texts):
+    with pytest.raises(ValueError, match=rf"parts={parts}: neuron 3 is driven .* of {texts} texts"):
+        cx.subtopics(circuit, 3, draw_texts(texts, 32, 300), parts)
+
+
+def test_a_neuron_that_nothing_drives_has_no_subtopics(two_topics):
+    with pytest.raises(ValueError, match="neuron 5 is driven by 0 tokens in 0 of 3 texts"):
+        cx.subtopics(two_topics, 5, draw_texts(3, 32, 300))
+
+
+def test_subtopics_refuse_texts_that_are_none(circuit):
+    with pytest.raises(ValueError, match="put it in brackets"):
+        cx.subtopics(circuit, 3, draw_texts(1, 32, 300)[0])
+    with pytest.raises(ValueError, match="a text of 19 tokens is too short"):
+        cx.subtopics(circuit, 3, draw_texts(3, 19, 300))
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def test_shapes_are_what_the_annotations_say(circuit):
+    values, labels = draw(8, 2), [*"aabbaabb"]
+    calls = [
+        (cx.untrained_tokens, (circuit.weights,)),
+        (cx.find_neurons, (circuit, 0.0, 5, torch.ones(300, dtype=torch.bool))),
+        (cx.robust_z, (values[:, 0],)),
+        (cx.label_neurons, (values, labels, [0, 1])),
+        (cx.by_label, (values, labels, [0, 1])),
+        (cx.subtopics, (circuit, 3, draw_texts(4, 32, 300))),
+    ]
+    for function, arguments in calls:
+        jaxtyped(function, typechecker=beartype)(*arguments)
