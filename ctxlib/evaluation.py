@@ -410,7 +410,8 @@ def error_budget(
 
     First none and all; then all but one ("without"), which shows what mending it alone would
     gain; then one alone ("only"), which shows what it costs when everything else is exact.
-    `own_token` as in `evaluate`; without it there is no approximation of the token. Errors as
+    `own_token` as in `evaluate`; without it there is no approximation of the token. With it,
+    "all" has the circuit's token at source n too, where a summary keeps the text's own. Errors as
     there.
     """
     weights = circuit.weights
@@ -469,5 +470,5 @@ def cross_domain(
     pairs = torch.outer(one.sum(0), one.sum(0)) - torch.diag(one.sum(0))
     apart = torch.stack(errors) * (1 - torch.eye(len(texts)))[..., None].double()
     sums = einsum(one, apart, one, "row a, row column neuron, column b -> a b neuron")
-    medians = (sums / pairs[..., None]).quantile(0.5, dim=-1)
+    medians = (sums / pairs[..., None]).nanquantile(0.5, dim=-1)
     return pd.DataFrame(medians.numpy(), index=names, columns=names)

@@ -182,6 +182,7 @@ def test_the_mean_alone_leaves_all_variance_unexplained():
     for constant, fvu in ((truth.mean(0), 1.0), (truth.mean(0) + 2 * truth.std(0, False), 5.0)):
         table = cx.Moments.of(constant.expand(9, -1), truth).table(range(3))
         assert table["fvu"].tolist() == pytest.approx([fvu] * 3)
+        assert table["r"].isna().all()
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 0.1, -1234.567])
