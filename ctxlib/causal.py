@@ -133,14 +133,17 @@ def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos chosen d_h
 
 
 def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook:
-    """A hook that adds a direction to the residual stream behind a layer's attention, at every
-    position: one direction for all texts of the batch, or one for each.
+    """A hook that adds a direction to what a layer's attention writes, at every position: one
+    direction for all texts of the batch, or one for each.
+
+    The MLP of the layer and everything behind it see the direction. (At `hook_resid_mid` the
+    bridge would change what the MLP reads, and the stream would go on without it.)
     """
 
     def hook(own: Float[Tensor, "text pos d_model"], hook: Any) -> Tensor:
         return own + rearrange(direction, "... d_model -> ... 1 d_model")
 
-    return f"blocks.{layer}.hook_resid_mid", hook
+    return f"blocks.{layer}.hook_attn_out", hook
 
 
 def mean_z(

@@ -182,9 +182,9 @@ def split_scores(
         for k in (what, where)
     )
     q_here = q_where.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
-    content = (q_what + q_here) / pair_scale(weights, tokens)
-    position = (q_where - q_here) / shared_scale(weights, C)[: len(tokens)]
-    return content / weights.attn_scale, position / weights.attn_scale
+    content = (q_what + q_here) / (pair_scale(weights, tokens) * weights.attn_scale)
+    position = (q_where - q_here) / (shared_scale(weights, C)[: len(tokens)] * weights.attn_scale)
+    return content, position
 
 
 def pair_scale(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "dest source"]:

@@ -285,16 +285,16 @@ def recorded(model, tokens, hooks=()):
     """Logits, and what every hook point of both layers held, with these hooks in place."""
     held = {}
 
-    def keep(value, hook):
-        held[hook.name] = value.clone()
+    def keep(value, hook, name):  # some points go by two names, so not by the hook's own
+        held[name] = value.clone()
 
-    names = [
-        f"blocks.{layer}.{name}"
-        for layer in (0, 1)
-        for name in ("attn.hook_z", "hook_attn_out", "hook_resid_mid", "mlp.hook_pre")
-    ]
+    points = ["attn.hook_z", "hook_attn_out", "hook_resid_mid", "mlp.hook_pre"]
+    points += ["hook_mlp_out", "hook_resid_post"]
+    names = [f"blocks.{layer}.{point}" for layer in (0, 1) for point in points]
     with torch.inference_mode():
-        logits = model.run_with_hooks(tokens, fwd_hooks=[*hooks, *((n, keep) for n in names)])
+        logits = model.run_with_hooks(
+            tokens, fwd_hooks=[*hooks, *((n, partial(keep, name=n)) for n in names)]
+        )
     return SimpleNamespace(logits=logits, of=held)
 
 
@@ -377,8 +377,16 @@ def test_a_direction_is_added_at_every_position_of_every_text(tiny, drawn, untou
         for text in range(4):
             for position in range(32):
                 before = untouched.of[name][text, position]
-                assert torch.equal(changed.of[name][text, position], before + by_text[text])
+                near(changed.of[name][text, position], before + by_text[text])
         assert not torch.allclose(changed.logits, untouched.logits, atol=1e-2)
+
+
+def test_the_stream_goes_on_with_the_direction(tiny, drawn, untouched):
+    direction = draw(24).float()
+    changed = recorded(tiny, drawn, [causal.add_direction(0, direction)])
+    mlp = changed.of["blocks.0.hook_mlp_out"] - untouched.of["blocks.0.hook_mlp_out"]
+    stream = changed.of["blocks.0.hook_resid_post"] - untouched.of["blocks.0.hook_resid_post"]
+    near(stream, mlp + direction, atol=1e-4)
 
 
 def test_the_neurons_read_what_was_added(tiny, tiny_weights, drawn, untouched):
