@@ -137,10 +137,14 @@ use on its own.
 | [Chapter 3](03_kernels) | How far back does a head look? |
 | [Chapter 4](04_denominators) | Why do denominators hold still? |
 | [Chapter 5](05_calibration) | Is one calibration text enough? |
+| [Chapter 6](06_circuit) | What do the stable heads say together? |
+| [Chapter 7](07_neurons) | Which neurons know the context? |
+| [Chapter 8](08_evaluation) | How good is it, and what limits it? |
+| [Chapter 9](09_causal) | Does the model use it? |
 
 What a symbol means is on the [notation](notation) page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and
 to have met a transformer before; nothing else is assumed.
 
-This version holds the first five chapters; the third of the goals above belongs to those that follow. The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons*
+The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons*
 {cite}`gibson2025decomposing`; the worked steps, the code, the model and the texts are the book's own.
 """
