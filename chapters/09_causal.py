@@ -14,8 +14,8 @@
 r"""
 # Does the model use it?
 
-**Put the circuit in the place of its heads, let the model go on, and see what the next word costs.** On the book's own model the self-normalised circuit passes for the heads themselves; the paper's mends most of what silencing the heads breaks where it is at home, late in a text, and does harm at the beginning.
-What the rest of the model takes from these heads turns out to be mostly one vector a domain: made from other texts, and added to a model whose stable heads are silent, it gives back most of what they gave, wherever they gave much. The neurons of chapter 7 carry a small part of it; most of it passes them by.
+**Put the circuit in the place of its heads, let the model go on, and see what the next word costs.** On the book's own model the self-normalised circuit passes for the heads themselves; the paper's mends most of what silencing the heads breaks where it is at home, late in a text, and at the beginning it costs more than silence does.
+What the rest of that model takes from these heads turns out to be mostly one vector a domain: made from other texts, and added to a model whose stable heads are silent, it gives back most of what they gave, wherever they gave much. The neurons of chapter 7 carry a small part of it; most of it passes them by.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -82,7 +82,7 @@ r"""
 ## From agreement to use
 
 [Chapter 8](08_evaluation) held two circuits against the truth: the paper's, with the constants of one calibration text, and the self-normalised one, which takes its denominators from the text that it reads. Both agree with the heads to some degree, measured by a correlation or by the variance left unexplained. Agreement is not use. Perhaps the rest of the model lives on just the part of the heads' output that the circuit
-misses; perhaps it does not listen to these heads at all, and then any error would do. The earlier post leaves the question open: if later layers average the noise of the approximation away, the approximation is a *good substitute*, and if they make use of the exact activations, it is not {cite}`gibson2025contextual`.
+misses; perhaps it does not listen to these heads at all, and then any error would do. The earlier post leaves the question open: if later layers average the noise of the approximation away, the approximation is a *good substitute*; if they make use of the exact activations, it leaves too much unexplained {cite}`gibson2025contextual`.
 
 The model itself can answer. Let it read a text, take out what the stable heads have gathered, put in what a circuit says they gathered, and let everything behind it go on: the MLP, the later layers, the prediction. A circuit so far spoke about one destination, $n$, and a model reads all of them at once, so it has to be written down for every destination of a text. Let $z_n^h$ be what head $h$
 has gathered at destination $n$ before $W_O$, a vector of $d_\text{head}$ numbers; the layer writes $\sum_h z_n^h W_O^h + b_O$. For the paper's circuit, whose heads are $H$,
@@ -159,13 +159,13 @@ $$ (eq-cau-kl)
 
 This is the **Kullback-Leibler divergence**, and by comparing the two equations it is the rise of the loss that is to be expected if the next token is drawn from $p_n$ itself: the cost on a text of which the model has the right idea. It has no luck in it, and is never negative.
 
-A cost means little without a scale. The scale here is **mean-ablation**: the stable heads get their own mean over other texts, position by position, so that they say nothing about the text. What a circuit's cost leaves of that cost is the share that it fails to repair:
+A cost means little without a scale. The scale here is **mean-ablation**: the stable heads get their own mean over other texts, position by position, so that they say nothing about the text. A circuit's cost, divided by that cost, is the share that it fails to repair:
 
 $$
 \text{repaired} \;=\; 1 - \frac{\operatorname{mean} \text{KL}\;\text{with the circuit}}{\operatorname{mean} \text{KL}\;\text{with mean-ablation}} .
 $$ (eq-cau-repaired)
 
-It is 1 for a perfect stand-in and 0 for one that is no better than silence, and it has no lower bound. One more condition will be useful. Mean-ablation is right on average over the texts that it was made from, by construction, which a circuit that was calibrated on a single text is not. So the paper's circuit is run a second time with its **mean put right**: at each position its mean over the same texts is exchanged for that of the heads. All of what it then says about a text is still its own.
+Both means are taken over the positions of a passage, then over passages and domains, so that every domain counts alike. The share is 1 for a perfect stand-in and 0 for one that is no better than silence, and it has no lower bound. One more condition will be useful. Mean-ablation is right on average over the texts that it was made from, by construction, which a circuit that was calibrated on a single text is not. So the paper's circuit is run a second time with its **mean put right**: at each position its mean over the same texts is exchanged for that of the heads. All of what it then says about a text is still its own.
 """
 
 
@@ -303,13 +303,13 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The unit of the intervals is the domain, since passages of one domain are not independent; they speak about domains like these and are rough where a few domains carry most of a cost, as they do for ablation. Read the last row first. Where its share is near 100 %, the model cannot tell the self-normalised circuit from its heads: the split of keys and values into content and
-position, on which everything in this book rests, loses nothing that any later layer needs. Then the paper's circuit. It is one formula with one token at the destination and one text's constants, asked at all destinations of all texts. The share that it repairs is what those simplifications leave, and the row below says how much of the rest was no more than a wrong mean.
-The last column keeps the average honest: a share can be earned in a few domains in which much is at stake, while in the others the circuit's noise costs as much as silence. The average also depends on how much of each passage is read, `READ`, for a reason to be seen below: the cost of the circuit is not spread evenly over a text.
+The unit of the intervals is the domain, since passages of one domain are not independent: Student's $t$ for a mean, the bootstrap over domains for a share. They speak about domains like these and are rough where a few domains carry most of a cost, as they do for ablation. Read the last row first. Where its share is near 100 %, the model cannot tell the self-normalised circuit from its heads: the split of keys and values into content and
+position, on which everything in this book rests, loses next to nothing that the prediction on these texts needs. Then the paper's circuit. It is one formula with one token at the destination and one text's constants, asked at all destinations of all texts. The share that it repairs is what those simplifications leave, and the row below says how much of the rest was no more than a wrong mean.
+The last column keeps the average honest: a share can be earned in a few domains in which much is at stake, while in the others the circuit's noise costs as much as silence, or more. The average also depends on how much of each passage is read, `READ`, for a reason to be seen below: the cost of the circuit is not spread evenly over a text.
 
 ## Are these heads special?
 
-The circuit has a right to constant denominators only because its heads hold still. So it should fail elsewhere, and it must, if its success is to mean something. Take the other heads of the layer in groups as large as the stable one, each head once, dealt out at random. Give each group a circuit of its own, with its own calibration text chosen by the same rule, and run the experiment again, on one passage of each domain.
+The circuit has a right to constant denominators only because its heads hold still. So it should fail elsewhere, and it must, if its success is to mean something. Take the other heads of the layer in groups as large as the stable one, dealt out at random, no head twice (those left over stay out). Give each group a circuit of its own, with its own calibration text chosen by the same rule, and run the experiment again, on one passage of each domain.
 """
 
 # %%
@@ -399,7 +399,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The first row is the stable heads again, on the same passages as the others. In the other rows the paper's circuit should do poorly, and a negative share says that it does harm: a wrong constant, or one kernel for heads that look in different places, is worse than no news. That is the published condition of stability, seen from the far end of the model. The self-normalised circuit has no such condition, for it
+The first row is the stable heads again, on the same passages as the others. In the other rows the paper's circuit should do poorly, and a negative share says that it does harm: a wrong constant, or one kernel for heads that look in different places, is worse than no news; the table does not say which of the two it is. That constants are for stable heads is the published condition, seen here from the far end of the model. The self-normalised circuit has no such condition, for it
 needs no constant; where its share is high in every row, Equation 1 holds for the layer and not just for the heads that suit it. The first column is a reminder of proportion: other heads of a first layer may be worth far more to the model than those that carry the context.
 
 ## Where on the page?
@@ -454,7 +454,8 @@ def at_home(values):
 
 home = {k: at_home(v) for k, v in kl.items()}
 later = {k: by_domain(v[:, READ // 2 :]) for k, v in kl.items()}
-print(f"late destinations that hold {TOKEN!r}: {int(at_token.sum())}, in {len(enough)} domains")
+counted = int(at_token[torch.from_numpy(np.isin(of, enough))].sum())
+print(f"late destinations that hold {TOKEN!r}: {counted}, in {len(enough)} domains with 5 or more")
 pd.DataFrame(
     {
         "second half of the text, KL": [in_words(v) for v in later.values()],
@@ -470,9 +471,9 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Expect the circuit's worst in the first few positions. There a denominator is an average over a handful of tokens, so one text's constants say nothing about another's ([chapter 4](04_denominators)), and a text that has not begun has no context to sum up. Further on, the curve of the paper's circuit should come down towards that of the self-normalised one, and that of ablation stay up, since what it takes away is missed as much later as soon.
+Expect the circuit's worst in the first few positions. There a denominator is an average over a handful of tokens, one of them `TOKEN` in place of the text's own (at the very first position in place of BOS), so one text's constants say little about another's ([chapter 4](04_denominators)); and a text that has not begun has no context to sum up. Further on, the curve of the paper's circuit should come down towards that of the self-normalised one, and that of ablation stay up, since what it takes away is missed late as much as early.
 
-The right half of the table is the circuit's home ground: late in the text, at destinations that hold the very token whose query it uses. These are its own terms, and the share repaired there is the fairest answer to whether the published approximation is a good substitute. Even so it has been replaced everywhere before, and later layers look back there. What the mended mean gains, once more, is the part of the error that no text had a share in.
+The right half of the table is the circuit's home ground: late in the text, at destinations that hold the very token whose query it uses. These are its own terms, and the share repaired there is the fairest answer to whether the published approximation is a good substitute. Two reservations: only domains with five such destinations or more are counted, so texts in which `TOKEN` is rare, those in other languages first, are not heard; and the heads have been replaced at all earlier positions too, where later layers look back. What the mended mean gains is, once more, the part of the error that does not depend on the text.
 
 ## Which texts need these heads?
 
@@ -536,7 +537,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-If the model was trained mostly on one kind of text, the heads ought to matter most for the others: without a context the prediction is one for the common kind, and only the context says that this text is something else. Rows at the top are the domains whose loss rises most without the context. Where a domain's rise is much smaller than its KL, or below zero, the heads change the prediction without bettering it. On such texts their message, right or not, was hardly worth having.
+If the model was trained mostly on one kind of text, the heads ought to matter most for the others: without a context the prediction is one for the common kind, and only the context says that this text is something else. Rows at the top are the domains whose loss rises most without the context. Where a domain's rise is much smaller than its KL, or below zero, the heads change the prediction without improving it much. On such texts their message, right or not, was hardly worth having.
 
 It also says when the paper's circuit is worth its noise: in the rows where its marker lies to the left of that of ablation. In a domain for which the heads hardly matter, nothing can be repaired, and any error of the circuit is a loss.
 
@@ -562,7 +563,7 @@ cx.plots.ShadedText(
 )
 
 # %% tags=["nbval-check-output"]
-whole = rise["mean-ablation"][dearest].sort(descending=True).values
+whole = at_stake.sort(descending=True).values
 rises = whole.clamp(min=0)
 tenth = -(-len(whole) // 10)
 print(
@@ -663,7 +664,7 @@ else:
 
 # %% [markdown]
 r"""
-This is a test of the wiring more than a discovery: the prediction is the algebra of chapter 6. A correlation near one says that direction, hook and weights are the same thing in the same units. The slope need not be one, because $s$ was measured at one destination of one text, and other places have other scales. The second line is the beginning of a question to which the chapter comes back: the neurons of [chapter 7](07_neurons) were chosen because single tokens can move them far, and a whole domain moves them as well.
+This is a test of the wiring more than a discovery: the prediction is the algebra of chapter 6. A correlation near one says that direction, hook and weights fit together. The slope need not be one, because $s$ was measured at one destination of one text: other places have other scales, and the direction itself adds to them. The second line is the beginning of a question to which the chapter comes back: the neurons of [chapter 7](07_neurons) were chosen because single tokens can move them far; a ratio above one says that this domain moves them far as well.
 
 ## One vector in place of a text
 
@@ -742,10 +743,10 @@ print(
 
 # %% [markdown]
 r"""
-Compare the first two lines. The first is what it costs to silence the heads, the second what one constant vector gives back; where they cancel, the vector replaces the heads. The diagonal of the heat map should be purple, and the rows that were at the top of Figure 9.4 are those with most to regain, and most to lose from a wrong direction. Whole columns tell how loudly a direction speaks: a loud one harms every text that is not its own. Off the diagonal, look for pairs of domains that help one another: they tend to be neighbours in subject, and the rings off the diagonal sit there. A direction is not a label. It is the part of a domain
+Compare the first two lines. The first is what it costs to silence the heads, the second what one constant vector gives back; where they cancel, the vector makes up for the heads, on average over these tokens. (Where in the text it does so is the next question: it knows the domain from the first token on, and the heads did not.) The diagonal of the heat map should be purple, and the rows that were at the top of Figure 9.4 are those with most to regain, and most to lose from a wrong direction. Whole columns tell how loudly a direction speaks: a loud one harms texts that are not its own. Off the diagonal, look for pairs of domains that help one another, and for rings: are they neighbours in subject? A direction is not a label. It is the part of a domain
 that its texts share, and domains share parts as well.
 
-The direction was never told which tokens to favour. It is an average of what the heads wrote in a few *other* passages at one late position, used here in texts that have hardly begun. Whatever in it was particular to those passages has been averaged down, and what is left works at other positions and in other texts. There are few passages in each domain, so rows of the heat map are rough; the lines below it have intervals over domains, and a few domains with large effects stretch them.
+The direction was never told which tokens to favour. It is an average of what the heads wrote in a few *other* passages at one late position, used here in texts that have hardly begun. Whatever in it was particular to those passages has been averaged down; what it gains, it gains at other positions and in other texts. There are few passages in each domain, so rows of the heat map are rough; the lines below it have intervals over domains, and a few domains with large effects stretch them.
 """
 
 # %%
@@ -877,10 +878,10 @@ r"""
 On the left, what a foreign direction costs grows with its strength, while the own one has an optimum. If that lies near 1, the direction speaks as loudly as the heads did; far beyond it LayerNorm is filled by the direction and the token is forgotten. On the right, below zero means better than the model as it is, which is no miracle. At the beginning of a text the model cannot know the domain, and the direction tells it.
 That advantage is spent as soon as the text has told as much. The end of the curves is what counts: how far the silenced model with its direction still lies above the untouched one, against silence alone.
 
-The last table divides that end by kind of text. Its two right-hand columns are rises of the loss. A row in which the first of them is large and the second small says that **what the model takes from these heads there is what the domain has in common**, whatever else they write. What stays in the last column is what they tell of the single text beyond its domain, and it may be much the same for all kinds. Where the two columns agree, as they can for domains
+The last table divides that end by kind of text. Its two right-hand columns are rises of the loss. A row in which the first of them is large and the second small says that **what the model takes from these heads there is what the domain has in common**, whatever else they write. What stays in the last column is what the vector does not make up for, above all what they tell of the single text beyond its domain; it may be much the same for all kinds. (A loss is a sum: a vector that knows the domain better than the heads did may pay for something else that they told.) Where the two columns agree, as they can for domains
 that lie in the middle of all others, the direction had next to nothing to say.
 
-The table before makes the same directions from the circuits, without any attention row of the model's. In {eq}`eq-cau-direction` whatever error all texts share cancels, and what is noise in a single text averages down. That is how the paper's circuit can be a middling stand-in text by text and still give directions that do as well as the real ones: it is the averaging that the post hoped for, done outside the model.
+The table before makes the same directions from the circuits, without any attention row of the model's. In {eq}`eq-cau-direction` whatever error all texts share cancels, and what is noise in a single text averages down. That is how the paper's circuit can be a middling stand-in text by text and still give directions that do as well as the real ones. The post would have later layers do the averaging; here it is done over texts, outside the model. The column *lowest* says how far it fails where it fails most.
 
 ## Which words?
 
@@ -913,13 +914,13 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Rows of a pronounced subject should read like its vocabulary, though nothing but an average of head outputs was added. Rows of languages other than English can look odd, because the prompt is an English word and the direction cannot take it back: what follows is a compromise. Rows of weak directions hold whatever is nearest, and read into them one finds anything.
+Rows of a pronounced subject should read like its vocabulary, though nothing but an average of head outputs was added. Rows of languages other than English can look odd, perhaps because an English word in the prompt cannot be taken back. Rows of weak directions hold whatever is nearest, and read into them one finds anything.
 
 ## Through which neurons?
 
 Chapter 7 called the neurons that these heads can move far *context-sensitive*. Do they carry the context on? What a layer's attention writes reaches the rest of the model by two ways: through the neurons of the same layer, and past them, in the residual stream, where every later layer can read it directly. Either can be cut.
 
-To **hold** a set of neurons, steer as before but fix the pre-activations of the set at their unsteered values, position by position: what is lost of the gain went through the set. To steer the set **alone**, leave the stream as it was and give only these neurons their steered values: what is left of the gain the set can carry by itself. Beside the neurons of chapter 7 stand as many of the others, drawn at random; as many as there are of those that the direction moves most, by {eq}`eq-cau-neurons`, whether chapter 7 found them or not; and all neurons of the layer.
+To **hold** a set of neurons, steer as before but fix the pre-activations of the set at their unsteered values, position by position: what is lost of the gain is what no other way makes up for. To steer the set **alone**, leave the stream as it was and give only these neurons their steered values: what is left of the gain the set can carry by itself. Beside the neurons of chapter 7 stand as many of the others, drawn at random; as many as there are of those that the direction moves most, by {eq}`eq-cau-neurons`, whether chapter 7 found them or not; and all neurons of the layer.
 """
 
 # %%
@@ -978,7 +979,7 @@ cx.plots.picture(
     figure,
     "9.9",
     f"The own direction with a set of neurons held (left), and given to the set alone (right); "
-    f"sets of {len(found)} of {len(ids)} neurons but for the last row. Dashed: the whole direction. "
+    f"sets of {count} of {len(ids)} neurons but for the last row. Dashed: the whole direction. "
     "Mean over domains with its 95 % interval.",
     f"Two dot plots; the whole direction gives {signed(by_domain(with_own).mean(), 3)}. Held: "
     + ", ".join(f"{k} {signed(by_domain(v).mean(), 3)}" for k, v in held.items())
@@ -1005,18 +1006,18 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The last row divides the traffic: what is lost when all neurons of the layer are held went through the layer's MLP, and the rest went past it. Within the MLP, compare the first row with the two below it. If it is well above them, the neurons of chapter 7 carry more of the context than neurons in general do; if it is still far below the last, they are not *the* carriers but the easiest to name. The fourth row bounds what a better list of the same length could do, at least by this criterion.
-The columns need not add up to 100 %, since two ways can stand in for one another (Exercise 4).
+The last row divides the traffic. Its first number is what the way past the layer's MLP cannot make up for, its second what the way through the MLP can do by itself; what the MLP carries has no sharper answer than these two. Within the MLP, compare the first row with the two below it. If it is well above them, the neurons of chapter 7 carry more of the context than neurons in general do; if it is still far below the last, they are not *the* carriers but the easiest to name. The fourth row shows what a list of the same length can do that is made for each direction; it is no upper bound, since a neuron that is moved far need not matter.
+The two columns need not agree, since two ways can stand in for one another (Exercise 4).
 
 So a context-sensitive neuron is a good place to *read* what a model knows about a text, and that is what the paper uses it for. It does not follow that it is where the model keeps it.
 
 ## What breaks it
 
-- **A token that is not the circuit's, and a text that has just begun.** Figure 9.3 and its table: the paper's circuit speaks for one token far inside a text.
-- **Means over few texts.** Mean-ablation and the mended mean rest on the texts of the collection, whose mix is not that of the passages. Another collection moves the zero from which both are measured.
+- **A text that has just begun, and perhaps a token that is not the circuit's.** The paper's circuit speaks for one token far inside a text. Figure 9.3 shows what the place costs; for the token compare the halves of its table, with an eye on the domains that the right one lacks.
+- **Means over few texts.** Mean-ablation and the mended mean rest on the texts of the collection, whose mix is not that of the passages. Another collection moves the zero from which both are measured. (A direction is measured from a third, the mean of the passages.)
 - **Strength.** Beyond its optimum a direction is no longer a message but a disturbance, and a loss that rises says nothing about what the direction means.
 - **The loss looks at averages.** A head that matters for one token in a thousand costs next to nothing here. KL is the stricter judge, and it, too, is a mean.
-- **Domains are not draws.** The intervals treat the domains as a sample of all domains. They were chosen for this book, some to be unlike the rest, and the passages are few.
+- **Domains are not draws.** The intervals treat the domains as a sample of all domains. They were chosen for this book, some to be unlike the rest, and the passages are few. Nor are they quite independent: the directions of each are tried on all others. And every interval takes the heads, the calibration text and the collection as given.
 
 ## Turn it
 
@@ -1067,7 +1068,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every number in the third column was computed above, in this run. Neither the paper nor the post has a causal experiment: what they say is in words, and the conditions are this book's reading of it, *half* where a share is asked for. They were set with the results of the book's own model in sight. To make up for that, the number of this run is the less favourable end of the 95 % interval over domains, the lower one unless the line says otherwise.
+Every number in the third column was computed above, in this run. Neither the paper nor the post has a causal experiment: what they say is in words, and the conditions are this book's reading of it, *half* where a share is asked for. They were set with the results of the book's own model in sight. So on that model they are a summary and no test. For caution, the number of this run is the less favourable end of the 95 % interval over domains, the lower one unless the line says otherwise.
 """
 
 
@@ -1131,7 +1132,7 @@ cx.claims.ledger(
         digits=3,
     ),
     cx.claims.Claim(
-        "share of the gain that passes through them",
+        "share of the gain that is lost when they are held",
         "not claimed; asked here",
         lower(-by_domain(held["those of chapter 7"]), whole_gain) if found else float("nan"),
         at_least=0.5,
@@ -1151,9 +1152,9 @@ r"""
 :class: dropdown
 
 1. $\sum_t p_n(t) \bigl( \log p_n(t) - \log \tilde p_n(t) \bigr)$ is {eq}`eq-cau-kl` as it stands. Since $\log u \le u - 1$, its negative is at most $\sum_t p_n(t) \bigl( \tilde p_n(t) / p_n(t) - 1 \bigr) = 0$. If the rise is far below the KL, texts do not bear out what the heads made the model expect: where $p_n$ and $\tilde p_n$ differ, the truth is not nearer to $p_n$ by as much as $p_n$ says.
-2. The mean of $\lvert z - c \rvert^2$ is $\operatorname{mean} \lvert z - \bar z \rvert^2 + \lvert \bar z - c \rvert^2$, least at $c = \bar z$, and its value there is the denominator of the FVU. So FVU > 1 means a larger squared error than that of the mean, and the correlation does not enter, since neither an offset nor a wrong scale changes it. Putting the mean right removes the part from the offset. What the loss makes of a squared error is another matter, but errors in all directions are rarely to its taste.
-3. $\text{LN}(r + \alpha g) = (r + \alpha g) / s(r + \alpha g)$, and $s(r + \alpha g) / \alpha \to \lvert g \rvert / \sqrt{d_\text{model}}$. So $\text{LN}(r + \alpha g) \to \sqrt{d_\text{model}}\; g / \lvert g \rvert$ and the pre-activations to $\sqrt{d_\text{model}}\; g \, W_\text{in} / \lvert g \rvert + b_\text{in}$, whatever the token. Every position then says the same, the domain's own direction as much as another's, and the loss must rise on both curves.
-4. Held: $a = 0$, so what is lost is $1 - f(0, 1) / f(1, 1)$, with $f(0, 0) = 0$. Alone: $f(1, 0) / f(1, 1)$. They are equal if $f(1, 1) = f(0, 1) + f(1, 0)$, when the two ways add up. The first is smaller when $f(1, 1) < f(0, 1) + f(1, 0)$: each way can do part of the other's work, so that cutting one is made up for.
+2. The mean of $\lvert z - c \rvert^2$ is $\operatorname{mean} \lvert z - \bar z \rvert^2 + \lvert \bar z - c \rvert^2$, least at $c = \bar z$, and its value there is the denominator of the FVU. So FVU > 1 means a larger squared error than that of the mean, and the correlation does not enter, since neither an offset nor a wrong scale changes it. Putting the mean right removes the part from the offset, on the texts that the mean was taken over. What the loss makes of a squared error is another matter.
+3. With $r$ and $g$ centred and $g \ne 0$, $\text{LN}(r + \alpha g) = (r + \alpha g) / s(r + \alpha g)$, and $s(r + \alpha g) / \alpha \to \lvert g \rvert / \sqrt{d_\text{model}}$. So $\text{LN}(r + \alpha g) \to \sqrt{d_\text{model}}\; g / \lvert g \rvert$ and the pre-activations to $\sqrt{d_\text{model}}\; g \, W_\text{in} / \lvert g \rvert + b_\text{in}$, whatever the token. Every position then says the same, the domain's own direction as much as another's, so in the end the loss can be expected to rise on both curves.
+4. Held: $a = 0$, so what is lost is $1 - f(0, 1) / f(1, 1)$, with $f(0, 0) = 0$. Alone: $f(1, 0) / f(1, 1)$. They are equal if $f(1, 1) = f(0, 1) + f(1, 0)$, when the two ways add up. For $f(1, 1) > 0$ the first is smaller when $f(1, 1) < f(0, 1) + f(1, 0)$: each way can do part of the other's work, so that cutting one is made up for.
 ```
 
 ## Where this comes from
