@@ -776,8 +776,6 @@ if enough:
                     "again": again[d, d],
                 }
             )
-else:
-    print("too few passages in a domain to deal them into halves")
 compared = pd.DataFrame(
     records, columns=["neuron", "label", "own", "others", "best", "again"]
 )  # empty where the passages cannot be dealt
@@ -840,6 +838,8 @@ cx.plots.picture(
 )
 
 # %% tags=["nbval-check-output"]
+if not enough:
+    print("too few passages in a domain to deal them into halves")
 own_r = compared["own"].to_numpy(dtype=float)
 best_share = float(compared["best"].mean()) if len(compared) else float("nan")
 print(

@@ -412,7 +412,7 @@ isotropic = torch.nn.functional.normalize(noise(*W_in.shape), dim=0) * lengths
 mixtures = mix()
 pushed = {"neurons": tops, "isotropic": pushes(isotropic), "mixtures": pushes(mixtures)}
 
-# %%
+# %% tags=["nbval-check-output"]
 try:
     found = cx.find_neurons(circuit, THETA)
 except ValueError as none:
@@ -726,7 +726,7 @@ kinds = {
 for layer, (name, (table, at, colour, marker, size)) in enumerate(kinds.items()):
     colour = cx.plots.COLOURS[colour]
     left.plot(
-        at, table["difference"], marker, ms=size, alpha=0.7, color=colour, label=name, zorder=(4, 2, 3)[layer]
+        at.numpy(), table["difference"].to_numpy(), marker, ms=size, alpha=0.7, color=colour, label=name, zorder=(4, 2, 3)[layer]
     )  # fmt: skip
     count = table["label"].value_counts(normalize=True)
     right.plot(range(1, len(count) + 1), count.cumsum(), marker + "-", ms=size + 1, color=colour)
@@ -1164,18 +1164,26 @@ cx.plots.picture(
     + ".",
 )
 
-# %%
+# %% tags=["nbval-check-output"]
 print(f"neuron {double}: {both['first'][double]} and {both['second'][double]};", end=" ")
-print(f"overlap of their tokens {both['overlap'][double]:.2f}")
-for k, counts in again_in.items():
-    more_than = gain[k - 1] / gain_shuffled[k - 1]
-    print(
-        f"{k} parts: the last adds {more_than:.1f} times what it adds in the shuffled matrix;",
-        end=" ",
-    )
-    print(f"tokens found again in the other half, of {FIRST}: {', '.join(map(str, counts))}")
+print(f"overlap of their tokens {both['overlap'][double]:.1f}")
 print(f"most parts of which each is found again by half of its tokens or more: {parts};", end=" ")
-print(f"with another seed their drives correlate by {min(alike):.2f} or more")
+print(f"with another seed their drives correlate by {min(alike):.1f} or more")
+
+# %% tags=["hide-input"]
+pd.DataFrame(
+    {
+        "what the last part adds, over the shuffled matrix": [
+            f"{gain[k - 1] / gain_shuffled[k - 1]:.1f} times" for k in again_in
+        ],
+        f"tokens of each part found again in the other half, of {FIRST}": [
+            ", ".join(map(str, counts)) for counts in again_in.values()
+        ],
+    },
+    index=pd.Index(again_in, name="parts"),
+)
+
+# %% tags=["hide-input"]
 pd.DataFrame(
     {
         "share of the drive": [f"{v:.0%}" for v in table["share"]],

@@ -210,7 +210,7 @@ def label_neurons(
             "spread": spread,
             "auc": larger / (counts[best] * (len(y) - counts[best])),
         },
-        index=pd.Index(list(neurons), name="neuron"),
+        index=pd.Index([int(j) for j in neurons], name="neuron"),
     )
 
 
@@ -218,7 +218,9 @@ def by_label(
     values: Float[Tensor, "text neuron"], labels: Sequence[Hashable], neurons: Sequence[int]
 ) -> pd.DataFrame:
     """The mean of each neuron over the texts of each label: neurons in rows, labels in columns."""
-    table = pd.DataFrame(values.double().numpy(), columns=pd.Index(neurons, name="neuron"))
+    table = pd.DataFrame(
+        values.double().numpy(), columns=pd.Index([int(j) for j in neurons], name="neuron")
+    )
     return table.groupby(np.array([str(label) for label in labels])).mean().T
 
 
