@@ -18,16 +18,17 @@ import torch
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from ctxlib.denominators import check_heads, destination, softmax_denominators
 from ctxlib.kernels import content_scores, positional_kernels
 from ctxlib.keys import (
-    check_position,
+    check_destination,
     check_tokens,
     content_keys,
     content_scale,
     positional_keys,
-    shared_scale,
+    positional_shift,
 )
 from ctxlib.texts import Text, batches
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
@@ -206,12 +207,15 @@ class ContextualCircuit:
         contribution matrix is not needed. Raises ValueError for texts of n tokens or fewer.
         """
         x = seen_tokens(self.weights, tokens, self.n)
-        z = einsum(
-            self.kernel,
-            self.weighted_values[x],
-            "source, ... source head d_head -> ... head d_head",
+        bags = x.reshape(-1, self.n + 1)
+        z = embedding_bag(  # the mean over sources without a copy of what is averaged
+            bags,
+            rearrange(self.weighted_values, "vocab head d_head -> vocab (head d_head)"),
+            per_sample_weights=self.kernel.expand(bags.shape),
+            mode="sum",
         )
-        return einsum(z, self.readout, "... head d_head, head d_head neuron -> ... neuron")
+        summaries = z @ rearrange(self.readout, "head d_head neuron -> (head d_head) neuron")
+        return summaries.view(*x.shape[:-1], -1)
 
     def by_source(
         self, tokens: Int[Tensor, " pos"], neurons: Sequence[int]
@@ -391,8 +395,7 @@ def positional_values(
     """`P_V[n, i] = sqrt(d_model) (W_pos[i] - W_pos[n]) W_V / sqrt(|W_pos[i]|^2 + C^2)`
     for i = 0 ... n: `positional_keys` with W_V for W_K. Errors as there.
     """
-    check_position(weights, n)
-    shift = (weights.W_pos[: n + 1] - weights.W_pos[n]) / shared_scale(weights, C)[: n + 1, None]
+    shift = positional_shift(weights, n, C)
     return einsum(shift, weights.W_V, "source d_model, head d_model d_head -> head source d_head")
 
 
@@ -415,12 +418,7 @@ def seen_tokens(
     weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
 ) -> Int[Tensor, "*text source"]:
     """The tokens 0 ... n, if they are there and in the vocabulary."""
-    check_position(weights, n)
-    if tokens.shape[-1] <= n:
-        raise ValueError(
-            f"destination {n} lies outside the text, "
-            f"which has positions 0 to {tokens.shape[-1] - 1}"
-        )
+    check_destination(weights, tokens, n)
     return check_tokens(weights, tokens[..., : n + 1])
 
 

@@ -49,9 +49,19 @@ def positional_keys(
     `C` defaults to the median norm of a token embedding. Raises ValueError for a position that the
     model does not have and for a C that is not positive.
     """
-    check_position(weights, n)
-    shift = (weights.W_pos[: n + 1] - weights.W_pos[n]) / shared_scale(weights, C)[: n + 1, None]
+    shift = positional_shift(weights, n, C)
     return einsum(shift, weights.W_K, "pos d_model, head d_model d_head -> head pos d_head")
+
+
+def positional_shift(
+    weights: LayerWeights, n: int, C: float | None = None
+) -> Float[Tensor, "pos d_model"]:
+    """`sqrt(d_model) (W_pos[i] - W_pos[n]) / sqrt(|W_pos[i]|^2 + C^2)` for i = 0 ... n: what a
+    position adds to a normalised residual, in the eyes of any linear map behind it. Errors as in
+    `positional_keys`.
+    """
+    check_position(weights, n)
+    return (weights.W_pos[: n + 1] - weights.W_pos[n]) / shared_scale(weights, C)[: n + 1, None]
 
 
 def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor, " n_ctx"]:
@@ -242,11 +252,12 @@ def check_tokens(weights: LayerWeights, tokens: Int[Tensor, " token"]) -> Int[Te
     return tokens
 
 
-def check_destination(weights: LayerWeights, tokens: Int[Tensor, " pos"], n: int) -> None:
+def check_destination(weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int) -> None:
     check_position(weights, n)
-    if n >= len(tokens):
+    length = tokens.shape[-1]
+    if n >= length:
         raise ValueError(
-            f"destination {n} lies outside the text, which has positions 0 to {len(tokens) - 1}"
+            f"destination {n} lies outside the text, which has positions 0 to {length - 1}"
         )
 
 
