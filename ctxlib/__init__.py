@@ -1,7 +1,8 @@
 """Context from Weights: find the neurons that react to what a text is about,
 from a model's weights.
 
-Data flows one way: weights -> keys -> kernels -> denominators -> circuit -> neurons -> evaluation.
+Data flows one way: weights -> keys -> kernels -> denominators -> circuit -> neurons -> evaluation;
+lookups and explainers stand beside it.
 `import ctxlib as cx`.
 """
 
@@ -13,6 +14,7 @@ from ctxlib import (
     evaluation,
     kernels,
     keys,
+    lookups,
     neurons,
     plots,
     texts,
@@ -77,6 +79,13 @@ from ctxlib.keys import (
     rebuilt_scores,
     total_variation,
 )
+from ctxlib.lookups import (
+    Attribution,
+    attribution,
+    congruence,
+    next_token_neurons,
+    top_prompts,
+)
 from ctxlib.models import load
 from ctxlib.neurons import (
     by_label,
@@ -86,20 +95,24 @@ from ctxlib.neurons import (
     subtopics,
     untrained_tokens,
 )
+from ctxlib.texts import Reader
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
 
 __version__ = "0.1.0"
 
 __all__ = [
     "APPROXIMATIONS",
+    "Attribution",
     "ContextualCircuit",
     "LayerWeights",
     "Moments",
+    "Reader",
     "SelfNormalisedCircuit",
     "StableHeads",
     "approximated",
     "attention_pattern",
     "attention_rows",
+    "attribution",
     "autocovariance",
     "bernstein",
     "between_and_within",
@@ -112,6 +125,7 @@ __all__ = [
     "circuit",
     "claims",
     "cluster_texts",
+    "congruence",
     "content_keys",
     "content_scores",
     "content_values",
@@ -138,8 +152,10 @@ __all__ = [
     "layer_norm",
     "layer_norm_scale",
     "load",
+    "lookups",
     "middle_text",
     "neurons",
+    "next_token_neurons",
     "plots",
     "positional_kernels",
     "positional_keys",
@@ -155,6 +171,7 @@ __all__ = [
     "stable_heads",
     "subtopics",
     "texts",
+    "top_prompts",
     "total_variation",
     "true_contribution",
     "true_outputs",

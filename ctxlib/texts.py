@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -51,13 +51,47 @@ class Text:
     tokens: Int[Tensor, " pos"]
 
 
+class Reads(Protocol):
+    """What a model says of itself to be given texts; `LayerWeights` and `Reader` do."""
+
+    @property
+    def tokenizer(self) -> Any: ...
+    @property
+    def n_ctx(self) -> int: ...
+    @property
+    def d_vocab(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The same for a model of any kind, with or without learned positions.
+
+    `n_ctx` is how many tokens of a text it is given, BOS included.
+    """
+
+    tokenizer: Any
+    n_ctx: int
+    d_vocab: int
+
+    @classmethod
+    def of(cls, model: Any, n_ctx: int | None = None) -> Reader:
+        """The reader of a model loaded with `cx.load`, by default of its whole context.
+
+        Raises ValueError for an `n_ctx` that does not fit the model.
+        """
+        most = model.cfg.n_ctx
+        if n_ctx is not None and not 2 <= n_ctx <= most:
+            raise ValueError(f"n_ctx={n_ctx}: choose 2 to {most}, the model's context")
+        return cls(model.tokenizer, n_ctx or most, model.cfg.d_vocab)
+
+
 def token_ids(text: Text | Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
     """The tokens of a text, labelled or not."""
     return text.tokens if isinstance(text, Text) else text
 
 
 def encode(
-    weights: LayerWeights, source: str, length: int | None = None, name: str = "the text"
+    reader: Reads, source: str, length: int | None = None, name: str = "the text"
 ) -> Int[Tensor, " pos"]:
     """BOS and then the tokens of `source`, in the model's own vocabulary.
 
@@ -67,34 +101,34 @@ def encode(
     """
     if not source.strip():
         raise ValueError(f"{name} is empty")
-    if length is not None and not 2 <= length <= weights.n_ctx:
-        raise ValueError(f"length={length}: choose 2 to {weights.n_ctx}, the model's context")
-    ids = all_tokens(weights, source)
+    if length is not None and not 2 <= length <= reader.n_ctx:
+        raise ValueError(f"length={length}: choose 2 to {reader.n_ctx}, the model's context")
+    ids = all_tokens(reader, source)
     if length is not None and len(ids) < length:
         raise ValueError(
             f"{name} has {len(ids)} tokens with BOS, fewer than the {length} asked for; "
             "take a longer text or a smaller length"
         )
-    if length is None and len(ids) > weights.n_ctx:
+    if length is None and len(ids) > reader.n_ctx:
         warnings.warn(
-            f"{name} has {len(ids)} tokens with BOS and the model reads {weights.n_ctx}: "
-            f"cut to the first {weights.n_ctx}, {len(ids) - weights.n_ctx} dropped at the end; "
+            f"{name} has {len(ids)} tokens with BOS and the model reads {reader.n_ctx}: "
+            f"cut to the first {reader.n_ctx}, {len(ids) - reader.n_ctx} dropped at the end; "
             "cx.texts.windows keeps them all",
             stacklevel=2,
         )
-    return torch.tensor(ids[: length or weights.n_ctx])
+    return torch.tensor(ids[: length or reader.n_ctx])
 
 
 def windows(
-    weights: LayerWeights, source: str, length: int, name: str = "the text"
+    reader: Reads, source: str, length: int, name: str = "the text"
 ) -> list[Int[Tensor, " pos"]]:
     """All of a long text in pieces of exactly `length` tokens, BOS in front of each;
     what is left at the end is dropped.
 
     Raises ValueError as `encode` does.
     """
-    first = encode(weights, source, length, name)
-    body = torch.tensor(all_tokens(weights, source)[1:])
+    first = encode(reader, source, length, name)
+    body = torch.tensor(all_tokens(reader, source)[1:])
     return [
         torch.cat([first[:1], piece])
         for piece in body.split(length - 1)
@@ -102,17 +136,20 @@ def windows(
     ]
 
 
-def all_tokens(weights: LayerWeights, source: str) -> list[int]:
-    tokenizer = weights.tokenizer
+def all_tokens(reader: Reads, source: str) -> list[int]:
+    tokenizer = reader.tokenizer
     if tokenizer is None:
         raise ValueError(
             "these weights came without a tokenizer: "
             "build token ids yourself, or load the model with cx.load"
         )
+    bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    if bos is None:
+        raise ValueError("the tokenizer has neither a BOS nor an EOS token to start a text with")
     # The tokenizer is asked for more than the model reads, on purpose:
     # the cut is made, and reported, above.
     return [
-        tokenizer.bos_token_id,
+        bos,
         *tokenizer.encode(source, add_special_tokens=False, verbose=False),
     ]
 
@@ -121,7 +158,7 @@ def all_tokens(weights: LayerWeights, source: str) -> list[int]:
 
 
 def passages(
-    weights: LayerWeights, length: int | None = None, domains: Sequence[str] | None = None
+    reader: Reads, length: int | None = None, domains: Sequence[str] | None = None
 ) -> list[Text]:
     """The labelled passages written for this book, each `length` tokens
     (by default as much as the model reads).
@@ -136,14 +173,14 @@ def passages(
     if unknown:
         raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(known)}")
     return [
-        read_passage(weights, f, length)
+        read_passage(reader, f, length)
         for d in wanted
         for f in files
         if f.stem.rpartition("-")[0] == d
     ]
 
 
-def read_passage(weights: LayerWeights, file: Path, length: int | None) -> Text:
+def read_passage(reader: Reads, file: Path, length: int | None) -> Text:
     """A file whose head says `domain:`, `dialect:` and `subject:`,
     then a blank line, then the text.
     """
@@ -155,18 +192,18 @@ def read_passage(weights: LayerWeights, file: Path, length: int | None) -> Text:
     source = body.strip("\n")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the passages are meant to overfill the context
-        tokens = encode(weights, source, length, file.name)
+        tokens = encode(reader, source, length, file.name)
     return Text(file.stem, facts["domain"], facts["dialect"], facts["subject"], source, tokens)
 
 
-def samples(weights: LayerWeights, count: int | None = None) -> list[Int[Tensor, " pos"]]:
+def samples(reader: Reads, count: int | None = None) -> list[Int[Tensor, " pos"]]:
     """Texts of 512 tokens sampled from `mini` (temperature 1, fixed seed),
     the first `count` of them.
 
     They are tokens of `mini`: ValueError if the weights' vocabulary is another one.
     """
     stored, vocab = stored_samples(count)
-    if len(weights.embeddings()) != vocab:
+    if reader.d_vocab != vocab:
         raise ValueError(
             "the sampled texts are tokens of mini, and these weights have another vocabulary; "
             "use your own texts"
@@ -187,7 +224,7 @@ def stored_samples(count: int | None) -> tuple[Int[Tensor, "text pos"], int]:
 
 
 def collection(
-    weights: LayerWeights, count: int = 1000, source: str | os.PathLike | None = None
+    reader: Reads, count: int = 1000, source: str | os.PathLike | None = None
 ) -> list[Text]:
     """`count` texts to measure on.
 
@@ -204,34 +241,31 @@ def collection(
     """
     source = source or os.environ.get("CTX_TEXTS")
     if not source:
-        return sampled(weights, count)
+        return sampled(reader, count)
     if count < 1:
         raise ValueError(f"count={count}: ask for at least one text")
     place = Path(source)
     if place.is_dir() or place.is_file():
-        streams = [file_texts(weights, file) for file in text_files(place)]
+        streams = [file_texts(reader, file) for file in text_files(place)]
     else:
-        streams = [hub_texts(weights, str(source))]
+        streams = [hub_texts(reader, str(source))]
     found = list(islice(take_turns(streams), count))
     if len(found) < count:
         raise ValueError(
-            f"{source} holds {len(found)} texts of {weights.n_ctx} tokens, fewer than the {count} "
+            f"{source} holds {len(found)} texts of {reader.n_ctx} tokens, fewer than the {count} "
             "asked for; shorter documents do not count"
         )
     return found
 
 
-def sampled(weights: LayerWeights, count: int) -> list[Text]:
+def sampled(reader: Reads, count: int) -> list[Text]:
     """The texts sampled from `mini`, in the vocabulary of these weights."""
     stored, vocab = stored_samples(count)
     words = Tokenizer.from_file(str(MINI / "tokenizer.json")).decode_batch(stored.tolist())
     texts = []
     for number, (row, source) in enumerate(zip(stored, words, strict=True)):
-        tokens = (
-            row
-            if len(weights.embeddings()) == vocab
-            else torch.tensor(all_tokens(weights, source)[: weights.n_ctx])
-        )
+        whole = row if reader.d_vocab == vocab else torch.tensor(all_tokens(reader, source))
+        tokens = whole[: reader.n_ctx]
         texts.append(Text(f"sample-{number:04d}", "sampled", "", "", source, tokens))
     return texts
 
@@ -246,13 +280,13 @@ def text_files(place: Path) -> list[Path]:
     return found
 
 
-def file_texts(weights: LayerWeights, file: Path) -> Iterator[Text]:
+def file_texts(reader: Reads, file: Path) -> Iterator[Text]:
     """The texts of one file, whose name is their domain; read when the first is asked for."""
     documents = (part.strip("\r\n") for part in BETWEEN_DOCUMENTS.split(read(file)))
-    yield from document_texts(weights, filter(None, documents), ENDING.sub("", file.name))
+    yield from document_texts(reader, filter(None, documents), ENDING.sub("", file.name))
 
 
-def hub_texts(weights: LayerWeights, name: str) -> Iterator[Text]:
+def hub_texts(reader: Reads, name: str) -> Iterator[Text]:
     """The texts of a data set on the hub, streamed; says so before it reaches out."""
     from datasets import load_dataset  # slow to import, and most readers never need it
 
@@ -260,7 +294,7 @@ def hub_texts(weights: LayerWeights, name: str) -> Iterator[Text]:
     print(f"streaming texts from the data set {name} on the Hugging Face hub", flush=True)
     try:
         rows = load_dataset(path, configuration or None, split="train", streaming=True)
-        yield from document_texts(weights, text_column(rows, name), path.rpartition("/")[2])
+        yield from document_texts(reader, text_column(rows, name), path.rpartition("/")[2])
     except (OSError, ImportError) as error:
         raise ValueError(
             f"{name} is neither a file, nor a folder, nor a data set that can be reached: {error}; "
@@ -277,14 +311,14 @@ def text_column(rows: Iterable[dict], name: str) -> Iterator[str]:
             yield row["text"]
 
 
-def document_texts(weights: LayerWeights, documents: Iterable[str], domain: str) -> Iterator[Text]:
+def document_texts(reader: Reads, documents: Iterable[str], domain: str) -> Iterator[Text]:
     """The whole texts that each of the documents fills, in order and numbered through."""
-    length, number = weights.n_ctx - 1, 0
+    length, number = reader.n_ctx - 1, 0
     for document in documents:
-        body = torch.tensor(all_tokens(weights, document))
+        body = torch.tensor(all_tokens(reader, document))
         for piece in body[1:].split(length):
             if len(piece) == length:
-                source = weights.tokenizer.decode(piece.tolist())
+                source = reader.tokenizer.decode(piece.tolist())
                 tokens = torch.cat([body[:1], piece])
                 yield Text(f"{domain}-{number:04d}", domain, "", "", source, tokens)
                 number += 1

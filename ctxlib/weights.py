@@ -207,6 +207,10 @@ class LayerWeights:
         return self.W_pos.shape[0]
 
     @property
+    def d_vocab(self) -> int:
+        return self.embeddings().shape[0]
+
+    @property
     def n_neurons(self) -> int:
         return self.mlp_input()[0].shape[1]
 

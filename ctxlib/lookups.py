@@ -1,0 +1,458 @@
+"""Which heads wake a neuron that predicts a token (Neo, Cohen, Barez 2024; chapter 10).
+
+    congruence of neuron j with token t:    w_out[j] . W_U[:, t]
+    head (k, i) feeds neuron (l, j), k <= l:  <h_ik, e_jl> / scale
+
+`h_ik` is the head's output at the last token of a prompt, `e_jl` the neuron's input weights with
+the gain of LayerNorm folded in, `scale` what LayerNorm divides by there. With the embedding, the
+earlier MLPs and the biases the terms add up to the neuron's pre-activation.
+
+Everything here takes a model from `cx.load`: any decoder, any layer, any kind of positions. Where
+an MLP is gated, a neuron's pre-activation is that of its gate, the one that the activation
+function sees; where attention and MLP of a layer stand side by side (`parallel`), the layer's own
+heads come too late for its neurons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from einops import einsum, rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ctxlib.causal import Hook
+from ctxlib.texts import Text, progress, token_ids
+from ctxlib.weights import centre, layer_norm_scale
+
+TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
+NEURONS_AT_A_TIME = 512
+AGREES = 1e-3  # how far the terms may miss the model's own pre-activation, relative to their size
+
+Place = tuple[int, int]  # layer and neuron, or layer and head
+
+# ---------------------------------------------------------------- what a neuron says
+
+
+def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
+    """`w_out . W_U[:, t]`: by how much one unit of a neuron's activation raises the logit of each
+    token, before the last LayerNorm divides by its scale.
+
+    Raises ValueError for a layer that the model does not have.
+    """
+    check_layer(model, layer)
+    return model.blocks[layer].mlp.W_out.detach() @ model.W_U.detach()
+
+
+def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.DataFrame:
+    """The neurons cleanly associated with a token: of all tokens it is the one that the neuron
+    raises most, and of all neurons this is the one that raises the token most.
+
+    One row a neuron, the most congruent first: `layer`, `neuron`, `token` (its id), `text`,
+    `congruence`; `over_tokens` is how far it lies above the neuron's second token, `over_neurons`
+    how far above the token's second neuron. `layers` are those searched, by default the last five
+    (all, where the model has fewer). Raises ValueError for a layer that the model does not have.
+    """
+    n_layers = model.cfg.n_layers
+    searched = sorted(set(range(max(0, n_layers - 5), n_layers) if layers is None else layers))
+    if not searched:
+        raise ValueError("no layers: name at least one")
+    for layer in searched:
+        check_layer(model, layer)
+    W_U = model.W_U.detach()
+    of_token = torch.full((2, W_U.shape[1]), -torch.inf)  # each token's two largest congruences
+    neuron_of = torch.full((2, W_U.shape[1]), -1)  # and whose they are, neurons counted through
+    of_neuron, token_of = [], []
+    places: list[Place] = []
+    for layer in searched:
+        W_out = model.blocks[layer].mlp.W_out.detach()
+        for start in range(0, len(W_out), NEURONS_AT_A_TIME):
+            scores = (W_out[start : start + NEURONS_AT_A_TIME] @ W_U).float().cpu()
+            best = scores.topk(2, dim=1)
+            of_neuron.append(best.values)
+            token_of.append(best.indices[:, 0])
+            ids = len(places) + torch.arange(len(scores))
+            places += [(layer, start + j) for j in range(len(scores))]
+            several = torch.cat([of_token, scores])
+            whose = torch.cat([neuron_of, ids[:, None].expand_as(scores)])
+            of_token, order = several.topk(2, dim=0)
+            neuron_of = whose.gather(0, order)
+    mine, token = torch.cat(of_neuron), torch.cat(token_of)
+    clean = torch.nonzero(neuron_of[0, token] == torch.arange(len(places)))[:, 0]
+    clean = clean[mine[clean, 0].argsort(descending=True, stable=True)]
+    said = token[clean]
+    table = pd.DataFrame([places[j] for j in clean.tolist()], columns=["layer", "neuron"])
+    return table.assign(
+        token=said.numpy(),
+        text=[model.tokenizer.decode([t]) for t in said.tolist()],
+        congruence=mine[clean, 0].numpy(),
+        over_tokens=(mine[clean, 0] - mine[clean, 1]).numpy(),
+        over_neurons=(mine[clean, 0] - of_token[1, said]).numpy(),
+    )
+
+
+def random_neurons(
+    model: Any,
+    count: int,
+    layers: Sequence[int],
+    exclude: Iterable[Place] = (),
+    seed: int = 0,
+) -> list[Place]:
+    """`count` neurons of the given layers drawn at random, none of the excluded: the baseline.
+
+    Raises ValueError for a layer that the model does not have, and for more neurons than there
+    are.
+    """
+    for layer in layers:
+        check_layer(model, layer)
+    out = set(exclude)
+    pool = [(k, j) for k in layers for j in range(model.cfg.d_mlp) if (k, j) not in out]
+    if not 1 <= count <= len(pool):
+        raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
+    drawn = np.random.default_rng(seed).choice(len(pool), size=count, replace=False)
+    return [pool[i] for i in drawn]
+
+
+# ---------------------------------------------------------------- the prompts that activate it
+
+
+@dataclass(frozen=True, eq=False)
+class Prompts:
+    """The prompts that activate one neuron most, the strongest first.
+
+    Each is the beginning of a text, cut off behind the token at which the neuron peaks in it;
+    `text` is which text of the collection, `activation` the pre-activation there.
+    """
+
+    layer: int
+    neuron: int
+    tokens: list[Int[Tensor, " pos"]]
+    text: list[int]
+    activation: Float[Tensor, " prompt"]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+def top_prompts(
+    model: Any,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    neurons: Sequence[Place],
+    count: int = 20,
+) -> list[Prompts]:
+    """For each of the neurons `(layer, neuron)` the prompts that activate it most, one from each
+    of `count` texts: what the neuron predicts is looked for where it is loudest.
+
+    BOS does not count: it is the same in every text. Texts are read a few at a time and may be any
+    iterable; memory does not grow with their number. A neuron that fewer than `count` texts turn
+    on (pre-activation above 0) gives as many prompts as there are. Raises ValueError for a neuron
+    that the model does not have, for no neuron, no text, a text with less than one token behind
+    BOS or more than the model reads, and for a neuron that no prompt activates.
+    """
+    if not neurons:
+        raise ValueError("no neurons: name at least one, as (layer, neuron)")
+    if count < 1:
+        raise ValueError(f"count={count}: ask for at least one prompt")
+    for layer, neuron in neurons:
+        check_neuron(model, layer, neuron)
+    layers = sorted({layer for layer, _ in neurons})
+    names = [f"blocks.{layer}.mlp.hook_pre" for layer in layers]
+    kept = [torch.zeros(0) for _ in neurons]  # the largest so far, and where they are
+    where: list[list[tuple[int, Tensor]]] = [[] for _ in neurons]
+    seen = 0
+    for batch in batched(progress(texts, "reading for the neurons"), TEXTS_AT_A_TIME):
+        ids, last = pad(model, [token_ids(text) for text in batch])
+        _, cache = model.run_with_cache(ids, names_filter=names, stop_at_layer=layers[-1] + 1)
+        inside = torch.arange(ids.shape[1]) <= last[:, None]
+        inside[:, 0] = False
+        for j, (layer, neuron) in enumerate(neurons):
+            pre = cache[f"blocks.{layer}.mlp.hook_pre"][..., neuron].cpu()
+            peak, place = pre.masked_fill(~inside, -torch.inf).max(dim=1)
+            found = [
+                (seen + i, token_ids(batch[i])[: int(place[i]) + 1]) for i in range(len(batch))
+            ]
+            values = torch.cat([kept[j], peak])
+            order = values.argsort(descending=True, stable=True)[:count]
+            kept[j], pool = values[order], where[j] + found
+            where[j] = [pool[i] for i in order.tolist()]
+        seen += len(batch)
+    if not seen:
+        raise ValueError("no texts: give at least one")
+    return [
+        awake(Prompts(*place, [t for _, t in pool], [i for i, _ in pool], values))
+        for place, pool, values in zip(neurons, where, kept, strict=True)
+    ]
+
+
+def awake(prompts: Prompts) -> Prompts:
+    """Those on which the neuron is on; a ValueError where there are none."""
+    on = int((prompts.activation > 0).sum())
+    if not on:
+        raise ValueError(
+            f"neuron {prompts.neuron} of layer {prompts.layer}: no prompt activates it, its "
+            f"largest pre-activation is {prompts.activation[0]:.2f}; give more texts or another "
+            "neuron"
+        )
+    return Prompts(
+        prompts.layer,
+        prompts.neuron,
+        prompts.tokens[:on],
+        prompts.text[:on],
+        prompts.activation[:on],
+    )
+
+
+def random_prompts(
+    texts: Sequence[Text | Int[Tensor, " pos"]], count: int, seed: int = 0
+) -> list[Int[Tensor, " pos"]]:
+    """`count` prompts that nothing was chosen for: the beginnings of different texts, cut off at
+    random behind BOS. Terms and probabilities mean something next to those on such prompts.
+
+    Raises ValueError for more prompts than texts and for a text with nothing behind BOS.
+    """
+    if not 1 <= count <= len(texts):
+        raise ValueError(f"count={count}: there are {len(texts)} texts, one prompt from each")
+    generator = np.random.default_rng(seed)
+    chosen = [token_ids(texts[i]) for i in generator.choice(len(texts), size=count, replace=False)]
+    short = min(len(ids) for ids in chosen)
+    if short < 2:
+        raise ValueError(f"a text of {short} tokens has nothing behind BOS to end a prompt with")
+    return [ids[: generator.integers(2, len(ids) + 1)] for ids in chosen]
+
+
+# ---------------------------------------------------------------- who wakes it
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """A neuron's pre-activation at the last token of prompts, term by term; each is already
+    divided by LayerNorm's `scale`, so that the terms add up.
+
+    `heads[p, k, i]` is head i of layer k on prompt p, `mlps[p, k]` the MLP of layer k, with its
+    bias; `embedding` is what enters the first layer, `bias` the neuron's own and those of the
+    attention layers. `pre_activation` is the model's own, read off its hook.
+    """
+
+    layer: int
+    neuron: int
+    heads: Float[Tensor, "prompt layer head"]
+    mlps: Float[Tensor, "prompt layer"]
+    embedding: Float[Tensor, " prompt"]
+    bias: Float[Tensor, " prompt"]
+    scale: Float[Tensor, " prompt"]
+    pre_activation: Float[Tensor, " prompt"]
+
+    def total(self) -> Float[Tensor, " prompt"]:
+        """The sum of all terms."""
+        return self.heads.sum((1, 2)) + self.mlps.sum(1) + self.embedding + self.bias
+
+    def of(self, layer: int, head: int) -> Float[Tensor, " prompt"]:
+        """One head's term on every prompt; ValueError for a head that is not among them."""
+        _, n_layers, n_heads = self.heads.shape
+        if not (0 <= layer < n_layers and 0 <= head < n_heads):
+            raise ValueError(
+                f"head {head} of layer {layer}: {n_heads} heads of {n_layers} layers, counted "
+                f"from 0, feed the neurons of layer {self.layer}"
+            )
+        return self.heads[:, layer, head]
+
+
+def attribution(
+    model: Any, layer: int, neuron: int, prompts: Sequence[Int[Tensor, " pos"]]
+) -> Attribution:
+    """What every head, every MLP, the embedding and the biases put into one neuron at the last
+    token of each prompt (Neo et al. 2024, section 4.3, with LayerNorm).
+
+    LayerNorm's division is kept as it is on the prompt: a term says what a part contributes, not
+    what would be missing without it, for then the scale would change as well. Raises ValueError
+    for a neuron that the model does not have, for no prompts, and for a model whose parts do not
+    add up to its pre-activations (normalisation behind the heads, as in Gemma 2).
+    """
+    check_neuron(model, layer, neuron)
+    parallel = bool(getattr(model.cfg, "parallel_attn_mlp", False))
+    n_feeding = layer if parallel else layer + 1  # layers whose heads come before the neuron
+    z_names = [f"blocks.{k}.attn.hook_z" for k in range(n_feeding)]
+    mlp_names = [f"blocks.{k}.hook_mlp_out" for k in range(layer)]
+    stream, pre_name = "blocks.0.hook_resid_pre", f"blocks.{layer}.mlp.hook_pre"
+    names = [stream, *z_names, *mlp_names, pre_name]
+    read = at_last_token(model, prompts, names, layer + 1)
+
+    mlp = model.blocks[layer].mlp
+    W_in, b_in = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, None)
+    e = W_in[:, neuron].detach().cpu()
+    embedding, pre = read[stream], read[pre_name][:, neuron]
+    if n_feeding:
+        z = torch.stack([read[name] for name in z_names], dim=1)
+        W_O = torch.stack([model.blocks[k].attn.W_O.detach() for k in range(n_feeding)]).cpu()
+    else:
+        z, W_O = torch.zeros(len(pre), 0, 1, 1), torch.zeros(0, 1, 1, len(e))
+    written = [b for k in range(n_feeding) if (b := model.blocks[k].attn.b_O) is not None]
+    b_O = sum((b.detach().cpu() for b in written), torch.zeros_like(e))
+    mlps = (
+        torch.stack([read[name] for name in mlp_names], 1) if layer else embedding[:, None][:, :0]
+    )
+
+    outputs = einsum(z, W_O, "prompt layer head d, layer head d d_model -> prompt d_model")
+    resid = embedding + mlps.sum(1) + outputs + b_O
+    if model.cfg.normalization_type.startswith("LN"):  # RMSNorm does not take the mean away
+        resid = centre(resid)
+    scale = layer_norm_scale(resid, model.cfg.eps)[:, 0]
+    reading = einsum(W_O, e, "layer head d d_model, d_model -> layer head d")
+    own = 0.0 if b_in is None else float(b_in[neuron])
+    terms = Attribution(
+        layer,
+        neuron,
+        heads=einsum(z, reading, "prompt layer head d, layer head d -> prompt layer head")
+        / rearrange(scale, "prompt -> prompt 1 1"),
+        mlps=mlps @ e / scale[:, None],
+        embedding=embedding @ e / scale,
+        bias=own + (b_O @ e) / scale,
+        scale=scale,
+        pre_activation=pre,
+    )
+    check_sum(terms)
+    return terms
+
+
+def check_sum(terms: Attribution) -> None:
+    """A model that writes to its stream in ways unknown here is refused, not misread."""
+    sizes = terms.heads.abs().sum((1, 2)) + terms.mlps.abs().sum(1) + terms.embedding.abs()
+    missing = (terms.total() - terms.pre_activation).abs() / (sizes + terms.bias.abs() + 1e-6)
+    if not missing.max() < AGREES:
+        raise ValueError(
+            f"embedding, heads and MLPs do not add up to the neurons of layer {terms.layer}: this "
+            "model normalises or scales what they write, and attribution would be wrong for it"
+        )
+
+
+# ---------------------------------------------------------------- what happens without
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the model does at the last token of prompts: a neuron's pre-activation there, and the
+    log probability of a token behind it, in nats.
+    """
+
+    pre_activation: Float[Tensor, " prompt"]
+    log_probability: Float[Tensor, " prompt"]
+
+    @property
+    def probability(self) -> Float[Tensor, " prompt"]:
+        return self.log_probability.exp()
+
+
+def outcome(
+    model: Any,
+    layer: int,
+    neuron: int,
+    prompts: Sequence[Int[Tensor, " pos"]],
+    token: int,
+    hooks: Sequence[Hook] = (),
+) -> Outcome:
+    """A neuron and a token's log probability at the end of each prompt, with hooks in place:
+    `ctxlib.causal.replace_z` silences heads, `hold_neuron` keeps a neuron where it is.
+
+    Raises ValueError for a neuron or a token that the model does not have and for no prompts.
+    """
+    check_neuron(model, layer, neuron)
+    if not 0 <= token < model.cfg.d_vocab:
+        raise ValueError(f"token id {token}: the vocabulary has ids 0 to {model.cfg.d_vocab - 1}")
+    n_layers = model.cfg.n_layers
+    pre_name, end = f"blocks.{layer}.mlp.hook_pre", f"blocks.{n_layers - 1}.hook_resid_post"
+    with model.hooks(fwd_hooks=list(hooks)):
+        read = at_last_token(model, prompts, [pre_name, end], n_layers)
+    # only the last token's logits are needed, a small part of all
+    logits = model.unembed(model.ln_final(read[end][:, None].to(model.W_U.device)))[:, 0].cpu()
+    return Outcome(read[pre_name][:, neuron], logits.log_softmax(-1)[:, token])
+
+
+def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
+    """A hook that sets a neuron's activation (behind the activation function) at the last token of
+    the batch, whatever its inputs say: for prompts of one length, such as one alone.
+    """
+
+    def hook(own: Float[Tensor, "text pos neuron"], hook: Any) -> Tensor:
+        changed = own.clone()
+        changed[:, -1, neuron] = activation
+        return changed
+
+    return f"blocks.{layer}.mlp.hook_post", hook
+
+
+# ---------------------------------------------------------------- running
+
+
+def at_last_token(
+    model: Any,
+    prompts: Sequence[Int[Tensor, " pos"]],
+    names: Sequence[str],
+    stop_at_layer: int,
+) -> dict[str, Tensor]:
+    """What flows through the named hooks at the last token of each prompt, `"prompt ..."`."""
+    if not len(prompts):
+        raise ValueError("no prompts: give at least one")
+    parts: dict[str, list[Tensor]] = {name: [] for name in names}
+    by_length = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))  # little to fill up
+    for batch in batched(by_length, TEXTS_AT_A_TIME):
+        ids, last = pad(model, [prompts[i] for i in batch])
+        _, cache = model.run_with_cache(ids, names_filter=list(names), stop_at_layer=stop_at_layer)
+        for name in names:
+            parts[name].append(cache[name].cpu()[torch.arange(len(ids)), last])
+    back = torch.tensor(by_length).argsort()
+    return {name: torch.cat(found)[back] for name, found in parts.items()}
+
+
+def pad(
+    model: Any, texts: Sequence[Int[Tensor, " pos"]]
+) -> tuple[Int[Tensor, "text pos"], Int[Tensor, " text"]]:
+    """Texts of different lengths as one batch, filled up behind their ends, where a causal model
+    does not look from inside them; and the index of each one's last token.
+
+    Raises ValueError for an empty text, one longer than the model reads, unknown token ids.
+    """
+    n_ctx, d_vocab = model.cfg.n_ctx, model.cfg.d_vocab
+    for ids in texts:
+        if ids.ndim != 1 or not 2 <= len(ids) <= n_ctx:
+            raise ValueError(
+                f"a text of shape {tuple(ids.shape)}: expected BOS and 1 to {n_ctx - 1} tokens"
+            )
+        if ids.min() < 0 or ids.max() >= d_vocab:
+            raise ValueError(
+                f"token ids {ids.min()} to {ids.max()}: the vocabulary has ids 0 to {d_vocab - 1}"
+            )
+    filled = torch.nn.utils.rnn.pad_sequence(list(texts), batch_first=True)
+    return filled, torch.tensor([len(ids) - 1 for ids in texts])
+
+
+def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    stream = iter(items)
+    while part := list(islice(stream, size)):
+        yield part
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def check_layer(model: Any, layer: int) -> None:
+    if not getattr(model, "compatibility_mode", True):
+        raise ValueError(
+            "the model is not folded: load it with cx.load, "
+            "or call model.enable_compatibility_mode(fold_value_biases=False)"
+        )
+    if not 0 <= layer < model.cfg.n_layers:
+        raise ValueError(f"layer {layer}: the model has layers 0 to {model.cfg.n_layers - 1}")
+
+
+def check_neuron(model: Any, layer: int, neuron: int) -> None:
+    check_layer(model, layer)
+    if not 0 <= neuron < model.cfg.d_mlp:
+        raise ValueError(
+            f"neuron {neuron} of layer {layer}: it has neurons 0 to {model.cfg.d_mlp - 1}"
+        )
