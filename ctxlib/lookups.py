@@ -263,58 +263,85 @@ class Attribution:
         return self.heads[:, layer, head]
 
 
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What the layers of a model have written at the last token of each prompt, and what its
+    neurons made of it: enough to attribute any of them.
+
+    `embedding` is what enters the first layer, `z[p, k, i]` what is inside head i of layer k
+    before W_O, `mlp_out` what the MLP writes.
+    """
+
+    embedding: Float[Tensor, "prompt d_model"]
+    z: Float[Tensor, "prompt layer head d_head"]
+    mlp_out: Float[Tensor, "prompt layer d_model"]
+    pre_activation: Float[Tensor, "prompt layer neuron"]
+
+
+def read_prompts(
+    model: Any, prompts: Sequence[Int[Tensor, " pos"]], n_layers: int | None = None
+) -> Reading:
+    """Let the model read prompts once, up to its first `n_layers` layers (by default all), for the
+    attribution of many neurons. Raises ValueError for no prompts and for one that does not fit.
+    """
+    layers = range(model.cfg.n_layers if n_layers is None else n_layers)
+    stream = "blocks.0.hook_resid_pre"
+    stacks = [
+        [f"blocks.{k}.{hook}" for k in layers]
+        for hook in ("attn.hook_z", "hook_mlp_out", "mlp.hook_pre")
+    ]
+    read = at_last_token(
+        model, prompts, [stream, *(n for stack in stacks for n in stack)], len(layers)
+    )
+    return Reading(read[stream], *(torch.stack([read[n] for n in s], dim=1) for s in stacks))
+
+
 def attribution(
-    model: Any, layer: int, neuron: int, prompts: Sequence[Int[Tensor, " pos"]]
+    model: Any, layer: int, neuron: int, prompts: Sequence[Int[Tensor, " pos"]] | Reading
 ) -> Attribution:
     """What every head, every MLP, the embedding and the biases put into one neuron at the last
     token of each prompt (Neo et al. 2024, section 4.3, with LayerNorm).
 
     LayerNorm's division is kept as it is on the prompt: a term says what a part contributes, not
-    what would be missing without it, for then the scale would change as well. Raises ValueError
-    for a neuron that the model does not have, for no prompts, and for a model whose parts do not
-    add up to its pre-activations (normalisation behind the heads, as in Gemma 2).
+    what would be missing without it, for then the scale would change as well. For many neurons on
+    the same prompts give what `read_prompts` has read. Raises ValueError for a neuron that the
+    model does not have, for no prompts, for a reading that ends below the neuron, and for a model
+    whose parts do not add up to its pre-activations (normalisation behind the heads, as in
+    Gemma 2).
     """
     check_neuron(model, layer, neuron)
-    parallel = bool(getattr(model.cfg, "parallel_attn_mlp", False))
-    n_feeding = layer if parallel else layer + 1  # layers whose heads come before the neuron
-    z_names = [f"blocks.{k}.attn.hook_z" for k in range(n_feeding)]
-    mlp_names = [f"blocks.{k}.hook_mlp_out" for k in range(layer)]
-    stream, pre_name = "blocks.0.hook_resid_pre", f"blocks.{layer}.mlp.hook_pre"
-    names = [stream, *z_names, *mlp_names, pre_name]
-    read = at_last_token(model, prompts, names, layer + 1)
-
+    read = prompts if isinstance(prompts, Reading) else read_prompts(model, prompts, layer + 1)
+    if read.z.shape[1] <= layer:
+        raise ValueError(
+            f"layer {layer} was not read: the reading ends behind layer {read.z.shape[1] - 1}"
+        )
+    # in a parallel layer the MLP reads what its heads read, and does not see them
+    n_feeding = layer if getattr(model.cfg, "parallel_attn_mlp", False) else layer + 1
+    attention = [model.blocks[k].attn for k in range(n_feeding)]
     mlp = model.blocks[layer].mlp
     W_in, b_in = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, None)
     e = W_in[:, neuron].detach().cpu()
-    embedding, pre = read[stream], read[pre_name][:, neuron]
-    if n_feeding:
-        z = torch.stack([read[name] for name in z_names], dim=1)
-        W_O = torch.stack([model.blocks[k].attn.W_O.detach() for k in range(n_feeding)]).cpu()
-    else:
-        z, W_O = torch.zeros(len(pre), 0, 1, 1), torch.zeros(0, 1, 1, len(e))
-    written = [b for k in range(n_feeding) if (b := model.blocks[k].attn.b_O) is not None]
-    b_O = sum((b.detach().cpu() for b in written), torch.zeros_like(e))
-    mlps = (
-        torch.stack([read[name] for name in mlp_names], 1) if layer else embedding[:, None][:, :0]
-    )
+    own = 0.0 if b_in is None else float(b_in[neuron])
+    W_O = torch.stack([model.blocks[k].attn.W_O.detach().cpu() for k in range(layer + 1)])
+    W_O, z, mlp_out = W_O[:n_feeding], read.z[:, :n_feeding], read.mlp_out[:, :layer]
+    b_O = sum((a.b_O.detach().cpu() for a in attention if a.b_O is not None), torch.zeros_like(e))
 
-    outputs = einsum(z, W_O, "prompt layer head d, layer head d d_model -> prompt d_model")
-    resid = embedding + mlps.sum(1) + outputs + b_O
+    heads_out = einsum(z, W_O, "prompt layer head d, layer head d d_model -> prompt d_model")
+    resid = read.embedding + mlp_out.sum(1) + heads_out + b_O
     if model.cfg.normalization_type.startswith("LN"):  # RMSNorm does not take the mean away
         resid = centre(resid)
     scale = layer_norm_scale(resid, model.cfg.eps)[:, 0]
     reading = einsum(W_O, e, "layer head d d_model, d_model -> layer head d")
-    own = 0.0 if b_in is None else float(b_in[neuron])
+    heads = einsum(z, reading, "prompt layer head d, layer head d -> prompt layer head")
     terms = Attribution(
         layer,
         neuron,
-        heads=einsum(z, reading, "prompt layer head d, layer head d -> prompt layer head")
-        / rearrange(scale, "prompt -> prompt 1 1"),
-        mlps=mlps @ e / scale[:, None],
-        embedding=embedding @ e / scale,
+        heads=heads / rearrange(scale, "prompt -> prompt 1 1"),
+        mlps=mlp_out @ e / scale[:, None],
+        embedding=read.embedding @ e / scale,
         bias=own + (b_O @ e) / scale,
         scale=scale,
-        pre_activation=pre,
+        pre_activation=read.pre_activation[:, layer, neuron],
     )
     check_sum(terms)
     return terms

@@ -368,9 +368,9 @@ def batches(
         yield torch.stack([torch.cat([check_tokens(weights, t[:needed]), *last]) for t in part])
 
 
-def progress(texts: Iterable[T], doing: str) -> Iterable[T]:
+def progress(items: Iterable[T], doing: str, unit: str = "text") -> Iterable[T]:
     """The same, with a bar for what takes longer than a second; none where nobody watches."""
-    return tqdm(texts, desc=doing, unit="text", delay=1, leave=False, disable=None)
+    return tqdm(items, desc=doing, unit=unit, delay=1, leave=False, disable=None)
 
 
 # ---------------------------------------------------------------- anybody's files

@@ -1,0 +1,340 @@
+"""Can a sentence predict a head? Explanations of when a head is active, and their scores
+(Neo, Cohen, Barez 2024, section 4.4; chapter 11).
+
+    score = (TPR + TNR) / 2
+
+An explainer sees prompts on which a head is active and others on which it is not, and writes a
+sentence. From that sentence alone it then says of prompts that nobody has shown it whether the
+head is active. One that knows nothing scores 0.5.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+from scipy import stats
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
+from sklearn.tree import DecisionTreeClassifier
+from torch import Tensor
+
+from ctxlib.texts import progress
+
+
+class Explainer(Protocol):
+    """Whoever can say when a head is active: `RuleExplainer`, `ctxlib.chat.ChatExplainer`, yours.
+
+    Prompts are texts that end where the head is asked about.
+    """
+
+    def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
+        """A sentence that tells the two kinds of prompt apart."""
+        ...
+
+    def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
+        """Of each prompt, by the explanation alone, whether the head is active on it."""
+        ...
+
+
+# ---------------------------------------------------------------- active and inactive
+
+
+def active(terms: Float[Tensor, " prompt"], share: float = 0.5) -> Bool[Tensor, " prompt"]:
+    """Whether a head is active on each prompt: its term is at least `share` of its largest.
+
+    `terms` are what the head puts into a neuron, over what it puts there on ordinary prompts.
+    Where even the largest is not above 0 the head is active nowhere. Raises ValueError for no
+    prompts and a share outside 0 to 1.
+    """
+    if not len(terms):
+        raise ValueError("no prompts: give at least one")
+    if not 0 < share < 1:
+        raise ValueError(f"share={share}: choose a number between 0 and 1")
+    return (terms >= share * terms.max()) & (terms > 0)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Prompts that an explainer is shown, sorted by activity, and those that it is held to."""
+
+    shown_active: tuple[str, ...]
+    shown_inactive: tuple[str, ...]
+    held_active: tuple[str, ...]
+    held_inactive: tuple[str, ...]
+
+
+def split(prompts: Sequence[str], active: ArrayLike, seed: int = 0, least: int = 4) -> Split:
+    """Half of the active and half of the inactive prompts to show, the other halves to hold out.
+
+    A prompt that occurs twice counts once, so that none is on both sides. Raises ValueError unless
+    there is one flag for each prompt, and at least `2 least` prompts of either kind.
+    """
+    flags = np.asarray(active, dtype=bool)
+    if flags.shape != (len(prompts),):
+        raise ValueError(f"{len(prompts)} prompts and {flags.size} flags: one for each is needed")
+    distinct = dict(zip(prompts, flags.tolist(), strict=True))
+    texts, kinds = list(distinct), list(distinct.values())
+    on, off = sum(kinds), len(kinds) - sum(kinds)
+    if min(on, off) < 2 * least:
+        raise ValueError(
+            f"{on} active and {off} inactive prompts are too few to split: "
+            f"at least {2 * least} of each are needed; take more prompts or another head"
+        )
+    shown, held = train_test_split(
+        list(zip(texts, kinds, strict=True)), test_size=0.5, stratify=kinds, random_state=seed
+    )
+    return Split(
+        *(
+            tuple(t for t, k in part if k == kind)
+            for part in (shown, held)
+            for kind in (True, False)
+        )
+    )
+
+
+# ---------------------------------------------------------------- the score
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well an explanation predicts a head on prompts held out: `tpr` of those that are active
+    and `tnr` of those that are not are told right; `score` is their mean, `low` and `high` bound
+    it.
+    """
+
+    explanation: str
+    score: float
+    low: float
+    high: float
+    tpr: float
+    tnr: float
+    active: int
+    inactive: int
+
+
+def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score:
+    """Explain the prompts that are shown, classify those held out (Neo et al. 2024, section 4.4).
+
+    The interval is Wilson's for either rate, joined as for a sum of independent proportions.
+    Raises ValueError for an explainer that answers nonsense: an empty sentence, or anything but
+    one True or False for each prompt.
+    """
+    sentence = explainer.explain(split.shown_active, split.shown_inactive)
+    if not isinstance(sentence, str) or not sentence.strip():
+        raise ValueError(f"{type(explainer).__name__} explained nothing: {sentence!r}")
+    held = [*split.held_active, *split.held_inactive]
+    said = explainer.classify(sentence, held)
+    if len(said) != len(held) or not all(isinstance(s, bool | np.bool_) for s in said):
+        raise ValueError(
+            f"{type(explainer).__name__} was asked about {len(held)} prompts and answered "
+            f"{str(said)[:60]}: expected True or False for each"
+        )
+    on, off = len(split.held_active), len(split.held_inactive)
+    hits, rejections = sum(said[:on]), off - sum(said[on:])
+    tpr, tpr_low, tpr_high = rate(hits, on, confidence)
+    tnr, tnr_low, tnr_high = rate(rejections, off, confidence)
+    mean = (tpr + tnr) / 2
+    low = mean - float(np.hypot(tpr - tpr_low, tnr - tnr_low)) / 2
+    high = mean + float(np.hypot(tpr_high - tpr, tnr_high - tnr)) / 2
+    return Score(sentence, mean, low, high, tpr, tnr, on, off)
+
+
+def rate(right: int, of: int, confidence: float) -> tuple[float, float, float]:
+    """A proportion and Wilson's interval for it."""
+    bounds = stats.binomtest(int(right), of).proportion_ci(confidence, method="wilson")
+    return right / of, bounds.low, bounds.high
+
+
+def score_all(explainer: Explainer, splits: Mapping[Any, Split]) -> pd.DataFrame:
+    """`score` of every split, one row each, under its name; with a bar, for some explainers are
+    slow.
+    """
+    rows = [asdict(score(explainer, s)) for s in progress(splits.values(), "explaining", "head")]
+    return pd.DataFrame(rows, index=pd.Index(splits))
+
+
+# ---------------------------------------------------------------- an explainer that needs nobody
+
+NEAR = 8  # tokens that count as near the end
+ENDS = ("the last token", "the last two tokens", "the last three tokens")
+LENGTHS = tuple(2**k for k in range(2, 11))
+LEAST = 3  # a fact that fewer prompts share explains nothing
+LEAVES = (2, 3, 5, 8)  # sizes of the tree, chosen among by cross-validation
+REPEATED = "a last token that came before"
+OPENING, ALWAYS, NEVER = "The head is active on ", "every prompt", "no prompt"
+QUOTED = r'"(?:[^"\\]|\\.)*"'
+TERM = re.compile(
+    rf"(with|without) ((?:{'|'.join(ENDS)}) {QUOTED}|the token {QUOTED}(?: near the end)?"
+    rf"|more than \d+ tokens|{REPEATED})"
+)
+
+
+@dataclass(frozen=True)
+class RuleExplainer:
+    """Writes rules such as `The head is active on prompts with the last token " pro" and without
+    the token " war", or with more than 32 tokens.`, and reads them back.
+
+    A decision tree (scikit-learn) over facts: the last one, two or three tokens, the tokens in the
+    prompt and near its end, its length. With `repeats` there is one fact more, that the last token
+    came before. Deterministic; needs nothing but the model's tokenizer.
+    """
+
+    tokenizer: Any
+    repeats: bool = False
+
+    def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
+        """The rule; its size is chosen by cross-validation among these prompts.
+
+        Raises ValueError unless there are two prompts of either kind.
+        """
+        if min(len(active), len(inactive)) < 2:
+            raise ValueError(
+                f"{len(active)} active and {len(inactive)} inactive prompts: "
+                "a rule needs at least two of each"
+            )
+        seen = [set(self.facts(p)) for p in [*active, *inactive]]
+        is_active = np.arange(len(seen)) < len(active)
+        vectorizer = CountVectorizer(analyzer=sorted, binary=True, min_df=min(LEAST, len(active)))
+        try:
+            table = vectorizer.fit_transform(seen).toarray()
+        except ValueError:  # no fact is shared by enough prompts
+            return f"{OPENING}{NEVER}."
+        facts = vectorizer.get_feature_names_out()
+        plain = np.array(sorted(range(len(facts)), key=lambda i: plainness(facts[i])))
+        # of facts that say the same of all these prompts, the plainest
+        _, first = np.unique(table[:, plain], axis=1, return_index=True)
+        kept = plain[np.sort(first)]
+        folds = StratifiedKFold(min(5, len(active), len(inactive)), shuffle=True, random_state=0)
+        search = GridSearchCV(
+            DecisionTreeClassifier(class_weight="balanced", random_state=0),
+            {"max_leaf_nodes": list(LEAVES)},
+            scoring="balanced_accuracy",
+            cv=folds,
+        )
+        tree = search.fit(table[:, kept], is_active).best_estimator_
+        rule = list(active_leaves(tree, facts[kept]))
+        return written(shortened(rule, seen, is_active))
+
+    def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
+        """What the rule says of each prompt. Raises ValueError for a sentence that is no rule."""
+        rule = read_rule(explanation)
+        return [holds(rule, set(self.facts(p))) for p in prompts]
+
+    def facts(self, prompt: str) -> Iterator[str]:
+        """All that a rule can say of a prompt and that is true of it."""
+        ids = self.tokenizer.encode(prompt, add_special_tokens=False)
+        for count, name in enumerate(ENDS, start=1):
+            if len(ids) >= count:
+                yield f"{name} {quoted(self.tokenizer.decode(ids[-count:]))}"
+        near = {self.tokenizer.decode([t]) for t in ids[-NEAR:]}
+        for token in {self.tokenizer.decode([t]) for t in ids}:
+            yield f"the token {quoted(token)}"
+            if token in near:
+                yield f"the token {quoted(token)} near the end"
+        for length in LENGTHS:
+            if len(ids) > length:
+                yield f"more than {length} tokens"
+        if self.repeats and ids[-1:] and ids[-1] in ids[:-1]:
+            yield REPEATED
+
+
+Clause = tuple[tuple[bool, str], ...]  # facts that must hold (True) or must not (False)
+
+
+def active_leaves(tree: DecisionTreeClassifier, facts: Sequence[str]) -> Iterator[Clause]:
+    """The way to each leaf of the tree at which a prompt counts as active."""
+    nodes = tree.tree_
+
+    def walk(node: int, way: Clause) -> Iterator[Clause]:
+        if nodes.children_left[node] < 0:
+            if tree.classes_[nodes.value[node, 0].argmax()]:
+                yield way
+            return
+        fact = str(facts[nodes.feature[node]])
+        yield from walk(nodes.children_right[node], (*way, (True, fact)))
+        yield from walk(nodes.children_left[node], (*way, (False, fact)))
+
+    yield from walk(0, ())
+
+
+def shortened(
+    rule: Sequence[Clause], seen: Sequence[set[str]], is_active: Bool[np.ndarray, " prompt"]
+) -> list[Clause]:
+    """The same rule without the conditions that it can do without: dropping them makes it no worse
+    on the prompts shown.
+    """
+
+    def right(candidate: Sequence[Clause]) -> float:
+        said = np.array([holds(candidate, facts) for facts in seen])
+        return said[is_active].mean() - said[~is_active].mean()
+
+    rule = list(rule)
+    for k in range(len(rule)):
+        for condition in rule[k]:
+            shorter = tuple(c for c in rule[k] if c != condition)
+            candidate = [*rule[:k], shorter, *rule[k + 1 :]]
+            if shorter and right(candidate) >= right(rule):
+                rule = candidate
+    return rule
+
+
+def holds(rule: Sequence[Clause], facts: set[str]) -> bool:
+    return any(all((fact in facts) == wanted for wanted, fact in clause) for clause in rule)
+
+
+def written(rule: Sequence[Clause]) -> str:
+    """A rule as a sentence."""
+    if not rule:
+        return f"{OPENING}{NEVER}."
+    if not all(rule):  # a clause without conditions
+        return f"{OPENING}{ALWAYS}."
+    clauses = [
+        " and ".join(f"{'with' if wanted else 'without'} {fact}" for wanted, fact in clause)
+        for clause in rule
+    ]
+    return f"{OPENING}prompts {', or '.join(clauses)}."
+
+
+def read_rule(sentence: str) -> list[Clause]:
+    """The rule behind a sentence of `written`; ValueError for any other sentence."""
+    if sentence == f"{OPENING}{NEVER}.":
+        return []
+    if sentence == f"{OPENING}{ALWAYS}.":
+        return [()]
+    rule: list[Clause] = []
+    place, joint = 0, f"{OPENING}prompts "
+    for term in TERM.finditer(sentence):
+        between = sentence[place : term.start()]
+        condition = (term[1] == "with", term[2])
+        if between == (", or " if rule else joint):
+            rule.append((condition,))
+        elif rule and between == " and ":
+            rule[-1] = (*rule[-1], condition)
+        else:
+            break
+        place = term.end()
+    if not rule or sentence[place:] != ".":
+        raise ValueError(
+            f"{sentence[:80]!r} is not a rule of this explainer: expected a sentence such as "
+            f"'{OPENING}prompts with the last token \" of\", or with more than 32 tokens.'"
+        )
+    return rule
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def plainness(fact: str) -> tuple[int, int, str]:
+    """What to prefer of two facts that say the same: the last tokens, then what is near the end."""
+    kinds = (*ENDS, REPEATED, "more than", "the token")
+    near = fact.endswith("near the end")
+    return next(i for i, kind in enumerate(kinds) if fact.startswith(kind)), not near, fact
