@@ -8,10 +8,12 @@ lookups and explainers stand beside it.
 
 from ctxlib import (
     causal,
+    chat,
     circuit,
     claims,
     denominators,
     evaluation,
+    explainers,
     kernels,
     keys,
     lookups,
@@ -120,6 +122,7 @@ __all__ = [
     "by_label",
     "calibration_error",
     "causal",
+    "chat",
     "chebyshev",
     "check_heads",
     "circuit",
@@ -141,6 +144,7 @@ __all__ = [
     "evaluation",
     "exact_denominators",
     "exact_scores",
+    "explainers",
     "families",
     "find_neurons",
     "half_mass",

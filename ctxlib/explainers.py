@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
+from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 from torch import Tensor
 
@@ -165,15 +165,16 @@ def score_all(explainer: Explainer, splits: Mapping[Any, Split]) -> pd.DataFrame
 
 NEAR = 8  # tokens that count as near the end
 ENDS = ("the last token", "the last two tokens", "the last three tokens")
+BEFORE = "the last token but one"
 LENGTHS = tuple(2**k for k in range(2, 11))
 LEAST = 3  # a fact that fewer prompts share explains nothing
-LEAVES = (2, 3, 5, 8)  # sizes of the tree, chosen among by cross-validation
+LEAVES = 4  # of the tree: as many conditions as a sentence can hold
 REPEATED = "a last token that came before"
 OPENING, ALWAYS, NEVER = "The head is active on ", "every prompt", "no prompt"
 QUOTED = r'"(?:[^"\\]|\\.)*"'
 TERM = re.compile(
-    rf"(with|without) ((?:{'|'.join(ENDS)}) {QUOTED}|the token {QUOTED}(?: near the end)?"
-    rf"|more than \d+ tokens|{REPEATED})"
+    rf"(with|without) ((?:{'|'.join((*ENDS, BEFORE))}) {QUOTED}"
+    rf"|the token {QUOTED}(?: near the end)?|more than \d+ tokens|{REPEATED})"
 )
 
 
@@ -182,27 +183,25 @@ class RuleExplainer:
     """Writes rules such as `The head is active on prompts with the last token " pro" and without
     the token " war", or with more than 32 tokens.`, and reads them back.
 
-    A decision tree (scikit-learn) over facts: the last one, two or three tokens, the tokens in the
-    prompt and near its end, its length. With `repeats` there is one fact more, that the last token
-    came before. Deterministic; needs nothing but the model's tokenizer.
+    A small decision tree (scikit-learn) over facts: the last one, two or three tokens and the last
+    but one, the tokens in the prompt and near its end, its length. With `repeats` there is one
+    fact more, that the last token came before. Deterministic; needs nothing but the model's
+    tokenizer.
     """
 
     tokenizer: Any
     repeats: bool = False
 
     def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
-        """The rule; its size is chosen by cross-validation among these prompts.
-
-        Raises ValueError unless there are two prompts of either kind.
-        """
-        if min(len(active), len(inactive)) < 2:
+        """The rule. Raises ValueError unless there are `LEAST` prompts of either kind."""
+        if min(len(active), len(inactive)) < LEAST:
             raise ValueError(
                 f"{len(active)} active and {len(inactive)} inactive prompts: "
-                "a rule needs at least two of each"
+                f"a rule needs at least {LEAST} of each"
             )
         seen = [set(self.facts(p)) for p in [*active, *inactive]]
         is_active = np.arange(len(seen)) < len(active)
-        vectorizer = CountVectorizer(analyzer=sorted, binary=True, min_df=min(LEAST, len(active)))
+        vectorizer = CountVectorizer(analyzer=sorted, binary=True, min_df=LEAST)
         try:
             table = vectorizer.fit_transform(seen).toarray()
         except ValueError:  # no fact is shared by enough prompts
@@ -212,14 +211,10 @@ class RuleExplainer:
         # of facts that say the same of all these prompts, the plainest
         _, first = np.unique(table[:, plain], axis=1, return_index=True)
         kept = plain[np.sort(first)]
-        folds = StratifiedKFold(min(5, len(active), len(inactive)), shuffle=True, random_state=0)
-        search = GridSearchCV(
-            DecisionTreeClassifier(class_weight="balanced", random_state=0),
-            {"max_leaf_nodes": list(LEAVES)},
-            scoring="balanced_accuracy",
-            cv=folds,
+        tree = DecisionTreeClassifier(
+            max_leaf_nodes=LEAVES, min_samples_leaf=LEAST, class_weight="balanced", random_state=0
         )
-        tree = search.fit(table[:, kept], is_active).best_estimator_
+        tree.fit(table[:, kept], is_active)
         rule = list(active_leaves(tree, facts[kept]))
         return written(shortened(rule, seen, is_active))
 
@@ -234,6 +229,8 @@ class RuleExplainer:
         for count, name in enumerate(ENDS, start=1):
             if len(ids) >= count:
                 yield f"{name} {quoted(self.tokenizer.decode(ids[-count:]))}"
+        if len(ids) > 1:
+            yield f"{BEFORE} {quoted(self.tokenizer.decode(ids[-2:-1]))}"
         near = {self.tokenizer.decode([t]) for t in ids[-NEAR:]}
         for token in {self.tokenizer.decode([t]) for t in ids}:
             yield f"the token {quoted(token)}"
@@ -268,8 +265,8 @@ def active_leaves(tree: DecisionTreeClassifier, facts: Sequence[str]) -> Iterato
 def shortened(
     rule: Sequence[Clause], seen: Sequence[set[str]], is_active: Bool[np.ndarray, " prompt"]
 ) -> list[Clause]:
-    """The same rule without the conditions that it can do without: dropping them makes it no worse
-    on the prompts shown.
+    """The same rule without the clauses and conditions that it can do without: dropping them makes
+    it no worse on the prompts shown.
     """
 
     def right(candidate: Sequence[Clause]) -> float:
@@ -283,6 +280,11 @@ def shortened(
             candidate = [*rule[:k], shorter, *rule[k + 1 :]]
             if shorter and right(candidate) >= right(rule):
                 rule = candidate
+    for clause in tuple(rule):
+        candidate = list(rule)
+        candidate.remove(clause)
+        if candidate and right(candidate) >= right(rule):
+            rule = candidate
     return rule
 
 
@@ -335,6 +337,6 @@ def quoted(text: str) -> str:
 
 def plainness(fact: str) -> tuple[int, int, str]:
     """What to prefer of two facts that say the same: the last tokens, then what is near the end."""
-    kinds = (*ENDS, REPEATED, "more than", "the token")
+    kinds = (f"{ENDS[0]} ", BEFORE, *ENDS[1:], REPEATED, "more than", "the token")
     near = fact.endswith("near the end")
     return next(i for i, kind in enumerate(kinds) if fact.startswith(kind)), not near, fact
