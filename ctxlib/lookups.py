@@ -28,7 +28,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.causal import Hook
-from ctxlib.texts import Text, progress, token_ids
+from ctxlib.texts import Text, check_listed, progress, token_ids
 from ctxlib.weights import centre, layer_norm_scale
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
@@ -44,10 +44,23 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     """`w_out . W_U[:, t]`: by how much one unit of a neuron's activation raises the logit of each
     token, before the last LayerNorm divides by its scale.
 
-    Raises ValueError for a layer that the model does not have.
+    Raises ValueError for a layer that the model does not have and as `unembedding` does.
     """
     check_layer(model, layer)
-    return model.blocks[layer].mlp.W_out.detach() @ model.W_U.detach()
+    return model.blocks[layer].mlp.W_out.detach() @ unembedding(model)
+
+
+def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
+    """W_U with the gain of the last LayerNorm in it; a ValueError where that gain stayed outside,
+    as it does for models that normalise what their layers write (OLMo 2).
+    """
+    gain = dict(model.ln_final.named_parameters()).get("_original_component.weight")
+    if gain is not None and not torch.allclose(gain, torch.ones_like(gain)):
+        raise ValueError(
+            "the last LayerNorm's gain is not folded into W_U: congruence would be wrong for this "
+            "kind of model"
+        )
+    return model.W_U.detach()
 
 
 def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.DataFrame:
@@ -65,7 +78,7 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
         raise ValueError("no layers: name at least one")
     for layer in searched:
         check_layer(model, layer)
-    W_U = model.W_U.detach()
+    W_U = unembedding(model)
     of_token = torch.full((2, W_U.shape[1]), -torch.inf)  # each token's two largest congruences
     neuron_of = torch.full((2, W_U.shape[1]), -1)  # and whose they are, neurons counted through
     of_neuron, token_of = [], []
@@ -109,6 +122,7 @@ def random_neurons(
     Raises ValueError for a layer that the model does not have, and for more neurons than there
     are.
     """
+    layers = sorted(set(layers))
     for layer in layers:
         check_layer(model, layer)
     out = set(exclude)
@@ -155,6 +169,7 @@ def top_prompts(
     that the model does not have, for no neuron, no text, a text with less than one token behind
     BOS or more than the model reads, and for a neuron that no prompt activates.
     """
+    check_listed(texts)
     if not neurons:
         raise ValueError("no neurons: name at least one, as (layer, neuron)")
     if count < 1:
@@ -279,12 +294,15 @@ class Reading:
 
 
 def read_prompts(
-    model: Any, prompts: Sequence[Int[Tensor, " pos"]], n_layers: int | None = None
+    model: Any, prompts: Sequence[Text | Int[Tensor, " pos"]], n_layers: int | None = None
 ) -> Reading:
     """Let the model read prompts once, up to its first `n_layers` layers (by default all), for the
-    attribution of many neurons. Raises ValueError for no prompts and for one that does not fit.
+    attribution of many neurons. Raises ValueError for no prompts, for one that does not fit, and
+    for layers that the model does not have.
     """
-    layers = range(model.cfg.n_layers if n_layers is None else n_layers)
+    count = model.cfg.n_layers if n_layers is None else n_layers
+    check_layer(model, count - 1)
+    layers = range(count)
     stream = "blocks.0.hook_resid_pre"
     stacks = [
         [f"blocks.{k}.{hook}" for k in layers]
@@ -297,7 +315,7 @@ def read_prompts(
 
 
 def attribution(
-    model: Any, layer: int, neuron: int, prompts: Sequence[Int[Tensor, " pos"]] | Reading
+    model: Any, layer: int, neuron: int, prompts: Sequence[Text | Int[Tensor, " pos"]] | Reading
 ) -> Attribution:
     """What every head, every MLP, the embedding and the biases put into one neuron at the last
     token of each prompt (Neo et al. 2024, section 4.3, with LayerNorm).
@@ -379,7 +397,7 @@ def outcome(
     model: Any,
     layer: int,
     neuron: int,
-    prompts: Sequence[Int[Tensor, " pos"]],
+    prompts: Sequence[Text | Int[Tensor, " pos"]],
     token: int,
     hooks: Sequence[Hook] = (),
 ) -> Outcome:
@@ -397,6 +415,10 @@ def outcome(
         read = at_last_token(model, prompts, [pre_name, end], n_layers)
     # only the last token's logits are needed, a small part of all
     logits = model.unembed(model.ln_final(read[end][:, None].to(model.W_U.device)))[:, 0].cpu()
+    config = model.original_model.config
+    logits = logits / getattr(config, "logits_scaling", 1.0)  # Granite
+    if cap := getattr(config, "final_logit_softcapping", None):  # Gemma
+        logits = cap * (logits / cap).tanh()
     return Outcome(read[pre_name][:, neuron], logits.log_softmax(-1)[:, token])
 
 
@@ -418,17 +440,22 @@ def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
 
 def at_last_token(
     model: Any,
-    prompts: Sequence[Int[Tensor, " pos"]],
+    prompts: Sequence[Text | Int[Tensor, " pos"]],
     names: Sequence[str],
     stop_at_layer: int,
 ) -> dict[str, Tensor]:
-    """What flows through the named hooks at the last token of each prompt, `"prompt ..."`."""
+    """What flows through the named hooks (all of shape `text pos ...`) at the last token of each
+    prompt, `"prompt ..."`.
+    """
+    check_listed(prompts)
     if not len(prompts):
         raise ValueError("no prompts: give at least one")
     parts: dict[str, list[Tensor]] = {name: [] for name in names}
-    by_length = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))  # little to fill up
+    by_length = sorted(
+        range(len(prompts)), key=lambda i: len(token_ids(prompts[i]))
+    )  # little to fill up
     for batch in batched(by_length, TEXTS_AT_A_TIME):
-        ids, last = pad(model, [prompts[i] for i in batch])
+        ids, last = pad(model, [token_ids(prompts[i]) for i in batch])
         _, cache = model.run_with_cache(ids, names_filter=list(names), stop_at_layer=stop_at_layer)
         for name in names:
             parts[name].append(cache[name].cpu()[torch.arange(len(ids)), last])

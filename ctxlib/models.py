@@ -17,6 +17,8 @@ from transformers.utils import logging as transformers_logging
 DATA = Path(__file__).parent / "data"
 MINI = DATA / "mini"
 
+AGREES = 1e-2  # nats: folding changes log probabilities by its rounding only
+
 # Hub names whose first layer adds a learned position to a token embedding and normalises the sum.
 KNOWN = (
     "gpt2",
@@ -40,8 +42,9 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
     own. Only safetensors are read, and no code that comes with a model is run. Before anything is
     downloaded, a line says what and whereto.
 
-    Raises ValueError for a name that is neither, for damaged or incomplete weights; OSError for a
-    hub that is out of reach.
+    What comes out is held against the model's own code on a few tokens. Raises ValueError for a
+    name that is neither, for damaged or incomplete weights, and for a model that TransformerLens
+    computes wrongly; OSError for a hub that is out of reach.
     """
     source = locate(str(name))
     transformers_logging.disable_progress_bar()
@@ -78,10 +81,23 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
         raise ValueError(
             f"{source} does not scale its attention scores, which TransformerLens cannot do"
         )
-    model = TransformerBridge.boot_transformers(
-        source, hf_model=hf_model.eval(), tokenizer=tokenizer, device=device
-    )
-    model.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
+    probe = torch.arange(min(8, len(tokenizer)))[None]
+    with torch.inference_mode():
+        expected = hf_model.eval()(probe).logits.log_softmax(-1)
+    try:
+        model = TransformerBridge.boot_transformers(
+            source, hf_model=hf_model, tokenizer=tokenizer, device=device
+        )
+        model.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
+        computed = model(probe.to(device)).log_softmax(-1).cpu()
+    except RuntimeError as error:
+        raise ValueError(f"TransformerLens cannot run {source}: {first_line(error)}") from error
+    if expected.isfinite().all() and not (computed - expected).abs().max() < AGREES:
+        raise ValueError(
+            f"TransformerLens does not compute what {source} computes "
+            f"(log probabilities differ by {(computed - expected).abs().max():.1g}): "
+            "this kind of model cannot be read here"
+        )
     return model.requires_grad_(False)
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 # in the order in which they are used.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#999999")
 SEQUENTIAL = "viridis"
+STRONGEST = 0.6  # of the shade behind a token: its text stays readable, on white and on near-black
 INK = "#010203"  # stands for "the colour of the page's text" until the drawing is written out
 
 STYLE = {
@@ -173,7 +174,7 @@ class ShadedText:
             shown = html.escape(token.replace("\n", "↵")).replace(" ", "&nbsp;", 1)
             colour = self.colour if weight >= 0 else self.negative
             r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-            shade = f"background:rgba({r},{g},{b},{0.85 * abs(weight) / top:.2f})"
+            shade = f"background:rgba({r},{g},{b},{STRONGEST * abs(weight) / top:.2f})"
             spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span><wbr>')
         return (
             '<figure class="shaded" style="margin:0">'

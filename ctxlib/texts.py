@@ -352,8 +352,7 @@ def batches(
     Any iterable will do, and memory does not grow with its length. Raises ValueError for one text
     in place of many, for a text that is too short and for ids outside the vocabulary.
     """
-    if isinstance(texts, Text) or (isinstance(texts, Tensor) and texts.ndim == 1):
-        raise ValueError("one text where a list of texts is expected: put it in brackets")
+    check_listed(texts)
     check_position(weights, n)
     last = [] if token is None else [torch.tensor([weights.token_id(token)])]
     needed = n + 1 if token is None else n
@@ -366,6 +365,12 @@ def batches(
                     f"it needs at least {needed}"
                 )
         yield torch.stack([torch.cat([check_tokens(weights, t[:needed]), *last]) for t in part])
+
+
+def check_listed(texts: Any) -> None:
+    """Nothing, or a ValueError for one text in place of several."""
+    if isinstance(texts, Text) or (isinstance(texts, Tensor) and texts.ndim < 2):
+        raise ValueError("one text where a list of texts is expected: put it in brackets")
 
 
 def progress(items: Iterable[T], doing: str, unit: str = "text") -> Iterable[T]:

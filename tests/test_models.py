@@ -12,7 +12,7 @@ import pytest
 import torch
 from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, OPTConfig, OPTForCausalLM
 
 import ctxlib as cx
 from ctxlib import models
@@ -184,6 +184,23 @@ def test_weights_that_are_not_finite_are_refused(broken):
     rewrite(broken, lambda tensors: tensors["transformer.wpe.weight"][3].fill_(float("nan")))
     with pytest.raises(ValueError, match="not finite"):
         cx.LayerWeights.of(cx.load(broken))
+
+
+OPT = {"vocab_size": 300, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+OPT |= {"ffn_dim": 40, "max_position_embeddings": 32, "pad_token_id": 1}
+
+
+@pytest.mark.parametrize(
+    ("oddity", "said"),
+    [
+        ({"word_embed_proj_dim": 12}, "does not compute what"),
+        ({"word_embed_proj_dim": 24, "do_layer_norm_before": False}, "cannot run"),
+    ],
+)
+def test_a_model_that_would_be_computed_wrongly_is_refused(make_folder, oddity, said):
+    folder = make_folder(OPTForCausalLM(OPTConfig(**OPT, **oddity)), seed=3)
+    with pytest.raises(ValueError, match=f"TransformerLens {said}"):
+        cx.load(folder)
 
 
 # ---------------------------------------------------------------- nothing a model brings is run
