@@ -52,10 +52,12 @@ def active(terms: Float[Tensor, " prompt"], share: float = 0.5) -> Bool[Tensor, 
 
     `terms` are what the head puts into a neuron, over what it puts there on ordinary prompts.
     Where even the largest is not above 0 the head is active nowhere. Raises ValueError for no
-    prompts and a share outside 0 to 1.
+    prompts, for terms that are not finite and for a share outside 0 to 1.
     """
     if not len(terms):
         raise ValueError("no prompts: give at least one")
+    if not terms.isfinite().all():
+        raise ValueError("terms that are not finite: the model or the prompts are damaged")
     if not 0 < share < 1:
         raise ValueError(f"share={share}: choose a number between 0 and 1")
     return (terms >= share * terms.max()) & (terms > 0)
@@ -74,7 +76,7 @@ class Split:
 def split(prompts: Sequence[str], active: ArrayLike, seed: int = 0, least: int = 4) -> Split:
     """Half of the active and half of the inactive prompts to show, the other halves to hold out.
 
-    A prompt that occurs twice counts once, so that none is on both sides. Raises ValueError unless
+    A prompt that occurs twice counts once, by its last flag, so that none is on both sides. Raises ValueError unless
     there is one flag for each prompt, and at least `2 least` prompts of either kind.
     """
     flags = np.asarray(active, dtype=bool)
@@ -132,7 +134,11 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
         raise ValueError(f"{type(explainer).__name__} explained nothing: {sentence!r}")
     held = [*split.held_active, *split.held_inactive]
     said = explainer.classify(sentence, held)
-    if len(said) != len(held) or not all(isinstance(s, bool | np.bool_) for s in said):
+    if (
+        not hasattr(said, "__len__")
+        or len(said) != len(held)
+        or not all(isinstance(s, bool | np.bool_) for s in said)
+    ):
         raise ValueError(
             f"{type(explainer).__name__} was asked about {len(held)} prompts and answered "
             f"{str(said)[:60]}: expected True or False for each"
@@ -171,10 +177,12 @@ LEAST = 3  # a fact that fewer prompts share explains nothing
 LEAVES = 4  # of the tree: as many conditions as a sentence can hold
 REPEATED = "a last token that came before"
 OPENING, ALWAYS, NEVER = "The head is active on ", "every prompt", "no prompt"
-QUOTED = r'"(?:[^"\\]|\\.)*"'
+# as `quoted` writes it, and nothing else: what it would not write is true of no prompt
+QUOTED = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\bfnrt]|u00[01][0-9a-f]))*"'
 TERM = re.compile(
     rf"(with|without) ((?:{'|'.join((*ENDS, BEFORE))}) {QUOTED}"
-    rf"|the token {QUOTED}(?: near the end)?|more than \d+ tokens|{REPEATED})"
+    rf"|the token {QUOTED}(?: near the end)?"
+    rf"|more than (?:{'|'.join(map(str, LENGTHS))}) tokens|{REPEATED})"
 )
 
 
@@ -199,7 +207,8 @@ class RuleExplainer:
                 f"{len(active)} active and {len(inactive)} inactive prompts: "
                 f"a rule needs at least {LEAST} of each"
             )
-        seen = [set(self.facts(p)) for p in [*active, *inactive]]
+        # sorted: the tree adds up weights, and in another order ties fall another way
+        seen = [set(self.facts(p)) for p in [*sorted(active), *sorted(inactive)]]
         is_active = np.arange(len(seen)) < len(active)
         vectorizer = CountVectorizer(analyzer=sorted, binary=True, min_df=LEAST)
         try:
@@ -269,23 +278,27 @@ def shortened(
     it no worse on the prompts shown.
     """
 
-    def right(candidate: Sequence[Clause]) -> float:
+    on, off = int(is_active.sum()), int((~is_active).sum())
+
+    def right(candidate: Sequence[Clause]) -> int:  # in whole numbers: rounding breaks no tie
         said = np.array([holds(candidate, facts) for facts in seen])
-        return said[is_active].mean() - said[~is_active].mean()
+        return int(said[is_active].sum()) * off - int(said[~is_active].sum()) * on
 
     rule = list(rule)
-    for k in range(len(rule)):
-        for condition in rule[k]:
-            shorter = tuple(c for c in rule[k] if c != condition)
-            candidate = [*rule[:k], shorter, *rule[k + 1 :]]
-            if shorter and right(candidate) >= right(rule):
-                rule = candidate
-    for clause in tuple(rule):
-        candidate = list(rule)
-        candidate.remove(clause)
-        if candidate and right(candidate) >= right(rule):
-            rule = candidate
-    return rule
+    while True:
+        no_worse = (r for r in shorter(rule) if right(r) >= right(rule))
+        if (found := next(no_worse, None)) is None:
+            return rule
+        rule = found
+
+
+def shorter(rule: list[Clause]) -> Iterator[list[Clause]]:
+    """The rule without one of its conditions or one of its clauses; something is always left."""
+    for k, clause in enumerate(rule):
+        for condition in clause if len(clause) > 1 else ():
+            yield [*rule[:k], tuple(c for c in clause if c != condition), *rule[k + 1 :]]
+    for k in range(len(rule) if len(rule) > 1 else 0):
+        yield [*rule[:k], *rule[k + 1 :]]
 
 
 def holds(rule: Sequence[Clause], facts: set[str]) -> bool:
