@@ -76,8 +76,9 @@ class Split:
 def split(prompts: Sequence[str], active: ArrayLike, seed: int = 0, least: int = 4) -> Split:
     """Half of the active and half of the inactive prompts to show, the other halves to hold out.
 
-    A prompt that occurs twice counts once, by its last flag, so that none is on both sides. Raises ValueError unless
-    there is one flag for each prompt, and at least `2 least` prompts of either kind.
+    A prompt that occurs twice counts once, by its last flag, so that none is on both sides.
+    Raises ValueError unless there is one flag for each prompt, and at least `2 least` prompts of
+    either kind.
     """
     flags = np.asarray(active, dtype=bool)
     if flags.shape != (len(prompts),):
