@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,7 +83,8 @@ def split(prompts: Sequence[str], active: ArrayLike, seed: int = 0, least: int =
     flags = np.asarray(active, dtype=bool)
     if flags.shape != (len(prompts),):
         raise ValueError(f"{len(prompts)} prompts and {flags.size} flags: one for each is needed")
-    distinct = dict(zip(prompts, flags.tolist(), strict=True))
+    # sorted: the same split whatever order near-ties among the prompts have come out in
+    distinct = dict(sorted(dict(zip(prompts, flags.tolist(), strict=True)).items()))
     texts, kinds = list(distinct), list(distinct.values())
     on, off = sum(kinds), len(kinds) - sum(kinds)
     if min(on, off) < 2 * least:
@@ -100,6 +101,23 @@ def split(prompts: Sequence[str], active: ArrayLike, seed: int = 0, least: int =
             for part in (shown, held)
             for kind in (True, False)
         )
+    )
+
+
+def shuffled(split: Split, seed: int = 0) -> Split:
+    """The same prompts shown and held, as many of either kind, under labels dealt out at random:
+    what an explainer finds here is nothing.
+    """
+    generator = np.random.default_rng(seed)
+
+    def deal(on: tuple[str, ...], off: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        prompts = [*on, *off]
+        mixed = tuple(prompts[i] for i in generator.permutation(len(prompts)))
+        return mixed[: len(on)], mixed[len(on) :]
+
+    return Split(
+        *deal(split.shown_active, split.shown_inactive),
+        *deal(split.held_active, split.held_inactive),
     )
 
 
@@ -200,6 +218,9 @@ class RuleExplainer:
 
     tokenizer: Any
     repeats: bool = False
+    known: dict[str, frozenset[str]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
         """The rule. Raises ValueError unless there are `LEAST` prompts of either kind."""
@@ -209,7 +230,7 @@ class RuleExplainer:
                 f"a rule needs at least {LEAST} of each"
             )
         # sorted: the tree adds up weights, and in another order ties fall another way
-        seen = [set(self.facts(p)) for p in [*sorted(active), *sorted(inactive)]]
+        seen = [self.facts(p) for p in [*sorted(active), *sorted(inactive)]]
         is_active = np.arange(len(seen)) < len(active)
         vectorizer = CountVectorizer(analyzer=sorted, binary=True, min_df=LEAST)
         try:
@@ -231,10 +252,15 @@ class RuleExplainer:
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
         """What the rule says of each prompt. Raises ValueError for a sentence that is no rule."""
         rule = read_rule(explanation)
-        return [holds(rule, set(self.facts(p))) for p in prompts]
+        return [holds(rule, self.facts(p)) for p in prompts]
 
-    def facts(self, prompt: str) -> Iterator[str]:
-        """All that a rule can say of a prompt and that is true of it."""
+    def facts(self, prompt: str) -> frozenset[str]:
+        """All that a rule can say of a prompt and that is true of it; a prompt is read once."""
+        if prompt not in self.known:
+            self.known[prompt] = frozenset(self.read(prompt))
+        return self.known[prompt]
+
+    def read(self, prompt: str) -> Iterator[str]:
         ids = self.tokenizer.encode(prompt, add_special_tokens=False)
         for count, name in enumerate(ENDS, start=1):
             if len(ids) >= count:
@@ -273,7 +299,7 @@ def active_leaves(tree: DecisionTreeClassifier, facts: Sequence[str]) -> Iterato
 
 
 def shortened(
-    rule: Sequence[Clause], seen: Sequence[set[str]], is_active: Bool[np.ndarray, " prompt"]
+    rule: Sequence[Clause], seen: Sequence[frozenset[str]], is_active: Bool[np.ndarray, " prompt"]
 ) -> list[Clause]:
     """The same rule without the clauses and conditions that it can do without: dropping them makes
     it no worse on the prompts shown.
@@ -302,7 +328,7 @@ def shorter(rule: list[Clause]) -> Iterator[list[Clause]]:
         yield [*rule[:k], *rule[k + 1 :]]
 
 
-def holds(rule: Sequence[Clause], facts: set[str]) -> bool:
+def holds(rule: Sequence[Clause], facts: frozenset[str]) -> bool:
     return any(all((fact in facts) == wanted for wanted, fact in clause) for clause in rule)
 
 

@@ -126,7 +126,7 @@ def random_neurons(
     for layer in layers:
         check_layer(model, layer)
     out = set(exclude)
-    pool = [(k, j) for k in layers for j in range(model.cfg.d_mlp) if (k, j) not in out]
+    pool = [(k, j) for k in layers for j in range(n_neurons(model, k)) if (k, j) not in out]
     if not 1 <= count <= len(pool):
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
     drawn = np.random.default_rng(seed).choice(len(pool), size=count, replace=False)
@@ -506,7 +506,11 @@ def check_layer(model: Any, layer: int) -> None:
 
 def check_neuron(model: Any, layer: int, neuron: int) -> None:
     check_layer(model, layer)
-    if not 0 <= neuron < model.cfg.d_mlp:
-        raise ValueError(
-            f"neuron {neuron} of layer {layer}: it has neurons 0 to {model.cfg.d_mlp - 1}"
-        )
+    count = n_neurons(model, layer)
+    if not 0 <= neuron < count:
+        raise ValueError(f"neuron {neuron} of layer {layer}: it has neurons 0 to {count - 1}")
+
+
+def n_neurons(model: Any, layer: int) -> int:
+    """Counted, for some configurations (OPT) do not say."""
+    return model.blocks[layer].mlp.W_out.shape[0]

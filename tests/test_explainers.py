@@ -980,5 +980,28 @@ def test_a_head_of_mini_is_explained(mini):
 def test_shapes_are_what_the_annotations_say():
     jaxtyped(explainers.active, typechecker=beartype)(torch.ones(3))
     jaxtyped(explainers.shortened, typechecker=beartype)(
-        [((True, "a"),)], [{"a"}, {"b"}], np.array([True, False])
+        [((True, "a"),)], [frozenset("a"), frozenset("b")], np.array([True, False])
     )
+
+
+def test_shuffled_labels_keep_prompts_and_numbers():
+    split = explainers.Split(("a", "b", "c"), ("d", "e"), ("f",), tuple("ghij"))
+    dealt = explainers.shuffled(split, seed=3)
+    assert dealt == explainers.shuffled(split, seed=3) != explainers.shuffled(split, seed=4)
+    for one, two in (
+        (dealt.shown_active, split.shown_active),
+        (dealt.held_inactive, split.held_inactive),
+    ):
+        assert len(one) == len(two)
+    assert sorted(dealt.shown_active + dealt.shown_inactive) == list("abcde")
+    assert sorted(dealt.held_active + dealt.held_inactive) == list("fghij")
+    seeds = [explainers.shuffled(split, seed).held_active for seed in range(40)]
+    assert {prompt for (prompt,) in seeds} == set("fghij"), "any prompt may get the label"
+
+
+def test_a_split_does_not_depend_on_the_order_of_the_prompts():
+    prompts = [f"prompt {k}" for k in range(30)]
+    flags = np.arange(30) % 3 == 0
+    order = np.random.default_rng(0).permutation(30)
+    turned = explainers.split([prompts[i] for i in order], flags[order], seed=1)
+    assert turned == explainers.split(prompts, flags, seed=1)
