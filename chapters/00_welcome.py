@@ -141,10 +141,12 @@ use on its own.
 | [Chapter 7](07_neurons) | Which neurons know the context? |
 | [Chapter 8](08_evaluation) | How good is it, and what limits it? |
 | [Chapter 9](09_causal) | Does the model use it? |
+| [Chapter 10](10_lookups) | Which head wakes this neuron? |
+| [Chapter 11](11_explanations) | Can a sentence predict a head? |
 
 What a symbol means is on the [notation](notation) page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and
 to have met a transformer before; nothing else is assumed.
 
 The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons*
-{cite}`gibson2025decomposing`; the worked steps, the code, the model and the texts are the book's own.
+{cite}`gibson2025decomposing`. Chapters 10 and 11 follow *Interpreting Context Look-ups in Transformers* {cite}`neo2024interpreting`. The worked steps, the code, the model and the texts are the book's own.
 """
