@@ -1,6 +1,8 @@
 """Models at toy size, made on the spot: GPT-2's architecture, every parameter random."""
 
 import os
+import sys
+from pathlib import Path
 
 # Before anything imports huggingface_hub: no test may reach a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -14,6 +16,9 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
 import ctxlib as cx
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import build_book
 
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, database=None, max_examples=30
@@ -159,3 +164,9 @@ def make_weights(make_state):
         return cx.LayerWeights.from_state_dict(make_state(seed, n_heads, **sizes), n_heads)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def html():
+    """The folder of the site, built with warnings as errors."""
+    return build_book.site("mini").parent

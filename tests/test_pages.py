@@ -93,7 +93,7 @@ def test_a_shaded_text_shows_its_tokens_and_weights():
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert 'title="0.500"' in page
-    assert "0.85)" in page, "the strongest token has the strongest shade"
+    assert "0.60)" in page, "the strongest token has the strongest shade"
     HTMLParser().feed(page)
 
 

@@ -1,7 +1,6 @@
 """The built site: complete, self-contained, readable without seeing."""
 
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -9,14 +8,6 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-import build_book
-
-
-@pytest.fixture(scope="module")
-def html():
-    """The site, built with warnings as errors."""
-    return build_book.site("mini").parent
 
 
 class Page(HTMLParser):

@@ -15,6 +15,7 @@ of the book, in `_build/editions/<model>/`.
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from html import unescape
 from pathlib import Path
 
 import jupytext
@@ -225,7 +227,69 @@ def site(model: str) -> Path:
     if done.returncode:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
         raise BuildError("the site was not built; the warnings above are errors")
-    return base / "_build" / "html" / "index.html"
+    html = base / "_build" / "html"
+    (html / "index.html").write_text(FRONT, encoding="utf-8")
+    for page in html.rglob("*.html"):
+        sealed = seal(page.read_text(encoding="utf-8"))
+        page.write_text(sealed, encoding="utf-8")
+    return html / "index.html"
+
+
+# In place of Jupyter Book's redirection, which has neither language nor title nor icon.
+FRONT = """\
+<!DOCTYPE html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <title>Context from Weights</title>
+    <meta http-equiv="refresh" content="0; url=book/00_welcome.html">
+    <link rel="icon" href="_static/logo.svg">
+  </head>
+  <body><a href="book/00_welcome.html">Context from Weights</a></body>
+</html>
+"""
+
+
+# Live code cells by way of a server elsewhere, which the theme prepares whether asked to or not.
+THEBE = re.compile(
+    r"<script(?: (?:async|src|type)=\"[^\"]*thebe[^\"]*\"| async=\"async\")+>.*?</script>"
+    r"|<script>const THEBE_JS_URL.*?</script>|<script>\s*kernelName = .*?</script>"
+    r"|<link [^>]*thebe[^>]*>",
+    re.DOTALL,
+)
+
+
+def seal(page: str) -> str:
+    """A page that can load nothing from another host and run nothing but what was built into it.
+
+    A Content-Security-Policy in its head names the host itself and, by their fingerprints, the
+    theme's own inline scripts. Sealing twice changes nothing.
+    """
+    if "Content-Security-Policy" in page:
+        return page
+    page = THEBE.sub("", page)
+    inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
+    handlers = [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
+    allowed = sorted({fingerprint(code) for code in [*inline, *handlers]})
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src 'self' 'unsafe-hashes' {' '.join(allowed)}",
+            "style-src 'self' 'unsafe-inline'",  # MathJax and the figures bring their own
+            "img-src 'self' data:",
+            "font-src 'self' data:",
+            "connect-src 'self'",
+            "base-uri 'self'",
+            "form-action 'self'",
+        ]
+    )
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    return page.replace("<head>", f"<head>\n    {meta}", 1)
+
+
+def fingerprint(code: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
 
 
 def main(argv: list[str] | None = None) -> int:
