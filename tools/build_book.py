@@ -122,6 +122,7 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
             notebook,
             timeout=900,
             kernel_name="python3",
+            coalesce_streams=True,  # whether a busy machine prints in one piece or in two
             config=Config({"KernelManager": transport}),
         )
         with client.setup_kernel(cwd=str(ROOT)):
