@@ -16,7 +16,7 @@ from einops import einsum
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ctxlib.weights import LayerWeights, layer_norm
+from ctxlib.weights import LayerWeights, check_ids, layer_norm
 
 # ---------------------------------------------------------------- the two halves
 
@@ -243,12 +243,8 @@ def check_position(weights: LayerWeights, n: int) -> None:
 
 
 def check_tokens(weights: LayerWeights, tokens: Int[Tensor, " token"]) -> Int[Tensor, " token"]:
-    """The tokens, if they are in the vocabulary: a negative id would be counted from its end."""
-    size = len(weights.embeddings())
-    if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
-        raise ValueError(
-            f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {size - 1}"
-        )
+    """The tokens, if they are in the vocabulary."""
+    check_ids(tokens, weights.d_vocab)
     return tokens
 
 

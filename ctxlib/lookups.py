@@ -15,9 +15,8 @@ heads come too late for its neurons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.causal import Hook
-from ctxlib.texts import Text, check_listed, progress, token_ids
-from ctxlib.weights import centre, layer_norm_scale
+from ctxlib.texts import Text, batched, check_listed, progress, token_ids
+from ctxlib.weights import centre, check_ids, check_layer, layer_norm_scale
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
 NEURONS_AT_A_TIME = 512
@@ -471,37 +470,18 @@ def pad(
 
     Raises ValueError for an empty text, one longer than the model reads, unknown token ids.
     """
-    n_ctx, d_vocab = model.cfg.n_ctx, model.cfg.d_vocab
+    n_ctx = model.cfg.n_ctx
     for ids in texts:
         if ids.ndim != 1 or not 2 <= len(ids) <= n_ctx:
             raise ValueError(
                 f"a text of shape {tuple(ids.shape)}: expected BOS and 1 to {n_ctx - 1} tokens"
             )
-        if ids.min() < 0 or ids.max() >= d_vocab:
-            raise ValueError(
-                f"token ids {ids.min()} to {ids.max()}: the vocabulary has ids 0 to {d_vocab - 1}"
-            )
+        check_ids(ids, model.cfg.d_vocab)
     filled = torch.nn.utils.rnn.pad_sequence(list(texts), batch_first=True)
     return filled, torch.tensor([len(ids) - 1 for ids in texts])
 
 
-def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    stream = iter(items)
-    while part := list(islice(stream, size)):
-        yield part
-
-
 # ---------------------------------------------------------------- bad input
-
-
-def check_layer(model: Any, layer: int) -> None:
-    if not getattr(model, "compatibility_mode", True):
-        raise ValueError(
-            "the model is not folded: load it with cx.load, "
-            "or call model.enable_compatibility_mode(fold_value_biases=False)"
-        )
-    if not 0 <= layer < model.cfg.n_layers:
-        raise ValueError(f"layer {layer}: the model has layers 0 to {model.cfg.n_layers - 1}")
 
 
 def check_neuron(model: Any, layer: int, neuron: int) -> None:

@@ -356,8 +356,8 @@ def batches(
     check_position(weights, n)
     last = [] if token is None else [torch.tensor([weights.token_id(token)])]
     needed = n + 1 if token is None else n
-    stream = iter(progress(texts, doing))
-    while part := [token_ids(text) for text in islice(stream, BATCH)]:
+    for batch in batched(progress(texts, doing), BATCH):
+        part = [token_ids(text) for text in batch]
         for ids in part:
             if len(ids) < needed:
                 raise ValueError(
@@ -365,6 +365,13 @@ def batches(
                     f"it needs at least {needed}"
                 )
         yield torch.stack([torch.cat([check_tokens(weights, t[:needed]), *last]) for t in part])
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of `size`, the last one perhaps shorter."""
+    stream = iter(items)
+    while part := list(islice(stream, size)):
+        yield part
 
 
 def check_listed(texts: Any) -> None:

@@ -79,15 +79,7 @@ class LayerWeights:
                 "the split into content and position needs learned absolute positions "
                 "(GPT-2, GPT-2 Medium, DistilGPT-2, mini, ...)"
             )
-        if not getattr(model, "compatibility_mode", True):
-            raise ValueError(
-                "the model is not folded: load it with cx.load, "
-                "or call model.enable_compatibility_mode(fold_value_biases=False)"
-            )
-        if not 0 <= layer < cfg.n_layers:
-            raise ValueError(
-                f"layer {layer} of {cfg.model_name}: it has layers 0 to {cfg.n_layers - 1}"
-            )
+        check_layer(model, layer)
         stacks = {
             name: getattr(model, name)
             for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
@@ -276,17 +268,12 @@ class LayerWeights:
                 f"layer {self.layer}: "
                 "only what enters layer 0 is the sum of a token and a position embedding"
             )
-        W_E = self.embeddings()
         if tokens.ndim != 1 or not 0 < len(tokens) <= self.n_ctx:
             raise ValueError(
                 f"tokens of shape {tuple(tokens.shape)}: "
                 f"expected one text of 1 to {self.n_ctx} tokens"
             )
-        if tokens.min() < 0 or tokens.max() >= len(W_E):
-            raise ValueError(
-                f"token ids {tokens.min()} to {tokens.max()}: "
-                f"the vocabulary has ids 0 to {len(W_E) - 1}"
-            )
+        check_ids(tokens, self.d_vocab)
 
     def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
         """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from."""
@@ -329,6 +316,27 @@ class LayerWeights:
         """
         W_in, b_in = self.mlp_input()
         return layer_norm(resid_mid, self.eps) @ W_in + b_in
+
+
+def check_layer(model: Any, layer: int) -> None:
+    """Nothing, or a ValueError for a model that is not folded or does not have the layer."""
+    if not getattr(model, "compatibility_mode", True):
+        raise ValueError(
+            "the model is not folded: load it with cx.load, "
+            "or call model.enable_compatibility_mode(fold_value_biases=False)"
+        )
+    if not 0 <= layer < model.cfg.n_layers:
+        raise ValueError(f"layer {layer}: the model has layers 0 to {model.cfg.n_layers - 1}")
+
+
+def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> None:
+    """Nothing, or a ValueError for ids that a vocabulary of this size does not have: a negative
+    one would be counted from its end.
+    """
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < d_vocab:
+        raise ValueError(
+            f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {d_vocab - 1}"
+        )
 
 
 def score_divisor(config: Any, d_head: int, layer: int) -> float:

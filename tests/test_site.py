@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+import build_book
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -127,3 +128,13 @@ def test_the_setup_cell_is_folded_and_widgets_show_a_figure(html):
     assert "tag_hide-cell" in page
     assert "jupyter.widget-view" not in page
     assert 'id="f2-9-' in page, "the widget's first setting"
+
+
+def test_every_page_is_sealed_once():
+    page = (
+        "<html><head></head><body>about Content-Security-Policy<script>go()</script></body></html>"
+    )
+    sealed = build_book.seal(page)
+    assert sealed.count('<meta http-equiv="Content-Security-Policy"') == 1
+    assert build_book.fingerprint("go()") in sealed
+    assert build_book.seal(sealed) == sealed

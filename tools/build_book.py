@@ -231,8 +231,9 @@ def site(model: str) -> Path:
     html = base / "_build" / "html"
     (html / "index.html").write_text(FRONT, encoding="utf-8")
     for page in html.rglob("*.html"):
-        sealed = seal(page.read_text(encoding="utf-8"))
-        page.write_text(sealed, encoding="utf-8")
+        plain = page.read_text(encoding="utf-8")
+        if (sealed := seal(plain)) != plain:
+            page.write_text(sealed, encoding="utf-8")
     return html / "index.html"
 
 
@@ -266,7 +267,7 @@ def seal(page: str) -> str:
     A Content-Security-Policy in its head names the host itself and, by their fingerprints, the
     theme's own inline scripts. Sealing twice changes nothing.
     """
-    if "Content-Security-Policy" in page:
+    if '<meta http-equiv="Content-Security-Policy"' in page:
         return page
     page = THEBE.sub("", page)
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
