@@ -18,12 +18,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-# Okabe and Ito's colours, those that stand out on white and on near-black,
-# in the order in which they are used.
+#: Okabe and Ito's colours, those that stand out on white and on near-black,
+#: in the order in which they are used.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#999999")
-SEQUENTIAL = "viridis"
+SEQUENTIAL = "viridis"  #: matplotlib's name of the scale for what has no sign
 STRONGEST = 0.6  # of the shade behind a token: its text stays readable, on white and on near-black
-INK = "#010203"  # stands for "the colour of the page's text" until the drawing is written out
+INK = "#010203"  #: stands for "the colour of the page's text" until the drawing is written out
 
 STYLE = {
     "axes.edgecolor": INK,
@@ -61,6 +61,10 @@ def panels(
 ) -> tuple[Figure, np.ndarray]:
     """A figure in house style and its axes as a `rows x columns` array;
     `height` is that of one row, in inches.
+
+    >>> figure, axes = cx.plots.panels(1, 2)
+    >>> axes.shape
+    (1, 2)
     """
     plt.rcParams.update(STYLE)  # for what is drawn into the axes later, too
     return plt.subplots(rows, columns, figsize=(width, height * rows), squeeze=False, **options)
@@ -70,6 +74,9 @@ def panels(
 class Picture:
     """A finished figure:
     what a notebook shows, what a screen reader reads, and the words under it.
+
+    >>> cx.plots.Picture("<svg></svg>", alt="a line that rises", caption="A line.")
+    a line that rises
     """
 
     svg: str
@@ -93,6 +100,11 @@ def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
 
     `number` is the figure's number in the book ("2.1"); `caption` may hold HTML; `alt` says in
     words what the figure shows, numbers included, for those who cannot see it.
+
+    >>> figure, ((axis,),) = cx.plots.panels()
+    >>> line = axis.plot([1, 2, 3])
+    >>> cx.plots.picture(figure, "2.1", caption="A line.", alt="a line that rises from 1 to 3")
+    a line that rises from 1 to 3
     """
     buffer = io.StringIO()
     with plt.rc_context(STYLE):
@@ -127,8 +139,8 @@ def inline_svg(svg: str, number: str) -> str:
 def head_style(head: int) -> dict[str, str]:
     """Colour and dash of a head's line, the same in every figure; 32 heads can be told apart.
 
-    >>> head_style(1) == head_style(33) != head_style(9)
-    True
+    >>> cx.plots.head_style(0), cx.plots.head_style(9)
+    ({'color': '#0072B2', 'ls': '-'}, {'color': '#D55E00', 'ls': '--'})
     """
     return {"color": COLOURS[head % 8], "ls": ("-", "--", ":", "-.")[head // 8 % 4]}
 
@@ -137,6 +149,10 @@ def head_panels(n_heads: int, height: float = 1.75, **options) -> tuple[Figure, 
     """A figure with a panel for each head, four to a row; panels left over are hidden.
 
     `height` is that of one row, in inches. The axes come as a `rows x 4` array.
+
+    >>> figure, axes = cx.plots.head_panels(6)
+    >>> [axis.get_visible() for axis in axes[1]]
+    [True, True, False, False]
     """
     figure, axes = panels(-(-n_heads // 4), 4, height=height, **options)
     for column, spare in enumerate(axes.flat[n_heads:], start=n_heads % 4):
@@ -147,7 +163,13 @@ def head_panels(n_heads: int, height: float = 1.75, **options) -> tuple[Figure, 
 
 
 def number_points(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
-    """Write beside each point of a scatter plot which head it is."""
+    """Write beside each point of a scatter plot which head it is.
+
+    >>> figure, ((axis,),) = cx.plots.panels()
+    >>> cx.plots.number_points(axis, [0.1, 0.2], [3.0, 4.0])
+    >>> [mark.get_text() for mark in axis.texts]
+    ['0', '1']
+    """
     for head, point in enumerate(zip(x, y, strict=True)):
         axis.annotate(str(head), point, xytext=(4, 3), textcoords="offset points", fontsize=8)
 
@@ -159,6 +181,9 @@ def number_points(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
 class ShadedText:
     """Tokens with a background as strong as their weight, in one colour for what is positive and
     another for what is negative; the weight of each shows on hover.
+
+    >>> cx.plots.ShadedText([" a", " b"], torch.tensor([1.0, -0.5]), caption="Two tokens.")
+    Two tokens.
     """
 
     tokens: Sequence[str]
@@ -171,14 +196,14 @@ class ShadedText:
         top = float(self.weights.abs().max()) or 1.0
         spans = []
         for token, weight in zip(self.tokens, self.weights.tolist(), strict=True):
-            shown = html.escape(token.replace("\n", "↵")).replace(" ", "&nbsp;", 1)
+            shown = html.escape(token.replace("\n", "↵"))
             colour = self.colour if weight >= 0 else self.negative
             r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
             shade = f"background:rgba({r},{g},{b},{STRONGEST * abs(weight) / top:.2f})"
-            spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span><wbr>')
+            spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span>')
         return (
             '<figure class="shaded" style="margin:0">'
-            f'<p style="line-height:1.7">{"".join(spans)}</p>'
+            f'<p style="line-height:1.7;white-space:pre-wrap">{"".join(spans)}</p>'
             f"<figcaption>{self.caption}</figcaption></figure>"
         )
 

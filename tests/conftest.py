@@ -16,6 +16,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
 import ctxlib as cx
+from ctxlib.widgets import packed_layer
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import build_book
@@ -117,6 +118,24 @@ def mini():
 @pytest.fixture(scope="session")
 def mini_weights(mini):
     return cx.LayerWeights.of(mini)
+
+
+@pytest.fixture(scope="session")
+def packed_mini(mini_weights):
+    """mini's first layer, as pages load it."""
+    return packed_layer(mini_weights, name="mini")
+
+
+@pytest.fixture(scope="session")
+def mini_view(mini_weights, packed_mini):
+    """A function that makes a view of mini's first layer; to pack that once is enough."""
+
+    def make(kind, **state):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ctxlib.widgets.views.packed_layer", lambda weights: packed_mini)
+            return getattr(cx.widgets, kind)(mini_weights, **state)
+
+    return make
 
 
 @pytest.fixture(scope="session")

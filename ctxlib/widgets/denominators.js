@@ -1,0 +1,474 @@
+/** How far denominators stray: what theory allows, and where texts fall (chapter 4).
+ *
+ *  No layer is needed: Python has measured, and all that is worked out here are bounds and shares.
+ *  Everything in a record is in units of the head's expected denominator, so that 1 is the mean. */
+
+import {
+  COLOURS,
+  below,
+  belowOrLeft,
+  drawn,
+  either,
+  element,
+  failed,
+  figure,
+  headChoice,
+  keptDrawn,
+  lineMark,
+  numberCell,
+  passageChoice,
+  renewed,
+  scrolling,
+  several,
+  slider,
+  sound,
+  table,
+  tokenMark,
+  tokenName,
+  turn,
+} from "./parts.js";
+import { bars, chart, dots, linearTicks, readable, rule } from "./plot.js";
+
+/** What bounds are made of, for one head: the variance of a token's content, its interval's width
+ *  and its largest distance from the mean; of the kernel the sum of squares and the largest weight.
+ *  @typedef {{variance: number, width: number, largest: number, squares: number,
+ *    heaviest: number}} Facts
+ *  @typedef {{name: string, domain: string}} Passage
+ *  @typedef {{n: number, token: string, heads: Facts[], texts: number[][], passages: Passage[],
+ *    ofPassages: number[][]}} Measured
+ *  @typedef {{head: number, text: number, bound: string, level: number}} Turned
+ *  @typedef {{domain: string, members: number[], mean: number}} Row
+ *  @typedef {{place: number, onMove: (place: number) => void, onPick: (text: number) => void}} Reader
+ *    where the histogram is read, and which passage is picked */
+
+const FACTS = ["variance", "width", "largest", "squares", "heaviest"];
+const TEXT_BINS = 45;
+const DOMAIN_LINE = 17; // pixels between two domains
+const LETTER = 7; // pixels that a letter takes, about
+const WIDEST = 15; // letters of a domain's name that fit beside the picture
+const MARGIN = 58; // pixels that a chart leaves for its own labels
+
+/** P(off by epsilon or more) at most, for tokens drawn independently, as in ctxlib.denominators;
+ *  the last is no bound: it is what the normal curve of that variance has.
+ *  @type {Record<string, (epsilon: number, facts: Facts) => number>} */
+const TAILS = {
+  Chebyshev: (epsilon, { variance, squares }) => (variance * squares) / epsilon ** 2,
+  Hoeffding: (epsilon, { width, squares }) =>
+    2 * Math.exp((-2 * epsilon ** 2) / (width ** 2 * squares)),
+  Bernstein: (epsilon, { variance, squares, heaviest, largest }) => {
+    const steps = (2 / 3) * heaviest * largest * epsilon;
+    return 2 * Math.exp(-(epsilon ** 2) / (2 * variance * squares + steps));
+  },
+  "normal, i.i.d.": (epsilon, { variance, squares }) =>
+    normalTails(epsilon / Math.sqrt(variance * squares)),
+};
+
+/** @type {Record<string, Record<string, any>>} as chapter 4 draws them */
+const STYLES = {
+  Chebyshev: { stroke: COLOURS[0], "stroke-dasharray": "7 4" },
+  Hoeffding: { stroke: COLOURS[1], "stroke-dasharray": "2 3" },
+  Bernstein: { stroke: COLOURS[2], "stroke-dasharray": "8 3 2 3" },
+  "normal, i.i.d.": { stroke: COLOURS[3] },
+};
+
+/** Why texts may do otherwise. */
+const FEWER = {
+  bound:
+    "Fewer than promised: the bound assumes independence, " +
+    "and tokens of one text are alike (chapter 4).",
+  curve: "Fewer than that: it assumes independence, and a normal curve on top of it (chapter 4).",
+};
+
+// ---------------------------------------------------------------- what theory allows
+
+/** P(|Z| >= z) for a standard normal Z, by the series of the error function all of whose terms are
+ *  positive. @param {number} z @returns {number} */
+function normalTails(z) {
+  if (!(z < 9)) return 0;
+  let [term, sum] = [z, z];
+  for (let odd = 3; term > 1e-17 * sum; odd += 2) sum += term *= (z * z) / odd;
+  return 1 - Math.sqrt(2 / Math.PI) * Math.exp((-z * z) / 2) * sum;
+}
+
+/** The epsilon for which a tail is 1 - level: by halving, since each of them falls as epsilon
+ *  grows. @param {string} bound @param {Facts} facts @param {number} level @returns {number} */
+function halfWidth(bound, facts, level) {
+  const beyond = (/** @type {number} */ epsilon) => TAILS[bound](epsilon, facts) > 1 - level;
+  let [low, high] = [0, 1];
+  while (beyond(high)) [low, high] = [high, 2 * high];
+  for (let step = 0; step < 60; step++) {
+    const middle = (low + high) / 2;
+    if (beyond(middle)) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+/** The share of denominators that are off their mean by less than epsilon.
+ *  @param {number[]} values @param {number} epsilon @returns {number} */
+function shareInside(values, epsilon) {
+  return values.filter((value) => Math.abs(value - 1) < epsilon).length / values.length;
+}
+
+// ---------------------------------------------------------------- what was measured
+
+/** The record, if it is whole. @param {any} record @returns {Measured | null} */
+function measured(record) {
+  const { n, token, heads, texts, passages, ofPassages } = record ?? {};
+  if (![heads, texts, passages, ofPassages].every(Array.isArray) || !heads.length) return null;
+  const sized = (/** @type {any} */ v) => Number.isFinite(v) && v >= 0;
+  const table = (/** @type {any[]} */ rows, /** @type {number} */ size) =>
+    rows.length === heads.length &&
+    rows.every((row) => Array.isArray(row) && row.length === size && row.every(sized));
+  const whole =
+    sized(n) &&
+    typeof token === "string" &&
+    heads.every((/** @type {any} */ facts) => FACTS.every((name) => sized(facts?.[name]))) &&
+    passages.every((/** @type {any} */ p) =>
+      [p?.name, p?.domain].every((v) => typeof v === "string"),
+    ) &&
+    texts[0]?.length > 0 &&
+    table(texts, texts[0].length) &&
+    table(ofPassages, passages.length);
+  return whole ? record : null;
+}
+
+/** The domains of the passages with their members, by the mean of their denominators.
+ *  @param {Measured} record @param {number} head @returns {Row[]} */
+function byMean({ passages, ofPassages }, head) {
+  /** @type {Map<string, number[]>} */
+  const domains = new Map();
+  passages.forEach(({ domain }, i) => domains.set(domain, [...(domains.get(domain) ?? []), i]));
+  const rows = [...domains].map(([domain, members]) => {
+    const mean = members.reduce((sum, i) => sum + ofPassages[head][i], 0) / members.length;
+    return { domain, members, mean };
+  });
+  return rows.sort((a, b) => b.mean - a.mean);
+}
+
+/** Edges of bins, round numbers from 0 on, that hold nearly all texts and every passage of a head.
+ *  @param {Measured} record @param {number} head @returns {number[]} */
+function binEdges({ texts, ofPassages }, head) {
+  const sorted = texts[head].toSorted((a, b) => a - b);
+  const most = sorted[Math.ceil(0.995 * sorted.length) - 1];
+  const ticks = linearTicks([0, Math.max(2, most, ...ofPassages[head])], TEXT_BINS);
+  return [...ticks, 2 * ticks[ticks.length - 1] - ticks[ticks.length - 2]];
+}
+
+// ---------------------------------------------------------------- the view
+
+/** @param {{model: any, el: HTMLElement}} view traits: record, head, text, bound, level */
+async function render({ model, el }) {
+  const record = measured(model.get("record")) ?? measured(model.first?.record);
+  if (!record) {
+    failed(el, new Error("This view’s measurements are damaged. Reload the page to try again."));
+    return undefined;
+  }
+  const { heads, passages } = record;
+  /** @returns {Turned} */
+  const chosen = () => ({
+    head: sound(model, "head", below(heads.length), 0),
+    text: sound(model, "text", belowOrLeft(passages.length), -1),
+    bound: sound(model, "bound", (v) => Object.hasOwn(TAILS, v), "Chebyshev"),
+    level: sound(model, "level", (v) => v >= 0.5 && v <= 0.999, 0.95),
+  });
+  const controls = denominatorControls(model, record, chosen());
+  const picture = element("div", { class: "ctx-denominators" });
+  const words = element("div");
+  el.replaceChildren(
+    element("div", { class: "ctx-controls" }, Object.values(controls)),
+    picture,
+    words,
+  );
+  let place = 1; // the denominator at which a reader last looked
+  const draw = () => {
+    const now = chosen();
+    for (const [name, control] of Object.entries(controls))
+      control.update(/** @type {never} */ (now[/** @type {keyof Turned} */ (name)]));
+    const epsilon = halfWidth(now.bound, heads[now.head], now.level);
+    const onMove = (/** @type {number} */ to) => (place = to);
+    const onPick = (/** @type {number} */ text) =>
+      turn(model, { text: text === now.text ? -1 : text });
+    const room = el.clientWidth || 700;
+    renewed(picture, textsAndPassages(record, now, epsilon, room, { place, onMove, onPick }));
+    words.replaceChildren(shareAccount(record, now, epsilon), boundsTable(record, now));
+  };
+  return keptDrawn(model, el, ["head", "text", "bound", "level"], draw);
+}
+
+/** @param {any} model @param {Measured} record @param {Turned} now */
+function denominatorControls(model, { heads, passages }, now) {
+  return {
+    head: headChoice({
+      count: heads.length,
+      value: now.head,
+      onChange: (head) => turn(model, { head }),
+    }),
+    text: passageChoice({
+      passages,
+      first: "none marked",
+      value: now.text,
+      onChange: (text) => turn(model, { text }),
+    }),
+    level: slider({
+      label: "Confidence level",
+      min: 0.5,
+      max: 0.999,
+      step: 0.001,
+      value: now.level,
+      format: inPercent,
+      onInput: (level) => turn(model, { level }),
+    }),
+    bound: either({
+      label: "Band by",
+      options: Object.keys(TAILS).map((value) => ({ value, label: value })),
+      value: now.bound,
+      onChange: (bound) => turn(model, { bound }),
+    }),
+  };
+}
+
+/** @param {number} share */
+function inPercent(share) {
+  return `${figure(100 * share, 1)}\u00a0%`;
+}
+
+/** How far off the mean, as readers say it. @param {number} epsilon */
+function offMean(epsilon) {
+  return `±\u00a0${figure(100 * epsilon, epsilon < 0.1 ? 1 : 0)}\u00a0%`;
+}
+
+// ---------------------------------------------------------------- pictures
+
+/** All texts as a histogram and the passages below, over one axis.
+ *  @param {Measured} record @param {Turned} now @param {number} epsilon @param {number} room
+ *  @param {Reader} reader */
+function textsAndPassages(record, now, epsilon, room, { place, onMove, onPick }) {
+  const rows = byMean(record, now.head);
+  const names = rows.map(({ domain }) => cutName(domain));
+  const most = Math.max(0, ...names.map((name) => name.length));
+  const spare = Math.max(0, Math.round(most * LETTER) + 9 - MARGIN);
+  const limits = binEdges(record, now.head);
+  const options = { limits, epsilon, width: room - spare };
+  const above = textHistogram(record, now, options, place, onMove);
+  indent(above.firstElementChild, spare);
+  if (!rows.length) return [above];
+  const under = passageStrip(record, now, rows, names, options, onPick);
+  indent(under.firstElementChild, spare);
+  return [above, under];
+}
+
+/** Room for the names of the domains, which are wider than a chart's own labels: the histogram
+ *  keeps it too, so that one axis serves both.
+ *  @param {Element | null} drawing @param {number} spare */
+function indent(drawing, spare) {
+  /** @type {HTMLElement} */ (drawing).style.paddingLeft = `${spare}px`;
+}
+
+/** @param {number[]} limits @param {number} width
+ *  @returns {{domain: [number, number], ticks: number[]}} */
+function sharedAxis(limits, width) {
+  const most = limits[limits.length - 1];
+  return { domain: [0, most], ticks: linearTicks([0, most], Math.max(3, width / 110)) };
+}
+
+/** @param {string} name */
+function cutName(name) {
+  const letters = Array.from(name);
+  return letters.length > WIDEST ? `${letters.slice(0, WIDEST - 1).join("")}…` : name;
+}
+
+/** @param {Measured} record @param {Turned} now
+ *  @param {{limits: number[], epsilon: number, width: number}} options
+ *  @param {number} place @param {(place: number) => void} onMove */
+function textHistogram(record, now, { limits, epsilon, width }, place, onMove) {
+  const texts = record.texts[now.head];
+  const bins = limits.length - 1;
+  const step = limits[1];
+  const counts = new Array(bins).fill(0);
+  for (const value of texts) {
+    const bin = Math.floor(value / step + 1e-9);
+    if (bin < bins) counts[bin]++;
+  }
+  const most = 1.08 * Math.max(...counts);
+  const share = inPercent(shareInside(texts, epsilon));
+  const on = chart({
+    alt:
+      `Histogram of the denominators of head ${now.head} over their mean, ${several(texts.length, "text")}; ` +
+      `${share} lie within ${offMean(epsilon)}.`,
+    x: { label: "", ...sharedAxis(limits, width) },
+    y: { label: "texts", domain: [0, most], ticks: linearTicks([0, most], 4) },
+    width,
+    height: 226,
+    title: `head ${now.head}: the mean ${offMean(epsilon)}`,
+  });
+  on.add(...allowedBand(on, now, epsilon));
+  on.add(...bars(on, limits, counts, { fill: "var(--ctx-ink)", opacity: 0.62 }));
+  on.add(...passageMark(on, record, now, true));
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const binAt = (/** @type {number} */ value) =>
+    Math.min(Math.floor(value / step + 1e-9), bins - 1);
+  const byBin = {
+    ...on,
+    X: (/** @type {number} */ bin) => on.X((bin + 0.5) * step),
+    from: (/** @type {number} */ pixel) => on.from(pixel) / step - 0.5,
+  };
+  const read = (/** @type {number} */ bin) => {
+    const [from, to] = [limits[bin], limits[bin + 1]].map((limit) => figure(limit, digits));
+    return `${from} to ${to} times the mean: ${counts[bin]} of ${several(texts.length, "text")}`;
+  };
+  return readable(byBin, {
+    label: "Read the histogram at a denominator",
+    min: 0,
+    max: bins - 1,
+    value: binAt(place),
+    read,
+    onMove: (bin) => onMove((bin + 0.5) * step),
+  });
+}
+
+/** The band that theory allows, as far as the picture goes, and the mean.
+ *  @param {import("./plot.js").Chart} on @param {Turned} now @param {number} epsilon */
+function allowedBand(on, { bound }, epsilon) {
+  const { left, right, top, bottom } = on.area;
+  const [from, to] = [Math.max(on.X(1 - epsilon), left), Math.min(on.X(1 + epsilon), right)];
+  const style = STYLES[bound];
+  const wash = drawn("rect", {
+    x: from,
+    width: to - from,
+    y: top,
+    height: bottom - top,
+    fill: style.stroke,
+    opacity: 0.13,
+  });
+  const ends = [1 - epsilon, 1 + epsilon].filter((x) => on.X(x) >= left && on.X(x) <= right);
+  const lines = ends.map((x) => rule(on, { x }, { class: null, "stroke-width": 1.6, ...style }));
+  return [wash, ...lines, rule(on, { x: 1 })];
+}
+
+/** The chosen passage: a line, and its name where there is room for it.
+ *  @param {import("./plot.js").Chart} on @param {Measured} record @param {Turned} now
+ *  @param {boolean} named */
+function passageMark(on, { passages, ofPassages }, { head, text }, named) {
+  if (text < 0) return [];
+  const x = on.X(ofPassages[head][text]);
+  const mark = rule(on, { x: ofPassages[head][text] }, { class: "ctx-denominators-mark" });
+  if (!named) return [mark];
+  const rightwards = x < (on.area.left + on.area.right) / 2;
+  const at = {
+    x: x + (rightwards ? 6 : -6),
+    y: on.area.top + 11,
+    "text-anchor": rightwards ? "start" : "end",
+  };
+  const said = `${passages[text].name}, ${figure(ofPassages[head][text])}`;
+  return [mark, drawn("text", { ...at, class: "ctx-denominators-name" }, said)];
+}
+
+/** The passages, a line for each domain; hollow where they lie outside the band.
+ *  @param {Measured} record @param {Turned} now @param {Row[]} rows @param {string[]} names
+ *  @param {{limits: number[], epsilon: number, width: number}} options
+ *  @param {(text: number) => void} onPick */
+function passageStrip(record, now, rows, names, { limits, epsilon, width }, onPick) {
+  const values = record.ofPassages[now.head];
+  const means = rows.map(({ domain, mean }) => `${domain} ${figure(mean)}`);
+  const on = chart({
+    alt: `Denominators of the passages, over the mean, by domain. Averages: ${means.join(", ")}.`,
+    x: { label: "denominator, over its mean", ...sharedAxis(limits, width) },
+    y: {
+      label: "",
+      domain: [rows.length - 0.4, -0.6],
+      ticks: [...rows.keys()],
+      format: (row) => names[row],
+    },
+    width,
+    height: rows.length * DOMAIN_LINE + 54,
+  });
+  on.add(...allowedBand(on, now, epsilon), ...passageMark(on, record, now, false));
+  rows.forEach(({ members, mean }, row) => {
+    const [x, y] = [on.X(mean), on.Y(row)];
+    on.add(drawn("line", { class: "ctx-denominators-mean", x1: x, x2: x, y1: y - 6, y2: y + 6 }));
+    for (const i of members)
+      on.add(passageDot(on, record, values[i], row, i, epsilon, i === now.text, onPick));
+  });
+  return element(
+    "div",
+    {},
+    element("div", {}, on.root),
+    element(
+      "p",
+      { class: "ctx-quiet" },
+      "A dot is a labelled passage, hollow if outside the band; a row is a domain with its mean, " +
+        "upright, and the rows are in the order of these means.",
+    ),
+  );
+}
+
+/** @param {import("./plot.js").Chart} on @param {Measured} record @param {number} value
+ *  @param {number} row @param {number} i @param {number} epsilon @param {boolean} isChosen
+ *  @param {(text: number) => void} onPick */
+function passageDot(on, record, value, row, i, epsilon, isChosen, onPick) {
+  const within = Math.abs(value - 1) < epsilon;
+  const [made] = dots(on, [value], [row], {
+    r: isChosen ? 6 : 3.6,
+    class: within ? "ctx-denominators-in" : "ctx-denominators-out",
+    onclick: () => onPick(i),
+  });
+  made.append(drawn("title", {}, `${record.passages[i].name}: ${figure(value, 3)}`));
+  return made;
+}
+
+// ---------------------------------------------------------------- words
+
+/** What is promised and what is so. @param {Measured} record @param {Turned} now
+ *  @param {number} epsilon */
+function shareAccount(record, { head, bound, level }, epsilon) {
+  const texts = record.texts[head];
+  const found = shareInside(texts, epsilon);
+  const isBound = !bound.startsWith("normal");
+  const verdict =
+    found < level ? FEWER[isBound ? "bound" : "curve"] : isBound ? "As promised." : "No fewer.";
+  const last = binEdges(record, head).at(-1) ?? Infinity;
+  const beyond = texts.filter((value) => value >= last).length;
+  return element(
+    "p",
+    {},
+    `Were tokens drawn independently, ${isBound ? "at least" : "about"} ${inPercent(level)} of ` +
+      `texts would have a denominator within ${offMean(epsilon)} of the mean. `,
+    element("strong", {}, `${inPercent(found)} of ${several(texts.length, "text")} have.`),
+    ` ${verdict}`,
+    beyond ? ` To the right of the picture: ${beyond}.` : "",
+    element(
+      "span",
+      { class: "ctx-quiet" },
+      ` (n = ${record.n}, destination token `,
+      tokenMark(tokenName(record.token)),
+      ")",
+    ),
+  );
+}
+
+/** All four at this level. @param {Measured} record @param {Turned} now */
+function boundsTable(record, { head, bound, level }) {
+  const [texts, passages] = [record.texts[head], record.ofPassages[head]];
+  const rows = Object.keys(TAILS).map((name) => {
+    const epsilon = halfWidth(name, record.heads[head], level);
+    return element(
+      "tr",
+      { class: name === bound ? "ctx-chosen" : null },
+      element("th", { scope: "row" }, lineMark(STYLES[name]), name),
+      numberCell(offMean(epsilon)),
+      numberCell(inPercent(shareInside(texts, epsilon))),
+      numberCell(passages.length ? inPercent(shareInside(passages, epsilon)) : "–"),
+    );
+  });
+  const columns = [
+    { words: `band at ${inPercent(level)}` },
+    { figures: "allows" },
+    { figures: "texts inside" },
+    { figures: "passages inside" },
+  ];
+  const kind = "ctx-figures ctx-denominators-bounds";
+  return scrolling("All four bands", table({ kind, columns, rows }));
+}
+
+export default { render };

@@ -1,0 +1,327 @@
+"""A model's first layer as one file, with which a page computes the contextual circuit.
+
+The file is gzip, so that its checksum and length are gzip's own. Inside, little-endian:
+
+    uint32   length of the header
+    header   JSON, padded with spaces to a multiple of 8
+    tensors  each at a multiple of 8, counted from the header's end
+
+The header says which tensors there are (name, type, shape, offset). Token embeddings are int8 with
+one float32 step a row, rounded so that what is lost lies where the heads hardly look (`levels`).
+For the tokens that most of a text consists of, a second int8 says what the rounding left, in 16ths
+of a step. The other matrices are float16 where that is close enough (`compact`), all low bytes
+before all high ones, which packs better; the biases are float32. All positions of the model are
+kept, so that a page can place the destination wherever a typed text ends.
+`circuit.js` reads it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from einops import einsum
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ctxlib.circuit import ContextualCircuit, values_here
+from ctxlib.denominators import middle_text, stable_heads
+from ctxlib.kernels import content_scores, destination_query, families
+from ctxlib.neurons import LARGEST, untrained_tokens
+from ctxlib.texts import Text, collection, passages
+from ctxlib.weights import LayerWeights
+
+FORMAT, VERSION = "ctxlib layer", 1
+PROSE = ("american", "british", "travel")  # the domains that count as plain prose
+DESTINATIONS = (" the", " of", " and", " to", " a", " in", ",", ".", " ", "the")
+DAMPING = 0.05  # of the metric of rounding errors: no direction is free
+BLOCK = 64  # columns that are rounded before the ones behind them hear of it
+FINE, FINER = 400, 16  # tokens with a second level, and how many of those a step has
+RANKED = 2**24  # numbers in a page's table of tokens by neurons
+MATRICES = ("W_pos", "W_Q", "W_K", "W_V", "W_O")
+TRIMMED = 3  # bits of float16 that W_in, the largest matrix and the last, can do without
+BIASES = ("b_Q", "b_V", "b_O")  # b_K drops out of the softmax
+
+
+def packed_layer(
+    weights: LayerWeights, texts: Sequence[Text] | None = None, name: str = ""
+) -> bytes:
+    """The file's bytes; the same ones on every call.
+
+    `texts` say which heads are stable and which tokens are usual, by default the thousand of
+    `cx.texts.collection`; `name` is what a page calls the model. Raises ValueError for weights
+    without token embeddings, MLP or tokenizer, for layers other than the first, and for a
+    vocabulary that holds none of `DESTINATIONS`.
+    """
+    labelled = passages(weights)
+    read = collection(weights) if texts is None else list(texts)
+    n = min(weights.n_ctx // 2, min(len(t.tokens) for t in [*labelled, *read]) - 1)
+    tokens = destinations(weights)
+    stable = steady(weights, read, n, tokens[0])
+    prose = [p for p in labelled if p.domain in PROSE] or labelled
+    middle = middle_text(weights, prose, stable or range(weights.n_heads), n, tokens[0])
+    counted = (~untrained_tokens(weights)).nonzero()[:, 0]
+    circuits = [calibrated(weights, middle, n, token) for token in tokens]
+    means, reach = seen_by_heads(circuits, counted)
+    header = {
+        "model": name,
+        **sizes(weights),
+        "n": n,
+        "largest": LARGEST,
+        "finer": FINER,
+        "stable": stable,
+        "destinations": [
+            {"id": c.token, "denominators": c.denominators.tolist(), "scale": c.scale}
+            for c in circuits
+        ],
+        "calibration": {"name": middle.name, "ids": middle.tokens.tolist()},
+        "families": described(families(weights, n, tokens[0])),
+        "passages": [{"name": p.name, "domain": p.domain, "title": p.subject} for p in labelled],
+        "untrained": untrained_tokens(weights).nonzero()[:, 0].tolist(),
+        **spelling(weights),
+    }
+    ids = np.uint16 if weights.d_vocab <= 2**16 else np.uint32
+    arrays = {
+        **embeddings(weights, heeded(circuits), usual([*labelled, *read], weights.d_vocab)),
+        **{name: compact(getattr(weights, name).numpy()) for name in MATRICES},
+        "W_in": compact(weights.mlp_input()[0].numpy(), TRIMMED),
+        **{name: getattr(weights, name).numpy().astype(np.float32) for name in BIASES},
+        "means": means.numpy().astype(np.float32),
+        "ranked": flags(weights, farthest(reach, counted, RANKED // weights.n_neurons)),
+        "passage_ids": torch.cat([p.tokens for p in labelled]).numpy().astype(ids),
+        "passage_ends": np.cumsum([len(p.tokens) for p in labelled]).astype(np.uint32),
+        "merges": merges(weights).astype(ids),
+    }
+    return packed(header, arrays)
+
+
+# ---------------------------------------------------------------- what the header says
+
+
+def sizes(weights: LayerWeights) -> dict[str, Any]:
+    return {
+        "layer": weights.layer,
+        "vocab_size": weights.d_vocab,
+        "d_model": weights.d_model,
+        "heads": weights.n_heads,
+        "d_head": weights.d_head,
+        "neurons": weights.n_neurons,
+        "positions": weights.n_ctx,
+        "eps": weights.eps,
+        "C": weights.typical_norm(),
+        "attn_scale": weights.attn_scale,
+    }
+
+
+def described(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The families of `cx.families`, one a head, under the page's names."""
+    names = {
+        "effective tokens": "effectiveTokens",
+        "half of the mass within": "halfMass",
+        "TV to uniform": "unevenness",
+        "nats for a copy": "copyPreference",
+    }
+    return table.rename(columns=names).to_dict("records")
+
+
+def destinations(weights: LayerWeights) -> list[int]:
+    """The ids of the destination tokens that the vocabulary has, the most usual one first."""
+    if weights.tokenizer is None:
+        raise ValueError("these weights came without a tokenizer, and a page needs its vocabulary")
+    spelt = [weights.tokenizer.encode(text, add_special_tokens=False) for text in DESTINATIONS]
+    ids = [encoded[0] for encoded in spelt if len(encoded) == 1]
+    if not ids:
+        raise ValueError(f"none of {', '.join(map(repr, DESTINATIONS))} is one token of the model")
+    return list(dict.fromkeys(ids))
+
+
+def steady(weights: LayerWeights, texts: Sequence[Text], n: int, token: int) -> list[int]:
+    """The stable heads; none where no head holds still: a page lets readers choose others."""
+    try:
+        return list(stable_heads(weights, texts, n, token))
+    except ValueError:
+        return []
+
+
+def calibrated(weights: LayerWeights, text: Text, n: int, token: int) -> ContextualCircuit:
+    """What the calibration text gives all heads with this token at n."""
+    return ContextualCircuit.calibrate(weights, text, range(weights.n_heads), n, token)
+
+
+def spelling(weights: LayerWeights) -> dict[str, Any]:
+    """The vocabulary in the order of the ids ("" for ids that no token has), the first token of
+    every text, and whether the merges, which are a tensor, are all that it takes to read text.
+    """
+    tokenizer = weights.tokenizer
+    names = {number: token for token, number in tokenizer.get_vocab().items()}
+    bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    vocab = [names.get(number, "") for number in range(weights.d_vocab)]
+    return {"bos": bos, "vocab": vocab, "byte_level": byte_level(tokenizer)}
+
+
+def byte_level(tokenizer: Any) -> bool:
+    """Whether this is byte-pair encoding as GPT-2 has it, which `tokenizer.js` can do."""
+    if not getattr(tokenizer, "is_fast", False):
+        return False
+    spec = json.loads(tokenizer.backend_tokenizer.to_str())
+    model, before = spec["model"], spec["pre_tokenizer"] or {}
+    return (
+        spec["normalizer"] is None
+        and before.get("type") == "ByteLevel"
+        and not before["add_prefix_space"]
+        and before["use_regex"]
+        and model["type"] == "BPE"
+        and not model.get("ignore_merges")
+        and not any(model.get(k) for k in ("continuing_subword_prefix", "end_of_word_suffix"))
+    )
+
+
+# ---------------------------------------------------------------- which tokens a page ranks
+
+
+def seen_by_heads(
+    circuits: Sequence[ContextualCircuit], counted: Int[Tensor, " token"]
+) -> tuple[Float[Tensor, "circuit head d_head"], Float[Tensor, " token"]]:
+    """What an average token puts into each head, per unit of kernel, and how far each token can
+    move the residual stream through any one head in any of the circuits.
+    """
+    weights, n = circuits[0].weights, circuits[0].n
+    values = values_here(weights, n, range(weights.n_heads))[counted]
+    gram = weights.W_O @ weights.W_O.mT  # |z W_O|^2 = z W_O W_O^T z^T: no d_model numbers a token
+    squared = [((z @ g) * z).sum(-1) for z, g in zip(values.unbind(1), gram, strict=True)]
+    norms = torch.stack(squared).sqrt()  # head t
+    means, reach = [], torch.zeros(len(counted), dtype=values.dtype)
+    for circuit in circuits:
+        content = content_scores(weights, n, circuit.token, counted).exp()
+        weight = content / circuit.denominators[:, None]
+        means.append(einsum(weight, values, "head t, t head d -> head d") / len(counted))
+        reach = torch.maximum(reach, (weight * norms).amax(0))
+    return torch.stack(means), reach
+
+
+def farthest(
+    reach: Float[Tensor, " token"], counted: Int[Tensor, " token"], most: int
+) -> Int[Tensor, " token"]:
+    """The counted tokens with the largest reach, `most` of them."""
+    return counted[reach.argsort(descending=True, stable=True)[:most]]
+
+
+def flags(weights: LayerWeights, tokens: Int[Tensor, " token"]) -> np.ndarray:
+    """1 for these tokens and 0 for the others: long runs, which pack well."""
+    chosen = torch.zeros(weights.d_vocab, dtype=torch.int8)
+    chosen[tokens] = 1
+    return chosen.numpy()
+
+
+# ---------------------------------------------------------------- the tensors
+
+
+def usual(texts: Sequence[Text], vocab: int) -> np.ndarray:
+    """The tokens that are met most often, in the order of their ids."""
+    counts = np.bincount(np.concatenate([t.tokens.numpy() for t in texts]), minlength=vocab)
+    return np.sort(np.argsort(-counts, kind="stable")[:FINE])
+
+
+def heeded(circuits: Sequence[ContextualCircuit]) -> np.ndarray:
+    """How much an error in W_E matters, as a matrix M: the error e costs about `e M e`.
+
+    It moves what the neurons get through a head, by `e W_V W_O W_in`, and the score, by the
+    destination's query, which multiplies all that the neurons get. Heads count alike.
+    """
+    weights, n = circuits[0].weights, circuits[0].n
+    W_in = weights.mlp_input()[0].double()
+    values = values_here(weights, n, range(weights.n_heads)).double()
+    queries = torch.stack([destination_query(weights, n, c.token) for c in circuits])
+    asked = einsum(queries, weights.W_K, "dest head e, head d e -> head dest d").double()
+    total = torch.zeros(weights.d_model, weights.d_model, dtype=torch.double)
+    for h in range(weights.n_heads):
+        readout = weights.W_O[h].double() @ W_in
+        through = weights.W_V[h].double() @ readout
+        drive = ((values[:, h] @ (readout @ readout.T)) * values[:, h]).sum(-1).mean()
+        score = asked[h] / weights.attn_scale
+        cost = through @ through.T + drive * score.T @ score / len(score)
+        total += cost / cost.trace()
+    return (total / weights.n_heads + DAMPING * torch.eye(len(total)) / len(total)).numpy()
+
+
+def levels(scaled: np.ndarray, metric: np.ndarray) -> np.ndarray:
+    """Whole numbers -127 to 127 near `scaled`, column by column; the columns behind make up for
+    what a column's rounding costs, as far as they can (the method of GPTQ, arXiv 2210.17323).
+    """
+    weight = np.linalg.cholesky(np.linalg.inv(metric)).T
+    left, out = scaled.copy(), np.zeros_like(scaled)
+    for start in range(0, len(metric), BLOCK):
+        block = slice(start, start + BLOCK)
+        errors = np.zeros_like(left[:, block])
+        for i, k in enumerate(range(start, min(start + BLOCK, len(metric)))):
+            out[:, k] = np.rint(left[:, k]).clip(-127, 127)
+            errors[:, i] = (left[:, k] - out[:, k]) / weight[k, k]
+            left[:, k:][:, : BLOCK - i] -= errors[:, i, None] * weight[k, k : start + BLOCK]
+        left[:, start + BLOCK :] -= errors @ weight[block, start + BLOCK :]
+    return out
+
+
+def embeddings(
+    weights: LayerWeights, metric: np.ndarray, fine: np.ndarray
+) -> dict[str, np.ndarray]:
+    """W_E in levels and steps: a second, `FINER` times finer level for the tokens `fine`."""
+    W_E = weights.embeddings().double().numpy()
+    steps = (np.abs(W_E).max(1) / 127).astype(np.float32)
+    scaled = W_E / np.where(steps > 0, steps, 1)[:, None]
+    rounded = levels(scaled, metric)
+    left = np.rint(FINER * (scaled - rounded)[fine]).clip(-127, 127)
+    return {
+        "W_E": rounded.astype(np.int8),
+        "W_E_step": steps,
+        "fine": fine.astype(np.uint32),
+        "W_E_fine": left.astype(np.int8),
+    }
+
+
+def compact(W: np.ndarray, trimmed: int = 0) -> np.ndarray:
+    """float16, the last bits rounded to zero; float32 where float16 overflows or is coarser than a
+    thousandth of the largest entry.
+    """
+    with np.errstate(over="ignore"):
+        half = W.astype(np.float16)
+    if not np.abs(half.astype(np.float32) - W).max() <= 1e-3 * np.abs(W).max():
+        return W.astype(np.float32)
+    unit = 1 << trimmed
+    rounded = (half.view(np.uint16).astype(np.uint32) + unit // 2) // unit * unit
+    return rounded.astype(np.uint16).view(np.float16)
+
+
+def merges(weights: LayerWeights) -> np.ndarray:
+    """The pairs of tokens that byte-pair encoding joins, by rank; none for other tokenizers."""
+    if not byte_level(weights.tokenizer):
+        return np.zeros((0, 2), dtype=np.int64)
+    model = json.loads(weights.tokenizer.backend_tokenizer.to_str())["model"]
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
+    ids = [[model["vocab"][token] for token in pair] for pair in pairs]
+    return np.array(ids, dtype=np.int64).reshape(-1, 2)
+
+
+# ---------------------------------------------------------------- the file
+
+
+def packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """Header and arrays as one gzip file."""
+    body, entries = bytearray(), []
+    for name, array in arrays.items():
+        entry = {"name": name, "type": array.dtype.name, "shape": array.shape, "offset": len(body)}
+        entries.append(entry)
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        if array.dtype == np.float16:
+            little = little.reshape(-1).view(np.uint8).reshape(-1, 2).T
+        body += little.tobytes()
+        body += bytes(-len(body) % 8)
+    whole = {"format": FORMAT, "version": VERSION} | header | {"tensors": entries}
+    text = json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    text += b" " * ((-len(text) - 4) % 8)  # with the four bytes in front, tensors are aligned
+    content = len(text).to_bytes(4, "little") + text + bytes(body)
+    return gzip.compress(content, 9, mtime=0)

@@ -1,0 +1,451 @@
+/** Which heads wake a neuron on a prompt, and what they look up there (chapter 10).
+ *
+ *  Nothing is computed from weights here: the terms of a pre-activation add up, so to choose heads
+ *  is to add other terms, and the chapter's record has them all. */
+
+import {
+  below,
+  checkbox,
+  chip,
+  choice,
+  element,
+  failed,
+  figure,
+  keptDrawn,
+  largest,
+  numberCell,
+  pick,
+  renewed,
+  shade,
+  shadeKey,
+  shown,
+  signed,
+  sound,
+  table,
+  tokenMark,
+  tokenName,
+  tokenReader,
+  turn,
+} from "./parts.js";
+
+/** @typedef {{bias: number, embedding: number, mlps: number, heads: number[], rest: number}} Terms
+ *    `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
+ *  @typedef {Terms & {tokens: string[], sources: number[], probability: number, text?: string}}
+ *    LookedUp a prompt; `sources` are thousandths, token by token for one head after the other
+ *  @typedef {{label: string, group: string, token: string, heads: number[], usual: Terms,
+ *    prompts: LookedUp[]}} Neuron `heads` are counted through all layers
+ *  @typedef {{nHeads: number, activation: {name: string, from: number, step: number,
+ *    values: number[]} | null, looks: string[], neurons: Neuron[]}} LookUpRecord
+ *  @typedef {{neuron: Neuron, prompt: LookedUp, places: number[]}} Case
+ *    `places` are where the chosen heads stand in the neuron's list */
+
+const KIND = "ctx-lookups-table";
+const THOUSANDTH = 0.001;
+const LARGEST = 8; // heads in the ranking
+const CHIP = 0.34; // of the shade of the largest rise: figures stay readable on it
+
+// ---------------------------------------------------------------- arithmetic
+
+/** @param {number[]} values */
+const total = (values) => values.reduce((sum, value) => sum + value, 0);
+
+/** What enters the activation function. @param {Terms} terms */
+const preActivation = ({ bias, embedding, mlps, heads, rest }) =>
+  bias + embedding + mlps + total(heads) + rest;
+
+/** What some heads bring. @param {Terms} terms @param {number[]} places */
+const brought = (terms, places) => total(places.map((place) => terms.heads[place]));
+
+/** What each listed head brings here beyond its mean over random places. @param {Case} at */
+const headRises = ({ neuron, prompt }) =>
+  prompt.heads.map((term, k) => term - neuron.usual.heads[k]);
+
+/** What heads bring from each token of the prompt. @param {LookedUp} prompt
+ *  @param {number[]} places */
+function fromTokens({ tokens, sources }, places) {
+  return tokens.map((_, u) =>
+    total(places.map((place) => sources[place * tokens.length + u] * THOUSANDTH)),
+  );
+}
+
+/** The activation function, read between the entries of its table; beyond them it goes straight
+ *  on, as these functions do. @param {NonNullable<LookUpRecord["activation"]>} table
+ *  @param {number} x */
+function activated({ from, step, values }, x) {
+  const place = (x - from) / step;
+  const left = Math.min(Math.max(Math.floor(place), 0), values.length - 2);
+  return values[left] + (place - left) * (values[left + 1] - values[left]);
+}
+
+// ---------------------------------------------------------------- is the record whole?
+
+/** @param {any} list @param {number} size */
+const numbers = (list, size) =>
+  Array.isArray(list) && list.length === size && list.every(Number.isFinite);
+
+/** @param {any} terms @param {number} heads @returns {boolean} */
+function areTerms(terms, heads) {
+  const { bias, embedding, mlps, rest } = terms ?? {};
+  return numbers([bias, embedding, mlps, rest], 4) && numbers(terms.heads, heads);
+}
+
+/** @param {any} prompt @param {number} heads @returns {boolean} */
+function isLookedUp(prompt, heads) {
+  if (!areTerms(prompt, heads) || !Array.isArray(prompt.tokens)) return false;
+  const { tokens, sources, probability } = prompt;
+  return (
+    tokens.length > 0 &&
+    tokens.every((/** @type {any} */ token) => typeof token === "string") &&
+    numbers(sources, heads * tokens.length) &&
+    Number.isFinite(probability)
+  );
+}
+
+/** @param {any} neuron @returns {boolean} */
+function isNeuron(neuron) {
+  const heads = neuron?.heads;
+  return (
+    [neuron?.label, neuron?.group, neuron?.token].every((said) => typeof said === "string") &&
+    Array.isArray(heads) &&
+    heads.length > 0 &&
+    heads.every((head) => Number.isInteger(head) && head >= 0) &&
+    areTerms(neuron.usual, heads.length) &&
+    Array.isArray(neuron.prompts) &&
+    neuron.prompts.length > 0 &&
+    neuron.prompts.every((/** @type {any} */ prompt) => isLookedUp(prompt, heads.length))
+  );
+}
+
+/** @param {any} record @returns {boolean} */
+function isRecord(record) {
+  const { nHeads, neurons, activation, looks } = record ?? {};
+  const { name, from, step, values } = activation ?? {};
+  const table =
+    activation === null ||
+    (typeof name === "string" &&
+      numbers([from, step], 2) &&
+      step > 0 &&
+      numbers(values, Math.max(values?.length, 2)));
+  return (
+    table &&
+    Number.isInteger(nHeads) &&
+    nHeads > 0 &&
+    Array.isArray(looks) &&
+    looks.every((look) => typeof look === "string") &&
+    Array.isArray(neurons) &&
+    neurons.length > 0 &&
+    neurons.every(isNeuron)
+  );
+}
+
+// ---------------------------------------------------------------- words
+
+/** Layer and number of a head. @param {number} head @param {number} nHeads */
+const headName = (head, nHeads) => `${Math.floor(head / nHeads)}.${head % nHeads}`;
+
+/** The chosen heads. @param {Case} at @param {number} nHeads */
+function inWords({ neuron, places }, nHeads) {
+  const names = places.map((place) => headName(neuron.heads[place], nHeads));
+  if (names.length > 3) return `${names.length} chosen heads`;
+  return `${names.length > 1 ? "heads" : "head"} ${names.join(", ")}`;
+}
+
+/** The end of a prompt, for the list of prompts. @param {LookedUp} prompt @param {number} place */
+function promptName({ tokens }, place) {
+  const text = shown(tokens.slice(1).join(""));
+  return `${place + 1}: ${text.length > 34 ? `…${text.slice(-33)}` : text}`;
+}
+
+// ---------------------------------------------------------------- drawing
+
+/** A bar in a cell of a table, from one value to another on a scale that the column shares; a
+ *  second colour and hatching below zero. @param {number} from @param {number} to
+ *  @param {[number, number]} scale @param {string} [kind] */
+function barCell(from, to, [low, high], kind = to < from ? "down" : "up") {
+  const share = (/** @type {number} */ value) => (100 * (value - low)) / (high - low || 1);
+  const bar = element("span", { class: `ctx-lookups-bar ctx-lookups-${kind}` });
+  bar.style.left = `${share(Math.min(from, to)).toFixed(2)}%`;
+  bar.style.width = `max(1px, ${Math.abs(share(to) - share(from)).toFixed(2)}%)`;
+  const zero = element("span", { class: "ctx-lookups-zero" });
+  zero.style.left = `${share(0).toFixed(2)}%`;
+  return element(
+    "td",
+    { class: "ctx-lookups-bars" },
+    element("span", { class: "ctx-lookups-track" }, zero, bar),
+  );
+}
+
+/** What adds up to the pre-activation, each part beginning where the last one ended.
+ *  @param {Case} at @param {number} nHeads */
+function account(at, nHeads) {
+  const { neuron, prompt, places } = at;
+  const { usual } = neuron;
+  const [ours, usually] = [brought(prompt, places), brought(usual, places)];
+  const all = total(prompt.heads) + prompt.rest;
+  const allUsually = total(usual.heads) + usual.rest;
+  /** @type {[string, number, number][]} */
+  const parts = [
+    ["bias", prompt.bias, usual.bias],
+    ["embedding", prompt.embedding, usual.embedding],
+    ["earlier MLPs", prompt.mlps, usual.mlps],
+    ["all other heads", all - ours, allUsually - usually],
+    [inWords(at, nHeads), ours, usually],
+  ];
+  const steps = parts.reduce((sums, [, term]) => [...sums, sums[sums.length - 1] + term], [0]);
+  const scale = /** @type {[number, number]} */ ([Math.min(...steps), Math.max(...steps)]);
+  const rows = parts.map(([name, term, mean], k) =>
+    element(
+      "tr",
+      { class: k === parts.length - 1 ? "ctx-chosen" : null },
+      element("th", { scope: "row" }, name),
+      numberCell(figure(term)),
+      barCell(steps[k], steps[k + 1], scale),
+      numberCell(figure(mean)),
+      numberCell(signed(term - mean)),
+    ),
+  );
+  const [whole, before] = [preActivation(prompt), preActivation(usual)];
+  rows.push(
+    element(
+      "tr",
+      { class: "ctx-lookups-sum" },
+      element("th", { scope: "row" }, "pre-activation"),
+      numberCell(figure(whole)),
+      barCell(0, whole, scale, "whole"),
+      numberCell(figure(before)),
+      numberCell(signed(whole - before)),
+    ),
+  );
+  const columns = [
+    {},
+    { figures: "here" },
+    { words: "adding up" },
+    { figures: "usually" },
+    { figures: "rise" },
+  ];
+  return table({ kind: KIND, caption: "The pre-activation, term by term", columns, rows });
+}
+
+/** The pre-activation with and without the chosen heads, and what the activation function makes
+ *  of it. @param {Case} at @param {LookUpRecord} record */
+function withoutThem(at, { activation, nHeads }) {
+  const { neuron, prompt, places } = at;
+  const term = places.length > 1 ? "their terms" : "its term";
+  const [whole, ours] = [preActivation(prompt), brought(prompt, places)];
+  const cases = [
+    ["as it is", whole],
+    [`${term} as usual`, whole - ours + brought(neuron.usual, places)],
+    [`${term} taken out`, whole - ours],
+  ];
+  const rows = cases.map(([name, value]) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, name),
+      numberCell(figure(Number(value))),
+      activation ? numberCell(figure(activated(activation, Number(value)))) : null,
+    ),
+  );
+  const after = activation ? [{ figures: `after ${activation.name}` }] : [];
+  const columns = [{}, { figures: "pre-activation" }, ...after];
+  const caption = `Without ${inWords(at, nHeads)}, the scale frozen`;
+  return table({ kind: KIND, caption, columns, rows });
+}
+
+/** The heads that bring most beyond their usual. @param {Case} at @param {LookUpRecord} record */
+function ranking(at, { nHeads, looks }) {
+  const rises = headRises(at);
+  const byRise = rises.map((_, k) => k).sort((a, b) => rises[b] - rises[a]);
+  const order = byRise.slice(0, LARGEST);
+  const shares = order.map((k) => rises[k]);
+  const scale = /** @type {[number, number]} */ ([Math.min(0, ...shares), Math.max(0, ...shares)]);
+  const rows = order.map((k) => {
+    const head = at.neuron.heads[k];
+    const chosen = at.places.includes(k);
+    return element(
+      "tr",
+      { class: chosen ? "ctx-chosen" : null },
+      element("th", { scope: "row" }, headName(head, nHeads), chosen ? tick() : null),
+      numberCell(signed(rises[k])),
+      barCell(0, rises[k], scale),
+      element("td", {}, looks[head] ?? ""),
+    );
+  });
+  const caption = `The ${rows.length} largest rises on this prompt`;
+  const columns = [{ words: "head" }, { figures: "rise" }, {}, { words: "usually looks at" }];
+  return table({ kind: KIND, caption, columns, rows });
+}
+
+const tick = () => element("span", { role: "img", "aria-label": "chosen" }, " ✓");
+
+// ---------------------------------------------------------------- the view
+
+/** The heads, one row a layer: boxes to tick, shaded by what the head brings beyond its usual.
+ *  @param {Case} at @param {number} nHeads @param {(heads: number[]) => void} onChange
+ *  @returns {HTMLElement & {update: (places: number[]) => void}} */
+function headGrid(at, nHeads, onChange) {
+  const { heads } = at.neuron;
+  const rises = headRises(at);
+  const most = largest(rises) || 1;
+  const ticked = () => onChange(heads.filter((_, k) => boxes[k].checked));
+  const boxes = heads.map((head) => checkbox(head, ticked));
+  const layers = [...new Set(heads.map((head) => Math.floor(head / nHeads)))];
+  const key = (/** @type {number} */ k) => {
+    const note = element("small", {}, signed(rises[k]));
+    const made = chip(boxes[k], headName(heads[k], nHeads), note);
+    const face = /** @type {HTMLElement} */ (made.lastElementChild);
+    face.style.backgroundColor = shade(rises[k], (CHIP * Math.abs(rises[k])) / most);
+    return made;
+  };
+  const rows = layers.map((layer) => {
+    const own = heads.flatMap((head, k) => (Math.floor(head / nHeads) === layer ? [k] : []));
+    const choose = () => onChange(own.map((k) => heads[k]));
+    const all = pick(`layer ${layer}`, choose, `Choose the heads of layer ${layer}`);
+    return [all, element("div", { class: "ctx-lookups-layer" }, own.map(key))];
+  });
+  const made = element(
+    "fieldset",
+    { class: "ctx-control ctx-lookups-heads" },
+    element("legend", {}, "Heads (layer.head), each with its rise on this prompt"),
+    rows,
+  );
+  return Object.assign(made, {
+    update(/** @type {number[]} */ places) {
+      boxes.forEach((box, k) => (box.checked = places.includes(k)));
+    },
+  });
+}
+
+/** The prompt, each token shaded by what the chosen heads bring from it.
+ *  @param {HTMLElement} place
+ *  @returns {(prompt: LookedUp, places: number[], chosen: string) => void} draws it */
+function promptReader(place) {
+  /** @type {LookedUp | undefined} */
+  let known;
+  let at = 0; // where it is read
+  return (prompt, places, chosen) => {
+    const values = fromTokens(prompt, places);
+    if (prompt !== known)
+      at = values.reduce((best, v, u) => (Math.abs(v) > Math.abs(values[best]) ? u : best), 0);
+    known = prompt;
+    const { tokens } = prompt;
+    const verb = places.length > 1 ? "bring" : "brings";
+    const words = `What ${chosen} ${verb} the neuron from each token of the prompt`;
+    const reader = tokenReader({
+      label: "Read a token: what it brings",
+      tokens,
+      values,
+      at,
+      read: (u) => `“${tokenName(tokens[u])}”: ${signed(values[u])}`,
+      onMove: (u) => (at = u),
+    });
+    const [own, first] = [values[values.length - 1], values[0]];
+    const sums =
+      `From the last token ${signed(own)}, from the first ${signed(first)}, ` +
+      `from those between ${signed(total(values) - own - first)}. `;
+    const said = element("p", { class: "ctx-quiet" }, sums, shadeKey(largest(values)));
+    renewed(place, element("p", { class: "ctx-label" }, words), reader, said);
+  };
+}
+
+/** @param {{model: any, el: HTMLElement}} view traits: record, neuron, prompt, heads (counted
+ *    through all layers; none: the one with the largest rise) */
+async function render({ model, el }) {
+  const record = /** @type {LookUpRecord | null} */ (sound(model, "record", isRecord, null));
+  if (!record) {
+    failed(el, new Error("The record of this chapter’s look-ups is damaged. Reload the page."));
+    return undefined;
+  }
+  const { neurons, nHeads } = record;
+  /** @returns {Case & {heads: number[], which: number, nth: number}} */
+  const chosen = () => {
+    const which = sound(model, "neuron", below(neurons.length), 0);
+    const neuron = neurons[which];
+    const nth = sound(model, "prompt", below(neuron.prompts.length), 0);
+    const prompt = neuron.prompts[nth];
+    const listed = (/** @type {any} */ heads) =>
+      Array.isArray(heads) && heads.every((head) => neuron.heads.includes(head));
+    const heads = sound(model, "heads", listed, /** @type {number[]} */ ([]));
+    const rises = headRises({ neuron, prompt, places: [] });
+    const places = heads.length
+      ? neuron.heads.flatMap((head, k) => (heads.includes(head) ? [k] : []))
+      : [rises.indexOf(Math.max(...rises))];
+    return { which, neuron, nth, prompt, heads, places };
+  };
+
+  const choose = (/** @type {number[]} */ heads) => turn(model, { heads });
+  const which = choice({
+    label: "Neuron (layer.neuron) and its token",
+    options: neurons.map(({ label, group }, i) => ({ value: String(i), label, group })),
+    value: "0",
+    onChange: (value) => turn(model, { neuron: Number(value), prompt: 0 }),
+  });
+  const [prompts, heads, said] = Array.from({ length: 3 }, () => element("div"));
+  const text = element("div");
+  const tables = element("div", { class: "ctx-split ctx-lookups-tables" });
+  const readPrompt = promptReader(text);
+  const some = pick("the largest rise", () => choose([]));
+  const all = pick("all heads", () => choose(chosen().neuron.heads));
+  el.replaceChildren(
+    element("div", { class: "ctx-controls" }, which, prompts),
+    said,
+    heads,
+    element("p", { class: "ctx-quiet" }, "Choose ", some, " or ", all, "."),
+    text,
+    tables,
+  );
+
+  /** @type {LookedUp | undefined} */
+  let drawn;
+  /** @type {Neuron | undefined} */
+  let listed;
+  let grid = /** @type {ReturnType<typeof headGrid> | undefined} */ (undefined);
+  let list = /** @type {ReturnType<typeof choice> | undefined} */ (undefined);
+  const draw = () => {
+    const now = chosen();
+    which.update(now.which);
+    if (listed !== now.neuron) {
+      list = promptChoice(now.neuron, (prompt) => turn(model, { prompt }));
+      prompts.replaceChildren(list);
+    }
+    list?.update(now.nth);
+    if (drawn !== now.prompt) {
+      grid = headGrid(now, nHeads, choose);
+      heads.replaceChildren(grid);
+      said.replaceChildren(headline(now));
+    }
+    grid?.update(now.places);
+    [listed, drawn] = [now.neuron, now.prompt];
+    readPrompt(now.prompt, now.places, inWords(now, nHeads));
+    tables.replaceChildren(
+      element("div", {}, account(now, nHeads), withoutThem(now, record)),
+      ranking(now, record),
+    );
+  };
+  return keptDrawn(model, el, ["neuron", "prompt", "heads"], draw);
+}
+
+/** @param {Neuron} neuron @param {(prompt: number) => void} onChange */
+function promptChoice({ prompts }, onChange) {
+  return choice({
+    label: "Prompt, by its end",
+    options: prompts.map((p, i) => ({ value: String(i), label: promptName(p, i) })),
+    value: "0",
+    onChange: (value) => onChange(Number(value)),
+  });
+}
+
+/** @param {Case} at */
+function headline({ neuron, prompt }) {
+  const probable = prompt.probability;
+  return element(
+    "p",
+    {},
+    `At the end of this prompt the neuron’s pre-activation is ${figure(preActivation(prompt))} ` +
+      `(usually ${figure(preActivation(neuron.usual))}); the probability of its token `,
+    tokenMark(tokenName(neuron.token)),
+    ` is ${probable < 0.001 ? "below 0.001" : figure(probable, 3)}.`,
+  );
+}
+
+export default { render };

@@ -1,0 +1,1003 @@
+/** The neuron explorer (chapter 7): which neurons the context can move far, and what moves one.
+ *
+ *  What waits is asked for in the order in which a reader needs it: the ranking of the chosen heads,
+ *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
+ *  later is a matter of milliseconds. */
+
+import { defaultThreshold, robustZ } from "./circuit.js";
+import {
+  DOWN,
+  UNIT,
+  UP,
+  belowOrLeft,
+  button,
+  checkbox,
+  chip,
+  circuitHeads,
+  copyButton,
+  destinationChoice,
+  drawn,
+  eachFrame,
+  element,
+  failed,
+  figure,
+  focusIn,
+  fresh,
+  grouped,
+  headChooser,
+  keptDrawn,
+  largest,
+  latest,
+  layerOf,
+  numberCell,
+  passageChoice,
+  pick,
+  renewed,
+  several,
+  shadeKey,
+  signed,
+  slider,
+  sound,
+  spelling,
+  table,
+  tokenMark,
+  tokenReader,
+  turn,
+} from "./parts.js";
+import { bars, chart, legend, linearTicks, readable, rule } from "./plot.js";
+
+/** @typedef {import("./circuit.js").Layer} Layer
+ *  @typedef {import("./circuit.js").Circuit} Circuit
+ *  @typedef {import("./circuit.js").Responses} Responses
+ *  @typedef {{heads: number[], token: number, threshold: number, neuron: number, passage: number,
+ *    search: string}} Turned what the reader has chosen; heads and token are settled, the others may
+ *    still say "choose for me"
+ *  @typedef {{circuit: Circuit, heads: number[], top: Float64Array, mean: Float64Array,
+ *    tokens: Int32Array, z: Float64Array, order: Int32Array,
+ *    places: Int32Array, rule: number, most: number, step: number}} Ranking
+ *  @typedef {{layer: Layer, text: (id: number) => string, name: (id: number) => string,
+ *    read: (text: string) => number[], go: (values: Record<string, any>) => void}} Tools
+ *  @typedef {Turned & {ranking: Ranking, theta: number, found: number, neuron: number,
+ *    responses: Responses | null, width: number}} Scene
+ *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
+
+const FIRST_ROWS = 12; // of the list, and as many more at a time
+const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room
+const OUTERMOST = 12; // tokens shown of each end of a neuron
+const DRIVEN = 8; // neurons shown of each end of a token
+const BINS = 56;
+const NAMED_IN_BIN = 4; // tokens of a bin that is read, if it holds no more
+const DOMAIN_MARGINS = 168; // pixels beside the drawings: names and means
+const LONGEST_SEARCH = 200; // characters
+
+/** @param {{model: any, el: HTMLElement}} view traits: heads, threshold, token, neuron, passage,
+ *  search */
+async function render({ model, el }) {
+  const layer = await layerOf(model, el);
+  if (!layer) return undefined;
+  const tools = toolsOf(model, layer);
+  const controls = controlsSection(tools, copyButton(model));
+  /** @type {Record<string, Section>} */
+  const sections = {
+    list: listSection(tools),
+    search: searchSection(tools),
+    neuron: neuronSection(tools),
+    histogram: histogramSection(tools),
+    domains: domainsSection(tools),
+    passage: passageSection(tools),
+  };
+  const waiting = waitingLine();
+  const { body, columns } = arranged(controls.root, waiting.root, sections);
+  el.replaceChildren(body);
+
+  /** @type {Ranking | null} */ let ranking = null;
+  /** @type {Responses | null} */ let responses = null;
+  let ranked = ""; // the heads and the token that the ranking is of, or will be
+  const task = latest();
+
+  /** @type {Scene | null} */ let scene = null;
+  const paintSections = (/** @type {string[]} */ ...painted) => {
+    if (scene) for (const section of painted) sections[section].paint(scene);
+  };
+  // a picture each: what was turned follows the hand at once, what it means a moment later
+  const third = eachFrame(() => {
+    columns[1].hidden &&= !responses;
+    if (responses) paintSections("domains", "passage");
+  });
+  const second = eachFrame(() => {
+    paintSections("search", "neuron", "histogram");
+    third();
+  });
+  const follow = (/** @type {Turned} */ now) => {
+    const wanted = `${now.heads} ${now.token}`;
+    if (wanted === ranked) return;
+    ranked = wanted;
+    task((signal) => rank(now, signal)).catch((error) => failed(el, error));
+  };
+  const paint = () => {
+    const now = turned(model, layer);
+    follow(now);
+    scene = ranking && sceneOf(now, ranking, responses, body.clientWidth || 700);
+    controls.paint(now, scene);
+    if (!scene) return;
+    columns[0].hidden = false;
+    paintSections("list");
+    second();
+  };
+  const repaint = eachFrame(paint);
+
+  /** The ranking of these heads, then what takes longer. @param {Turned} now
+   *  @param {AbortSignal} signal */
+  const rank = async ({ heads, token }, signal) => {
+    const circuit = layer.circuit({ token });
+    body.setAttribute("aria-busy", "true");
+    if (!circuit.prepared(heads)) {
+      waiting.show(`Ranking ${several(layer.nNeurons, "neuron")} by ${headsSaid(heads)}`);
+      await circuit.prepare(heads, { signal, onProgress: waiting.share });
+    }
+    signal.throwIfAborted();
+    const found = rankingOf(circuit, heads);
+    ranking = found;
+    responses = null;
+    waiting.hide();
+    repaint();
+    const answers = await layer.byDomain(heads, { token, signal });
+    signal.throwIfAborted(); // what was cached comes in spite of a signal
+    responses = answers;
+    body.removeAttribute("aria-busy");
+    repaint();
+    for (let head = 0; head < layer.nHeads; head++) await circuit.prepare([head], { signal });
+  };
+
+  const traits = ["heads", "threshold", "token", "neuron", "passage", "search"];
+  const end = keptDrawn(model, body, traits, paint);
+  // a ranking begins with the hand, not with the picture after it
+  const hear = () => follow(turned(model, layer));
+  model.on("change:heads change:token", hear);
+  return () => {
+    end();
+    model.off("change:heads change:token", hear);
+    task(async () => {});
+  };
+}
+
+// ---------------------------------------------------------------- state
+
+/** What the view needs at every turn. @param {any} model @param {Layer} layer @returns {Tools} */
+function toolsOf(model, layer) {
+  const { tokenizer, text, name } = spelling(layer);
+  // without a tokenizer in the page a token can only be looked up as the vocabulary spells it
+  const spelt = (/** @type {string} */ typed) => {
+    const found = [typed, `▁${typed.trim()}`].map((word) => layer.vocab.indexOf(word));
+    return found.filter((id) => id >= 0).slice(0, 1);
+  };
+  return {
+    layer,
+    text,
+    name,
+    read: tokenizer ? (typed) => Array.from(tokenizer.encode(typed)) : spelt,
+    go: (values) => turn(model, values),
+  };
+}
+
+/** Whether a token's text is read as that token again; pieces of a character are not.
+ *  @param {number} id @param {Tools} tools */
+function sameAgain(id, { read, text }) {
+  const again = text(id) ? read(text(id)) : [];
+  return again.length === 1 && again[0] === id;
+}
+
+/** The traits, where sound. No heads mean the layer's stable ones (all, if none is), token -1 the
+ *  usual destination. @param {any} model @param {Layer} layer @returns {Turned} */
+function turned(model, layer) {
+  const ids = layer.destinations.map(({ id }) => id);
+  const token = sound(model, "token", (v) => v === -1 || ids.includes(v), -1);
+  return {
+    heads: circuitHeads(model, layer),
+    token: token === -1 ? ids[0] : token,
+    threshold: sound(model, "threshold", (v) => Number.isFinite(v) && v >= 0, 0),
+    neuron: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
+    passage: sound(model, "passage", belowOrLeft(layer.passages.length), -1),
+    search: sound(model, "search", (v) => typeof v === "string", "").slice(0, LONGEST_SEARCH),
+  };
+}
+
+/** Everything the sections show, with all that was left to the view chosen.
+ *  @param {Turned} now @param {Ranking} ranking @param {Responses | null} responses
+ *  @param {number} width @returns {Scene} */
+function sceneOf(now, ranking, responses, width) {
+  const theta = now.threshold || ranking.rule;
+  const { order, top } = ranking;
+  let found = order.findIndex((j) => !(top[j] > theta));
+  if (found < 0) found = order.length;
+  const neuron = now.neuron === -1 ? order[0] : now.neuron;
+  return { ...now, neuron, ranking, responses, theta, found, width };
+}
+
+/** @param {Circuit} circuit @param {number[]} heads @returns {Ranking} */
+function rankingOf(circuit, heads) {
+  const found = circuit.top(heads);
+  const { top } = found;
+  const order = Int32Array.from(top.keys()).sort((a, b) => top[b] - top[a] || a - b);
+  const places = new Int32Array(order.length);
+  order.forEach((j, place) => (places[j] = place));
+  const most = top[order[0]];
+  // a round step with fifty to five hundred of them on the slider, whatever the model's unit
+  const step = 10 ** (Math.floor(Math.log10(Math.max(most, 1e-9) / 5)) - 1);
+  const z = robustZ(top);
+  return { ...found, circuit, heads, z, order, places, rule: defaultThreshold(top), most, step };
+}
+
+/** A threshold in robust deviations. Both measures differ by a shift and a factor, which any two
+ *  neurons tell. @param {Ranking} ranking @param {number} theta */
+function asZ({ top, z, order }, theta) {
+  const [first, last] = [order[0], order[order.length - 1]];
+  return z[first] + ((theta - top[first]) * (z[first] - z[last])) / (top[first] - top[last]);
+}
+
+/** Runs `draw` when one of the things it depends on is another than last time.
+ *  @template T @param {(scene: T) => any[]} of @param {(scene: T) => void} draw
+ *  @returns {(scene: T) => void} */
+function whenOther(of, draw) {
+  /** @type {any[]} */ let last = [];
+  return (scene) => {
+    const now = of(scene);
+    if (now.length === last.length && now.every((value, i) => Object.is(value, last[i]))) return;
+    last = now;
+    draw(scene);
+  };
+}
+
+// ---------------------------------------------------------------- words
+
+/** @param {number[]} heads */
+function headsSaid(heads) {
+  return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
+}
+
+// ---------------------------------------------------------------- the frame
+
+/** List and search on the left, the neuron on the right, its passages below; where there is no
+ *  room, one after the other. @param {HTMLElement} controls @param {HTMLElement} waiting
+ *  @param {Record<string, Section>} sections */
+function arranged(controls, waiting, { list, search, neuron, histogram, domains, passage }) {
+  const columns = [
+    [
+      [list, search],
+      [neuron, histogram],
+    ],
+    [[domains], [passage]],
+  ].map((row) => {
+    const parts = row.map((held) =>
+      element(
+        "div",
+        {},
+        held.map(({ root }) => root),
+      ),
+    );
+    const made = element("div", { class: "ctx-neurons-columns" }, parts);
+    made.hidden = true; // until there is something in it
+    return made;
+  });
+  return { columns, body: element("div", { class: "ctx-neurons" }, controls, waiting, columns) };
+}
+
+/** Says what is being worked out and how far it is; takes no room when it has nothing to say. */
+function waitingLine() {
+  const bar = /** @type {HTMLProgressElement} */ (
+    element("progress", { max: 1, value: 0, "aria-label": "Working" })
+  );
+  const said = element("span", { role: "status" });
+  const root = element("p", { class: "ctx-waiting" }, said, " ", bar);
+  root.hidden = true;
+  return {
+    root,
+    show(/** @type {string} */ words) {
+      said.textContent = words;
+      bar.value = 0;
+      root.hidden = false;
+    },
+    share(/** @type {number} */ done) {
+      bar.value = done;
+    },
+    hide() {
+      said.textContent = "";
+      root.hidden = true;
+    },
+  };
+}
+
+/** Heads, destination token, threshold. @param {Tools} tools @param {HTMLElement | null} copy */
+function controlsSection({ layer, name, go }, copy) {
+  const heads = headChooser({
+    count: layer.nHeads,
+    chosen: [],
+    onChange: (chosen) => go({ heads: chosen }),
+    note: (head) => layer.families[head].family,
+  });
+  const token = destinationChoice({
+    layer,
+    name,
+    value: layer.destinations[0].id,
+    onChange: (id) => go({ token: id }),
+  });
+  /** @type {Scene | null} */ let last = null;
+  const threshold = slider({
+    label: `Threshold θ, ${UNIT}`,
+    min: 0,
+    max: 1,
+    step: 0.1,
+    value: 0,
+    format: (theta) => (last ? thetaSaid(last, theta) : "–"),
+    // zero would be the rule again: the slider's lowest place is the smallest number above it
+    onInput: (theta) => go({ threshold: theta || (last?.ranking.step ?? 1) / 1000 }),
+  });
+  threshold.classList.add("ctx-neurons-theta");
+  const input = /** @type {HTMLInputElement} */ (threshold.querySelector("input"));
+  const ruled = checkbox(null, () => {
+    const rounded = last && Math.round(last.ranking.rule / last.ranking.step) * last.ranking.step;
+    go({ threshold: ruled.checked ? 0 : Number((rounded || 1).toPrecision(6)) });
+  });
+  const byRule = chip(ruled, "by the rule");
+  byRule.title = "The threshold that chapter 7’s rule sets for these heads";
+  const both = element("div", { class: "ctx-neurons-threshold" }, threshold, byRule);
+  const root = element("div", { class: "ctx-controls" }, heads, token, both, copy);
+  return {
+    root,
+    /** @param {Turned} now @param {Scene | null} scene */
+    paint(now, scene) {
+      heads.update(now.heads);
+      token.update(now.token);
+      ruled.checked = now.threshold === 0;
+      last = scene;
+      input.disabled = ruled.disabled = !scene;
+      if (!scene) return;
+      const { most, step } = scene.ranking;
+      const max = Number((Math.ceil(most / step) * step).toPrecision(6));
+      threshold.update(scene.theta, { max, step });
+    },
+  };
+}
+
+/** @param {Scene} scene @param {number} theta */
+function thetaSaid({ ranking, found, theta: shown }, theta) {
+  // while a hand moves the slider, the count is that of the place it has reached
+  const pass =
+    theta === shown ? found : ranking.top.reduce((n, value) => n + Number(value > theta), 0);
+  const digits = Math.max(1, -Math.floor(Math.log10(ranking.step) + 1e-9));
+  return `${figure(theta, digits)} (z = ${figure(asZ(ranking, theta), 1)}): ${grouped(pass)} of ${grouped(ranking.top.length)} pass`;
+}
+
+// ---------------------------------------------------------------- the list
+
+/** The found neurons, loudest first; the arrow keys move from one to the next.
+ *  @param {Tools} tools */
+function listSection({ layer, name, go }) {
+  const group = fresh("found");
+  const title = element("h3", {}, "Found neurons");
+  const note = element("p", { class: "ctx-quiet" });
+  const titles = ["rank", "neuron", "top", "z"].map((figures) => ({ figures }));
+  const columns = [...titles, { words: "first tokens" }];
+  const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
+  const rows = /** @type {HTMLElement} */ (list.querySelector("tbody"));
+  const holder = element("div", { role: "radiogroup", "aria-label": "Found neurons" }, list);
+  let room = FIRST_ROWS;
+  /** @type {Scene | null} */ let last = null;
+  const more = button("More", () => show(room + FIRST_ROWS));
+  const fewer = button("Fewer", () => show(FIRST_ROWS));
+  const turns = element("p", { class: "ctx-neurons-turns" }, more, fewer);
+
+  const row = (/** @type {Ranking} */ ranking, /** @type {number} */ j, apart = false) => {
+    const ids = ranking.tokens.subarray(j * layer.largest, j * layer.largest + NAMED_TOKENS);
+    const words = Array.from(ids, name).join("  ");
+    const made = listRow(ranking, j, { group, words, onPick: () => go({ neuron: j }) });
+    made.classList.toggle("ctx-neurons-apart", apart);
+    return made;
+  };
+  const fill = whenOther(
+    (/** @type {Scene} */ s) => [
+      s.ranking,
+      Math.min(s.found, room),
+      s.found > room,
+      strayed(s, room),
+    ],
+    (scene) => {
+      const { ranking, found } = scene;
+      const shown = ranking.order.slice(0, Math.min(found, room));
+      const made = Array.from(shown, (j) => row(ranking, j));
+      const apart = strayed(scene, room);
+      if (apart >= 0) made.push(row(ranking, apart, true));
+      rows.replaceChildren(...made);
+      holder.hidden = !made.length;
+      more.hidden = found <= room;
+      fewer.hidden = room <= FIRST_ROWS;
+      turns.hidden = more.hidden && fewer.hidden;
+    },
+  );
+  /** @type {Ranking | null} */ let before = null;
+  const paint = (/** @type {Scene} */ scene) => {
+    if (scene.ranking !== before) room = FIRST_ROWS; // another list begins at its head
+    before = scene.ranking;
+    last = scene;
+    note.replaceChildren(...foundSaid(scene, layer));
+    const focused = /** @type {HTMLInputElement | null} */ (focusIn(holder))?.value;
+    fill(scene);
+    for (const input of holder.querySelectorAll("input")) {
+      input.checked = Number(input.value) === scene.neuron;
+      input.closest("tr")?.classList.toggle("ctx-chosen", input.checked);
+      if (input.value === focused && !focusIn(holder)) input.focus();
+    }
+  };
+  const show = (/** @type {number} */ count) => {
+    room = count;
+    if (last) paint(last);
+    if (more.hidden && !fewer.hidden) fewer.focus();
+    if (fewer.hidden && !more.hidden) more.focus();
+  };
+  return { root: element("section", {}, title, note, holder, turns), paint };
+}
+
+/** @param {Ranking} ranking @param {number} j
+ *  @param {{group: string, words: string, onPick: () => void}} options */
+function listRow(ranking, j, { group, words, onPick }) {
+  const said = { "aria-label": `Neuron ${j}`, onchange: onPick };
+  const input = element("input", { type: "radio", name: group, value: j, ...said });
+  const within = (/** @type {Event} */ event) => event.stopPropagation();
+  return element(
+    "tr",
+    // the whole row is a target for pointers; what keys reach is the input in it
+    { onclick: () => input.click() },
+    numberCell(String(ranking.places[j] + 1)),
+    numberCell(element("label", { onclick: within }, input, String(j))),
+    numberCell(figure(ranking.top[j], 1)),
+    numberCell(figure(ranking.z[j], 1)),
+    element("td", {}, element("span", {}, words)),
+  );
+}
+
+/** The chosen neuron, if the list does not show it; -1 else.
+ *  @param {Scene} scene @param {number} room */
+function strayed({ ranking, neuron, found }, room) {
+  return ranking.places[neuron] < Math.min(found, room) ? -1 : neuron;
+}
+
+/** @param {Scene} scene @param {Layer} layer @returns {string[]} */
+function foundSaid({ found, ranking, theta }, layer) {
+  const loudest = ranking.order[0];
+  const some = found
+    ? `${grouped(found)} of ${several(ranking.top.length, "neuron")} ${found === 1 ? "has" : "have"} a top above θ: the mean of the ${layer.largest} largest contributions, less the mean of all.`
+    : `No neuron passes: the largest top is ${figure(ranking.most, 1)} (neuron ${loudest}), and θ is ${figure(theta, 1)}. Move θ to the left.`;
+  const few = layer.ranked.length < layer.counted.length;
+  return few
+    ? [
+        some,
+        ` Looked at are the ${several(layer.ranked.length, "token")} of ${grouped(layer.counted.length)} that can contribute most.`,
+      ]
+    : [some];
+}
+
+// ---------------------------------------------------------------- the search
+
+/** Which neurons a typed token drives; before one is typed, the chosen neuron's first.
+ *  @param {Tools} tools @returns {Section} */
+function searchSection(tools) {
+  const { go, name, layer } = tools;
+  const id = fresh("search");
+  const input = /** @type {HTMLInputElement} */ (
+    element("input", {
+      type: "search",
+      id,
+      maxlength: LONGEST_SEARCH,
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+      oninput: () => go({ search: input.value }),
+    })
+  );
+  const field = element(
+    "div",
+    { class: "ctx-control" },
+    element("label", { for: id }, "A word, or any token"),
+    input,
+  );
+  const said = element("div", { role: "status", tabindex: -1 });
+  const result = element("div", { class: "ctx-neurons-ends" });
+  const trained = new Set(layer.counted);
+  const say = whenOther(
+    (/** @type {{typed: string, found: Found}} */ { typed, found }) => [typed, found.id],
+    ({ typed, found }) => {
+      const pressed = focusIn(said);
+      said.replaceChildren(...searchSaid(found, tools, trained.has(found.id)));
+      if (pressed) said.focus(); // the button is gone
+      // what is being typed is ahead of what is painted
+      if (input !== document.activeElement && input.value !== typed) input.value = typed;
+      input.placeholder = typed ? "" : name(found.id);
+    },
+  );
+  const fill = whenOther(
+    (/** @type {{ranking: Ranking, found: Found}} */ { ranking, found }) => [ranking, found.id],
+    ({ ranking, found }) =>
+      result.replaceChildren(...(found.id < 0 ? [] : drivenBy(found.id, ranking, tools))),
+  );
+  const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
+    const first = ranking.tokens[neuron * layer.largest];
+    const found = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
+    say({ typed: search, found });
+    fill({ ranking, found });
+  };
+  const title = element("h3", {}, "Which neurons does a token drive?");
+  return { root: element("section", {}, title, field, said, result), paint };
+}
+
+/** @typedef {{id: number, parts: number[], kin: number[]}} Found what a reader typed: `id` is the
+ *  token that is looked up (-1 for none), `parts` are the tokens of what is not a single one, `kin`
+ *  are others that spell the same word */
+
+/** @param {string} typed @param {Tools} tools @returns {Found} */
+function tokensOf(typed, tools) {
+  const { read } = tools;
+  const word = typed.trim();
+  // in a text a word has a space before it, and mostly that is a token of its own
+  const [exact, inText] = [read(typed), word ? read(` ${word}`) : []];
+  const [id] = [exact, inText].find((ids) => ids.length === 1) ?? [-1];
+  if (id < 0) {
+    const parts = typed.startsWith(" ") || !word ? exact : inText;
+    // what a long word is about mostly stands in its longest piece
+    const size = (/** @type {number} */ part) => tools.text(part).trim().length;
+    const whole = parts.filter((part) => sameAgain(part, tools)).sort((a, b) => size(b) - size(a));
+    return { id: whole[0] ?? -1, parts, kin: [] };
+  }
+  const capital = word.charAt(0).toUpperCase() + word.slice(1);
+  const spelt = [word, capital, word.toLowerCase()].flatMap((form) => [` ${form}`, form]);
+  const single = spelt.map(read).filter((ids) => ids.length === 1);
+  return { id, parts: [], kin: [...new Set(single.flat())].filter((other) => other !== id) };
+}
+
+/** @param {Found} found @param {Tools} tools @param {boolean} trained @returns {HTMLElement[]} */
+function searchSaid({ id, parts, kin }, tools, trained) {
+  const { text, name, go } = tools;
+  const offered = (/** @type {number} */ other) =>
+    sameAgain(other, tools) ? pick(name(other), () => go({ search: text(other) })) : name(other);
+  const row = (/** @type {any[]} */ ...held) => {
+    const items = held.flat().map((item) => element("span", {}, item));
+    return element("p", { class: "ctx-neurons-said" }, items);
+  };
+  if (id < 0 && !parts.length) return [row("The vocabulary has no such token.")];
+  const made = [];
+  if (parts.length)
+    made.push(row(`No single token, but ${parts.length}: `, parts.slice(0, 12).map(offered)));
+  if (id >= 0) {
+    const never = trained ? "" : " It was never trained, so no ranking counts it.";
+    const about = ["What ", tokenMark(name(id)), ` contributes, in ${UNIT}:${never}`];
+    made.push(element("p", { class: "ctx-neurons-said" }, element("span", {}, about)));
+  }
+  if (kin.length) made.push(row("Also", kin.map(offered)));
+  return made;
+}
+
+/** @param {number} token @param {Ranking} ranking @param {Tools} tools */
+function drivenBy(token, { circuit, heads }, { text, go }) {
+  const all = circuit.driven(token, heads);
+  const order = Int32Array.from(all.keys()).sort((a, b) => all[b] - all[a] || a - b);
+  const rows = (/** @type {Int32Array} */ neurons) =>
+    Array.from(neurons, (j) => ({
+      label: String(j),
+      spoken: `Neuron ${j}`,
+      value: all[j],
+      // the token stays, even if it was only the last neuron's first
+      onPick: () => go({ search: text(token), neuron: j }),
+    }));
+  return [
+    barTable("Neurons driven up", "neuron", rows(order.slice(0, DRIVEN)), all),
+    barTable("Neurons driven down", "neuron", rows(order.slice(-DRIVEN).reverse()), all),
+  ];
+}
+
+/** Names to press with a number and a bar each, as long as the largest of `among` allows.
+ *  @param {string} title @param {string} kind
+ *  @param {{label: string, spoken: string, value: number, onPick: (() => void) | null}[]} rows
+ *  @param {ArrayLike<number>} among @returns {HTMLElement} */
+function barTable(title, kind, rows, among) {
+  const most = largest(among) || 1;
+  const made = rows.map(({ label, spoken, value, onPick }) => {
+    const bar = element("span", { class: "ctx-neurons-bar", "aria-hidden": "true" });
+    bar.style.width = `${((100 * Math.abs(value)) / most).toFixed(1)}%`;
+    bar.style.backgroundColor = value < 0 ? DOWN : UP;
+    const named = element("td", {}, onPick ? pick(label, onPick, spoken) : label, bar);
+    return element("tr", {}, named, numberCell(signed(value)));
+  });
+  return element(
+    "table",
+    { class: "ctx-neurons-barred" },
+    element("caption", {}, title),
+    unseenHead([kind, "contribution"]),
+    element("tbody", {}, made),
+  );
+}
+
+/** What a table's columns are, for those who cannot see it. @param {string[]} names */
+function unseenHead(names) {
+  const cells = names.map((said) =>
+    element("th", { scope: "col" }, element("span", { class: "ctx-unseen" }, said)),
+  );
+  return element("thead", { class: "ctx-neurons-flat" }, element("tr", {}, cells));
+}
+
+/** @param {number | null} width in units of the type; null: what is left */
+function columnWidth(width) {
+  const column = element("col");
+  if (width !== null) column.style.width = `${width}rem`;
+  return column;
+}
+
+// ---------------------------------------------------------------- one neuron
+
+/** A neuron's contributions over the vocabulary, kept while it is looked at.
+ *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
+function columnOf(ranking, neuron) {
+  const known = columns.get(ranking);
+  if (known?.neuron === neuron) return known.column;
+  const column = ranking.circuit.contribution(neuron, ranking.heads);
+  columns.set(ranking, { neuron, column });
+  return column;
+}
+
+/** @type {WeakMap<Ranking, {neuron: number, column: Float64Array}>} the last one of a ranking */
+const columns = new WeakMap();
+
+/** Name, place, and the outermost tokens. @param {Tools} tools */
+function neuronSection(tools) {
+  const { layer, name, text, go } = tools;
+  const title = element("h3");
+  const place = element("p", { class: "ctx-quiet", role: "status" });
+  const ends = element("div", { class: "ctx-neurons-ends" });
+  const paint = whenOther(
+    (/** @type {Scene} */ s) => [s.ranking, s.neuron],
+    ({ ranking, neuron }) => {
+      const column = columnOf(ranking, neuron);
+      const rank = ranking.places[neuron] + 1;
+      title.textContent = `Neuron ${neuron}`;
+      const { top, z, heads, circuit } = ranking;
+      place.replaceChildren(
+        `top ${figure(top[neuron])} (z = ${figure(z[neuron], 1)}), ` +
+          `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
+          `${headsSaid(heads)}, n = ${circuit.n}, destination token `,
+        tokenMark(name(circuit.token)),
+      );
+      const falling = layer.counted.slice().sort((a, b) => column[b] - column[a]);
+      const rows = (/** @type {Int32Array} */ ids) =>
+        Array.from(ids, (id) => ({
+          label: name(id),
+          spoken: `Token ${name(id)}: which neurons does it drive?`,
+          value: column[id],
+          onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
+        }));
+      const up = rows(falling.subarray(0, OUTERMOST));
+      const down = rows(falling.subarray(-OUTERMOST).reverse());
+      const among = [...up, ...down].map(({ value }) => value);
+      ends.replaceChildren(
+        barTable("Tokens that push up", "token", up, among),
+        barTable("Tokens that push down", "token", down, among),
+      );
+    },
+  );
+  return { root: element("section", { class: "ctx-neurons-one" }, title, place, ends), paint };
+}
+
+/** What every token contributes, counted; the threshold moves over it. @param {Tools} tools */
+function histogramSection({ layer, name }) {
+  const root = element("section", { class: "ctx-neurons-histogram" });
+  /** @type {{held: Bins, bin: number} | null} where a reader last looked */
+  let last = null;
+  const paint = whenOther(
+    (/** @type {Scene} */ s) => [s.ranking, s.neuron, s.theta, s.width],
+    (scene) => {
+      const held = binsOf(scene.ranking, scene.neuron, layer.counted);
+      const marks = histogramMarks(scene, layer);
+      const on = histogram(scene, held, marks, layer, root.clientWidth || 420);
+      const reader = readable(on, {
+        label: "Read the histogram at a contribution",
+        min: 0,
+        max: BINS - 1,
+        value: last?.held === held ? last.bin : BINS - 1,
+        read: (bin) => binSaid(held, bin, name),
+        onMove: (bin) => (last = { held, bin }),
+      });
+      renewed(root, element("h4", {}, "All its contributions"), reader, legend(marks));
+    },
+  );
+  return { root, paint };
+}
+
+/** @typedef {{low: number, high: number, counts: number[], outer: number[][]}} Bins */
+/** @type {WeakMap<Ranking, {neuron: number, held: Bins}>} the last one of a ranking */
+const binned = new WeakMap();
+
+/** @param {Ranking} ranking @param {number} neuron @param {Int32Array} ids @returns {Bins} */
+function binsOf(ranking, neuron, ids) {
+  const known = binned.get(ranking);
+  if (known?.neuron === neuron) return known.held;
+  const column = columnOf(ranking, neuron);
+  let [low, high] = [Infinity, -Infinity];
+  for (const id of ids) {
+    low = Math.min(low, column[id]);
+    high = Math.max(high, column[id]);
+  }
+  const counts = Array(BINS).fill(0);
+  /** @type {number[][]} */ const outer = counts.map(() => []); // some tokens of each, to name it by
+  for (const id of ids) {
+    const bin = Math.min(Math.floor(((column[id] - low) / (high - low || 1)) * BINS), BINS - 1);
+    if ((counts[bin] += 1) <= NAMED_IN_BIN) outer[bin].push(id);
+  }
+  const held = { low, high, counts, outer };
+  binned.set(ranking, { neuron, held });
+  return held;
+}
+
+/** Where a bin begins. @param {Bins} bins @param {number} bin */
+function binFrom({ low, high }, bin) {
+  return low + (bin / BINS) * (high - low);
+}
+
+/** A bin in words. @param {Bins} held @param {number} bin @param {(id: number) => string} name */
+function binSaid(held, bin, name) {
+  const [count, outer] = [held.counts[bin], held.outer[bin]];
+  const tokens = count && count <= NAMED_IN_BIN ? `: ${outer.map(name).join("  ")}` : "";
+  const [from, to] = [bin, bin + 1].map((edge) => figure(binFrom(held, edge)));
+  return `${from} to ${to}: ${several(count, "token")}${tokens}`;
+}
+
+/** The lines across the histogram. @param {Scene} scene @param {Layer} layer */
+function histogramMarks({ ranking, neuron, theta }, layer) {
+  const [mean, top] = [ranking.mean[neuron], ranking.top[neuron]];
+  return [
+    {
+      label: "mean of all",
+      at: mean,
+      style: { stroke: "currentColor", "stroke-width": 1.4, "stroke-dasharray": "2 3" },
+    },
+    {
+      label: `mean of the ${layer.largest} largest`,
+      at: mean + top,
+      style: { stroke: UP, "stroke-width": 2 },
+    },
+    {
+      label: "mean of all + θ",
+      at: mean + theta,
+      style: { stroke: DOWN, "stroke-width": 2, "stroke-dasharray": "6 4" },
+    },
+  ];
+}
+
+/** @param {Scene} scene @param {Bins} held @param {ReturnType<typeof histogramMarks>} marks
+ *  @param {Layer} layer @param {number} width @returns {import("./plot.js").Chart} over the bins */
+function histogram({ ranking, neuron, theta }, held, marks, layer, width) {
+  const { low, high, counts } = held;
+  const place = (/** @type {number} */ value) => ((value - low) / (high - low || 1)) * BINS;
+  const ticks = linearTicks([low, high], Math.floor(width / 60));
+  const digits = ticks.length > 1 && ticks[1] - ticks[0] < 1 ? 1 : 0;
+  const tallest = Math.max(...counts);
+  const top = ranking.top[neuron];
+  const on = chart({
+    alt:
+      `How many of ${several(layer.counted.length, "token")} contribute how much to neuron ` +
+      `${neuron}: from ${figure(low)} to ${figure(high)}, mean ${figure(ranking.mean[neuron])}; ` +
+      `its top, ${figure(top)}, is ${top > theta ? "above" : "not above"} θ = ${figure(theta)}.`,
+    x: {
+      label: `contribution, ${UNIT}`,
+      domain: [0, BINS],
+      ticks: ticks.map(place),
+      format: (bin) => figure(binFrom(held, bin), digits),
+    },
+    y: {
+      label: "tokens",
+      log: true,
+      domain: [0.6, tallest * 1.6],
+      ticks: [1, 10, 100, 1000, 1e4, 1e5].filter((count) => count <= tallest),
+      format: grouped,
+    },
+    width,
+    height: 210,
+  });
+  const edges = Array.from({ length: BINS + 1 }, (_, i) => i);
+  const heights = counts.map((count) => count || 0.6); // no logarithm: as low as the foot
+  on.add(...bars(on, edges, heights, { fill: "currentColor", opacity: 0.55 }));
+  for (const { at, style } of marks)
+    if (at >= low && at <= high)
+      on.add(rule(on, { x: place(at) }, { class: "ctx-neurons-rule", ...style }));
+  return on;
+}
+
+// ---------------------------------------------------------------- its passages
+
+/** @param {Scene} scene @returns {number} the passage shown: that of the largest summary, unless
+ *  the reader chose one */
+function passageOf({ responses, passage, neuron }) {
+  if (passage !== -1 || !responses) return passage;
+  let [best, most] = [0, -Infinity];
+  for (const { values, passages } of responses.of(neuron))
+    values.forEach((value, i) => {
+      if (value > most) [best, most] = [passages[i], value];
+    });
+  return best;
+}
+
+/** Summaries of the labelled passages, domain after domain. @param {Tools} tools */
+function domainsSection({ layer, go }) {
+  const title = element("h3");
+  const note = element("p", { class: "ctx-quiet" });
+  const held = element("div");
+  const paint = whenOther(
+    (/** @type {Scene} */ s) => [s.responses, s.neuron, s.width, passageOf(s)],
+    (scene) => {
+      const { responses, neuron } = scene;
+      if (!responses) return;
+      const answers = responses.of(neuron);
+      const all = answers.flatMap(({ values }) => values);
+      const usual = all.reduce((a, b) => a + b, 0) / all.length;
+      title.textContent = `What neuron ${neuron} answers to`;
+      note.textContent =
+        `Summary of each of ${several(all.length, "passage")}, in ${UNIT}: a dot each; the bar ` +
+        `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
+        "passage that is read.";
+      const focused = focusIn(held)?.textContent;
+      const width = held.clientWidth || 360;
+      held.replaceChildren(domainTable(answers, usual, passageOf(scene), layer, width, go));
+      for (const press of held.querySelectorAll("button"))
+        if (press.textContent === focused) press.focus();
+    },
+  );
+  return { root: element("section", {}, title, note, held), paint };
+}
+
+/** @param {ReturnType<Responses["of"]>} answers @param {number} usual the mean of all
+ *  @param {number} chosen @param {Layer} layer @param {number} width
+ *  @param {(values: Record<string, any>) => void} go */
+function domainTable(answers, usual, chosen, layer, width, go) {
+  const all = answers.flatMap(({ values }) => values);
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const across = Math.max(90, width - DOMAIN_MARGINS);
+  const X = (/** @type {number} */ value) =>
+    6 + ((value - low) / (high - low || 1)) * (across - 12);
+  const rows = [...answers]
+    .sort((a, b) => b.mean - a.mean)
+    .map((answer) => {
+      const { domain, mean, values, passages } = answer;
+      const best = passages[values.indexOf(Math.max(...values))];
+      const press = pick(domain, () => go({ passage: best }));
+      press.title = `Read the passage of ${domain} with the largest summary`;
+      return element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, press),
+        element("td", {}, strip(answer, usual, chosen, layer, across, X)),
+        numberCell(signed(mean)),
+      );
+    });
+  return element(
+    "table",
+    { class: "ctx-neurons-domains" },
+    element("colgroup", {}, [6.6, null, 3.4].map(columnWidth)),
+    unseenHead(["domain", "passages", "mean"]),
+    element("tbody", {}, rows),
+    element(
+      "tfoot",
+      { "aria-hidden": "true" },
+      element(
+        "tr",
+        {},
+        element("td"),
+        element("td", {}, scaleUnder(low, high, across, X)),
+        element("td"),
+      ),
+    ),
+  );
+}
+
+/** One domain: its passages as dots, its mean as a bar.
+ *  @param {ReturnType<Responses["of"]>[number]} answer @param {number} usual @param {number} chosen
+ *  @param {Layer} layer @param {number} across @param {(value: number) => number} X */
+function strip({ domain, mean, values, passages }, usual, chosen, layer, across, X) {
+  const spots = values.map((value, i) =>
+    drawn(
+      "circle",
+      {
+        cx: X(value),
+        cy: 9,
+        r: passages[i] === chosen ? 4.5 : 2.6,
+        class: passages[i] === chosen ? "ctx-neurons-ring" : "ctx-neurons-dot",
+      },
+      drawn("title", {}, `${layer.passages[passages[i]].name} ${signed(value)}`),
+    ),
+  );
+  const [a, b] = [X(usual), X(mean)];
+  return drawn(
+    "svg",
+    {
+      class: "ctx-chart",
+      width: across,
+      height: 18,
+      viewBox: `0 0 ${across} 18`,
+      role: "img",
+      "aria-label": `${domain}: ${several(values.length, "passage")} from ${figure(Math.min(...values))} to ${figure(Math.max(...values))}`,
+    },
+    drawn("rect", {
+      x: Math.min(a, b),
+      width: Math.max(Math.abs(b - a), 1),
+      y: 4,
+      height: 10,
+      fill: mean < usual ? DOWN : UP,
+      opacity: 0.35,
+    }),
+    drawn("line", { class: "ctx-axis", x1: a, x2: a, y1: 0, y2: 18 }),
+    spots,
+  );
+}
+
+/** The scale that all strips share. @param {number} low @param {number} high
+ *  @param {number} across @param {(value: number) => number} X */
+function scaleUnder(low, high, across, X) {
+  const ticks = linearTicks([low, high], Math.max(3, Math.floor(across / 45)));
+  const digits =
+    ticks.length > 1 && ticks[1] - ticks[0] < 1 ? (ticks[1] - ticks[0] < 0.1 ? 2 : 1) : 0;
+  return drawn(
+    "svg",
+    { class: "ctx-chart", width: across, height: 22, viewBox: `0 0 ${across} 22` },
+    drawn("line", { class: "ctx-axis", x1: 0, x2: across, y1: 0.5, y2: 0.5 }),
+    ticks.map((tick) => [
+      drawn("line", { class: "ctx-axis", x1: X(tick), x2: X(tick), y1: 0, y2: 4 }),
+      drawn("text", { x: X(tick), y: 17, "text-anchor": "middle" }, figure(tick, digits)),
+    ]),
+  );
+}
+
+/** A passage, shaded by what each token adds to the neuron's summary. @param {Tools} tools */
+function passageSection(tools) {
+  const { layer, go } = tools;
+  const title = element("h3");
+  const which = passageChoice({
+    passages: layer.passages,
+    first: "with the largest summary",
+    value: -1,
+    onChange: (passage) => go({ passage }),
+  });
+  const held = element("div");
+  const fill = whenOther(
+    (/** @type {Scene} */ s) => [s.responses, s.neuron, passageOf(s)],
+    (scene) => {
+      title.textContent = `What neuron ${scene.neuron} hears`;
+      renewed(held, passageRead(scene, passageOf(scene), tools));
+    },
+  );
+  const paint = (/** @type {Scene} */ scene) => {
+    which.update(scene.passage);
+    fill(scene);
+  };
+  return { root: element("section", {}, title, which, held), paint };
+}
+
+/** @param {Scene} scene @param {number} at @param {Tools} tools @returns {HTMLElement[]} */
+function passageRead({ ranking, neuron }, at, { layer, text, name }) {
+  const { circuit, heads } = ranking;
+  const passage = layer.passages[at];
+  const ids = Array.from(passage.ids).slice(0, circuit.n + 1);
+  const terms = circuit.bySource(ids, heads, neuron);
+  const summary = terms.reduce((a, b) => a + b, 0);
+  const last = ids.length - 1;
+  const order = Array.from(terms.keys()).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
+  const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
+  const said =
+    `${titled}${passage.domain}), read up to n = ${last}: summary ${signed(summary)}, ` +
+    "the sum of what its tokens add. ";
+  const reader = tokenReader({
+    label: "Read a token: what it adds",
+    tokens: ids.map(text),
+    values: terms,
+    at: order[0],
+    digits: 3,
+    read: (i) => `“${name(ids[i])}”, ${last - i} back: ${signed(terms[i], 3)}`,
+  });
+  return [element("p", { class: "ctx-quiet" }, said, shadeKey(largest(terms), 3)), ...reader];
+}
+
+export default { render };

@@ -1,0 +1,236 @@
+/** Charts in the house style: vector drawings whose ink has the colour of the page. */
+
+import { drawn, element, figure, lineMark } from "./parts.js";
+
+/** @typedef {{label: string, domain: [number, number], log?: boolean, flip?: boolean,
+ *    ticks?: number[], format?: (value: number) => string}} Axis
+ *  @typedef {{root: SVGSVGElement, X: (value: number) => number, Y: (value: number) => number,
+ *    from: (pixel: number) => number, area: {left: number, right: number, top: number, bottom: number},
+ *    add: (...nodes: SVGElement[]) => void}} Chart */
+
+/** Of an axis from the destination into the past. */
+export const TOKENS_BACK = "tokens back, n − i";
+
+/** Round numbers that divide an axis. @param {[number, number]} domain @param {number} count
+ *  @returns {number[]} */
+export function linearTicks([low, high], count) {
+  const rough = (high - low) / Math.max(count, 1);
+  if (!(rough > 0)) return [low];
+  const size = 10 ** Math.floor(Math.log10(rough));
+  const step = size * ([1, 2, 5, 10].find((factor) => factor * size >= rough) ?? 10);
+  const first = Math.ceil(low / step - 1e-9);
+  const last = Math.floor(high / step + 1e-9);
+  return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step);
+}
+
+/** Powers of ten, or every so many of them. @param {[number, number]} domain @param {number} count
+ *  @returns {number[]} */
+export function logTicks([low, high], count) {
+  const first = Math.ceil(Math.log10(low) - 1e-9);
+  const last = Math.floor(Math.log10(high) + 1e-9);
+  const every = Math.max(1, Math.ceil((last - first + 1) / Math.max(count, 1)));
+  const powers = [];
+  for (let power = first; power <= last; power += every) powers.push(10 ** power);
+  return powers.length > 1 ? powers : linearTicks([low, high], count);
+}
+
+/** As many digits as a step between ticks needs. @param {number[]} ticks */
+function tickFormat(ticks) {
+  const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : Math.abs(ticks[0]) || 1;
+  const digits = Math.min(6, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+  return (/** @type {number} */ value) => figure(value, digits);
+}
+
+/** @param {number} value */
+function powerFormat(value) {
+  if (value >= 0.01 && value < 10000) return figure(value, value < 1 ? (value < 0.1 ? 2 : 1) : 0);
+  const superscript = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" }; // prettier-ignore
+  const power = String(Math.round(Math.log10(value)));
+  return `10${Array.from(power, (c) => superscript[/** @type {"-"} */ (c)]).join("")}`;
+}
+
+/** Two axes and a way from values to places. What the chart shows is said in `alt`.
+ *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string}} options
+ *  @returns {Chart} */
+export function chart({ alt, x, y, width, height = 260, title }) {
+  const area = { left: 58, right: width - 12, top: title ? 26 : 12, bottom: height - 42 };
+  const place = (/** @type {Axis} */ axis, /** @type {number} */ low, /** @type {number} */ high) => {
+    const measure = axis.log ? Math.log10 : (/** @type {number} */ v) => v;
+    const [a, b] = axis.domain.map(measure);
+    const [from, to] = axis.flip ? [high, low] : [low, high];
+    return (/** @type {number} */ value) =>
+      from + ((measure(value) - a) / (b - a || 1)) * (to - from);
+  };
+  const X = place(x, area.left, area.right);
+  const Y = place(y, area.bottom, area.top);
+  const sized = { width, height, viewBox: `0 0 ${width} ${height}` };
+  const root = /** @type {SVGSVGElement} */ (
+    drawn("svg", { class: "ctx-chart", ...sized, role: "img", "aria-label": alt })
+  );
+  root.append(...axisMarks(x, y, X, Y, area, title));
+  const plane = drawn("g");
+  root.append(plane);
+  const [low, high] = x.domain.map(x.log ? Math.log10 : (v) => v);
+  const from = (/** @type {number} */ pixel) => {
+    const share = (pixel - area.left) / (area.right - area.left);
+    const value = low + (x.flip ? 1 - share : share) * (high - low);
+    return x.log ? 10 ** value : value;
+  };
+  return { root, X, Y, from, area, add: (...nodes) => plane.append(...nodes) };
+}
+
+/** @param {Axis} x @param {Axis} y @param {(v: number) => number} X @param {(v: number) => number} Y
+ *  @param {Chart["area"]} area @param {string | undefined} title @returns {SVGElement[]} */
+function axisMarks(x, y, X, Y, area, title) {
+  const ticksOf = (/** @type {Axis} */ axis, /** @type {number} */ pixels) =>
+    axis.ticks ?? (axis.log ? logTicks : linearTicks)(axis.domain, Math.floor(pixels));
+  const across = ticksOf(x, (area.right - area.left) / 90);
+  const up = ticksOf(y, (area.bottom - area.top) / 45);
+  const sayX = x.format ?? (x.log ? powerFormat : tickFormat(across));
+  const sayY = y.format ?? (y.log ? powerFormat : tickFormat(up));
+  const text = (/** @type {Record<string, any>} */ at, /** @type {string} */ said) =>
+    drawn("text", at, said);
+  const middle = (area.top + area.bottom) / 2;
+  return [
+    ...up.flatMap((v) => [
+      drawn("line", { class: "ctx-grid", x1: area.left, x2: area.right, y1: Y(v), y2: Y(v) }),
+      text({ x: area.left - 7, y: Y(v) + 4, "text-anchor": "end" }, sayY(v)),
+    ]),
+    ...across.flatMap((v) => [
+      drawn("line", { class: "ctx-axis", x1: X(v), x2: X(v), y1: area.bottom, y2: area.bottom + 4 }),
+      text({ x: X(v), y: area.bottom + 17, "text-anchor": "middle" }, sayX(v)),
+    ]),
+    drawn("path", {
+      class: "ctx-axis",
+      d: `M${area.left} ${area.top}V${area.bottom}H${area.right}`,
+    }),
+    text({ x: area.right, y: area.bottom + 35, "text-anchor": "end" }, x.label),
+    text(
+      { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` },
+      y.label,
+    ),
+    ...(title ? [text({ x: area.left, y: 14, class: "ctx-title" }, title)] : []),
+  ];
+}
+
+/** A line through points; those that are no numbers break it.
+ *  @param {Chart} on @param {ArrayLike<number>} xs @param {ArrayLike<number>} ys
+ *  @param {Record<string, any>} [style] @returns {SVGElement} */
+export function line(on, xs, ys, style = {}) {
+  let [d, pen] = ["", "M"];
+  for (let i = 0; i < xs.length; i++) {
+    const [px, py] = [on.X(xs[i]), on.Y(ys[i])];
+    if (Number.isFinite(px) && Number.isFinite(py)) {
+      d += `${pen}${px.toFixed(1)} ${py.toFixed(1)}`;
+      pen = "L";
+    } else pen = "M";
+  }
+  return drawn("path", { d, fill: "none", "stroke-width": 1.6, "stroke-linejoin": "round", ...style });
+}
+
+/** The area between two curves. @param {Chart} on @param {ArrayLike<number>} xs
+ *  @param {ArrayLike<number>} lows @param {ArrayLike<number>} highs @param {Record<string, any>} [style]
+ *  @returns {SVGElement} */
+export function band(on, xs, lows, highs, style = {}) {
+  const order = Array.from(xs, (_, i) => i);
+  const up = order.map((i) => `${on.X(xs[i]).toFixed(1)} ${on.Y(highs[i]).toFixed(1)}`);
+  const back = order.reverse().map((i) => `${on.X(xs[i]).toFixed(1)} ${on.Y(lows[i]).toFixed(1)}`);
+  return drawn("path", { d: `M${[...up, ...back].join("L")}Z`, stroke: "none", opacity: 0.2, ...style });
+}
+
+/** Upright bars from the foot of the chart (or from zero, if that is in it); `edges` are one more
+ *  than heights. @param {Chart} on @param {ArrayLike<number>} edges @param {ArrayLike<number>} heights
+ *  @param {Record<string, any>} [style] @returns {SVGElement[]} */
+export function bars(on, edges, heights, style = {}) {
+  const foot = Math.min(Math.max(on.Y(0), on.area.top), on.area.bottom);
+  return Array.from(heights, (height, i) => {
+    const [a, b] = [on.X(edges[i]), on.X(edges[i + 1])];
+    const y = on.Y(height);
+    return drawn("rect", {
+      x: Math.min(a, b),
+      width: Math.max(Math.abs(b - a) - 0.5, 0.5),
+      y: Math.min(y, foot),
+      height: Math.abs(y - foot),
+      ...style,
+    });
+  });
+}
+
+/** Points. @param {Chart} on @param {ArrayLike<number>} xs @param {ArrayLike<number>} ys
+ *  @param {Record<string, any>} [style] @returns {SVGElement[]} */
+export function dots(on, xs, ys, style = {}) {
+  return Array.from(xs, (x, i) => drawn("circle", { cx: on.X(x), cy: on.Y(ys[i]), r: 3, ...style }));
+}
+
+/** An upright (x given) or level (y given) line across the chart.
+ *  @param {Chart} on @param {{x?: number, y?: number}} at @param {Record<string, any>} [style]
+ *  @returns {SVGElement} */
+export function rule(on, { x, y }, style = {}) {
+  const { left, right, top, bottom } = on.area;
+  const ends =
+    x === undefined
+      ? { x1: left, x2: right, y1: on.Y(y ?? 0), y2: on.Y(y ?? 0) }
+      : { x1: on.X(x), x2: on.X(x), y1: top, y2: bottom };
+  return drawn("line", { class: "ctx-rule", ...ends, ...style });
+}
+
+/** What lines mean: mark and words, below a chart.
+ *  @param {{label: string, style: Record<string, any>}[]} items @returns {HTMLElement} */
+export function legend(items) {
+  return element(
+    "ul",
+    { class: "ctx-legend" },
+    items.map(({ label, style }) => element("li", {}, lineMark(style), label)),
+  );
+}
+
+/** Lets a reader ask a chart for the values at one place, with a pointer or the arrow keys.
+ *  `read` says them in words; they stand in the line under the chart.
+ *  @param {Chart} on
+ *  @param {{label: string, min: number, max: number, value: number,
+ *    read: (place: number) => string, onMove?: (place: number) => void}} options
+ *  @returns {HTMLElement & {update: (place: number) => void}} chart and line */
+export function readable(on, { label, min, max, value, read, onMove }) {
+  const mark = drawn("line", { class: "ctx-cursor", y1: on.area.top, y2: on.area.bottom });
+  const said = element("p", { class: "ctx-said" });
+  const handle = element("div", {
+    class: "ctx-readable",
+    role: "slider",
+    tabindex: 0,
+    "aria-label": label,
+    "aria-valuemin": min,
+    "aria-valuemax": max,
+  });
+  let at = value;
+  const move = (/** @type {number} */ to, quiet = false) => {
+    at = Math.min(Math.max(Math.round(to), min), max);
+    mark.setAttribute("x1", String(on.X(at)));
+    mark.setAttribute("x2", String(on.X(at)));
+    handle.setAttribute("aria-valuenow", String(at));
+    said.textContent = read(at);
+    handle.setAttribute("aria-valuetext", said.textContent);
+    if (!quiet) onMove?.(at);
+  };
+  const steps = /** @type {Record<string, number>} */ ({
+    ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10,
+  }); // prettier-ignore
+  handle.addEventListener("keydown", (event) => {
+    const flipped = on.X(max) < on.X(min) && /Left|Right/.test(event.key) ? -1 : 1;
+    if (event.key in steps) move(at + flipped * steps[event.key]);
+    else if (event.key === "Home") move(min);
+    else if (event.key === "End") move(max);
+    else return;
+    event.preventDefault();
+  });
+  handle.addEventListener("pointermove", (event) => {
+    const box = on.root.getBoundingClientRect();
+    const share = (event.clientX - box.left) / (box.width || 1); // a narrow page may shrink it
+    move(on.from(share * on.root.viewBox.baseVal.width));
+  });
+  on.add(mark);
+  handle.append(on.root);
+  move(value, true);
+  return Object.assign(element("div", {}, handle, said), {
+    update: (/** @type {number} */ place) => move(place, true),
+  });
+}

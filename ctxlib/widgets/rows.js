@@ -1,0 +1,227 @@
+/** A head's attention row, true and rebuilt from Equation 1 (chapter 2). */
+
+import { totalVariation } from "./circuit.js";
+import {
+  COLOURS,
+  below,
+  destinationSlider,
+  either,
+  element,
+  failed,
+  figure,
+  headChoice,
+  keptDrawn,
+  latest,
+  layerOf,
+  passageChoice,
+  renewed,
+  shadedTokens,
+  sliced,
+  slider,
+  sound,
+  spelling,
+  tokenMark,
+  tokenName,
+  turn,
+} from "./parts.js";
+import { TOKENS_BACK, chart, legend, line, readable } from "./plot.js";
+
+/** @typedef {import("./circuit.js").Layer} Layer
+ *  @typedef {{passage: number, head: number, n: number, octaves: number, scale: string}} Turned
+ *  @typedef {{exact: Float64Array, rebuilt: Float64Array, apart: number}} Pair the two rows of a
+ *    head and their total variation */
+
+const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.1 };
+const REBUILT = { stroke: COLOURS[1], "stroke-width": 1.8, "stroke-dasharray": "5 3" };
+const FAINTEST = 1e-6; // attention below this is not drawn on a logarithmic axis
+const TEXT_LABEL = "The passage up to n, each token shaded by its share of the true row";
+
+/** The sound part of the state. n = 0 stands for the circuit's own destination.
+ *  @param {any} model @param {Layer} layer @returns {Turned} */
+function turned(model, layer) {
+  const passage = sound(model, "passage", below(layer.passages.length), 0);
+  const n = sound(model, "n", below(longest(layer, passage)), 0);
+  return {
+    passage,
+    head: sound(model, "head", below(layer.nHeads), 0),
+    n: n || Math.max(1, Math.min(layer.n, longest(layer, passage) - 1)),
+    octaves: sound(model, "octaves", (v) => typeof v === "number" && Math.abs(v) <= 2, 0),
+    scale: sound(model, "scale", (v) => v === "linear" || v === "log", "linear"),
+  };
+}
+
+/** Tokens of a passage that the model can read. @param {Layer} layer @param {number} passage */
+function longest(layer, passage) {
+  return Math.min(layer.passages[passage].ids.length, layer.positions);
+}
+
+/** @param {Layer} layer @param {Turned} now @param {number} head @returns {Pair} */
+function pairOf(layer, { passage, n, octaves }, head) {
+  const ids = layer.passages[passage].ids.slice(0, n + 1);
+  const exact = layer.attentionRow(head, ids);
+  const rebuilt = layer.rebuiltRow(head, ids, n, layer.C * 2 ** octaves);
+  return { exact, rebuilt, apart: totalVariation(exact, rebuilt) };
+}
+
+// ---------------------------------------------------------------- controls
+
+/** @param {Layer} layer @param {any} model @param {Turned} now @param {HTMLElement[]} apart beside
+ *  each head, its total variation */
+function rowControls(layer, model, now, apart) {
+  return {
+    head: headChoice({
+      label: "Head, with the total variation (TV) of its two rows",
+      count: layer.nHeads,
+      value: now.head,
+      onChange: (head) => turn(model, { head }),
+      notes: apart,
+    }),
+    passage: passageChoice({
+      passages: layer.passages,
+      value: now.passage,
+      onChange: (passage) => turn(model, { passage }),
+    }),
+    n: destinationSlider({
+      max: longest(layer, now.passage) - 1,
+      value: now.n,
+      onInput: (n) => turn(model, { n }),
+    }),
+    octaves: slider({
+      label: "C, and how many times the median token norm",
+      min: -2,
+      max: 2,
+      step: 0.25,
+      value: now.octaves,
+      format: (octaves) => `${figure(layer.C * 2 ** octaves)} (${figure(2 ** octaves)} ×)`,
+      onInput: (octaves) => turn(model, { octaves }),
+    }),
+    scale: either({
+      label: "Attention axis",
+      options: [
+        { value: "linear", label: "linear" },
+        { value: "log", label: "logarithmic" },
+      ],
+      value: now.scale,
+      onChange: (scale) => turn(model, { scale }),
+    }),
+  };
+}
+
+// ---------------------------------------------------------------- drawing
+
+/** @param {Pair} pair @param {string[]} names of the tokens @param {Turned} now
+ *  @param {number} width @param {(place: number) => void} onMove told the token that is read */
+function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width, onMove) {
+  const log = scale === "log";
+  const back = Float64Array.from(exact, (_, i) => n - i);
+  const top = Math.max(...exact, ...rebuilt);
+  const least = Math.max(FAINTEST, Math.min(...exact, ...rebuilt));
+  const on = chart({
+    alt:
+      `Attention of head ${head} at position ${n}, true and rebuilt, over the distance to the ` +
+      `source; total variation ${figure(apart, 3)}.`,
+    x: { label: TOKENS_BACK, domain: [0, n], flip: true },
+    y: { label: "attention", domain: log ? [least / 1.5, top * 1.5] : [0, 1.05 * top], log },
+    width,
+  });
+  const floor = log ? least : 0;
+  const [above, guessed] = [exact, rebuilt].map((row) => row.map((v) => Math.max(v, floor)));
+  on.add(line(on, back, above, TRUE), line(on, back, guessed, REBUILT));
+  const digits = (/** @type {number} */ value) =>
+    value < 0.001 ? value.toExponential(1).replace("-", "\u2212") : figure(value, 4);
+  const read = (/** @type {number} */ distance) => {
+    const i = n - distance;
+    const values = `true ${digits(exact[i])}, rebuilt ${digits(rebuilt[i])}`;
+    return `“${names[i]}”, ${distance} back: ${values}`;
+  };
+  const reader = readable(on, {
+    label: "Read the rows at a distance in tokens back",
+    min: 0,
+    max: n,
+    value: n - strongest(exact),
+    read,
+    onMove: (distance) => onMove(n - distance),
+  });
+  const marks = legend([
+    { label: "true row", style: TRUE },
+    { label: "rebuilt, Equation 1", style: REBUILT },
+  ]);
+  return { reader, marks };
+}
+
+/** @param {Float64Array} row @returns {number} the token that gets most */
+function strongest(row) {
+  return row.indexOf(Math.max(...row));
+}
+
+// ---------------------------------------------------------------- the view
+
+/** @param {{model: any, el: HTMLElement}} view traits: passage, head, n (0: the circuit's),
+ *    octaves, scale */
+async function render({ model, el }) {
+  const layer = await layerOf(model, el);
+  if (!layer) return undefined;
+  const { text: written } = spelling(layer);
+  const heads = Array.from({ length: layer.nHeads }, (_, head) => head);
+  const apart = heads.map(() => element("small", {}, "–"));
+  const controls = rowControls(layer, model, turned(model, layer), apart);
+  const headline = element("p");
+  const [picture, text] = [element("div"), element("div")];
+  el.replaceChildren(
+    element("div", { class: "ctx-controls" }, Object.values(controls)),
+    headline,
+    picture,
+    element("p", { class: "ctx-label" }, TEXT_LABEL),
+    text,
+  );
+  const measure = (/** @type {Turned} */ now, /** @type {number} */ head) => {
+    const pair = pairOf(layer, now, head);
+    apart[head].textContent = figure(pair.apart, 3);
+    return pair;
+  };
+
+  const task = latest();
+  const draw = () => {
+    const now = turned(model, layer);
+    const { n, ...others } = now;
+    controls.n.update(n, { max: longest(layer, now.passage) - 1 });
+    for (const [name, value] of Object.entries(others))
+      controls[/** @type {keyof Turned} */ (name)].update(/** @type {never} */ (value));
+    const pair = measure(now, now.head);
+    const tokens = Array.from(layer.passages[now.passage].ids.slice(0, n + 1), written);
+    const names = tokens.map(tokenName);
+    headline.replaceChildren(
+      `Head ${now.head} looks back from `,
+      tokenMark(names[n]),
+      ` at n = ${n}: the total variation of its true and its rebuilt row is ` +
+        `${figure(pair.apart, 3)}.`,
+    );
+    const shaded = shadedTokens(tokens, pair.exact, {
+      digits: 4,
+      names,
+      onPick: (place) => {
+        reader.update(n - place);
+        shaded.mark(place);
+      },
+    });
+    const width = picture.clientWidth || 700;
+    const { reader, marks } = rowDrawing(pair, names, now, width, shaded.mark);
+    renewed(picture, reader, marks);
+    text.replaceChildren(shaded);
+    shaded.mark(strongest(pair.exact));
+    task(async (signal) => {
+      const pause = sliced(signal);
+      for (const head of heads.filter((h) => h !== now.head)) {
+        await pause();
+        measure(now, head);
+      }
+    }).catch((error) => failed(el, error));
+  };
+  const end = keptDrawn(model, el, ["passage", "head", "n", "octaves", "scale"], draw);
+  return () => {
+    end();
+    task(async () => {});
+  };
+}
+
+export default { render };

@@ -1,0 +1,140 @@
+/** Views on a page without a kernel: what anywidget does in a notebook, in a few lines.
+ *
+ *  A page holds `<div data-view="rows" data-state="{...}">` with a picture inside. When it comes
+ *  near the screen, the view's module is loaded and takes the picture's place. If anything fails,
+ *  a line says so above the picture, and the rest of the page goes on. */
+
+const LONGEST = 1500; // characters of a text that an address carries
+const NEAR = "400px"; // this far below the screen a view begins to load
+const DATA = new URL("../data/layer.bin", import.meta.url);
+/** Traits that have another name in an address. @type {Record<string, string>} */
+const CALLED = { threshold: "theta" };
+
+/** A view's state: what a notebook's model is to a widget, kept in the page and in its address. */
+class PageModel {
+  /** @param {Record<string, any>} state @param {boolean} addressed whether the address holds it */
+  constructor(state, addressed) {
+    this.first = { ...state };
+    this.values = addressed ? { ...state, ...addressedState(state, location.hash) } : { ...state };
+    this.addressed = addressed;
+    this.events = new EventTarget();
+    /** @type {Map<Function, (event: Event) => void>} */
+    this.listeners = new Map();
+    if (addressed) {
+      this.address = () => new URL(this.hash() || " ", location.href).href.trim();
+      addEventListener("hashchange", () => this.take(addressedState(state, location.hash)));
+    }
+  }
+
+  /** @param {string} name */
+  get(name) {
+    return name === "data" ? DATA : this.values[name];
+  }
+
+  /** @param {string} name @param {any} value */
+  set(name, value) {
+    if (JSON.stringify(this.values[name]) === JSON.stringify(value)) return;
+    this.values[name] = value;
+    this.events.dispatchEvent(new Event(`change:${name}`));
+    this.events.dispatchEvent(new Event("change"));
+  }
+
+  save_changes() {
+    if (this.addressed) history.replaceState(null, "", this.hash() || location.pathname + location.search);
+  }
+
+  /** @param {string} events @param {Function} callback */
+  on(events, callback) {
+    const heard = this.listeners.get(callback) ?? (() => callback());
+    this.listeners.set(callback, heard);
+    for (const name of events.split(" ")) this.events.addEventListener(name, heard);
+  }
+
+  /** @param {string} events @param {Function} callback */
+  off(events, callback) {
+    const heard = this.listeners.get(callback);
+    if (heard) for (const name of events.split(" ")) this.events.removeEventListener(name, heard);
+  }
+
+  /** An address that was typed or followed. @param {Record<string, any>} state */
+  take(state) {
+    for (const [name, value] of Object.entries({ ...this.first, ...state })) this.set(name, value);
+  }
+
+  /** What differs from the first state, as an address says it. @returns {string} */
+  hash() {
+    const changed = Object.entries(this.values).filter(
+      ([name, value]) =>
+        JSON.stringify(value) !== JSON.stringify(this.first[name]) &&
+        (Array.isArray(value) || typeof value !== "object") &&
+        String(value).length <= LONGEST,
+    );
+    const parts = changed.map(
+      ([name, value]) => `${CALLED[name] ?? name}=${encodeURIComponent(String(value).toWellFormed()).replaceAll("%2C", ",")}`,
+    );
+    return parts.length ? `#${parts.join("&")}` : "";
+  }
+}
+
+/** The part of an address that this state knows; whatever cannot be read is left out.
+ *  @param {Record<string, any>} state @param {string} hash @returns {Record<string, any>} */
+function addressedState(state, hash) {
+  /** @type {Record<string, any>} */
+  const found = {};
+  for (const part of hash.slice(1).split("&")) {
+    const [key, ...rest] = part.split("=");
+    const name = Object.keys(state).find((trait) => (CALLED[trait] ?? trait) === key);
+    const value = name && rest.length ? readAs(state[name], rest.join("=")) : undefined;
+    if (name && value !== undefined) found[name] = value;
+  }
+  return found;
+}
+
+/** A piece of an address as the kind of value that `like` is. @param {any} like @param {string} written */
+function readAs(like, written) {
+  let text;
+  try {
+    text = decodeURIComponent(written);
+  } catch {
+    return undefined;
+  }
+  if (typeof like === "string") return text.slice(0, LONGEST);
+  if (typeof like !== "number" && !Array.isArray(like)) return undefined;
+  const numbers = text.split(",").map((piece) => (piece.trim() ? Number(piece) : NaN));
+  if (!numbers.every(Number.isFinite)) return undefined;
+  return Array.isArray(like) ? [...new Set(numbers)].sort((a, b) => a - b) : numbers[0];
+}
+
+/** @param {HTMLElement} place */
+async function start(place) {
+  const fallback = [...place.childNodes];
+  const view = document.createElement("div");
+  view.className = "ctx-view";
+  place.prepend(view);
+  try {
+    const state = JSON.parse(place.dataset.state ?? "{}");
+    const module = await import(`./${place.dataset.view}.js`);
+    const model = new PageModel(state, place.hasAttribute("data-addressed"));
+    await module.default.render({ model, el: view });
+    if (!view.querySelector(":scope > .ctx-failed")) for (const node of fallback) node.remove();
+  } catch (error) {
+    console.info(error);
+    const line = document.createElement("p");
+    line.className = "ctx-failed";
+    line.role = "alert";
+    line.textContent = "This view could not be started. Reload the page to try again.";
+    view.replaceChildren(line);
+  }
+}
+
+const near = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting) continue;
+      near.unobserve(target);
+      start(/** @type {HTMLElement} */ (target));
+    }
+  },
+  { rootMargin: NEAR },
+);
+for (const place of document.querySelectorAll("[data-view]")) near.observe(place);

@@ -1,0 +1,334 @@
+"""The views: one ES module each, its state in traits."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anywidget
+import traitlets
+from traitlets import Bytes, Dict, Enum, Float, Int, List, Unicode
+
+from ctxlib.plots import Picture
+from ctxlib.texts import Text, passages
+from ctxlib.weights import LayerWeights
+from ctxlib.widgets.layerfile import destinations, packed_layer
+from ctxlib.widgets.record import denominator_record
+
+HERE = Path(__file__).parent
+IMPORT = re.compile(r"^import\s[^;]*?\sfrom \"\./(\w+\.js)\";\n", re.MULTILINE)
+
+
+def bundled(name: str) -> str:
+    """A view's module with all that it imports, as one ES module: notebooks load no second file.
+
+    Modules import one another by name only and no two of them use a name twice, so to take out
+    the lines that import and the word that exports is all.
+    """
+    order: list[str] = []
+
+    def visit(name: str) -> None:
+        for needed in IMPORT.findall((HERE / name).read_text(encoding="utf-8")):
+            if needed not in order:
+                visit(needed)
+        order.append(name)
+
+    visit(name)
+    sources = [IMPORT.sub("", (HERE / n).read_text(encoding="utf-8")) for n in order]
+    shared = [re.sub(r"^export (?!default)", "", s, flags=re.MULTILINE) for s in sources]
+    return "\n".join(shared)
+
+
+class View(anywidget.AnyWidget):
+    """A view: one ES module beside this file, its state in traits.
+
+    `picture` stands in where the module cannot run: in a notebook that nobody has run yet, on a
+    page without JavaScript.
+    """
+
+    _css = (HERE / "views.css").read_text(encoding="utf-8")
+    module: ClassVar[str]
+
+    def __init__(self, picture: Picture | None = None, **state: Any):
+        self.picture = picture
+        super().__init__(**state)
+        self.add_class("ctx-view")
+
+    def state(self) -> dict[str, Any]:
+        """What a reader can turn, by name."""
+        return {name: getattr(self, name) for name in sorted(self.trait_names(turned=True))}
+
+    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict] | None:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle or ({}, {})
+        return data | {"text/html": self.place(), "text/plain": repr(self)}, metadata
+
+    def place(self) -> str:
+        """Where a built page puts the view, with the picture in it; what the view cannot compute
+        there goes along.
+        """
+        along = {name: getattr(self, name) for name in self.trait_names(along=True)}
+        everything = self.state() | along
+        written = json.dumps(everything, allow_nan=False, sort_keys=True, separators=(",", ":"))
+        state = html.escape(written, quote=True)
+        inside = self.picture._repr_html_() if self.picture else ""
+        return f'<div data-view="{self.module}" data-state="{state}">{inside}</div>'
+
+    def __repr__(self) -> str:
+        return repr(self.picture) if self.picture else f"{type(self).__name__}({self.state()})"
+
+
+class LayerView(View):
+    """A view that computes with the first layer's weights."""
+
+    data = Bytes(help="the layer, packed").tag(sync=True)
+
+    def __init__(self, weights: LayerWeights, picture: Picture | None = None, **state: Any):
+        self.weights = weights
+        super().__init__(picture, data=packed_layer(weights), **state)
+
+
+def whole(value: int, size: int, name: str) -> int:
+    """The number, if it is one of 0 ... size - 1; traitlets.TraitError otherwise."""
+    if 0 <= value < size:
+        return value
+    raise traitlets.TraitError(f"{name} {value}: there are 0 to {size - 1}")
+
+
+def whole_or_left(value: int, size: int, name: str) -> int:
+    """The number, if it is one of 0 ... size - 1, or -1, which leaves the choice to the view."""
+    return value if value == -1 else whole(value, size, name)
+
+
+class Rows(LayerView):
+    """A head's attention row over a passage, true and rebuilt from Equation 1 (chapter 2).
+
+    `passage` counts the labelled passages; `n` is the destination, 0 the middle of the context;
+    `octaves` is log2 of C over the median norm of a token embedding; `scale` is the axis of
+    attention.
+    """
+
+    module = "rows"
+    _esm = bundled("rows.js")
+    passage = Int(0).tag(sync=True, turned=True)
+    head = Int(0).tag(sync=True, turned=True)
+    n = Int(0).tag(sync=True, turned=True)
+    octaves = Float(0.0, min=-2.0, max=2.0).tag(sync=True, turned=True)
+    scale = Enum(("linear", "log"), "linear").tag(sync=True, turned=True)
+
+    @traitlets.validate("passage")
+    def _passage(self, proposal: dict) -> int:
+        return whole(proposal["value"], len(passages(self.weights)), "passage")
+
+    @traitlets.validate("head")
+    def _head(self, proposal: dict) -> int:
+        return whole(proposal["value"], self.weights.n_heads, "head")
+
+    @traitlets.validate("n")
+    def _n(self, proposal: dict) -> int:
+        return whole(proposal["value"], self.weights.n_ctx, "position")
+
+
+class Kernels(LayerView):
+    """The positional kernels of heads over the distance from the destination (chapter 3).
+
+    `heads` are drawn, all of them if the list is empty; a `family` other than "all" draws its
+    heads instead. `n` is the destination and `token` the id of the token that asks there; -1 is
+    the place and the token at which the layer's families were told.
+    """
+
+    module = "kernels"
+    _esm = bundled("kernels.js")
+    heads = List(Int()).tag(sync=True, turned=True)
+    n = Int(-1).tag(sync=True, turned=True)
+    scale = Enum(("log", "linear"), "log").tag(sync=True, turned=True)
+    family = Enum(
+        ("all", "local", "duplicate-token", "uniform", "remote", "slowly decaying"), "all"
+    ).tag(sync=True, turned=True)
+    token = Int(-1).tag(sync=True, turned=True)
+
+    @traitlets.validate("heads")
+    def _heads(self, proposal: dict) -> list[int]:
+        return [whole(head, self.weights.n_heads, "head") for head in proposal["value"]]
+
+    @traitlets.validate("n")
+    def _n(self, proposal: dict) -> int:
+        if proposal["value"] == -1 or 1 <= proposal["value"] < self.weights.n_ctx:
+            return proposal["value"]
+        raise traitlets.TraitError(
+            f"destination {proposal['value']}: there are 1 to {self.weights.n_ctx - 1}"
+        )
+
+    @traitlets.validate("token")
+    def _token(self, proposal: dict) -> int:
+        known = destinations(self.weights)
+        if proposal["value"] in (-1, *known):
+            return proposal["value"]
+        raise traitlets.TraitError(
+            f"token {proposal['value']}: those that can ask are {', '.join(map(str, known))}"
+        )
+
+
+class Denominators(View):
+    """How far denominators stray from their mean: the band that theory allows and where texts fall
+    (chapter 4).
+
+    All heads are measured at one n with one token there: over `texts`, of which n + 1 tokens are
+    needed, and over the labelled `passages`. `text` marks a passage (-1: none), `bound` is the
+    inequality behind the band, `level` the share of texts that it promises. Raises ValueError as
+    `cx.content_values` does.
+    """
+
+    module = "denominators"
+    _esm = bundled("denominators.js")
+    record = Dict(help="what was measured, relative to each head's mean").tag(sync=True, along=True)
+    head = Int(0).tag(sync=True, turned=True)
+    text = Int(-1).tag(sync=True, turned=True)
+    bound = Enum(("Chebyshev", "Hoeffding", "Bernstein", "normal, i.i.d."), "Chebyshev").tag(
+        sync=True, turned=True
+    )
+    level = Float(0.95, min=0.5, max=0.999).tag(sync=True, turned=True)
+
+    def __init__(
+        self,
+        weights: LayerWeights,
+        texts: Sequence[Text],
+        passages: Sequence[Text],
+        n: int | None = None,
+        token: str | int = " the",
+        picture: Picture | None = None,
+        **state: Any,
+    ):
+        record = denominator_record(weights, texts, passages, n, token)
+        super().__init__(picture, record=record, **state)
+
+    @traitlets.validate("head")
+    def _head(self, proposal: dict) -> int:
+        return whole(proposal["value"], len(self.record["heads"]), "head")
+
+    @traitlets.validate("text")
+    def _text(self, proposal: dict) -> int:
+        if proposal["value"] == -1:
+            return -1
+        return whole(proposal["value"], len(self.record["passages"]), "passage")
+
+
+class NeuronExplorer(LayerView):
+    """Which neurons a set of heads can move far, and what moves one (chapter 7).
+
+    No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
+    `neuron` -1 the loudest, `passage` -1 the one with the largest summary. `search` is a token as
+    a reader types it: the view shows the neurons that it drives.
+    """
+
+    module = "neurons"
+    _esm = bundled("neurons.js")
+    heads = List(Int()).tag(sync=True, turned=True)
+    threshold = Float(0.0).tag(sync=True, turned=True)
+    token = Int(-1).tag(sync=True, turned=True)
+    neuron = Int(-1).tag(sync=True, turned=True)
+    passage = Int(-1).tag(sync=True, turned=True)
+    search = Unicode("").tag(sync=True, turned=True)
+
+    @traitlets.validate("heads")
+    def _heads(self, proposal: dict) -> list[int]:
+        return sorted({whole(h, self.weights.n_heads, "head") for h in proposal["value"]})
+
+    @traitlets.validate("threshold")
+    def _threshold(self, proposal: dict) -> float:
+        if 0 <= proposal["value"] < math.inf:
+            return proposal["value"]
+        raise traitlets.TraitError(
+            f"threshold {proposal['value']}: give a number above 0, or 0 for the rule's"
+        )
+
+    @traitlets.validate("token")
+    def _token(self, proposal: dict) -> int:
+        known = destinations(self.weights)
+        if proposal["value"] in (-1, *known):
+            return proposal["value"]
+        raise traitlets.TraitError(
+            f"token {proposal['value']}: the page knows {', '.join(map(str, known))}, and -1"
+        )
+
+    @traitlets.validate("neuron")
+    def _neuron(self, proposal: dict) -> int:
+        return whole_or_left(proposal["value"], self.weights.n_neurons, "neuron")
+
+    @traitlets.validate("passage")
+    def _passage(self, proposal: dict) -> int:
+        return whole_or_left(proposal["value"], len(passages(self.weights)), "passage")
+
+
+class LiveReader(LayerView):
+    """What two texts tell the neurons, while they are typed (chapters 6 and 8).
+
+    `text` and `other` are the texts; while both are empty, a paragraph in British and in American
+    spelling stands there. `heads` are the circuit's, [] for the stable ones. `neuron` is the one
+    that shades the tokens; -1 leaves it to the view, which takes the one in which the texts
+    differ most.
+    """
+
+    module = "reader"
+    _esm = bundled("reader.js")
+    text = Unicode("").tag(sync=True, turned=True)
+    other = Unicode("").tag(sync=True, turned=True)
+    heads = List(Int()).tag(sync=True, turned=True)
+    neuron = Int(-1).tag(sync=True, turned=True)
+
+    @traitlets.validate("heads")
+    def _heads(self, proposal: dict) -> list[int]:
+        return [whole(head, self.weights.n_heads, "head") for head in proposal["value"]]
+
+    @traitlets.validate("neuron")
+    def _neuron(self, proposal: dict) -> int:
+        value = proposal["value"]
+        return value if value == -1 else whole(value, self.weights.n_neurons, "neuron")
+
+
+class LookUps(View):
+    """Which heads wake a neuron on a prompt, and what they look up there (chapter 10).
+
+    `record` is what `look_up_record` makes of an attribution. `neuron` and `prompt` count its
+    neurons and a neuron's prompts; `heads` are counted through all layers (head i of layer k is
+    k * n_heads + i), and none stands for the one with the largest rise on the prompt.
+    """
+
+    module = "lookups"
+    _esm = bundled("lookups.js")
+    record = Dict(help="neurons, their prompts, and the terms of both").tag(sync=True, along=True)
+    neuron = Int(0).tag(sync=True, turned=True)
+    prompt = Int(0).tag(sync=True, turned=True)
+    heads = List(Int()).tag(sync=True, turned=True)
+
+    def __init__(self, record: dict[str, Any], picture: Picture | None = None, **state: Any):
+        super().__init__(picture, record=record, **state)
+
+    @traitlets.validate("record")
+    def _record(self, proposal: dict) -> dict[str, Any]:
+        if not proposal["value"].get("neurons"):
+            raise traitlets.TraitError("a record without neurons: make it with look_up_record")
+        return proposal["value"]
+
+    @traitlets.validate("neuron")
+    def _neuron(self, proposal: dict) -> int:
+        return whole(proposal["value"], len(self.record["neurons"]), "neuron")
+
+    @traitlets.validate("prompt")
+    def _prompt(self, proposal: dict) -> int:
+        return whole(proposal["value"], len(self._shown()["prompts"]), "prompt")
+
+    @traitlets.validate("heads")
+    def _heads(self, proposal: dict) -> list[int]:
+        listed = self._shown()["heads"]
+        if unknown := [head for head in proposal["value"] if head not in listed]:
+            raise traitlets.TraitError(f"heads {unknown}: this neuron's record has {listed}")
+        return proposal["value"]
+
+    def _shown(self) -> dict[str, Any]:
+        return self.record["neurons"][self.neuron]

@@ -1,0 +1,280 @@
+"""The tokenizer of the pages, in a real browser: the same tokens as in Python, for every text.
+
+Without Chromium these tests are left out, and say so.
+"""
+
+import json
+import random
+import re
+import shutil
+import sys
+from itertools import accumulate, pairwise
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from viewing import WIDGETS, needs_chromium, opened_browser, served
+
+import ctxlib as cx
+
+PASSAGES = [f.read_text() for f in sorted((cx.models.MINI.parent / "passages").glob("*.txt"))]
+SPECIAL = "<le début du texte>"  # neither its spaces nor all its bytes are of the byte alphabet
+ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
+
+pytestmark = needs_chromium
+
+
+def byte_level(model):
+    """A tokenizer in GPT-2's style around a model."""
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def trained():
+    """1500 tokens learnt from passages and from texts of all kinds."""
+    tokenizer = byte_level(models.BPE())
+    trainer = trainers.BpeTrainer(
+        vocab_size=1500, special_tokens=[SPECIAL], initial_alphabet=ALPHABET, show_progress=False
+    )
+    more = [" ".join(draw(random.Random(seed)) for draw in KINDS.values()) for seed in range(50)]
+    tokenizer.train_from_iterator(PASSAGES[20:30] + [valid(text) for text in more], trainer)
+    return tokenizer
+
+
+def shuffled():
+    """The merges of `mini` in another order: a merge may make a pair that comes before all others,
+    which never happens with merges that were learnt."""
+    content = json.loads((cx.models.MINI / "tokenizer.json").read_text())["model"]
+    merges = [tuple(pair) for pair in content["merges"]]
+    random.Random(0).shuffle(merges)
+    return byte_level(models.BPE(content["vocab"], merges))
+
+
+def telling():
+    """Every byte merges with a few signs that may follow it, so tokens tell where words end."""
+    merges = [(byte, sign) for byte in ALPHABET for sign in "a1!s'Ċ"]
+    random.Random(0).shuffle(merges)
+    tokens = dict.fromkeys(ALPHABET + [a + b for a, b in merges])
+    return byte_level(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
+
+
+VOCABULARIES = {
+    "mini": lambda: Tokenizer.from_file(str(cx.models.MINI / "tokenizer.json")),
+    "trained": trained,
+    "shuffled": shuffled,
+    "telling": telling,
+}
+
+
+def sentence(rng):
+    return rng.choice([s for s in rng.choice(PASSAGES).split(". ") if s])
+
+
+def some(*parts, most=8):
+    """A kind of text: a few of these parts, in any order."""
+    return lambda rng: "".join(rng.choices(parts, k=rng.randint(1, most)))
+
+
+def anything(rng):
+    """Code points from all planes, small ones more often; half of a pair may be among them."""
+    return "".join(chr(int(0x110000 ** rng.random() - 1)) for _ in range(rng.randint(1, 30)))
+
+
+def long_word(rng):
+    return rng.choice(["a", "é", "1", "-", " ", "\n", "ab", "字"]) * rng.choice([50, 700])
+
+
+# fmt: off
+KINDS = {
+    "sentence": sentence,
+    "emoji": some("👩‍👩‍👧‍👦", "🏳️‍🌈", "👍🏽", "🇫🇷", "\u200d", "\ufe0f", "🎉", "é", " ", "1️⃣", "😀"),
+    "cjk": some("文脈", "重み", "、", "。", "한국어", "漢字", "\u3000", "ｶﾅ", "𠮷", "a", "三"),
+    "combining": some("e\u0301", "\u0308", "ก็", "नि", "\u0301\u0302", "a", " ", "1\u0303", "𝒜"),
+    "lines": some("\r\n", "\n", "\r", "\t", "a", " ", "\r\n\r\n", "  ", "b c"),
+    "controls": some(*map(chr, [*range(32), 127, *range(0x80, 0xA0), 0xAD]), "a", "1", " "),
+    "spaces": some(
+        *map(chr, [0x20, 0x85, 0xA0, 0x1680, 0x180E, *range(0x2000, 0x2010), 0x2028, 0x2029]),
+        *map(chr, [0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF]), "a", "1", "!", " ", "\t\n",
+    ),
+    "apostrophes": some(*re.findall(r"\S+", "'s 'T 't 're 'RE 've 'm 'll 'd 'x ' ’s 1's"), " "),
+    "tails": lambda rng: sentence(rng)[:40] + rng.choice(" \n\t\u00a0\u3000") * rng.randint(1, 300),
+    "long words": long_word,
+    "special": some("<|endoftext|>", SPECIAL, "<|endoftext", "|>", " ", "a", most=4),
+    "surrogates": some("\ud83d", "\ude00", "\ud83d\ude00", "a", " ", "\udfff", "😀", "\ufffd", "1"),
+    "numbers": some("1", "²", "½", "٣", "Ⅻ", "①", "१२", "𝟘", "10,000", " ", "a", "万", "\u16ee"),
+    "new letters": some(
+        *map(chr, [0x88F, 0xA7CE, 0x1C89, 0xA7DA, 0x10D4A, 0x11DE1, 0x16D70, 0x1E6C0, 0x323B0]),
+        *map(chr, [0x2EBF0, 0x105C0, 0x16ED3, 0x10D40, 0x378]), " ", "a", "1", "'s",
+    ),
+    "anything": anything,
+}
+# fmt: on
+
+
+def drawn_texts(count=2000, seed=0):
+    """Awkward ones, then each kind by turns, then mixtures; the same every time."""
+    rng = random.Random(seed)
+    texts = ["", " ", "\0", "\ufeff", "\ufeffa", "a" * 10_000, " " * 10_000, "aé" * 3000 + "\ud800"]
+    texts += PASSAGES
+    kinds = list(KINDS.values())
+    while len(texts) < count:
+        draw = kinds[len(texts) % len(kinds)]
+        mixed = len(texts) % 2 and draw is not long_word
+        texts.append("".join(k(rng) for k in rng.choices(kinds, k=4)) if mixed else draw(rng))
+    return texts
+
+
+def code_points(text):
+    """A text as JavaScript sees it: two halves of a pair that meet are one character."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def valid(text):
+    """A text that Python's tokenizer takes: the halves that are left become U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def expected_pieces(text, tokens):
+    """Characters by the token that holds their last byte; a letter of a token is a byte."""
+    starts = [0, *accumulate(map(len, tokens))]
+    pieces = [""] * len(tokens)
+    owner = [i for i, (start, stop) in enumerate(pairwise(starts)) for _ in range(start, stop)]
+    end = 0
+    for character in code_points(text):
+        end += len(valid(character).encode())
+        pieces[owner[end - 1]] += character
+    return pieces
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder with the module and an empty page."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copy(WIDGETS / "tokenizer.js", folder)
+    (folder / "index.html").write_text("<!doctype html><title>Tokenizer</title>")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(site):
+    with served(site) as address, opened_browser() as browser:
+        page = browser.new_page()
+        page.goto(address)
+        yield page
+
+
+@pytest.fixture(scope="module")
+def ask(page, site):
+    """A function that runs JavaScript with `Tokenizer`, a `make` that constructs it from a
+    vocabulary's tokenizer.json, and `data`; both ways go by JSON that keeps lone surrogates."""
+
+    def ask(tokenizer, body, data=None):
+        content = json.loads(tokenizer.to_str())
+        vocab = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+        asked = {"vocab": vocab, "merges": content["model"]["merges"], "data": data}
+        (site / "asked.json").write_text(json.dumps(asked))
+        return json.loads(
+            page.evaluate(
+                """async (body) => {
+                    const { Tokenizer } = await import("/tokenizer.js");
+                    const answer = await fetch("/asked.json", { cache: "no-store" });
+                    const { vocab, merges, data } = await answer.json();
+                    const make = () => new Tokenizer(vocab, merges);
+                    const run = new Function("Tokenizer", "make", "data", body);
+                    return JSON.stringify(run(Tokenizer, make, data));
+                }""",
+                body,
+            )
+        )
+
+    return ask
+
+
+@pytest.fixture(scope="module", params=VOCABULARIES)
+def tokenizer(request):
+    made = VOCABULARIES[request.param]()
+    if request.param == "telling":  # an id beyond the merges', with letters that are no bytes
+        made.add_special_tokens([AddedToken(SPECIAL, special=True)])
+    made.encode_special_tokens = True  # a text is plain text
+    return made
+
+
+def test_tokens_pieces_and_texts_are_pythons(ask, tokenizer):
+    texts = drawn_texts()
+    assert len(texts) == 2000
+    found = ask(
+        tokenizer,
+        """const t = make();
+        return data.map((text) => {
+            const ids = t.encode(text);
+            if (!(ids instanceof Int32Array)) throw new Error("not an Int32Array");
+            const pieces = t.pieces(text);
+            return { ids: [...ids], text: t.decode(ids), own: pieces.map((p) => p.id),
+                     pieces: pieces.map((p) => p.text),
+                     joined: pieces.map((p) => p.text).join("") === text };
+        });""",
+        texts,
+    )
+    encoded = tokenizer.encode_batch([valid(t) for t in texts])
+    for text, got, want in zip(texts, found, encoded, strict=True):
+        shown = ascii(text[:200])
+        assert got["ids"] == want.ids, shown
+        assert got["own"] == want.ids, shown
+        assert got["text"] == valid(text), shown
+        assert got["joined"], shown
+        assert got["pieces"] == expected_pieces(text, want.tokens), shown
+
+
+def test_any_ids_are_decoded_as_in_python(ask, tokenizer):
+    rng = random.Random(1)
+    size = tokenizer.get_vocab_size()
+    drawn = [rng.choices(range(size + 3), k=rng.randint(0, 12)) for _ in range(500)]
+    drawn += [rng.choices(range(min(size, 257)), k=9) for _ in range(1000)]  # bytes, mostly
+    drawn += [[i] for i in range(size)]
+    bom = tokenizer.encode("\ufeffa").ids
+    body = "const t = make(); return data.map((ids) => t.decode(ids));"
+    found = ask(tokenizer, body, [*drawn, bom])
+    assert found == [tokenizer.decode(ids, skip_special_tokens=False) for ids in [*drawn, bom]]
+
+
+def test_words_end_where_pythons_end_for_every_code_point(ask):
+    """`telling` merges what follows a character with it if they are one word."""
+    tokenizer = telling()
+    points = [c for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000]
+    # one in 61 where thousands of neighbours are alike
+    full = [
+        range(0x20000),
+        range(0x2A600, 0x2FB00),
+        range(0x31300, 0x32400),
+        range(0xE0000, 0xE0200),
+    ]
+    points = [c for c in points if c % 61 == 0 or any(c in part for part in full)]
+    texts = [
+        "".join(f"{chr(c)}a {chr(c)}1 {chr(c)}! {chr(c)}\n" for c in points[i : i + 512])
+        for i in range(0, len(points), 512)
+    ]
+    found = ask(
+        tokenizer,
+        """const t = make();
+        return data.map((text) => String.fromCodePoint(...t.encode(text)));""",
+        texts,
+    )
+    for text, got, want in zip(texts, found, tokenizer.encode_batch(texts), strict=True):
+        assert [*map(ord, got)] == want.ids, hex(ord(text[0]))
+
+
+def test_special_tokens_in_a_text_are_spelt_out(ask):
+    tokenizer = VOCABULARIES["mini"]()
+    text = "an end<|endoftext|>and a beginning"
+    found = ask(tokenizer, "return [...make().encode(data)];", text)
+    assert 0 not in found
+    assert 0 in tokenizer.encode(text).ids  # Python reads the mark unless told not to
+    tokenizer.encode_special_tokens = True
+    assert found == tokenizer.encode(text).ids
+
+
+def test_a_vocabulary_without_all_bytes_is_refused(ask):
+    tokenizer = byte_level(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+    said = ask(tokenizer, "try { make(); } catch (error) { return error.message; }")
+    assert "the vocabulary lacks" in said

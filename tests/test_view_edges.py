@@ -1,0 +1,152 @@
+"""Views where little is there, or much: one head, thirty-two, none stable, one passage, one
+destination, no tokenizer in the page; hidden at first; two on a page; drawn anew under a keyboard.
+"""
+
+import gzip
+import json
+
+import pytest
+from viewing import opened_browser, served, view_page, watched
+
+import ctxlib as cx
+from ctxlib.widgets import packed_layer
+
+STATES = {
+    "rows": {"passage": 0, "head": 0, "n": 0, "octaves": 0.0, "scale": "linear"},
+    "kernels": {"heads": [], "n": -1, "scale": "log", "family": "all", "token": -1},
+    "neurons": {
+        "neuron": -1,
+        "heads": [],
+        "threshold": 0,
+        "token": -1,
+        "passage": -1,
+        "search": "",
+    },
+    "reader": {"heads": [], "neuron": -1, "text": "", "other": ""},
+}
+READY = {
+    "rows": ".ctx-readable",
+    "kernels": ".ctx-readable",
+    "neurons": ".ctx-neurons-domains svg",
+    "reader": ".ctx-reader-table tr:not([hidden]) .ctx-pick",
+}
+
+
+def retold(layer, **changes):
+    """The same layer with another header."""
+    content = gzip.decompress(layer)
+    size = int.from_bytes(content[:4], "little")
+    header = json.loads(content[4 : 4 + size]) | changes
+    head = json.dumps(header).encode()
+    head += b" " * ((-len(head) - 4) % 8)
+    return gzip.compress(len(head).to_bytes(4, "little") + head + content[4 + size :], mtime=0)
+
+
+@pytest.fixture(scope="module")
+def layers(packed_mini, make_folder):
+    """Layers by name."""
+
+    def toy(heads):
+        weights = cx.LayerWeights.of(cx.load(make_folder(n_head=heads, n_embd=64, seed=3)))
+        return packed_layer(weights, cx.texts.collection(weights, 10))
+
+    content = gzip.decompress(packed_mini)
+    header = json.loads(content[4 : 4 + int.from_bytes(content[:4], "little")])
+    few = {"stable": [], "destinations": header["destinations"][:1]}
+    return {
+        "one head": toy(1),
+        "many heads": toy(32),
+        "few": retold(packed_mini, passages=header["passages"][:1], **few),
+        "no tokenizer": retold(packed_mini, byte_level=False),
+    }
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, layers, packed_mini):
+    folder = tmp_path_factory.mktemp("edges")
+    for name, layer in layers.items():
+        for view, state in STATES.items():
+            view_page(folder / name.replace(" ", "-"), view, state, layer, name=view)
+    for view in ("rows", "kernels"):
+        view_page(folder, view, STATES[view], packed_mini, name=view)
+    first, second = ((folder / f"{view}.html").read_text() for view in ("rows", "kernels"))
+    place = second[second.index("<div data-view") : second.index("</main>")]
+    (folder / "two.html").write_text(first.replace("</main>", place + "</main>"))
+    with served(folder) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with opened_browser() as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def visit(browser, address):
+    """A function that opens a page and waits for something on it."""
+    opened = []
+
+    def visit(where, ready):
+        page = watched(browser.new_page(viewport={"width": 900, "height": 2400}))
+        opened.append(page)
+        page.goto(f"{address}/{where}")
+        page.wait_for_selector(ready, timeout=15_000)
+        return page
+
+    yield visit
+    for page in opened:
+        assert (page.said, page.failed, page.elsewhere) == ([], [], [])
+        page.close()
+
+
+@pytest.mark.parametrize(
+    ("layer", "view"),
+    [
+        (layer, view)
+        for layer in ("one head", "many heads", "few", "no tokenizer")
+        for view in STATES
+        if (layer, view) != ("no tokenizer", "reader")  # which says so instead
+    ],
+)
+def test_a_view_of_little_or_of_much_is_whole(visit, layer, view):
+    page = visit(f"{layer.replace(' ', '-')}/{view}.html", READY[view])
+    page.evaluate("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
+    assert page.locator(".ctx-failed").count() == 0
+    markup = page.locator(".ctx-view").evaluate("view => view.outerHTML")
+    for broken in ("NaN", "undefined", "null", "Infinity"):
+        assert broken not in markup
+
+
+def test_two_views_share_a_page_and_its_layer(visit):
+    page = visit("two.html", "[data-view=kernels] .ctx-readable")
+    page.wait_for_selector("[data-view=rows] .ctx-readable")
+    loads = "performance.getEntriesByType('resource').filter(e => e.name.endsWith('.bin')).length"
+    assert page.evaluate(loads) == 1
+    page.locator("[data-view=rows] input[value='2']").first.check()
+    assert page.locator("[data-view=kernels] input[type=checkbox]:checked").count() == 8
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((e) => e.id)")
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("view", ["rows", "kernels"])
+def test_a_drawing_made_anew_keeps_the_keyboards_place(visit, view):
+    page = visit(f"{view}.html", ".ctx-readable")
+    page.focus(".ctx-readable")
+    page.evaluate("location.hash = 'n=100'")
+    page.wait_for_selector(".ctx-readable[aria-valuemax='100']")
+    page.keyboard.press("End")
+    assert page.get_attribute(".ctx-readable", "aria-valuenow") == "100"
+
+
+def test_a_view_that_was_hidden_takes_the_width_it_gets(visit):
+    page = visit("kernels.html", ".ctx-readable")
+    page.evaluate("document.querySelector('.ctx-view').style.display = 'none'")
+    page.evaluate("location.hash = 'n=100'")  # drawn without any width
+    page.wait_for_function("document.querySelector('.ctx-readable').ariaValueMax === '100'")
+    page.set_viewport_size({"width": 500, "height": 900})
+    page.evaluate("document.querySelector('.ctx-view').style.display = ''")
+    page.wait_for_function(
+        "document.querySelector('.ctx-readable svg').viewBox.baseVal.width"
+        " === document.querySelector('.ctx-view').clientWidth"
+    )

@@ -1,0 +1,49 @@
+"""The file with which a page computes the contextual circuit of a model's first layer.
+
+    python tools/export_explorer.py --model mini --out FOLDER
+
+writes FOLDER/layer.bin; `ctxlib/widgets/layerfile.py` says what is in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+import ctxlib as cx
+from ctxlib.widgets.layerfile import packed_layer
+
+TEXTS = 1000  # how many of the collection say which heads are stable
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--model", default="mini", help="what cx.load takes")
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
+    parser.add_argument("--texts", type=int, default=TEXTS, help="how many texts to measure on")
+    options = parser.parse_args(arguments)
+    try:
+        file = export(options.model, options.out, options.texts)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"{options.model} cannot be exported: {error}") from error
+    print(f"{file}: {file.stat().st_size / 1e6:.2f} MB")
+
+
+def export(model: str, out: Path, texts: int = TEXTS) -> Path:
+    """Writes OUT/layer.bin and returns its path."""
+    weights = cx.LayerWeights.of(cx.load(model))
+    folder = Path(model)
+    name = folder.resolve().name if folder.is_dir() else model  # no path of this machine
+    content = packed_layer(weights, cx.texts.collection(weights, texts), name)
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "layer.bin"
+    file.write_bytes(content)
+    return file
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)  # sums in one order: the same bytes on every run
+    main()
