@@ -441,7 +441,7 @@ cx.widgets.Turnable(
 Every number in the third column was computed above, in this run.
 """
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 broad_heads = [h for h in heads if all_spread[h] > BROAD]
 sum_of_heads = outputs.sum(1) + weights.b_O
 cx.claims.ledger(

@@ -672,43 +672,39 @@ $$ (eq-error)
 a relative error of a length times the part of the score that the length belongs to. The first term is step A, the second B and C together. Trouble needs two things at once: large $c_i$ or $p_i$, and attention on
 sources whose lengths the split gets wrong, which are not those next to $n$. A head that is nearly indifferent to both token and place can afford a sloppy length; one that searches the text for a particular token, or that climbs
 steeply with position over long distances, cannot. The lines above say where the heads of this model stand.
+"""
 
+# %% [markdown]
+r"""
 ## Turn it
 
-Choose a head, a destination and a $C$. The controls are live in Jupyter and Colab (the rocket above); on this page you see their first setting.
+Choose a passage, a head, a destination and a $C$. The page computes both rows from the layer's weights. The number on each head is the total variation {eq}`eq-tv` at this destination; on the logarithmic axis the faint sources can be told apart. Move over the rows, or over the text below them, to read single sources.
 """
 
 
 # %% tags=["hide-input"]
-def draw(head, n, octaves):
+def draw(head, n):
     true = cx.attention_rows(weights, tokens, n)[head]
-    rebuilt = cx.rebuilt_rows(weights, tokens, n, C=C * 2**octaves)[head]
+    rebuilt = cx.rebuilt_rows(weights, tokens, n)[head]
     figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
     back = np.arange(n + 1)[::-1]
     axis.plot(back, true, lw=1.2, label="true")
     axis.plot(back, rebuilt, lw=1.2, ls="--", label="rebuilt")
-    axis.set(
-        xlabel="tokens back, n − i",
-        ylabel="attention",
-        title=f"head {head}, n = {n}, C = {C * 2**octaves:.2f}",
-    )
+    axis.set(xlabel="tokens back, n − i", ylabel="attention", title=f"head {head}, n = {n}")
     axis.invert_xaxis()
     axis.legend()
     distance = float(cx.total_variation(true, rebuilt))
     return cx.plots.picture(
         figure,
         "2.9",
-        f"Distance {distance:.3f}.",
+        f"True and rebuilt row of head {head} at n = {n}, C = {C:.2f}. Distance {distance:.3f}.",
         f"True and rebuilt row of head {head}; distance {distance:.3f}.",
     )
 
 
-cx.widgets.Turnable(
-    draw,
-    head=cx.widgets.slider("head", 0, weights.n_heads - 1, int(effective.argmin())),
-    n=cx.widgets.slider("position n", 1, LENGTH - 1, n),
-    octaves=cx.widgets.slider("log2(C / median)", -1.0, 1.0, 0.0, 0.25),
-)
+local = int(effective.argmin())
+here = [p.name for p in passages].index(text.name)
+cx.widgets.Rows(weights, passage=here, head=local, n=n, picture=draw(local, n))
 
 # %% [markdown]
 """
@@ -717,7 +713,7 @@ cx.widgets.Turnable(
 Every number in the third column was computed above, in this run. For `mini`, read the first two rows as a check that the algebra does what it says, not as evidence that models obey it: training was told to keep LayerNorm's scale steady. The evidence is in an edition on GPT-2. The paper chose its six heads also for a weak dependence on content, so its heads and the broad heads of this table need not be the same set.
 """
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 level = everywhere[:, broad, 1:].mean((1, 2)) if broad else torch.full((2,), torch.nan)
 alike = (level / level[0] > 0.5) & (level / level[0] < 2)
 cx.claims.ledger(

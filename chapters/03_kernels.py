@@ -930,7 +930,7 @@ pd.DataFrame(
 """
 ## Turn it
 
-Choose a head, a destination and the token that asks. The controls are live in Jupyter and Colab (the rocket above); on this page you see their first setting.
+Choose heads, a destination and the token that asks, and read every kernel at any distance: move over the picture, or put the focus on it and use the arrow keys. The kernels are computed here, in the page, from the weights. On logarithmic axes short distances have room; on linear ones areas can be compared, and a local head dwarfs the others.
 """
 
 # %% tags=["hide-input"]
@@ -959,12 +959,7 @@ def draw(head, n, token):
     )
 
 
-cx.widgets.Turnable(
-    draw,
-    head=cx.widgets.slider("head", 0, weights.n_heads - 1, most),
-    n=cx.widgets.slider("position n", 1, weights.n_ctx - 1, n),
-    token=cx.widgets.choice("x_n", list(askers), list(askers)[1]),
-)
+cx.widgets.Kernels(weights, n=n, picture=draw(most, n, list(askers)[1]))
 
 # %% [markdown]
 """
@@ -974,7 +969,7 @@ Every number in the third column was computed above, in this run; the rows on GP
 """
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 broad = spread.numpy() > rule.BROAD
 local = named == "local"
 agree = [gpt2_named[h] == group[h] for h in (*six, *three)]

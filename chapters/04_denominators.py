@@ -579,7 +579,7 @@ shown.replace({True: "yes", False: ""}).round(2)
 r"""
 ## Turn it
 
-Choose a head and a destination: how the tokens' content is distributed, and how far the denominators of all texts stray, beside a normal curve with the i.i.d. variance of {eq}`eq-iid`. The controls are live in Jupyter and Colab (the rocket above); on this page you see their first setting.
+Choose a head, a bound and how sure it should be: the band is what the bound allows if tokens are drawn independently ({eq}`eq-chebyshev`, {eq}`eq-hoeffding`, {eq}`eq-bernstein`; the last choice is a normal curve with the variance of {eq}`eq-iid`), the histogram is where the texts are. Below it lie the book's labelled passages, domain by domain. Where fewer texts lie inside than promised, independence is what failed; look how often the passages of one domain then lie on the same side.
 """
 
 
@@ -608,10 +608,10 @@ def draw(head, n):
     )
 
 
-cx.widgets.Turnable(
-    draw,
-    head=cx.widgets.slider("head", 0, weights.n_heads - 1, int(stable[0]) if stable else 0),
-    n=cx.widgets.slider("position n", 2, LENGTH - 1, n),
+shown_head = int(stable[0]) if stable else 0
+labelled = [p for p in cx.texts.passages(weights) if len(p.tokens) > n]  # long enough to look at n
+cx.widgets.Denominators(
+    weights, texts, labelled, n, TOKEN, picture=draw(shown_head, n), head=shown_head
 )
 
 # %% [markdown]
@@ -622,7 +622,7 @@ Every number in the third column was computed above, in this run. The conditions
 """
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 local = [h for h in heads.tolist() if cx.effective_tokens(pos)[h] < cx.kernels.LOCAL]
 spread = denoms.std(0) / denoms.mean(0)
 plain = 1 - is_stop.float().mean(1)

@@ -915,7 +915,7 @@ cx.widgets.Turnable(
 Every number in the third column was computed above, in this run. The paper and the post state their advice in words; the conditions are this book's reading of it.
 """
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 prose = kinds == "prose"
 cx.claims.ledger(
     cx.claims.Claim(

@@ -1193,7 +1193,7 @@ cx.widgets.Turnable(
 Every number in the third column was computed above, in this run. Where a source speaks in words, the condition is this book's reading of it.
 """
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 accuracy = {label: share for label, (share, _, _) in right_share.items()}
 once, discounted, through, _ = FORMS
 cx.claims.ledger(

@@ -1273,7 +1273,7 @@ Heads with a narrow kernel are left out of both lists, so a head that enters onl
 
 ## Turn it
 
-Choose the heads, a threshold in robust deviations, and a neuron by its rank among those that pass. The controls are live in Jupyter and Colab (the rocket above); on this page you see their first setting.
+Choose heads, a destination token and a threshold, and the list ranks every neuron again. Choose a neuron to see its tokens, its whole column, the domains it answers to and the passage that moves it most. Or begin with a token, typed or pressed, and see which neurons it drives. The page computes all of this by itself; the [explorer](explorer) has a page of its own, whose address keeps what you chose.
 """
 
 # %% tags=["hide-input"]
@@ -1311,6 +1311,20 @@ def draw(heads, z, rank):
     )
 
 
+cx.widgets.NeuronExplorer(
+    weights,
+    picture=draw("stable heads", cx.neurons.STANDS_OUT, min(2, len(chosen))),
+    heads=list(heads),
+    threshold=THETA or 0,
+    neuron=chosen[min(2, len(chosen)) - 1],
+)
+
+# %% [markdown]
+r"""
+For notebooks that allow no custom modules, the same choice with plain controls (heads, a threshold in robust deviations, a neuron by its rank among those that pass) is folded away here:
+"""
+
+# %% tags=["hide-cell"]
 cx.widgets.Turnable(
     draw,
     heads=cx.widgets.choice("heads", list(SETS), "stable heads"),
@@ -1325,7 +1339,7 @@ cx.widgets.Turnable(
 Every number in the third column was computed above, in this run. The paper and the post say these things in words, of GPT-2 small; the conditions are this book's reading of them.
 """
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 cx.claims.ledger(
     cx.claims.Claim(
         "share of neurons with top > 5",

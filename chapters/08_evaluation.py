@@ -1299,7 +1299,7 @@ cx.widgets.Turnable(
 Every number in the third column was computed above, in this run. The conditions are this book's reading of the sources, and for the self-normalised circuit its own targets.
 """
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 only = budgets[True].loc["only", "from shape"]
 cx.claims.ledger(
     cx.claims.Claim(

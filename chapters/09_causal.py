@@ -1072,7 +1072,7 @@ Every number in the third column was computed above, in this run. Neither the pa
 """
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 def lower(numerator, denominator):
     """The lower end of a share's interval, in a ledger for the careful."""
     return share(numerator, denominator)[1] if np.mean(denominator) > 0 else float("nan")

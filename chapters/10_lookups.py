@@ -903,50 +903,41 @@ The rows of the neuron alone test the name *next-token neuron* itself, and no he
 - **Congruence sees one step.** Later layers can take back what a neuron pushes, or say it louder; only behind the last layer nobody can.
 - **Gated MLPs.** There a pre-activation is the gate's, and a second branch decides the sign of what goes through. A neuron can be wide open and push its token *down*; these prompts are then chosen by the wrong number.
 - **Few neurons of one model.** They are its most congruent ones, and not a sample of all that predict.
+"""
 
+# %% [markdown]
+r"""
 ## Turn it
 
-Choose a neuron, one of its prompts, and a head by its rank in rise on that prompt. Left, the ten largest rises on the prompt; right, what the chosen head gets from the last tokens of the prompt.
+Choose a neuron, one of its prompts, and heads: each bears its rise on this prompt, and a click on a layer takes all of its heads. The text shows what the chosen heads bring the neuron from each token, {eq}`eq-look-sources` added up over them. The first table is {eq}`eq-look-terms`, with every part beginning where the last one ended; the second says what would be left of the pre-activation without the chosen terms, with the scale frozen as everywhere above, and what the activation function would make of it.
 """
 
 
 # %% tags=["hide-input"]
-WORDS = {
-    f"{label(x)} ({'random' if not is_next[x] else 'next-token'})": x for x in range(len(places))
-}
-
-
-def bars_of(axis, values, names, colours, **options):
-    axis.barh(range(len(values)), values, color=[cx.plots.COLOURS[c] for c in colours])
-    axis.set_yticks(range(len(names)), names, parse_math=False, **options)
-    axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
-    axis.invert_yaxis()
-
-
-def draw(neuron, prompt, rank):
-    x = WORDS[neuron]
-    p = min(prompt, len(sources[x])) - 1
+def draw(x, p, count=10):
+    """The largest rises on a prompt, and what the strongest head gets from its last tokens."""
     ids, rise = prompts[x].tokens[p], rises[x][p].flatten()
-    best = rise.topk(min(10, len(rise)))
-    chosen = min(rank, len(rise)) - 1
-    h = int(rise.argsort(descending=True)[chosen])
+    best = rise.topk(min(count, len(rise)))
+    h = int(best.indices[0])
     from_each = sources[x][p].flatten(0, 1)[h, : len(ids)][-14:]
     words = [show([t]) for t in ids[-14:].tolist()]
     words = [w if len(w) <= 12 else w[:5] + "…" + w[-6:] for w in words]
     names = [f"{name_of(i)} {kind_of(i).partition(' (')[0]}" for i in best.indices.tolist()]
     figure, ((left, right),) = cx.plots.panels(1, 2, height=3.4)
-    bars_of(left, best.values, names, [1 if i == chosen else 7 for i in range(len(names))])
+    for axis, values, labels in ((left, best.values, names), (right, from_each, words)):
+        signs = [cx.plots.COLOURS[0 if v >= 0 else 1] for v in values.tolist()]
+        axis.barh(range(len(values)), values, color=signs)
+        axis.set_yticks(range(len(labels)), labels, parse_math=False)
+        axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
+        axis.invert_yaxis()
     left.set(xlabel="rise of the term", title="Heads on this prompt")
-    signs = [0 if v >= 0 else 1 for v in from_each.tolist()]
-    bars_of(right, from_each, words, signs, family="monospace")
     right.set(xlabel="part of the term", title=f"What head {name_of(h)} gets from")
-    first = zip(names[:3], best.values[:3].tolist(), strict=True)
+    first = zip(names[:3], best.values[:3].tolist(), strict=False)
     return cx.plots.picture(
         figure,
         "10.7",
-        f"Neuron {neuron.replace('<', '&lt;')}, prompt {p + 1}, pre-activation "
-        f"{float(terms[x].pre_activation[p]):.1f}; P of its token {float(log_p[x][p].exp()):.3f}. "
-        f"Chosen: head {name_of(h)}.",
+        f"Neuron {label(x).replace('<', '&lt;')}, prompt {p + 1}, pre-activation "
+        f"{float(terms[x].pre_activation[p]):.1f}; P of its token {float(log_p[x][p].exp()):.3f}.",
         "Two bar charts. Largest rises: "
         + ", ".join(f"{name} {v:.2f}" for name, v in first)
         + f". Head {name_of(h)} gets most from “{words[int(from_each.argmax())]}”, "
@@ -954,12 +945,27 @@ def draw(neuron, prompt, rank):
     )
 
 
-cx.widgets.Turnable(
-    draw,
-    neuron=cx.widgets.choice("neuron", list(WORDS), list(WORDS)[divided]),
-    prompt=cx.widgets.slider("prompt", 1, ABLATED, 1),
-    rank=cx.widgets.slider("head, by rank", 1, 10, 1),
+SHOWN, OTHERS = 5, NEURONS // 2  # prompts of each neuron; how many of the random neurons
+listed = [*range(len(said)), *range(len(said), len(places))[:OTHERS]]
+record = cx.widgets.look_up_record(
+    model,
+    [
+        cx.widgets.looked_up(
+            model,
+            label(x),
+            list(GROUPS)[int(not is_next[x])],
+            tokens[x],
+            prompts[x].tokens[: min(SHOWN, len(sources[x]))],
+            terms[x],
+            usually[x],
+            sources[x],
+            log_p[x].exp(),
+        )
+        for x in listed
+    ],
+    looks=[kind_of(h) for h in range(len(looks))],
 )
+cx.widgets.LookUps(record, neuron=listed.index(divided), picture=draw(divided, 0))
 
 # %% [markdown]
 """
@@ -969,7 +975,7 @@ Every number in the third column was computed above, in this run. The publicatio
 """
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 def paired(v):
     """Next-token neurons less random ones of the same layer, as interval."""
     by_layer = sorted(range(len(said)), key=lambda x: places[x][0])  # as the random ones are
