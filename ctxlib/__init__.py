@@ -17,9 +17,11 @@ from ctxlib import (
     kernels,
     keys,
     lookups,
+    models,
     neurons,
     plots,
     texts,
+    weights,
     widgets,
 )
 from ctxlib.circuit import (
@@ -158,6 +160,7 @@ __all__ = [
     "load",
     "lookups",
     "middle_text",
+    "models",
     "neurons",
     "next_token_neurons",
     "plots",
@@ -181,5 +184,6 @@ __all__ = [
     "true_outputs",
     "untrained_tokens",
     "variance_account",
+    "weights",
     "widgets",
 ]

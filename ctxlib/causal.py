@@ -36,6 +36,11 @@ def denominators_along(
     """`softmax_denominators` of one text at all of its positions, `token` in place of x_n at each.
 
     Errors as there.
+
+    >>> denoms = cx.causal.denominators_along(weights, tokens)
+    >>> here = cx.softmax_denominators(weights, [tokens], n=256)[0]
+    >>> denoms.shape, torch.allclose(denoms[:, 256], here, rtol=1e-2)
+    (torch.Size([8, 512]), True)
     """
     x, t = token_ids(text), weights.token_id(token)
     weights.check_text(x)
@@ -60,6 +65,11 @@ def circuit_z(
 
     `denominators` come from `denominators_along` the calibration text, which must be at least as
     long as this one; ValueError otherwise.
+
+    >>> along = cx.causal.denominators_along(weights, circuit.calibration)
+    >>> z = cx.causal.circuit_z(circuit, tokens[:257], along)
+    >>> z.shape
+    torch.Size([257, 2, 32])
     """
     circuit.weights.check_text(tokens)
     if denominators.shape[-1] < len(tokens):
@@ -81,6 +91,12 @@ def self_normalised_z(
 ) -> Float[Tensor, "pos chosen d_head"]:
     """What the self-normalised circuit puts inside its heads at every destination of a text: rows
     and values by Equation 1, the text's own tokens and denominators.
+
+    >>> short = tokens[:128]
+    >>> hook = cx.causal.replace_z(0, heads, cx.causal.self_normalised_z(circuit, short))
+    >>> own, ours = (cx.causal.token_losses(model, short[None], h).mean() for h in ([], [hook]))
+    >>> bool((ours - own).abs() < 0.1)  # nats a token
+    True
     """
     weights, heads = circuit.weights, list(circuit.heads)
     content, position = split_scores(weights, tokens, weights.queries(tokens), circuit.C)
@@ -113,7 +129,12 @@ def values_seen(
 
 
 def queries_of(weights: LayerWeights, token: int, length: int) -> Float[Tensor, "head pos d_head"]:
-    """The query of one token at positions 0 to `length - 1`."""
+    """The query of one token at positions 0 to `length - 1`.
+
+    >>> q = cx.causal.queries_of(weights, weights.token_id(" the"), length=300)
+    >>> torch.allclose(q[:, 256], cx.destination_query(weights, n=256, token=" the"), atol=1e-3)
+    True
+    """
     x = layer_norm(weights.embeddings()[token] + weights.W_pos[:length], weights.eps)
     return project(x, weights.W_Q, weights.b_Q)
 
@@ -122,7 +143,14 @@ def queries_of(weights: LayerWeights, token: int, length: int) -> Float[Tensor, 
 
 
 def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos chosen d_head"]) -> Hook:
-    """A hook that puts `z` inside the chosen heads of a layer, in every text of the batch."""
+    """A hook that puts `z` inside the chosen heads of a layer, in every text of the batch.
+
+    >>> short = tokens[None, :128]
+    >>> silence = cx.causal.replace_z(0, heads, torch.zeros(128, len(heads), weights.d_head))
+    >>> own, without = (cx.causal.token_losses(model, short, h).mean() for h in ([], [silence]))
+    >>> bool(without > own)
+    True
+    """
 
     def hook(own: Float[Tensor, "text pos head d_head"], hook: Any) -> Tensor:
         changed = own.clone()
@@ -138,6 +166,12 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
 
     The MLP of the layer and everything behind it see the direction. (At `hook_resid_mid` the
     bridge would change what the MLP reads, and the stream would go on without it.)
+
+    >>> short = tokens[None, :128]
+    >>> push = cx.causal.add_direction(0, weights.W_E[262])
+    >>> own, pushed = (cx.causal.token_losses(model, short, h).mean() for h in ([], [push]))
+    >>> bool(pushed > own)
+    True
     """
 
     def hook(own: Float[Tensor, "text pos d_model"], hook: Any) -> Tensor:
@@ -151,6 +185,9 @@ def mean_z(
 ) -> Float[Tensor, "first head d_head"]:
     """The mean over texts of what is inside the heads of a layer, position by position: what
     mean-ablation puts in its place. Raises ValueError for no text and for one that is too short.
+
+    >>> cx.causal.mean_z(model, passages[:4], length=64).shape
+    torch.Size([64, 8, 32])
     """
     name, total, count = f"blocks.{layer}.attn.hook_z", None, 0
     for text in progress(texts, "mean of the heads"):
@@ -167,7 +204,14 @@ def mean_z(
 def token_losses(
     model: Any, tokens: Int[Tensor, "text pos"], hooks: Sequence[Hook] = ()
 ) -> Float[Tensor, "text pos-1"]:
-    """Cross-entropy of each next token in nats, with hooks in place."""
+    """Cross-entropy of each next token in nats, with hooks in place.
+
+    >>> losses = cx.causal.token_losses(model, tokens[None, :128])
+    >>> losses.shape
+    torch.Size([1, 127])
+    >>> losses.mean().round(decimals=1)
+    tensor(4.7000)
+    """
     logits = model.run_with_hooks(tokens, fwd_hooks=list(hooks))
     chosen = logits[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0]
     return logits[:, :-1].logsumexp(-1) - chosen
@@ -181,7 +225,7 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float,
 
     Raises ValueError for fewer than two values.
 
-    >>> [round(x, 2) for x in interval([1.0, 2.0, 3.0])]
+    >>> [round(x, 2) for x in cx.causal.interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]
     """
     v = np.asarray(values, dtype=float)

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from ctxlib.explainers import Split
 
-OPENAI = "https://api.openai.com/v1"  # where the openai package turns when nothing else is named
+OPENAI = "https://api.openai.com/v1"  #: where the openai package turns when nothing else is named
 CUT = "…"  # in front of a prompt whose beginning was left out
 CHARACTERS = 4  # to a token, a rule of thumb for English
 ASSUMED = 200  # characters of an explanation that is not written yet, for the estimate
@@ -65,7 +65,7 @@ class Estimate:
     """What is still to be asked: requests, tokens to read and to write, and their cost in the
     currency of the price, None without one.
 
-    >>> print(Estimate(requests=24, tokens_in=31_210, tokens_out=1_180, cost=0.048))
+    >>> print(cx.chat.Estimate(requests=24, tokens_in=31_210, tokens_out=1_180, cost=0.048))
     24 requests, about 31,000 tokens to read and 1,200 to write, at four characters a token: \
 about 0.05 in the currency of the price
     """
@@ -133,6 +133,11 @@ class ChatExplainer:
     - PermissionError when the endpoint does not accept the key;
     - ValueError when the endpoint refuses the request, does not know the model, or gives no
       usable answer in all attempts.
+
+    >>> here = "http://localhost:8000/v1"
+    >>> explainer = cx.chat.ChatExplainer("a-model", cache="answers", base_url=here)
+    >>> explainer.endpoint, explainer.attempts
+    ('http://localhost:8000/v1', 5)
     """
 
     model: str
@@ -167,6 +172,10 @@ class ChatExplainer:
         """One sentence on what the active prompts share and the inactive ones lack.
 
         Raises ValueError when either group is empty, and as the class says.
+
+        >>> explainer = cx.chat.ChatExplainer("a-model", cache="answers")
+        >>> explainer.explain(["It was", "He was"], ["It is", "He is"])
+        'The prompt ends in "was".'
         """
         return self.ask(self.to_explain(active, inactive))
 
@@ -176,6 +185,10 @@ class ChatExplainer:
         The answer does not depend on the order of the prompts or on their repetition: a request
         lists them in an order of its own, since theirs may tell what they are. Raises ValueError
         for an empty explanation, and as the class says.
+
+        >>> explainer = cx.chat.ChatExplainer("a-model", cache="answers")
+        >>> explainer.classify('The prompt ends in "was".', ["She was", "She is"])
+        [True, False]
         """
         verdicts: dict[str, bool] = {}
         for request, part in self.to_classify(explanation, prompts):
@@ -193,6 +206,13 @@ class ChatExplainer:
         answer included, and an explanation that is not written yet at `ASSUMED` characters;
         repeated attempts, and what a model writes before it answers, are not foreseen. Raises
         ValueError for a price that is not two numbers from 0 up.
+
+        >>> explainer = cx.chat.ChatExplainer("a-model", cache="answers")
+        >>> parts = cx.explainers.Split(("We had",), ("We have",), ("They had",), ("They have",))
+        >>> print(explainer.estimate([parts]))
+        2 requests, about 620 tokens to read and 61 to write, at four characters a token
+        >>> explainer.estimate([parts], price=(2.5, 10)).cost < 0.01
+        True
         """
         if price is not None:
             check_price(price)

@@ -45,6 +45,12 @@ def true_outputs(
     not seen. The query meets W_K and the row meets the sources before W_V, so that no key and no
     value is ever formed: at one destination that saves a factor of d_head. Raises ValueError for
     texts that are too short, for ids outside the vocabulary and for layers other than the first.
+
+    >>> outputs = cx.true_outputs(weights, tokens, n=99)
+    >>> outputs.shape
+    torch.Size([8, 256])
+    >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
+    2
     """
     x = layer_norm(stream(weights, tokens, n), weights.eps)
     q = einsum(x[..., n, :], weights.W_Q, "... d_model, head d_model d_head -> ... head d_head")
@@ -66,6 +72,12 @@ def resid_mid(
 ) -> Float[Tensor, "*text d_model"]:
     """The residual stream between attention and MLP at destination n: `W_E[x_n] + W_pos[n]`, the
     outputs of all heads, and b_O. Errors as in `true_outputs`.
+
+    >>> outputs = cx.true_outputs(weights, tokens, n=99)
+    >>> resid = cx.resid_mid(weights, tokens, 99, outputs)
+    >>> _, cache = model.run_with_cache(tokens[None, :100], stop_at_layer=1)
+    >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
+    True
     """
     here = weights.embeddings()[seen_tokens(weights, tokens, n)[..., n]] + weights.W_pos[n]
     return here + outputs.sum(-2) + weights.b_O
@@ -80,6 +92,12 @@ def true_contribution(
 
     Raises ValueError for heads that do not exist, for weights without the MLP, and as
     `true_outputs` does.
+
+    >>> truth = cx.true_contribution(weights, tokens, heads, n=256)
+    >>> truth.shape
+    torch.Size([1024])
+    >>> truth.topk(3).indices  # the neurons that this text drives most
+    tensor([826,   1, 454])
     """
     heads = check_heads(weights, heads)
     W_in, _ = weights.mlp_input()
@@ -95,7 +113,7 @@ def shared_kernel(kernels: Float[Tensor, "head *dest source"]) -> Float[Tensor, 
     """One kernel for all heads: the median over heads at each source, renormalised
     (the mean of the two middle ones for an even number of heads).
 
-    >>> shared_kernel(torch.tensor([[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]]))
+    >>> cx.shared_kernel(torch.tensor([[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]]))
     tensor([0.2000, 0.8000])
     """
     ordered = kernels.sort(0).values  # torch.quantile refuses large tensors
@@ -110,6 +128,10 @@ class ContextualCircuit:
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
     LayerNorm 2; `calibration` keeps the tokens that the last two come from, `token` at n included.
     Make one with `ContextualCircuit.calibrate`.
+
+    >>> circuit = cx.ContextualCircuit.calibrate(weights, passages[0], heads)
+    >>> circuit.heads, circuit.n, circuit.kernel.shape, circuit.denominators.shape
+    ((3, 4), 256, torch.Size([257]), torch.Size([2]))
     """
 
     weights: LayerWeights
@@ -137,6 +159,11 @@ class ContextualCircuit:
         n defaults to `n_ctx // 2`, C to the typical norm of a token embedding. Raises ValueError
         for a text with fewer than n tokens, for a `token` that is not exactly one, for heads that
         do not exist, and for weights that came without token embeddings or MLP.
+
+        >>> python = cx.texts.passages(weights, domains=["python"])[0]
+        >>> other = cx.ContextualCircuit.calibrate(weights, python, heads, n=200)
+        >>> other.n, len(other.calibration)
+        (200, 201)
         """
         heads = check_heads(weights, heads)
         weights.mlp_input()
@@ -162,6 +189,9 @@ class ContextualCircuit:
     def weighted_values(self) -> Float[Tensor, "vocab head d_head"]:
         """`content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h)`: what a token puts into
         each head, per unit of kernel.
+
+        >>> circuit.weighted_values.shape
+        torch.Size([8192, 2, 32])
         """
         content = content_scores(self.weights, self.n, self.token)[list(self.heads)].exp()
         values = values_here(self.weights, self.n, self.heads)
@@ -170,7 +200,14 @@ class ContextualCircuit:
 
     @cached_property
     def readout(self) -> Float[Tensor, "head d_head neuron"]:
-        """`W_O^h W_in / s`: from the inside of a head to the neurons."""
+        """`W_O^h W_in / s`: from the inside of a head to the neurons.
+
+        >>> inside = circuit.weighted_values[262]  # what token 262 puts into each head
+        >>> torch.allclose(
+        ...     (inside[:, None] @ circuit.readout).sum(0)[0], circuit.contribution[262], atol=1e-3
+        ... )
+        True
+        """
         W_in, _ = self.weights.mlp_input()
         return self.weights.W_O[list(self.heads)] @ W_in / self.scale
 
@@ -178,6 +215,10 @@ class ContextualCircuit:
     def contribution(self) -> Float[Tensor, "vocab neuron"]:
         """`contribution[t, j] = ext(t) . W_in[:, j] / s`: what token t adds to the pre-activation
         of neuron j, per unit of kernel. vocab times d_mlp numbers; computed once.
+
+        >>> strongest = circuit.contribution[:, 463].topk(4).indices
+        >>> cx.neurons.spelled(weights, strongest.tolist())
+        ['Mode', 'Directions', 'Ingredients', ' stewpan']
         """
         return einsum(
             self.weighted_values,
@@ -190,6 +231,11 @@ class ContextualCircuit:
     ) -> Float[Tensor, "token d_model"]:
         """`ext(t) = sum_h content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h) W_O^h`:
         what a token adds to the residual stream, per unit of kernel; all tokens by default.
+
+        >>> ext = circuit.extended_embedding(tokens[:5])
+        >>> W_in, _ = weights.mlp_input()
+        >>> torch.allclose(ext @ W_in / circuit.scale, circuit.contribution[tokens[:5]], atol=1e-3)
+        True
         """
         chosen = (
             self.weighted_values
@@ -205,6 +251,12 @@ class ContextualCircuit:
 
         The kernel-weighted mean is taken inside the heads, before it meets the neurons, so the
         contribution matrix is not needed. Raises ValueError for texts of n tokens or fewer.
+
+        >>> stack = torch.stack([text.tokens for text in passages])
+        >>> summary = circuit.summary(stack)[:, 463]
+        >>> truth = cx.true_contribution(weights, stack, heads, circuit.n)[:, 463]
+        >>> torch.corrcoef(torch.stack([summary, truth]))[0, 1].round(decimals=2)
+        tensor(0.9200)
         """
         x = seen_tokens(self.weights, tokens, self.n)
         bags = x.reshape(-1, self.n + 1)
@@ -222,6 +274,12 @@ class ContextualCircuit:
     ) -> Float[Tensor, "source neuron"]:
         """The terms of the summary, one a source: `pos_i contribution[j, x_i]` for the chosen
         neurons. Errors as in `summary` and for neurons that do not exist.
+
+        >>> terms = circuit.by_source(tokens, neurons=[463, 449])
+        >>> terms.shape
+        torch.Size([257, 2])
+        >>> torch.allclose(terms.sum(0), circuit.summary(tokens)[[463, 449]], atol=1e-3)
+        True
         """
         chosen = check_neurons(self.weights, neurons)
         x = seen_tokens(self.weights, tokens, self.n)
@@ -236,6 +294,12 @@ class ContextualCircuit:
         """The whole pre-activation at n, with every other head attending to the destination only,
         as the earlier post treats them (Gibson 2025b), and the calibrated scale:
         `summary + (W_E[x_n] + W_pos[n] + b_O + sum_{h not in heads} v_n^h W_O^h) W_in / s + b_in`.
+
+        >>> ours = circuit.pre_activations(tokens)
+        >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1)
+        >>> exact = cache["blocks.0.mlp.hook_pre"][0, circuit.n]
+        >>> torch.corrcoef(torch.stack([ours, exact]))[0, 1].round(decimals=1)
+        tensor(0.7000)
         """
         x_n = seen_tokens(self.weights, tokens, self.n)[..., self.n]
         here = self.weights.embeddings()[x_n] + self.weights.W_pos[self.n]
@@ -257,6 +321,11 @@ class ContextualCircuit:
 
         With texts, what is left of its mean error over them is taken off every neuron. They are
         read as they are, with their own tokens at n. Errors as in `true_contribution`.
+
+        >>> circuit.self_normalised().offsets.abs().max().item()
+        0.0
+        >>> circuit.self_normalised(passages[:8]).offsets.shape  # its mean error over these texts
+        torch.Size([1024])
         """
         plain = SelfNormalisedCircuit(self, torch.zeros_like(self.weights.mlp_input()[1]))
         total, count = torch.zeros_like(plain.offsets), 0
@@ -283,6 +352,12 @@ class SelfNormalisedCircuit:
     each with its own kernel. Doing so for all heads rebuilds the residual stream, and with it the
     scale of LayerNorm 2. `offsets` is added to every summary. Made by
     `ContextualCircuit.self_normalised`.
+
+    >>> better = circuit.self_normalised()
+    >>> truth = cx.true_contribution(weights, tokens, heads, circuit.n)
+    >>> plain, own = ((c.summary(tokens) - truth).square().mean() for c in (circuit, better))
+    >>> bool(own < plain)
+    True
     """
 
     circuit: ContextualCircuit
@@ -329,6 +404,10 @@ class SelfNormalisedCircuit:
     def rows(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text head source"]:
         """The attention rows of all heads at n, as Equation 1 gives them for the text's own token
         there. Errors as in `ContextualCircuit.summary`.
+
+        >>> rows = circuit.self_normalised().rows(tokens)
+        >>> torch.allclose(rows, cx.rebuilt_rows(weights, tokens, circuit.n), atol=1e-4)
+        True
         """
         x = seen_tokens(self.weights, tokens, self.n)
         here = layer_norm(
@@ -345,7 +424,13 @@ class SelfNormalisedCircuit:
         return ((what + where) / self.weights.attn_scale).softmax(-1)
 
     def outputs(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text head d_model"]:
-        """What every head of the layer writes at n: numerator over denominator."""
+        """What every head of the layer writes at n: numerator over denominator.
+
+        >>> rebuilt = circuit.self_normalised().outputs(tokens)[4]
+        >>> exact = cx.true_outputs(weights, tokens, circuit.n)[4]
+        >>> torch.cosine_similarity(rebuilt, exact, dim=0).round(decimals=2)
+        tensor(1.)
+        """
         x = seen_tokens(self.weights, tokens, self.n)
         rows = self.rows(tokens)
         what = einsum(
@@ -359,6 +444,11 @@ class SelfNormalisedCircuit:
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """What the circuit's heads add to each neuron's pre-activation at n, in one text or a
         stack of them. Errors as in `ContextualCircuit.summary`.
+
+        >>> better = circuit.self_normalised()
+        >>> summary = better.summary(torch.stack([text.tokens for text in passages[:4]]))
+        >>> summary.shape
+        torch.Size([4, 1024])
         """
         outputs = self.outputs(tokens)
         s = layer_norm_scale(resid_mid(self.weights, tokens, self.n, outputs), self.weights.eps)
@@ -366,7 +456,14 @@ class SelfNormalisedCircuit:
         return outputs[..., list(self.heads), :].sum(-2) @ W_in / s + self.offsets
 
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
-        """The whole pre-activation at n, from the rebuilt outputs of all heads."""
+        """The whole pre-activation at n, from the rebuilt outputs of all heads.
+
+        >>> ours = circuit.self_normalised().pre_activations(tokens)
+        >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1)
+        >>> exact = cache["blocks.0.mlp.hook_pre"][0, circuit.n]
+        >>> torch.corrcoef(torch.stack([ours, exact]))[0, 1].round(decimals=2)
+        tensor(1.)
+        """
         rebuilt = resid_mid(self.weights, tokens, self.n, self.outputs(tokens))
         return self.weights.pre_activations(rebuilt) + self.offsets
 
@@ -394,6 +491,9 @@ def positional_values(
 ) -> Float[Tensor, "head source d_head"]:
     """`P_V[n, i] = sqrt(d_model) (W_pos[i] - W_pos[n]) W_V / sqrt(|W_pos[i]|^2 + C^2)`
     for i = 0 ... n: `positional_keys` with W_V for W_K. Errors as there.
+
+    >>> cx.positional_values(weights, n=256).shape
+    torch.Size([8, 257, 32])
     """
     shift = positional_shift(weights, n, C)
     return einsum(shift, weights.W_V, "source d_model, head d_model d_head -> head source d_head")

@@ -21,7 +21,7 @@ def over(
     """A summary of a number over the chosen heads, by their indices or by True and False;
     NaN where there are none, so that a claim about them does not apply.
 
-    >>> over([1.0, 2.0, 6.0], [1, 2], max), over([1.0, 2.0, 6.0], [], max)
+    >>> cx.claims.over([1.0, 2.0, 6.0], [1, 2], max), cx.claims.over([1.0, 2.0, 6.0], [], max)
     (6.0, nan)
     """
     picked = np.asarray(values)[np.asarray(chosen, dtype=None if len(chosen) else int)]
@@ -34,6 +34,10 @@ class Claim:
 
     `here` is the number; the claim holds when `at_least <= here <= at_most`. `published` is the
     figure in words, with its source.
+
+    >>> claim = cx.claims.Claim("broad heads", "at least 5 (paper)", here=6, at_least=5)
+    >>> claim.condition, claim.verdict
+    ('at least 5', 'holds')
     """
 
     statement: str
@@ -45,14 +49,22 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """A number that a model does not have (NaN) is no verdict on the claim."""
+        """A number that a model does not have (NaN) is no verdict on the claim.
+
+        >>> cx.claims.Claim("broad heads", "at least 5", here=float("nan"), at_least=5).verdict
+        'does not apply'
+        """
         if math.isnan(self.here):
             return "does not apply"
         return "holds" if self.at_least <= self.here <= self.at_most else "does not hold"
 
     @property
     def condition(self) -> str:
-        """The bounds in words, as the ledger shows them."""
+        """The bounds in words, as the ledger shows them.
+
+        >>> cx.claims.Claim("r", "0.95", here=0.91, at_least=0.9, at_most=1).condition
+        '0.9 to 1'
+        """
         low, high = f"{self.at_least:g}", f"{self.at_most:g}"
         if self.at_least == float("-inf"):
             return f"at most {high}"
@@ -64,8 +76,8 @@ class Claim:
 def ledger(*claims: Claim) -> pd.DataFrame:
     """One row a claim: statement, published figure, this run, what would count as holding, verdict.
 
-    >>> claim = Claim("rows sum to", "1", here=1.0, at_least=1, at_most=1)
-    >>> ledger(claim)["verdict"].item()
+    >>> claim = cx.claims.Claim("rows sum to", "1", here=1.0, at_least=1, at_most=1)
+    >>> cx.claims.ledger(claim)["verdict"].item()
     'holds'
     """
     rows = [

@@ -31,7 +31,7 @@ from ctxlib.kernels import (
 from ctxlib.texts import Text, batches
 from ctxlib.weights import LayerWeights
 
-STEADY = 0.3  # a relative standard deviation over texts below this: the denominator holds still
+STEADY = 0.3  #: a relative standard deviation over texts below this: the denominator holds still
 
 # ---------------------------------------------------------------- what a denominator is
 
@@ -50,6 +50,12 @@ def softmax_denominators(
     takes longer than a second. The unit is arbitrary, one for each head: only ratios between
     texts mean anything. Raises ValueError for a text with fewer than n tokens, for no text at
     all, for ids outside the vocabulary, and as `positional_kernels` does.
+
+    >>> denoms = cx.softmax_denominators(weights, passages)
+    >>> denoms.shape
+    torch.Size([72, 8])
+    >>> (denoms.std(0) / denoms.mean(0)).round(decimals=2)
+    tensor([0.1100, 0.6700, 0.5600, 0.2300, 0.1900, 0.4900, 0.2700, 0.2800])
     """
     n = destination(weights, n)
     kernels = positional_kernels(weights, n, token, C)
@@ -72,6 +78,14 @@ def exact_denominators(
 
     In the unit of `softmax_denominators`, so that the two can be compared text by text. Errors as
     there.
+
+    >>> split = cx.softmax_denominators(weights, passages[:4])[:, heads]
+    >>> exact = cx.exact_denominators(weights, passages[:4])[:, heads]
+    >>> (split / exact).round(decimals=2)
+    tensor([[0.9900, 0.9800],
+            [0.9400, 0.9700],
+            [0.9400, 0.9600],
+            [0.9800, 0.9700]])
     """
     n = destination(weights, n)
     unit = positional_scores(weights, n, token, C).logsumexp(-1)
@@ -93,6 +107,9 @@ def content_values(
 ) -> Float[Tensor, "head text source"]:
     """`content_n(x_i)` of every source of every text, x_n replaced by `token`: what the random
     model of chapter 4 draws. Errors as in `softmax_denominators`.
+
+    >>> cx.content_values(weights, passages[:4], n=256).shape
+    torch.Size([8, 4, 257])
     """
     parts = list(content_batches(weights, texts, destination(weights, n), token))
     return torch.cat(some(parts), dim=1)
@@ -106,8 +123,7 @@ def iid_variance(
 ) -> Float[Tensor, "*head"]:
     """`Var sum_i pos_i X_i = sigma^2 sum_i pos_i^2` for independent X_i of one variance.
 
-    >>> import torch
-    >>> iid_variance(torch.tensor(8.0), torch.full((4,), 0.25))
+    >>> cx.iid_variance(torch.tensor(8.0), torch.full((4,), 0.25))
     tensor(2.)
     """
     return variance * kernel.square().sum(-1)
@@ -121,6 +137,9 @@ def autocovariance(
 
     Lag 0 is the variance. Where texts differ in their mean, gamma does not fall to zero but to
     the variance of those means. By Fourier transform, padded so that no pair wraps around.
+
+    >>> cx.autocovariance(torch.tensor([[1.0, -1.0, 1.0, -1.0]])).round(decimals=3)
+    tensor([ 1., -1.,  1., -1.])
     """
     length = values.shape[-1]
     centred = values - values.mean((-2, -1), keepdim=True)
@@ -136,6 +155,12 @@ def correlated_variance(
 
     With white noise this is `iid_variance`; with a constant gamma, gamma times the square of the
     kernel's sum. Raises ValueError for fewer lags than the kernel has sources.
+
+    >>> kernel = torch.full((4,), 0.25)
+    >>> cx.correlated_variance(torch.tensor([8.0, 0.0, 0.0, 0.0]), kernel)
+    tensor(2.)
+    >>> cx.correlated_variance(torch.full((4,), 8.0), kernel)
+    tensor(8.)
     """
     length = kernel.shape[-1]
     if gamma.shape[-1] < length:
@@ -162,6 +187,14 @@ def variance_account(
     (BOS) and the destination are the same in every text and count in none of them. All five are
     relative to the squared mean of the denominator. Raises ValueError for fewer than two texts and
     for fewer than two sources between BOS and the destination.
+
+    >>> values = cx.content_values(weights, passages, n=256)
+    >>> kernels = cx.positional_kernels(weights, n=256)
+    >>> cx.variance_account(values, kernels).loc[heads].round(3)
+          independent  neighbours  topic  model  measured
+    head
+    3           0.036       0.003  0.003  0.041     0.052
+    4           0.010       0.003  0.023  0.036     0.035
     """
     if values.shape[1] < 2 or values.shape[2] < 4:
         raise ValueError(
@@ -197,8 +230,7 @@ def between_and_within(
     """The law of total variance: the variance of the label's means, and the mean of the variances
     inside the labels, both weighted by the number of texts; they add up to the variance of all.
 
-    >>> import torch
-    >>> between_and_within(torch.tensor([[0.0], [2.0], [4.0], [6.0]]), ["a", "a", "b", "b"])
+    >>> cx.between_and_within(torch.tensor([[0.0], [2.0], [4.0], [6.0]]), ["a", "a", "b", "b"])
     (tensor([4.]), tensor([1.]))
     """
     codes, names = numbered(labels, len(values))
@@ -220,6 +252,10 @@ def chebyshev(
 ) -> Float[Tensor, "*head"]:
     """`P(|sum_i pos_i X_i - mu| >= epsilon) <= sigma^2 sum_i pos_i^2 / epsilon^2`,
     for independent X_i of variance sigma^2; at most 1.
+
+    >>> kernel = torch.full((100,), 0.01)
+    >>> cx.chebyshev(torch.tensor(1.0), kernel, epsilon=torch.tensor(0.5))
+    tensor(0.0400)
     """
     return (iid_variance(variance, kernel) / epsilon**2).clamp(max=1)
 
@@ -231,6 +267,10 @@ def hoeffding(
 ) -> Float[Tensor, "*head"]:
     """`P(|sum_i pos_i X_i - mu| >= epsilon) <= 2 exp(-2 epsilon^2 / (width^2 sum_i pos_i^2))`,
     for independent X_i in an interval of this width; at most 1.
+
+    >>> kernel = torch.full((100,), 0.01)
+    >>> cx.hoeffding(torch.tensor(1.0), kernel, epsilon=torch.tensor(0.15))
+    tensor(0.0222)
     """
     exponent = 2 * epsilon**2 / (width**2 * kernel.square().sum(-1))
     return (2 * (-exponent).exp()).clamp(max=1)
@@ -245,6 +285,10 @@ def bernstein(
     """`P(|sum_i pos_i X_i - mu| >= epsilon)
     <= 2 exp(-epsilon^2 / (2 sigma^2 sum_i pos_i^2 + 2/3 max_i pos_i largest epsilon))`,
     for independent X_i of variance sigma^2 with `|X_i - mu| <= largest`; at most 1.
+
+    >>> kernel = torch.full((100,), 0.01)
+    >>> cx.bernstein(torch.tensor(0.1), torch.tensor(1.0), kernel, epsilon=torch.tensor(0.15))
+    tensor(0.0011)
     """
     steps = 2 / 3 * kernel.max(-1).values * largest * epsilon
     exponent = epsilon**2 / (2 * iid_variance(variance, kernel) + steps)
@@ -255,7 +299,12 @@ def bernstein(
 
 
 class StableHeads(list[int]):
-    """A list of heads that carries the table which explains the choice, one row a head."""
+    """A list of heads that carries the table which explains the choice, one row a head.
+
+    >>> heads = cx.stable_heads(weights, passages)
+    >>> heads, len(heads.table)
+    ([3, 4], 8)
+    """
 
     def __init__(self, heads: Iterable[int], table: pd.DataFrame):
         super().__init__(heads)
@@ -276,6 +325,12 @@ def stable_heads(
 
     n defaults to `n_ctx // 2`. Raises ValueError when no head qualifies, for fewer than two texts,
     and as `softmax_denominators` does.
+
+    >>> heads = cx.stable_heads(weights, passages)
+    >>> heads
+    [3, 4]
+    >>> heads.table.loc[0, "why not"]
+    'kernel over 1.8 tokens only'
     """
     n = destination(weights, n)
     denoms = softmax_denominators(weights, texts, n, token)
@@ -301,7 +356,15 @@ def stable_heads(
 
 
 def check_heads(weights: LayerWeights, heads: Sequence[int]) -> list[int]:
-    """The heads as a list, if each exists and none is there twice; ValueError otherwise."""
+    """The heads as a list, if each exists and none is there twice; ValueError otherwise.
+
+    >>> cx.check_heads(weights, (4, 3))
+    [4, 3]
+    >>> cx.check_heads(weights, [3, 3])
+    Traceback (most recent call last):
+        ...
+    ValueError: heads [3, 3]: one is there twice
+    """
     chosen = [int(h) for h in heads]
     if not chosen:
         raise ValueError("no heads: choose at least one")
@@ -320,6 +383,11 @@ def calibration_error(
 ) -> Float[Tensor, "calibration text head"]:
     """`denom / calibrated - 1`: by what fraction a head's output comes out too large when it is
     divided by the denominator of a calibration text in place of the text's own.
+
+    >>> calibrated, denoms = torch.tensor([[2.0]]), torch.tensor([[1.0], [3.0]])
+    >>> cx.calibration_error(calibrated, denoms)
+    tensor([[[-0.5000],
+             [ 0.5000]]])
     """
     return rearrange(denoms, "text head -> 1 text head") / calibrated[:, None] - 1
 
@@ -333,6 +401,9 @@ def middle_text(
 ) -> Text:
     """The text to calibrate on: the one whose log denominators lie nearest to their mean over the
     texts, on average over the heads (chapter 5). Errors as in `softmax_denominators`.
+
+    >>> cx.middle_text(weights, passages, heads).name
+    'economics-4'
     """
     logs = softmax_denominators(weights, texts, n, token)[:, check_heads(weights, heads)].log()
     return texts[int((logs - logs.mean(0)).abs().mean(1).argmin())]
@@ -344,6 +415,13 @@ def cross_calibration(denoms: Float[Tensor, "text head"], labels: Sequence[str])
 
     Raises ValueError when there is no label for each text, and when a label has one text only,
     which could not be tested on its own label.
+
+    >>> texts = [text for text in passages if text.domain in ("astronomy", "python")]
+    >>> denoms = cx.softmax_denominators(weights, texts)[:, heads]
+    >>> cx.cross_calibration(denoms, [text.domain for text in texts]).round(2)
+               astronomy  python
+    astronomy       0.21    0.53
+    python          0.50    0.16
     """
     codes, names = numbered(labels, len(denoms))
     counts = codes.bincount()
@@ -360,6 +438,10 @@ def cluster_texts(denoms: Float[Tensor, "text head"], clusters: int) -> Int[np.n
     to unit variance; clusters are numbered from 0 in the order in which they first appear.
 
     Raises ValueError for fewer texts than clusters and for fewer than one cluster.
+
+    >>> denoms = torch.tensor([[1.0, 2.0], [1.1, 2.1], [9.0, 0.5], [8.0, 0.4]])
+    >>> cx.cluster_texts(denoms, clusters=2).tolist()
+    [0, 0, 1, 1]
     """
     if not 1 <= clusters <= len(denoms):
         raise ValueError(f"{clusters} clusters of {len(denoms)} texts: choose 1 to {len(denoms)}")

@@ -54,6 +54,13 @@ class Moments:
     """Count, means and centred products of an approximation and a truth, one number a neuron, in
     float64: all that r and FVU need. Adding two joins their texts (Chan's formula), so the texts
     themselves need not be kept.
+
+    >>> truth = torch.tensor([[0.0], [1.0], [2.0], [5.0]])
+    >>> guess = truth / 2
+    >>> parts = cx.Moments.of(guess[:2], truth[:2]) + cx.Moments.of(guess[2:], truth[2:])
+    >>> whole = cx.Moments.of(guess, truth)
+    >>> whole.count, torch.allclose(whole.at, parts.at)
+    (tensor(4), True)
     """
 
     count: Int[Tensor, ""]
@@ -67,6 +74,12 @@ class Moments:
     def of(
         cls, approx: Float[Tensor, "text neuron"], truth: Float[Tensor, "text neuron"]
     ) -> Moments:
+        """The moments of some texts; those of more texts are added to them.
+
+        >>> truth = torch.tensor([[0.0], [1.0], [2.0]])
+        >>> cx.Moments.of(truth / 2, truth).mean_t
+        tensor([1.], dtype=torch.float64)
+        """
         a, t = approx.double(), truth.double()
         mean_a, mean_t = a.mean(0), t.mean(0)
         a, t = a - mean_a, t - mean_t
@@ -92,6 +105,12 @@ class Moments:
         `from shape`, then `offset` and `spread` themselves and the standard deviation `sd` of the
         truth. NaN where the truth does not vary; where only the approximation does not, r alone
         is NaN and counts as 0 in the parts.
+
+        >>> truth = torch.tensor([[0.0], [1.0], [2.0]])
+        >>> cx.Moments.of(0.8 * truth, truth).table([0])[["r", "fvu", "spread"]].round(2)
+                  r  fvu  spread
+        neuron
+        0       1.0  0.1     0.8
         """
         varied_a, varied_t = self.varied(self.aa, self.mean_a), self.varied(self.tt, self.mean_t)
         sd = (self.tt / self.count).sqrt()
@@ -134,6 +153,19 @@ def evaluate(
     lost worker held is computed again. Raises ValueError for fewer than two texts, for neurons
     that do not exist, for a checkpoint of another circuit or other texts, and as
     `true_contribution` does.
+
+    >>> table = cx.evaluate(circuit, passages, neurons=[463, 449])
+    >>> table[["r", "fvu"]].round(2)
+               r   fvu
+    neuron
+    463     0.97  0.45
+    449     0.98  0.64
+    >>> better = cx.evaluate(circuit.self_normalised(), passages, neurons=[463, 449])
+    >>> better[["r", "fvu"]].round(2)
+              r  fvu
+    neuron
+    463     1.0  0.0
+    449     1.0  0.0
     """
     weights = circuit.weights
     chosen = check_neurons(weights, range(weights.n_neurons) if neurons is None else neurons)
@@ -312,6 +344,7 @@ def fingerprint(circuit: Circuit, neurons: list[int], own_token: bool) -> str:
 
 # ---------------------------------------------------------------- what each approximation costs
 
+#: The six approximations of the paper's circuit, each with what it means.
 APPROXIMATIONS = {
     "keys": "Equation 1 in place of the keys",
     "values": "values as if every source stood at n",
@@ -340,6 +373,13 @@ def approximated(
     - scale: of the calibration text, or the text's own.
 
     Raises ValueError for an approximation that is not one of the six, and as `true_contribution`.
+
+    >>> list(cx.APPROXIMATIONS)
+    ['keys', 'values', 'kernel', 'denominators', 'token', 'scale']
+    >>> exact = cx.approximated(circuit, tokens[None], made=())
+    >>> truth = cx.true_contribution(weights, tokens[None], heads, circuit.n)
+    >>> torch.allclose(exact, truth, atol=1e-3)
+    True
     """
     w, n, heads, made = circuit.weights, circuit.n, list(circuit.heads), set(made)
     if unknown := made - APPROXIMATIONS.keys():
@@ -413,6 +453,16 @@ def error_budget(
     `own_token` as in `evaluate`; without it there is no approximation of the token. With it,
     "all" has the circuit's token at source n too, where a summary keeps the text's own. Errors as
     there.
+
+    >>> budget = cx.error_budget(circuit, passages[::6], neurons=[463, 449])
+    >>> budget["fvu"]["without"].round(2)
+    approximation
+    keys            0.46
+    values          0.21
+    kernel          0.50
+    denominators    0.40
+    scale           0.41
+    Name: fvu, dtype: float64
     """
     weights = circuit.weights
     chosen = check_neurons(weights, range(weights.n_neurons) if neurons is None else neurons)
@@ -451,6 +501,14 @@ def cross_domain(
 
     `make` calibrates a circuit on one text; every text serves once. The circuit's token stands at
     n. Raises ValueError unless there is a label for each text and two texts in each.
+
+    >>> texts = cx.texts.passages(weights, domains=["law", "python"])[2:6]
+    >>> make = lambda text: cx.ContextualCircuit.calibrate(weights, text, heads)
+    >>> labels = [text.domain for text in texts]
+    >>> cx.cross_domain(make, texts, labels, neurons=[463, 449]).round(1)
+            law  python
+    law     1.4     2.2
+    python  1.2     1.5
     """
     if len(labels) != len(texts) or min(pd.Series(labels).value_counts(), default=0) < 2:
         raise ValueError("give a label for each text, and each label at least two texts")

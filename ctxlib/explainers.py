@@ -33,14 +33,32 @@ class Explainer(Protocol):
     """Whoever can say when a head is active: `RuleExplainer`, `ctxlib.chat.ChatExplainer`, yours.
 
     Prompts are texts that end where the head is asked about.
+
+    >>> class LastWord:
+    ...     def explain(self, active, inactive):
+    ...         return active[0].split()[-1]
+    ...     def classify(self, explanation, prompts):
+    ...         return [p.endswith(explanation) for p in prompts]
+    >>> LastWord().classify("was", ["It was", "It is"])
+    [True, False]
     """
 
     def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
-        """A sentence that tells the two kinds of prompt apart."""
+        """A sentence that tells the two kinds of prompt apart.
+
+        >>> rules = cx.explainers.RuleExplainer(model.tokenizer)  # is an Explainer
+        >>> rules.explain(["It was", "He was", "I was"], ["It is", "He is", "I am"])
+        'The head is active on prompts with the last token " was".'
+        """
         ...
 
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
-        """Of each prompt, by the explanation alone, whether the head is active on it."""
+        """Of each prompt, by the explanation alone, whether the head is active on it.
+
+        >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
+        >>> rules.classify("The head is active on every prompt.", ["It was", "It is"])
+        [True, True]
+        """
         ...
 
 
@@ -53,6 +71,9 @@ def active(terms: Float[Tensor, " prompt"], share: float = 0.5) -> Bool[Tensor, 
     `terms` are what the head puts into a neuron, over what it puts there on ordinary prompts.
     Where even the largest is not above 0 the head is active nowhere. Raises ValueError for no
     prompts, for terms that are not finite and for a share outside 0 to 1.
+
+    >>> cx.explainers.active(torch.tensor([4.0, 2.5, 1.0, -3.0]))
+    tensor([ True,  True, False, False])
     """
     if not len(terms):
         raise ValueError("no prompts: give at least one")
@@ -65,7 +86,12 @@ def active(terms: Float[Tensor, " prompt"], share: float = 0.5) -> Bool[Tensor, 
 
 @dataclass(frozen=True)
 class Split:
-    """Prompts that an explainer is shown, sorted by activity, and those that it is held to."""
+    """Prompts that an explainer is shown, sorted by activity, and those that it is held to.
+
+    >>> parts = cx.explainers.Split(("It was",), ("It is",), ("He was",), ("He is",))
+    >>> parts.shown_active, parts.held_inactive
+    (('It was',), ('He is',))
+    """
 
     shown_active: tuple[str, ...]
     shown_inactive: tuple[str, ...]
@@ -79,6 +105,11 @@ def split(prompts: Sequence[str], active: ArrayLike, seed: int = 0, least: int =
     A prompt that occurs twice counts once, by its last flag, so that none is on both sides.
     Raises ValueError unless there is one flag for each prompt, and at least `2 least` prompts of
     either kind.
+
+    >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
+    >>> parts = cx.explainers.split(prompts, [p.endswith("was") for p in prompts])
+    >>> len(parts.shown_active), len(parts.held_active)
+    (4, 4)
     """
     flags = np.asarray(active, dtype=bool)
     if flags.shape != (len(prompts),):
@@ -107,6 +138,11 @@ def split(prompts: Sequence[str], active: ArrayLike, seed: int = 0, least: int =
 def shuffled(split: Split, seed: int = 0) -> Split:
     """The same prompts shown and held, as many of either kind, under labels dealt out at random:
     what an explainer finds here is nothing.
+
+    >>> parts = cx.explainers.Split(("It was",), ("It is",), ("He was",), ("He is",))
+    >>> mixed = cx.explainers.shuffled(parts)
+    >>> sorted(mixed.held_active + mixed.held_inactive)
+    ['He is', 'He was']
     """
     generator = np.random.default_rng(seed)
 
@@ -129,6 +165,12 @@ class Score:
     """How well an explanation predicts a head on prompts held out: `tpr` of those that are active
     and `tnr` of those that are not are told right; `score` is their mean, `low` and `high` bound
     it.
+
+    >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
+    >>> parts = cx.explainers.split(prompts, [p.endswith("was") for p in prompts])
+    >>> found = cx.explainers.score(cx.explainers.RuleExplainer(model.tokenizer), parts)
+    >>> found.tpr, found.tnr, found.active, found.inactive
+    (1.0, 1.0, 4, 4)
     """
 
     explanation: str
@@ -147,6 +189,14 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
     The interval is Wilson's for either rate, joined as for a sum of independent proportions.
     Raises ValueError for an explainer that answers nonsense: an empty sentence, or anything but
     one True or False for each prompt.
+
+    >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
+    >>> parts = cx.explainers.split(prompts, [p.endswith("was") for p in prompts])
+    >>> found = cx.explainers.score(cx.explainers.RuleExplainer(model.tokenizer), parts)
+    >>> found.explanation
+    'The head is active on prompts with the last token " was".'
+    >>> found.score, round(found.low, 2)
+    (1.0, 0.65)
     """
     sentence = explainer.explain(split.shown_active, split.shown_inactive)
     if not isinstance(sentence, str) or not sentence.strip():
@@ -181,6 +231,13 @@ def rate(right: int, of: int, confidence: float) -> tuple[float, float, float]:
 def score_all(explainer: Explainer, splits: Mapping[Any, Split]) -> pd.DataFrame:
     """`score` of every split, one row each, under its name; with a bar, for some explainers are
     slow.
+
+    >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
+    >>> parts = cx.explainers.split(prompts, [p.endswith("was") for p in prompts])
+    >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
+    >>> cx.explainers.score_all(rules, {"head 3": parts})[["score", "tpr", "tnr"]]
+            score  tpr  tnr
+    head 3    1.0  1.0  1.0
     """
     rows = [asdict(score(explainer, s)) for s in progress(splits.values(), "explaining", "head")]
     return pd.DataFrame(rows, index=pd.Index(splits))
@@ -194,6 +251,7 @@ BEFORE = "the last token but one"
 LENGTHS = tuple(2**k for k in range(2, 11))
 LEAST = 3  # a fact that fewer prompts share explains nothing
 LEAVES = 4  # of the tree: as many conditions as a sentence can hold
+#: The fact that `RuleExplainer(..., repeats=True)` adds.
 REPEATED = "a last token that came before"
 OPENING, ALWAYS, NEVER = "The head is active on ", "every prompt", "no prompt"
 # as `quoted` writes it, and nothing else: what it would not write is true of no prompt
@@ -214,6 +272,10 @@ class RuleExplainer:
     but one, the tokens in the prompt and near its end, its length. With `repeats` there is one
     fact more, that the last token came before. Deterministic; needs nothing but the model's
     tokenizer.
+
+    >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
+    >>> rules.explain(["It was", "He was", "I was"], ["It is", "He is", "I am"])
+    'The head is active on prompts with the last token " was".'
     """
 
     tokenizer: Any
@@ -223,7 +285,15 @@ class RuleExplainer:
     )
 
     def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
-        """The rule. Raises ValueError unless there are `LEAST` prompts of either kind."""
+        """The rule that tells the two kinds apart.
+
+        Raises ValueError unless there are `LEAST` prompts of either kind.
+
+        >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
+        >>> far, near = [f"{who} is far away" for who in "ABC"], [f"{who} is here" for who in "ABC"]
+        >>> rules.explain(far, near)
+        'The head is active on prompts without the last token " here".'
+        """
         if min(len(active), len(inactive)) < LEAST:
             raise ValueError(
                 f"{len(active)} active and {len(inactive)} inactive prompts: "
@@ -250,12 +320,22 @@ class RuleExplainer:
         return written(shortened(rule, seen, is_active))
 
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
-        """What the rule says of each prompt. Raises ValueError for a sentence that is no rule."""
+        """What the rule says of each prompt. Raises ValueError for a sentence that is no rule.
+
+        >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
+        >>> rule = 'The head is active on prompts with the last token " was".'
+        >>> rules.classify(rule, ["She was", "She is"])
+        [True, False]
+        """
         rule = read_rule(explanation)
         return [holds(rule, self.facts(p)) for p in prompts]
 
     def facts(self, prompt: str) -> frozenset[str]:
-        """All that a rule can say of a prompt and that is true of it; a prompt is read once."""
+        """All that a rule can say of a prompt and that is true of it; a prompt is read once.
+
+        >>> sorted(cx.explainers.RuleExplainer(model.tokenizer).facts("It was"))[:3]
+        ['the last token " was"', 'the last token but one "It"', 'the last two tokens "It was"']
+        """
         if prompt not in self.known:
             self.known[prompt] = frozenset(self.read(prompt))
         return self.known[prompt]

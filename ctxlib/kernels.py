@@ -20,10 +20,10 @@ from ctxlib.keys import (
 )
 from ctxlib.weights import LayerWeights, layer_norm, project
 
-LOCAL = 15.0  # fewer effective tokens than this: a local head
-BROAD = 40.0  # more effective tokens than this: a broad head
-EVEN = 1 / 3  # total variation distance to an even row below this: a uniform head
-COPIES = 2.0  # nats: a copy of the destination gets e^2, some seven times, what other tokens get
+LOCAL = 15.0  #: fewer effective tokens than this: a local head
+BROAD = 40.0  #: more effective tokens than this: a broad head
+EVEN = 1 / 3  #: total variation distance to an even row below this: a uniform head
+COPIES = 2.0  #: nats: a copy of the destination gets e^2, some seven times, what other tokens get
 
 # ---------------------------------------------------------------- the two factors of a row
 
@@ -36,6 +36,9 @@ def destination_query(
     `token=None` is the query without a token, for checkpoints that come without embeddings:
     `sqrt(d_model) W_pos[n] / sqrt(|W_pos[n]|^2 + C^2)` in place of the normalised residual.
     Errors as in `positional_kernels`.
+
+    >>> cx.destination_query(weights, n=256, token=" of").shape
+    torch.Size([8, 32])
     """
     check_position(weights, n)
     here = weights.W_pos[n : n + 1]
@@ -53,6 +56,10 @@ def positional_scores(
     """`q_n . P[n, i] / attn_scale` for i = 0 ... n, with `token` at destination n; zero at i = n.
 
     Errors as in `positional_kernels`.
+
+    >>> scores = cx.positional_scores(weights, n=256)
+    >>> scores.shape, scores[:, 256].abs().max().item()
+    (torch.Size([8, 257]), 0.0)
     """
     C = typical_norm(weights, C)
     q = destination_query(weights, n, token, C)
@@ -69,6 +76,12 @@ def positional_kernels(
     `token=None` is the query without a token, for checkpoints that come without embeddings;
     C must then be given. Raises ValueError for a position that the model does not have and for a
     text that is not one token.
+
+    >>> kernels = cx.positional_kernels(weights, n=256)
+    >>> kernels.shape
+    torch.Size([8, 257])
+    >>> cx.effective_tokens(kernels).round()
+    tensor([  2.,   1., 224.,  58., 141.,  88.,  32.,   8.])
     """
     return positional_scores(weights, n, token, C).softmax(-1)
 
@@ -84,6 +97,10 @@ def content_scores(
 
     `tokens` are the ids t, the whole vocabulary by default. Only differences between tokens of
     one head mean anything. Errors as in `positional_kernels`.
+
+    >>> scores = cx.content_scores(weights, n=256)
+    >>> cx.neurons.spelled(weights, scores[4].topk(4).indices.tolist())
+    ['itizenship', 'plomatic', 'Mode', 'Directions']
     """
     q = destination_query(weights, n, token)
     W_E = weights.embeddings()
@@ -100,8 +117,7 @@ def content_scores(
 def effective_tokens(rows: Float[Tensor, "*head source"]) -> Float[Tensor, "*head"]:
     """`1 / sum_i pos_i^2`: over how many tokens a row is spread; k for a row that is even over k.
 
-    >>> import torch
-    >>> effective_tokens(torch.tensor([0.25, 0.25, 0.25, 0.25]))
+    >>> cx.effective_tokens(torch.tensor([0.25, 0.25, 0.25, 0.25]))
     tensor(4.)
     """
     return 1 / rows.square().sum(-1)
@@ -111,8 +127,7 @@ def half_mass(rows: Float[Tensor, "*head source"]) -> Int[Tensor, "*head"]:
     """How far back from the destination half of a row's mass reaches: the smallest d with
     `sum_{i >= n - d} pos_i >= 1/2`, in tokens.
 
-    >>> import torch
-    >>> half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]))
+    >>> cx.half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]))
     tensor(1)
     """
     return (rows.flip(-1).cumsum(-1) < 0.5).sum(-1)
@@ -124,8 +139,7 @@ def by_distance(rows: Float[Tensor, "*head source"], reach: int) -> Float[Tensor
 
     Raises ValueError for a reach that goes back beyond position 0.
 
-    >>> import torch
-    >>> by_distance(torch.tensor([0.5, 0.1, 0.4]), reach=1)
+    >>> cx.by_distance(torch.tensor([0.5, 0.1, 0.4]), reach=1)
     tensor([0.8000, 0.2000])
     """
     if not 0 <= reach < rows.shape[-1]:
@@ -145,6 +159,9 @@ def copy_preference(
     The content score of t for the destination t, less the mean score of the other tokens for that
     destination, averaged over destinations. `tokens` are the distinct ids that serve as both, by
     default 256 spread evenly over the vocabulary. Raises ValueError for fewer than two.
+
+    >>> (cx.copy_preference(weights, n=256) > 2).nonzero()[:, 0]  # heads, by index
+    tensor([0, 2])
     """
     check_position(weights, n)
     W_E = weights.embeddings()
@@ -170,6 +187,12 @@ def families(
     are not local, a strong preference for copies of the destination makes a duplicate-token
     head. Without token embeddings (`token=None`, C given) the kernel decides alone. Errors as in
     `positional_kernels`.
+
+    >>> table = cx.families(weights, n=256)
+    >>> table.loc[[0, 2, 4], "family"].tolist()
+    ['local', 'duplicate-token', 'slowly decaying']
+    >>> table.loc[4, "because"]
+    'spread over 141 tokens, half of the mass within 47'
     """
     kernels = positional_kernels(weights, n, token, C)
     even = torch.full_like(kernels, 1 / (n + 1))
@@ -194,9 +217,9 @@ def family(spread: float, half: float, uneven: float, copies: float, n: int) -> 
     `spread` effective tokens, half of the mass within `half` tokens, `uneven` its TV to an even
     row, `copies` nats for a copy (NaN: unknown), destination n.
 
-    >>> family(113, 36, 0.56, 0.4, n=500)[0]
+    >>> cx.kernels.family(113, 36, 0.56, 0.4, n=500)[0]
     'slowly decaying'
-    >>> family(31, 311, 0.19, float("nan"), n=500)
+    >>> cx.kernels.family(31, 311, 0.19, float("nan"), n=500)
     ('uniform', '19% of the mass is elsewhere than in an even row')
     """
     if spread < LOCAL:

@@ -44,6 +44,12 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     token, before the last LayerNorm divides by its scale.
 
     Raises ValueError for a layer that the model does not have and as `unembedding` does.
+
+    >>> scores = cx.congruence(model, layer=1)
+    >>> scores.shape
+    torch.Size([1024, 8192])
+    >>> model.tokenizer.decode([scores[62].argmax()])
+    ','
     """
     check_layer(model, layer)
     return model.blocks[layer].mlp.W_out.detach() @ unembedding(model)
@@ -70,6 +76,13 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     `congruence`; `over_tokens` is how far it lies above the neuron's second token, `over_neurons`
     how far above the token's second neuron. `layers` are those searched, by default the last five
     (all, where the model has fewer). Raises ValueError for a layer that the model does not have.
+
+    >>> table = cx.next_token_neurons(model)
+    >>> table[["layer", "neuron", "token", "congruence"]].head(3).round(2)
+       layer  neuron  token  congruence
+    0      1      62     12        1.12
+    1      3     932    215        0.83
+    2      2     564     13        0.76
     """
     n_layers = model.cfg.n_layers
     searched = sorted(set(range(max(0, n_layers - 5), n_layers) if layers is None else layers))
@@ -120,6 +133,9 @@ def random_neurons(
 
     Raises ValueError for a layer that the model does not have, and for more neurons than there
     are.
+
+    >>> cx.lookups.random_neurons(model, count=3, layers=[2, 3])
+    [(3, 279), (3, 22), (3, 716)]
     """
     layers = sorted(set(layers))
     for layer in layers:
@@ -141,6 +157,13 @@ class Prompts:
 
     Each is the beginning of a text, cut off behind the token at which the neuron peaks in it;
     `text` is which text of the collection, `activation` the pre-activation there.
+
+    >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
+    >>> (prompts,) = cx.top_prompts(model, texts, neurons=[(1, 62)], count=3)
+    >>> len(prompts), prompts.layer, prompts.neuron
+    (3, 1, 62)
+    >>> texts[prompts.text[0]].name, prompts.activation[0].round(decimals=1)
+    ('sample-0000', tensor(2.5000))
     """
 
     layer: int
@@ -167,6 +190,11 @@ def top_prompts(
     on (pre-activation above 0) gives as many prompts as there are. Raises ValueError for a neuron
     that the model does not have, for no neuron, no text, a text with less than one token behind
     BOS or more than the model reads, and for a neuron that no prompt activates.
+
+    >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
+    >>> (prompts,) = cx.top_prompts(model, texts, neurons=[(1, 62)], count=3)
+    >>> [model.tokenizer.decode(ids[-3:]) for ids in prompts.tokens]
+    [' No. Oh', ' Hastly', 'ack so far']
     """
     check_listed(texts)
     if not neurons:
@@ -229,6 +257,10 @@ def random_prompts(
     random behind BOS. Terms and probabilities mean something next to those on such prompts.
 
     Raises ValueError for more prompts than texts and for a text with nothing behind BOS.
+
+    >>> prompts = cx.lookups.random_prompts(passages, count=3)
+    >>> [len(ids) for ids in prompts]
+    [22, 40, 10]
     """
     if not 1 <= count <= len(texts):
         raise ValueError(f"count={count}: there are {len(texts)} texts, one prompt from each")
@@ -251,6 +283,10 @@ class Attribution:
     `heads[p, k, i]` is head i of layer k on prompt p, `mlps[p, k]` the MLP of layer k, with its
     bias; `embedding` is what enters the first layer, `bias` the neuron's own and those of the
     attention layers. `pre_activation` is the model's own, read off its hook.
+
+    >>> terms = cx.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+    >>> terms.heads.shape, terms.mlps.shape, terms.embedding.shape
+    (torch.Size([2, 2, 8]), torch.Size([2, 1]), torch.Size([2]))
     """
 
     layer: int
@@ -263,11 +299,21 @@ class Attribution:
     pre_activation: Float[Tensor, " prompt"]
 
     def total(self) -> Float[Tensor, " prompt"]:
-        """The sum of all terms."""
+        """The sum of all terms.
+
+        >>> terms = cx.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+        >>> torch.allclose(terms.total(), terms.pre_activation, atol=1e-2)
+        True
+        """
         return self.heads.sum((1, 2)) + self.mlps.sum(1) + self.embedding + self.bias
 
     def of(self, layer: int, head: int) -> Float[Tensor, " prompt"]:
-        """One head's term on every prompt; ValueError for a head that is not among them."""
+        """One head's term on every prompt; ValueError for a head that is not among them.
+
+        >>> terms = cx.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+        >>> torch.equal(terms.of(layer=0, head=4), terms.heads[:, 0, 4])
+        True
+        """
         _, n_layers, n_heads = self.heads.shape
         if not (0 <= layer < n_layers and 0 <= head < n_heads):
             raise ValueError(
@@ -284,6 +330,10 @@ class Reading:
 
     `embedding` is what enters the first layer, `z[p, k, i]` what is inside head i of layer k
     before W_O, `mlp_out` what the MLP writes.
+
+    >>> read = cx.lookups.read_prompts(model, [tokens[:20], tokens[:30]])
+    >>> read.z.shape, read.mlp_out.shape
+    (torch.Size([2, 4, 8, 32]), torch.Size([2, 4, 256]))
     """
 
     embedding: Float[Tensor, "prompt d_model"]
@@ -298,6 +348,11 @@ def read_prompts(
     """Let the model read prompts once, up to its first `n_layers` layers (by default all), for the
     attribution of many neurons. Raises ValueError for no prompts, for one that does not fit, and
     for layers that the model does not have.
+
+    >>> read = cx.lookups.read_prompts(model, [tokens[:20], tokens[:30]])  # once ...
+    >>> first, second = (cx.attribution(model, 1, j, read) for j in (62, 63))  # ... for many
+    >>> torch.allclose(first.total(), first.pre_activation, atol=1e-2)
+    True
     """
     count = model.cfg.n_layers if n_layers is None else n_layers
     check_layer(model, count - 1)
@@ -325,6 +380,10 @@ def attribution(
     model does not have, for no prompts, for a reading that ends below the neuron, and for a model
     whose parts do not add up to its pre-activations (normalisation behind the heads, as in
     Gemma 2).
+
+    >>> terms = cx.attribution(model, layer=1, neuron=62, prompts=[tokens[:20]])
+    >>> divmod(terms.heads[0].argmax().item(), 8)  # layer and head that feed it most
+    (1, 7)
     """
     check_neuron(model, layer, neuron)
     read = prompts if isinstance(prompts, Reading) else read_prompts(model, prompts, layer + 1)
@@ -382,6 +441,11 @@ def check_sum(terms: Attribution) -> None:
 class Outcome:
     """What the model does at the last token of prompts: a neuron's pre-activation there, and the
     log probability of a token behind it, in nats.
+
+    >>> comma = weights.token_id(",")
+    >>> end = cx.lookups.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
+    >>> end.pre_activation.shape, end.log_probability.shape
+    (torch.Size([2]), torch.Size([2]))
     """
 
     pre_activation: Float[Tensor, " prompt"]
@@ -389,6 +453,13 @@ class Outcome:
 
     @property
     def probability(self) -> Float[Tensor, " prompt"]:
+        """Of the token, `exp(log_probability)`.
+
+        >>> comma = weights.token_id(",")
+        >>> end = cx.lookups.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
+        >>> bool((end.probability < 1).all())
+        True
+        """
         return self.log_probability.exp()
 
 
@@ -404,6 +475,11 @@ def outcome(
     `ctxlib.causal.replace_z` silences heads, `hold_neuron` keeps a neuron where it is.
 
     Raises ValueError for a neuron or a token that the model does not have and for no prompts.
+
+    >>> comma = weights.token_id(",")
+    >>> prompt = cx.texts.encode(weights, "However")
+    >>> cx.lookups.outcome(model, 1, 62, [prompt], token=comma).probability.round(decimals=2)
+    tensor([0.7200])
     """
     check_neuron(model, layer, neuron)
     if not 0 <= token < model.cfg.d_vocab:
@@ -424,6 +500,12 @@ def outcome(
 def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
     """A hook that sets a neuron's activation (behind the activation function) at the last token of
     the batch, whatever its inputs say: for prompts of one length, such as one alone.
+
+    >>> prompt, comma = cx.texts.encode(weights, "However"), weights.token_id(",")
+    >>> held = cx.lookups.hold_neuron(1, 62, activation=5.0)
+    >>> a, b = (cx.lookups.outcome(model, 1, 62, [prompt], comma, h) for h in ([], [held]))
+    >>> bool(b.probability > a.probability)
+    True
     """
 
     def hook(own: Float[Tensor, "text pos neuron"], hook: Any) -> Tensor:
@@ -445,6 +527,11 @@ def at_last_token(
 ) -> dict[str, Tensor]:
     """What flows through the named hooks (all of shape `text pos ...`) at the last token of each
     prompt, `"prompt ..."`.
+
+    >>> name, prompts = "blocks.1.mlp.hook_pre", [tokens[:20], tokens[:30]]
+    >>> read = cx.lookups.at_last_token(model, prompts, [name], stop_at_layer=2)
+    >>> read[name].shape
+    torch.Size([2, 1024])
     """
     check_listed(prompts)
     if not len(prompts):
@@ -469,6 +556,10 @@ def pad(
     does not look from inside them; and the index of each one's last token.
 
     Raises ValueError for an empty text, one longer than the model reads, unknown token ids.
+
+    >>> ids, last = cx.lookups.pad(model, [tokens[:30], tokens[:20]])
+    >>> ids.shape, last
+    (torch.Size([2, 30]), tensor([29, 19]))
     """
     n_ctx = model.cfg.n_ctx
     for ids in texts:

@@ -45,6 +45,10 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
     What comes out is held against the model's own code on a few tokens. Raises ValueError for a
     name that is neither, for damaged or incomplete weights, and for a model that TransformerLens
     computes wrongly; OSError for a hub that is out of reach.
+
+    >>> model = cx.load("mini")
+    >>> model.cfg.n_layers, model.cfg.n_heads, model.cfg.d_model, model.cfg.n_ctx
+    (4, 8, 256, 512)
     """
     source = locate(str(name))
     transformers_logging.disable_progress_bar()
@@ -105,6 +109,9 @@ def locate(name: str) -> str:
     """The folder or hub name behind `name`; says so when it will be downloaded.
 
     ValueError for an unknown name.
+
+    >>> cx.models.locate("mini") == str(cx.models.MINI)
+    True
     """
     if name == "mini":
         return str(MINI)

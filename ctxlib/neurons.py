@@ -25,8 +25,8 @@ from ctxlib.denominators import some
 from ctxlib.texts import Text, batches
 from ctxlib.weights import LayerWeights
 
-LARGEST = 20  # tokens that `top` averages over
-STANDS_OUT = 2.0  # a neuron whose `top` is this many robust deviations above the median one
+LARGEST = 20  #: tokens that `top` averages over
+STANDS_OUT = 2.0  #: a neuron whose `top` is this many robust deviations above the median one
 NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains
 CHUNK = 256  # neurons at a time: bounds the memory, changes no result
 
@@ -41,6 +41,10 @@ def untrained_tokens(weights: LayerWeights) -> Bool[Tensor, " vocab"]:
     their mean as the farthest of them is to the mean of the other twelve, and at least 0.5 close.
     The thirteen themselves always count. Where the vocabulary does not hold them, or there is no
     tokenizer to ask, no token counts.
+
+    >>> flags = cx.untrained_tokens(weights)
+    >>> flags.shape, bool(flags[weights.token_id(" the")])
+    (torch.Size([8192]), False)
     """
     W_E = weights.embeddings()
     never = impossible_bytes(weights)
@@ -57,6 +61,9 @@ def untrained_tokens(weights: LayerWeights) -> Bool[Tensor, " vocab"]:
 def impossible_bytes(weights: LayerWeights) -> list[int]:
     """The ids of the single-byte tokens that no UTF-8 text can produce, if the vocabulary is
     byte-level.
+
+    >>> len(cx.neurons.impossible_bytes(weights))
+    13
     """
     if weights.tokenizer is None:
         return []
@@ -97,6 +104,12 @@ def find_neurons(
     default is a rule that does: two robust standard deviations above the median neuron.
     `threshold` is kept in `.attrs`. Raises ValueError when no neuron passes, and for a `largest`
     that is not below the number of tokens.
+
+    >>> found = cx.find_neurons(circuit)
+    >>> found.index[:3].tolist(), len(found) > 50
+    ([463, 449, 729], True)
+    >>> found.loc[463, "top tokens"][:4]
+    ['Mode', 'Directions', 'Ingredients', ' stewpan']
     """
     weights = circuit.weights
     counted = ~untrained_tokens(weights) if tokens is None else tokens
@@ -149,7 +162,7 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Distance from the median in robust standard deviations, 1.4826 median absolute ones; for
     normal numbers the ordinary standard score.
 
-    >>> robust_z(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])).round(decimals=1)
+    >>> cx.robust_z(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])).round(decimals=1)
     tensor([-1.3000, -0.7000,  0.0000,  0.7000, 65.4000])
     """
     far = values - values.quantile(0.5)
@@ -158,7 +171,11 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
 
 
 def spelled(weights: LayerWeights, ids: Sequence[int]) -> list[str] | list[int]:
-    """Tokens as text, or as they are where there is no tokenizer."""
+    """Tokens as text, or as they are where there is no tokenizer.
+
+    >>> cx.neurons.spelled(weights, [262, 7])
+    [' the', "'"]
+    """
     return list(ids) if weights.tokenizer is None else [weights.tokenizer.decode([t]) for t in ids]
 
 
@@ -180,6 +197,15 @@ def label_neurons(
     level divided by the number of labels because the best of them was picked); `auc` is the
     chance that a text of the label has the larger value than another. Raises ValueError unless
     there is a label for each text, two labels at least, and two texts in each.
+
+    >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
+    >>> labels = [text.domain for text in passages]
+    >>> table = cx.label_neurons(summaries[:, [463, 449]], labels, neurons=[463, 449])
+    >>> table[["label", "difference", "auc"]].round(2)
+              label  difference  auc
+    neuron
+    463     cooking        0.95  1.0
+    449      python        2.65  1.0
     """
     y = np.asarray(values.double())
     if len(labels) != len(y) or y.shape[1] != len(neurons):
@@ -217,7 +243,17 @@ def label_neurons(
 def by_label(
     values: Float[Tensor, "text neuron"], labels: Sequence[Hashable], neurons: Sequence[int]
 ) -> pd.DataFrame:
-    """The mean of each neuron over the texts of each label: neurons in rows, labels in columns."""
+    """The mean of each neuron over the texts of each label: neurons in rows, labels in columns.
+
+    >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
+    >>> labels = [text.domain for text in passages]
+    >>> table = cx.by_label(summaries[:, [463, 449]], labels, neurons=[463, 449])
+    >>> table[["cooking", "python", "war"]].round(1)
+            cooking  python  war
+    neuron
+    463         1.1     0.1  0.2
+    449        -0.1     2.5 -0.3
+    """
     table = pd.DataFrame(
         values.double().numpy(), columns=pd.Index([int(j) for j in neurons], name="neuron")
     )
@@ -243,6 +279,12 @@ def subtopics(
     row a part (its share of the whole drive and its `largest` tokens), largest part first, and
     the drive of each part in each text. The destination itself does not count. Raises ValueError
     for a neuron that does not exist, and when fewer than `parts` texts or tokens drive it.
+
+    >>> table, drive = cx.subtopics(circuit, 463, passages, parts=2)
+    >>> table["share"].round(1).tolist(), drive.shape
+    ([0.7, 0.3], (72, 2))
+    >>> table["tokens"][0][:4]
+    [' one', ' is', ' heat', ' denomin']
     """
     (neuron,) = check_neurons(circuit.weights, [neuron])
     drive = circuit.contribution[:, neuron].clamp(min=0) * ~untrained_tokens(circuit.weights)

@@ -41,6 +41,12 @@ class Text:
     """One labelled text.
 
     `dialect` is en-GB, en-US, es, fr, de or python; `tokens` starts with BOS.
+
+    >>> text = cx.texts.passages(weights, domains=["astronomy"])[0]
+    >>> text.name, text.domain, text.dialect, len(text.tokens)
+    ('astronomy-1', 'astronomy', 'en-GB', 512)
+    >>> text.subject
+    "a night's diary from a mountain observatory in Chile"
     """
 
     name: str
@@ -52,7 +58,13 @@ class Text:
 
 
 class Reads(Protocol):
-    """What a model says of itself to be given texts; `LayerWeights` and `Reader` do."""
+    """What a model says of itself to be given texts; `LayerWeights` and `Reader` do.
+
+    >>> for reader in (weights, cx.Reader.of(model, 128)):
+    ...     print(type(reader).__name__, reader.n_ctx)
+    LayerWeights 512
+    Reader 128
+    """
 
     @property
     def tokenizer(self) -> Any: ...
@@ -64,9 +76,13 @@ class Reads(Protocol):
 
 @dataclass(frozen=True)
 class Reader:
-    """The same for a model of any kind, with or without learned positions.
+    """What is given texts, for a model of any kind, with or without learned positions.
 
     `n_ctx` is how many tokens of a text it is given, BOS included.
+
+    >>> reader = cx.Reader(model.tokenizer, n_ctx=64, d_vocab=8192)
+    >>> len(cx.texts.passages(reader)[0].tokens)
+    64
     """
 
     tokenizer: Any
@@ -78,6 +94,9 @@ class Reader:
         """The reader of a model loaded with `cx.load`, by default of its whole context.
 
         Raises ValueError for an `n_ctx` that does not fit the model.
+
+        >>> cx.Reader.of(model).n_ctx, cx.Reader.of(model, 128).n_ctx
+        (512, 128)
         """
         most = model.cfg.n_ctx
         if n_ctx is not None and not 2 <= n_ctx <= most:
@@ -86,7 +105,11 @@ class Reader:
 
 
 def token_ids(text: Text | Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
-    """The tokens of a text, labelled or not."""
+    """The tokens of a text, labelled or not.
+
+    >>> cx.texts.token_ids(passages[0]) is passages[0].tokens
+    True
+    """
     return text.tokens if isinstance(text, Text) else text
 
 
@@ -98,6 +121,10 @@ def encode(
     With `length`, exactly that many tokens, BOS included. Without it, all of them up to the
     model's n_ctx; a longer text is cut there and a warning says how. Raises ValueError for an
     empty text, one shorter than `length`, and a `length` that does not fit the model.
+
+    >>> ids = cx.texts.encode(weights, "The moon is far away.")
+    >>> cx.neurons.spelled(weights, ids.tolist())
+    ['<|endoftext|>', 'The', ' moon', ' is', ' far', ' away', '.']
     """
     if not source.strip():
         raise ValueError(f"{name} is empty")
@@ -126,6 +153,10 @@ def windows(
     what is left at the end is dropped.
 
     Raises ValueError as `encode` does.
+
+    >>> pieces = cx.texts.windows(weights, passages[0].source, length=64)
+    >>> len(pieces), {len(piece) for piece in pieces}
+    (12, {64})
     """
     first = encode(reader, source, length, name)
     body = torch.tensor(all_tokens(reader, source)[1:])
@@ -165,6 +196,10 @@ def passages(
 
     `domains` chooses and orders them. Raises ValueError for a domain that is not there and a
     `length` that a passage does not fill.
+
+    >>> texts = cx.texts.passages(weights, length=256, domains=["law", "travel"])
+    >>> [text.name for text in texts]
+    ['law-1', 'law-2', 'law-3', 'law-4', 'travel-1', 'travel-2', 'travel-3', 'travel-4']
     """
     files = sorted(PASSAGES.glob("*.txt"))
     known = sorted({file.stem.rpartition("-")[0] for file in files})
@@ -201,6 +236,10 @@ def samples(reader: Reads, count: int | None = None) -> list[Int[Tensor, " pos"]
     the first `count` of them.
 
     They are tokens of `mini`: ValueError if the weights' vocabulary is another one.
+
+    >>> first, second = cx.texts.samples(weights, count=2)
+    >>> first.shape
+    torch.Size([512])
     """
     stored, vocab = stored_samples(count)
     if reader.d_vocab != vocab:
@@ -238,6 +277,10 @@ def collection(
     another vocabulary they are decoded and encoded anew, and come out as long as they come out,
     so choose a destination inside the shortest. Raises ValueError when there are fewer than
     `count`, and for a source that is neither.
+
+    >>> texts = cx.texts.collection(weights, count=3)
+    >>> [text.name for text in texts], len(texts[0].tokens)
+    (['sample-0000', 'sample-0001', 'sample-0002'], 512)
     """
     source = source or os.environ.get("CTX_TEXTS")
     if not source:
@@ -351,6 +394,10 @@ def batches(
 
     Any iterable will do, and memory does not grow with its length. Raises ValueError for one text
     in place of many, for a text that is too short and for ids outside the vocabulary.
+
+    >>> found = cx.texts.batches(weights, passages, n=99, token=" the", doing="reading")
+    >>> [batch.shape for batch in found]
+    [torch.Size([64, 100]), torch.Size([8, 100])]
     """
     check_listed(texts)
     check_position(weights, n)
@@ -392,6 +439,9 @@ def read(file: str | os.PathLike) -> str:
     """A .txt or .txt.xz file.
 
     Raises ValueError when it is empty or not UTF-8, OSError when it cannot be opened.
+
+    >>> cx.texts.read(cx.texts.PASSAGES / "astronomy-1.txt").splitlines()[:2]
+    ['domain: astronomy', 'dialect: en-GB']
     """
     file = Path(file)
     raw = file.read_bytes()

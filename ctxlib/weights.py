@@ -24,14 +24,18 @@ def layer_norm(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, 
 
     `v` has mean zero already, so `mean(v**2)` is its variance.
 
-    >>> layer_norm(torch.tensor([3.0, -3.0]), eps=0.0)
+    >>> cx.layer_norm(torch.tensor([3.0, -3.0]), eps=0.0)
     tensor([ 1., -1.])
     """
     return v / layer_norm_scale(v, eps)
 
 
 def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch 1"]:
-    """What LayerNorm divides by: `sqrt(|v|^2 / d_model + eps)`."""
+    """What LayerNorm divides by: `sqrt(|v|^2 / d_model + eps)`.
+
+    >>> cx.layer_norm_scale(torch.tensor([3.0, -4.0, 1.0, 0.0]), eps=0.0).round(decimals=2)
+    tensor([2.5500])
+    """
     return (reduce(v**2, "... d_model -> ... 1", "mean") + eps).sqrt()
 
 
@@ -41,7 +45,13 @@ class LayerWeights:
 
     `W_E`, `W_in` and `b_in` may be None where a checkpoint comes without token embeddings or MLP;
     the functions that need them say so. `attn_scale` divides the scores: `sqrt(d_head)` in GPT-2.
-    Raises ValueError for values that are not finite.
+    `n_heads`, `d_model`, `d_head`, `n_ctx`, `d_vocab` and `n_neurons` are the sizes. Raises
+    ValueError for values that are not finite.
+
+    >>> weights.n_heads, weights.d_model, weights.d_head, weights.n_ctx, weights.n_neurons
+    (8, 256, 32, 512, 1024)
+    >>> weights.W_Q.shape
+    torch.Size([8, 256, 32])
     """
 
     W_E: Float[Tensor, "vocab d_model"] | None
@@ -70,6 +80,10 @@ class LayerWeights:
         Raises ValueError for a layer that the model does not have, for a model without learned
         absolute positions, for one that is not in compatibility mode, and for weights that are
         not finite.
+
+        >>> second = cx.LayerWeights.of(model, layer=1)
+        >>> second.layer, second.n_heads
+        (1, 8)
         """
         cfg = model.cfg
         kind = cfg.positional_embedding_type
@@ -107,6 +121,12 @@ class LayerWeights:
         Token embeddings (`wte.weight`) and MLP (`mlp.c_fc`) may be missing. Raises ValueError when
         attention weights or positions are missing, when `n_heads` does not divide `d_model`, and
         for weights that are not finite.
+
+        >>> from safetensors.torch import load_file
+        >>> state = load_file(cx.models.MINI / "model.safetensors")
+        >>> same = cx.LayerWeights.from_state_dict(state, n_heads=8)
+        >>> torch.allclose(same.W_K, weights.W_K, atol=1e-3)
+        True
         """
         # half is for storage only
         full = {name: t if t.dtype == torch.float64 else t.float() for name, t in state.items()}
@@ -207,7 +227,11 @@ class LayerWeights:
         return self.mlp_input()[0].shape[1]
 
     def to(self, dtype: torch.dtype) -> LayerWeights:
-        """The same weights in another precision; float64 is what tests compare in."""
+        """The same weights in another precision; float64 is what tests compare in.
+
+        >>> weights.to(torch.float64).W_K.dtype
+        torch.float64
+        """
         held: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         cast = {name: t.to(dtype) for name, t in held.items() if isinstance(t, Tensor)}
         return replace(self, **held | cast)
@@ -217,6 +241,13 @@ class LayerWeights:
     def token_id(self, token: str | int) -> int:
         """The id of a token given as text (" the") or as an id;
         ValueError if the text is not exactly one token.
+
+        >>> weights.token_id(" the"), weights.token_id(7)
+        (262, 7)
+        >>> weights.token_id(" nebulae")
+        Traceback (most recent call last):
+            ...
+        ValueError: ' nebulae' is 4 tokens in this vocabulary; choose a text that is exactly one
         """
         if isinstance(token, int):
             size = None if self.W_E is None else self.W_E.shape[0]
@@ -241,11 +272,18 @@ class LayerWeights:
     def typical_norm(self) -> float:
         """C, the median norm of a centred token embedding:
         what stands in for `|W_E[x_i]|` in Equation 1.
+
+        >>> round(weights.typical_norm(), 1)
+        0.6
         """
         return self.embeddings().norm(dim=-1).median().item()
 
     def embeddings(self) -> Float[Tensor, "vocab d_model"]:
-        """W_E, or a ValueError that says these weights came without it."""
+        """W_E, or a ValueError that says these weights came without it.
+
+        >>> weights.embeddings().shape
+        torch.Size([8192, 256])
+        """
         if self.W_E is None:
             raise ValueError(
                 "these weights came without token embeddings (wte.weight), and this needs them"
@@ -257,6 +295,10 @@ class LayerWeights:
 
         Raises ValueError for another layer (there it is no longer a function of the token alone),
         for more tokens than the model has positions, and for ids outside the vocabulary.
+
+        >>> stream = weights.residual(tokens)
+        >>> stream.shape, torch.allclose(stream.mean(-1), torch.zeros(512), atol=1e-4)
+        (torch.Size([512, 256]), True)
         """
         self.check_text(tokens)
         return self.embeddings()[tokens] + self.W_pos[: len(tokens)]
@@ -276,19 +318,40 @@ class LayerWeights:
         check_ids(tokens, self.d_vocab)
 
     def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
-        """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from."""
+        """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from.
+
+        Errors as in `LayerWeights.residual`.
+
+        >>> weights.normalised(tokens).square().mean(-1)[:3].round(decimals=2)
+        tensor([1., 1., 1.])
+        """
         return layer_norm(self.residual(tokens), self.eps)
 
     def queries(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
-        """`q_i = LN(W_E[x_i] + W_pos[i]) W_Q + b_Q`."""
+        """`q_i = LN(W_E[x_i] + W_pos[i]) W_Q + b_Q`.
+
+        >>> weights.queries(tokens).shape
+        torch.Size([8, 512, 32])
+        """
         return project(self.normalised(tokens), self.W_Q, self.b_Q)
 
     def keys(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
-        """`key_i = LN(W_E[x_i] + W_pos[i]) W_K + b_K`."""
+        """`key_i = LN(W_E[x_i] + W_pos[i]) W_K + b_K`.
+
+        >>> q, k = weights.queries(tokens), weights.keys(tokens)
+        >>> scores = k[4, :100] @ q[4, 99] / weights.attn_scale
+        >>> torch.allclose(scores, cx.exact_scores(weights, tokens, n=99)[4], atol=1e-3)
+        True
+        """
         return project(self.normalised(tokens), self.W_K, self.b_K)
 
     def values(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
-        """`v_i = LN(W_E[x_i] + W_pos[i]) W_V + b_V`."""
+        """`v_i = LN(W_E[x_i] + W_pos[i]) W_V + b_V`.
+
+        >>> row = cx.attention_rows(weights, tokens, n=99)[4]
+        >>> (row @ weights.values(tokens)[4, :100]).shape
+        torch.Size([32])
+        """
         return project(self.normalised(tokens), self.W_V, self.b_V)
 
     def head_outputs(
@@ -296,12 +359,21 @@ class LayerWeights:
     ) -> Float[Tensor, "head d_model"]:
         """What each head writes to the residual stream, given its attention row:
         `sum_i a_i v_i W_O`.
+
+        >>> rows = cx.attention_rows(weights, tokens, n=99)
+        >>> weights.head_outputs(rows, tokens[:100]).shape
+        torch.Size([8, 256])
         """
         z = einsum(rows, self.values(tokens), "head pos, head pos d_head -> head d_head")
         return einsum(z, self.W_O, "head d_head, head d_head d_model -> head d_model")
 
     def mlp_input(self) -> tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]:
-        """W_in and b_in, or a ValueError that says these weights came without them."""
+        """W_in and b_in, or a ValueError that says these weights came without them.
+
+        >>> W_in, b_in = weights.mlp_input()
+        >>> W_in.shape, b_in.shape
+        (torch.Size([256, 1024]), torch.Size([1024]))
+        """
         if self.W_in is None or self.b_in is None:
             raise ValueError(
                 "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
@@ -313,6 +385,11 @@ class LayerWeights:
     ) -> Float[Tensor, "*batch neuron"]:
         """The MLP's pre-activations from the centred residual stream behind attention:
         `LN(r) W_in + b_in`.
+
+        >>> outputs = cx.true_outputs(weights, tokens, n=99)
+        >>> resid = cx.resid_mid(weights, tokens, 99, outputs)
+        >>> weights.pre_activations(resid).shape
+        torch.Size([1024])
         """
         W_in, b_in = self.mlp_input()
         return layer_norm(resid_mid, self.eps) @ W_in + b_in

@@ -1,0 +1,128 @@
+"""The reference: every public name is there, says what it does, and shows it."""
+
+import inspect
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import api_reference
+import pytest
+
+import ctxlib as cx
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted((ROOT / api_reference.PAGES).glob("*.md"))
+NAMES = [name for page in PAGES for name in api_reference.documented(page)]
+MEMBERS = [name for page in PAGES for name in api_reference.members(page)]
+WIDGETS = {"widgets"}  # the chapters' own
+
+
+def code_of(name):
+    """The function, class or property behind a name; None for a constant."""
+    parent, _, last = name.rpartition(".")
+    thing = inspect.getattr_static(api_reference.resolved(parent), last)
+    thing = getattr(thing, "__func__", thing)  # of a class method
+    thing = getattr(thing, "fget", None) or getattr(thing, "func", thing)  # of a property
+    return thing if inspect.isroutine(thing) or inspect.isclass(thing) else None
+
+
+CODE = [name for name in [*NAMES, *MEMBERS] if code_of(name) is not None]
+
+
+def test_what_the_package_gives_is_in_all():
+    assert set(cx.__all__) == {name for name in vars(cx) if not name.startswith("_")}
+
+
+def test_every_name_of_the_package_has_one_entry():
+    assert len(NAMES) == len(set(NAMES))
+    modules = {n for n in cx.__all__ if inspect.ismodule(getattr(cx, n))}
+    assert {page.stem for page in PAGES} == modules - WIDGETS
+    names = {n.removeprefix("ctxlib.") for n in NAMES}
+    assert set(cx.__all__) - modules == {n for n in names if "." not in n}
+
+
+def test_every_name_that_readers_meet_has_an_entry():
+    """The chapters' and the README's `cx.name` and `cx.module.name`."""
+    sources = [*(ROOT / "chapters").glob("*.py"), ROOT / "README.md"]
+    used = {
+        name
+        for source in sources
+        for name in re.findall(r"\bcx\.(\w+(?:\.[A-Za-z_]\w*)*)", source.read_text("utf-8"))
+        if not name.startswith("widgets")
+    }
+    entries = {name.removeprefix("ctxlib.") for name in [*NAMES, *MEMBERS]}
+    things = [api_reference.resolved(name) for name in [*NAMES, *MEMBERS]]
+    absent = {
+        name
+        for name in used - entries - set(cx.__all__)
+        if not any(thing == api_reference.resolved(f"ctxlib.{name}") for thing in things)
+    }
+    assert not absent
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_it_says_what_it_does_and_shows_it(name):
+    text = inspect.getdoc(code_of(name))
+    assert text
+    assert text[0].isupper() or text[0] in "`0123456789"
+    example = [line for line in text.splitlines() if line.startswith((">>> ", "... "))]
+    assert 1 <= len(example) <= 6, "a short example"
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_its_parameters_and_what_it_gives_have_types(name):
+    thing = code_of(name)
+    if getattr(thing, "_is_protocol", False):  # nobody makes one
+        return
+    signature = inspect.signature(thing)
+    for parameter in signature.parameters.values():
+        untyped = parameter.annotation is parameter.empty
+        assert parameter.name in ("self", "cls", "model", "options") or not untyped, parameter
+    assert inspect.isclass(thing) or signature.return_annotation is not signature.empty
+
+
+class Page(HTMLParser):
+    """The anchors of a page and its words."""
+
+    def __init__(self, file):
+        super().__init__()
+        self.ids, self.links, self.words = [], [], []
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        at = dict(attrs)
+        self.ids += [at["id"]] if "id" in at else []
+        self.links += [at["href"]] if tag == "a" and "href" in at else []
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def pages(html):
+    """The built pages, by module."""
+    return {file.stem: Page(file) for file in (html / api_reference.PAGES).glob("*.html")}
+
+
+def test_every_entry_has_an_anchor_and_the_contents_lead_to_it(html, pages):
+    contents = Page(html / f"{api_reference.PAGES}.html").links
+    for page in PAGES:
+        for name in [*api_reference.documented(page), *api_reference.members(page)]:
+            assert pages[page.stem].ids.count(name) == 1, name
+        for name in api_reference.documented(page):
+            assert f"api/{page.stem}.html#{name}" in contents
+
+
+def test_shapes_read_as_they_are_written(pages):
+    for page in pages.values():
+        words = "".join(page.words)
+        assert not re.search(r"ForwardRef|jaxtyping|<class|0x[0-9a-f]{6}|/home|/work", words)
+    words = " ".join("".join(pages["keys"].words).split())
+    assert 'tokens: Int[Tensor, "pos"]' in words
+    assert 'Float[Tensor, "head source"]' in words
+
+
+def test_examples_have_the_names_that_the_page_states(stated):
+    assert {"torch", "cx", "model", "weights", "passages", "tokens", "heads", "circuit"} <= set(
+        stated
+    )

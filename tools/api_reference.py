@@ -1,0 +1,203 @@
+"""The reference in the book, from the docstrings of ctxlib: a Sphinx extension.
+
+The pages in `book/api/` name what they document, for autodoc. Docstrings are plain text: an
+indented paragraph is an equation or a small table and is shown as it stands, backticks hold code.
+What is in `ctxlib` is shown under `cx`, as the chapters write it, and a name in a docstring leads
+to its entry. The directive `{names} keys` lists what `book/api/keys.md` documents, each with the
+first sentence.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.nodes import make_refnode
+
+PAGES = "book/api"
+ENTRY = re.compile(r"^\.\. auto(?:function|class|data):: (ctxlib\.[\w.]+)$", re.MULTILINE)
+MEMBERS = re.compile(r"^\.\. autoclass:: (ctxlib\.[\w.]+)\n   :members: (.+)$", re.MULTILINE)
+SENTENCE = re.compile(r"(?:`[^`]*`|[^`])*?(?<=[\w)\]`\"'])\.(?= [A-Z`]|$)")
+NAME = re.compile(r"(?:cx\.|ctxlib\.)?([A-Za-z][\w.]*)")
+
+# Sphinx writes a long signature as a list of definitions without terms, which is no list.
+LISTED = re.compile(r"<dl>\s*((?:<dd><em class=\"sig-param\">.*?</dd>\s*)+)</dl>", re.DOTALL)
+STYLE = """
+<style>
+  .sig { overflow-wrap: anywhere; }
+  .sig .sig-line { display: block; margin-inline-start: 2rem; }
+  .sig :is(.sig-param, .sig-return, .property) { font-style: normal; font-weight: 400; }
+  .bd-content a code.literal { background: none; padding: 0; }
+  .bd-content .bd-article section > dl.py, .bd-content .bd-article section > dl.api-names {
+    max-width: none;
+  }
+  dl.py > dd > p { max-width: 41rem; }
+  .bd-content dl.api-names p { max-width: none; }
+  dl.api-names { font-family: var(--book-sans); font-size: 1rem; line-height: 1.45; }
+  dl.api-names :is(dt, dd, p) { font-weight: 400; margin: 0; }
+  dl.api-names dd { margin-block-end: 0.6rem; }
+  @media (min-width: 48rem) {
+    dl.api-names { column-gap: 1.2rem; display: grid; grid-template-columns: 17rem 1fr; }
+  }
+</style>
+"""
+
+# ---------------------------------------------------------------- what the pages document
+
+
+def documented(page: Path) -> list[str]:
+    """The names that a page documents, in its order: `ctxlib.content_keys`."""
+    return ENTRY.findall(page.read_text(encoding="utf-8"))
+
+
+def members(page: Path) -> list[str]:
+    """The methods and properties that it documents: `ctxlib.LayerWeights.of`."""
+    found = MEMBERS.findall(page.read_text(encoding="utf-8"))
+    return [f"{name}.{member}" for name, several in found for member in several.split(", ")]
+
+
+def resolved(name: str) -> Any:
+    """What a full name stands for."""
+    return reduce(getattr, name.split(".")[1:], import_module("ctxlib"))
+
+
+def comment(name: str, module: str) -> list[str]:
+    """What the module says of a constant, behind `#:`."""
+    return ModuleAnalyzer.for_module(module).find_attr_docs()["", name.rpartition(".")[2]]
+
+
+def first_sentence(name: str, module: str) -> str:
+    """Of a name's docstring, or of the comment that documents a constant."""
+    thing = resolved(name)
+    if inspect.isroutine(thing) or inspect.isclass(thing):
+        text = inspect.getdoc(thing) or ""
+    else:
+        text = "\n".join(comment(name, module))
+    paragraph = " ".join(text.partition("\n\n")[0].split())
+    sentence = SENTENCE.match(paragraph)
+    return sentence[0] if sentence else f"{paragraph.rstrip('.:')}."
+
+
+class Names(SphinxDirective):
+    """`{names} keys`: the names of a page, each with its first sentence."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        module = f"ctxlib.{self.arguments[0]}"
+        page = Path(self.env.srcdir) / PAGES / f"{self.arguments[0]}.md"
+        for file in (page, import_module(module).__file__):
+            self.env.note_dependency(str(file))
+        table = nodes.definition_list(classes=["api-names"])
+        for name in documented(page):
+            shown = nodes.literal("", name.replace("ctxlib.", "cx.", 1))
+            target = {"refdomain": "py", "reftype": "obj", "reftarget": name, "refexplicit": True}
+            link = addnodes.pending_xref("", shown, refdoc=self.env.docname, **target)
+            words, _ = self.state.inline_text(first_sentence(name, module), self.lineno)
+            meaning = nodes.definition("", nodes.paragraph("", "", *words))
+            table += nodes.definition_list_item("", nodes.term("", "", link), meaning)
+        return [table]
+
+
+# ---------------------------------------------------------------- how docstrings are shown
+
+
+def as_it_stands(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
+    """Indented paragraphs become literal blocks; a constant has its comment."""
+    if what == "data":
+        lines[:] = comment(name, f"ctxlib.{app.env.docname.rpartition('/')[2]}")
+    text = re.sub(r"(?<=\n\n)(?=    \S)", ".. code-block:: text\n\n", "\n".join(lines))
+    lines[:] = text.split("\n")
+
+
+def without_arguments(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, arguments: str, gives: str
+) -> tuple[str, str] | None:
+    """A protocol is not called."""
+    return ("", "") if getattr(thing, "_is_protocol", False) else None
+
+
+def as_written(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Names and strings as the chapters write them, and a link from each name to its entry."""
+    for module in doctree.findall(addnodes.desc_addname):
+        shown = re.sub(r"^ctxlib\.", "cx.", module.astext())
+        module.children = [nodes.Text(shown)]
+    for part in doctree.findall(nodes.inline):
+        text = part.astext()
+        string = isinstance(part, addnodes.desc_sig_literal_string)
+        if (string or "default_value" in part["classes"]) and re.fullmatch(r"'[^'\"]*'", text):
+            part.children = [nodes.Text(f'"{text[1:-1]}"')]
+    for link in doctree.findall(nodes.reference):
+        if link.get("reftitle", "").startswith("ctxlib."):
+            link["reftitle"] = link.get("refuri", link.get("refid", "")).rpartition("#")[2]
+    if docname.startswith(f"{PAGES}/"):
+        link_names(app, doctree, docname)
+
+
+def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """A link from code that is the name of an entry elsewhere.
+
+    A single word in small letters is left alone: it is a parameter more often than a function.
+    """
+    objects = app.env.get_domain("py").objects  # type: ignore[attr-defined]
+    endings = [
+        (".".join(parts[start:]), name)
+        for name, entry in objects.items()
+        if entry.objtype != "module" and not entry.aliased
+        for parts in [name.split(".")]
+        for start in range(1, len(parts))
+    ]
+    count = Counter(ending for ending, _ in endings)
+    index = {ending: name for ending, name in endings if count[ending] == 1}
+    for code in list(doctree.findall(nodes.literal)):
+        text = code.astext()
+        named = NAME.fullmatch(text)
+        if not named or named[1] not in index or not re.search(r"[A-Z_.]", text):
+            continue
+        name = index[named[1]]
+        around = code
+        while around.parent is not None and not isinstance(around, addnodes.desc):
+            around = around.parent
+        own = isinstance(around, addnodes.desc) and name in around[0]["ids"]
+        if not own and not isinstance(code.parent, nodes.reference):
+            entry = objects[name]
+            link = make_refnode(
+                app.builder, docname, entry.docname, entry.node_id, code.deepcopy(), name
+            )
+            code.replace_self(link)
+
+
+def laid_out(
+    app: Sphinx, docname: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """A line for each parameter, and the style of these pages."""
+    if docname == PAGES or docname.startswith(f"{PAGES}/"):
+
+        def lines(listed: re.Match[str]) -> str:
+            opened = listed[1].replace("<dd>", '<span class="sig-line">')
+            return opened.replace("</dd>", "</span>").strip()
+
+        context["body"] = LISTED.sub(lines, context["body"])
+        context["metatags"] += STYLE
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.setup_extension("sphinx.ext.autodoc")
+    app.add_directive("names", Names)
+    app.connect("autodoc-process-docstring", as_it_stands)
+    app.connect("autodoc-process-signature", without_arguments)
+    app.connect("doctree-resolved", as_written)
+    app.connect("html-page-context", laid_out)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
