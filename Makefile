@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book execute check site test lint format serve bench mini clean
+.PHONY: help book execute check site test lint types format serve bench reproduce mini clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -35,10 +35,16 @@ site: check
 test: $(READY) lint ## everything that must hold: lint, types, package, doctests, notebooks, site
 	$(BIN)/python -m pytest
 
-lint: $(READY)
+lint: $(READY) types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The compiler comes by npm; where that is missing or offline, this check is left out and says so.
+types: ## the types of the JavaScript in ctxlib/widgets
+	@if [ -x node_modules/.bin/tsc ] || npm ci --no-audit --no-fund --silent; \
+	then node_modules/.bin/tsc -p jsconfig.json && echo "JavaScript: types hold"; \
+	else echo "JavaScript: types not checked, for lack of npm and a registry"; fi
 
 format: $(READY) ## lay the code out in house style
 	$(BIN)/ruff check --fix .
@@ -50,6 +56,10 @@ serve: ## read the built site at http://localhost:8000
 bench: $(READY) ## speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/split.py
 	$(BIN)/python benchmarks/circuit.py --page book/benchmarks.md
+	$(BIN)/python benchmarks/views.py --page book/speed.md
+
+reproduce: $(READY) ## hold the published figures against a model: make reproduce MODEL=gpt2
+	@$(BIN)/python tools/reproduce.py --model "$(MODEL)"
 
 # The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
 mini: $(READY) ## train the embedded model: make mini CORPUS=folder

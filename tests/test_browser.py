@@ -4,53 +4,36 @@ shows every equation and picture, and can be used by everyone.
 Without Chromium these tests are left out, and say so.
 """
 
-import shutil
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlparse
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
+from viewing import needs_chromium, opened_browser, serious, served, watched
 
 ROOT = Path(__file__).resolve().parent.parent
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 PAGES = [
     "search",
     "genindex",
-    *sorted(f"book/{f.stem}" for f in (ROOT / "book").glob("*.*") if f.suffix in (".md", ".ipynb")),
+    *sorted(
+        str(f.relative_to(ROOT).with_suffix(""))
+        for f in (ROOT / "book").rglob("*.*")
+        if f.suffix in (".md", ".ipynb") and "_static" not in f.parts
+    ),
 ]
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium on this machine: apt install chromium"
-)
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        """Nothing on the screen."""
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def address(html):
     """The site on a plain file server."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=html))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with served(html) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM)
+    with opened_browser() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +43,7 @@ def visit(browser, address):
 
     def visit(name, width=1440, scheme="light"):
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        opened.append(page)
-        page.elsewhere, page.failed, page.said = [], [], []
-        page.on(
-            "request",
-            lambda r: (
-                urlparse(r.url).hostname in ("127.0.0.1", None) or page.elsewhere.append(r.url)
-            ),
-        )
-        page.on("requestfailed", lambda r: page.failed.append(f"{r.url}: {r.failure}"))
-        page.on("response", lambda r: r.status < 400 or page.failed.append(f"{r.url}: {r.status}"))
-        page.on("console", lambda m: m.type in ("error", "warning") and page.said.append(m.text))
-        page.on("pageerror", lambda e: page.said.append(str(e)))
+        opened.append(watched(page))
         page.goto(f"{address}/{name}.html", wait_until="networkidle")
         page.evaluate("window.MathJax && MathJax.startup && MathJax.startup.promise")
         return page
@@ -134,12 +106,5 @@ def test_nothing_keeps_a_reader_out(page, scheme):
             [...document.querySelectorAll('pre')].slice(5).forEach(e => e.remove());
         }"""
     )
-    page.add_style_tag(content="* { transition: none !important }")
     page.wait_for_function("s => document.documentElement.dataset.theme === s", arg=scheme)
-    results = Axe().run(page, options={"resultTypes": ["violations"], "preload": False})
-    serious = [
-        f"{v['id']} ({v['impact']}), {len(v['nodes'])} times: {v['nodes'][0]['html'][:200]}"
-        for v in results.response["violations"]
-        if v["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    assert serious(page) == []

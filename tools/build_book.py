@@ -39,6 +39,7 @@ from traitlets.config import Config
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = ROOT / "chapters"
 BUILD = ROOT / "_build"
+ASIDE = (".pyc", ".js", ".css")  # what stands in the package and changes no chapter's outputs
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -99,7 +100,7 @@ def digest_of(chapter: Path, model: str) -> str:
     inputs = [
         chapter,
         ROOT / "requirements.txt",
-        *sorted(f for f in (ROOT / "ctxlib").rglob("*") if f.is_file() and f.suffix != ".pyc"),
+        *sorted(f for f in (ROOT / "ctxlib").rglob("*") if f.is_file() and f.suffix not in ASIDE),
     ]
     digest = hashlib.sha256(model.encode())
     for file in inputs:
@@ -224,17 +225,43 @@ def site(model: str) -> Path:
         )
     tool = Path(sys.executable).with_name("jupyter-book")
     command = [str(tool), "build", str(base), "-W", "-n", "--keep-going", "-q"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    # the reference imports the package, and its extension is among the tools
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
         raise BuildError("the site was not built; the warnings above are errors")
     html = base / "_build" / "html"
+    furnish(html / "_static", model, base / "_build")
     (html / "index.html").write_text(FRONT, encoding="utf-8")
     for page in html.rglob("*.html"):
         plain = page.read_text(encoding="utf-8")
         if (sealed := seal(plain)) != plain:
             page.write_text(sealed, encoding="utf-8")
     return html / "index.html"
+
+
+def furnish(static: Path, model: str, kept: Path) -> None:
+    """Put into the site what its views need: their modules, and the packed layer that they
+    compute with, which is made anew when the package or the model has changed.
+    """
+    views = static / "views"
+    views.mkdir(exist_ok=True)
+    for file in (ROOT / "ctxlib" / "widgets").iterdir():
+        if file.suffix in (".js", ".css"):
+            shutil.copy(file, views)
+    layer, stamp = kept / "layer.bin", kept / "stamps" / "layer"
+    digest = digest_of(ROOT / "tools" / "export_explorer.py", model)
+    if not (layer.exists() and stamp.exists() and stamp.read_text() == digest):
+        command = [sys.executable, str(ROOT / "tools" / "export_explorer.py"), "--model", model]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run([*command, "--out", str(kept)], env=environment)
+        if done.returncode:
+            raise BuildError("the data of the site's views were not made; see above")
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        replace(stamp, digest)
+    (static / "data").mkdir(exist_ok=True)
+    shutil.copy(layer, static / "data")
 
 
 # In place of Jupyter Book's redirection, which has neither language nor title nor icon.
@@ -252,11 +279,13 @@ FRONT = """\
 """
 
 
-# Live code cells by way of a server elsewhere, which the theme prepares whether asked to or not.
-THEBE = re.compile(
+# What the theme loads and the book has no use for: live code by way of a server elsewhere, and
+# icons drawn by a script of 1.5 MB, which come as a font as well.
+UNUSED = re.compile(
     r"<script(?: (?:async|src|type)=\"[^\"]*thebe[^\"]*\"| async=\"async\")+>.*?</script>"
     r"|<script>const THEBE_JS_URL.*?</script>|<script>\s*kernelName = .*?</script>"
-    r"|<link [^>]*thebe[^>]*>",
+    r"|<link [^>]*thebe[^>]*>"
+    r"|<script [^>]*fontawesome\.js[^>]*></script>",
     re.DOTALL,
 )
 
@@ -269,7 +298,7 @@ def seal(page: str) -> str:
     """
     if '<meta http-equiv="Content-Security-Policy"' in page:
         return page
-    page = THEBE.sub("", page)
+    page = UNUSED.sub("", page)
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
     handlers = [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
     allowed = sorted({fingerprint(code) for code in [*inline, *handlers]})

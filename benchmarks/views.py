@@ -1,0 +1,217 @@
+"""How fast the site's views are in a browser, against what a reader should have to wait.
+
+    python benchmarks/views.py                     # prints the table
+    python benchmarks/views.py --page book/speed.md    # and writes it to a page of the book
+
+The built site (`make book`) is served from this machine to headless Chromium. A page is readable
+when its text is painted and usable when its view has controls. A repaint is the time from a turn
+until the picture that follows from it is on the screen. Every time stands over its limit, so that
+a number below one is within it; medians of several turns, the longest where it says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from circuit import machine
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import ctxlib as cx
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "_build" / "html"
+PAGES = {
+    "rows, chapter 2": "book/02_keys.html#turn-it",
+    "kernels, chapter 3": "book/03_kernels.html#turn-it",
+    "denominators, chapter 4": "book/04_denominators.html#turn-it",
+    "neuron explorer, chapter 7": "book/07_neurons.html#turn-it",
+    "look-ups, chapter 10": "book/10_lookups.html#turn-it",
+    "neuron explorer, its page": "book/explorer.html",
+    "live reader, its page": "book/reader.html",
+}
+READABLE, USABLE, TURN, KEY, FREEZE = "1000 ms", "2000 ms", "50 ms", "100 ms", "300 ms"
+FIRST_LOAD = "4000 kB"
+VISITS, TURNS, TOKENS = 5, 21, 500
+PREPARED = 10_000  # milliseconds in which the tables of all heads are made, unseen
+Row = tuple[str, float, str]  # what, how much in the limit's unit, limit
+CONTROL = ".ctx-view :is(input, select, textarea)"
+TEXT = """# How fast the views are
+
+Measured by `make bench`, which writes this page: the built site on a plain file server and
+headless Chromium, both on one machine. Each number is a time or a size over the limit that this
+book sets for itself; below one is within it.
+
+{table}
+
+Readable: the page's text is painted. Usable: its view has controls. Both start with an empty cache.
+A turn is over when the picture that follows from it is on the screen. The reader is given {tokens}
+tokens to type into, and a paste of 200,000 characters.
+
+Machine: {machine}.
+"""
+
+# In the page: when the view has its first control; how long after each turn of a hand the picture that
+# follows from it was painted (the browser's own Event Timing, in steps of 8 ms, 16 at least); and the
+# longest stretch for which the page could do nothing else.
+WATCH = """
+window.longest = 0;
+window.turns = new Map();
+new PerformanceObserver((list) => {
+  for (const { interactionId, duration } of list.getEntries())
+    if (interactionId)
+      window.turns.set(interactionId, Math.max(duration, window.turns.get(interactionId) ?? 0));
+}).observe({ type: "event", durationThreshold: 16, buffered: true });
+new PerformanceObserver((list) => {
+  for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration);
+}).observe({ type: "longtask", buffered: true });
+document.addEventListener("DOMContentLoaded", () => {
+  const look = () => {
+    if (document.querySelector(`CONTROL`)) window.usable = performance.now();
+    else requestAnimationFrame(look);
+  };
+  look();
+});
+""".replace("CONTROL", CONTROL)
+PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0].startTime"
+FILL = """(text) => {
+  const area = document.querySelector(".ctx-view textarea");
+  area.value = text;
+  area.dispatchEvent(new Event("input", { bubbles: true }));
+}"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        """Nothing on the screen."""
+
+
+def opened(browser: Browser, address: str) -> Page:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.add_init_script(WATCH)
+    page.goto(address)
+    page.wait_for_selector(CONTROL, state="attached")
+    return page
+
+
+def visits(browser: Browser, name: str, address: str) -> Iterator[Row]:
+    """Both times of a page, medians over visits with an empty cache."""
+    readable, usable = [], []
+    for _ in range(VISITS):
+        page = opened(browser, address)
+        readable.append(page.evaluate(PAINTED))
+        usable.append(page.evaluate("window.usable"))
+        page.close()
+    yield f"{name}: readable", statistics.median(readable), READABLE
+    yield f"{name}: usable", statistics.median(usable), USABLE
+
+
+def repaints(page: Page, turn: Callable[[int], None]) -> float:
+    """How long after a turn of the hand its picture is painted, in milliseconds; the median."""
+    page.evaluate("window.turns.clear()")
+    for number in range(TURNS):
+        turn(number)
+        page.wait_for_timeout(300)  # what goes on behind the picture comes to an end
+    seen = page.evaluate("[...window.turns.values()]")
+    return statistics.median([*seen, *[16] * (TURNS - len(seen))])  # the quickest are not told
+
+
+def explorer(browser: Browser, address: str) -> Iterator[Row]:
+    """First load, and what follows a turn in the neuron explorer."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.add_init_script(WATCH)
+    sizes: dict[str, int] = {}
+    page.on("requestfinished", lambda r: sizes.update({r.url: r.sizes()["responseBodySize"]}))
+    page.goto(address, wait_until="networkidle")
+    page.wait_for_selector(CONTROL, state="attached")
+    own = sum(size for url, size in sizes.items() if "/data/" in url or "/views/" in url)
+    yield "explorer: its data and modules", own / 1000, FIRST_LOAD
+    yield "explorer: all of the page, nothing compressed", sum(sizes.values()) / 1000, FIRST_LOAD
+    page.wait_for_timeout(PREPARED)
+    yield "explorer: longest freeze while it prepares", page.evaluate("window.longest"), FREEZE
+    heads = page.locator(".ctx-view fieldset label")
+    count = heads.count()
+    yield (
+        "explorer: toggle a head",
+        repaints(page, lambda i: heads.nth(5 * i % count).click()),
+        TURN,
+    )
+    page.locator(".ctx-view input[type=range]").first.focus()
+    yield "explorer: move θ", repaints(page, lambda _: page.keyboard.press("ArrowRight")), TURN
+    page.close()
+
+
+def reader(browser: Browser, address: str, words: str) -> Iterator[Row]:
+    """What follows a key and a paste in the live reader."""
+    page = opened(browser, address)
+    page.evaluate(FILL, words)
+    page.wait_for_timeout(3000)
+    page.locator(".ctx-view textarea").first.focus()
+    page.keyboard.press("Control+End")
+    yield (
+        f"reader: type into {TOKENS} tokens",
+        repaints(page, lambda i: page.keyboard.press("abcdefghij"[i % 10])),
+        KEY,
+    )
+    page.evaluate("window.longest = 0")
+    page.evaluate(FILL, (words + " ") * (200_000 // len(words) + 1))
+    page.wait_for_timeout(5000)
+    yield "reader: longest freeze after a long paste", page.evaluate("window.longest"), FREEZE
+    page.close()
+
+
+def passage(tokens: int) -> str:
+    """The beginning of a passage, this many tokens long."""
+    weights = cx.LayerWeights.of(cx.load("mini"))
+    text = next(t for t in cx.texts.passages(weights) if len(t.tokens) > tokens)
+    return weights.tokenizer.decode(text.tokens[1 : 1 + tokens])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="how fast the views are, over their limits")
+    parser.add_argument("--page", type=Path, help="write the table to this page as well")
+    page = parser.parse_args().page
+    chromium = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    if not (SITE / "index.html").exists() or chromium is None:
+        sys.exit("this needs the built site (make book) and Chromium")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_port}"
+    words = passage(TOKENS)
+    rows: list[Row] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium)
+        for name, path in PAGES.items():
+            rows += visits(browser, name, f"{base}/{path}")
+        rows += explorer(browser, f"{base}/book/explorer.html")
+        rows += reader(browser, f"{base}/book/reader.html", words)
+        version = browser.version
+        browser.close()
+    server.shutdown()
+    for what, found, limit in rows:
+        print(f"{what:48} {found:7.0f} of {limit:>8}  {share(found, limit)}")
+    if page:
+        head = ["|  | limit | this run, over the limit |", "| --- | --: | --: |"]
+        lines = [f"| {what} | {limit} | {share(found, limit)} |" for what, found, limit in rows]
+        described = f"{machine()}; Chromium {version}"
+        page.write_text(
+            TEXT.format(table="\n".join([*head, *lines]), tokens=TOKENS, machine=described),
+            encoding="utf-8",
+        )
+
+
+def share(found: float, limit: str) -> str:
+    return f"{found / float(limit.split()[0]):.2f}"
+
+
+if __name__ == "__main__":
+    main()
