@@ -58,9 +58,9 @@ tokens to type into, and a paste of 200,000 characters.
 Machine: {machine}.
 """
 
-# In the page: when the view has its first control; how long after each turn of a hand the picture that
-# follows from it was painted (the browser's own Event Timing, in steps of 8 ms, 16 at least); and the
-# longest stretch for which the page could do nothing else.
+# In the page: when the view has its first control; how long after each turn of a hand the picture
+# that follows from it was painted (the browser's own Event Timing: steps of 8 ms, 16 at least); and
+# the longest stretch for which the page could do nothing else.
 WATCH = """
 window.longest = 0;
 window.turns = new Map();

@@ -138,3 +138,13 @@ def test_every_page_is_sealed_once():
     assert sealed.count('<meta http-equiv="Content-Security-Policy"') == 1
     assert build_book.fingerprint("go()") in sealed
     assert build_book.seal(sealed) == sealed
+
+
+def test_a_page_with_a_view_names_its_modules(html):
+    page = (html / "book" / "explorer.html").read_text(encoding="utf-8")
+    named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
+    assert {Path(n).name for n in named} == set(build_book.modules("neurons.js"))
+    for name in named:
+        assert (html / "book" / name).resolve().exists()
+    assert build_book.hint(page) == page
+    assert "modulepreload" not in (html / "book" / "notation.html").read_text(encoding="utf-8")

@@ -2,3 +2,19 @@
 document.addEventListener("DOMContentLoaded", () => {
   for (const list of document.querySelectorAll(".citation-list[role=list]")) list.removeAttribute("role");
 });
+
+// Equations are set when everything else has begun, a few at a time, those in sight first: the page answers meanwhile.
+if (window.MathJax) {
+  const AT_ONCE = 6;
+  const waiting = () => [...document.querySelectorAll(".math")].map((place) => [Math.abs(place.getBoundingClientRect().top), place]);
+  window.MathJax.startup = {
+    async pageReady() {
+      if (document.readyState !== "complete") await new Promise((loaded) => addEventListener("load", loaded));
+      const places = waiting().sort(([a], [b]) => a - b).map(([, place]) => place);
+      while (places.length) {
+        await new Promise((breathed) => setTimeout(breathed));
+        await window.MathJax.typesetPromise(places.splice(0, AT_ONCE));
+      }
+    },
+  };
+}

@@ -25,7 +25,7 @@ export function linearTicks([low, high], count) {
 
 /** Powers of ten, or every so many of them. @param {[number, number]} domain @param {number} count
  *  @returns {number[]} */
-export function logTicks([low, high], count) {
+function logTicks([low, high], count) {
   const first = Math.ceil(Math.log10(low) - 1e-9);
   const last = Math.floor(Math.log10(high) + 1e-9);
   const every = Math.max(1, Math.ceil((last - first + 1) / Math.max(count, 1)));

@@ -129,12 +129,28 @@ async function start(place) {
 
 const near = new IntersectionObserver(
   (entries) => {
-    for (const { target, isIntersecting } of entries) {
-      if (!isIntersecting) continue;
-      near.unobserve(target);
-      start(/** @type {HTMLElement} */ (target));
-    }
+    for (const { target, isIntersecting } of entries)
+      if (isIntersecting) begin(/** @type {HTMLElement} */ (target));
   },
   { rootMargin: NEAR },
 );
-for (const place of document.querySelectorAll("[data-view]")) near.observe(place);
+
+/** @param {HTMLElement} place */
+function begin(place) {
+  near.unobserve(place);
+  start(place);
+}
+
+/** Whether the address leads to the section that holds the place, or is about its state.
+ *  @param {HTMLElement} place */
+function isMeant(place) {
+  const target = document.getElementById(location.hash.slice(1));
+  return target?.contains(place) || place.hasAttribute("data-addressed");
+}
+
+for (const place of /** @type {NodeListOf<HTMLElement>} */ (
+  document.querySelectorAll("[data-view]")
+)) {
+  if (isMeant(place)) begin(place);
+  else near.observe(place);
+}
