@@ -67,7 +67,7 @@ def packed_layer(
     middle = middle_text(weights, prose, stable or range(weights.n_heads), n, tokens[0])
     counted = (~untrained_tokens(weights)).nonzero()[:, 0]
     circuits = [calibrated(weights, middle, n, token) for token in tokens]
-    means, reach = seen_by_heads(circuits, counted)
+    means, places = seen_by_heads(circuits, counted)
     header = {
         "model": name,
         **sizes(weights),
@@ -92,7 +92,7 @@ def packed_layer(
         "W_in": compact(weights.mlp_input()[0].numpy(), TRIMMED),
         **{name: getattr(weights, name).numpy().astype(np.float32) for name in BIASES},
         "means": means.numpy().astype(np.float32),
-        "ranked": flags(weights, farthest(reach, counted, RANKED // weights.n_neurons)),
+        "ranked": flags(weights, farthest(places, counted, RANKED // weights.n_neurons)),
         "passage_ids": torch.cat([p.tokens for p in labelled]).numpy().astype(ids),
         "passage_ends": np.cumsum([len(p.tokens) for p in labelled]).astype(np.uint32),
         "merges": merges(weights).astype(ids),
@@ -186,29 +186,30 @@ def byte_level(tokenizer: Any) -> bool:
 
 def seen_by_heads(
     circuits: Sequence[ContextualCircuit], counted: Int[Tensor, " token"]
-) -> tuple[Float[Tensor, "circuit head d_head"], Float[Tensor, " token"]]:
-    """What an average token puts into each head, per unit of kernel, and how far each token can
-    move the residual stream through any one head in any of the circuits.
+) -> tuple[Float[Tensor, "circuit head d_head"], Int[Tensor, " token"]]:
+    """What an average token puts into each head, per unit of kernel, and each token's best place
+    among those that move the residual stream farthest through one head, in any of the circuits.
     """
     weights, n = circuits[0].weights, circuits[0].n
     values = values_here(weights, n, range(weights.n_heads))[counted]
     gram = weights.W_O @ weights.W_O.mT  # |z W_O|^2 = z W_O W_O^T z^T: no d_model numbers a token
     squared = [((z @ g) * z).sum(-1) for z, g in zip(values.unbind(1), gram, strict=True)]
     norms = torch.stack(squared).sqrt()  # head t
-    means, reach = [], torch.zeros(len(counted), dtype=values.dtype)
+    means, places = [], torch.full((len(counted),), len(counted))
     for circuit in circuits:
         content = content_scores(weights, n, circuit.token, counted).exp()
         weight = content / circuit.denominators[:, None]
         means.append(einsum(weight, values, "head t, t head d -> head d") / len(counted))
-        reach = torch.maximum(reach, (weight * norms).amax(0))
-    return torch.stack(means), reach
+        falling = (weight * norms).argsort(stable=True, dim=-1, descending=True)
+        places = torch.minimum(places, falling.argsort(-1).amin(0))
+    return torch.stack(means), places
 
 
 def farthest(
-    reach: Float[Tensor, " token"], counted: Int[Tensor, " token"], most: int
+    places: Int[Tensor, " token"], counted: Int[Tensor, " token"], most: int
 ) -> Int[Tensor, " token"]:
-    """The counted tokens with the largest reach, `most` of them."""
-    return counted[reach.argsort(descending=True, stable=True)[:most]]
+    """The counted tokens with the best places, `most` of them."""
+    return counted[places.argsort(stable=True)[:most]]
 
 
 def flags(weights: LayerWeights, tokens: Int[Tensor, " token"]) -> np.ndarray:

@@ -951,7 +951,7 @@ class ReaderView {
     this.about.replaceChildren(
       `Tokens that raise neuron ${neuron} most, of the whole vocabulary: `,
       ...tokenMarks(up),
-      "that lower it most: ",
+      "; those that lower it most: ",
       ...tokenMarks(down),
     );
     await pause();

@@ -105,6 +105,14 @@ def whole_or_left(value: int, size: int, name: str) -> int:
     return value if value == -1 else whole(value, size, name)
 
 
+def known_token(value: int, known: Sequence[int]) -> int:
+    """The token's id, if it is one of the known destinations', or -1 for the usual one."""
+    if value in (-1, *known):
+        return value
+    listed = ", ".join(map(str, known))
+    raise traitlets.TraitError(f"token {value}: those that can ask are {listed}, and -1")
+
+
 class Rows(LayerView):
     """A head's attention row over a passage, true and rebuilt from Equation 1 (chapter 2).
 
@@ -166,12 +174,7 @@ class Kernels(LayerView):
 
     @traitlets.validate("token")
     def _token(self, proposal: dict) -> int:
-        known = destinations(self.weights)
-        if proposal["value"] in (-1, *known):
-            return proposal["value"]
-        raise traitlets.TraitError(
-            f"token {proposal['value']}: those that can ask are {', '.join(map(str, known))}"
-        )
+        return known_token(proposal["value"], destinations(self.weights))
 
 
 class Denominators(View):
@@ -249,12 +252,7 @@ class NeuronExplorer(LayerView):
 
     @traitlets.validate("token")
     def _token(self, proposal: dict) -> int:
-        known = destinations(self.weights)
-        if proposal["value"] in (-1, *known):
-            return proposal["value"]
-        raise traitlets.TraitError(
-            f"token {proposal['value']}: the page knows {', '.join(map(str, known))}, and -1"
-        )
+        return known_token(proposal["value"], destinations(self.weights))
 
     @traitlets.validate("neuron")
     def _neuron(self, proposal: dict) -> int:
