@@ -292,7 +292,7 @@ class Attribution:
     layer: int
     neuron: int
     heads: Float[Tensor, "prompt layer head"]
-    mlps: Float[Tensor, "prompt layer"]
+    mlps: Float[Tensor, "prompt mlp"]
     embedding: Float[Tensor, " prompt"]
     bias: Float[Tensor, " prompt"]
     scale: Float[Tensor, " prompt"]

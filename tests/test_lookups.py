@@ -1358,7 +1358,7 @@ def test_texts_start_with_EOS_where_there_is_no_BOS(toy_tokenizer):
 # ---------------------------------------------------------------- shapes
 
 
-def test_shapes_are_what_the_annotations_say(tiny, of):
+def test_shapes_are_what_the_annotations_say(tiny, of, monkeypatch):
     # one name for the lengths of all texts: jaxtyping takes them for equal
     texts = draw_texts(12, 12, 12, 12, 12, 12)
     terms = lookups.attribution(of("Phi").model, 1, 17, PROMPTS)
@@ -1381,4 +1381,6 @@ def test_shapes_are_what_the_annotations_say(tiny, of):
     for function, arguments in calls:
         jaxtyped(function, typechecker=beartype)(*arguments)
     for result in (terms, lookups.read_prompts(tiny, PROMPTS)):
-        jaxtyped(type(result), typechecker=beartype)(**vars(result))
+        kind = type(result)
+        monkeypatch.setattr(kind, "__init__", kind.__init__)  # checked here, not in all tests after
+        jaxtyped(kind, typechecker=beartype)(**vars(result))
