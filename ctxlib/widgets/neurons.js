@@ -101,8 +101,8 @@ async function render({ model, el }) {
   };
   // a picture each: what was turned follows the hand at once, what it means a moment later
   const third = eachFrame(() => {
-    columns[1].hidden &&= !responses;
-    if (responses) paintSections("domains", "passage");
+    columns[1].hidden &&= !scene?.responses;
+    if (scene?.responses) paintSections("domains", "passage");
   });
   const second = eachFrame(() => {
     paintSections("search", "neuron", "histogram");
