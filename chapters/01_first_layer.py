@@ -445,6 +445,7 @@ Every number in the third column was computed above, in this run.
 broad_heads = [h for h in heads if all_spread[h] > BROAD]
 sum_of_heads = outputs.sum(1) + weights.b_O
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         "folded rows minus the stored model's, largest difference",
         "0: folding is algebra (Elhage 2021)",
@@ -472,12 +473,14 @@ cx.claims.ledger(
         float(all_spread.max() / all_spread.min()),
         at_least=5,
         digits=0,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"share of heads over {BROAD} effective tokens that tell the domain",
         "distinct texts separate (Gibson 2025b, heads together)",
         float(np.mean([h in knowing for h in broad_heads])) if broad_heads else float("nan"),
         at_least=0.99,
+        about_gpt2=True,
     ),
 )
 

@@ -717,29 +717,34 @@ Every number in the third column was computed above, in this run. For `mini`, re
 level = everywhere[:, broad, 1:].mean((1, 2)) if broad else torch.full((2,), torch.nan)
 alike = (level / level[0] > 0.5) & (level / level[0] < 2)
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         "median TV, middle one of the broad heads",
         "about 0.05 for six heads (Gibson 2025, Fig. 1)",
         float(median[broad].median()) if broad else float("nan"),
         at_most=0.06,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "median TV, worst of the broad heads",
         "low across all six shown (Gibson 2025, Fig. 1)",
         float(median[broad].max()) if broad else float("nan"),
         at_most=0.06,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "texts whose mean TV is within a factor of 2 of the first's",
         "similar on all tested texts (Gibson 2025, Fig. 1)",
         float(alike.float().mean()) if broad else float("nan"),
         at_least=0.95,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "mean |cosine| of tokens and positions",
         "approximately orthogonal (Gibson 2025b)",
         float(cosines.abs().mean()),
         at_most=2 * by_chance,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "best C over the median token norm",
@@ -748,6 +753,7 @@ cx.claims.ledger(
         at_least=0.7,
         at_most=1.5,
         digits=1,
+        about_gpt2=True,
     ),
 )
 

@@ -974,6 +974,7 @@ broad = spread.numpy() > rule.BROAD
 local = named == "local"
 agree = [gpt2_named[h] == group[h] for h in (*six, *three)]
 cx.claims.ledger(
+    model,
     *(
         cx.claims.Claim(
             f"heads with a {shape} kernel",
@@ -981,6 +982,7 @@ cx.claims.ledger(
             float((named == shape).sum()),
             at_least=1,
             digits=0,
+            about_gpt2=True,
         )
         for shape in ("slowly decaying", "local", "uniform")
     ),
@@ -989,30 +991,35 @@ cx.claims.ledger(
         "slightly influenced by the destination token (Gibson 2025b)",
         cx.claims.over(who, broad, np.median),
         at_most=0.10,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "share of kernels that keep their shape's name for other tokens",
         "overall character consistent (Gibson 2025b)",
         float(kept.mean()),
         at_least=0.95,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "TV of local kernels over destinations n/2 to n, worst head",
         "mostly translation invariant (Gibson 2025b)",
         cx.claims.over(shifted, local, np.max),
         at_most=0.10,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "the same, kernels averaged over neighbouring destinations",
         "mostly translation invariant (Gibson 2025b)",
         cx.claims.over(drift, local, np.max),
         at_most=0.10,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "duplicate-token heads: attention on copies, x_n itself included",
         "almost entirely (Gibson 2025b, heads 1 and 5)",
         cx.claims.over(on_copies + on_itself, finds, np.min),
         at_least=0.80,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "GPT-2 small: of nine heads grouped by position, named the same",

@@ -629,17 +629,20 @@ plain = 1 - is_stop.float().mean(1)
 by_plain = np.array([np.corrcoef(plain, logs[:, h])[0, 1] for h in heads])
 within = account["independent"] / (account["measured"] - account["topic"])
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         "stable heads among all of the layer",
         "6 of 12 in GPT-2 small (Gibson 2025)",
         len(stable) / weights.n_heads,
         at_least=0.25,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "relative spread of denom, middle broad head",
         "stable over 1000 texts (Gibson 2025, Fig. 4)",
         cx.claims.over(spread, broad, np.median),
         at_most=STEADY,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "spread of local heads over that of broad ones, both middle",
@@ -647,6 +650,7 @@ cx.claims.ledger(
         cx.claims.over(spread, local, np.median) / cx.claims.over(spread, broad, np.median),
         at_least=2,
         digits=1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "i.i.d. variance over measured, both less topic, middle broad head",
@@ -654,12 +658,14 @@ cx.claims.ledger(
         cx.claims.over(within, broad, np.median),
         at_least=0.5,
         at_most=2,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "topic: standard deviation over mean, middle broad head",
         "average “basically independent” of the context (Gibson 2025b)",
         cx.claims.over(account["topic"].clip(lower=0) ** 0.5, broad, np.median),
         at_most=0.1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "variance foretold from half of the texts over that of the others, worst broad head",
@@ -673,12 +679,14 @@ cx.claims.ledger(
         "“a lot of the variation”, in the two heads that vary most (Gibson 2025b)",
         cx.claims.over(by_plain**2, broad, np.max),
         at_least=0.5,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"share of BOS in denom, mean up to position {grid[hundred]}, largest of the broad heads",
         "inflates the first ~100 positions (Gibson 2025b)",
         cx.claims.over(bos_share[:, : hundred + 1].mean(-1), broad, np.max),
         at_least=0.1,
+        about_gpt2=True,
     ),
 )
 

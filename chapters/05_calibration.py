@@ -918,11 +918,13 @@ Every number in the third column was computed above, in this run. The paper and 
 # %% tags=["hide-input", "nbval-check-output"]
 prose = kinds == "prose"
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         "error of one prose passage on the collection, median",
         "one calibration text suffices (Gibson 2025)",
         float(on_collection[prose].quantile(0.5)) if prose.any() else float("nan"),
         at_most=ENOUGH,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "the same over the median of all passages",
@@ -931,24 +933,28 @@ cx.claims.ledger(
         if prose.any()
         else float("nan"),
         at_most=1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "error with the domain matched, over error with another",
         "a single domain wants its own text (Gibson 2025)",
         matched / unmatched,
         at_most=0.9,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"relative spread with other tokens than {TOKEN!r}, median",
         "most alternatives consistent (Gibson 2025b)",
         float(spread[1:].quantile(0.5)) if len(spread) > 1 else float("nan"),
         at_most=STEADY,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "best calibration text: density from the mean, in standard deviations",
         "an average number of keywords (Gibson 2025b)",
         float(oddity[chosen]),
         at_most=1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "keyword density and log denominator, |correlation| of the median head",

@@ -1197,6 +1197,7 @@ Every number in the third column was computed above, in this run. Where a source
 accuracy = {label: share for label, (share, _, _) in right_share.items()}
 once, discounted, through, _ = FORMS
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         "effective tokens of the shared kernel",
         "a bag of the previous ~50 tokens (Gibson 2025b)",
@@ -1204,36 +1205,42 @@ cx.claims.ledger(
         at_least=25,
         at_most=100,
         digits=0,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "TV of a head's kernel to the shared one, largest",
         "kernels “quite similar” (Gibson 2025b)",
         float(apart.max()),
         at_most=0.2,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "r with the shared kernel alone, median of all neurons",
         "differences unlikely to matter (Gibson 2025b)",
         float(only_kernel["r"].median()),
         at_least=0.95,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "r of summary and truth over passages, median found neuron",
         "0.9485 over 1000 texts (Gibson 2025)",
         float(on_passages["r"].median()),
         at_least=0.9,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "agreement whether a neuron fires, beyond chance, median",
         "tends to agree on decision boundaries (Gibson 2025b)",
         float(np.nanmedian(beyond)),
         at_least=0.4,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "neurons whose own domain's weights fit best",
         "can be thought of as Naive Bayes (Gibson 2025b)",
         best_share,
         at_least=0.5,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "accuracy lost by the kernel's discount",
@@ -1246,12 +1253,14 @@ cx.claims.ledger(
         "should not cause too many issues (Gibson 2025b)",
         round(accuracy[discounted] - accuracy[through], 3) + 0.0,
         at_most=0.05,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"r of the circuit for {TOKEN!r} when another token asks, median",
         "the bag does not vary too much with the token (Gibson 2025b)",
         float(np.median(other_tokens[:, 1])),
         at_least=0.9,
+        about_gpt2=True,
     ),
 )
 

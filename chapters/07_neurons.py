@@ -1341,12 +1341,14 @@ Every number in the third column was computed above, in this run. The paper and 
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         "share of neurons with top > 5",
         "about 100 of 3072 (Gibson 2025)",
         float((tops > PAPER).float().mean()),
         at_least=0.01,
         at_most=0.1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"share of neurons with z > {cx.neurons.STANDS_OUT:g}",
@@ -1354,18 +1356,21 @@ cx.claims.ledger(
         float((z > cx.neurons.STANDS_OUT).float().mean()),
         at_least=0.01,
         at_most=0.1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "untrained tokens among the largest contributions, share",
         "to be kept from what a neuron is named after (Gibson 2025)",
         glitch_slots,
         at_most=0.05,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "found neurons with a label whose interval is above zero, share",
         "respond to high-level properties (Gibson 2025)",
         float((labelled["low"] > 0).mean()),
         at_least=0.9,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "the same share, less that of random mixtures of neurons",
@@ -1390,6 +1395,7 @@ cx.claims.ledger(
         "the approximation agrees on decisions (Gibson 2025b)",
         agree,
         at_least=0.8,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "found neurons that tell British from American, after Holm (truth)",
@@ -1397,6 +1403,7 @@ cx.claims.ledger(
         float((dialect["truth", "found"]["holm"] < 0.05).sum()),
         at_least=1,
         digits=0,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "found neurons that are never on in the calibration text",
@@ -1404,6 +1411,7 @@ cx.claims.ledger(
         float((on_home == 0).sum()),
         at_least=1,
         digits=0,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"found neurons on at less than {RARELY:.0%} of its positions",
@@ -1417,6 +1425,7 @@ cx.claims.ledger(
         "one calibration text suffices (Gibson 2025)",
         float(by_calibration["rank correlation of top"].iloc[0]),
         at_least=0.9,
+        about_gpt2=True,
     ),
 )
 

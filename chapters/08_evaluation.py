@@ -1302,47 +1302,55 @@ Every number in the third column was computed above, in this run. The conditions
 # %% tags=["hide-input", "nbval-check-output"]
 only = budgets[True].loc["only", "from shape"]
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         f"paper's circuit, {VERSIONS[False]}: median r",
         "0.9485 (Gibson 2025)",
         float(tables[False]["r"].median()),
         at_least=0.95,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "the same: median FVU",
         "0.1426 (Gibson 2025)",
         float(tables[False]["fvu"].median()),
         at_most=0.2,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"paper's circuit, {VERSIONS[True]}: median r",
         "0.9485 (Gibson 2025)",
         float(tables[True]["r"].median()),
         at_least=0.9,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "worst passage as calibration text: median r",
         "one calibration text suffices (Gibson 2025)",
         float(tried["r"].min()),
         at_least=0.95,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "median passage as calibration text: median FVU",
         "one calibration text suffices (Gibson 2025)",
         float(tried["fvu"].median()),
         at_most=0.2,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"shape lost to the query of {TOKEN!r}, over the largest other item",
         "main source of error, if other heads and LayerNorm 2 are exact (Gibson 2025b)",
         float(only["token"] / only.drop(["token", "scale"]).max()),
         at_least=1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "error with the kind of text matched, over error with another, median kind",
         "a single domain wants its own text (Gibson 2025)",
         float(by_column.median()),
         at_most=0.9,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "FVU saved by three clusters of calibration texts, realisable: lower end of 95 %",

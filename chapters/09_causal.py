@@ -1081,17 +1081,20 @@ def lower(numerator, denominator):
 elsewhere = [share(f[1], f[0])[2] for f in by_group[1:]]
 by_paper_gain = -by_domain(with_version["paper's circuit"])
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         "paper's circuit at every destination: share of the damage repaired (KL)",
         "“a good substitute”, if later layers average its noise away (Gibson 2025b)",
         lower(by_domain(kl["paper's circuit"]), silence),
         at_least=0.5,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"the same late in the text, {TOKEN!r} at the destination",
         "the circuit is calibrated there (Gibson 2025)",
         lower(home["paper's circuit"], home["mean-ablation"]) if enough else float("nan"),
         at_least=0.5,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "self-normalised circuit at every destination: share repaired",
@@ -1104,12 +1107,14 @@ cx.claims.ledger(
         "constants are for stable heads only (Gibson 2025)",
         max(elsewhere, default=float("nan")),
         at_most=0.25,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "own domain's direction less another's, upper end (nats)",
         "contexts separate linearly (Gibson 2025b)",
         span(gap)[2],
         at_most=0,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         f"passages whose best direction of {len(names)} is their own, over chance",
@@ -1117,12 +1122,14 @@ cx.claims.ledger(
         span(by_domain(best.float()))[1] * len(names),
         at_least=1,
         digits=1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "gain by directions from the paper's circuit, over those from the heads",
         "contexts from the weights and one text (Gibson 2025)",
         1 - share(by_paper_gain, whole_gain)[2] if whole_gain.mean() > 0 else float("nan"),
         at_least=0.9,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "gain lost when the neurons of chapter 7 are held, less that for random ones (nats)",
@@ -1130,6 +1137,7 @@ cx.claims.ledger(
         span(lost)[1] if found else float("nan"),
         at_least=0,
         digits=3,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "share of the gain that is lost when they are held",

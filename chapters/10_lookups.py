@@ -984,12 +984,14 @@ def paired(v):
 
 earlier = through(from_parts[is_next].sum(1), from_parts[is_next, :2].sum(1))
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         "rise of log P at the peaks, less that of random neurons (nats)",
         "such neurons predict a token (Neo et al. 2024)",
         paired(rise_of_log)[1],
         at_least=0,
         digits=1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "share of the neuron's rise that comes from the heads",
@@ -1004,6 +1006,7 @@ cx.claims.ledger(
         earlier[1],
         at_least=0.5,
         digits=1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "share of prompts with the commonest winner, less that of random neurons, upper end",
@@ -1011,18 +1014,21 @@ cx.claims.ledger(
         paired(agree)[2],
         at_most=0,
         digits=1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "loss of P when the strongest head is silenced",
         "falls significantly (Neo et al. 2024)",
         span(single[is_next, 0, 2])[1],
         at_least=0,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "the same, upper end",
         "but by little (Neo et al. 2024)",
         span(single[is_next, 0, 2])[2],
         at_most=0.1,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "loss of log P, strongest head silenced, less that of random neurons (nats)",
@@ -1042,6 +1048,7 @@ cx.claims.ledger(
         "heads activate the neuron that predicts the token (Neo et al. 2024)",
         through(head_lost, held)[1],
         at_least=0.5,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "loss of log P when the neuron alone is silenced, less that of random neurons (nats)",

@@ -863,11 +863,13 @@ Every number in the third column was computed above, in this run. The paper's st
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.ledger(
+    model,
     cx.claims.Claim(
         "score of explanations, next-token neurons",
         "explanations predict the activity of heads on new prompts (Neo et al. 2024)",
         span(groups["next-token neurons"]["score"])[1],
         at_least=0.5,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "score less that of shuffled labels",
@@ -880,6 +882,7 @@ cx.claims.ledger(
         "random neurons are the baseline, without a figure (Neo et al. 2024)",
         between[1],
         at_least=0,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "share of cases that stand when all are allowed for (a count)",
@@ -892,12 +895,14 @@ cx.claims.ledger(
         "different heads, different uses of a token (Neo et al. 2024)",
         own_gain[1],
         at_least=0,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "induction heads less other heads, upper end",
         "a language model has trouble with induction heads (Neo et al. 2024)",
         behind[2],
         at_most=0,
+        about_gpt2=True,
     ),
     cx.claims.Claim(
         "rise with one fact more, induction heads less others",
@@ -916,6 +921,7 @@ cx.claims.ledger(
         "the explainer is a language model (Neo et al. 2024)",
         chat_less_rules[1],
         at_least=0,
+        about_gpt2=True,
     ),
 )
 

@@ -4,13 +4,52 @@ and whether it holds. Never typed.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import ArrayLike
+
+from ctxlib.weights import LayerWeights
+
+# How GPT-2 small (openai-community/gpt2) is known: `fingerprint` of its first layer, its layers,
+# and its vocabulary.
+GPT2_SMALL = ("596801a75f568cf77e95654693a35a45b3a6fc61d19e10ae4c373cea7b38c9c5", 12, 50257)
+
+
+def fingerprint(weights: LayerWeights) -> str:
+    """Which layer this is, whatever it is called: sha256 of its shape and of the norms, to two
+    decimals, of every position embedding and of every head's matrices and biases, folded and
+    centred. Two decimals bear the rounding of different ways of folding.
+
+    >>> cx.claims.fingerprint(weights) == cx.claims.fingerprint(cx.LayerWeights.of(model, layer=1))
+    False
+    """
+    heads = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
+    norms = [weights.W_pos.double().norm(dim=-1)]
+    norms += [getattr(weights, name).double().flatten(1).norm(dim=-1) for name in heads]
+    digits = " ".join(f"{v:.2f}" for v in torch.cat([n.cpu() for n in norms]).tolist())
+    shape = (weights.n_ctx, weights.d_model, weights.n_heads)
+    return hashlib.sha256(f"{shape} {digits}".encode()).hexdigest()
+
+
+def is_gpt2_small(model: Any) -> bool:
+    """Whether a model loaded with `cx.load` is the GPT-2 small that was studied, by its weights
+    and not by its name.
+
+    >>> cx.claims.is_gpt2_small(model)
+    False
+    """
+    try:
+        first = fingerprint(LayerWeights.of(model, layer=0))
+    except ValueError:  # no learned positions, so not GPT-2
+        return False
+    return (first, model.cfg.n_layers, model.cfg.d_vocab) == GPT2_SMALL
 
 
 def over(
@@ -33,7 +72,8 @@ class Claim:
     """A published statement held against a number of this run.
 
     `here` is the number; the claim holds when `at_least <= here <= at_most`. `published` is the
-    figure in words, with its source.
+    figure in words, with its source; `about_gpt2` says that it is about GPT-2 small, alone or
+    among others, so that only GPT-2 small can bear it out.
 
     >>> claim = cx.claims.Claim("broad heads", "at least 5 (paper)", here=6, at_least=5)
     >>> claim.condition, claim.verdict
@@ -46,10 +86,12 @@ class Claim:
     at_least: float = float("-inf")
     at_most: float = float("inf")
     digits: int = 2
+    about_gpt2: bool = False
 
     @property
     def verdict(self) -> str:
-        """A number that a model does not have (NaN) is no verdict on the claim.
+        """Whether the number lies within the bounds. One that a model does not have (NaN) is no
+        verdict on the claim.
 
         >>> cx.claims.Claim("broad heads", "at least 5", here=float("nan"), at_least=5).verdict
         'does not apply'
@@ -73,21 +115,34 @@ class Claim:
         return f"{low} to {high}"
 
 
-def ledger(*claims: Claim) -> pd.DataFrame:
+def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
     """One row a claim: statement, published figure, this run, what would count as holding, verdict.
 
+    A claim about GPT-2 small is judged on GPT-2 small only; on another model the verdict says
+    that it is one, and whether the same holds there.
+
     >>> claim = cx.claims.Claim("rows sum to", "1", here=1.0, at_least=1, at_most=1)
-    >>> cx.claims.ledger(claim)["verdict"].item()
+    >>> cx.claims.ledger(model, claim)["verdict"].item()
     'holds'
     """
+    studied = is_gpt2_small(model)
     rows = [
         {
             "claim": c.statement,
             "published": c.published,
             "this run": f"{c.here:.{c.digits}f}",
             "holds if": c.condition,
-            "verdict": c.verdict,
+            "verdict": c.verdict if studied or not c.about_gpt2 else elsewhere(c.verdict),
         }
         for c in claims
     ]
     return pd.DataFrame(rows)
+
+
+def elsewhere(verdict: str) -> str:
+    """A verdict in words that do not judge a claim about GPT-2 small.
+
+    >>> cx.claims.elsewhere("does not hold")
+    'another model; does not hold here'
+    """
+    return f"another model; {verdict} here"

@@ -46,9 +46,8 @@ def toy(tiny, tiny_weights):
 @pytest.fixture
 def as_gpt2_small(tiny_weights, tiny, monkeypatch):
     """The toy passes for GPT-2 small."""
-    monkeypatch.setattr(tool, "GPT2_SMALL", tool.fingerprint(tiny_weights))
-    monkeypatch.setattr(tool, "LAYERS", tiny.cfg.n_layers)
-    monkeypatch.setattr(tool, "VOCABULARY", tiny.cfg.d_vocab)
+    known = (cx.claims.fingerprint(tiny_weights), tiny.cfg.n_layers, tiny.cfg.d_vocab)
+    monkeypatch.setattr(cx.claims, "GPT2_SMALL", known)
 
 
 @pytest.fixture
@@ -244,14 +243,14 @@ def test_heads_and_numbers_beside_published_ones(toy, as_gpt2_small):
 def test_the_fingerprint_is_the_same_both_ways_in(tiny_folder, tiny_weights):
     state = load_file(tiny_folder / "model.safetensors")
     other = cx.LayerWeights.from_state_dict(state, n_heads=3)
-    assert tool.fingerprint(other) == tool.fingerprint(tiny_weights)
+    assert cx.claims.fingerprint(other) == cx.claims.fingerprint(tiny_weights)
 
 
 def test_a_name_or_a_size_does_not_make_gpt2_small(tiny, tiny_weights, as_gpt2_small, monkeypatch):
     changed = replace(tiny_weights, W_V=tiny_weights.W_V * 1.05)
     assert tool.Subject("a", tiny_weights, tiny).is_gpt2_small
     assert not tool.Subject("gpt2", changed, tiny).is_gpt2_small
-    monkeypatch.setattr(tool, "LAYERS", 12)
+    monkeypatch.setattr(cx.claims, "GPT2_SMALL", (cx.claims.GPT2_SMALL[0], 12, tiny.cfg.d_vocab))
     assert not tool.Subject("gpt2", tiny_weights, tiny).is_gpt2_small
     assert tool.Subject("part", tiny_weights).is_gpt2_small
 

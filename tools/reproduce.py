@@ -49,9 +49,6 @@ GIVEN = {"model", "revision", "first layer", "is GPT-2 small", "texts", "version
 DAMAGED = "no results file of this version, or a damaged one; delete it or name another"
 WIDTH = 100
 
-# How GPT-2 small (openai-community/gpt2) is known: `fingerprint` of its first layer, and its size.
-GPT2_SMALL = "596801a75f568cf77e95654693a35a45b3a6fc61d19e10ae4c373cea7b38c9c5"
-LAYERS, VOCABULARY = 12, 50257
 GPT2_C = 3.5  # the typical norm of its token embeddings, for where these are not at hand
 
 THE = " the"  # the token at the destination, in all of the paper's figures
@@ -94,8 +91,10 @@ class Subject:
 
     @cached_property
     def is_gpt2_small(self) -> bool:
-        size = (self.model.cfg.n_layers, self.model.cfg.d_vocab) if self.whole else None
-        return fingerprint(self.weights) == GPT2_SMALL and size in (None, (LAYERS, VOCABULARY))
+        """By its weights, not by its name; a part of a model by what there is of it."""
+        first, *size = cx.claims.GPT2_SMALL
+        here = [self.model.cfg.n_layers, self.model.cfg.d_vocab] if self.whole else size
+        return cx.claims.fingerprint(self.weights) == first and here == size
 
     # ------------------------------------------------------------ kernels
 
@@ -253,19 +252,6 @@ class Subject:
     @cached_property
     def lookups(self) -> Lookups:
         return follow(self.model, [t.tokens for t in self.texts[:SEARCHED]])
-
-
-def fingerprint(weights: cx.LayerWeights) -> str:
-    """Which first layer this is, whatever it is called: sha256 of its shape and of the norms, to
-    two decimals, of every position embedding and of every head's matrices and biases, folded and
-    centred. Two decimals bear the rounding of different ways of folding.
-    """
-    heads = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
-    norms = [weights.W_pos.double().norm(dim=-1)]
-    norms += [getattr(weights, name).double().flatten(1).norm(dim=-1) for name in heads]
-    digits = " ".join(f"{v:.2f}" for v in torch.cat(norms).tolist())
-    shape = (weights.n_ctx, weights.d_model, weights.n_heads)
-    return hashlib.sha256(f"{shape} {digits}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -1027,7 +1013,7 @@ def provenance(subject: Subject) -> dict[str, Any]:
     given: dict[str, Any] = {
         "model": subject.name,
         "revision": None,
-        "first layer": fingerprint(subject.weights),
+        "first layer": cx.claims.fingerprint(subject.weights),
         "is GPT-2 small": subject.is_gpt2_small,
         "texts": None,
         "versions": {
