@@ -878,16 +878,23 @@ with $f(t)$ the frequency of the token in the passages that the weights come fro
 
 # %%
 noise = torch.randn(len(used), width, generator=torch.Generator().manual_seed(0)).double()
-kept = {"trained": u[used].flatten(1).double(), "random": noise}  # token number
+ones = torch.ones(len(used), 1, dtype=torch.double)
+kept = {
+    "trained": torch.cat([u[used].flatten(1).double(), ones], dim=1),  # token number
+    "random": torch.cat([noise, ones], dim=1),
+}
+everything = counts.sum(0)
+gram = {name: full.T @ (everything[:, None] * full) for name, full in kept.items()}
 pos_read = kernel[1:n].double()
 
 
-def squeezed(w, numbers, frequency):
-    """The nearest weights of the form `u(t) . theta + beta`: `domain token`."""
-    full = torch.cat([numbers, torch.ones(len(numbers), 1, dtype=torch.double)], dim=1)
-    weighted = full * frequency[:, None]
-    theta_d = torch.linalg.pinv(full.T @ weighted, hermitian=True) @ (weighted.T @ w.T)
-    return (full @ theta_d).T
+def squeezed(w, name, own):
+    """The nearest weights of the form `u(t) . theta + beta`, where the passage with the counts
+    `own` is left out: `domain token`."""
+    full, shown = kept[name], own > 0  # its part of the Gram matrix is a small one
+    without = gram[name] - full[shown].T @ (own[shown, None] * full[shown])
+    moments = full.T @ ((everything - own)[:, None] * w.T)
+    return (full @ torch.linalg.lstsq(without, moments, driver="gelsy").solution).T
 
 
 FORMS = (
@@ -898,17 +905,21 @@ FORMS = (
 )
 
 
-def judge(i, worth=PRIOR):
-    """The scores of passage i for every domain, with weights from all others, in four forms."""
+WORTHS = sorted({100, 300, PRIOR, 3000})  # the smoothing, and weaker and stronger ones
+
+
+def judge(i):
+    """The scores of passage i, with weights from all others: `form worth domain`."""
     rest = np.delete(np.arange(len(passages)), i)
-    w, frequency = bayes_weights(rest, worth), counts[rest].sum(0)
-    tokens = where[i]
-    by_heads, by_noise = (squeezed(w, k, frequency)[:, tokens] for k in kept.values())
-    w = w[:, tokens]  # domain source
-    return [w.sum(1), w @ pos_read, by_heads @ pos_read, by_noise @ pos_read]
+    w = torch.cat([bayes_weights(rest, worth) for worth in WORTHS])  # (worth domain) token
+    by_heads, by_noise = (squeezed(w, name, counts[i])[:, where[i]] for name in kept)
+    w = w[:, where[i]]
+    forms = [w.sum(1), w @ pos_read, by_heads @ pos_read, by_noise @ pos_read]
+    return torch.stack(forms).unflatten(1, (len(WORTHS), len(names)))
 
 
-scores = torch.stack([torch.stack(judge(i)) for i in range(len(passages))])  # text form domain
+by_worth = torch.stack([judge(i) for i in range(len(passages))])  # text form worth domain
+scores = by_worth[:, :, WORTHS.index(PRIOR)]
 own_score = scores[torch.arange(len(scores)), :, member.argmax(1)]  # text form
 beaten = (scores > own_score[..., None]).sum(-1).numpy()  # domains above the right one
 above = dict(zip(FORMS, beaten.T, strict=True))  # form: one number a passage
@@ -963,21 +974,20 @@ pd.DataFrame(
 )
 
 # %% tags=["nbval-check-output"]
-worths = [100, 300, 1000, 3000]
-by_worth = []
-for worth in worths:
-    found_by = torch.stack([torch.stack(judge(i, worth)) for i in range(len(passages))])
-    by_worth.append((found_by.argmax(-1) == member.argmax(1)[:, None]).double().mean(0))
+right_by_worth = (by_worth.argmax(-1) == member.argmax(1)[:, None, None]).double().mean(0)
 pd.DataFrame(
-    {form: [f"{float(v[k]):.2f}" for v in by_worth] for k, form in enumerate(FORMS)},
-    index=pd.Index(worths, name="right, by how many tokens the smoothing is worth"),
+    {
+        form: [f"{v:.2f}" for v in row.tolist()]
+        for form, row in zip(FORMS, right_by_worth, strict=True)
+    },
+    index=pd.Index(WORTHS, name="right, by how many tokens the smoothing is worth"),
 )
 
 # %% tags=["nbval-check-output"]
 halves_agree = []
 for side, other in (sides, sides[::-1]):
     w, w_other = bayes_weights(side), bayes_weights(other)
-    forms = (w, *(squeezed(w, k, counts[side].sum(0)) for k in kept.values()))
+    forms = (w, *(squeezed(w, name, counts[other].sum(0)) for name in kept))
     frequency = counts[other].sum(0)
     halves_agree.append([np.diag(weighted_correlations(v, w_other, frequency)) for v in forms])
 halves_agree = np.mean(halves_agree, axis=0)  # form domain

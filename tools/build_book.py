@@ -105,6 +105,8 @@ def digest_of(chapter: Path, model: str) -> str:
     digest = hashlib.sha256(model.encode())
     for file in inputs:
         digest.update(file.name.encode() + file.read_bytes())
+    for file in sorted(Path(model).expanduser().glob("*")):  # a model of one's own, perhaps anew
+        digest.update(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}".encode())
     return digest.hexdigest()
 
 
