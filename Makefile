@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book execute check site test lint types format serve bench reproduce mini clean
+.PHONY: help book execute check site test lint types format serve bench editions reproduce mini clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -57,6 +57,9 @@ bench: $(READY) ## speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/split.py
 	$(BIN)/python benchmarks/circuit.py --page book/benchmarks.md
 	$(BIN)/python benchmarks/views.py --page book/speed.md
+
+editions: $(READY) ## the whole book on models of GPT-2's size with random weights; half an hour
+	$(BIN)/python benchmarks/editions.py --page book/editions.md
 
 reproduce: $(READY) ## hold the published figures against a model: make reproduce MODEL=gpt2
 	@$(BIN)/python tools/reproduce.py --model "$(MODEL)"

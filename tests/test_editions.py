@@ -1,0 +1,133 @@
+"""The book on a model that it has never seen: every chapter runs, and the site is built.
+
+The model has GPT-2's vocabulary, context and number of heads and is small otherwise; models of full
+size take a quarter of an hour each and are run by `make editions`. Its weights are random, so what
+such an edition finds means nothing. That it says so, and what it cannot show, is what is tested.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import editions
+
+CHAPTERS = sorted(c.stem for c in (ROOT / "chapters").glob("*.py"))
+
+
+def book(build, *arguments, root=ROOT, **kwargs):
+    """`tools/build_book.py` with a build folder, and perhaps a repository, of our own."""
+    script = (
+        "import sys; from pathlib import Path; import build_book as b; "
+        f"b.BUILD = Path({str(build)!r}); b.ROOT = Path({str(root)!r}); "
+        "b.CHAPTERS = b.ROOT / 'chapters'; sys.exit(b.main(sys.argv[1:]))"
+    )
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        **kwargs,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    shape = {"n_embd": 96, "n_head": 12, "n_layer": 2}
+    place = tmp_path_factory.mktemp("models") / "toy"
+    return editions.random_model(place, editions.tokenizer(), **shape)
+
+
+@pytest.fixture(scope="module")
+def edition(folder, tmp_path_factory):
+    """An edition made from nothing."""
+    build = tmp_path_factory.mktemp("editions")
+    for step in ("execute", "site"):
+        process = book(build, step, "--model", str(folder))
+        out, errors = process.communicate()
+        assert process.returncode == 0, out + errors[-3000:]
+    (home,) = (build / "editions").iterdir()
+    return home
+
+
+def notebooks(home):
+    return {f.stem: nbformat.read(f, as_version=4) for f in sorted(home.glob("book/*.ipynb"))}
+
+
+def test_every_chapter_runs(edition, folder):
+    found = notebooks(edition)
+    assert list(found) == CHAPTERS
+    for notebook in found.values():
+        named = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", ())]
+        assert all(f"MODEL = {json.dumps(str(folder))}" in c.source for c in named)
+        for cell in notebook.cells:
+            for output in cell.get("outputs", ()):
+                assert output.output_type != "error"
+                assert output.get("name") != "stderr", output.text
+
+
+def test_claims_about_gpt2_small_are_not_judged(edition):
+    for stem, notebook in notebooks(edition).items():
+        for cell in notebook.cells:
+            if "about_gpt2=True" in cell.source:
+                assert "another model" in cell.outputs[0].data["text/plain"], stem
+
+
+def test_its_site_is_whole_and_the_book_is_left_alone(edition):
+    html = edition / "_build" / "html"
+    listed = re.findall(r"(?:file|root): (\S+)", (ROOT / "_toc.yml").read_text())
+    assert all((html / f"{name}.html").exists() for name in listed)
+    assert (html / "_static" / "data" / "layer.bin").exists()
+    committed = nbformat.read(ROOT / "book" / "01_first_layer.ipynb", as_version=4)
+    assert any('MODEL = "mini"' in c.source for c in committed.cells)
+
+
+# ---------------------------------------------------------------- a kill
+
+
+def test_it_goes_on_at_the_chapter_that_was_killed(tmp_path, folder):
+    for name in ("chapters", "book", "ctxlib"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "requirements.txt").touch()
+    flag = tmp_path / "go"
+    (tmp_path / "chapters" / "01_a.py").write_text("# %%\nprint('first')\n")
+    (tmp_path / "chapters" / "02_b.py").write_text(
+        "# %%\nimport pathlib, time\n"
+        f"while not pathlib.Path({str(flag)!r}).exists():\n    time.sleep(0.05)\n"
+    )
+    (tmp_path / "chapters" / "03_c.py").write_text("# %%\nprint('third')\n")
+    arguments = (tmp_path / "_build", "execute", "--model", str(folder))
+    process = book(*arguments, root=tmp_path, start_new_session=True)
+    while "01_a.py: executed" not in (line := process.stdout.readline()):
+        assert line, process.stderr.read()
+    time.sleep(0.1)  # it is in the second by now, or about to be
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    (home,) = (tmp_path / "_build" / "editions").iterdir()
+    assert [f.name for f in sorted(home.glob("book/*"))] == ["01_a.ipynb"]
+
+    flag.touch()
+    out, errors = book(*arguments, root=tmp_path).communicate()
+    said = re.findall(r"(\d\d_\w)\.py: (unchanged|executed)", out)
+    assert said == [("01_a", "unchanged"), ("02_b", "executed"), ("03_c", "executed")], errors
+
+
+def test_other_weights_in_the_same_folder_are_another_model(tmp_path):
+    import build_book
+
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").write_bytes(b"one")
+    chapter = ROOT / "chapters" / "00_welcome.py"
+    before = build_book.digest_of(chapter, str(model))
+    assert build_book.digest_of(chapter, str(model)) == before
+    (model / "model.safetensors").write_bytes(b"other")
+    assert build_book.digest_of(chapter, str(model)) != before
