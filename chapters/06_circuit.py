@@ -894,7 +894,8 @@ def squeezed(w, name, own):
     full, shown = kept[name], own > 0  # its part of the Gram matrix is a small one
     without = gram[name] - full[shown].T @ (own[shown, None] * full[shown])
     moments = full.T @ ((everything - own)[:, None] * w.T)
-    return (full @ torch.linalg.lstsq(without, moments, driver="gelsy").solution).T
+    ridge = 1e-9 * without.diagonal().mean() * torch.eye(len(without))  # heads may share numbers
+    return (full @ torch.linalg.solve(without + ridge, moments)).T
 
 
 FORMS = (
