@@ -94,9 +94,9 @@ def load(name: str | os.PathLike, device: str | torch.device | None = None) -> T
     probe = torch.arange(min(8, len(tokenizer)))[None]
     with torch.inference_mode():
         expected = hf_model.eval()(probe).logits.log_softmax(-1)
-    hf_model.to(place)  # the bridge leaves a model that it is given where it is
     hf_model.register_forward_pre_hook(bring_tokens, with_kwargs=True)
     try:
+        hf_model.to(place)  # the bridge leaves a model that it is given where it is
         model = TransformerBridge.boot_transformers(
             source, hf_model=hf_model, tokenizer=tokenizer, device=place
         )
