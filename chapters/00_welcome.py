@@ -56,7 +56,8 @@ PRE = "blocks.0.mlp.hook_pre"
 def pre_activations(tokens):
     """First-layer MLP pre-activations of one text, `pos neuron`."""
     with torch.inference_mode():
-        return model.run_with_cache(tokens[None], names_filter=PRE, stop_at_layer=1)[1][PRE][0]
+        _, cache = model.run_with_cache(tokens[None], names_filter=PRE, stop_at_layer=1)
+    return cache[PRE][0].cpu()
 
 
 def neuron_of(domain, shown):

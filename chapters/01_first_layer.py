@@ -130,7 +130,7 @@ the mean out itself.
 tokens = three[0].tokens
 with torch.inference_mode():
     _, cache = model.run_with_cache(
-        torch.stack([p.tokens[:LENGTH] for p in three]), stop_at_layer=1
+        torch.stack([p.tokens[:LENGTH] for p in three]), stop_at_layer=1, device="cpu"
     )
 
 r = weights.W_E[tokens] + weights.W_pos[: len(tokens)]  # pos d_model: weights.residual(tokens)

@@ -941,7 +941,7 @@ hook = "blocks.0.mlp.hook_pre"
 on = []
 for part in torch.stack([p.tokens[:LENGTH] for p in passages]).split(8):
     _, cache = model.run_with_cache(part, names_filter=hook, stop_at_layer=1)
-    on.append((cache[hook] > 0).float().mean(1))
+    on.append((cache[hook] > 0).float().mean(1).cpu())
 on = torch.cat(on)  # text neuron
 home = passages.index(calibrating)
 on_home, elsewhere = on[home, chosen], on[:, chosen].max(0)  # found neuron

@@ -172,7 +172,7 @@ Both means are taken over the positions of a passage, then over passages and dom
 # %%
 def log_probs(x, hooks=()):  # pos -> pos vocab
     """What the model expects after every position of one text."""
-    return model.run_with_hooks(x[None], fwd_hooks=list(hooks))[0].log_softmax(-1)
+    return model.run_with_hooks(x[None], fwd_hooks=list(hooks))[0].log_softmax(-1).cpu()
 
 
 def cost(x, before, after):  # pos, pos vocab, pos vocab -> 2 pos-1
@@ -614,7 +614,7 @@ def pre_activations(x, hooks=()):  # text pos -> text pos neuron
     seen = []
 
     def keep(own, hook):
-        seen.append(own)
+        seen.append(own.cpu())
 
     model.run_with_hooks(x, fwd_hooks=[*hooks, ("blocks.0.mlp.hook_pre", keep)], stop_at_layer=1)
     return seen[0]
@@ -944,7 +944,7 @@ def put(values, members):  # text pos neuron, text neuron
     """A hook that fixes the pre-activations of a set of neurons."""
 
     def hook(own, hook):
-        return torch.where(members[:, None], values, own)
+        return torch.where(members[:, None].to(own.device), values.to(own.device), own)
 
     return "blocks.0.mlp.hook_pre", hook
 

@@ -84,7 +84,7 @@ $$ (eq-look-chance)
 # %%
 def congruences(layer, neuron):  # -> vocab
     """What one unit of a neuron's activation adds to each logit; cx.congruence, one row of it."""
-    return model.blocks[layer].mlp.W_out[neuron] @ model.W_U
+    return (model.blocks[layer].mlp.W_out[neuron] @ model.W_U).cpu()
 
 
 table = cx.next_token_neurons(model, layers)  # the clean pairs, the most congruent first
@@ -196,7 +196,7 @@ log_p = [  # of each neuron's token, at the end of each of its prompts
 ids, last = cx.lookups.pad(model, usual)
 usual_log_p = torch.cat(
     [
-        model(part)[torch.arange(len(part)), end].log_softmax(-1)[:, tokens]
+        model(part)[torch.arange(len(part)), end].log_softmax(-1)[:, tokens].cpu()
         for part, end in zip(ids.split(4), last.split(4), strict=True)
     ]
 )  # place neuron
@@ -209,7 +209,7 @@ clear = int((p_peak - p_usual)[is_next].argmax())
 (k, j), t = places[clear], tokens[clear]
 over_tokens = congruences(k, j).sort(descending=True)
 over_neurons = torch.cat([model.blocks[i].mlp.W_out @ model.W_U[:, t] for i in layers])
-over_neurons = over_neurons.sort(descending=True)
+over_neurons = over_neurons.cpu().sort(descending=True)
 first_tokens = [show([i]) for i in over_tokens.indices[:5].tolist()]
 first_neurons = [f"{layers[i // d_mlp]}.{i % d_mlp}" for i in over_neurons.indices[:5].tolist()]
 figure, ((left, right),) = cx.plots.panels(1, 2, height=3.0, sharey=True)
@@ -331,8 +331,8 @@ def input_weights(layer, neuron):
     """e and b of a neuron; of a gated one, those of its gate."""
     mlp = model.blocks[layer].mlp
     if mlp.W_gate is None:
-        return mlp.W_in[:, neuron], mlp.b_in[neuron]
-    return mlp.W_gate[:, neuron], torch.zeros(())
+        return mlp.W_in[:, neuron].cpu(), mlp.b_in[neuron].cpu()
+    return mlp.W_gate[:, neuron].cpu(), torch.zeros(())
 
 
 def feeding(layer):
@@ -345,13 +345,13 @@ def parts_of_stream(read, layer):
     h = [
         einops.einsum(
             read.z[:, k],
-            model.blocks[k].attn.W_O,
+            model.blocks[k].attn.W_O.cpu(),
             "prompt head d_head, head d_head d_model -> prompt head d_model",
         )
         for k in feeding(layer)
     ]
     b_O = [model.blocks[k].attn.b_O for k in feeding(layer)]
-    b_O = sum((b for b in b_O if b is not None), torch.zeros(model.cfg.d_model))
+    b_O = sum((b.cpu() for b in b_O if b is not None), torch.zeros(model.cfg.d_model))
     return read.embedding, read.mlp_out[:, :layer].sum(1), torch.stack(h, 1), b_O
 
 
@@ -486,7 +486,7 @@ def attended(prompts, top):
     """Attention from the last token, and values, of all heads of the first layers."""
     ids, last = cx.lookups.pad(model, prompts)
     names = [f"blocks.{k}.attn.hook_{w}" for w in ("pattern", "v") for k in range(top)]
-    _, cache = model.run_with_cache(ids, names_filter=names, stop_at_layer=top)
+    _, cache = model.run_with_cache(ids, names_filter=names, stop_at_layer=top, device="cpu")
     a = torch.stack([cache[name][torch.arange(len(ids)), :, last] for name in names[:top]], 1)
     v = torch.stack([cache[name] for name in names[top:]], 1)  # prompt layer source head d_head
     v = v.repeat_interleave(n_heads // v.shape[3], dim=3)  # heads may share their values
@@ -495,7 +495,9 @@ def attended(prompts, top):
 
 def by_source(a, v, layer, neuron):  # -> prompt layer head source, not yet divided
     e, _ = input_weights(layer, neuron)
-    to = torch.stack([model.blocks[k].attn.W_O @ e for k in feeding(layer)])  # layer head d_head
+    to = torch.stack(
+        [model.blocks[k].attn.W_O.cpu() @ e for k in feeding(layer)]
+    )  # layer head d_head
     v, a = v[:, : len(to)], a[:, : len(to)]
     return a * einops.einsum(
         v, to, "prompt layer source head d, layer head d -> prompt layer head source"
@@ -629,7 +631,7 @@ def without(x, h):
     x_0, m, heads, b_O = parts_of_stream(at_peak[x], places[x][0])
     r = (x_0 + m + heads.sum((1, 2)) + b_O)[:ABLATED]
     here = torch.tensor([len(ids) - 1 for ids in prompts[x].tokens[:ABLATED]])
-    delta = (at_peak[x].z[:ABLATED, k, i] - means[here, k, i]) @ model.blocks[k].attn.W_O[i]
+    delta = (at_peak[x].z[:ABLATED, k, i] - means[here, k, i]) @ model.blocks[k].attn.W_O[i].cpu()
     frozen = delta @ e / scale_of(r)
     released = r @ e / scale_of(r) - (r - delta) @ e / scale_of(r - delta)
     return float(frozen.mean()), float(released.mean())
@@ -808,11 +810,11 @@ def at_fixed(x, values, heads=()):
 
     def fix(post, hook):  # prompt pos neuron; for prompts of one length, cx.lookups.hold_neuron
         post = post.clone()
-        post[rows, last, j] = values
+        post[rows, last, j] = values.to(post.device)
         return post
 
     hooks = [*silence(heads), (f"blocks.{k}.mlp.hook_post", fix)]
-    after = model.run_with_hooks(ids, fwd_hooks=hooks)[rows, last].log_softmax(-1)
+    after = model.run_with_hooks(ids, fwd_hooks=hooks)[rows, last].log_softmax(-1).cpu()
     return float((log_p[x][: len(ids)] - after[:, tokens[x]]).mean())
 
 

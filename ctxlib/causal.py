@@ -71,7 +71,7 @@ def circuit_z(
     >>> z.shape
     torch.Size([257, 2, 32])
     """
-    circuit.weights.check_text(tokens)
+    tokens = circuit.weights.check_text(tokens)
     if denominators.shape[-1] < len(tokens):
         raise ValueError(
             f"denominators at {denominators.shape[-1]} positions for a text of {len(tokens)}: "
@@ -99,6 +99,7 @@ def self_normalised_z(
     True
     """
     weights, heads = circuit.weights, list(circuit.heads)
+    tokens = weights.check_text(tokens)
     content, position = split_scores(weights, tokens, weights.queries(tokens), circuit.C)
     rows = causal_softmax((content + position)[heads])
     where = einsum(
@@ -154,7 +155,7 @@ def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos chosen d_h
 
     def hook(own: Float[Tensor, "text pos head d_head"], hook: Any) -> Tensor:
         changed = own.clone()
-        changed[:, :, list(heads)] = z[: own.shape[1]].to(own.dtype)
+        changed[:, :, list(heads)] = z[: own.shape[1]].to(own)
         return changed
 
     return f"blocks.{layer}.attn.hook_z", hook
@@ -175,7 +176,7 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
     """
 
     def hook(own: Float[Tensor, "text pos d_model"], hook: Any) -> Tensor:
-        return own + rearrange(direction, "... d_model -> ... 1 d_model")
+        return own + rearrange(direction.to(own.device), "... d_model -> ... 1 d_model")
 
     return f"blocks.{layer}.hook_attn_out", hook
 
@@ -198,7 +199,7 @@ def mean_z(
         total, count = cache[name][0] + (0 if total is None else total), count + 1
     if total is None:
         raise ValueError("no texts: give at least one")
-    return total / count
+    return (total / count).cpu()
 
 
 def token_losses(
@@ -213,8 +214,8 @@ def token_losses(
     tensor(4.7000)
     """
     logits = model.run_with_hooks(tokens, fwd_hooks=list(hooks))
-    chosen = logits[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0]
-    return logits[:, :-1].logsumexp(-1) - chosen
+    chosen = logits[:, :-1].gather(-1, tokens[:, 1:, None].to(logits.device))[..., 0]
+    return (logits[:, :-1].logsumexp(-1) - chosen).cpu()
 
 
 # ---------------------------------------------------------------- with an interval

@@ -75,7 +75,7 @@ def resid_mid(
 
     >>> outputs = cx.true_outputs(weights, tokens, n=99)
     >>> resid = cx.resid_mid(weights, tokens, 99, outputs)
-    >>> _, cache = model.run_with_cache(tokens[None, :100], stop_at_layer=1)
+    >>> _, cache = model.run_with_cache(tokens[None, :100], stop_at_layer=1, device="cpu")
     >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
     True
     """
@@ -296,7 +296,7 @@ class ContextualCircuit:
         `summary + (W_E[x_n] + W_pos[n] + b_O + sum_{h not in heads} v_n^h W_O^h) W_in / s + b_in`.
 
         >>> ours = circuit.pre_activations(tokens)
-        >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1)
+        >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1, device="cpu")
         >>> exact = cache["blocks.0.mlp.hook_pre"][0, circuit.n]
         >>> torch.corrcoef(torch.stack([ours, exact]))[0, 1].round(decimals=1)
         tensor(0.7000)
@@ -459,7 +459,7 @@ class SelfNormalisedCircuit:
         """The whole pre-activation at n, from the rebuilt outputs of all heads.
 
         >>> ours = circuit.self_normalised().pre_activations(tokens)
-        >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1)
+        >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1, device="cpu")
         >>> exact = cache["blocks.0.mlp.hook_pre"][0, circuit.n]
         >>> torch.corrcoef(torch.stack([ours, exact]))[0, 1].round(decimals=2)
         tensor(1.)

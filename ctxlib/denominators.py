@@ -144,7 +144,7 @@ def autocovariance(
     length = values.shape[-1]
     centred = values - values.mean((-2, -1), keepdim=True)
     spectrum = torch.fft.rfft(centred, n=2 * length).abs().square().mean(-2)
-    pairs = torch.arange(length, 0, -1, dtype=values.dtype)
+    pairs = torch.arange(length, 0, -1, dtype=values.dtype, device=values.device)
     return torch.fft.irfft(spectrum, n=2 * length)[..., :length] / pairs
 
 
@@ -204,7 +204,7 @@ def variance_account(
     denoms = einsum(values, kernels, "head text source, head source -> head text")
     inner, kernel = values[..., 1:-1], kernels[..., 1:-1]
     gamma = autocovariance(inner)
-    lags = torch.arange(gamma.shape[-1])
+    lags = torch.arange(gamma.shape[-1], device=gamma.device)
     late = lags >= len(lags) // 2
     pairs = (len(lags) - lags)[late].to(gamma.dtype)
     topic = (gamma[:, late] * pairs).sum(-1) / pairs.sum()
@@ -235,7 +235,7 @@ def between_and_within(
     """
     codes, names = numbered(labels, len(values))
     groups = [values[codes == code] for code in range(len(names))]
-    texts = torch.tensor([len(g) for g in groups], dtype=values.dtype)
+    texts = values.new_tensor([len(g) for g in groups])
     means = torch.stack([g.mean(0) for g in groups])
     variances = torch.stack([g.var(0, correction=0) for g in groups])
     between = texts @ (means - values.mean(0)) ** 2 / len(values)
@@ -428,9 +428,10 @@ def cross_calibration(denoms: Float[Tensor, "text head"], labels: Sequence[str])
     if counts.min() < 2:
         raise ValueError(f"label {names[counts.argmin()]!r} has one text: give each at least two")
     error = reduce(calibration_error(denoms, denoms).abs(), "row column head -> row column", "mean")
-    member = torch.nn.functional.one_hot(codes).to(error.dtype)
+    member = torch.nn.functional.one_hot(codes).to(error)
     pairs = torch.outer(member.sum(0), member.sum(0)) - torch.diag(member.sum(0))
-    return pd.DataFrame((member.T @ error @ member / pairs).numpy(), index=names, columns=names)
+    table = (member.T @ error @ member / pairs).cpu().numpy()
+    return pd.DataFrame(table, index=names, columns=names)
 
 
 def cluster_texts(denoms: Float[Tensor, "text head"], clusters: int) -> Int[np.ndarray, " text"]:
@@ -445,7 +446,7 @@ def cluster_texts(denoms: Float[Tensor, "text head"], clusters: int) -> Int[np.n
     """
     if not 1 <= clusters <= len(denoms):
         raise ValueError(f"{clusters} clusters of {len(denoms)} texts: choose 1 to {len(denoms)}")
-    log = denoms.double().log()
+    log = denoms.cpu().double().log()
     spread = log.std(0, correction=0)
     points = ((log - log.mean(0)) / spread.where(spread > 0, 1)).numpy()
     if len(points) == 1:

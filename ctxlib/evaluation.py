@@ -80,7 +80,7 @@ class Moments:
         >>> cx.Moments.of(truth / 2, truth).mean_t
         tensor([1.], dtype=torch.float64)
         """
-        a, t = approx.double(), truth.double()
+        a, t = approx.cpu().double(), truth.cpu().double()
         mean_a, mean_t = a.mean(0), t.mean(0)
         a, t = a - mean_a, t - mean_t
         count = torch.tensor(len(a))
@@ -336,7 +336,7 @@ def fingerprint(circuit: Circuit, neurons: list[int], own_token: bool) -> str:
     digest = hashlib.sha256(repr((neurons, own_token, paper.heads)).encode())
     for item in held:
         if isinstance(item, Tensor):
-            digest.update(item.contiguous().numpy().tobytes())
+            digest.update(item.cpu().contiguous().numpy().tobytes())
         elif isinstance(item, int | float):
             digest.update(repr(item).encode())
     return digest.hexdigest()
@@ -522,9 +522,10 @@ def cross_domain(
         chosen = check_neurons(w, neurons)
         if not errors:
             stack = torch.cat(list(batches(w, texts, n, circuit.token, "cross-domain")))
-            truth = true_contribution(w, stack, circuit.heads, n)[:, chosen].double()
+            truth = true_contribution(w, stack, circuit.heads, n)[:, chosen].cpu().double()
             variance = truth.var(0, correction=0)
-        errors.append((circuit.summary(stack)[:, chosen].double() - truth) ** 2 / variance)
+        summary = circuit.summary(stack)[:, chosen].cpu().double()
+        errors.append((summary - truth) ** 2 / variance)
     pairs = torch.outer(one.sum(0), one.sum(0)) - torch.diag(one.sum(0))
     apart = torch.stack(errors) * (1 - torch.eye(len(texts)))[..., None].double()
     sums = einsum(one, apart, one, "row a, row column neuron, column b -> a b neuron")

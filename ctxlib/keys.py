@@ -243,7 +243,7 @@ def split_scores(
     >>> torch.allclose(rows, cx.rebuilt_pattern(weights, tokens), atol=1e-4)
     True
     """
-    weights.check_text(tokens)
+    tokens = weights.check_text(tokens)
     W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
     what, where = (
         einsum(x, weights.W_K, "source d_model, head d_model d_head -> head source d_head")
@@ -267,6 +267,7 @@ def pair_scale(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Float[Tens
     >>> scales.shape, torch.allclose(scales.diagonal(), own, atol=1e-3)
     (torch.Size([512, 512]), True)
     """
+    tokens = tokens.to(weights.device)
     W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
     squared = W_E.square().sum(-1) + 2 * W_pos @ W_E.T + W_pos.square().sum(-1)[:, None]
     return (squared / weights.d_model + weights.eps).sqrt()
@@ -317,9 +318,9 @@ def check_position(weights: LayerWeights, n: int) -> None:
 
 
 def check_tokens(weights: LayerWeights, tokens: Int[Tensor, " token"]) -> Int[Tensor, " token"]:
-    """The tokens, if they are in the vocabulary."""
+    """The tokens, on the weights' device, if they are in the vocabulary."""
     check_ids(tokens, weights.d_vocab)
-    return tokens
+    return tokens.to(weights.device)
 
 
 def check_destination(weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int) -> None:

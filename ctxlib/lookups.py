@@ -52,7 +52,7 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     ','
     """
     check_layer(model, layer)
-    return model.blocks[layer].mlp.W_out.detach() @ unembedding(model)
+    return (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()
 
 
 def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:

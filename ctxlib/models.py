@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub import constants, try_to_load_from_cache
@@ -34,7 +35,7 @@ KNOWN = (
 )
 
 
-def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
+def load(name: str | os.PathLike, device: str | torch.device | None = None) -> TransformerBridge:
     """A model in TransformerLens's compatibility mode: LayerNorm folded, residual stream centred.
 
     `name` is "mini", a local folder in Hugging Face layout, or a hub name ("gpt2",
@@ -42,14 +43,19 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
     own. Only safetensors are read, and no code that comes with a model is run. Before anything is
     downloaded, a line says what and whereto.
 
+    The model computes on `device`, by default on a CUDA GPU where there is one and else on the CPU;
+    it takes tokens from anywhere. What ctxlib reads from it, weights and activations, is handed
+    back on the CPU; what you read yourself (`model(...)`, `run_with_cache`) lies on the device.
+
     What comes out is held against the model's own code on a few tokens. Raises ValueError for a
-    name that is neither, for damaged or incomplete weights, and for a model that TransformerLens
-    computes wrongly; OSError for a hub that is out of reach.
+    name that is neither, for a device that is not there, for damaged or incomplete weights, and for
+    a model that TransformerLens computes wrongly; OSError for a hub that is out of reach.
 
     >>> model = cx.load("mini")
     >>> model.cfg.n_layers, model.cfg.n_heads, model.cfg.d_model, model.cfg.n_ctx
     (4, 8, 256, 512)
     """
+    place = device_for(device)
     source = locate(str(name))
     transformers_logging.disable_progress_bar()
     try:
@@ -88,12 +94,14 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
     probe = torch.arange(min(8, len(tokenizer)))[None]
     with torch.inference_mode():
         expected = hf_model.eval()(probe).logits.log_softmax(-1)
+    hf_model.register_forward_pre_hook(bring_tokens, with_kwargs=True)
     try:
+        hf_model.to(place)  # the bridge leaves a model that it is given where it is
         model = TransformerBridge.boot_transformers(
-            source, hf_model=hf_model, tokenizer=tokenizer, device=device
+            source, hf_model=hf_model, tokenizer=tokenizer, device=place
         )
         model.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
-        computed = model(probe.to(device)).log_softmax(-1).cpu()
+        computed = model(probe).log_softmax(-1).cpu()
     except RuntimeError as error:
         raise ValueError(f"TransformerLens cannot run {source}: {first_line(error)}") from error
     if expected.isfinite().all() and not (computed - expected).abs().max() < AGREES:
@@ -103,6 +111,32 @@ def load(name: str | os.PathLike, device: str = "cpu") -> TransformerBridge:
             "this kind of model cannot be read here"
         )
     return model.requires_grad_(False)
+
+
+def device_for(device: str | torch.device | None = None) -> torch.device:
+    """The device that is asked for; by default the GPU where there is one, else the CPU.
+
+    Apple's GPUs have to be asked for by name ("mps"). ValueError for a device that is not there.
+
+    >>> cx.models.device_for("cpu")
+    device(type='cpu')
+    """
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=device).device  # with its number, "cuda:0"
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(
+            f"no device {str(device)!r} here ({first_line(error)}); "
+            "leave device out to take a GPU where there is one"
+        ) from error
+
+
+def bring_tokens(model: torch.nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """A hook that brings what a model is given to where its weights lie."""
+    place = next(model.parameters()).device
+    tensors = {k: v.to(place) if isinstance(v, torch.Tensor) else v for k, v in kwargs.items()}
+    return tuple(a.to(place) if isinstance(a, torch.Tensor) else a for a in args), tensors
 
 
 def locate(name: str) -> str:

@@ -48,7 +48,7 @@ def untrained_tokens(weights: LayerWeights) -> Bool[Tensor, " vocab"]:
     """
     W_E = weights.embeddings()
     never = impossible_bytes(weights)
-    flags = torch.zeros(len(W_E), dtype=torch.bool)
+    flags = torch.zeros(len(W_E), dtype=torch.bool, device=W_E.device)
     flags[never] = True
     if len(never) < 2:
         return flags
@@ -112,7 +112,7 @@ def find_neurons(
     ['Mode', 'Directions', 'Ingredients', ' stewpan']
     """
     weights = circuit.weights
-    counted = ~untrained_tokens(weights) if tokens is None else tokens
+    counted = (~untrained_tokens(weights) if tokens is None else tokens).to(weights.device)
     if not 1 <= largest < int(counted.sum()):
         raise ValueError(
             f"largest={largest}: choose at least 1 and fewer than the {int(counted.sum())} tokens"
@@ -207,7 +207,7 @@ def label_neurons(
     463     cooking        0.95  1.0
     449      python        2.65  1.0
     """
-    y = np.asarray(values.double())
+    y = np.asarray(values.cpu().double())
     if len(labels) != len(y) or y.shape[1] != len(neurons):
         raise ValueError(
             f"{len(labels)} labels and {len(neurons)} neurons for values of shape {y.shape}"
@@ -255,7 +255,7 @@ def by_label(
     449        -0.1     2.5 -0.3
     """
     table = pd.DataFrame(
-        values.double().numpy(), columns=pd.Index([int(j) for j in neurons], name="neuron")
+        values.cpu().double().numpy(), columns=pd.Index([int(j) for j in neurons], name="neuron")
     )
     return table.groupby(np.array([str(label) for label in labels])).mean().T
 
@@ -288,11 +288,12 @@ def subtopics(
     """
     (neuron,) = check_neurons(circuit.weights, [neuron])
     drive = circuit.contribution[:, neuron].clamp(min=0) * ~untrained_tokens(circuit.weights)
+    drive, kernel = drive.cpu(), circuit.kernel[:-1].cpu()  # small, and scikit-learn is there
     rows = []
     for batch in batches(circuit.weights, texts, circuit.n, circuit.token, "sub-topics"):
         inner = batch[:, :-1]
         row = torch.zeros(len(batch), len(drive), dtype=drive.dtype)
-        row.scatter_add_(1, inner, circuit.kernel[:-1] * drive[inner])
+        row.scatter_add_(1, inner, kernel * drive[inner])
         rows.append(row)
     matrix = torch.cat(some(rows))
     used = matrix.any(0).nonzero()[:, 0]

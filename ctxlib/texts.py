@@ -105,12 +105,12 @@ class Reader:
 
 
 def token_ids(text: Text | Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
-    """The tokens of a text, labelled or not.
+    """The tokens of a text, labelled or not, on the CPU.
 
     >>> cx.texts.token_ids(passages[0]) is passages[0].tokens
     True
     """
-    return text.tokens if isinstance(text, Text) else text
+    return (text.tokens if isinstance(text, Text) else text).cpu()
 
 
 def encode(
@@ -411,7 +411,8 @@ def batches(
                     f"a text of {len(ids)} tokens is too short for the destination {n}: "
                     f"it needs at least {needed}"
                 )
-        yield torch.stack([torch.cat([check_tokens(weights, t[:needed]), *last]) for t in part])
+            check_tokens(weights, ids[:needed])
+        yield torch.stack([torch.cat([t[:needed], *last]) for t in part])
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:

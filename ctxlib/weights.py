@@ -75,7 +75,8 @@ class LayerWeights:
 
     @classmethod
     def of(cls, model, layer: int = 0) -> LayerWeights:
-        """The weights of one layer of a model loaded with `cx.load`.
+        """The weights of one layer of a model loaded with `cx.load`, on the CPU wherever the model
+        is: what follows from them is small work (`to` moves them where it is not).
 
         Raises ValueError for a layer that the model does not have, for a model without learned
         absolute positions, for one that is not in compatibility mode, and for weights that are
@@ -100,7 +101,7 @@ class LayerWeights:
         }
         tensors = {name: stack[layer] for name, stack in stacks.items()}
         tensors |= {"W_E": model.W_E, "W_pos": model.W_pos}
-        detached = {name: tensor.detach() for name, tensor in tensors.items()}
+        detached = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
         scale = score_divisor(model.original_model.config, cfg.d_head, layer)
         return cls(
             **detached, layer=layer, eps=cfg.eps, attn_scale=scale, tokenizer=model.tokenizer
@@ -226,14 +227,31 @@ class LayerWeights:
     def n_neurons(self) -> int:
         return self.mlp_input()[0].shape[1]
 
-    def to(self, dtype: torch.dtype) -> LayerWeights:
-        """The same weights in another precision; float64 is what tests compare in.
+    @property
+    def device(self) -> torch.device:
+        return self.W_pos.device
+
+    def to(
+        self, dtype: torch.dtype | None = None, device: str | torch.device | None = None
+    ) -> LayerWeights:
+        """The same weights in another precision (float64 is what tests compare in) or on another
+        device.
+
+        All that is computed from weights is computed where they lie, and tensors stay there:
+        `weights.to(device="cuda")` lets a GPU calibrate a circuit and evaluate it on a million
+        texts. Texts may lie anywhere, and tables are pandas.
 
         >>> weights.to(torch.float64).W_K.dtype
         torch.float64
+        >>> weights.to(device="cpu").device
+        device(type='cpu')
         """
         held: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        cast = {name: t.to(dtype) for name, t in held.items() if isinstance(t, Tensor)}
+        cast = {
+            name: t.to(device=device, dtype=dtype)
+            for name, t in held.items()
+            if isinstance(t, Tensor)
+        }
         return replace(self, **held | cast)
 
     # ------------------------------------------------------------ what flows in
@@ -300,11 +318,11 @@ class LayerWeights:
         >>> stream.shape, torch.allclose(stream.mean(-1), torch.zeros(512), atol=1e-4)
         (torch.Size([512, 256]), True)
         """
-        self.check_text(tokens)
+        tokens = self.check_text(tokens)
         return self.embeddings()[tokens] + self.W_pos[: len(tokens)]
 
-    def check_text(self, tokens: Int[Tensor, " pos"]) -> None:
-        """Nothing, or the ValueError of `residual`."""
+    def check_text(self, tokens: Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
+        """The tokens, on the weights' device, or the ValueError of `residual`."""
         if self.layer != 0:
             raise ValueError(
                 f"layer {self.layer}: "
@@ -316,6 +334,7 @@ class LayerWeights:
                 f"expected one text of 1 to {self.n_ctx} tokens"
             )
         check_ids(tokens, self.d_vocab)
+        return tokens.to(self.device)
 
     def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
         """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from.

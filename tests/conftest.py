@@ -6,6 +6,8 @@ from pathlib import Path
 
 # Before anything imports huggingface_hub: no test may reach a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Results are held against each other on the CPU; test_device.py sees to GPUs.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest

@@ -58,6 +58,7 @@ def packed_layer(
     without token embeddings, MLP or tokenizer, for layers other than the first, and for a
     vocabulary that holds none of `DESTINATIONS`.
     """
+    weights = weights.to(device="cpu")
     labelled = passages(weights)
     read = collection(weights) if texts is None else list(texts)
     n = min(weights.n_ctx // 2, min(len(t.tokens) for t in [*labelled, *read]) - 1)

@@ -1,0 +1,368 @@
+"""Models on a GPU, proven on a pretend one: nothing meets a tensor of another device, and all
+results are those of the CPU.
+"""
+
+import dataclasses
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from pretend import pretend_gpu
+
+import ctxlib as cx
+from ctxlib.widgets import packed_layer
+
+N, TOKEN, HEADS = 20, 5, [0, 2]
+PLACES = [(0, 3), (1, 7), (1, 30)]
+
+
+@pytest.fixture(autouse=True)
+def gpu():
+    with pretend_gpu() as device:
+        yield device
+
+
+@pytest.fixture(scope="module")
+def moved(tiny_folder):
+    """The tiny model, where a machine with a GPU puts it."""
+    with pretend_gpu():
+        return cx.load(tiny_folder)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    drawn = torch.randint(1, 300, (12, 31), generator=torch.Generator().manual_seed(3))
+    return list(torch.cat([torch.zeros(12, 1, dtype=torch.long), drawn], dim=1))
+
+
+def plain(x):
+    """Tensors on the CPU, tables and what holds them, as nested lists of numbers."""
+    if isinstance(x, torch.Tensor):
+        return np.asarray(x.double()).tolist()
+    if isinstance(x, pd.DataFrame):
+        return plain({name: x[name].tolist() for name in x.columns} | {"": x.index.tolist()})
+    if dataclasses.is_dataclass(x):
+        return {f.name: plain(getattr(x, f.name)) for f in dataclasses.fields(x)}
+    if isinstance(x, dict):
+        return {name: plain(value) for name, value in x.items()}
+    if isinstance(x, list | tuple | np.ndarray):
+        return [plain(value) for value in x]
+    return x
+
+
+def assert_same(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for name in a:
+            assert_same(a[name], b[name])
+    elif isinstance(a, list):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    elif isinstance(a, float):
+        assert a == pytest.approx(b, rel=1e-4, abs=1e-5, nan_ok=True)
+    else:
+        assert a == b
+
+
+# ---------------------------------------------------------------- the pretend GPU is strict
+
+
+def test_what_cuda_refuses_is_refused(gpu):
+    ours, other = torch.ones(2, 3, device=gpu), torch.ones(2, 3)
+    first = torch.tensor([0])
+    for mistake in (
+        lambda: ours + other,
+        lambda: ours @ other.T,
+        lambda: other.add_(ours),
+        lambda: other + ours.sum(),  # a GPU scalar is no CPU scalar
+        lambda: torch.cat([ours, other]),
+        lambda: torch.stack([ours.sum(), other.sum()]),
+        lambda: torch.where(other > 0, ours, ours),
+        lambda: ours.masked_fill(other > 0, 1.0),
+        lambda: ours.gather(0, torch.zeros(2, 3, dtype=torch.long)),
+        lambda: ours.index_select(0, first),
+        lambda: torch.nn.functional.embedding(first, ours),
+        lambda: other[first.to(gpu)],
+        lambda: ours.index_put_((first,), other[:1]),
+        lambda: ours.numpy(),
+        lambda: np.asarray(ours),
+        lambda: pd.Series(ours),
+    ):
+        with pytest.raises((RuntimeError, TypeError)):
+            mistake()
+
+
+def test_what_cuda_allows_is_allowed(gpu):
+    ours, other = torch.arange(6.0, device=gpu).view(2, 3), torch.ones(2, 3)
+    assert (ours + torch.tensor(1.0)).device == gpu
+    assert ours[torch.tensor([1])].tolist() == [[3, 4, 5]]
+    assert ours[other > 0].device == gpu
+    assert other.to(gpu).device == gpu and ours.cpu().device.type == "cpu"
+    other.copy_(ours)
+    assert other[1, 2] == 5 == ours.max().item() == float(f"{ours.max():.1f}")
+    ours[0] = torch.zeros(3)  # a copy
+    ours.diagonal()[1:].fill_(torch.tensor(7.0))
+    assert ours.tolist() == [[0, 0, 0], [3, 7, 5]]
+
+
+# ---------------------------------------------------------------- loading
+
+
+def test_a_gpu_is_used_when_there(moved, gpu, tiny):
+    assert {p.device for p in moved.parameters()} == {gpu} and moved.cfg.device == str(gpu)
+    assert {p.device.type for p in tiny.parameters()} == {"cpu"}
+
+
+def test_the_cpu_can_be_asked_for(tiny_folder):
+    assert cx.load(tiny_folder, device="cpu").W_E.device.type == "cpu"
+
+
+def test_without_a_gpu_the_cpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert cx.models.device_for() == torch.device("cpu")
+
+
+@pytest.mark.parametrize("device", ["xpu", "nonsense"])
+def test_a_device_that_is_not_there_is_a_clear_error(device):
+    with pytest.raises(ValueError, match=f"no device '{device}' here .*leave device out"):
+        cx.load("mini", device=device)
+
+
+def test_the_model_takes_tokens_from_anywhere(moved, tiny, gpu, tiny_tokens):
+    for tokens in (tiny_tokens[None], tiny_tokens[None].to(gpu)):
+        assert_same(plain(moved(tokens).cpu()), plain(tiny(tiny_tokens[None])))
+    name = "blocks.1.mlp.hook_pre"
+    ours, theirs = (
+        m.run_with_cache(tiny_tokens[None], names_filter=name, stop_at_layer=2)[1][name]
+        for m in (moved, tiny)
+    )
+    assert ours.device == gpu
+    assert_same(plain(ours.cpu()), plain(theirs))
+
+
+def test_weights_are_copied_to_the_cpu(moved, tiny_weights):
+    weights = cx.LayerWeights.of(moved)
+    assert weights.device.type == "cpu"
+    assert_same(plain(weights.W_E), plain(tiny_weights.W_E))
+    assert weights.token_id(",") == tiny_weights.token_id(",")
+
+
+def test_tokens_on_the_gpu_meet_weights_on_the_cpu(tiny_weights, gpu, tiny_tokens):
+    ours, theirs = (
+        [
+            cx.attention_rows(tiny_weights, tokens, N),
+            cx.rebuilt_pattern(tiny_weights, tokens),
+            cx.true_contribution(tiny_weights, tokens, HEADS, N),
+            cx.softmax_denominators(tiny_weights, [tokens], N, TOKEN),
+            cx.causal.denominators_along(tiny_weights, tokens, TOKEN),
+        ]
+        for tokens in (tiny_tokens.to(gpu), tiny_tokens)
+    )
+    assert_same(plain(ours), plain(theirs))
+
+
+# ---------------------------------------------------------------- what follows from weights
+
+
+def circuit_of(w, texts):
+    return cx.ContextualCircuit.calibrate(w, texts[0], HEADS, N, TOKEN)
+
+
+def of_keys(w, texts):
+    x = texts[0]
+    exact, rebuilt = cx.attention_pattern(w, x), cx.rebuilt_pattern(w, x)
+    scale = cx.keys.content_scale(w, N, x)
+    return exact, cx.total_variation(exact, rebuilt), cx.rebuilt_rows(w, x, N), scale
+
+
+def of_kernels(w, texts):
+    kernels = cx.positional_kernels(w, N, TOKEN)
+    shapes = cx.effective_tokens(kernels), cx.half_mass(kernels), cx.by_distance(kernels, 4)
+    scores = cx.content_scores(w, N, TOKEN, texts[0])
+    alone = cx.destination_query(w, N, None)
+    return kernels, *shapes, scores, alone, cx.copy_preference(w, N), cx.families(w, N, TOKEN)
+
+
+def of_denominators(w, texts):
+    kernels, values = cx.positional_kernels(w, N, TOKEN), cx.content_values(w, texts, N, TOKEN)
+    denoms = cx.softmax_denominators(w, texts, N, TOKEN)
+    labels, variance = list("aabbccaabbcc"), values.var((1, 2))
+    gamma, epsilon = cx.autocovariance(values), 0.3 * denoms.mean(0)
+    return [
+        denoms,
+        cx.exact_denominators(w, texts, N, TOKEN),
+        cx.correlated_variance(gamma, kernels),
+        cx.variance_account(values, kernels),
+        cx.between_and_within(denoms, labels),
+        cx.chebyshev(variance, kernels, epsilon),
+        cx.hoeffding(values.amax((1, 2)), kernels, epsilon),
+        cx.bernstein(variance, values.amax((1, 2)), kernels, epsilon),
+        cx.cross_calibration(denoms, labels),
+        cx.cluster_texts(denoms, 3),
+        list(cx.stable_heads(w, texts, N, TOKEN, broad=1.0, steady=5.0)),
+        cx.widgets.record.denominator_record(w, texts, [], N, TOKEN),
+    ]
+
+
+def of_middle(w, texts):
+    found = cx.texts.passages(w, domains=["law"])
+    return cx.middle_text(w, found, HEADS, N, TOKEN).name
+
+
+def of_circuit(w, texts):
+    circuit, stack = circuit_of(w, texts), torch.stack(texts)
+    better = circuit.self_normalised(texts[:4])
+    return [
+        circuit.contribution,
+        circuit.extended_embedding(texts[0]),
+        circuit.by_source(texts[0], [1, 2]),
+        cx.true_contribution(w, stack, HEADS, N),
+        *(f(stack) for c in (circuit, better) for f in (c.summary, c.pre_activations)),
+        *(cx.approximated(circuit, stack, made) for made in ([], cx.APPROXIMATIONS)),
+    ]
+
+
+def of_neurons(w, texts):
+    circuit, labels = circuit_of(w, texts), list("aabbccaabbcc")
+    chosen, several = [3, 8], circuit_of(w, texts).summary(torch.stack(texts))[:, [3, 8]]
+    return [
+        cx.untrained_tokens(w),
+        cx.find_neurons(circuit, threshold=0.0),
+        cx.find_neurons(circuit, threshold=0.0, tokens=torch.arange(300) > 9),
+        cx.label_neurons(several, labels, chosen),
+        cx.by_label(several, labels, chosen),
+        cx.subtopics(circuit, 3, texts),
+    ]
+
+
+def of_evaluation(w, texts):
+    circuit = circuit_of(w, texts)
+    make = partial(cx.ContextualCircuit.calibrate, w, heads=HEADS, n=N, token=TOKEN)
+    few = texts[:4]
+    return [
+        cx.evaluate(circuit, texts),
+        cx.evaluate(circuit.self_normalised(), texts, own_token=True),
+        cx.error_budget(circuit, few, [1, 2]),
+        cx.cross_domain(make, few, list("aabb"), [1, 2]),
+    ]
+
+
+def of_causal(w, texts):
+    circuit, along = circuit_of(w, texts), cx.causal.denominators_along(w, texts[0], TOKEN)
+    z = cx.causal.circuit_z(circuit, texts[1], along)
+    return along, z, cx.causal.self_normalised_z(circuit, texts[1])
+
+
+FROM_WEIGHTS = [
+    of_keys,
+    of_kernels,
+    of_denominators,
+    of_middle,
+    of_circuit,
+    of_neurons,
+    of_evaluation,
+    of_causal,
+]
+
+
+def on_the_cpu(x):
+    """`plain`, for results that may lie on the GPU."""
+    if isinstance(x, list | tuple):
+        return [on_the_cpu(value) for value in x]
+    return plain(x.cpu() if isinstance(x, torch.Tensor) else x)
+
+
+@pytest.mark.parametrize("compute", FROM_WEIGHTS)
+def test_weights_on_the_gpu_give_the_same(compute, tiny_weights, texts, gpu):
+    ours = compute(tiny_weights.to(device=gpu), texts)
+    assert_same(on_the_cpu(ours), on_the_cpu(compute(tiny_weights, texts)))
+
+
+def test_the_large_results_stay_on_the_gpu(tiny_weights, texts, gpu):
+    circuit = circuit_of(tiny_weights.to(device=gpu), texts)
+    assert circuit.contribution.device == gpu
+    assert circuit.summary(texts[0].to(gpu)).device == gpu
+
+
+def test_a_checkpoint_goes_from_one_device_to_the_other(tiny_weights, texts, gpu, tmp_path):
+    here, there = (circuit_of(w, texts) for w in (tiny_weights, tiny_weights.to(device=gpu)))
+    file = tmp_path / "run.safetensors"
+    cx.evaluate(there, texts[:6], checkpoint=file)
+    # the circuits differ by rounding on a real GPU; here they are the same
+    table = cx.evaluate(here, [t.to(gpu) for t in texts], checkpoint=file)
+    assert_same(plain(table), plain(cx.evaluate(here, texts)))
+
+
+def test_a_page_is_packed_from_weights_on_the_gpu(tiny_weights, gpu):
+    few = cx.texts.passages(tiny_weights)[:6]
+    ours, theirs = (packed_layer(w, few) for w in (tiny_weights.to(device=gpu), tiny_weights))
+    assert ours == theirs
+
+
+# ---------------------------------------------------------------- what follows from forward passes
+
+
+def of_congruence(m, texts):
+    return cx.congruence(m, 1), cx.next_token_neurons(m)
+
+
+def of_prompts(m, texts):
+    awake = [p for p in PLACES if (cx.lookups.read_prompts(m, texts).pre_activation > 0).any()]
+    return cx.top_prompts(m, texts, awake, count=4)
+
+
+def of_attribution(m, texts):
+    read = cx.lookups.read_prompts(m, [t[:k] for t, k in zip(texts, range(4, 16), strict=True)])
+    terms = cx.attribution(m, 1, 7, read)
+    return read, terms, cx.explainers.active(terms.of(0, 1)), terms.total()
+
+
+def of_ablation(m, texts):
+    means = cx.causal.mean_z(m, texts, 32)
+    silence = cx.causal.replace_z(0, HEADS, means[:, HEADS])
+    push = cx.causal.add_direction(0, torch.ones(24))
+    hold = cx.lookups.hold_neuron(1, 7, 2.0)
+    return [
+        means,
+        *(cx.lookups.outcome(m, 1, 7, texts, TOKEN, [h]) for h in (silence, push, hold)),
+        *(cx.causal.token_losses(m, torch.stack(texts), h) for h in ([], [silence, push])),
+    ]
+
+
+def of_a_circuit_in_the_model(m, texts):
+    """Chapter 9: what the weights give goes into the forward pass."""
+    w = cx.LayerWeights.of(m)
+    circuit = circuit_of(w, texts)
+    z = cx.causal.self_normalised_z(circuit, texts[1])
+    hook = cx.causal.replace_z(0, HEADS, z)
+    return z - cx.causal.mean_z(m, [texts[1]], 32)[:, HEADS], cx.causal.token_losses(
+        m, texts[1][None], [hook]
+    )
+
+
+FROM_PASSES = [
+    of_congruence,
+    of_prompts,
+    of_attribution,
+    of_ablation,
+    of_a_circuit_in_the_model,
+]
+
+
+@pytest.mark.parametrize("compute", FROM_PASSES)
+def test_a_model_on_the_gpu_gives_the_same_on_the_cpu(compute, moved, tiny, texts):
+    """`plain` takes no tensor that lies on the GPU."""
+    assert_same(plain(compute(moved, texts)), plain(compute(tiny, texts)))
+
+
+def test_a_circuit_on_the_gpu_goes_into_a_model_there_or_here(moved, tiny, tiny_weights, texts):
+    z = cx.causal.self_normalised_z(circuit_of(tiny_weights, texts), texts[1])
+    held = cx.causal.token_losses(tiny, texts[1][None], [cx.causal.replace_z(0, HEADS, z)])
+    for there in (z, z.to("cuda:0")):
+        for model in (moved, tiny):
+            hook = cx.causal.replace_z(0, HEADS, there)
+            assert_same(plain(cx.causal.token_losses(model, texts[1][None], [hook])), plain(held))
