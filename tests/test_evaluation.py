@@ -467,7 +467,7 @@ def test_a_damaged_checkpoint_is_refused_and_kept(circuit, texts, tmp_path):
             cx.evaluate(circuit, texts, checkpoint=file)
         assert file.read_bytes() == broken
         tried += 1
-    assert tried == 4 + 8 + 1
+    assert tried == 4 + 10 + 1
 
 
 def test_a_kill_while_writing_leaves_the_last_whole_file(

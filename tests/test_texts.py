@@ -268,6 +268,11 @@ def whole_texts(weights, *documents):
     return [piece for d in documents for piece in texts.windows(weights, d, weights.n_ctx)]
 
 
+def all_of(weights, file):
+    """Every text of one file."""
+    return [text for text, _ in texts.file_texts(weights, file)]
+
+
 def equal(found, expected):
     assert [text.tokens.tolist() for text in found] == [tokens.tolist() for tokens in expected]
 
@@ -298,8 +303,7 @@ def test_no_window_mixes_two_documents(tiny_weights, folder, filled):
 
 
 def test_a_document_too_short_for_a_text_gives_none(tiny_weights, folder, filled):
-    everything = list(texts.file_texts(tiny_weights, folder / "harbour.txt"))
-    equal(everything, filled["harbour"])
+    equal(all_of(tiny_weights, folder / "harbour.txt"), filled["harbour"])
 
 
 def test_every_text_of_a_collection_fills_the_context_and_starts_with_bos(
@@ -351,8 +355,7 @@ def test_a_line_that_holds_only_the_mark_separates_documents(
     one, two = (tiny_weights.tokenizer.decode(t[1:]) for t in fitting(tiny_weights))
     raw = (before + one + between + two + behind).encode()
     (tmp_path / "a.txt").write_bytes(raw)
-    found = list(texts.file_texts(tiny_weights, tmp_path / "a.txt"))
-    equal(found, whole_texts(tiny_weights, one, two))
+    equal(all_of(tiny_weights, tmp_path / "a.txt"), whole_texts(tiny_weights, one, two))
 
 
 def fitting(weights):
@@ -363,12 +366,12 @@ def fitting(weights):
 def test_a_mark_on_the_last_line_belongs_to_no_text(tiny_weights, tmp_path):
     almost = tiny_weights.tokenizer.decode(fitting(tiny_weights)[0][1:30])
     (tmp_path / "a.txt").write_text(almost + "\n<|endoftext|>", encoding="utf-8")
-    assert not list(texts.file_texts(tiny_weights, tmp_path / "a.txt"))
+    assert not all_of(tiny_weights, tmp_path / "a.txt")
 
 
 def test_a_mark_within_a_line_separates_nothing(tiny_weights, tmp_path):
     (tmp_path / "a.txt").write_text("say <|endoftext|> to end; " * 9)
-    found = list(texts.file_texts(tiny_weights, tmp_path / "a.txt"))
+    found = all_of(tiny_weights, tmp_path / "a.txt")
     equal(found, whole_texts(tiny_weights, "say <|endoftext|> to end; " * 9))
 
 
@@ -432,11 +435,6 @@ def test_a_collection_needs_a_tokenizer(tiny_weights, folder):
         texts.collection(replace(tiny_weights, tokenizer=None), 1, folder)
 
 
-def test_streams_take_turns():
-    turns = texts.take_turns([iter("abc"), iter(""), iter("x"), iter("12")])
-    assert "".join(turns) == "ax1b2c"
-
-
 def test_the_tokens_of_a_text_are_found_with_and_without_a_label():
     tokens = torch.tensor([0, 5])
     assert texts.token_ids(tokens) is tokens
@@ -453,7 +451,8 @@ def data_set(monkeypatch):
 
     def load_dataset(*arguments, **options):
         asked.append((arguments, options))
-        return [{"text": WATER * 5, "id": 1}, {"text": "short", "id": 2}, {"text": MOON * 5}]
+        rows = [{"text": WATER * 5, "id": 1}, {"text": "short", "id": 2}, {"text": MOON * 5}]
+        return datasets.Dataset.from_list(rows).to_iterable_dataset()
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     return asked
@@ -469,11 +468,25 @@ def test_rows_of_a_data_set_are_documents(tiny_weights, data_set, capsys):
 
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [("some-texts", ("some-texts", None)), ("a/b:2024-en", ("a/b", "2024-en"))],
+    [
+        ("some-texts", ("some-texts", None, "train")),
+        ("a/b:2024-en", ("a/b", "2024-en", "train")),
+        ("a/b:2024-en:validation", ("a/b", "2024-en", "validation")),
+        ("a/b::test", ("a/b", None, "test")),
+    ],
 )
-def test_a_data_set_is_streamed_in_the_configuration_named(tiny_weights, data_set, name, asked):
+def test_a_data_set_is_streamed_in_the_configuration_and_the_split_named(
+    tiny_weights, data_set, name, asked
+):
     texts.collection(tiny_weights, 1, name)
-    assert data_set == [(asked, {"split": "train", "streaming": True})]
+    *named, split = asked
+    assert data_set == [(tuple(named), {"split": split, "streaming": True})]
+
+
+def test_a_data_set_has_no_fourth_part(tiny_weights, data_set):
+    with pytest.raises(ValueError, match="data set a:b:c:d: write name:configuration:split"):
+        texts.collection(tiny_weights, 1, "a:b:c:d")
+    assert not data_set
 
 
 def test_the_variable_names_the_data_set(tiny_weights, data_set, monkeypatch):
@@ -484,10 +497,38 @@ def test_the_variable_names_the_data_set(tiny_weights, data_set, monkeypatch):
 def test_a_data_set_without_text_is_refused_with_the_columns_there_are(
     tiny_weights, data_set, monkeypatch
 ):
-    rows = [{"id": 1, "sentence": WATER}]
-    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: rows)
-    with pytest.raises(ValueError, match="no column 'text'; it has id, sentence"):
+    stands_in(monkeypatch, {"id": 1, "sentence": WATER})
+    with pytest.raises(
+        ValueError, match="no column 'text', nor 'content' or 'document' alone; it has id, sentence"
+    ):
         texts.collection(tiny_weights, 1, "someone/some-texts")
+
+
+def stands_in(monkeypatch, *rows):
+    """These rows in the place of a data set on the hub."""
+    import datasets
+
+    found = datasets.Dataset.from_list(list(rows)).to_iterable_dataset()
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: found)
+
+
+@pytest.mark.parametrize("column", ["content", "document"])
+def test_the_texts_may_be_in_another_column_if_it_is_the_only_one(
+    tiny_weights, data_set, monkeypatch, column
+):
+    stands_in(monkeypatch, {"id": 1, column: WATER * 5})
+    equal(texts.collection(tiny_weights, 1, "a/b"), whole_texts(tiny_weights, WATER * 5)[:1])
+    stands_in(monkeypatch, {"text": MOON * 5, column: WATER * 5})
+    equal(texts.collection(tiny_weights, 1, "a/b"), whole_texts(tiny_weights, MOON * 5)[:1])
+    stands_in(monkeypatch, {"content": MOON, "document": WATER})
+    with pytest.raises(ValueError, match="alone; it has content, document"):
+        texts.collection(tiny_weights, 1, "a/b")
+
+
+def test_a_column_of_something_else_is_refused(tiny_weights, data_set, monkeypatch):
+    stands_in(monkeypatch, {"text": [WATER, MOON]})
+    with pytest.raises(ValueError, match="data set a/b: text is not a column of texts"):
+        texts.collection(tiny_weights, 1, "a/b")
 
 
 def test_a_data_set_with_too_few_texts_is_refused(tiny_weights, data_set):
