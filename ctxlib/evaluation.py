@@ -16,6 +16,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,7 @@ def evaluate(
     work = Compare(without_tokenizer(circuit), tuple(chosen))
     token = None if own_token else circuit.token
     given = book.reading(texts) if isinstance(texts, Stream) else texts
-    todo = book.unread(batches(weights, given, circuit.n, token, "evaluation"), given)
+    todo = book.unread(lambda part: batches(weights, part, circuit.n, token, "evaluation"), given)
     for moments, mark in on_cluster(client, work, todo) if client else here(work, todo):
         book.add(moments, mark)
     moments = enough(book.moments)
@@ -325,26 +326,35 @@ class Checkpoint:
         return texts.reading(place if place and place["of"] == texts.identity else None)
 
     def unread(
-        self, stream: Iterable[Int[Tensor, "text source"]], given: Any = None
+        self,
+        read: Callable[[Iterable[Any]], Iterator[Int[Tensor, "text source"]]],
+        texts: Iterable[Any],
     ) -> Iterator[Batch]:
         """The batches that are not in the sums yet, each with how far the texts are with it; those
-        that are must be the same as then. `given` is what the stream reads: a `Reading` that
-        begins late begins with the last text done.
+        that are must be the same as then. Texts that begin late begin with the last one done.
         """
-        begun = isinstance(given, Reading) and given.given > 0
-        left, digest = (1, self.mark.before) if begun else (self.done, "")
-        for tokens in stream:
+        given = texts if isinstance(texts, Reading) else None
+        left, digest = self.done, ""
+        if given and given.given:
+            ((last,),) = read(islice(given, 1))  # by itself: batches are cut where they were then
+            left, digest = 0, link(self.mark.before, last)
+            self.check_same(digest)
+        for tokens in read(texts):
             skipped = min(left, len(tokens))
             for row in tokens:
                 before, digest = digest, link(digest, row)
                 left -= 1
-                if left == 0 and digest != self.mark.all:
-                    raise ValueError(f"{self.file} was made with other texts: name another file")
+                if left == 0:
+                    self.check_same(digest)
             left = max(left, 0)
             if skipped < len(tokens):
-                place = json.dumps(given.place) if isinstance(given, Reading) else ""
+                place = json.dumps(given.place) if given else ""
                 yield tokens[skipped:], Mark(digest, before, place)
         self.check_none_missing(left)
+
+    def check_same(self, digest: str) -> None:
+        if digest != self.mark.all:
+            raise ValueError(f"{self.file} was made with other texts: name another file")
 
     def check_none_missing(self, texts: int) -> None:
         if texts > 0:
