@@ -56,6 +56,7 @@ serve: ## read the built site at http://localhost:8000
 bench: $(READY) ## speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/split.py
 	$(BIN)/python benchmarks/circuit.py --page book/benchmarks.md
+	$(BIN)/python benchmarks/texts.py --page book/benchmarks.md
 	$(BIN)/python benchmarks/views.py --page book/speed.md
 
 editions: $(READY) ## the whole book on models of GPT-2's size with random weights; half an hour

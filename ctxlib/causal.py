@@ -196,10 +196,11 @@ def mean_z(
         if len(tokens) < length:
             raise ValueError(f"a text of {len(tokens)} tokens is shorter than {length}")
         _, cache = model.run_with_cache(tokens[None], names_filter=name, stop_at_layer=layer + 1)
-        total, count = cache[name][0] + (0 if total is None else total), count + 1
+        z = cache[name][0].cpu()  # float64 is not on every device
+        total, count = z.double() + (0 if total is None else total), count + 1
     if total is None:
         raise ValueError("no texts: give at least one")
-    return (total / count).cpu()
+    return (total / count).to(z.dtype)
 
 
 def token_losses(

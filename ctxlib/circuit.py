@@ -320,7 +320,8 @@ class ContextualCircuit:
         """The circuit that takes denominators and scale from the text that it reads (chapter 8).
 
         With texts, what is left of its mean error over them is taken off every neuron. They are
-        read as they are, with their own tokens at n. Errors as in `true_contribution`.
+        read as they are, with their own tokens at n, in batches: memory does not grow with their
+        number. Errors as in `true_contribution`.
 
         >>> circuit.self_normalised().offsets.abs().max().item()
         0.0
@@ -328,12 +329,12 @@ class ContextualCircuit:
         torch.Size([1024])
         """
         plain = SelfNormalisedCircuit(self, torch.zeros_like(self.weights.mlp_input()[1]))
-        total, count = torch.zeros_like(plain.offsets), 0
+        total, count = torch.zeros_like(plain.offsets, dtype=torch.float64), 0
         for batch in batches(self.weights, texts, self.n, None, "offsets"):
             truth = true_contribution(self.weights, batch, self.heads, self.n)
             total += (truth - plain.summary(batch)).sum(0)
             count += len(batch)
-        return SelfNormalisedCircuit(self, total / max(count, 1))
+        return SelfNormalisedCircuit(self, (total / max(count, 1)).to(plain.offsets.dtype))
 
 
 # ---------------------------------------------------------------- a better one

@@ -11,6 +11,7 @@ of heads and of a calibration text.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -46,10 +47,10 @@ def softmax_denominators(
     """`denom_h = sum_i pos_{n,i} content_n(x_i)` of every text, with x_n replaced by `token`.
 
     n defaults to `n_ctx // 2`, where the paper calibrates. Texts are read in batches, so any
-    iterable will do and memory does not grow with their number; a bar shows the progress of what
-    takes longer than a second. The unit is arbitrary, one for each head: only ratios between
-    texts mean anything. Raises ValueError for a text with fewer than n tokens, for no text at
-    all, for ids outside the vocabulary, and as `positional_kernels` does.
+    iterable will do, and of each no more is kept than a number for each head; a bar shows the
+    progress of what takes longer than a second. The unit is arbitrary, one for each head: only
+    ratios between texts mean anything. Raises ValueError for a text with fewer than n tokens, for
+    no text at all, for ids outside the vocabulary, and as `positional_kernels` does.
 
     >>> denoms = cx.softmax_denominators(weights, passages)
     >>> denoms.shape
@@ -92,11 +93,13 @@ def exact_denominators(
     q = destination_query(weights, n, token) / weights.attn_scale  # the same in every text
     parts = []
     for batch in batches(weights, texts, n, token, "denominators"):
+        rows = []
         for tokens in batch:
             keys = weights.keys(tokens) - weights.b_K[:, None]
             own = einsum(q, keys, "head d_head, head source d_head -> head source")
-            parts.append((own.logsumexp(-1) - unit).exp())
-    return torch.stack(some(parts))
+            rows.append((own.logsumexp(-1) - unit).exp())
+        parts.append(torch.stack(rows))
+    return torch.cat(some(parts))
 
 
 def content_values(
@@ -106,7 +109,8 @@ def content_values(
     token: str | int = " the",
 ) -> Float[Tensor, "head text source"]:
     """`content_n(x_i)` of every source of every text, x_n replaced by `token`: what the random
-    model of chapter 4 draws. Errors as in `softmax_denominators`.
+    model of chapter 4 draws. All of it is kept, so a thousand texts are enough. Errors as in
+    `softmax_denominators`.
 
     >>> cx.content_values(weights, passages[:4], n=256).shape
     torch.Size([8, 4, 257])
@@ -394,19 +398,23 @@ def calibration_error(
 
 def middle_text(
     weights: LayerWeights,
-    texts: Sequence[Text],
+    texts: Iterable[Text],
     heads: Sequence[int],
     n: int | None = None,
     token: str | int = " the",
 ) -> Text:
     """The text to calibrate on: the one whose log denominators lie nearest to their mean over the
-    texts, on average over the heads (chapter 5). Errors as in `softmax_denominators`.
+    texts, on average over the heads (chapter 5). They are gone through twice: ValueError for an
+    iterator, which can be only once. Other errors as in `softmax_denominators`.
 
     >>> cx.middle_text(weights, passages, heads).name
     'economics-4'
     """
+    if isinstance(texts, Iterator):
+        raise ValueError("texts that can be read only once: give a list or a cx.texts.stream")
     logs = softmax_denominators(weights, texts, n, token)[:, check_heads(weights, heads)].log()
-    return texts[int((logs - logs.mean(0)).abs().mean(1).argmin())]
+    middle = int((logs - logs.mean(0)).abs().mean(1).argmin())
+    return next(islice(texts, middle, None))
 
 
 def cross_calibration(denoms: Float[Tensor, "text head"], labels: Sequence[str]) -> pd.DataFrame:

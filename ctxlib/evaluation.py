@@ -11,11 +11,12 @@ deviations of the truth: three ways of being wrong that add up.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from ctxlib.circuit import (
     true_outputs,
 )
 from ctxlib.keys import positional_keys
-from ctxlib.texts import Text, batches, progress
+from ctxlib.texts import Reading, Stream, Text, batches, progress
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
@@ -149,10 +150,11 @@ def evaluate(
 
     `checkpoint` names a file that keeps what was done: called again after a kill, with the same
     circuit and texts, the evaluation goes on where it stopped, and with more texts it adds them.
-    `client`, a `dask.distributed.Client`, does the work on a cluster with the same result; what a
-    lost worker held is computed again. Raises ValueError for fewer than two texts, for neurons
-    that do not exist, for a checkpoint of another circuit or other texts, and as
-    `true_contribution` does.
+    Texts of a `cx.texts.stream` that are done are not even read again. `client`, a
+    `dask.distributed.Client`, does the work on a cluster with the same result, a few batches at a
+    time; what a lost worker held is computed again. Raises ValueError for fewer than two texts,
+    for neurons that do not exist, for a checkpoint of another circuit or other texts, and as
+    `true_contribution` does; what was done before an error stays in the checkpoint.
 
     >>> table = cx.evaluate(circuit, passages, neurons=[463, 449])
     >>> table[["r", "fvu"]].round(2)
@@ -172,10 +174,11 @@ def evaluate(
     book = Checkpoint(None if checkpoint is None else Path(checkpoint), circuit, chosen, own_token)
     work = Compare(without_tokenizer(circuit), tuple(chosen))
     token = None if own_token else circuit.token
-    todo = book.unread(batches(weights, texts, circuit.n, token, "evaluation"))
+    given = book.reading(texts) if isinstance(texts, Stream) else texts
+    todo = book.unread(lambda part: batches(weights, part, circuit.n, token, "evaluation"), given)
     for moments, mark in on_cluster(client, work, todo) if client else here(work, todo):
         book.add(moments, mark)
-    moments = enough([] if book.moments is None else [book.moments])
+    moments = enough(book.moments)
     table = moments.table(chosen)
     table.attrs["texts"] = int(moments.count)
     return table
@@ -197,19 +200,32 @@ class Compare:
 
 # ---------------------------------------------------------------- here, or on a cluster
 
-Batch = tuple[Int[Tensor, "text source"], str]  # tokens, and the mark of all texts up to these
+
+@dataclass(frozen=True)
+class Mark:
+    """How far the texts are done: a digest of all of them in order, that of all but the last, and
+    where the last one begins, as JSON, if the texts can say it.
+    """
+
+    all: str = ""
+    before: str = ""
+    place: str = ""
 
 
-def here(work: Compare, todo: Iterable[Batch]) -> Iterator[tuple[Moments, str]]:
+Batch = tuple[Int[Tensor, "text source"], Mark]  # tokens, and how far the texts are with them
+
+
+def here(work: Compare, todo: Iterable[Batch]) -> Iterator[tuple[Moments, Mark]]:
     """Every batch in turn, in this process."""
     for tokens, mark in todo:
         yield work(tokens), mark
 
 
-def on_cluster(client: Any, work: Compare, todo: Iterable[Batch]) -> Iterator[tuple[Moments, str]]:
+def on_cluster(client: Any, work: Compare, todo: Iterable[Batch]) -> Iterator[tuple[Moments, Mark]]:
     """Every batch on a Dask cluster, a few ahead of what is asked for; results come in order, so
     that sums are rounded as they are here. A batch that the cluster lost is sent out again, with
-    the circuit, since the worker that held that may be the one that died.
+    the circuit, since the worker that held that may be the one that died. Where the texts end in
+    an error, what is on its way comes in first.
     """
     from concurrent.futures import CancelledError
 
@@ -223,7 +239,7 @@ def on_cluster(client: Any, work: Compare, todo: Iterable[Batch]) -> Iterator[tu
     def send(batch: Batch) -> tuple[Any, Batch]:
         return client.submit(run, shared, batch[0].numpy(), pure=False), batch
 
-    def land() -> tuple[Moments, str]:
+    def land() -> tuple[Moments, Mark]:
         nonlocal shared
         future, batch = flying.popleft()
         for attempt in range(LOST + 1):
@@ -236,12 +252,23 @@ def on_cluster(client: Any, work: Compare, todo: Iterable[Batch]) -> Iterator[tu
                 future, _ = send(batch)
         raise AssertionError  # the loop returns or raises
 
-    for batch in todo:
+    trouble: list[Exception] = []
+    for batch in until(trouble, todo):
         flying.append(send(batch))
         if len(flying) >= ahead:
             yield land()
     while flying:
         yield land()
+    if trouble:
+        raise trouble[0]
+
+
+def until(trouble: list[Exception], todo: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches up to the first error, which is put into the list."""
+    try:
+        yield from todo
+    except Exception as error:  # not lost: it is raised when all is home
+        trouble.append(error)
 
 
 def run(work: Compare, tokens: np.ndarray) -> Moments:
@@ -264,18 +291,20 @@ class Checkpoint:
     """The sums over all texts so far, kept in a file if there is one."""
 
     def __init__(self, file: Path | None, circuit: Circuit, neurons: list[int], own_token: bool):
-        self.file, self.mark = file, ""
+        self.file, self.mark = file, Mark()
         self.moments: Moments | None = None
         self.what = fingerprint(circuit, neurons, own_token) if file else ""
-        self.left, self.found = 0, ""
         if file and file.exists():
             self.read(file)
 
     def read(self, file: Path) -> None:
         try:
             held = load_file(file)
-            what, mark = (bytes(held.pop(name).tolist()).decode() for name in ("what", "mark"))
-            moments = Moments(**held)
+            words = {
+                name: bytes(held.pop(name).tolist()).decode()
+                for name in ("what", *(f.name for f in fields(Mark)))
+            }
+            what, mark, moments = words.pop("what"), Mark(**words), Moments(**held)
         except Exception as error:  # safetensors raises classes of its own
             raise ValueError(f"{file} is not a checkpoint of an evaluation: {error}") from error
         if what != self.what:
@@ -284,31 +313,56 @@ class Checkpoint:
                 "name another file, or delete it"
             )
         self.moments, self.mark = moments, mark
-        self.left, self.found = int(moments.count), mark
 
-    def unread(self, stream: Iterable[Int[Tensor, "text source"]]) -> Iterator[Batch]:
-        """The batches that are not in the sums yet, each with the mark of all texts up to its end;
-        those that are must be the same as then.
+    @property
+    def done(self) -> int:
+        """How many texts are in the sums."""
+        return 0 if self.moments is None else int(self.moments.count)
+
+    def reading(self, texts: Stream) -> Reading:
+        """The texts from the last one done on, if that was one of the same source; else all."""
+        self.check_none_missing(self.done - len(texts))
+        place = json.loads(self.mark.place or "null")
+        return texts.reading(place if place and place["of"] == texts.identity else None)
+
+    def unread(
+        self,
+        read: Callable[[Iterable[Any]], Iterator[Int[Tensor, "text source"]]],
+        texts: Iterable[Any],
+    ) -> Iterator[Batch]:
+        """The batches that are not in the sums yet, each with how far the texts are with it; those
+        that are must be the same as then. Texts that begin late begin with the last one done.
         """
-        seen = hashlib.sha256()
-        for tokens in stream:
-            skipped = tokens[: self.left]
-            for row in skipped:
-                seen.update(row.numpy().tobytes())
-            self.left -= len(skipped)
-            if len(skipped) and self.left == 0 and seen.hexdigest() != self.found:
-                raise ValueError(f"{self.file} was made with other texts: name another file")
-            fresh = tokens[len(skipped) :]
-            for row in fresh:
-                seen.update(row.numpy().tobytes())
-            if len(fresh):
-                yield fresh, seen.hexdigest()
-        if self.left:
+        given = texts if isinstance(texts, Reading) else None
+        left, digest = self.done, ""
+        if given and given.given:
+            ((last,),) = read(islice(given, 1))  # by itself: batches are cut where they were then
+            left, digest = 0, link(self.mark.before, last)
+            self.check_same(digest)
+        for tokens in read(texts):
+            skipped = min(left, len(tokens))
+            for row in tokens:
+                before, digest = digest, link(digest, row)
+                left -= 1
+                if left == 0:
+                    self.check_same(digest)
+            left = max(left, 0)
+            if skipped < len(tokens):
+                place = json.dumps(given.place) if given else ""
+                yield tokens[skipped:], Mark(digest, before, place)
+        self.check_none_missing(left)
+
+    def check_same(self, digest: str) -> None:
+        if digest != self.mark.all:
+            raise ValueError(f"{self.file} was made with other texts: name another file")
+
+    def check_none_missing(self, texts: int) -> None:
+        if texts > 0:
             raise ValueError(
-                f"{self.file} holds {self.left} texts more than are given: name another file"
+                f"{self.file} holds {texts} texts more than are given: name another file"
             )
 
-    def add(self, moments: Moments, mark: str) -> None:
+    def add(self, moments: Moments, mark: Mark) -> None:
         self.moments = moments if self.moments is None else self.moments + moments
         self.mark = mark
         self.write()
@@ -320,11 +374,16 @@ class Checkpoint:
         tensors = {f.name: getattr(self.moments, f.name) for f in fields(Moments)}
         tensors |= {
             name: torch.tensor(list(text.encode()), dtype=torch.uint8)
-            for name, text in (("what", self.what), ("mark", self.mark))
+            for name, text in {"what": self.what, **vars(self.mark)}.items()
         }
         beside = self.file.with_name(self.file.name + ".part")
         save_file(tensors, beside)
         beside.replace(self.file)
+
+
+def link(digest: str, text: Int[Tensor, " source"]) -> str:
+    """The digest of some texts and one more."""
+    return hashlib.sha256(digest.encode() + text.numpy().tobytes()).hexdigest()
 
 
 def fingerprint(circuit: Circuit, neurons: list[int], own_token: bool) -> str:
@@ -470,23 +529,24 @@ def error_budget(
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
     rows |= {("without", name): set(names) - {name} for name in names}
     rows |= {("only", name): {name} for name in names}
-    sums: dict[tuple[str, str], list[Moments]] = {row: [] for row in rows}
+    sums: dict[tuple[str, str], Moments] = {}
     token = None if own_token else circuit.token
     for batch in batches(weights, texts, circuit.n, token, "error budget"):
         truth = true_contribution(weights, batch, circuit.heads, circuit.n)[:, chosen]
         for row, made in rows.items():
-            sums[row].append(Moments.of(approximated(circuit, batch, made)[:, chosen], truth))
+            new = Moments.of(approximated(circuit, batch, made)[:, chosen], truth)
+            sums[row] = sums[row] + new if row in sums else new
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]
-    medians = [enough(sums[row]).table(chosen)[columns].median() for row in rows]
+    medians = [enough(sums.get(row)).table(chosen)[columns].median() for row in rows]
     index = pd.MultiIndex.from_tuples(rows, names=["made", "approximation"])
     return pd.DataFrame(medians, index=index)
 
 
-def enough(parts: Sequence[Moments]) -> Moments:
-    """All of them joined, if they hold at least two texts."""
-    if sum(int(part.count) for part in parts) < 2:
+def enough(moments: Moments | None) -> Moments:
+    """The moments, if they hold at least two texts."""
+    if moments is None or moments.count < 2:
         raise ValueError("r needs at least two texts")
-    return reduce(Moments.__add__, parts)
+    return moments
 
 
 def cross_domain(

@@ -277,7 +277,8 @@ def subtopics(
     Entry (x, t) of the matrix is `sum_{i: x_i = t} pos_i contribution[neuron, t]` where it is
     positive: tokens that drive the neuron in the same texts form a part. Gives a table with one
     row a part (its share of the whole drive and its `largest` tokens), largest part first, and
-    the drive of each part in each text. The destination itself does not count. Raises ValueError
+    the drive of each part in each text. The destination itself does not count. The matrix is kept
+    whole: a thousand texts or a few, not a million. Raises ValueError
     for a neuron that does not exist, and when fewer than `parts` texts or tokens drive it.
 
     >>> table, drive = cx.subtopics(circuit, 463, passages, parts=2)

@@ -11,11 +11,13 @@ import lzma
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -32,8 +34,11 @@ T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result
 PASSAGES = DATA / "passages"
 SAMPLES = DATA / "samples.npz"
-ENDING = re.compile(r"\.txt(\.xz)?$")
-BETWEEN_DOCUMENTS = re.compile(r"(?m)^<\|endoftext\|>\r?$")  # a line that holds only the mark
+PLAIN = re.compile(r"\.txt(\.xz)?$")
+ROWS = re.compile(r"\.(jsonl?(\.gz|\.zst)?|parquet)$")
+BETWEEN_DOCUMENTS = re.compile(rb"<\|endoftext\|>\r?\n?")  # a line that holds only the mark
+LONGEST = 2**20  # bytes of a file held at once: a longer document is cut at the end of a line
+COLUMNS = ("text", "content", "document")  # where a data set keeps its texts; the first is usual
 
 
 @dataclass(frozen=True, eq=False)  # a text is itself; tensors have no truth value
@@ -265,118 +270,330 @@ def stored_samples(count: int | None) -> tuple[Int[Tensor, "text pos"], int]:
 def collection(
     reader: Reads, count: int = 1000, source: str | os.PathLike | None = None
 ) -> list[Text]:
-    """`count` texts to measure on.
-
-    `source` is a .txt or .txt.xz file or a folder of them (one domain each, documents separated by
-    a line that holds only `<|endoftext|>`) or the name of a data set on the Hugging Face hub with a
-    column `text` (`name` or `name:configuration`); by default what the environment variable
-    CTX_TEXTS names. Each document gives as many texts of the model's whole context as it holds;
-    files take turns.
-
-    Without a source these are the texts sampled from `mini`, 512 tokens each; for a model with
-    another vocabulary they are decoded and encoded anew, and come out as long as they come out,
-    so choose a destination inside the shortest. Raises ValueError when there are fewer than
-    `count`, and for a source that is neither.
+    """`count` texts to measure on: all of `stream` in a list, for up to some ten thousand.
 
     >>> texts = cx.texts.collection(weights, count=3)
     >>> [text.name for text in texts], len(texts[0].tokens)
     (['sample-0000', 'sample-0001', 'sample-0002'], 512)
     """
+    return list(stream(reader, count, source))
+
+
+def stream(reader: Reads, count: int = 1000, source: str | os.PathLike | None = None) -> Stream:
+    """`count` texts to measure on, read while they are asked for: a million take no more memory
+    than one. Every loop over them begins anew and gives the same texts in the same order.
+
+    `source`, by default what the environment variable CTX_TEXTS names, is one of
+
+    - a .txt or .txt.xz file or a folder of them: one domain each, documents separated by a line
+      that holds only `<|endoftext|>`; files take turns;
+    - a .jsonl, .json or .parquet file, also .gz or .zst, or a folder of them: a document a row, in
+      the column `text`, or else the only one of `content` and `document`;
+    - a data set on the Hugging Face hub with such a column: `name`, `name:configuration` or
+      `name:configuration:split` (by default train), such as `Skylion007/openwebtext`,
+      `monology/pile-uncopyrighted` or `allenai/c4:en`.
+
+    Each document gives as many texts of the model's whole context as it holds.
+
+    Without a source these are the texts sampled from `mini`, 512 tokens each; for a model with
+    another vocabulary they are decoded and encoded anew, and come out as long as they come out,
+    so choose a destination inside the shortest. Raises ValueError for a source that is none of
+    these and, when the last text has been given, for one that holds fewer than `count`.
+
+    >>> texts = cx.texts.stream(weights, count=3)
+    >>> len(texts), [text.name for text in texts]
+    (3, ['sample-0000', 'sample-0001', 'sample-0002'])
+    """
     source = source or os.environ.get("CTX_TEXTS")
     if not source:
-        return sampled(reader, count)
+        stored_samples(count)  # or the error that there are not so many
+        return Stream(reader, count, "the texts sampled from mini", (partial(sampled, reader),))
     if count < 1:
         raise ValueError(f"count={count}: ask for at least one text")
     place = Path(source)
-    if place.is_dir() or place.is_file():
-        streams = [file_texts(reader, file) for file in text_files(place)]
-    else:
-        streams = [hub_texts(reader, str(source))]
-    found = list(islice(take_turns(streams), count))
-    if len(found) < count:
+    if not place.exists():
+        return Stream(reader, count, str(source), (partial(hub_texts, reader, str(source)),))
+    files = text_files(place)
+    held = ", ".join(f"{file.name} ({file.stat().st_size} bytes)" for file in files)
+    if PLAIN.search(files[0].name):
+        return Stream(reader, count, held, tuple(partial(file_texts, reader, f) for f in files))
+    return Stream(reader, count, held, (partial(row_texts, reader, files),))
+
+
+Spot = tuple[Any, int, int]  # where a document begins, how many of its texts come before, and
+START: Spot = (None, 0, 0)  # how many of its source's: where a text begins; all of it fits in JSON
+Source = Callable[
+    [Spot], Iterator[tuple[Text, Spot]]
+]  # the texts from a spot on, each with its own
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Texts that are read while they are asked for, in an order that does not change; made by
+    `stream`. `name` says what they come from. Takes the place of a list of texts wherever they are
+    read in turn.
+
+    >>> texts = cx.texts.stream(weights, count=100)
+    >>> circuit.self_normalised(texts).offsets.shape
+    torch.Size([1024])
+    """
+
+    reader: Reads
+    count: int
+    name: str
+    sources: Sequence[Source]
+
+    def __iter__(self) -> Reading:
+        return self.reading()
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def identity(self) -> str:
+        """What a place belongs to: the source and the length of a text."""
+        return f"{self.name}, {self.reader.n_ctx} tokens"
+
+    def reading(self, place: dict[str, Any] | None = None) -> Reading:
+        """The texts from the beginning on, or from the `place` of a reading of the same texts:
+        beginning with the text that was given last there. What was read before is passed over, not
+        tokenised again. Raises ValueError for a place in other texts and for one behind the last.
+
+        >>> texts = cx.texts.stream(weights, count=100)
+        >>> first = texts.reading()
+        >>> next(first).name, next(first).name
+        ('sample-0000', 'sample-0001')
+        >>> next(texts.reading(first.place)).name
+        'sample-0001'
+        """
+        if place is None:
+            return Reading(self, [START] * len(self.sources), 0, 0)
+        if place["of"] != self.identity:
+            raise ValueError(f"a place in {place['of']}, but these are {self.identity}")
+        if place["given"] >= self.count:
+            raise ValueError(f"a place behind {place['given']} texts: these are {self.count}")
+        spots = [(where, before, number) for where, before, number in place["spots"]]
+        return Reading(self, spots, place["turn"], place["given"])
+
+
+class Reading(Iterator[Text]):
+    """A stream that is being read, one source after the other and each in turn.
+
+    >>> reading = iter(cx.texts.stream(weights, count=3))
+    >>> text = next(reading)
+    >>> reading.given, len(reading)
+    (1, 3)
+    """
+
+    def __init__(self, texts: Stream, spots: list[Spot], turn: int, given: int):
+        self.texts, self.given = texts, given
+        self.spots, self.turn = spots, turn  # where each source goes on, and whose turn it is
+        self.last: tuple[int, Spot] | None = None  # the source of the text given last, its spot
+        opened = (source(spot) for source, spot in zip(texts.sources, spots, strict=True))
+        self.open = dict(enumerate(opened))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where the text that was given last begins, for `Stream.reading`; it can be kept as JSON.
+
+        >>> cx.texts.stream(weights, count=3).reading().place["given"]
+        0
+        """
+        spots, turn, given = list(self.spots), self.turn, self.given
+        if self.last:
+            turn, spots[self.last[0]] = self.last
+            given -= 1
+        return {"of": self.texts.identity, "spots": spots, "turn": turn, "given": given}
+
+    def __next__(self) -> Text:
+        if self.given == self.texts.count:
+            raise StopIteration
+        while self.open:
+            turn, self.turn = self.turn, (self.turn + 1) % len(self.spots)
+            if turn not in self.open:
+                continue
+            found = next(self.open[turn], None)
+            if found is None:
+                del self.open[turn]
+                continue
+            text, spot = found
+            where, before, number = spot
+            self.last, self.spots[turn] = (turn, spot), (where, before + 1, number + 1)
+            self.given += 1
+            return text
         raise ValueError(
-            f"{source} holds {len(found)} texts of {reader.n_ctx} tokens, fewer than the {count} "
-            "asked for; shorter documents do not count"
+            f"{self.texts.name} holds {self.given} texts of {self.texts.reader.n_ctx} tokens, "
+            f"fewer than the {self.texts.count} asked for; shorter documents do not count"
         )
-    return found
 
 
-def sampled(reader: Reads, count: int) -> list[Text]:
+def sampled(reader: Reads, spot: Spot = START) -> Iterator[tuple[Text, Spot]]:
     """The texts sampled from `mini`, in the vocabulary of these weights."""
-    stored, vocab = stored_samples(count)
-    words = Tokenizer.from_file(str(MINI / "tokenizer.json")).decode_batch(stored.tolist())
-    texts = []
-    for number, (row, source) in enumerate(zip(stored, words, strict=True)):
+    stored, vocab = stored_samples(None)
+    words = Tokenizer.from_file(str(MINI / "tokenizer.json"))
+    _, _, begin = spot
+    for number, row in enumerate(stored[begin:], begin):
+        source = words.decode(row.tolist())
         whole = row if reader.d_vocab == vocab else torch.tensor(all_tokens(reader, source))
-        tokens = whole[: reader.n_ctx]
-        texts.append(Text(f"sample-{number:04d}", "sampled", "", "", source, tokens))
-    return texts
+        tokens = whole[: reader.n_ctx].clone()  # not all of `stored` for the sake of one
+        yield Text(f"sample-{number:04d}", "sampled", "", "", source, tokens), (None, 0, number)
 
 
 def text_files(place: Path) -> list[Path]:
-    """The text files in a folder, or the one file."""
+    """The text files in a folder, or the one file; where there are none, files of rows."""
     files = sorted(place.iterdir()) if place.is_dir() else [place]
-    found = [f for f in files if f.is_file() and ENDING.search(f.name)]
-    if not found:
+    plain, rows = ([f for f in files if f.is_file() and e.search(f.name)] for e in (PLAIN, ROWS))
+    if not (plain or rows):
         holds = "holds no" if place.is_dir() else "is not a"
-        raise ValueError(f"{place} {holds} .txt or .txt.xz file")
-    return found
+        raise ValueError(
+            f"{place} {holds} .txt or .txt.xz file, nor a .jsonl or .parquet file of rows"
+        )
+    return plain or rows
 
 
-def file_texts(reader: Reads, file: Path) -> Iterator[Text]:
-    """The texts of one file, whose name is their domain; read when the first is asked for."""
-    documents = (part.strip("\r\n") for part in BETWEEN_DOCUMENTS.split(read(file)))
-    yield from document_texts(reader, filter(None, documents), ENDING.sub("", file.name))
+def file_texts(reader: Reads, file: Path, spot: Spot = START) -> Iterator[tuple[Text, Spot]]:
+    """The texts of one file, whose name is their domain."""
+    where, before, number = spot
+    documents = file_documents(file, where or 0)
+    return document_texts(reader, documents, PLAIN.sub("", file.name), before, number)
 
 
-def hub_texts(reader: Reads, name: str) -> Iterator[Text]:
+def file_documents(file: Path, begin: int = 0) -> Iterator[tuple[str, int]]:
+    """The documents of a file from the byte `begin` on, each with the byte at which it begins; of
+    a long one, its pieces of `LONGEST` bytes. No more of the file is held than that.
+    """
+    lines: list[bytes] = []
+    here, size, empty = begin, 0, not begin
+    with opened(file) as raw:
+        raw.seek(begin)
+        for line in raw:
+            mark = BETWEEN_DOCUMENTS.fullmatch(line)
+            if mark or size + len(line) > LONGEST:
+                yield from document(file, lines, here)
+                lines, here, size = [], here + size, 0
+            if mark:
+                here += len(line)
+            else:
+                lines.append(line)
+                size += len(line)
+            empty = empty and not line.strip()
+    if empty:
+        raise ValueError(f"{file.name} is empty")
+    yield from document(file, lines, here)
+
+
+def document(file: Path, lines: list[bytes], begin: int) -> Iterator[tuple[str, int]]:
+    """These lines as one document, if there is something in them."""
+    text = decoded(b"".join(lines), file.name, begin).strip("\r\n")
+    if text:
+        yield text, begin
+
+
+def row_texts(
+    reader: Reads, files: Sequence[Path], spot: Spot = START
+) -> Iterator[tuple[Text, Spot]]:
+    """The texts in files of rows, which are one data set and named after the first."""
+    name = files[0].name
+    kinds = {"parquet" if file.suffix == ".parquet" else "json" for file in files}
+    if len(kinds) > 1:
+        raise ValueError(f"{files[0].parent} holds .json and .parquet files: name one kind")
+    domain = ROWS.sub("", name) if len(files) == 1 else files[0].parent.name
+    listed = [str(file) for file in files]
+    return data_texts(reader, name, domain, spot, kinds.pop(), data_files=listed, split="train")
+
+
+def hub_texts(reader: Reads, name: str, spot: Spot = START) -> Iterator[tuple[Text, Spot]]:
     """The texts of a data set on the hub, streamed; says so before it reaches out."""
+    path, configuration, split, *more = [*name.split(":"), "", ""]
+    if any(more):
+        raise ValueError(f"data set {name}: write name:configuration:split")
+    print(f"streaming texts from the data set {name} on the Hugging Face hub", flush=True)
+    domain = path.rpartition("/")[2]
+    yield from data_texts(
+        reader, name, domain, spot, path, configuration or None, split=split or "train"
+    )
+
+
+def data_texts(
+    reader: Reads, name: str, domain: str, spot: Spot, *what: Any, **which: Any
+) -> Iterator[tuple[Text, Spot]]:
+    """The texts of a data set, as `datasets.load_dataset` is asked for it."""
     from datasets import load_dataset  # slow to import, and most readers never need it
 
-    path, _, configuration = name.partition(":")
-    print(f"streaming texts from the data set {name} on the Hugging Face hub", flush=True)
     try:
-        rows = load_dataset(path, configuration or None, split="train", streaming=True)
-        yield from document_texts(reader, text_column(rows, name), path.rpartition("/")[2])
-    except (OSError, ImportError) as error:
+        rows = load_dataset(*what, **which, streaming=True)
+    except (OSError, ImportError, RuntimeError, ValueError) as error:
         raise ValueError(
             f"{name} is neither a file, nor a folder, nor a data set that can be reached: {error}; "
             "name a .txt file or a folder of them, or leave CTX_TEXTS unset"
         ) from error
+    where, before, number = spot
+    yield from document_texts(reader, row_documents(rows, name, where), domain, before, number)
 
 
-def text_column(rows: Iterable[dict], name: str) -> Iterator[str]:
-    """The documents of a data set; rows without one are passed over."""
-    for row in rows:
-        if "text" not in row:
-            raise ValueError(f"data set {name} has no column 'text'; it has {', '.join(row)}")
-        if row["text"]:
-            yield row["text"]
+def row_documents(rows: Any, name: str, begin: Any = None) -> Iterator[tuple[str, Any]]:
+    """The documents of a streamed data set, each with the state in which the next row is its own;
+    rows without one are passed over.
+    """
+    if begin is not None:
+        rows.load_state_dict(begin)
+    state = rows.state_dict()
+    for row in readable(rows, name):
+        text = row[text_column(row, name)]
+        if not isinstance(text, str | None):
+            raise ValueError(f"data set {name}: {text_column(row, name)} is not a column of texts")
+        if text:
+            yield text, state
+        state = rows.state_dict()
 
 
-def document_texts(reader: Reads, documents: Iterable[str], domain: str) -> Iterator[Text]:
-    """The whole texts that each of the documents fills, in order and numbered through."""
-    length, number = reader.n_ctx - 1, 0
-    for document in documents:
-        body = torch.tensor(all_tokens(reader, document))
-        for piece in body[1:].split(length):
-            if len(piece) == length:
-                source = reader.tokenizer.decode(piece.tolist())
-                tokens = torch.cat([body[:1], piece])
-                yield Text(f"{domain}-{number:04d}", domain, "", "", source, tokens)
-                number += 1
+def readable(rows: Iterable[dict], name: str) -> Iterator[dict]:
+    """The rows, until one cannot be had; then a ValueError that says where."""
+    done = 0
+    try:
+        for row in rows:
+            yield row
+            done += 1
+    except (OSError, ImportError, RuntimeError, ValueError) as error:
+        raise ValueError(f"data set {name}: no row after {done} more: {error}") from error
 
 
-def take_turns(streams: Sequence[Iterator[Text]]) -> Iterator[Text]:
-    """One text from each stream, then the next from each, until all are empty."""
-    open_ones = list(streams)
-    while open_ones:
-        still_open = []
-        for stream in open_ones:
-            if (text := next(stream, None)) is not None:
-                still_open.append(stream)
-                yield text
-        open_ones = still_open
+def text_column(row: dict, name: str) -> str:
+    """The column that holds the documents."""
+    usual, *others = COLUMNS
+    found = [usual] if usual in row else [column for column in others if column in row]
+    if len(found) != 1:
+        also = " or ".join(map(repr, others))
+        raise ValueError(
+            f"data set {name} has no column {usual!r}, nor {also} alone; it has {', '.join(row)}"
+        )
+    return found[0]
+
+
+def document_texts(
+    reader: Reads,
+    documents: Iterable[tuple[str, Any]],
+    domain: str,
+    before: int = 0,
+    number: int = 0,
+) -> Iterator[tuple[Text, Spot]]:
+    """The whole texts that each of the documents fills, in order and numbered through from
+    `number`, without those `before` in the first.
+    """
+    length = reader.n_ctx - 1
+    for source, where in documents:
+        body = torch.tensor(all_tokens(reader, source))
+        for place in range(before, (len(body) - 1) // length):
+            piece = body[1 + place * length :][:length]
+            tokens = torch.cat([body[:1], piece])
+            words = reader.tokenizer.decode(piece.tolist())
+            text = Text(f"{domain}-{number:04d}", domain, "", "", words, tokens)
+            yield text, (where, place, number)
+            number += 1
+        before = 0
 
 
 # ---------------------------------------------------------------- texts in batches
@@ -429,8 +646,11 @@ def check_listed(texts: Any) -> None:
 
 
 def progress(items: Iterable[T], doing: str, unit: str = "text") -> Iterable[T]:
-    """The same, with a bar for what takes longer than a second; none where nobody watches."""
-    return tqdm(items, desc=doing, unit=unit, delay=1, leave=False, disable=None)
+    """The same, with a bar for what takes longer than a second; none where nobody watches. A
+    stream that is resumed begins where it stands.
+    """
+    begun = items.given if isinstance(items, Reading) else 0
+    return tqdm(items, doing, initial=begun, unit=unit, delay=1, leave=False, disable=None)
 
 
 # ---------------------------------------------------------------- anybody's files
@@ -445,17 +665,28 @@ def read(file: str | os.PathLike) -> str:
     ['domain: astronomy', 'dialect: en-GB']
     """
     file = Path(file)
-    raw = file.read_bytes()
-    try:
-        raw = lzma.decompress(raw) if file.suffix == ".xz" else raw
-    except lzma.LZMAError as error:
-        raise ValueError(f"{file.name} is not a whole .xz file: {error}") from error
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{file.name} is not UTF-8 (byte {error.start}); convert it first"
-        ) from error
+    with opened(file) as raw:
+        text = decoded(raw.read(), file.name)
     if not text.strip():
         raise ValueError(f"{file.name} is empty")
     return text
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked; a ValueError where it turns out to be damaged."""
+    try:
+        with lzma.open(file) if file.suffix == ".xz" else file.open("rb") as raw:
+            yield raw
+    except (lzma.LZMAError, EOFError) as error:
+        raise ValueError(f"{file.name} is not a whole .xz file: {error}") from error
+
+
+def decoded(raw: bytes, name: str, begin: int = 0) -> str:
+    """Text from the bytes that begin there in a file, or a ValueError with the first bad one."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not UTF-8 (byte {begin + error.start}); convert it first"
+        ) from error

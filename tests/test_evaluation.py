@@ -5,6 +5,7 @@ import os
 import signal
 import statistics
 import threading
+import weakref
 from concurrent.futures import CancelledError
 from dataclasses import fields, replace
 from functools import partial, reduce
@@ -467,7 +468,7 @@ def test_a_damaged_checkpoint_is_refused_and_kept(circuit, texts, tmp_path):
             cx.evaluate(circuit, texts, checkpoint=file)
         assert file.read_bytes() == broken
         tried += 1
-    assert tried == 4 + 8 + 1
+    assert tried == 4 + 10 + 1
 
 
 def test_a_kill_while_writing_leaves_the_last_whole_file(
@@ -502,6 +503,159 @@ def test_a_text_that_is_too_short_costs_only_its_batch(circuit, texts, tmp_path,
         cx.evaluate(circuit, texts, checkpoint=tmp_path / "sums"), cx.evaluate(circuit, texts)
     )
     assert in_fours[:3] == [4, 4, 4] and len(in_fours) == 3 + 5
+
+
+# ---------------------------------------------------------------- texts that come one by one
+
+WORDS = ("the colour of the water; ", "the nurse and the doctor; ", "the moon of the planet; ")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """40 documents in two files, each of more than two texts of 32 tokens."""
+    for number, name in enumerate(("a.txt", "b.txt")):
+        drawn = np.random.default_rng(number).choice(WORDS, (20, 12))
+        (tmp_path / name).write_text("\n<|endoftext|>\n".join(map("".join, drawn)))
+    return tmp_path
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The documents that were tokenised."""
+    seen, all_tokens = [], cx.texts.all_tokens
+
+    def noting(reader, source):
+        seen.append(source)
+        return all_tokens(reader, source)
+
+    monkeypatch.setattr(cx.texts, "all_tokens", noting)
+    return seen
+
+
+def killing_after(monkeypatch, batches):
+    """A kill when so many batches are in the sums."""
+    add = cx.evaluation.Checkpoint.add
+
+    def adding(self, *done):
+        add(self, *done)
+        if self.done == 4 * batches:
+            raise Killed
+
+    monkeypatch.setattr(cx.evaluation.Checkpoint, "add", adding)
+
+
+@pytest.mark.parametrize("batches", [1, 5, 19])
+def test_a_stream_goes_on_without_reading_again_what_is_done(
+    circuit, precise, folder, in_fours, read, monkeypatch, batches
+):
+    stream = cx.texts.stream(precise, 80, folder)
+    whole = cx.evaluate(circuit, stream)
+    everything = len(read)
+    read.clear(), in_fours.clear()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        killing_after(patch, batches)
+        cx.evaluate(circuit, stream, checkpoint=folder / "sums")
+    before = len(read)
+    table = cx.evaluate(circuit, stream, checkpoint=folder / "sums")
+    identical(table, whole)
+    assert table.attrs["texts"] == 80
+    assert in_fours == [4] * 20
+    assert len(read) - before <= everything - before + 2, "at most the document of each file anew"
+    read.clear()
+    identical(cx.evaluate(circuit, stream, checkpoint=folder / "sums"), whole)
+    assert len(read) == 1 and in_fours == [4] * 20
+
+
+def test_a_stream_goes_on_where_a_list_of_the_same_texts_stopped_and_the_other_way_round(
+    circuit, precise, folder, in_fours
+):
+    whole = cx.texts.stream(precise, 80, folder)
+    part = cx.texts.stream(precise, 41, folder)
+    expected = cx.evaluate(circuit, whole)
+    for name, first, then in (("a", list(part), whole), ("b", part, list(whole))):
+        cx.evaluate(circuit, first, checkpoint=folder / name)
+        in_fours.clear()
+        same_table(cx.evaluate(circuit, then, checkpoint=folder / name), expected)
+        assert sum(in_fours) == 39
+
+
+@pytest.mark.parametrize("kind", ["tokens", "count"])
+def test_a_stream_of_other_texts_is_refused(circuit, precise, folder, kind):
+    stream = cx.texts.stream(precise, 40, folder)
+    cx.evaluate(circuit, stream, checkpoint=folder / "sums")
+    if kind == "count":
+        with pytest.raises(ValueError, match="sums holds 10 texts more than are given"):
+            cx.evaluate(circuit, cx.texts.stream(precise, 30, folder), checkpoint=folder / "sums")
+        return
+    for file in ("a.txt", "b.txt"):  # other words, and as many of them
+        source = (folder / file).read_text()
+        (folder / file).write_text(source.replace("moon", "noon").replace("nurse", "purse"))
+    with pytest.raises(ValueError, match="sums was made with other texts"):
+        cx.evaluate(circuit, cx.texts.stream(precise, 60, folder), checkpoint=folder / "sums")
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+def test_what_was_measured_before_the_texts_broke_off_is_kept(
+    circuit, precise, folder, in_fours, cluster
+):
+    """In a file that is damaged, and for want of texts."""
+    whole = cx.evaluate(circuit, cx.texts.stream(precise, 40, folder))
+    source = (folder / "b.txt").read_bytes()
+    (folder / "b.txt").write_bytes(source[:1000] + b"\xff" + source[1001:])
+    asked = {"checkpoint": folder / "sums"} | ({"client": Cluster()} if cluster else {})
+    in_fours.clear()
+    with pytest.raises(ValueError, match=r"b\.txt is not UTF-8 \(byte 1000\)"):
+        cx.evaluate(circuit, cx.texts.stream(precise, 40, folder), **asked)
+    done = len(in_fours)
+    assert 1 < done < 10
+    (folder / "b.txt").write_bytes(source)
+    identical(cx.evaluate(circuit, cx.texts.stream(precise, 40, folder), **asked), whole)
+    assert len(in_fours) == 10
+    with pytest.raises(ValueError, match=r"b\.txt .* holds (\d+) texts .* fewer than the 999"):
+        cx.evaluate(circuit, cx.texts.stream(precise, 999, folder), **asked)
+    assert len(in_fours) > 15
+
+
+MEASURES = {
+    "evaluate": lambda circuit, texts: cx.evaluate(circuit, texts),
+    "on a cluster": lambda circuit, texts: cx.evaluate(circuit, texts, client=Cluster()),
+    "error budget": lambda circuit, texts: cx.error_budget(circuit, texts, [3, 4]),
+    "offsets": lambda circuit, texts: circuit.self_normalised(texts),
+    "denominators": lambda circuit, texts: cx.softmax_denominators(circuit.weights, texts, 20, 5),
+    "exact": lambda circuit, texts: cx.exact_denominators(circuit.weights, texts, 20, 5),
+    "stable heads": lambda circuit, texts: cx.stable_heads(
+        circuit.weights, texts, 20, 5, broad=0, steady=9
+    ),
+    "middle text": lambda circuit, texts: cx.middle_text(circuit.weights, texts, [0], 20, 5),
+}
+
+
+class Watched:
+    """Texts made while they are asked for, and how many of them were alive at most."""
+
+    def __init__(self, count):
+        self.count, self.alive, self.most = count, weakref.WeakSet(), 0
+
+    def __iter__(self):
+        for tokens in draw_texts(self.count, 32, 300):
+            self.alive.add(text := cx.texts.Text("", "", "", "", "", tokens))
+            self.most = max(self.most, len(self.alive))
+            yield text
+
+
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+def test_no_more_texts_are_alive_than_a_batch(circuit, measure, monkeypatch):
+    monkeypatch.setattr(cx.texts, "BATCH", 8)
+    watched = Watched(96)
+    measure(circuit, watched)
+    assert watched.most <= 2 * 8 + 1
+
+
+def test_texts_that_can_be_read_only_once_have_no_middle_one(precise, texts):
+    with pytest.raises(ValueError, match=r"only once: give a list or a cx\.texts\.stream"):
+        cx.middle_text(precise, iter(texts), [0], 20, 5)
+    watched = cx.middle_text(precise, Watched(9), [0], 20, 5)
+    assert torch.equal(watched.tokens, cx.middle_text(precise, list(Watched(9)), [0], 20, 5).tokens)
 
 
 # ---------------------------------------------------------------- on a cluster

@@ -1,9 +1,13 @@
 """Texts: BOS first, exact lengths, the passages of the book as labelled, and many at once."""
 
+import gzip
+import json
 import lzma
+import tracemalloc
 import warnings
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -268,6 +272,11 @@ def whole_texts(weights, *documents):
     return [piece for d in documents for piece in texts.windows(weights, d, weights.n_ctx)]
 
 
+def all_of(weights, file):
+    """Every text of one file."""
+    return [text for text, _ in texts.file_texts(weights, file)]
+
+
 def equal(found, expected):
     assert [text.tokens.tolist() for text in found] == [tokens.tolist() for tokens in expected]
 
@@ -298,8 +307,7 @@ def test_no_window_mixes_two_documents(tiny_weights, folder, filled):
 
 
 def test_a_document_too_short_for_a_text_gives_none(tiny_weights, folder, filled):
-    everything = list(texts.file_texts(tiny_weights, folder / "harbour.txt"))
-    equal(everything, filled["harbour"])
+    equal(all_of(tiny_weights, folder / "harbour.txt"), filled["harbour"])
 
 
 def test_every_text_of_a_collection_fills_the_context_and_starts_with_bos(
@@ -351,8 +359,7 @@ def test_a_line_that_holds_only_the_mark_separates_documents(
     one, two = (tiny_weights.tokenizer.decode(t[1:]) for t in fitting(tiny_weights))
     raw = (before + one + between + two + behind).encode()
     (tmp_path / "a.txt").write_bytes(raw)
-    found = list(texts.file_texts(tiny_weights, tmp_path / "a.txt"))
-    equal(found, whole_texts(tiny_weights, one, two))
+    equal(all_of(tiny_weights, tmp_path / "a.txt"), whole_texts(tiny_weights, one, two))
 
 
 def fitting(weights):
@@ -363,12 +370,12 @@ def fitting(weights):
 def test_a_mark_on_the_last_line_belongs_to_no_text(tiny_weights, tmp_path):
     almost = tiny_weights.tokenizer.decode(fitting(tiny_weights)[0][1:30])
     (tmp_path / "a.txt").write_text(almost + "\n<|endoftext|>", encoding="utf-8")
-    assert not list(texts.file_texts(tiny_weights, tmp_path / "a.txt"))
+    assert not all_of(tiny_weights, tmp_path / "a.txt")
 
 
 def test_a_mark_within_a_line_separates_nothing(tiny_weights, tmp_path):
     (tmp_path / "a.txt").write_text("say <|endoftext|> to end; " * 9)
-    found = list(texts.file_texts(tiny_weights, tmp_path / "a.txt"))
+    found = all_of(tiny_weights, tmp_path / "a.txt")
     equal(found, whole_texts(tiny_weights, "say <|endoftext|> to end; " * 9))
 
 
@@ -432,15 +439,243 @@ def test_a_collection_needs_a_tokenizer(tiny_weights, folder):
         texts.collection(replace(tiny_weights, tokenizer=None), 1, folder)
 
 
-def test_streams_take_turns():
-    turns = texts.take_turns([iter("abc"), iter(""), iter("x"), iter("12")])
-    assert "".join(turns) == "ax1b2c"
-
-
 def test_the_tokens_of_a_text_are_found_with_and_without_a_label():
     tokens = torch.tensor([0, 5])
     assert texts.token_ids(tokens) is tokens
     assert texts.token_ids(texts.Text("", "", "", "", "", tokens)) is tokens
+
+
+# ---------------------------------------------------------------- many texts: as a stream
+
+
+@pytest.fixture
+def tokenised(monkeypatch):
+    """The documents that were tokenised, in order."""
+    seen, all_tokens = [], texts.all_tokens
+
+    def noting(reader, source):
+        seen.append(source)
+        return all_tokens(reader, source)
+
+    monkeypatch.setattr(texts, "all_tokens", noting)
+    return seen
+
+
+def same_texts(found, expected):
+    """Tokens, names and words."""
+    assert [vars(t) | {"tokens": t.tokens.tolist()} for t in found] == [
+        vars(t) | {"tokens": t.tokens.tolist()} for t in expected
+    ]
+
+
+def test_a_stream_gives_what_a_collection_holds_every_time_anew(tiny_weights, folder):
+    stream = texts.stream(tiny_weights, 12, folder)
+    assert len(stream) == 12
+    for _ in range(2):
+        same_texts(stream, texts.collection(tiny_weights, 12, folder))
+    one, other = iter(stream), iter(stream)
+    next(one), next(one)
+    assert next(other).name == "harbour-0000"
+
+
+def test_nothing_is_read_before_it_is_asked_for(tiny_weights, folder, tokenised):
+    (folder / "zebra.txt").write_bytes("façade".encode("latin-1"))
+    reading = iter(texts.stream(tiny_weights, 12, folder))
+    assert tokenised == []
+    next(reading)
+    assert tokenised == [WATER * 7]
+    next(reading)
+    assert tokenised == [WATER * 7, MOON * 6]
+    with pytest.raises(ValueError, match=r"zebra\.txt is not UTF-8"):
+        next(reading)
+
+
+def test_a_collection_reads_no_more_than_it_holds(tiny_weights, folder, tokenised):
+    texts.collection(tiny_weights, 1, folder)
+    assert tokenised == [WATER * 7]
+
+
+def rows_of(*documents):
+    return "".join(json.dumps({"id": i, "text": d}) + "\n" for i, d in enumerate(documents))
+
+
+DOCUMENTS = [WATER * 7, "the moon", "", NURSE * 5, MOON * 6]
+FILLED = [DOCUMENTS[0], *DOCUMENTS[3:]]  # those long enough for a text
+
+
+def many(place, kind):
+    """The same documents in a file of some kind."""
+    if kind == "parquet":
+        datasets = pytest.importorskip("datasets")
+        table = datasets.Dataset.from_list([{"text": d, "id": 1} for d in DOCUMENTS])
+        table.to_parquet(place / "many.parquet")
+    elif kind == "jsonl":
+        (place / "many.jsonl").write_text(rows_of(*DOCUMENTS))
+    elif kind == "json.gz":
+        (place / "many.json.gz").write_bytes(gzip.compress(rows_of(*DOCUMENTS).encode()))
+    elif kind == "jsonl.zst":
+        zstandard = pytest.importorskip("zstandard")
+        (place / "many.jsonl.zst").write_bytes(zstandard.compress(rows_of(*DOCUMENTS).encode()))
+    elif kind == "txt.xz":
+        (place / "many.txt.xz").write_bytes(lzma.compress(MARK.join(DOCUMENTS).encode()))
+    elif kind == "txt":
+        (place / "many.txt").write_text(MARK.join(DOCUMENTS))
+    return place / f"many.{kind}"
+
+
+ROWS = ["jsonl", "json.gz", "jsonl.zst", "parquet"]
+
+
+@pytest.mark.parametrize("kind", ["txt", "txt.xz", *ROWS])
+def test_a_stream_goes_on_at_any_text(tiny_weights, tmp_path, tokenised, kind):
+    """Wherever a reading stands, what it says of that survives JSON and leads back there; and of
+    the documents before, none is tokenised again.
+    """
+    expected = whole_texts(tiny_weights, *FILLED)
+    stream = texts.stream(tiny_weights, len(expected), many(tmp_path, kind))
+    everything = list(stream)
+    equal(everything, expected)
+    assert {text.domain for text in everything} == {"many"}
+    reading = iter(stream)
+    for k in range(0, len(expected), 3):
+        list(islice(reading, 1 if k == 0 else 3))
+        place = json.loads(json.dumps(reading.place))
+        again = stream.reading(place)
+        tokenised.clear()
+        same_texts([next(again)], [everything[k]])
+        assert len(tokenised) == 1 and everything[k].source in tokenised[0]
+        same_texts(again, everything[k + 1 :])
+
+
+def test_the_files_of_a_folder_go_on_taking_turns(tiny_weights, folder, filled):
+    count = sum(map(len, filled.values()))
+    stream = texts.stream(tiny_weights, count, folder)
+    everything, reading = list(stream), iter(stream)
+    assert reading.place == stream.reading().place
+    for k in range(count):
+        next(reading)
+        same_texts(stream.reading(reading.place), everything[k:])
+    assert stream.reading(reading.place).given == count - 1
+
+
+def test_a_place_holds_for_more_texts_and_for_no_other_source(tiny_weights, folder):
+    few, more = (texts.stream(tiny_weights, count, folder) for count in (3, 9))
+    reading = iter(few)
+    list(reading)
+    same_texts(more.reading(reading.place), list(more)[2:])
+    with pytest.raises(ValueError, match="a place behind 2 texts: these are 2"):
+        texts.stream(tiny_weights, 2, folder).reading(reading.place)
+    for other in (
+        texts.stream(tiny_weights, 9, folder / "sky.txt.xz"),
+        texts.stream(cx.Reader(tiny_weights.tokenizer, 16, 300), 9, folder),
+    ):
+        with pytest.raises(ValueError, match=r"a place in harbour\.txt"):
+            other.reading(reading.place)
+
+
+def test_a_large_file_is_not_held_in_memory(tiny_weights, tmp_path):
+    """20 MB of documents, of which no more is held than the one that is read."""
+    with lzma.open(tmp_path / "large.txt.xz", "wb", preset=0) as file:
+        for _ in range(2000):
+            file.write((WATER * 150 + MARK).encode())
+    texts.collection(tiny_weights, 1, tmp_path)
+    tracemalloc.start()
+    for _ in texts.stream(tiny_weights, 500, tmp_path):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3e6
+
+
+def test_a_document_longer_than_is_held_at_once_is_cut_at_the_end_of_a_line(
+    tiny_weights, tmp_path, monkeypatch
+):
+    lines = [f"{WATER * 3}\n", f"{NURSE * 3}\n", f"{MOON * 3}\n", f"{WATER * 4}\n"]
+    (tmp_path / "a.txt").write_text("".join(lines))
+    monkeypatch.setattr(texts, "LONGEST", len(lines[0] + lines[1]))
+    expected = whole_texts(tiny_weights, (lines[0] + lines[1])[:-1], (lines[2] + lines[3])[:-1])
+    equal(texts.collection(tiny_weights, len(expected), tmp_path), expected)
+
+
+def test_the_texts_before_a_damaged_place_are_given(tiny_weights, tmp_path):
+    source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 30000)
+    whole = lzma.compress(MARK.join(map("".join, source.reshape(-1, 10))).encode(), preset=0)
+    (tmp_path / "a.txt.xz").write_bytes(whole[: len(whole) // 2])
+    found = []
+    with pytest.raises(ValueError, match=r"a\.txt\.xz is not a whole \.xz file"):
+        for _, begin in texts.file_documents(tmp_path / "a.txt.xz"):
+            found.append(begin)
+    assert len(found) > 500
+
+
+def test_a_byte_that_is_not_utf_8_is_counted_from_the_beginning_of_the_file(tiny_weights, tmp_path):
+    before = (WATER * 7 + MARK).encode()
+    (tmp_path / "a.txt").write_bytes(before + b"\n\nfa\xe7ade")
+    reading = iter(texts.stream(tiny_weights, 99, tmp_path))
+    next(reading)
+    with pytest.raises(ValueError, match=rf"a\.txt is not UTF-8 \(byte {len(before) + 4}\)"):
+        list(reading)
+
+
+def test_what_there_is_comes_before_the_error_that_it_is_not_enough(tiny_weights, folder, filled):
+    there, found = sum(map(len, filled.values())), []
+    with pytest.raises(ValueError, match=rf"sky\.txt\.xz .* holds {there} texts"):
+        for text in texts.stream(tiny_weights, 99, folder):
+            found.append(text)
+    assert len(found) == there
+
+
+# ---------------------------------------------------------------- many texts: from rows
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_files_of_rows_in_a_folder_are_one_data_set(tiny_weights, tmp_path, kind):
+    pytest.importorskip("datasets")
+    (tmp_path / "pile").mkdir()
+    many(tmp_path / "pile", kind).rename(tmp_path / "pile" / f"01.{kind}")
+    many(tmp_path / "pile", kind).rename(tmp_path / "pile" / f"02.{kind}")
+    expected = whole_texts(tiny_weights, *FILLED * 2)
+    found = texts.collection(tiny_weights, len(expected), tmp_path / "pile")
+    equal(found, expected)
+    assert {text.domain for text in found} == {"pile"}
+    assert len({text.name for text in found}) == len(found)
+
+
+def test_where_there_are_texts_files_of_rows_are_not_read(tiny_weights, folder):
+    before = texts.collection(tiny_weights, 9, folder)
+    (folder / "about.json").write_text("{}")
+    same_texts(texts.collection(tiny_weights, 9, folder), before)
+
+
+def test_files_of_two_kinds_of_rows_are_refused(tiny_weights, tmp_path):
+    many(tmp_path, "jsonl"), many(tmp_path, "parquet")
+    with pytest.raises(ValueError, match=r"holds \.json and \.parquet files: name one kind"):
+        texts.collection(tiny_weights, 1, tmp_path)
+
+
+def test_a_damaged_row_is_an_error_that_names_the_file(tiny_weights, tmp_path):
+    pytest.importorskip("datasets")
+    (tmp_path / "a.jsonl").write_text(rows_of(*DOCUMENTS) + '{"text": oops}\n')
+    with pytest.raises(ValueError, match=r"data set a\.jsonl: no row after 0 more: JSON parse"):
+        texts.collection(tiny_weights, 1, tmp_path / "a.jsonl")
+
+
+def test_a_row_that_cannot_be_had_is_an_error_behind_those_before_it():
+    def rows():
+        yield {"text": WATER}
+        yield {"text": MOON}
+        raise ConnectionError("gone")
+
+    class Streamed:
+        state_dict = dict
+
+        def __iter__(self):
+            return rows()
+
+    documents = texts.row_documents(Streamed(), "a/b")
+    assert [next(documents)[0], next(documents)[0]] == [WATER, MOON]
+    with pytest.raises(ValueError, match="data set a/b: no row after 2 more: gone"):
+        next(documents)
 
 
 # ---------------------------------------------------------------- many texts: from a data set
@@ -453,7 +688,8 @@ def data_set(monkeypatch):
 
     def load_dataset(*arguments, **options):
         asked.append((arguments, options))
-        return [{"text": WATER * 5, "id": 1}, {"text": "short", "id": 2}, {"text": MOON * 5}]
+        rows = [{"text": WATER * 5, "id": 1}, {"text": "short", "id": 2}, {"text": MOON * 5}]
+        return datasets.Dataset.from_list(rows).to_iterable_dataset()
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     return asked
@@ -469,11 +705,25 @@ def test_rows_of_a_data_set_are_documents(tiny_weights, data_set, capsys):
 
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [("some-texts", ("some-texts", None)), ("a/b:2024-en", ("a/b", "2024-en"))],
+    [
+        ("some-texts", ("some-texts", None, "train")),
+        ("a/b:2024-en", ("a/b", "2024-en", "train")),
+        ("a/b:2024-en:validation", ("a/b", "2024-en", "validation")),
+        ("a/b::test", ("a/b", None, "test")),
+    ],
 )
-def test_a_data_set_is_streamed_in_the_configuration_named(tiny_weights, data_set, name, asked):
+def test_a_data_set_is_streamed_in_the_configuration_and_the_split_named(
+    tiny_weights, data_set, name, asked
+):
     texts.collection(tiny_weights, 1, name)
-    assert data_set == [(asked, {"split": "train", "streaming": True})]
+    *named, split = asked
+    assert data_set == [(tuple(named), {"split": split, "streaming": True})]
+
+
+def test_a_data_set_has_no_fourth_part(tiny_weights, data_set):
+    with pytest.raises(ValueError, match="data set a:b:c:d: write name:configuration:split"):
+        texts.collection(tiny_weights, 1, "a:b:c:d")
+    assert not data_set
 
 
 def test_the_variable_names_the_data_set(tiny_weights, data_set, monkeypatch):
@@ -484,10 +734,38 @@ def test_the_variable_names_the_data_set(tiny_weights, data_set, monkeypatch):
 def test_a_data_set_without_text_is_refused_with_the_columns_there_are(
     tiny_weights, data_set, monkeypatch
 ):
-    rows = [{"id": 1, "sentence": WATER}]
-    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: rows)
-    with pytest.raises(ValueError, match="no column 'text'; it has id, sentence"):
+    stands_in(monkeypatch, {"id": 1, "sentence": WATER})
+    with pytest.raises(
+        ValueError, match="no column 'text', nor 'content' or 'document' alone; it has id, sentence"
+    ):
         texts.collection(tiny_weights, 1, "someone/some-texts")
+
+
+def stands_in(monkeypatch, *rows):
+    """These rows in the place of a data set on the hub."""
+    import datasets
+
+    found = datasets.Dataset.from_list(list(rows)).to_iterable_dataset()
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: found)
+
+
+@pytest.mark.parametrize("column", ["content", "document"])
+def test_the_texts_may_be_in_another_column_if_it_is_the_only_one(
+    tiny_weights, data_set, monkeypatch, column
+):
+    stands_in(monkeypatch, {"id": 1, column: WATER * 5})
+    equal(texts.collection(tiny_weights, 1, "a/b"), whole_texts(tiny_weights, WATER * 5)[:1])
+    stands_in(monkeypatch, {"text": MOON * 5, column: WATER * 5})
+    equal(texts.collection(tiny_weights, 1, "a/b"), whole_texts(tiny_weights, MOON * 5)[:1])
+    stands_in(monkeypatch, {"content": MOON, "document": WATER})
+    with pytest.raises(ValueError, match="alone; it has content, document"):
+        texts.collection(tiny_weights, 1, "a/b")
+
+
+def test_a_column_of_something_else_is_refused(tiny_weights, data_set, monkeypatch):
+    stands_in(monkeypatch, {"text": [WATER, MOON]})
+    with pytest.raises(ValueError, match="data set a/b: text is not a column of texts"):
+        texts.collection(tiny_weights, 1, "a/b")
 
 
 def test_a_data_set_with_too_few_texts_is_refused(tiny_weights, data_set):

@@ -1,0 +1,209 @@
+"""What many texts cost, as ratios in one run: memory and time as their number grows, what going on
+after a kill saves, and, when asked, a million of them with a kill in the middle and on a cluster.
+
+    python benchmarks/texts.py                               # prints the table
+    python benchmarks/texts.py --page book/benchmarks.md     # and adds it to a page of the book
+    python benchmarks/texts.py --count 1000000               # one long run, killed and resumed
+
+The model is a toy, for the cost of a text is not what is measured; texts are read from files,
+one plain and one compressed, and tokenised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import multiprocessing
+import os
+import resource
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from circuit import machine, peak_bytes
+from safetensors.torch import load_file
+
+import ctxlib as cx
+
+COUNTS = [1_000, 10_000, 100_000]
+N_CTX, D_MODEL, HEADS, N, THE = 32, 24, 3, 20, 300
+WORDS = 800  # of a document
+SECTION = "## Many texts"
+PAGE = """{section}
+
+`cx.texts.stream` reads texts while they are asked for, so memory should not grow with their number
+and time should grow as fast. Both below are relative to the first row; the model is a toy, with
+{n_ctx} tokens a text.
+
+{table}
+
+An evaluation that was finished and is asked for again, with its checkpoint, takes {again} of the
+time of the first; the texts are not read again. The denominators of all texts are kept, a number
+for each head.
+
+Machine: {machine}.
+"""
+
+
+# ---------------------------------------------------------------- a toy, and texts for it
+
+
+def toy() -> cx.LayerWeights:
+    """A first layer with random weights, in the vocabulary of `mini`."""
+    source = torch.Generator().manual_seed(0)
+    tokenizer = cx.LayerWeights.of(cx.load("mini")).tokenizer
+    sizes = {
+        "wte.weight": (len(tokenizer), D_MODEL),
+        "wpe.weight": (N_CTX, D_MODEL),
+        "h.0.ln_1.weight": (D_MODEL,),
+        "h.0.ln_1.bias": (D_MODEL,),
+        "h.0.attn.c_attn.weight": (D_MODEL, 3 * D_MODEL),
+        "h.0.attn.c_attn.bias": (3 * D_MODEL,),
+        "h.0.attn.c_proj.weight": (D_MODEL, D_MODEL),
+        "h.0.attn.c_proj.bias": (D_MODEL,),
+        "h.0.ln_2.weight": (D_MODEL,),
+        "h.0.ln_2.bias": (D_MODEL,),
+        "h.0.mlp.c_fc.weight": (D_MODEL, 4 * D_MODEL),
+        "h.0.mlp.c_fc.bias": (4 * D_MODEL,),
+    }
+    state = {name: 0.3 * torch.randn(*size, generator=source) for name, size in sizes.items()}
+    return replace(cx.LayerWeights.from_state_dict(state, HEADS), tokenizer=tokenizer)
+
+
+def write(folder: Path, count: int) -> None:
+    """Files with documents for that many texts, a little more: a word is a token at least."""
+    words = cx.texts.passages(cx.Reader.of(cx.load("mini")))[0].source.split()
+    source = np.random.default_rng(0)
+    with (
+        (folder / "plain.txt").open("w", encoding="utf-8") as plain,
+        lzma.open(folder / "packed.txt.xz", "wt", encoding="utf-8", preset=0) as packed,
+    ):
+        for number in range(count * (N_CTX - 1) // (WORDS - N_CTX) + 2):
+            document = " ".join(source.choice(words, WORDS))
+            (packed if number % 2 else plain).write(f"{document}\n<|endoftext|>\n")
+
+
+def calibrated(weights: cx.LayerWeights, texts: cx.texts.Stream) -> cx.ContextualCircuit:
+    return cx.ContextualCircuit.calibrate(weights, next(iter(texts)), [0, 1], N, THE)
+
+
+# ---------------------------------------------------------------- as their number grows
+
+
+def growing(folder: Path, weights: cx.LayerWeights) -> tuple[pd.DataFrame, float]:
+    """Bytes and seconds of a text, by number and measure; the share of the time that asking again
+    takes.
+    """
+    write(folder, COUNTS[-1])
+    circuit = calibrated(weights, cx.texts.stream(weights, 1, folder))
+    rows = {}
+    for count in [COUNTS[0], *COUNTS]:  # the first time is to warm up
+        texts = cx.texts.stream(weights, count, folder)
+        ways: dict[str, Callable[[], object]] = {
+            "evaluate": lambda texts=texts: cx.evaluate(circuit, texts),
+            "denominators": lambda texts=texts: cx.softmax_denominators(weights, texts, N, THE),
+        }
+        rows[count] = {}
+        for name, way in ways.items():
+            start = time.process_time()
+            rows[count][f"{name}, peak memory"] = float(peak_bytes(way))
+            rows[count][f"{name}, time"] = time.process_time() - start
+    asked, file = cx.texts.stream(weights, COUNTS[1], folder), folder / "sums"
+    spent = []
+    for _ in range(2):
+        start = time.process_time()
+        cx.evaluate(circuit, asked, checkpoint=file)
+        spent.append(time.process_time() - start)
+    return pd.DataFrame(rows).T, spent[1] / spent[0]
+
+
+# ---------------------------------------------------------------- one long run
+
+
+def long(folder: Path, count: int, workers: int) -> None:
+    """Evaluate so many texts in a process that is killed half-way, then in another that goes on;
+    then on a cluster; prints time, memory and whether the tables agree.
+    """
+    write(folder, count)
+    start = multiprocessing.get_context("spawn").Process
+    first = start(target=part, args=(folder, count, 0, "here"))
+    first.start()
+    while first.is_alive() and done(folder / "here") < count // 2:
+        time.sleep(0.2)
+    assert first.pid
+    os.kill(first.pid, signal.SIGKILL)
+    first.join()
+    print(f"killed behind {done(folder / 'here')} texts, exit code {first.exitcode}", flush=True)
+    for name, size in (("here", 0), ("cluster", workers)):
+        if name == "here" or size:
+            process = start(target=part, args=(folder, count, size, name))
+            process.start()
+            process.join()
+    if workers:
+        tables = [pd.read_pickle(folder / f"{name}.table") for name in ("here", "cluster")]
+        apart = (tables[0] - tables[1]).abs().max().max()
+        print(f"largest difference between the two tables: {apart:.1e}")
+
+
+def part(folder: Path, count: int, workers: int, name: str) -> None:
+    """What one process does."""
+    weights = toy()
+    texts = cx.texts.stream(weights, count, folder)
+    circuit, client = calibrated(weights, texts), None
+    if workers:
+        from distributed import Client, LocalCluster
+
+        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+        client = Client(cluster)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    table = cx.evaluate(circuit, texts, checkpoint=folder / name, client=client)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        f"{name}: {table.attrs['texts']} texts done, {time.perf_counter() - start:.0f} s, peak "
+        f"{peak / 1024:.0f} MiB, {(peak - before) / 1024:.0f} more than before",
+        flush=True,
+    )
+    table.to_pickle(folder / f"{name}.table")
+
+
+def done(checkpoint: Path) -> int:
+    """How many texts are in a checkpoint."""
+    return int(load_file(checkpoint)["count"]) if checkpoint.exists() else 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="what many texts cost, as ratios")
+    parser.add_argument("--page", type=Path, help="add the table to this page as well")
+    parser.add_argument("--count", type=int, help="one run with so many texts, killed half-way")
+    parser.add_argument("--workers", type=int, default=2, help="of the cluster; 0 leaves it out")
+    asked = parser.parse_args()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    torch.set_grad_enabled(False)
+    with tempfile.TemporaryDirectory() as name:
+        if asked.count:
+            long(Path(name), asked.count, asked.workers)
+            return
+        table, again = growing(Path(name), toy())
+    per_text = table.filter(like="time").div(table.index.to_series(), axis=0)
+    table[per_text.columns] = per_text
+    table = (table / table.iloc[0]).rename(columns=lambda c: c.replace("time", "time per text"))
+    print(table.round(2).to_string(), f"\nasked again: {again:.1%} of the time")
+    if asked.page:
+        rows = [["texts", *table.columns], ["--:"] * (1 + len(table.columns))]
+        rows += [[f"{n:,}", *(f"{x:.2f}" for x in row)] for n, row in table.iterrows()]
+        lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        before = asked.page.read_text(encoding="utf-8").partition(SECTION)[0].rstrip()
+        words = {"section": SECTION, "n_ctx": N_CTX, "table": lines, "machine": machine()}
+        section = PAGE.format(**words, again=f"{again:.1%}")
+        asked.page.write_text(f"{before}\n\n{section}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
