@@ -27,6 +27,7 @@ INK = "#010203"  #: stands for "the colour of the page's text" until the drawing
 
 STYLE = {
     "axes.edgecolor": INK,
+    "axes.formatter.min_exponent": 3,  # 10, not a power, where a power is no shorter
     "axes.grid": True,
     "axes.labelcolor": INK,
     "axes.labelsize": 10,
