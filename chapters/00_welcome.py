@@ -92,7 +92,9 @@ for row, (axis, neuron) in enumerate(zip(axes[:, 0], neurons, strict=True)):
     axis.fill_between(x, 0, smooth[:, row].clamp_min(0), color=colour, alpha=0.45, lw=0)
     axis.axhline(0, color=cx.plots.INK, lw=0.6)
     label = f"neuron {neuron}"
-    axis.annotate(label, (0.005, 0.82), xycoords="axes fraction", color=colour, weight="bold")
+    axis.annotate(
+        label, (1.01, 0.5), xycoords="axes fraction", va="center", color=colour, weight="bold"
+    )
     if row == 0:
         for column, name in enumerate(DOMAINS):
             axis.annotate(

@@ -420,10 +420,10 @@ def draw(passage, n):
         figure,
         "1.3",
         "Every head's row at once. Effective tokens: "
-        + ", ".join(f"head {h} {e:.0f}" for h, e in enumerate(effective))
+        + ", ".join(f"head {h}: {e:.0f}" for h, e in enumerate(effective))
         + ".",
         f"A heat map of heads against source positions for passage {passage} at position {n}. Effective tokens: "
-        + ", ".join(f"head {h} {e:.0f}" for h, e in enumerate(effective))
+        + ", ".join(f"head {h}: {e:.0f}" for h, e in enumerate(effective))
         + ".",
     )
 

@@ -109,7 +109,7 @@ right.plot(
 right.set(
     xlabel="cosine of a token and a position embedding", ylabel="density", title="At what angle"
 )
-right.legend(loc="upper right")
+right.legend(loc="upper left")
 cx.plots.picture(
     figure,
     "2.1",
@@ -770,8 +770,8 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. With $\ell = \lvert W_E[x_n] + W_\text{pos}[n] \rvert$, the error is $\sqrt{d_\text{model}}\,\bigl[ W_E[x_n] (1 / \sqrt{\lvert W_E[x_n]\rvert^2 + \lvert W_\text{pos}[n]\rvert^2} - 1/\ell)
-   + W_\text{pos}[n] (1 / \sqrt{\lvert W_\text{pos}[n]\rvert^2 + C^2} - 1/\ell) \bigr] W_K$: in general not zero, because it multiplies all of $W_\text{pos}[n]$, where {eq}`eq-split` multiplies the difference
+1. With $\ell = \lvert W_E[x_n] + W_\text{pos}[n] \rvert$, the error is $\sqrt{d_\text{model}}\,\bigl[ W_E[x_n] (1 / \sqrt{\lvert W_E[x_n]\rvert^2 + \lvert W_\text{pos}[n]\rvert^2} - 1/\ell) +
+   W_\text{pos}[n] (1 / \sqrt{\lvert W_\text{pos}[n]\rvert^2 + C^2} - 1/\ell) \bigr] W_K$: in general not zero, because it multiplies all of $W_\text{pos}[n]$, where {eq}`eq-split` multiplies the difference
    $W_\text{pos}[i] - W_\text{pos}[n]$.
 2. Write both halves out: `m = weights.W_pos.mean(0)`, $E$ from `cx.layer_norm(weights.W_E[x] + m, weights.eps)`, $P$ from `(weights.W_pos[: n + 1] - m) / cx.keys.shared_scale(weights, C)[: n + 1, None]`, each times
    `W_K`; leave the query alone. The error at $i = n$ is no longer zero, so expect heads with much attention near $n$ to lose most.

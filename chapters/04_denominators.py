@@ -519,7 +519,8 @@ All this was about approximate keys. The exact denominator has one more thing th
 $$
 \begin{aligned}
 \text{denom}_\text{exact} \;&=\; \sum_i \text{pos}_i\,\text{content}(x_i)\, e^{-\delta_i} \\
-&=\; \text{denom} - \sum_i \text{pos}_i\,\text{content}(x_i)\,\delta_i + \tfrac12 \sum_i \text{pos}_i\,\text{content}(x_i)\,\delta_i^2 - \dots
+&=\; \text{denom} - \sum_i \text{pos}_i\,\text{content}(x_i)\,\delta_i \\
+&\quad +\; \tfrac12 \sum_i \text{pos}_i\,\text{content}(x_i)\,\delta_i^2 - \dots
 \end{aligned}
 $$ (eq-taylor)
 

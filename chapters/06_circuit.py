@@ -159,7 +159,7 @@ for axis, scale in zip(axes, ("linear", "log"), strict=True):
             back, pos[k].flip(-1)[:n], lw=1.1, label=f"head {head}", **cx.plots.head_style(head)
         )
     axis.plot(back, kernel.flip(-1)[:n], color=cx.plots.INK, lw=2.0, label="shared")
-    axis.set(yscale=scale, xlabel="distance back, $n - i$ (tokens)")
+    axis.set(yscale=scale, xlabel="distance back, n − i (tokens)")
 axes[0].set(ylabel="weight", xlim=(0, min(n, 120)), title="The nearest tokens")
 axes[0].set_ylim(bottom=0)
 axes[1].set(title="All, logarithmic weight")

@@ -123,7 +123,7 @@ right.set(
     ylabel="neurons",
     title="One number a neuron",
 )
-right.legend(fontsize=8)
+right.legend(fontsize=8, loc="center right")
 far = float((np.abs(entries) > 5).mean())
 cx.plots.picture(
     figure,

@@ -930,8 +930,8 @@ reference = COST["the paper's summary, all neurons"][1]
 pd.DataFrame(
     {
         "multiply-adds": [formula for formula, _ in COST.values()],
-        "here": [f"{count:.2g}" for _, count in COST.values()],
-        "over the paper's": [f"{count / reference:.2g}" for _, count in COST.values()],
+        "here": [f"{count:,}" for _, count in COST.values()],
+        "over the paper's": [f"{count / reference:,.1f}" for _, count in COST.values()],
     },
     index=list(COST),
 )

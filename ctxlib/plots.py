@@ -27,6 +27,7 @@ INK = "#010203"  #: stands for "the colour of the page's text" until the drawing
 
 STYLE = {
     "axes.edgecolor": INK,
+    "axes.formatter.min_exponent": 3,  # 10, not a power, where a power is no shorter
     "axes.grid": True,
     "axes.labelcolor": INK,
     "axes.labelsize": 10,
@@ -122,6 +123,13 @@ def inline_svg(svg: str, number: str) -> str:
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", svg)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # a page's font is not the one that was measured: let the digits of a number follow one another
+    svg = re.sub(
+        r"<!-- \$\\mathdefault.*?</text>",
+        lambda number: re.sub(r'</tspan>\s*<tspan x="[^"]*"', "</tspan><tspan", number[0]),
+        svg,
+        flags=re.DOTALL,
+    )
     (width,) = (float(w) for w in re.findall(r'<svg [^>]*?width="([\d.]+)pt"', svg))
     svg = re.sub(
         r'<svg ([^>]*?)width="[^"]*"',

@@ -3,6 +3,25 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const list of document.querySelectorAll(".citation-list[role=list]")) list.removeAttribute("role");
 });
 
+// A line does not begin with the comma after a formula, nor end with the bracket before one.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const formula of document.querySelectorAll("span.math")) {
+    const [before, after] = [formula.previousSibling, formula.nextSibling];
+    const opens = before instanceof Text ? before.data.match(/[(\[“‘]$/) : null;
+    const closes = after instanceof Text ? after.data.match(/^[)\]”’.,;:?!]+(’?s\b)?/) : null;
+    if (!opens && !closes) continue;
+    const together = document.createElement("span");
+    together.className = "together";
+    formula.replaceWith(together);
+    together.append(formula);
+    if (opens) together.prepend(before.splitText(before.length - 1));
+    if (closes) {
+      after.splitText(closes[0].length);
+      together.append(after);
+    }
+  }
+});
+
 // Equations are set when everything else has begun, a few at a time, those in sight first: the page answers meanwhile.
 if (window.MathJax) {
   const AT_ONCE = 6;
