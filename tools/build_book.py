@@ -34,12 +34,11 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+import publishing
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
 from traitlets.config import Config
-
-import publishing
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = ROOT / "chapters"
@@ -361,7 +360,7 @@ def fingerprint(code: str) -> str:
 
 
 def pages() -> Path:
-    """Bring the sites of all editions that are built together, `mini` on top; returns the folder."""
+    """Bring the sites that are built together, `mini` on top; returns the folder."""
     sites = {"": BUILD / "html"} | {
         site.parent.parent.name: site for site in BUILD.glob("editions/*/_build/html")
     }
@@ -371,8 +370,8 @@ def pages() -> Path:
         publishing.assemble(sites, BUILD / "pages")
     except ValueError as error:
         raise BuildError(str(error)) from error
-    for name in sorted(sites):
-        print(f"/{name}: {sites[name].relative_to(ROOT)}")
+    for name, built in sorted(sites.items()):
+        print(f"/{name}: {built.relative_to(ROOT)}")
     return BUILD / "pages"
 
 

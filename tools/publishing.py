@@ -2,8 +2,8 @@
 editions.
 
 As an extension of Sphinx (`_config.yml`) it joins the pages of the book into `book/whole.html`,
-puts that page into the download menu, and sets a line under the book's title that names the edition.
-`assemble` brings the sites of several editions together and completes that line in each.
+puts that page into the download menu, and sets a line under the book's title that names the
+edition. `assemble` brings the sites of several editions together and completes that line in each.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import yaml
-from sphinx.application import Sphinx
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 WHOLE = "book/whole"
 FRONT = "book/00_welcome"
 APART = ("To play with", "The package")  # parts that are used on their pages, not read through
 ARTICLE = re.compile(r'<article class="bd-article">(.*)</article>', re.DOTALL)
 BYLINE = re.compile(r'<p class="byline">.*?</p>', re.DOTALL)
+NAMES = re.compile(r'\sid="([^"]+)"')
 FOLDED = re.compile(r'<details class="admonition hide[^>]*>.*?</details>', re.DOTALL)
 PLAIN = re.compile(r'<span class="[npw]">([^<]*)</span>')  # code in the colour of the text
 EDITIONS = re.compile(r'<span class="editions" data-model="([^"]*)">.*?</span>', re.DOTALL)
@@ -50,9 +53,7 @@ def joined(articles: dict[str, str]) -> str:
     <div class="joined" id="page-a"><h2 id="x-a">A</h2></div>
     <div class="joined" id="page-b"><h2 id="x-b">B</h2><a href="#x-a">A</a></div>
     """
-    uses = Counter(
-        name for article in articles.values() for name in set(re.findall(r'\sid="([^"]+)"', article))
-    )
+    uses = Counter(name for article in articles.values() for name in set(NAMES.findall(article)))
 
     def called(name: str, page: str) -> str:
         return f"{name}-{page}" if uses[name] > 1 else name
@@ -97,10 +98,12 @@ def whole(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         f"<section><h1>{html.escape(cited['title'])}, on one page</h1>"
         f"<p>Version {html.escape(cited['version'])}, edition "
         f"{html.escape(edition(source))}. Views are pictures here and the code of figures is left "
-        "out; both are on the pages of the chapters. To keep the book as a PDF, print this page.</p></section>\n"
+        "out; both are on the pages of the chapters. To keep the book as a PDF, print this page."
+        "</p></section>\n"
     )
     context = {
         "title": "The whole book on one page",
+        "pagetitle": html.escape(cited["title"]),  # heads the print
         "body": opening + joined(articles),
         "toc": f"<ul>{''.join(contents)}</ul>",
         "display_toc": True,
@@ -130,12 +133,10 @@ def editions(model: str, others: dict[str, str]) -> str:
 
     >>> print(editions("mini", {}))
     <span class="editions" data-model="mini">Edition: <b>mini</b></span>
-    >>> print(editions("mini", {"gpt2": "../gpt2/"}))
-    <span class="editions" data-model="mini">Editions: <b>mini</b>, <a href="../gpt2/">gpt2</a></span>
+    >>> print(editions("mini", {"gpt2": "../gpt2/"}).partition(">")[2])
+    Editions: <b>mini</b>, <a href="../gpt2/">gpt2</a></span>
     """
-    links = [
-        f'<a href="{html.escape(to)}">{html.escape(name)}</a>' for name, to in others.items()
-    ]
+    links = [f'<a href="{html.escape(to)}">{html.escape(name)}</a>' for name, to in others.items()]
     shown = ", ".join([f"<b>{html.escape(model)}</b>", *links])
     several = "Editions" if others else "Edition"
     return f'<span class="editions" data-model="{html.escape(model)}">{several}: {shown}</span>'
@@ -169,9 +170,9 @@ def assemble(sites: dict[str, Path], out: Path) -> None:
             for other in fronts
             if other != name
         }
-        written = page.read_text(encoding="utf-8")
         line = editions(models[name], others)
-        page.write_text(EDITIONS.sub(lambda _, line=line: line, written), encoding="utf-8")
+        before, _, after = EDITIONS.split(page.read_text(encoding="utf-8"), maxsplit=1)
+        page.write_text(before + line + after, encoding="utf-8")
     shutil.rmtree(out, ignore_errors=True)
     part.rename(out)
 
