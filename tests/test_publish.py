@@ -253,7 +253,8 @@ def test_pages_join_without_losing_a_link():
     pages = {
         "a": '<h2 id="x">A</h2><a class="n" href="b.html">B</a><a href="#only">o</a>',
         "b": '<h2 id="x">B</h2><p id="only"></p><a href="a.html#x">A</a><a href="#x">here</a>'
-        '<a href="api/a.html#x">away</a><a href="https://c.org/a.html#x">far</a><a href="a.md">m</a>',
+        '<a href="api/a.html#x">away</a><a href="https://c.org/a.html#x">far</a>'
+        '<a href="a.md">m</a>',
     }
     body = publishing.joined(pages)
     assert re.findall(r'\sid="([^"]+)"', body) == ["page-a", "x-a", "page-b", "x-b", "only"]
@@ -450,8 +451,9 @@ def test_the_version_is_the_same_everywhere():
 
 def test_a_release_that_is_not_ready_says_what_is_missing(tmp_path, capsys):
     assert release.main(["--tag", "v9.9.9"]) == 1
+    now = cx.__version__
     assert capsys.readouterr().err == (
-        f"release: the tag is v9.9.9, and the version {cx.__version__} calls for v{cx.__version__}\n"
+        f"release: the tag is v9.9.9, and the version {now} calls for v{now}\n"
     )
     files = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "ctxlib/__init__.py", *release.TEXTS)
     for name in files:
