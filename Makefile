@@ -7,7 +7,8 @@ READY := .venv/.ready
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book execute check site test lint types format serve bench editions reproduce mini clean
+.PHONY: help book execute check site pages links test lint types format serve bench editions reproduce mini
+.PHONY: address release clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -31,6 +32,12 @@ endif
 
 site: check
 	@$(BIN)/python tools/build_book.py site --model "$(MODEL)"
+
+pages: $(READY) ## bring the sites that are built together: _build/pages
+	@$(BIN)/python tools/build_book.py pages
+
+links: $(READY) ## ask every outside link of the book whether it still answers
+	@$(BIN)/python tools/build_book.py links
 
 test: $(READY) lint ## everything that must hold: lint, types, package, doctests, notebooks, site
 	$(BIN)/python -m pytest
@@ -69,6 +76,12 @@ reproduce: $(READY) ## hold the published figures against a model: make reproduc
 mini: $(READY) ## train the embedded model: make mini CORPUS=folder
 	MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 \
 	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py --corpus "$(CORPUS)" --resume
+
+address: $(READY) ## where the repository lives; move it: make address URL=https://github.com/owner/name
+	@$(BIN)/python tools/address.py $(URL)
+
+release: $(READY) ## whether this version can be released, and its notes
+	@$(BIN)/python tools/release.py $(if $(TAG),--tag "$(TAG)")
 
 clean: ## remove everything that can be made again, but not the environment
 	rm -rf _build build .pytest_cache .ruff_cache .mypy_cache .hypothesis

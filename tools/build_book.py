@@ -5,6 +5,9 @@
                                                           and compare (nbval)
     python tools/build_book.py site    [--model mini]     book/          ->  _build/html,
                                                                              warnings are errors
+    python tools/build_book.py pages                      the sites that are built, together
+                                                          ->  _build/pages
+    python tools/build_book.py links                      ask every outside link of book/
 
 A notebook is executed under a temporary name and takes its place only when it is whole, so a
 chapter that fails and a build that is interrupted leave the old one. A chapter is executed again
@@ -31,6 +34,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+import publishing
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
@@ -214,7 +218,7 @@ def site(model: str) -> Path:
     """Build an edition's site with warnings as errors; returns its first page."""
     base = home(model)
     if base != ROOT:
-        for name in ("_config.yml", "_toc.yml", "CITATION.cff"):
+        for name in ("_config.yml", "_toc.yml", "CITATION.cff", "CHANGELOG.md"):
             shutil.copy(ROOT / name, base / name)
         pages = shutil.ignore_patterns("*.ipynb", "*.part")
         shutil.copytree(ROOT / "book", base / "book", dirs_exist_ok=True, ignore=pages)
@@ -225,11 +229,7 @@ def site(model: str) -> Path:
             f"book/{absent[0]}.ipynb is not there: "
             "run `make book`, which executes the chapters first"
         )
-    tool = Path(sys.executable).with_name("jupyter-book")
-    command = [str(tool), "build", str(base), "-W", "-n", "--keep-going", "-q"]
-    # the reference imports the package, and its extension is among the tools
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = jupyter_book(base, "-W", "-n", "--keep-going", "-q")
     if done.returncode:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
         raise BuildError("the site was not built; the warnings above are errors")
@@ -241,6 +241,14 @@ def site(model: str) -> Path:
         if (finished := hint(seal(plain))) != plain:
             page.write_text(finished, encoding="utf-8")
     return html / "index.html"
+
+
+def jupyter_book(base: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run Jupyter Book on an edition's folder."""
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base), *options]
+    # the reference imports the package, and the extensions are among the tools
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def furnish(static: Path, model: str, kept: Path) -> None:
@@ -350,9 +358,44 @@ def fingerprint(code: str) -> str:
     return f"'sha256-{digest}'"
 
 
+# ---------------------------------------------------------------- what is published
+
+
+def pages() -> Path:
+    """Bring the sites that are built together, `mini` on top; returns the folder."""
+    sites = {"": BUILD / "html"} | {
+        site.parent.parent.name: site for site in BUILD.glob("editions/*/_build/html")
+    }
+    if not (sites[""] / "index.html").exists():
+        raise BuildError("there is no site in _build/html: run `make book` first")
+    try:
+        publishing.assemble(sites, BUILD / "pages")
+    except ValueError as error:
+        raise BuildError(str(error)) from error
+    for name, built in sorted(sites.items()):
+        print(f"/{name}: {built.relative_to(ROOT)}")
+    return BUILD / "pages"
+
+
+def links() -> int:
+    """Ask every outside link of the book; returns how many do not answer, and writes a summary."""
+    own = BUILD / "links"  # a reading of its own: the site's is left as it is
+    found = own / "_build" / "html" / "output.json"  # where Jupyter Book lets Sphinx write it
+    found.unlink(missing_ok=True)
+    done = jupyter_book(ROOT, "--path-output", str(own), "--builder", "linkcheck", "-q")
+    if not found.exists():
+        sys.stderr.write(done.stderr[-6000:])
+        raise BuildError("the links were not checked; see above")
+    answers = [json.loads(line) for line in found.read_text(encoding="utf-8").splitlines()]
+    summary, dead = publishing.account(answers)
+    replace(own / "summary.md", summary)
+    print(summary)
+    return dead
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("step", choices=("execute", "check", "site"))
+    parser.add_argument("step", choices=("execute", "check", "site", "pages", "links"))
     parser.add_argument("--model", default="mini")
     args = parser.parse_args(argv)
     try:
@@ -360,6 +403,10 @@ def main(argv: list[str] | None = None) -> int:
             execute(args.model)
         elif args.step == "check":
             check()
+        elif args.step == "pages":
+            print(f"Ready to be published: {pages()}")
+        elif args.step == "links":
+            return min(links(), 1)
         else:
             print(f"The book is at {site(args.model)}")
     except BuildError as error:

@@ -1,0 +1,585 @@
+"""What is published: editions beside each other, one address, one version, the book on one page."""
+
+import doctest
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import build_book
+import nbformat
+import pytest
+import yaml
+from viewing import needs_chromium, opened_browser, serious, served, watched
+
+import ctxlib as cx
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import address
+import publishing
+import release
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ELSEWHERE = "https://github.com/somebody-else/a.book-2"
+
+
+def flow(name):
+    return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
+
+
+def steps(workflow):
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("tool", [publishing, address], ids=lambda m: m.__name__)
+def test_the_examples_of_the_tools_hold(tool):
+    failed, tried = doctest.testmod(tool)
+    assert tried and not failed
+
+
+# ---------------------------------------------------------------- workflows
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda f: f.stem)
+def test_a_workflow_runs_what_is_there_and_takes_nothing_from_outside_into_a_command(file):
+    workflow = yaml.safe_load(file.read_text())
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for step in steps(workflow):
+        if "uses" in step:
+            assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+            continue
+        assert "${{" not in step["run"], "what people type reaches a command by its environment"
+        program, *words = step["run"].split()
+        if program == "make":
+            assert next(word for word in words if not word.startswith("-")) in targets
+        elif program.startswith(".ci/"):
+            assert os.access(ROOT / program, os.X_OK)
+        else:
+            assert program in ("gh", "cat", ".venv/bin/pip")
+
+
+def test_pages_builds_mini_at_every_push_and_another_edition_when_asked():
+    pages = flow("pages")
+    events = pages[True]  # YAML takes `on` for a truth value
+    assert set(events) == {"push", "workflow_dispatch"}
+    assert events["workflow_dispatch"]["inputs"]["model"]["default"] == "gpt2"
+    edition, site = pages["jobs"]["edition"], pages["jobs"]["site"]
+    assert edition["if"] == "github.event_name == 'workflow_dispatch'"
+    assert "skipped" in site["if"] and "success" in site["if"] and "failure" not in site["if"]
+    (cache,) = (
+        s["with"] for s in edition["steps"] if s.get("uses", "").startswith("actions/cache")
+    )
+    assert cache["path"] == "~/.cache/huggingface" and "inputs.model" in cache["key"]
+    assert [s["run"] for s in site["steps"] if "run" in s] == [
+        "make book",
+        ".ci/editions fetch",
+        "make pages",
+    ]
+    (upload,) = (s["with"] for s in site["steps"] if "upload-pages" in s.get("uses", ""))
+    assert ROOT / upload["path"] == build_book.BUILD / "pages"
+    assert pages["permissions"] == {"contents": "read"}
+    assert site["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
+    assert edition["permissions"] == {"contents": "write"}
+    assert site["concurrency"]["group"] != edition["concurrency"]["group"]
+
+
+def test_dead_links_fail_nothing():
+    links = flow("links")
+    assert set(links[True]) == {"schedule", "workflow_dispatch"}
+    assert all(step.get("continue-on-error") for step in steps(links) if "run" in step)
+    for other in WORKFLOWS:
+        assert other.stem == "links" or "make links" not in other.read_text()
+
+
+def test_only_a_tag_of_a_version_makes_a_release():
+    assert flow("release")[True] == {"push": {"tags": ["v*"]}}
+    runs = [step["run"] for step in steps(flow("release")) if "run" in step]
+    assert runs[0].startswith("make release TAG=") and runs[-1].startswith("gh release create")
+
+
+GH = """#!/usr/bin/env bash
+# The GitHub CLI, of a repository whose releases are folders.
+set -e
+cd "$RELEASES"
+case "$1 $2" in
+"release list") [ ! -e offline ] || exit 1; ls ;;
+"release view") [ -d "$3" ] ;;
+"release create") mkdir "$3" ;;
+"release upload") cp "${@:4:$#-4}" "$3" ;;
+"release download") cp "$3"/*.tar.gz "$7" ;;
+esac
+"""
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """A function that runs `.ci/editions` as a fresh machine would."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "releases").mkdir()
+    gh = tmp_path / "bin" / "gh"
+    gh.write_text(GH)
+    gh.chmod(0o755)
+
+    def run(step, machine):
+        (tmp_path / machine / ".ci").mkdir(parents=True, exist_ok=True)
+        script = shutil.copy(ROOT / ".ci" / "editions", tmp_path / machine / ".ci")
+        environment = os.environ | {
+            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            "RELEASES": str(tmp_path / "releases"),
+        }
+        return subprocess.run(
+            ["bash", str(script), step], env=environment, capture_output=True, text=True
+        )
+
+    return run
+
+
+def test_an_edition_is_kept_from_one_run_to_the_next(tmp_path, runner):
+    done = runner("fetch", "first")
+    assert (done.returncode, done.stdout.strip()) == (0, "editions: none is kept")
+    for content in ("old", "new"):
+        built = tmp_path / content / "_build" / "editions" / "gpt2" / "_build" / "html"
+        built.mkdir(parents=True)
+        (built / "index.html").write_text(content)
+        assert runner("keep", content).returncode == 0
+    done = runner("fetch", "later")
+    assert done.stdout.strip() == "editions: gpt2"
+    fetched = tmp_path / "later" / "_build" / "editions" / "gpt2" / "_build" / "html"
+    assert (fetched / "index.html").read_text() == "new"
+
+
+def test_an_edition_that_cannot_be_had_stops_the_deployment(tmp_path, runner):
+    (tmp_path / "releases" / "offline").touch()
+    assert runner("fetch", "first").returncode != 0
+    assert runner("keep", "first").returncode != 0, "nothing is built"
+
+
+# ---------------------------------------------------------------- editions together
+
+
+def site_of(folder, model):
+    """The least that is a site."""
+    page = folder / "book" / "00_welcome.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<h1>B</h1><p class="byline">{publishing.editions(model, {})} · more</p>')
+    (folder / "index.html").write_text(model)
+    return folder
+
+
+def test_every_edition_leads_to_every_other(tmp_path):
+    names = {"": "mini", "gpt2": "gpt2", "a-b": "a & b"}
+    sites = {name: site_of(tmp_path / f"site{name}", model) for name, model in names.items()}
+    out = tmp_path / "pages"
+    publishing.assemble(sites, out)
+    publishing.assemble(sites, out)  # over what is there
+    for name in names:
+        page = out / name / "book" / "00_welcome.html"
+        links = re.findall(r'<a href="([^"]+)">([^<]+)</a>', page.read_text())
+        led = {(page.parent / to).resolve(): label for to, label in links}
+        assert led == {
+            (out / other / "book" / "00_welcome.html").resolve(): model.replace("&", "&amp;")
+            for other, model in names.items()
+            if other != name
+        }
+        assert all(target.exists() for target in led)
+        assert page.read_text().count("</b>") == 1 and page.read_text().endswith(" · more</p>")
+    assert not list(tmp_path.glob("*.part"))
+    assert "<a" not in (sites[""] / "book" / "00_welcome.html").read_text(), "sites stay as built"
+
+
+def test_what_cannot_be_brought_together_is_one_clear_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
+    assert build_book.main(["pages"]) == 1
+    assert capsys.readouterr().err == (
+        "book: there is no site in _build/html: run `make book` first\n"
+    )
+    site_of(tmp_path / "_build" / "html", "mini")
+    assert build_book.main(["pages"]) == 0
+    before = sorted((tmp_path / "_build" / "pages").rglob("*"))
+    clash = site_of(tmp_path / "_build" / "editions" / "book" / "_build" / "html", "book")
+    capsys.readouterr()
+    assert build_book.main(["pages"]) == 1
+    assert "an edition cannot be called 'book'" in capsys.readouterr().err
+    clash.parent.parent.rename(tmp_path / "_build" / "editions" / "x")
+    (tmp_path / "_build/editions/x/_build/html/book/00_welcome.html").write_text("<h1>old</h1>")
+    assert build_book.main(["pages"]) == 1
+    assert "names no edition: build it again" in capsys.readouterr().err
+    assert sorted((tmp_path / "_build" / "pages").rglob("*")) == before, "what was there stays"
+
+
+def test_the_edition_is_the_model_that_the_title_page_was_executed_on(tmp_path):
+    assert publishing.edition(ROOT) == "mini"
+    notebook = nbformat.read(ROOT / "book" / "00_welcome.ipynb", as_version=4)
+    (cell,) = (c for c in notebook.cells if "parameters" in c.metadata.get("tags", ()))
+    cell.source = re.sub(
+        r"^MODEL = .*$", 'MODEL = "/some/where/gpt2-like"', cell.source, flags=re.M
+    )
+    (tmp_path / "book").mkdir()
+    nbformat.write(notebook, tmp_path / "book" / "00_welcome.ipynb")
+    assert publishing.edition(tmp_path) == "gpt2-like", "no folder of this machine is published"
+
+
+def test_the_title_page_of_one_edition_promises_no_other(html):
+    page = (html / "book" / "00_welcome.html").read_text(encoding="utf-8")
+    assert page.count('class="byline"') == 1
+    assert publishing.editions("mini", {}) in page
+    line = publishing.BYLINE.search(page)[0]
+    led = re.findall(r'href="([^"]+)"', line)
+    assert led == ["whole.html", "citation.html", "releases.html"]
+    assert all((html / "book" / to).exists() for to in led)
+
+
+# ---------------------------------------------------------------- downloads
+
+
+@pytest.mark.parametrize("notebook", sorted((ROOT / "book").glob("*.ipynb")), ids=lambda f: f.stem)
+def test_a_page_gives_its_executed_notebook_and_the_whole_book(html, notebook):
+    page = html / "book" / f"{notebook.stem}.html"
+    menu = page.read_text(encoding="utf-8").partition("dropdown-download-buttons")[2]
+    menu = menu.partition("</ul>")[0]
+    given, whole = re.findall(r'href="([^"]+)"', menu)
+    assert (page.parent / given).resolve().read_bytes() == notebook.read_bytes()
+    assert (page.parent / whole).resolve() == (html / f"{publishing.WHOLE}.html").resolve()
+    assert "window.print()" in menu
+
+
+def test_pages_join_without_losing_a_link():
+    pages = {
+        "a": '<h2 id="x">A</h2><a class="n" href="b.html">B</a><a href="#only">o</a>',
+        "b": '<h2 id="x">B</h2><p id="only"></p><a href="a.html#x">A</a><a href="#x">here</a>'
+        '<a href="api/a.html#x">away</a><a href="https://c.org/a.html#x">far</a>'
+        '<a href="a.md">m</a>',
+    }
+    body = publishing.joined(pages)
+    assert re.findall(r'\sid="([^"]+)"', body) == ["page-a", "x-a", "page-b", "x-b", "only"]
+    assert re.findall(r'href="([^"]+)"', body) == [
+        "#page-b",
+        "#only",
+        "#x-a",
+        "#x-b",
+        "api/a.html#x",
+        "https://c.org/a.html#x",
+        "a.md",
+    ]
+
+
+def test_a_joined_page_shows_pictures_and_no_folded_code():
+    page = (
+        '<p class="byline">Edition</p><details class="admonition hide above-input">code</details>'
+        '<details class="dropdown">solution</details>'
+        '<div data-view="rows" data-state="{&quot;a&quot;: 1}"><figure>picture</figure></div>'
+        '<span class="n">weights</span><span class="s2">"mini"</span>'
+    )
+    assert publishing.joined({"a": page}) == (
+        '<div class="joined" id="page-a"><details class="dropdown">solution</details>'
+        '<div><figure>picture</figure></div>weights<span class="s2">"mini"</span></div>'
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(html):
+    return (html / f"{publishing.WHOLE}.html").read_text(encoding="utf-8")
+
+
+def test_the_whole_book_holds_every_page_that_is_read_through(whole):
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    pages = publishing.listed(toc)
+    assert pages[0] == "book/00_welcome" and len(pages) >= 18
+    assert {"book/11_explanations", "book/glossary", "book/citation"} <= set(pages)
+    assert not {"book/explorer", "book/api"} & set(pages)
+    assert re.findall(r'<div class="joined" id="page-([^"]+)"', whole) == [
+        page.removeprefix("book/") for page in pages
+    ]
+    contents = whole.partition('id="pst-page-toc-nav"')[2].partition("</nav>")[0]
+    assert contents.count('href="#page-') == len(pages)
+
+
+def test_the_whole_book_has_each_name_once_and_every_link_within_it_leads_somewhere(whole):
+    uses = Counter(re.findall(r'\sid="([^"]+)"', whole))
+    assert [name for name, count in uses.items() if count > 1] == []
+    led = set(re.findall(r'\shref="#([^"]+)"', whole))
+    assert len(led) > 100 and led <= set(uses)
+    assert "data-view" not in whole and "admonition hide" not in whole
+
+
+@needs_chromium
+def test_the_whole_book_can_be_read_and_printed(html):
+    with served(html) as at, opened_browser() as browser:
+        page = watched(browser.new_page(viewport={"width": 1440, "height": 900}))
+        page.set_default_timeout(300_000)
+        page.goto(f"{at}/{publishing.WHOLE}.html", wait_until="load")
+        page.wait_for_function(
+            "() => document.querySelectorAll('.math mjx-container').length >="
+            " document.querySelectorAll('.math').length"
+        )
+        assert page.evaluate("document.querySelectorAll('.math').length") > 500
+        assert page.evaluate("document.querySelectorAll('mjx-merror').length") == 0
+        page.emulate_media(media="print")
+        skipped = "getComputedStyle(document.querySelector('.joined section section'))"
+        assert page.evaluate(f"{skipped}.contentVisibility") == "visible", "all of it is printed"
+        assert (page.elsewhere, page.failed, page.said) == ([], [], [])
+        page.close()
+
+
+@needs_chromium
+def test_a_reader_goes_from_one_edition_to_the_other_and_back(html, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(
+        html, other, ignore=shutil.ignore_patterns("_sources", "0[1-9]*", "1*", "whole*")
+    )
+    front = other / "book" / "00_welcome.html"
+    shown = front.read_text(encoding="utf-8")
+    line = publishing.editions("gpt2", {})
+    front.write_text(publishing.EDITIONS.sub(lambda _: line, shown), encoding="utf-8")
+    publishing.assemble({"": html, "gpt2": other}, tmp_path / "pages")
+    with served(tmp_path / "pages") as at, opened_browser() as browser:
+        page = watched(browser.new_page())
+        page.goto(at)
+        page.wait_for_url("**/book/00_welcome.html")
+        page.click(".byline >> text=gpt2")
+        page.wait_for_url("**/gpt2/book/00_welcome.html")
+        assert page.inner_text(".byline b") == "gpt2"
+        assert serious(page) == []
+        page.click(".byline >> text=mini")
+        page.wait_for_url(re.compile(r":\d+/book/00_welcome\.html"))
+        assert (page.elsewhere, page.failed, page.said) == ([], [], [])
+        page.close()
+
+
+# ---------------------------------------------------------------- one address
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The files that may hold the address, where they can be changed."""
+    for file in address.files(ROOT):
+        there = tmp_path / file.relative_to(ROOT)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, there)
+    return tmp_path
+
+
+def test_the_address_is_the_same_everywhere(html):
+    assert address.strays() == []
+    ours = address.address()
+    for name in ("README.md", "CITATION.cff", "CHANGELOG.md", "_config.yml", "book/citation.md"):
+        assert ours in (ROOT / name).read_text(encoding="utf-8"), name
+    config = yaml.safe_load((ROOT / "_config.yml").read_text())["sphinx"]["config"]
+    assert config["html_theme_options"]["repository_url"] == ours
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["repository-code"] == ours
+    page = (html / "book" / "01_first_layer.html").read_text(encoding="utf-8")
+    assert address.forms(ours)[1] in page, "the button that opens Colab"
+
+
+def test_a_move_reaches_every_file_and_no_output(copy):
+    old, new = address.forms(address.address(copy)), address.forms(ELSEWHERE)
+    before = {f: f.read_text(encoding="utf-8") for f in address.files(copy)}
+    held = [f for f in before if old[0] in address.written(f) or old[1] in address.written(f)]
+    changed = address.move(ELSEWHERE, copy)
+    assert set(held) <= set(changed) and len(held) >= 6
+    assert address.address(copy) == ELSEWHERE
+    assert address.strays(copy) == []
+    for file in before:
+        assert not any(form in address.written(file) for form in old), file.name
+    for file in copy.glob("book/*.ipynb"):
+        was = nbformat.reads(before[file], as_version=4)
+        now = nbformat.read(file, as_version=4)
+        assert [c.get("outputs") for c in now.cells] == [c.get("outputs") for c in was.cells]
+    readme = (copy / "README.md").read_text(encoding="utf-8")
+    assert f"git clone {new[0]}\ncd a.book-2\n" in readme and f"<{new[2]}/>" in readme
+    address.move(old[0], copy)
+    assert {f: f.read_text(encoding="utf-8") for f in before} == before, "and back, to the letter"
+
+
+@pytest.mark.parametrize("longer", ["-2", ".two", ""])
+def test_an_interrupted_move_is_finished_by_the_same_command(copy, monkeypatch, longer):
+    old = address.address(copy)
+    new = old + longer if longer else ELSEWHERE
+    before = {f: f.read_text(encoding="utf-8") for f in address.files(copy)}
+    done = []
+
+    def killed(file, text):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(file)
+        build_book.replace(file, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(address, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            address.move(new, copy)
+    assert len(done) == 3 and address.address(copy) == old
+    address.move(new, copy)
+    assert address.strays(copy) == []
+    assert address.move(new, copy) == [], "there is nothing left to do"
+    address.move(old, copy)
+    assert {f: f.read_text(encoding="utf-8") for f in before} == before
+
+
+def test_another_address_in_a_chapter_is_found(copy):
+    chapter = copy / "chapters" / "99_x.py"
+    chapter.write_text('# %%\n"ctxlib @ git+https://github.com/a-fork/context-from-weights"\n')
+    assert address.strays(copy) == [
+        "chapters/99_x.py: https://github.com/a-fork/context-from-weights"
+    ]
+
+
+@pytest.mark.parametrize(
+    "given", ["github.com/a/b", "https://github.com/a", "https://a.org/b/c", "a b", ""]
+)
+def test_what_is_no_address_changes_nothing(copy, given):
+    before = {f: f.stat().st_mtime_ns for f in address.files(copy)}
+    with pytest.raises(ValueError, match="give one like https"):
+        address.move(given, copy)
+    assert {f: f.stat().st_mtime_ns for f in before} == before
+
+
+# ---------------------------------------------------------------- one version, one way to cite
+
+
+def test_the_version_is_the_same_everywhere():
+    assert release.problems() == []
+    assert set(release.versions().values()) == {cx.__version__}
+    assert len(release.versions()) == 8
+
+
+def test_a_release_that_is_not_ready_says_what_is_missing(tmp_path, capsys):
+    assert release.main(["--tag", "v9.9.9"]) == 1
+    now = cx.__version__
+    assert capsys.readouterr().err == (
+        f"release: the tag is v9.9.9, and the version {now} calls for v{now}\n"
+    )
+    files = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "ctxlib/__init__.py", *release.TEXTS)
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        text = (ROOT / name).read_text(encoding="utf-8")
+        if name == "pyproject.toml":
+            text = text.replace(f'version = "{cx.__version__}"', 'version = "9.9.9"')
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = release.problems(root=tmp_path)
+    assert len(found) == 8  # seven places and the notes
+    assert "CHANGELOG.md has nothing under [9.9.9]" in found
+    assert f"CITATION.cff says {cx.__version__}, pyproject.toml 9.9.9" in found
+
+
+def test_the_notes_are_those_of_the_version_alone(tmp_path):
+    (tmp_path / "CHANGELOG.md").write_text(
+        "# Changelog\n\n## [0.2.0] - 2027-01-01\n\n- new\n\n## [0.1.0] - 2026-11-21\n\n- old\n\n"
+        "[0.1.0]: https://example.org\n"
+    )
+    assert release.notes("0.2.0", tmp_path) == "- new"
+    assert release.notes("0.1.0", tmp_path) == "- old"
+    assert release.notes("0.3.0", tmp_path) == ""
+    assert "## [" not in release.notes(cx.__version__)
+
+
+def entries(text):
+    """The BibTeX entries of a page, as fields."""
+    return {
+        name: dict(re.findall(r"^  (\w+) += \{+(.*?)\}+,$", body, re.MULTILINE)) | {"type": kind}
+        for kind, name, body in re.findall(r"^@(\w+)\{([^,]+),\n(.*?)^\}", text, re.M | re.S)
+    }
+
+
+def test_what_is_to_be_cited_is_what_the_citation_file_says():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    (author,) = (a["name"] for a in cited["authors"])
+    page = entries((ROOT / "book" / "citation.md").read_text(encoding="utf-8"))
+    readme = entries((ROOT / "README.md").read_text(encoding="utf-8"))
+    own = {name: e for name, e in (page | readme).items() if "url" in e}
+    assert {"contextfromweights2026", "ctxlib2026", "mini2026"} <= set(own)
+    for name, entry in own.items():
+        assert entry["author"] == author
+        assert cited["title"] in entry["title"]
+        assert entry["year"] == str(cited["date-released"])[:4]
+        assert entry["url"] == cited["repository-code"]
+        assert entry.get("license", cited["license"]) == cited["license"]
+        assert cited["version"] in entry.get("version", entry.get("note", "")), name
+
+
+def test_the_papers_are_cited_as_the_bibliography_lists_them(html):
+    listed = entries((ROOT / "book" / "references.bib").read_text(encoding="utf-8"))
+    paper = listed["gibson2025decomposing"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"][0]
+    assert cited["title"] == paper["title"] and cited["url"] == paper["url"]
+    assert cited["identifiers"][0]["value"] == f"arXiv:{paper['eprint']}"
+    readme = entries((ROOT / "README.md").read_text(encoding="utf-8"))["gibson2025decomposing"]
+    assert readme.items() <= paper.items()
+    page = (html / "book" / "citation.html").read_text(encoding="utf-8")
+    blocks = re.findall(r'<div class="highlight-bibtex.*?</pre>', page, re.DOTALL)
+    shown = ["".join(re.split(r"<[^>]+>", block)) for block in blocks]
+    kinds = [re.search(r"@(\w+)\{(\w+)", block).groups() for block in shown]
+    assert kinds == [
+        ("misc", "gibson2025decomposing"),
+        ("inproceedings", "neo2024interpreting"),
+        ("misc", "contextfromweights2026"),
+        ("software", "ctxlib2026"),
+        ("misc", "mini2026"),
+    ]
+    assert all(block.count("@") == 1 for block in shown), "one entry a block, to be copied"
+
+
+def test_the_release_notes_of_the_book_are_the_changelog(html):
+    page = (html / "book" / "releases.html").read_text(encoding="utf-8")
+    for version, day in release.ENTRY.findall((ROOT / "CHANGELOG.md").read_text()):
+        assert re.search(rf">{re.escape(version)}</a> - {day}<", page)
+
+
+# ---------------------------------------------------------------- outside links
+
+
+def test_the_account_of_outside_links_tells_dead_from_moved_and_asks_only_outside():
+    def answer(uri, status, code=0, info=""):
+        return {
+            "uri": uri,
+            "status": status,
+            "code": code,
+            "info": info,
+            "filename": "book/x.md",
+            "lineno": 1,
+        }
+
+    text, dead = publishing.account(
+        [
+            answer("https://a.org", "working"),
+            answer("https://a.org", "working"),
+            answer("https://b.org", "broken", info="404 | gone\nfor good"),
+            answer("https://c.org", "timeout"),
+            answer("https://d.org", "redirected", 301, "https://e.org"),
+            answer("https://f.org", "redirected", 302, "https://g.org"),
+            answer("#here", "unchecked"),
+        ]
+    )
+    assert dead == 2
+    assert "2 of 5 do not answer. 1 have moved for good." in text
+    assert "| https://b.org | book/x.md, line 1 | 404 \\| gone for good |" in text
+    assert "now https://e.org" in text and "g.org" not in text
+
+
+def test_dead_links_are_reported_and_the_sites_pages_left_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
+
+    def checked(base, *options):
+        out = Path(options[options.index("--path-output") + 1]) / "_build" / "html"
+        out.mkdir(parents=True)
+        found = {"uri": "https://a.org", "status": "broken", "code": 404, "info": "404"}
+        line = json.dumps(found | {"filename": "book/x.md", "lineno": 2})
+        (out / "output.json").write_text(line + "\n")
+        return subprocess.CompletedProcess([], 1, "", "")
+
+    monkeypatch.setattr(build_book, "jupyter_book", checked)
+    assert build_book.main(["links"]) == 1
+    assert "1 of 1 do not answer" in capsys.readouterr().out
+    assert "a.org" in (tmp_path / "_build" / "links" / "summary.md").read_text()
+    assert not (tmp_path / "_build" / "html").exists()
+    monkeypatch.setattr(
+        build_book, "jupyter_book", lambda *_: subprocess.CompletedProcess([], 2, "", "no\n")
+    )
+    assert build_book.main(["links"]) == 1
+    assert "the links were not checked" in capsys.readouterr().err

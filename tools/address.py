@@ -1,0 +1,146 @@
+"""The address of the repository: one place holds it, one command changes it everywhere.
+
+    python tools/address.py                                        whether all places agree
+    python tools/address.py https://github.com/an-owner/a-name     move to that address
+
+`pyproject.toml` holds it, under [project.urls]. Readers meet it in many more places: the README,
+the citation, the site's buttons, the first cell of every notebook. A move rewrites all of them; in
+notebooks the cells, not what they printed. The same command finishes one that was interrupted.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+from build_book import replace
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = ("*.md", "*.cff", "*.yml", "chapters/*.py", "book/**/*.md", "book/*.ipynb")
+HOLDER = "pyproject.toml"
+REPOSITORY = re.compile(r"https://github\.com/([A-Za-z0-9-]+)/([A-Za-z0-9._-]+?)(?:\.git)?/?")
+# Words that only the book's own address follows: there it is held against `pyproject.toml`.
+OWN = re.compile(
+    r"(?:git clone |git\+|ctxlib @ (?!git)|repository-code: |repository_url: |^  url +=? *\{"
+    r"|^\[[\d.]+\]: |^(?:Homepage|Documentation|Issues|Changelog) = \""
+    r"|(?=colab\.research\.google\.com/github/)|\*\*Online:\*\* <)([^\s\"'>)}]+)",
+    re.MULTILINE,
+)
+
+
+def address(root: Path = ROOT) -> str:
+    """What `pyproject.toml` says."""
+    return tomllib.loads((root / HOLDER).read_text(encoding="utf-8"))["project"]["urls"][
+        "Repository"
+    ]
+
+
+def forms(url: str) -> tuple[str, str, str]:
+    """How an address is met: the repository, its notebooks in Colab, its pages.
+
+    >>> forms("https://github.com/Ann/book")[1:]
+    ('colab.research.google.com/github/Ann/book', 'https://ann.github.io/book')
+
+    Raises ValueError for what is no address of a repository on GitHub.
+    """
+    named = REPOSITORY.fullmatch(url)
+    if named is None:
+        raise ValueError(
+            f"{url!r} is no address of a repository: give one like https://github.com/owner/name"
+        )
+    owner, name = named.groups()
+    return (
+        f"https://github.com/{owner}/{name}",
+        f"colab.research.google.com/github/{owner}/{name}",
+        f"https://{owner.lower()}.github.io/{name}",
+    )
+
+
+def pattern(form: str) -> str:
+    """That address, and no longer one that begins like it."""
+    return re.escape(form) + r"(?![\w-]|\.(?!git\b)\w)"
+
+
+def files(root: Path) -> list[Path]:
+    """Where the address may stand; its holder comes last."""
+    return [*(file for glob in FILES for file in sorted(root.glob(glob))), root / HOLDER]
+
+
+def written(file: Path) -> str:
+    """The text that people wrote: of a notebook, its cells."""
+    if file.suffix != ".ipynb":
+        return file.read_text(encoding="utf-8")
+    return "\n".join(cell.source for cell in nbformat.read(file, as_version=4).cells)
+
+
+def strays(root: Path = ROOT) -> list[str]:
+    """The places that name another address than `pyproject.toml`, one line each."""
+    ours = re.compile("|".join(map(pattern, forms(address(root)))))
+    return [
+        f"{file.relative_to(root)}: {found[1]}"
+        for file in files(root)
+        for found in OWN.finditer(written(file))
+        if not ours.match(found[1])
+    ]
+
+
+def move(url: str, root: Path = ROOT) -> list[Path]:
+    """Write another address wherever the present one stands; returns the files that changed."""
+    old, new = forms(address(root)), forms(url)
+    if old == new:
+        return []
+
+    def moved(text: str) -> str:
+        for before, after in zip(old, new, strict=True):
+            text = re.sub(pattern(before), after, text)
+        names = [form[0].rpartition("/")[2] for form in (old, new)]
+        return re.sub(rf"^cd {re.escape(names[0])}$", f"cd {names[1]}", text, flags=re.M)
+
+    changed = []
+    for file in files(root):
+        before = file.read_text(encoding="utf-8")
+        if file.suffix == ".ipynb":
+            notebook = nbformat.reads(before, as_version=4)
+            sources = [cell.source for cell in notebook.cells]
+            for cell in notebook.cells:
+                cell.source = moved(cell.source)
+            same = sources == [cell.source for cell in notebook.cells]
+            after = before if same else nbformat.writes(notebook)
+        else:
+            after = moved(before)
+        if after != before:
+            replace(file, after)
+            changed.append(file)
+    return changed
+
+
+def main(argv: list[str]) -> int:
+    try:
+        if argv:
+            changed = move(argv[0])
+            for file in changed:
+                print(file.relative_to(ROOT))
+            print(
+                f"{len(changed)} files now say {address()}. Next: make book, which executes "
+                "the chapters again, for their first cells are others."
+                if changed
+                else f"Every file says {address()} already."
+            )
+        found = strays()
+    except ValueError as error:
+        print(f"address: {error}", file=sys.stderr)
+        return 1
+    if found:
+        print("address: pyproject.toml says", address(), "but", file=sys.stderr)
+        print("\n".join(found), file=sys.stderr)
+        return 1
+    if not argv:
+        print(f"{address()}, in every place")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,250 @@
+"""What a site offers besides its pages: the whole book on one of them, and the way to the other
+editions.
+
+As an extension of Sphinx (`_config.yml`) it joins the pages of the book into `book/whole.html`,
+puts that page into the download menu, and sets a line under the book's title that names the
+edition. `assemble` brings the sites of several editions together and completes that line in each.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+import yaml
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+WHOLE = "book/whole"
+FRONT = "book/00_welcome"
+APART = ("To play with", "The package")  # parts that are used on their pages, not read through
+ARTICLE = re.compile(r'<article class="bd-article">(.*)</article>', re.DOTALL)
+BYLINE = re.compile(r'<p class="byline">.*?</p>', re.DOTALL)
+NAMES = re.compile(r'\sid="([^"]+)"')
+FOLDED = re.compile(r'<details class="admonition hide[^>]*>.*?</details>', re.DOTALL)
+PLAIN = re.compile(r'<span class="[npw]">([^<]*)</span>')  # code in the colour of the text
+EDITIONS = re.compile(r'<span class="editions" data-model="([^"]*)">.*?</span>', re.DOTALL)
+
+
+# ---------------------------------------------------------------- the whole book on one page
+
+
+def listed(toc: dict[str, Any]) -> list[str]:
+    """The pages of a table of contents that are read through, in its order."""
+    parts = [part for part in toc["parts"] if part["caption"] not in APART]
+    return [toc["root"], *(page["file"] for part in parts for page in part["chapters"])]
+
+
+def joined(articles: dict[str, str]) -> str:
+    """The articles of several pages of one folder as one body.
+
+    A name that several pages use gets its page's as well, and links between the pages become links
+    within this one. Views leave the pictures that stand in for them; folded code is left out.
+
+    >>> print(joined({"a": '<h2 id="x">A</h2>', "b": '<h2 id="x">B</h2><a href="a.html#x">A</a>'}))
+    <div class="joined" id="page-a"><h2 id="x-a">A</h2></div>
+    <div class="joined" id="page-b"><h2 id="x-b">B</h2><a href="#x-a">A</a></div>
+    """
+    uses = Counter(name for article in articles.values() for name in set(NAMES.findall(article)))
+
+    def called(name: str, page: str) -> str:
+        return f"{name}-{page}" if uses[name] > 1 else name
+
+    def body(page: str, article: str) -> str:
+        def link(match: re.Match[str]) -> str:
+            path, mark, name = match[2].partition("#")
+            to = path.removesuffix(".html") if path else page
+            if to not in articles or (path and not path.endswith(".html")):
+                return match[0]
+            return f'{match[1]}#{called(name, to) if mark else f"page-{to}"}"'
+
+        article = FOLDED.sub("", BYLINE.sub("", article))
+        article = PLAIN.sub(r"\1", article)
+        article = re.sub(r'<div data-view="[^>]*>', "<div>", article)
+        article = re.sub(r'(\shref=")([^"]*)"', link, article)
+        return re.sub(r'(\sid=")([^"]+)"', lambda m: f'{m[1]}{called(m[2], page)}"', article)
+
+    return "\n".join(
+        f'<div class="joined" id="page-{page}">{body(page, article).strip()}</div>'
+        for page, article in articles.items()
+    )
+
+
+def whole(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The page itself, from the pages as they were written."""
+    source = Path(app.srcdir)
+    pages = listed(yaml.safe_load((source / "_toc.yml").read_text(encoding="utf-8")))
+    cited = yaml.safe_load((source / "CITATION.cff").read_text(encoding="utf-8"))
+    articles, contents = {}, []
+    for page in pages:
+        written = (Path(app.outdir) / f"{page}.html").read_text(encoding="utf-8")
+        found = ARTICLE.search(written)
+        assert found, f"{page}.html holds no article"
+        name = page.rpartition("/")[2]
+        articles[name] = found[1]
+        title = html.escape(app.env.titles[page].astext())
+        contents.append(f'<li><a class="reference internal" href="#page-{name}">{title}</a></li>')
+    # its equations come from pages that MathJax is loaded on; it is to be loaded here as well
+    app.env.get_domain("math").data["has_equations"][WHOLE] = True
+    opening = (
+        f"<section><h1>{html.escape(cited['title'])}, on one page</h1>"
+        f"<p>Version {html.escape(cited['version'])}, edition "
+        f"{html.escape(edition(source))}. Views are pictures here and the code of figures is left "
+        "out; both are on the pages of the chapters. To keep the book as a PDF, print this page."
+        "</p></section>\n"
+    )
+    context = {
+        "title": "The whole book on one page",
+        "pagetitle": html.escape(cited["title"]),  # heads the print
+        "body": opening + joined(articles),
+        "toc": f"<ul>{''.join(contents)}</ul>",
+        "display_toc": True,
+    }
+    yield WHOLE, context, "page.html"
+
+
+# ---------------------------------------------------------------- editions
+
+
+def edition(source: Path) -> str:
+    """The model that a book's title page was executed on; of a folder, its last name."""
+    notebook = nbformat.read(source / f"{FRONT}.ipynb", as_version=4)
+    parameters = next(
+        cell.source for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())
+    )
+    (assigned,) = (
+        node.value
+        for node in ast.parse(parameters).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODEL"
+    )
+    return Path(ast.literal_eval(assigned)).name
+
+
+def editions(model: str, others: dict[str, str]) -> str:
+    """This edition and the way to the others, by address.
+
+    >>> print(editions("mini", {}))
+    <span class="editions" data-model="mini">Edition: <b>mini</b></span>
+    >>> print(editions("mini", {"gpt2": "../gpt2/"}).partition(">")[2])
+    Editions: <b>mini</b>, <a href="../gpt2/">gpt2</a></span>
+    """
+    links = [f'<a href="{html.escape(to)}">{html.escape(name)}</a>' for name, to in others.items()]
+    shown = ", ".join([f"<b>{html.escape(model)}</b>", *links])
+    several = "Editions" if others else "Edition"
+    return f'<span class="editions" data-model="{html.escape(model)}">{several}: {shown}</span>'
+
+
+def assemble(sites: dict[str, Path], out: Path) -> None:
+    """Bring sites together in one folder, each under its name and the one called "" on top, and
+    lead from every title page to the others.
+
+    Raises ValueError where an edition would lie on a folder of the first site.
+    """
+    part = out.with_name(out.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    for name in sorted(sites):  # "" comes first
+        if name and (part / name).exists():
+            raise ValueError(
+                f"an edition cannot be called {name!r}: the site has a folder of that name"
+            )
+        shutil.copytree(sites[name], part / name)
+    fronts = {name: part / name / f"{FRONT}.html" for name in sorted(sites)}
+    models = {}
+    for name, page in fronts.items():
+        found = EDITIONS.search(page.read_text(encoding="utf-8"))
+        if found is None:
+            raise ValueError(f"{page.name} of {sites[name]} names no edition: build it again")
+        models[name] = html.unescape(found[1])
+    for name, page in fronts.items():
+        up = "../../" if name else "../"
+        others = {
+            models[other]: f"{up}{f'{other}/' if other else ''}{FRONT}.html"
+            for other in fronts
+            if other != name
+        }
+        line = editions(models[name], others)
+        before, _, after = EDITIONS.split(page.read_text(encoding="utf-8"), maxsplit=1)
+        page.write_text(before + line + after, encoding="utf-8")
+    shutil.rmtree(out, ignore_errors=True)
+    part.rename(out)
+
+
+# ---------------------------------------------------------------- outside links
+
+
+def account(answers: list[dict[str, Any]]) -> tuple[str, int]:
+    """What Sphinx's link check found, in Markdown, and how many links do not answer.
+
+    >>> found = {"uri": "https://a.org", "status": "broken", "info": "404", "code": 404}
+    >>> print(account([found | {"filename": "book/x.md", "lineno": 3}])[0])
+    # Outside links
+    <BLANKLINE>
+    1 of 1 do not answer.
+    <BLANKLINE>
+    | link | on | what came back |
+    | --- | --- | --- |
+    | https://a.org | book/x.md, line 3 | 404 |
+    """
+    outside = {a["uri"]: a for a in answers if a["uri"].startswith(("http:", "https:"))}
+    dead = [a for a in outside.values() if a["status"] in ("broken", "timeout")]
+    moved = [a for a in outside.values() if a["status"] == "redirected" and a["code"] in (301, 308)]
+    lines = ["# Outside links", "", f"{len(dead)} of {len(outside)} do not answer."]
+    if moved:
+        lines[-1] += f" {len(moved)} have moved for good."
+    if dead or moved:
+        lines += ["", "| link | on | what came back |", "| --- | --- | --- |"]
+    for found in [*dead, *moved]:
+        back = " ".join(str(found["info"]).split()).replace("|", "\\|")
+        back = f"now {back}" if found in moved else back
+        place = f"{found['filename']}, line {found['lineno']}"
+        lines.append(f"| {found['uri']} | {place} | {back} |")
+    return "\n".join(lines), len(dead)
+
+
+# ---------------------------------------------------------------- Sphinx
+
+
+def offer(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """The whole book in the download menu, and a line under the book's title."""
+    to = context["pathto"]
+    for group in context.get("header_buttons", ()):
+        if group.get("label") == "download-buttons":
+            group["buttons"].append(
+                {
+                    "type": "link",
+                    "url": to(WHOLE),
+                    "text": "whole book",
+                    "tooltip": "The whole book on one page",
+                    "icon": "fas fa-book",
+                    "label": "whole-book-button",
+                }
+            )
+    if pagename == FRONT:
+        links = [
+            f'<a href="{to(page)}">{words}</a>'
+            for page, words in (
+                (WHOLE, "the whole book on one page"),
+                ("book/citation", "how to cite it"),
+                ("book/releases", "what is new"),
+            )
+        ]
+        line = " · ".join([editions(edition(Path(app.srcdir)), {}), *links])
+        context["body"] = context["body"].replace(
+            "</h1>", f'</h1>\n<p class="byline">{line}</p>', 1
+        )
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("html-collect-pages", whole)
+    app.connect("html-page-context", offer, priority=900)  # when the theme has made its buttons
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
