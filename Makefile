@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book execute check site test lint types format serve bench reproduce mini clean
+.PHONY: help book execute check site test lint types format serve bench reproduce colab mini clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -60,6 +60,9 @@ bench: $(READY) ## speed and memory, as ratios in one run
 
 reproduce: $(READY) ## hold the published figures against a model: make reproduce MODEL=gpt2
 	@$(BIN)/python tools/reproduce.py --model "$(MODEL)"
+
+colab: $(READY) ## run every notebook on a fresh environment as Colab's: make colab PYTHON=python3.12
+	$(BIN)/python tools/try_colab.py --python "$(PYTHON)"
 
 # The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
 mini: $(READY) ## train the embedded model: make mini CORPUS=folder
