@@ -1,6 +1,6 @@
 """Run the chapters' notebooks as a fresh Colab runtime would: what stands behind `make colab`.
 
-    python tools/try_colab.py [--python python3.12] [--work FOLDER] [NAME ...]
+    python tools/try_colab.py [--python python3.12] [--torch VERSION] [--work FOLDER] [NAME ...]
 
 makes a clean virtual environment outside the repository with the versions that Colab brings along
 (tools/colab.txt), installs the wheel of this package into it as pip would in Colab, names what pip
@@ -9,8 +9,9 @@ own. Each is made from its chapter, so a chapter can be tried before the book is
 outcome is a line for each notebook: how long it took, and which of the outputs that the book
 checks came out differently at these versions. A notebook that fails makes the exit status 1.
 
-PyPI's torch brings several GB of CUDA libraries. --work keeps the environment for another run;
-without it everything is made in a temporary folder and removed.
+PyPI's torch brings several GB of CUDA libraries; --torch takes another version than Colab's, say
+one without them. --work keeps the environment for another run; without it everything is made in a
+temporary folder and removed.
 """
 
 from __future__ import annotations
@@ -75,20 +76,25 @@ def run(command: Sequence[str], cwd: Path) -> str:
 # ---------------------------------------------------------------- the environment
 
 
-def runtime(python: str, work: Path) -> Path:
+def runtime(python: str, torch: str | None, work: Path) -> Path:
     """The folder of an environment like a Colab runtime's, made unless it is there."""
     version = run([python, "-c", "import platform; print(platform.python_version())"], work).strip()
-    home = work / f"python-{version}"
+    home = work / "-".join(["python", version, *(["torch", torch] if torch else [])])
     if not (home / "ready").exists():
         run([python, "-m", "venv", "--clear", str(home)], work)
+        versions = VERSIONS.read_text(encoding="utf-8")
+        if torch:
+            versions = re.sub(r"(?m)^torch==.*", f"torch=={torch}", versions)
+        listed = home / VERSIONS.name
+        listed.write_text(versions, encoding="utf-8")
         pip(home, "install", "--upgrade", "pip")
-        pip(home, "install", "--requirement", str(VERSIONS))
+        pip(home, "install", "--no-compile", "--requirement", str(listed))
         (home / "ready").touch()
     return home
 
 
 def pip(home: Path, *arguments: str) -> str:
-    return run([str(home / "bin" / "python"), "-m", "pip", "-q", *arguments], home)
+    return run([str(home / "bin" / "python"), "-m", "pip", *arguments], home)
 
 
 def installed(home: Path) -> dict[str, str]:
@@ -147,7 +153,7 @@ def said(cell: nbformat.NotebookNode) -> list[str]:
     return text.splitlines()
 
 
-def trial(python: str, work: Path, names: Sequence[str]) -> None:
+def trial(python: str, torch: str | None, work: Path, names: Sequence[str]) -> None:
     """The whole of it, told line by line."""
     if work.resolve().is_relative_to(ROOT):
         raise TryError(f"{work} is inside the repository; --work takes a folder outside of it")
@@ -161,7 +167,7 @@ def trial(python: str, work: Path, names: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as built:
         wheel = build_wheel(Path(built))
         print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MB", flush=True)
-        home = runtime(python, work)
+        home = runtime(python, torch, work)
         replaced = install(wheel, home)
     versions = installed(home)
     shown = ("numpy", "pandas", "torch", "transformers", "ipywidgets", "ipykernel")
@@ -187,14 +193,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="chapters such as 02_keys")
     parser.add_argument("--python", default=sys.executable, help="whose version is tried")
+    parser.add_argument("--torch", metavar="VERSION", help="instead of Colab's")
     parser.add_argument("--work", type=Path, help="a folder outside the repository, kept")
     options = parser.parse_args(arguments)
     try:
         if options.work:
-            trial(options.python, options.work, options.names)
+            trial(options.python, options.torch, options.work, options.names)
         else:
             with tempfile.TemporaryDirectory(prefix="colab-") as work:
-                trial(options.python, Path(work), options.names)
+                trial(options.python, options.torch, Path(work), options.names)
     except (TryError, OSError) as error:
         print(f"colab: {error}", file=sys.stderr)
         return 1
