@@ -8,7 +8,7 @@ export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help book execute check site pages links test lint types format serve bench editions reproduce mini
-.PHONY: address release clean
+.PHONY: address release colab clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -71,6 +71,9 @@ editions: $(READY) ## the whole book on models of GPT-2's size with random weigh
 
 reproduce: $(READY) ## hold the published figures against a model: make reproduce MODEL=gpt2
 	@$(BIN)/python tools/reproduce.py --model "$(MODEL)"
+
+colab: $(READY) ## run every notebook on a fresh environment as Colab's: make colab PYTHON=python3.12
+	$(BIN)/python tools/try_colab.py --python "$(PYTHON)"
 
 # The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
 mini: $(READY) ## train the embedded model: make mini CORPUS=folder

@@ -22,17 +22,12 @@ The first layer of a language model already carries traces of what a text is abo
 """
 
 # %% tags=["setup", "remove-input", "remove-output"]
-# In Colab this cell installs the book's package; elsewhere it finds it and does nothing.
-# To draw the figure for GPT-2 itself, set MODEL = "gpt2" in the next cell and run all cells again.
-import importlib.util
-import subprocess
-import sys
-
-if importlib.util.find_spec("ctxlib") is None:
-    SOURCE = "ctxlib @ git+https://github.com/context-from-weights/context-from-weights"
-    subprocess.check_call([sys.executable, "-m", "pip", "install", "-q", SOURCE])
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "remove-input"]
+# To draw the figure for GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 DOMAINS = (
     "cooking",

@@ -20,17 +20,12 @@ many texts do is measured, and accounted for term by term.
 """
 
 # %% tags=["hide-cell", "setup"]
-# In Colab this cell installs the book's package; elsewhere it finds it and does nothing.
-# To run the chapter on GPT-2 itself, set MODEL = "gpt2" in the next cell and run all cells again.
-import importlib.util
-import subprocess
-import sys
-
-if importlib.util.find_spec("ctxlib") is None:
-    SOURCE = "ctxlib @ git+https://github.com/context-from-weights/context-from-weights"
-    subprocess.check_call([sys.executable, "-m", "pip", "install", "-q", SOURCE])
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters"]
+# To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 TEXTS = 1000  # how many texts to measure; the environment variable CTX_TEXTS names other ones
 TOKEN = " the"  # the destination token

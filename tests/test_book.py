@@ -1,9 +1,11 @@
 """The notebooks are their chapters, the build keeps what it has, and a changed claim is found."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jupytext
 import nbformat
@@ -46,9 +48,24 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     assert [len(tagged(source, t)) for t in ("setup", "parameters")] == [1, 1]
     first_code = next(c for c in source.cells if c.cell_type == "code")
     assert "setup" in first_code.metadata.tags
-    assert 'MODEL = "gpt2"' in first_code.source
+    (parameters,) = tagged(source, "parameters")
+    assert 'MODEL = "gpt2"' in parameters.source, "it says how to read GPT-2 itself"
     ledgers = [c for c in tagged(source, "nbval-check-output") if "claims.ledger" in c.source]
     assert len(ledgers) == 1, "one ledger, and it is compared"
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
+def test_the_setup_cell_installs_the_package_only_where_it_is_missing(chapter, there, monkeypatch):
+    (setup,) = tagged(jupytext.read(chapter), "setup")
+    assert len(setup.source.splitlines()) <= 3
+    assert not setup.source.startswith("%"), "it is Python, which ruff reads"
+    calls = []
+    shell = SimpleNamespace(run_line_magic=lambda *call: calls.append(call))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if there else None)
+    exec(setup.source, {"get_ipython": lambda: shell})
+    address = re.search(r"(?m)^ *repository_url: (\S+)", (ROOT / "_config.yml").read_text())[1]
+    assert calls == ([] if there else [("pip", f"install -q git+{address}")])
 
 
 def test_every_cell_that_prints_is_compared():

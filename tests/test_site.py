@@ -117,10 +117,14 @@ def test_names_within_a_page_are_unique_across_its_figures(html):
 
 
 def test_each_chapter_opens_in_colab_from_a_notebook_that_exists(html):
+    address = re.search(r"(?m)^ *repository_url: (\S+)", (ROOT / "_config.yml").read_text())[1]
+    repository = urlparse(address).path.strip("/")
+    assert re.fullmatch(r"[\w.-]+/[\w.-]+", repository), "an owner and a name"
     for notebook in sorted((ROOT / "book").glob("*.ipynb")):
         page = (html / "book" / f"{notebook.stem}.html").read_text(encoding="utf-8")
         (target,) = set(re.findall(r'href="(https://colab\.research\.google\.com/[^"]+)"', page))
-        assert target.endswith(f"/blob/main/book/{notebook.name}")
+        place = f"github/{repository}/blob/main/book/{notebook.name}"
+        assert target == f"https://colab.research.google.com/{place}"
 
 
 def test_the_setup_cell_is_folded_and_widgets_show_a_figure(html):

@@ -1,0 +1,212 @@
+"""Run the chapters' notebooks as a fresh Colab runtime would: what stands behind `make colab`.
+
+    python tools/try_colab.py [--python python3.12] [--torch VERSION] [--work FOLDER] [NAME ...]
+
+makes a clean virtual environment outside the repository with the versions that Colab brings along
+(tools/colab.txt), installs the wheel of this package into it as pip would in Colab, names what pip
+replaced in doing so, and runs every notebook, or the named ones, top to bottom in a folder of its
+own. Each is made from its chapter, so a chapter can be tried before the book is executed. The
+outcome is a line for each notebook: how long it took, and which of the outputs that the book
+checks came out differently at these versions. A notebook that fails makes the exit status 1.
+
+PyPI's torch brings several GB of CUDA libraries; --torch takes another version than Colab's, say
+one without them. --work keeps the environment for another run; without it everything is made in a
+temporary folder and removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jupytext
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSIONS = ROOT / "tools" / "colab.txt"
+SOURCES = ("pyproject.toml", "README.md", "LICENSE")  # what a build needs
+SHOWN = ("text/plain", "text/html")  # of an output, as far as it is text
+
+
+class TryError(Exception):
+    """One clear line for the person who tried."""
+
+
+def build_wheel(out: Path) -> Path:
+    """Builds the wheel in a copy, by way of the source distribution, and returns its path.
+
+    The source distribution stays beside it. Nothing is downloaded; the build backend is the
+    one of this environment.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in SOURCES:
+            shutil.copy(ROOT / name, copy)
+        unwanted = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "ctxlib", copy / "ctxlib", ignore=unwanted)
+        call = "from setuptools import build_meta as b; import sys; b.build_sdist(sys.argv[1])"
+        run([sys.executable, "-c", call, str(out)], copy)
+    (source,) = out.glob("ctxlib-*.tar.gz")
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    run([*pip, "--wheel-dir", str(out), str(source)], out)
+    (wheel,) = out.glob("ctxlib-*.whl")
+    return wheel
+
+
+def run(command: Sequence[str], cwd: Path) -> str:
+    """What a command prints; TryError with the end of it when it fails."""
+    alone = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(command, cwd=cwd, env=alone, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()[-3000:]
+        raise TryError(f"{' '.join(command)} failed:\n{said}")
+    return done.stdout
+
+
+# ---------------------------------------------------------------- the environment
+
+
+def runtime(python: str, torch: str | None, work: Path) -> Path:
+    """The folder of an environment like a Colab runtime's, made unless it is there."""
+    version = run([python, "-c", "import platform; print(platform.python_version())"], work).strip()
+    home = work / "-".join(["python", version, *(["torch", torch] if torch else [])])
+    if not (home / "ready").exists():
+        run([python, "-m", "venv", "--clear", str(home)], work)
+        versions = VERSIONS.read_text(encoding="utf-8")
+        if torch:
+            versions = re.sub(r"(?m)^torch==.*", f"torch=={torch}", versions)
+        listed = home / VERSIONS.name
+        listed.write_text(versions, encoding="utf-8")
+        pip(home, "install", "--upgrade", "pip")
+        pip(home, "install", "--no-compile", "--requirement", str(listed))
+        (home / "ready").touch()
+    return home
+
+
+def pip(home: Path, *arguments: str) -> str:
+    return run([str(home / "bin" / "python"), "-m", "pip", *arguments], home)
+
+
+def installed(home: Path) -> dict[str, str]:
+    """The version of every package of an environment."""
+    lines = pip(home, "list", "--format", "freeze").split()
+    return dict(line.split("==", 1) for line in lines)
+
+
+def install(wheel: Path, home: Path) -> list[str]:
+    """Installs the wheel as pip does in Colab, free to replace what is there; says what it did."""
+    pip(home, "uninstall", "--yes", "ctxlib")
+    before = installed(home)
+    pip(home, "install", str(wheel))
+    after = installed(home)
+    return [f"{n} {before[n]} by {after[n]}" for n in before if after.get(n) != before[n]]
+
+
+# ---------------------------------------------------------------- the notebooks
+
+
+def tried(chapter: Path, home: Path, work: Path) -> tuple[float, list[str]]:
+    """Seconds that a chapter's notebook took, and the differences from the book's outputs."""
+    file = work / f"{chapter.stem}.ipynb"
+    notebook = jupytext.read(chapter)
+    nbformat.write(notebook, file)
+    start = time.monotonic()
+    execute = home / "bin" / "jupyter-execute"
+    run([str(execute), "--inplace", "--timeout=1800", str(file)], work)
+    seconds = time.monotonic() - start
+    book = nbformat.read(ROOT / "book" / file.name, as_version=4)
+    return seconds, list(differences(nbformat.read(file, as_version=4), book))
+
+
+def differences(notebook: nbformat.NotebookNode, book: nbformat.NotebookNode) -> Iterator[str]:
+    """The lines by which checked outputs differ from the book's, each after its cell's number."""
+    for number, (now, then) in enumerate(zip(notebook.cells, book.cells, strict=True)):
+        if "nbval-check-output" in now.metadata.get("tags", ()):
+            for line in difflib.unified_diff(said(then), said(now), n=0, lineterm=""):
+                if line[:3] not in ("---", "+++", "@@ "):
+                    yield f"cell {number}: {line}"
+
+
+def said(cell: nbformat.NotebookNode) -> list[str]:
+    """The lines of a cell's outputs, less what may differ between two honest runs."""
+    texts = [
+        text
+        for output in cell.outputs
+        for text in (output.get("text"), *(output.get("data", {}).get(kind) for kind in SHOWN))
+        if text
+    ]
+    allowed = configparser.RawConfigParser()
+    allowed.read(ROOT / "tests" / "nbval_sanitize.cfg", encoding="utf-8")
+    text = "\n".join(texts)
+    for rule in allowed.sections():
+        text = re.sub(allowed[rule]["regex"], allowed[rule]["replace"], text)
+    return text.splitlines()
+
+
+def trial(python: str, torch: str | None, work: Path, names: Sequence[str]) -> None:
+    """The whole of it, told line by line."""
+    if work.resolve().is_relative_to(ROOT):
+        raise TryError(f"{work} is inside the repository; --work takes a folder outside of it")
+    chapters = sorted((ROOT / "chapters").glob("*.py"))
+    unknown = set(names) - {c.stem for c in chapters}
+    if unknown:
+        raise TryError(
+            f"no chapter {min(unknown)!r}; there are {', '.join(c.stem for c in chapters)}"
+        )
+    work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as built:
+        wheel = build_wheel(Path(built))
+        print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MB", flush=True)
+        home = runtime(python, torch, work)
+        replaced = install(wheel, home)
+    versions = installed(home)
+    shown = ("numpy", "pandas", "torch", "transformers", "ipywidgets", "ipykernel")
+    print(f"{home.name}: {', '.join(f'{n} {versions[n]}' for n in shown)}")
+    print(f"replaced by pip: {', '.join(replaced) or 'nothing'}", flush=True)
+    failed = []
+    for chapter in chapters:
+        if not names or chapter.stem in names:
+            try:
+                seconds, found = tried(chapter, home, work)
+            except TryError as error:
+                failed.append(chapter.stem)
+                print(f"{chapter.stem}: FAILED; {error}", flush=True)
+                continue
+            outcome = f"{len(found)} lines differ" if found else "checked outputs agree"
+            print(f"{chapter.stem}: ran in {seconds:.0f} s, {outcome}")
+            print("".join(f"    {line[:200]}\n" for line in found), end="", flush=True)
+    if failed:
+        raise TryError(f"{len(failed)} failed: {', '.join(failed)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="chapters such as 02_keys")
+    parser.add_argument("--python", default=sys.executable, help="whose version is tried")
+    parser.add_argument("--torch", metavar="VERSION", help="instead of Colab's")
+    parser.add_argument("--work", type=Path, help="a folder outside the repository, kept")
+    options = parser.parse_args(arguments)
+    try:
+        if options.work:
+            trial(options.python, options.torch, options.work, options.names)
+        else:
+            with tempfile.TemporaryDirectory(prefix="colab-") as work:
+                trial(options.python, options.torch, Path(work), options.names)
+    except (TryError, OSError) as error:
+        print(f"colab: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
