@@ -118,7 +118,8 @@ right.set(
     ylabel="neurons",
     title="One number a neuron",
 )
-right.legend(fontsize=8, loc="center right")
+right.margins(y=0.35)  # room for the legend
+right.legend(fontsize=8)
 far = float((np.abs(entries) > 5).mean())
 cx.plots.picture(
     figure,
