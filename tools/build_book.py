@@ -31,10 +31,10 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from lighten import draw_icons, lighten
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
-from lighten import draw_icons, lighten
 from traitlets.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent

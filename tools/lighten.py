@@ -25,7 +25,9 @@ PARTS = {
     r"searchtools\.js|language_data\.js|searchindex\.js": r'id="search-results"',
     r"sphinx-design\.min\.css|design-tabs\.js": r'class="(?:[^"]* )?sd-',
     r"clipboard\.min\.js|copybutton\.js|copybutton\.css": r'class="(?:[^"]* )?highlight[ "-]',
-    r"togglebutton\.js|togglebutton\.css": r'class="(?:[^"]* )?(?:toggle[ "]|admonition [^"]*dropdown)',
+    r"togglebutton\.js|togglebutton\.css": (
+        r'class="(?:[^"]* )?(?:toggle[ "]|admonition [^"]*dropdown)'
+    ),
     r"pygments\.css": r'class="(?:[^"]* )?highlight[ "-]',
     r"mystnb\.\w+\.css": r'class="(?:[^"]* )?cell(?:_\w+)?[ "]',
 }
