@@ -372,21 +372,27 @@ def test_preparing_can_be_given_up_and_taken_up_again(mini_page):
 # ---------------------------------------------------------------- the passages
 
 
-@pytest.mark.parametrize(("heads", "n", "token"), [([3, 4], None, " the"), ([2, 5, 6], 90, " of")])
+@pytest.mark.parametrize(
+    ("heads", "n", "token", "placed"),
+    [([3, 4], None, " the", True), ([3, 4], None, " the", False), ([2, 5, 6], 90, " of", True)],
+)
 def test_responses_by_domain_are_as_in_python(
-    mini_page, mini_weights, calibration, heads, n, token
+    mini_page, mini_weights, calibration, heads, n, token, placed
 ):
     passages = cx.texts.passages(mini_weights)
     circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, heads, n, token)
-    theirs = circuit.summary(torch.stack([p.tokens for p in passages]))
+    read = torch.stack([p.tokens for p in passages])
+    if placed:
+        read[:, circuit.n] = circuit.token
+    theirs = circuit.summary(read)
     mine, responses, same = mini_page.evaluate(
-        """async ([heads, n, token]) => {
-            const place = {n: n ?? undefined, token};
+        """async ([heads, n, token, placed]) => {
+            const place = {n: n ?? undefined, token, placed};
             const found = await layer.byDomain(heads, place);
             const again = await layer.byDomain([...heads].reverse(), place);
             return [[...found.values], found.of(17), found === again];
         }""",
-        [heads, n, mini_weights.token_id(token)],
+        [heads, n, mini_weights.token_id(token), placed],
     )
     mine = torch.tensor(mine).view(theirs.shape)
     wide = theirs.max(0).values - theirs.min(0).values

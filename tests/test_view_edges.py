@@ -150,3 +150,19 @@ def test_a_view_that_was_hidden_takes_the_width_it_gets(visit):
         "document.querySelector('.ctx-readable svg').viewBox.baseVal.width"
         " === document.querySelector('.ctx-view').clientWidth"
     )
+
+
+@pytest.mark.parametrize("view", STATES)
+def test_a_view_that_is_removed_while_it_loads_stays_silent(browser, address, view):
+    page = watched(browser.new_page())
+    held = []
+    page.route("**/layer.bin", held.append)
+    page.goto(f"{address}/few/{view}.html")
+    page.wait_for_selector(".ctx-waiting")
+    page.evaluate("() => { window.left = document.querySelector('[data-view]'); left.remove() }")
+    for route in held:
+        route.continue_()
+    page.wait_for_function("() => !left.ariaBusy")
+    assert page.evaluate("left.querySelector('.ctx-view').childElementCount") == 0
+    assert page.said == []
+    page.close()

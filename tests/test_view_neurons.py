@@ -169,6 +169,7 @@ def test_its_domains_and_its_best_passage_are_those_of_the_summary(page, circuit
     here, passages = circuit(), cx.texts.passages(mini_weights)
     neuron = int(cx.find_neurons(here).index[5])
     read = torch.stack([p.tokens[: here.n + 1] for p in passages])
+    read[:, here.n] = here.token  # as in chapter 7
     said = here.summary(read)
     table = cx.by_label(said[:, [neuron]], [p.domain for p in passages], [neuron]).iloc[0]
     reach = float(said[:, neuron].max() - said[:, neuron].min())
@@ -189,13 +190,13 @@ def test_its_domains_and_its_best_passage_are_those_of_the_summary(page, circuit
 def test_a_token_of_the_passage_can_be_read(page, circuit, mini_weights):
     here, passages = circuit(), cx.texts.passages(mini_weights)
     at(page, "neuron=463&passage=2")
-    terms = here.by_source(passages[2].tokens[: here.n + 1], [463])[:, 0]
+    read = passages[2].tokens[: here.n + 1].clone()
+    read[here.n] = here.token
+    terms = here.by_source(read, [463])[:, 0]
     most = int(terms.abs().argmax())
     reader = page.locator(".ctx-token-reader input")
     said = reader.get_attribute("aria-valuetext")
-    assert said.startswith(
-        f"“{named(mini_weights, passages[2].tokens[most])}”, {here.n - most} back"
-    )
+    assert said.startswith(f"“{named(mini_weights, read[most])}”, {here.n - most} back")
     assert number(said.split(": ")[1]) == pytest.approx(float(terms[most]), abs=0.004)
     page.locator("[data-place='7']").first.hover()
     assert reader.input_value() == "7"
@@ -273,13 +274,6 @@ def test_keys_alone_turn_everything_and_the_address_follows(browser, address):
     page.keyboard.press("ArrowDown")
     assert f"neuron={chosen(page)}" in heard()
     assert page.evaluate("document.activeElement.checked")
-    press_until(page, SEARCH)
-    page.keyboard.type(" the")
-    assert "search=%20the" in heard()
-    press_until(page, ".ctx-neurons-barred .ctx-pick")
-    name = page.evaluate("document.activeElement.textContent")
-    page.keyboard.press("Enter")
-    assert f"neuron={name}" in heard()
     press_until(page, ".ctx-neurons-one .ctx-pick")
     token = page.evaluate("document.activeElement.textContent")
     page.keyboard.press("Enter")
@@ -289,6 +283,14 @@ def test_keys_alone_turn_everything_and_the_address_follows(browser, address):
     said = page.evaluate("document.activeElement.ariaValueText")
     page.keyboard.press("ArrowLeft")
     assert page.evaluate("document.activeElement.ariaValueText") != said
+    press_until(page, SEARCH)
+    page.keyboard.press("Control+A")
+    page.keyboard.type(" the")
+    assert "search=%20the" in heard()
+    press_until(page, ".ctx-neurons-barred .ctx-pick")
+    name = page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("Enter")
+    assert f"neuron={name}" in heard()
     press_until(page, ".ctx-neurons-domains button")
     page.keyboard.press("Enter")
     assert "passage=" in heard()

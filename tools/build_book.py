@@ -35,6 +35,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 import publishing
+from lighten import draw_icons, lighten
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
@@ -238,8 +239,9 @@ def site(model: str) -> Path:
     (html / "index.html").write_text(FRONT, encoding="utf-8")
     for page in html.rglob("*.html"):
         plain = page.read_text(encoding="utf-8")
-        if (finished := hint(seal(plain))) != plain:
+        if (finished := hint(seal(lighten(plain)))) != plain:
             page.write_text(finished, encoding="utf-8")
+    draw_icons(html)
     return html / "index.html"
 
 
@@ -289,17 +291,6 @@ FRONT = """\
 """
 
 
-# What the theme loads and the book has no use for: live code by way of a server elsewhere, and
-# icons drawn by a script of 1.5 MB, which come as a font as well.
-UNUSED = re.compile(
-    r"<script(?: (?:async|src|type)=\"[^\"]*thebe[^\"]*\"| async=\"async\")+>.*?</script>"
-    r"|<script>const THEBE_JS_URL.*?</script>|<script>\s*kernelName = .*?</script>"
-    r"|<link [^>]*thebe[^>]*>"
-    r"|<script [^>]*fontawesome\.js[^>]*></script>",
-    re.DOTALL,
-)
-
-
 def seal(page: str) -> str:
     """A page that can load nothing from another host and run nothing but what was built into it.
 
@@ -308,7 +299,6 @@ def seal(page: str) -> str:
     """
     if '<meta http-equiv="Content-Security-Policy"' in page:
         return page
-    page = UNUSED.sub("", page)
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
     handlers = [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
     allowed = sorted({fingerprint(code) for code in [*inline, *handlers]})

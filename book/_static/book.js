@@ -23,12 +23,19 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 
 // Equations are set when everything else has begun, a few at a time, those in sight first: the page answers meanwhile.
+// A view that is starting goes before them, for a second at most.
 if (window.MathJax) {
   const AT_ONCE = 6;
+  const LONGEST = 1000;
+  const begun = async () => {
+    for (const until = performance.now() + LONGEST; performance.now() < until && document.querySelector("[data-view][aria-busy]"); )
+      await new Promise((breathed) => setTimeout(breathed, 20));
+  };
   const waiting = () => [...document.querySelectorAll(".math")].map((place) => [Math.abs(place.getBoundingClientRect().top), place]);
   window.MathJax.startup = {
     async pageReady() {
       if (document.readyState !== "complete") await new Promise((loaded) => addEventListener("load", loaded));
+      await begun();
       const places = waiting().sort(([a], [b]) => a - b).map(([, place]) => place);
       while (places.length) {
         await new Promise((breathed) => setTimeout(breathed));

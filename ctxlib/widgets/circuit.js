@@ -434,13 +434,14 @@ export class Layer {
 
   // -------------------------------------------------------------- the labelled passages
 
-  /** What the paper's circuit says of every labelled passage.
+  /** What the paper's circuit says of every labelled passage: of its own tokens, or with the
+   *  destination token at the end of what is read (`Circuit.placed`).
    *  @param {number[]} heads
-   *  @param {{n?: number, token?: number, signal?: AbortSignal,
+   *  @param {{n?: number, token?: number, placed?: boolean, signal?: AbortSignal,
    *    onProgress?: (share: number) => void}} [options]
    *  @returns {Promise<Responses>} */
-  byDomain(heads, { n, token, signal, onProgress } = {}) {
-    return this.circuit({ n, token }).responses(heads, signal, onProgress);
+  byDomain(heads, { n, token, placed = false, signal, onProgress } = {}) {
+    return this.circuit({ n, token }).responses(heads, placed, signal, onProgress);
   }
 
   // -------------------------------------------------------------- the pieces
@@ -767,6 +768,15 @@ export class Circuit {
     return this.layer.circuit({ n: ids.length - 1, token: this.token });
   }
 
+  /** What is read of a text, up to n or its last token, with the destination token there: what a
+   *  passage is compared by is what stands before it.
+   *  @param {Numbers} ids @returns {Int32Array} */
+  placed(ids) {
+    const read = Int32Array.from(ids).slice(0, this.n + 1);
+    read[read.length - 1] = this.token;
+    return read;
+  }
+
   /** The paper's circuit: sum_i pos_i contribution[j, x_i] for every neuron. Of a text longer than
    *  n + 1 tokens the first n + 1 are read.
    *  @param {Numbers} ids @param {number[]} heads @returns {Float64Array} */
@@ -825,33 +835,36 @@ export class Circuit {
     return layer.read(written, scale);
   }
 
-  /** `layer.byDomain` here. @param {number[]} heads @param {AbortSignal} [signal]
+  /** `layer.byDomain` here.
+   *  @param {number[]} heads @param {boolean} placed @param {AbortSignal} [signal]
    *  @param {(share: number) => void} [onProgress] @returns {Promise<Responses>} */
-  async responses(heads, signal, onProgress = () => {}) {
+  async responses(heads, placed, signal, onProgress = () => {}) {
     const chosen = this.layer.heads(heads);
-    const known = this.#responses.get(String(chosen));
+    const key = `${chosen} ${placed}`;
+    const known = this.#responses.get(key);
     if (known) return known;
     const { d, passages, nNeurons } = this.layer;
     const scaled = new Float64Array(passages.length * d);
     let done = 0;
-    const work = this.#readPassages(chosen, scaled, () => (done += 1));
+    const work = this.#readPassages(chosen, placed, scaled, () => (done += 1));
     await doneInSlices(work, signal, () => onProgress(done / passages.length));
     const values = new Float64Array(passages.length * nNeurons);
     const some = TOKENS_AT_ONCE / 8;
     await doneInSlices(readOut(this.layer, scaled, values, some), signal);
     onProgress(1);
     const responses = new Responses(this.layer, values);
-    this.#responses.set(String(chosen), responses);
+    this.#responses.set(key, responses);
     return responses;
   }
 
-  /** @param {number[]} heads @param {Float64Array} scaled what is written, over LayerNorm 2's scale,
-   *  passage after passage @param {() => void} onEach */
-  *#readPassages(heads, scaled, onEach) {
+  /** @param {number[]} heads @param {boolean} placed @param {Float64Array} scaled what is written,
+   *  over LayerNorm 2's scale, passage after passage @param {() => void} onEach */
+  *#readPassages(heads, placed, scaled, onEach) {
     const { d, passages } = this.layer;
     for (const [i, { ids }] of passages.entries()) {
       const circuit = this.for(ids);
-      addScaled(scaled, i * d, 1 / circuit.scale, circuit.written(ids, heads), 0, d);
+      const written = circuit.written(placed ? this.placed(ids) : ids, heads);
+      addScaled(scaled, i * d, 1 / circuit.scale, written, 0, d);
       onEach();
       yield;
     }

@@ -124,7 +124,10 @@ async function render({ model, el }) {
     paintSections("list");
     second();
   };
-  const repaint = eachFrame(paint);
+  // a ranking is mostly there when the picture of the turn is painted, which then is of it
+  const repaint = eachFrame(() => {
+    if (scene?.ranking !== ranking || scene?.responses !== responses) paint();
+  });
 
   /** The ranking of these heads, then what takes longer. @param {Turned} now
    *  @param {AbortSignal} signal */
@@ -141,7 +144,7 @@ async function render({ model, el }) {
     responses = null;
     waiting.hide();
     repaint();
-    const answers = await layer.byDomain(heads, { token, signal });
+    const answers = await layer.byDomain(heads, { token, placed: true, signal });
     signal.throwIfAborted(); // what was cached comes in spite of a signal
     responses = answers;
     body.removeAttribute("aria-busy");
@@ -258,14 +261,11 @@ function headsSaid(heads) {
 // ---------------------------------------------------------------- the frame
 
 /** List and search on the left, the neuron on the right, its passages below; where there is no
- *  room, one after the other. @param {HTMLElement} controls @param {HTMLElement} waiting
+ *  room, one after the other, the neuron right behind the list. @param {HTMLElement} controls @param {HTMLElement} waiting
  *  @param {Record<string, Section>} sections */
 function arranged(controls, waiting, { list, search, neuron, histogram, domains, passage }) {
   const columns = [
-    [
-      [list, search],
-      [neuron, histogram],
-    ],
+    [[list], [neuron, histogram], [search]],
     [[domains], [passage]],
   ].map((row) => {
     const parts = row.map((held) =>
@@ -380,7 +380,11 @@ function listSection({ layer, name, go }) {
   const columns = [...titles, { words: "first tokens" }];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const rows = /** @type {HTMLElement} */ (list.querySelector("tbody"));
-  const holder = element("div", { role: "radiogroup", "aria-label": "Found neurons" }, list);
+  const holder = element(
+    "div",
+    { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" },
+    list,
+  );
   let room = FIRST_ROWS;
   /** @type {Scene | null} */ let last = null;
   const more = button("More", () => show(room + FIRST_ROWS));
@@ -839,7 +843,7 @@ function domainsSection({ layer, go }) {
       note.textContent =
         `Summary of each of ${several(all.length, "passage")}, in ${UNIT}: a dot each; the bar ` +
         `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
-        "passage that is read.";
+        "passage that is read. At n each has the destination token, as in chapter 7.";
       const focused = focusIn(held)?.textContent;
       const width = held.clientWidth || 360;
       held.replaceChildren(domainTable(answers, usual, passageOf(scene), layer, width, go));
@@ -980,7 +984,7 @@ function passageSection(tools) {
 function passageRead({ ranking, neuron }, at, { layer, text, name }) {
   const { circuit, heads } = ranking;
   const passage = layer.passages[at];
-  const ids = Array.from(passage.ids).slice(0, circuit.n + 1);
+  const ids = Array.from(circuit.placed(passage.ids));
   const terms = circuit.bySource(ids, heads, neuron);
   const summary = terms.reduce((a, b) => a + b, 0);
   const last = ids.length - 1;

@@ -618,7 +618,8 @@ export function sliced(signal) {
 const layers = new Map();
 
 /** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line
- *  says why, and the answer is null.
+ *  says why, and the answer is null. It is null as well for a view that was taken away meanwhile:
+ *  there is nobody to draw for.
  *  @param {any} model @param {HTMLElement} place
  *  @returns {Promise<import("./circuit.js").Layer | null>} */
 export async function layerOf(model, place) {
@@ -627,12 +628,14 @@ export async function layerOf(model, place) {
   );
   const waiting = element("p", { class: "ctx-waiting" }, "Loading the layer’s weights ", bar);
   place.replaceChildren(waiting);
+  const there = place.isConnected; // a notebook may hand over a place before it shows it
+  const unlessLeft = (/** @type {Layer} */ layer) => (there && !place.isConnected ? null : layer);
   try {
     const data = model.get("data");
-    if (!(data instanceof URL)) return await readLayer(data);
+    if (!(data instanceof URL)) return unlessLeft(await readLayer(data));
     const known = layers.get(data.href) ?? loadLayer(data, (share) => (bar.value = share));
     layers.set(data.href, known);
-    return await known;
+    return unlessLeft(await known);
   } catch (error) {
     layers.clear();
     failed(place, /** @type {Error} */ (error));

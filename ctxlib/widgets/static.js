@@ -111,6 +111,7 @@ async function start(place) {
   const view = document.createElement("div");
   view.className = "ctx-view";
   place.prepend(view);
+  place.ariaBusy = "true"; // equations are set later: `book.js`
   try {
     const state = JSON.parse(place.dataset.state ?? "{}");
     const module = await import(`./${place.dataset.view}.js`);
@@ -124,6 +125,8 @@ async function start(place) {
     line.role = "alert";
     line.textContent = "This view could not be started. Reload the page to try again.";
     view.replaceChildren(line);
+  } finally {
+    place.ariaBusy = null;
   }
 }
 
@@ -148,6 +151,10 @@ function isMeant(place) {
   return target?.contains(place) || place.hasAttribute("data-addressed");
 }
 
+// This module runs as soon as it is there, which may be before the page is; and the scripts that
+// wait for the page, MathJax above all, come after it.
+if (document.readyState === "loading")
+  await new Promise((read) => document.addEventListener("readystatechange", read, { once: true }));
 for (const place of /** @type {NodeListOf<HTMLElement>} */ (
   document.querySelectorAll("[data-view]")
 )) {
