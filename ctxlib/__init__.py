@@ -12,6 +12,7 @@ from ctxlib import (
     circuit,
     claims,
     denominators,
+    empirical,
     evaluation,
     explainers,
     kernels,
@@ -53,6 +54,7 @@ from ctxlib.denominators import (
     stable_heads,
     variance_account,
 )
+from ctxlib.empirical import EmpiricalCircuit, FirstLayer
 from ctxlib.evaluation import (
     APPROXIMATIONS,
     Moments,
@@ -108,6 +110,8 @@ __all__ = [
     "APPROXIMATIONS",
     "Attribution",
     "ContextualCircuit",
+    "EmpiricalCircuit",
+    "FirstLayer",
     "LayerWeights",
     "Moments",
     "Reader",
@@ -141,6 +145,7 @@ __all__ = [
     "denominators",
     "destination_query",
     "effective_tokens",
+    "empirical",
     "error_budget",
     "evaluate",
     "evaluation",
