@@ -2,7 +2,8 @@
 from a model's weights.
 
 Data flows one way: weights -> keys -> kernels -> denominators -> circuit -> neurons -> evaluation;
-lookups and explainers stand beside it.
+empirical is the same way for models without position embeddings; lookups and explainers stand
+beside it.
 `import ctxlib as cx`.
 """
 

@@ -1,11 +1,15 @@
 """Empirical kernels: against the model as transformers runs it, a table of scores made by hand,
 and the weights where there are any to compare with."""
 
+import os
 import re
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import build_book
+import export_explorer
+import nbformat
 import pytest
 import torch
 from test_lookups import KINDS, PARALLEL, draw_texts
@@ -15,6 +19,8 @@ from transformers import (
     GPTJForCausalLM,
     Olmo2Config,
     Olmo2ForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 
 import ctxlib as cx
@@ -228,6 +234,14 @@ def test_a_model_with_normalised_keys_is_refused(make_folder):
         cx.FirstLayer.of(model, TEXTS, N, THE)
 
 
+def test_an_encoder_decoder_is_one_clear_line(make_folder):
+    sizes = {"d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 1, "num_heads": 3}
+    folder = make_folder(T5ForConditionalGeneration(T5Config(vocab_size=300, **sizes)))
+    with pytest.raises(ValueError, match="not a decoder.*chapter 12.*T5's kind") as caught:
+        cx.load(folder)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_single_parallel_layer_is_refused(make_folder):
     config = GPTJConfig(
         vocab_size=300, n_embd=24, n_layer=1, n_head=3, n_positions=32, rotary_dim=4
@@ -268,3 +282,88 @@ def test_what_does_not_fit_the_layer_is_refused(of):
         layer.placed([])
     with pytest.raises(ValueError, match="at least two"):
         empirical.stable_heads(layer, TEXTS[:1])
+
+
+# ---------------------------------------------------------------- editions
+
+CHAPTER = """\
+# %% [markdown]
+# # Before
+
+# %% tags=["parameters"]
+MODEL = "mini"
+
+# %%
+print("first")
+
+# %%
+import ctxlib as cx
+print("loading")
+weights = cx.LayerWeights.of(cx.load(MODEL))
+
+# %%
+print("never")
+
+# %% [markdown]
+# ## After
+"""
+
+
+def built(tmp_path, monkeypatch, body, model):
+    """An edition of a book of one chapter."""
+    for name in ("chapters", "book", "ctxlib"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "requirements.txt").write_text("")
+    (tmp_path / "chapters" / "01_x.py").write_text(body)
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    monkeypatch.setattr(build_book, "CHAPTERS", tmp_path / "chapters")
+    monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
+    (tmp_path / "ctxlib").rmdir()
+    (tmp_path / "ctxlib").symlink_to(ROOT / "ctxlib")
+    code = build_book.main(["execute", "--model", str(model)])
+    return code, list((tmp_path / "_build" / "editions").rglob("01_x.ipynb"))
+
+
+def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(
+    of, tmp_path, monkeypatch, capsys
+):
+    code, (notebook,) = built(tmp_path, monkeypatch, CHAPTER, of("Bloom").folder)
+    assert code == 0
+    assert "alibi positions" in capsys.readouterr().out
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert [c.cell_type for c in cells] == [
+        "markdown",
+        *["code"] * 2,
+        "markdown",
+        *["code"] * 2,
+        "markdown",
+    ]
+    assert cells[2].outputs[0].text == "first\n"
+    assert "chapter 12" in cells[3].source
+    assert "](12_families)" in cells[3].source
+    assert not [o for c in cells[4:6] for o in c.outputs]
+    assert [c.execution_count for c in cells[4:6]] == [None, None]
+    assert cells[6].source == "## After"
+    assert len({c.id for c in cells}) == len(cells)
+
+
+def test_any_other_error_stops_the_build_as_ever(of, tmp_path, monkeypatch, capsys):
+    wrong = CHAPTER.replace("cx.load(MODEL)", "cx.load(MODEL), layer=1 / 0")
+    code, notebooks = built(tmp_path, monkeypatch, wrong, of("Bloom").folder)
+    assert (code, notebooks) == (1, [])
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_an_edition_without_a_packed_layer_says_so_in_place_of_its_views(of, tmp_path):
+    folder = str(of("Bloom").folder)
+    with pytest.raises(SystemExit) as caught:
+        export_explorer.main(["--model", folder, "--out", str(tmp_path / "out"), "--texts", "2"])
+    assert caught.value.code == os.EX_UNAVAILABLE
+    assert not (tmp_path / "out").exists()
+    page = (ROOT / "book" / "explorer.md").read_text("utf-8")
+    look_up = '<div data-view="lookups" data-state="{}"><p>picture</p></div>'
+    finished = build_book.without_views(page + look_up)
+    assert finished.endswith(look_up), "this view needs no layer"
+    assert 'data-view="neurons"' not in finished
+    assert 'href="12_families.html"' in finished
+    assert finished.count("<div") == finished.count("</div>")
