@@ -43,8 +43,8 @@ import torch
 import ctxlib as cx
 
 model = cx.load(MODEL)
-weights = cx.LayerWeights.of(model, layer=0)
-passages = cx.texts.passages(weights)
+reader = cx.Reader.of(model)
+passages = cx.texts.passages(reader)
 PRE = "blocks.0.mlp.hook_pre"
 
 
@@ -66,7 +66,7 @@ def neuron_of(domain, shown):
 
 means = [pre_activations(p.tokens)[64:].mean(0) for p in passages]
 shown = [next(p for p in passages if p.domain == d) for d in DOMAINS]
-piece = (min(512, weights.n_ctx) - 1) // len(shown)
+piece = (min(512, reader.n_ctx) - 1) // len(shown)
 text = torch.cat([shown[0].tokens[:1], *(p.tokens[1 : 1 + piece] for p in shown)])
 neurons = [neuron_of(d, shown) for d in DOMAINS]
 
@@ -141,6 +141,7 @@ use on its own.
 | [Chapter 9](09_causal) | Does the model use it? |
 | [Chapter 10](10_lookups) | Which head wakes this neuron? |
 | [Chapter 11](11_explanations) | Can a sentence predict a head? |
+| [Chapter 12](12_families) | What if positions are not in the residual stream? |
 
 What a symbol means is on the [notation](notation) page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and
 to have met a transformer before; nothing else is assumed.

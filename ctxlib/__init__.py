@@ -2,7 +2,8 @@
 from a model's weights.
 
 Data flows one way: weights -> keys -> kernels -> denominators -> circuit -> neurons -> evaluation;
-lookups and explainers stand beside it.
+empirical is the same way for models without position embeddings; lookups and explainers stand
+beside it.
 `import ctxlib as cx`.
 """
 
@@ -12,6 +13,7 @@ from ctxlib import (
     circuit,
     claims,
     denominators,
+    empirical,
     evaluation,
     explainers,
     kernels,
@@ -53,6 +55,7 @@ from ctxlib.denominators import (
     stable_heads,
     variance_account,
 )
+from ctxlib.empirical import EmpiricalCircuit, FirstLayer
 from ctxlib.evaluation import (
     APPROXIMATIONS,
     Moments,
@@ -108,6 +111,8 @@ __all__ = [
     "APPROXIMATIONS",
     "Attribution",
     "ContextualCircuit",
+    "EmpiricalCircuit",
+    "FirstLayer",
     "LayerWeights",
     "Moments",
     "Reader",
@@ -141,6 +146,7 @@ __all__ = [
     "denominators",
     "destination_query",
     "effective_tokens",
+    "empirical",
     "error_budget",
     "evaluate",
     "evaluation",

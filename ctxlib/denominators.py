@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -338,9 +339,16 @@ def stable_heads(
     """
     n = destination(weights, n)
     denoms = softmax_denominators(weights, texts, n, token)
+    return choose_stable(families(weights, n, token), denoms, broad, steady)
+
+
+def choose_stable(
+    table: pd.DataFrame, denoms: Float[Tensor, "text head"], broad: float, steady: float
+) -> StableHeads:
+    """The rule of `stable_heads`, from the table of `families` and the denominators of texts."""
     if len(denoms) < 2:
         raise ValueError("one text has no spread: give at least two")
-    table = families(weights, n, token).drop(columns="because")
+    table = table.drop(columns="because")
     table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
     reasons = []
     for spread, strays in zip(table["effective tokens"], table["relative spread"], strict=True):
@@ -359,7 +367,7 @@ def stable_heads(
     return StableHeads(table.index[table["stable"]].tolist(), table)
 
 
-def check_heads(weights: LayerWeights, heads: Sequence[int]) -> list[int]:
+def check_heads(weights: Any, heads: Sequence[int]) -> list[int]:
     """The heads as a list, if each exists and none is there twice; ValueError otherwise.
 
     >>> cx.check_heads(weights, (4, 3))

@@ -195,14 +195,25 @@ def families(
     'spread over 141 tokens, half of the mass within 47'
     """
     kernels = positional_kernels(weights, n, token, C)
-    even = torch.full_like(kernels, 1 / (n + 1))
+    unknown = torch.full((weights.n_heads,), torch.nan)
+    return family_table(kernels, unknown if weights.W_E is None else copy_preference(weights, n))
+
+
+def family_table(
+    kernels: Float[Tensor, "head source"], copies: Float[Tensor, " head"]
+) -> pd.DataFrame:
+    """The table of `families` from kernels and `copies`, nats for a copy (NaN: unknown).
+
+    >>> kernels = cx.positional_kernels(weights, n=256)
+    >>> cx.kernels.family_table(kernels, torch.full((8,), torch.nan)).loc[2, "family"]
+    'uniform'
+    """
+    n = kernels.shape[1] - 1
     columns = {
         "effective tokens": effective_tokens(kernels),
         "half of the mass within": half_mass(kernels),
-        "TV to uniform": total_variation(kernels, even),
-        "nats for a copy": torch.full((weights.n_heads,), torch.nan)
-        if weights.W_E is None
-        else copy_preference(weights, n),
+        "TV to uniform": total_variation(kernels, torch.full_like(kernels, 1 / (n + 1))),
+        "nats for a copy": copies,
     }
     table = pd.DataFrame({name: values.tolist() for name, values in columns.items()})
     named = [family(a, b, c, d, n) for a, b, c, d in table.to_numpy().tolist()]

@@ -72,6 +72,12 @@ def load(name: str | os.PathLike, device: str | torch.device | None = None) -> T
     except OSError as error:
         raise unreadable(source, error) from error
     except Exception as error:
+        if "Unrecognized configuration class" in str(error):
+            raise ValueError(
+                f"{source} is not a decoder: encoder-decoders such as T5 and encoders are not read "
+                "here; chapter 12, What if positions are not in the residual stream?, treats T5's "
+                "kind of positions"
+            ) from error
         # safetensors raises its own classes for truncated and for corrupt files
         raise ValueError(
             f"the weights in {source} cannot be read: {first_line(error)}; "

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, check_neurons
 from ctxlib.denominators import some
+from ctxlib.empirical import EmpiricalCircuit, FirstLayer
 from ctxlib.texts import Text, batches
 from ctxlib.weights import LayerWeights
 
@@ -33,7 +34,7 @@ CHUNK = 256  # neurons at a time: bounds the memory, changes no result
 # ---------------------------------------------------------------- tokens that were never trained
 
 
-def untrained_tokens(weights: LayerWeights) -> Bool[Tensor, " vocab"]:
+def untrained_tokens(weights: LayerWeights | FirstLayer) -> Bool[Tensor, " vocab"]:
     """Glitch tokens: those whose embeddings lie where only never-trained ones do.
 
     A byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, so no training text
@@ -58,7 +59,7 @@ def untrained_tokens(weights: LayerWeights) -> Bool[Tensor, " vocab"]:
     return flags | (torch.cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
 
 
-def impossible_bytes(weights: LayerWeights) -> list[int]:
+def impossible_bytes(weights: LayerWeights | FirstLayer) -> list[int]:
     """The ids of the single-byte tokens that no UTF-8 text can produce, if the vocabulary is
     byte-level.
 
@@ -88,7 +89,7 @@ def byte_names() -> dict[int, str]:
 
 
 def find_neurons(
-    circuit: ContextualCircuit,
+    circuit: ContextualCircuit | EmpiricalCircuit,
     threshold: float | None = None,
     largest: int = LARGEST,
     tokens: Bool[Tensor, " vocab"] | None = None,
@@ -170,7 +171,7 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
 
 
-def spelled(weights: LayerWeights, ids: Sequence[int]) -> list[str] | list[int]:
+def spelled(weights: LayerWeights | FirstLayer, ids: Sequence[int]) -> list[str] | list[int]:
     """Tokens as text, or as they are where there is no tokenizer.
 
     >>> cx.neurons.spelled(weights, [262, 7])

@@ -39,6 +39,15 @@ def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Te
     return (reduce(v**2, "... d_model -> ... 1", "mean") + eps).sqrt()
 
 
+class NoPositionEmbeddings(ValueError):
+    """What `LayerWeights.of` raises for a model whose positions are not added to its residual
+    stream: rotary, ALiBi, relative ones. The message says what goes on without them (chapter 12).
+
+    >>> issubclass(cx.weights.NoPositionEmbeddings, ValueError)
+    True
+    """
+
+
 @dataclass(frozen=True)
 class LayerWeights:
     """Folded and centred weights of one attention layer and the MLP behind it.
@@ -78,9 +87,9 @@ class LayerWeights:
         """The weights of one layer of a model loaded with `cx.load`, on the CPU wherever the model
         is: what follows from them is small work (`to` moves them where it is not).
 
-        Raises ValueError for a layer that the model does not have, for a model without learned
-        absolute positions, for one that is not in compatibility mode, and for weights that are
-        not finite.
+        Raises ValueError for a layer that the model does not have, for one that is not in
+        compatibility mode, and for weights that are not finite; NoPositionEmbeddings for a model
+        without learned absolute positions.
 
         >>> second = cx.LayerWeights.of(model, layer=1)
         >>> second.layer, second.n_heads
@@ -89,10 +98,11 @@ class LayerWeights:
         cfg = model.cfg
         kind = cfg.positional_embedding_type
         if kind != "standard":
-            raise ValueError(
-                f"{cfg.model_name} has {kind} positions; "
-                "the split into content and position needs learned absolute positions "
-                "(GPT-2, GPT-2 Medium, DistilGPT-2, mini, ...)"
+            raise NoPositionEmbeddings(
+                f"{cfg.model_name} has {kind} positions, which are not in the residual stream, so "
+                "there is no W_pos to split its keys by; chapter 12, What if positions are not in "
+                "the residual stream?, goes on with cx.FirstLayer.of(model, texts), chapters 10 "
+                "and 11 with cx.Reader.of(model)"
             )
         check_layer(model, layer)
         stacks = {

@@ -45,6 +45,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = ROOT / "chapters"
 BUILD = ROOT / "_build"
 ASIDE = (".pyc", ".js", ".css")  # what stands in the package and changes no chapter's outputs
+ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -141,12 +142,19 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
 def execute_cells(
     client: NotebookClient, notebook: nbformat.NotebookNode, code: list[int], chapter: Path
 ) -> None:
-    """Run the code cells in order, with a progress bar."""
+    """Run the code cells in order, with a progress bar; up to the first that needs position
+    embeddings which the model does not have.
+    """
     for count, index in enumerate(tqdm(code, desc=chapter.stem, unit="cell"), start=1):
         cell = notebook.cells[index]
         try:
             client.execute_cell(cell, index, execution_count=count)
         except (CellExecutionError, DeadKernelError) as error:
+            if isinstance(error, CellExecutionError) and error.ename == ELSEWHERE:
+                cell.outputs, cell.execution_count = [], None
+                notebook.cells.insert(index, nbformat.v4.new_markdown_cell(NOT_HERE))
+                print(f"{chapter.name}: {error.evalue.partition(',')[0]}; kept as text", flush=True)
+                return
             what = (
                 f"{error.ename}: {error.evalue}"
                 if isinstance(error, CellExecutionError)
@@ -157,6 +165,18 @@ def execute_cells(
                 f"{chapter.relative_to(ROOT)}, code cell {count} ({first!r}): "
                 f"{what.splitlines()[0]}"
             ) from error
+
+
+# Where a chapter ends on a model whose positions are not in its residual stream.
+NOT_HERE = r"""
+```{admonition} Not on this model
+:class: note
+
+From here on this chapter needs position embeddings $W_\text{pos}$, which this model does not have,
+so its code was not run: [chapter 12](12_families) treats such models, and chapters
+[10](10_lookups) and [11](11_explanations) run on any decoder.
+```
+""".strip()
 
 
 def tidy(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
@@ -235,11 +255,12 @@ def site(model: str) -> Path:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
         raise BuildError("the site was not built; the warnings above are errors")
     html = base / "_build" / "html"
-    furnish(html / "_static", model, base / "_build")
+    views = furnish(html / "_static", model, base / "_build")
     (html / "index.html").write_text(FRONT, encoding="utf-8")
     for page in html.rglob("*.html"):
         plain = page.read_text(encoding="utf-8")
-        if (finished := hint(seal(lighten(plain)))) != plain:
+        finished = hint(seal(lighten(plain if views else without_views(plain))))
+        if finished != plain:
             page.write_text(finished, encoding="utf-8")
     draw_icons(html)
     return html / "index.html"
@@ -253,9 +274,10 @@ def jupyter_book(base: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
-def furnish(static: Path, model: str, kept: Path) -> None:
+def furnish(static: Path, model: str, kept: Path) -> bool:
     """Put into the site what its views need: their modules, and the packed layer that they
-    compute with, which is made anew when the package or the model has changed.
+    compute with, which is made anew when the package or the model has changed. False for a model
+    that has no such layer.
     """
     views = static / "views"
     views.mkdir(exist_ok=True)
@@ -268,12 +290,29 @@ def furnish(static: Path, model: str, kept: Path) -> None:
         command = [sys.executable, str(ROOT / "tools" / "export_explorer.py"), "--model", model]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         done = subprocess.run([*command, "--out", str(kept)], env=environment)
+        if done.returncode == os.EX_UNAVAILABLE:  # no position embeddings
+            layer.unlink(missing_ok=True)
+            return False
         if done.returncode:
             raise BuildError("the data of the site's views were not made; see above")
         stamp.parent.mkdir(parents=True, exist_ok=True)
         replace(stamp, digest)
     (static / "data").mkdir(exist_ok=True)
     shutil.copy(layer, static / "data")
+    return True
+
+
+# A view that computes with the packed layer; that of chapter 10 brings its own numbers.
+LAYER_VIEW = re.compile(r'<div data-view="(?!lookups")\w+"[^>]*>.*?</div>', re.DOTALL)
+NO_VIEW = (
+    '<div class="admonition note"><p>This view computes with position embeddings, which this model '
+    'does not have; <a href="12_families.html">chapter 12</a> treats it.</p></div>'
+)
+
+
+def without_views(page: str) -> str:
+    """A page of an edition without a packed layer: a line in the place of each view."""
+    return LAYER_VIEW.sub(NO_VIEW, page)
 
 
 # In place of Jupyter Book's redirection, which has neither language nor title nor icon.

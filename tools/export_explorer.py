@@ -8,6 +8,7 @@ writes FOLDER/layer.bin; `ctxlib/widgets/layerfile.py` says what is in it.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         file = export(options.model, options.out, options.texts)
+    except cx.weights.NoPositionEmbeddings as error:  # the build goes on without
+        print(f"no views of {options.model}: {error}")
+        raise SystemExit(os.EX_UNAVAILABLE) from error
     except (ValueError, OSError) as error:
         raise SystemExit(f"{options.model} cannot be exported: {error}") from error
     print(f"{file}: {file.stat().st_size / 1e6:.2f} MB")

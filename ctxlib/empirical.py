@@ -1,0 +1,741 @@
+"""The method where positions are not in the residual stream: rotary, ALiBi, relative biases; and
+learned ones as well (chapter 12).
+
+In a first layer the score of a source depends on which token stands there and where, and on
+nothing else of the text. It is asked of the model itself, by one derivative a head, and then split
+by a two-way analysis of variance:
+
+    score(i, t)   = g_i . x_t + c_i                     exact: g_i is what source i is asked for
+    log pos_i     = mean of score(i, t) over tokens, each as often as in texts
+    log content_t = mean of score(i, t) - log pos_i over sources, weighted by pos
+                  = (sum_i pos_i g_i) . (x_t - mean x)
+
+What is left is the interaction of what and where: zero for ALiBi and relative biases, small where
+learned positions change LayerNorm's scale, and the whole question for rotary positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+import torch
+from einops import einsum, rearrange, repeat
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ctxlib.circuit import shared_kernel
+from ctxlib.denominators import BROAD, STEADY, StableHeads, check_heads, choose_stable
+from ctxlib.kernels import family_table
+from ctxlib.lookups import at_last_token
+from ctxlib.texts import Text, check_listed, progress, token_ids
+from ctxlib.weights import centre, check_ids, check_layer, layer_norm, layer_norm_scale
+
+TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
+VOCAB_AT_A_TIME = 4096
+COPIED = 32  #: destination tokens that `copy_preference` averages over
+AGREES = 2e-3  # how far what is rebuilt exactly may miss the model's own, relative to its size
+
+SCORES, PATTERN = "blocks.0.attn.hook_attn_scores", "blocks.0.attn.hook_pattern"
+READ_BY_KEYS, QUERY, INSIDE = (f"blocks.0.attn.hook_{name}" for name in ("in", "q", "z"))
+
+# ---------------------------------------------------------------- what a first layer is asked for
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLayer:
+    """The first layer of any decoder at one destination n where `token` stands, as the model's
+    hooks show it. Make one with `FirstLayer.of`.
+
+    `E` is the stream of each token where a text begins, `where` what position i adds to it (zero,
+    unless positions are learned and added), both centred where the model has LayerNorm. A source
+    at i with normalised stream x scores `asked[h, i] . x + alone[h, i]`, up to a constant of the
+    row. `values`, `b_V` and `W_O` are the heads' own; where they share keys and values, each has a
+    copy. `W_in` belongs to the MLP of layer `reads`, the first that sees what the heads write: the
+    next layer's where attention and MLP stand side by side; a gated MLP's is that of its gate.
+    `rest` is what that MLP's stream holds at n beside the heads. `frequency` is each token's share
+    of the texts, `positions` the kind of positions in TransformerLens's words.
+
+    >>> layer = cx.FirstLayer.of(model, passages)
+    >>> layer.n, layer.positions, layer.asked.shape, layer.W_in.shape
+    (256, 'standard', torch.Size([8, 257, 256]), torch.Size([256, 1024]))
+    """
+
+    n: int
+    token: int
+    positions: str
+    E: Float[Tensor, "vocab d_model"]
+    where: Float[Tensor, "source d_model"]
+    asked: Float[Tensor, "head source d_model"]
+    alone: Float[Tensor, "head source"]
+    W_V: Float[Tensor, "head d_model d_head"]
+    b_V: Float[Tensor, "head d_head"]
+    W_O: Float[Tensor, "head d_head d_model"]
+    W_in: Float[Tensor, "d_model neuron"]
+    reads: int
+    rest: Float[Tensor, " d_model"]
+    frequency: Float[Tensor, " vocab"]
+    eps: float
+    tokenizer: Any = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        texts: Sequence[Text | Int[Tensor, " pos"]],
+        n: int | None = None,
+        token: str | int = " the",
+    ) -> FirstLayer:
+        """Ask a model loaded with `cx.load`. The texts say how common each token is.
+
+        n defaults to the middle of the shortest text. What is found is held against what the model
+        computes on one of the texts. Raises ValueError for fewer than two texts, for texts of n
+        tokens or fewer, for a `token` that is not exactly one, for a model whose scores are not
+        linear in the keys' input (keys normalised, scores capped) or that scales what its heads
+        write, and for one of a single layer with attention and MLP side by side.
+
+        >>> layer = cx.FirstLayer.of(model, passages, n=100, token=" of")
+        >>> layer.kernels.shape
+        torch.Size([8, 101])
+        """
+        check_layer(model, 0)
+        check_listed(texts)
+        if len(texts) < 2:
+            raise ValueError(f"{len(texts)} texts: give two at least, one to measure, one to check")
+        reads = int(bool(getattr(model.cfg, "parallel_attn_mlp", False)))
+        if reads >= model.cfg.n_layers:
+            raise ValueError(
+                "attention and MLP of this model's only layer stand side by side: no neuron sees "
+                "what its heads write"
+            )
+        n = min(len(token_ids(text)) for text in texts) // 2 if n is None else n
+        number = token_number(model, token)
+        stack = placed(texts, n, number, model.cfg.d_vocab)
+        one = stack[:1].clone()
+        E, where = stream_of(model, one)
+        counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
+
+        attn, mlp = model.blocks[0].attn, model.blocks[reads].mlp
+        W_O = attn.W_O.detach().cpu()
+        W_V = attn.W_V.detach().cpu()
+        b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
+        shared = len(W_O) // len(W_V)
+        asked, scores = asked_for(model, one)
+        x = layer_norm(E[one[0]] + where, model.cfg.eps)
+        layer = cls(
+            n=n,
+            token=number,
+            positions=model.cfg.positional_embedding_type,
+            E=E,
+            where=where,
+            asked=asked,
+            alone=scores - einsum(asked, x, "head source d_model, source d_model -> head source"),
+            W_V=repeat(W_V, "kv d_model d_head -> (kv shared) d_model d_head", shared=shared),
+            b_V=repeat(b_V, "kv d_head -> (kv shared) d_head", shared=shared),
+            W_O=W_O,
+            W_in=(mlp.W_in if mlp.W_gate is None else mlp.W_gate).detach().cpu(),
+            reads=reads,
+            rest=torch.zeros(E.shape[1]),
+            frequency=counts / counts.sum(),
+            eps=model.cfg.eps,
+            tokenizer=model.tokenizer,
+        )
+        stream = read_stream(model, reads, one)[0]
+        layer = replace(layer, rest=stream - layer.outputs(one[0]).sum(0))
+        layer.check(model, stack[-1:])
+        return layer
+
+    def check(self, model: Any, stack: Int[Tensor, "text source"]) -> None:
+        """Nothing, or a ValueError where rows, outputs, stream or neurons that follow from this
+        are not what the model computes.
+        """
+        rows, outputs = self.rows(stack), self.outputs(stack)
+        stream = self.rest + outputs.sum(-2)
+        pre = layer_norm(stream, self.eps) @ self.W_in
+        name = f"blocks.{self.reads}.mlp.hook_pre"
+        own = at_last_token(model, list(stack), [INSIDE, name], self.reads + 1)
+        heads = einsum(own[INSIDE], self.W_O, "text head d_head, head d_head d -> text head d")
+        mlp = model.blocks[self.reads].mlp
+        bias = 0 if mlp.W_gate is not None or mlp.b_in is None else mlp.b_in.detach().cpu()
+        pairs = {
+            "attention scores are not linear in what its keys read": (
+                rows,
+                true_rows(model, stack),
+            ),
+            "heads write something else than values and W_O say": (outputs, heads),
+            "MLP reads something else than the sum of what was written": (pre + bias, own[name]),
+        }
+        for said, (ours, theirs) in pairs.items():
+            if not (ours - theirs).abs().max() <= AGREES * theirs.abs().max():
+                raise ValueError(
+                    f"this model's {said} (normalised keys, capped scores, norms behind the "
+                    "heads, ...): empirical kernels would be wrong for it"
+                )
+
+    # ------------------------------------------------------------ sizes
+
+    @property
+    def n_heads(self) -> int:
+        return len(self.W_O)
+
+    @property
+    def n_neurons(self) -> int:
+        return self.W_in.shape[1]
+
+    @property
+    def d_vocab(self) -> int:
+        return len(self.E)
+
+    def embeddings(self) -> Float[Tensor, "vocab d_model"]:
+        """`E`, under the name that `LayerWeights` has for it.
+
+        >>> cx.FirstLayer.of(model, passages[:2]).embeddings().shape
+        torch.Size([8192, 256])
+        """
+        return self.E
+
+    def placed(self, texts: Iterable[Text | Int[Tensor, " pos"]]) -> Int[Tensor, "text source"]:
+        """The first n tokens of every text and then the layer's own, which is what all else here
+        reads. Raises ValueError for a text that is too short and for no texts.
+
+        >>> cx.FirstLayer.of(model, passages[:2]).placed(passages).shape
+        torch.Size([72, 257])
+        """
+        return placed(texts, self.n, self.token, self.d_vocab)
+
+    # ------------------------------------------------------------ exact
+
+    def normalised(
+        self, tokens: Int[Tensor, "*text source"]
+    ) -> Float[Tensor, "*text source d_model"]:
+        """What keys and values are read from: `LN(E[x_i] + where[i])`.
+
+        >>> layer = cx.FirstLayer.of(model, passages[:2])
+        >>> ours = layer.normalised(passages[0].tokens[:257])
+        >>> torch.allclose(ours, weights.normalised(passages[0].tokens)[:257], atol=1e-3)
+        True
+        """
+        check_ids(tokens, self.d_vocab)
+        if tokens.shape[-1] != self.n + 1:
+            raise ValueError(f"{tokens.shape[-1]} tokens: give the {self.n + 1} up to n={self.n}")
+        return layer_norm(self.E[tokens] + self.where, self.eps)
+
+    def rows(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text head source"]:
+        """The attention rows at n, exact: `softmax_i(g_i . x_i + c_i)`. The last of the n + 1
+        tokens must be the layer's own.
+
+        >>> layer = cx.FirstLayer.of(model, passages[:2])
+        >>> (x,) = layer.placed(passages[:1])
+        >>> torch.allclose(layer.rows(x), cx.attention_rows(weights, x, n=256), atol=1e-4)
+        True
+        """
+        x = self.normalised(tokens)
+        if (tokens[..., -1] != self.token).any():
+            raise ValueError(f"the token at n={self.n} is another than the layer's, {self.token}")
+        scores = einsum(x, self.asked, "... source d, head source d -> ... head source")
+        return (scores + self.alone).softmax(-1)
+
+    def outputs(
+        self,
+        tokens: Int[Tensor, "*text source"],
+        rows: Float[Tensor, "*text head source"] | None = None,
+    ) -> Float[Tensor, "*text head d_model"]:
+        """What each head writes at n, `sum_i a_i v_i W_O`, with the exact rows or other ones.
+
+        >>> layer = cx.FirstLayer.of(model, passages[:2])
+        >>> (x,) = layer.placed(passages[:1])
+        >>> torch.allclose(layer.outputs(x), cx.true_outputs(weights, x, n=256), atol=1e-3)
+        True
+        """
+        rows = self.rows(tokens) if rows is None else rows
+        seen = einsum(rows, self.normalised(tokens), "... head source, ... source d -> ... head d")
+        z = einsum(seen, self.W_V, "... head d, head d d_head -> ... head d_head") + self.b_V
+        return einsum(z, self.W_O, "... head d_head, head d_head d -> ... head d")
+
+    # ------------------------------------------------------------ the two factors
+
+    @cached_property
+    def mean(self) -> Float[Tensor, "source d_model"]:
+        """`mean x`: what keys read at source i on average over the tokens of the texts.
+
+        >>> layer = cx.FirstLayer.of(model, passages[:2])
+        >>> layer.mean.shape
+        torch.Size([257, 256])
+        """
+        share, E = self.occurring
+        weight = share[:, None] / stream_scale(E, self.where, self.eps)  # token source
+        return weight.T @ E + weight.sum(0)[:, None] * self.where
+
+    @cached_property
+    def kernels(self) -> Float[Tensor, "head source"]:
+        """`pos_i = softmax_i(g_i . mean x + c_i)`, the row of a text in which the average token
+        stands everywhere: up to a factor, the geometric mean over tokens of what a source gets.
+
+        >>> layer = cx.FirstLayer.of(model, passages)
+        >>> cx.total_variation(layer.kernels, cx.positional_kernels(weights, n=256)).max() < 0.05
+        tensor(True)
+        """
+        scores = einsum(self.asked, self.mean, "head source d, source d -> head source")
+        return (scores + self.alone).softmax(-1)
+
+    @cached_property
+    def asked_on_average(self) -> Float[Tensor, "head d_model"]:
+        """`sum_i pos_i g_i`: what the average source is asked for. A rotary head turns its query a
+        little further at every step back; what turns fast cancels here.
+
+        >>> layer = cx.FirstLayer.of(model, passages[:2])
+        >>> torch.allclose(layer.asked_on_average, layer.asked[:, 0], atol=1e-4)  # nothing turns
+        True
+        """
+        return einsum(self.kernels, self.asked, "head source, head source d -> head d")
+
+    def content_scores(
+        self, tokens: Int[Tensor, " token"] | None = None
+    ) -> Float[Tensor, "head token"]:
+        """`log content(t) = (sum_i pos_i g_i) . (x_t - mean x)`, in nats, zero for the average
+        token; of the whole vocabulary by default. x is read at the destination's position, which
+        matters for learned positions only.
+
+        >>> layer = cx.FirstLayer.of(model, passages)
+        >>> ours, theirs = layer.content_scores(), cx.content_scores(weights, n=256)
+        >>> (ours - theirs).std(dim=1).max() < 1e-3  # the same, but for a constant
+        tensor(True)
+        """
+        base = (self.asked_on_average @ self.mean[self.n])[:, None]
+        parts = [self.asked_on_average @ x.T - base for x in self.by_token]
+        scores = torch.cat(parts, dim=1)
+        return scores if tokens is None else scores[:, tokens]
+
+    @property
+    def by_token(self) -> Iterator[Float[Tensor, "token d_model"]]:
+        """`LN(E[t] + where[n])` of the vocabulary, a few thousand tokens at a time."""
+        for part in self.E.split(VOCAB_AT_A_TIME):
+            yield layer_norm(part + self.where[self.n], self.eps)
+
+    @cached_property
+    def occurring(self) -> tuple[Float[Tensor, " token"], Float[Tensor, "token d_model"]]:
+        """Frequency and stream of the tokens that occur in the texts."""
+        found = self.frequency > 0
+        return self.frequency[found], self.E[found]
+
+    def rebuilt_rows(
+        self, tokens: Int[Tensor, "*text source"]
+    ) -> Float[Tensor, "*text head source"]:
+        """`pos_i content(x_i) / denom`, to be held against `rows`. Errors as there.
+
+        >>> layer = cx.FirstLayer.of(model, passages)
+        >>> (x,) = layer.placed(passages[:1])
+        >>> cx.total_variation(layer.rows(x), layer.rebuilt_rows(x)).max() < 0.1
+        tensor(True)
+        """
+        return self.shares(tokens).softmax(-1)
+
+    def denominators(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text head"]:
+        """`denom = sum_i pos_i content(x_i)`; 1 for a text of average tokens.
+
+        >>> layer = cx.FirstLayer.of(model, passages)
+        >>> stack = layer.placed(passages)
+        >>> ours, theirs = layer.denominators(stack), cx.softmax_denominators(weights, passages)
+        >>> (ours / theirs).std(0).max() < 0.1  # the same, but for a factor
+        tensor(True)
+        """
+        return self.shares(tokens).logsumexp(-1).exp()
+
+    def shares(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text head source"]:
+        """`log (pos_i content(x_i))`."""
+        check_ids(tokens, self.d_vocab)
+        return self.content[:, tokens].movedim(0, -2) + self.kernels.log()
+
+    @cached_property
+    def content(self) -> Float[Tensor, "head vocab"]:
+        """`content_scores` of the whole vocabulary, kept.
+
+        >>> layer = cx.FirstLayer.of(model, passages[:2])
+        >>> layer.content.shape
+        torch.Size([8, 8192])
+        """
+        return self.content_scores()
+
+
+# ---------------------------------------------------------------- what is left, and which heads
+
+
+def decomposition(layer: FirstLayer) -> pd.DataFrame:
+    """How far scores vary with where, with what, and with both together: one row a head, standard
+    deviations in nats, sources weighted by the kernel and tokens by their frequency.
+
+    The three squares add up to the variance of the scores (a two-way analysis of variance). To
+    second order half of the square of `interaction` is the divergence of the rebuilt row from the
+    true one, so half of `interaction` bounds their total variation distance (Pinsker). `kept` is
+    `|sum_i pos_i g_i|` over the root mean square of `|g_i|`: the part of the query that does not
+    cancel between near and far sources; 1 where nothing turns.
+
+    >>> table = cx.empirical.decomposition(cx.FirstLayer.of(model, passages))
+    >>> table.loc[4].round(2).tolist()
+    [0.78, 1.17, 0.04, 1.0]
+    """
+    share, E = layer.occurring
+    scale = stream_scale(E, layer.where, layer.eps)  # token source
+    rows = []
+    for g, c, pos in zip(layer.asked, layer.alone, layer.kernels, strict=True):
+        seen = pos > 0
+        g, c, pos = g[seen], c[seen], pos[seen]
+        scores = (E @ g.T + (layer.where[seen] * g).sum(-1)) / scale[:, seen] + c
+        where = share @ scores
+        what = (scores - where) @ pos
+        both = scores - where - what[:, None]
+        kept = (pos @ g).norm() / (pos @ g.square().sum(-1)).sqrt()
+        squares = (
+            pos @ (where - pos @ where).square(),
+            share @ what.square(),
+            share @ both.square() @ pos,
+        )
+        rows.append([*(float(v.sqrt()) for v in squares), float(kept)])
+    table = pd.DataFrame(rows, columns=["where", "what", "interaction", "kept"])
+    table.index.name = "head"
+    return table
+
+
+def copy_preference(model: Any, layer: FirstLayer, count: int = COPIED) -> Float[Tensor, " head"]:
+    """By how many nats a head prefers a copy of the destination token to other tokens: a text of
+    copies against a text of others, sources weighted by the kernel, averaged over `count`
+    destination tokens spread evenly over those that occur in the texts.
+
+    >>> layer = cx.FirstLayer.of(model, passages)
+    >>> (cx.empirical.copy_preference(model, layer) > 2).nonzero()[:, 0]  # heads, by index
+    tensor([0, 2])
+    """
+    found = layer.frequency.nonzero()[:, 0]
+    tokens = found[torch.linspace(0, len(found) - 1, min(count, len(found))).long()]
+    if len(tokens) < 2:
+        raise ValueError("a preference needs at least two different tokens")
+    others = torch.arange(layer.n) % (len(tokens) - 1) + 1  # how far round the circle of tokens
+    pos = layer.kernels[:, :-1] / layer.kernels[:, :-1].sum(-1, keepdim=True)
+    parts = []
+    for k, t in enumerate(tokens):
+        mixed = torch.cat([tokens[(k + others) % len(tokens)], t[None]])
+        pair = torch.stack([t.expand(layer.n + 1), mixed])
+        copies, other = true_scores(model, pair)[..., :-1]
+        parts.append(((copies - other) * pos).nan_to_num().sum(-1))
+    return torch.stack(parts).mean(0)
+
+
+def families(layer: FirstLayer, copies: Float[Tensor, " head"] | None = None) -> pd.DataFrame:
+    """What kind of head each one is, and why, by the rule of `cx.families`; one row a head.
+    Without `copies`, as from `copy_preference`, the kernel decides alone.
+
+    >>> layer = cx.FirstLayer.of(model, passages)
+    >>> cx.empirical.families(layer).loc[[0, 2], "family"].tolist()
+    ['local', 'uniform']
+    """
+    unknown = torch.full((layer.n_heads,), torch.nan)
+    return family_table(layer.kernels, unknown if copies is None else copies)
+
+
+def stable_heads(
+    layer: FirstLayer,
+    texts: Iterable[Text | Int[Tensor, " pos"]],
+    broad: float = BROAD,
+    steady: float = STEADY,
+    copies: Float[Tensor, " head"] | None = None,
+) -> StableHeads:
+    """The heads whose denominators hold still, by the rule of `cx.stable_heads`.
+
+    Raises ValueError when no head qualifies and for fewer than two texts.
+
+    >>> layer = cx.FirstLayer.of(model, passages)
+    >>> cx.empirical.stable_heads(layer, passages)
+    [3, 4]
+    """
+    denoms = layer.denominators(layer.placed(texts))
+    return choose_stable(families(layer, copies), denoms, broad, steady)
+
+
+# ---------------------------------------------------------------- the circuit
+
+
+@dataclass(frozen=True, eq=False)
+class EmpiricalCircuit:
+    """The contextual circuit of `cx.ContextualCircuit`, on a `FirstLayer`: one kernel for all
+    heads, denominators and scale of one calibration text. Make one with
+    `EmpiricalCircuit.calibrate`; `cx.find_neurons` takes it.
+
+    >>> layer = cx.FirstLayer.of(model, passages)
+    >>> ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
+    >>> paper = cx.ContextualCircuit.calibrate(weights, passages[0], heads)
+    >>> r = torch.corrcoef(torch.stack([c.contribution[:, 463] for c in (ours, paper)]))[0, 1]
+    >>> ours.contribution.shape, round(float(r), 2)
+    (torch.Size([8192, 1024]), 1.0)
+    """
+
+    layer: FirstLayer
+    heads: tuple[int, ...]
+    kernel: Float[Tensor, " source"]
+    denominators: Float[Tensor, " head"]
+    scale: float
+
+    @classmethod
+    def calibrate(
+        cls, layer: FirstLayer, text: Text | Int[Tensor, " pos"], heads: Sequence[int]
+    ) -> EmpiricalCircuit:
+        """Read denominators and scale off one text. Raises ValueError for heads that do not exist
+        and for a text of n tokens or fewer.
+
+        >>> layer = cx.FirstLayer.of(model, passages)
+        >>> cx.EmpiricalCircuit.calibrate(layer, passages[0], heads).heads
+        (3, 4)
+        """
+        heads = check_heads(layer, heads)
+        (x,) = layer.placed([text])
+        return cls(
+            layer=layer,
+            heads=tuple(heads),
+            kernel=shared_kernel(layer.kernels[heads]),
+            denominators=layer.denominators(x)[heads],
+            scale=layer_norm_scale(layer.rest + layer.outputs(x).sum(0), layer.eps).item(),
+        )
+
+    @property
+    def weights(self) -> FirstLayer:
+        return self.layer
+
+    @cached_property
+    def weighted_values(self) -> Float[Tensor, "vocab head d_head"]:
+        """`content_h(t) / denom_h (x_t W_V^h + b_V^h)`: what a token puts into each head, per unit
+        of kernel.
+
+        >>> layer = cx.FirstLayer.of(model, passages[:2])
+        >>> cx.EmpiricalCircuit.calibrate(layer, passages[0], heads).weighted_values.shape
+        torch.Size([8192, 2, 32])
+        """
+        heads = list(self.heads)
+        W_V, b_V = self.layer.W_V[heads], self.layer.b_V[heads]
+        values = torch.cat(
+            [
+                einsum(x, W_V, "t d_model, head d_model d_head -> t head d_head") + b_V
+                for x in self.layer.by_token
+            ]
+        )
+        content = self.layer.content[heads].exp() / self.denominators[:, None]
+        return values.mul_(rearrange(content, "head t -> t head 1"))
+
+    @cached_property
+    def readout(self) -> Float[Tensor, "head d_head neuron"]:
+        """`W_O^h W_in / s`: from the inside of a head to the neurons.
+
+        >>> layer = cx.FirstLayer.of(model, passages[:2])
+        >>> cx.EmpiricalCircuit.calibrate(layer, passages[0], heads).readout.shape
+        torch.Size([2, 32, 1024])
+        """
+        return self.layer.W_O[list(self.heads)] @ self.layer.W_in / self.scale
+
+    @cached_property
+    def contribution(self) -> Float[Tensor, "vocab neuron"]:
+        """`contribution[t, j]`: what token t adds to neuron j, per unit of kernel.
+
+        >>> layer = cx.FirstLayer.of(model, passages)
+        >>> ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
+        >>> cx.neurons.spelled(weights, ours.contribution[:, 463].topk(2).indices.tolist())
+        ['Mode', 'Directions']
+        """
+        return einsum(self.weighted_values, self.readout, "t head d, head d neuron -> t neuron")
+
+    def summary(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text neuron"]:
+        """`sum_i pos_i contribution[x_i, j]`, with the calibrated constants.
+
+        >>> layer = cx.FirstLayer.of(model, passages)
+        >>> ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
+        >>> ours.summary(layer.placed(passages)).shape
+        torch.Size([72, 1024])
+        """
+        z = torch.stack(
+            [
+                self.kernel @ self.weighted_values[x].flatten(1)
+                for x in tokens.view(-1, len(self.kernel))
+            ]
+        )
+        return (z @ self.readout.flatten(0, 1)).view(*tokens.shape[:-1], -1)
+
+    def self_normalised(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text neuron"]:
+        """The summary with each head's own kernel, and denominators and scale of the text itself
+        (chapter 8): only the interaction of what and where is left out.
+
+        >>> layer = cx.FirstLayer.of(model, passages)
+        >>> ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
+        >>> x = layer.placed(passages[:4])
+        >>> truth = cx.empirical.true_contribution(model, layer, x, heads)
+        >>> (ours.self_normalised(x) - truth).abs().mean() < (ours.summary(x) - truth).abs().mean()
+        tensor(True)
+        """
+        outputs = self.layer.outputs(tokens, self.layer.rebuilt_rows(tokens))
+        s = layer_norm_scale(self.layer.rest + outputs.sum(-2), self.layer.eps)
+        return outputs[..., list(self.heads), :].sum(-2) @ self.layer.W_in / s
+
+
+# ---------------------------------------------------------------- the truth, from the model's hooks
+
+
+def true_rows(model: Any, stack: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
+    """The first layer's attention rows at the last token of each text, off its hook.
+
+    >>> rows = cx.empirical.true_rows(model, tokens[None, :100])
+    >>> torch.allclose(rows[0], cx.attention_rows(weights, tokens, n=99), atol=1e-3)
+    True
+    """
+    return true_scores(model, stack).softmax(-1)
+
+
+def true_scores(model: Any, stack: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
+    """The scores behind them, less that of the last token itself."""
+    parts = []
+    for batch in progress(stack.split(TEXTS_AT_A_TIME), "reading attention", "batch"):
+        _, cache = model.run_with_cache(batch, names_filter=[SCORES, PATTERN], stop_at_layer=1)
+        parts.append(scores_of(cache[SCORES], cache[PATTERN]).cpu())
+    return torch.cat(parts)
+
+
+def scores_of(
+    scores: Float[Tensor, "text head dest source"], pattern: Float[Tensor, "text head dest source"]
+) -> Float[Tensor, "text head source"]:
+    """Scores at the last destination, less its own. Some models show weights in the place of
+    scores; then they are the weights' logarithms, and what is rounded to zero stays out.
+    """
+    last, weights = scores[..., -1, :], pattern[..., -1, :]
+    if not torch.allclose(last.softmax(-1), weights, atol=1e-4):
+        last = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
+    return last - last[..., -1:]
+
+
+def true_contribution(
+    model: Any, layer: FirstLayer, stack: Int[Tensor, "text source"], heads: Sequence[int]
+) -> Float[Tensor, "text neuron"]:
+    """What the chosen heads add to each neuron at n, from what the model's hooks show: the heads'
+    insides at n and the stream that the MLP reads there, with the text's own scale.
+
+    >>> layer = cx.FirstLayer.of(model, passages[:2])
+    >>> truth = cx.empirical.true_contribution(model, layer, layer.placed(passages[:2]), heads)
+    >>> truth.shape
+    torch.Size([2, 1024])
+    """
+    chosen = check_heads(layer, heads)
+    name = stream_name(layer.reads)
+    held = at_last_token(model, list(stack), [INSIDE, name], layer.reads + 1)
+    written = einsum(
+        held[INSIDE][:, chosen], layer.W_O[chosen], "text head d, head d d_model -> text d_model"
+    )
+    s = layer_norm_scale(centred(model, held[name]), layer.eps)
+    return written @ layer.W_in / s
+
+
+# ---------------------------------------------------------------- asking the model
+
+
+def asked_for(
+    model: Any, one: Int[Tensor, "1 source"]
+) -> tuple[Float[Tensor, "head source d_model"], Float[Tensor, "head source"]]:
+    """The derivative of every score at the last token by what its key reads, the query held
+    fixed, and the scores themselves, less that of the last token.
+    """
+    held: dict[str, Tensor] = {}
+
+    def begin(x: Tensor, hook: Any) -> Tensor:
+        held["x"] = x.detach().clone().requires_grad_()
+        return held["x"]
+
+    def keep(x: Tensor, hook: Any) -> None:
+        held[hook.name] = x
+
+    hooks = [
+        (READ_BY_KEYS, begin),
+        (QUERY, lambda q, hook: q.detach()),
+        (SCORES, keep),
+        (PATTERN, keep),
+    ]
+    with torch.inference_mode(False), torch.enable_grad(), model.hooks(fwd_hooks=hooks):
+        model(one, stop_at_layer=1)
+        scores = scores_of(held[SCORES], held[PATTERN])[0]
+        asked = [
+            torch.autograd.grad(of_head[:-1].sum(), held["x"], retain_graph=True)[0][0]
+            for of_head in scores
+        ]
+    g = torch.stack(asked)
+    g[:, -1] /= 1 - g.shape[1]  # its own score was taken off all the others
+    return g.cpu(), scores.detach().cpu()
+
+
+def stream_of(
+    model: Any, one: Int[Tensor, "1 source"]
+) -> tuple[Float[Tensor, "vocab d_model"], Float[Tensor, "source d_model"]]:
+    """What enters the first layer: of each token where a text begins, and what a position adds."""
+    ids = torch.arange(model.cfg.d_vocab)[:, None]
+    with torch.no_grad():
+        parts = [model(part, stop_at_layer=0)[:, 0].cpu() for part in ids.split(VOCAB_AT_A_TIME)]
+        same = model(one[:, -1:].expand_as(one), stop_at_layer=0)[0].cpu()
+    E, same = centred(model, torch.cat(parts)), centred(model, same)
+    return E, same - same[0]
+
+
+def read_stream(
+    model: Any, reads: int, stack: Int[Tensor, "text source"]
+) -> Float[Tensor, "text d_model"]:
+    """What the MLP that sees the heads reads at the last token, before normalisation."""
+    name = stream_name(reads)
+    return centred(model, at_last_token(model, list(stack), [name], reads + 1)[name])
+
+
+def stream_name(reads: int) -> str:
+    """Behind the first layer's attention, or in front of the second, parallel layer."""
+    return "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
+
+
+def centred(model: Any, v: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any d_model"]:
+    """Without the mean that LayerNorm does not see; RMSNorm sees it."""
+    return centre(v) if model.cfg.normalization_type.startswith("LN") else v
+
+
+def stream_scale(
+    E: Float[Tensor, "token d_model"], where: Float[Tensor, "source d_model"], eps: float
+) -> Float[Tensor, "token source"]:
+    """The norm's scale of every token at every source."""
+    squared = E.square().sum(-1)[:, None] + 2 * E @ where.T + where.square().sum(-1)
+    return (squared / E.shape[1] + eps).sqrt()
+
+
+# ---------------------------------------------------------------- reading texts
+
+
+def placed(
+    texts: Iterable[Text | Int[Tensor, " pos"]], n: int, token: int, d_vocab: int
+) -> Int[Tensor, "text source"]:
+    """The first n tokens of every text and then `token`."""
+    check_listed(texts)
+    rows = []
+    for text in texts:
+        ids = token_ids(text)
+        if not 1 <= n <= len(ids):
+            raise ValueError(
+                f"destination {n} in a text of {len(ids)} tokens: choose 1 to {len(ids)}"
+            )
+        check_ids(ids[:n], d_vocab)
+        rows.append(torch.cat([ids[:n], torch.tensor([token])]))
+    if not rows:
+        raise ValueError("no texts: give at least one")
+    return torch.stack(rows)
+
+
+def token_number(model: Any, token: str | int) -> int:
+    """The id of a token given as text or as an id, by the rule of `LayerWeights.token_id`."""
+    ids = (
+        [token]
+        if isinstance(token, int)
+        else model.tokenizer.encode(token, add_special_tokens=False)
+    )
+    if len(ids) != 1:
+        raise ValueError(
+            f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
+        )
+    check_ids(torch.tensor(ids), model.cfg.d_vocab)
+    return ids[0]

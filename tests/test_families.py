@@ -1,0 +1,369 @@
+"""Empirical kernels: against the model as transformers runs it, a table of scores made by hand,
+and the weights where there are any to compare with."""
+
+import os
+import re
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import build_book
+import export_explorer
+import nbformat
+import pytest
+import torch
+from test_lookups import KINDS, PARALLEL, draw_texts
+from transformers import (
+    AutoModelForCausalLM,
+    GPTJConfig,
+    GPTJForCausalLM,
+    Olmo2Config,
+    Olmo2ForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+import ctxlib as cx
+from ctxlib import empirical
+
+ROOT = Path(__file__).resolve().parent.parent
+near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
+N, THE = 24, 262
+ALIBI, ROTARY = ("Bloom", "MPT"), ("NeoX, sequential", "NeoX, parallel", "GPT-J", "Llama", "Phi")
+ELSEWHERE = [kind for kind in KINDS if kind not in ("GPT-2", "GPT-Neo", "OPT")]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+TEXTS = draw_texts(*[32] * 9)
+
+
+@pytest.fixture(scope="module")
+def of(make_folder):
+    """A function that makes a random model of a kind, once, and asks its first layer."""
+
+    @cache
+    def load(kind):
+        folder = make_folder(KINDS[kind].make(), seed=3)
+        model = cx.load(folder)
+        layer = cx.FirstLayer.of(model, TEXTS, N, THE)
+        return SimpleNamespace(kind=kind, folder=folder, model=model, layer=layer)
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def mini_layer(mini, mini_weights):
+    passages = cx.texts.passages(mini_weights)
+    return cx.FirstLayer.of(mini, passages), passages
+
+
+# ---------------------------------------------------------------- what is exact
+
+
+@every_kind
+def test_rows_are_those_of_the_model_as_transformers_runs_it(of, kind):
+    """On texts that were not asked about, in float64, unfolded."""
+    case = of(kind)
+    plain = AutoModelForCausalLM.from_pretrained(
+        case.folder, dtype=torch.float64, attn_implementation="eager"
+    )
+    stack = case.layer.placed(draw_texts(*[30] * 12)[9:])
+    with torch.no_grad():
+        expected = plain.eval()(stack, output_attentions=True).attentions[0][:, :, N]
+    near(case.layer.rows(stack), expected)
+    near(empirical.true_rows(case.model, stack), expected)
+
+
+@every_kind
+def test_a_contribution_is_the_attribution_of_its_heads(of, kind):
+    case = of(kind)
+    stack = case.layer.placed(TEXTS[:3])
+    ours = empirical.true_contribution(case.model, case.layer, stack, [0, 2])
+    outputs = case.layer.outputs(stack)
+    stream = case.layer.rest + outputs.sum(1)
+    exact = outputs[:, [0, 2]].sum(1) @ case.layer.W_in
+    near(ours, exact / cx.layer_norm_scale(stream, case.layer.eps))
+    assert case.layer.reads == (kind in PARALLEL)
+    for j in (0, 17):
+        terms = cx.attribution(case.model, case.layer.reads, j, list(stack))
+        near(ours[:, j], terms.of(0, 0) + terms.of(0, 2))
+
+
+@pytest.mark.parametrize("kind", [*ALIBI, *ROTARY])
+def test_what_a_source_is_asked_for_depends_on_its_distance_only(of, kind):
+    """The destination itself included, whose query is not to be differentiated."""
+    case = of(kind)
+    earlier = cx.FirstLayer.of(case.model, TEXTS, N - 5, THE)
+    near(case.layer.asked[:, 5:], earlier.asked)
+    assert not case.layer.where.any()
+    turns = (case.layer.asked[:, 0] - case.layer.asked[:, -1]).abs().max() > 1e-3
+    assert turns == (kind in ROTARY)
+
+
+# ---------------------------------------------------------------- the split
+
+
+@pytest.mark.parametrize("kind", ["GPT-2", "Bloom", "Llama", "Phi"])
+def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of, kind):
+    """The table: each token at every source, asked of the model one text a token."""
+    case = of(kind)
+    layer = case.layer
+    tokens = layer.frequency.nonzero()[:, 0]
+    share = layer.frequency[tokens].double()
+    same = torch.cat([tokens[:, None].expand(-1, N), torch.full((len(tokens), 1), THE)], dim=1)
+    table = empirical.true_scores(case.model, same).double()[..., :N]  # token head source
+    pos = layer.kernels[:, :N].double() / layer.kernels[:, :N].double().sum(1, keepdim=True)
+    where = torch.einsum("t,ths->hs", share, table)
+    near(pos, where.softmax(-1))
+    what = torch.einsum("ths,hs->th", table - where, pos)
+    if kind != "GPT-2":  # there tokens are read at n, which is an approximation
+        apart = cx.layer_norm(layer.E[tokens], layer.eps) - layer.mean[N]
+        own = layer.kernels[:, N] * (apart @ layer.asked[:, N].T)  # the destination's share
+        near((layer.content[:, tokens].T - own) / (1 - layer.kernels[:, N]), what)
+    both = table - where - what[..., None]
+    squares = torch.einsum("t,ths,hs->h", share, both**2, pos)
+    found = torch.tensor(empirical.decomposition(layer)["interaction"].to_numpy())
+    near(found, squares.sqrt(), rtol=0.1, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ALIBI)
+def test_a_bias_on_the_scores_leaves_no_interaction(of, kind):
+    """ALiBi, and T5's relative bias likewise: what and where are added."""
+    case = of(kind)
+    stack = case.layer.placed(TEXTS)
+    near(case.layer.rebuilt_rows(stack), case.layer.rows(stack))
+    assert empirical.decomposition(case.layer)["interaction"].max() < 1e-4
+    near(case.layer.kernels.log().diff(n=2), torch.zeros(3, N - 1), atol=1e-4)  # a straight line
+    circuit = cx.EmpiricalCircuit.calibrate(case.layer, TEXTS[0], [0, 1])
+    truth = empirical.true_contribution(case.model, case.layer, stack, [0, 1])
+    near(circuit.self_normalised(stack), truth, atol=1e-3, rtol=1e-3)
+
+
+def test_the_interaction_predicts_how_far_rebuilt_rows_are_off(of):
+    """To second order the mean divergence is half of its square."""
+    layer = of("NeoX, sequential").layer
+    stack = layer.placed(draw_texts(*[32] * 200))
+    true, ours = layer.rows(stack), layer.rebuilt_rows(stack)
+    divergence = (true * (true / ours).log()).sum(-1).mean(0)
+    predicted = torch.tensor(empirical.decomposition(layer)["interaction"]).square() / 2
+    assert ((divergence / predicted - 1).abs() < 0.5).all()
+    assert (cx.total_variation(true, ours).mean(0) < predicted.mul(2).sqrt() / 2 * 1.2).all()
+
+
+# ---------------------------------------------------------------- beside the weights
+
+
+def test_on_mini_the_kernels_are_those_of_the_weights(mini_layer, mini_weights):
+    layer, passages = mini_layer
+    by_weights = cx.positional_kernels(mini_weights, n=256)
+    assert cx.total_variation(layer.kernels, by_weights).max() < 0.03
+    apart = layer.content_scores() - cx.content_scores(mini_weights, n=256)
+    assert apart.std(1).max() < 1e-3
+    heads = empirical.stable_heads(layer, passages)
+    assert heads == cx.stable_heads(mini_weights, passages)
+    assert len(heads.table) == 8
+
+
+def test_on_mini_it_finds_the_same_neurons(mini_layer, mini_weights):
+    layer, passages = mini_layer
+    heads = [3, 4]
+    ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
+    paper = cx.ContextualCircuit.calibrate(mini_weights, passages[0], heads)
+    found, expected = (set(cx.find_neurons(c).index) for c in (ours, paper))
+    assert len(found & expected) >= 0.95 * len(found | expected)
+
+
+def test_copies_are_told_as_the_weights_tell_them(mini, mini_layer, mini_weights):
+    ours = empirical.copy_preference(mini, mini_layer[0], count=8)
+    theirs = cx.copy_preference(mini_weights, n=256)
+    assert ((ours > 2) == (theirs > 2)).all()
+    tables = [empirical.families(mini_layer[0], ours), cx.families(mini_weights, n=256)]
+    for name in ("local", "duplicate-token"):
+        assert (tables[0]["family"] == name).equals(tables[1]["family"] == name)
+    assert (tables[0]["TV to uniform"] - tables[1]["TV to uniform"]).abs().max() < 0.03
+
+
+# ---------------------------------------------------------------- the circuit
+
+
+@pytest.mark.parametrize("kind", ["GPT-2", "Bloom", "Llama", "GPT-J"])
+def test_the_summary_by_the_letter(of, kind):
+    """Token by token and head by head; heads that share values have their own copies."""
+    case = of(kind)
+    layer, heads = case.layer, [0, 2]
+    circuit = cx.EmpiricalCircuit.calibrate(layer, TEXTS[0], heads)
+    (x,) = layer.placed(TEXTS[4:5])
+    (calibration,) = layer.placed(TEXTS[:1])
+    kernel = cx.shared_kernel(layer.kernels[heads])
+    s = cx.layer_norm_scale(layer.rest + layer.outputs(calibration).sum(0), layer.eps)
+    total = torch.zeros(layer.n_neurons)
+    for h in heads:
+        denom = (layer.kernels[h] * layer.content[h, calibration].exp()).sum()
+        for i, t in enumerate(x.tolist()):
+            v = cx.layer_norm(layer.E[t] + layer.where[N], layer.eps) @ layer.W_V[h] + layer.b_V[h]
+            weight = kernel[i] * layer.content[h, t].exp() / denom
+            total += weight * (v @ layer.W_O[h] @ layer.W_in) / s
+    near(circuit.summary(x), total, rtol=1e-3, atol=1e-3 * float(total.abs().max()))
+    near(circuit.contribution[x].T @ kernel, circuit.summary(x), rtol=1e-3, atol=1e-3)
+    assert (circuit.heads, circuit.weights) == ((0, 2), layer)
+    every = torch.ones(300, dtype=torch.bool)
+    assert len(cx.find_neurons(circuit, threshold=-1e9, tokens=every)) == layer.n_neurons
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_without_position_embeddings_the_weights_name_the_chapter(of, kind):
+    """One line: the kind of positions, the chapter by its title, how to go on."""
+    (chapter,) = (ROOT / "chapters").glob("12_*.py")
+    title = re.search(r"^# (.+\?)$", chapter.read_text("utf-8"), re.M)[1]
+    with pytest.raises(cx.weights.NoPositionEmbeddings) as caught:
+        cx.LayerWeights.of(of(kind).model)
+    said = str(caught.value)
+    assert f"{'alibi' if kind in ALIBI else 'rotary'} positions" in said
+    assert f"chapter 12, {title}" in said
+    assert "cx.FirstLayer.of" in said
+    assert "\n" not in said
+
+
+def test_a_model_with_normalised_keys_is_refused(make_folder):
+    ids = {"vocab_size": 300, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+    config = Olmo2Config(**ids, **sizes, intermediate_size=40, max_position_embeddings=32)
+    model = cx.load(make_folder(Olmo2ForCausalLM(config), seed=3))
+    with pytest.raises(ValueError, match="empirical kernels would be wrong"):
+        cx.FirstLayer.of(model, TEXTS, N, THE)
+
+
+def test_an_encoder_decoder_is_one_clear_line(make_folder):
+    sizes = {"d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 1, "num_heads": 3}
+    folder = make_folder(T5ForConditionalGeneration(T5Config(vocab_size=300, **sizes)))
+    with pytest.raises(ValueError, match=r"not a decoder.*chapter 12.*T5's kind") as caught:
+        cx.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_single_parallel_layer_is_refused(make_folder):
+    config = GPTJConfig(
+        vocab_size=300, n_embd=24, n_layer=1, n_head=3, n_positions=32, rotary_dim=4
+    )
+    model = cx.load(make_folder(GPTJForCausalLM(config), seed=3))
+    with pytest.raises(ValueError, match="no neuron sees"):
+        cx.FirstLayer.of(model, TEXTS, N, THE)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"texts": TEXTS[:1]}, "1 texts: give two"),
+        ({"texts": TEXTS[0]}, "one text where a list"),
+        ({"texts": draw_texts(32, 20)}, "destination 24 in a text of 20 tokens"),
+        ({"n": 0}, "destination 0"),
+        ({"n": 33}, "destination 33 in a text of 32 tokens"),
+        ({"token": " moonlight"}, "tokens in this vocabulary"),
+        ({"token": 300}, "the vocabulary has ids 0 to 299"),
+    ],
+)
+def test_bad_input_is_one_clear_line(of, change, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        cx.FirstLayer.of(of("Llama").model, **{"texts": TEXTS, "n": N, "token": THE} | change)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_does_not_fit_the_layer_is_refused(of):
+    layer = of("Llama").layer
+    (x,) = layer.placed(TEXTS[:1])
+    with pytest.raises(ValueError, match="give the 25 up to n=24"):
+        layer.rows(x[1:])
+    with pytest.raises(ValueError, match="another than the layer's"):
+        layer.rows(x.flip(0))
+    with pytest.raises(ValueError, match="heads 0 to 3"):
+        cx.EmpiricalCircuit.calibrate(layer, TEXTS[0], [4])
+    with pytest.raises(ValueError, match="no texts"):
+        layer.placed([])
+    with pytest.raises(ValueError, match="at least two"):
+        empirical.stable_heads(layer, TEXTS[:1])
+
+
+# ---------------------------------------------------------------- editions
+
+CHAPTER = """\
+# %% [markdown]
+# # Before
+
+# %% tags=["parameters"]
+MODEL = "mini"
+
+# %%
+print("first")
+
+# %%
+import ctxlib as cx
+print("loading")
+weights = cx.LayerWeights.of(cx.load(MODEL))
+
+# %%
+print("never")
+
+# %% [markdown]
+# ## After
+"""
+
+
+def built(tmp_path, monkeypatch, body, model):
+    """An edition of a book of one chapter."""
+    for name in ("chapters", "book", "ctxlib"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "requirements.txt").write_text("")
+    (tmp_path / "chapters" / "01_x.py").write_text(body)
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    monkeypatch.setattr(build_book, "CHAPTERS", tmp_path / "chapters")
+    monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
+    (tmp_path / "ctxlib").rmdir()
+    (tmp_path / "ctxlib").symlink_to(ROOT / "ctxlib")
+    code = build_book.main(["execute", "--model", str(model)])
+    return code, list((tmp_path / "_build" / "editions").rglob("01_x.ipynb"))
+
+
+def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(
+    of, tmp_path, monkeypatch, capsys
+):
+    code, (notebook,) = built(tmp_path, monkeypatch, CHAPTER, of("Bloom").folder)
+    assert code == 0
+    assert "alibi positions" in capsys.readouterr().out
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert [c.cell_type for c in cells] == [
+        "markdown",
+        *["code"] * 2,
+        "markdown",
+        *["code"] * 2,
+        "markdown",
+    ]
+    assert cells[2].outputs[0].text == "first\n"
+    assert "chapter 12" in cells[3].source
+    assert "](12_families)" in cells[3].source
+    assert not [o for c in cells[4:6] for o in c.outputs]
+    assert [c.execution_count for c in cells[4:6]] == [None, None]
+    assert cells[6].source == "## After"
+    assert len({c.id for c in cells}) == len(cells)
+
+
+def test_any_other_error_stops_the_build_as_ever(of, tmp_path, monkeypatch, capsys):
+    wrong = CHAPTER.replace("cx.load(MODEL)", "cx.load(MODEL), layer=1 / 0")
+    code, notebooks = built(tmp_path, monkeypatch, wrong, of("Bloom").folder)
+    assert (code, notebooks) == (1, [])
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_an_edition_without_a_packed_layer_says_so_in_place_of_its_views(of, tmp_path):
+    folder = str(of("Bloom").folder)
+    with pytest.raises(SystemExit) as caught:
+        export_explorer.main(["--model", folder, "--out", str(tmp_path / "out"), "--texts", "2"])
+    assert caught.value.code == os.EX_UNAVAILABLE
+    assert not (tmp_path / "out").exists()
+    page = (ROOT / "book" / "explorer.md").read_text("utf-8")
+    look_up = '<div data-view="lookups" data-state="{}"><p>picture</p></div>'
+    finished = build_book.without_views(page + look_up)
+    assert finished.endswith(look_up), "this view needs no layer"
+    assert 'data-view="neurons"' not in finished
+    assert 'href="12_families.html"' in finished
+    assert finished.count("<div") == finished.count("</div>")
