@@ -156,7 +156,7 @@ def test_a_view_that_was_hidden_takes_the_width_it_gets(visit):
 def test_a_view_that_is_removed_while_it_loads_stays_silent(browser, address, view):
     page = watched(browser.new_page())
     held = []
-    page.route("**/layer.bin", held.append)
+    page.route("**/layer.bin", lambda route: held.append(route))
     page.goto(f"{address}/few/{view}.html")
     page.wait_for_selector(".ctx-waiting")
     page.evaluate("() => { window.left = document.querySelector('[data-view]'); left.remove() }")
