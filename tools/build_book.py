@@ -146,7 +146,7 @@ def execute_cells(
             if isinstance(error, CellExecutionError) and error.ename == ELSEWHERE:
                 cell.outputs, cell.execution_count = [], None
                 notebook.cells.insert(index, nbformat.v4.new_markdown_cell(NOT_HERE))
-                print(f"{chapter.name}: {error.evalue.partition(',')[0]}; kept as text", flush=True)
+                tqdm.write(f"{chapter.name}: {error.evalue.partition(',')[0]}; kept as text")
                 return
             what = (
                 f"{error.ename}: {error.evalue}"
@@ -165,7 +165,9 @@ NOT_HERE = r"""
 ```{admonition} Not on this model
 :class: note
 
-From here on this chapter needs position embeddings $W_\text{pos}$, which this model does not have, so its code was not run: [chapter 12](12_families) treats such models, and chapters [10](10_lookups) and [11](11_explanations) run on any decoder.
+From here on this chapter needs position embeddings $W_\text{pos}$, which this model does not have,
+so its code was not run: [chapter 12](12_families) treats such models, and chapters
+[10](10_lookups) and [11](11_explanations) run on any decoder.
 ```
 """.strip()
 
