@@ -272,7 +272,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-A point near the dotted line has used up the bound, a point below has left some of it, and a point well above would say that second order is not enough for this head, or that a row's weight lies on other tokens than the average row's.
+A point near the dotted line has used up the bound, a point below has left some of it, and a point well above would say that second order is not enough for this head, that a row's weight lies on other tokens than the average row's, or, where positions are in the stream, that to read tokens at the destination costs something of its own, which the interaction does not count.
 
 ## Which heads hold still?
 
@@ -549,6 +549,7 @@ cx.claims.ledger(
         "asked here: no W_pos is needed",
         round(float((TV - TV_1).mean()), 3) + 0.0 if learned else float("nan"),
         at_most=0.01,
+        digits=3,
     ),
     cx.claims.Claim(
         "neurons found by both circuits, share of those found by either",

@@ -153,7 +153,7 @@ def execute_cells(
             if isinstance(error, CellExecutionError) and error.ename == ELSEWHERE:
                 cell.outputs, cell.execution_count = [], None
                 notebook.cells.insert(index, nbformat.v4.new_markdown_cell(NOT_HERE))
-                print(f"{chapter.name}: {error.evalue.partition(',')[0]}; kept as text", flush=True)
+                tqdm.write(f"{chapter.name}: {error.evalue.partition(',')[0]}; kept as text")
                 return
             what = (
                 f"{error.ename}: {error.evalue}"
