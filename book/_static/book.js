@@ -5,15 +5,15 @@ document.addEventListener("DOMContentLoaded", () => {
 
 // Equations are set when everything else has begun, a few at a time, those in sight first: the page answers meanwhile.
 if (window.MathJax) {
-  const AT_ONCE = 6;
   const waiting = () => [...document.querySelectorAll(".math")].map((place) => [Math.abs(place.getBoundingClientRect().top), place]);
   window.MathJax.startup = {
     async pageReady() {
       if (document.readyState !== "complete") await new Promise((loaded) => addEventListener("load", loaded));
       const places = waiting().sort(([a], [b]) => a - b).map(([, place]) => place);
+      const atOnce = Math.max(6, Math.ceil(places.length / 40)); // more on a long page, which takes long to lay out again
       while (places.length) {
         await new Promise((breathed) => setTimeout(breathed));
-        await window.MathJax.typesetPromise(places.splice(0, AT_ONCE));
+        await window.MathJax.typesetPromise(places.splice(0, atOnce));
       }
     },
   };
