@@ -316,7 +316,8 @@ def test_the_whole_book_can_be_read_and_printed(html):
         page.goto(f"{at}/{publishing.WHOLE}.html", wait_until="load")
         page.wait_for_function(
             "() => document.querySelectorAll('.math mjx-container').length >="
-            " document.querySelectorAll('.math').length"
+            " document.querySelectorAll('.math').length",
+            polling=2000,  # to count them takes the page a while
         )
         assert page.evaluate("document.querySelectorAll('.math').length") > 500
         assert page.evaluate("document.querySelectorAll('mjx-merror').length") == 0

@@ -25,7 +25,6 @@ document.addEventListener("DOMContentLoaded", () => {
 // Equations are set when everything else has begun, a few at a time, those in sight first: the page answers meanwhile.
 // A view that is starting goes before them, for a second at most.
 if (window.MathJax) {
-  const AT_ONCE = 6;
   const LONGEST = 1000;
   const begun = async () => {
     for (const until = performance.now() + LONGEST; performance.now() < until && document.querySelector("[data-view][aria-busy]"); )
@@ -37,9 +36,10 @@ if (window.MathJax) {
       if (document.readyState !== "complete") await new Promise((loaded) => addEventListener("load", loaded));
       await begun();
       const places = waiting().sort(([a], [b]) => a - b).map(([, place]) => place);
+      const atOnce = Math.max(6, Math.ceil(places.length / 40)); // more on a long page, which takes long to lay out again
       while (places.length) {
         await new Promise((breathed) => setTimeout(breathed));
-        await window.MathJax.typesetPromise(places.splice(0, AT_ONCE));
+        await window.MathJax.typesetPromise(places.splice(0, atOnce));
       }
     },
   };
