@@ -69,6 +69,7 @@ const BINS = 56;
 const NAMED_IN_BIN = 4; // tokens of a bin that is read, if it holds no more
 const DOMAIN_MARGINS = 168; // pixels beside the drawings: names and means
 const LONGEST_SEARCH = 200; // characters
+const QUICK = 50; // milliseconds: a ranking that takes no longer may be made beforehand
 
 /** @param {{model: any, el: HTMLElement}} view traits: heads, threshold, token, neuron, passage,
  *  search */
@@ -92,6 +93,7 @@ async function render({ model, el }) {
 
   /** @type {Ranking | null} */ let ranking = null;
   /** @type {Responses | null} */ let responses = null;
+  /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
   let ranked = ""; // the heads and the token that the ranking is of, or will be
   const task = latest();
 
@@ -109,7 +111,7 @@ async function render({ model, el }) {
     third();
   });
   const follow = (/** @type {Turned} */ now) => {
-    const wanted = `${now.heads} ${now.token}`;
+    const wanted = keyOf(now);
     if (wanted === ranked) return;
     ranked = wanted;
     task((signal) => rank(now, signal)).catch((error) => failed(el, error));
@@ -139,7 +141,9 @@ async function render({ model, el }) {
       await circuit.prepare(heads, { signal, onProgress: waiting.share });
     }
     signal.throwIfAborted();
-    const found = rankingOf(circuit, heads);
+    const begun = performance.now();
+    const found = near.get(ranked) ?? rankingOf(circuit, heads);
+    const quick = performance.now() - begun < QUICK;
     ranking = found;
     responses = null;
     waiting.hide();
@@ -150,6 +154,12 @@ async function render({ model, el }) {
     body.removeAttribute("aria-busy");
     repaint();
     for (let head = 0; head < layer.nHeads; head++) await circuit.prepare([head], { signal });
+    near = new Map([[keyOf({ heads, token }), found]]);
+    for (const others of quick ? oneClickAway(heads, layer.nHeads) : []) {
+      await idle();
+      signal.throwIfAborted();
+      near.set(keyOf({ heads: others, token }), rankingOf(circuit, others));
+    }
   };
 
   const traits = ["heads", "threshold", "token", "neuron", "passage", "search"];
@@ -203,6 +213,25 @@ function turned(model, layer) {
     passage: sound(model, "passage", belowOrLeft(layer.passages.length), -1),
     search: sound(model, "search", (v) => typeof v === "string", "").slice(0, LONGEST_SEARCH),
   };
+}
+
+/** What a ranking is of, in words. @param {{heads: number[], token: number}} turned */
+const keyOf = ({ heads, token }) => `${heads} ${token}`;
+
+/** Every choice of heads with one more or one less, but for none at all. @param {number[]} heads
+ *  @param {number} nHeads @returns {number[][]} */
+function oneClickAway(heads, nHeads) {
+  return Array.from({ length: nHeads }, (_, head) =>
+    heads.includes(head) ? heads.filter((h) => h !== head) : [...heads, head].sort((a, b) => a - b),
+  ).filter((others) => others.length);
+}
+
+/** When the browser has nothing else to do. */
+function idle() {
+  return new Promise((done) => {
+    if ("requestIdleCallback" in globalThis) requestIdleCallback(done);
+    else setTimeout(done, QUICK);
+  });
 }
 
 /** Everything the sections show, with all that was left to the view chosen.
