@@ -118,7 +118,7 @@ def repaints(page: Page, turn: Callable[[int], None]) -> float:
     page.evaluate("window.turns.clear()")
     for number in range(TURNS):
         turn(number)
-        page.wait_for_timeout(300)  # what goes on behind the picture comes to an end
+        page.wait_for_timeout(1000)  # a hand that looks before it turns again
     seen = page.evaluate("[...window.turns.values()]")
     return statistics.median([*seen, *[16] * (TURNS - len(seen))])  # the quickest are not told
 
