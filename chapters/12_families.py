@@ -63,7 +63,7 @@ r"""
 [Chapter 2](02_keys) split a key with the help of $W_\text{pos}$, the position that is *added* to a token. Most models since do not add one. **Rotary** positions turn query and key against each other, by an angle that grows with their distance {cite}`su2021roformer`. **ALiBi** takes from every score a number that grows with the distance {cite}`press2022train`, and T5 adds one that is learned for each range of distances {cite}`raffel2020exploring`. The stream that enters the
 first layer is then $W_E[x_i]$ alone.
 
-One thing remains as it was. What a first-layer key is read from, $x_i = \text{LN}(W_E[x_i])$, knows its own token and nothing else of the text. So the score of a source depends on *what stands there* and on *where it stands*; and as keys are linear in what they are read from, and turning is linear too,
+One thing remains as it was. What a first-layer key is read from, $\text{LN}(W_E[x_i])$, knows its own token and nothing else of the text. So the score of a source depends on *what stands there* and on *where it stands*; and as keys are linear in what they are read from, and turning is linear too,
 
 $$
 \text{score}(i, t) \;=\; g_i \cdot x_t + c_i
@@ -78,7 +78,7 @@ for a token $t$ at source $i$, with a vector $g_i$ and a number $c_i$ for each s
 | T5 | the query, the same for all $i$ | one number for each range of distances | token alone |
 | learned, added | the query, the same for all $i$ | the same for all $i$ | token and position |
 
-There is no need to know which. $g_i$ is the derivative of the score by $x_i$, the query held still, so it can be asked of the model itself: one run with its hooks, one derivative for each head.
+There is no need to know which. $g_i$ is the derivative of the score by what the key at $i$ is read from, the query held still, so it can be asked of the model itself: one run with its hooks, one derivative for each head.
 """
 
 # %%

@@ -305,8 +305,8 @@ def furnish(static: Path, model: str, kept: Path) -> bool:
 # A view that computes with the packed layer; that of chapter 10 brings its own numbers.
 LAYER_VIEW = re.compile(r'<div data-view="(?!lookups")\w+"[^>]*>.*?</div>', re.DOTALL)
 NO_VIEW = (
-    '<div class="admonition note"><p>This view computes with position embeddings, which this model '
-    'does not have; <a href="12_families.html">chapter 12</a> treats it.</p></div>'
+    "<p>This view computes with position embeddings, which this model does not have; "
+    '<a href="12_families.html">chapter 12</a> treats it.</p>'
 )
 
 
