@@ -113,14 +113,15 @@ def find_neurons(
     ['Mode', 'Directions', 'Ingredients', ' stewpan']
     """
     weights = circuit.weights
-    counted = (~untrained_tokens(weights) if tokens is None else tokens).to(weights.device)
+    contributions = circuit.contribution
+    counted = (~untrained_tokens(weights) if tokens is None else tokens).to(contributions.device)
     if not 1 <= largest < int(counted.sum()):
         raise ValueError(
             f"largest={largest}: choose at least 1 and fewer than the {int(counted.sum())} tokens"
         )
     ids = counted.nonzero()[:, 0]
     high, mean, top, bottom = [], [], [], []
-    for part in circuit.contribution.split(CHUNK, dim=1):
+    for part in contributions.split(CHUNK, dim=1):
         contribution = part[ids]
         best, worst = (contribution.topk(largest, dim=0, largest=up) for up in (True, False))
         high.append(best.values.mean(0))
