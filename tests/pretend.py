@@ -11,7 +11,7 @@ is its rounding.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -123,7 +123,10 @@ def pretend_gpu() -> Iterator[torch.device]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_available", lambda: True)
         patch.setattr(torch.cuda, "_lazy_init", lambda: None)
-        patch.setattr(torch, "inference_mode", torch.no_grad)  # knows no tensors but torch's own
+        # the real one knows no tensors but torch's own
+        patch.setattr(
+            torch, "inference_mode", lambda on=True: torch.no_grad() if on else nullcontext()
+        )
         torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device=...) goes through run
         try:
             with torch.no_grad(), Pretending():

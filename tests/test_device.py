@@ -344,12 +344,27 @@ def of_a_circuit_in_the_model(m, texts):
     )
 
 
+def of_empirical_kernels(m, texts):
+    """Chapter 12: what is asked of the model's hooks."""
+    layer = cx.FirstLayer.of(m, texts, N, TOKEN)
+    stack = layer.placed(texts)
+    circuit = cx.EmpiricalCircuit.calibrate(layer, texts[0], HEADS)
+    return [
+        layer.kernels,
+        layer.denominators(stack),
+        cx.empirical.true_rows(m, stack),
+        cx.empirical.copy_preference(m, layer, count=2),
+        circuit.summary(stack),
+    ]
+
+
 FROM_PASSES = [
     of_congruence,
     of_prompts,
     of_attribution,
     of_ablation,
     of_a_circuit_in_the_model,
+    of_empirical_kernels,
 ]
 
 
