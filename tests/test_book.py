@@ -17,6 +17,7 @@ import build_book
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
 NUMBERED = [c for c in CHAPTERS if not c.stem.startswith("00")]
+TEMPLATE = ROOT / "chapters" / "template" / "NN_slug.py"  # what a new chapter begins from
 
 
 def tagged(notebook, tag):
@@ -38,7 +39,7 @@ def test_the_committed_notebook_is_its_chapter_executed(chapter):
             )
 
 
-@pytest.mark.parametrize("chapter", NUMBERED, ids=lambda c: c.stem)
+@pytest.mark.parametrize("chapter", [*NUMBERED, TEMPLATE], ids=lambda c: c.stem)
 def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     source = jupytext.read(chapter)
     prose = "\n".join(c.source for c in source.cells if c.cell_type == "markdown")
@@ -54,8 +55,15 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     assert len(ledgers) == 1, "one ledger, and it is compared"
 
 
+@pytest.mark.parametrize("chapter", [*NUMBERED, TEMPLATE], ids=lambda c: c.stem)
+def test_figures_bear_the_number_of_their_chapter(chapter):
+    numbers = re.findall(r"picture\(\s*\w+,\s*f?\"([^\"]+)\"", chapter.read_text("utf-8"))
+    number = chapter.stem.partition("_")[0].removeprefix("0")
+    assert numbers and all(re.fullmatch(rf"{number}\.\d+", given) for given in numbers), numbers
+
+
 @pytest.mark.parametrize("there", [True, False])
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
+@pytest.mark.parametrize("chapter", [*CHAPTERS, TEMPLATE], ids=lambda c: c.stem)
 def test_the_setup_cell_installs_the_package_only_where_it_is_missing(chapter, there, monkeypatch):
     (setup,) = tagged(jupytext.read(chapter), "setup")
     assert len(setup.source.splitlines()) <= 3
@@ -69,7 +77,7 @@ def test_the_setup_cell_installs_the_package_only_where_it_is_missing(chapter, t
 
 
 def test_every_cell_that_prints_is_compared():
-    for chapter in CHAPTERS:
+    for chapter in (*CHAPTERS, TEMPLATE):
         for cell in jupytext.read(chapter).cells:
             if (
                 cell.cell_type == "code"
@@ -77,6 +85,19 @@ def test_every_cell_that_prints_is_compared():
                 and "setup" not in cell.metadata.get("tags", ())
             ):
                 assert "nbval-check-output" in cell.metadata.get("tags", ()), cell.source
+
+
+@pytest.mark.parametrize("which", ["mini", "another model"])
+def test_the_template_runs_as_it_stands(which, tiny_folder):
+    model = which if which == "mini" else str(tiny_folder)
+    finished = build_book.run(jupytext.read(TEMPLATE), TEMPLATE, model)
+    nbformat.validate(finished)
+    outputs = [o for c in finished.cells for o in c.get("outputs", ())]
+    assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
+    assert "same as the model's: True\n" in [o.get("text") for o in outputs]
+    pages = [o.data["text/html"] for o in outputs if "text/html" in o.get("data", {})]
+    assert len([p for p in pages if "Figure NN." in p and "aria-label=" in p]) == 2
+    assert len([p for p in pages if "verdict" in p]) == 1
 
 
 # ---------------------------------------------------------------- the build loses nothing
