@@ -27,9 +27,13 @@ def tagged(notebook, tag):
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
 def test_the_committed_notebook_is_its_chapter_executed(chapter):
     source = jupytext.read(chapter)
-    notebook = nbformat.read(ROOT / "book" / f"{chapter.stem}.ipynb", as_version=4)
+    made = ROOT / "book" / f"{chapter.stem}.ipynb"
+    assert made.exists(), f"run `make execute CHAPTER={chapter.stem}` and commit {made.name}"
+    notebook = nbformat.read(made, as_version=4)
     nbformat.validate(notebook)
-    assert [c.source for c in notebook.cells] == [c.source for c in source.cells]
+    assert [c.source for c in notebook.cells] == [c.source for c in source.cells], (
+        f"{made.name} was made from another source: run `make execute CHAPTER={chapter.stem}`"
+    )
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert cell.execution_count, "every cell was run"
@@ -53,6 +57,20 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     assert 'MODEL = "gpt2"' in parameters.source, "it says how to read GPT-2 itself"
     ledgers = [c for c in tagged(source, "nbval-check-output") if "claims.ledger" in c.source]
     assert len(ledgers) == 1, "one ledger, and it is compared"
+
+
+@pytest.mark.parametrize("chapter", NUMBERED, ids=lambda c: c.stem)
+def test_a_chapter_stands_wherever_readers_look_for_it(chapter):
+    title = jupytext.read(chapter).cells[0].source.splitlines()[0].removeprefix("# ")
+    number = int(chapter.stem[:2])
+    written = {
+        "_toc.yml": f"- file: book/{chapter.stem}\n",
+        "chapters/00_welcome.py": f"| [Chapter {number}]({chapter.stem}) | {title} |\n",
+        "README.md": f"| {number} | {title} | [open](https://colab.research.google.com/",
+    }
+    absent = {f: line for f, line in written.items() if line not in (ROOT / f).read_text("utf-8")}
+    assert not absent, "a line to add"
+    assert f"/book/{chapter.stem}.ipynb)" in (ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("chapter", [*NUMBERED, TEMPLATE], ids=lambda c: c.stem)
@@ -140,6 +158,16 @@ def test_a_chapter_is_executed_once_and_again_when_it_changes(tmp_path, monkeypa
     (tmp_path / "chapters" / "01_x.py").write_text("# %%\nprint(6 * 8)\n")
     assert build_book.main(["execute"]) == 0
     assert "48" in notebook.read_text()
+
+
+def test_one_chapter_alone_can_be_executed(tmp_path, monkeypatch, capsys):
+    kept = house(tmp_path, monkeypatch, "# %%\na = 1 / 0\n")
+    (tmp_path / "chapters" / "02_y.py").write_text("# %%\nprint(6 * 7)\n")
+    assert build_book.main(["execute", "--chapter", "02_y"]) == 0
+    assert "42" in kept.with_name("02_y.ipynb").read_text()
+    assert kept.read_text() == "as it was"
+    assert build_book.main(["execute", "--chapter", "2"]) == 1
+    assert "no chapter '2'; there are 01_x, 02_y" in capsys.readouterr().err
 
 
 def test_another_edition_goes_elsewhere_and_says_which_model(tmp_path, monkeypatch):
