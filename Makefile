@@ -21,8 +21,8 @@ $(READY): requirements.txt constraints.txt
 
 book: site ## execute every chapter (MODEL=mini), check the notebooks, build the site
 
-execute: $(READY)
-	@$(BIN)/python tools/build_book.py execute --model "$(MODEL)"
+execute: $(READY) ## the chapters alone, or one of them: make execute CHAPTER=05_calibration
+	@$(BIN)/python tools/build_book.py execute --model "$(MODEL)" $(if $(CHAPTER),--chapter "$(CHAPTER)")
 
 # The committed book is checked by running it again; another edition has nothing yet to be held against.
 check: execute

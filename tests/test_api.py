@@ -126,3 +126,15 @@ def test_examples_have_the_names_that_the_page_states(stated):
     assert {"torch", "cx", "model", "weights", "passages", "tokens", "heads", "circuit"} <= set(
         stated
     )
+
+
+README = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("number", range(len(README)))
+def test_the_examples_of_the_readme_run_as_they_stand(number, monkeypatch, capsys):
+    monkeypatch.delenv("CTX_TEXTS", raising=False)
+    assert len(README) == 2
+    exec(README[number], {})
+    shown = capsys.readouterr().out
+    assert ("top tokens" in shown and "fvu" in shown) if number == 0 else "Score(" in shown

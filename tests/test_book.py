@@ -13,10 +13,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
+import address
 import build_book
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
 NUMBERED = [c for c in CHAPTERS if not c.stem.startswith("00")]
+TEMPLATE = ROOT / "chapters" / "template" / "NN_slug.py"  # what a new chapter begins from
 
 
 def tagged(notebook, tag):
@@ -26,9 +28,13 @@ def tagged(notebook, tag):
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
 def test_the_committed_notebook_is_its_chapter_executed(chapter):
     source = jupytext.read(chapter)
-    notebook = nbformat.read(ROOT / "book" / f"{chapter.stem}.ipynb", as_version=4)
+    made = ROOT / "book" / f"{chapter.stem}.ipynb"
+    assert made.exists(), f"run `make execute CHAPTER={chapter.stem}` and commit {made.name}"
+    notebook = nbformat.read(made, as_version=4)
     nbformat.validate(notebook)
-    assert [c.source for c in notebook.cells] == [c.source for c in source.cells]
+    assert [c.source for c in notebook.cells] == [c.source for c in source.cells], (
+        f"{made.name} was made from another source: run `make execute CHAPTER={chapter.stem}`"
+    )
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert cell.execution_count, "every cell was run"
@@ -38,7 +44,7 @@ def test_the_committed_notebook_is_its_chapter_executed(chapter):
             )
 
 
-@pytest.mark.parametrize("chapter", NUMBERED, ids=lambda c: c.stem)
+@pytest.mark.parametrize("chapter", [*NUMBERED, TEMPLATE], ids=lambda c: c.stem)
 def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     source = jupytext.read(chapter)
     prose = "\n".join(c.source for c in source.cells if c.cell_type == "markdown")
@@ -54,8 +60,35 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     assert len(ledgers) == 1, "one ledger, and it is compared"
 
 
+@pytest.mark.parametrize("chapter", NUMBERED, ids=lambda c: c.stem)
+def test_a_chapter_stands_wherever_readers_look_for_it(chapter):
+    title = jupytext.read(chapter).cells[0].source.splitlines()[0].removeprefix("# ")
+    number, name = int(chapter.stem[:2]), chapter.stem
+    notebook = f"{address.forms(address.address())[1]}/blob/main/book/{name}.ipynb"
+    lines = {
+        "_toc.yml": f"- file: book/{name}",
+        "chapters/00_welcome.py": f"| [Chapter {number}]({name}) | {title} |",
+        "README.md": f"| {number} | {title} | [open](https://{notebook}) |",
+    }
+    absent = [
+        f"{file} lacks the line: {line}"
+        for file, line in lines.items()
+        if line
+        not in [written.strip() for written in (ROOT / file).read_text("utf-8").splitlines()]
+    ]
+    assert not absent, "\n".join(absent)
+
+
+@pytest.mark.parametrize("chapter", [*NUMBERED, TEMPLATE], ids=lambda c: c.stem)
+def test_figures_bear_the_number_of_their_chapter(chapter):
+    numbers = re.findall(r"picture\(\s*\w+,\s*f?\"([^\"]+)\"", chapter.read_text("utf-8"))
+    number = chapter.stem.partition("_")[0].removeprefix("0")
+    astray = [given for given in numbers if not re.fullmatch(rf"{number}\.\d+", given)]
+    assert numbers and not astray, f"a figure here is called {number}.1, {number}.2 and so on"
+
+
 @pytest.mark.parametrize("there", [True, False])
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
+@pytest.mark.parametrize("chapter", [*CHAPTERS, TEMPLATE], ids=lambda c: c.stem)
 def test_the_setup_cell_installs_the_package_only_where_it_is_missing(chapter, there, monkeypatch):
     (setup,) = tagged(jupytext.read(chapter), "setup")
     assert len(setup.source.splitlines()) <= 3
@@ -69,7 +102,7 @@ def test_the_setup_cell_installs_the_package_only_where_it_is_missing(chapter, t
 
 
 def test_every_cell_that_prints_is_compared():
-    for chapter in CHAPTERS:
+    for chapter in (*CHAPTERS, TEMPLATE):
         for cell in jupytext.read(chapter).cells:
             if (
                 cell.cell_type == "code"
@@ -77,6 +110,19 @@ def test_every_cell_that_prints_is_compared():
                 and "setup" not in cell.metadata.get("tags", ())
             ):
                 assert "nbval-check-output" in cell.metadata.get("tags", ()), cell.source
+
+
+@pytest.mark.parametrize("which", ["mini", "another model"])
+def test_the_template_runs_as_it_stands(which, tiny_folder):
+    model = which if which == "mini" else str(tiny_folder)
+    finished = build_book.run(jupytext.read(TEMPLATE), TEMPLATE, model)
+    nbformat.validate(finished)
+    outputs = [o for c in finished.cells for o in c.get("outputs", ())]
+    assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
+    assert "same as the model's: True\n" in [o.get("text") for o in outputs]
+    pages = [o.data["text/html"] for o in outputs if "text/html" in o.get("data", {})]
+    assert len([p for p in pages if "Figure NN." in p and "aria-label=" in p]) == 2
+    assert len([p for p in pages if "verdict" in p]) == 1
 
 
 # ---------------------------------------------------------------- the build loses nothing
@@ -119,6 +165,16 @@ def test_a_chapter_is_executed_once_and_again_when_it_changes(tmp_path, monkeypa
     (tmp_path / "chapters" / "01_x.py").write_text("# %%\nprint(6 * 8)\n")
     assert build_book.main(["execute"]) == 0
     assert "48" in notebook.read_text()
+
+
+def test_one_chapter_alone_can_be_executed(tmp_path, monkeypatch, capsys):
+    kept = house(tmp_path, monkeypatch, "# %%\na = 1 / 0\n")
+    (tmp_path / "chapters" / "02_y.py").write_text("# %%\nprint(6 * 7)\n")
+    assert build_book.main(["execute", "--chapter", "02_y"]) == 0
+    assert "42" in kept.with_name("02_y.ipynb").read_text()
+    assert kept.read_text() == "as it was"
+    assert build_book.main(["execute", "--chapter", "2"]) == 1
+    assert "no chapter '2'; there are 01_x, 02_y" in capsys.readouterr().err
 
 
 def test_another_edition_goes_elsewhere_and_says_which_model(tmp_path, monkeypatch):

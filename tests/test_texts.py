@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import re
 import tracemalloc
 import warnings
 from collections import Counter, defaultdict
@@ -181,7 +182,7 @@ def test_a_passage_without_its_head_is_refused(tiny_weights, tmp_path):
 def test_there_are_enough_domains_and_passages():
     counts = Counter(file.stem.rpartition("-")[0] for file in FILES)
     assert len(counts) >= 14
-    assert min(counts.values()) >= 4
+    assert {d: count for d, count in counts.items() if count < 4} == {}, "a domain has at least 4"
 
 
 @pytest.fixture(scope="module")
@@ -190,15 +191,20 @@ def passages(mini_weights):
     return {text.name: text for text in texts.passages(mini_weights)}
 
 
-@pytest.mark.parametrize("name", [file.stem for file in FILES])
-def test_a_passage_is_labelled_long_enough_and_fills_the_context(passages, name):
-    text = passages[name]
-    assert text.domain == name.rpartition("-")[0]
-    assert text.dialect == DIALECTS.get(text.domain, text.dialect)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_passage_is_labelled_long_enough_and_fills_the_context(file, mini_weights):
+    head, _, _ = texts.read(file).partition("\n\n")
+    assert re.fullmatch(r"domain: \S+\ndialect: \S+\nsubject: \S.*", head), (
+        "it begins with `domain: `, `dialect: ` and `subject: `, a line each, then an empty line"
+    )
+    assert re.fullmatch(r"[a-z]+-[1-9]\d*", file.stem), "it is called <domain>-<number>.txt"
+    text = texts.read_passage(mini_weights, file, None)
+    domain = file.stem.rpartition("-")[0]
+    assert text.domain == domain, "the domain in the head is the one in the file name"
+    assert text.dialect == DIALECTS.get(domain, text.dialect)
     assert text.dialect in DIALECTS.values()
-    assert text.subject.strip()
-    assert len(text.source.split()) >= 350
-    assert len(text.tokens) == 512
+    assert len(text.source.split()) >= 350, "words"
+    assert len(text.tokens) == 512, "tokens: the text is too short to fill mini's context"
 
 
 def test_a_passage_is_read_back_from_its_tokens(passages, mini_weights):

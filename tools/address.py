@@ -19,7 +19,7 @@ import nbformat
 from build_book import replace
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("*.md", "*.cff", "*.yml", "chapters/*.py", "book/**/*.md", "book/*.ipynb")
+FILES = ("*.md", "*.cff", "*.yml", "chapters/**/*.py", "book/**/*.md", "book/*.ipynb")
 HOLDER = "pyproject.toml"
 REPOSITORY = re.compile(r"https://github\.com/([A-Za-z0-9-]+)/([A-Za-z0-9._-]+?)(?:\.git)?/?")
 # Words that only the book's own address follows: there it is held against `pyproject.toml`.

@@ -1,6 +1,7 @@
 """Execute the chapters and build the site: what stands behind `make book`.
 
     python tools/build_book.py execute [--model mini]     chapters/*.py  ->  book/*.ipynb
+                                       [--chapter NAME]   that one only
     python tools/build_book.py check                      run the notebooks of book/ again
                                                           and compare (nbval)
     python tools/build_book.py site    [--model mini]     book/          ->  _build/html,
@@ -61,11 +62,12 @@ def home(model: str) -> Path:
 # ---------------------------------------------------------------- executing
 
 
-def execute(model: str) -> None:
-    """Bring every notebook of an edition up to date.
+def execute(model: str, name: str | None = None) -> None:
+    """Bring every notebook of an edition up to date, or that of one chapter.
 
-    Raises BuildError on the first chapter that fails.
+    Raises BuildError on the first chapter that fails, and for a chapter that is not there.
     """
+    chapters = named(name)
     sys.path.insert(0, str(ROOT))
     # the package is needed only here, and its import takes seconds
     from ctxlib.models import locate
@@ -80,7 +82,7 @@ def execute(model: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise BuildError(f"cannot write to {folder}")
-    for chapter in sorted(CHAPTERS.glob("*.py")):
+    for chapter in chapters:
         notebook, stamp, digest = (
             book / f"{chapter.stem}.ipynb",
             stamps / chapter.stem,
@@ -99,6 +101,16 @@ def execute(model: str) -> None:
             f"at most {peak:.1f} GiB so far",
             flush=True,
         )
+
+
+def named(name: str | None = None) -> list[Path]:
+    """The chapter of this name ("05_calibration"), or all of them; BuildError for another name."""
+    chapters = sorted(CHAPTERS.glob("*.py"))
+    chosen = [chapter for chapter in chapters if name in (None, chapter.stem)]
+    if not chosen:
+        there = ", ".join(chapter.stem for chapter in chapters)
+        raise BuildError(f"no chapter {name!r}; there are {there}")
+    return chosen
 
 
 def digest_of(chapter: Path, model: str) -> str:
@@ -425,11 +437,14 @@ def links() -> int:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("step", choices=("execute", "check", "site", "pages", "links"))
-    parser.add_argument("--model", default="mini")
+    parser.add_argument("--model", default="mini", help="what cx.load takes")
+    parser.add_argument("--chapter", help="execute this one only, such as 05_calibration")
     args = parser.parse_args(argv)
+    if args.chapter and args.step != "execute":
+        parser.error("--chapter goes with execute: the other steps take the whole book")
     try:
         if args.step == "execute":
-            execute(args.model)
+            execute(args.model, args.chapter)
         elif args.step == "check":
             check()
         elif args.step == "pages":

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
 from ctxlib.widgets.layerfile import packed_layer
 

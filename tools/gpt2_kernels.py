@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from safetensors.torch import load_file
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
 from ctxlib.models import DATA
 

@@ -39,6 +39,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
 
 ROOT = Path(__file__).resolve().parent.parent

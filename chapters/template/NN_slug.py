@@ -1,0 +1,190 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+r"""
+# How much of its attention does a head give to the first token?
+
+**At the start of a text often most of it; later that depends on the head.** A row of attention sums to one, so a head that finds nothing to attend to must leave its weight somewhere, and every text begins with the same token.
+This chapter measures what that token gets from each head of the first layer, against an even share: what it would get if no token counted more than another.
+"""
+
+# %% tags=["hide-cell", "setup"]
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
+# %% tags=["parameters"]
+# To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
+MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
+DOMAINS = ["travel", "law", "python"]  # the passages that are read
+
+# %% tags=["hide-input", "nbval-check-output"]
+import einops
+import pandas as pd
+import torch
+
+import ctxlib as cx
+
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model, layer=0)
+passages = cx.texts.passages(weights, domains=DOMAINS)
+LENGTH = min(len(p.tokens) for p in passages)
+n = LENGTH // 2
+print(f"{weights.n_heads} heads; {len(passages)} passages; destination n = {n}")
+
+# %% [markdown]
+r"""
+## A share of a row
+
+Every text starts with BOS, at position 0. A head at destination $n$ gives it the first entry of its attention row,
+
+$$
+a_{n,0} \;=\; \frac{\exp(q_n \cdot \text{key}_0 / \sqrt{d_\text{head}})}{\sum_{i \le n} \exp(q_n \cdot \text{key}_i / \sqrt{d_\text{head}})} ,
+$$ (eq-slug-share)
+
+and would give it $1 / (n + 1)$ if all $n + 1$ sources counted the same. In code, for every head and passage:
+"""
+
+# %%
+tokens = torch.stack([p.tokens[: n + 1] for p in passages])  # text source
+q = torch.stack([weights.queries(x)[:, n] for x in tokens])  # text head d_head
+key = torch.stack([weights.keys(x) for x in tokens])  # text head source d_head
+
+score = einops.einsum(q, key, "text head d_head, text head source d_head -> text head source")
+share = (score / weights.attn_scale).softmax(-1)[..., 0]  # text head
+even = 1 / (n + 1)
+
+# %% tags=["nbval-check-output"]
+true_share = cx.empirical.true_rows(model, tokens)[..., 0]  # off the model's own hooks
+print(f"same as the model's: {torch.allclose(share, true_share, rtol=1e-2)}")
+
+# %% tags=["hide-input"]
+mean, low, high = share.mean(0), share.amin(0), share.amax(0)  # head
+heads = range(weights.n_heads)
+figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.5)
+axis.bar(heads, mean)
+axis.vlines(heads, low, high, color=cx.plots.INK, lw=1)
+axis.axhline(even, color=cx.plots.INK, lw=1, ls=":")
+axis.set(xlabel="head", ylabel="share of the first token", xticks=heads)
+cx.plots.picture(
+    figure,
+    "NN.1",
+    f"What each head gives to the first token at position {n}: mean over {len(passages)} passages (bar) and their range (line). Dotted, an even share.",
+    "A bar for each head. Mean share: "
+    + ", ".join(f"head {h} {mean[h]:.2%}" for h in heads)
+    + f". An even share is {even:.2%}.",
+)
+
+# %% [markdown]
+r"""
+A bar above the dotted line is a head that singles the first token out; one below it is a head that looks elsewhere. A short line on a bar says that the share depends on the destination and hardly on what the text is about, a long one that the text has a say.
+
+## Along the text
+
+One row is the answer to one question, asked by the token that happens to stand at $n$. So take all destinations in turn, each against its own even share, and average over those in the second half of the text:
+"""
+
+# %%
+along = torch.stack(
+    [cx.attention_pattern(weights, p.tokens[:LENGTH])[..., 0] for p in passages]
+).mean(0)  # head dest
+more_than_half = (along[:, 1:] > 0.5).sum(1)  # head: at how many destinations after the first
+even_shares = (along * torch.arange(1, LENGTH + 1))[:, n:].mean(1)  # head
+
+# %% tags=["nbval-check-output"]
+table = {
+    "more than half at": [f"{d} destinations" for d in more_than_half.tolist()],
+    "even shares, second half": [f"{e:.1f}" for e in even_shares.tolist()],
+}
+pd.DataFrame(table).rename_axis("head")
+
+# %% [markdown]
+r"""
+## What breaks it
+
+- **A share is no effect.** What a head takes from BOS is a constant of the model, the same in all texts; only how much of it is taken differs.
+- **A mean over destinations hides them.** The share swings from token to token, as the view below shows: it is the question that changes, $q_n$ in {eq}`eq-slug-share`, and the competition.
+
+## Turn it
+
+Choose a head and see how its share falls along the text.
+"""
+
+
+# %% tags=["hide-input"]
+def draw(head):
+    """The first token's share at every destination, and an even one."""
+    curve, places = along[int(head), 1:], torch.arange(1, LENGTH)
+    figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.5)
+    axis.plot(places, curve, label=f"head {head}")
+    axis.plot(places, 1 / (places + 1), color=cx.plots.INK, lw=1, ls=":", label="even")
+    axis.set(xscale="log", yscale="log", xlabel="position n", ylabel="share of the first token")
+    axis.legend()
+    return cx.plots.picture(
+        figure,
+        "NN.2",
+        f"Head {head}: mean share of the first token over {len(passages)} passages, by destination.",
+        f"A curve along the text, from {curve[0]:.1%} at position 1 to {curve[-1]:.1%} at position {LENGTH - 1}, where an even share is {1 / LENGTH:.1%}.",
+    )
+
+
+cx.widgets.Turnable(
+    draw, head=cx.widgets.choice("head", [str(h) for h in heads], str(int(even_shares.argmax())))
+)
+
+# %% [markdown]
+"""
+## Claims
+
+The numbers in the third column were computed above, in this run.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.ledger(
+    model,
+    cx.claims.Claim(
+        "destinations at which the first token gets more than half, most of any head",
+        "about 100 in which it weighs on denominators (Gibson 2025)",
+        int(more_than_half.max()),
+        at_most=100,
+        digits=0,
+        about_gpt2=True,
+    ),
+    cx.claims.Claim(
+        "share of the first token in even shares, second half of the texts, largest head",
+        "asked here: does any head single it out?",
+        float(even_shares.max()),
+        at_least=2,
+        digits=1,
+    ),
+)
+
+# %% [markdown]
+r"""
+## Exercises
+
+1. A head gives BOS the score $s$ and every other source the score 0. What is $a_{n,0}$, and from which $n$ on is it below one half?
+2. Why does the bias $b_K$ not change {eq}`eq-slug-share`?
+
+```{admonition} Solutions
+:class: dropdown
+
+1. $a_{n,0} = e^s / (e^s + n)$, which is below one half from $n > e^s$ on.
+2. It adds the same number to every score of a row, which the softmax takes out again.
+```
+
+## Where this comes from
+
+Attention is that of {cite:t}`vaswani2017attention`; that the first token weighs on the first positions of a text is reported by {cite:t}`gibson2025contextual` and treated in [chapter 4](04_denominators). The hooks are those of {cite:t}`nanda2022transformerlens`.
+"""
