@@ -341,14 +341,14 @@ def test_a_reader_goes_from_one_edition_to_the_other_and_back(html, tmp_path):
     publishing.assemble({"": html, "gpt2": other}, tmp_path / "pages")
     with served(tmp_path / "pages") as at, opened_browser() as browser:
         page = watched(browser.new_page())
-        page.goto(at)
-        page.wait_for_url("**/book/00_welcome.html")
+        # all of a page is there before it is left: what is broken off counts as failed
+        page.goto(f"{at}/book/00_welcome.html", wait_until="networkidle")
         page.click(".byline >> text=gpt2")
-        page.wait_for_url("**/gpt2/book/00_welcome.html")
+        page.wait_for_url("**/gpt2/book/00_welcome.html", wait_until="networkidle")
         assert page.inner_text(".byline b") == "gpt2"
         assert serious(page) == []
         page.click(".byline >> text=mini")
-        page.wait_for_url(re.compile(r":\d+/book/00_welcome\.html"))
+        page.wait_for_url(re.compile(r":\d+/book/00_welcome\.html"), wait_until="networkidle")
         assert (page.elsewhere, page.failed, page.said) == ([], [], [])
         page.close()
 
