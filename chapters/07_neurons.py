@@ -36,6 +36,7 @@ THETA = None  # a neuron's largest contributions must exceed this; None: two rob
 GALLERY = 40  # how many neurons are shown
 
 # %% tags=["hide-input", "nbval-check-output"]
+import warnings
 from itertools import product
 
 import numpy as np
@@ -43,6 +44,7 @@ import pandas as pd
 import torch
 from scipy import stats
 from sklearn.decomposition import NMF
+from sklearn.exceptions import ConvergenceWarning
 
 import ctxlib as cx
 
@@ -1085,6 +1087,8 @@ both = pd.DataFrame(
 double = int(both["score"].idxmax())
 
 # %%
+# a search for parts that does not settle ends elsewhere with another seed, which is looked at below
+warnings.simplefilter("ignore", ConvergenceWarning)
 ATMOST = 5
 sample = drive_of(double, [*texts[:400], *passages])  # text vocab
 pushing = sample.sum(0).topk(min(800, int(sample.any(0).sum()))).indices
