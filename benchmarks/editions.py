@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import re
 import subprocess
@@ -23,6 +22,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from circuit import machine
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
@@ -122,11 +122,6 @@ def execute(folder: Path, log: Path) -> tuple[pd.Series, float]:
 
 def described(name: str, n_embd: int, n_head: int, n_layer: int) -> str:
     return f"{name}: {n_layer} layers, {n_head} heads, {n_embd} numbers a token"
-
-
-def machine() -> str:
-    cores = len(os.sched_getaffinity(0))
-    return f"{cores} cores; Python {platform.python_version()}, torch {torch.__version__}"
 
 
 def main(argv: list[str] | None = None) -> int:

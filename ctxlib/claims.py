@@ -33,7 +33,7 @@ def fingerprint(weights: LayerWeights) -> str:
     heads = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
     norms = [weights.W_pos.double().norm(dim=-1)]
     norms += [getattr(weights, name).double().flatten(1).norm(dim=-1) for name in heads]
-    digits = " ".join(f"{v:.2f}" for v in torch.cat([n.cpu() for n in norms]).tolist())
+    digits = " ".join(f"{v:.2f}" for v in torch.cat(norms).tolist())
     shape = (weights.n_ctx, weights.d_model, weights.n_heads)
     return hashlib.sha256(f"{shape} {digits}".encode()).hexdigest()
 

@@ -32,7 +32,7 @@ from ctxlib.denominators import BROAD, STEADY, StableHeads, check_heads, choose_
 from ctxlib.kernels import family_table
 from ctxlib.lookups import at_last_token
 from ctxlib.texts import Text, check_listed, progress, token_ids
-from ctxlib.weights import centre, check_ids, check_layer, layer_norm, layer_norm_scale
+from ctxlib.weights import centre, check_ids, check_layer, layer_norm, layer_norm_scale, only_token
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
 VOCAB_AT_A_TIME = 4096
@@ -728,14 +728,6 @@ def placed(
 
 def token_number(model: Any, token: str | int) -> int:
     """The id of a token given as text or as an id, by the rule of `LayerWeights.token_id`."""
-    ids = (
-        [token]
-        if isinstance(token, int)
-        else model.tokenizer.encode(token, add_special_tokens=False)
-    )
-    if len(ids) != 1:
-        raise ValueError(
-            f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
-        )
-    check_ids(torch.tensor(ids), model.cfg.d_vocab)
-    return ids[0]
+    number = token if isinstance(token, int) else only_token(model.tokenizer, token)
+    check_ids(torch.tensor([number]), model.cfg.d_vocab)
+    return number

@@ -289,13 +289,7 @@ class LayerWeights:
                 "these weights came without a tokenizer: "
                 f"give the id of {token!r} instead of its text"
             )
-        ids = self.tokenizer.encode(token, add_special_tokens=False)
-        if len(ids) != 1:
-            raise ValueError(
-                f"{token!r} is {len(ids)} tokens in this vocabulary; "
-                "choose a text that is exactly one"
-            )
-        return ids[0]
+        return only_token(self.tokenizer, token)
 
     def typical_norm(self) -> float:
         """C, the median norm of a centred token embedding:
@@ -443,6 +437,16 @@ def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> None:
         raise ValueError(
             f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {d_vocab - 1}"
         )
+
+
+def only_token(tokenizer: Any, text: str) -> int:
+    """The id of a text that is exactly one token, or a ValueError."""
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    if len(ids) != 1:
+        raise ValueError(
+            f"{text!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
+        )
+    return ids[0]
 
 
 def score_divisor(config: Any, d_head: int, layer: int) -> float:

@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+import build_book
 import nbformat
 import pytest
 
@@ -121,8 +122,6 @@ def test_it_goes_on_at_the_chapter_that_was_killed(tmp_path, folder):
 
 
 def test_other_weights_in_the_same_folder_are_another_model(tmp_path):
-    import build_book
-
     model = tmp_path / "model"
     model.mkdir()
     (model / "model.safetensors").write_bytes(b"one")
