@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 import torch
 from circuit import machine, peak_bytes
-from safetensors.torch import load_file
+from safetensors.torch import load
 
 import ctxlib as cx
 
@@ -147,7 +147,7 @@ def long(folder: Path, count: int, workers: int) -> None:
             process.start()
             process.join()
     if workers:
-        tables = [pd.read_pickle(folder / f"{name}.table") for name in ("here", "cluster")]
+        tables = [pd.read_parquet(folder / f"{name}.table") for name in ("here", "cluster")]
         apart = (tables[0] - tables[1]).abs().max().max()
         print(f"largest difference between the two tables: {apart:.1e}")
 
@@ -171,12 +171,14 @@ def part(folder: Path, count: int, workers: int, name: str) -> None:
         f"{peak / 1024:.0f} MiB, {(peak - before) / 1024:.0f} more than before",
         flush=True,
     )
-    table.to_pickle(folder / f"{name}.table")
+    table.to_parquet(folder / f"{name}.table")
 
 
 def done(checkpoint: Path) -> int:
     """How many texts are in a checkpoint."""
-    return int(load_file(checkpoint)["count"]) if checkpoint.exists() else 0
+    if not checkpoint.exists():
+        return 0
+    return int(load(checkpoint.read_bytes())["count"])  # in one go: it may be replaced meanwhile
 
 
 def main() -> None:

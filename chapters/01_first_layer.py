@@ -330,7 +330,7 @@ all_spread = (
 )
 figure, ((left, right),) = cx.plots.panels(1, 2, height=2.8, sharey=True)
 left.bar(heads, measured, label="true labels")
-left.bar(heads, ceiling, width=0.4, color=cx.plots.COLOURS[7], label="99 % of shuffled labels")
+left.bar(heads, ceiling, width=0.4, color=cx.plots.COLOURS[7], label="99% of shuffled labels")
 left.set(xlabel="head", ylabel="cosine within − between domains", xticks=heads)
 left.legend(fontsize=8)
 right.plot(all_spread, measured, "o", ms=5)
@@ -499,7 +499,7 @@ r"""
 
 ## Where this comes from
 
-The picture of a residual stream with QK and OV circuits is that of {cite:t}`elhage2021framework`; the model is a small {cite:t}`radford2019language`, read with TransformerLens
+The picture of a residual stream with QK and OV circuits is that of {cite:t}`elhage2021framework`; the model has the architecture of GPT-2 {cite}`radford2019language` and is read with TransformerLens
 {cite}`nanda2022transformerlens`. That first-layer heads fall into kinds, and that the broad ones carry context, is the observation of {cite:t}`gibson2025contextual` from
 which this book sets out.
 """

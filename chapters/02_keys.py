@@ -16,7 +16,7 @@ r"""
 
 **Almost, and the error can be measured.** A key of the first layer is read from a token embedding and a position embedding, added and then put on a sphere.
 The sphere couples the two. If the coupling is loosened by one constant, the key becomes a sum of two terms, one that knows only the token and one that knows only the position, and its
-scores have no error at the head's own position. For six heads of GPT-2 small the attention rows rebuilt from that sum are published to lie about 0.05 from the true ones
+scores have no error at the head's own position. For six heads of GPT-2 small the attention rows rebuilt from that sum are reported to lie about 0.05 from the true ones
 {cite}`gibson2025decomposing`; here the distance is measured for every head.
 """
 
@@ -119,7 +119,7 @@ cx.plots.picture(
 pd.Series(
     {
         "C, the median norm of a token embedding": f"{C:.2f}",
-        "middle 90 % of the token norms": f"{token_norms.quantile(0.05):.1f} to {token_norms.quantile(0.95):.1f}",
+        "middle 90% of the token norms": f"{token_norms.quantile(0.05):.1f} to {token_norms.quantile(0.95):.1f}",
         "median norm of a position embedding": f"{position_norms.median():.2f}",
         "mean cosine of a token and a position": f"{cosines.mean():.2f}",
         "spread of that cosine": f"{cosines.std():.2f}",
@@ -163,7 +163,7 @@ $$
 \end{aligned}
 $$ (eq-split)
 
-and it is worth looking at what the added zero has bought. At $i = n$ the second term vanishes and the first is exact, so there the
+Equation 1 of the paper, and called so from here on. It is worth looking at what the added zero has bought. At $i = n$ the second term vanishes and the first is exact, so there the
 equation has no error at all. Where neighbouring position embeddings are alike, the errors stay small near $n$: that of A because the two lengths hardly differ, those of B and C because they are
 errors in the length of a small vector. The approximation is best where heads that look at their neighbourhood put their attention.
 
@@ -407,7 +407,7 @@ axis.set(xlabel="head", ylabel="total variation distance", xticks=heads, ylim=(0
 cx.plots.picture(
     figure,
     "2.5",
-    f"All {len(passages)} passages, positions 1 to {LENGTH - 1} of {weights.n_ctx - 1}: median (dot), middle half (thick) and middle 90 % (thin) for every head.",
+    f"All {len(passages)} passages, positions 1 to {LENGTH - 1} of {weights.n_ctx - 1}: median (dot), middle half (thick) and middle 90% (thin) for every head.",
     f"Medians per head: {', '.join(f'{m:.3f}' for m in median)}.",
 )
 
@@ -420,7 +420,7 @@ table = pd.DataFrame(
     {
         f"effective tokens at n = {late}": [f"{e:.0f}" for e in effective],
         "median TV": [f"{m:.2f}" for m in median],
-        "95 % of rows below": [f"{m:.2f}" for m in quantiles[4]],
+        "95% of rows below": [f"{m:.2f}" for m in quantiles[4]],
         "first half of the text": [f"{m:.2f}" for m in first_half],
         "second half": [f"{m:.2f}" for m in second_half],
         "split": ["holds" if m <= FAILS_AT else "fails" for m in median],
@@ -556,7 +556,7 @@ scales = torch.stack(
 low, mid, high = (np.quantile(scales[:, 1:].numpy(), p, axis=0) for p in (0.05, 0.5, 0.95))
 shared = ((weights.W_pos[:LENGTH].square().sum(-1) + C**2) / weights.d_model).sqrt()
 figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.5)
-axis.fill_between(np.arange(1, LENGTH), low, high, alpha=0.25, label="middle 90 % over passages")
+axis.fill_between(np.arange(1, LENGTH), low, high, alpha=0.25, label="middle 90% over passages")
 axis.plot(np.arange(1, LENGTH), mid, lw=1.2, label="median over passages")
 axis.plot(
     shared,
@@ -571,13 +571,13 @@ cx.plots.picture(
     figure,
     "2.7",
     "What LayerNorm divides by, over the position, and the scale that the second term of the split puts in its place.",
-    f"The measured scale has a median of {np.median(mid):.4f}; the middle 90 % over all passages and positions run from "
+    f"The measured scale has a median of {np.median(mid):.4f}; the middle 90% over all passages and positions run from "
     f"{np.quantile(scales[:, 1:], 0.05):.4f} to {np.quantile(scales[:, 1:], 0.95):.4f}.",
 )
 
 # %% tags=["nbval-check-output"]
 s05, s95 = (float(np.quantile(scales[:, 1:].numpy(), p)) for p in (0.05, 0.95))
-print(f"from its 5 % to its 95 % quantile the scale grows by a factor of {s95 / s05:.1f}")
+print(f"from its 5% to its 95% quantile the scale grows by a factor of {s95 / s05:.1f}")
 
 # %% [markdown]
 """

@@ -80,7 +80,7 @@ print("same as cx.softmax_denominators:", torch.allclose(denom, denoms[0], rtol=
 
 # %% [markdown]
 r"""
-This is Equation {eq}`eq-denom` with the keys of Equation 1. The model itself has slightly different ones, so before anything is built on it the approximate denominator is held against the exact one,
+This is Equation {eq}`eq-denom` with the keys of Equation 1 ({eq}`eq-split`). The model itself has slightly different ones, so before anything is built on it the approximate denominator is held against the exact one,
 $\sum_i \exp(q_n \cdot (\text{key}_i - b_K) / \sqrt{d_\text{head}})$ (the key here with its bias, as the model has it) over $\sum_i \exp(q_n \cdot P[n, i] / \sqrt{d_\text{head}})$, text by text.
 """
 
@@ -148,7 +148,7 @@ for head, axis in enumerate(axes.flat[: weights.n_heads]):
     for number, text in enumerate(shown):
         axis.plot(grid, normal[text, head], lw=0.8, color=cx.plots.COLOURS[number % 8])
     low, high = (np.quantile(normal[:, head], q, axis=0) for q in (0.05, 0.95))
-    axis.fill_between(grid, low, high, color=cx.plots.INK, alpha=0.12, lw=0)
+    axis.fill_between(grid, low, high, color=cx.plots.INK, alpha=0.2, lw=0)
     axis.set(title=f"head {head}", ylim=(0, 3))
 for axis in axes[-1]:
     axis.set_xlabel("position n")
@@ -158,7 +158,7 @@ late = normal[..., -1].std(0)
 cx.plots.picture(
     figure,
     "4.2",
-    f"Denominators over the position, divided by their mean over {len(texts)} texts at that position: {len(shown)} texts as lines, the middle 90 % of all as a band.",
+    f"Denominators over the position, divided by their mean over {len(texts)} texts at that position: {len(shown)} texts as lines, the middle 90% of all as a band.",
     "A panel per head. Relative standard deviation at the last position: "
     + ", ".join(f"head {h} {s:.0%}" for h, s in enumerate(late.tolist()))
     + ".",
@@ -243,7 +243,7 @@ for head, axis in enumerate(axes.flat[: weights.n_heads]):
     for name, (curve, style, colour) in curves.items():
         axis.plot(share, curve, style, color=colour, label=name, lw=1.3)
     axis.set(title=f"head {head}", xscale="log", yscale="log", ylim=(1e-3, 1.3))
-    axis.set_xticks([0.1, 1], ["10 %", "100 %"])
+    axis.set_xticks([0.1, 1], ["10%", "100%"])
     axis.minorticks_off()
 for axis in axes[-1]:
     axis.set_xlabel("ε / mean")
@@ -272,7 +272,7 @@ pd.DataFrame(
     {
         "tokens that divide σ²": [f"{e:.0f}" for e in cx.effective_tokens(kernel)],
         "σ/μ of one token": [f"{s:.1f}" for s in variance.sqrt() / mu],
-        "off by 25 %: measured": [f"{m:.2f}" for m in off_by(0.25)],
+        "off by 25%: measured": [f"{m:.2f}" for m in off_by(0.25)],
         "Chebyshev": [f"{b:.2f}" for b in cx.chebyshev(variance, kernel, quarter)],
         "Hoeffding": [f"{b:.2f}" for b in cx.hoeffding(largest - smallest, kernel, quarter)],
         "Bernstein": [f"{b:.2f}" for b in cx.bernstein(variance, bound_M, kernel, quarter)],
@@ -697,7 +697,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. $\mu = 0.9 + 0.1 c$ and $\sigma = (c - 1) \sqrt{0.09}$, so $\sigma/\mu = 0.3 (c - 1) / (0.9 + 0.1 c)$, which grows with $c$ towards 3 without reaching it. With 100 effective tokens the spread is then $3 / \sqrt{100}$, 30 %: as much as the number of rare tokens among a hundred varies, ten, give or take three.
+1. $\mu = 0.9 + 0.1 c$ and $\sigma = (c - 1) \sqrt{0.09}$, so $\sigma/\mu = 0.3 (c - 1) / (0.9 + 0.1 c)$, which grows with $c$ towards 3 without reaching it. With 100 effective tokens the spread is then $3 / \sqrt{100}$, 30%: as much as the number of rare tokens among a hundred varies, ten, give or take three.
 2. By Cauchy and Schwarz $\lvert \gamma(k) \rvert \le \gamma(0)$, and all $\text{pos}_i$ are positive. Equal if and only if $\gamma$ is constant as far as the kernel reaches: then all tokens of a text have one content, and only the topic is random.
 3. The smoother one: by {eq}`eq-iid` the variances are as $\sum_i \text{pos}_i^2$, and a running mean cannot increase a sum of squares (Jensen). At most by a factor of $m$ in the variance, approached by kernels that are concentrated on places at least $m$ apart. The topic term of {eq}`eq-account` does not change.
 ```

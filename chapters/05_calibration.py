@@ -27,7 +27,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-HEADS = None  # a list of heads, or None for those that chapter 4 calls stable (give a list where it finds none)
+HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
 TEXTS = 1000  # how many texts of the collection are read
 TOKEN = " the"  # the token at the destination
@@ -120,7 +120,7 @@ $$
 $$ (eq-cal-log)
 
 To first order, then, the size of the error of a pair of texts is the distance between two points on a line, one line per head, and it does not matter which of the two calibrates. The second-order term does tell them apart: a denominator that is too small
-makes the error larger in size than $\lvert d \rvert$, one that is too large makes it smaller. Outputs can be overstated without limit, but never understated by more than 100 %.
+makes the error larger in size than $\lvert d \rvert$, one that is too large makes it smaller. Outputs can be overstated without limit, but never understated by more than 100%.
 
 If errors are distances, the average error of a calibration text is its mean distance from all other texts, and that is least in the middle. For the mean $\bar\ell$ of the log denominators, the triangle inequality puts it between two bounds,
 
@@ -501,11 +501,11 @@ axis.fill_between(
     [np.quantile(e, 0.05) for e in medians],
     [np.quantile(e, 0.95) for e in medians],
     alpha=0.2,
-    label="middle 90 % of the draws",
+    label="middle 90% of the draws",
 )
 for values, label, style, k in (
-    (medians, "median of k texts of the collection", "-", 0),
     (means, "geometric mean of the same", "--", 1),
+    (medians, "median of k texts of the collection", "-", 0),
     (from_passages, "median of k passages", "-.", 2),
 ):
     axis.plot(ks, [e.mean() for e in values], style, label=label, ms=5, **look(k))
@@ -858,7 +858,7 @@ print(", ".join(f"{v:.2f}" for v in with_clusters[:, :, 1].mean(1)))
 
 # %% [markdown]
 r"""
-The answer of this run to the open question is in these lines, and it is the *realisable* curve that answers. Where it stays level, clusters of denominators are a relabelling: the optimum falls because it looks. Where it drops with two or three clusters and the own domain does no better, a coarse division of texts (by language, say) holds what there is to gain.
+The answer of this run to the open question is in these lines, and it is the *realisable* curve that answers. Where it stays level, clusters of denominators are a relabelling: the optimum falls because it looks. Where it drops with two or three clusters and a text's own domain does no better, a coarse division of texts (by language, say) holds what there is to gain.
 A saving counts if it is several standard errors large (passages of one domain are not independent, so the true error is larger than the printed one), and if it is a good part of the error that a single median leaves.
 
 Three limits. There are only a few passages in a domain, so the median of a domain's others is itself uncertain, by about as much as {eq}`eq-cal-average` says for so small a $k$. The texts of the collection have no labels that could be used in the same way when they are sampled from the model. And the question was asked of denominators only; whether a saving here is one for the neurons is
@@ -966,7 +966,7 @@ The heads were chosen for a small spread on this collection, so the first line c
 ## Exercises
 
 1. For one head, which constant $\text{denom}^\text{cal}$ minimises the mean of $\lvert \text{error} \rvert$ over a set of texts? Which one minimises the mean of its square? Is either the mean of the denominators?
-2. Derive {eq}`eq-cal-average`. How many calibration texts bring the error within 5 % of the floor? How many are needed if the *median* of $k$ log denominators is used, whose variance is about $\pi \omega^2 / (2k)$ for large $k$?
+2. Derive {eq}`eq-cal-average`. How many calibration texts bring the error within 5% of the floor? How many are needed if the *median* of $k$ log denominators is used, whose variance is about $\pi \omega^2 / (2k)$ for large $k$?
 3. Let $e$ be the error of text $x$ calibrated on $y$ and $e'$ that of $y$ calibrated on $x$. Show that $(1 + e)(1 + e') = 1$, that the text with the smaller denominator is the worse to calibrate on, and that the two sizes differ by $d^2$ to second order.
 
 ```{admonition} Solutions

@@ -27,7 +27,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-HEADS = None  # a list of heads, or None for those that chapter 4 calls stable (give a list where it finds none)
+HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
 TEXTS = 1000  # how many texts of the collection are read
 TOKEN = " the"  # the token at the destination
@@ -330,7 +330,7 @@ said = float(
 )
 print(f"rank correlation of loudness and frequency: {round(float(by_count), 1) + 0.0}")
 print(
-    f"loudness of common tokens, its 95 % quantile over its 5 % quantile: {float(span[1] / span[0]):.0f}"
+    f"loudness of common tokens, its 95% quantile over its 5% quantile: {float(span[1] / span[0]):.0f}"
 )
 print(
     f"the 50 most frequent tokens: {float(counts_T[most_frequent].sum() / counts_T[ordinary].sum()):.0%} of the tokens of a text,"
@@ -389,7 +389,7 @@ print(
 triangle = torch.linalg.qr(u.flatten(1).double()).R  # u has the singular values of its triangle
 strength = torch.linalg.svdvals(triangle @ theta.flatten(0, 1).double()).square()
 most = int((strength.cumsum(0) < 0.9 * strength.sum()).sum()) + 1
-print(f"rank at most {width}; directions that hold 90 % of the sum of squares: {most}")
+print(f"rank at most {width}; directions that hold 90% of the sum of squares: {most}")
 
 # %% [markdown]
 r"""
@@ -573,11 +573,11 @@ print(
 
 # %% [markdown]
 r"""
-Three comparisons are in the figure. *Blue against black*: does the summary turn when the heads do, and does it keep their level? A summary that swings too far has borrowed denominators that are too small, and since it borrows anew at each destination from what the calibration text happens to hold there, it also trembles. *Dashed against black*: two levels and a kernel. Where the truth follows the dashed line, the transition is a matter of the kernel and not of the words; where it strays, the mixture of tokens was not even. *Dotted against black*: the same heads, but asked by the token that really stands there, which the circuit does not know.
+Three comparisons are in the figure. *Solid blue against the truth*: does the summary turn when the heads do, and does it keep their level? A summary that swings too far has borrowed denominators that are too small, and since it borrows anew at each destination from what the calibration text happens to hold there, it also trembles. *Dashed against the truth*: two levels and a kernel. Where the truth follows the dashed line, the transition is a matter of the kernel and not of the words; where it strays, the mixture of tokens was not even. *Dotted against the truth*: the same heads, but asked by the token that really stands there, which the circuit does not know.
 
 The correlations run along one text, for one neuron at a time, and nearby destinations share most of their tokens; they describe this figure and no more. Neurons that have nothing to say about either domain move little, and their correlations are low for that reason. The last lines put the neurons together: whether those move that should and in the right direction, and whether the kernel's pace describes the truth of those that move most better than a sudden change or an even one would. (These are picked by how far the truth itself moves, which makes every one of the three numbers high; only their differences tell anything.)
 
-Since the summary is a sum, it can be taken apart again. These are its terms at the moment when half of the kernel has passed the change, for the neuron in the upper panel: one colour pushes it up, the other down, and older tokens are paler because the kernel has all but forgotten them.
+Since the summary is a sum, it can be taken apart again. These are its terms at the moment when half of the kernel has passed the change, for the neuron in the upper panel: one colour pushes it up, the other down, and older tokens are fainter because the kernel has all but forgotten them.
 """
 
 # %% tags=["hide-input"]
@@ -829,7 +829,7 @@ cx.plots.picture(
     "6.5",
     f"Left: contributions to neuron {example}, picked as the first that both halves give the same label, against the Naive Bayes weights of the domain that it answers to, counted on all passages; tokens that occur 5 times or more in the passages, larger dots for more. Right: correlation, over tokens, of each found "
     "neuron's contributions with weights from passages that did not choose its label; the dashed line is the median correlation of the weights from two halves of one domain.",
-    f"A scatter plot and two histograms. Median correlation with the own domain {middle_of(compared['own']):.2f}, with other domains {middle_of(others_r):.2f}, between two halves of a domain {again_r:.2f}.",
+    f"A scatter plot and two histograms. Median correlation with its own domain {middle_of(compared['own']):.2f}, with other domains {middle_of(others_r):.2f}, between two halves of a domain {again_r:.2f}.",
 )
 
 # %% tags=["nbval-check-output"]
@@ -840,7 +840,7 @@ best_share = float(compared["best"].mean()) if len(compared) else float("nan")
 print(
     f"{len(J)} neurons, each in both directions; domains that they answer to: {compared['label'].nunique()} of {len(names)}"
 )
-print(f"correlation with the weights of the own domain: median {middle_of(own_r):.2f}")
+print(f"correlation with the weights of its own domain: median {middle_of(own_r):.2f}")
 print(f"with those of other domains: median {round(middle_of(others_r), 2) + 0.0:.2f}")
 print(
     f"own domain the best of {len(names)}: {best_share:.0%} of the time; by chance {1 / len(names):.0%}"
@@ -923,7 +923,7 @@ above = dict(zip(FORMS, beaten.T, strict=True))  # form: one number a passage
 
 # %% tags=["hide-input"]
 def wilson(hits, z=1.96):
-    """A share of yes and no, with Wilson's 95 % interval."""
+    """A share of yes and no, with Wilson's 95% interval."""
     share, size = float(np.mean(hits)), len(hits)
     middle, reach = (
         share + z**2 / 2 / size,
@@ -949,7 +949,7 @@ axes[1].set(xlabel="domains ranked above it (mean)")
 cx.plots.picture(
     figure,
     "6.6",
-    f"Naive Bayes on {len(passages)} passages, each judged with weights from all others: as it is, with the kernel's discount, and with weights that fit through the heads. Left with 95 % intervals; dotted: chance.",
+    f"Naive Bayes on {len(passages)} passages, each judged with weights from all others: as it is, with the kernel's discount, and with weights that fit through the heads. Left with 95% intervals; dotted: chance.",
     "Bars. Right domain first: "
     + ", ".join(
         f"{label} {s:.0%} ({lo:.0%} to {hi:.0%})" for label, (s, lo, hi) in right_share.items()

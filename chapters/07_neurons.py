@@ -26,7 +26,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-HEADS = None  # a list of heads, or None for those that chapter 4 calls stable (give a list where it finds none)
+HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
 MORE = 0.5  # the same for the last section, which lets further heads in
 TEXTS = 1000  # how many texts of the collection are read
@@ -39,6 +39,7 @@ GALLERY = 40  # how many neurons are shown
 import warnings
 from itertools import product
 
+import einops
 import numpy as np
 import pandas as pd
 import torch
@@ -155,14 +156,16 @@ K = cx.neurons.LARGEST
 
 
 def top_of(columns):
-    """Mean of the K largest entries less the mean: `token neuron -> neuron`."""
-    return columns.topk(K, dim=0).values.mean(0) - columns.mean(0)
+    """Mean of the K largest entries less the mean: `neuron token -> neuron`."""
+    return columns.topk(K).values.mean(1) - columns.mean(1)
 
 
 def tops_of(circuit, counted=counted):
     """The same for all neurons of a circuit, over the tokens that count, a few at a time."""
-    parts = circuit.contribution.split(256, dim=1)
-    return torch.cat([top_of(part[counted]) for part in parts])  # neuron
+    values = circuit.weighted_values[counted]  # token head d_head
+    parts = circuit.readout.split(256, dim=2)  # head d_head neuron
+    at_once = "token head d_head, head d_head neuron -> neuron token"
+    return torch.cat([top_of(einops.einsum(values, part, at_once)) for part in parts])  # neuron
 
 
 tops = tops_of(circuit)
@@ -394,8 +397,9 @@ def noise(*shape):
 
 def pushes(directions):
     """`top` for any directions of the residual stream: `d_model direction -> direction`."""
+    each = ext[counted].T  # d_model token
     parts = directions.split(256, dim=1)
-    return torch.cat([top_of(ext[counted] @ part / circuit.scale) for part in parts])
+    return torch.cat([top_of(part.T @ each / circuit.scale) for part in parts])
 
 
 lengths = W_in.norm(dim=0)  # neuron
@@ -414,7 +418,7 @@ pushed = {"neurons": tops, "isotropic": pushes(isotropic), "mixtures": pushes(mi
 try:
     found = cx.find_neurons(circuit, THETA)
 except ValueError as none:
-    print(none, "- here: the largest 3 %")
+    print(none, "- here: the largest 3%")
     found = cx.find_neurons(circuit, float(tops.quantile(0.97)))
 chosen = found.index.tolist()
 everyone = list(range(weights.n_neurons))
@@ -528,7 +532,7 @@ $$
 \text{difference}_j \;\pm\; q\, \hat\sigma_j\, \sqrt{\frac{1}{N_\ell} + \frac{1}{N - N_\ell}} ,
 $$ (eq-neu-interval)
 
-where $q$ is the $1 - 0.05/(2L)$ quantile of Student's distribution with $N - L$ degrees of freedom: 95 % confidence, shared out among the $L$ labels that might have been chosen. It is not shared out among neurons. The second number needs no units. **AUC** is the chance that a passage of the label has a larger summary than a passage of another; 1 means that the two do not overlap. (The calibration text is one of the passages. It gave the circuit a few constants and is treated like the others.)
+where $q$ is the $1 - 0.05/(2L)$ quantile of Student's distribution with $N - L$ degrees of freedom: 95% confidence, shared out among the $L$ labels that might have been chosen. It is not shared out among neurons. The second number needs no units. **AUC** is the chance that a passage of the label has a larger summary than a passage of another; 1 means that the two do not overlap. (The calibration text is one of the passages. It gave the circuit a few constants and is treated like the others.)
 """
 
 # %%
@@ -581,9 +585,9 @@ dealt = sum(
     for name in names
 )
 for name, table in (("summary", labelled), ("truth", true_labels)):
-    print(f"{len(table)} found neurons, labelled by the {name}: interval above zero", end=" ")
-    print(f"{int((table['low'] > 0).sum())}, AUC of 1 {int((table['auc'] == 1).sum())};", end=" ")
-    print(", ".join(f"{k} {v}" for k, v in table["label"].value_counts().head(6).items()))
+    print(f"{len(table)} found neurons, labelled by the {name}: interval above zero:", end=" ")
+    print(f"{int((table['low'] > 0).sum())}; AUC of 1: {int((table['auc'] == 1).sum())};", end=" ")
+    print(", ".join(f"{k}: {v}" for k, v in table["label"].value_counts().head(6).items()))
 print(f"same label by summary and truth: {agree:.0%} (labels dealt out at random: {dealt:.0%})")
 
 # %% [markdown]
@@ -837,7 +841,7 @@ axes[0].set_ylabel("British less American")
 cx.plots.picture(
     figure,
     "7.7",
-    f"British less American passage, mean over {m} subjects, for every found neuron, with its own 95 % interval "
+    f"British less American passage, mean over {m} subjects, for every found neuron, with its own 95% interval "
     "(not corrected for the number of neurons; those that leave out zero are coloured). The unit is that of the pre-activation.",
     "Two rows of intervals, most of which hold zero. Outside zero: "
     + ", ".join(
@@ -863,15 +867,16 @@ def swap_test(d):
     return float((total >= total[0] * (1 - 1e-4)).float().mean())
 
 
-SPELLINGS = [line.split() for line in (
-    "colour color", "favour favor", "honour honor", "labour labor", "behaviour behavior", "neighbour neighbor",
-    "harbour harbor", "flavour flavor", "centre center", "theatre theater", "defence defense", "licence license",
-    "organisation organization", "realise realize", "recognised recognized", "travelled traveled", "programme program",
-    "grey gray", "towards toward", "whilst while", "mum mom", "aeroplane airplane", "catalogue catalog", "tyre tire",
-)]  # fmt: skip
+SPELLINGS = """
+colour color, favour favor, honour honor, labour labor, behaviour behavior, neighbour
+neighbor, harbour harbor, flavour flavor, centre center, theatre theater, defence
+defense, licence license, organisation organization, realise realize, recognised
+recognized, travelled traveled, programme program, grey gray, towards toward, whilst
+while, mum mom, aeroplane airplane, catalogue catalog, tyre tire
+"""
 spelt = [
     [weights.tokenizer.encode(f" {word}", add_special_tokens=False) for word in pair]
-    for pair in SPELLINGS
+    for pair in map(str.split, SPELLINGS.split(","))
 ]
 known = [pair for pair in spelt if all(len(ids) == 1 for ids in pair)]
 if known:

@@ -16,7 +16,7 @@ r"""
 
 **Two numbers answer, and they need not agree.** Correlation asks whether the circuit puts texts where they belong on a line of any slope. The unexplained variance asks for the right amount as well, and pays for every constant that was borrowed from
 the calibration text. This chapter measures both, takes the second apart, and charges each approximation with its part. Then it takes the borrowed constants away, one by one. Each of them can be computed from the weights and the text that is read, and
-when all are gone, only what the split of Equation 1 costs is left.
+when all are gone, only what the split of the key costs is left, Equation 1 ({eq}`eq-split`).
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -27,7 +27,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-HEADS = None  # a list of heads, or None for those that chapter 4 calls stable (give a list where it finds none)
+HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
 WIDER = 0.5  # the same, for the section that takes in more heads
 TEXTS = 1000  # how many texts of the collection are read
@@ -52,6 +52,8 @@ passages = cx.texts.passages(weights)
 texts = cx.texts.collection(weights, TEXTS)
 LENGTH = min(len(t.tokens) for t in [*passages, *texts])
 n = min(weights.n_ctx // 2, LENGTH - 1)
+# Where one version after the other is tried, as many texts as cost what 1000 cost on the book's own model.
+several = texts[: max(100, int(1000 * 256 * 256 / (n * weights.d_model)))]
 heads = (
     cx.check_heads(weights, HEADS)
     if HEADS
@@ -138,6 +140,7 @@ VERSIONS = {False: f"{TOKEN!r} at n", True: "own token at n"}
 whole = {own: cx.evaluate(circuit, texts, own_token=own) for own in VERSIONS}  # all neurons
 tables = {own: whole[own].loc[found] for own in VERSIONS}
 truth = {own: over(true_found, texts, own) for own in VERSIONS}  # text neuron
+true_several = {own: values[: len(several)] for own, values in truth.items()}
 paper = {own: over(lambda x: circuit.summary(x)[:, found], texts, own) for own in VERSIONS}
 
 # %% tags=["nbval-check-output"]
@@ -180,8 +183,8 @@ for own, version in VERSIONS.items():
     row = {"version": version, "neurons": "found", "number": str(len(found))}
     for k, name in enumerate(("r", "fvu")):
         row[f"median {name}"] = f"{tables[own][name].median():.2f}"
-        row[f"{name}: 95 %, texts"] = "{:.2f} to {:.2f}".format(*by_text[:, k])
-        row[f"{name}: 95 %, neurons"] = "{:.2f} to {:.2f}".format(*by_neuron[:, k])
+        row[f"{name}: 95%, texts"] = "{:.2f} to {:.2f}".format(*by_text[:, k])
+        row[f"{name}: 95%, neurons"] = "{:.2f} to {:.2f}".format(*by_neuron[:, k])
     rows.append(row)
     row = {"version": version, "neurons": "all", "number": str(weights.n_neurons)}
     row |= {f"median {name}": f"{whole[own][name].median():.2f}" for name in ("r", "fvu")}
@@ -475,7 +478,7 @@ Between truth and summary there are six approximations. Each can be undone by it
 pd.Series(cx.APPROXIMATIONS, name="what is put in place of the truth").to_frame()
 
 # %%
-budgets = {own: cx.error_budget(circuit, texts[:SOME], found, own) for own in VERSIONS}
+budgets = {own: cx.error_budget(circuit, several[:SOME], found, own) for own in VERSIONS}
 
 # %% tags=["hide-input"]
 figure, axes = cx.plots.panels(2, 2, height=2.4, sharey="row", sharex="col")
@@ -503,7 +506,7 @@ figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center
 cx.plots.picture(
     figure,
     "8.4",
-    f"The error budget on {min(SOME, len(texts))} texts: each approximation made alone, everything else exact (circles), and all of them but this one "
+    f"The error budget on {min(SOME, len(several))} texts: each approximation made alone, everything else exact (circles), and all of them but this one "
     "(squares). Dotted: all of them. Logarithmic axes; farther right is worse.",
     "Dot plots of FVU and r. FVU with only one approximation: "
     + "; ".join(
@@ -539,29 +542,29 @@ Look at the *token* row of the second version. The circuit reads with the query 
 # %%
 names = set(cx.APPROXIMATIONS)
 wrong_query, right_query = (
-    over(lambda x, made=made: cx.approximated(circuit, x, made)[:, found], texts, own=True)
+    over(lambda x, made=made: cx.approximated(circuit, x, made)[:, found], several, own=True)
     for made in (names, names - {"token"})
 )
 squared = {
-    f"query of {TOKEN!r}": (wrong_query - truth[True]).square().mean(1),  # text
-    "query of the own token": (right_query - truth[True]).square().mean(1),
+    f"query of {TOKEN!r}": (wrong_query - true_several[True]).square().mean(1),  # text
+    "query of its own token": (right_query - true_several[True]).square().mean(1),
 }
 
 # %% tags=["nbval-check-output"]
-few = max(1, len(texts) // 100)
+few = max(1, len(several) // 100)
 pd.DataFrame(
     {
         name: {
             "mean squared error": f"{v.mean():.2f}",
             "of the median text": f"{v.quantile(0.5):.2f}",
-            f"share of the {few} worst of {len(texts)} texts": f"{v.sort().values[-few:].sum() / v.sum():.0%}",
+            f"share of the {few} worst of {len(several)} texts": f"{v.sort().values[-few:].sum() / v.sum():.0%}",
         }
         for name, v in squared.items()
     }
 ).T
 
 # %% tags=["hide-input", "nbval-check-output"]
-worst = squared["query of the own token"].argsort(descending=True)[:4].tolist()
+worst = squared["query of its own token"].argsort(descending=True)[:4].tolist()
 blame = []
 for k in worst:
     asks = int(texts[k].tokens[n])
@@ -704,7 +707,7 @@ def rebuilt_scale(x):
 
 
 scales = {
-    own: (over(true_scale, texts, own)[:, 0], over(rebuilt_scale, texts, own)[:, 0])
+    own: (over(true_scale, several, own)[:, 0], over(rebuilt_scale, several, own)[:, 0])
     for own in VERSIONS
 }
 figure, (axes,) = cx.plots.panels(1, 2, height=3.1, sharex=True, sharey=True)
@@ -727,7 +730,7 @@ scale_error = {
 cx.plots.picture(
     figure,
     "8.6",
-    f"The scale of LayerNorm 2 in {len(texts)} texts: true, rebuilt from the ratios of all heads, and as borrowed from "
+    f"The scale of LayerNorm 2 in {len(several)} texts: true, rebuilt from the ratios of all heads, and as borrowed from "
     "the calibration text.",
     "Two scatter plots with a diagonal and a level line. Relative error, root of the mean square: "
     + "; ".join(
@@ -771,14 +774,17 @@ STEPS = {
     "+ constant of the values": lambda x: circuit.summary(x)[:, found] + foretold,
     "+ own kernels": lambda x: ratio(x, circuit.denominators),
     "+ own denominators": ratio,
-    "+ query of the own token": own_query,
+    "+ query of its own token": own_query,
     "+ own scale: self-normalised": lambda x: better.summary(x)[:, found],
     "+ offsets from the passages": lambda x: corrected.summary(x)[:, found],
 }
-ladder = {own: {step: over(f, texts, own) for step, f in STEPS.items()} for own in VERSIONS}
+ladder = {own: {step: over(f, several, own) for step, f in STEPS.items()} for own in VERSIONS}
 climbed = {
     own: pd.DataFrame(
-        {step: cx.Moments.of(a, truth[own]).table(found).median() for step, a in steps.items()}
+        {
+            step: cx.Moments.of(a, true_several[own]).table(found).median()
+            for step, a in steps.items()
+        }
     ).T
     for own, steps in ladder.items()
 }
@@ -809,7 +815,7 @@ first, last = "paper's circuit", "+ own scale: self-normalised"
 cx.plots.picture(
     figure,
     "8.7",
-    f"The borrowed constants taken away one by one, on {len(texts)} texts; medians over {len(found)} found neurons. Both axes are "
+    f"The borrowed constants taken away one by one, on {len(several)} texts; medians over {len(found)} found neurons. Both axes are "
     "logarithmic and show what is missing.",
     "Two line plots, one point a step. FVU: "
     + "; ".join(
@@ -876,14 +882,14 @@ def left_of(x):
     )
 
 
-remains = {own: over(left_of, texts[:SOME], own) for own in VERSIONS}  # text place neuron
+remains = {own: over(left_of, several[:SOME], own) for own in VERSIONS}  # text place neuron
 
 # %% tags=["nbval-check-output"]
 PLACES = ("keys", "values", "scale", "all three")
 pd.DataFrame(
     {
         version: {
-            place: f"{median_fvu(remains[own][:, k], truth[own][:SOME]):.4f}"
+            place: f"{median_fvu(remains[own][:, k], true_several[own][:SOME]):.4f}"
             for k, place in enumerate(PLACES)
         }
         for own, version in VERSIONS.items()
@@ -950,14 +956,16 @@ def pre_activations(x):
     return weights.pre_activations(stream)[:, found]
 
 
-pre = {own: over(pre_activations, texts, own) for own in VERSIONS}
+pre = {own: over(pre_activations, several, own) for own in VERSIONS}
 against_pre = {
     own: {
-        "what the chosen heads truly add": truth[own],
+        "what the chosen heads truly add": true_several[own],
         "paper's circuit, other heads at the destination": over(
-            lambda x: circuit.pre_activations(x)[:, found], texts, own
+            lambda x: circuit.pre_activations(x)[:, found], several, own
         ),
-        "self-normalised circuit": over(lambda x: better.pre_activations(x)[:, found], texts, own),
+        "self-normalised circuit": over(
+            lambda x: better.pre_activations(x)[:, found], several, own
+        ),
     }
     for own in VERSIONS
 }
@@ -987,9 +995,9 @@ destinations = np.unique(np.geomspace(min(16, LENGTH - 1), LENGTH - 1, 8).astype
 along = []
 for m in destinations:
     there = cx.ContextualCircuit.calibrate(weights, calibrating, heads, m, TOKEN)
-    first = cx.evaluate(there, texts[:300], found)
+    first = cx.evaluate(there, several[:300], found)
     shifted = first["offset"] + positional_offset(there)[found].numpy() / first["sd"]
-    last = cx.evaluate(there.self_normalised(), texts[:300], found)
+    last = cx.evaluate(there.self_normalised(), several[:300], found)
     along.append(
         {
             "paper's r": first["r"].median(),
@@ -1018,7 +1026,7 @@ figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", 
 cx.plots.picture(
     figure,
     "8.8",
-    f"Circuits made for other destinations, on {min(300, len(texts))} texts with {TOKEN!r} at n; the same heads, neurons and "
+    f"Circuits made for other destinations, on {min(300, len(several))} texts with {TOKEN!r} at n; the same heads, neurons and "
     "calibration text. All axes are logarithmic; r is shown as what it lacks of 1.",
     "Two line plots over n. "
     + "; ".join(f"{name} from {along[name].min():.3f} to {along[name].max():.3f}" for name in along)
@@ -1053,7 +1061,8 @@ def make(text):
     return cx.ContextualCircuit.calibrate(weights, text, heads, n, TOKEN)
 
 
-cross = cx.cross_domain(make, passages, kinds, found)
+every = 1 if several == texts else 2  # of a large model every second passage
+cross = cx.cross_domain(make, passages[::every], kinds[::every], found)
 truth_P = over(true_found, passages, own=False)
 summary_P = over(lambda x: better.summary(x)[:, found], passages, own=False)
 relative = (summary_P - truth_P).square() / truth_P.var(0, correction=0)  # text neuron
@@ -1161,7 +1170,7 @@ for k in range(len(passages)):
 clusters, squares = {}, {}
 for name, chosen in {
     "one median of all others": alone,
-    "median of the own domain": own_domain,
+    "median of its own domain": own_domain,
     "three clusters, realisable": realisable,
     "three clusters, optimum": optimum,
     "the text's own constants": list(constants),
@@ -1191,7 +1200,7 @@ def saved(name):
 shown = pd.DataFrame(clusters).T[["r", "fvu", *PARTS]].rename(columns={"fvu": "FVU"})
 shown = shown.map(lambda v: f"{v:.2f}")
 savings = {name: saved(name) for name in LATER}
-shown["saved of FVU, 95 %"] = [
+shown["saved of FVU, 95%"] = [
     "",
     *("{:+.2f} to {:+.2f}".format(*(v.round(2) + 0.0)) for v in savings.values()),
 ]
@@ -1219,11 +1228,11 @@ for name, chosen in choices.items():
     first = cx.ContextualCircuit.calibrate(weights, text, chosen, n, TOKEN)
     whole_truth = over(
         lambda x, chosen=chosen: cx.true_contribution(weights, x, chosen, n)[:, found],
-        texts,
+        several,
         own=False,
     )
     heard = r_and_fvu(whole_truth, pre[False])[0].nanquantile(0.5)
-    p, b = (cx.evaluate(c, texts, found) for c in (first, first.self_normalised()))
+    p, b = (cx.evaluate(c, several, found) for c in (first, first.self_normalised()))
     compared[name] = {
         "heads": ", ".join(map(str, chosen)),
         "sd of the truth": f"{p['sd'].median():.2f}",
@@ -1263,7 +1272,7 @@ Choose a neuron and a circuit: each dot is a text, its summary across and the tr
 def draw(neuron, step, version):
     own = version == VERSIONS[True]
     k = found.index(int(neuron))
-    a, t = ladder[own][step][:, k], truth[own][:, k]
+    a, t = ladder[own][step][:, k], true_several[own][:, k]
     row = cx.Moments.of(a[:, None], t[:, None]).table([neuron]).iloc[0]
     figure, ((axis,),) = cx.plots.panels(height=3.6, width=5.5)
     reach = [float(min(a.min(), t.min())), float(max(a.max(), t.max()))]
@@ -1273,10 +1282,10 @@ def draw(neuron, step, version):
     return cx.plots.picture(
         figure,
         "8.10",
-        f"{step}: r {row['r']:.3f}, FVU {row['fvu']:.3f}, of which "
+        f"{step[0].upper()}{step[1:]}: r {row['r']:.3f}, FVU {row['fvu']:.3f}, of which "
         + ", ".join(f"{part[5:]} {row[part]:.3f}" for part in PARTS)
         + ". Dotted: equal.",
-        f"Summary against truth of neuron {neuron} in {len(texts)} texts, {step}: r {row['r']:.3f}, FVU {row['fvu']:.3f}.",
+        f"Summary against truth of neuron {neuron} in {len(several)} texts, {step}: r {row['r']:.3f}, FVU {row['fvu']:.3f}.",
     )
 
 
@@ -1348,7 +1357,7 @@ cx.claims.ledger(
         about_gpt2=True,
     ),
     cx.claims.Claim(
-        "FVU saved by three clusters of calibration texts, realisable: lower end of 95 %",
+        "FVU saved by three clusters of calibration texts, realisable: lower end of 95%",
         "an open question (Gibson 2025)",
         float(savings["three clusters, realisable"][0]),
         at_least=0,

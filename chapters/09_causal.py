@@ -26,14 +26,12 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-HEADS = None  # a list of heads, or None for those that chapter 4 calls stable (give a list where it finds none)
+HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
 TEXTS = 1000  # how many texts of the collection are read
 TOKEN = " the"  # the circuit's token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
-PER_DOMAIN = 2  # passages of each domain that the whole model reads
-READ = 129  # tokens of each passage that it reads: the chapter takes as long as these three
-STEER = 48  # the same where a direction is added
+READS = None  # passages of a domain, tokens of each, tokens where a direction is added; None: as the model's size allows
 MEANS = 64  # texts of the collection behind mean-ablation
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -64,7 +62,9 @@ circuit = cx.ContextualCircuit.calibrate(weights, calibrating, heads, n, TOKEN)
 self_normalised = circuit.self_normalised()
 domains = np.array([p.domain for p in passages])
 names = sorted(set(domains))
-chosen = [int(i) for name in names for i in np.flatnonzero(domains == name)[:PER_DOMAIN]]
+large = sum(p.numel() for p in model.parameters()) > 50_000_000
+per_domain, READ, STEER = READS or ((1, 65, 32) if large else (2, 129, 48))  # what takes the time
+chosen = [int(i) for name in names for i in np.flatnonzero(domains == name)[:per_domain]]
 READ, STEER = min(READ, LENGTH), min(STEER, LENGTH)
 reading = torch.stack([passages[i].tokens[:READ] for i in chosen])  # text pos
 of = domains[chosen]  # the domain of each
@@ -207,7 +207,7 @@ def by_domain(values):  # text ... -> domain
 
 
 def span(values):
-    """Mean over domains and its 95 % interval, which needs two of them."""
+    """Mean over domains and its 95% interval, which needs two of them."""
     v = np.asarray(values, dtype=float)
     v = v[~np.isnan(v)]
     middle = float(v.mean()) if v.size else float("nan")
@@ -221,7 +221,7 @@ def in_words(values, digits=2, sign=""):
 
 
 def share(numerator, denominator, draws=2000):
-    """1 - mean / mean over domains, and its middle 95 % when domains are drawn again."""
+    """1 - mean / mean over domains, and its middle 95% when domains are drawn again."""
     a, b = np.asarray(numerator), np.asarray(denominator)
     picks = np.random.default_rng(0).integers(len(a), size=(draws, len(a)))
     again = 1 - a[picks].mean(1) / b[picks].mean(1)
@@ -233,7 +233,7 @@ def percent(numerator, denominator):
     if not np.mean(denominator) > 0:
         return ""
     mean, low, high = (round(100 * v) + 0 for v in share(numerator, denominator))
-    return f"{mean} % [{low}, {high}]"
+    return f"{mean}% [{low}, {high}]"
 
 
 def signed(value, digits=2):
@@ -268,7 +268,7 @@ cx.plots.picture(
     figure,
     "9.1",
     f"What it costs to replace what the stable heads gathered, at every destination of "
-    f"{len(reading)} passages: mean over {len(names)} domains and its 95 % interval.",
+    f"{len(reading)} passages: mean over {len(names)} domains and its 95% interval.",
     "Two dot plots with intervals. Rise of the loss: "
     + ", ".join(f"{k} {by_domain(v).mean():.3f}" for k, v in rise.items())
     + "; KL divergence: "
@@ -298,7 +298,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The unit of the intervals is the domain, since passages of one domain are not independent: Student's $t$ for a mean, the bootstrap over domains for a share. They speak about domains like these and are rough where a few domains carry most of a cost, as they do for ablation. Read the last row first. Where its share is near 100 %, the model cannot tell the self-normalised circuit from its heads: the split of keys and values into content and
+The unit of the intervals is the domain, since passages of one domain are not independent: Student's $t$ for a mean, the bootstrap over domains for a share. They speak about domains like these and are rough where a few domains carry most of a cost, as they do for ablation. Read the last row first. Where its share is near 100%, the model cannot tell the self-normalised circuit from its heads: the split of keys and values into content and
 position, on which everything in this book rests, loses next to nothing that the prediction on these texts needs. Then the paper's circuit. It is one formula with one token at the destination and one text's constants, asked at all destinations of all texts. The share that it repairs is what those simplifications leave, and the row below says how much of the rest was no more than a wrong mean.
 The last column keeps the average honest: a share can be earned in a few domains in which much is at stake, while in the others the circuit's noise costs as much as silence, or more. The average also depends on how much of each passage is read, `READ`, for a reason to be seen below: the cost of the circuit is not spread evenly over a text.
 
@@ -395,7 +395,7 @@ pd.DataFrame(
 # %% [markdown]
 r"""
 The first row is the stable heads again, on the same passages as the others. In the other rows the paper's circuit should do poorly, and a negative share says that it does harm: a wrong constant, or one kernel for heads that look in different places, is worse than no news; the table does not say which of the two it is. That constants are for stable heads is the published condition, seen here from the far end of the model. The self-normalised circuit has no such condition, for it
-needs no constant; where its share is high in every row, Equation 1 holds for the layer and not just for the heads that suit it. The first column is a reminder of proportion: other heads of a first layer may be worth far more to the model than those that carry the context.
+needs no constant; where its share is high in every row, Equation 1 ({eq}`eq-split`) holds for the layer and not just for the heads that suit it. The first column is a reminder of proportion: other heads of a first layer may be worth far more to the model than those that carry the context.
 
 ## Where on the page?
 
@@ -492,7 +492,7 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 cx.plots.picture(
     figure,
     "9.4",
-    f"The cost by domain, mean over {PER_DOMAIN} passages each, most needed first.",
+    f"The cost by domain, mean over {per_domain} passages each, most needed first.",
     "Two dot plots, a row for each domain. Rise of the loss under mean-ablation: "
     + ", ".join(f"{names[i]} {signed(need[i])}" for i in order)
     + ".",
@@ -551,7 +551,7 @@ cx.plots.ShadedText(
     pieces[1:shown],
     at_stake,
     f"<b>Figure 9.5.</b> {passages[chosen[dearest]].name}: tokens that become dearer (blue) or "
-    f"cheaper (orange) under mean-ablation of the stable heads. Darkest: "
+    f"cheaper (orange) under mean-ablation of the stable heads. Strongest shade: "
     f"{float(at_stake.abs().max()):.1f} nats; mean {float(at_stake.mean()):+.2f}; the dearest are "
     + ", ".join(repr(pieces[1 + k]) for k in at_stake.argsort(descending=True)[:8].tolist())
     + ".",
@@ -570,7 +570,7 @@ print(
 
 # %% [markdown]
 r"""
-A context is of use to few tokens at a time. The second line says how uneven it is: with rises spread evenly it would print 10 %. Among the darkest tokens look for the words that mark the kind of text, those that a reader would pick out as well, and for endings that belong to such words; beside them stand tokens that are dear or cheap for no visible reason. Single tokens are noisy; the shading shows where to look, and proves nothing by itself.
+A context is of use to few tokens at a time. The second line says how uneven it is: with rises spread evenly it would print 10%. Among the most strongly shaded tokens look for the words that mark the kind of text, those that a reader would pick out as well, and for endings that belong to such words; beside them stand tokens that are dear or cheap for no visible reason. Single tokens are noisy; the shading shows where to look, and proves nothing by itself.
 
 ## A context without its text
 
@@ -663,7 +663,7 @@ This is a test of the wiring more than a discovery: the prediction is the algebr
 
 ## One vector in place of a text
 
-Now the experiment. The first tokens of each passage are read with the stable heads silenced, so that whatever long context they carried is gone, and one domain's direction is added, the same vector at every position. Each passage gets each direction in turn, its own domain's and all the others. If a direction carries its domain, the own one should lower the loss and a foreign one should not.
+Now the experiment. The first tokens of each passage are read with the stable heads silenced, so that whatever long context they carried is gone, and one domain's direction is added, the same vector at every position. Each passage gets each direction in turn, its own domain's and all the others. If a direction carries its domain, its own should lower the loss and a foreign one should not.
 """
 
 # %%
@@ -720,21 +720,19 @@ cx.plots.picture(
 gap = by_domain(with_own - with_others)
 print(f"rise of the loss by silence alone: {in_words(by_domain(damage), sign='+')}")
 print(
-    f"with the own domain's direction:   {in_words(by_domain(with_own), sign='+')}, on top of that"
+    f"with its own domain's direction:   {in_words(by_domain(with_own), sign='+')}, on top of that"
 )
 print(f"with another's, on average:        {in_words(by_domain(with_others), sign='+')}")
 print(f"difference of own and other:       {in_words(gap, sign='+')}")
 print(
-    f"domains in which the own direction lowers the loss: {(by_domain(with_own) < 0).sum()}",
+    f"domains in which their own direction lowers the loss: {(by_domain(with_own) < 0).sum()}",
     end=" ",
 )
 print(f"of {len(names)}; in which it does better than the others' average: {(gap < 0).sum()}")
 print(
-    f"passages for which the own direction is the best of {len(names)}: {in_words(by_domain(best.float()))}"
+    f"passages for which their own direction is the best of {len(names)}: {in_words(by_domain(best.float()))}"
 )
-print(
-    f"(chance {1 / len(names):.2f}); median rank of the own one: {rank.float().quantile(0.5):.0f}"
-)
+print(f"(chance {1 / len(names):.2f}); median rank of their own: {rank.float().quantile(0.5):.0f}")
 
 # %% [markdown]
 r"""
@@ -812,7 +810,7 @@ cx.plots.picture(
     figure,
     "9.8",
     f"Left: the stable heads silenced and a direction added, by strength; rise of the loss over "
-    f"{STEER} tokens against silence, mean over domains with its 95 % interval. Right: along the "
+    f"{STEER} tokens against silence, mean over domains with its 95% interval. Right: along the "
     "text, strength 1, against the model as it is.",
     "Two panels. Own direction by strength "
     + ", ".join(
@@ -825,7 +823,7 @@ cx.plots.picture(
         for a, c in zip(STRENGTHS, curves["another, drawn at random"], strict=True)
     )
     + f". Against the untouched model from position {beyond + 1} on: silenced "
-    f"{signed(by_domain(rise['mean-ablation'][:, beyond:]).mean())}, with the own direction "
+    f"{signed(by_domain(rise['mean-ablation'][:, beyond:]).mean())}, with its own direction "
     f"{signed(by_domain(longer[:, beyond:]).mean())}.",
 )
 
@@ -870,7 +868,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-On the left, what a foreign direction costs grows with its strength, while the own one has an optimum. If that lies near 1, the direction speaks as loudly as the heads did; far beyond it LayerNorm is filled by the direction and the token is forgotten. On the right, below zero means better than the model as it is, which is no miracle. At the beginning of a text the model cannot know the domain, and the direction tells it.
+On the left, what a foreign direction costs grows with its strength, while the passage's own has an optimum. If that lies near 1, the direction speaks as loudly as the heads did; far beyond it LayerNorm is filled by the direction and the token is forgotten. On the right, below zero means better than the model as it is, which is no miracle. At the beginning of a text the model cannot know the domain, and the direction tells it.
 That advantage is spent as soon as the text has told as much. The end of the curves is what counts: how far the silenced model with its direction still lies above the untouched one, against silence alone.
 
 The last table divides that end by kind of text. Its two right-hand columns are rises of the loss. A row in which the first of them is large and the second small says that **what the model takes from these heads there is what the domain has in common**, whatever else they write. What stays in the last column is what the vector does not make up for, above all what they tell of the single text beyond its domain; it may be much the same for all kinds. (A loss is a sum: a vector that knows the domain better than the heads did may pay for something else that they told.) Where the two columns agree, as they can for domains
@@ -975,7 +973,7 @@ cx.plots.picture(
     "9.9",
     f"The own direction with a set of neurons held (left), and given to the set alone (right); "
     f"sets of {count} of {len(ids)} neurons but for the last row. Dashed: the whole direction. "
-    "Mean over domains with its 95 % interval.",
+    "Mean over domains with its 95% interval.",
     f"Two dot plots; the whole direction gives {signed(by_domain(with_own).mean(), 3)}. Held: "
     + ", ".join(f"{k} {signed(by_domain(v).mean(), 3)}" for k, v in held.items())
     + "; alone: "
@@ -1063,7 +1061,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every number in the third column was computed above, in this run. Neither the paper nor the post has a causal experiment: what they say is in words, and the conditions are this book's reading of it, *half* where a share is asked for. They were set with the results of the book's own model in sight. So on that model they are a summary and no test. For caution, the number of this run is the less favourable end of the 95 % interval over domains, the lower one unless the line says otherwise.
+Every number in the third column was computed above, in this run. Neither the paper nor the post has a causal experiment: what they say is in words, and the conditions are this book's reading of it, *half* where a share is asked for. They were set with the results of the book's own model in sight. So on that model they are a summary and no test. For caution, the number of this run is the less favourable end of the 95% interval over domains, the lower one unless the line says otherwise.
 """
 
 

@@ -26,13 +26,10 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub: any decoder
-NEURONS = 16  # next-token neurons that are followed, and as many random ones
 MARGIN = 0.05  # how far the best congruence lies above the second, both ways, relative to itself
-PROMPTS = 20  # prompts that activate each neuron most
-TEXTS = 480  # how many texts of the collection are searched for them
-READ = 48  # tokens of each text: the chapter takes as long as these two
+SIZES = None  # next-token neurons (and as many random ones), prompts of each, those of them on which heads are silenced, texts searched; None: by the model's size
+READ = 48  # tokens of each text
 USUAL = 100  # random places, against which everything is measured
-ABLATED = 8  # of the prompts of each neuron, those on which heads are silenced
 TEAM = 3  # heads that are silenced together
 MEANS = 64  # texts behind mean-ablation
 
@@ -47,6 +44,8 @@ import ctxlib as cx
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 n_layers, n_heads, d_mlp = model.cfg.n_layers, model.cfg.n_heads, model.cfg.d_mlp
+large = sum(p.numel() for p in model.parameters()) > 50_000_000
+NEURONS, PROMPTS, ABLATED, TEXTS = SIZES or ((8, 10, 4, 120) if large else (16, 20, 8, 480))
 reader = cx.texts.Reader.of(model, min(READ, model.cfg.n_ctx))
 texts = [t.tokens for t in cx.texts.collection(reader, TEXTS)]
 READ = min(len(t) for t in texts)
@@ -147,7 +146,7 @@ def label(x):
 
 
 def span(values):
-    """Mean and its 95 % interval, which needs two values."""
+    """Mean and its 95% interval, which needs two values."""
     v = np.asarray(values, dtype=float)
     v = v[~np.isnan(v)]
     middle = float(v.mean()) if v.size else float("nan")
@@ -429,7 +428,7 @@ def winners(x):
 
 
 # %% tags=["hide-input"]
-figure, (axes,) = cx.plots.panels(1, 2, height=4.6, width=8.8)
+figure, (axes,) = cx.plots.panels(1, 2, height=6.4, width=9.6)
 for axis, x in zip(axes, (clear, divided), strict=True):
     values = rises[x].flatten(1)  # prompt head
     columns = sorted(values.abs().amax(0).topk(min(12, values.shape[1])).indices.tolist())
@@ -438,8 +437,8 @@ for axis, x in zip(axes, (clear, divided), strict=True):
     won = [(columns.index(h), p) for p, h in enumerate(winners(x)) if h in columns]
     axis.plot(*zip(*won, strict=True), "o", ms=4, mfc="none", color=cx.plots.COLOURS[2])
     axis.set_xticks(range(len(columns)), [name_of(h) for h in columns], rotation=90, fontsize=8)
-    ends = [ending(ids, 22) for ids in prompts[x].tokens]
-    axis.set_yticks(range(len(ends)), ends, family="monospace", fontsize=7, parse_math=False)
+    ends = [ending(ids, 18) for ids in prompts[x].tokens]
+    axis.set_yticks(range(len(ends)), ends, family="monospace", fontsize=10, parse_math=False)
     axis.grid(False)
     axis.set_xlabel("head")
     axis.set_title(label(x), parse_math=False)
@@ -561,7 +560,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The first table lists the heads that win on at least 2 % of the prompts of either group, and where they look from random places: at the *own token*, at the *previous* one, at *BOS*, or at none of these with more than a third of the attention. Heads that look at the own token carry no context: what they say about the last token, the embedding could say as well. And where the columns for next-token and for random neurons look alike, winning is a matter of the head and not of the neuron.
+The first table lists the heads that win on at least 2% of the prompts of either group, and where they look from random places: at the *own token*, at the *previous* one, at *BOS*, or at none of these with more than a third of the attention. Heads that look at their own token carry no context: what they say about the last token, the embedding could say as well. And where the columns for next-token and for random neurons look alike, winning is a matter of the head and not of the neuron.
 
 The second table, over all neurons, asks the published question in its first row: if heads divided the uses of a token among them, the commonest winner of a next-token neuron should take *fewer* of its prompts than that of a random neuron, which has no token to divide. Its last row is the look-up proper: what the heads bring from earlier tokens to the place where the neuron peaks, beyond what they bring anywhere. The row of the last token is the heads' echo. (BOS can count although it says nothing: a head that turns away from it, or to it, changes what it writes. These three rows use the prompts on which heads are silenced below, and half of the random places, so they add up to the rise of the heads only nearly.)
 
@@ -702,7 +701,7 @@ cx.plots.picture(
     figure,
     "10.5",
     f"What silencing costs a neuron and its token, mean over neurons of the mean over {ABLATED} "
-    "prompts, with its 95 % interval over neurons.",
+    "prompts, with its 95% interval over neurons.",
     "Two dot plots; loss of log P. "
     + "; ".join(
         f"{row}: next-token neurons {in_words(v[is_next, 1], 2)}, random ones "
@@ -716,15 +715,15 @@ cx.plots.picture(
 # %% tags=["nbval-check-output"]
 def typical(logs):
     """Geometric mean of P over prompts and neurons, with the interval of the mean of log P."""
-    mean, low, high = np.exp(span(logs))
-    return f"{mean:.1g} [{low:.1g}, {high:.1g}]"
+    mean, low, high = 1e4 * np.exp(span(logs))
+    return f"{mean:.1f} [{low:.1f}, {high:.1f}]"
 
 
 log_before = torch.stack([v[:ABLATED].mean() for v in log_p])
 pd.DataFrame(
     {
         name: {
-            "P, geometric mean: before": typical(log_before[m]),
+            "10,000 P, geometric mean: before": typical(log_before[m]),
             "with the strongest head silenced": typical(log_before[m] - single[m, 0, 1]),
             "with the team silenced": typical(log_before[m] - joint[m, 1]),
             "loss of log P, strongest head (nats)": in_words(single[m, 0, 1], sign="+"),
@@ -827,7 +826,7 @@ alone = np.array([at_fixed(x, v) for x, v in enumerate(always)])
 
 
 def through(whole, past, draws=2000):
-    """The share that goes through, and its middle 95 % when neurons are drawn again; none where
+    """The share that goes through, and its middle 95% when neurons are drawn again; none where
     the whole is not clearly above zero."""
     if not span(whole)[1] > 0:
         return (float("nan"),) * 3
@@ -869,7 +868,7 @@ if np.isnan(part):
     print("the strongest head's effect on the token is not clearly above zero: no share of it")
 else:
     print("of the strongest head's effect on the token, through the neuron:", end=" ")
-    print(f"{part:.0f} % [{low:.0f}, {high:.0f}]")
+    print(f"{part:.0f}% [{low:.0f}, {high:.0f}]")
 pd.DataFrame(
     {
         "loss of log P (nats)": {
@@ -895,7 +894,7 @@ The rows of the neuron alone test the name *next-token neuron* itself, and no he
 
 - **The peaks are extreme.** Everything here holds where a neuron is loudest. At middling activations other heads may be at work; the publication names this limit, too.
 - **Largest is not needed.** Attribution names the head with the largest rise even if none matters. The random neurons have a strongest head like all others.
-- **Silence is not neutral.** The mean of a head is a message as well, one that hardly any text sends. A head that looks at the own token, put to its mean, leaves every later layer with a token half known, for which no attribution to one neuron can account.
+- **Silence is not neutral.** The mean of a head is a message as well, one that hardly any text sends. A head that looks at its own token, put to its mean, leaves every later layer with a token half known, for which no attribution to one neuron can account.
 - **One collection.** On other texts the same neurons may have other peaks. Without a collection of your own these texts are sampled from the book's own model.
 - **Congruence sees one step.** Later layers can take back what a neuron pushes, or say it louder; only behind the last layer nobody can.
 - **Gated MLPs.** There a pre-activation is the gate's, and a second branch decides the sign of what goes through. A neuron can be wide open and push its token *down*; these prompts are then chosen by the wrong number.

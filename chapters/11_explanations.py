@@ -26,11 +26,9 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-TEXTS = 560  # how many texts of the collection are read
-READ = 96  # tokens of each of them
-NEURONS = 12  # next-token neurons, and as many random ones
+SIZES = None  # texts, next-token neurons (and as many random ones), prompts for each; None: by the model's size
+READ = 96  # tokens of each text
 MARGIN = 0.05  # how far the best congruence lies above the second, both ways, relative to itself
-PROMPTS = 56  # prompts for each neuron; half are shown, half held out
 STRONGEST = 5  # heads of each neuron that are to be explained
 ORDINARY = 360  # prompts that nothing was chosen for
 EACH = 3  # neurons for each head, in the test of all heads
@@ -56,6 +54,9 @@ import ctxlib as cx
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 tokenizer, n_layers, n_heads = model.tokenizer, model.cfg.n_layers, model.cfg.n_heads
+large = sum(p.numel() for p in model.parameters()) > 50_000_000
+# half of the prompts are shown, half held out
+TEXTS, NEURONS, PROMPTS = SIZES or ((160, 4, 32) if large else (560, 12, 56))
 reader = cx.texts.Reader.of(model, min(READ, model.cfg.n_ctx))
 texts = cx.texts.collection(reader, TEXTS)
 ordinary = cx.lookups.random_prompts(texts, min(ORDINARY, len(texts)))
@@ -344,7 +345,7 @@ axis.legend(loc="lower left")
 cx.plots.picture(
     figure,
     "11.3",
-    f"All {len(frame)} cases with their 95 % intervals, best first. Band: the middle 95 % of the "
+    f"All {len(frame)} cases with their 95% intervals, best first. Band: the middle 95% of the "
     "scores under shuffled labels.",
     f"A sorted dot plot with intervals. The best score is {frame['score'].max():.2f}, the median "
     f"{frame['score'].median():.2f}, the worst {frame['score'].min():.2f}; shuffled labels give "
@@ -354,13 +355,13 @@ cx.plots.picture(
 
 # %% tags=["nbval-check-output"]
 def span(values):
-    """A mean and its 95 % interval, which needs two values."""
+    """A mean and its 95% interval, which needs two values."""
     v = np.asarray(values, dtype=float)
     return cx.causal.interval(v) if v.size > 1 else (mean(v), float("nan"), float("nan"))
 
 
 def gap(a, b):
-    """The difference of two means and its 95 % interval (Student's, one spread for both)."""
+    """The difference of two means and its 95% interval (Student's, one spread for both)."""
     if min(len(a), len(b)) < 1 or len(a) + len(b) < 3:
         return (float("nan"),) * 3
     bounds = stats.ttest_ind(a, b).confidence_interval()
@@ -853,7 +854,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every number in the third column was computed above, in this run. The paper's statements are held here in words, and the conditions are this book's reading of them; they concern other models, and an explainer that is a language model. So *does not hold* means: not here, and not for these rules. For caution the number is the less favourable end of a 95 % interval, the lower one unless the line says otherwise.
+Every number in the third column was computed above, in this run. The paper's statements are held here in words, and the conditions are this book's reading of them; they concern other models, and an explainer that is a language model. So *does not hold* means: not here, and not for these rules. For caution the number is the less favourable end of a 95% interval, the lower one unless the line says otherwise.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -930,15 +931,40 @@ r"""
 4. A head is active in German texts only, though not at every token of them, and a neuron's top prompts are all German. What is the score of the sentence *the head is active in German texts*? Which prompts should one have added, and what does the paper's procedure measure as it stands?
 5. Is it the explainer's diet? Show the rules an eighth, a quarter and a half of what they are shown in `tests`, with the same prompts held out, and compare the mean over the heads of each kind.
 
-```{admonition} Solutions
+````{admonition} Solutions
 :class: dropdown
 
-1. `class Mine:` with `def explain(self, active, inactive): return "prompts with a German article"` and `def classify(self, sentence, prompts): return [bool(re.search(r"\b(der|die|das)\b", p)) for p in prompts]`, then `cx.explainers.score(Mine(), splits[case])`. Your program must do what your sentence says, no more. With shuffled labels one tends to find a theme as well, and to be about as sure of it.
+1. A class with the two methods of the protocol:
+
+   ```python
+   import re
+
+
+   class Mine:
+       def explain(self, active, inactive):
+           return "prompts with a German article"
+
+       def classify(self, sentence, prompts):
+           return [bool(re.search(r"\b(der|die|das)\b", p)) for p in prompts]
+
+
+   cx.explainers.score(Mine(), splits[case])
+   ```
+
+   Your program must do what your sentence says, no more. With shuffled labels one tends to find a theme as well, and to be about as sure of it.
 2. It hits a share $a$ of the active prompts and rejects $1 - a$ of the inactive ones, so the expectation is $(a + 1 - a)/2$. The accuracy is $0.1\,a + 0.9\,(1 - a)$, largest for $a = 0$: never to say *active* is right nine times in ten, which is why accuracy is not the score.
 3. For one fact, the difference of two shares of $r$ prompts has mean 0 and standard deviation $\sqrt{2 \cdot \tfrac14 / r}$; half of it is what the score gains, $\sigma = 1/\sqrt{8 r}$. The largest of $m$ independent ones, of either sign, stays somewhat below $\sigma \sqrt{2 \ln 2m}$. With $r = 16$ and $m = 200$ the bound is about $0.088 \cdot 3.5 \approx 0.31$: a fit above three quarters from nothing, with a single fact. Facts that are rare, as most are, have less spread; a tree with several leaves makes up for it.
 4. All held-out prompts are German, so the sentence calls every one active: TPR 1, TNR 0, score 0.5, though nothing in it is false. (A head that is active at every token of a German text would not even give a split.) One should have added prompts on which the neuron is silent, such as the ordinary ones. As it stands the score measures how well a sentence tells apart the prompts on which the neuron is woken by this head from those on which it is woken by something else.
-5. With `k = lambda prompts: max(3, round(share * len(prompts)))`, take `cx.explainers.Split(s.shown_active[: k(s.shown_active)], s.shown_inactive[: k(s.shown_inactive)], s.held_active, s.held_inactive)` for each split `s` of `tests.values()`, score it, average over the neurons of a head and then over the heads of a kind. A score that still rises at the end depends on the number of prompts as much as on the head. One that stays flat near 0.5 says that the facts are the wrong ones.
-```
+5. Show less of each split `s` of `tests.values()`, and hold out the same prompts:
+
+   ```python
+   def less(s, share):
+       few = [v[: max(3, round(share * len(v)))] for v in (s.shown_active, s.shown_inactive)]
+       return cx.explainers.Split(*few, s.held_active, s.held_inactive)
+   ```
+
+   Score them, average over the neurons of a head and then over the heads of a kind. A score that still rises at the end depends on the number of prompts as much as on the head. One that stays flat near 0.5 says that the facts are the wrong ones.
+````
 
 ## Where this comes from
 

@@ -108,8 +108,9 @@ The first line is a check of {eq}`eq-fam-score` on texts that were not asked abo
 
 $$
 \begin{aligned}
-\log \text{pos}_i \;&=\; \sum_t f_t\, \text{score}(i, t) - \log Z \;=\; g_i \cdot \bar x + c_i - \log Z, \qquad \bar x = \sum_t f_t\, x_t , \\
-\log \text{content}(t) \;&=\; \sum_i \text{pos}_i \bigl( \text{score}(i, t) - g_i \cdot \bar x - c_i \bigr) \;=\; \bar g \cdot (x_t - \bar x), \qquad \bar g = \sum_i \text{pos}_i\, g_i .
+\log \text{pos}_i \;&=\; \sum_t f_t\, \text{score}(i, t) - \log Z \;=\; g_i \cdot \bar x + c_i - \log Z , \\
+\log \text{content}(t) \;&=\; \sum_i \text{pos}_i \bigl( \text{score}(i, t) - g_i \cdot \bar x - c_i \bigr) \;=\; \bar g \cdot (x_t - \bar x) , \\
+\bar x \;&=\; \sum_t f_t\, x_t , \qquad \bar g \;=\; \sum_i \text{pos}_i\, g_i .
 \end{aligned}
 $$ (eq-fam-means)
 
@@ -314,8 +315,10 @@ r"""
 A head's value is read from $x_i$ as well. In the circuit of [chapter 6](06_circuit) it was taken *as if every source stood at the destination*; where positions are not in the stream that is no approximation, and
 
 $$
-\text{contribution}[j, t] \;=\; \sum_{h \in H} \frac{\text{content}_h(t)}{\text{denom}_h}\, \bigl( x_t W_V^h + b_V^h \bigr)\, W_O^h \cdot \frac{W_\text{in}[:, j]}{s} , \qquad
-\text{approx}_j \;=\; \sum_i \text{pos}_i\, \text{contribution}[j, x_i]
+\begin{aligned}
+\text{contribution}[j, t] \;&=\; \sum_{h \in H} \frac{\text{content}_h(t)}{\text{denom}_h}\, \bigl( x_t W_V^h + b_V^h \bigr)\, W_O^h \cdot \frac{W_\text{in}[:, j]}{s} , \\
+\text{approx}_j \;&=\; \sum_i \text{pos}_i\, \text{contribution}[j, x_i]
+\end{aligned}
 $$ (eq-fam-circuit)
 
 holds for every family. Three details differ between architectures. Where heads *share* keys and values, each has a copy of what it shares. In a *gated* MLP, $W_\text{in}$ is that of the gate, which the activation function sees. And where attention and MLP stand *side by side*, the first layer's MLP reads the stream without its own layer's heads, so there is no first-layer neuron that they could tell anything: their words reach the next layer's MLP, and $W_\text{in}$ and $s$ are taken from there.
@@ -446,7 +449,7 @@ r"""
 
 ## Turn it
 
-Choose a head: on the left its kernel, on the right the tokens that it likes most and least, of those that occur in the texts.
+Choose a head: on the left its kernel, on the right the tokens that it likes most and least, of those that occur in the texts. The controls are live in Jupyter and Colab (the rocket above); on this page you see their first setting.
 """
 
 

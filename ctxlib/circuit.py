@@ -88,7 +88,7 @@ def true_contribution(
 ) -> Float[Tensor, "*text neuron"]:
     """What the chosen heads add to each neuron's pre-activation at destination n, exact:
     `sum_{h in heads} (output of h at n) . W_in[:, j] / s(x)`, with the text's own LayerNorm-2
-    scale s(x). This is what a summary is held against (method, section 4).
+    scale s(x). This is what a summary is held against (chapter 6).
 
     Raises ValueError for heads that do not exist, for weights without the MLP, and as
     `true_outputs` does.

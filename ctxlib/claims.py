@@ -130,13 +130,13 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
         {
             "claim": c.statement,
             "published": c.published,
-            "this run": f"{c.here:.{c.digits}f}",
+            "this run": "–" if math.isnan(c.here) else f"{c.here:.{c.digits}f}",
             "holds if": c.condition,
             "verdict": c.verdict if studied or not c.about_gpt2 else elsewhere(c.verdict),
         }
         for c in claims
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, index=range(1, len(rows) + 1))
 
 
 def elsewhere(verdict: str) -> str:

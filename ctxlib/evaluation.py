@@ -440,15 +440,26 @@ def approximated(
     >>> torch.allclose(exact, truth, atol=1e-3)
     True
     """
-    w, n, heads, made = circuit.weights, circuit.n, list(circuit.heads), set(made)
+    made = set(made)
     if unknown := made - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
+    w, n = circuit.weights, circuit.n
     x = seen_tokens(w, tokens, n)
-    own = x
+    added = approximated_output(circuit, x, made) @ w.mlp_input()[0]
+    if "scale" in made:
+        return added / circuit.scale
+    return added / layer_norm_scale(resid_mid(w, x, n, true_outputs(w, x, n)), w.eps)
+
+
+def approximated_output(
+    circuit: ContextualCircuit, x: Int[Tensor, "text source"], made: set[str]
+) -> Float[Tensor, "text d_model"]:
+    """What the circuit's heads write at n, with the approximations in `made`."""
+    w, n, heads = circuit.weights, circuit.n, list(circuit.heads)
     if "token" in made:
         x = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], circuit.token)], dim=1)
 
-    q = layer_norm(stream(w, x, n)[:, n], w.eps)
+    q = layer_norm(w.embeddings()[x[:, n]] + w.W_pos[n], w.eps)
     q = einsum(q, w.W_Q[heads], "text d_model, head d_model d_head -> text head d_head")
     q = (q + w.b_Q[heads]) / w.attn_scale
     where = positional_keys(w, n, circuit.C)[heads]
@@ -464,9 +475,8 @@ def approximated(
     numerators = kernels * content(x)
     if "denominators" in made:
         # the calibration text, with the same token at n and the same query
-        calibration = circuit.calibration.expand(len(x), -1).clone()
-        calibration[:, n] = x[:, n]
-        denominators = (kernels * content(calibration)).sum(-1, keepdim=True)
+        calibration = (kernels * content(circuit.calibration[None]))[..., :-1].sum(-1, keepdim=True)
+        denominators = calibration + numerators[..., -1:]
     if "kernel" in made:
         shared = shared_kernel(rearrange(kernels, "text head source -> head text source"))
         numerators = numerators / kernels * shared[:, None]
@@ -478,11 +488,7 @@ def approximated(
     seen = rows @ layer_norm(at, w.eps)  # text head d_model
     z = einsum(seen, w.W_V[heads], "text head d_model, head d_model d_head -> text head d_head")
     z = z + rows.sum(-1, keepdim=True) * w.b_V[heads]
-    out = einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
-    W_in, _ = w.mlp_input()
-    if "scale" in made:
-        return out @ W_in / circuit.scale
-    return out @ W_in / layer_norm_scale(resid_mid(w, own, n, true_outputs(w, own, n)), w.eps)
+    return einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
 
 
 def asked(
@@ -525,6 +531,7 @@ def error_budget(
     """
     weights = circuit.weights
     chosen = check_neurons(weights, range(weights.n_neurons) if neurons is None else neurons)
+    W_in = weights.mlp_input()[0][:, chosen]
     names = [name for name in APPROXIMATIONS if own_token or name != "token"]
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
     rows |= {("without", name): set(names) - {name} for name in names}
@@ -532,9 +539,12 @@ def error_budget(
     sums: dict[tuple[str, str], Moments] = {}
     token = None if own_token else circuit.token
     for batch in batches(weights, texts, circuit.n, token, "error budget"):
-        truth = true_contribution(weights, batch, circuit.heads, circuit.n)[:, chosen]
+        outputs = true_outputs(weights, batch, circuit.n)
+        own = layer_norm_scale(resid_mid(weights, batch, circuit.n, outputs), weights.eps)
+        truth = outputs[:, list(circuit.heads)].sum(1) @ W_in / own
         for row, made in rows.items():
-            new = Moments.of(approximated(circuit, batch, made)[:, chosen], truth)
+            s = circuit.scale if "scale" in made else own
+            new = Moments.of(approximated_output(circuit, batch, made) @ W_in / s, truth)
             sums[row] = sums[row] + new if row in sums else new
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]
     medians = [enough(sums.get(row)).table(chosen)[columns].median() for row in rows]

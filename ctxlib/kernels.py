@@ -93,7 +93,7 @@ def content_scores(
     tokens: Int[Tensor, " token"] | None = None,
 ) -> Float[Tensor, "head token"]:
     """`log content_n(t) = q_n . E[n, t] / attn_scale`: how a head with `token` at destination n
-    weighs every token t, in nats (method, section 2).
+    weighs every token t, in nats (chapter 3).
 
     `tokens` are the ids t, the whole vocabulary by default. Only differences between tokens of
     one head mean anything. Errors as in `positional_kernels`.

@@ -173,7 +173,7 @@ def locate(name: str) -> str:
         raise ValueError(f"no model called {name!r}, and no such folder; {hint}")
     if not cached(name):
         print(
-            f"{name} is not in the cache: "
+            f"{name} is no folder here and not in the cache: "
             f"downloading it from the Hugging Face hub to {constants.HF_HUB_CACHE}",
             flush=True,
         )
@@ -195,8 +195,8 @@ def unreadable(source: str, error: OSError) -> Exception:
     if Path(source).is_dir():
         return ValueError(f"the model in {source} cannot be read: {first_line(error)}")
     return OSError(
-        f"{source} is not in the cache and the Hugging Face hub did not give it: "
-        f"{first_line(error)}. Check the name and the connection, or download it elsewhere and "
+        f"{source} is no folder here and not in the cache, and the Hugging Face hub did not give "
+        f"it: {first_line(error)}. Check the name and the connection, or download it elsewhere and "
         'pass the folder; "mini" needs no network.'
     )
 

@@ -98,7 +98,7 @@ def find_neurons(
 
     Columns: `top`, in units of the pre-activation; `z`, how many robust standard deviations (1.48
     median absolute deviations) it lies above the median neuron; `mean`, the contribution of an
-    average token; `top tokens` and `bottom tokens`. `largest` is the K of method, section 5;
+    average token; `top tokens` and `bottom tokens`. `largest` is K of chapter 7;
     `tokens` says which of the vocabulary count, all but `untrained_tokens` by default.
 
     The unit of `top` is one model's own, so a threshold does not carry over to another. The

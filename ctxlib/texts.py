@@ -36,6 +36,7 @@ PASSAGES = DATA / "passages"
 SAMPLES = DATA / "samples.npz"
 PLAIN = re.compile(r"\.txt(\.xz)?$")
 ROWS = re.compile(r"\.(jsonl?(\.gz|\.zst)?|parquet)$")
+NOT_ON_THE_HUB = re.compile(r"^[./~]|^[^:]*/(?:[^:]*/|$)|[\s\\]")  # where a data set is owner/name
 BETWEEN_DOCUMENTS = re.compile(rb"<\|endoftext\|>\r?\n?")  # a line that holds only the mark
 LONGEST = 2**20  # bytes of a file held at once: a longer document is cut at the end of a line
 COLUMNS = ("text", "content", "document")  # where a data set keeps its texts; the first is usual
@@ -224,11 +225,16 @@ def read_passage(reader: Reads, file: Path, length: int | None) -> Text:
     """A file whose head says `domain:`, `dialect:` and `subject:`,
     then a blank line, then the text.
     """
-    head, _, body = read(file).partition("\n\n")
+    head, blank, body = read(file).partition("\n\n")
     facts = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
     missing = {"domain", "dialect", "subject"} - facts.keys()
     if missing:
         raise ValueError(f"{file.name}: the head lacks {', '.join(sorted(missing))}")
+    if not blank or len(head.splitlines()) > 3:  # or what follows the head would be lost with it
+        raise ValueError(
+            f"{file.name}: the head is three lines, domain, dialect and subject, and a blank line "
+            "behind them"
+        )
     source = body.strip("\n")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the passages are meant to overfill the context
@@ -310,8 +316,10 @@ def stream(reader: Reads, count: int = 1000, source: str | os.PathLike | None = 
         return Stream(reader, count, "the texts sampled from mini", (partial(sampled, reader),))
     if count < 1:
         raise ValueError(f"count={count}: ask for at least one text")
-    place = Path(source)
+    place = Path(source).expanduser()
     if not place.exists():
+        if any(kind.search(str(source)) for kind in (PLAIN, ROWS, NOT_ON_THE_HUB)):
+            raise ValueError(f"there is no file or folder {source}")
         return Stream(reader, count, str(source), (partial(hub_texts, reader, str(source)),))
     files = text_files(place)
     held = ", ".join(f"{file.name} ({file.stat().st_size} bytes)" for file in files)
@@ -510,7 +518,7 @@ def hub_texts(reader: Reads, name: str, spot: Spot = START) -> Iterator[tuple[Te
     path, configuration, split, *more = [*name.split(":"), "", ""]
     if any(more):
         raise ValueError(f"data set {name}: write name:configuration:split")
-    print(f"streaming texts from the data set {name} on the Hugging Face hub", flush=True)
+    print(f"no file or folder {name}: streaming the data set from the Hugging Face hub", flush=True)
     domain = path.rpartition("/")[2]
     yield from data_texts(
         reader, name, domain, spot, path, configuration or None, split=split or "train"

@@ -20,7 +20,7 @@ from torch import Tensor
 
 def layer_norm(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch d_model"]:
     """LayerNorm after folding and centring: `sqrt(d_model) v / |v|`, with the model's epsilon
-    (method, notation).
+    (chapter 1).
 
     `v` has mean zero already, so `mean(v**2)` is its variance.
 
@@ -267,7 +267,7 @@ class LayerWeights:
     # ------------------------------------------------------------ what flows in
 
     def token_id(self, token: str | int) -> int:
-        """The id of a token given as text (" the") or as an id;
+        """The id of a token given as text (`" the"`) or as an id;
         ValueError if the text is not exactly one token.
 
         >>> weights.token_id(" the"), weights.token_id(7)

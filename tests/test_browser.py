@@ -95,6 +95,40 @@ def test_every_picture_is_there(page):
     assert broken == []
 
 
+@pytest.mark.parametrize("name", [page for page in PAGES if page.startswith("book/")][:13])
+def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
+    page = visit(name, width=390)
+    cut = page.evaluate(
+        """() => {
+            const places = [...document.querySelectorAll('.dropdown.toggle-hidden')];
+            places.forEach(place => place.classList.remove('toggle-hidden'));
+            return [...document.querySelectorAll('span.math')]
+                .filter(f => !f.classList.contains('broken') && f.scrollWidth > f.clientWidth + 3)
+                .filter(f => getComputedStyle(f).overflowX !== 'visible')
+                .map(f => f.querySelector('mjx-assistive-mml').textContent)
+        }"""
+    )
+    assert cut == []
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.close()
+
+
+def test_numbers_in_a_table_stand_under_one_another(visit):
+    page = visit("book/04_denominators")
+    aligned = page.evaluate(
+        """() => [...document.querySelectorAll('table.dataframe td')]
+            .filter(cell => cell.classList.contains('number'))
+            .map(cell => getComputedStyle(cell).textAlign)"""
+    )
+    assert len(aligned) > 20
+    assert set(aligned) == {"right"}
+    words = page.evaluate(
+        "() => [...document.querySelectorAll('td.number')].map(cell => cell.textContent.trim())"
+    )
+    assert not any(word.strip("+-−±%.,0123456789 ") for word in words)
+    page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_keeps_a_reader_out(page, scheme):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")

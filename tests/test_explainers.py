@@ -256,7 +256,7 @@ def test_more_confidence_or_fewer_prompts_is_a_wider_interval():
         return s.high - s.low
 
     assert width(8, 0.95) > width(20, 0.95) > width(20, 0.8)
-    z = 1.2815515655446004  # of 80 %
+    z = 1.2815515655446004  # of 80%
     s = explainers.score(Says([True] * 6 + [False] * 14), held(12, 8), 0.8)
     assert (s.low, s.high) == pytest.approx(joined(6, 12, 8, 8, z))
 

@@ -246,7 +246,7 @@ def test_code_that_comes_with_a_model_is_refused_without_a_question(broken, tmp_
 
 
 def test_a_hub_out_of_reach_is_an_error_with_advice(capsys):
-    advice = r"nobody/no-such-gpt2 is not in the cache.*pass the folder; \"mini\" needs no network"
+    advice = r"no-such-gpt2 is no folder here .*pass the folder; \"mini\" needs no network"
     with pytest.raises(OSError, match=advice):
         cx.load("nobody/no-such-gpt2")
     assert "downloading" in capsys.readouterr().out
@@ -262,7 +262,7 @@ def test_a_line_is_printed_before_anything_is_downloaded(capsys, monkeypatch):
     monkeypatch.setattr(models.AutoModelForCausalLM, "from_pretrained", refuse)
     with pytest.raises(OSError, match="no network"):
         cx.load("nobody/no-such-gpt2")
-    assert "nobody/no-such-gpt2 is not in the cache: downloading it" in printed[0]
+    assert "no-such-gpt2 is no folder here and not in the cache: downloading it" in printed[0]
     assert constants.HF_HUB_CACHE in printed[0]
 
 

@@ -179,6 +179,14 @@ def test_a_passage_without_its_head_is_refused(tiny_weights, tmp_path):
         texts.read_passage(tiny_weights, tmp_path / "x-1.txt", None)
 
 
+@pytest.mark.parametrize("head_end", ["\n", "\nmood: calm\n\n"])
+def test_a_passage_whose_head_does_not_end_is_refused(tiny_weights, tmp_path, head_end):
+    head = "domain: x\ndialect: en-GB\nsubject: y"
+    (tmp_path / "x-1.txt").write_text(f"{head}{head_end}One paragraph.\n\nAnother.\n")
+    with pytest.raises(ValueError, match=r"x-1\.txt: .* and a blank line behind them"):
+        texts.read_passage(tiny_weights, tmp_path / "x-1.txt", None)
+
+
 def test_there_are_enough_domains_and_passages():
     counts = Counter(file.stem.rpartition("-")[0] for file in FILES)
     assert len(counts) >= 14
@@ -706,7 +714,9 @@ def test_rows_of_a_data_set_are_documents(tiny_weights, data_set, capsys):
     found = texts.collection(tiny_weights, len(expected), "someone/some-texts")
     equal(found, expected)
     assert {text.domain for text in found} == {"some-texts"}
-    assert "data set someone/some-texts" in capsys.readouterr().out
+    assert (
+        "no file or folder someone/some-texts: streaming that data set" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
@@ -716,6 +726,7 @@ def test_rows_of_a_data_set_are_documents(tiny_weights, data_set, capsys):
         ("a/b:2024-en", ("a/b", "2024-en", "train")),
         ("a/b:2024-en:validation", ("a/b", "2024-en", "validation")),
         ("a/b::test", ("a/b", None, "test")),
+        ("a/b:data/en/x:test", ("a/b", "data/en/x", "test")),
     ],
 )
 def test_a_data_set_is_streamed_in_the_configuration_and_the_split_named(
@@ -779,7 +790,20 @@ def test_a_data_set_with_too_few_texts_is_refused(tiny_weights, data_set):
         texts.collection(tiny_weights, 99, "someone/some-texts")
 
 
-@pytest.mark.parametrize("name", ["nobody/no-such-texts", "/no/such/folder", "gone"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("/no/such/folder", "./gone", "~/gone", "gone/", "a/b/c", "my texts", r"C:\texts"),
+        *("gone.txt.xz", "a/gone.jsonl", "a/gone.parquet"),
+    ],
+)
+def test_a_path_that_leads_nowhere_does_not_become_a_name_on_the_hub(tiny_weights, data_set, name):
+    with pytest.raises(ValueError, match=re.escape(f"there is no file or folder {name}")):
+        texts.collection(tiny_weights, 1, name)
+    assert not data_set
+
+
+@pytest.mark.parametrize("name", ["nobody/no-such-texts", "gone"])
 def test_a_source_that_is_neither_a_folder_nor_within_reach_is_refused(tiny_weights, name):
     pytest.importorskip("datasets")
     with pytest.raises(ValueError, match=f"{name} is neither a file, nor a folder, nor a data set"):

@@ -25,7 +25,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
 
 PAGES = "book/api"
-ENTRY = re.compile(r"^\.\. auto(?:function|class|data):: (ctxlib\.[\w.]+)$", re.MULTILINE)
+ENTRY = re.compile(r"^\.\. auto(?:function|class|data|exception):: (ctxlib\.[\w.]+)$", re.MULTILINE)
 MEMBERS = re.compile(r"^\.\. autoclass:: (ctxlib\.[\w.]+)\n   :members: (.+)$", re.MULTILINE)
 SENTENCE = re.compile(r"(?:`[^`]*`|[^`])*?(?<=[\w)\]`\"'])\.(?= [A-Z`]|$)")
 NAME = re.compile(r"(?:cx\.|ctxlib\.)?([A-Za-z][\w.]*)")
@@ -125,8 +125,9 @@ def as_it_stands(
 def without_arguments(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, arguments: str, gives: str
 ) -> tuple[str, str] | None:
-    """A protocol is not called."""
-    return ("", "") if getattr(thing, "_is_protocol", False) else None
+    """A protocol is not called, and an exception is caught."""
+    made_by_readers = not (getattr(thing, "_is_protocol", False) or what == "exception")
+    return None if made_by_readers else ("", "")
 
 
 def as_written(app: Sphinx, doctree: nodes.document, docname: str) -> None:

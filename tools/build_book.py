@@ -36,6 +36,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 import publishing
+import yaml
 from lighten import draw_icons, lighten
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
@@ -251,8 +252,12 @@ def site(model: str) -> Path:
     """Build an edition's site with warnings as errors; returns its first page."""
     base = home(model)
     if base != ROOT:
-        for name in ("_config.yml", "_toc.yml", "CITATION.cff", "CHANGELOG.md"):
+        for name in ("_toc.yml", "CITATION.cff", "CHANGELOG.md"):
             shutil.copy(ROOT / name, base / name)
+        config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+        # Colab opens what the repository holds, which is mini's notebook; this one is downloaded.
+        config["sphinx"]["config"]["html_theme_options"].pop("launch_buttons", None)
+        (base / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
         pages = shutil.ignore_patterns("*.ipynb", "*.part")
         shutil.copytree(ROOT / "book", base / "book", dirs_exist_ok=True, ignore=pages)
     listed = set(re.findall(r"book/(\d\d_\w+)", (base / "_toc.yml").read_text()))

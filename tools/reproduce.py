@@ -453,7 +453,7 @@ SPREAD = {
     "protocol": "1 / Σ pos² of the kernels at n = 500, for the query without a token and C = 3.5 "
     "(of another model: its own C, and its heads of the same family).",
     "judges": LARGEST_OFF,
-    "because": "2 %: the published figures are rounded to two or three digits",
+    "because": "2%: the published figures are rounded to two or three digits",
     "at_most": 0.02,
 }
 
@@ -481,7 +481,7 @@ def effective_others(s: Subject) -> Found:
     protocol="How many tokens back half of each kernel's mass reaches, at n = 500, for the query "
     "without a token.",
     judges=LARGEST_OFF,
-    because="2 %, less than one token",
+    because="2%, less than one token",
     at_most=0.02,
 )
 def half_six(s: Subject) -> Found:
@@ -545,7 +545,7 @@ def typical_norm(s: Subject) -> Found:
     published="0.15 to 0.175",
     source=f"{POST}, decomposition",
     chapter=2,
-    protocol="5 % and 95 % quantile of sqrt(|W_E[x_i] + W_pos[i]|² / d_model) over 100 texts, all "
+    protocol="5% and 95% quantile of sqrt(|W_E[x_i] + W_pos[i]|² / d_model) over 100 texts, all "
     "positions but the first.",
     judges="what lies beyond either end",
     because="the published figures are rounded to that",
@@ -625,7 +625,7 @@ def duplicate_heads(s: Subject) -> Found:
     source=f"{PAPER}, Figures 3 and 4",
     chapter=4,
     protocol="Heads with a kernel over more than 40 effective tokens whose denominators at "
-    "n_ctx / 2, x_n = ' the', stray by less than 30 % of their mean over the texts.",
+    "n_ctx / 2, x_n = ' the', stray by less than 30% of their mean over the texts.",
     judges=OTHER_HEADS,
     because="heads are the same or not",
     at_most=0,
@@ -646,7 +646,7 @@ def stable_heads(s: Subject) -> Found:
     chapter=4,
     protocol="Standard deviation over mean of denom[h, n_ctx / 2, ' the'] over the texts, the "
     "largest of the six heads (elsewhere: of the stable heads, which are chosen by it).",
-    because="30 %, the book's bound for a stable head: the figure is a plot, without a number",
+    because="30%, the book's bound for a stable head: the figure is a plot, without a number",
     at_most=cx.denominators.STEADY,
     texts=1000,
 )
@@ -665,7 +665,7 @@ def spread_at_half(s: Subject) -> Found:
     chapter=4,
     protocol="The same at 24 positions from 2 to the end, evenly apart on a logarithmic axis: the "
     "middle one of them, for the largest of the heads.",
-    because="30 %, as above",
+    because="30%, as above",
     at_most=cx.denominators.STEADY,
     texts=1000,
 )
@@ -869,7 +869,7 @@ def neuron_1621(s: Subject) -> Found:
     chapter=7,
     protocol="Share of the vocabulary with a larger contribution to that neuron than the tokens "
     "1917, 1918, 1942, 1943, 1944 and Sherman have, the middle one of them.",
-    because="1 % of the vocabulary: the source lists them among the top ones",
+    because="1% of the vocabulary: the source lists them among the top ones",
     at_most=0.01,
 )
 def war_tokens(s: Subject) -> Found:
@@ -905,7 +905,7 @@ ABLATION = {
     "about": "GPT-2 and Pythia",
     "protocol": "Of the 16 most congruent next-token neurons of the last five layers, 20 prompts "
     "each, the head with the largest rise in attribution is mean-ablated: loss of P of the "
-    "neuron's token, mean over neurons with its 95 % interval.",
+    "neuron's token, mean over neurons with its 95% interval.",
 }
 
 
@@ -1258,7 +1258,8 @@ def cells(values: Iterable[str]) -> str:
 
 def escaped(text: str) -> str:
     """Without what Markdown would take for its own."""
-    return re.sub(r"([|*_\[\]~])", r"\\\1", text)
+    text = re.sub(r"([|*_\[\]~])", r"\\\1", text)
+    return re.sub(r"' \w+'", r"`\g<0>`", text)  # a token is code, or its quotation marks would turn
 
 
 # ---------------------------------------------------------------- the command

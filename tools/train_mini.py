@@ -95,7 +95,7 @@ def read_documents(file: Path) -> list[str]:
 
 def python_documents() -> dict[str, list[str]]:
     """The standard library without its tests;
-    the last 2 % of the characters in hash order are held out.
+    the last 2% of the characters in hash order are held out.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
     skip = {"test", "tests", "site-packages", "idle_test", "lib2to3", "__pycache__", "encodings"}

@@ -3,6 +3,20 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const list of document.querySelectorAll(".citation-list[role=list]")) list.removeAttribute("role");
 });
 
+// In a table, columns of numbers are flush right, and a short entry is not broken.
+document.addEventListener("DOMContentLoaded", () => {
+  const NUMBER = /^[+\-−±]?[\d.,]+( ?%)?$/;
+  for (const table of document.querySelectorAll(".bd-article table:is(.dataframe, .table)")) {
+    const rows = [...table.querySelectorAll("tr")].map((row) => [...row.cells]);
+    for (const cell of rows.flat()) if (cell.textContent.trim().length <= 20) cell.classList.add("short");
+    for (const column of rows.at(-1)?.keys() ?? []) {
+      const cells = rows.map((row) => row[column]).filter((cell) => cell && cell.colSpan === 1);
+      const entries = cells.filter((cell) => cell.matches("td")).map((cell) => cell.textContent.trim()).filter((entry) => entry);
+      if (entries.length && entries.every((entry) => NUMBER.test(entry))) for (const cell of cells) cell.classList.add("number");
+    }
+  }
+});
+
 // A line does not begin with the comma after a formula, nor end with the bracket before one.
 document.addEventListener("DOMContentLoaded", () => {
   for (const formula of document.querySelectorAll("span.math")) {
@@ -22,6 +36,33 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// A formula that is longer than its line goes on in the next, before a relation or a sign; inside brackets only if it must.
+const glyphs = (text) => [...text].map((glyph) => `mjx-c${glyph.codePointAt(0).toString(16).toUpperCase()}`);
+const [SIGNS, OPENING, CLOSING] = ["=≈≤≥<>∝+−", "([", ")]"].map(glyphs);
+const base = (part) => (part.matches("mjx-msup, mjx-msub, mjx-msubsup") ? part.firstElementChild : part); // of a bracket with an exponent
+const shows = (part, glyphs) => base(part)?.matches("mjx-mo") && glyphs.some((glyph) => base(part).querySelector("mjx-c")?.classList.contains(glyph));
+function cut(parts, inBrackets) {
+  let piece;
+  let depth = 0;
+  for (const part of parts) {
+    if (!piece || (shows(part, SIGNS) && (inBrackets || !depth))) {
+      piece = document.createElement("span");
+      part.before(piece);
+    }
+    depth += Number(shows(part, OPENING)) - Number(shows(part, CLOSING));
+    piece.append(part);
+  }
+}
+function breakLong(formula) {
+  const set = formula.querySelector("mjx-math");
+  if (!set || formula.scrollWidth <= formula.clientWidth + 1) return;
+  const line = formula.closest("p, li, dd, td, figcaption")?.clientWidth || innerWidth;
+  formula.classList.add("broken");
+  cut([...set.children], false);
+  for (const piece of [...set.children]) if (piece.offsetWidth > line) cut([...piece.children], true);
+  for (const piece of set.querySelectorAll("span:not(:has(> span))")) piece.classList.toggle("wide", piece.offsetWidth > line);
+}
+
 // Equations are set when everything else has begun, a few at a time, those in sight first: the page answers meanwhile.
 // A view that is starting goes before them, for a second at most.
 if (window.MathJax) {
@@ -39,7 +80,9 @@ if (window.MathJax) {
       const atOnce = Math.max(6, Math.ceil(places.length / 40)); // more on a long page, which takes long to lay out again
       while (places.length) {
         await new Promise((breathed) => setTimeout(breathed));
-        await window.MathJax.typesetPromise(places.splice(0, atOnce));
+        const next = places.splice(0, atOnce);
+        await window.MathJax.typesetPromise(next);
+        for (const formula of next) if (formula.matches("span")) breakLong(formula);
       }
     },
   };

@@ -230,12 +230,12 @@ function denominatorControls(model, { heads, passages }, now) {
 
 /** @param {number} share */
 function inPercent(share) {
-  return `${figure(100 * share, 1)}\u00a0%`;
+  return `${figure(100 * share, 1)}%`;
 }
 
 /** How far off the mean, as readers say it. @param {number} epsilon */
 function offMean(epsilon) {
-  return `±\u00a0${figure(100 * epsilon, epsilon < 0.1 ? 1 : 0)}\u00a0%`;
+  return `±\u00a0${figure(100 * epsilon, epsilon < 0.1 ? 1 : 0)}%`;
 }
 
 // ---------------------------------------------------------------- pictures
