@@ -129,6 +129,28 @@ def test_numbers_in_a_table_stand_under_one_another(visit):
     page.close()
 
 
+@pytest.mark.parametrize("name", ["book/04_denominators", "book/explorer", "book/reader"])
+def test_who_goes_by_keyboard_sees_where_they_are(visit, name):
+    page = visit(name)
+    marked = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        marked.append(
+            page.evaluate(
+                """() => {
+                    const here = document.activeElement;
+                    const styles = [here, here.nextElementSibling]  // a chip's mark is on its label
+                        .filter(Boolean).map(place => getComputedStyle(place));
+                    const outlined = styles.some(style => style.outlineStyle !== 'none');
+                    return here === document.body || outlined
+                        || styles[0].boxShadow !== 'none' || here.outerHTML.slice(0, 200);
+                }"""
+            )
+        )
+    assert set(marked) == {True}
+    page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_keeps_a_reader_out(page, scheme):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
