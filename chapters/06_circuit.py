@@ -1071,10 +1071,22 @@ for token in asking:
     by_token.append((*fits, np.nanmedian(same), float(cx.total_variation(made.kernel, kernel))))
 by_token = np.array(by_token)  # token; r of its own circuit, r of the usual one, contributions, TV
 
+# Of another calibration text only denominators and scale are its own; the rest is computed once.
+gathered = einops.einsum(
+    circuit.kernel,
+    circuit.weighted_values[the],
+    "source, text source head d_head -> text head d_head",
+)
 by_text = []
 for passage in passages:
     made = cx.ContextualCircuit.calibrate(weights, passage, heads, n, TOKEN)
-    table = cx.Moments.of(made.summary(the)[:, J], truth[:, J]).table(J)
+    summary = einops.einsum(
+        gathered,
+        circuit.denominators / made.denominators,
+        made.readout[..., J],
+        "text head d_head, head, head d_head neuron -> text neuron",
+    )
+    table = cx.Moments.of(summary, truth[:, J]).table(J)
     by_text.append((table["r"].median(), table["spread"].median()))
 by_text = np.array(by_text)  # calibration text; r, spread
 
