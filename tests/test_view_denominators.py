@@ -179,7 +179,7 @@ def test_bands_and_shares_are_those_of_ctxlib(visit, view, measured, half_widths
 def test_the_words_say_promise_and_share(visit, measured, half_widths):
     page = visit("#head=2&bound=normal, i.i.d.")
     share = float(((measured[2] - 1).abs() < half_widths(2, 0.95)[3]).float().mean())
-    said = re.fullmatch(r"([\d.]+) % of (\d+) texts have\.", account(page))
+    said = re.fullmatch(r"([\d.]+)% of (\d+) texts have\.", account(page))
     assert float(said[1]) / 100 == pytest.approx(share, abs=1.5 / TEXTS)
     assert int(said[2]) == TEXTS
     assert "Fewer than that" in page.text_content(".ctx-view")
