@@ -66,7 +66,7 @@ bench: $(READY) ## speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/texts.py --page book/benchmarks.md
 	$(BIN)/python benchmarks/views.py --page book/speed.md
 
-editions: $(READY) ## the whole book on models of GPT-2's size with random weights; half an hour
+editions: $(READY) ## the whole book on models of GPT-2's size with random weights; some forty minutes
 	$(BIN)/python benchmarks/editions.py --page book/editions.md
 
 reproduce: $(READY) ## hold the published figures against a model: make reproduce MODEL=gpt2
