@@ -47,6 +47,7 @@ function cut(parts, inBrackets) {
   for (const part of parts) {
     if (!piece || (shows(part, SIGNS) && (inBrackets || !depth))) {
       piece = document.createElement("span");
+      piece.className = "piece";
       part.before(piece);
     }
     depth += Number(shows(part, OPENING)) - Number(shows(part, CLOSING));
@@ -59,8 +60,12 @@ function breakLong(formula) {
   const line = formula.closest("p, li, dd, td, figcaption")?.clientWidth || innerWidth;
   formula.classList.add("broken");
   cut([...set.children], false);
-  for (const piece of [...set.children]) if (piece.offsetWidth > line) cut([...piece.children], true);
-  for (const piece of set.querySelectorAll("span:not(:has(> span))")) piece.classList.toggle("wide", piece.offsetWidth > line);
+  for (const piece of [...set.children].filter((long) => long.offsetWidth > line)) {
+    piece.classList.remove("piece");
+    cut([...piece.children], true);
+  }
+  formula.closest(".together")?.classList.add("loose");
+  for (const piece of set.querySelectorAll(".piece")) piece.classList.toggle("wide", piece.offsetWidth > line);
 }
 
 // Equations are set when everything else has begun, a few at a time, those in sight first: the page answers meanwhile.
