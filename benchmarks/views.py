@@ -72,13 +72,11 @@ new PerformanceObserver((list) => {
 new PerformanceObserver((list) => {
   for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration);
 }).observe({ type: "longtask", buffered: true });
-document.addEventListener("DOMContentLoaded", () => {
-  const look = () => {
-    if (document.querySelector(`CONTROL`)) window.usable = performance.now();
-    else requestAnimationFrame(look);
-  };
-  look();
-});
+const look = () => {
+  if (document.querySelector(`CONTROL`)) window.usable = performance.now();
+  else requestAnimationFrame(look);
+};
+look();
 """.replace("CONTROL", CONTROL)
 PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0].startTime"
 FILL = """(text) => {

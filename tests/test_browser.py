@@ -4,6 +4,7 @@ shows every equation and picture, and can be used by everyone.
 Without Chromium these tests are left out, and say so.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def test_every_picture_is_there(page):
     assert broken == []
 
 
-@pytest.mark.parametrize("name", [page for page in PAGES if page.startswith("book/")][:13])
+@pytest.mark.parametrize("name", [page for page in PAGES if re.match(r"book/\d\d_", page)])
 def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
     page = visit(name, width=390)
     cut = page.evaluate(

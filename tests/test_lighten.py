@@ -36,6 +36,11 @@ def test_a_page_loads_what_it_has_parts_for(body, kept):
     assert lighten.lighten(found) == found
 
 
+def test_code_keeps_its_words_and_the_marks_that_colour_them():
+    code = '<span class="n">x</span><span class="w"> </span><span class="o">=</span>'
+    assert lighten.lighten(code) == 'x <span class="o">=</span>'
+
+
 @pytest.fixture
 def site(tmp_path):
     """A site of one page with one icon; its theme's files are put there by `draw_icons`."""

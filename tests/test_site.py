@@ -144,6 +144,22 @@ def test_every_page_is_sealed_once():
     assert build_book.seal(sealed) == sealed
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_marks_that_are_left_out_of_code_have_its_colour(html, scheme):
+    sheet = (html / "_static" / "pygments.css").read_text(encoding="utf-8")
+
+    def colour(mark):
+        rule = f'html[data-theme="{scheme}"] .highlight{mark} {{'
+        (line,) = [line for line in sheet.splitlines() if line.startswith(rule)]
+        return re.findall(r"[ {]color: ([#\w]+)", line)
+
+    for mark in ("n", "nn", "p", "w"):
+        assert colour(f" .{mark}") == colour("")
+    page = (html / "book" / "02_keys.html").read_text(encoding="utf-8")
+    assert 'class="o"' in page
+    assert 'class="p"' not in page
+
+
 def test_a_page_with_a_view_names_its_modules(html):
     page = (html / "book" / "explorer.html").read_text(encoding="utf-8")
     named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)

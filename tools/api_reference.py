@@ -126,8 +126,8 @@ def without_arguments(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, arguments: str, gives: str
 ) -> tuple[str, str] | None:
     """A protocol is not called, and an exception is caught."""
-    made_by_readers = not (getattr(thing, "_is_protocol", False) or what == "exception")
-    return None if made_by_readers else ("", "")
+    never_called = what == "exception" or getattr(thing, "_is_protocol", False)
+    return ("", "") if never_called else None
 
 
 def as_written(app: Sphinx, doctree: nodes.document, docname: str) -> None:

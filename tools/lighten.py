@@ -1,8 +1,8 @@
 """Take out of a built site what the theme brings and no page of the book shows.
 
 `lighten` leaves out of every page the scripts and style sheets of parts that the page does not
-have; `draw_icons` keeps of the icon font (Font Awesome, 275 kB and 2000 rules) the few icons that
-pages use. Both give the same site again when they are run again.
+have, and marks that colour nothing; `draw_icons` keeps of the icon font (Font Awesome, 275 kB and
+2000 rules) the few icons that pages use. Both give the same site again when they are run again.
 """
 
 from __future__ import annotations
@@ -40,11 +40,14 @@ UNUSED = re.compile(
     r"|<script [^>]*fontawesome\.js[^>]*></script>",
     re.DOTALL,
 )
+# Names, punctuation and spaces in code have the colour of code, in both schemes: a third of a long
+# chapter's elements, which a browser styles anew whenever anything about the page changes.
+UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
 
 
 def lighten(page: str) -> str:
-    """A page without the scripts and style sheets of what it does not have."""
-    page = UNUSED.sub("", page)
+    """A page without the scripts, style sheets and marks of what it does not show."""
+    page = UNCOLOURED.sub(r"\1", UNUSED.sub("", page))
     for files, sign in PARTS.items():
         if not re.search(sign, page):
             loads = rf'<script [^>]*src="[^"]*(?:{files})[^"]*"></script>'

@@ -56,7 +56,6 @@ function cut(parts, inBrackets) {
 }
 function breakLong(formula) {
   const set = formula.querySelector("mjx-math");
-  if (!set || formula.scrollWidth <= formula.clientWidth + 1) return;
   const line = formula.closest("p, li, dd, td, figcaption")?.clientWidth || innerWidth;
   formula.classList.add("broken");
   cut([...set.children], false);
@@ -87,7 +86,8 @@ if (window.MathJax) {
         await new Promise((breathed) => setTimeout(breathed));
         const next = places.splice(0, atOnce);
         await window.MathJax.typesetPromise(next);
-        for (const formula of next) if (formula.matches("span")) breakLong(formula);
+        // measured all at once, and changed after that: each turn from the one to the other lays the page out
+        next.filter((place) => place.matches("span") && place.scrollWidth > place.clientWidth + 1).forEach(breakLong);
       }
     },
   };

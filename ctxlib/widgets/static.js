@@ -105,6 +105,14 @@ function readAs(like, written) {
   return Array.isArray(like) ? [...new Set(numbers)].sort((a, b) => a - b) : numbers[0];
 }
 
+/** Modules that the page's head names, read while the page still arrives; one that fails is asked for again.
+ *  @type {Map<string, Promise<any>>} */
+const early = new Map(
+  [.../** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll("link[rel=modulepreload]"))].map(
+    ({ href }) => [href, import(href).catch(() => undefined)],
+  ),
+);
+
 /** @param {HTMLElement} place */
 async function start(place) {
   const fallback = [...place.childNodes];
@@ -114,7 +122,8 @@ async function start(place) {
   place.ariaBusy = "true"; // equations are set later: `book.js`
   try {
     const state = JSON.parse(place.dataset.state ?? "{}");
-    const module = await import(`./${place.dataset.view}.js`);
+    const address = new URL(`./${place.dataset.view}.js`, import.meta.url).href;
+    const module = (await early.get(address)) ?? (await import(address));
     const model = new PageModel(state, place.hasAttribute("data-addressed"));
     await module.default.render({ model, el: view });
     if (!view.querySelector(":scope > .ctx-failed")) for (const node of fallback) node.remove();
