@@ -126,7 +126,8 @@ def test_numbers_in_a_table_stand_under_one_another(visit):
     words = page.evaluate(
         "() => [...document.querySelectorAll('td.number')].map(cell => cell.textContent.trim())"
     )
-    assert not any(word.strip("+-−±%.,0123456789 ") for word in words)
+    assert not any(word.strip("+−±%.,0123456789 ") for word in words), "no hyphen for a minus"
+    assert any(word.startswith("−") for word in words)
     page.close()
 
 

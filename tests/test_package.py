@@ -125,6 +125,15 @@ def test_a_trial_names_the_checked_lines_that_differ():
     assert list(try_colab.differences(other, book)) == ["cell 0: -a 1", "cell 0: +a 2"]
 
 
+def test_a_line_that_came_in_two_pieces_is_the_same_line():
+    book = nbformat.v4.new_notebook(cells=[cell("a: 1")])
+    pieces = nbformat.v4.new_notebook(cells=[cell("a: 1")])
+    pieces.cells[0].outputs = [
+        nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("a: ", "1\n")
+    ]
+    assert list(try_colab.differences(pieces, book)) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

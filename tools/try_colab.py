@@ -139,15 +139,16 @@ def differences(notebook: nbformat.NotebookNode, book: nbformat.NotebookNode) ->
 
 def said(cell: nbformat.NotebookNode) -> list[str]:
     """The lines of a cell's outputs, less what may differ between two honest runs."""
-    texts = [
-        text
-        for output in cell.outputs
-        for text in (output.get("text"), *(output.get("data", {}).get(kind) for kind in SHOWN))
-        if text
-    ]
+    parts: list[str] = []
+    for output in cell.outputs:
+        if output.output_type == "stream":  # a line may come in two of them
+            parts.append(output.text)
+        else:
+            data = output.get("data", {})
+            parts += [f"\n{data[kind]}\n" for kind in SHOWN if data.get(kind)]
     allowed = configparser.RawConfigParser()
     allowed.read(ROOT / "tests" / "nbval_sanitize.cfg", encoding="utf-8")
-    text = "\n".join(texts)
+    text = "".join(parts)
     for rule in allowed.sections():
         text = re.sub(allowed[rule]["regex"], allowed[rule]["replace"], text)
     return text.splitlines()

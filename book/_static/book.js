@@ -17,6 +17,14 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// A minus is longer than the hyphen that programs print for it.
+document.addEventListener("DOMContentLoaded", () => {
+  const MINUS = /(^|[\s([,±])-(?=\.?\d)/g;
+  for (const place of document.querySelectorAll(".bd-article :is(table.dataframe td, figcaption)")) {
+    for (const part of place.childNodes) if (part instanceof Text && part.data.includes("-")) part.data = part.data.replace(MINUS, "$1−");
+  }
+});
+
 // A line does not begin with the comma after a formula, nor end with the bracket before one.
 document.addEventListener("DOMContentLoaded", () => {
   for (const formula of document.querySelectorAll("span.math")) {
