@@ -88,7 +88,7 @@ left.hist(token_norms, bins=80, density=True, label="tokens")
 left.hist(position_norms, bins=80, density=True, alpha=0.8, label="positions")
 left.axvline(C, color=cx.plots.INK, lw=1, ls="--")
 left.annotate("C", (C, left.get_ylim()[1] * 0.92), xytext=(4, 0), textcoords="offset points")
-left.set(xlabel="norm", ylabel="density", title="How long")
+left.set(xlabel="norm", ylabel="density", yscale="log", title="How long")
 left.legend(loc="upper right")
 reach = max(5 * by_chance, float(cosines.abs().max()))
 grid = np.linspace(-reach, reach, 400)
@@ -108,8 +108,8 @@ right.legend(loc="upper left")
 cx.plots.picture(
     figure,
     "2.1",
-    "Left: the norms of all centred token embeddings and of the position embeddings. The dashed line is <i>C</i>, the median "
-    "token norm. Right: the cosine of every token embedding with every position embedding, and what two random "
+    "Left: the norms of all centred token embeddings and of the position embeddings, densities on a logarithmic axis. The dashed "
+    "line is <i>C</i>, the median token norm. Right: the cosine of every token embedding with every position embedding, and what two random "
     "directions of this dimension would give.",
     f"Two histograms. Token norms centre on {C:.2f}, position norms lie around {position_norms.median():.2f}. Cosines between tokens and "
     f"positions have mean {cosines.mean():.3f} and standard deviation {cosines.std():.3f}; random directions would give {by_chance:.3f}.",

@@ -114,7 +114,7 @@ Here is every denominator, text by text, divided by its mean over texts (the pap
 relative = denoms / denoms.mean(0)
 figure, axes = cx.plots.head_panels(weights.n_heads, sharex=True, sharey=True)
 for head, axis in enumerate(axes.flat[: weights.n_heads]):
-    axis.plot(relative[:, head], ".", ms=2, alpha=0.6, rasterized=False)
+    axis.plot(relative[:, head], ".", ms=2, alpha=0.6)
     axis.axhline(1, color=cx.plots.INK, lw=0.8, ls=":")
     axis.set(title=f"head {head}: ±{relative[:, head].std():.0%}", ylim=(0.1, 10), yscale="log")
     axis.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])

@@ -403,7 +403,9 @@ for axis in axes[-1]:
     axis.set_xlabel("keyword density (share)")
 for axis in axes[:, 0]:
     axis.set_ylabel("denominator (ratio)")
-figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+figure.legend(
+    *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, markerscale=1.5
+)
 by_density = [float(np.corrcoef(density, log_D[:, k])[0, 1]) for k in range(len(heads))]
 cx.plots.picture(
     figure,

@@ -719,7 +719,9 @@ for axis, (own, version) in zip(axes, VERSIONS.items(), strict=True):
     axis.axhline(circuit.scale, color=cx.plots.COLOURS[1], ls="--", label="calibration text's")
     axis.set(xlabel="true LayerNorm-2 scale", title=version)
 axes[0].set_ylabel("scale that is used")
-figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+figure.legend(
+    *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, markerscale=3
+)
 scale_error = {
     own: (
         float((circuit.scale / true - 1).square().mean().sqrt()),

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, shared_kernel
 from ctxlib.keys import causal_softmax, pair_scale, shared_scale, split_scores
-from ctxlib.texts import Text, progress, token_ids
-from ctxlib.weights import LayerWeights, layer_norm, project
+from ctxlib.texts import Text, check_listed, progress, token_ids
+from ctxlib.weights import LayerWeights, check_ids, layer_norm, project
 
 Hook = tuple[str, Callable[..., Tensor]]
 
@@ -176,7 +176,7 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
     """
 
     def hook(own: Float[Tensor, "text pos d_model"], hook: Any) -> Tensor:
-        return own + rearrange(direction.to(own.device), "... d_model -> ... 1 d_model")
+        return own + rearrange(direction.to(own), "... d_model -> ... 1 d_model")
 
     return f"blocks.{layer}.hook_attn_out", hook
 
@@ -185,16 +185,21 @@ def mean_z(
     model: Any, texts: Iterable[Text | Int[Tensor, " pos"]], length: int, layer: int = 0
 ) -> Float[Tensor, "first head d_head"]:
     """The mean over texts of what is inside the heads of a layer, position by position: what
-    mean-ablation puts in its place. Raises ValueError for no text and for one that is too short.
+    mean-ablation puts in its place. Raises ValueError for no text, for one that is too short, for
+    a length that the model does not read, and for ids outside its vocabulary.
 
     >>> cx.causal.mean_z(model, passages[:4], length=64).shape
     torch.Size([64, 8, 32])
     """
+    check_listed(texts)
+    if not 0 < length <= model.cfg.n_ctx:
+        raise ValueError(f"length={length}: choose 1 to {model.cfg.n_ctx}")
     name, total, count = f"blocks.{layer}.attn.hook_z", None, 0
     for text in progress(texts, "mean of the heads"):
         tokens = token_ids(text)[:length]
         if len(tokens) < length:
             raise ValueError(f"a text of {len(tokens)} tokens is shorter than {length}")
+        check_ids(tokens, model.cfg.d_vocab)
         _, cache = model.run_with_cache(tokens[None], names_filter=name, stop_at_layer=layer + 1)
         z = cache[name][0].cpu()  # float64 is not on every device
         total, count = z.double() + (0 if total is None else total), count + 1

@@ -1,7 +1,7 @@
 """The contextual circuit: what the stable heads together tell every neuron about a text
 (Gibson 2025; chapters 6 and 8).
 
-    summary_j(x) = sum_i pos_i contribution[j, x_i]
+    summary_j(x) = sum_i pos_i contribution[x_i, j]
 
 One calibration text supplies the softmax denominators and the scale of the second LayerNorm; the
 rest is algebra on the weights. The self-normalised circuit takes both from the text that it reads:
@@ -246,7 +246,7 @@ class ContextualCircuit:
         return einsum(chosen, W_O, "token head d_head, head d_head d_model -> token d_model")
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
-        """`sum_i pos_i contribution[j, x_i]` of one text or a stack of them: what the heads add to
+        """`sum_i pos_i contribution[x_i, j]` of one text or a stack of them: what the heads add to
         each neuron's pre-activation at n, with the calibrated constants.
 
         The kernel-weighted mean is taken inside the heads, before it meets the neurons, so the
@@ -272,8 +272,8 @@ class ContextualCircuit:
     def by_source(
         self, tokens: Int[Tensor, " pos"], neurons: Sequence[int]
     ) -> Float[Tensor, "source neuron"]:
-        """The terms of the summary, one a source: `pos_i contribution[j, x_i]` for the chosen
-        neurons. Errors as in `summary` and for neurons that do not exist.
+        """The terms of the summary, one a source: `pos_i contribution[x_i, j]` for the chosen
+        neurons. Errors as in `summary`, for several texts, and for neurons that do not exist.
 
         >>> terms = circuit.by_source(tokens, neurons=[463, 449])
         >>> terms.shape
@@ -282,7 +282,7 @@ class ContextualCircuit:
         True
         """
         chosen = check_neurons(self.weights, neurons)
-        x = seen_tokens(self.weights, tokens, self.n)
+        x = self.weights.check_text(seen_tokens(self.weights, tokens, self.n))
         return einsum(
             self.kernel,
             self.weighted_values[x],
@@ -329,12 +329,12 @@ class ContextualCircuit:
         torch.Size([1024])
         """
         plain = SelfNormalisedCircuit(self, torch.zeros_like(self.weights.mlp_input()[1]))
-        total, count = torch.zeros_like(plain.offsets, dtype=torch.float64), 0
+        total, count = torch.zeros(plain.offsets.shape, dtype=torch.float64), 0
         for batch in batches(self.weights, texts, self.n, None, "offsets"):
             truth = true_contribution(self.weights, batch, self.heads, self.n)
-            total += (truth - plain.summary(batch)).sum(0)
+            total += (truth - plain.summary(batch)).sum(0).cpu()  # float64 is not on every device
             count += len(batch)
-        return SelfNormalisedCircuit(self, (total / max(count, 1)).to(plain.offsets.dtype))
+        return SelfNormalisedCircuit(self, (total / max(count, 1)).to(plain.offsets))
 
 
 # ---------------------------------------------------------------- a better one

@@ -51,7 +51,8 @@ def softmax_denominators(
     iterable will do, and of each no more is kept than a number for each head; a bar shows the
     progress of what takes longer than a second. The unit is arbitrary, one for each head: only
     ratios between texts mean anything. Raises ValueError for a text with fewer than n tokens, for
-    no text at all, for ids outside the vocabulary, and as `positional_kernels` does.
+    no text at all, for ids outside the vocabulary, for a head whose denominators are beyond the
+    range of the weights' precision, and as `positional_kernels` does.
 
     >>> denoms = cx.softmax_denominators(weights, passages)
     >>> denoms.shape
@@ -65,7 +66,15 @@ def softmax_denominators(
         einsum(values, kernels, "head text source, head source -> text head")
         for values in content_batches(weights, texts, n, token)
     ]
-    return torch.cat(some(parts))
+    denoms = torch.cat(some(parts))
+    held = ((denoms > 0) & denoms.isfinite()).all(0)
+    if not held.all():
+        beyond = ", ".join(map(str, (~held).nonzero()[:, 0].tolist()))
+        raise ValueError(
+            f"denominators of head {beyond} are beyond the range of {denoms.dtype}, so large are "
+            "their scores; float64 holds more: weights.to(torch.float64)"
+        )
+    return denoms
 
 
 def exact_denominators(
@@ -353,7 +362,7 @@ def choose_stable(
     reasons = []
     for spread, strays in zip(table["effective tokens"], table["relative spread"], strict=True):
         narrow = f"kernel over {spread:.1f} tokens only" if spread <= broad else ""
-        restless = f"denominator strays by {strays:.0%}" if strays >= steady else ""
+        restless = "" if strays < steady else f"denominator strays by {strays:.0%}"
         reasons.append("; ".join(filter(None, (narrow, restless))))
     table["stable"] = [not reason for reason in reasons]
     table["why not"] = reasons

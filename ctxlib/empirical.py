@@ -16,6 +16,7 @@ learned positions change LayerNorm's scale, and the whole question for rotary po
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -92,10 +93,11 @@ class FirstLayer:
         """Ask a model loaded with `cx.load`. The texts say how common each token is.
 
         n defaults to the middle of the shortest text. What is found is held against what the model
-        computes on one of the texts. Raises ValueError for fewer than two texts, for texts of n
-        tokens or fewer, for a `token` that is not exactly one, for a model whose scores are not
-        linear in the keys' input (keys normalised, scores capped) or that scales what its heads
-        write, and for one of a single layer with attention and MLP side by side.
+        computes on one of the texts. Raises ValueError for fewer than two texts, for texts of fewer
+        than n tokens, for an n below 2 or beyond what the model reads, for a `token` that is not
+        exactly one, for a model whose scores are not linear in the keys' input (keys normalised,
+        scores capped) or that scales what its heads write, and for one of a single layer with
+        attention and MLP side by side.
 
         >>> layer = cx.FirstLayer.of(model, passages, n=100, token=" of")
         >>> layer.kernels.shape
@@ -114,6 +116,8 @@ class FirstLayer:
         n = min(len(token_ids(text)) for text in texts) // 2 if n is None else n
         number = token_number(model, token)
         stack = placed(texts, n, number, model.cfg.d_vocab)
+        if not 2 <= n < model.cfg.n_ctx:
+            raise ValueError(f"destination {n}: choose 2 to {model.cfg.n_ctx - 1}")
         one = stack[:1].clone()
         E, where = stream_of(model, one)
         counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
@@ -206,6 +210,20 @@ class FirstLayer:
         """
         return placed(texts, self.n, self.token, self.d_vocab)
 
+    def check_length(self, tokens: Int[Tensor, "*text source"]) -> None:
+        """Nothing, or a ValueError for ids outside the vocabulary and for another number of tokens
+        than n + 1.
+        """
+        check_ids(tokens, self.d_vocab)
+        if tokens.shape[-1] != self.n + 1:
+            raise ValueError(f"{tokens.shape[-1]} tokens: give the {self.n + 1} up to n={self.n}")
+
+    def check_placed(self, tokens: Int[Tensor, "*text source"]) -> None:
+        """Nothing, or a ValueError for tokens that `placed` would not give."""
+        self.check_length(tokens)
+        if (tokens[..., -1] != self.token).any():
+            raise ValueError(f"the token at n={self.n} is another than the layer's, {self.token}")
+
     # ------------------------------------------------------------ exact
 
     def normalised(
@@ -218,9 +236,7 @@ class FirstLayer:
         >>> torch.allclose(ours, weights.normalised(passages[0].tokens)[:257], atol=1e-3)
         True
         """
-        check_ids(tokens, self.d_vocab)
-        if tokens.shape[-1] != self.n + 1:
-            raise ValueError(f"{tokens.shape[-1]} tokens: give the {self.n + 1} up to n={self.n}")
+        self.check_length(tokens)
         return layer_norm(self.E[tokens] + self.where, self.eps)
 
     def rows(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text head source"]:
@@ -232,9 +248,8 @@ class FirstLayer:
         >>> torch.allclose(layer.rows(x), cx.attention_rows(weights, x, n=256), atol=1e-4)
         True
         """
+        self.check_placed(tokens)
         x = self.normalised(tokens)
-        if (tokens[..., -1] != self.token).any():
-            raise ValueError(f"the token at n={self.n} is another than the layer's, {self.token}")
         scores = einsum(x, self.asked, "... source d, head source d -> ... head source")
         return (scores + self.alone).softmax(-1)
 
@@ -307,7 +322,10 @@ class FirstLayer:
         base = (self.asked_on_average @ self.mean[self.n])[:, None]
         parts = [self.asked_on_average @ x.T - base for x in self.by_token]
         scores = torch.cat(parts, dim=1)
-        return scores if tokens is None else scores[:, tokens]
+        if tokens is None:
+            return scores
+        check_ids(tokens, self.d_vocab)
+        return scores[:, tokens]
 
     @property
     def by_token(self) -> Iterator[Float[Tensor, "token d_model"]]:
@@ -346,7 +364,7 @@ class FirstLayer:
 
     def shares(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text head source"]:
         """`log (pos_i content(x_i))`."""
-        check_ids(tokens, self.d_vocab)
+        self.check_placed(tokens)
         return self.content[:, tokens].movedim(0, -2) + self.kernels.log()
 
     @cached_property
@@ -482,7 +500,7 @@ class EmpiricalCircuit:
         cls, layer: FirstLayer, text: Text | Int[Tensor, " pos"], heads: Sequence[int]
     ) -> EmpiricalCircuit:
         """Read denominators and scale off one text. Raises ValueError for heads that do not exist
-        and for a text of n tokens or fewer.
+        and for a text of fewer than n tokens.
 
         >>> layer = cx.FirstLayer.of(model, passages)
         >>> cx.EmpiricalCircuit.calibrate(layer, passages[0], heads).heads
@@ -544,13 +562,15 @@ class EmpiricalCircuit:
         return einsum(self.weighted_values, self.readout, "t head d, head d neuron -> t neuron")
 
     def summary(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text neuron"]:
-        """`sum_i pos_i contribution[x_i, j]`, with the calibrated constants.
+        """`sum_i pos_i contribution[x_i, j]`, with the calibrated constants. Tokens as from
+        `placed`; ValueError for others.
 
         >>> layer = cx.FirstLayer.of(model, passages)
         >>> ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
         >>> ours.summary(layer.placed(passages)).shape
         torch.Size([72, 1024])
         """
+        self.layer.check_placed(tokens)
         z = torch.stack(
             [
                 self.kernel @ self.weighted_values[x].flatten(1)
@@ -728,6 +748,6 @@ def placed(
 
 def token_number(model: Any, token: str | int) -> int:
     """The id of a token given as text or as an id, by the rule of `LayerWeights.token_id`."""
-    number = token if isinstance(token, int) else only_token(model.tokenizer, token)
+    number = only_token(model.tokenizer, token) if isinstance(token, str) else operator.index(token)
     check_ids(torch.tensor([number]), model.cfg.d_vocab)
     return number

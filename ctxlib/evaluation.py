@@ -50,7 +50,7 @@ LOST = 3  # how often a batch is sent out again after a cluster lost it
 # ---------------------------------------------------------------- r and FVU from running sums
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moments:
     """Count, means and centred products of an approximation and a truth, one number a neuron, in
     float64: all that r and FVU need. Adding two joins their texts (Chan's formula), so the texts
@@ -129,8 +129,8 @@ class Moments:
     def varied(
         self, squares: Float[Tensor, " neuron"], mean: Float[Tensor, " neuron"]
     ) -> Bool[Tensor, " neuron"]:
-        """Where a quantity varies by more than the rounding of its own mean."""
-        return squares > self.count * (ROUNDING * mean) ** 2
+        """Where a quantity varies by more than the rounding of its own mean, or is not a number."""
+        return ~(squares <= self.count * (ROUNDING * mean) ** 2)
 
 
 def evaluate(
@@ -464,25 +464,27 @@ def approximated_output(
     q = (q + w.b_Q[heads]) / w.attn_scale
     where = positional_keys(w, n, circuit.C)[heads]
     positional = einsum(q, where, "text head d_head, head source d_head -> text head source")
-    kernels = positional.softmax(-1)
+    kernels = positional.log_softmax(-1)  # rows are products: in logarithms nothing underflows
 
     def content(x: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
         if "keys" in made:
-            at = layer_norm(w.embeddings()[x] + w.W_pos[n], w.eps)
-            return asked(w, heads, q, at).exp()
-        return (asked(w, heads, q, layer_norm(stream(w, x, n), w.eps)) - positional).exp()
+            return asked(w, heads, q, layer_norm(w.embeddings()[x] + w.W_pos[n], w.eps))
+        return asked(w, heads, q, layer_norm(stream(w, x, n), w.eps)) - positional
 
-    numerators = kernels * content(x)
+    said = content(x)
+    numerators = kernels + said
     if "denominators" in made:
         # the calibration text, with the same token at n and the same query
-        calibration = (kernels * content(circuit.calibration[None]))[..., :-1].sum(-1, keepdim=True)
-        denominators = calibration + numerators[..., -1:]
+        calibration = (kernels + content(circuit.calibration[None]))[..., :-1]
+        denominators = torch.logaddexp(
+            calibration.logsumexp(-1, keepdim=True), numerators[..., -1:]
+        )
     if "kernel" in made:
-        shared = shared_kernel(rearrange(kernels, "text head source -> head text source"))
-        numerators = numerators / kernels * shared[:, None]
+        shared = shared_kernel(rearrange(kernels.exp(), "text head source -> head text source"))
+        numerators = shared.log()[:, None] + said
     if "denominators" not in made:
-        denominators = numerators.sum(-1, keepdim=True)
-    rows = numerators / denominators
+        denominators = numerators.logsumexp(-1, keepdim=True)
+    rows = (numerators - denominators).exp()
 
     at = w.embeddings()[x] + (w.W_pos[n] if "values" in made else w.W_pos[: n + 1])
     seen = rows @ layer_norm(at, w.eps)  # text head d_model

@@ -143,7 +143,7 @@ def rebuilt_scores(
     tensor(1.)
     """
     check_destination(weights, tokens, n)
-    tokens = tokens[: n + 1]
+    tokens = weights.check_text(tokens[: n + 1])
     split = content_keys(weights, n, tokens) + positional_keys(weights, n, C)
     return (
         einsum(
@@ -308,11 +308,7 @@ def total_variation(
 
 
 def check_position(weights: LayerWeights, n: int) -> None:
-    if weights.layer != 0:
-        raise ValueError(
-            f"layer {weights.layer}: "
-            "only what enters layer 0 is the sum of a token and a position embedding"
-        )
+    weights.check_first()
     if not 0 <= n < weights.n_ctx:
         raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
 

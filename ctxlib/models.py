@@ -110,7 +110,12 @@ def load(name: str | os.PathLike, device: str | torch.device | None = None) -> T
         computed = model(probe).log_softmax(-1).cpu()
     except RuntimeError as error:
         raise ValueError(f"TransformerLens cannot run {source}: {first_line(error)}") from error
-    if expected.isfinite().all() and not (computed - expected).abs().max() < AGREES:
+    if not expected.isfinite().all():
+        raise ValueError(
+            f"{source} computes values that are not finite: its weights are damaged; "
+            "fetch or export them again"
+        )
+    if not (computed - expected).abs().max() < AGREES:
         raise ValueError(
             f"TransformerLens does not compute what {source} computes "
             f"(log probabilities differ by {(computed - expected).abs().max():.1g}): "

@@ -1,7 +1,7 @@
 """Context-sensitive neurons: those that single tokens of the surrounding text can move far
 (Gibson 2025, section on neurons; chapter 7).
 
-    top[j] = mean of the largest contribution[j, t] - mean over t of contribution[j, t]
+    top[j] = mean of the largest contribution[t, j] - mean over t of contribution[t, j]
 
 Which tokens move a neuron comes from the weights; what the neuron is about is then read off
 labelled texts, with an interval.
@@ -103,8 +103,8 @@ def find_neurons(
 
     The unit of `top` is one model's own, so a threshold does not carry over to another. The
     default is a rule that does: two robust standard deviations above the median neuron.
-    `threshold` is kept in `.attrs`. Raises ValueError when no neuron passes, and for a `largest`
-    that is not below the number of tokens.
+    `threshold` is kept in `.attrs`. Raises ValueError when no neuron passes, for a `largest` that
+    is not below the number of tokens, and for `tokens` that are no mask of the vocabulary.
 
     >>> found = cx.find_neurons(circuit)
     >>> found.index[:3].tolist(), len(found) > 50
@@ -115,6 +115,11 @@ def find_neurons(
     weights = circuit.weights
     contributions = circuit.contribution
     counted = (~untrained_tokens(weights) if tokens is None else tokens).to(contributions.device)
+    if counted.dtype != torch.bool or counted.shape != contributions.shape[:1]:
+        raise ValueError(
+            f"tokens of shape {tuple(counted.shape)} and {counted.dtype}: give a mask, True or "
+            f"False for each of the {len(contributions)} tokens of the vocabulary"
+        )
     if not 1 <= largest < int(counted.sum()):
         raise ValueError(
             f"largest={largest}: choose at least 1 and fewer than the {int(counted.sum())} tokens"

@@ -252,8 +252,8 @@ def samples(reader: Reads, count: int | None = None) -> list[Int[Tensor, " pos"]
     >>> first.shape
     torch.Size([512])
     """
-    stored, vocab = stored_samples(count)
-    if reader.d_vocab != vocab:
+    stored = stored_samples(count)
+    if not speaks_mini(reader):
         raise ValueError(
             "the sampled texts are tokens of mini, and these weights have another vocabulary; "
             "use your own texts"
@@ -261,13 +261,20 @@ def samples(reader: Reads, count: int | None = None) -> list[Int[Tensor, " pos"]
     return list(stored)
 
 
-def stored_samples(count: int | None) -> tuple[Int[Tensor, "text pos"], int]:
-    """The first `count` sampled texts, and the size of the vocabulary that they are written in."""
+def speaks_mini(reader: Reads) -> bool:
+    """Whether a model's tokens are those of `mini`; without a tokenizer their number has to do."""
+    words = Tokenizer.from_file(str(MINI / "tokenizer.json")).get_vocab()
+    own = reader.tokenizer
+    return reader.d_vocab == len(words) and (own is None or own.get_vocab() == words)
+
+
+def stored_samples(count: int | None) -> Int[Tensor, "text pos"]:
+    """The first `count` sampled texts, in the vocabulary of `mini`."""
     with np.load(SAMPLES, allow_pickle=False) as file:
-        stored, vocab = file["tokens"], int(file["vocab"])
+        stored = file["tokens"]
     if count is not None and not 1 <= count <= len(stored):
         raise ValueError(f"count={count}: there are {len(stored)} sampled texts")
-    return torch.from_numpy(stored[:count].astype(np.int64)), vocab
+    return torch.from_numpy(stored[:count].astype(np.int64))
 
 
 # ---------------------------------------------------------------- many texts, for measurements
@@ -440,12 +447,12 @@ class Reading(Iterator[Text]):
 
 def sampled(reader: Reads, spot: Spot = START) -> Iterator[tuple[Text, Spot]]:
     """The texts sampled from `mini`, in the vocabulary of these weights."""
-    stored, vocab = stored_samples(None)
+    stored, same = stored_samples(None), speaks_mini(reader)
     words = Tokenizer.from_file(str(MINI / "tokenizer.json"))
     _, _, begin = spot
     for number, row in enumerate(stored[begin:], begin):
         source = words.decode(row.tolist())
-        whole = row if reader.d_vocab == vocab else torch.tensor(all_tokens(reader, source))
+        whole = row if same else torch.tensor(all_tokens(reader, source))
         tokens = whole[: reader.n_ctx].clone()  # not all of `stored` for the sake of one
         yield Text(f"sample-{number:04d}", "sampled", "", "", source, tokens), (None, 0, number)
 

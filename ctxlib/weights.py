@@ -8,6 +8,7 @@ sphere of radius sqrt(d_model) (chapter 1).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -16,6 +17,9 @@ import torch
 from einops import einsum, rearrange, reduce
 from jaxtyping import Float, Int
 from torch import Tensor
+
+PROBED = 8  # tokens on which weights are held against their model
+AGREES = 1e-3  # how far they may miss what it computes, relative to its size
 
 
 def layer_norm(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch d_model"]:
@@ -48,7 +52,7 @@ class NoPositionEmbeddings(ValueError):
     """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LayerWeights:
     """Folded and centred weights of one attention layer and the MLP behind it.
 
@@ -87,9 +91,10 @@ class LayerWeights:
         """The weights of one layer of a model loaded with `cx.load`, on the CPU wherever the model
         is: what follows from them is small work (`to` moves them where it is not).
 
-        Raises ValueError for a layer that the model does not have, for one that is not in
-        compatibility mode, and for weights that are not finite; NoPositionEmbeddings for a model
-        without learned absolute positions.
+        What they say of a few tokens is held against what the model computes. Raises ValueError
+        for a layer that the model does not have, for one that is not in compatibility mode, for
+        weights that are not finite, and where heads or MLP read something else than the normalised
+        residual stream; NoPositionEmbeddings for a model without learned absolute positions.
 
         >>> second = cx.LayerWeights.of(model, layer=1)
         >>> second.layer, second.n_heads
@@ -104,6 +109,11 @@ class LayerWeights:
                 "the residual stream?, goes on with cx.FirstLayer.of(model, texts), chapters 10 "
                 "and 11 with cx.Reader.of(model)"
             )
+        if getattr(model, "W_pos", None) is None:
+            raise NoPositionEmbeddings(
+                f"{cfg.model_name} computes its positions and keeps no table of them, so there is "
+                "no W_pos to split its keys by; chapters 10 and 11 go on with cx.Reader.of(model)"
+            )
         check_layer(model, layer)
         stacks = {
             name: getattr(model, name)
@@ -111,11 +121,41 @@ class LayerWeights:
         }
         tensors = {name: stack[layer] for name, stack in stacks.items()}
         tensors |= {"W_E": model.W_E, "W_pos": model.W_pos}
+        for name in ("W_K", "W_V", "b_K", "b_V"):  # in some models, heads share them
+            shared = len(tensors["W_Q"]) // len(tensors[name])
+            tensors[name] = tensors[name].repeat_interleave(shared, dim=0)
         detached = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
         scale = score_divisor(model.original_model.config, cfg.d_head, layer)
-        return cls(
+        weights = cls(
             **detached, layer=layer, eps=cfg.eps, attn_scale=scale, tokenizer=model.tokenizer
         )
+        weights.check(model)
+        return weights
+
+    def check(self, model: Any) -> None:
+        """Nothing, or a ValueError where heads or MLP of the model read something else than the
+        normalised residual stream, times these weights.
+        """
+        block = f"blocks.{self.layer}."
+        names = [block + n for n in ("hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_v")]
+        names += [block + n for n in ("hook_resid_mid", "mlp.hook_pre")]
+        probe = torch.arange(min(PROBED, self.d_vocab, self.n_ctx))[None]
+        _, cache = model.run_with_cache(probe, names_filter=names, stop_at_layer=self.layer + 1)
+        pre, *qkv, mid, mlp = (cache[name][0].cpu() for name in names)
+        q, k, v = (own.repeat_interleave(self.n_heads // own.shape[1], dim=1) for own in qkv)
+        read, (W_in, b_in) = layer_norm(pre, self.eps), self.mlp_input()
+        heads = ((self.W_Q, self.b_Q, q), (self.W_K, self.b_K, k), (self.W_V, self.b_V, v))
+        pairs = [
+            (einsum(read, W, "pos d_model, head d_model d_head -> pos head d_head") + b, own)
+            for W, b, own in heads
+        ]
+        pairs.append((layer_norm(mid, self.eps) @ W_in + b_in, mlp))
+        if not all((ours - own).abs().max() <= AGREES * own.abs().max() for ours, own in pairs):
+            raise ValueError(
+                f"heads or MLP of layer {self.layer} read something else than the normalised "
+                "residual stream (norms behind them, normalised keys, ...): their weights alone "
+                "would be wrong for this model"
+            )
 
     @classmethod
     def from_state_dict(
@@ -245,7 +285,7 @@ class LayerWeights:
         self, dtype: torch.dtype | None = None, device: str | torch.device | None = None
     ) -> LayerWeights:
         """The same weights in another precision (float64 is what tests compare in) or on another
-        device.
+        device. ValueError for a precision below float32: content is an exponential.
 
         All that is computed from weights is computed where they lie, and tensors stay there:
         `weights.to(device="cuda")` lets a GPU calibrate a circuit and evaluate it on a million
@@ -256,6 +296,8 @@ class LayerWeights:
         >>> weights.to(device="cpu").device
         device(type='cpu')
         """
+        if dtype not in (None, torch.float32, torch.float64):
+            raise ValueError(f"{dtype}: choose torch.float32 or torch.float64")
         held: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         cast = {
             name: t.to(device=device, dtype=dtype)
@@ -277,7 +319,8 @@ class LayerWeights:
             ...
         ValueError: ' nebulae' is 4 tokens in this vocabulary; choose a text that is exactly one
         """
-        if isinstance(token, int):
+        if not isinstance(token, str):
+            token = operator.index(token)
             size = None if self.W_E is None else self.W_E.shape[0]
             if token < 0 or (size is not None and token >= size):
                 raise ValueError(
@@ -327,11 +370,7 @@ class LayerWeights:
 
     def check_text(self, tokens: Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
         """The tokens, on the weights' device, or the ValueError of `residual`."""
-        if self.layer != 0:
-            raise ValueError(
-                f"layer {self.layer}: "
-                "only what enters layer 0 is the sum of a token and a position embedding"
-            )
+        self.check_first()
         if tokens.ndim != 1 or not 0 < len(tokens) <= self.n_ctx:
             raise ValueError(
                 f"tokens of shape {tuple(tokens.shape)}: "
@@ -339,6 +378,14 @@ class LayerWeights:
             )
         check_ids(tokens, self.d_vocab)
         return tokens.to(self.device)
+
+    def check_first(self) -> None:
+        """Nothing, or a ValueError for another layer than the first."""
+        if self.layer != 0:
+            raise ValueError(
+                f"layer {self.layer}: "
+                "only what enters layer 0 is the sum of a token and a position embedding"
+            )
 
     def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
         """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from.

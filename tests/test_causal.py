@@ -418,6 +418,29 @@ def test_a_mean_over_no_text_or_a_short_one_is_refused(tiny, drawn):
         causal.mean_z(tiny, [drawn[0], drawn[1][:8]], 9)
 
 
+@pytest.mark.parametrize(
+    ("texts", "length", "said"),
+    [
+        (torch.arange(1, 20), 9, "one text where a list"),
+        ([torch.arange(1, 60)], 40, "length=40: choose 1 to 32"),
+        ([torch.arange(1, 20)], 0, "length=0: choose 1 to 32"),
+        ([torch.arange(-5, 20)], 9, "the vocabulary has ids 0 to 299"),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused(tiny, texts, length, said):
+    with pytest.raises(ValueError, match=said):
+        causal.mean_z(tiny, texts, length)
+
+
+def test_a_direction_may_be_more_precise_than_the_model(tiny, drawn):
+    direction = draw(24)
+    precise, rough = (
+        causal.token_losses(tiny, drawn, [causal.add_direction(0, d)])
+        for d in (direction.double(), direction.float())
+    )
+    assert torch.equal(precise, rough)
+
+
 def test_losses_are_those_of_the_model_as_it_was_saved(tiny, tiny_folder, drawn):
     """Through transformers alone: no folding, no centring, no hooks."""
     plain = AutoModelForCausalLM.from_pretrained(tiny_folder, dtype=torch.float32).eval()

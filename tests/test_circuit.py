@@ -739,6 +739,11 @@ def test_a_text_that_is_too_short_has_no_terms(circuit, drawn):
         circuit.by_source(drawn[0][:20], [0])
 
 
+def test_terms_are_those_of_one_text(circuit, drawn):
+    with pytest.raises(ValueError, match="expected one text"):
+        circuit.by_source(torch.stack(list(drawn[:2])), [0])
+
+
 @pytest.mark.parametrize("neurons", [[40], [-1], [3, 40, 5]])
 def test_a_neuron_that_does_not_exist_has_no_terms(circuit, drawn, neurons):
     with pytest.raises(ValueError, match="neurons 0 to 39"):

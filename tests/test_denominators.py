@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jaxtyping import jaxtyped
 
 import ctxlib as cx
+from ctxlib.denominators import choose_stable
 
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # float32
@@ -675,6 +676,21 @@ def test_both_reasons_are_named_where_both_hold(precise, drawn, measured):
         assert heads.table["why not"][h] == (
             f"kernel over {spread[h]:.1f} tokens only; denominator strays by {strays[h]:.0%}"
         )
+
+
+def test_denominators_beyond_the_range_of_their_precision_are_refused(tiny_weights, drawn):
+    loud = replace(tiny_weights, W_Q=3000 * tiny_weights.W_Q, b_Q=3000 * tiny_weights.b_Q)
+    with pytest.raises(ValueError, match=r"denominators of head .* are beyond .*float32"):
+        cx.softmax_denominators(loud, drawn, 20)
+    with pytest.raises(ValueError, match="beyond the range"):
+        cx.stable_heads(loud, drawn, 20, broad=0, steady=math.inf)
+
+
+def test_a_head_whose_spread_is_unknown_is_not_stable(precise, drawn):
+    denoms = cx.softmax_denominators(precise, drawn, 20)
+    denoms[:, 1] = math.nan
+    table = cx.families(precise, 20)
+    assert choose_stable(table, denoms, broad=0, steady=10.0) == [0, 2]
 
 
 def test_texts_for_stable_heads_may_come_from_a_generator(precise, drawn):

@@ -868,6 +868,30 @@ def test_no_approximation_is_the_truth(circuit, texts):
     same(approx[3], truth)
 
 
+def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_weights, texts):
+    """In float32, where kernels of theirs underflow."""
+    sharp = replace(tiny_weights, W_Q=300 * tiny_weights.W_Q, b_Q=300 * tiny_weights.b_Q)
+    kernels = cx.positional_kernels(sharp, 20, 5)
+    assert (kernels == 0).any()
+    calm = cx.ContextualCircuit.calibrate(tiny_weights, texts[0], [2, 0], 20)
+    circuit = replace(calm, weights=sharp)
+    stack = torch.stack(texts)
+    truth = cx.true_contribution(sharp, stack, circuit.heads, 20)
+    close = partial(torch.testing.assert_close, rtol=1e-3, atol=1e-3)
+    close(cx.approximated(circuit, stack, []), truth)
+    for made in set(NAMES) - {"denominators"}:  # another text's need not be of this size
+        assert cx.approximated(circuit, stack, [made]).isfinite().all()
+
+
+def test_what_is_not_a_number_is_not_constant():
+    truth = draw(9, 2)
+    approx = truth.clone()
+    approx[3, 1] = math.nan
+    table = cx.Moments.of(approx, truth).table([0, 1])
+    assert table.loc[0, PARTS].notna().all()
+    assert table.loc[1, ["r", "fvu", "from spread", "from shape"]].isna().all()
+
+
 def test_all_approximations_are_the_circuit(circuit, texts):
     approx = cx.approximated(circuit, torch.stack(texts), cx.APPROXIMATIONS)
     same(approx, circuit.summary(with_token(texts, circuit)))

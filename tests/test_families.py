@@ -259,6 +259,8 @@ def test_a_single_parallel_layer_is_refused(make_folder):
         ({"texts": TEXTS[0]}, "one text where a list"),
         ({"texts": draw_texts(32, 20)}, "destination 24 in a text of 20 tokens"),
         ({"n": 0}, "destination 0"),
+        ({"n": 1}, "destination 1: choose 2 to"),
+        ({"n": 32}, "destination 32: choose 2 to 31"),
         ({"n": 33}, "destination 33 in a text of 32 tokens"),
         ({"token": " moonlight"}, "tokens in this vocabulary"),
         ({"token": 300}, "the vocabulary has ids 0 to 299"),
@@ -279,6 +281,18 @@ def test_what_does_not_fit_the_layer_is_refused(of):
         layer.rows(x.flip(0))
     with pytest.raises(ValueError, match="heads 0 to 3"):
         cx.EmpiricalCircuit.calibrate(layer, TEXTS[0], [4])
+    circuit = cx.EmpiricalCircuit.calibrate(layer, TEXTS[0], [0, 2])
+    for ask in (circuit.summary, circuit.self_normalised, layer.denominators, layer.rebuilt_rows):
+        for wrong, said in (
+            (x[1:], "give the 25 up to n=24"),
+            (torch.cat([x, x]), "give the 25 up to n=24"),
+            (x.flip(0), "another than the layer's"),
+            (x - 20, "the vocabulary has ids 0"),
+        ):
+            with pytest.raises(ValueError, match=said):
+                ask(wrong)
+    with pytest.raises(ValueError, match="the vocabulary has ids 0"):
+        layer.content_scores(torch.tensor([-1]))
     with pytest.raises(ValueError, match="no texts"):
         layer.placed([])
     with pytest.raises(ValueError, match="at least two"):

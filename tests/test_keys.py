@@ -173,6 +173,12 @@ def test_what_follows_the_destination_does_not_matter(tiny_weights, tiny_tokens,
     )
 
 
+@pytest.mark.parametrize("rows", [cx.attention_rows, cx.rebuilt_rows])
+def test_rows_are_of_one_text(tiny_weights, tiny_tokens, rows):
+    with pytest.raises(ValueError, match=r"expected one text of 1 to 32 tokens"):
+        rows(tiny_weights, tiny_tokens.repeat(2, 1), 12)
+
+
 # ---------------------------------------------------------------- what rows have in common
 
 

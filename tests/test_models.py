@@ -186,6 +186,13 @@ def test_weights_that_are_not_finite_are_refused(broken):
         cx.LayerWeights.of(cx.load(broken))
 
 
+def test_weights_that_are_not_finite_are_found_in_any_layer(broken):
+    name = "transformer.h.1.mlp.c_fc.weight"
+    rewrite(broken, lambda tensors: tensors[name].view(-1)[5:6].fill_(float("nan")))
+    with pytest.raises(ValueError, match="values that are not finite"):
+        cx.load(broken)
+
+
 OPT = {"vocab_size": 300, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
 OPT |= {"ffn_dim": 40, "max_position_embeddings": 32, "pad_token_id": 1}
 

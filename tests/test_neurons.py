@@ -257,6 +257,12 @@ def test_largest_must_leave_tokens_over(largest):
         cx.find_neurons(planted(draw(30, 5)), largest=4, tokens=counted)
 
 
+def test_tokens_that_count_are_a_mask():
+    for wrong in (torch.arange(30), torch.ones(29, dtype=torch.bool), torch.ones(30)):
+        with pytest.raises(ValueError, match="give a mask, True or False for each of the 30"):
+            cx.find_neurons(planted(draw(30, 5)), tokens=wrong)
+
+
 def test_weights_without_embeddings_have_no_tokens_to_judge(precise):
     with pytest.raises(ValueError, match="without token embeddings"):
         cx.untrained_tokens(replace(precise, W_E=None))

@@ -9,6 +9,7 @@ import warnings
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -242,11 +243,12 @@ def test_no_two_passages_share_a_run_of_12_words(passages):
 
 
 @pytest.fixture
-def stored(tmp_path, monkeypatch, tiny_weights):
+def stored(tmp_path, monkeypatch, tiny_weights, tiny_folder):
     """Five sampled texts in a file, as if they were the package's own."""
     tokens = np.arange(5 * 32).reshape(5, 32).astype(np.uint16)
     np.savez(tmp_path / "samples.npz", tokens=tokens, vocab=len(tiny_weights.W_E))
     monkeypatch.setattr(texts, "SAMPLES", tmp_path / "samples.npz")
+    monkeypatch.setattr(texts, "MINI", tiny_folder)
     return torch.from_numpy(tokens.astype(np.int64))
 
 
@@ -265,6 +267,11 @@ def test_a_count_of_samples_out_of_range_is_refused(tiny_weights, stored, count)
 def test_samples_are_refused_for_another_vocabulary(tiny_weights, stored):
     other = replace(tiny_weights, W_E=tiny_weights.W_E[:200])
     with pytest.raises(ValueError, match="another vocabulary"):
+        texts.samples(other)
+    words = tiny_weights.tokenizer.get_vocab()
+    turned = {word: (number + 1) % len(words) for word, number in words.items()}
+    other = replace(tiny_weights, tokenizer=SimpleNamespace(get_vocab=lambda: turned))
+    with pytest.raises(ValueError, match="another vocabulary"):  # of the same size
         texts.samples(other)
 
 

@@ -4,6 +4,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 from functools import partial
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -14,10 +15,16 @@ from transformer_lens.model_bridge import TransformerBridge
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    GPTBigCodeConfig,
+    GPTBigCodeForCausalLM,
     GPTNeoConfig,
     GPTNeoForCausalLM,
     GPTNeoXConfig,
     GPTNeoXForCausalLM,
+    OpenAIGPTConfig,
+    OpenAIGPTLMHeadModel,
+    XGLMConfig,
+    XGLMForCausalLM,
 )
 
 import ctxlib as cx
@@ -129,6 +136,40 @@ def test_scores_are_not_divided_in_a_model_that_does_not_divide_them(make_folder
     neo = recorded(cx.load(make_folder(GPTNeoForCausalLM(config))), tiny_tokens)
     pattern = cx.attention_pattern(cx.LayerWeights.of(neo.model), neo.tokens)
     agree(pattern, neo.hooks["blocks.0.attn.hook_pattern"])
+
+
+def test_heads_that_share_keys_and_values_have_them_each(make_folder, tiny_tokens):
+    config = GPTBigCodeConfig(
+        vocab_size=300, n_positions=32, n_embd=24, n_head=3, n_layer=1, multi_query=True,
+        bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    shared = recorded(cx.load(make_folder(GPTBigCodeForCausalLM(config))), tiny_tokens)
+    weights = cx.LayerWeights.of(shared.model)
+    assert weights.W_K.shape == weights.W_V.shape == (3, 24, 8)
+    assert weights.b_K.shape == weights.b_V.shape == (3, 8)
+    pattern = cx.attention_pattern(weights, shared.tokens)
+    agree(pattern, shared.hooks["blocks.0.attn.hook_pattern"])
+    circuit = cx.ContextualCircuit.calibrate(weights, shared.tokens, [1, 2], n=20)
+    truth = cx.true_contribution(weights, shared.tokens[None], [1, 2], 20)
+    assert circuit.summary(shared.tokens[None]).shape == truth.shape
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_model_that_norms_behind_its_heads_is_refused(make_folder, layer):
+    config = OpenAIGPTConfig(vocab_size=300, n_positions=32, n_embd=24, n_head=3, n_layer=2)
+    model = cx.load(make_folder(OpenAIGPTLMHeadModel(config)))
+    with pytest.raises(ValueError, match="something else than the normalised residual stream"):
+        cx.LayerWeights.of(model, layer)
+
+
+def test_a_model_that_computes_its_positions_has_no_W_pos(make_folder):
+    config = XGLMConfig(
+        vocab_size=300, max_position_embeddings=32, d_model=24, attention_heads=3, num_layers=1,
+        ffn_dim=40, bos_token_id=0, eos_token_id=0, pad_token_id=1,
+    )  # fmt: skip
+    model = cx.load(make_folder(XGLMForCausalLM(config)))
+    with pytest.raises(cx.weights.NoPositionEmbeddings, match="computes its positions"):
+        cx.LayerWeights.of(model)
 
 
 # ---------------------------------------------------------------- against the state dict
@@ -403,6 +444,13 @@ def test_a_token_is_given_as_text_or_as_its_id(tiny_weights):
     the = tiny_weights.token_id(" the")
     assert tiny_weights.tokenizer.decode([the]) == " the"
     assert tiny_weights.token_id(the) == the
+    assert tiny_weights.token_id(np.int64(the)) == the
+    assert tiny_weights.token_id(torch.tensor(the)) == the
+
+
+def test_less_than_single_precision_is_refused(tiny_weights):
+    with pytest.raises(ValueError, match=r"float16: choose torch.float32 or torch.float64"):
+        tiny_weights.to(torch.float16)
 
 
 @pytest.mark.parametrize("token", [300, -1])

@@ -272,6 +272,8 @@ def site(model: str) -> Path:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
         raise BuildError("the site was not built; the warnings above are errors")
     html = base / "_build" / "html"
+    # Sphinx copies these only when a page has changed as well
+    shutil.copytree(base / "book" / "_static", html / "_static", dirs_exist_ok=True)
     views = furnish(html / "_static", model, base / "_build")
     (html / "index.html").write_text(FRONT, encoding="utf-8")
     for page in html.rglob("*.html"):
