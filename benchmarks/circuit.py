@@ -18,6 +18,7 @@ import math
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,6 +29,7 @@ import pandas as pd
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
 
 ROUNDS = 7

@@ -8,11 +8,14 @@ several rounds counts, so that other work on the machine disturbs both alike.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
 
 ROUNDS = 5

@@ -328,7 +328,7 @@ class ChatExplainer:
             import openai  # an optional extra
         except ImportError as error:
             raise ImportError(
-                "a chat endpoint needs the package openai: pip install ctxlib[chat]"
+                "a chat endpoint needs the package openai: pip install openai"
             ) from error
         return openai.OpenAI(
             api_key=checked_key(),

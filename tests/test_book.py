@@ -190,8 +190,36 @@ def test_another_edition_goes_elsewhere_and_says_which_model(tmp_path, monkeypat
     assert notebook.read_text() == "as it was"
     (edition,) = (tmp_path / "_build" / "editions").rglob("01_x.ipynb")
     cells = nbformat.read(edition, as_version=4).cells
-    assert cells[0].source == f'MODEL = "{model}"  # which'
+    assert cells[0].source == 'MODEL = "my model"  # which', "no folder of this machine"
     assert cells[1].outputs[0].text.strip() == str(model)
+    assert edition.parent.parent.name == "my-model"
+
+
+def test_texts_of_ones_own_make_no_chapter_of_the_book(tmp_path, monkeypatch, capsys):
+    notebook = house(tmp_path, monkeypatch, "# %%\n1\n")
+    monkeypatch.setenv("CTX_TEXTS", str(tmp_path))
+    assert build_book.main(["execute"]) == 1
+    assert "CTX_TEXTS is set" in capsys.readouterr().err
+    assert notebook.read_text() == "as it was"
+
+
+def test_an_edition_on_other_texts_is_another_one(tmp_path, monkeypatch, capsys):
+    house(tmp_path, monkeypatch, "# %%\n1\n")
+    model, own = tmp_path / "model", tmp_path / "texts"
+    for folder in (model, own):
+        folder.mkdir()
+    (model / "config.json").write_text("{}")
+    (own / "a.txt").write_text("some words")
+
+    def outcome():
+        assert build_book.main(["execute", "--model", str(model)]) == 0
+        return capsys.readouterr().out.split()[1]
+
+    assert [outcome(), outcome()] == ["executed", "unchanged"]
+    monkeypatch.setenv("CTX_TEXTS", str(own))
+    assert [outcome(), outcome()] == ["executed", "unchanged"]
+    (own / "a.txt").write_text("other words, and more")
+    assert [outcome(), outcome()] == ["executed", "unchanged"]
 
 
 def test_an_unknown_model_is_one_clear_line(tmp_path, monkeypatch, capsys):

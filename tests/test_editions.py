@@ -68,7 +68,7 @@ def test_every_chapter_runs(edition, folder):
     assert list(found) == CHAPTERS
     for notebook in found.values():
         named = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", ())]
-        assert all(f"MODEL = {json.dumps(str(folder))}" in c.source for c in named)
+        assert all(f"MODEL = {json.dumps(folder.name)}" in c.source for c in named)
         for cell in notebook.cells:
             for output in cell.get("outputs", ()):
                 assert output.output_type != "error"

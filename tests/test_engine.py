@@ -639,6 +639,24 @@ def test_what_does_not_exist_is_refused(mini_page, call, said):
         mini_page.evaluate(f"async () => {{ await layer.{call}; }}")
 
 
+def test_kernels_reach_beyond_a_short_calibration_text(mini_page):
+    sums, refused = mini_page.evaluate(
+        """() => {
+            const kept = layer.calibration;
+            layer.calibration = {...kept, ids: kept.ids.slice(0, 20)};
+            try {
+                const sums = layer.kernels(301, 263).map((row) => row.reduce((a, b) => a + b));
+                try { layer.circuit({n: 301, token: 263}).denominators; }
+                catch (error) { return [sums, error.message]; }
+            } finally {
+                layer.calibration = kept;
+            }
+        }"""
+    )
+    assert sums == pytest.approx([1] * 8)
+    assert refused == "position 301 lies behind the calibration text"
+
+
 def test_the_shortest_texts_have_numbers(mini_page):
     assert mini_page.evaluate(
         """() => [[0], [0, 5]].every((ids) => {

@@ -86,6 +86,23 @@ def test_pages_builds_mini_at_every_push_and_another_edition_when_asked():
     assert site["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
     assert edition["permissions"] == {"contents": "write"}
     assert site["concurrency"]["group"] != edition["concurrency"]["group"]
+    assert site["steps"][0]["with"]["ref"] == "main", "not the commit an edition began with"
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda f: f.stem)
+def test_only_the_steps_that_write_to_the_repository_can(file):
+    workflow = yaml.safe_load(file.read_text())
+    assert "permissions" in workflow
+    for job in workflow["jobs"].values():
+        assert "GH_TOKEN" not in job.get("env", {})
+    for step in steps(workflow):
+        if "GH_TOKEN" in step.get("env", {}):
+            assert step["run"].startswith(("gh ", ".ci/editions "))
+        if step.get("uses", "").startswith("actions/checkout") and file.stem in (
+            "pages",
+            "release",
+        ):
+            assert step["with"]["persist-credentials"] is False
 
 
 def test_dead_links_fail_nothing():
@@ -109,7 +126,10 @@ cd "$RELEASES"
 case "$1 $2" in
 "release list") [ ! -e offline ] || exit 1; ls ;;
 "release view") [ -d "$3" ] ;;
-"release create") mkdir "$3" ;;
+"release create")
+  mkdir "$3"
+  for given in "${@:4}"; do if [ -f "$given" ]; then cp "$given" "$3"; fi; done
+  ;;
 "release upload") cp "${@:4:$#-4}" "$3" ;;
 "release download") cp "$3"/*.tar.gz "$7" ;;
 esac
@@ -151,6 +171,18 @@ def test_an_edition_is_kept_from_one_run_to_the_next(tmp_path, runner):
     assert done.stdout.strip() == "editions: gpt2"
     fetched = tmp_path / "later" / "_build" / "editions" / "gpt2" / "_build" / "html"
     assert (fetched / "index.html").read_text() == "new"
+
+
+def test_what_keeps_editions_never_stands_there_without_one(tmp_path, runner):
+    """The first upload fails: nothing is kept, and the site is published without it."""
+    gh = tmp_path / "bin" / "gh"
+    gh.write_text(GH.replace('mkdir "$3"', "exit 1"))
+    built = tmp_path / "first" / "_build" / "editions" / "gpt2" / "_build" / "html"
+    built.mkdir(parents=True)
+    (built / "index.html").touch()
+    assert runner("keep", "first").returncode != 0
+    done = runner("fetch", "later")
+    assert (done.returncode, done.stdout.strip()) == (0, "editions: none is kept")
 
 
 def test_an_edition_that_cannot_be_had_stops_the_deployment(tmp_path, runner):

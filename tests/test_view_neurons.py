@@ -304,6 +304,46 @@ def test_keys_alone_turn_everything_and_the_address_follows(browser, address):
     page.close()
 
 
+def test_a_link_to_a_heading_leaves_the_state(browser, address):
+    page = browser.new_page()
+    page.goto(f"{address['good']}/index.html#neuron=123&heads=0,2,6&theta=4")
+    page.wait_for_selector(READY)
+    at(page, "main-content")
+    assert (chosen(page), theta(page)[0]) == (123, 4)
+    at(page, "neuron=5")
+    assert chosen(page) == 5
+    page.close()
+
+
+def test_the_address_of_a_slider_that_was_dragged_is_that_of_its_end(browser, address):
+    """A browser lets no page write its address hundreds of times."""
+    page = browser.new_page()
+    page.goto(f"{address['good']}/index.html")
+    page.wait_for_selector(READY)
+    written = page.evaluate(
+        """async (theta) => {
+            let written = 0;
+            const write = history.replaceState.bind(history);
+            history.replaceState = (...how) => { written += 1; write(...how); };
+            const slider = document.querySelector(theta);
+            for (let step = 0; step < 120; step++) {
+                slider.value = Number(slider.min) + step * Number(slider.step || 1);
+                slider.dispatchEvent(new Event('input', {bubbles: true}));
+                await new Promise((painted) => requestAnimationFrame(painted));
+            }
+            return written;
+        }""",
+        THETA,
+    )
+    assert 1 < written < 60
+    page.wait_for_timeout(1200)
+    settle(page)
+    assert float(page.evaluate("location.hash").partition("theta=")[2]) == pytest.approx(
+        float(page.input_value(THETA))
+    )
+    page.close()
+
+
 def test_an_address_leads_to_its_state(browser, address):
     page = browser.new_page()
     page.goto(f"{address['good']}/index.html#neuron=123&heads=0,2,6&theta=4")

@@ -355,6 +355,19 @@ def test_a_long_paste_is_cut_with_a_note(visit, mini_weights):
 
 @needs_chromium
 @pytest.mark.parametrize(
+    ("text", "direction"),
+    [("שלום לכולם, זה טקסט קצר", "rtl"), ("a short text, שלום", "ltr")],
+)
+def test_a_text_runs_in_the_direction_of_its_language(visit, text, direction):
+    page = settled(visit())
+    box(page, "First").fill(text)
+    settled(page)
+    shown = page.locator(".ctx-reader-text").first
+    assert shown.evaluate("e => getComputedStyle(e).direction") == direction
+
+
+@needs_chromium
+@pytest.mark.parametrize(
     ("text", "said"),
     [("", "Nothing to read yet."), ("a", "a context begins with the next")],
 )

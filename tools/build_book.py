@@ -57,7 +57,15 @@ class BuildError(Exception):
 
 def home(model: str) -> Path:
     """The folder that an edition is built from: the repository itself for `mini`."""
-    return ROOT if model == "mini" else BUILD / "editions" / re.sub(r"\W+", "-", model).strip("-")
+    if model == "mini":
+        return ROOT
+    return BUILD / "editions" / re.sub(r"\W+", "-", called(model)).strip("-")
+
+
+def called(model: str) -> str:
+    """A model's name: that of its folder, wherever it lies, or what the hub calls it."""
+    place = Path(model).expanduser()
+    return place.resolve().name if place.is_dir() else model
 
 
 # ---------------------------------------------------------------- executing
@@ -66,9 +74,15 @@ def home(model: str) -> Path:
 def execute(model: str, name: str | None = None) -> None:
     """Bring every notebook of an edition up to date, or that of one chapter.
 
-    Raises BuildError on the first chapter that fails, and for a chapter that is not there.
+    Raises BuildError on the first chapter that fails, for a chapter that is not there, and for
+    `mini` on other texts than its own: its notebooks are the book.
     """
     chapters = named(name)
+    if model == "mini" and os.environ.get("CTX_TEXTS"):
+        raise BuildError(
+            "CTX_TEXTS is set, and the book on mini holds what it found in the texts that it "
+            "brings: unset CTX_TEXTS, or name a model"
+        )
     sys.path.insert(0, str(ROOT))
     # the package is needed only here, and its import takes seconds
     from ctxlib.models import locate
@@ -121,20 +135,20 @@ def digest_of(chapter: Path, model: str) -> str:
         ROOT / "requirements.txt",
         *sorted(f for f in (ROOT / "ctxlib").rglob("*") if f.is_file() and f.suffix not in ASIDE),
     ]
-    digest = hashlib.sha256(model.encode())
+    texts = os.environ.get("CTX_TEXTS", "")
+    digest = hashlib.sha256((model + texts).encode())
     for file in inputs:
         digest.update(file.name.encode() + file.read_bytes())
-    for file in sorted(Path(model).expanduser().glob("*")):  # a model of one's own, perhaps anew
-        digest.update(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}".encode())
+    for place in filter(None, (model, texts)):  # a model and texts of one's own, perhaps anew
+        own = Path(place).expanduser()
+        for file in [own] if own.is_file() else sorted(own.glob("*")):
+            digest.update(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}".encode())
     return digest.hexdigest()
 
 
 def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.NotebookNode:
     """Execute every cell; BuildError names the one that fails and says why."""
-    for cell in notebook.cells:
-        if "parameters" in cell.metadata.get("tags", ()):
-            line = f"MODEL = {json.dumps(model)}".replace("\\", r"\\")
-            cell.source = re.sub(r"^MODEL = .*?(?=\s+#|$)", line, cell.source, count=1, flags=re.M)
+    set_model(notebook, model)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     os.environ["PYTHONPATH"] = str(ROOT)
     with tempfile.TemporaryDirectory(prefix="book-") as sockets:
@@ -149,7 +163,16 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
         )
         with client.setup_kernel(cwd=str(ROOT)):
             execute_cells(client, notebook, code, chapter)
+    set_model(notebook, called(model))  # a folder of this machine is nobody else's
     return tidy(notebook, chapter.stem)
+
+
+def set_model(notebook: nbformat.NotebookNode, model: str) -> None:
+    """Let a chapter's parameter MODEL name this model."""
+    for cell in notebook.cells:
+        if "parameters" in cell.metadata.get("tags", ()):
+            line = f"MODEL = {json.dumps(model)}".replace("\\", r"\\")
+            cell.source = re.sub(r"^MODEL = .*?(?=\s+#|$)", line, cell.source, count=1, flags=re.M)
 
 
 def execute_cells(

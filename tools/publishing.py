@@ -30,7 +30,6 @@ ARTICLE = re.compile(r'<article class="bd-article">(.*)</article>', re.DOTALL)
 BYLINE = re.compile(r'<p class="byline">.*?</p>', re.DOTALL)
 NAMES = re.compile(r'\sid="([^"]+)"')
 FOLDED = re.compile(r'<details class="admonition hide[^>]*>.*?</details>', re.DOTALL)
-PLAIN = re.compile(r'<span class="[npw]">([^<]*)</span>')  # code in the colour of the text
 EDITIONS = re.compile(r'<span class="editions" data-model="([^"]*)">.*?</span>', re.DOTALL)
 
 
@@ -67,7 +66,6 @@ def joined(articles: dict[str, str]) -> str:
             return f'{match[1]}#{called(name, to) if mark else f"page-{to}"}"'
 
         article = FOLDED.sub("", BYLINE.sub("", article))
-        article = PLAIN.sub(r"\1", article)
         article = re.sub(r'<div data-view="[^>]*>', "<div>", article)
         article = re.sub(r'(\shref=")([^"]*)"', link, article)
         return re.sub(r'(\sid=")([^"]+)"', lambda m: f'{m[1]}{called(m[2], page)}"', article)

@@ -1170,8 +1170,8 @@ the collection here and on one of the book's passages in the chapters, so FVU di
 
 {provenance}
 
-Made by `python tools/reproduce.py --model {model} --page book/reproduction.md`, which keeps its
-results in `_build/reproduce/`, row by row.
+Made by `python tools/reproduce.py --model {model} --page book/reproduction.md{also}`,
+which keeps its results in `_build/reproduce/`, row by row.{alone}
 """
 ANOTHER = (
     "That is another model, so nothing is judged: its own numbers say whether the method finds "
@@ -1186,6 +1186,9 @@ OTHER = """
 
 {notes}
 """
+ALONE = """ What is already known of a model was computed before, with
+`--positional FOLDER` in place of `--model`, where FOLDER holds its position embeddings and first
+attention alone."""
 COLUMNS = ("figure", "published", "measured", "difference", "verdict")
 
 
@@ -1217,6 +1220,10 @@ def page(results: dict[str, Any], also: Sequence[dict[str, Any]] = ()) -> str:
         others="\n".join(others),
         protocols="\n\n".join(protocol(f, results["rows"][f.key]["note"]) for f in FIGURES),
         provenance="\n\n".join(origin(r) for r in (results, *also)),
+        also="".join(
+            f" --also _build/reproduce/{slug(other['provenance']['model'])}.json" for other in also
+        ),
+        alone=ALONE if also else "",
     )
 
 
@@ -1301,10 +1308,14 @@ def subject_of(args: argparse.Namespace) -> Subject:
     return subject
 
 
+def slug(name: str) -> str:
+    """A model's name as the name of a file."""
+    return re.sub(r"\W+", "-", name).strip("-")
+
+
 def run(args: argparse.Namespace) -> int:
     subject = subject_of(args)
-    slug = re.sub(r"\W+", "-", subject.name).strip("-")
-    file = args.out or ROOT / "_build" / "reproduce" / f"{slug}.json"
+    file = args.out or ROOT / "_build" / "reproduce" / f"{slug(subject.name)}.json"
     results = reproduce(subject, file)
     print(table(results))
     print(f"{tally(results)}; kept in {file.name}")

@@ -444,9 +444,18 @@ def data_table(corpus: Path) -> list[str]:
     """One Markdown row a domain with its licences, from the corpus manifest where there is one."""
     manifest = corpus / "MANIFEST.json"
     if not manifest.exists():
-        return ["(the corpus came without a manifest)"]
-    rows = ["| domain | sources | licences |", "| --- | --- | --- |"]
-    for name, entry in json.loads(manifest.read_text())["domains"].items():
+        return ["The corpus came without a manifest: its sources and licences are not known here."]
+    domains = json.loads(manifest.read_text())["domains"]
+    licences = " ".join(s["licence"] for entry in domains.values() for s in entry["sources"])
+    credits = {  # what these licences ask to be said
+        "OpenStax": "OpenStax books: Rice University, CC BY 4.0.",
+        "OGL 3.0": "Contains public sector information licensed under the Open Government Licence "
+        "v3.0.",
+    }
+    owed = " ".join(said for name, said in credits.items() if name in licences)
+    rows = [owed, ""] if owed else []
+    rows += ["| domain | sources | licences |", "| --- | --- | --- |"]
+    for name, entry in domains.items():
         origins = sorted({s["origin"] for s in entry["sources"]})
         shown = ", ".join(origins[:4]) + (
             f" and {len(origins) - 4} more" if len(origins) > 4 else ""
@@ -519,9 +528,6 @@ def write_card(out: Path, corpus: Path, history: list[dict], losses: dict[str, f
         "| domain | nats per token |", "| --- | --- |",
         *[f"| {k} | {v:.3f} |" for k, v in losses.items()], "",
         "## Data", "",
-        "Only public-domain, CC0, CC BY 4.0, MIT-style, OGL 3.0 and PSF material. "
-        "OpenStax books: Rice University, CC BY 4.0. Contains public sector information "
-        "licensed under the Open Government Licence v3.0.", "",
         *data_table(corpus), "",
         "## Checksum", "", f"`model.safetensors` sha256 `{digest}`", "",
     ]  # fmt: skip

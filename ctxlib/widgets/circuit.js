@@ -610,6 +610,7 @@ function labelled(told, { passage_ids, passage_ends }) {
 
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {
+  /** @type {{denominators: Numbers, scale: number} | undefined} */ #calibration;
   /** @type {Float64Array[] | undefined} */ #content;
   /** @type {Float64Array[] | undefined} */ #weights;
   /** @type {Float64Array[] | undefined} */ #means;
@@ -632,9 +633,21 @@ export class Circuit {
     const scores = rowProducts(this.asked, shift, d, new Float64Array(nHeads * (n + 1)));
     /** Positional kernels: one row a head over the sources 0 ... n. */
     this.kernels = equalParts(scores, nHeads).map(softmaxInPlace);
-    const { denominators, scale } = this.#packed() ?? this.#calibrated();
-    /** One a head. @type {Numbers} */ this.denominators = denominators;
-    /** LayerNorm 2's. @type {number} */ this.scale = scale;
+  }
+
+  /** One a head. @returns {Numbers} */
+  get denominators() {
+    return this.#read().denominators;
+  }
+
+  /** LayerNorm 2's. @returns {number} */
+  get scale() {
+    return this.#read().scale;
+  }
+
+  /** What the calibration text says; of a kernel alone it is not asked, which may be longer. */
+  #read() {
+    return (this.#calibration ??= this.#packed() ?? this.#calibrated());
   }
 
   /** What the file says of this destination, if it does. @returns {Destination | undefined} */

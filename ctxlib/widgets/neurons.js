@@ -44,7 +44,7 @@ import {
   tokenReader,
   turn,
 } from "./parts.js";
-import { bars, chart, legend, linearTicks, readable, rule } from "./plot.js";
+import { bars, chart, legend, linearTicks, readable, rule, tickFormat } from "./plot.js";
 
 /** @typedef {import("./circuit.js").Layer} Layer
  *  @typedef {import("./circuit.js").Circuit} Circuit
@@ -808,7 +808,7 @@ function histogram({ ranking, neuron, theta }, held, marks, layer, width) {
   const { low, high, counts } = held;
   const place = (/** @type {number} */ value) => ((value - low) / (high - low || 1)) * BINS;
   const ticks = linearTicks([low, high], Math.floor(width / 60));
-  const digits = ticks.length > 1 && ticks[1] - ticks[0] < 1 ? 1 : 0;
+  const said = tickFormat(ticks);
   const tallest = Math.max(...counts);
   const top = ranking.top[neuron];
   const on = chart({
@@ -820,7 +820,7 @@ function histogram({ ranking, neuron, theta }, held, marks, layer, width) {
       label: `contribution, ${UNIT}`,
       domain: [0, BINS],
       ticks: ticks.map(place),
-      format: (bin) => figure(binFrom(held, bin), digits),
+      format: (bin) => said(binFrom(held, bin)),
     },
     y: {
       label: "tokens",
@@ -971,15 +971,14 @@ function strip({ domain, mean, values, passages }, usual, chosen, layer, across,
  *  @param {number} across @param {(value: number) => number} X */
 function scaleUnder(low, high, across, X) {
   const ticks = linearTicks([low, high], Math.max(3, Math.floor(across / 45)));
-  const digits =
-    ticks.length > 1 && ticks[1] - ticks[0] < 1 ? (ticks[1] - ticks[0] < 0.1 ? 2 : 1) : 0;
+  const said = tickFormat(ticks);
   return drawn(
     "svg",
     { class: "ctx-chart", width: across, height: 22, viewBox: `0 0 ${across} 22` },
     drawn("line", { class: "ctx-axis", x1: 0, x2: across, y1: 0.5, y2: 0.5 }),
     ticks.map((tick) => [
       drawn("line", { class: "ctx-axis", x1: X(tick), x2: X(tick), y1: 0, y2: 4 }),
-      drawn("text", { x: X(tick), y: 17, "text-anchor": "middle" }, figure(tick, digits)),
+      drawn("text", { x: X(tick), y: 17, "text-anchor": "middle" }, said(tick)),
     ]),
   );
 }

@@ -285,7 +285,7 @@ export function tokenReader({ label, tokens, values, at, digits, read, onMove })
  *  @returns {HTMLElement & {update: (value: number, scale?: {max?: number, step?: number}) => void}} */
 export function slider({ label, min, max, step = 1, value, format = String, onInput }) {
   const id = fresh("slider");
-  const said = element("output", { for: id }, format(value));
+  const said = element("output", { for: id, "aria-live": "off" }, format(value));
   const input = /** @type {HTMLInputElement} */ (
     element("input", { type: "range", id, min, max, step, "aria-valuetext": format(value) })
   );

@@ -1,6 +1,6 @@
 /** Charts in the house style: vector drawings whose ink has the colour of the page. */
 
-import { drawn, element, figure, lineMark } from "./parts.js";
+import { drawn, element, figure, fresh, lineMark } from "./parts.js";
 
 /** @typedef {{label: string, domain: [number, number], log?: boolean, flip?: boolean,
  *    ticks?: number[], format?: (value: number) => string}} Axis
@@ -35,18 +35,24 @@ function logTicks([low, high], count) {
 }
 
 /** As many digits as a step between ticks needs. @param {number[]} ticks */
-function tickFormat(ticks) {
+export function tickFormat(ticks) {
   const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : Math.abs(ticks[0]) || 1;
   const digits = Math.min(6, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
   return (/** @type {number} */ value) => figure(value, digits);
 }
 
-/** @param {number} value */
+/** Of a power of ten. @param {number} value */
 function powerFormat(value) {
   if (value >= 0.01 && value < 10000) return figure(value, value < 1 ? (value < 0.1 ? 2 : 1) : 0);
   const superscript = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" }; // prettier-ignore
   const power = String(Math.round(Math.log10(value)));
   return `10${Array.from(power, (c) => superscript[/** @type {"-"} */ (c)]).join("")}`;
+}
+
+/** @param {number} value */
+function isPower(value) {
+  const power = Math.log10(value);
+  return Math.abs(power - Math.round(power)) < 1e-9;
 }
 
 /** Two axes and a way from values to places. What the chart shows is said in `alt`.
@@ -86,8 +92,8 @@ function axisMarks(x, y, X, Y, area, title) {
     axis.ticks ?? (axis.log ? logTicks : linearTicks)(axis.domain, Math.floor(pixels));
   const across = ticksOf(x, (area.right - area.left) / 90);
   const up = ticksOf(y, (area.bottom - area.top) / 45);
-  const sayX = x.format ?? (x.log ? powerFormat : tickFormat(across));
-  const sayY = y.format ?? (y.log ? powerFormat : tickFormat(up));
+  const sayX = x.format ?? (x.log && across.every(isPower) ? powerFormat : tickFormat(across));
+  const sayY = y.format ?? (y.log && up.every(isPower) ? powerFormat : tickFormat(up));
   const text = (/** @type {Record<string, any>} */ at, /** @type {string} */ said) =>
     drawn("text", at, said);
   const middle = (area.top + area.bottom) / 2;
@@ -193,9 +199,11 @@ export function legend(items) {
 export function readable(on, { label, min, max, value, read, onMove }) {
   const mark = drawn("line", { class: "ctx-cursor", y1: on.area.top, y2: on.area.bottom });
   const said = element("p", { class: "ctx-said" });
+  on.root.id ||= fresh("chart");
   const handle = element("div", {
     class: "ctx-readable",
     role: "slider",
+    "aria-describedby": on.root.id, // what is inside of a slider is not read out by itself
     tabindex: 0,
     "aria-label": label,
     "aria-valuemin": min,
@@ -222,11 +230,13 @@ export function readable(on, { label, min, max, value, read, onMove }) {
     else return;
     event.preventDefault();
   });
-  handle.addEventListener("pointermove", (event) => {
+  const point = (/** @type {PointerEvent} */ event) => {
     const box = on.root.getBoundingClientRect();
     const share = (event.clientX - box.left) / (box.width || 1); // a narrow page may shrink it
     move(on.from(share * on.root.viewBox.baseVal.width));
-  });
+  };
+  handle.addEventListener("pointermove", point);
+  handle.addEventListener("pointerdown", point); // a finger that taps has not moved
   on.add(mark);
   handle.append(on.root);
   move(value, true);

@@ -480,6 +480,7 @@ function showTokens(side, most) {
     onPick: terms ? (place) => readAt(side, place) : undefined,
   });
   side.mark = made.mark;
+  made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
   part.tokens.replaceChildren(made);
 }
 

@@ -5,6 +5,7 @@
  *  a line says so above the picture, and the rest of the page goes on. */
 
 const LONGEST = 1500; // characters of a text that an address carries
+const WRITES = 30; // of an address, at once
 const NEAR = "400px"; // this far below the screen a view begins to load
 const DATA = new URL("../data/layer.bin", import.meta.url);
 /** Traits that have another name in an address. @type {Record<string, string>} */
@@ -17,12 +18,17 @@ class PageModel {
     this.first = { ...state };
     this.values = addressed ? { ...state, ...addressedState(state, location.hash) } : { ...state };
     this.addressed = addressed;
+    /** When the address was written. @type {number[]} */
+    this.written = [];
     this.events = new EventTarget();
     /** @type {Map<Function, (event: Event) => void>} */
     this.listeners = new Map();
     if (addressed) {
       this.address = () => new URL(this.hash() || " ", location.href).href.trim();
-      addEventListener("hashchange", () => this.take(addressedState(state, location.hash)));
+      addEventListener("hashchange", () => {
+        const { hash } = location; // of a heading, it says nothing about the view
+        if (!hash || hash.includes("=")) this.take(addressedState(state, hash));
+      });
     }
   }
 
@@ -39,8 +45,20 @@ class PageModel {
     this.events.dispatchEvent(new Event("change"));
   }
 
+  /** Browsers refuse a page that writes its address all the time: after WRITES in half a minute it is
+   *  written once a second, and what a hand has reached in the end is always there. */
   save_changes() {
-    if (this.addressed) history.replaceState(null, "", this.hash() || location.pathname + location.search);
+    if (!this.addressed) return;
+    clearTimeout(this.later);
+    const now = performance.now();
+    this.written = this.written.filter((at) => now - at < 30_000);
+    const wait = this.written.length < WRITES ? 0 : 1000 - (now - this.written[this.written.length - 1]);
+    if (wait > 0) {
+      this.later = window.setTimeout(() => this.save_changes(), wait);
+      return;
+    }
+    this.written.push(now);
+    history.replaceState(null, "", this.hash() || location.pathname + location.search);
   }
 
   /** @param {string} events @param {Function} callback */
