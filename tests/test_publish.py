@@ -306,11 +306,10 @@ def test_a_joined_page_shows_pictures_and_no_folded_code():
         '<p class="byline">Edition</p><details class="admonition hide above-input">code</details>'
         '<details class="dropdown">solution</details>'
         '<div data-view="rows" data-state="{&quot;a&quot;: 1}"><figure>picture</figure></div>'
-        '<span class="n">weights</span><span class="s2">"mini"</span>'
     )
     assert publishing.joined({"a": page}) == (
         '<div class="joined" id="page-a"><details class="dropdown">solution</details>'
-        '<div><figure>picture</figure></div>weights<span class="s2">"mini"</span></div>'
+        "<div><figure>picture</figure></div></div>"
     )
 
 

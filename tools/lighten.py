@@ -116,8 +116,9 @@ def font_of(file: Path, codes: Iterable[int]) -> bytes:
     subsetter = Subsetter(options)
     subsetter.populate(unicodes=codes)
     subsetter.subset(font)
-    for record in font["name"].names:  # the licence reserves the name for the whole font
-        record.string = re.sub(r"Font ?Awesome", "Icons", record.toUnicode())
+    for record in font["name"].names:
+        if record.nameID in (1, 3, 4, 6):  # the licence reserves the name for the whole font
+            record.string = re.sub(r"Font ?Awesome", "Icons", record.toUnicode())
     out = io.BytesIO()
     font.save(out)
     return out.getvalue()
