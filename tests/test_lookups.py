@@ -1299,7 +1299,7 @@ def test_texts_for_a_model_of_any_kind(of, kind, n_ctx, monkeypatch):
     drawn = cx.texts.collection(reader, 3)
     words = Tokenizer.from_file(str(cx.models.MINI / "tokenizer.json"))
     assert len(drawn) == 3
-    for text, row in zip(drawn, cx.texts.stored_samples(3)[0], strict=True):
+    for text, row in zip(drawn, cx.texts.stored_samples(3), strict=True):
         assert text.source == words.decode(row.tolist())
         again = reader.tokenizer.encode(text.source, add_special_tokens=False)
         assert text.tokens.tolist() == [0, *again[: most - 1]]
