@@ -100,6 +100,11 @@ def load(name: str | os.PathLike, device: str | torch.device | None = None) -> T
     probe = torch.arange(min(8, len(tokenizer)))[None]
     with torch.inference_mode():
         expected = hf_model.eval()(probe).logits.log_softmax(-1)
+    if not expected.isfinite().all():
+        raise ValueError(
+            f"{source} computes values that are not finite: its weights are damaged; "
+            "fetch or export them again"
+        )
     hf_model.register_forward_pre_hook(bring_tokens, with_kwargs=True)
     try:
         hf_model.to(place)  # the bridge leaves a model that it is given where it is
@@ -110,11 +115,6 @@ def load(name: str | os.PathLike, device: str | torch.device | None = None) -> T
         computed = model(probe).log_softmax(-1).cpu()
     except RuntimeError as error:
         raise ValueError(f"TransformerLens cannot run {source}: {first_line(error)}") from error
-    if not expected.isfinite().all():
-        raise ValueError(
-            f"{source} computes values that are not finite: its weights are damaged; "
-            "fetch or export them again"
-        )
     if not (computed - expected).abs().max() < AGREES:
         raise ValueError(
             f"TransformerLens does not compute what {source} computes "

@@ -253,7 +253,7 @@ def samples(reader: Reads, count: int | None = None) -> list[Int[Tensor, " pos"]
     torch.Size([512])
     """
     stored = stored_samples(count)
-    if not speaks_mini(reader):
+    if not speaks(reader, mini_words()):
         raise ValueError(
             "the sampled texts are tokens of mini, and these weights have another vocabulary; "
             "use your own texts"
@@ -261,11 +261,15 @@ def samples(reader: Reads, count: int | None = None) -> list[Int[Tensor, " pos"]
     return list(stored)
 
 
-def speaks_mini(reader: Reads) -> bool:
-    """Whether a model's tokens are those of `mini`; without a tokenizer their number has to do."""
-    words = Tokenizer.from_file(str(MINI / "tokenizer.json")).get_vocab()
-    own = reader.tokenizer
-    return reader.d_vocab == len(words) and (own is None or own.get_vocab() == words)
+def mini_words() -> Tokenizer:
+    """The vocabulary of `mini`."""
+    return Tokenizer.from_file(str(MINI / "tokenizer.json"))
+
+
+def speaks(reader: Reads, words: Tokenizer) -> bool:
+    """Whether a model's tokens are these; without a tokenizer their number has to do."""
+    vocab, own = words.get_vocab(), reader.tokenizer
+    return reader.d_vocab == len(vocab) and (own is None or own.get_vocab() == vocab)
 
 
 def stored_samples(count: int | None) -> Int[Tensor, "text pos"]:
@@ -447,8 +451,8 @@ class Reading(Iterator[Text]):
 
 def sampled(reader: Reads, spot: Spot = START) -> Iterator[tuple[Text, Spot]]:
     """The texts sampled from `mini`, in the vocabulary of these weights."""
-    stored, same = stored_samples(None), speaks_mini(reader)
-    words = Tokenizer.from_file(str(MINI / "tokenizer.json"))
+    stored, words = stored_samples(None), mini_words()
+    same = speaks(reader, words)
     _, _, begin = spot
     for number, row in enumerate(stored[begin:], begin):
         source = words.decode(row.tolist())

@@ -142,14 +142,12 @@ class LayerWeights:
         probe = torch.arange(min(PROBED, self.d_vocab, self.n_ctx))[None]
         _, cache = model.run_with_cache(probe, names_filter=names, stop_at_layer=self.layer + 1)
         pre, *qkv, mid, mlp = (cache[name][0].cpu() for name in names)
-        q, k, v = (own.repeat_interleave(self.n_heads // own.shape[1], dim=1) for own in qkv)
-        read, (W_in, b_in) = layer_norm(pre, self.eps), self.mlp_input()
-        heads = ((self.W_Q, self.b_Q, q), (self.W_K, self.b_K, k), (self.W_V, self.b_V, v))
-        pairs = [
-            (einsum(read, W, "pos d_model, head d_model d_head -> pos head d_head") + b, own)
-            for W, b, own in heads
-        ]
-        pairs.append((layer_norm(mid, self.eps) @ W_in + b_in, mlp))
+        maps = ((self.W_Q, self.b_Q), (self.W_K, self.b_K), (self.W_V, self.b_V))
+        pairs = [(self.pre_activations(mid), mlp)]
+        for (W, b), own in zip(maps, qkv, strict=True):
+            own = rearrange(own, "pos head d_head -> head pos d_head")
+            own = own.repeat_interleave(self.n_heads // len(own), dim=0)
+            pairs.append((project(layer_norm(pre, self.eps), W, b), own))
         if not all((ours - own).abs().max() <= AGREES * own.abs().max() for ours, own in pairs):
             raise ValueError(
                 f"heads or MLP of layer {self.layer} read something else than the normalised "

@@ -59,13 +59,18 @@ def home(model: str) -> Path:
     """The folder that an edition is built from: the repository itself for `mini`."""
     if model == "mini":
         return ROOT
-    return BUILD / "editions" / re.sub(r"\W+", "-", called(model)).strip("-")
+    return BUILD / "editions" / slug(called(model))
 
 
 def called(model: str) -> str:
     """A model's name: that of its folder, wherever it lies, or what the hub calls it."""
     place = Path(model).expanduser()
     return place.resolve().name if place.is_dir() else model
+
+
+def slug(name: str) -> str:
+    """A model's name as the name of a file."""
+    return re.sub(r"\W+", "-", name).strip("-")
 
 
 # ---------------------------------------------------------------- executing

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from build_book import called
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
@@ -41,9 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def export(model: str, out: Path, texts: int = TEXTS) -> Path:
     """Writes OUT/layer.bin and returns its path."""
     weights = cx.LayerWeights.of(cx.load(model))
-    folder = Path(model)
-    name = folder.resolve().name if folder.is_dir() else model  # no path of this machine
-    content = packed_layer(weights, cx.texts.collection(weights, texts), name)
+    content = packed_layer(weights, cx.texts.collection(weights, texts), called(model))
     out.mkdir(parents=True, exist_ok=True)
     file = out / "layer.bin"
     file.write_bytes(content)

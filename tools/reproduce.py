@@ -37,6 +37,7 @@ import numpy as np
 import pandas as pd
 import torch
 import transformers
+from build_book import called, slug
 from safetensors.torch import load_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -1220,9 +1221,8 @@ def page(results: dict[str, Any], also: Sequence[dict[str, Any]] = ()) -> str:
         others="\n".join(others),
         protocols="\n\n".join(protocol(f, results["rows"][f.key]["note"]) for f in FIGURES),
         provenance="\n\n".join(origin(r) for r in (results, *also)),
-        also="".join(
-            f" --also _build/reproduce/{slug(other['provenance']['model'])}.json" for other in also
-        ),
+        also=" --also" * bool(also)
+        + "".join(f" _build/reproduce/{slug(o['provenance']['model'])}.json" for o in also),
         alone=ALONE if also else "",
     )
 
@@ -1300,17 +1300,12 @@ def subject_of(args: argparse.Namespace) -> Subject:
     if args.count < 2:
         raise ValueError(f"--count {args.count}: a spread over texts needs at least two")
     if args.positional:
-        return Subject(args.positional.resolve().name, positional(args.positional))
+        return Subject(called(str(args.positional)), positional(args.positional))
     model = cx.load(args.model)
-    name = Path(args.model).resolve().name if Path(args.model).is_dir() else args.model
+    name = called(args.model)
     subject = Subject(name, cx.LayerWeights.of(model), model, args.texts, args.count)
     print(f"{name}: {len(subject.texts)} texts, destination {subject.n}", flush=True)
     return subject
-
-
-def slug(name: str) -> str:
-    """A model's name as the name of a file."""
-    return re.sub(r"\W+", "-", name).strip("-")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ import {
   tokenName,
   turn,
 } from "./parts.js";
-import { bars, chart, dots, linearTicks, readable, rule } from "./plot.js";
+import { bars, chart, digitsOfStep, dots, linearTicks, readable, rule } from "./plot.js";
 
 /** What bounds are made of, for one head: the variance of a token's content, its interval's width
  *  and its largest distance from the mean; of the kernel the sum of squares and the largest weight.
@@ -305,7 +305,7 @@ function textHistogram(record, now, { limits, epsilon, width }, place, onMove) {
   on.add(...allowedBand(on, now, epsilon));
   on.add(...bars(on, limits, counts, { fill: "var(--ctx-ink)", opacity: 0.62 }));
   on.add(...passageMark(on, record, now, true));
-  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const digits = digitsOfStep(step);
   const binAt = (/** @type {number} */ value) =>
     Math.min(Math.floor(value / step + 1e-9), bins - 1);
   const byBin = {

@@ -153,7 +153,8 @@ function inWords({ neuron, places }, nHeads) {
 /** The end of a prompt, for the list of prompts. @param {LookedUp} prompt @param {number} place */
 function promptName({ tokens }, place) {
   const text = Array.from(shown(tokens.slice(1).join("")));
-  return `${place + 1}: ${text.length > 34 ? "…" : ""}${text.slice(text.length > 34 ? -33 : 0).join("")}`;
+  const end = text.length > 34 ? ["…", ...text.slice(-33)] : text;
+  return `${place + 1}: ${end.join("")}`;
 }
 
 // ---------------------------------------------------------------- drawing

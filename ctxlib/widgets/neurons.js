@@ -44,7 +44,7 @@ import {
   tokenReader,
   turn,
 } from "./parts.js";
-import { bars, chart, legend, linearTicks, readable, rule, tickFormat } from "./plot.js";
+import { bars, chart, digitsOfStep, legend, linearTicks, readable, rule, tickFormat } from "./plot.js";
 
 /** @typedef {import("./circuit.js").Layer} Layer
  *  @typedef {import("./circuit.js").Circuit} Circuit
@@ -393,7 +393,7 @@ function thetaSaid({ ranking, found, theta: shown }, theta) {
   // while a hand moves the slider, the count is that of the place it has reached
   const pass =
     theta === shown ? found : ranking.top.reduce((n, value) => n + Number(value > theta), 0);
-  const digits = Math.max(1, -Math.floor(Math.log10(ranking.step) + 1e-9));
+  const digits = Math.max(1, digitsOfStep(ranking.step));
   return `${figure(theta, digits)} (z = ${figure(asZ(ranking, theta), 1)}): ${grouped(pass)} of ${grouped(ranking.top.length)} pass`;
 }
 

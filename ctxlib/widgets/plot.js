@@ -34,10 +34,16 @@ function logTicks([low, high], count) {
   return powers.length > 1 ? powers : linearTicks([low, high], count);
 }
 
+/** Digits behind the point that tell numbers apart which lie so far from each other.
+ *  @param {number} step */
+export function digitsOfStep(step) {
+  return Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+}
+
 /** As many digits as a step between ticks needs. @param {number[]} ticks */
 export function tickFormat(ticks) {
   const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : Math.abs(ticks[0]) || 1;
-  const digits = Math.min(6, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+  const digits = Math.min(6, digitsOfStep(step));
   return (/** @type {number} */ value) => figure(value, digits);
 }
 
