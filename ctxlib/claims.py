@@ -1,13 +1,19 @@
-"""The ledger at the end of a chapter: what was published, what this run found,
-and whether it holds. Never typed.
+"""What was published, what this run found, and whether it holds: the ledger at the end of a
+chapter, whose bounds are those of `data/published.toml`, and the findings in its prose.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import html
 import math
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,71 +74,181 @@ def over(
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A published statement held against a number of this run.
+class Published:
+    """A published figure and the bound within which a run bears it out: a table of
+    `data/published.toml`. The bound was written before any result that it judges.
 
-    `here` is the number; the claim holds when `at_least <= here <= at_most`. `published` is the
-    figure in words, with its source; `about_gpt2` says that it is about GPT-2 small, alone or
-    among others, so that only GPT-2 small can bear it out.
-
-    >>> claim = cx.claims.Claim("broad heads", "at least 5 (paper)", here=6, at_least=5)
-    >>> claim.condition, claim.verdict
-    ('at least 5', 'holds')
+    >>> figure = cx.claims.published("median_r")
+    >>> figure.value, figure.condition, figure.statement
+    ('0.9485', 'at least 0.94845', 'median r 0.9485 over 1000 texts (Gibson 2025)')
     """
 
-    statement: str
-    published: str
-    here: float
-    at_least: float = float("-inf")
-    at_most: float = float("inf")
-    digits: int = 2
-    about_gpt2: bool = False
+    id: str
+    quotation: str  # what is stated, in a few words, with the source's own number
+    source: str
+    value: str = ""  # that number as printed, if the source gives one
+    at_least: float = -math.inf
+    at_most: float = math.inf
+    reason: str = ""  # why there, where the source sets no tolerance
+    about_gpt2: bool = False  # GPT-2 small alone can bear it out
 
     @property
-    def verdict(self) -> str:
-        """Whether the number lies within the bounds. One that a model does not have (NaN) is no
-        verdict on the claim.
+    def statement(self) -> str:
+        """What is published, and by whom.
 
-        >>> cx.claims.Claim("broad heads", "at least 5", here=float("nan"), at_least=5).verdict
-        'does not apply'
+        >>> cx.claims.published("kernels_alike").statement
+        'kernels quite similar (Gibson 2025b)'
         """
-        if math.isnan(self.here):
-            return "does not apply"
-        return "holds" if self.at_least <= self.here <= self.at_most else "does not hold"
+        return f"{self.quotation} ({self.source})"
 
     @property
     def condition(self) -> str:
-        """The bounds in words, as the ledger shows them.
+        """The bound in words.
 
-        >>> cx.claims.Claim("r", "0.95", here=0.91, at_least=0.9, at_most=1).condition
-        '0.9 to 1'
+        >>> cx.claims.published("bag_length").condition
+        '33.3 to 75'
         """
         low, high = f"{self.at_least:g}", f"{self.at_most:g}"
-        if self.at_least == float("-inf"):
+        if self.at_least == -math.inf:
             return f"at most {high}"
-        if self.at_most == float("inf"):
-            return f"at least {low}"
-        return f"{low} to {high}"
+        return f"at least {low}" if self.at_most == math.inf else f"{low} to {high}"
+
+    def verdict(self, here: float, interval: tuple[float, float] | None = None) -> str:
+        """*holds*, *does not hold*, *undecided*, or, for a number that a model does not have
+        (NaN), *does not apply*.
+
+        Without an interval the number decides: it holds within the bound, its ends included. A
+        figure is undecided exactly when its 95% interval has a bound strictly inside, that is
+        low < bound < high for `at_least` or for `at_most`; of two bounds one is enough. An
+        interval that only touches a bound decides, and so does one with an end that is NaN, which
+        counts as none.
+
+        >>> figure = cx.claims.published("loss_is_there")  # at least 0
+        >>> [figure.verdict(0.05, ends) for ends in (None, (-0.01, 0.12), (0, 0.1))]
+        ['holds', 'undecided', 'holds']
+        """
+        if math.isnan(here):
+            return "does not apply"
+        if interval and any(interval[0] < b < interval[1] for b in (self.at_least, self.at_most)):
+            return "undecided"
+        return "holds" if self.at_least <= here <= self.at_most else "does not hold"
+
+
+@cache
+def figures() -> dict[str, Published]:
+    """Every published figure by its id, as `data/published.toml` has them.
+
+    >>> cx.claims.figures()["tv"].at_most
+    0.075
+    """
+    with (Path(__file__).parent / "data" / "published.toml").open("rb") as file:
+        return {id: Published(id, **facts) for id, facts in tomllib.load(file).items()}
+
+
+def published(id: str) -> Published:
+    """The published figure of this id; ValueError, with what is near, for one that is not there.
+
+    >>> cx.claims.published("median_fvu").at_most
+    0.14265
+    """
+    if id not in figures():
+        near = difflib.get_close_matches(id, figures(), cutoff=0.4)
+        hint = f"did you mean {', '.join(near)}?" if near else "see ctxlib/data/published.toml"
+        raise ValueError(f"no published figure {id!r}: {hint}")
+    return figures()[id]
+
+
+def as_printed(number: str) -> tuple[float, float]:
+    """The numbers that a printed one may stand for: half a unit of its last digit either way.
+
+    >>> cx.claims.as_printed("0.9485")
+    (0.94845, 0.94855)
+    """
+    half = Decimal(5).scaleb(int(Decimal(number).as_tuple().exponent) - 1)
+    return float(Decimal(number) - half), float(Decimal(number) + half)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published figure, named by its id, held against a number of this run.
+
+    `measured` says what was measured, `here` is the number (NaN where a model has none), and
+    `interval` its 95% interval by resampling documents. `on_gpt2`: it was measured on GPT-2 small
+    itself, whatever the model of the run. Raises ValueError for an id that is not there and for an
+    interval whose ends are exchanged.
+
+    >>> claim = cx.claims.Claim("tv", "median TV of the stable heads", 0.06, (0.05, 0.08))
+    >>> claim.figure.condition, claim.shown, claim.verdict
+    ('at most 0.075', '0.06 [0.05, 0.08]', 'undecided')
+    """
+
+    id: str
+    measured: str
+    here: float
+    interval: tuple[float, float] | None = None
+    digits: int = 2
+    on_gpt2: bool = False
+
+    def __post_init__(self) -> None:
+        published(self.id)
+        if self.interval and self.interval[0] > self.interval[1]:
+            raise ValueError(f"interval {self.interval} of {self.id!r}: give its lower end first")
+
+    @property
+    def figure(self) -> Published:
+        """The published figure.
+
+        >>> cx.claims.Claim("tv", "median TV", 0.06).figure.value
+        '~0.05'
+        """
+        return published(self.id)
+
+    @property
+    def verdict(self) -> str:
+        """What the bound says of the number and its interval; see `Published.verdict`.
+
+        >>> cx.claims.Claim("tv", "median TV", float("nan")).verdict
+        'does not apply'
+        """
+        return self.figure.verdict(self.here, self.interval)
+
+    @property
+    def shown(self) -> str:
+        """The number and its interval, as the ledger shows them.
+
+        >>> cx.claims.Claim("loss_is_there", "loss of P", 0.054, digits=3).shown
+        '0.054'
+        """
+        if math.isnan(self.here):
+            return "–"
+        number, *ends = (
+            f"{round(v, self.digits) + 0.0:.{self.digits}f}"  # no minus before a zero
+            for v in (self.here, *(self.interval or ()))
+        )
+        return f"{number} [{', '.join(ends)}]" if ends and "nan" not in ends else number
 
 
 def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
-    """One row a claim: statement, published figure, this run, what would count as holding, verdict.
+    """One row a claim: what was measured, what is published, this run, what would count as
+    holding, verdict.
 
-    A claim about GPT-2 small is judged on GPT-2 small only; on another model the verdict says
-    that it is one, and whether the same holds there.
+    A figure that GPT-2 small alone can bear out is judged on GPT-2 small only; on another model
+    the verdict says that it is one, and whether the same holds there.
 
-    >>> claim = cx.claims.Claim("rows sum to", "1", here=1.0, at_least=1, at_most=1)
+    >>> claim = cx.claims.Claim("heads_add", "sum of heads less output", 0.0)
     >>> cx.claims.ledger(model, claim)["verdict"].item()
     'holds'
     """
     studied = is_gpt2_small(model)
     rows = [
         {
-            "claim": c.statement,
-            "published": c.published,
-            "this run": "–" if math.isnan(c.here) else f"{c.here:.{c.digits}f}",
-            "holds if": c.condition,
-            "verdict": c.verdict if studied or not c.about_gpt2 else elsewhere(c.verdict),
+            "claim": c.measured,
+            "published": c.figure.statement,
+            "this run": c.shown,
+            "holds if": c.figure.condition,
+            "verdict": c.verdict
+            if studied or c.on_gpt2 or not c.figure.about_gpt2
+            else elsewhere(c.verdict),
         }
         for c in claims
     ]
@@ -146,3 +262,43 @@ def elsewhere(verdict: str) -> str:
     'another model; does not hold here'
     """
     return f"another model; {verdict} here"
+
+
+OTHERWISE = "Here it is otherwise: "  # how a finding begins that does not hold
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence as a page shows it: prose, with nothing in it read as markup.
+
+    >>> cx.claims.Finding("r < 1")._repr_html_()
+    '<p>r &lt; 1</p>'
+    """
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self.text, quote=False)}</p>"
+
+
+def finding(sentence: str, holds: bool, otherwise: str | None = None) -> Finding:
+    """A sentence about this run, and whether it is true of it: `holds` is a condition that says
+    what the words say. Where it fails, the page shows "Here it is otherwise: " and `otherwise`, or
+    the sentence with its numbers; the build refuses a committed book that holds such a line.
+
+    Raises ValueError where `holds` is no boolean.
+
+    >>> cx.claims.finding("Two heads are stable.", holds=True)
+    Two heads are stable.
+    >>> cx.claims.finding("Two heads are stable.", holds=False, otherwise="none is stable.")
+    Here it is otherwise: none is stable.
+    """
+    if not isinstance(holds, (bool, np.bool_)):
+        raise ValueError(
+            f"holds={holds!r} of the finding {sentence!r} is no boolean: give a condition, "
+            "such as share > 0.9, and bool(...) of a tensor"
+        )
+    return Finding(sentence if holds else OTHERWISE + (otherwise or sentence))

@@ -1,0 +1,206 @@
+"""What is published, the bounds it is judged by, and the sentences that a run bears out."""
+
+import ast
+import math
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ctxlib as cx
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import build_book
+import reproduce
+
+FIGURES = cx.claims.figures()
+SOURCES = ("Gibson 2025", "Gibson 2025b", "Neo et al. 2024", "Elhage 2021", "Ba 2016")
+WRITTEN = [*sorted((ROOT / "chapters").glob("*.py")), ROOT / "chapters" / "template" / "NN_slug.py"]
+
+numbers = st.floats(-1e3, 1e3)
+intervals = st.tuples(numbers, numbers).map(sorted).map(tuple)
+
+
+def bounded(low=-math.inf, high=math.inf):
+    return cx.claims.Published("x", "q", "s", at_least=low, at_most=high)
+
+
+# ---------------------------------------------------------------- the file
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=list(FIGURES))
+def test_a_figure_has_words_a_source_a_bound_and_a_reason(figure):
+    assert figure.quotation and len(figure.quotation.split()) <= 10
+    assert figure.source.split(",")[0] in SOURCES
+    assert -math.inf < figure.at_least or figure.at_most < math.inf
+    assert figure.at_least <= figure.at_most
+    assert figure.reason or figure.value, "a reason, wherever the source sets no tolerance"
+    said = re.findall(r"[\d.]*\d", figure.quotation)
+    assert set(re.findall(r"[\d.]*\d", figure.value)) <= set(said), "it has the source's number"
+
+
+@pytest.mark.parametrize("figure", [f for f in FIGURES.values() if not f.reason], ids=lambda f: f.id)
+def test_printed_digits_stand_for_half_a_unit_of_the_last(figure):
+    low, high = cx.claims.as_printed(figure.value)
+    assert figure.at_least in (-math.inf, low) and figure.at_most in (math.inf, high)
+
+
+@pytest.mark.parametrize(
+    "figure", [f for f in FIGURES.values() if f.value.startswith("~")], ids=lambda f: f.id
+)
+def test_about_is_a_factor_of_one_and_a_half(figure):
+    number, *whole = (float(v) for v in figure.value.strip("~").split(" of "))
+    number /= whole[0] if whole else 1
+    for bound, expected in ((figure.at_least, number / 1.5), (figure.at_most, number * 1.5)):
+        assert math.isinf(bound) or bound == float(f"{expected:.3g}")
+
+
+def test_every_figure_is_judged_somewhere_and_none_is_made_up():
+    named = {f.key for f in reproduce.FIGURES}
+    for chapter in WRITTEN:
+        for node in ast.walk(ast.parse(chapter.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "cx.claims.Claim":
+                named.add(node.args[0].value)
+    assert named == set(FIGURES)
+
+
+def test_no_ledger_has_a_bound_of_its_own():
+    for chapter in WRITTEN:
+        assert not re.search(r"\bat_(least|most)=", chapter.read_text("utf-8")), chapter.name
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+@given(here=numbers, interval=intervals, bounds=intervals, sides=st.sampled_from(["l", "h", "lh"]))
+def test_undecided_is_exactly_a_bound_strictly_inside_the_interval(here, interval, bounds, sides):
+    low = bounds[0] if "l" in sides else -math.inf
+    high = bounds[1] if "h" in sides else math.inf
+    verdict = bounded(low, high).verdict(here, interval)
+    inside = interval[0] < low < interval[1] or interval[0] < high < interval[1]
+    assert (verdict == "undecided") is inside
+    if not inside:
+        assert verdict == bounded(low, high).verdict(here) != "undecided"
+
+
+@given(here=numbers, bounds=intervals)
+def test_without_an_interval_the_number_decides_and_the_ends_belong_to_it(here, bounds):
+    figure = bounded(*bounds)
+    assert (figure.verdict(here) == "holds") is (bounds[0] <= here <= bounds[1])
+    assert {figure.verdict(b) for b in bounds} == {"holds"}
+    assert figure.verdict(here, (math.nan, math.nan)) == figure.verdict(here)
+    assert figure.verdict(math.nan, bounds) == "does not apply"
+
+
+@given(st.decimals(0, 100, places=4, allow_nan=False))
+def test_a_printed_number_stands_for_what_rounds_to_it(number):
+    low, high = cx.claims.as_printed(str(number))
+    assert low < float(number) < high and high - low == pytest.approx(1e-4)
+    inner = np.linspace(low, high, 9)[1:-1]
+    assert {f"{v:.4f}" for v in inner} == {f"{number:.4f}"}
+
+
+def test_a_reproduced_figure_holds():
+    assert cx.claims.published("median_r").verdict(0.94845) == "holds"
+    assert cx.claims.published("median_r").verdict(0.9484) == "does not hold"
+    assert cx.claims.published("median_fvu").verdict(0.14265) == "holds"
+
+
+# ---------------------------------------------------------------- claims and ledgers
+
+
+def test_a_row_says_what_was_measured_and_what_is_published(tiny):
+    claims = (
+        cx.claims.Claim("heads_add", "the sum", 0.00012, digits=4),
+        cx.claims.Claim("loss_is_there", "loss", 0.05, (-0.004, 0.1)),
+        cx.claims.Claim("tv", "TV", math.nan),
+    )
+    table = cx.claims.ledger(tiny, *claims)
+    assert list(table) == ["claim", "published", "this run", "holds if", "verdict"]
+    assert table.loc[1].tolist() == [
+        "the sum", "heads of a layer add (Elhage 2021)".join(["the ", ""]),
+        "0.0001", "at most 0.0001", "does not hold",
+    ]  # fmt: skip
+    assert table.loc[2, "this run"] == "0.05 [0.00, 0.10]", "no minus before a zero"
+    assert table["verdict"].tolist()[1:] == [
+        "another model; undecided here",
+        "another model; does not apply here",
+    ]
+    assert table.loc[3, "this run"] == "–"
+
+
+def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, tiny_weights, monkeypatch):
+    def verdicts():
+        claims = [cx.claims.Claim("tv", "TV", 0.04, on_gpt2=there) for there in (False, True)]
+        claims.append(cx.claims.Claim("heads_add", "the sum", 0.0))
+        return cx.claims.ledger(tiny, *claims)["verdict"].tolist()
+
+    assert verdicts() == ["another model; holds here", "holds", "holds"]
+    known = (cx.claims.fingerprint(tiny_weights), tiny.cfg.n_layers, tiny.cfg.d_vocab)
+    monkeypatch.setattr(cx.claims, "GPT2_SMALL", known)
+    assert verdicts() == ["holds"] * 3
+
+
+@pytest.mark.parametrize(
+    ("id", "hint"), [("median_R", "did you mean median_r"), ("?", r"see .*published\.toml")]
+)
+def test_an_unknown_figure_is_named_with_what_is_near(id, hint):
+    with pytest.raises(ValueError, match=f"no published figure {re.escape(repr(id))}: {hint}"):
+        cx.claims.Claim(id, "something", 1.0)
+
+
+def test_an_interval_stands_the_right_way_round():
+    with pytest.raises(ValueError, match="lower end first"):
+        cx.claims.Claim("tv", "TV", 0.05, (0.06, 0.04))
+
+
+# ---------------------------------------------------------------- findings
+
+
+@given(st.text(min_size=1), st.booleans(), st.none() | st.text(min_size=1))
+def test_a_finding_is_prose_and_says_when_it_is_otherwise(sentence, holds, otherwise):
+    shown = cx.claims.finding(sentence, np.bool_(holds), otherwise)
+    instead = "Here it is otherwise: " + (otherwise or sentence)
+    assert repr(shown) == (sentence if holds else instead)
+    body = shown._repr_html_().removeprefix("<p>").removesuffix("</p>")
+    assert "<" not in body and ">" not in body
+
+
+@pytest.mark.parametrize("holds", [1, 0.0, None, "yes", torch.tensor(True), np.array([True])])
+def test_a_condition_that_is_no_boolean_is_refused(holds):
+    with pytest.raises(ValueError, match="is no boolean: give a condition"):
+        cx.claims.finding("All is well.", holds)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_build_refuses_a_committed_book_that_contradicts_itself(
+    tmp_path, monkeypatch, capsys, holds
+):
+    source = nbformat.v4.new_code_cell("cx.claims.finding('r > 0.9 in all.', holds)")
+    source.outputs = [
+        nbformat.v4.new_output(
+            "display_data",
+            {"text/plain": repr(shown), "text/html": shown._repr_html_()},
+        )
+        for shown in (cx.claims.finding("Fine.", True), cx.claims.finding("r > 0.9.", holds))
+    ]
+    (tmp_path / "book").mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=[source]), tmp_path / "book" / "03_x.ipynb")
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    steps = []
+    monkeypatch.setattr(build_book, "check", lambda: steps.append("check"))
+    monkeypatch.setattr(build_book, "site", lambda model: steps.append("site"))
+    for step in ("check", "site"):
+        assert build_book.main([step]) == (0 if holds else 1)
+    assert steps == (["check", "site"] if holds else [])
+    if not holds:
+        said = capsys.readouterr().err
+        assert "03_x.ipynb: Here it is otherwise: r > 0.9." in said
+    assert build_book.main(["site", "--model", "another"]) == 0, "another edition may differ"
