@@ -1066,79 +1066,83 @@ Every number in the third column was computed above, in this run. Neither the pa
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-def lower(numerator, denominator):
-    """The lower end of a share's interval, in a ledger for the careful."""
-    return share(numerator, denominator)[1] if np.mean(denominator) > 0 else float("nan")
+NONE = (float("nan"),) * 3
 
 
-elsewhere = [share(f[1], f[0])[2] for f in by_group[1:]]
-by_paper_gain = -by_domain(with_version["paper's circuit"])
+def repaired(numerator, denominator):
+    """A share with its interval; none of what is no loss."""
+    return share(numerator, denominator) if np.mean(denominator) > 0 else NONE
+
+
+everywhere = repaired(by_domain(kl["paper's circuit"]), silence)
+late = repaired(home["paper's circuit"], home["mean-ablation"]) if enough else NONE
+apart = span(gap)
 cx.claims.ledger(
     model,
     cx.claims.Claim(
+        "good_substitute",
         "paper's circuit at every destination: share of the damage repaired (KL)",
-        "“a good substitute”, if later layers average its noise away (Gibson 2025b)",
-        lower(by_domain(kl["paper's circuit"]), silence),
-        at_least=0.5,
-        about_gpt2=True,
+        everywhere[0],
+        everywhere[1:],
     ),
     cx.claims.Claim(
+        "good_substitute",
         f"the same late in the text, {TOKEN!r} at the destination",
-        "the circuit is calibrated there (Gibson 2025)",
-        lower(home["paper's circuit"], home["mean-ablation"]) if enough else float("nan"),
-        at_least=0.5,
-        about_gpt2=True,
+        late[0],
+        late[1:],
     ),
     cx.claims.Claim(
-        "self-normalised circuit at every destination: share repaired",
-        "this book",
-        lower(by_domain(kl["self-normalised circuit"]), silence),
-        at_least=0.9,
-    ),
-    cx.claims.Claim(
-        "paper's circuit made of other heads: share repaired, best group, upper end",
-        "constants are for stable heads only (Gibson 2025)",
-        max(elsewhere, default=float("nan")),
-        at_most=0.25,
-        about_gpt2=True,
-    ),
-    cx.claims.Claim(
-        "own domain's direction less another's, upper end (nats)",
-        "contexts separate linearly (Gibson 2025b)",
-        span(gap)[2],
-        at_most=0,
-        about_gpt2=True,
-    ),
-    cx.claims.Claim(
-        f"passages whose best direction of {len(names)} is their own, over chance",
-        "the same",
-        span(by_domain(best.float()))[1] * len(names),
-        at_least=1,
-        digits=1,
-        about_gpt2=True,
-    ),
-    cx.claims.Claim(
-        "gain by directions from the paper's circuit, over those from the heads",
-        "contexts from the weights and one text (Gibson 2025)",
-        1 - share(by_paper_gain, whole_gain)[2] if whole_gain.mean() > 0 else float("nan"),
-        at_least=0.9,
-        about_gpt2=True,
-    ),
-    cx.claims.Claim(
-        "gain lost when the neurons of chapter 7 are held, less that for random ones (nats)",
-        "such neurons read the context (Gibson 2025)",
-        span(lost)[1] if found else float("nan"),
-        at_least=0,
-        digits=3,
-        about_gpt2=True,
-    ),
-    cx.claims.Claim(
-        "share of the gain that is lost when they are held",
-        "not claimed; asked here",
-        lower(-by_domain(held["those of chapter 7"]), whole_gain) if found else float("nan"),
-        at_least=0.5,
+        "contexts_separate", "own domain's direction less another's (nats)", apart[0], apart[1:]
     ),
 )
+
+
+# %% tags=["hide-input", "nbval-check-output"]
+def ends(triple, form=".0%"):
+    """A number and its interval in words."""
+    mean, low, high = (format(v + 0.0, form) for v in triple)
+    return f"{mean} [{low}, {high}]"
+
+
+by_itself = repaired(by_domain(kl["self-normalised circuit"]), silence)
+elsewhere = [share(f[1], f[0])[2] for f in by_group[1:]]
+rightly = [v * len(names) for v in span(by_domain(best.float()))]
+lost_of_paper = repaired(-by_domain(with_version["paper's circuit"]), whole_gain)
+kept_by_paper = [1 - lost_of_paper[k] for k in (0, 2, 1)]
+sentences = [
+    cx.claims.finding(
+        f"The self-normalised circuit at every destination repairs more than nine tenths of the damage: {ends(by_itself)}.",
+        holds=by_itself[1] > 0.9,
+    ),
+    cx.claims.finding(
+        f"A passage's own direction of {len(names)} is the best one more often than by chance: {ends(rightly, '.1f')} times as often.",
+        holds=rightly[1] > 1,
+    ),
+    cx.claims.finding(
+        f"Directions from the paper's circuit gain at least nine tenths of what those from the heads gain: {ends(kept_by_paper)}.",
+        holds=kept_by_paper[1] >= 0.9,
+    ),
+]
+if elsewhere:
+    sentences.append(
+        cx.claims.finding(
+            f"Made of another group of heads the paper's circuit repairs nothing: {max(elsewhere):.0%} at the upper end of the best group.",
+            holds=max(elsewhere) < 0,
+        )
+    )
+if found:
+    held_lost = repaired(-by_domain(held["those of chapter 7"]), whole_gain)
+    sentences += [
+        cx.claims.finding(
+            f"Holding the neurons of chapter 7 costs more of the gain than holding random ones: {ends(span(lost), '.3f')} nats more.",
+            holds=span(lost)[1] > 0,
+        ),
+        cx.claims.finding(
+            f"Most of the gain passes these neurons by: {ends(held_lost)} of it is lost when they are held.",
+            holds=held_lost[2] < 0.5,
+        ),
+    ]
+display(*sentences)
 
 # %% [markdown]
 r"""

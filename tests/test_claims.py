@@ -125,7 +125,7 @@ def test_a_row_says_what_was_measured_and_what_is_published(tiny):
     table = cx.claims.ledger(tiny, *claims)
     assert list(table) == ["claim", "published", "this run", "holds if", "verdict"]
     assert table.loc[1].tolist() == [
-        "the sum", "heads of a layer add (Elhage 2021)".join(["the ", ""]),
+        "the sum", "the heads of a layer add (Elhage 2021)",
         "0.0001", "at most 0.0001", "does not hold",
     ]  # fmt: skip
     assert table.loc[2, "this run"] == "0.05 [0.00, 0.10]", "no minus before a zero"

@@ -47,6 +47,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = ROOT / "chapters"
 BUILD = ROOT / "_build"
 ASIDE = (".pyc", ".js", ".css")  # what stands in the package and changes no chapter's outputs
+OTHERWISE = "Here it is otherwise: "  # how ctxlib shows a finding that does not hold
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -273,6 +274,18 @@ def check() -> None:
         replace(stamp, digest)
 
 
+def uncontradicted() -> None:
+    """BuildError where a notebook of the committed book shows that a finding does not hold: its
+    prose then says what the run does not. Another edition may.
+    """
+    for notebook in sorted((ROOT / "book").glob("*.ipynb")):
+        for cell in nbformat.read(notebook, as_version=4).cells:
+            for output in cell.get("outputs", ()):
+                said = output.get("data", {}).get("text/plain", "")
+                if said.startswith(OTHERWISE):
+                    raise BuildError(f"{notebook.name}: {said}")
+
+
 # ---------------------------------------------------------------- the site
 
 
@@ -478,6 +491,8 @@ def main(argv: list[str] | None = None) -> int:
     if args.chapter and args.step != "execute":
         parser.error("--chapter goes with execute: the other steps take the whole book")
     try:
+        if args.step in ("check", "site") and home(args.model) == ROOT:
+            uncontradicted()
         if args.step == "execute":
             execute(args.model, args.chapter)
         elif args.step == "check":
