@@ -464,7 +464,7 @@ broad_heads = [h for h in heads if all_spread[h] > BROAD]
 most, least = float(all_spread.max()), float(all_spread.min())
 display(
     cx.claims.finding(
-        f"The broadest head covers more than five times the effective tokens of the narrowest: {most:.0f} against {least:.0f}.",
+        f"The broadest head covers more than five times the effective tokens of the narrowest: {most:.0f} against {least:.1f}.",
         holds=most > 5 * least,
     ),
     cx.claims.finding(

@@ -948,7 +948,7 @@ display(
 
 # %% [markdown]
 r"""
-The heads were chosen for a small spread on this collection, so the first line cannot fail by much. The fifth is about a single passage and would hold for many by chance, about two in three if densities are normal; the rank correlation printed under Figure 5.3 is the stronger test.
+The heads were chosen for a small spread on this collection, so the first line cannot fail by much. That the best text has an ordinary share of keywords is said of a single passage, and would be true of many by chance, about two in three if densities are normal; the rank correlation printed under Figure 5.3 is the stronger test.
 
 ## Exercises
 

@@ -127,7 +127,7 @@ would be off, by one factor a head, for the denominator's sake.
 ## One kernel for all
 
 Two things in {eq}`eq-cir-output` depend on the head: the kernel, which knows positions, and everything behind it, which knows tokens. As long as each head has a kernel of its own, a token counts differently in each. If all heads had the same kernel, the sum over heads could be drawn inside, and a token would
-count once. The published circuit makes it so {cite}`gibson2025decomposing`: at each source it takes the median of the heads' kernels, and scales the result to sum to one,
+count once. The published circuit makes it so {cite}`gibson2025decomposing`: at each source it takes the median of the heads' kernels. That the result is scaled to sum to one is this book's addition,
 
 $$
 \text{pos}_i \;=\; \frac{\operatorname{median}_{h \in H} \text{pos}_{h,i}}{\sum_{k \le n} \operatorname{median}_{h \in H} \text{pos}_{h,k}} .
@@ -1263,7 +1263,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The published correlation is for GPT-2 small over 1000 texts; the one here is over a few dozen passages of a few domains, whose differences are large ([chapter 8](08_evaluation) repeats it on the collection). The two lines on accuracy, with the smoothing set by `PRIOR`, compare numbers of passages, and one passage more or less is a step of one over their number; Figure 6.6 has the intervals. That a domain's weights fit a neuron best says that the neuron leans that way, and not that it classifies.
+The published correlation is for GPT-2 small over 1000 texts; the one here is over a few dozen passages of a few domains, whose differences are large ([chapter 8](08_evaluation) repeats it on the collection). What is said of accuracy, in the ledger and below it, with the smoothing set by `PRIOR`, compares numbers of passages, and one passage more or less is a step of one over their number; Figure 6.6 has the intervals. An exponential kernel has twice as many effective tokens as its time constant, which is the length that *the previous 50 tokens* speaks of. That a domain's weights fit a neuron best says that the neuron leans that way, and not that it classifies.
 
 ## Exercises
 

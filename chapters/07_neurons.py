@@ -249,7 +249,7 @@ Nearly all tokens sit in the block around the mean and say next to nothing to th
 
 ## How far can a token push?
 
-How far a neuron can be pushed is a matter of its right end. The paper's measure is the mean of the $K$ largest contributions, less the mean of all {cite}`gibson2025decomposing`:
+How far a neuron can be pushed is a matter of its right end. The paper ranks neurons by a number for that {cite}`gibson2025decomposing`; this book takes the mean of the $K$ largest contributions, less the mean of all:
 
 $$
 \text{top}[j] \;=\; \frac1K \sum_{t\, \in\, \text{largest } K} \text{contribution}[j, t] \;-\; \frac1V \sum_{t} \text{contribution}[j, t] ,
@@ -1416,7 +1416,7 @@ display(
 
 # %% [markdown]
 r"""
-The fourth line cannot be read without the fifth: where the fifth does not hold, random mixtures pass about as often. If the claim about British and American does not hold, that says something of the model that was run and of a few pairs of passages, and nothing of another model.
+The second line cannot be read without the sentence on random mixtures, which measures what it is worth. If the claim about British and American does not hold, that says something of the model that was run and of a few pairs of passages, and nothing of another model.
 
 ## Exercises
 

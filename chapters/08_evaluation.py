@@ -1302,7 +1302,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every number in the third column was computed above, in this run. The conditions are this book's reading of the sources, and for the self-normalised circuit its own targets.
+Every number in the third column was computed above, in this run. The two published medians are met from half a unit of their last digit on; the other conditions are this book's reading of the sources.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -1061,7 +1061,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every number in the third column was computed above, in this run. Neither the paper nor the post has a causal experiment: what they say is in words, and the conditions are this book's reading of it, *half* where a share is asked for. They were set with the results of the book's own model in sight. So on that model they are a summary and no test. For caution, the number of this run is the less favourable end of the 95% interval over domains, the lower one unless the line says otherwise.
+Every number in the third column was computed above, in this run. Neither the paper nor the post has a causal experiment: what they say is in words, and the conditions are this book's reading of it, *half* where a share is asked for. Brackets hold 95% intervals over domains; a line whose interval contains its condition is undecided.
 """
 
 

@@ -967,7 +967,7 @@ cx.widgets.LookUps(record, neuron=listed.index(divided), picture=draw(divided, 0
 """
 ## Claims
 
-Every number in the third column was computed above, in this run. The publication states what follows in words, and where it states nothing the second column says so. The conditions are this book's reading, *half* where a share is asked for. They were set with the results of the book's own model in sight; on that model they are a summary and no test. Where a line rests on an interval, the number is its less favourable end. A number close to its condition is not to be leaned on: while this chapter was made, other numbers of texts and of prompts turned such lines, among them those of the strongest head, of the share through the neuron and of the neuron alone. Differences between the groups take the neurons in pairs, each next-token neuron with a random one of the same layer.
+Every number in the third column was computed above, in this run. The publication states what follows in words. The conditions are this book's reading, *half* where a share is asked for. Brackets hold 95% intervals over neurons; a line whose interval contains its condition is undecided. What this book asks of its own accord is said in sentences below the ledger. A number close to its condition is not to be leaned on: while this chapter was made, other numbers of texts and of prompts turned such lines, among them those of the strongest head, of the share through the neuron and of the neuron alone. Differences between the groups take the neurons in pairs, each next-token neuron with a random one of the same layer.
 """
 
 
@@ -1026,7 +1026,7 @@ strongest, team = paired(single[:, 0, 1].numpy()), span(interaction[is_next, 1])
 lonely = paired(alone)
 display(
     cx.claims.finding(
-        f"Less than half of a next-token neuron's rise comes from the heads, to which alone it is attributed: {ends(by_heads, '.0%')}.",
+        f"Less than half of a next-token neuron's rise comes from the heads, though attribution is to heads alone: {ends(by_heads, '.0%')}.",
         holds=by_heads[2] < 0.5,
     ),
     cx.claims.finding(
@@ -1038,7 +1038,7 @@ display(
         holds=strongest[1] > 0,
     ),
     cx.claims.finding(
-        f"Silencing the team costs more log P than its heads cost one by one: {ends(team)} nats more. So other heads do part of the same work.",
+        f"Silencing the team costs more log P than its heads cost one by one: {ends(team)} nats more.",
         holds=team[1] > 0,
     ),
     cx.claims.finding(

@@ -854,7 +854,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every number in the third column was computed above, in this run. The paper's statements are held here in words, and the conditions are this book's reading of them; they concern other models, and an explainer that is a language model. So *does not hold* means: not here, and not for these rules. For caution the number is the less favourable end of a 95% interval, the lower one unless the line says otherwise.
+Every number in the third column was computed above, in this run. The paper's statements are held here in words, and the conditions are this book's reading of them; they concern other models, and an explainer that is a language model. So *does not hold* means: not here, and not for these rules. Brackets hold 95% intervals; a line whose interval contains its condition is undecided.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -76,7 +76,7 @@ def over(
 @dataclass(frozen=True)
 class Published:
     """A published figure and the bound within which a run bears it out: a table of
-    `data/published.toml`. The bound was written before any result that it judges.
+    `data/published.toml`. Bounds are committed before the book's model is measured, and not moved.
 
     >>> figure = cx.claims.published("median_r")
     >>> figure.value, figure.condition, figure.statement

@@ -46,7 +46,9 @@ def test_a_figure_has_words_a_source_a_bound_and_a_reason(figure):
     assert set(re.findall(r"[\d.]*\d", figure.value)) <= set(said), "it has the source's number"
 
 
-@pytest.mark.parametrize("figure", [f for f in FIGURES.values() if not f.reason], ids=lambda f: f.id)
+@pytest.mark.parametrize(
+    "figure", [f for f in FIGURES.values() if not f.reason], ids=lambda f: f.id
+)
 def test_printed_digits_stand_for_half_a_unit_of_the_last(figure):
     low, high = cx.claims.as_printed(figure.value)
     assert figure.at_least in (-math.inf, low) and figure.at_most in (math.inf, high)

@@ -120,43 +120,6 @@ def test_a_slider_counts_in_the_numbers_of_its_step(step, kind):
     assert isinstance(cx.widgets.slider("x", 0, 2, 1, step).value, kind)
 
 
-@pytest.mark.parametrize(
-    ("here", "bounds", "verdict"),
-    [
-        (0.05, {"at_most": 0.06}, "holds"),
-        (0.07, {"at_most": 0.06}, "does not hold"),
-        (5.0, {"at_least": 5}, "holds"),
-        (4.0, {"at_least": 5}, "does not hold"),
-        (float("nan"), {"at_least": 5}, "does not apply"),
-        (float("nan"), {"at_most": 5}, "does not apply"),
-    ],
-)
-def test_a_verdict_is_computed(tiny, here, bounds, verdict):
-    claim = cx.claims.Claim("c", "p", here, **bounds)
-    (row,) = cx.claims.ledger(tiny, claim).to_dict("records")
-    assert row["verdict"] == verdict
-    assert list(row) == ["claim", "published", "this run", "holds if", "verdict"]
-
-
-@pytest.mark.parametrize(
-    ("here", "verdict"),
-    [(1.0, "holds"), (0.0, "does not hold"), (float("nan"), "does not apply")],
-)
-def test_a_claim_about_gpt2_small_is_judged_on_gpt2_small_only(
-    tiny, tiny_weights, monkeypatch, here, verdict
-):
-    made_there = cx.claims.Claim("c", "p", here, at_least=1, about_gpt2=True)
-    made_anywhere = cx.claims.Claim("c", "p", here, at_least=1)
-
-    def verdicts():
-        return cx.claims.ledger(tiny, made_there, made_anywhere)["verdict"].tolist()
-
-    assert verdicts() == [f"another model; {verdict} here", verdict]
-    known = (cx.claims.fingerprint(tiny_weights), tiny.cfg.n_layers, tiny.cfg.d_vocab)
-    monkeypatch.setattr(cx.claims, "GPT2_SMALL", known)
-    assert verdicts() == [verdict, verdict]
-
-
 def test_a_model_without_learned_positions_is_not_gpt2_small(make_folder):
     config = transformers.LlamaConfig(
         vocab_size=300, hidden_size=24, intermediate_size=40, num_hidden_layers=1,

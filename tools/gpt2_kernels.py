@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
 from ctxlib.models import DATA
 
-N, C, HEADS = 500, 3.5, 12  # as in the paper's Figure 2; C as given there
+N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 OUT = DATA / "gpt2-kernels.npz"
 
