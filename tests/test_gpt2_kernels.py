@@ -14,8 +14,8 @@ GPT2_SMALL = ROOT.parent / "shared" / "gpt2-small" / "layer0-attention.safetenso
 sys.path.insert(0, str(ROOT / "tools"))
 import gpt2_kernels as tool
 
-# family: head: effective tokens, how far back half of the mass reaches
-PUBLISHED = {
+# this book's own: family: head: effective tokens, how far back half of the mass reaches
+REFERENCE = {
     "slowly decaying": {
         0: (113, 36), 2: (133, 42), 6: (102, 32), 8: (90, 28), 9: (102, 33), 10: (97, 31),
     },
@@ -42,11 +42,11 @@ def test_the_kernels_are_rows(stored):
     assert ((kernels.sum(-1) - 1).abs() < 1e-3).all()
 
 
-@pytest.mark.parametrize("family", PUBLISHED)
-def test_the_heads_come_out_as_published(stored, family):
+@pytest.mark.parametrize("family", REFERENCE)
+def test_the_heads_come_out_as_before(stored, family):
     kernels = torch.tensor(stored["kernels"].astype(np.float32))
     uneven = cx.total_variation(kernels, torch.full_like(kernels, 1 / 501))
-    for head, (spread, half) in PUBLISHED[family].items():
+    for head, (spread, half) in REFERENCE[family].items():
         assert cx.effective_tokens(kernels)[head].item() == pytest.approx(spread, rel=0.01)
         assert int(cx.half_mass(kernels)[head]) == half
         facts = float(cx.effective_tokens(kernels)[head]), half, float(uneven[head])

@@ -4,8 +4,9 @@
     python tools/reproduce.py --positional FOLDER        # W_pos and the attention of layer 0 only
     python tools/reproduce.py --page book/reproduction.md    # the results on mini, as a page
 
-Every figure that the paper, the post and the look-up paper publish is one small function here, with
-its protocol, its source, and the tolerance within which it counts as met. A figure about GPT-2
+Every figure that can be measured in one number is one small function here, with its protocol; what
+is published, by whom, and the bound within which it counts as met stand in
+`ctxlib/data/published.toml` under the function's name. A figure about GPT-2
 small is judged on GPT-2 small only, which is known by its weights and not by its name; any other
 model shows its own number. What cannot be computed says why. Ends with 1 if a figure is missed.
 
@@ -51,11 +52,11 @@ GIVEN = {"model", "revision", "first layer", "is GPT-2 small", "texts", "version
 DAMAGED = "no results file of this version, or a damaged one; delete it or name another"
 WIDTH = 100
 
-GPT2_C = 3.5  # the typical norm of its token embeddings, for where these are not at hand
+GPT2_C = 3.5  # this book's figure for its token embeddings, for where these are not at hand
 
 THE = " the"  # the token at the destination, in all of the paper's figures
 KERNEL_AT = 500  # the destination of the paper's Figure 2
-SIX, LOCAL, OTHERS = [0, 2, 6, 8, 9, 10], [3, 4, 7], [1, 5, 11]  # heads of GPT-2 small (post)
+SIX, LOCAL = [0, 2, 6, 8, 9, 10], [3, 4, 7]  # heads of GPT-2 small (post)
 SHAPES = ("slowly decaying", "local", "uniform")
 THETA = 5.0
 WAR = (" 1917", " 1918", " 1942", " 1943", " 1944", " Sherman")  # named by the post
@@ -138,10 +139,9 @@ class Subject:
         """
         if self.is_gpt2_small:
             return published
-        others = self.shapes.index[~self.shapes.isin(SHAPES[:2])].tolist()
-        chosen = self.shaped(family) if family else others
+        chosen = self.shaped(family)
         if not chosen:
-            raise ValueError(f"this model has no {family or 'other'} head")
+            raise ValueError(f"this model has no {family} head")
         return chosen
 
     # ------------------------------------------------------------ texts
@@ -314,18 +314,21 @@ def largest(model: Any, tokens: torch.Tensor, layers: range) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Found:
-    """`judged` is the number that is held against the bounds; the rest is how it is shown."""
+    """`judged` is the number that is held against the bound, with its 95% interval where it has
+    one; the rest is how it is shown.
+    """
 
     judged: float
     shown: str
     difference: str = "–"
     note: str = ""
+    interval: tuple[float, float] | None = None
 
 
 def number(value: float, published: float, digits: int, note: str = "") -> Found:
     """A number beside a published one; the number itself is judged."""
-    value, off = (round(float(v), digits) + 0.0 for v in (value, value - published))
-    return Found(value, f"{value:.{digits}f}", f"{off:+.{digits}f}", note)
+    shown, off = (round(float(v), digits) + 0.0 for v in (value, value - published))
+    return Found(float(value), f"{shown:.{digits}f}", f"{off:+.{digits}f}", note)
 
 
 def same_heads(found: Iterable[int], published: Iterable[int], subject: Subject) -> Found:
@@ -338,45 +341,38 @@ def same_heads(found: Iterable[int], published: Iterable[int], subject: Subject)
     return Found(len(here ^ there), " ".join(map(str, sorted(here))) or "none", difference)
 
 
-def same_numbers(found: torch.Tensor, published: Sequence[float], subject: Subject) -> Found:
-    """Numbers, one a head, beside published ones; the largest relative difference is judged."""
-    shown = " ".join(f"{v:.0f}" if v >= 10 or v == int(v) else f"{v:.1f}" for v in found.tolist())
-    if not subject.is_gpt2_small:
-        return Found(math.nan, shown)
-    worst = float((found / torch.tensor(published) - 1).abs().max())
-    return Found(worst, shown, f"≤ {worst:.1%}")
-
-
 # ---------------------------------------------------------------- the figures
 
-PAPER, POST, LOOKUP = "Gibson 2025", "Gibson 2025b", "Neo et al. 2024"
 OTHER_HEADS = "the number of heads on one side only"
-LARGEST_OFF = "the largest relative difference"
-STORED = "this book, from GPT-2 small's weights"
+PRINTED = "half a unit of the last digit printed"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A published figure: met when `at_least <= judged <= at_most`, `because` says why there.
-    `judges` says in words what is judged, where it is not the number shown.
+    """A published figure and how it is measured. `judges` says in words what is held against the
+    bound, where it is not the number shown.
 
     `texts` is over how many texts of OpenWebText it was published (0: over none); `about` the
     models that it speaks of.
     """
 
-    key: str
+    published: cx.claims.Published
     name: str
-    published: str
-    source: str
     chapter: int
     protocol: str
-    because: str
     measure: Callable[[Subject], Found]
     judges: str = "it"
-    at_least: float = -math.inf
-    at_most: float = math.inf
     texts: int = 0
     about: str = "GPT-2 small"
+
+    @property
+    def key(self) -> str:
+        return self.published.id
+
+    @property
+    def stated(self) -> str:
+        """The source's own number, or its words where it gives none."""
+        return self.published.value or self.published.quotation
 
 
 FIGURES: list[Figure] = []
@@ -386,7 +382,8 @@ def figure(**facts: Any) -> Callable[[Callable[[Subject], Found]], Callable[[Sub
     """The function below measures this figure, and is called as the figure is."""
 
     def add(measure: Callable[[Subject], Found]) -> Callable[[Subject], Found]:
-        FIGURES.append(Figure(key=measure.__name__, measure=measure, **facts))
+        published = cx.claims.published(measure.__name__)
+        FIGURES.append(Figure(published, measure=measure, **facts))
         return measure
 
     return add
@@ -397,13 +394,9 @@ def figure(**facts: Any) -> Callable[[Callable[[Subject], Found]], Callable[[Sub
 
 @figure(
     name="kernel shapes in layer 0",
-    published="3 of 3",
-    source=f"{PAPER}, Figure 2",
     chapter=3,
     protocol="Shapes among slowly decaying, local and uniform that the kernels at n = 500 take; "
     "x_n is ' the', or no token where embeddings are missing.",
-    because="a count has no tolerance",
-    at_least=3,
 )
 def kernel_shapes(s: Subject) -> Found:
     shapes = set(s.shapes) & set(SHAPES)
@@ -412,13 +405,9 @@ def kernel_shapes(s: Subject) -> Found:
 
 @figure(
     name="slowly decaying among the six heads",
-    published="6 of 6",
-    source=f"{PAPER}, Figures 1 and 3; {POST}, table of heads",
     chapter=3,
     protocol="Of heads 0, 2, 6, 8, 9, 10 those whose kernel at n = 500 decays slowly by chapter "
     "3's rule, which looks at position alone; of another model, all such heads.",
-    because="a count has no tolerance",
-    at_least=6,
 )
 def six_decay_slowly(s: Subject) -> Found:
     slow = s.shaped(SHAPES[0])
@@ -430,94 +419,31 @@ def six_decay_slowly(s: Subject) -> Found:
 
 @figure(
     name="local heads (detokenisation)",
-    published="3 4 7",
-    source=f"{POST}, table of heads",
     chapter=3,
     protocol="Heads whose kernel at n = 500 covers fewer than 15 effective tokens.",
     judges=OTHER_HEADS,
-    because="heads are the same or not",
-    at_most=0,
 )
 def local_heads(s: Subject) -> Found:
     return same_heads(s.shaped("local"), LOCAL, s)
 
 
-def effective(s: Subject, published: list[int], family: str, figures: Sequence[float]) -> Found:
-    return same_numbers(
-        cx.effective_tokens(s.kernels)[s.group(published, family)], figures, subject=s
-    )
-
-
-SPREAD = {
-    "chapter": 3,
-    "source": STORED,
-    "protocol": "1 / Σ pos² of the kernels at n = 500, for the query without a token and C = 3.5 "
-    "(of another model: its own C, and its heads of the same family).",
-    "judges": LARGEST_OFF,
-    "because": "2%: the published figures are rounded to two or three digits",
-    "at_most": 0.02,
-}
-
-
-@figure(name="effective tokens of the six", published="113 133 102 90 102 97", **SPREAD)
-def effective_six(s: Subject) -> Found:
-    return effective(s, SIX, SHAPES[0], (113, 133, 102, 90, 102, 97))
-
-
-@figure(name="effective tokens of heads 3, 4, 7", published="5.6 8.9 7.1", **SPREAD)
-def effective_local(s: Subject) -> Found:
-    return effective(s, LOCAL, "local", (5.6, 8.9, 7.1))
-
-
-@figure(name="effective tokens of heads 1, 5, 11", published="121 31 322", **SPREAD)
-def effective_others(s: Subject) -> Found:
-    return effective(s, OTHERS, "", (121, 31, 322))
-
-
-@figure(
-    name="half of the six's mass within",
-    published="36 42 32 28 33 31",
-    source=STORED,
-    chapter=3,
-    protocol="How many tokens back half of each kernel's mass reaches, at n = 500, for the query "
-    "without a token.",
-    judges=LARGEST_OFF,
-    because="2%, less than one token",
-    at_most=0.02,
-)
-def half_six(s: Subject) -> Found:
-    reach = cx.half_mass(s.kernels)[s.group(SIX, SHAPES[0])].float()
-    return same_numbers(reach, (36, 42, 32, 28, 33, 31), s)
-
-
 @figure(
     name="tokens in the bag of tokens",
-    published="~50",
-    source=f"{POST}, overview",
     chapter=6,
-    protocol="Effective tokens of the six heads' shared kernel at n = 500, for the query without a "
-    "token, as in chapter 6; the source does not say how it counts, and the note has two other "
-    "ways.",
-    because="a factor of 2, chapter 6's bounds for a round figure",
-    at_least=25,
-    at_most=100,
+    protocol="Time constant of the six heads' shared kernel at n = 500, for the query without a "
+    "token: half of its effective tokens, as for an exponential.",
 )
 def bag_length(s: Subject) -> Found:
     shared = cx.shared_kernel(s.kernels[s.group(SIX, SHAPES[0])])
-    spread = float(cx.effective_tokens(shared))
-    note = f"if exponential, it falls by e in {spread / 2:.0f} tokens"
-    return number(spread, 50, 0, f"{note}; half of its mass within {int(cx.half_mass(shared))}")
+    note = f"half of its mass within {int(cx.half_mass(shared))}"
+    return number(float(cx.effective_tokens(shared)) / 2, 50, 0, note)
 
 
 @figure(
     name="local heads' mass within 7 tokens",
-    published="no access beyond ~7",
-    source=f"{POST}, appendix",
     chapter=3,
     protocol="Mass that the local kernels at n = 500 have on the destination and the 7 tokens "
     "before it, for the query without a token, the least of them.",
-    because="three quarters, chapter 3's bound: the source gives a distance and no share",
-    at_least=0.75,
 )
 def local_reach(s: Subject) -> Found:
     least = float(s.kernels[s.group(LOCAL, "local")][:, -8:].sum(-1).min())
@@ -528,48 +454,30 @@ def local_reach(s: Subject) -> Found:
 
 
 @figure(
-    name="C, the norm of a token embedding",
-    published="3.5",
-    source=f"{PAPER}, Equation 1",
-    chapter=2,
-    protocol="Median norm of the centred token embeddings.",
-    because="one unit of the published digit: the source may take a mean, or frequent tokens",
-    at_least=3.4,
-    at_most=3.6,
-)
-def typical_norm(s: Subject) -> Found:
-    return number(s.weights.typical_norm(), GPT2_C, 2)
-
-
-@figure(
     name="scale of LayerNorm 1",
-    published="0.15 to 0.175",
-    source=f"{POST}, decomposition",
     chapter=2,
-    protocol="5% and 95% quantile of sqrt(|W_E[x_i] + W_pos[i]|² / d_model) over 100 texts, all "
-    "positions but the first.",
-    judges="what lies beyond either end",
-    because="the published figures are rounded to that",
-    at_most=0.005,
+    protocol="sqrt(|W_E[x_i] + W_pos[i]|² / d_model) over 100 texts, all positions but the first: "
+    "its 5% and 95% quantile, and the share of the positions in the published range.",
+    judges="the share",
 )
 def norm_scale(s: Subject) -> Found:
     w = s.weights
-    scales = [cx.layer_norm_scale(w.residual(t.tokens), w.eps)[1:].flatten() for t in s.texts[:100]]
-    low, high = np.quantile(torch.cat(scales).numpy(), (0.05, 0.95))
-    off = f"{low - 0.15:+.3f} {high - 0.175:+.3f}"
-    return Found(float(max(0.15 - low, high - 0.175)), f"{low:.3f} to {high:.3f}", off)
+    scales = torch.cat(
+        [cx.layer_norm_scale(w.residual(t.tokens), w.eps)[1:].flatten() for t in s.texts[:100]]
+    ).numpy()
+    low, high = cx.claims.as_printed("0.15")[0], cx.claims.as_printed("0.175")[1]
+    ends = np.quantile(scales, (0.05, 0.95))
+    within = float(((scales >= low) & (scales <= high)).mean())
+    off = f"{ends[0] - 0.15:+.3f} {ends[1] - 0.175:+.3f}"
+    return Found(within, f"{ends[0]:.3f} to {ends[1]:.3f}", off, f"share {within:.0%}")
 
 
 @figure(
     name="TV of true and rebuilt rows",
-    published="~0.05",
-    source=f"{PAPER}, Figure 1",
     chapter=2,
     protocol="Total variation distance between the model's attention rows and those of Equation 1, "
     "at all positions of 10 texts: median of each of the six heads (elsewhere: stable heads), and "
     "the middle of these.",
-    because="chapter 2's bound for about 0.05, read off a plot; a smaller distance is no miss",
-    at_most=0.06,
     texts=1,
 )
 def tv(s: Subject) -> Found:
@@ -589,14 +497,10 @@ def tv(s: Subject) -> Found:
 
 @figure(
     name="slowly decaying heads, copies apart",
-    published="0 2 6 8 9 10",
-    source=f"{POST}, table of heads",
     chapter=3,
     protocol="Heads whose kernel at n = 500, x_n = ' the', decays slowly and that do not prefer a "
     "copy of x_n by more than 2 nats.",
     judges=OTHER_HEADS,
-    because="one head may differ: the source says itself that one of the six looks for copies",
-    at_most=1,
 )
 def contextual_heads(s: Subject) -> Found:
     s.weights.embeddings()
@@ -605,14 +509,10 @@ def contextual_heads(s: Subject) -> Found:
 
 @figure(
     name="duplicate-token heads",
-    published="1 5",
-    source=f"{POST}, table of heads",
     chapter=3,
     protocol="Heads that prefer a copy of x_n to another token by more than 2 nats, over 256 "
     "tokens of the vocabulary, and are not local.",
     judges=OTHER_HEADS,
-    because="one head may differ: the source says itself that one of the six looks for copies",
-    at_most=1,
 )
 def duplicate_heads(s: Subject) -> Found:
     s.weights.embeddings()
@@ -622,14 +522,10 @@ def duplicate_heads(s: Subject) -> Found:
 
 @figure(
     name="stable heads",
-    published="0 2 6 8 9 10",
-    source=f"{PAPER}, Figures 3 and 4",
     chapter=4,
     protocol="Heads with a kernel over more than 40 effective tokens whose denominators at "
     "n_ctx / 2, x_n = ' the', stray by less than 30% of their mean over the texts.",
     judges=OTHER_HEADS,
-    because="heads are the same or not",
-    at_most=0,
     texts=1000,
 )
 def stable_heads(s: Subject) -> Found:
@@ -642,13 +538,9 @@ def stable_heads(s: Subject) -> Found:
 
 @figure(
     name="spread of denominators at n_ctx / 2",
-    published="stable",
-    source=f"{PAPER}, Figure 4",
     chapter=4,
     protocol="Standard deviation over mean of denom[h, n_ctx / 2, ' the'] over the texts, the "
     "largest of the six heads (elsewhere: of the stable heads, which are chosen by it).",
-    because="30%, the book's bound for a stable head: the figure is a plot, without a number",
-    at_most=cx.denominators.STEADY,
     texts=1000,
 )
 def spread_at_half(s: Subject) -> Found:
@@ -661,13 +553,9 @@ def spread_at_half(s: Subject) -> Found:
 
 @figure(
     name="spread of denominators along the text",
-    published="stable",
-    source=f"{PAPER}, Figure 3",
     chapter=4,
     protocol="The same at 24 positions from 2 to the end, evenly apart on a logarithmic axis: the "
     "middle one of them, for the largest of the heads.",
-    because="30%, as above",
-    at_most=cx.denominators.STEADY,
     texts=1000,
 )
 def spread_along(s: Subject) -> Found:
@@ -677,25 +565,18 @@ def spread_along(s: Subject) -> Found:
 
 @figure(
     name="positions inflated by the first token",
-    published="~100",
-    source=f"{POST}, denominators and appendix",
     chapter=4,
-    protocol="First of those 24 positions from which the first token's share of the denominator, "
-    "mean over the texts and middle one of the heads, stays below a tenth.",
-    because="a factor of 2: a round figure, and a tenth is this book's reading",
-    at_least=50,
-    at_most=200,
+    protocol="Last of those 24 positions at which the first token has a tenth of the denominator, "
+    "mean over the texts and middle one of the heads.",
     texts=1000,
 )
 def inflated(s: Subject) -> Found:
     places, _, shares = s.along
     share = shares.quantile(0.5, dim=1)
-    above = [k for k, v in enumerate(share.tolist()) if v >= 0.1]
-    if above and above[-1] + 1 == len(places):
-        raise ValueError(f"the first token keeps {share[-1]:.0%} of the denominator to the end")
+    last = max((m for m, v in zip(places, share.tolist(), strict=True) if v >= 0.1), default=0)
     nearest = int(np.abs(np.array(places) - 100).argmin())
     note = f"share at position {places[nearest]}: {share[nearest]:.1%}"
-    return number(places[above[-1] + 1] if above else 0, 100, 0, note)
+    return number(last, 100, 0, note)
 
 
 def emphasis(s: Subject) -> torch.Tensor:
@@ -712,18 +593,14 @@ def emphasis(s: Subject) -> torch.Tensor:
 
 
 EMPHASIS = {
-    "source": f"{POST}, denominators",
     "chapter": 4,
     "judges": OTHER_HEADS,
-    "because": "heads are the same or not",
-    "at_most": 0,
     "texts": 1,
 }
 
 
 @figure(
     name="of the six, the one for keywords",
-    published="6",
     protocol="Largest ratio of the mean content of keywords to that of stop words, the 50 "
     "commonest tokens of the texts, x_n = ' the', n = n_ctx / 2.",
     **EMPHASIS,
@@ -734,7 +611,6 @@ def keyword_head(s: Subject) -> Found:
 
 @figure(
     name="of the six, the one for stop words",
-    published="8",
     protocol="The smallest such ratio.",
     **EMPHASIS,
 )
@@ -747,26 +623,19 @@ def stop_word_head(s: Subject) -> Found:
 
 @figure(
     name="context-sensitive neurons at θ = 5",
-    published="~100",
-    source=f"{PAPER}, section on neurons",
     chapter=7,
     protocol="Neurons whose 20 largest contributions lie more than 5 above their mean one, "
     "without untrained tokens; calibrated at n_ctx / 2 on the text with the middle denominators.",
-    because="a factor of 2: a round figure, and its calibration text and number of tokens are "
-    "not at hand",
-    at_least=50,
-    at_most=200,
     texts=1,
 )
 def neurons_at_theta(s: Subject) -> Found:
-    passed = int((s.ranked["top"] > THETA).sum())
+    passed, count = int((s.ranked["top"] > THETA).sum()), len(s.ranked)
     by_rule = int((s.ranked["z"] > cx.neurons.STANDS_OUT).sum())
-    note = f"of {len(s.ranked)}; by this book's rule {by_rule}"
-    return number(passed, 100, 0, note)
+    off = f"{passed / count - 100 / 3072:+.1%}"
+    return Found(passed / count, f"{passed} of {count}", off, f"by this book's rule {by_rule}")
 
 
 EVALUATION = {
-    "source": f"{PAPER}, section on evaluation",
     "chapter": 8,
     "texts": 1000,
     "protocol": "The six heads (elsewhere: stable heads) calibrated on one text at n_ctx / 2 with "
@@ -777,10 +646,6 @@ EVALUATION = {
 
 @figure(
     name="median r, circuit and truth",
-    published="0.9485",
-    because="0.02: about what other texts and another calibration text may change",
-    at_least=0.9285,
-    at_most=0.9685,
     **EVALUATION,
 )
 def median_r(s: Subject) -> Found:
@@ -790,10 +655,6 @@ def median_r(s: Subject) -> Found:
 
 @figure(
     name="median FVU, circuit and truth",
-    published="0.1426",
-    because="0.05: it holds the offset too, which the calibration text decides",
-    at_least=0.0926,
-    at_most=0.1926,
     **EVALUATION,
 )
 def median_fvu(s: Subject) -> Found:
@@ -804,10 +665,7 @@ def median_fvu(s: Subject) -> Found:
 # ................................................................ four neurons
 
 SUBJECT = {
-    "source": f"{POST}, contextual neurons",
     "chapter": 7,
-    "because": "an AUC of 0.8: the source shows tokens and one text, without a figure",
-    "at_least": 0.8,
 }
 DIALECT = (
     "Chance that the six heads add more to the neuron on a British passage of this book than on an "
@@ -821,14 +679,13 @@ def about(s: Subject, published: int, inside: str, outside: str | None, place: i
     return Found(float(auc[j]), f"{j}: AUC {auc[j]:.2f}")
 
 
-@figure(name="neuron for British English", published="300", protocol=DIALECT, **SUBJECT)
+@figure(name="neuron for British English", protocol=DIALECT, **SUBJECT)
 def neuron_300(s: Subject) -> Found:
     return about(s, 300, "british", "american")
 
 
 @figure(
     name="a second neuron for British English",
-    published="704",
     protocol=DIALECT.replace("the best", "the second best"),
     **SUBJECT,
 )
@@ -838,12 +695,8 @@ def neuron_704(s: Subject) -> Found:
 
 @figure(
     name="cosine of what the two write",
-    published="opposite",
-    source=f"{POST}, contextual neurons",
     chapter=7,
     protocol="Cosine of the output weights of these two neurons.",
-    because="about three standard deviations of random directions in GPT-2 small",
-    at_most=-0.1,
 )
 def opposite(s: Subject) -> Found:
     W_out, auc = s.model.blocks[0].mlp.W_out, s.apart("british", "american")
@@ -854,7 +707,6 @@ def opposite(s: Subject) -> Found:
 
 @figure(
     name="neuron for 20th-century war",
-    published="1621",
     protocol="Chance that the six heads add more to it on a passage on war than on another "
     "(AUC; elsewhere: of the found neurons the best, which is no evidence).",
     **SUBJECT,
@@ -865,13 +717,9 @@ def neuron_1621(s: Subject) -> Found:
 
 @figure(
     name="the tokens named for it, from the top",
-    published="the top",
-    source=f"{POST}, contextual neurons",
     chapter=7,
     protocol="Share of the vocabulary with a larger contribution to that neuron than the tokens "
     "1917, 1918, 1942, 1943, 1944 and Sherman have, the middle one of them.",
-    because="1% of the vocabulary: the source lists them among the top ones",
-    at_most=0.01,
 )
 def war_tokens(s: Subject) -> Found:
     w = s.weights
@@ -889,7 +737,6 @@ def war_tokens(s: Subject) -> Found:
 
 @figure(
     name="neuron for religious text",
-    published="1710",
     protocol="Chance that the six heads add more to it on a passage of scripture than on another "
     "(AUC; elsewhere: of the found neurons the best, which is no evidence).",
     **SUBJECT,
@@ -901,7 +748,6 @@ def neuron_1710(s: Subject) -> Found:
 # ................................................................ look-ups
 
 ABLATION = {
-    "source": f"{LOOKUP}, section on ablation",
     "chapter": 10,
     "about": "GPT-2 and Pythia",
     "protocol": "Of the 16 most congruent next-token neurons of the last five layers, 20 prompts "
@@ -910,47 +756,28 @@ ABLATION = {
 }
 
 
-def loss_of_p(s: Subject, end: int) -> Found:
-    interval = cx.causal.interval(s.lookups.lost)
-    mean, low, high = interval
+def loss_of_p(s: Subject) -> Found:
+    mean, low, high = cx.causal.interval(s.lookups.lost)
     heads = Counter(s.lookups.strongest).most_common(3)
     note = "strongest: " + ", ".join(f"{h} ({k})" for h, k in heads)
-    return Found(interval[end], f"{mean:.3f} [{low:.3f}, {high:.3f}]", note=note)
+    return Found(mean, f"{mean:.3f} [{low:.3f}, {high:.3f}]", note=note, interval=(low, high))
 
 
-@figure(
-    name="loss of P without the strongest head",
-    published="significant",
-    judges="the interval's lower end",
-    because="significant means clear of zero",
-    at_least=0,
-    **ABLATION,
-)
+@figure(name="loss of P without the strongest head", **ABLATION)
 def loss_is_there(s: Subject) -> Found:
-    return loss_of_p(s, 1)
+    return loss_of_p(s)
 
 
-@figure(
-    name="the same: how large",
-    published="small",
-    judges="the mean",
-    because="the source says so in words",
-    at_most=0.1,
-    **ABLATION,
-)
+@figure(name="the same: how large", **ABLATION)
 def loss_is_small(s: Subject) -> Found:
-    return loss_of_p(s, 0)
+    return loss_of_p(s)
 
 
 @figure(
     name="neurons woken by several heads",
-    published="different heads",
-    source=f"{LOOKUP}, section 5.1",
     chapter=10,
     about="GPT-2 and Pythia",
     protocol="Share of those neurons on whose 20 prompts more than one head has the largest rise.",
-    because="half of them: the source says so in words",
-    at_least=0.5,
 )
 def several_heads(s: Subject) -> Found:
     share = float(np.mean(np.array(s.lookups.winners) > 1))
@@ -966,11 +793,9 @@ def judge(figure: Figure, found: Found | None, subject: Subject) -> tuple[str, s
         return ("not computed", "") if found is None else ("another model", "")
     if figure.texts and (why := subject.departs(figure.texts)):
         return "other texts", why
-    claim = cx.claims.Claim(
-        figure.name, figure.published, found.judged, figure.at_least, figure.at_most
-    )
+    verdict = figure.published.verdict(found.judged, found.interval)
     words = {"holds": "met", "does not hold": "missed", "does not apply": "not computed"}
-    return words[claim.verdict], ""
+    return words.get(verdict, verdict), ""
 
 
 def measured(figure: Figure, subject: Subject) -> dict[str, Any]:
@@ -983,8 +808,8 @@ def measured(figure: Figure, subject: Subject) -> dict[str, Any]:
     verdict, reason = judge(figure, found, subject)
     row: dict[str, Any] = {
         "name": figure.name,
-        "published": figure.published,
-        "source": figure.source,
+        "published": figure.stated,
+        "source": figure.published.source,
         "about": figure.about,
         "protocol": figure.protocol,
         "met if": condition(figure),
@@ -999,8 +824,7 @@ def measured(figure: Figure, subject: Subject) -> dict[str, Any]:
 
 def condition(figure: Figure) -> str:
     """The bounds, and why they are there."""
-    claim = cx.claims.Claim("", "", math.nan, figure.at_least, figure.at_most)
-    return f"{figure.judges} is {claim.condition} ({figure.because})"
+    return f"{figure.judges} is {figure.published.condition} ({figure.published.reason or PRINTED})"
 
 
 def rounded(value: float) -> float:
@@ -1155,12 +979,12 @@ With GPT-2 itself, `make reproduce MODEL=gpt2` prints the same lines with verdic
 error if a figure is missed. `CTX_TEXTS` names the texts; the publication's are OpenWebText, and a
 text counts if it fills the model's context. The figures are those of
 {{cite:t}}`gibson2025decomposing` (Gibson 2025), of the earlier post {{cite}}`gibson2025contextual`
-(Gibson 2025b), and of {{cite:t}}`neo2024interpreting`. Effective tokens and half of the mass are
-this book's, from GPT-2 small's weights: there the table says whether a model is read as before.
-Where a source speaks in words, so does the second column, and the bound is this book's reading of
-them. The look-up paper's statements are in words throughout. Its scores need a language model that
-explains, so [chapter 11](11_explanations) is not in the table. Circuits are calibrated on a text of
-the collection here and on one of the book's passages in the chapters, so FVU differs from
+(Gibson 2025b), and of {{cite:t}}`neo2024interpreting`. Where a source speaks in words, so does the
+second column, and the bound is this book's reading of them, the same as in the chapters. A figure
+is undecided if the 95% interval of its number contains the bound. The look-up paper's statements
+are in words throughout. Its scores need a language model that explains, so
+[chapter 11](11_explanations) is not in the table. Circuits are calibrated on a text of the
+collection here and on one of the book's passages in the chapters, so FVU differs from
 [chapter 8](08_evaluation).
 
 ## Protocols
@@ -1237,7 +1061,7 @@ def markdown(rows: Iterable[dict[str, Any]]) -> str:
 def protocol(f: Figure, note: str) -> str:
     """A figure's protocol as a paragraph, with the chapter that explains it."""
     (chapter,) = (ROOT / "chapters").glob(f"{f.chapter:02}_*.py")
-    where = f"{escaped(f.source)}; [chapter {f.chapter}]({chapter.stem})"
+    where = f"{escaped(f.published.source)}; [chapter {f.chapter}]({chapter.stem})"
     here = f" *Here:* {escaped(note)}." if note else ""
     met = f"Met if {escaped(condition(f))}."
     return f"**{escaped(f.name)}** ({where}). {escaped(f.protocol)} {met}{here}"
