@@ -493,7 +493,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every number in the third column was computed above, in this run. The published figures are for GPT-2 small, whose positions are learned; on another model they are a yardstick. A line that needs position embeddings to compare with does not apply where there are none.
+Every number in the third column was computed above, in this run. The published figures are for GPT-2 small, whose positions are learned; on another model they are a yardstick. What needs position embeddings to compare with is said below the ledger, where there are some.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

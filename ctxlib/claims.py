@@ -114,8 +114,8 @@ class Published:
         return f"at least {low}" if self.at_most == math.inf else f"{low} to {high}"
 
     def verdict(self, here: float, interval: tuple[float, float] | None = None) -> str:
-        """*holds*, *does not hold*, *undecided*, or, for a number that a model does not have
-        (NaN), *does not apply*.
+        """One of *holds*, *does not hold*, *undecided*, and, for a number that a model does not
+        have (NaN), *does not apply*.
 
         Without an interval the number decides: it holds within the bound, its ends included. A
         figure is undecided exactly when its 95% interval has a bound strictly inside, that is

@@ -535,6 +535,19 @@ def test_what_is_to_be_cited_is_what_the_citation_file_says():
         assert cited["version"] in entry.get("version", entry.get("note", "")), name
 
 
+def test_both_papers_are_in_the_citation_file():
+    listed = entries((ROOT / "book" / "references.bib").read_text(encoding="utf-8"))
+    references = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
+    for name, cited in zip(
+        ("gibson2025decomposing", "neo2024interpreting"), references, strict=True
+    ):
+        paper = listed[name]
+        assert cited["title"] == re.sub("[{}]", "", paper["title"])
+        assert cited["url"] == paper["url"] and str(cited["year"]) == paper["year"]
+        authors = " and ".join(f"{a['family-names']}, {a['given-names']}" for a in cited["authors"])
+        assert authors == paper["author"]
+
+
 def test_the_papers_are_cited_as_the_bibliography_lists_them(html):
     listed = entries((ROOT / "book" / "references.bib").read_text(encoding="utf-8"))
     paper = listed["gibson2025decomposing"]

@@ -132,7 +132,7 @@ def test_r_and_fvu_are_those_of_the_package(subject, mini_weights):
     assert row("median_fvu", subject).judged == pytest.approx(table["fvu"].median(), abs=1e-4)
     assert row("median_r", subject).difference == f"{table['r'].median() - 0.9485:+.4f}"
     tops = cx.find_neurons(circuit, threshold=5.0)
-    assert row("neurons_at_theta", subject).judged == len(tops) / mini_weights.W_in.shape[1]
+    assert row("neurons_at_theta", subject).judged == len(tops) / subject.model.cfg.d_mlp
 
 
 def test_kernel_rows_are_those_of_the_package(subject, mini_weights):
