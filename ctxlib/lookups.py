@@ -163,7 +163,7 @@ class Prompts:
     >>> len(prompts), prompts.layer, prompts.neuron
     (3, 1, 62)
     >>> texts[prompts.text[0]].name, prompts.activation[0].round(decimals=1)
-    ('sample-0000', tensor(2.5000))
+    ('?', tensor(2.5000))
     """
 
     layer: int
