@@ -163,7 +163,7 @@ class Prompts:
     >>> len(prompts), prompts.layer, prompts.neuron
     (3, 1, 62)
     >>> texts[prompts.text[0]].name, prompts.activation[0].round(decimals=1)
-    ('?', tensor(2.5000))
+    ('fiction-american-01.1', tensor(2.4000))
     """
 
     layer: int

@@ -49,7 +49,8 @@ class Text:
 
     `dialect` is en-GB, en-US, en (mixed, or not known), es, fr, de or python; `tokens` starts with
     BOS. `document` says which document it is from, by its hash: texts of one document are not
-    independent of each other. `half` is the half, A or B, that all of this document belongs to.
+    independent of each other. `half` is the half, A or B, that all of this document belongs to;
+    passages have none.
 
     >>> text = cx.texts.passages(weights, domains=["astronomy"])[0]
     >>> text.name, text.domain, text.dialect, len(text.tokens)
@@ -244,7 +245,8 @@ def read_passage(reader: Reads, file: Path, length: int | None) -> Text:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the passages are meant to overfill the context
         tokens = encode(reader, source, length, file.name)
-    return Text(file.stem, facts["domain"], facts["dialect"], facts["subject"], source, tokens)
+    labels = (facts["domain"], facts["dialect"], facts["subject"])
+    return Text(file.stem, *labels, source, tokens, document_hash(source))
 
 
 # ---------------------------------------------------------------- many texts, for measurements
@@ -465,7 +467,7 @@ def held_out_index() -> dict[str, Any]:
 def held_out(
     reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = START
 ) -> Iterator[tuple[Text, Spot]]:
-    """The held-out texts of one domain, of which the index says this, in this model's vocabulary."""
+    """The held-out texts of one domain, with what the index says of it, in a model's vocabulary."""
     documents = {document["number"]: document for document in facts["documents"]}
     with opened(HELD_OUT / f"{domain}.jsonl.xz") as file:
         rows = [json.loads(line) for line in file]
