@@ -27,7 +27,9 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-TEXTS = 1000  # how many held-out texts to measure; the environment variable CTX_TEXTS names other ones
+TEXTS = (
+    1000  # how many held-out texts to measure; the environment variable CTX_TEXTS names other ones
+)
 TOKEN = " the"  # the destination token
 STEADY = 0.3  # a denominator that strays by less than this share of its mean counts as steady
 

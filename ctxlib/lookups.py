@@ -194,7 +194,7 @@ def top_prompts(
     >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
     >>> (prompts,) = cx.top_prompts(model, texts, neurons=[(1, 62)], count=3)
     >>> [model.tokenizer.decode(ids[-3:]) for ids in prompts.tokens]
-    [' No. Oh', ' Hastly', 'ack so far']
+    ['Somewhat later', ', wü', 'aul, yet']
     """
     check_listed(texts)
     if not neurons:
