@@ -250,7 +250,7 @@ def credits_page(domains: Iterable[str], manifest: dict) -> str:
         "texts that these ask for.",
         "",
         "**What was changed.** Running text was taken out of the sources' markup: title pages,",
-        "notes, figures, exercises and most tables were left out, formulae were written as plain",
+        "notes, figures, most exercises and tables were left out, formulae were written as plain",
         "text, quotation marks and dashes simplified, web addresses removed. Of each document",
         "stretches of some 2000 characters were taken, from its beginning on. Python's files are",
         "unchanged but for that. A document is a chapter, section, recipe or file, or a piece of a",
