@@ -27,7 +27,9 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-TEXTS = 1000  # how many texts to measure; the environment variable CTX_TEXTS names other ones
+TEXTS = (
+    1000  # how many held-out texts to measure; the environment variable CTX_TEXTS names other ones
+)
 TOKEN = " the"  # the destination token
 STEADY = 0.3  # a denominator that strays by less than this share of its mean counts as steady
 
@@ -63,7 +65,7 @@ $$ (eq-denom)
 Kernel and content come from the weights: $\text{pos}_i$ knows only the position, $\text{content}(t) = \exp(q_n \cdot E[n, t] / \sqrt{d_\text{head}})$ only the token. The **denominator** is the one place where the text as a whole comes in. Were it the same number for
 every text, each token would add its own vector to the head's output, weighted by its position alone, and a head would be a weighted sum. So all hangs on one question: how far does it stray from text to text? (The subscript $n$ of chapter 3 is left out from here on.)
 
-To be comparable, all texts are asked by the same token: $x_n$ is replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. (The unit of a denominator is arbitrary. A constant added to all content scores of a head multiplies it, so only ratios mean anything.)
+The texts are excerpts from real documents that `mini` was not trained on, of 22 domains in equal shares, from astronomy to Python. To be comparable, all of them are asked by the same token: $x_n$ is replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. (The unit of a denominator is arbitrary. A constant added to all content scores of a head multiplies it, so only ratios mean anything.)
 """
 
 # %%
@@ -393,7 +395,7 @@ shares.map(lambda v: f"{v:.0%}".replace("-0%", "0%"))
 # %% [markdown]
 r"""
 The diamonds show how far the account closes. They do not depend on $\tau^2$, which only divides the sum; and since a denominator is linear in the contents, the sum would be exact if each pair of positions had a covariance of its own. So what they test is stationarity: whether one $\gamma(k)$ may stand for all pairs at lag $k$. The last column of the table makes the test harder: there the autocovariance comes from one half of the texts and the variance from the other.
-The division into terms is the explanation. How much of the variance is *topic* depends on the texts; to see how much, set `CTX_TEXTS` to a folder of whole documents and compare that column with this one.
+The division into terms is the explanation. How much of the variance is *topic* depends on the texts, and these are of many domains; to see how much, set `CTX_TEXTS` to texts of one kind and compare that column with this one.
 
 ## What differs between texts?
 

@@ -29,7 +29,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
-TEXTS = 1000  # how many texts of the collection are read
+TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 ENOUGH = 0.2  # a mean relative error of at most this counts as enough
@@ -453,7 +453,7 @@ print(
 # %% [markdown]
 r"""
 Read the signs first: a positive correlation means that rare tokens raise the denominator of a head, a negative one that the head prefers the common ones, and zero that density is not what it looks at. The middle column leaves out code and other languages. There density is a different thing, since a list of frequent tokens that was counted on
-texts of all kinds together calls nearly every word of a Spanish text a keyword. If a correlation is high only when all kinds are thrown together, it tells kinds apart rather than texts. The last column asks the same of the collection, where kinds have no names.
+texts of all kinds together calls nearly every word of a Spanish text a keyword. If a correlation is high only when all kinds are thrown together, it tells kinds apart rather than texts. The last column asks the same of the collection, all its domains together.
 
 The post took its denominators from a control text with an average number of keywords. The last two lines put that to use: choose a calibration text by density alone, without looking at a single attention head, and see what it costs beside the one that was chosen by the denominators
 themselves. Density is a shortcut, not a necessity. The denominators of a candidate text follow from the weights as quickly as its density from a word count.
@@ -863,7 +863,7 @@ r"""
 The answer of this run to the open question is in these lines, and it is the *realisable* curve that answers. Where it stays level, clusters of denominators are a relabelling: the optimum falls because it looks. Where it drops with two or three clusters and a text's own domain does no better, a coarse division of texts (by language, say) holds what there is to gain.
 A saving counts if it is several standard errors large (passages of one domain are not independent, so the true error is larger than the printed one), and if it is a good part of the error that a single median leaves.
 
-Three limits. There are only a few passages in a domain, so the median of a domain's others is itself uncertain, by about as much as {eq}`eq-cal-average` says for so small a $k$. The texts of the collection have no labels that could be used in the same way when they are sampled from the model. And the question was asked of denominators only; whether a saving here is one for the neurons is
+Three limits. There are only a few passages in a domain, so the median of a domain's others is itself uncertain, by about as much as {eq}`eq-cal-average` says for so small a $k$. The texts of the collection have domains of their own, which are not used here. And the question was asked of denominators only; whether a saving here is one for the neurons is
 for a later chapter to say.
 
 ## Turn it

@@ -29,7 +29,7 @@ MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
 MORE = 0.5  # the same for the last section, which lets further heads in
-TEXTS = 1000  # how many texts of the collection are read
+TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 THETA = None  # a neuron's largest contributions must exceed this; None: two robust deviations
@@ -336,7 +336,7 @@ print(f"rank correlation of top with and without them: {unmoved:.2f}")
 # %% [markdown]
 r"""
 On the left, a heap near the left edge that stands apart from the rest is the group in question. What the rule *finds* beyond the thirteen should be tokens that training hardly used; the lines above say how often the collection uses them. What it *misses* are the tokens of the same heap on the other side of the dashed line (the rule is strict: it goes no farther than the thirteen do), and the orange bars further right: tokens that the collection does not hold either, but whose embeddings have gone elsewhere. Absence
-from a collection is no proof; a rare token may well have been trained. (In the other direction, where texts are sampled from the model itself, an untrained token can occur by accident.)
+from a collection is no proof; a rare token may well have been trained.
 
 The last two lines say what all this is worth. If the share is zero and the rank correlation one, glitch tokens hardly reach the far end of a column on this model, and leaving them out is a precaution. On GPT-2 the paper has to warn of neurons that react to nothing else {cite}`gibson2025decomposing`. The right panel says why, whichever it is. Take the mean off a token's extended embedding and divide its length by the median token's: this is the token's **loudness**. Only a loud token can push any neuron far from its column's mean, and one sees whether the untrained ones are among the loud.
 

@@ -28,7 +28,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
-TEXTS = 1000  # how many texts of the collection are read
+TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the circuit's token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 READS = None  # passages of a domain, tokens of each, tokens where a direction is added; None: as the model's size allows

@@ -895,7 +895,7 @@ The rows of the neuron alone test the name *next-token neuron* itself, and no he
 - **The peaks are extreme.** Everything here holds where a neuron is loudest. At middling activations other heads may be at work; the publication names this limit, too.
 - **Largest is not needed.** Attribution names the head with the largest rise even if none matters. The random neurons have a strongest head like all others.
 - **Silence is not neutral.** The mean of a head is a message as well, one that hardly any text sends. A head that looks at its own token, put to its mean, leaves every later layer with a token half known, for which no attribution to one neuron can account.
-- **One collection.** On other texts the same neurons may have other peaks. Without a collection of your own these texts are sampled from the book's own model.
+- **One collection.** On other texts the same neurons may have other peaks. Without a collection of your own these texts are held-out documents of 22 domains, each cut to its first tokens.
 - **Congruence sees one step.** Later layers can take back what a neuron pushes, or say it louder; only behind the last layer nobody can.
 - **Gated MLPs.** There a pre-activation is the gate's, and a second branch decides the sign of what goes through. A neuron can be wide open and push its token *down*; these prompts are then chosen by the wrong number.
 - **Few neurons of one model.** They are its most congruent ones, and not a sample of all that predict.

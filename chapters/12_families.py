@@ -27,7 +27,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on another model, name it here and run all cells again: MODEL = "gpt2", for one.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub: any decoder
 READ = 512  # tokens of each text, where the model reads as many
-TEXTS = 128  # how many texts of the collection are read beside the passages
+TEXTS = 128  # how many held-out texts of the collection are read beside the passages
 ROWS = 24  # passages whose attention rows are rebuilt
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose

@@ -163,7 +163,7 @@ class Prompts:
     >>> len(prompts), prompts.layer, prompts.neuron
     (3, 1, 62)
     >>> texts[prompts.text[0]].name, prompts.activation[0].round(decimals=1)
-    ('sample-0000', tensor(2.5000))
+    ('fiction-american-01.1', tensor(2.4000))
     """
 
     layer: int
@@ -194,7 +194,7 @@ def top_prompts(
     >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
     >>> (prompts,) = cx.top_prompts(model, texts, neurons=[(1, 62)], count=3)
     >>> [model.tokenizer.decode(ids[-3:]) for ids in prompts.tokens]
-    [' No. Oh', ' Hastly', 'ack so far']
+    ['Somewhat later', ', wü', 'aul, yet']
     """
     check_listed(texts)
     if not neurons:

@@ -1,5 +1,5 @@
 """Labelled, tokenised texts:
-the book's own passages, texts sampled from `mini`, and anybody's files.
+the book's own passages, held-out documents of many domains, and anybody's files.
 
 A text is a 1-D tensor of token ids that starts with BOS;
 a `Text` carries it together with what it is.
@@ -7,6 +7,8 @@ a `Text` carries it together with what it is.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import lzma
 import os
 import re
@@ -19,26 +21,25 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
-import numpy as np
 import torch
 from jaxtyping import Int
-from tokenizers import Tokenizer
 from torch import Tensor
 from tqdm import tqdm
 
 from ctxlib.keys import check_position, check_tokens
-from ctxlib.models import DATA, MINI
+from ctxlib.models import DATA
 from ctxlib.weights import LayerWeights
 
 T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result
 PASSAGES = DATA / "passages"
-SAMPLES = DATA / "samples.npz"
+HELD_OUT = DATA / "texts"
 PLAIN = re.compile(r"\.txt(\.xz)?$")
 ROWS = re.compile(r"\.(jsonl?(\.gz|\.zst)?|parquet)$")
 NOT_ON_THE_HUB = re.compile(r"^[./~]|^[^:]*/(?:[^:]*/|$)|[\s\\]")  # where a data set is owner/name
 BETWEEN_DOCUMENTS = re.compile(rb"<\|endoftext\|>\r?\n?")  # a line that holds only the mark
 LONGEST = 2**20  # bytes of a file held at once: a longer document is cut at the end of a line
+HALVES = ("A", "B")
 COLUMNS = ("text", "content", "document")  # where a data set keeps its texts; the first is usual
 
 
@@ -46,7 +47,10 @@ COLUMNS = ("text", "content", "document")  # where a data set keeps its texts; t
 class Text:
     """One labelled text.
 
-    `dialect` is en-GB, en-US, es, fr, de or python; `tokens` starts with BOS.
+    `dialect` is en-GB, en-US, en (mixed, or not known), es, fr, de or python; `tokens` starts with
+    BOS. `document` says which document it is from, by its hash: texts of one document are not
+    independent of each other. `half` is the half, A or B, that all of this document belongs to;
+    passages have none.
 
     >>> text = cx.texts.passages(weights, domains=["astronomy"])[0]
     >>> text.name, text.domain, text.dialect, len(text.tokens)
@@ -61,6 +65,8 @@ class Text:
     subject: str
     source: str
     tokens: Int[Tensor, " pos"]
+    document: str = ""
+    half: str = ""
 
 
 class Reads(Protocol):
@@ -239,64 +245,37 @@ def read_passage(reader: Reads, file: Path, length: int | None) -> Text:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the passages are meant to overfill the context
         tokens = encode(reader, source, length, file.name)
-    return Text(file.stem, facts["domain"], facts["dialect"], facts["subject"], source, tokens)
-
-
-def samples(reader: Reads, count: int | None = None) -> list[Int[Tensor, " pos"]]:
-    """Texts of 512 tokens sampled from `mini` (temperature 1, fixed seed),
-    the first `count` of them.
-
-    They are tokens of `mini`: ValueError if the weights' vocabulary is another one.
-
-    >>> first, second = cx.texts.samples(weights, count=2)
-    >>> first.shape
-    torch.Size([512])
-    """
-    stored = stored_samples(count)
-    if not speaks(reader, mini_words()):
-        raise ValueError(
-            "the sampled texts are tokens of mini, and these weights have another vocabulary; "
-            "use your own texts"
-        )
-    return list(stored)
-
-
-def mini_words() -> Tokenizer:
-    """The vocabulary of `mini`."""
-    return Tokenizer.from_file(str(MINI / "tokenizer.json"))
-
-
-def speaks(reader: Reads, words: Tokenizer) -> bool:
-    """Whether a model's tokens are these; without a tokenizer their number has to do."""
-    vocab, own = words.get_vocab(), reader.tokenizer
-    return reader.d_vocab == len(vocab) and (own is None or own.get_vocab() == vocab)
-
-
-def stored_samples(count: int | None) -> Int[Tensor, "text pos"]:
-    """The first `count` sampled texts, in the vocabulary of `mini`."""
-    with np.load(SAMPLES, allow_pickle=False) as file:
-        stored = file["tokens"]
-    if count is not None and not 1 <= count <= len(stored):
-        raise ValueError(f"count={count}: there are {len(stored)} sampled texts")
-    return torch.from_numpy(stored[:count].astype(np.int64))
+    labels = (facts["domain"], facts["dialect"], facts["subject"])
+    return Text(file.stem, *labels, source, tokens, document_hash(source))
 
 
 # ---------------------------------------------------------------- many texts, for measurements
 
 
 def collection(
-    reader: Reads, count: int = 1000, source: str | os.PathLike | None = None
+    reader: Reads,
+    count: int | None = None,
+    source: str | os.PathLike | None = None,
+    half: str | None = None,
 ) -> list[Text]:
     """`count` texts to measure on: all of `stream` in a list, for up to some ten thousand.
 
     >>> texts = cx.texts.collection(weights, count=3)
     >>> [text.name for text in texts], len(texts[0].tokens)
-    (['sample-0000', 'sample-0001', 'sample-0002'], 512)
+    (['astronomy-01.1', 'bible-kjv-01.1', 'biology-medicine-01.1'], 512)
+    >>> chosen_on, judged_on = (cx.texts.collection(weights, half=half) for half in "AB")
+    >>> {text.document for text in chosen_on} & {text.document for text in judged_on}
+    set()
     """
-    return list(stream(reader, count, source))
+    return list(stream(reader, count, source, half))
 
 
-def stream(reader: Reads, count: int = 1000, source: str | os.PathLike | None = None) -> Stream:
+def stream(
+    reader: Reads,
+    count: int | None = None,
+    source: str | os.PathLike | None = None,
+    half: str | None = None,
+) -> Stream:
     """`count` texts to measure on, read while they are asked for: a million take no more memory
     than one. Every loop over them begins anew and gives the same texts in the same order.
 
@@ -310,33 +289,60 @@ def stream(reader: Reads, count: int = 1000, source: str | os.PathLike | None = 
       `name:configuration:split` (by default train), such as `Skylion007/openwebtext`,
       `monology/pile-uncopyrighted` or `allenai/c4:en`.
 
-    Each document gives as many texts of the model's whole context as it holds.
+    Each document gives as many texts of the model's whole context as it holds. `count` is 1000 if
+    it is not given.
 
-    Without a source these are the texts sampled from `mini`, 512 tokens each; for a model with
-    another vocabulary they are decoded and encoded anew, and come out as long as they come out,
-    so choose a destination inside the shortest. Raises ValueError for a source that is none of
-    these and, when the last text has been given, for one that holds fewer than `count`.
+    Without a source these are the book's held-out texts: real documents of 22 domains that take
+    turns, 1000 texts that each begin with the 511 tokens of a window in the vocabulary of `mini`.
+    'astronomy-03.2' is the second window of the third document; `subject` is the document's first
+    line, and for python its file. `count` is all of them if it is not given. For a model with
+    another vocabulary they are encoded anew, and come out as long as they come out, so choose a
+    destination inside the shortest.
 
-    >>> texts = cx.texts.stream(weights, count=3)
+    `half` leaves only the documents of half A or B: choose on one and judge on the other. It is
+    stored for the book's texts, whose documents are chapters, sections, recipes, files, or pieces
+    of long ones, so both halves may hold pieces of one book; of another source the hash of a
+    document decides, and one longer than 2^20 bytes in a .txt file counts as several.
+
+    Raises ValueError for a source that is none of these, a half that is neither A nor B, a count
+    that is more than the held-out texts and, when the last text has been given, for another source
+    that holds fewer than `count`.
+
+    >>> texts = cx.texts.stream(weights, count=3, half="B")
     >>> len(texts), [text.name for text in texts]
-    (3, ['sample-0000', 'sample-0001', 'sample-0002'])
+    (3, ['astronomy-02.1', 'bible-kjv-02.1', 'biology-medicine-02.1'])
     """
+    if half not in (None, *HALVES):
+        raise ValueError(f"half={half!r}: choose 'A', 'B', or None for both")
     source = source or os.environ.get("CTX_TEXTS")
     if not source:
-        stored_samples(count)  # or the error that there are not so many
-        return Stream(reader, count, "the texts sampled from mini", (partial(sampled, reader),))
+        domains = held_out_index()["domains"]
+        there = sum(
+            document["texts"]
+            for facts in domains.values()
+            for document in facts["documents"]
+            if half in (None, document["half"])
+        )
+        if count is not None and not 1 <= count <= there:
+            of_half = f" of half {half}" if half else ""
+            raise ValueError(f"count={count}: there are {there} held-out texts{of_half}")
+        taking_turns = tuple(partial(held_out, reader, *item) for item in domains.items())
+        return Stream(reader, count or there, "the held-out texts", taking_turns, half)
+    count = 1000 if count is None else count
     if count < 1:
         raise ValueError(f"count={count}: ask for at least one text")
     place = Path(source).expanduser()
     if not place.exists():
         if any(kind.search(str(source)) for kind in (PLAIN, ROWS, NOT_ON_THE_HUB)):
             raise ValueError(f"there is no file or folder {source}")
-        return Stream(reader, count, str(source), (partial(hub_texts, reader, str(source)),))
+        on_hub = (partial(hub_texts, reader, str(source)),)
+        return Stream(reader, count, str(source), on_hub, half)
     files = text_files(place)
     held = ", ".join(f"{file.name} ({file.stat().st_size} bytes)" for file in files)
     if PLAIN.search(files[0].name):
-        return Stream(reader, count, held, tuple(partial(file_texts, reader, f) for f in files))
-    return Stream(reader, count, held, (partial(row_texts, reader, files),))
+        in_files = tuple(partial(file_texts, reader, f) for f in files)
+        return Stream(reader, count, held, in_files, half)
+    return Stream(reader, count, held, (partial(row_texts, reader, files),), half)
 
 
 Spot = tuple[Any, int, int]  # where a document begins, how many of its texts come before, and
@@ -361,6 +367,7 @@ class Stream:
     count: int
     name: str
     sources: Sequence[Source]
+    half: str | None = None
 
     def __iter__(self) -> Reading:
         return self.reading()
@@ -370,8 +377,9 @@ class Stream:
 
     @property
     def identity(self) -> str:
-        """What a place belongs to: the source and the length of a text."""
-        return f"{self.name}, {self.reader.n_ctx} tokens"
+        """What a place belongs to: the source, the half and the length of a text."""
+        half = f", half {self.half}" if self.half else ""
+        return f"{self.name}{half}, {self.reader.n_ctx} tokens"
 
     def reading(self, place: dict[str, Any] | None = None) -> Reading:
         """The texts from the beginning on, or from the `place` of a reading of the same texts:
@@ -381,9 +389,9 @@ class Stream:
         >>> texts = cx.texts.stream(weights, count=100)
         >>> first = texts.reading()
         >>> next(first).name, next(first).name
-        ('sample-0000', 'sample-0001')
+        ('astronomy-01.1', 'bible-kjv-01.1')
         >>> next(texts.reading(first.place)).name
-        'sample-0001'
+        'bible-kjv-01.1'
         """
         if place is None:
             return Reading(self, [START] * len(self.sources), 0, 0)
@@ -434,7 +442,8 @@ class Reading(Iterator[Text]):
             turn, self.turn = self.turn, (self.turn + 1) % len(self.spots)
             if turn not in self.open:
                 continue
-            found = next(self.open[turn], None)
+            wanted = (f for f in self.open[turn] if self.texts.half in (None, f[0].half))
+            found = next(wanted, None)
             if found is None:
                 del self.open[turn]
                 continue
@@ -449,16 +458,39 @@ class Reading(Iterator[Text]):
         )
 
 
-def sampled(reader: Reads, spot: Spot = START) -> Iterator[tuple[Text, Spot]]:
-    """The texts sampled from `mini`, in the vocabulary of these weights."""
-    stored, words = stored_samples(None), mini_words()
-    same = speaks(reader, words)
+def held_out_index() -> dict[str, Any]:
+    """What is known of the held-out texts: how they were chosen and checked, and by domain the
+    dialect, the sources and the documents.
+    """
+    return json.loads((HELD_OUT / "index.json").read_text(encoding="utf-8"))
+
+
+def held_out(
+    reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = START
+) -> Iterator[tuple[Text, Spot]]:
+    """The held-out texts of one domain, with what the index says of it, in a model's vocabulary."""
+    documents = {document["number"]: document for document in facts["documents"]}
+    with opened(HELD_OUT / f"{domain}.jsonl.xz") as file:
+        rows = [json.loads(line) for line in file]
     _, _, begin = spot
-    for number, row in enumerate(stored[begin:], begin):
-        source = words.decode(row.tolist())
-        whole = row if same else torch.tensor(all_tokens(reader, source))
-        tokens = whole[: reader.n_ctx].clone()  # not all of `stored` for the sake of one
-        yield Text(f"sample-{number:04d}", "sampled", "", "", source, tokens), (None, 0, number)
+    for number, row in enumerate(rows[begin:], begin):
+        document, source = documents[row["document"]], row["text"]
+        name = f"{domain}-{row['document']:02d}.{row['window']}"
+        text = Text(
+            name, domain, facts["dialect"], document["title"], source,
+            torch.tensor(all_tokens(reader, source)[: reader.n_ctx]),
+            document["sha256"], document["half"],
+        )  # fmt: skip
+        yield text, (None, 0, number)
+
+
+def document_hash(document: str) -> str:
+    """The first 16 digits of the SHA-256 of a whole document.
+
+    >>> cx.texts.document_hash("the moon")
+    '7bcd0f182d906d8e'
+    """
+    return hashlib.sha256(document.encode()).hexdigest()[:16]
 
 
 def text_files(place: Path) -> list[Path]:
@@ -604,12 +636,14 @@ def document_texts(
     """
     length = reader.n_ctx - 1
     for source, where in documents:
+        digest = document_hash(source)
+        half = HALVES[int(digest[-1], 16) % 2]
         body = torch.tensor(all_tokens(reader, source))
         for place in range(before, (len(body) - 1) // length):
             piece = body[1 + place * length :][:length]
             tokens = torch.cat([body[:1], piece])
             words = reader.tokenizer.decode(piece.tolist())
-            text = Text(f"{domain}-{number:04d}", domain, "", "", words, tokens)
+            text = Text(f"{domain}-{number:04d}", domain, "", "", words, tokens, digest, half)
             yield text, (where, place, number)
             number += 1
         before = 0

@@ -269,9 +269,9 @@ def test_on_mini_the_self_normalised_circuit_leaves_less_unexplained(mini_weight
     circuit = cx.ContextualCircuit.calibrate(
         mini_weights, cx.middle_text(mini_weights, passages, heads), heads
     )
-    sampled, neurons = cx.texts.samples(mini_weights, 64), cx.find_neurons(circuit).index
-    paper = cx.evaluate(circuit, sampled, neurons).median()
-    better = cx.evaluate(circuit.self_normalised(), sampled, neurons, own_token=True).median()
+    texts, neurons = cx.texts.collection(mini_weights, 64), cx.find_neurons(circuit).index
+    paper = cx.evaluate(circuit, texts, neurons).median()
+    better = cx.evaluate(circuit.self_normalised(), texts, neurons, own_token=True).median()
     assert paper["r"] > 0.95
     assert better["r"] > 0.99
     assert better["fvu"] < min(0.02, paper["fvu"])

@@ -13,7 +13,6 @@ from beartype import beartype
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import jaxtyped
-from tokenizers import Tokenizer
 from transformer_lens.model_bridge import TransformerBridge
 from transformers import (
     AutoModelForCausalLM,
@@ -1295,12 +1294,9 @@ def test_texts_for_a_model_of_any_kind(of, kind, n_ctx, monkeypatch):
     passage = cx.texts.passages(reader, domains=["astronomy"])[0]
     whole = reader.tokenizer.encode(passage.source, add_special_tokens=False)
     assert passage.tokens.tolist() == [0, *whole[: most - 1]]
-    # sampled texts come in mini's words and go into this model's
-    drawn = cx.texts.collection(reader, 3)
-    words = Tokenizer.from_file(str(cx.models.MINI / "tokenizer.json"))
+    drawn = cx.texts.collection(reader, 3)  # in this model's words
     assert len(drawn) == 3
-    for text, row in zip(drawn, cx.texts.stored_samples(3), strict=True):
-        assert text.source == words.decode(row.tolist())
+    for text in drawn:
         again = reader.tokenizer.encode(text.source, add_special_tokens=False)
         assert text.tokens.tolist() == [0, *again[: most - 1]]
     if most <= 32:  # and the model reads them

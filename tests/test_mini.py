@@ -6,14 +6,12 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
 
 import ctxlib as cx
 from ctxlib.models import MINI
-from ctxlib.texts import SAMPLES
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -143,36 +141,3 @@ def test_its_tokens_have_mean_zero_as_the_card_says(mini_weights):
     """Of the passages, which it was not trained on: the mean is small beside a token."""
     used = torch.cat([p.tokens[1:] for p in cx.texts.passages(mini_weights)])
     assert mini_weights.W_E[used].mean(0).norm() < 0.25 * mini_weights.typical_norm()
-
-
-# ---------------------------------------------------------------- the texts sampled from it
-
-
-def test_there_are_a_thousand_texts_of_512_tokens(mini_weights):
-    texts = cx.texts.samples(mini_weights)
-    assert len(texts) == 1000
-    stacked = torch.stack(texts)
-    assert stacked.shape == (1000, 512)
-    assert (stacked[:, 0] == 0).all()
-    assert (stacked[:, 1:] != 0).all(), "one document each"
-    assert len({tuple(t[:32].tolist()) for t in texts}) > 990, "all different"
-    assert np.load(SAMPLES, allow_pickle=False)["tokens"].dtype == np.uint16
-    assert SAMPLES.stat().st_size < 2_000_000
-
-
-def test_the_texts_are_as_surprising_as_the_model_is_uncertain(mini, mini_weights):
-    """At temperature 1 the expected surprise of a token is the entropy it was drawn with."""
-    tokens = torch.stack(cx.texts.samples(mini_weights, 16))
-    with torch.inference_mode():
-        logits = mini(tokens)[:, :-1]
-    logits = logits.index_fill(-1, torch.tensor([0]), float("-inf"))  # it was not to be drawn
-    log_p = logits.log_softmax(-1)
-    entropy = -(log_p.exp() * log_p.masked_fill(log_p.isinf(), 0)).sum(-1)
-    surprise = -log_p.gather(-1, tokens[:, 1:, None])[..., 0]
-    excess = surprise - entropy
-    assert excess.mean().abs() < 4 * excess.std() / excess.numel() ** 0.5
-
-
-def test_another_vocabulary_refuses_the_texts(tiny_weights):
-    with pytest.raises(ValueError, match="tokens of mini"):
-        cx.texts.samples(tiny_weights)

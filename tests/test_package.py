@@ -54,13 +54,16 @@ def test_the_source_distribution_holds_what_the_wheel_is_built_from(wheel):
     (source,) = wheel.parent.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         names = {n.partition("/")[2] for n in archive.getnames()}
-    assert belongs() | {"pyproject.toml", "README.md", "LICENSE"} <= names
+    assert belongs() | {"pyproject.toml", "README.md", "LICENSE", "NOTICE"} <= names
     assert source.stat().st_size <= 16 * MB
 
 
 def test_the_package_asks_for_ranges(metadata):
     assert metadata["Name"] == "ctxlib"
-    assert metadata["License-Expression"] == "MIT"
+    assert metadata["License-Expression"].startswith("MIT AND CC-BY-4.0")
+    assert {"LICENSE", "NOTICE", "ctxlib/data/texts/CREDITS.md"} <= {
+        *metadata.get_all("License-File")
+    }
     assert metadata.get_payload().startswith("<img"), "the README describes it"
     for requirement in needed(metadata):
         assert {s.operator for s in requirement.specifier} == {">="}, f"{requirement} is no range"

@@ -9,7 +9,6 @@ import warnings
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import islice
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -237,42 +236,6 @@ def test_no_two_passages_share_a_run_of_12_words(passages):
         for i in range(len(words) - 11):
             where[" ".join(words[i : i + 12])].add(name)
     assert {run: names for run, names in where.items() if len(names) > 1} == {}
-
-
-# ---------------------------------------------------------------- the sampled texts
-
-
-@pytest.fixture
-def stored(tmp_path, monkeypatch, tiny_weights, tiny_folder):
-    """Five sampled texts in a file, as if they were the package's own."""
-    tokens = np.arange(5 * 32).reshape(5, 32).astype(np.uint16)
-    np.savez(tmp_path / "samples.npz", tokens=tokens, vocab=len(tiny_weights.W_E))
-    monkeypatch.setattr(texts, "SAMPLES", tmp_path / "samples.npz")
-    monkeypatch.setattr(texts, "MINI", tiny_folder)
-    return torch.from_numpy(tokens.astype(np.int64))
-
-
-@pytest.mark.parametrize("count", [None, 1, 5])
-def test_samples_are_the_first_of_those_stored(tiny_weights, stored, count):
-    samples = texts.samples(tiny_weights, count)
-    assert torch.equal(torch.stack(samples), stored[:count])
-
-
-@pytest.mark.parametrize("count", [0, -1, 6])
-def test_a_count_of_samples_out_of_range_is_refused(tiny_weights, stored, count):
-    with pytest.raises(ValueError, match=f"count={count}: there are 5"):
-        texts.samples(tiny_weights, count)
-
-
-def test_samples_are_refused_for_another_vocabulary(tiny_weights, stored):
-    other = replace(tiny_weights, W_E=tiny_weights.W_E[:200])
-    with pytest.raises(ValueError, match="another vocabulary"):
-        texts.samples(other)
-    words = tiny_weights.tokenizer.get_vocab()
-    turned = {word: (number + 1) % len(words) for word, number in words.items()}
-    other = replace(tiny_weights, tokenizer=SimpleNamespace(get_vocab=lambda: turned))
-    with pytest.raises(ValueError, match="another vocabulary"):  # of the same size
-        texts.samples(other)
 
 
 def test_a_text_drawn_from_the_passages_can_be_attended_to(mini_weights, passages):
@@ -815,61 +778,44 @@ def test_a_source_that_is_neither_a_folder_nor_within_reach_is_refused(tiny_weig
         texts.collection(tiny_weights, 1, name)
 
 
-# ---------------------------------------------------------------- many texts: the sampled ones
+# ---------------------------------------------------------------- many texts: in two halves
 
 
 @pytest.fixture
-def from_mini(tmp_path, monkeypatch, mini_weights, passages):
-    """Three texts in the vocabulary of `mini`, as if they had been sampled."""
-    rows = torch.stack([passages[name].tokens for name in ("war-1", "law-1", "python-1")])
-    tokens = rows.numpy().astype(np.uint16)
-    np.savez(tmp_path / "samples.npz", tokens=tokens, vocab=len(mini_weights.W_E))
-    monkeypatch.setattr(texts, "SAMPLES", tmp_path / "samples.npz")
-    monkeypatch.delenv("CTX_TEXTS", raising=False)
-    return rows
+def divided(tmp_path, tiny_weights):
+    """A folder of two files of twenty documents, and its texts by half."""
+    for domain, words in (("harbour", WATER), ("ward", NURSE)):
+        documents = [words * 4 + str(i) for i in range(20)]
+        (tmp_path / f"{domain}.txt").write_text(MARK.join(documents))
+    all_of_them = [t for f in tmp_path.iterdir() for t in all_of(tiny_weights, f)]
+    return tmp_path, {h: [t for t in all_of_them if t.half == h] for h in "AB"}
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_without_a_source_the_texts_are_the_sampled_ones(mini_weights, from_mini, count):
-    found = texts.collection(mini_weights, count)
-    equal(found, from_mini[:count])
-    assert {text.domain for text in found} == {"sampled"}
-    assert [text.name for text in found] == [f"sample-{i:04d}" for i in range(count)]
-    assert found[0].tokens.dtype == torch.int64
+@pytest.mark.parametrize("half", ["A", "B"])
+def test_a_half_holds_the_whole_of_its_documents_and_nothing_else(tiny_weights, divided, half):
+    folder, halves = divided
+    mine, others = halves[half], halves["AB".replace(half, "")]
+    found = texts.collection(tiny_weights, len(mine), folder, half)
+    assert sorted(text.name for text in found) == sorted(text.name for text in mine)
+    assert len(mine) > 20 < len(others)
+    assert not {text.document for text in mine} & {text.document for text in others}
+    with pytest.raises(ValueError, match=f"holds {len(mine)} texts"):
+        texts.collection(tiny_weights, len(mine) + 1, folder, half)
 
 
-def test_an_empty_variable_names_no_source(mini_weights, from_mini, monkeypatch):
-    monkeypatch.setenv("CTX_TEXTS", "")
-    equal(texts.collection(mini_weights, 2), from_mini[:2])
+def test_a_half_of_a_folder_goes_on_where_it_stood(tiny_weights, divided):
+    folder, halves = divided
+    whole = texts.stream(tiny_weights, len(halves["A"]), folder, "A")
+    names, reading = [text.name for text in whole], whole.reading()
+    for k in range(len(names)):
+        assert next(reading).name == names[k]
+        place = json.loads(json.dumps(reading.place))
+        assert [text.name for text in whole.reading(place)] == names[k:]
 
 
-def test_sampled_texts_carry_what_they_say(mini_weights, from_mini):
-    for text, row in zip(texts.collection(mini_weights, 3), from_mini, strict=True):
-        assert text.source == mini_weights.tokenizer.decode(row[1:])
-
-
-def test_sampled_texts_are_encoded_anew_for_another_vocabulary(
-    tiny_weights, mini_weights, from_mini
-):
-    found = texts.collection(tiny_weights, 3)
-    decoded = [mini_weights.tokenizer.decode(row[1:]) for row in from_mini]
-    equal(found, [texts.encode(tiny_weights, source, 32) for source in decoded])
-    assert [text.source for text in found] == decoded
-
-
-def test_a_short_sampled_text_stays_short_in_another_vocabulary(
-    tiny_weights, mini_weights, tmp_path, monkeypatch
-):
-    ids = mini_weights.tokenizer.encode("the moon", add_special_tokens=False)
-    tokens = np.array([[0, *ids]], dtype=np.uint16)
-    np.savez(tmp_path / "samples.npz", tokens=tokens, vocab=len(mini_weights.W_E))
-    monkeypatch.setattr(texts, "SAMPLES", tmp_path / "samples.npz")
-    monkeypatch.delenv("CTX_TEXTS", raising=False)
-    (text,) = texts.collection(tiny_weights, 1)
-    assert torch.equal(text.tokens, texts.encode(tiny_weights, "the moon"))
-
-
-@pytest.mark.parametrize("count", [0, -1, 4])
-def test_a_count_out_of_range_of_the_sampled_texts_is_refused(tiny_weights, from_mini, count):
-    with pytest.raises(ValueError, match=f"count={count}: there are 3 sampled"):
-        texts.collection(tiny_weights, count)
+def test_a_document_is_the_hash_of_all_of_it(tiny_weights, divided):
+    folder, halves = divided
+    sources = (folder / "ward.txt").read_text().split(MARK)
+    of_it = {t.document for h in halves.values() for t in h if t.domain == "ward"}
+    assert of_it == {texts.document_hash(source) for source in sources}
+    assert all(re.fullmatch("[0-9a-f]{16}", digest) for digest in of_it)

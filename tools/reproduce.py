@@ -855,7 +855,7 @@ def provenance(subject: Subject) -> dict[str, Any]:
         digest = hashlib.sha256()
         for text in subject.texts:
             digest.update(text.tokens.numpy().tobytes())
-        name = Path(subject.source).name if subject.source else "sampled from mini"
+        name = Path(subject.source).name if subject.source else "held-out documents"
         given["texts"] = {"name": name, "count": subject.count, "tokens": digest.hexdigest()}
         config = subject.model.original_model.config
         given["revision"] = getattr(config, "_commit_hash", None)

@@ -34,7 +34,7 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = ROOT / "tools" / "colab.txt"
-SOURCES = ("pyproject.toml", "README.md", "LICENSE")  # what a build needs
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "NOTICE")  # what a build needs
 SHOWN = ("text/plain", "text/html")  # of an output, as far as it is text
 
 

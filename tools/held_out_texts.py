@@ -1,0 +1,332 @@
+"""Choose the book's 1000 texts from documents that `mini` is not trained on.
+
+    python tools/held_out_texts.py --corpus path/to/corpus
+
+The corpus is the one of `tools/train_mini.py`, with its `MANIFEST.json`; its `valid/` and the held
+out part of `python` give the texts. Each document is cut, from its beginning, into full windows:
+stretches that begin and end between words and whose first 511 tokens, in the vocabulary of `mini`,
+are theirs alone. A window that shares a run of 64 tokens with any training document is skipped.
+The rest is taken in turns: the first window of every document, then the second, as many as make
+the domains equal. The documents of a domain, in the order of their SHA-256, go to half A and half B
+in turns.
+
+Written to `ctxlib/data/texts/`: `<domain>.jsonl.xz`, a text a line; `index.json`, which says of
+every document what it is and how the choice was checked; `CREDITS.md`. The notices and licences in
+`LICENCES.md` beside them are written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import lzma
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+from tqdm import tqdm
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from train_mini import encode_stream, read_corpus, write_whole
+
+from ctxlib.models import MINI
+from ctxlib.texts import HELD_OUT, document_hash
+
+LENGTH = 511  # tokens of a window; BOS comes in front of them
+RUN = 64  # tokens in a row that no text may share with the training documents; a power of two
+BASE = 0x9E3779B97F4A7C15  # odd, so that no power of it vanishes modulo 2 ** 64
+TITLE = 80  # characters of a document's first line that are kept
+# Where all sources of a domain are of one country, or the corpus says how they are spelled. The
+# others mix British and American sources, or are older than the difference.
+DIALECTS = {"french": "fr", "german": "de", "spanish": "es", "python": "python"}
+DIALECTS |= dict.fromkeys(("fiction-british", "tech-docs-british"), "en-GB")
+AMERICAN = """astronomy economics-business encyclopedic fiction-american history-war law mathematics
+physics-chemistry political-speech social-science tech-docs-american"""
+DIALECTS |= dict.fromkeys(AMERICAN.split(), "en-US")
+PYTHON = {
+    "source": "python-standard-library",
+    "origin": "https://github.com/python/cpython",
+    "licence": "PSF-2.0",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A stretch of a document: its place there from 1 on, its text, its first tokens."""
+
+    number: int
+    text: str
+    ids: np.ndarray
+
+
+# ---------------------------------------------------------------- windows
+
+
+def windows(tokenizer: Tokenizer, document: str, length: int = LENGTH) -> Iterator[Window]:
+    """The full windows of a document, one behind the other.
+
+    Each begins and ends where the tokenizer splits words, which no merge crosses, so that its text
+    by itself gives the tokens that it has in the document.
+    """
+    whole = tokenizer.encode(document, add_special_tokens=False)
+    ids, words = np.array(whole.ids, dtype=np.uint16), whole.word_ids
+    begin = 0
+    for number in count(1):
+        end = begin + length
+        if end > len(ids):
+            return
+        while True:
+            while end < len(ids) and words[end] == words[end - 1]:
+                end += 1
+            text = document[whole.offsets[begin][0] : whole.offsets[end - 1][1]]
+            own = tokenizer.encode(text, add_special_tokens=False).ids
+            if own == whole.ids[begin:end]:
+                break
+            if end == len(ids):
+                raise ValueError(f"no text gives the tokens of a window again: {text[:40]!r}")
+            end += 1  # white space before the cut goes with what follows it
+        yield Window(number, text, ids[begin : begin + length])
+        begin = end
+
+
+def in_turns(documents: Iterable[list[Window]]) -> Iterator[tuple[int, Window]]:
+    """The first window of every document with its document's place, then the second, and on."""
+    for turn in zip_longest(*documents):
+        yield from ((i, window) for i, window in enumerate(turn) if window)
+
+
+def shares(total: int, parts: int) -> list[int]:
+    """`total` in whole parts as equal as can be, the larger ones first."""
+    return [total // parts + (i < total % parts) for i in range(parts)]
+
+
+# ---------------------------------------------------------------- the check
+
+
+def run_hashes(ids: np.ndarray, run: int = RUN) -> np.ndarray:
+    """A polynomial modulo 2^64 for every run of tokens; equal runs have equal ones."""
+    hashes, factor, width = ids.astype(np.uint64) + np.uint64(1), BASE, 1
+    while width < run:
+        hashes = hashes[:-width] * np.uint64(factor) + hashes[width:]
+        factor, width = factor * factor % 2**64, 2 * width
+    return hashes
+
+
+def runs_in(streams: Iterable[np.ndarray], wanted: np.ndarray, run: int = RUN) -> set[bytes]:
+    """The runs of the streams that have one of these hashes, token by token."""
+    found: set[bytes] = set()
+    for stream in streams:
+        hits = np.flatnonzero(np.isin(run_hashes(stream, run), wanted))
+        found.update(stream[i : i + run].tobytes() for i in hits)
+    return found
+
+
+def seen(window: Window, runs: set[bytes], run: int = RUN) -> bool:
+    """Whether one of these runs is in a window."""
+    places = range(len(window.ids) - run + 1)
+    return any(window.ids[i : i + run].tobytes() in runs for i in places)
+
+
+# ---------------------------------------------------------------- the choice
+
+
+def choose(
+    domains: dict[str, dict[str, list[str]]],
+    tokenizer: Tokenizer,
+    total: int = 1000,
+    length: int = LENGTH,
+) -> tuple[dict[str, Any], dict[str, list[dict]]]:
+    """What was checked and which documents there are, for the index; the texts of each domain.
+
+    Raises ValueError for a domain without its share of windows that are not in the training
+    documents, or without two documents that have one.
+    """
+    cut = {
+        domain: {
+            document: list(windows(tokenizer, document, length))
+            for document in sorted(pair["valid"], key=document_hash)
+        }
+        for domain, pair in tqdm(domains.items(), desc="cut", unit="domain", disable=None)
+    }
+    every = [w for documents in cut.values() for found in documents.values() for w in found]
+    wanted = np.unique(np.concatenate([run_hashes(w.ids) for w in every]))
+    digests: dict[str, dict] = {}
+
+    def streams() -> Iterator[np.ndarray]:
+        for domain, pair in tqdm(domains.items(), desc="check", unit="domain", disable=None):
+            stream = encode_stream(tokenizer, pair["train"])
+            digest = hashlib.sha256(stream.tobytes()).hexdigest()
+            digests[domain] = {"tokens": len(stream), "sha256": digest}
+            yield stream
+
+    runs = runs_in(streams(), wanted)
+    skipped: dict[str, int] = {}
+    facts, texts = {}, {}
+    for (domain, documents), share in zip(cut.items(), shares(total, len(cut)), strict=True):
+        clean = {d: [w for w in found if not seen(w, runs)] for d, found in documents.items()}
+        clean = {d: found for d, found in clean.items() if found}
+        skipped[domain] = sum(map(len, documents.values())) - sum(map(len, clean.values()))
+        taken = [pair for pair, _ in zip(in_turns(clean.values()), range(share), strict=False)]
+        if len(taken) < share or len(clean) < 2:
+            raise ValueError(
+                f"{domain}: {len(taken)} windows of {length} tokens in {len(clean)} documents that "
+                f"share no run with the training documents, but it takes {share} in at least 2"
+            )
+        places = [place for place, _ in taken]
+        facts[domain] = [
+            {
+                "number": place + 1,
+                "sha256": document_hash(document),
+                "half": "AB"[place % 2],
+                "title": title(document),
+                "texts": places.count(place),
+            }
+            for place, document in enumerate(clean)
+            if place in places
+        ]
+        texts[domain] = [
+            {"document": place + 1, "window": window.number, "text": window.text}
+            for place, window in taken
+        ]
+    checked = {
+        "what": f"no run of {RUN} tokens of any text is in a training document",
+        "windows": len(every),
+        "skipped": sum(skipped.values()),
+        "skipped by domain": {domain: n for domain, n in skipped.items() if n},
+        "training tokens": sum(d["tokens"] for d in digests.values()),
+        "training streams": digests,
+    }
+    return {"checked": checked, "domains": facts}, texts
+
+
+def title(document: str) -> str:
+    """A document's first line, which is its heading where it has one; long ones are cut."""
+    line = document.partition("\n")[0].strip()
+    return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"
+
+
+def python_files() -> dict[str, str]:
+    """The file of each document of the standard library, by hash."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    files = {}
+    for file in sorted(root.rglob("*.py"), reverse=True):
+        try:
+            document = file.read_text("utf-8").strip("\n")
+        except UnicodeDecodeError:
+            continue
+        files[document_hash(document)] = file.relative_to(root).as_posix()
+    return files
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def sources(manifest: dict, domain: str) -> list[dict]:
+    """Where a domain comes from, as the manifest says."""
+    if domain == "python":
+        return [PYTHON | {"titles": [f"Python {platform.python_version()}, its standard library"]}]
+    if domain not in manifest["domains"]:
+        raise ValueError(f"MANIFEST.json has no sources for {domain}, so nobody can be credited")
+    return manifest["domains"][domain]["sources"]
+
+
+def credits_page(domains: Iterable[str], manifest: dict) -> str:
+    """Domain by domain, whose texts these are, under which licence, and what was changed."""
+    lines = [
+        "# Credits of the held-out texts",
+        "",
+        "The texts in this folder are excerpts from the works listed here. They are **not** under",
+        "the MIT licence of this repository but under the licence named beside each source, or in",
+        "the public domain. [LICENCES.md](LICENCES.md) carries the notices, statements and licence",
+        "texts that these ask for.",
+        "",
+        "**What was changed.** Running text was taken out of the sources' markup: title pages,",
+        "notes, figures, most exercises and tables were left out, formulae were written as plain",
+        "text, quotation marks and dashes simplified, web addresses removed. Of each document",
+        "stretches of some 2000 characters were taken, from its beginning on. Python's files are",
+        "unchanged but for that. A document is a chapter, section, recipe or file, or a piece of a",
+        "long one. None of the authors and publishers endorses this book.",
+        "",
+        "`tools/held_out_texts.py` writes this page from the manifest of the corpus.",
+    ]
+    for domain in domains:
+        lines += ["", f"## {domain}", "", "| source | titles | origin | licence |"]
+        lines += ["| --- | --- | --- | --- |"]
+        for source in sources(manifest, domain):
+            origin = source["origin"].replace("github:", "https://github.com/")
+            if "commit" in source:
+                origin += f", commit {source['commit'][:12]}"
+            by = "OpenStax, Rice University: " if "openstax" in source["source"] else ""
+            titles = by + "; ".join(source["titles"])
+            lines += [f"| {source['source']} | {titles} | {origin} | {source['licence']} |"]
+    return "\n".join([*lines, ""])
+
+
+def make(corpus: Path, out: Path, total: int) -> None:
+    tokenizer = Tokenizer.from_file(str(MINI / "tokenizer.json"))
+    domains = dict(sorted(read_corpus(corpus).items()))
+    manifest = json.loads((corpus / "MANIFEST.json").read_text("utf-8"))
+    page = credits_page(domains, manifest)  # or the error that somebody is not credited
+    index, texts = choose(domains, tokenizer, total)
+    files = python_files()
+    for document in index["domains"].get("python", []):
+        document["title"] = files[document["sha256"]]
+    index = {
+        "made by": "tools/held_out_texts.py",
+        "texts": total,
+        "tokens of a text": LENGTH + 1,
+        "tokenizer": hashlib.sha256((MINI / "tokenizer.json").read_bytes()).hexdigest(),
+        "python": platform.python_version(),
+        "halves": "the documents of a domain in the order of their sha256, A and B in turns",
+        "checked": index["checked"],
+        "domains": {
+            domain: {
+                "dialect": DIALECTS.get(domain, "en"),
+                "sources": [source["source"] for source in sources(manifest, domain)],
+                "documents": documents,
+            }
+            for domain, documents in index["domains"].items()
+        },
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob("*.jsonl.xz"):
+        old.unlink()
+    for domain, rows in texts.items():
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_whole(out / f"{domain}.jsonl.xz", lzma.compress(lines.encode(), preset=9))
+    listing = json.dumps(index, indent=1, ensure_ascii=False) + "\n"
+    write_whole(out / "index.json", listing.encode())
+    write_whole(out / "CREDITS.md", page.encode())
+    size = sum(f.stat().st_size for f in out.iterdir())
+    checked = index["checked"]
+    print(
+        f"{total} texts of {len(texts)} domains, {size / 1e6:.2f} MB; {checked['skipped']} of "
+        f"{checked['windows']} windows skipped for a run that is in a training document"
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--corpus", type=Path, required=True, help="folder with train/ and valid/")
+    parser.add_argument("--out", type=Path, default=HELD_OUT, help="where the texts go")
+    parser.add_argument("--count", type=int, default=1000, help="texts of all domains together")
+    args = parser.parse_args(argv)
+    try:
+        make(args.corpus, args.out, args.count)
+    except ValueError as error:
+        print(f"held_out_texts: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
