@@ -76,9 +76,10 @@ colab: $(READY) ## run every notebook on a fresh environment as Colab's: make co
 	$(BIN)/python tools/try_colab.py --python "$(PYTHON)"
 
 # The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
-mini: $(READY) ## train the embedded model: make mini CORPUS=folder
+mini: $(READY) ## train the embedded model and its twins, what is missing: make mini CORPUS=folder RUNS="mini base"
 	MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 \
-	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py --corpus "$(CORPUS)" --resume
+	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py $(RUNS) --corpus "$(CORPUS)" \
+	--tokenizer ctxlib/data/mini/tokenizer.json
 
 address: $(READY) ## where the repository lives; move it: make address URL=https://github.com/owner/name
 	@$(BIN)/python tools/address.py $(URL)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -26,9 +26,11 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.causal import Hook
 from ctxlib.texts import Text, batched, check_listed, progress, token_ids
 from ctxlib.weights import centre, check_ids, check_layer, layer_norm_scale
+
+if TYPE_CHECKING:
+    from ctxlib.causal import Hook
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
 NEURONS_AT_A_TIME = 512

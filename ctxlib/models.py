@@ -5,7 +5,10 @@ the embedded `mini`, a local folder, or a name on the Hugging Face hub.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
+import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ from transformers.utils import logging as transformers_logging
 
 DATA = Path(__file__).parent / "data"
 MINI = DATA / "mini"
+TWINS = DATA.parent.parent / "twins"  # in a clone; they are not part of the package
+ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main/twins"
 
 AGREES = 1e-2  # nats: folding changes log probabilities by its rounding only
 
@@ -38,10 +43,11 @@ KNOWN = (
 def load(name: str | os.PathLike, device: str | torch.device | None = None) -> TransformerBridge:
     """A model in TransformerLens's compatibility mode: LayerNorm folded, residual stream centred.
 
-    `name` is "mini", a local folder in Hugging Face layout, or a hub name ("gpt2",
-    "someone/some-gpt2"). Value biases stay with their heads, so that a head's output is all its
-    own. Only safetensors are read, and no code that comes with a model is run. Before anything is
-    downloaded, a line says what and whereto.
+    `name` is "mini", one of its twins ("mini-rotary"; `cx.models.twins()` says which), a local
+    folder in Hugging Face layout, or a hub name ("gpt2", "someone/some-gpt2"). Value biases stay
+    with their heads, so that a head's output is all its own. Only safetensors are read, and no
+    code that comes with a model is run. Before anything is downloaded, a line says what and
+    whereto.
 
     The model computes on `device`, by default on a CUDA GPU where there is one and else on the CPU;
     it takes tokens from anywhere. What ctxlib reads from it, weights and activations, is handed
@@ -68,7 +74,8 @@ def load(name: str | os.PathLike, device: str | torch.device | None = None) -> T
             ignore_mismatched_sizes=True,  # they are reported below, all of them
             trust_remote_code=False,
         )
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        words = MINI if str(name) in twins() else source  # a twin has mini's tokens
+        tokenizer = AutoTokenizer.from_pretrained(words, trust_remote_code=False)
     except OSError as error:
         raise unreadable(source, error) from error
     except Exception as error:
@@ -160,6 +167,8 @@ def locate(name: str) -> str:
     """
     if name == "mini":
         return str(MINI)
+    if name in twins():
+        return str(twin(name))
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").exists():
@@ -169,7 +178,7 @@ def locate(name: str) -> str:
             )
         return str(folder)
     if name not in KNOWN and (name.count("/") != 1 or name.startswith((".", "/", "~"))):
-        near = difflib.get_close_matches(name, ("mini", *KNOWN), n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, ("mini", *twins(), *KNOWN), n=3, cutoff=0.5)
         hint = (
             f"did you mean {' or '.join(near)}?"
             if near
@@ -183,6 +192,52 @@ def locate(name: str) -> str:
             flush=True,
         )
     return name
+
+
+@cache
+def twins() -> dict[str, str]:
+    """The twins of `mini`, and what each is: its embeddings and first layer, trained on the same
+    text in the same order.
+
+    >>> cx.models.twins()["mini-first-edition"].split(":")[0]
+    "the first edition's model"
+    """
+    return {name: facts["what"] for name, facts in twin_files().items()}
+
+
+@cache
+def twin_files() -> dict[str, dict[str, str]]:
+    """Of every twin, `what` it is and the sha256 of each of its files."""
+    return tomllib.loads((DATA / "twins.toml").read_text(encoding="utf-8"))
+
+
+def twin(name: str) -> Path:
+    """The folder of a twin: in a clone its own, elsewhere one in the cache, to which its files are
+    fetched from the repository's address the first time, and a line says so. A file that is not
+    the one that was shipped is fetched again.
+
+    Raises OSError for an address that is out of reach, ValueError for what comes damaged.
+    """
+    files = {file: known for file, known in twin_files()[name].items() if file != "what"}
+    folder = TWINS / name
+    if not folder.is_dir():
+        folder = Path(torch.hub.get_dir()) / "ctxlib" / name
+        folder.mkdir(parents=True, exist_ok=True)
+    for file, known in files.items():
+        place, url = folder / file, f"{ADDRESS}/{name}/{file}"
+        if place.exists() and hashlib.sha256(place.read_bytes()).hexdigest() == known:
+            continue
+        print(f"{name} is not here yet: downloading {url} to {folder}", flush=True)
+        try:
+            torch.hub.download_url_to_file(url, str(place), hash_prefix=known, progress=False)
+        except OSError as error:
+            raise OSError(
+                f"{url} is out of reach ({first_line(error)}); {name} lies in a clone of the "
+                "repository as well"
+            ) from error
+        except RuntimeError as error:
+            raise ValueError(f"what came from {url} is damaged: {first_line(error)}") from error
+    return folder
 
 
 def cached(name: str) -> bool:

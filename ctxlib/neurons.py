@@ -10,6 +10,7 @@ labelled texts, with an interval.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,11 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, check_neurons
 from ctxlib.denominators import some
-from ctxlib.empirical import EmpiricalCircuit, FirstLayer
 from ctxlib.texts import Text, batches
 from ctxlib.weights import LayerWeights
+
+if TYPE_CHECKING:
+    from ctxlib.empirical import EmpiricalCircuit, FirstLayer
 
 LARGEST = 20  #: tokens that `top` averages over
 STANDS_OUT = 2.0  #: a neuron whose `top` is this many robust deviations above the median one

@@ -20,16 +20,15 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import train_mini as tm
 
-import ctxlib as cx
-
 TINY = tm.Recipe(
     n_layer=1, n_embd=16, n_head=2, n_ctx=16, vocab=300, tokens=16 * 2 * 300, batch=2, rate=1e-2
 )
+RUN = "adamw-1e-3"  # options change what it is
 
 
 def fill(work: Path, recipe: tm.Recipe) -> None:
     """Token streams and a tokenizer, as `prepare` would have left them."""
-    work.mkdir(parents=True)
+    work.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     for name in ("letters", "digits"):
         for split in tm.SPLITS:
@@ -42,20 +41,11 @@ def fill(work: Path, recipe: tm.Recipe) -> None:
     (work / "streams.json").write_text(json.dumps(["digits", "letters"]))
 
 
-def arguments(work: Path, out: Path, *more: str, recipe: tm.Recipe = TINY) -> list[str]:
+def arguments(work: Path, recipe: tm.Recipe = TINY) -> list[str]:
     options = [w for k, v in asdict(recipe).items() for w in (f"--{k.replace('_', '-')}", str(v))]
-    paths = ["--corpus", str(work), "--work", str(work), "--out", str(out)]
-    return [
-        *paths,
-        "--no-compile",
-        "--no-bf16",
-        "--device",
-        "cpu",
-        "--save-every",
-        "20",
-        *options,
-        *more,
-    ]
+    paths = ["--corpus", str(work), "--work", str(work)]
+    plain = ["--no-compile", "--no-bf16", "--device", "cpu", "--save-every", "20"]
+    return [RUN, *paths, *plain, *options]
 
 
 def tool(*args: str, **options) -> subprocess.Popen:
@@ -69,38 +59,51 @@ def tool(*args: str, **options) -> subprocess.Popen:
     )
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(tmp_path):
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, optimizer):
     fill(tmp_path / "a", TINY)
     fill(tmp_path / "b", TINY)
-    whole = tool(*arguments(tmp_path / "a", tmp_path / "whole"), stdout=subprocess.DEVNULL)
-    killed = tool(*arguments(tmp_path / "b", tmp_path / "killed"), stdout=subprocess.DEVNULL)
-    checkpoint = tmp_path / "b" / "checkpoint.safetensors"
+    recipe = replace(TINY, optimizer=optimizer)
+    whole = tool(*arguments(tmp_path / "a", recipe), stdout=subprocess.DEVNULL)
+    killed = tool(*arguments(tmp_path / "b", recipe), stdout=subprocess.DEVNULL)
+    checkpoint = tmp_path / "b" / RUN / "checkpoint.safetensors"
     while not checkpoint.exists():
         assert killed.poll() is None, killed.stderr.read()
         time.sleep(0.005)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    assert not (tmp_path / "killed").exists(), "it was killed before the end"
+    assert not (tmp_path / "b" / RUN / "result.json").exists(), "it was killed before the end"
 
-    resumed = tool(
-        *arguments(tmp_path / "b", tmp_path / "killed", "--resume"), stdout=subprocess.PIPE
-    )
+    resumed = tool(*arguments(tmp_path / "b", recipe), stdout=subprocess.PIPE)
     output, errors = resumed.communicate()
     assert resumed.returncode == 0, errors
     assert "resumed at step" in output
     whole.communicate()
     assert whole.returncode == 0
-    one, other = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed"))
+    one, other = ((tmp_path / n / RUN / "at-100.safetensors").read_bytes() for n in "ab")
     assert one == other
 
 
-def test_a_batch_depends_on_seed_and_step_alone(tmp_path):
+def test_what_is_trained_is_not_trained_again(tmp_path, capsys):
+    fill(tmp_path, TINY)
+    short = replace(TINY, tokens=16 * 2 * 3)
+    assert tm.main(arguments(tmp_path, short)) == 0
+    first = capsys.readouterr().out
+    weights = tmp_path / RUN / "at-100.safetensors"
+    written = weights.stat().st_mtime_ns
+    assert tm.main(arguments(tmp_path, short)) == 0
+    assert capsys.readouterr().out == first, "the same table"
+    assert weights.stat().st_mtime_ns == written
+    assert re.search(rf"^\| {RUN} \| 96 \| \d+\.\d{{4}} \|", first, flags=re.MULTILINE)
+
+
+def test_a_batch_depends_on_the_step_alone(tmp_path):
     fill(tmp_path / "w", TINY)
     streams = {n: np.load(tmp_path / "w" / f"{n}.train.npy") for n in ("digits", "letters")}
     first, again = (tm.draw_batch(streams, TINY, 7) for _ in range(2))
     assert torch.equal(first, again)
     assert not torch.equal(first, tm.draw_batch(streams, TINY, 8))
-    assert not torch.equal(first, tm.draw_batch(streams, replace(TINY, seed=1), 7))
+    assert torch.equal(first, tm.draw_batch(streams, replace(TINY, seed=1, steady=1.0), 7))
     assert (first[:, 0] == tm.BOS).all(), "every window starts with BOS"
     assert first.shape == (TINY.batch, TINY.n_ctx + 1)
 
@@ -140,64 +143,91 @@ def test_blockwise_attention_is_attention():
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
-def test_positions_start_as_waves_that_tell_near_from_far():
-    recipe = replace(TINY, n_ctx=128, n_embd=64, n_head=2, sinusoids=0.6)
-    rows = tm.new_model(recipe).transformer.wpe.weight.detach()
-    torch.testing.assert_close(rows.norm(dim=1), torch.full((128,), 0.6))
-    likeness = rows[64] @ rows[[64, 63, 60, 40, 0]].T
-    assert (likeness.diff() < 0).all()
-    assert likeness[2] < 0.8 * likeness[0]
+def test_weights_are_kept_on_the_way(tmp_path):
+    fill(tmp_path, TINY)
+    assert tm.main(arguments(tmp_path)) == 0
+    kept = sorted(tmp_path.glob(f"{RUN}/at-*.safetensors"))
+    assert [f.stem for f in kept] == ["at-001", "at-003", "at-010", "at-030", "at-100"]
+    embeddings = [load_file(f)["transformer.wte.weight"] for f in kept]
+    assert all(not torch.equal(a, b) for a, b in pairwise(embeddings))
 
 
-def test_the_first_heads_start_as_local_ones(tmp_path):
-    recipe = tm.Recipe(vocab=300, n_layer=1)
-    model = tm.new_model(recipe)
-    weights = cx.LayerWeights.from_state_dict(model.state_dict(), recipe.n_head)
-    kernels = cx.positional_kernels(weights, 400, token=7)
-    assert (cx.effective_tokens(kernels)[: recipe.local] < 15).all()
-    assert (cx.effective_tokens(kernels)[recipe.local :] > 100).all()
-    assert (400 - kernels[:2].argmax(-1)).tolist() == [1, 2], "how far back they look"
+def test_bits_per_byte_are_nats_over_ln_2_over_the_bytes_of_the_text():
+    """By hand, for one domain, in float64."""
+    tokenizer = tm.train_tokenizer({"t": {"train": ["wörter und wörter, été " * 50]}}, 270)
+    ids = tm.encode_stream(tokenizer, ["wörter und été"] * 40)
+    sizes = tm.bytes_of(tokenizer)
+    assert sizes[ids].sum() == 40 * len("wörter und été".encode())
+    recipe = replace(TINY, vocab=270)
+    model = tm.new_model(recipe).eval()
+    found = tm.held_out(model, {"t": {"valid": ids}}, sizes, "cpu")
+    nats, count, size = 0.0, 0, 0
+    exact = tm.new_model(recipe).double().eval()
+    for start in range(0, len(ids) - recipe.n_ctx + 1, recipe.n_ctx):
+        window = torch.tensor([tm.BOS, *ids[start : start + recipe.n_ctx].tolist()])[None]
+        log_p = exact(input_ids=window[:, :-1]).logits.log_softmax(-1)
+        nats -= log_p.gather(-1, window[:, 1:, None]).sum().item()
+        count += recipe.n_ctx
+        size += len(tokenizer.decode(window[0, 1:].tolist(), skip_special_tokens=True).encode())
+    assert found["nats"]["t"] == pytest.approx(nats / count, rel=1e-5)
+    # a window may begin or end inside a letter, which cannot be decoded
+    assert found["bits"]["t"] == pytest.approx(nats / np.log(2) / sizes[ids[:count]].sum())
+    assert abs(size - sizes[ids[:count]].sum()) < 0.05 * size
 
 
-def test_moving_the_origin_changes_no_probability():
-    model = tm.new_model(TINY)
-    model.transformer.wte.weight.data += 0.3
-    windows = torch.randint(0, 300, (4, 16), generator=torch.Generator().manual_seed(0))
-    before = model(windows).logits.log_softmax(-1)
-    streams = {"a": np.arange(1, 200, dtype=np.uint16), "b": np.arange(100, 300, dtype=np.uint16)}
-    tm.centre_tokens(model, streams, replace(TINY, power=1.0))
-    torch.testing.assert_close(model(windows).logits.log_softmax(-1), before, atol=1e-5, rtol=1e-5)
-    tokens = torch.tensor(np.concatenate(list(streams.values())).astype(np.int64))
-    mean = model.transformer.wte.weight[tokens].mean(0)
-    torch.testing.assert_close(mean, torch.zeros(16), atol=1e-6, rtol=0)
+def test_only_the_positions_differ_between_kinds_before_training():
+    made = {kind: tm.new_model(replace(TINY, positions=kind)) for kind in tm.POSITIONS}
+    learned = dict(made["learned"].named_parameters())
+    for kind in ("rotary", "alibi", "none"):
+        for name, p in made[kind].named_parameters():
+            position = name == "transformer.wpe.weight"
+            assert torch.equal(p, torch.zeros_like(p) if position else learned[name])
+            frozen = position or (kind == "alibi" and name.endswith("bias"))
+            assert p.requires_grad != frozen
 
 
-def test_a_phase_goes_on_from_a_trained_model_and_says_so(tmp_path):
-    fill(tmp_path / "w", TINY)
-    one, two = tmp_path / "one", tmp_path / "two"
-    first = arguments(tmp_path / "w", one, "--stop", "5")
-    assert tm.main(first) == 0
-    second = replace(TINY, start=str(one), sinusoids=0.0, rate=1e-9, tokens=TINY.batch * TINY.n_ctx)
-    (tmp_path / "w" / "checkpoint.safetensors").unlink()
-    assert tm.main(arguments(tmp_path / "w", two, recipe=second)) == 0
-    history = json.loads((two / "phases.json").read_text())
-    assert [p["steps"] for p in history] == [5, 1]
-    assert [p["tokens"] for p in history] == [5 * 32, 32]
-    card = (two / "README.md").read_text()
-    assert f"{6 * 32:,} tokens in 2 phase(s)" in card
-    weights = [load_file(f / "model.safetensors") for f in (one, two)]
-    for name, tensor in weights[0].items():
-        torch.testing.assert_close(tensor, weights[1][name], atol=1e-3, rtol=1e-3)
+@pytest.mark.parametrize("kind", tm.POSITIONS)
+def test_every_kind_is_causal_and_sees_positions_as_it_should(kind):
+    recipe = replace(TINY, positions=kind, n_embd=32)
+    model = tm.new_model(recipe).eval()
+    for p in model.parameters():
+        p.data += 0.2 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1))
+    if kind != "learned":
+        model.transformer.wpe.weight.data.zero_()
+    ids = torch.randint(1, 300, (1, 16), generator=torch.Generator().manual_seed(2))
+    logits = model(input_ids=ids).logits
+    later = ids.clone()
+    later[0, 10:] = 7
+    torch.testing.assert_close(model(input_ids=later).logits[:, :10], logits[:, :10])
+    swapped = ids[:, [0, 2, 1, *range(3, 16)]]  # a bag of tokens, where there are no positions
+    moved = (model(input_ids=swapped).logits - logits)[0, -1].abs().max() > 1e-4
+    assert moved == (kind != "none")
+
+
+def test_unknown_kinds_are_refused():
+    with pytest.raises(ValueError, match="learned, rotary, alibi, none"):
+        tm.new_model(replace(TINY, positions="t5"))
+    with pytest.raises(ValueError, match="adamw or muon"):
+        tm.new_optimizers(tm.new_model(TINY), replace(TINY, optimizer="sgd"))
+    assert tm.main(["nobody", "--corpus", "."]) == 2
+
+
+def test_runs_of_one_recipe_are_one_run():
+    assert tm.folder_of("base") in tm.TRIALS
+    assert {replace(r, seed=0, positions="learned", steady=0.0) for r in tm.TWIN_RUNS.values()} == {
+        tm.CHOSEN
+    }, "twins differ in what they are named for and in nothing else"
+    assert tm.RUNS["mini"].tokens >= 50_000_000
 
 
 def test_a_checkpoint_of_another_recipe_is_refused(tmp_path):
     model = tm.new_model(TINY)
-    optimizer = tm.new_optimizer(model, TINY)
+    optimizers = tm.new_optimizers(model, TINY)
     tm.loss_of(model, torch.randint(0, 300, (2, 17))).backward()
-    optimizer.step()
-    tm.save_checkpoint(tmp_path / "c.safetensors", model, optimizer, TINY, 1, 0.0)
+    optimizers[0].step()
+    tm.save_checkpoint(tmp_path / "c.safetensors", model, optimizers, TINY, 1, 0.0)
     with pytest.raises(ValueError, match="another recipe"):
-        tm.load_checkpoint(tmp_path / "c.safetensors", model, optimizer, replace(TINY, rate=1.0))
+        tm.load_checkpoint(tmp_path / "c.safetensors", model, optimizers, replace(TINY, rate=1.0))
 
 
 def corpus(folder: Path, **files: str) -> Path:

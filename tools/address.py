@@ -19,13 +19,15 @@ import nbformat
 from build_book import replace
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("*.md", "*.cff", "*.yml", "chapters/**/*.py", "book/**/*.md", "book/*.ipynb")
+FILES = (
+    "*.md", "*.cff", "*.yml", "chapters/**/*.py", "ctxlib/*.py", "book/**/*.md", "book/*.ipynb",
+)  # fmt: skip
 HOLDER = "pyproject.toml"
 REPOSITORY = re.compile(r"https://github\.com/([A-Za-z0-9-]+)/([A-Za-z0-9._-]+?)(?:\.git)?/?")
 # Words that only the book's own address follows: there it is held against `pyproject.toml`.
 OWN = re.compile(
     r"(?:git clone |git\+|ctxlib @ (?!git)|repository-code: |repository_url: |^  url +=? *\{"
-    r"|^\[[\d.]+\]: |^(?:Homepage|Documentation|Issues|Changelog) = \""
+    r"|^ADDRESS = \"|^\[[\d.]+\]: |^(?:Homepage|Documentation|Issues|Changelog) = \""
     r"|(?=colab\.research\.google\.com/github/)|\*\*Online:\*\* <)([^\s\"'>)}]+)",
     re.MULTILINE,
 )

@@ -1,17 +1,19 @@
-"""Train `mini`, the model that ships with the book.
+"""Train `mini`, the model that ships with the book, and its twins.
 
-    python tools/train_mini.py --corpus path/to/corpus
+    python tools/train_mini.py --corpus path/to/corpus               # every run that is missing
+    python tools/train_mini.py --corpus path/to/corpus base rotary   # these
 
 The corpus is a folder with `train/` and `valid/`, one `<domain>.txt.xz` (or `.txt`) per domain,
 documents separated by a line that holds only `<|endoftext|>`. The standard library of the running
 Python joins as the domain `python`. The stages, in the order in which data flows:
 
     documents -> tokenizer -> one token stream per domain
-              -> windows -> AdamW -> a Hugging Face folder
+              -> windows -> optimiser -> weights, and bits per byte on held-out text
 
-Everything random is a function of `(seed, step)`, so a run that is killed goes on from its last
-checkpoint (`--resume`) with the batches that it would have seen. Checkpoints are safetensors,
-written whole or not at all.
+`RUNS` names every run. Batches are a function of the step alone, so all runs read the same text in
+the same order, and one that is killed goes on from its last checkpoint with the batches that it
+would have seen. Checkpoints are safetensors, written whole or not at all. In the end one table says
+what every run has read, learned and taken; no run is chosen by anything else than that.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ import json
 import lzma
 import math
 import os
+import platform
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,17 +40,20 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from tqdm import tqdm
-from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel
 
 SEPARATOR = "<|endoftext|>"
 BOS = 0  # the tokenizer's first and only special token is the separator
 SPLITS = ("train", "valid")
+POSITIONS = ("learned", "rotary", "alibi", "none")
+KEPT = (0.01, 0.03, 0.1, 0.3, 1.0)  # fractions of a run after which its weights are kept
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides what the run learns;
-    stored in the checkpoint and in the model card.
+    """Everything that decides what a run learns; stored with its checkpoint and in the card.
+
+    `seed` decides the weights that it starts from and nothing else.
     """
 
     n_layer: int = 4
@@ -54,8 +61,9 @@ class Recipe:
     n_head: int = 8
     n_ctx: int = 512
     vocab: int = 8192
-    tokens: int = 50_000_000
+    tokens: int = 10_000_000
     batch: int = 8  # windows of n_ctx tokens a step
+    optimizer: str = "adamw"  # or "muon": that for the matrices of the layers, AdamW for the rest
     rate: float = 1e-3
     warmup: float = 0.02  # fraction of the steps
     final: float = 0.02  # the rate at the end, as a fraction of `rate`
@@ -64,14 +72,17 @@ class Recipe:
     eps: float = 1e-5  # of AdamW
     power: float = 0.7  # domains are drawn in proportion to size ** power
     seed: int = 0
-    start: str = ""  # a folder with a trained model to go on from, instead of random weights
-    sinusoids: float = 0.4  # norm of the sinusoids that position embeddings start as; 0: random
-    local: int = 3  # first-layer heads that start as local ones
+    positions: str = "learned"  # one of POSITIONS
     steady: float = 0.0  # weight of the variance of the first LayerNorm's log scale in the loss
 
     @property
     def steps(self) -> int:
         return math.ceil(self.tokens / (self.batch * self.n_ctx))
+
+    @property
+    def kept(self) -> dict[int, float]:
+        """The steps after which weights are kept, and the fraction of the run that each is."""
+        return {max(1, round(fraction * self.steps)): fraction for fraction in KEPT}
 
     def rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine down to `final * rate`."""
@@ -80,6 +91,27 @@ class Recipe:
             return self.rate * (step + 1) / warm
         done = (step - warm) / max(1, self.steps - warm)
         return self.rate * (self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * done)))
+
+
+# The optimiser and its rate are settled by held-out bits per byte alone; within 1% the simpler.
+TRIALS = {
+    "adamw-1e-3": Recipe(rate=1e-3),
+    "adamw-2e-3": Recipe(rate=2e-3),
+    "adamw-4e-3": Recipe(rate=4e-3),
+    "muon-2e-3": Recipe(optimizer="muon", rate=2e-3),
+}
+CHOSEN = TRIALS["adamw-1e-3"]  # until the trials have ended
+TWIN_RUNS = {  # architecture, text, its order and the number of tokens are the same
+    "base": CHOSEN,
+    "seed-1": replace(CHOSEN, seed=1),
+    "seed-2": replace(CHOSEN, seed=2),
+    "steady-1": replace(CHOSEN, steady=1.0),
+    "steady-3": replace(CHOSEN, steady=3.0),
+    "rotary": replace(CHOSEN, positions="rotary"),
+    "alibi": replace(CHOSEN, positions="alibi"),
+    "none": replace(CHOSEN, positions="none"),
+}
+RUNS = TRIALS | {"mini": replace(CHOSEN, tokens=50_000_000)} | TWIN_RUNS
 
 
 # ---------------------------------------------------------------- documents
@@ -188,13 +220,21 @@ def encode_stream(tokenizer: Tokenizer, documents: list[str]) -> np.ndarray:
     return np.array(ids, dtype=np.uint16)
 
 
-def prepare(corpus: Path, work: Path, recipe: Recipe) -> dict[str, dict[str, np.ndarray]]:
-    """Tokenizer and streams, made once and kept in `work`."""
+def prepare(
+    corpus: Path, work: Path, recipe: Recipe, words: Path | None
+) -> dict[str, dict[str, np.ndarray]]:
+    """Tokenizer and streams, made once and kept in `work`. `words` is a tokenizer.json to take
+    instead of training one.
+    """
     listing = work / "streams.json"
     if not listing.exists():
+        work.mkdir(parents=True, exist_ok=True)
         domains = read_corpus(corpus)
-        print(f"{len(domains)} domains; training the tokenizer", flush=True)
-        tokenizer = train_tokenizer(domains, recipe.vocab)
+        if words:
+            tokenizer = Tokenizer.from_file(str(words))
+        else:
+            print(f"{len(domains)} domains; training the tokenizer", flush=True)
+            tokenizer = train_tokenizer(domains, recipe.vocab)
         tokenizer.save(str(work / "tokenizer.json"))
         for name, pair in tqdm(domains.items(), desc="encode", unit="domain"):
             for split in SPLITS:
@@ -206,11 +246,19 @@ def prepare(corpus: Path, work: Path, recipe: Recipe) -> dict[str, dict[str, np.
     }
 
 
-def draw_batch(streams: dict[str, np.ndarray], recipe: Recipe, step: int) -> torch.Tensor:
-    """`Int[Tensor, "batch n_ctx+1"]`: BOS and then consecutive tokens of one domain;
-    a pure function of (seed, step).
+def bytes_of(tokenizer: Tokenizer) -> np.ndarray:
+    """How many bytes of text each token stands for: a character of a byte-level token is a byte,
+    and the separator stands for none.
     """
-    rng = np.random.default_rng((recipe.seed, step))
+    words = {number: word for word, number in tokenizer.get_vocab().items()}
+    return np.array([0 if i == BOS else len(words[i]) for i in range(len(words))])
+
+
+def draw_batch(streams: dict[str, np.ndarray], recipe: Recipe, step: int) -> torch.Tensor:
+    """`Int[Tensor, "batch n_ctx+1"]`: BOS and then consecutive tokens of one domain. A function of
+    the step alone, so that every run reads the same.
+    """
+    rng = np.random.default_rng((0, step))
     names = list(streams)
     weight = np.array([len(streams[n]) for n in names], dtype=np.float64) ** recipe.power
     windows = np.zeros((recipe.batch, recipe.n_ctx + 1), dtype=np.int64)
@@ -227,104 +275,120 @@ def draw_batch(streams: dict[str, np.ndarray], recipe: Recipe, step: int) -> tor
 # ---------------------------------------------------------------- the model
 
 
-def blockwise_causal_attention(module, query, key, value, attention_mask, block: int = 128, **_):
+def blockwise_causal_attention(
+    module, query, key, value, attention_mask, positions: str = "learned", block: int = 128, **_
+):
     """Causal attention over unpadded windows, a block of queries at a time
     (`batch head pos d_head`).
 
     Each block sees only the keys that it may attend to; on a CPU, compiled, this trains a sixth
-    faster than the fused kernel, whose backward pass is slow there. `module` and `attention_mask`
-    are the library's calling convention.
+    faster than the fused kernel, whose backward pass is slow there. `positions` that are not in
+    the residual stream enter here: rotary ones turn queries and keys, ALiBi adds to a score its
+    head's slope times how far back the source is. `module` and `attention_mask` are the library's
+    calling convention.
     """
+    place = torch.arange(query.shape[2], device=query.device)
+    if positions == "rotary":
+        query, key = turned(query, place), turned(key, place)
     scaled = query * query.shape[-1] ** -0.5
-    future = torch.full((block, block), float("-inf"), dtype=query.dtype, device=query.device).triu(
-        1
-    )
+    slopes = alibi_slopes(query.shape[1]).to(query)[:, None, None]
     outputs = []
     for start in range(0, query.shape[2], block):
         end = min(start + block, query.shape[2])
-        size = end - start
         scores = scaled[:, :, start:end] @ key[:, :, :end].transpose(-1, -2)
-        scores = torch.cat(
-            [scores[..., :start], scores[..., start:] + future[:size, :size]], dim=-1
-        )
+        back = place[:end] - place[start:end, None]  # how far from the destination, 0 or less
+        if positions == "alibi":
+            scores = scores + slopes * back
+        future = scores.new_zeros(()).masked_fill(back[:, start:] > 0, float("-inf"))
+        scores = torch.cat([scores[..., :start], scores[..., start:] + future], dim=-1)
         outputs.append(scores.float().softmax(-1).to(value.dtype) @ value[:, :, :end])
     return torch.cat(outputs, dim=2).transpose(1, 2), None
 
 
-AttentionInterface.register("blockwise_causal", blockwise_causal_attention)
+def turned(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    """Rotary positions over the whole head, base 10,000, the halves of a head paired, as GPT-NeoX
+    has them (Su et al. 2021). `batch head pos d_head`.
+    """
+    half = x.shape[-1] // 2
+    frequency = 10_000.0 ** (-torch.arange(half, device=x.device) / half)
+    angle = place[:, None] * frequency
+    cosine, sine = angle.cos().to(x), angle.sin().to(x)
+    first, second = x[..., :half], x[..., half:]
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+
+def alibi_slopes(heads: int) -> torch.Tensor:
+    """The slopes of ALiBi for a power of two of heads: 2 ** -(8 (h + 1) / heads)
+    (Press et al. 2022).
+    """
+    return 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
+
+
+for _kind in POSITIONS:
+    AttentionInterface.register(
+        f"blockwise_{_kind}", partial(blockwise_causal_attention, positions=_kind)
+    )
 
 
 def new_model(recipe: Recipe, device: str = "cpu") -> GPT2LMHeadModel:
+    """GPT-2 with random weights, the same for every kind of positions.
+
+    Where positions are not learned, W_pos is zero and stays so. The kind of model that carries
+    ALiBi, MPT, has no biases and the exact GELU; there biases are zero and stay so.
+    """
+    if recipe.positions not in POSITIONS:
+        raise ValueError(f"positions={recipe.positions!r}: choose one of {', '.join(POSITIONS)}")
     config = GPT2Config(
         vocab_size=recipe.vocab, n_positions=recipe.n_ctx,
         n_embd=recipe.n_embd, n_layer=recipe.n_layer, n_head=recipe.n_head,
+        activation_function="gelu" if recipe.positions == "alibi" else "gelu_new",
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         bos_token_id=BOS, eos_token_id=BOS, pad_token_id=None,
         tie_word_embeddings=True, use_cache=False,
     )  # fmt: skip
-    config._attn_implementation = "sdpa" if device == "cuda" else "blockwise_causal"
+    config._attn_implementation = f"blockwise_{recipe.positions}"
     torch.manual_seed(recipe.seed)
-    if recipe.start:
-        attention = config._attn_implementation
-        model = GPT2LMHeadModel.from_pretrained(
-            recipe.start, config=config, dtype=torch.float32, attn_implementation=attention
-        )
-    else:
-        model = GPT2LMHeadModel(config)
-        if recipe.sinusoids:
-            place_positions(model, recipe)
+    model = GPT2LMHeadModel(config)
+    if recipe.positions != "learned":
+        model.transformer.wpe.requires_grad_(False).weight.zero_()
+    if recipe.positions == "alibi":
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):  # zero from the start
+                parameter.requires_grad_(False)
     return model.to(device)
 
 
-@torch.no_grad()
-def place_positions(model: GPT2LMHeadModel, recipe: Recipe) -> None:
-    """Position embeddings that are waves, and `local` first-layer heads that can read them.
-
-    Positions that start at random have to be learned from one another, and a model this small
-    leaves looking at the last few tokens to later layers. So it starts where larger models arrive:
-    W_pos is waves of 4 to 4 n_ctx positions in a random basis, rows of equal norm, and head h
-    compares some of these waves at the destination with the same waves `shift` positions earlier.
-    In place; everything may change in training.
+def new_optimizers(model: GPT2LMHeadModel, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    """AdamW for everything; or Muon for the matrices of the layers and AdamW for what is left:
+    embeddings, biases and gains. Muon's steps are scaled to be as large as AdamW's.
     """
-    half = recipe.n_embd // 2
-    frequency = 2 * torch.pi / (4 * recipe.n_ctx ** torch.linspace(0, 1, half))
-    phase = torch.arange(recipe.n_ctx)[:, None] * frequency
-    generator = torch.Generator().manual_seed(recipe.seed)
-    basis, _ = torch.linalg.qr(torch.randn(recipe.n_embd, recipe.n_embd, generator=generator))
-    sines, cosines = basis[:half], basis[half:]
-    waves = phase.sin() @ sines + phase.cos() @ cosines
-    model.transformer.wpe.weight.copy_(recipe.sinusoids * waves / half**0.5)
-
-    d_head = recipe.n_embd // recipe.n_head
-    W_Q, W_K, _ = model.transformer.h[0].attn.c_attn.weight.split(recipe.n_embd, dim=1)
-    # the token before, the one before that, and a wider look at the last ten
-    for h, (shift, first, spacing) in enumerate([(1, 0, 6), (2, 0, 6), (0, 32, 6)][: recipe.local]):
-        own = first + spacing * torch.arange(d_head // 2)
-        own = own[own < half]
-        turn = (frequency[own] * shift)[:, None]
-        query = torch.cat([sines[own], cosines[own]])
-        key = torch.cat([
-            turn.cos() * sines[own] + turn.sin() * cosines[own],
-            turn.cos() * cosines[own] - turn.sin() * sines[own],
-        ])  # fmt: skip
-        columns = slice(h * d_head, h * d_head + len(query))
-        W_Q[:, columns], W_K[:, columns] = 2 * query.T, 2 * key.T
-
-
-def new_optimizer(model: GPT2LMHeadModel, recipe: Recipe) -> torch.optim.AdamW:
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    vectors = [p for p in model.parameters() if p.ndim < 2]
-    groups = [
-        {"params": matrices, "weight_decay": recipe.decay},
-        {"params": vectors, "weight_decay": 0.0},
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    hidden = [p for name, p in trained.items() if p.ndim == 2 and ".h." in name]
+    rest = [p for name, p in trained.items() if p.ndim == 2 and ".h." not in name]
+    vectors = {"params": [p for p in trained.values() if p.ndim < 2], "weight_decay": 0.0}
+    if recipe.optimizer not in ("adamw", "muon"):
+        raise ValueError(f"optimizer={recipe.optimizer!r}: choose adamw or muon")
+    muon = recipe.optimizer == "muon"
+    matrices = {"params": rest if muon else hidden + rest, "weight_decay": recipe.decay}
+    groups = [group for group in (matrices, vectors) if group["params"]]
+    found: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.95), eps=recipe.eps, fused=True)
     ]
-    return torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.95), eps=recipe.eps, fused=True)
+    if muon:
+        found.append(
+            torch.optim.Muon(
+                hidden, lr=recipe.rate, weight_decay=recipe.decay, adjust_lr_fn="match_rms_adamw"
+            )
+        )
+    return found
 
 
-def loss_of(model, windows: torch.Tensor) -> torch.Tensor:
-    """Mean next-token cross-entropy in nats."""
+def loss_of(model, windows: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+    """Next-token cross-entropy in nats: its mean, or its sum."""
     logits = model(input_ids=windows[:, :-1]).logits
-    return F.cross_entropy(logits.flatten(0, 1).float(), windows[:, 1:].flatten())
+    return F.cross_entropy(
+        logits.flatten(0, 1).float(), windows[:, 1:].flatten(), reduction=reduction
+    )
 
 
 def training_loss(model, windows: torch.Tensor, steady: float) -> torch.Tensor:
@@ -332,7 +396,7 @@ def training_loss(model, windows: torch.Tensor, steady: float) -> torch.Tensor:
     LayerNorm over the tokens of the batch but BOS.
 
     In GPT-2 small that scale is all but constant (0.15 to 0.175). A small model has no reason to
-    make it so, and is asked to.
+    make it so; `steady` asks for it, as the dose of an experiment.
     """
     loss = loss_of(model, windows)
     if steady:
@@ -343,20 +407,23 @@ def training_loss(model, windows: torch.Tensor, steady: float) -> torch.Tensor:
 
 
 @torch.no_grad()
-def validation_losses(
-    model, streams, recipe: Recipe, device: str, most: int = 64
-) -> dict[str, float]:
-    """Nats per token and domain, over consecutive windows of the held-out stream
-    (at most `most` of them).
+def held_out(
+    model, streams: Mapping[str, Mapping[str, np.ndarray]], sizes: np.ndarray, device: str
+) -> dict[str, dict[str, float]]:
+    """`{"nats": a token, "bits": a byte}`, each by domain, over all full windows of the held-out
+    streams. A domain's bits per byte are its total nats / ln 2 / its bytes of text; predicting a
+    separator costs, and counts for no bytes.
     """
-    losses = {}
-    for name, pair in streams.items():
-        stream = torch.from_numpy(pair["valid"].astype(np.int64))
-        rows = stream[: len(stream) // recipe.n_ctx * recipe.n_ctx].view(-1, recipe.n_ctx)[:most]
-        rows = F.pad(rows, (1, 0), value=BOS).to(device)
-        total = [loss_of(model, part).item() * len(part) for part in rows.split(8)]
-        losses[name] = sum(total) / len(rows)
-    return losses
+    n_ctx = model.config.n_positions
+    nats, bits = {}, {}
+    for name, pair in tqdm(streams.items(), desc="held out", unit="domain", leave=False):
+        stream = pair["valid"].astype(np.int64)
+        stream = stream[: len(stream) // n_ctx * n_ctx]
+        rows = F.pad(torch.from_numpy(stream).view(-1, n_ctx), (1, 0), value=BOS).to(device)
+        total = sum(loss_of(model, part, "sum").item() for part in rows.split(8))
+        nats[name] = total / len(stream)
+        bits[name] = total / math.log(2) / int(sizes[stream].sum())
+    return {"nats": nats, "bits": bits}
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -369,269 +436,189 @@ def write_whole(path: Path, data: bytes) -> None:
     os.replace(temporary, path)
 
 
-def save_checkpoint(
-    path: Path, model, optimizer, recipe: Recipe, step: int, seconds: float
-) -> None:
-    tensors: dict[str, torch.Tensor] = {}
-    for name, p in model.named_parameters():
-        state = optimizer.state[p]
-        tensors |= {
-            f"weight/{name}": p.detach(),
-            **{f"{k}/{name}": state[k] for k in ("exp_avg", "exp_avg_sq", "step")},
-        }
+def save_whole(tensors: dict[str, torch.Tensor], path: Path, facts: dict[str, str]) -> None:
+    """The same for tensors."""
     temporary = path.with_name(path.name + ".part")
-    facts = {"step": str(step), "seconds": f"{seconds:.1f}", "recipe": json.dumps(asdict(recipe))}
     save_file({k: v.cpu().contiguous() for k, v in tensors.items()}, temporary, metadata=facts)
     os.replace(temporary, path)
 
 
-def load_checkpoint(path: Path, model, optimizer, recipe: Recipe) -> tuple[int, float]:
-    """Fill model and optimizer in place; the step to go on from and the seconds spent so far."""
+def save_checkpoint(
+    path: Path, model, optimizers, recipe: Recipe, step: int, seconds: float
+) -> None:
+    tensors = {f"weight/{name}": p.detach() for name, p in model.named_parameters()}
+    for name, p in model.named_parameters():
+        for optimizer in optimizers:
+            for key, value in optimizer.state.get(p, {}).items():
+                tensors[f"{key}/{name}"] = value
+    facts = {"step": str(step), "seconds": f"{seconds:.1f}", "recipe": json.dumps(asdict(recipe))}
+    save_whole(tensors, path, facts)
+
+
+def load_checkpoint(path: Path, model, optimizers, recipe: Recipe) -> tuple[int, float]:
+    """Fill model and optimisers in place; the step to go on from and the seconds spent so far."""
     with safe_open(path, framework="pt") as file:
         facts = file.metadata()
         if json.loads(facts["recipe"]) != asdict(recipe):
-            raise ValueError(
-                f"{path} was made with another recipe; drop --resume or choose another --work"
-            )
-        for name, p in model.named_parameters():
-            with torch.no_grad():
-                p.copy_(file.get_tensor(f"weight/{name}"))
-            moments = {k: file.get_tensor(f"{k}/{name}") for k in ("exp_avg", "exp_avg_sq", "step")}
-            optimizer.state[p] = {
-                k: v.to(p.device) if k != "step" else v for k, v in moments.items()
-            }
+            raise ValueError(f"{path} was made with another recipe; choose another --work")
+        states: dict[str, dict[str, torch.Tensor]] = {}
+        for key in list(file.keys()):
+            kind, name = key.split("/", 1)
+            states.setdefault(name, {})[kind] = file.get_tensor(key)
+    for name, p in model.named_parameters():
+        state = states[name]
+        with torch.no_grad():
+            p.copy_(state.pop("weight"))
+        for optimizer in optimizers:
+            if any(p is q for group in optimizer.param_groups for q in group["params"]):
+                optimizer.state[p] = {
+                    k: v if k == "step" else v.to(p.device) for k, v in state.items()
+                }
     return int(facts["step"]), float(facts["seconds"])
 
 
-# ---------------------------------------------------------------- what ships
+# ---------------------------------------------------------------- a run
 
 
-@torch.no_grad()
-def centre_tokens(model: GPT2LMHeadModel, streams: dict[str, np.ndarray], recipe: Recipe) -> None:
-    """Move the origin: token embeddings get mean zero over the tokens of a text, and position
-    embeddings take that mean.
+def machine(device: str) -> str:
+    """What it was trained on, in words."""
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(device)
+    info = Path("/proc/cpuinfo")
+    names = (
+        [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        if info.exists()
+        else []
+    )
+    name = names[0].split(":")[1].strip() if names else platform.processor() or platform.machine()
+    return f"{name}, threads: {torch.get_num_threads()}"
 
-    The residual stream is their sum and does not notice. The logits of all tokens change by the
-    same amount, because embeddings are tied, and the softmax does not notice. So the model is the
-    same; but what is a token's and what is a position's has been told apart. In place.
+
+def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
+    """One run, from its last checkpoint where there is one, to its end; its result, which also
+    lies in its folder. Weights are kept, as float16, at the fractions `KEPT`.
     """
-    counts = torch.zeros(recipe.vocab, dtype=torch.float64)
-    for stream in streams.values():
-        share = len(stream) ** (recipe.power - 1)  # as often as training draws its tokens
-        counts += share * np.bincount(stream, minlength=recipe.vocab)
-    token, position = model.transformer.wte.weight, model.transformer.wpe.weight
-    mean = ((counts / counts.sum()).to(token) @ token).clone()
-    token -= mean
-    position += mean
-
-
-def export(model, work: Path, out: Path) -> None:
-    """A Hugging Face folder: float16 safetensors, config.json, tokenizer.json."""
-    out.mkdir(parents=True, exist_ok=True)
-    half = GPT2LMHeadModel(model.config)
-    half.load_state_dict(model.state_dict())
-    half.half().save_pretrained(out, safe_serialization=True)
-    marks = dict.fromkeys(("bos_token", "eos_token", "unk_token"), SEPARATOR)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_file=str(work / "tokenizer.json"),
-        model_max_length=model.config.n_positions,
-        **marks,
-    )
-    tokenizer.save_pretrained(out)
-
-
-def data_table(corpus: Path) -> list[str]:
-    """One Markdown row a domain with its licences, from the corpus manifest where there is one."""
-    manifest = corpus / "MANIFEST.json"
-    if not manifest.exists():
-        return ["The corpus came without a manifest: its sources and licences are not known here."]
-    domains = json.loads(manifest.read_text())["domains"]
-    licences = " ".join(s["licence"] for entry in domains.values() for s in entry["sources"])
-    credits = {  # what these licences ask to be said
-        "OpenStax": "OpenStax books: Rice University, CC BY 4.0.",
-        "OGL 3.0": "Contains public sector information licensed under the Open Government Licence "
-        "v3.0.",
-    }
-    owed = " ".join(said for name, said in credits.items() if name in licences)
-    rows = [owed, ""] if owed else []
-    rows += ["| domain | sources | licences |", "| --- | --- | --- |"]
-    for name, entry in domains.items():
-        origins = sorted({s["origin"] for s in entry["sources"]})
-        shown = ", ".join(origins[:4]) + (
-            f" and {len(origins) - 4} more" if len(origins) > 4 else ""
-        )
-        rows.append(
-            f"| {name} | {shown} | {'; '.join(sorted({s['licence'] for s in entry['sources']}))} |"
-        )
-    version = sys.version.split()[0]
-    rows.append(
-        f"| python | the standard library of Python {version}, without its tests | PSF-2.0 |"
-    )
-    return rows
-
-
-def phases(recipe: Recipe, steps: int, seconds: float, device: str) -> list[dict]:
-    """What the model went through: the phases of the model that it started from, and this one."""
-    before = Path(recipe.start) / "phases.json"
-    own = {
-        "recipe": asdict(recipe),
-        "steps": steps,
-        "tokens": steps * recipe.batch * recipe.n_ctx,
-        "minutes": round(seconds / 60),
-        "device": device,
-    }
-    return (json.loads(before.read_text()) if recipe.start and before.exists() else []) + [own]
-
-
-def write_card(out: Path, corpus: Path, history: list[dict], losses: dict[str, float]) -> None:
-    """The model card, and beside it the phases in a form that a next phase can read."""
-    write_whole(out / "phases.json", json.dumps(history, indent=1).encode())
-    recipe = Recipe(**history[-1]["recipe"])
-    digest = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
-    mean = sum(losses.values()) / len(losses)
-    defaults = asdict(Recipe())
-    told = []
-    for number, phase in enumerate(history, start=1):
-        changed = {k: v for k, v in phase["recipe"].items() if v != defaults[k] and k != "start"}
-        own = ", ".join(f"{k} {v}" for k, v in changed.items())
-        told.append(
-            f"| {number} | {phase['tokens']:,} | {phase['steps']:,} | {phase['minutes']} "
-            f"| {phase['device']} | {own or 'none'} |"
-        )
-    lines = [
-        "---", "license: mit", "library_name: transformers", "language: [en, es, fr, de]", "---",
-        "",
-        "# mini", "",
-        f"A GPT-2 at pocket size, for *Context from Weights*: {recipe.n_layer} layers, "
-        f"d_model {recipe.n_embd}, {recipe.n_head} heads, n_ctx {recipe.n_ctx}, "
-        f"byte-level BPE of {recipe.vocab} tokens, tied embeddings, no dropout. "
-        f"Token {BOS} is `{SEPARATOR}`; every text starts with it.", "",
-        "It exists so that every method of the book runs offline in seconds. "
-        "It is no use as a writer.", "",
-        "## Recipe", "",
-        "AdamW (0.9, 0.95), bf16 autocast, linear warm-up and then a cosine; windows lie inside "
-        "one domain and start with BOS, domains are drawn in proportion to a power of their size. "
-        "Position embeddings start as sinusoids and not at random, and the query and key matrices "
-        f"of {history[0]['recipe']['local']} first-layer heads start such that they look at the "
-        "last few tokens: "
-        "so small a model would otherwise leave that to later layers, and GPT-2 does not. "
-        "What became of it is what training made of it. In the end the mean token embedding, over "
-        "the tokens of the texts, is moved into the position embeddings, which changes neither the "
-        "residual stream nor any probability. The option `steady` adds to the loss the variance of "
-        "the first LayerNorm's log scale, which GPT-2 keeps nearly constant without being asked. "
-        "Made by `tools/train_mini.py`, whose options are:", "",
-        "```json", json.dumps(defaults, indent=2), "```", "",
-        f"{sum(p['tokens'] for p in history):,} tokens in {len(history)} phase(s):", "",
-        "| phase | tokens | steps | minutes | device | options that differ |",
-        "| --- | --- | --- | --- | --- | --- |", *told, "",
-        "## Held-out loss", "", f"Mean over domains: **{mean:.3f}** nats per token.", "",
-        "| domain | nats per token |", "| --- | --- |",
-        *[f"| {k} | {v:.3f} |" for k, v in losses.items()], "",
-        "## Data", "",
-        *data_table(corpus), "",
-        "## Checksum", "", f"`model.safetensors` sha256 `{digest}`", "",
-    ]  # fmt: skip
-    write_whole(out / "README.md", "\n".join(lines).encode())
-
-
-# ---------------------------------------------------------------- the run
-
-
-def train(args: argparse.Namespace, recipe: Recipe) -> None:
-    device = (
-        args.device if args.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
-    )
-    args.work.mkdir(parents=True, exist_ok=True)
-    streams = prepare(args.corpus, args.work, recipe)
-    training = {name: pair["train"] for name, pair in streams.items()}
-    print(
-        f"{sum(map(len, training.values())):,} training tokens; {recipe.steps:,} steps on {device}",
-        flush=True,
-    )
-
+    folder = args.work / name
+    folder.mkdir(parents=True, exist_ok=True)
+    device = "cuda" if args.device == "auto" and torch.cuda.is_available() else args.device
+    device = "cpu" if device == "auto" else device
+    training = {domain: pair["train"] for domain, pair in streams.items()}
     model = new_model(recipe, device)
-    optimizer = new_optimizer(model, recipe)
-    checkpoint, first, before = args.work / "checkpoint.safetensors", 0, 0.0
-    if args.resume and checkpoint.exists():
-        first, before = load_checkpoint(checkpoint, model, optimizer, recipe)
-        print(f"resumed at step {first:,}", flush=True)
+    optimizers = new_optimizers(model, recipe)
+    checkpoint, first, before = folder / "checkpoint.safetensors", 0, 0.0
+    if checkpoint.exists():
+        first, before = load_checkpoint(checkpoint, model, optimizers, recipe)
+        print(f"{name}: resumed at step {first:,}", flush=True)
     step_loss = torch.compile(training_loss) if args.compile else training_loss
     autocast = torch.autocast(device, dtype=torch.bfloat16, enabled=args.bf16)
 
-    last = min(args.stop, recipe.steps)
     start, smooth = time.monotonic(), None
     bar = tqdm(
-        range(first, last),
-        initial=first,
-        total=last,
-        unit="step",
-        mininterval=args.every,
-    )
+        range(first, recipe.steps), name,
+        initial=first, total=recipe.steps, unit="step", mininterval=args.every,
+    )  # fmt: skip
     for step in bar:
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.rate_at(step)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.rate_at(step)
         windows = draw_batch(training, recipe, step).to(device)
         with autocast:
             loss = step_loss(model, windows, recipe.steady)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         smooth = loss.item() if smooth is None else 0.98 * smooth + 0.02 * loss.item()
         speed = (step + 1 - first) * recipe.batch * recipe.n_ctx / (time.monotonic() - start)
         bar.set_postfix_str(f"loss {smooth:.3f}, {speed:,.0f} tokens/s", refresh=False)
-        if (step + 1) % args.save_every == 0 or step + 1 == last:
-            save_checkpoint(
-                checkpoint, model, optimizer, recipe, step + 1, before + time.monotonic() - start
-            )
+        done, spent = step + 1, before + time.monotonic() - start
+        if done in recipe.kept:
+            half = {k: v.detach().half() for k, v in model.named_parameters()}
+            percent = f"{100 * recipe.kept[done]:03.0f}"
+            save_whole(half, folder / f"at-{percent}.safetensors", {"step": str(done)})
+        if done % args.save_every == 0 or done == recipe.steps:
+            save_checkpoint(checkpoint, model, optimizers, recipe, done, spent)
 
+    tokenizer = Tokenizer.from_file(str(args.work / "tokenizer.json"))
     with autocast:
-        losses = validation_losses(model, streams, recipe, device)
-    model = model.cpu()
-    centre_tokens(model, training, recipe)
-    export(model, args.work, args.out)
-    history = phases(recipe, last, before + time.monotonic() - start, device)
-    write_card(args.out, args.corpus, history, losses)
-    for name, value in losses.items():
-        print(f"{name:24s} {value:.3f}")
-    mean = sum(losses.values()) / len(losses)
-    print(f"mean validation loss over {len(losses)} domains: {mean:.3f} nats; saved in {args.out}")
+        losses = held_out(model, streams, bytes_of(tokenizer), device)
+    result = {
+        "run": name,
+        "recipe": asdict(recipe),
+        "tokens": recipe.steps * recipe.batch * recipe.n_ctx,
+        "minutes": round((before + time.monotonic() - start) / 60),
+        "machine": machine(device),
+        **losses,
+    }
+    write_whole(folder / "result.json", json.dumps(result, indent=1).encode())
+    return result
 
 
-def parse(argv: list[str] | None = None) -> tuple[argparse.Namespace, Recipe]:
+def mean(values: Mapping[str, float]) -> float:
+    return sum(values.values()) / len(values)
+
+
+def table(results: list[dict]) -> str:
+    """One Markdown row a run: tokens, bits per byte and nats per token (means over domains),
+    minutes, machine.
+    """
+    rows = [
+        "| run | tokens | bits per byte | nats a token | minutes | machine |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    rows += [
+        f"| {r['run']} | {r['tokens']:,} | {mean(r['bits']):.4f} | {mean(r['nats']):.3f} "
+        f"| {r['minutes']} | {r['machine']} |"
+        for r in results
+    ]
+    return "\n".join(rows)
+
+
+def folder_of(name: str) -> str:
+    """Runs with the same recipe are one run, under the name that stands first."""
+    return next(other for other, recipe in RUNS.items() if recipe == RUNS[name])
+
+
+def parse(argv: list[str] | None = None) -> tuple[argparse.Namespace, dict[str, Recipe]]:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("runs", nargs="*", metavar="run", help=f"of {', '.join(RUNS)}; or all")
     parser.add_argument("--corpus", type=Path, required=True, help="folder with train/ and valid/")
     parser.add_argument(
-        "--work", type=Path, default=Path("build/mini"), help="tokens and checkpoints"
+        "--work", type=Path, default=Path("build/runs"), help="tokens, checkpoints, results"
     )
-    parser.add_argument(
-        "--out", type=Path, default=Path("ctxlib/data/mini"), help="where the trained model goes"
-    )
+    parser.add_argument("--tokenizer", type=Path, help="a tokenizer.json, instead of training one")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument(
-        "--resume", action="store_true", help="go on from the last checkpoint in --work"
-    )
     parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
-    parser.add_argument(
-        "--stop",
-        type=int,
-        default=sys.maxsize,
-        help="end after this many steps; the rate goes by --tokens all the same",
-    )
     parser.add_argument(
         "--every", type=float, default=1.0, help="seconds between updates of the progress bar"
     )
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
-    for name, default in asdict(Recipe()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
+    kinds = {f.name: type(f.default) for f in fields(Recipe)}
+    for name, kind in kinds.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help="in all of these runs")
     args = parser.parse_args(argv)
-    return args, Recipe(**{name: getattr(args, name) for name in asdict(Recipe())})
+    unknown = [name for name in args.runs if name not in RUNS]
+    if unknown:
+        raise ValueError(f"no run {', '.join(unknown)}; there are {', '.join(RUNS)}")
+    changes = {k: getattr(args, k) for k in kinds if getattr(args, k) is not None}
+    names = dict.fromkeys(folder_of(name) for name in args.runs or RUNS)
+    return args, {name: replace(RUNS[name], **changes) for name in names}
 
 
 def main(argv: list[str] | None = None) -> int:
     try:
-        train(*parse(argv))
+        args, runs = parse(argv)
+        streams = prepare(args.corpus, args.work, next(iter(runs.values())), args.tokenizer)
+        results = []
+        for name, recipe in runs.items():
+            result = args.work / name / "result.json"
+            done = json.loads(result.read_text()) if result.exists() else None
+            if done is None or done["recipe"] != asdict(recipe):
+                done = train(name, recipe, streams, args)
+            results.append(done)
+        print(table(results))
     except ValueError as error:
         print(f"train_mini: {error}", file=sys.stderr)
         return 2

@@ -1,0 +1,120 @@
+"""What ships of the twins: first layers that compute what training computed, found by name."""
+
+import email.message
+import io
+import sys
+import urllib.error
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import ctxlib as cx
+from ctxlib import models
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import ship_mini
+import train_mini as tm
+
+NAME = ship_mini.FIRST_EDITION
+TINY = tm.Recipe(n_layer=2, n_embd=32, n_head=4, n_ctx=32, vocab=300)
+
+
+@pytest.mark.parametrize("kind", tm.POSITIONS)
+def test_a_shipped_format_computes_what_was_trained(kind):
+    recipe = replace(TINY, positions=kind)
+    model = tm.new_model(recipe).eval()
+    for p in model.parameters():
+        if p.requires_grad:
+            p.data += 0.2 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1))
+    state = {name: p.detach() for name, p in model.named_parameters()}
+    ids = torch.randint(1, 300, (2, 32), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = model(input_ids=ids, output_hidden_states=True)
+        whole = ship_mini.as_model(state, recipe)(input_ids=ids).logits
+        first = ship_mini.as_model(state, recipe, layers=1)(input_ids=ids).logits
+    torch.testing.assert_close(whole, expected.logits, atol=1e-4, rtol=1e-4)
+    after_one = model.transformer.ln_f(expected.hidden_states[1])
+    torch.testing.assert_close(first, after_one @ model.lm_head.weight.T, atol=1e-4, rtol=1e-4)
+
+
+def test_a_weight_that_is_missing_is_named():
+    state = dict(tm.new_model(TINY).named_parameters())
+    del state["transformer.h.0.ln_2.bias"]
+    with pytest.raises(ValueError, match=r"ln_2\.bias"):
+        ship_mini.as_model(state, TINY)
+
+
+@pytest.mark.parametrize("name", models.twins())
+def test_a_twin_loads_by_its_name_and_has_minis_tokens(name, mini):
+    model = cx.load(name)
+    assert model.cfg.n_layers == 1
+    assert model.cfg.d_vocab == mini.cfg.d_vocab
+    assert model.tokenizer.get_vocab() == mini.tokenizer.get_vocab()
+    kinds = {"mini-rotary": "rotary", "mini-alibi": "alibi"}
+    assert model.cfg.positional_embedding_type == kinds.get(name, "standard")
+
+
+def test_the_listing_is_what_lies_there():
+    there = {f.name: "" for f in models.TWINS.iterdir() if f.is_dir()}
+    assert there.keys() == models.twins().keys()
+    assert ship_mini.listing(models.twins()) == ship_mini.LISTING.read_text()
+    assert sum(f.stat().st_size for f in models.TWINS.rglob("*") if f.is_file()) <= 30_000_000
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """No clone: twins come from the address, which a test plays."""
+    folder = models.TWINS / NAME
+    monkeypatch.setattr(models, "TWINS", tmp_path / "nowhere")
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "cache"))
+    asked = []
+
+    def serve(answer):
+        def urlopen(request):
+            asked.append(request.full_url)
+            body = answer(folder / request.full_url.rsplit("/", 1)[1])
+            reply = io.BytesIO(body)
+            reply.info = email.message.Message
+            return reply
+
+        monkeypatch.setattr(torch.hub, "urlopen", urlopen)
+        return asked
+
+    return serve
+
+
+def test_a_twin_is_fetched_once_and_held_against_its_checksum(elsewhere, capsys):
+    asked = elsewhere(lambda file: file.read_bytes())
+    folder = models.twin(NAME)
+    assert capsys.readouterr().out.count("downloading") == len(asked) == 2
+    assert all(url.startswith(f"{models.ADDRESS}/{NAME}/") for url in asked)
+    assert models.twin(NAME) == folder
+    assert len(asked) == 2, "it is there now"
+    (folder / "config.json").write_text("{}")
+    models.twin(NAME)
+    assert len(asked) == 3, "what was damaged is fetched again"
+
+
+def test_a_damaged_twin_is_one_clear_line_and_leaves_nothing(elsewhere):
+    elsewhere(lambda file: b"something else")
+    with pytest.raises(ValueError, match=rf"raw/main/twins/{NAME}/.* is damaged"):
+        models.twin(NAME)
+    assert not list((Path(torch.hub.get_dir()) / "ctxlib" / NAME).iterdir())
+
+
+def test_an_address_out_of_reach_is_one_clear_line(elsewhere):
+    def refuse(file):
+        raise urllib.error.URLError("no route to host")
+
+    elsewhere(refuse)
+    with pytest.raises(OSError, match=r"out of reach .*no route.* clone") as caught:
+        models.twin(NAME)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_twin_that_is_not_there_has_near_names():
+    with pytest.raises(ValueError, match=NAME):
+        cx.load("mini-first-edtion")
