@@ -192,7 +192,7 @@ $$
 \sigma_\delta^2 \;=\; \sum_{i,t} \text{pos}_i\, f_t\, \delta(i, t)^2 .
 $$ (eq-fam-left)
 
-For ALiBi and T5 it is zero, since $g_i$ is the same everywhere: there the factorisation of an attention row is no approximation at all. For learned positions it is the little that a position changes LayerNorm's scale. For rotary positions it is what turning does. And it says beforehand how good rebuilt rows are going to be. A row $a$ whose scores are off by $\delta$ diverges from the true one by $\tfrac12 \operatorname{Var}_a(\delta)$ to second order, which is $\tfrac12 \sigma_\delta^2$ on average over texts; by Pinsker's inequality $\text{TV} \le \sqrt{\text{KL} / 2}$,
+For ALiBi and T5 it is zero, since $g_i$ is the same everywhere: there the factorisation of an attention row is no approximation at all. For learned positions it is the little that a position changes LayerNorm's scale. For rotary positions it is what turning does. And it says beforehand how good rebuilt rows are going to be. A row $a$ whose scores are off by $\delta$ diverges from the true one by $\tfrac12 \operatorname{Var}_a(\delta)$ to second order. A row weighs a source by pos times content, $\sigma_\delta^2$ by pos alone and by how common its token is, so the two agree on average over texts where contents are even, and where loud tokens interact more than others the row is off by more. Up to that the divergence is $\tfrac12 \sigma_\delta^2$; by Pinsker's inequality $\text{TV} \le \sqrt{\text{KL} / 2}$,
 
 $$
 \text{TV} \;\lesssim\; \tfrac12\, \sigma_\delta .

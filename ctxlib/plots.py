@@ -216,4 +216,4 @@ class ShadedText:
         )
 
     def __repr__(self) -> str:
-        return self.caption
+        return re.sub(r"</?\w+>", "", self.caption)  # where there is no markup
