@@ -112,7 +112,7 @@ KINDS = {
 # fmt: on
 
 
-def drawn_texts(count=2000, seed=0):
+def drawn_texts(count, seed=0):
     """Awkward ones, then each kind by turns, then mixtures; the same every time."""
     rng = random.Random(seed)
     texts = ["", " ", "\0", "\ufeff", "\ufeffa", "a" * 10_000, " " * 10_000, "aé" * 3000 + "\ud800"]
@@ -200,9 +200,10 @@ def tokenizer(request):
     return made
 
 
-def test_tokens_pieces_and_texts_are_pythons(ask, tokenizer):
-    texts = drawn_texts()
-    assert len(texts) == 2000
+@pytest.mark.parametrize("count", [300, pytest.param(2000, marks=pytest.mark.nightly)])
+def test_tokens_pieces_and_texts_are_pythons(ask, tokenizer, count):
+    texts = drawn_texts(count)
+    assert len(texts) == count
     found = ask(
         tokenizer,
         """const t = make();

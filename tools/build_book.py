@@ -61,9 +61,9 @@ BUILD = ROOT / "_build"
 TOOLS = Path(__file__).resolve().parent
 PINS = ("requirements.txt", "constraints.txt")
 SITE = ("book", "ctxlib", "tools")  # what a site is built from, with the files beside them
-KERNELS = min(2, os.cpu_count() or 1)  # that run at a time
+KERNELS = min(2, os.cpu_count() or 1)  # of `mini` that run at a time; of other models one
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
-COMPARED = (ROOT / "tests" / "nbval_sanitize.cfg", TOOLS / "check_notebook.py")  # by these
+COMPARED = (TOOLS.parent / "tests" / "nbval_sanitize.cfg", TOOLS / "check_notebook.py")  # by these
 STOP = threading.Event()  # set when the build is interrupted: no kernel begins another cell
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -144,15 +144,15 @@ def execute(model: str, name: str | None = None) -> None:
             flush=True,
         )
 
-    side_by_side(bring, due)
+    side_by_side(bring, due, KERNELS if model == "mini" else 1)
 
 
-def side_by_side(do: Callable[[Path], None], files: list[Path]) -> None:
-    """Do something with every file, as many at a time as there may be kernels. After the first
-    failure, which is raised, nothing more is begun.
+def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> None:
+    """Do something with every file, so many at a time. After the first failure, which is raised,
+    nothing more is begun.
     """
     STOP.clear()
-    with ThreadPoolExecutor(KERNELS) as pool:
+    with ThreadPoolExecutor(most) as pool:
         asked = [pool.submit(do, file) for file in files]
         try:
             wait(asked, return_when=FIRST_EXCEPTION)
@@ -208,6 +208,8 @@ def run(
     set_model(notebook, model)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     environment = environment or os.environ | {"PYTHONPATH": str(ROOT)}
+    if model == "mini":
+        environment |= ONE_THREAD
     with tempfile.TemporaryDirectory(prefix="book-") as sockets:
         # Sockets in a folder of our own, not TCP: nobody else can read what a kernel says.
         transport = {"transport": "ipc", "ip": str(Path(sockets) / "kernel")}
@@ -218,7 +220,7 @@ def run(
             coalesce_streams=True,  # whether a busy machine prints in one piece or in two
             config=Config({"KernelManager": transport}),
         )
-        with client.setup_kernel(cwd=str(ROOT), env=environment | ONE_THREAD):
+        with client.setup_kernel(cwd=str(ROOT), env=environment):
             execute_cells(client, notebook, code, chapter)
     set_model(notebook, called(model))  # a folder of this machine is nobody else's
     return tidy(notebook, chapter.stem)
@@ -314,7 +316,7 @@ def check(name: str | None = None) -> None:
     def compare(chapter: Path) -> None:
         start, since = time.monotonic(), time.time()
         notebook = committed(chapter)
-        command = [sys.executable, str(TOOLS / "check_notebook.py"), str(notebook)]
+        command = [sys.executable, str(TOOLS / "check_notebook.py"), str(notebook), str(ROOT)]
         done = subprocess.run(
             command, env=os.environ | ONE_THREAD, cwd=ROOT, capture_output=True, text=True
         )
@@ -334,7 +336,7 @@ def check(name: str | None = None) -> None:
             flush=True,
         )
 
-    side_by_side(compare, due)
+    side_by_side(compare, due, KERNELS)
     if differing:
         raise BuildError(
             "other outputs than committed: " + ", ".join(sorted(differing)) + "; see above. "

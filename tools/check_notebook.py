@@ -1,6 +1,6 @@
 """Run one committed notebook again as nbval does, and say where it comes out otherwise.
 
-    python tools/check_notebook.py book/05_calibration.ipynb    (`make check` calls it)
+    python tools/check_notebook.py book/05_calibration.ipynb .    (`make check` calls it)
 
 Cells tagged `nbval-check-output` are compared, after tests/nbval_sanitize.cfg has taken out what
 may differ; every other cell must run. nbval compares; this tells in a few lines what it found: the
@@ -24,8 +24,7 @@ from typing import Any
 import pytest
 import stamps
 
-ROOT = Path(__file__).resolve().parent.parent
-SANITIZE = ROOT / "tests" / "nbval_sanitize.cfg"
+SANITIZE = Path(__file__).resolve().parent.parent / "tests" / "nbval_sanitize.cfg"
 AT_MOST = 5  # cells that are told of; after a changed formula many differ
 LINES, WIDTH = 24, 160
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -102,16 +101,16 @@ def around(one: str, other: str) -> tuple[str, str]:
     return mark + one[start : start + WIDTH], mark + other[start : start + WIDTH]
 
 
-def checked(notebook: Path) -> tuple[list[str], list[str]]:
+def checked(notebook: Path, root: Path) -> tuple[list[str], list[str]]:
     """What comes out otherwise, a paragraph each, and what the notebook's kernel read."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     teller = Teller()
-    with stamps.watched(ROOT) as (environment, reads), redirect_stdout(io.StringIO()) as said:
+    with stamps.watched(root) as (environment, reads), redirect_stdout(io.StringIO()) as said:
         os.environ.update(environment)  # for the kernel: what pytest reads is nothing to it
         status = pytest.main(
             [
-                *("-c", os.devnull, "--rootdir", str(ROOT), "--noconftest"),
+                *("-c", os.devnull, "--rootdir", str(root), "--noconftest"),
                 *("-p", "nbval.plugin", "-p", "no:cacheprovider"),
                 *("--nbval-lax", "--nbval-current-env", f"--nbval-sanitize-with={SANITIZE}"),
                 *("--color=no", "--tb=short", "-q", str(notebook.resolve())),
@@ -127,6 +126,6 @@ def checked(notebook: Path) -> tuple[list[str], list[str]]:
 
 
 if __name__ == "__main__":
-    told, read = checked(Path(sys.argv[1]))
+    told, read = checked(*map(Path, sys.argv[1:]))
     print(json.dumps({"told": told, "read": read}))
     sys.exit(bool(told))

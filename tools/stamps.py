@@ -76,7 +76,7 @@ def keep(
             stamp.unlink(missing_ok=True)
             return False
     places = sorted({*reads, *made})
-    read = {str(place.relative_to(root)): digest(place) for place in places}
+    read = {os.path.relpath(place, root): digest(place) for place in places}
     replace(stamp, json.dumps({"facts": facts, "read": read}, indent=1))
     return True
 
