@@ -352,7 +352,7 @@ def test_everything_that_a_process_reads_is_noted():
     """What Python opens, and what compiled code opens for `mini`."""
     script = (
         "from transformers import AutoModelForCausalLM; "
-        "from tokenizers import Tokenizer; import ctxlib; mini = ctxlib.__path__[0] + '/data/mini'; "
+        "from tokenizers import Tokenizer; import ctxlib as cx; mini = str(cx.models.MINI); "
         "AutoModelForCausalLM.from_pretrained(mini); Tokenizer.from_file(mini + '/tokenizer.json')"
     )
     with stamps.watched(ROOT) as (environment, reads):
