@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-from viewing import WIDGETS, needs_chromium, opened_browser, served
+from viewing import WIDGETS, needs_chromium, served
 
 import ctxlib as cx
 
@@ -157,11 +157,12 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(site):
-    with served(site) as address, opened_browser() as browser:
+def page(site, browser):
+    with served(site) as address:
         page = browser.new_page()
         page.goto(address)
         yield page
+        page.close()
 
 
 @pytest.fixture(scope="module")
