@@ -21,6 +21,7 @@ import ctxlib as cx
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import address
+import check_notebook
 import publishing
 import release
 
@@ -36,7 +37,7 @@ def steps(workflow):
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-@pytest.mark.parametrize("tool", [publishing, address], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("tool", [publishing, address, check_notebook], ids=lambda m: m.__name__)
 def test_the_examples_of_the_tools_hold(tool):
     failed, tried = doctest.testmod(tool)
     assert tried and not failed

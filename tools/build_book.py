@@ -397,9 +397,12 @@ def site(model: str) -> Path:
         ):
             return base / "_build" / "html" / "index.html"
         stamp.unlink(missing_ok=True)
+        before = sources(base)
         page = build_site(model, base)
-        # the files are named, so that a new one counts as well
-        stamps.keep(stamp, ROOT, [], facts(model) | {"files": sources(base)})
+        after = sources(base)  # an edition has got its pages meanwhile
+        if before.items() <= after.items():
+            # the files are facts, so that a new one counts as well
+            stamps.keep(stamp, ROOT, [], facts(model) | {"files": after})
         return page
 
 
