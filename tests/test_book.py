@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -243,6 +244,47 @@ def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path, monkeypatch
     monkeypatch.setattr(os, "access", lambda *_: False)  # file modes do not stop a superuser
     assert build_book.main(["execute"]) == 1
     assert "book: cannot write to" in capsys.readouterr().err
+
+
+def test_two_are_done_at_a_time_and_none_is_begun_after_a_failure():
+    both, done = threading.Barrier(2), []
+    build_book.side_by_side(lambda _: both.wait(), [Path(name) for name in "abcd"], 2)
+
+    def fail(file):
+        done.append(file)
+        raise build_book.BuildError("a chapter fails")
+
+    with pytest.raises(build_book.BuildError, match="a chapter fails"):
+        build_book.side_by_side(fail, [Path(name) for name in "abcd"], 1)
+    assert done == [Path("a")]
+
+
+def test_a_site_is_built_once_and_again_when_a_page_changes(tmp_path, monkeypatch):
+    house(tmp_path, monkeypatch, "# %%\n1\n")
+    built = []
+
+    def build(model, base):
+        built.append(model)
+        page = base / "_build" / "html" / "index.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("a site")
+        if len(built) == 2:
+            raise build_book.BuildError("a warning")
+        return page
+
+    monkeypatch.setattr(build_book, "build_site", build)
+    for _ in range(2):
+        assert build_book.site("mini").read_text() == "a site"
+    assert built == ["mini"]
+    (tmp_path / "book" / "new.md").write_text("# A page\n")
+    with pytest.raises(build_book.BuildError):
+        build_book.site("mini")
+    build_book.site("mini")
+    assert len(built) == 3, "one that failed is built again"
+    (tmp_path / "ctxlib" / "__pycache__").mkdir()
+    (tmp_path / "ctxlib" / "__pycache__" / "x.pyc").touch()
+    build_book.site("mini")
+    assert len(built) == 3, "what a site is not built from changes nothing"
 
 
 # ---------------------------------------------------------------- the guard

@@ -37,7 +37,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
@@ -152,19 +152,27 @@ def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> No
     nothing more is begun.
     """
     STOP.clear()
-    with ThreadPoolExecutor(most) as pool:
-        asked = [pool.submit(do, file) for file in files]
+    failed = threading.Event()
+
+    def unless_failed(file: Path) -> None:
+        if failed.is_set():
+            return
         try:
-            wait(asked, return_when=FIRST_EXCEPTION)
+            do(file)
+        except BaseException:
+            failed.set()
+            raise
+
+    with ThreadPoolExecutor(most) as pool:
+        asked = [pool.submit(unless_failed, file) for file in files]
+        try:
+            wait(asked)
         except KeyboardInterrupt:
+            failed.set()
             STOP.set()
             raise
-        finally:
-            for one in asked:
-                one.cancel()
     for one in asked:
-        if not one.cancelled():
-            one.result()
+        one.result()
 
 
 def refuse_other_texts() -> None:
