@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book execute check site pages links test lint types format serve bench editions reproduce mini
+.PHONY: help book execute check pages links test nightly lint types format serve bench editions reproduce mini
 .PHONY: address release colab clean
 .DEFAULT_GOAL := help
 
@@ -19,19 +19,14 @@ $(READY): requirements.txt constraints.txt
 	$(BIN)/pip install --quiet -r requirements.txt -c constraints.txt
 	@touch $(READY)
 
-book: site ## execute every chapter (MODEL=mini), check the notebooks, build the site
+book: $(READY) ## check the committed notebooks, build the site; MODEL=... executes another edition
+	@$(BIN)/python tools/build_book.py book --model "$(MODEL)" $(if $(CHAPTER),--chapter "$(CHAPTER)")
 
-execute: $(READY) ## the chapters alone, or one of them: make execute CHAPTER=05_calibration
+check: $(READY) ## the notebooks alone, or one of them: make check CHAPTER=05_calibration
+	@$(BIN)/python tools/build_book.py check $(if $(CHAPTER),--chapter "$(CHAPTER)")
+
+execute: $(READY) ## write the notebooks of the chapters that changed, or one: make execute CHAPTER=...
 	@$(BIN)/python tools/build_book.py execute --model "$(MODEL)" $(if $(CHAPTER),--chapter "$(CHAPTER)")
-
-# The committed book is checked by running it again; another edition has nothing yet to be held against.
-check: execute
-ifeq ($(MODEL),mini)
-	@$(BIN)/python tools/build_book.py check
-endif
-
-site: check
-	@$(BIN)/python tools/build_book.py site --model "$(MODEL)"
 
 pages: $(READY) ## bring the sites that are built together: _build/pages
 	@$(BIN)/python tools/build_book.py pages
@@ -39,8 +34,12 @@ pages: $(READY) ## bring the sites that are built together: _build/pages
 links: $(READY) ## ask every outside link of the book whether it still answers
 	@$(BIN)/python tools/build_book.py links
 
-test: $(READY) lint ## everything that must hold: lint, types, package, doctests, notebooks, site
-	$(BIN)/python -m pytest
+# Two workers, one thread each; the tests of a file stay together, with what they share.
+test: $(READY) lint book ## everything that must hold: lint, types, notebooks, site, package, doctests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, killed trainings
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
 
 lint: $(READY) types
 	$(BIN)/ruff check .

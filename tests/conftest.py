@@ -2,7 +2,9 @@
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 # Before anything imports huggingface_hub: no test may reach a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -16,6 +18,7 @@ from hypothesis import settings
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
+from viewing import opened_browser
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer
@@ -188,6 +191,30 @@ def make_weights(make_state):
 
 
 @pytest.fixture(scope="session")
+def of_kind(make_folder):
+    """A function that makes a random model of a kind (test_lookups.KINDS), once: `folder`, and
+    `model` as cx.load gives it.
+    """
+    from test_lookups import KINDS
+
+    @cache
+    def load(kind):
+        folder = make_folder(KINDS[kind].make(), seed=3)
+        return SimpleNamespace(kind=kind, folder=folder, model=cx.load(folder))
+
+    return load
+
+
+@pytest.fixture(scope="session")
 def html():
-    """The folder of the site, built with warnings as errors."""
+    """The folder of the site that `make book` built, or builds now where something has changed:
+    with warnings as errors, by one worker, while the other waits.
+    """
     return build_book.site("mini").parent
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, one a worker; whoever opens a page closes it."""
+    with opened_browser() as chromium:
+        yield chromium

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import address
 import build_book
+import stamps
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
 NUMBERED = [c for c in CHAPTERS if not c.stem.startswith("00")]
@@ -27,18 +29,11 @@ def tagged(notebook, tag):
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
 def test_the_committed_notebook_is_its_chapter_executed(chapter):
-    source = jupytext.read(chapter)
-    made = ROOT / "book" / f"{chapter.stem}.ipynb"
-    assert made.exists(), f"run `make execute CHAPTER={chapter.stem}` and commit {made.name}"
-    notebook = nbformat.read(made, as_version=4)
+    assert build_book.refusals(chapter) == []
+    notebook = nbformat.read(build_book.committed(chapter), as_version=4)
     nbformat.validate(notebook)
-    assert [c.source for c in notebook.cells] == [c.source for c in source.cells], (
-        f"{made.name} was made from another source: run `make execute CHAPTER={chapter.stem}`"
-    )
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            assert cell.execution_count, "every cell was run"
-            assert not [o for o in cell.outputs if o.output_type == "error"]
             assert not [o for o in cell.outputs if o.get("name") == "stderr"], (
                 "no warnings on the page"
             )
@@ -251,27 +246,162 @@ def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path, monkeypatch
     assert "book: cannot write to" in capsys.readouterr().err
 
 
-# ---------------------------------------------------------------- a changed claim is found
+def test_two_are_done_at_a_time_and_none_is_begun_after_a_failure():
+    both, done = threading.Barrier(2), []
+    build_book.side_by_side(lambda _: both.wait(), [Path(name) for name in "abcd"], 2)
+
+    def fail(file):
+        done.append(file)
+        raise build_book.BuildError("a chapter fails")
+
+    with pytest.raises(build_book.BuildError, match="a chapter fails"):
+        build_book.side_by_side(fail, [Path(name) for name in "abcd"], 1)
+    assert done == [Path("a")]
 
 
-@pytest.mark.parametrize(("stored", "passes"), [("TV 0.01", True), ("TV 0.02", False)])
-def test_a_notebook_whose_claim_changed_fails(tmp_path, stored, passes):
-    cell = nbformat.v4.new_code_cell(
-        'print("TV 0.01")', metadata={"tags": ["nbval-check-output"]}, execution_count=1
+def test_a_site_is_built_once_and_again_when_a_page_changes(tmp_path, monkeypatch):
+    house(tmp_path, monkeypatch, "# %%\n1\n")
+    built = []
+
+    def build(model, base):
+        built.append(model)
+        page = base / "_build" / "html" / "index.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("a site")
+        if len(built) == 2:
+            raise build_book.BuildError("a warning")
+        return page
+
+    monkeypatch.setattr(build_book, "build_site", build)
+    for _ in range(2):
+        assert build_book.site("mini").read_text() == "a site"
+    assert built == ["mini"]
+    (tmp_path / "book" / "new.md").write_text("# A page\n")
+    with pytest.raises(build_book.BuildError):
+        build_book.site("mini")
+    build_book.site("mini")
+    assert len(built) == 3, "one that failed is built again"
+    (tmp_path / "ctxlib" / "__pycache__").mkdir()
+    (tmp_path / "ctxlib" / "__pycache__" / "x.pyc").touch()
+    build_book.site("mini")
+    assert len(built) == 3, "what a site is not built from changes nothing"
+
+
+# ---------------------------------------------------------------- the guard
+
+CHECKED = '# %% tags=["nbval-check-output"]\n'
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch, capsys):
+    """A repository with one chapter and the notebook that `execute` makes of it, and a function
+    that checks it: its exit status, and what it says.
+    """
+    body = f"# %%\nimport read\n\n{CHECKED}a = read.tv()\nprint(f'TV {{a:.2f}}')\n"
+    notebook = house(tmp_path, monkeypatch, body)
+    (tmp_path / "read.py").write_text("def tv():\n    return 0.01\n")
+    (tmp_path / "other.py").write_text("# nobody reads this\n")
+    assert build_book.main(["execute"]) == 0
+
+    def check(*options, step="check"):
+        capsys.readouterr()
+        before = notebook.read_bytes()
+        status = build_book.main([step, *options])
+        assert notebook.read_bytes() == before, "checking writes no notebook"
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    return SimpleNamespace(root=tmp_path, notebook=notebook, check=check)
+
+
+def test_a_notebook_that_comes_out_as_committed_is_checked_once(book):
+    status, said = book.check()
+    assert status == 0 and "01_x.ipynb: checked in" in said
+    status, said = book.check()
+    assert status == 0 and "1 of 1 notebooks: checked, unchanged since" in said
+    (book.root / "other.py").write_text("# nor this\n")
+    (book.root / "book" / "another.md").write_text("a page\n")
+    assert "checked in" not in book.check()[1], "what it does not read changes nothing"
+    (book.root / "read.py").write_text("# a comment\ndef tv():\n    return 0.01\n")
+    assert "checked in" in book.check("--chapter", "01_x")[1]
+
+
+def test_a_notebook_whose_claim_was_altered_fails(book, monkeypatch):
+    def no_site(model):
+        raise AssertionError("no site is built of it")
+
+    monkeypatch.setattr(build_book, "site", no_site)
+    book.notebook.write_text(book.notebook.read_text().replace("TV 0.01", "TV 0.02"))
+    for step in ("check", "book", "check"):  # a failure is no stamp
+        status, said = book.check(step=step)
+        assert status == 1
+        assert "01_x, code cell 2 ('a = read.tv()')" in said
+        assert re.search(r"expected: TV 0\.02\n +found: +TV 0\.01\n", said)
+
+
+def test_a_changed_formula_is_found(book):
+    assert book.check()[0] == 0
+    (book.root / "read.py").write_text("def tv():\n    return 0.03\n")
+    status, said = book.check()
+    assert status == 1
+    assert re.search(r"expected: TV 0\.01\n +found: +TV 0\.03\n", said)
+    (book.root / "read.py").write_text("def tv():\n    raise OSError('no such formula')\n")
+    status, said = book.check()
+    assert status == 1 and "OSError: no such formula" in said
+
+
+def test_a_notebook_of_another_source_is_named_with_the_command(book):
+    chapter = book.root / "chapters" / "01_x.py"
+    chapter.write_text(chapter.read_text().replace("TV", "total variation"))
+    status, said = book.check()
+    assert status == 1 and "make execute CHAPTER=01_x" in said and "checked in" not in said
+    chapter.write_text(chapter.read_text().replace("total variation", "TV"))
+    assert book.check()[0] == 0
+    chapter.write_text(chapter.read_text().replace(CHECKED, "# %%\n"))
+    assert book.check()[0] == 1, "nor may a notebook compare less than its chapter"
+
+
+def test_a_cell_that_was_not_run_is_refused(book):
+    notebook = nbformat.read(book.notebook, as_version=4)
+    notebook.cells[1].execution_count, notebook.cells[1].outputs = None, []
+    nbformat.write(notebook, book.notebook)
+    status, said = book.check()
+    assert status == 1 and "code cell 2 was not run" in said
+
+
+def test_what_was_executed_or_checked_on_other_texts_is_refused(book, monkeypatch):
+    monkeypatch.setenv("CTX_TEXTS", str(book.root))
+    status, said = book.check()
+    assert status == 1 and "CTX_TEXTS is set" in said
+
+
+def test_a_file_that_changes_while_it_is_read_leaves_no_stamp(tmp_path):
+    read, stamp = tmp_path / "read", tmp_path / "stamp"
+    read.write_text("as it was")
+    assert stamps.keep(stamp, tmp_path, [read], {}, since=read.stat().st_mtime)
+    assert stamps.holds(stamp, tmp_path, {})
+    assert not stamps.keep(stamp, tmp_path, [read], {}, since=read.stat().st_mtime - 1)
+    assert not stamps.holds(stamp, tmp_path, {})
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"facts": {}}', '{"facts": {}, "read": 3}'])
+def test_a_damaged_stamp_is_none(tmp_path, content):
+    (tmp_path / "stamp").write_text(content)
+    assert not stamps.holds(tmp_path / "stamp", tmp_path, {})
+
+
+def test_everything_that_a_process_reads_is_noted():
+    """What Python opens, and what compiled code opens for `mini`."""
+    script = (
+        "from transformers import AutoModelForCausalLM; "
+        "from tokenizers import Tokenizer; import ctxlib as cx; mini = str(cx.models.MINI); "
+        "AutoModelForCausalLM.from_pretrained(mini); Tokenizer.from_file(mini + '/tokenizer.json')"
     )
-    cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=stored + "\n")]
-    notebook = nbformat.v4.new_notebook(cells=[cell])
-    nbformat.write(notebook, tmp_path / "n.ipynb")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-c",
-        str(ROOT / "pyproject.toml"),
-        "--rootdir",
-        str(ROOT),
-        str(tmp_path / "n.ipynb"),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode == 0) is passes, done.stdout + done.stderr
+    with stamps.watched(ROOT) as (environment, reads):
+        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True)
+        found = {str(place.relative_to(ROOT)) for place in reads()}
+    assert done.returncode == 0, done.stderr
+    mini = {f"ctxlib/data/mini/{f}" for f in ("config.json", "model.safetensors", "tokenizer.json")}
+    assert mini | {"ctxlib/__init__.py"} <= found
+    assert not [name for name in found if name.startswith((".", "_build"))]
+    assert not {"tests/test_book.py", "ctxlib/data/mini/README.md"} & found

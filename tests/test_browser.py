@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from viewing import needs_chromium, opened_browser, serious, served, watched
+from viewing import needs_chromium, serious, served, watched
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -29,12 +29,6 @@ def address(html):
     """The site on a plain file server."""
     with served(html) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened_browser() as chromium:
-        yield chromium
 
 
 @pytest.fixture(scope="module")

@@ -27,12 +27,16 @@ import editions
 CHAPTERS = sorted(c.stem for c in (ROOT / "chapters").glob("*.py"))
 
 
-def book(build, *arguments, root=ROOT, **kwargs):
-    """`tools/build_book.py` with a build folder, and perhaps a repository, of our own."""
+def book(build, *arguments, root=ROOT, only=None, **kwargs):
+    """`tools/build_book.py` with a build folder, and perhaps a repository or a choice of chapters,
+    of our own.
+    """
     script = (
         "import sys; from pathlib import Path; import build_book as b; "
         f"b.BUILD = Path({str(build)!r}); b.ROOT = Path({str(root)!r}); "
-        "b.CHAPTERS = b.ROOT / 'chapters'; sys.exit(b.main(sys.argv[1:]))"
+        f"b.CHAPTERS = b.ROOT / 'chapters'; all = b.named; only = {only!r}; "
+        "b.named = lambda name=None: [c for c in all(name) if only is None or c.stem in only]; "
+        "sys.exit(b.main(sys.argv[1:]))"
     )
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}
     return subprocess.Popen(
@@ -49,12 +53,22 @@ def folder(tmp_path_factory):
     return editions.random_model(place, editions.tokenizer(), **shape)
 
 
+WHOLE = pytest.param(CHAPTERS, id="whole", marks=pytest.mark.nightly)
+SOME = pytest.param([CHAPTERS[1], CHAPTERS[len(CHAPTERS) // 2], CHAPTERS[-1]], id="three chapters")
+
+
+@pytest.fixture(scope="module", params=[SOME, WHOLE])
+def chapters(request):
+    """The chapters that are executed: three of them for every change, all of them at night."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def edition(folder, tmp_path_factory):
+def edition(chapters, folder, tmp_path_factory):
     """An edition made from nothing."""
     build = tmp_path_factory.mktemp("editions")
-    for step in ("execute", "site"):
-        process = book(build, step, "--model", str(folder))
+    for step in ("execute", "site") if chapters == CHAPTERS else ("execute",):
+        process = book(build, step, "--model", str(folder), only=chapters)
         out, errors = process.communicate()
         assert process.returncode == 0, out + errors[-3000:]
     (home,) = (build / "editions").iterdir()
@@ -65,9 +79,9 @@ def notebooks(home):
     return {f.stem: nbformat.read(f, as_version=4) for f in sorted(home.glob("book/*.ipynb"))}
 
 
-def test_every_chapter_runs(edition, folder):
+def test_every_chapter_runs(edition, folder, chapters):
     found = notebooks(edition)
-    assert list(found) == CHAPTERS
+    assert list(found) == chapters
     for notebook in found.values():
         named = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", ())]
         assert all(f"MODEL = {json.dumps(folder.name)}" in c.source for c in named)
@@ -86,6 +100,7 @@ def test_claims_about_gpt2_small_are_not_judged(edition):
                 assert "another model" in cell.outputs[0].data["text/plain"], stem
 
 
+@pytest.mark.parametrize("chapters", [WHOLE], indirect=True)
 def test_its_site_is_whole_and_the_book_is_left_alone(edition):
     html = edition / "_build" / "html"
     listed = re.findall(r"(?:file|root): (\S+)", (ROOT / "_toc.yml").read_text())
@@ -104,10 +119,10 @@ def test_it_goes_on_at_the_chapter_that_was_killed(tmp_path, folder):
     for name in ("chapters", "book", "ctxlib"):
         (tmp_path / name).mkdir()
     (tmp_path / "requirements.txt").touch()
-    flag = tmp_path / "go"
+    flag, begun = tmp_path / "go", tmp_path / "begun"
     (tmp_path / "chapters" / "01_a.py").write_text("# %%\nprint('first')\n")
     (tmp_path / "chapters" / "02_b.py").write_text(
-        "# %%\nimport pathlib, time\n"
+        f"# %%\nimport pathlib, time\npathlib.Path({str(begun)!r}).touch()\n"
         f"while not pathlib.Path({str(flag)!r}).exists():\n    time.sleep(0.05)\n"
     )
     (tmp_path / "chapters" / "03_c.py").write_text("# %%\nprint('third')\n")
@@ -115,7 +130,9 @@ def test_it_goes_on_at_the_chapter_that_was_killed(tmp_path, folder):
     process = book(*arguments, root=tmp_path, start_new_session=True)
     while "01_a.py: executed" not in (line := process.stdout.readline()):
         assert line, process.stderr.read()
-    time.sleep(0.1)  # it is in the second by now, or about to be
+    while not begun.exists():  # it is in the second by now
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     (home,) = (tmp_path / "_build" / "editions").iterdir()
@@ -131,8 +148,7 @@ def test_other_weights_in_the_same_folder_are_another_model(tmp_path):
     model = tmp_path / "model"
     model.mkdir()
     (model / "model.safetensors").write_bytes(b"one")
-    chapter = ROOT / "chapters" / "00_welcome.py"
-    before = build_book.digest_of(chapter, str(model))
-    assert build_book.digest_of(chapter, str(model)) == before
+    before = build_book.facts(str(model))
+    assert build_book.facts(str(model)) == before
     (model / "model.safetensors").write_bytes(b"other")
-    assert build_book.digest_of(chapter, str(model)) != before
+    assert build_book.facts(str(model)) != before

@@ -18,7 +18,7 @@ from playwright.sync_api import Error
 from scipy import stats
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from viewing import WIDGETS, needs_chromium, opened_browser, served
+from viewing import WIDGETS, needs_chromium, served
 
 import ctxlib as cx
 from ctxlib.widgets import layerfile, packed_layer
@@ -42,12 +42,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(folder):
-    with served(folder) as address, opened_browser() as browser:
+def page(folder, browser):
+    with served(folder) as address:
         page = browser.new_page()
         page.goto(address)
         page.evaluate("async () => { window.engine = await import('/circuit.js') }")
         yield page
+        page.close()
 
 
 @pytest.fixture(scope="module")

@@ -715,6 +715,7 @@ def test_a_batch_that_is_lost_again_and_again_is_given_up(circuit, texts, in_fou
     assert in_fours[:4] == [4] * 4, "what had come in was kept"
 
 
+@pytest.mark.nightly  # the cluster of the tests above is played by one process
 @pytest.mark.parametrize("workers", [2, 1])
 def test_a_cluster_that_loses_a_worker_gives_the_same_table(
     circuit, texts, tmp_path, in_fours, monkeypatch, workers

@@ -36,15 +36,13 @@ TEXTS = draw_texts(*[32] * 9)
 
 
 @pytest.fixture(scope="module")
-def of(make_folder):
+def of(of_kind):
     """A function that makes a random model of a kind, once, and asks its first layer."""
 
     @cache
     def load(kind):
-        folder = make_folder(KINDS[kind].make(), seed=3)
-        model = cx.load(folder)
-        layer = cx.FirstLayer.of(model, TEXTS, N, THE)
-        return SimpleNamespace(kind=kind, folder=folder, model=model, layer=layer)
+        made = of_kind(kind)
+        return SimpleNamespace(**vars(made), layer=cx.FirstLayer.of(made.model, TEXTS, N, THE))
 
     return load
 

@@ -209,19 +209,19 @@ NEURONS = (0, 17, 39)
 
 
 @pytest.fixture(scope="module")
-def of(make_folder):
+def of(of_kind):
     """A function that makes a random model of a kind, once: `model` as cx.load gives it, `plain`
     as transformers runs it, unfolded and in float64.
     """
 
     @cache
     def load(kind):
-        folder = make_folder(KINDS[kind].make(), seed=3)
+        made = of_kind(kind)
         plain = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float64, attn_implementation="eager"
+            made.folder, dtype=torch.float64, attn_implementation="eager"
         )
         plain = plain.eval().requires_grad_(False)
-        return SimpleNamespace(kind=kind, model=cx.load(folder), plain=plain)
+        return SimpleNamespace(**vars(made), plain=plain)
 
     return load
 

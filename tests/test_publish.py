@@ -14,13 +14,14 @@ import build_book
 import nbformat
 import pytest
 import yaml
-from viewing import needs_chromium, opened_browser, serious, served, watched
+from viewing import needs_chromium, serious, served, watched
 
 import ctxlib as cx
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import address
+import check_notebook
 import publishing
 import release
 
@@ -36,7 +37,7 @@ def steps(workflow):
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-@pytest.mark.parametrize("tool", [publishing, address], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("tool", [publishing, address, check_notebook], ids=lambda m: m.__name__)
 def test_the_examples_of_the_tools_hold(tool):
     failed, tried = doctest.testmod(tool)
     assert tried and not failed
@@ -340,8 +341,8 @@ def test_the_whole_book_has_each_name_once_and_every_link_within_it_leads_somewh
 
 
 @needs_chromium
-def test_the_whole_book_can_be_read_and_printed(html):
-    with served(html) as at, opened_browser() as browser:
+def test_the_whole_book_can_be_read_and_printed(html, browser):
+    with served(html) as at:
         page = watched(browser.new_page(viewport={"width": 1440, "height": 900}))
         page.set_default_timeout(300_000)
         page.goto(f"{at}/{publishing.WHOLE}.html", wait_until="load")
@@ -360,7 +361,7 @@ def test_the_whole_book_can_be_read_and_printed(html):
 
 
 @needs_chromium
-def test_a_reader_goes_from_one_edition_to_the_other_and_back(html, tmp_path):
+def test_a_reader_goes_from_one_edition_to_the_other_and_back(html, tmp_path, browser):
     other = tmp_path / "other"
     shutil.copytree(
         html, other, ignore=shutil.ignore_patterns("_sources", "0[1-9]*", "1*", "whole*")
@@ -370,7 +371,7 @@ def test_a_reader_goes_from_one_edition_to_the_other_and_back(html, tmp_path):
     line = publishing.editions("gpt2", {})
     front.write_text(publishing.EDITIONS.sub(lambda _: line, shown), encoding="utf-8")
     publishing.assemble({"": html, "gpt2": other}, tmp_path / "pages")
-    with served(tmp_path / "pages") as at, opened_browser() as browser:
+    with served(tmp_path / "pages") as at:
         page = watched(browser.new_page())
         # all of a page is there before it is left: what is broken off counts as failed
         page.goto(f"{at}/book/00_welcome.html", wait_until="networkidle")

@@ -59,6 +59,39 @@ def tool(*args: str, **options) -> subprocess.Popen:
     )
 
 
+# The training tool, killed as soon as it has kept its progress for the first time.
+DEADLY = """
+import os, signal, sys
+import train_mini as tm
+save = tm.save_checkpoint
+def killed(*args):
+    save(*args)
+    os.kill(os.getpid(), signal.SIGKILL)
+tm.save_checkpoint = killed
+tm.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_run_that_is_killed_early_goes_on_to_the_same_weights(tmp_path, optimizer):
+    """As the next one, with a few steps, and but one process to wait for."""
+    short = replace(TINY, tokens=TINY.batch * TINY.n_ctx * 30, optimizer=optimizer)
+    for name in ("a", "b"):
+        fill(tmp_path / name, short)
+    killed = subprocess.run(
+        [sys.executable, "-c", DEADLY, *arguments(tmp_path / "b", short)],
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"},
+        capture_output=True,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (tmp_path / "b" / RUN / "result.json").exists(), "it was killed before the end"
+    for name in "ab":
+        assert tm.main(arguments(tmp_path / name, short)) == 0
+    one, other = ((tmp_path / n / RUN / "at-100.safetensors").read_bytes() for n in "ab")
+    assert one == other
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, optimizer):
     fill(tmp_path / "a", TINY)

@@ -11,7 +11,7 @@ import torch
 import traitlets
 from scipy.optimize import brentq
 from scipy.stats import norm
-from viewing import needs_chromium, opened_browser, serious, served, view_page, watched
+from viewing import needs_chromium, serious, served, view_page, watched
 
 import ctxlib as cx
 
@@ -74,12 +74,6 @@ def half_widths(mini_weights, texts, expected):
         return [*found, norm.ppf((1 + level) / 2) * iid]
 
     return half_widths
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened_browser() as chromium:
-        yield chromium
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import gzip
 import json
 
 import pytest
-from viewing import opened_browser, served, view_page, watched
+from viewing import served, view_page, watched
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer
@@ -74,12 +74,6 @@ def address(tmp_path_factory, layers, packed_mini):
     (folder / "two.html").write_text(first.replace("</main>", place + "</main>"))
     with served(folder) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened_browser() as chromium:
-        yield chromium
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from viewing import opened_browser, serious, served, view_page, watched
+from viewing import serious, served, view_page, watched
 
 import ctxlib as cx
 from ctxlib.widgets import LookUps, look_up_record, looked_up, record
@@ -206,9 +206,10 @@ def address(tmp_path_factory, made):
 
 
 @pytest.fixture(scope="module")
-def window():
-    with opened_browser() as chromium:
-        yield watched(chromium.new_page())
+def window(browser):
+    page = watched(browser.new_page())
+    yield page
+    page.close()
 
 
 @pytest.fixture

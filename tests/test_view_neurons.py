@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import torch
 import traitlets
-from viewing import opened_browser, serious, served, view_page, watched
+from viewing import serious, served, view_page, watched
 
 import ctxlib as cx
 
@@ -45,12 +45,6 @@ def address(tmp_path_factory, packed_mini):
     view_page(broken, "neurons", STATE, packed_mini[: len(packed_mini) // 2])
     with served(folder) as good, served(broken) as bad:
         yield {"good": good, "bad": bad}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened_browser() as chromium:
-        yield chromium
 
 
 @pytest.fixture(scope="module")
@@ -336,10 +330,13 @@ def test_the_address_of_a_slider_that_was_dragged_is_that_of_its_end(browser, ad
         THETA,
     )
     assert 1 < written < 60
-    page.wait_for_timeout(1200)
-    settle(page)
-    assert float(page.evaluate("location.hash").partition("theta=")[2]) == pytest.approx(
-        float(page.input_value(THETA))
+    page.wait_for_function(
+        """(theta) => {
+            const said = Number(new URLSearchParams(location.hash.slice(1)).get("theta"));
+            const here = Number(document.querySelector(theta).value);
+            return Math.abs(said - here) <= 1e-6 * Math.abs(here);
+        }""",
+        arg=THETA,
     )
     page.close()
 

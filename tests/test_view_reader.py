@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 import traitlets
-from viewing import needs_chromium, opened_browser, serious, served, view_page, watched
+from viewing import needs_chromium, serious, served, view_page, watched
 
 import ctxlib as cx
 
@@ -77,9 +77,9 @@ def folder(tmp_path_factory, packed_mini):
 
 
 @pytest.fixture(scope="module")
-def visit(folder):
+def visit(folder, browser):
     """A function that opens the view, waits until all of it is there, and gives the page."""
-    with served(folder) as address, opened_browser() as browser:
+    with served(folder) as address:
         opened = []
 
         def visit(where="index.html", ready=".ctx-reader-about .ctx-word", **options):
@@ -96,16 +96,8 @@ def visit(folder):
 
 def settled(page):
     """Waits until nothing more is being worked out: every list and both lines are complete."""
-    page.wait_for_function(
-        """() => {
-            const now = document.querySelector('.ctx-view').textContent
-                + [...document.querySelectorAll('path')].map((p) => p.getAttribute('d')).join();
-            const same = window.before === now;
-            window.before = now;
-            return same;
-        }""",
-        polling=250,
-    )
+    page.evaluate("() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
+    page.wait_for_function("() => !document.querySelector('.ctx-view[data-working]')")
     return page
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 import traitlets
-from viewing import opened_browser, serious, served, view_page, watched
+from viewing import serious, served, view_page, watched
 
 import ctxlib as cx
 
@@ -44,9 +44,10 @@ def named(packed, token, name):
 
 
 @pytest.fixture(scope="module")
-def window():
-    with opened_browser() as chromium:
-        yield watched(chromium.new_page())
+def window(browser):
+    page = watched(browser.new_page())
+    yield page
+    page.close()
 
 
 @pytest.fixture

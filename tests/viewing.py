@@ -1,6 +1,6 @@
 """What the browser tests of site and views share: a file server, Chromium, a page with one view.
 
-    from viewing import needs_chromium, opened_browser, served, view_page
+    from viewing import needs_chromium, served, view_page
 
 Without Chromium, tests marked `needs_chromium` are left out, and say so.
 """
@@ -80,7 +80,9 @@ def served(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def opened_browser() -> Iterator[Browser]:
-    """Chromium; one at a time. Where there is none, the test that asks is left out."""
+    """Chromium; one at a time. Where there is none, the test that asks is left out. Tests take the
+    fixture `browser`, which is this, opened once a worker.
+    """
     if CHROMIUM is None:
         pytest.skip(MISSING)
     with sync_playwright() as playwright:

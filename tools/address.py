@@ -126,8 +126,8 @@ def main(argv: list[str]) -> int:
             for file in changed:
                 print(file.relative_to(ROOT))
             print(
-                f"{len(changed)} files now say {address()}. Next: make book, which executes "
-                "the chapters again, for their first cells are others."
+                f"{len(changed)} files now say {address()}. Next: make execute, for the "
+                "first cells of the chapters are others."
                 if changed
                 else f"Every file says {address()} already."
             )

@@ -1,53 +1,71 @@
-"""Execute the chapters and build the site: what stands behind `make book`.
+"""Check the book, execute its chapters, build its site: what stands behind `make book`.
 
+    python tools/build_book.py book    [--model mini]     check, then site; of another model,
+                                       [--chapter NAME]   execute, then site; no site of one chapter
+    python tools/build_book.py check   [--chapter NAME]   run the committed notebooks of book/ and
+                                                          compare (nbval); writes none of them
     python tools/build_book.py execute [--model mini]     chapters/*.py  ->  book/*.ipynb
                                        [--chapter NAME]   that one only
-    python tools/build_book.py check                      run the notebooks of book/ again
-                                                          and compare (nbval)
     python tools/build_book.py site    [--model mini]     book/          ->  _build/html,
                                                                              warnings are errors
     python tools/build_book.py pages                      the sites that are built, together
                                                           ->  _build/pages
     python tools/build_book.py links                      ask every outside link of book/
 
-A notebook is executed under a temporary name and takes its place only when it is whole, so a
-chapter that fails and a build that is interrupted leave the old one. A chapter is executed again
-when it, the package, or the embedded data have changed. Any model but `mini` makes another edition
-of the book, in `_build/editions/<model>/`.
+What was executed, checked or built is not done again until something that it reads has changed
+(`stamps`): what a kernel read is noted while it runs. A notebook is executed under a temporary name
+and takes its place only when it is whole, so a chapter that fails and a build that is interrupted
+leave the old one. Any model but `mini` makes another edition of the book, in
+`_build/editions/<model>/`.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import fcntl
 import hashlib
 import json
 import os
+import platform
 import re
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import jupytext
 import nbformat
 import publishing
+import stamps
 import yaml
 from lighten import draw_icons, lighten
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
+from stamps import replace
 from tqdm import tqdm
 from traitlets.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = ROOT / "chapters"
 BUILD = ROOT / "_build"
-ASIDE = (".pyc", ".js", ".css")  # what stands in the package and changes no chapter's outputs
 OTHERWISE = "Here it is otherwise: "  # how ctxlib shows a finding that does not hold
+TOOLS = Path(__file__).resolve().parent
+PINS = ("requirements.txt", "constraints.txt")
+SITE = ("book", "ctxlib", "tools")  # what a site is built from, with the files beside them
+KERNELS = min(2, os.cpu_count() or 1)  # of `mini` that run at a time; of other models one
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
+COMPARED = (TOOLS.parent / "tests" / "nbval_sanitize.cfg", TOOLS / "check_notebook.py")  # by these
+STOP = threading.Event()  # set when the build is interrupted: no kernel begins another cell
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -80,15 +98,27 @@ def slug(name: str) -> str:
 def execute(model: str, name: str | None = None) -> None:
     """Bring every notebook of an edition up to date, or that of one chapter.
 
-    Raises BuildError on the first chapter that fails, for a chapter that is not there, and for
-    `mini` on other texts than its own: its notebooks are the book.
+    Raises BuildError when a chapter fails, and begins no further one; for a chapter that is not
+    there; and for `mini` on other texts than its own: its notebooks are the book.
     """
     chapters = named(name)
-    if model == "mini" and os.environ.get("CTX_TEXTS"):
-        raise BuildError(
-            "CTX_TEXTS is set, and the book on mini holds what it found in the texts that it "
-            "brings: unset CTX_TEXTS, or name a model"
-        )
+    if model == "mini":
+        refuse_other_texts()
+    book = home(model) / "book"
+    kept = home(model) / "_build" / "stamps"
+    for folder in (book, kept):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise BuildError(f"cannot write to {folder}")
+    given = facts(model)
+    due = []
+    for chapter in chapters:
+        if stamps.holds(kept / f"{chapter.stem}.executed", ROOT, given):
+            print(f"{chapter.name}: unchanged")
+        else:
+            due.append(chapter)
+    if not due:
+        return
     sys.path.insert(0, str(ROOT))
     # the package is needed only here, and its import takes seconds
     from ctxlib.models import locate
@@ -97,30 +127,61 @@ def execute(model: str, name: str | None = None) -> None:
         locate(model)
     except ValueError as error:
         raise BuildError(str(error)) from error
-    book = home(model) / "book"
-    stamps = home(model) / "_build" / "stamps"
-    for folder in (book, stamps):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise BuildError(f"cannot write to {folder}")
-    for chapter in chapters:
-        notebook, stamp, digest = (
-            book / f"{chapter.stem}.ipynb",
-            stamps / chapter.stem,
-            digest_of(chapter, model),
-        )
-        if notebook.exists() and stamp.exists() and stamp.read_text() == digest:
-            print(f"{chapter.name}: unchanged")
-            continue
-        start = time.monotonic()
-        finished = run(jupytext.read(chapter), chapter, model)
+
+    def bring(chapter: Path) -> None:
+        start, since = time.monotonic(), time.time()
+        notebook = book / f"{chapter.stem}.ipynb"
+        with stamps.watched(ROOT) as (environment, reads):
+            finished = run(jupytext.read(chapter), chapter, model, environment)
+            read = {chapter, *(ROOT / pin for pin in PINS), *reads()} - {notebook}
+        stamp = kept / f"{chapter.stem}.executed"
+        stamp.unlink(missing_ok=True)
         replace(notebook, nbformat.writes(finished))
-        replace(stamp, digest)
+        stamps.keep(stamp, ROOT, read, given, made=[notebook], since=since)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # KiB on Linux
         print(
             f"{chapter.name}: executed in {time.monotonic() - start:.0f} s, "
             f"at most {peak:.1f} GiB so far",
             flush=True,
+        )
+
+    side_by_side(bring, due, KERNELS if model == "mini" else 1)
+
+
+def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> None:
+    """Do something with every file, so many at a time. After the first failure, which is raised,
+    nothing more is begun.
+    """
+    STOP.clear()
+    failed = threading.Event()
+
+    def unless_failed(file: Path) -> None:
+        if failed.is_set():
+            return
+        try:
+            do(file)
+        except BaseException:
+            failed.set()
+            raise
+
+    with ThreadPoolExecutor(most) as pool:
+        asked = [pool.submit(unless_failed, file) for file in files]
+        try:
+            wait(asked)
+        except KeyboardInterrupt:
+            failed.set()
+            STOP.set()
+            raise
+    for one in asked:
+        one.result()
+
+
+def refuse_other_texts() -> None:
+    """BuildError where `mini` would not read the texts that it brings."""
+    if os.environ.get("CTX_TEXTS"):
+        raise BuildError(
+            "CTX_TEXTS is set, and the book on mini holds what it found in the texts that it "
+            "brings: unset CTX_TEXTS, or name a model"
         )
 
 
@@ -134,29 +195,30 @@ def named(name: str | None = None) -> list[Path]:
     return chosen
 
 
-def digest_of(chapter: Path, model: str) -> str:
-    """A fingerprint of all that a chapter's outputs depend on."""
-    inputs = [
-        chapter,
-        ROOT / "requirements.txt",
-        *sorted(f for f in (ROOT / "ctxlib").rglob("*") if f.is_file() and f.suffix not in ASIDE),
-    ]
+def facts(model: str) -> dict[str, Any]:
+    """What the outputs of a chapter depend on besides the repository's files."""
     texts = os.environ.get("CTX_TEXTS", "")
-    digest = hashlib.sha256((model + texts).encode())
-    for file in inputs:
-        digest.update(file.name.encode() + file.read_bytes())
+    own = []
     for place in filter(None, (model, texts)):  # a model and texts of one's own, perhaps anew
-        own = Path(place).expanduser()
-        for file in [own] if own.is_file() else sorted(own.glob("*")):
-            digest.update(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}".encode())
-    return digest.hexdigest()
+        path = Path(place).expanduser()
+        for file in [path] if path.is_file() else sorted(path.glob("*")):
+            own.append(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}")
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return {"python": python, "model": model, "texts": texts, "own": own}
 
 
-def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.NotebookNode:
+def run(
+    notebook: nbformat.NotebookNode,
+    chapter: Path,
+    model: str,
+    environment: dict[str, str] | None = None,
+) -> nbformat.NotebookNode:
     """Execute every cell; BuildError names the one that fails and says why."""
     set_model(notebook, model)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    os.environ["PYTHONPATH"] = str(ROOT)
+    environment = environment or os.environ | {"PYTHONPATH": str(ROOT)}
+    if model == "mini":
+        environment |= ONE_THREAD
     with tempfile.TemporaryDirectory(prefix="book-") as sockets:
         # Sockets in a folder of our own, not TCP: nobody else can read what a kernel says.
         transport = {"transport": "ipc", "ip": str(Path(sockets) / "kernel")}
@@ -167,7 +229,7 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
             coalesce_streams=True,  # whether a busy machine prints in one piece or in two
             config=Config({"KernelManager": transport}),
         )
-        with client.setup_kernel(cwd=str(ROOT)):
+        with client.setup_kernel(cwd=str(ROOT), env=environment):
             execute_cells(client, notebook, code, chapter)
     set_model(notebook, called(model))  # a folder of this machine is nobody else's
     return tidy(notebook, chapter.stem)
@@ -187,7 +249,10 @@ def execute_cells(
     """Run the code cells in order, with a progress bar; up to the first that needs position
     embeddings which the model does not have.
     """
-    for count, index in enumerate(tqdm(code, desc=chapter.stem, unit="cell"), start=1):
+    cells = tqdm(code, desc=chapter.stem, unit="cell", leave=False)
+    for count, index in enumerate(cells, start=1):
+        if STOP.is_set():
+            raise BuildError(f"{chapter.name}: interrupted")
         cell = notebook.cells[index]
         try:
             client.execute_cell(cell, index, execution_count=count)
@@ -236,62 +301,142 @@ def tidy(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
     return notebook
 
 
-def replace(path: Path, text: str) -> None:
-    """Write the whole file or leave the old one."""
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 # ---------------------------------------------------------------- checking
 
 
-def check() -> None:
-    """Run every notebook of the committed book again with nbval;
-    BuildError if a claim comes out differently.
+def check(name: str | None = None) -> None:
+    """Run the committed notebooks again, or that of one chapter, and compare with nbval. Writes no
+    notebook.
 
-    A notebook that was checked and has not changed since, nor anything that it depends on,
-    is not checked again.
+    Raises BuildError for notebooks that are not to be committed as they are, and where a checked
+    output comes out differently: all such chapters are run, and told of, first.
     """
-    due = {}
-    for notebook in sorted((ROOT / "book").glob("*.ipynb")):
-        stamp = BUILD / "stamps" / f"{notebook.stem}.checked"
-        digest = digest_of(notebook, "mini")
-        if not (stamp.exists() and stamp.read_text() == digest):
-            due[notebook] = (stamp, digest)
-    if not due:
-        print("notebooks: unchanged since they were checked")
-        return
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--no-header", *map(str, due)], cwd=ROOT
-    )
-    if done.returncode:
-        raise BuildError("a notebook no longer gives the outputs that it holds; see above")
-    for stamp, digest in due.values():
-        replace(stamp, digest)
+    chapters = named(name)
+    refuse_other_texts()
+    refused = [words for chapter in chapters for words in refusals(chapter)]
+    if refused:
+        raise BuildError("\n".join(["the committed notebooks are not the book:", *refused]))
+    given = facts("mini")
+    due = [c for c in chapters if not stamps.holds(checked(c), ROOT, given)]
+    if len(due) < len(chapters):
+        print(f"{len(chapters) - len(due)} of {len(chapters)} notebooks: checked, unchanged since")
+    differing: list[str] = []
+
+    def compare(chapter: Path) -> None:
+        start, since = time.monotonic(), time.time()
+        notebook = committed(chapter)
+        command = [sys.executable, str(TOOLS / "check_notebook.py"), str(notebook), str(ROOT)]
+        done = subprocess.run(
+            command, env=os.environ | ONE_THREAD, cwd=ROOT, capture_output=True, text=True
+        )
+        try:
+            found = json.loads(done.stdout)
+        except ValueError as error:
+            raise BuildError(f"{notebook.name} was not checked: {done.stderr[-3000:]}") from error
+        if found["told"] or done.returncode:
+            differing.append(chapter.stem)
+            print("\n".join([f"{notebook.name} comes out otherwise:", *found["told"]]), flush=True)
+            return
+        read = {notebook, *COMPARED, *(ROOT / pin for pin in PINS), *map(Path, found["read"])}
+        kept = stamps.keep(checked(chapter), ROOT, read, given, since=since)
+        again = "" if kept else "; what it reads was changed meanwhile, so it will be checked again"
+        print(
+            f"{notebook.name}: checked in {time.monotonic() - start:.0f} s{again}",
+            flush=True,
+        )
+
+    side_by_side(compare, due, KERNELS)
+    if differing:
+        raise BuildError(
+            "other outputs than committed: " + ", ".join(sorted(differing)) + "; see above. "
+            "Where the new ones are right, `make execute CHAPTER=...` writes them into the notebook"
+        )
 
 
-def uncontradicted() -> None:
-    """BuildError where a notebook of the committed book shows that a finding does not hold: its
-    prose then says what the run does not. Another edition may.
-    """
-    for notebook in sorted((ROOT / "book").glob("*.ipynb")):
-        for cell in nbformat.read(notebook, as_version=4).cells:
-            for output in cell.get("outputs", ()):
-                said = output.get("data", {}).get("text/plain", "")
-                if said.startswith(OTHERWISE):
-                    raise BuildError(f"{notebook.name}: {said}")
+def committed(chapter: Path) -> Path:
+    """The notebook of a chapter, as the repository holds it."""
+    return ROOT / "book" / f"{chapter.stem}.ipynb"
+
+
+def checked(chapter: Path) -> Path:
+    """The stamp of a notebook that came out as it is committed."""
+    return BUILD / "stamps" / f"{chapter.stem}.checked"
+
+
+def refusals(chapter: Path) -> list[str]:
+    """Why the notebook of a chapter cannot stand in the book, before it is run: a line each."""
+    made = committed(chapter)
+    execute = f"run `make execute CHAPTER={chapter.stem}`"
+    if not made.exists():
+        return [f"  {chapter.stem}: it has no notebook: {execute}"]
+    notebook = nbformat.read(made, as_version=4)
+    if parts(notebook) != parts(jupytext.read(chapter)):
+        return [f"  {chapter.stem}: {made.name} was made from another source: {execute}"]
+    found = []
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for count, cell in enumerate(code, start=1):
+        if cell.execution_count is None:
+            found.append(f"  {chapter.stem}: code cell {count} was not run: {execute}")
+        if any(output.output_type == "error" for output in cell.outputs):
+            found.append(f"  {chapter.stem}: code cell {count} ends with an error: {execute}")
+        for output in cell.outputs:  # prose that says what the run does not; another edition may
+            said = output.get("data", {}).get("text/plain", "")
+            if said.startswith(OTHERWISE):
+                found.append(f"  {chapter.stem}: code cell {count}: {said}")
+    return found
+
+
+def parts(notebook: nbformat.NotebookNode) -> list[tuple[str, str, tuple[str, ...]]]:
+    """What a chapter and its notebook have in common: kind, source and tags of every cell."""
+    return [
+        (cell.cell_type, cell.source, tuple(cell.metadata.get("tags", ())))
+        for cell in notebook.cells
+    ]
 
 
 # ---------------------------------------------------------------- the site
 
 
 def site(model: str) -> Path:
-    """Build an edition's site with warnings as errors; returns its first page."""
+    """Build an edition's site with warnings as errors, unless it stands there as it would be built
+    now; returns its first page. Two builds at once wait for each other.
+    """
     base = home(model)
+    stamp = base / "_build" / "stamps" / "site"
+    with alone(base / "_build" / "site.lock"):
+        if (base / "_build" / "html" / "index.html").exists() and stamps.holds(
+            stamp, ROOT, facts(model) | {"files": sources(base)}
+        ):
+            return base / "_build" / "html" / "index.html"
+        stamp.unlink(missing_ok=True)
+        before = sources(base)
+        page = build_site(model, base)
+        after = sources(base)  # an edition has got its pages meanwhile
+        if before.items() <= after.items():
+            # the files are facts, so that a new one counts as well
+            stamps.keep(stamp, ROOT, [], facts(model) | {"files": after})
+        return page
+
+
+def sources(base: Path) -> dict[str, str | None]:
+    """All that a site is built from, by the sha256 of its content."""
+    files = [file for file in ROOT.iterdir() if file.suffix in (".yml", ".cff", ".md", ".txt")]
+    for folder in {*(ROOT / name for name in SITE), base / "book"}:
+        files += [f for f in folder.rglob("*") if f.is_file() and stamps.counts(f, folder)]
+    return {str(file.relative_to(ROOT)): stamps.digest(file) for file in sorted(files)}
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """One process at a time; the others wait."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def build_site(model: str, base: Path) -> Path:
+    """Build an edition's site; returns its first page."""
     if base != ROOT:
         for name in ("_toc.yml", "CITATION.cff", "CHANGELOG.md"):
             shutil.copy(ROOT / name, base / name)
@@ -305,8 +450,7 @@ def site(model: str) -> Path:
     absent = sorted(name for name in listed if not (base / "book" / f"{name}.ipynb").exists())
     if absent:
         raise BuildError(
-            f"book/{absent[0]}.ipynb is not there: "
-            "run `make book`, which executes the chapters first"
+            f"book/{absent[0]}.ipynb is not there: run `make execute CHAPTER={absent[0]}` first"
         )
     done = jupyter_book(base, "-W", "-n", "--keep-going", "-q")
     if done.returncode:
@@ -344,19 +488,18 @@ def furnish(static: Path, model: str, kept: Path) -> bool:
     for file in (ROOT / "ctxlib" / "widgets").iterdir():
         if file.suffix in (".js", ".css"):
             shutil.copy(file, views)
-    layer, stamp = kept / "layer.bin", kept / "stamps" / "layer"
-    digest = digest_of(ROOT / "tools" / "export_explorer.py", model)
-    if not (layer.exists() and stamp.exists() and stamp.read_text() == digest):
+    layer, stamp, since = kept / "layer.bin", kept / "stamps" / "layer", time.time()
+    if not (layer.exists() and stamps.holds(stamp, ROOT, facts(model))):
         command = [sys.executable, str(ROOT / "tools" / "export_explorer.py"), "--model", model]
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        done = subprocess.run([*command, "--out", str(kept)], env=environment)
+        with stamps.watched(ROOT) as (environment, reads):
+            done = subprocess.run([*command, "--out", str(kept)], env=environment)
+            read = {*(ROOT / pin for pin in PINS), *reads()}
         if done.returncode == os.EX_UNAVAILABLE:  # no position embeddings
             layer.unlink(missing_ok=True)
             return False
         if done.returncode:
             raise BuildError("the data of the site's views were not made; see above")
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        replace(stamp, digest)
+        stamps.keep(stamp, ROOT, read, facts(model), since=since)
     (static / "data").mkdir(exist_ok=True)
     shutil.copy(layer, static / "data")
     return True
@@ -484,24 +627,24 @@ def links() -> int:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("step", choices=("execute", "check", "site", "pages", "links"))
+    parser.add_argument("step", choices=("book", "check", "execute", "site", "pages", "links"))
     parser.add_argument("--model", default="mini", help="what cx.load takes")
-    parser.add_argument("--chapter", help="execute this one only, such as 05_calibration")
+    parser.add_argument("--chapter", help="this one only, such as 05_calibration")
     args = parser.parse_args(argv)
-    if args.chapter and args.step != "execute":
-        parser.error("--chapter goes with execute: the other steps take the whole book")
+    if args.chapter and args.step not in ("book", "check", "execute"):
+        parser.error(f"--chapter does not go with {args.step}, which takes the whole book")
+    if args.step == "check" and args.model != "mini":
+        parser.error("only the committed book, which is mini's, can be checked")
     try:
-        if args.step in ("check", "site") and home(args.model) == ROOT:
-            uncontradicted()
-        if args.step == "execute":
+        if args.step == "execute" or (args.step == "book" and args.model != "mini"):
             execute(args.model, args.chapter)
-        elif args.step == "check":
-            check()
-        elif args.step == "pages":
+        elif args.step in ("check", "book"):
+            check(args.chapter)
+        if args.step == "pages":
             print(f"Ready to be published: {pages()}")
         elif args.step == "links":
             return min(links(), 1)
-        else:
+        elif args.step == "site" or (args.step == "book" and not args.chapter):
             print(f"The book is at {site(args.model)}")
     except BuildError as error:
         print(f"book: {error}", file=sys.stderr)

@@ -569,6 +569,7 @@ class ReaderView {
     this.task = latest();
     this.ended = false;
     this.waiting = 0;
+    this.begun = 0;
     this.redraw = eachFrame(() => this.ended || this.follow());
     /** @type {Side[]} */
     this.sides = ["First text", "Second text"].map((label) => this.#side(label));
@@ -862,7 +863,11 @@ class ReaderView {
       await this.sumUp(pause);
       await this.count(pause);
     };
-    this.task(steps).catch((error) => failed(this.el, error));
+    const mine = (this.begun += 1);
+    this.el.dataset.working = ""; // until lists and lines are complete
+    this.task(steps)
+      .catch((error) => failed(this.el, error))
+      .finally(() => mine === this.begun && delete this.el.dataset.working);
   }
 
   /** Measures the passages. @param {AbortSignal} signal @returns {Promise<boolean>} whether a
