@@ -7,8 +7,8 @@ READY := .venv/.ready
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book execute check site pages links test lint types format serve bench editions reproduce mini
-.PHONY: address release colab clean
+.PHONY: help book execute check site pages links test mutants lint types format serve bench editions reproduce
+.PHONY: mini address release colab clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -41,6 +41,9 @@ links: $(READY) ## ask every outside link of the book whether it still answers
 
 test: $(READY) lint ## everything that must hold: lint, types, package, doctests, notebooks, site
 	$(BIN)/python -m pytest
+
+mutants: $(READY) ## put known faults in, one at a time: do the tests notice each? make mutants J=2
+	@$(BIN)/python tools/mutants.py -j $(or $(J),1)
 
 lint: $(READY) types
 	$(BIN)/ruff check .
