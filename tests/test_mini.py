@@ -160,6 +160,18 @@ def test_there_are_a_thousand_texts_of_512_tokens(mini_weights):
     assert SAMPLES.stat().st_size < 2_000_000
 
 
+def test_another_seed_samples_other_texts(tiny_folder):
+    import sample_texts
+    from transformers import GPT2LMHeadModel
+
+    model = GPT2LMHeadModel.from_pretrained(tiny_folder).eval()
+    first, again, other = (sample_texts.sample(model, 2, 16, seed) for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first != other).any()
+    assert first.shape == (2, 16)
+    assert (first == sample_texts.BOS).tolist() == [[True] + 15 * [False]] * 2
+
+
 def test_the_texts_are_as_surprising_as_the_model_is_uncertain(mini, mini_weights):
     """At temperature 1 the expected surprise of a token is the entropy it was drawn with."""
     tokens = torch.stack(cx.texts.samples(mini_weights, 16))
