@@ -1,5 +1,6 @@
 """The tool that puts faults in: on a toy tree it tells those that are caught from the others."""
 
+import doctest
 import subprocess
 
 import mutants
@@ -50,3 +51,8 @@ def test_nothing_is_tried_where_tests_fail_without_a_fault(tree, capsys):
 def test_a_line_that_is_there_twice_is_stale():
     with pytest.raises(mutants.Stale, match="2 times"):
         mutants.faulty(CODE + CODE, LESS)
+
+
+def test_all_tests_together_are_each_files_own():
+    failed, tried = doctest.testmod(mutants)
+    assert tried and not failed

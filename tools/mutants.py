@@ -478,20 +478,25 @@ def tried(fault: Fault, root: Path, whole: bool = False) -> Verdict:
     return Verdict(fault, *judged(fault, status, output), time.monotonic() - begun)
 
 
-def runs(faults: Iterable[Fault]) -> list[list[str]]:
-    """The tests of all these faults, in as few calls of pytest as it takes."""
+def union(faults: Iterable[Fault]) -> list[str]:
+    """What pytest is given for the tests of all these faults together: words go with the name of
+    their file, since alone they would choose tests of other files as well.
+
+    >>> a, b = (Fault("", "", "", "", tests) for tests in ("test_a.py -k 'x or y'", "test_b.py"))
+    >>> union([a, b])
+    ['test_a.py', 'test_b.py', '-k', '(test_a and (x or y)) or test_b']
+    """
     files: dict[str, None] = {}
-    some: dict[str, None] = {}
     words: dict[str, None] = {}
     for fault in faults:
-        before, _, expression = fault.tests.partition(" -k ")
-        (some if expression else files).update(dict.fromkeys(shlex.split(before)))
-        words.update(dict.fromkeys(f"({word})" for word in shlex.split(expression)))
         if not fault.tests:
-            return [[]]
-    narrowed = [file for file in some if file not in files]
-    found = [list(files)] if files else []
-    return found + ([[*narrowed, "-k", " or ".join(words)]] if narrowed else [])
+            return []
+        before, _, expression = fault.tests.partition(" -k ")
+        files |= dict.fromkeys(shlex.split(before))
+        for name in (Path(file).stem for file in shlex.split(before)):
+            also = [f"({name} and ({word}))" for word in shlex.split(expression)]
+            words |= dict.fromkeys(also or [name])
+    return [*files, "-k", " or ".join(words)]
 
 
 def sound(faults: Sequence[Fault], root: Path, whole: bool = False) -> str:
@@ -499,11 +504,8 @@ def sound(faults: Sequence[Fault], root: Path, whole: bool = False) -> str:
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as place:
         tree = Path(place) / "tree"
         copied(root, tree)
-        for arguments in [[]] if whole else runs(faults):
-            status, output = pytest_in(tree, arguments, WHOLE)
-            if status != 0:
-                return output[-3000:] or "the time was up"
-    return ""
+        status, output = pytest_in(tree, [] if whole else union(faults), WHOLE)
+    return "" if status == 0 else output[-3000:] or "the time was up"
 
 
 # ---------------------------------------------------------------- saying so
@@ -564,7 +566,7 @@ def main(
         print(table([said.get(f, Verdict(f, "", f"{f.file}, by {f.tests}")) for f in todo]))
         return int(bool(stale))
     fitting = [f for f in todo if f not in {v.fault for v in stale}]
-    if wrong := sound(fitting, root, options.whole):
+    if fitting and (wrong := sound(fitting, root, options.whole)):
         print(f"{wrong}\nmutants: without any fault the tests have to pass", file=sys.stderr)
         return 1
     verdicts = list(stale)
