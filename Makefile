@@ -7,8 +7,8 @@ READY := .venv/.ready
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book execute check pages links test nightly lint types format serve bench editions reproduce mini
-.PHONY: address release colab clean
+.PHONY: help book execute check pages links test nightly mutants lint types format serve bench editions reproduce
+.PHONY: mini address release colab clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -40,6 +40,9 @@ test: $(READY) lint book ## everything that must hold: lint, types, notebooks, s
 
 nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, killed trainings
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
+
+mutants: $(READY) ## put known faults in, one at a time: do the tests notice each? make mutants J=2
+	@$(BIN)/python tools/mutants.py -j $(or $(J),1)
 
 lint: $(READY) types
 	$(BIN)/ruff check .

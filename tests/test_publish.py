@@ -210,8 +210,9 @@ def test_every_edition_leads_to_every_other(tmp_path):
     out = tmp_path / "pages"
     publishing.assemble(sites, out)
     publishing.assemble(sites, out)  # over what is there
-    for name in names:
+    for name, own in names.items():
         page = out / name / "book" / "00_welcome.html"
+        assert f"<b>{own.replace('&', '&amp;')}</b>" in page.read_text(), "a name is no markup"
         links = re.findall(r'<a href="([^"]+)">([^<]+)</a>', page.read_text())
         led = {(page.parent / to).resolve(): label for to, label in links}
         assert led == {

@@ -61,6 +61,8 @@ def test_nothing_is_loaded_from_another_host(html, pages):
     for file, page in pages.items():
         for source in page.loads:
             assert not urlparse(source).netloc, f"{file.name} loads {source}"
+        sealed = '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
+        assert sealed in file.read_text(encoding="utf-8"), f"{file.name} may load anything"
     for sheet in html.rglob("*.css"):
         for target in re.findall(
             r"url\(['\"]?([^'\")]+)", sheet.read_text(encoding="utf-8", errors="replace")

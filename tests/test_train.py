@@ -219,6 +219,14 @@ def test_only_the_positions_differ_between_kinds_before_training():
             assert p.requires_grad != frozen
 
 
+def test_a_seed_decides_where_training_starts():
+    first, again, other = (
+        tm.new_model(replace(TINY, seed=seed)).transformer.wte.weight for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
 @pytest.mark.parametrize("kind", tm.POSITIONS)
 def test_every_kind_is_causal_and_sees_positions_as_it_should(kind):
     recipe = replace(TINY, positions=kind, n_embd=32)

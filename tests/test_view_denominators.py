@@ -219,12 +219,16 @@ def test_a_thousand_texts_fit_into_a_page(mini_weights, passages):
 @needs_chromium
 def test_the_keyboard_turns_every_control(visit, view):
     page = visit()
-    press(page, "fieldset >> nth=0 >> input:checked", "ArrowRight")
+    for selector, key, turned in (
+        ("fieldset >> nth=0 >> input:checked", "ArrowRight", "head=5"),
+        ("select", "ArrowDown", "text=0"),
+        ("input[type=range]", "Home", "level=0.5"),
+        ("fieldset >> nth=1 >> input:checked", "ArrowRight", "bound=Hoeffding"),
+    ):
+        press(page, selector, key)
+        settled(page)
+        assert turned in state(page)
     assert chosen_head(page) == "5"
-    press(page, "select", "ArrowDown")
-    press(page, "input[type=range]", "Home")
-    press(page, "fieldset >> nth=1 >> input:checked", "ArrowRight")
-    settled(page)
     assert state(page) == "#bound=Hoeffding&head=5&level=0.5&text=0"
     assert page.text_content(f"{TABLE} .ctx-chosen th") == "Hoeffding"
     name = view.record["passages"][0]["name"]

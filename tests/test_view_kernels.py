@@ -68,6 +68,10 @@ def read_at(page):
     return page.get_attribute("[role=slider]", "aria-valuetext")
 
 
+def addressed(page):
+    return page.evaluate("location.hash").lstrip("#").split("&")
+
+
 def press(page, selector, *keys):
     page.focus(selector)
     for key in keys:
@@ -142,16 +146,17 @@ def test_the_keyboard_turns_every_control(visit, mini_weights):
     assert page.evaluate("location.hash") == f"#heads={','.join(map(str, every[1:]))}"
     press(page, "input[type=range]", "End", "ArrowLeft")
     n = mini_weights.n_ctx - 2
+    assert f"n={n}" in addressed(page)
     # the address and the slider follow a key at once, the picture with the next frame
     expect(page.locator(".ctx-chart[role=img]")).to_have_attribute(
         "aria-label", re.compile(f"n = {n},")
     )
     assert page.get_attribute("input[type=range]", "aria-valuetext") == str(n)
     press(page, "input[type=radio]:checked", "ArrowRight")
+    assert "scale=linear" in addressed(page)
     press(page, "select >> nth=1", "ArrowDown")
     token = destinations(mini_weights)[1]
-    for part in (f"n={n}", "scale=linear", f"token={token}"):
-        assert part in page.evaluate("location.hash").lstrip("#").split("&")
+    assert f"token={token}" in addressed(page)
     check = cx.effective_tokens(cx.positional_kernels(mini_weights, n, token))[1:]
     assert [float(r[2]) for r in rows(page)[:-1]] == pytest.approx(
         check.tolist(), rel=0.01, abs=0.06
