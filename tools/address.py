@@ -27,7 +27,7 @@ REPOSITORY = re.compile(r"https://github\.com/([A-Za-z0-9-]+)/([A-Za-z0-9._-]+?)
 # Words that only the book's own address follows: there it is held against `pyproject.toml`.
 OWN = re.compile(
     r"(?:git clone |git\+|ctxlib @ (?!git)|repository-code: |repository_url: |^  url +=? *\{"
-    r"|^ADDRESS = \"|^\[[\d.]+\]: |^(?:Homepage|Documentation|Issues|Changelog) = \""
+    r"|^ADDRESS = \"|^\[[\w.]+\]: |^(?:Homepage|Documentation|Issues|Changelog) = \""
     r"|(?=colab\.research\.google\.com/github/)|\*\*Online:\*\* <)([^\s\"'>)}]+)",
     re.MULTILINE,
 )

@@ -59,7 +59,7 @@ def notes(version: str, root: Path = ROOT) -> str:
     """What CHANGELOG.md says of a version; empty where it says nothing."""
     log = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     entry = re.search(
-        rf"^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## |^\[[\d.]+\]: |\Z)", log, re.M | re.S
+        rf"^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## |^\[[\w.]+\]: |\Z)", log, re.M | re.S
     )
     return entry[1].strip() if entry else ""
 
