@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, shared_kernel
 from ctxlib.keys import causal_softmax, pair_scale, shared_scale, split_scores
-from ctxlib.texts import Text, check_listed, progress, token_ids
+from ctxlib.texts import AnyText, Reader, check_listed, progress, token_ids
 from ctxlib.weights import LayerWeights, check_ids, layer_norm, project
 
 Hook = tuple[str, Callable[..., Tensor]]
@@ -29,7 +29,7 @@ Hook = tuple[str, Callable[..., Tensor]]
 
 def denominators_along(
     weights: LayerWeights,
-    text: Text | Int[Tensor, " pos"],
+    text: AnyText,
     token: str | int = " the",
     C: float | None = None,
 ) -> Float[Tensor, "head pos"]:
@@ -42,7 +42,7 @@ def denominators_along(
     >>> denoms.shape, torch.allclose(denoms[:, 256], here, rtol=1e-2)
     (torch.Size([8, 512]), True)
     """
-    x, t = token_ids(text), weights.token_id(token)
+    x, t = token_ids(text, weights), weights.token_id(token)
     weights.check_text(x)
     q = queries_of(weights, t, len(x))
     content, position = split_scores(weights, x, q, C)
@@ -182,7 +182,7 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
 
 
 def mean_z(
-    model: Any, texts: Iterable[Text | Int[Tensor, " pos"]], length: int, layer: int = 0
+    model: Any, texts: Iterable[AnyText], length: int, layer: int = 0
 ) -> Float[Tensor, "first head d_head"]:
     """The mean over texts of what is inside the heads of a layer, position by position: what
     mean-ablation puts in its place. Raises ValueError for no text, for one that is too short, for
@@ -196,7 +196,7 @@ def mean_z(
         raise ValueError(f"length={length}: choose 1 to {model.cfg.n_ctx}")
     name, total, count = f"blocks.{layer}.attn.hook_z", None, 0
     for text in progress(texts, "mean of the heads"):
-        tokens = token_ids(text)[:length]
+        tokens = token_ids(text, Reader.of(model))[:length]
         if len(tokens) < length:
             raise ValueError(f"a text of {len(tokens)} tokens is shorter than {length}")
         check_ids(tokens, model.cfg.d_vocab)

@@ -30,7 +30,7 @@ from ctxlib.keys import (
     positional_keys,
     positional_shift,
 )
-from ctxlib.texts import Text, batches
+from ctxlib.texts import AnyText, batches
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
 
 # ---------------------------------------------------------------- the truth at one destination
@@ -148,7 +148,7 @@ class ContextualCircuit:
     def calibrate(
         cls,
         weights: LayerWeights,
-        text: Text | Int[Tensor, " pos"],
+        text: AnyText,
         heads: Sequence[int],
         n: int | None = None,
         token: str | int = " the",
@@ -314,9 +314,7 @@ class ContextualCircuit:
         rest = (here + alone + self.weights.b_O) @ W_in / self.scale
         return self.summary(tokens) + rest + b_in
 
-    def self_normalised(
-        self, texts: Iterable[Text | Int[Tensor, " pos"]] = ()
-    ) -> SelfNormalisedCircuit:
+    def self_normalised(self, texts: Iterable[AnyText] = ()) -> SelfNormalisedCircuit:
         """The circuit that takes denominators and scale from the text that it reads (chapter 8).
 
         With texts, what is left of its mean error over them is taken off every neuron. They are

@@ -30,7 +30,7 @@ from ctxlib.kernels import (
     positional_kernels,
     positional_scores,
 )
-from ctxlib.texts import Text, batches
+from ctxlib.texts import AnyText, Text, batches
 from ctxlib.weights import LayerWeights
 
 STEADY = 0.3  #: a relative standard deviation over texts below this: the denominator holds still
@@ -40,7 +40,7 @@ STEADY = 0.3  #: a relative standard deviation over texts below this: the denomi
 
 def softmax_denominators(
     weights: LayerWeights,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     n: int | None = None,
     token: str | int = " the",
     C: float | None = None,
@@ -79,7 +79,7 @@ def softmax_denominators(
 
 def exact_denominators(
     weights: LayerWeights,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     n: int | None = None,
     token: str | int = " the",
     C: float | None = None,
@@ -114,7 +114,7 @@ def exact_denominators(
 
 def content_values(
     weights: LayerWeights,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     n: int | None = None,
     token: str | int = " the",
 ) -> Float[Tensor, "head text source"]:
@@ -327,7 +327,7 @@ class StableHeads(list[int]):
 
 def stable_heads(
     weights: LayerWeights,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     n: int | None = None,
     token: str | int = " the",
     broad: float = BROAD,
@@ -489,7 +489,7 @@ def destination(weights: LayerWeights, n: int | None) -> int:
 
 def content_batches(
     weights: LayerWeights,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     n: int,
     token: str | int,
 ) -> Iterator[Float[Tensor, "head text source"]]:

@@ -17,6 +17,7 @@ learned positions change LayerNorm's scale, and the whole question for rotary po
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,7 +33,7 @@ from ctxlib.circuit import shared_kernel
 from ctxlib.denominators import BROAD, STEADY, StableHeads, check_heads, choose_stable
 from ctxlib.kernels import family_table
 from ctxlib.lookups import at_last_token
-from ctxlib.texts import Text, check_listed, progress, token_ids
+from ctxlib.texts import AnyText, Reader, Reads, check_listed, progress, token_ids
 from ctxlib.weights import centre, check_ids, check_layer, layer_norm, layer_norm_scale, only_token
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
@@ -86,7 +87,7 @@ class FirstLayer:
     def of(
         cls,
         model: Any,
-        texts: Sequence[Text | Int[Tensor, " pos"]],
+        texts: Sequence[AnyText],
         n: int | None = None,
         token: str | int = " the",
     ) -> FirstLayer:
@@ -113,9 +114,11 @@ class FirstLayer:
                 "attention and MLP of this model's only layer stand side by side: no neuron sees "
                 "what its heads write"
             )
-        n = min(len(token_ids(text)) for text in texts) // 2 if n is None else n
+        reader = Reader.of(model)
+        ids = [token_ids(text, reader) for text in texts]
+        n = min(map(len, ids)) // 2 if n is None else n
         number = token_number(model, token)
-        stack = placed(texts, n, number, model.cfg.d_vocab)
+        stack = placed(ids, n, number, reader)
         if not 2 <= n < model.cfg.n_ctx:
             raise ValueError(f"destination {n}: choose 2 to {model.cfg.n_ctx - 1}")
         one = stack[:1].clone()
@@ -201,14 +204,17 @@ class FirstLayer:
         """
         return self.E
 
-    def placed(self, texts: Iterable[Text | Int[Tensor, " pos"]]) -> Int[Tensor, "text source"]:
+    def placed(self, texts: Iterable[AnyText]) -> Int[Tensor, "text source"]:
         """The first n tokens of every text and then the layer's own, which is what all else here
         reads. Raises ValueError for a text that is too short and for no texts.
 
         >>> cx.FirstLayer.of(model, passages[:2]).placed(passages).shape
         torch.Size([72, 257])
         """
-        return placed(texts, self.n, self.token, self.d_vocab)
+        reader = Reader(self.tokenizer, self.n + 1, self.d_vocab)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a string, what lies behind n is not read
+            return placed(texts, self.n, self.token, reader)
 
     def check_length(self, tokens: Int[Tensor, "*text source"]) -> None:
         """Nothing, or a ValueError for ids outside the vocabulary and for another number of tokens
@@ -455,7 +461,7 @@ def families(layer: FirstLayer, copies: Float[Tensor, " head"] | None = None) ->
 
 def stable_heads(
     layer: FirstLayer,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     broad: float = BROAD,
     steady: float = STEADY,
     copies: Float[Tensor, " head"] | None = None,
@@ -496,9 +502,7 @@ class EmpiricalCircuit:
     scale: float
 
     @classmethod
-    def calibrate(
-        cls, layer: FirstLayer, text: Text | Int[Tensor, " pos"], heads: Sequence[int]
-    ) -> EmpiricalCircuit:
+    def calibrate(cls, layer: FirstLayer, text: AnyText, heads: Sequence[int]) -> EmpiricalCircuit:
         """Read denominators and scale off one text. Raises ValueError for heads that do not exist
         and for a text of fewer than n tokens.
 
@@ -728,18 +732,18 @@ def stream_scale(
 
 
 def placed(
-    texts: Iterable[Text | Int[Tensor, " pos"]], n: int, token: int, d_vocab: int
+    texts: Iterable[AnyText], n: int, token: int, reader: Reads
 ) -> Int[Tensor, "text source"]:
     """The first n tokens of every text and then `token`."""
     check_listed(texts)
     rows = []
     for text in texts:
-        ids = token_ids(text)
+        ids = token_ids(text, reader)
         if not 1 <= n <= len(ids):
             raise ValueError(
                 f"destination {n} in a text of {len(ids)} tokens: choose 1 to {len(ids)}"
             )
-        check_ids(ids[:n], d_vocab)
+        check_ids(ids[:n], reader.d_vocab)
         rows.append(torch.cat([ids[:n], torch.tensor([token])]))
     if not rows:
         raise ValueError("no texts: give at least one")

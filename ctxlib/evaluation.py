@@ -40,7 +40,7 @@ from ctxlib.circuit import (
     true_outputs,
 )
 from ctxlib.keys import positional_keys
-from ctxlib.texts import Reading, Stream, Text, batches, progress
+from ctxlib.texts import AnyText, Reading, Stream, Text, batches, progress
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
@@ -135,7 +135,7 @@ class Moments:
 
 def evaluate(
     circuit: Circuit,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     neurons: Sequence[int] | None = None,
     own_token: bool = False,
     checkpoint: str | os.PathLike | None = None,
@@ -508,7 +508,7 @@ def asked(
 
 def error_budget(
     circuit: ContextualCircuit,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     neurons: Sequence[int] | None = None,
     own_token: bool = False,
 ) -> pd.DataFrame:

@@ -26,7 +26,7 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.texts import Text, batched, check_listed, progress, token_ids
+from ctxlib.texts import AnyText, Reader, batched, check_listed, progress, token_ids
 from ctxlib.weights import centre, check_ids, check_layer, layer_norm_scale
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Prompts:
 
 def top_prompts(
     model: Any,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     neurons: Sequence[Place],
     count: int = 20,
 ) -> list[Prompts]:
@@ -209,18 +209,17 @@ def top_prompts(
     names = [f"blocks.{layer}.mlp.hook_pre" for layer in layers]
     kept = [torch.zeros(0) for _ in neurons]  # the largest so far, and where they are
     where: list[list[tuple[int, Tensor]]] = [[] for _ in neurons]
-    seen = 0
+    seen, reader = 0, Reader.of(model)
     for batch in batched(progress(texts, "reading for the neurons"), TEXTS_AT_A_TIME):
-        ids, last = pad(model, [token_ids(text) for text in batch])
+        read = [token_ids(text, reader) for text in batch]
+        ids, last = pad(model, read)
         _, cache = model.run_with_cache(ids, names_filter=names, stop_at_layer=layers[-1] + 1)
         inside = torch.arange(ids.shape[1]) <= last[:, None]
         inside[:, 0] = False
         for j, (layer, neuron) in enumerate(neurons):
             pre = cache[f"blocks.{layer}.mlp.hook_pre"][..., neuron].cpu()
             peak, place = pre.masked_fill(~inside, -torch.inf).max(dim=1)
-            found = [
-                (seen + i, token_ids(batch[i])[: int(place[i]) + 1]) for i in range(len(batch))
-            ]
+            found = [(seen + i, read[i][: int(place[i]) + 1]) for i in range(len(batch))]
             values = torch.cat([kept[j], peak])
             order = values.argsort(descending=True, stable=True)[:count]
             kept[j], pool = values[order], where[j] + found
@@ -253,7 +252,7 @@ def awake(prompts: Prompts) -> Prompts:
 
 
 def random_prompts(
-    texts: Sequence[Text | Int[Tensor, " pos"]], count: int, seed: int = 0
+    texts: Sequence[AnyText], count: int, seed: int = 0
 ) -> list[Int[Tensor, " pos"]]:
     """`count` prompts that nothing was chosen for: the beginnings of different texts, cut off at
     random behind BOS. Terms and probabilities mean something next to those on such prompts.
@@ -344,9 +343,7 @@ class Reading:
     pre_activation: Float[Tensor, "prompt layer neuron"]
 
 
-def read_prompts(
-    model: Any, prompts: Sequence[Text | Int[Tensor, " pos"]], n_layers: int | None = None
-) -> Reading:
+def read_prompts(model: Any, prompts: Sequence[AnyText], n_layers: int | None = None) -> Reading:
     """Let the model read prompts once, up to its first `n_layers` layers (by default all), for the
     attribution of many neurons. Raises ValueError for no prompts, for one that does not fit, and
     for layers that the model does not have.
@@ -371,7 +368,7 @@ def read_prompts(
 
 
 def attribution(
-    model: Any, layer: int, neuron: int, prompts: Sequence[Text | Int[Tensor, " pos"]] | Reading
+    model: Any, layer: int, neuron: int, prompts: Sequence[AnyText] | Reading
 ) -> Attribution:
     """What every head, every MLP, the embedding and the biases put into one neuron at the last
     token of each prompt (Neo et al. 2024, section 4.3, with LayerNorm).
@@ -469,7 +466,7 @@ def outcome(
     model: Any,
     layer: int,
     neuron: int,
-    prompts: Sequence[Text | Int[Tensor, " pos"]],
+    prompts: Sequence[AnyText],
     token: int,
     hooks: Sequence[Hook] = (),
 ) -> Outcome:
@@ -523,7 +520,7 @@ def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
 
 def at_last_token(
     model: Any,
-    prompts: Sequence[Text | Int[Tensor, " pos"]],
+    prompts: Sequence[AnyText],
     names: Sequence[str],
     stop_at_layer: int,
 ) -> dict[str, Tensor]:
@@ -539,11 +536,11 @@ def at_last_token(
     if not len(prompts):
         raise ValueError("no prompts: give at least one")
     parts: dict[str, list[Tensor]] = {name: [] for name in names}
-    by_length = sorted(
-        range(len(prompts)), key=lambda i: len(token_ids(prompts[i]))
-    )  # little to fill up
+    reader = Reader.of(model)
+    read = [token_ids(prompt, reader) for prompt in prompts]
+    by_length = sorted(range(len(read)), key=lambda i: len(read[i]))  # little to fill up
     for batch in batched(by_length, TEXTS_AT_A_TIME):
-        ids, last = pad(model, [token_ids(prompts[i]) for i in batch])
+        ids, last = pad(model, [read[i] for i in batch])
         _, cache = model.run_with_cache(ids, names_filter=list(names), stop_at_layer=stop_at_layer)
         for name in names:
             parts[name].append(cache[name].cpu()[torch.arange(len(ids)), last])

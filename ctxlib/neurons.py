@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy import stats
 from sklearn.decomposition import NMF
 from tokenizers.pre_tokenizers import ByteLevel
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, check_neurons
 from ctxlib.denominators import some
-from ctxlib.texts import Text, batches
+from ctxlib.texts import AnyText, batches
 from ctxlib.weights import LayerWeights
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def by_label(
 def subtopics(
     circuit: ContextualCircuit,
     neuron: int,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     parts: int = 2,
     largest: int = 10,
     seed: int = 0,

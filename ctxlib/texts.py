@@ -69,6 +69,9 @@ class Text:
     half: str = ""
 
 
+AnyText = Text | str | Int[Tensor, " pos"]  #: labelled, a plain string, or token ids
+
+
 class Reads(Protocol):
     """What a model says of itself to be given texts; `LayerWeights` and `Reader` do.
 
@@ -116,13 +119,42 @@ class Reader:
         return cls(model.tokenizer, n_ctx or most, model.cfg.d_vocab)
 
 
-def token_ids(text: Text | Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
-    """The tokens of a text, labelled or not, on the CPU.
+def token_ids(text: AnyText, reader: Reads | None = None) -> Int[Tensor, " pos"]:
+    """The tokens of a text, on the CPU: the door through which every text comes. It may be a
+    labelled one, a plain string, which the reader's tokenizer encodes, or token ids.
+
+    Raises ValueError for anything else, and for a string where there is no reader.
 
     >>> cx.texts.token_ids(passages[0]) is passages[0].tokens
     True
+    >>> cx.texts.token_ids("The moon is far away.", weights).shape
+    torch.Size([7])
     """
-    return (text.tokens if isinstance(text, Text) else text).cpu()
+    if isinstance(text, Text):
+        return text.tokens.cpu()
+    if isinstance(text, str):
+        if reader is None:
+            raise ValueError(
+                "a plain string, and no tokenizer to read it with: "
+                "give cx.texts.encode(weights, text)"
+            )
+        return encode(reader, text)
+    if not isinstance(text, Tensor) or text.ndim != 1 or not whole(text):
+        given = (
+            f"a tensor of shape {tuple(text.shape)} and {text.dtype}"
+            if isinstance(text, Tensor)
+            else repr(text)[:60]
+        )
+        raise ValueError(
+            f"{given} is no text: give a string, one of cx.texts.passages or cx.texts.collection, "
+            "or a 1-D integer tensor of token ids that starts with BOS"
+        )
+    return text.cpu()
+
+
+def whole(ids: Tensor) -> bool:
+    """Whether a tensor holds whole numbers."""
+    return not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
 
 
 def encode(
@@ -654,7 +686,7 @@ def document_texts(
 
 def batches(
     weights: LayerWeights,
-    texts: Iterable[Text | Int[Tensor, " pos"]],
+    texts: Iterable[AnyText],
     n: int,
     token: str | int | None,
     doing: str,
@@ -674,7 +706,7 @@ def batches(
     last = [] if token is None else [torch.tensor([weights.token_id(token)])]
     needed = n + 1 if token is None else n
     for batch in batched(progress(texts, doing), BATCH):
-        part = [token_ids(text) for text in batch]
+        part = [token_ids(text, weights) for text in batch]
         for ids in part:
             if len(ids) < needed:
                 raise ValueError(
@@ -693,9 +725,11 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def check_listed(texts: Any) -> None:
-    """Nothing, or a ValueError for one text in place of several."""
-    if isinstance(texts, Text) or (isinstance(texts, Tensor) and texts.ndim < 2):
+    """Nothing, or a ValueError for one text in place of several, or for none at all."""
+    if isinstance(texts, (Text, str)) or (isinstance(texts, Tensor) and texts.ndim < 2):
         raise ValueError("one text where a list of texts is expected: put it in brackets")
+    if not isinstance(texts, Iterable):
+        raise ValueError(f"{texts!r} where a list of texts is expected")
 
 
 def progress(items: Iterable[T], doing: str, unit: str = "text") -> Iterable[T]:

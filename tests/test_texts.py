@@ -819,3 +819,56 @@ def test_a_document_is_the_hash_of_all_of_it(tiny_weights, divided):
     of_it = {t.document for h in halves.values() for t in h if t.domain == "ward"}
     assert of_it == {texts.document_hash(source) for source in sources}
     assert all(re.fullmatch("[0-9a-f]{16}", digest) for digest in of_it)
+
+
+# ---------------------------------------------------------------- the door for texts
+
+SAID = "The moon is far away, and nobody has been there for a long time. " * 4
+
+
+def test_a_plain_string_is_a_text_everywhere(mini, mini_weights):
+    ids = cx.texts.encode(mini_weights, SAID)
+    one, other = (
+        cx.ContextualCircuit.calibrate(mini_weights, text, [3, 4], n=40) for text in (SAID, ids)
+    )
+    assert torch.equal(one.calibration, other.calibration)
+    assert torch.equal(one.denominators, other.denominators)
+    assert torch.equal(one.summary(ids[:41]), other.summary(ids[:41]))
+    for ask in (
+        lambda text: cx.softmax_denominators(mini_weights, [text], n=40),
+        lambda text: cx.causal.denominators_along(mini_weights, text),
+        lambda text: cx.causal.mean_z(mini, [text], length=20),
+        lambda text: cx.FirstLayer.of(mini, [text, text], n=30).kernels,
+        lambda text: cx.attribution(mini, 1, 3, [text]).of(0, 0),
+        lambda text: cx.top_prompts(mini, [text], [(1, 62)], count=1)[0].tokens[0],
+    ):
+        assert torch.equal(ask(SAID), ask(ids))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, 7, [0, 5, 6], torch.ones(300), torch.ones(2, 300, dtype=torch.int64), torch.ones(9) > 0],
+    ids=["None", "a number", "a list", "floats", "two texts", "a mask"],
+)
+def test_what_is_no_text_is_one_clear_line(mini, mini_weights, wrong):
+    for ask in (
+        lambda: cx.ContextualCircuit.calibrate(mini_weights, wrong, [3, 4]),
+        lambda: cx.stable_heads(mini_weights, [wrong, wrong]),
+        lambda: cx.causal.mean_z(mini, [wrong], length=8),
+        lambda: cx.FirstLayer.of(mini, [wrong, wrong]),
+        lambda: cx.attribution(mini, 1, 3, [wrong]),
+    ):
+        with pytest.raises(ValueError, match=r"is no text: give a string, one of .*BOS$") as caught:
+            ask()
+        assert "\n" not in str(caught.value)
+
+
+def test_one_string_where_a_list_is_expected_is_refused(mini_weights):
+    for wrong, says in ((SAID, "put it in brackets"), (None, "a list of texts is expected")):
+        with pytest.raises(ValueError, match=says):
+            cx.softmax_denominators(mini_weights, wrong, n=40)
+
+
+def test_a_string_needs_a_tokenizer():
+    with pytest.raises(ValueError, match="no tokenizer to read it with"):
+        cx.lookups.random_prompts([SAID], 1)
