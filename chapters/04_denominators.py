@@ -72,8 +72,7 @@ The texts are excerpts from real documents that `mini` was not trained on, of 22
 content = cx.content_scores(weights, n, TOKEN).exp()  # head vocab
 pos = cx.positional_kernels(weights, n, TOKEN)  # head source
 
-one = texts[0].tokens[: n + 1].clone()
-one[n] = weights.token_id(TOKEN)
+(one,) = cx.texts.at(weights, texts[:1], n, TOKEN)  # the first n tokens, and then " the"
 denom = einops.einsum(pos, content[:, one], "head source, head source -> head")
 
 # %% tags=["nbval-check-output"]
@@ -527,9 +526,7 @@ correction that is the same for all texts is no error at all. The check: how lar
 
 # %%
 corrections = []
-for text in texts[: max(2, len(texts) // 5)]:
-    x = text.tokens[: n + 1].clone()
-    x[n] = weights.token_id(TOKEN)
+for x in cx.texts.at(weights, texts[: max(2, len(texts) // 5)], n, TOKEN):
     # b_K adds q_n . b_K to all exact scores of a row; at i = n the split has no other error
     delta = cx.rebuilt_scores(weights, x, n) - cx.exact_scores(weights, x, n)
     delta = delta - delta[:, n:]

@@ -43,21 +43,10 @@ from matplotlib.ticker import MaxNLocator
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-model = cx.load(MODEL)
-weights = cx.LayerWeights.of(model, layer=0)
-passages = cx.texts.passages(weights)
-texts = cx.texts.collection(weights, TEXTS)
-LENGTH = min(len(t.tokens) for t in [*passages, *texts])
-n = min(weights.n_ctx // 2, LENGTH - 1)
-heads = (
-    cx.check_heads(weights, HEADS)
-    if HEADS
-    else list(cx.stable_heads(weights, texts, n, TOKEN, steady=STEADY))
-)
-domains = np.array([p.domain for p in passages])
-names = sorted(set(domains))
-print(f"{len(passages)} passages in {len(names)} domains; a collection of {len(texts)} texts")
-print(f"destination n = {n}, token {TOKEN!r}; stable heads {heads}")
+study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY)
+model, weights, passages, texts = study.model, study.weights, study.passages, study.texts
+n, heads, domains, names = study.n, study.heads, study.domains, study.names
+print(study)
 
 # %% [markdown]
 r"""
@@ -87,7 +76,7 @@ The direction of the output is right whatever the calibration text; its length i
 # %%
 reading = next(p for p in passages if p.domain == "law")
 calibrating = next((p for p in passages if p.domain in PROSE), passages[0])
-x = torch.cat([reading.tokens[:n], torch.tensor([weights.token_id(TOKEN)])])
+(x,) = cx.texts.at(weights, [reading], n, TOKEN)  # source
 
 content = cx.content_scores(weights, n, TOKEN, x).exp()  # head source
 unnormalised = cx.positional_kernels(weights, n, TOKEN) * content  # head source

@@ -50,25 +50,12 @@ from sklearn.exceptions import ConvergenceWarning
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-model = cx.load(MODEL)
-weights = cx.LayerWeights.of(model, layer=0)
-passages = cx.texts.passages(weights)
-texts = cx.texts.collection(weights, TEXTS)
-LENGTH = min(len(t.tokens) for t in [*passages, *texts])
-n = min(weights.n_ctx // 2, LENGTH - 1)
-heads = (
-    cx.check_heads(weights, HEADS)
-    if HEADS
-    else list(cx.stable_heads(weights, texts, n, TOKEN, steady=STEADY))
-)
-domains = np.array([p.domain for p in passages])
-names = sorted(set(domains))
-prose = [p for p in passages if p.domain in PROSE] or passages
-calibrating = cx.middle_text(weights, prose, heads, n, TOKEN)
-circuit = cx.ContextualCircuit.calibrate(weights, calibrating, heads, n, TOKEN)
-print(f"{len(passages)} passages in {len(names)} domains; a collection of {len(texts)} texts")
-print(f"destination n = {n}, token {TOKEN!r}; stable heads {heads}; {weights.n_neurons} neurons")
-print(f"calibration text: {calibrating.name}")
+study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
+model, weights, passages, texts = study.model, study.weights, study.passages, study.texts
+n, heads, domains, names = study.n, study.heads, study.domains, study.names
+calibrating, circuit = study.calibrating, study.circuit
+prose, LENGTH = study.prose, study.length
+print(f"{study}; {weights.n_neurons} neurons\ncalibration text: {calibrating.name}")
 
 # %% [markdown]
 r"""

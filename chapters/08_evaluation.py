@@ -45,30 +45,21 @@ from matplotlib.colors import LogNorm
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-model = cx.load(MODEL)
-weights = cx.LayerWeights.of(model, layer=0)
+study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
+model, weights, passages, texts = study.model, study.weights, study.passages, study.texts
+n, heads, domains = study.n, study.heads, study.domains
+calibrating, circuit = study.calibrating, study.circuit
+prose, LENGTH = study.prose, study.length
 W_in, _ = weights.mlp_input()  # d_model neuron
-passages = cx.texts.passages(weights)
-texts = cx.texts.collection(weights, TEXTS)
-LENGTH = min(len(t.tokens) for t in [*passages, *texts])
-n = min(weights.n_ctx // 2, LENGTH - 1)
 # Where one version after the other is tried, as many texts as cost what 1000 cost on the book's own model.
 several = texts[: max(100, int(1000 * 256 * 256 / (n * weights.d_model)))]
-heads = (
-    cx.check_heads(weights, HEADS)
-    if HEADS
-    else list(cx.stable_heads(weights, texts, n, TOKEN, steady=STEADY))
-)
-domains = np.array([p.domain for p in passages])
-prose = [p for p in passages if p.domain in PROSE] or passages
-calibrating = cx.middle_text(weights, prose, heads, n, TOKEN)
-circuit = cx.ContextualCircuit.calibrate(weights, calibrating, heads, n, TOKEN)
 try:
     found = cx.find_neurons(circuit).index.tolist()
 except ValueError:  # none stands out
     found = list(range(weights.n_neurons))
-print(f"destination n = {n}, token {TOKEN!r}; stable heads {heads}")
-print(f"calibrated on {calibrating.name}; {len(found)} of {weights.n_neurons} neurons found")
+print(
+    f"{study}\ncalibrated on {calibrating.name}; {len(found)} of {weights.n_neurons} neurons found"
+)
 
 # %% [markdown]
 r"""
@@ -88,7 +79,7 @@ Here $\text{out}_h(n)$ is what head $h$ really writes, with its own attention ro
 """
 
 # %%
-x = torch.cat([texts[0].tokens[:n], torch.tensor([weights.token_id(TOKEN)])])  # source
+(x,) = cx.texts.at(weights, texts[:1], n, TOKEN)  # source
 
 approx_x = circuit.kernel @ circuit.contribution[x]  # neuron
 

@@ -45,31 +45,18 @@ import torch
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-model = cx.load(MODEL)
-weights = cx.LayerWeights.of(model, layer=0)
-passages = cx.texts.passages(weights)
-texts = cx.texts.collection(weights, TEXTS)
-LENGTH = min(len(t.tokens) for t in [*passages, *texts])
-n = min(weights.n_ctx // 2, LENGTH - 1)
-heads = (
-    cx.check_heads(weights, HEADS)
-    if HEADS
-    else list(cx.stable_heads(weights, texts, n, TOKEN, steady=STEADY))
-)
-prose = [p for p in passages if p.domain in PROSE] or passages
-calibrating = cx.middle_text(weights, prose, heads, n, TOKEN)
-circuit = cx.ContextualCircuit.calibrate(weights, calibrating, heads, n, TOKEN)
+study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
+model, weights, passages, texts = study.model, study.weights, study.passages, study.texts
+n, heads, domains, names = study.n, study.heads, study.domains, study.names
+prose, calibrating, circuit = study.prose, study.calibrating, study.circuit
 self_normalised = circuit.self_normalised()
-domains = np.array([p.domain for p in passages])
-names = sorted(set(domains))
 large = sum(p.numel() for p in model.parameters()) > 50_000_000
 per_domain, READ, STEER = READS or ((1, 65, 32) if large else (2, 129, 48))  # what takes the time
 chosen = [int(i) for name in names for i in np.flatnonzero(domains == name)[:per_domain]]
-READ, STEER = min(READ, LENGTH), min(STEER, LENGTH)
+READ, STEER = min(READ, study.length), min(STEER, study.length)
 reading = torch.stack([passages[i].tokens[:READ] for i in chosen])  # text pos
 of = domains[chosen]  # the domain of each
-print(f"{len(passages)} passages in {len(names)} domains; a collection of {len(texts)} texts")
-print(f"destination n = {n}, token {TOKEN!r}; stable heads {heads}, on {calibrating.name}")
+print(f"{study}, calibrated on {calibrating.name}")
 print(f"the whole model reads {len(chosen)} of the passages, {READ} tokens each")
 
 # %% [markdown]

@@ -13,6 +13,7 @@ from . import (
     models,
     neurons,
     plots,
+    studies,
     texts,
     weights,
     widgets,
@@ -93,6 +94,7 @@ from .neurons import (
     subtopics,
     untrained_tokens,
 )
+from .studies import Study, study
 from .texts import Reader
 from .weights import LayerWeights, layer_norm, layer_norm_scale
 
@@ -109,6 +111,7 @@ __all__ = [
     "Reader",
     "SelfNormalisedCircuit",
     "StableHeads",
+    "Study",
     "approximated",
     "attention_pattern",
     "attention_rows",
@@ -173,6 +176,8 @@ __all__ = [
     "shared_kernel",
     "softmax_denominators",
     "stable_heads",
+    "studies",
+    "study",
     "subtopics",
     "texts",
     "top_prompts",

@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
 
 TOKEN, FAR, NEURONS, ENOUGH = " the", 486, 100, 0.2
-PROSE = ("american", "british", "travel")  # the passages that count as plain prose
 Summaries = Float[Tensor, "text neuron"]
 
 
@@ -50,13 +49,6 @@ def domain_mean(values: Summaries, domain: np.ndarray, leave_out: bool = False) 
     return same @ values / same.sum(1, keepdim=True)
 
 
-def stack(texts: list, n: int, token: int) -> Tensor:
-    """The first n tokens of every text, and then the token: `text source`."""
-    x = torch.stack([text.tokens[: n + 1] for text in texts])
-    x[:, n] = token
-    return x
-
-
 def batched(function: Callable[[Tensor], Tensor], x: Tensor, size: int = 64) -> Tensor:
     return torch.cat([function(part) for part in x.split(size)])
 
@@ -68,7 +60,7 @@ def witness(name: str) -> dict[str, str]:
     n = weights.n_ctx // 2
     chosen_on, judged_on = (cx.texts.collection(weights, half=half) for half in "AB")
     domain = np.array([text.domain for text in judged_on])
-    prose = cx.texts.passages(weights, domains=PROSE)
+    prose = cx.texts.passages(weights, domains=cx.studies.PROSE)
     spread = cx.effective_tokens(cx.positional_kernels(weights, FAR, TOKEN))
     stable = cx.stable_heads(weights, chosen_on, n, TOKEN)
     page = cx.middle_text(weights, prose, stable, n, TOKEN)
@@ -91,7 +83,7 @@ def witness(name: str) -> dict[str, str]:
 
     circuit = cx.ContextualCircuit.calibrate(weights, page, stable, n, TOKEN)
     neurons = cx.find_neurons(circuit, threshold=-np.inf).index[:NEURONS].tolist()
-    x = stack(judged_on, n, weights.token_id(TOKEN))
+    x = cx.texts.at(weights, judged_on, n, TOKEN)
     truth = batched(lambda part: cx.true_contribution(weights, part, stable, n)[:, neurons], x)
     whole = batched(lambda part: whole_neuron(weights, part, n)[:, neurons], x)
     normalised = circuit.self_normalised(chosen_on)

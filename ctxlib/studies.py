@@ -1,0 +1,136 @@
+"""What most chapters begin with: a model's first layer, texts, a destination, stable heads, and the
+circuit that one page of plain prose calibrates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ctxlib.circuit import ContextualCircuit
+from ctxlib.denominators import STEADY, check_heads, middle_text, stable_heads
+from ctxlib.texts import Text, collection, passages
+from ctxlib.weights import LayerWeights
+
+PROSE = ("american", "british", "travel")  #: the passages' domains that count as plain prose
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A first layer at one destination n where `token` stands, with its stable heads. `passages`
+    are the book's labelled ones, `texts` those to measure on, `plain` the domains that count as
+    plain prose. Make one with `study`.
+
+    >>> study = cx.study(model, texts=100)
+    >>> print(study)
+    100 held-out texts of 22 domains; 72 passages of 17 domains
+    destination n = 256, token ' the'; stable heads [3, 4] of 8
+    """
+
+    model: Any
+    weights: LayerWeights
+    passages: list[Text]
+    texts: list[Text]
+    n: int
+    token: str | int
+    heads: list[int]
+    plain: Sequence[str]
+
+    @property
+    def length(self) -> int:
+        """The number of tokens of the shortest text and passage.
+
+        >>> cx.study(model, texts=100).length
+        512
+        """
+        return shortest([*self.passages, *self.texts])
+
+    @property
+    def prose(self) -> list[Text]:
+        """The passages of plain prose; all of them where none is.
+
+        >>> len(cx.study(model, texts=100).prose)
+        16
+        """
+        return [p for p in self.passages if p.domain in self.plain] or self.passages
+
+    @property
+    def domains(self) -> np.ndarray:
+        """The domain of each passage."""
+        return np.array([passage.domain for passage in self.passages])
+
+    @property
+    def names(self) -> list[str]:
+        """The domains of the passages, once each.
+
+        >>> cx.study(model, texts=100).names[:3]
+        ['american', 'astronomy', 'british']
+        """
+        return sorted(set(self.domains.tolist()))
+
+    @cached_property
+    def calibrating(self) -> Text:
+        """The passage of plain prose whose denominators lie nearest to the middle.
+
+        >>> cx.study(model, texts=100).calibrating.domain
+        'american'
+        """
+        return middle_text(self.weights, self.prose, self.heads, self.n, self.token)
+
+    @cached_property
+    def circuit(self) -> ContextualCircuit:
+        """The paper's circuit, calibrated on that passage.
+
+        >>> cx.study(model, texts=100).circuit.contribution.shape
+        torch.Size([8192, 1024])
+        """
+        return ContextualCircuit.calibrate(
+            self.weights, self.calibrating, self.heads, self.n, self.token
+        )
+
+    def __str__(self) -> str:
+        kinds = len({text.domain for text in self.texts})
+        held_out = "held-out " if all(text.half for text in self.texts) else ""
+        return (
+            f"{len(self.texts)} {held_out}texts of {kinds} domains; {len(self.passages)} passages "
+            f"of {len(self.names)} domains\n"
+            f"destination n = {self.n}, token {self.token!r}; stable heads {self.heads} of "
+            f"{self.weights.n_heads}"
+        )
+
+
+def study(
+    model: Any,
+    texts: int | None = None,
+    token: str | int = " the",
+    heads: Sequence[int] | None = None,
+    steady: float = STEADY,
+    prose: Sequence[str] = PROSE,
+) -> Study:
+    """Read so many texts of the collection (by default all), and choose the heads whose
+    denominators stray by less than `steady` of their mean over them, unless `heads` names others.
+    n is the middle of the model's context, or the end of the shortest text where that comes first.
+
+    Raises ValueError where no head is stable, and as the functions that it calls.
+
+    >>> cx.study(model, texts=100, heads=[4, 2]).heads
+    [4, 2]
+    """
+    weights = LayerWeights.of(model, layer=0)
+    labelled, measured = passages(weights), collection(weights, texts)
+    n = min(weights.n_ctx // 2, shortest([*labelled, *measured]) - 1)
+    chosen = (
+        list(stable_heads(weights, measured, n, token, steady=steady))
+        if heads is None
+        else check_heads(weights, heads)
+    )
+    return Study(model, weights, labelled, measured, n, token, chosen, prose)
+
+
+def shortest(texts: Sequence[Text]) -> int:
+    """The number of tokens of the shortest text."""
+    return min(len(text.tokens) for text in texts)

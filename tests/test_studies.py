@@ -1,0 +1,52 @@
+"""What most chapters begin with, against the same steps taken one by one."""
+
+import pytest
+import torch
+
+import ctxlib as cx
+
+
+@pytest.fixture(scope="module")
+def study(mini):
+    return cx.study(mini, texts=60)
+
+
+def test_a_study_is_its_steps(study, mini_weights):
+    texts = cx.texts.collection(mini_weights, 60)
+    assert [t.name for t in study.texts] == [t.name for t in texts]
+    assert study.n == mini_weights.n_ctx // 2
+    assert study.heads == list(cx.stable_heads(mini_weights, texts))
+    plain = cx.texts.passages(mini_weights, domains=sorted(cx.studies.PROSE))
+    assert [p.name for p in study.prose] == [p.name for p in plain]
+    assert study.calibrating.name == cx.middle_text(mini_weights, plain, study.heads).name
+    circuit = cx.ContextualCircuit.calibrate(mini_weights, study.calibrating, study.heads)
+    assert torch.equal(study.circuit.denominators, circuit.denominators)
+    assert study.names == sorted(set(study.domains))
+    assert len(study.domains) == len(study.passages)
+
+
+def test_a_study_says_what_is_read(study):
+    said = str(study)
+    assert said.startswith("60 held-out texts of 22 domains; 72 passages of ")
+    assert f"n = 256, token ' the'; stable heads {study.heads} of 8" in said
+
+
+def test_heads_that_are_named_are_taken_as_they_are(mini):
+    assert cx.study(mini, texts=2, heads=[6, 0]).heads == [6, 0]
+    with pytest.raises(ValueError, match="one is there twice"):
+        cx.study(mini, texts=2, heads=[1, 1])
+    with pytest.raises(ValueError, match="no head has a kernel"):
+        cx.study(mini, texts=2, steady=0.0)
+
+
+def test_without_plain_prose_every_passage_may_calibrate(mini):
+    study = cx.study(mini, texts=2, heads=[3], prose=["nowhere"])
+    assert study.prose == study.passages
+
+
+def test_texts_at_a_destination_end_with_its_token(mini_weights):
+    texts = cx.texts.collection(mini_weights, 70)  # more than one batch
+    x = cx.texts.at(mini_weights, texts, 99, " of")
+    assert x.shape == (70, 100)
+    assert (x[:, 99] == mini_weights.token_id(" of")).all()
+    assert all(torch.equal(row[:99], text.tokens[:99]) for row, text in zip(x, texts, strict=True))
