@@ -176,6 +176,19 @@ def test_blockwise_attention_is_attention():
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
+def test_a_run_that_ended_elsewhere_is_on_record_for_its_recipe_alone(tmp_path, monkeypatch):
+    result = {"run": RUN, "recipe": asdict(TINY), "tokens": 9}
+    monkeypatch.setattr(tm, "RECORD", tmp_path / "runs.json")
+    assert tm.ended(RUN, TINY, tmp_path) is None
+    tm.RECORD.write_text(json.dumps([result]))
+    assert tm.ended(RUN, TINY, tmp_path) == result
+    assert tm.ended(RUN, replace(TINY, rate=1.0), tmp_path) is None
+    assert tm.ended("base", TINY, tmp_path) is None
+    (tmp_path / RUN).mkdir()
+    (tmp_path / RUN / "result.json").write_text(json.dumps(result | {"tokens": 10}))
+    assert tm.ended(RUN, TINY, tmp_path)["tokens"] == 10, "what lies here comes first"
+
+
 def test_weights_are_kept_on_the_way(tmp_path):
     fill(tmp_path, TINY)
     assert tm.main(arguments(tmp_path)) == 0

@@ -16,6 +16,7 @@ import hashlib
 import json
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -315,10 +316,10 @@ def card(corpus: Path, result: dict, trials: list[dict], twins: list[dict], sha2
     return "\n".join(lines)
 
 
-def results_of(work: Path, runs: list[str]) -> list[dict]:
-    """The results of these runs, as far as they are there, under the names that are asked for."""
-    there = [run for run in runs if (work / folder_of(run) / "result.json").exists()]
-    return [trained(work, run)[1] | {"run": run} for run in there]
+def results_of(work: Path, runs: Iterable[str]) -> list[dict]:
+    """The results of these runs, as far as they have ended, under the names that are asked for."""
+    found = ((run, ended(folder_of(run), RUNS[run], work)) for run in runs)
+    return [result | {"run": run} for run, result in found if result]
 
 
 def main() -> int:
@@ -329,11 +330,13 @@ def main() -> int:
     args = parser.parse_args()
     try:
         print("twins:", ", ".join(ship_twins(args.work, args.first_edition)) or "none")
+        known = results_of(args.work, dict.fromkeys(map(folder_of, RUNS)))
+        write_whole(RECORD, json.dumps(known, indent=1).encode())
         if "mini" in RUNS and (args.work / "mini" / "result.json").exists():
             state, result = trained(args.work, "mini")
             save_half(as_model(state, recipe_of(result)), MINI)
             save_tokenizer(args.work / "tokenizer.json", result["recipe"]["n_ctx"], MINI)
-            trials, twins = (results_of(args.work, list(runs)) for runs in (TRIALS, TWIN_RUNS))
+            trials, twins = (results_of(args.work, runs) for runs in (TRIALS, TWIN_RUNS))
             text = card(args.corpus, result, trials, twins, digest(MINI / "model.safetensors"))
             write_whole(MINI / "README.md", text.encode())
             print(f"mini: {mean(result['bits']):.4f} bits per byte")
