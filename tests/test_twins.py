@@ -2,9 +2,12 @@
 
 import email.message
 import io
+import json
+import shutil
 import sys
+import tomllib
 import urllib.error
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,52 @@ def test_a_shipped_format_computes_what_was_trained(kind):
     torch.testing.assert_close(whole, expected.logits, atol=1e-4, rtol=1e-4)
     after_one = model.transformer.ln_f(expected.hidden_states[1])
     torch.testing.assert_close(first, after_one @ model.lm_head.weight.T, atol=1e-4, rtol=1e-4)
+
+
+@pytest.fixture
+def trained(tmp_path, monkeypatch):
+    """A work folder in which two runs have ended, and nowhere to ship to but there."""
+    work = tmp_path / "work"
+    for name in ("mini", "rotary"):
+        (work / name).mkdir(parents=True)
+        state = {k: v.detach().half() for k, v in tm.new_model(tm.RUNS[name]).named_parameters()}
+        tm.save_whole(state, work / name / "at-100.safetensors", {})
+        result = {
+            "run": name,
+            "recipe": asdict(tm.RUNS[name]),
+            "tokens": 1000,
+            "minutes": 3,
+            "machine": "an abacus",
+            "nats": {"law": 3.0},
+            "bits": {"law": 1.25},
+        }
+        (work / name / "result.json").write_text(json.dumps(result))
+    shutil.copy(models.MINI / "tokenizer.json", work)
+    monkeypatch.setattr(ship_mini, "MINI", tmp_path / "mini")
+    monkeypatch.setattr(ship_mini, "TWINS", tmp_path / "twins")
+    monkeypatch.setattr(ship_mini, "LISTING", tmp_path / "twins.toml")
+    for tool in (ship_mini, tm):
+        monkeypatch.setattr(tool, "RECORD", tmp_path / "runs.json")
+    return work
+
+
+def test_what_is_trained_ships_with_its_card_and_its_record(trained, tmp_path):
+    assert ship_mini.main(["--corpus", str(tmp_path), "--work", str(trained)]) == 0
+    model = cx.load(tmp_path / "mini")
+    assert (model.cfg.n_layers, model.tokenizer.bos_token_id) == (4, 0)
+    card = (tmp_path / "mini" / "README.md").read_text()
+    assert ship_mini.digest(tmp_path / "mini" / "model.safetensors") in card
+    assert "| mini | 1,000 | 1.2500 | 3.000 | 3 | an abacus |" in card
+    order = ["looked at before", "recipe was chosen", "The run", "Held-out text", "Twins"]
+    assert sorted(order, key=card.index) == order, "as it happened"
+    twins = tomllib.loads((tmp_path / "twins.toml").read_text())
+    assert list(twins) == ["mini-rotary"]
+    file = tmp_path / "twins" / "mini-rotary" / "model.safetensors"
+    assert twins["mini-rotary"]["model.safetensors"] == ship_mini.digest(file)
+    record = json.loads((tmp_path / "runs.json").read_text())
+    assert [r["run"] for r in record] == ["mini", "rotary"]
+    shutil.rmtree(trained / "rotary")  # on another machine the record is all that is left
+    assert tm.ended("rotary", tm.RUNS["rotary"], trained)["minutes"] == 3
 
 
 def test_a_weight_that_is_missing_is_named():

@@ -25,11 +25,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 from train_mini import (
     BOS,
+    RECORD,
     RUNS,
     SEPARATOR,
     TRIALS,
     TWIN_RUNS,
     Recipe,
+    ended,
     folder_of,
     mean,
     table,
@@ -322,12 +324,12 @@ def results_of(work: Path, runs: Iterable[str]) -> list[dict]:
     return [result | {"run": run} for run, result in found if result]
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", type=Path, required=True, help="the folder it was trained on")
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="of train_mini.py")
     parser.add_argument("--first-edition", type=Path, help="folder of that model, to be a twin")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     try:
         print("twins:", ", ".join(ship_twins(args.work, args.first_edition)) or "none")
         known = results_of(args.work, dict.fromkeys(map(folder_of, RUNS)))

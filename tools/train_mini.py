@@ -101,7 +101,7 @@ TRIALS = {
     "adamw-4e-3": Recipe(rate=4e-3),
     "muon-2e-3": Recipe(optimizer="muon", rate=2e-3),
 }
-CHOSEN = TRIALS["adamw-1e-3"]  # until the trials have ended
+CHOSEN = TRIALS["muon-2e-3"]
 TWIN_RUNS = {  # architecture, text, its order and the number of tokens are the same
     "base": CHOSEN,
     "seed-1": replace(CHOSEN, seed=1),
