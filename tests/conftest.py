@@ -12,6 +12,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import pretend
 import pytest
 import torch
 from hypothesis import settings
@@ -31,6 +32,7 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 transformers_logging.disable_progress_bar()
+pretend.register()  # torch counts its devices once, when a process takes its first derivative
 
 BOS = "<|endoftext|>"
 SENTENCES = [

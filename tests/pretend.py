@@ -118,7 +118,7 @@ def register() -> None:
 
 @contextmanager
 def pretend_gpu() -> Iterator[torch.device]:
-    """A machine with one GPU."""
+    """A machine with one GPU; `register` has to come before the first derivative."""
     register()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_available", lambda: True)
