@@ -195,8 +195,9 @@ def mean_z(
     if not 0 < length <= model.cfg.n_ctx:
         raise ValueError(f"length={length}: choose 1 to {model.cfg.n_ctx}")
     name, total, count = f"blocks.{layer}.attn.hook_z", None, 0
+    reader = Reader.of(model)
     for text in progress(texts, "mean of the heads"):
-        tokens = token_ids(text, Reader.of(model))[:length]
+        tokens = token_ids(text, reader)[:length]
         if len(tokens) < length:
             raise ValueError(f"a text of {len(tokens)} tokens is shorter than {length}")
         check_ids(tokens, model.cfg.d_vocab)

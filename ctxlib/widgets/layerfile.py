@@ -33,11 +33,11 @@ from ctxlib.circuit import ContextualCircuit, values_here
 from ctxlib.denominators import middle_text, stable_heads
 from ctxlib.kernels import content_scores, destination_query, families
 from ctxlib.neurons import LARGEST, untrained_tokens
+from ctxlib.studies import PROSE
 from ctxlib.texts import Text, collection, passages
 from ctxlib.weights import LayerWeights
 
 FORMAT, VERSION = "ctxlib layer", 1
-PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 DESTINATIONS = (" the", " of", " and", " to", " a", " in", ",", ".", " ", "the")
 DAMPING = 0.05  # of the metric of rounding errors: no direction is free
 BLOCK = 64  # columns that are rounded before the ones behind them hear of it
