@@ -755,7 +755,7 @@ r"""
 1. With $\ell = \lvert W_E[x_n] + W_\text{pos}[n] \rvert$, the error is $\sqrt{d_\text{model}}\,\bigl[ W_E[x_n] (1 / \sqrt{\lvert W_E[x_n]\rvert^2 + \lvert W_\text{pos}[n]\rvert^2} - 1/\ell) +
    W_\text{pos}[n] (1 / \sqrt{\lvert W_\text{pos}[n]\rvert^2 + C^2} - 1/\ell) \bigr] W_K$: in general not zero, because it multiplies all of $W_\text{pos}[n]$, where {eq}`eq-split` multiplies the difference
    $W_\text{pos}[i] - W_\text{pos}[n]$.
-2. Write both halves out: `m = weights.W_pos.mean(0)`, $E$ from `cx.layer_norm(weights.W_E[x] + m, weights.eps)`, $P$ from `(weights.W_pos[: n + 1] - m) / cx.keys.shared_scale(weights, C)[: n + 1, None]`, each times
+2. Write both halves out: `m = weights.W_pos.mean(0)`, $E$ from `cx.layer_norm(weights.W_E[x] + m, weights.eps)`, $P$ from `(weights.W_pos[: n + 1] - m) / cx.split.shared_scale(weights, C)[: n + 1, None]`, each times
    `W_K`; leave the query alone. The error at $i = n$ is no longer zero, so expect heads with much attention near $n$ to lose most.
 3. Each $e^{\hat s_i}$ lies within a factor $e^{\pm\delta}$ of $e^{s_i}$, and so does the denominator, so $\hat a_i / a_i$ lies between $e^{-2\delta}$ and
    $e^{2\delta}$ and $\lvert \hat a_i - a_i\rvert \le a_i (e^{2\delta} - 1)$. Sum over $i$ and halve. (The best constant is $\tanh(\delta/2)$, half of this for small $\delta$.)

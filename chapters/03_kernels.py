@@ -149,7 +149,7 @@ def shapes(kernels):
         cx.total_variation(kernels, even),
     )
     facts = zip(*(f.tolist() for f in facts), strict=True)
-    return np.array([cx.kernels.family(*f, float("nan"), last)[0] for f in facts])
+    return np.array([cx.split.family(*f, float("nan"), last)[0] for f in facts])
 
 
 def draw_kernel(axis, kernel, thin=True, **style):
@@ -467,8 +467,8 @@ def kernel_pattern(asking):
         weights.queries(asking), where, "head dest d_head, head source d_head -> head dest source"
     )
     here = asked.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
-    shift = (asked - here) / cx.keys.shared_scale(weights, C)[: len(asking)]
-    return cx.keys.causal_softmax(shift / weights.attn_scale)
+    shift = (asked - here) / cx.split.shared_scale(weights, C)[: len(asking)]
+    return cx.split.causal_softmax(shift / weights.attn_scale)
 
 
 everywhere = kernel_pattern(torch.full((weights.n_ctx,), token))  # head dest source
@@ -542,11 +542,11 @@ position 0 in particular: it stands at another distance from every destination, 
 
 ## A name for each head
 
-What was seen is now put into a rule, so that it can be applied to any model without looking. Its thresholds are constants of `ctxlib.kernels`, chosen once:
+What was seen is now put into a rule, so that it can be applied to any model without looking. Its thresholds are constants of `ctxlib.split`, chosen once:
 """
 
 # %% tags=["nbval-check-output"]
-rule = cx.kernels
+rule = cx.split
 print(f"local:           fewer than {rule.LOCAL:.0f} effective tokens; otherwise")
 print(f"duplicate-token: prefers a copy of x_n by more than {rule.COPIES:.1f} nats; otherwise")
 print(f"uniform:         TV to an even row below {rule.EVEN:.2f}; otherwise")

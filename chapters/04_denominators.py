@@ -417,7 +417,7 @@ lift = (
     / (~is_stop).sum()
     / ((inner * is_stop).sum((1, 2)) / is_stop.sum())
 )
-broad = (cx.effective_tokens(pos) > cx.kernels.BROAD).nonzero()[:, 0].tolist()
+broad = (cx.effective_tokens(pos) > cx.split.BROAD).nonzero()[:, 0].tolist()
 best = max(broad or range(weights.n_heads), key=lambda h: float(explained[h].abs()))
 figure, ((left, right),) = cx.plots.panels(1, 2, height=3.0)
 left.plot(density[:, best], relative[:, best], ".", ms=3, alpha=0.5)
@@ -558,11 +558,11 @@ The second column against the first is the argument: the term's spread over text
 
 ## Which heads, then?
 
-A head is called **stable** here if its kernel covers more than `cx.kernels.BROAD` effective tokens and its denominators stray by less than `STEADY` of their mean. The first condition is about the weights alone; the second is the measurement that this chapter has tried to explain.
+A head is called **stable** here if its kernel covers more than `cx.split.BROAD` effective tokens and its denominators stray by less than `STEADY` of their mean. The first condition is about the weights alone; the second is the measurement that this chapter has tried to explain.
 """
 
 # %% tags=["nbval-check-output"]
-print(f"broad: more than {cx.kernels.BROAD:.0f} effective tokens; steady: less than {STEADY:.0%}")
+print(f"broad: more than {cx.split.BROAD:.0f} effective tokens; steady: less than {STEADY:.0%}")
 try:
     stable = cx.stable_heads(weights, texts, n, TOKEN, steady=STEADY)
 except ValueError as none:
@@ -618,7 +618,7 @@ Every number in the third column was computed above, in this run. The conditions
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-local = [h for h in heads.tolist() if cx.effective_tokens(pos)[h] < cx.kernels.LOCAL]
+local = [h for h in heads.tolist() if cx.effective_tokens(pos)[h] < cx.split.LOCAL]
 spread = denoms.std(0) / denoms.mean(0)
 run = torch.stack(  # the denominators of some texts, destination by destination: dest text head
     [cx.softmax_denominators(weights, texts[:50], m, TOKEN) for m in range(max(1, n - 32), n + 1)]

@@ -605,7 +605,7 @@ is one number per neuron, from the weights alone up to the scale. The earlier po
 def positional_offset(circuit):
     """What the values' positions add to each neuron if attention were the kernel, `neuron`."""
     pos = cx.positional_kernels(weights, circuit.n, TOKEN)[heads]  # head source
-    P_V = cx.positional_values(weights, circuit.n)[heads]  # head source d_head
+    P_V = cx.split.where(weights, weights.W_V[heads].mT, circuit.n).mT  # head source d_head
     z = einsum(pos, P_V, "head source, head source d_head -> head d_head")
     return einsum(z, circuit.readout, "head d_head, head d_head neuron -> neuron")
 
@@ -670,7 +670,7 @@ E_K, E_V = (
     for W in (weights.W_K, weights.W_V)
 )
 keys = E_K + cx.positional_keys(weights, n)  # Equation 1
-values = E_V + cx.positional_values(weights, n) + weights.b_V[:, None]
+values = E_V + cx.split.where(weights, weights.W_V.mT, n).mT + weights.b_V[:, None]
 
 scores = einsum(q, keys, "head d_head, head source d_head -> head source") / weights.attn_scale
 z = einsum(scores.softmax(-1), values, "head source, head source d_head -> head d_head")
@@ -694,7 +694,7 @@ The rebuilt scale is the boldest of these steps, because it needs heads for whic
 
 # %% tags=["hide-input"]
 def rebuilt_scale(x):
-    return cx.layer_norm_scale(cx.resid_mid(weights, x, n, better.outputs(x)), weights.eps)
+    return better.at.scale(x, better.at.rebuilt_outputs(x))
 
 
 scales = {
@@ -742,7 +742,8 @@ Now all steps in order. Each keeps what came before it: first the constant of {e
 # %%
 content = cx.content_scores(weights, n, TOKEN).exp()[heads]  # head vocab
 kernels = cx.positional_kernels(weights, n, TOKEN)[heads]  # head source
-E_V, P_V = better.values_here[:, heads], better.positional_values[heads]
+E_V = circuit.at.values(heads)  # vocab head d_head
+P_V = cx.split.where(weights, weights.W_V[heads].mT, n).mT  # head source d_head
 readout = circuit.readout[..., found]  # W_O W_in / s of the calibration text, head d_head neuron
 corrected = circuit.self_normalised(passages)
 
@@ -758,7 +759,7 @@ def ratio(x, denominators=None):
 
 
 def own_query(x):
-    out = better.outputs(x)[:, heads].sum(1)  # text d_model
+    out = better.at.rebuilt_outputs(x)[:, heads].sum(1)  # text d_model
     return out @ W_in[:, found] / circuit.scale
 
 
@@ -856,7 +857,7 @@ def left_of(x):
     at_i = cx.layer_norm(weights.W_E[x] + weights.W_pos[: n + 1], weights.eps)
     true_values = einsum(at_i, weights.W_V[heads], "t source d, head d e -> t head source e")
     true_values = true_values + weights.b_V[heads][:, None]
-    split_rows = better.rows(x)[:, heads]
+    split_rows = cx.rebuilt_rows(weights, x, n)[:, heads]
     split_values = einsum(E_V[x], "t source head e -> t head source e") + P_V
 
     def neurons(rows, values, scale):

@@ -82,8 +82,8 @@ with one kernel $\text{pos}_n$ for all of $H$, the query of `TOKEN` in kernel an
 # %%
 x = passages[chosen[0]].tokens[: n + 1]
 q = cx.causal.queries_of(weights, circuit.token, n + 1)  # head dest d_head
-content, position = cx.keys.split_scores(weights, x, q, circuit.C)  # head dest source
-pos = cx.shared_kernel(cx.keys.causal_softmax(position[heads]))  # dest source
+content, position = cx.split.split_scores(weights, x, q, circuit.C)  # head dest source
+pos = cx.shared_kernel(cx.split.causal_softmax(position[heads]))  # dest source
 denom_cal = cx.causal.denominators_along(weights, calibrating, TOKEN)  # head dest
 
 here = weights.embeddings()[x] + weights.W_pos[n]  # every source as if it stood at n

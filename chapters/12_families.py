@@ -231,7 +231,7 @@ the kernel's Fourier transform. A kernel that is spread over many tokens keeps w
 theta = np.geomspace(1e-4, np.pi, 200)
 distance = np.arange(n, -1, -1)
 turns = np.abs(kernels.double().numpy() @ np.exp(1j * distance[:, None] * theta))  # head angle
-broad = [h for h in range(layer.n_heads) if spread[h] > cx.kernels.BROAD]
+broad = [h for h in range(layer.n_heads) if spread[h] > cx.split.BROAD]
 figure, ((left, right),) = cx.plots.panels(1, 2, height=3.2)
 half_sigma = account["interaction"].to_numpy() / 2
 for head in range(layer.n_heads):
@@ -288,10 +288,10 @@ same = torch.allclose(denoms, layer.denominators(stack[:ROWS]), rtol=1e-3)
 print(f"same as layer.denominators: {same}")
 copies = cx.empirical.copy_preference(model, layer, count=8)
 try:
-    heads = cx.empirical.stable_heads(layer, every, copies=copies)
+    heads = cx.stable_heads(layer, every, copies=copies)
     table, stable = heads.table, len(heads)
 except ValueError as error:  # then the chapter goes on with the least restless, and says so
-    table = cx.empirical.families(layer, copies).drop(columns="because")
+    table = cx.families(layer, copies=copies).drop(columns="because")
     found = layer.denominators(stack)
     table["relative spread"] = (found.std(0) / found.mean(0)).tolist()
     table["stable"] = table["relative spread"].rank(method="first") <= max(1, layer.n_heads // 4)
@@ -328,7 +328,7 @@ holds for every family. Three details differ between architectures. Where heads 
 prose = [p for p in passages if p.domain in PROSE] or passages
 log_denoms = layer.denominators(layer.placed(prose))[:, heads].log()
 middle = prose[int((log_denoms - log_denoms.mean(0)).abs().mean(1).argmin())]
-circuit = cx.EmpiricalCircuit.calibrate(layer, middle, heads)
+circuit = cx.ContextualCircuit.calibrate(layer, middle, heads)
 
 t = int(stack[0, n // 2])  # any token
 x_t = cx.layer_norm(layer.E[t] + layer.where[n], layer.eps)
@@ -366,13 +366,13 @@ else:
 
 # %% [markdown]
 r"""
-And the truth: what these heads really add to each neuron at the destination, from what the model's hooks show inside the heads and of the stream that the MLP reads there, text by text.
+And the truth: what these heads really add to each neuron at the destination, text by text, with rows by {eq}`eq-fam-score` and the stream that the MLP reads there, exact (`cx.FirstLayer.of` held them against what the model computes).
 """
 
 # %%
-truth = cx.empirical.true_contribution(model, layer, stack, heads)  # text neuron
+truth = torch.cat([layer.truth(part, heads) for part in stack.split(16)])  # text neuron
 summary = circuit.summary(stack)
-itself = torch.cat([circuit.self_normalised(part) for part in stack.split(16)])
+itself = torch.cat([circuit.self_normalised().summary(part) for part in stack.split(16)])
 
 # %% tags=["nbval-check-output"]
 J = neurons.index.tolist()
@@ -403,7 +403,7 @@ for values, mark, name in ((summary, "o", "one text's constants"), (itself, "x",
     left.plot(truth[:, j], values[:, j], mark, ms=3.5, alpha=0.6, label=name)
 ends = [float(truth[:, j].min()), float(truth[:, j].max())]
 left.plot(ends, ends, color=cx.plots.INK, lw=1, ls=":")
-left.set(xlabel="truth, off the hooks", ylabel="summary", title=f"neuron {j}")
+left.set(xlabel="truth", ylabel="summary", title=f"neuron {j}")
 left.legend(fontsize=8)
 right.plot(best["r"], best["fvu"].clip(1e-3), "o", ms=3.5, alpha=0.6, label="one text's constants")
 other = results["constants of the text itself"]

@@ -4,29 +4,21 @@ from . import (
     circuit,
     claims,
     denominators,
+    destination,
     empirical,
     evaluation,
     explainers,
-    kernels,
-    keys,
     lookups,
     models,
     neurons,
     plots,
+    split,
     studies,
     texts,
     weights,
     widgets,
 )
-from .circuit import (
-    ContextualCircuit,
-    SelfNormalisedCircuit,
-    positional_values,
-    resid_mid,
-    shared_kernel,
-    true_contribution,
-    true_outputs,
-)
+from .circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
 from .denominators import (
     StableHeads,
     autocovariance,
@@ -34,7 +26,6 @@ from .denominators import (
     between_and_within,
     calibration_error,
     chebyshev,
-    check_heads,
     cluster_texts,
     content_values,
     correlated_variance,
@@ -47,7 +38,15 @@ from .denominators import (
     stable_heads,
     variance_account,
 )
-from .empirical import EmpiricalCircuit, FirstLayer
+from .destination import (
+    Destination,
+    FromWeights,
+    families,
+    resid_mid,
+    true_contribution,
+    true_outputs,
+)
+from .empirical import FirstLayer
 from .evaluation import (
     APPROXIMATIONS,
     Moments,
@@ -55,28 +54,6 @@ from .evaluation import (
     cross_domain,
     error_budget,
     evaluate,
-)
-from .kernels import (
-    by_distance,
-    content_scores,
-    copy_preference,
-    destination_query,
-    effective_tokens,
-    families,
-    half_mass,
-    positional_kernels,
-    positional_scores,
-)
-from .keys import (
-    attention_pattern,
-    attention_rows,
-    content_keys,
-    exact_scores,
-    positional_keys,
-    rebuilt_pattern,
-    rebuilt_rows,
-    rebuilt_scores,
-    total_variation,
 )
 from .lookups import (
     Attribution,
@@ -94,6 +71,23 @@ from .neurons import (
     subtopics,
     untrained_tokens,
 )
+from .split import (
+    attention_pattern,
+    attention_rows,
+    by_distance,
+    content_keys,
+    content_scores,
+    copy_preference,
+    effective_tokens,
+    exact_scores,
+    half_mass,
+    positional_kernels,
+    positional_keys,
+    rebuilt_pattern,
+    rebuilt_rows,
+    rebuilt_scores,
+    total_variation,
+)
 from .studies import Study, study
 from .texts import Reader
 from .weights import LayerWeights, layer_norm, layer_norm_scale
@@ -104,8 +98,9 @@ __all__ = [
     "APPROXIMATIONS",
     "Attribution",
     "ContextualCircuit",
-    "EmpiricalCircuit",
+    "Destination",
     "FirstLayer",
+    "FromWeights",
     "LayerWeights",
     "Moments",
     "Reader",
@@ -125,7 +120,6 @@ __all__ = [
     "causal",
     "chat",
     "chebyshev",
-    "check_heads",
     "circuit",
     "claims",
     "cluster_texts",
@@ -138,7 +132,7 @@ __all__ = [
     "cross_calibration",
     "cross_domain",
     "denominators",
-    "destination_query",
+    "destination",
     "effective_tokens",
     "empirical",
     "error_budget",
@@ -152,8 +146,6 @@ __all__ = [
     "half_mass",
     "hoeffding",
     "iid_variance",
-    "kernels",
-    "keys",
     "label_neurons",
     "layer_norm",
     "layer_norm_scale",
@@ -166,8 +158,6 @@ __all__ = [
     "plots",
     "positional_kernels",
     "positional_keys",
-    "positional_scores",
-    "positional_values",
     "rebuilt_pattern",
     "rebuilt_rows",
     "rebuilt_scores",
@@ -175,6 +165,7 @@ __all__ = [
     "robust_z",
     "shared_kernel",
     "softmax_denominators",
+    "split",
     "stable_heads",
     "studies",
     "study",

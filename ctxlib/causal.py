@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
@@ -18,7 +19,7 @@ from scipy import stats
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, shared_kernel
-from ctxlib.keys import causal_softmax, pair_scale, shared_scale, split_scores
+from ctxlib.split import causal_softmax, content_scale, shared_scale, split_scores
 from ctxlib.texts import AnyText, Reader, check_listed, progress, token_ids
 from ctxlib.weights import LayerWeights, check_ids, layer_norm, project
 
@@ -123,7 +124,7 @@ def values_seen(
         einsum(x, weights.W_V[heads], "pos d_model, head d_model d_head -> head pos d_head")
         for x in (weights.embeddings()[tokens], weights.W_pos[: len(tokens)])
     )
-    scaled = rows / pair_scale(weights, tokens)
+    scaled = rows / content_scale(weights, torch.arange(len(tokens)), tokens)
     z = scaled @ what + scaled.sum(-1, keepdim=True) * here
     z = z + rows.sum(-1, keepdim=True) * weights.b_V[heads][:, None]
     return rearrange(z, "head dest d_head -> dest head d_head")
@@ -133,7 +134,8 @@ def queries_of(weights: LayerWeights, token: int, length: int) -> Float[Tensor, 
     """The query of one token at positions 0 to `length - 1`.
 
     >>> q = cx.causal.queries_of(weights, weights.token_id(" the"), length=300)
-    >>> torch.allclose(q[:, 256], cx.destination_query(weights, n=256, token=" the"), atol=1e-3)
+    >>> here = cx.split.destination_query(weights, n=256, token=" the")
+    >>> torch.allclose(q[:, 256], here, atol=1e-3)
     True
     """
     x = layer_norm(weights.embeddings()[token] + weights.W_pos[:length], weights.eps)

@@ -20,91 +20,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from ctxlib.denominators import check_heads, destination, softmax_denominators
-from ctxlib.kernels import content_scores, positional_kernels
-from ctxlib.keys import (
-    check_destination,
-    check_tokens,
-    content_keys,
-    content_scale,
-    positional_keys,
-    positional_shift,
-)
-from ctxlib.texts import AnyText, batches
-from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
-
-# ---------------------------------------------------------------- the truth at one destination
-
-
-def true_outputs(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
-) -> Float[Tensor, "*text head d_model"]:
-    """What every head writes to the residual stream at destination n, exact.
-
-    `tokens` is one text or a stack of them, each with more than n tokens; what comes after n is
-    not seen. The query meets W_K and the row meets the sources before W_V, so that no key and no
-    value is ever formed: at one destination that saves a factor of d_head. Raises ValueError for
-    texts that are too short, for ids outside the vocabulary and for layers other than the first.
-
-    >>> outputs = cx.true_outputs(weights, tokens, n=99)
-    >>> outputs.shape
-    torch.Size([8, 256])
-    >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
-    2
-    """
-    x = layer_norm(stream(weights, tokens, n), weights.eps)
-    q = einsum(x[..., n, :], weights.W_Q, "... d_model, head d_model d_head -> ... head d_head")
-    asked = einsum(
-        q + weights.b_Q, weights.W_K, "... head d_head, head d_model d_head -> ... head d_model"
-    )
-    scores = einsum(asked, x, "... head d_model, ... source d_model -> ... head source")
-    rows = (scores / weights.attn_scale).softmax(-1)
-    seen = einsum(rows, x, "... head source, ... source d_model -> ... head d_model")
-    z = einsum(seen, weights.W_V, "... head d_model, head d_model d_head -> ... head d_head")
-    return written(weights, z + weights.b_V)
-
-
-def resid_mid(
-    weights: LayerWeights,
-    tokens: Int[Tensor, "*text pos"],
-    n: int,
-    outputs: Float[Tensor, "*text head d_model"],
-) -> Float[Tensor, "*text d_model"]:
-    """The residual stream between attention and MLP at destination n: `W_E[x_n] + W_pos[n]`, the
-    outputs of all heads, and b_O. Errors as in `true_outputs`.
-
-    >>> outputs = cx.true_outputs(weights, tokens, n=99)
-    >>> resid = cx.resid_mid(weights, tokens, 99, outputs)
-    >>> _, cache = model.run_with_cache(tokens[None, :100], stop_at_layer=1, device="cpu")
-    >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
-    True
-    """
-    here = weights.embeddings()[seen_tokens(weights, tokens, n)[..., n]] + weights.W_pos[n]
-    return here + outputs.sum(-2) + weights.b_O
-
-
-def true_contribution(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], heads: Sequence[int], n: int
-) -> Float[Tensor, "*text neuron"]:
-    """What the chosen heads add to each neuron's pre-activation at destination n, exact:
-    `sum_{h in heads} (output of h at n) . W_in[:, j] / s(x)`, with the text's own LayerNorm-2
-    scale s(x). This is what a summary is held against (chapter 6).
-
-    Raises ValueError for heads that do not exist, for weights without the MLP, and as
-    `true_outputs` does.
-
-    >>> truth = cx.true_contribution(weights, tokens, heads, n=256)
-    >>> truth.shape
-    torch.Size([1024])
-    >>> truth.topk(3).indices  # the neurons that this text drives most
-    tensor([826,   1, 454])
-    """
-    heads = check_heads(weights, heads)
-    W_in, _ = weights.mlp_input()
-    outputs = true_outputs(weights, tokens, n)
-    s = layer_norm_scale(resid_mid(weights, tokens, n, outputs), weights.eps)
-    return outputs[..., heads, :].sum(-2) @ W_in / s
-
+from ctxlib.destination import Destination, FromWeights, asked_by, check_heads
+from ctxlib.split import check_tokens
+from ctxlib.texts import AnyText
+from ctxlib.weights import LayerWeights, layer_norm
 
 # ---------------------------------------------------------------- the paper's circuit
 
@@ -123,22 +42,19 @@ def shared_kernel(kernels: Float[Tensor, "head *dest source"]) -> Float[Tensor, 
 
 @dataclass(frozen=True, eq=False)
 class ContextualCircuit:
-    """The circuit of the chosen heads at destination n, calibrated on one text (paper; chapter 6).
+    """The circuit of the chosen heads at a destination, calibrated on one text (paper; chapter 6).
 
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
-    LayerNorm 2; `calibration` keeps the tokens that the last two come from, `token` at n included.
-    Make one with `ContextualCircuit.calibrate`.
+    LayerNorm 2; `calibration` keeps the tokens that the last two come from, the destination's
+    token at n included. Make one with `ContextualCircuit.calibrate`.
 
     >>> circuit = cx.ContextualCircuit.calibrate(weights, passages[0], heads)
     >>> circuit.heads, circuit.n, circuit.kernel.shape, circuit.denominators.shape
     ((3, 4), 256, torch.Size([257]), torch.Size([2]))
     """
 
-    weights: LayerWeights
+    at: Destination
     heads: tuple[int, ...]
-    n: int
-    token: int
-    C: float
     calibration: Int[Tensor, " source"]
     kernel: Float[Tensor, " source"]
     denominators: Float[Tensor, " head"]
@@ -147,7 +63,7 @@ class ContextualCircuit:
     @classmethod
     def calibrate(
         cls,
-        weights: LayerWeights,
+        place: LayerWeights | Destination,
         text: AnyText,
         heads: Sequence[int],
         n: int | None = None,
@@ -156,34 +72,63 @@ class ContextualCircuit:
     ) -> ContextualCircuit:
         """Read denominators and scale off one text, with `token` in place of its own at n.
 
-        n defaults to `n_ctx // 2`, C to the typical norm of a token embedding. Raises ValueError
-        for a text with fewer than n tokens, for a `token` that is not exactly one, for heads that
-        do not exist, and for weights that came without token embeddings or MLP.
+        `place` is a destination, or weights with n (by default `n_ctx // 2`), token and C (by
+        default the typical norm of a token embedding). Raises ValueError for a text with fewer
+        than n tokens, for a `token` that is not exactly one, for heads that do not exist, and for
+        weights that came without token embeddings or MLP.
 
         >>> python = cx.texts.passages(weights, domains=["python"])[0]
         >>> other = cx.ContextualCircuit.calibrate(weights, python, heads, n=200)
         >>> other.n, len(other.calibration)
         (200, 201)
+        >>> layer = cx.FirstLayer.of(model, passages)
+        >>> asked = cx.ContextualCircuit.calibrate(layer, passages[0], heads)
+        >>> pair = torch.stack([c.contribution[:, 463] for c in (circuit, asked)])
+        >>> torch.corrcoef(pair)[0, 1].round(decimals=2)
+        tensor(1.)
         """
-        heads = check_heads(weights, heads)
-        weights.mlp_input()
-        n = destination(weights, n)
-        C = weights.typical_norm() if C is None else C
-        number = weights.token_id(token)
-        (calibration,) = next(batches(weights, [text], n, number, "calibration"))
-        outputs = true_outputs(weights, calibration, n)
-        s = layer_norm_scale(resid_mid(weights, calibration, n, outputs), weights.eps)
+        heads = check_heads(place, heads)
+        at = asked_by(place, n, token, C)
+        at.n_neurons  # noqa: B018 - weights without an MLP say so before a text is read
+        ((calibration,),) = at.read([text], "calibration")
         return cls(
-            weights=weights,
+            at=at,
             heads=tuple(heads),
-            n=n,
-            token=number,
-            C=C,
             calibration=calibration,
-            kernel=shared_kernel(positional_kernels(weights, n, number, C)[heads]),
-            denominators=softmax_denominators(weights, [calibration], n, number, C)[0, heads],
-            scale=s.item(),
+            kernel=shared_kernel(at.kernels[heads]),
+            denominators=at.denominators(calibration)[heads],
+            scale=at.scale(calibration, at.outputs(calibration)).item(),
         )
+
+    @property
+    def n(self) -> int:
+        """The destination."""
+        return self.at.n
+
+    @property
+    def token(self) -> int:
+        """The token that stands there."""
+        return self.at.token
+
+    @property
+    def weights(self) -> LayerWeights:
+        """The weights that the circuit was read from; ValueError where it was asked of a model."""
+        return self.by_weights.weights
+
+    @property
+    def C(self) -> float:
+        """The typical norm of a token embedding. Errors as for `weights`."""
+        return self.by_weights.C
+
+    @property
+    def by_weights(self) -> FromWeights:
+        """The destination, if weights gave it."""
+        if not isinstance(self.at, FromWeights):
+            raise ValueError(
+                "this circuit was asked of a model, and this needs weights with positions in the "
+                "residual stream: cx.LayerWeights.of"
+            )
+        return self.at
 
     @cached_property
     def weighted_values(self) -> Float[Tensor, "vocab head d_head"]:
@@ -193,10 +138,9 @@ class ContextualCircuit:
         >>> circuit.weighted_values.shape
         torch.Size([8192, 2, 32])
         """
-        content = content_scores(self.weights, self.n, self.token)[list(self.heads)].exp()
-        values = values_here(self.weights, self.n, self.heads)
-        weight = rearrange(content / self.denominators[:, None], "head vocab -> vocab head 1")
-        return values.mul_(weight)  # in place: for a large vocabulary a copy would show
+        content = self.at.likes[list(self.heads)] / self.denominators[:, None]
+        # in place: for a large vocabulary a copy would show
+        return self.at.values(self.heads).mul_(rearrange(content, "head vocab -> vocab head 1"))
 
     @cached_property
     def readout(self) -> Float[Tensor, "head d_head neuron"]:
@@ -208,8 +152,7 @@ class ContextualCircuit:
         ... )
         True
         """
-        W_in, _ = self.weights.mlp_input()
-        return self.weights.W_O[list(self.heads)] @ W_in / self.scale
+        return self.at.W_O[list(self.heads)] @ self.at.W_in / self.scale
 
     @cached_property
     def contribution(self) -> Float[Tensor, "vocab neuron"]:
@@ -237,12 +180,9 @@ class ContextualCircuit:
         >>> torch.allclose(ext @ W_in / circuit.scale, circuit.contribution[tokens[:5]], atol=1e-3)
         True
         """
-        chosen = (
-            self.weighted_values
-            if tokens is None
-            else self.weighted_values[check_tokens(self.weights, tokens)]
-        )
-        W_O = self.weights.W_O[list(self.heads)]
+        by_token = self.weighted_values
+        chosen = by_token if tokens is None else by_token[check_tokens(self.at, tokens)]
+        W_O = self.at.W_O[list(self.heads)]
         return einsum(chosen, W_O, "token head d_head, head d_head d_model -> token d_model")
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
@@ -258,7 +198,7 @@ class ContextualCircuit:
         >>> torch.corrcoef(torch.stack([summary, truth]))[0, 1].round(decimals=2)
         tensor(0.9200)
         """
-        x = seen_tokens(self.weights, tokens, self.n)
+        x = self.at.seen(tokens)
         bags = x.reshape(-1, self.n + 1)
         z = embedding_bag(  # the mean over sources without a copy of what is averaged
             bags,
@@ -281,8 +221,8 @@ class ContextualCircuit:
         >>> torch.allclose(terms.sum(0), circuit.summary(tokens)[[463, 449]], atol=1e-3)
         True
         """
-        chosen = check_neurons(self.weights, neurons)
-        x = self.weights.check_text(seen_tokens(self.weights, tokens, self.n))
+        chosen = check_neurons(self.at, neurons)
+        x = self.weights.check_text(self.at.seen(tokens))
         return einsum(
             self.kernel,
             self.weighted_values[x],
@@ -301,7 +241,7 @@ class ContextualCircuit:
         >>> torch.corrcoef(torch.stack([ours, exact]))[0, 1].round(decimals=1)
         tensor(0.7000)
         """
-        x_n = seen_tokens(self.weights, tokens, self.n)[..., self.n]
+        x_n = self.at.seen(tokens)[..., self.n]
         here = self.weights.embeddings()[x_n] + self.weights.W_pos[self.n]
         others = [h for h in range(self.weights.n_heads) if h not in self.heads]
         v = layer_norm(here, self.weights.eps)[..., None, None, :] @ self.weights.W_V[others]
@@ -326,12 +266,12 @@ class ContextualCircuit:
         >>> circuit.self_normalised(passages[:8]).offsets.shape  # its mean error over these texts
         torch.Size([1024])
         """
-        plain = SelfNormalisedCircuit(self, torch.zeros_like(self.weights.mlp_input()[1]))
+        plain = SelfNormalisedCircuit(self, torch.zeros(self.at.n_neurons).to(self.at.W_in))
         total, count = torch.zeros(plain.offsets.shape, dtype=torch.float64), 0
-        for batch in batches(self.weights, texts, self.n, None, "offsets"):
-            truth = true_contribution(self.weights, batch, self.heads, self.n)
-            total += (truth - plain.summary(batch)).sum(0).cpu()  # float64 is not on every device
-            count += len(batch)
+        for x in self.at.read(texts, "offsets", own_token=True):
+            truth = self.at.truth(x, self.heads)
+            total += (truth - plain.summary(x)).sum(0).cpu()  # float64 is not on every device
+            count += len(x)
         return SelfNormalisedCircuit(self, (total / max(count, 1)).to(plain.offsets))
 
 
@@ -363,82 +303,14 @@ class SelfNormalisedCircuit:
     offsets: Float[Tensor, " neuron"]
 
     @property
-    def weights(self) -> LayerWeights:
-        return self.circuit.weights
+    def at(self) -> Destination:
+        """The destination."""
+        return self.circuit.at
 
     @property
     def heads(self) -> tuple[int, ...]:
+        """The circuit's heads."""
         return self.circuit.heads
-
-    @property
-    def n(self) -> int:
-        return self.circuit.n
-
-    @property
-    def token(self) -> int:
-        return self.circuit.token
-
-    @cached_property
-    def keys_here(self) -> Float[Tensor, "vocab head d_head"]:
-        """`E[n, t]`, laid out by token."""
-        return rearrange(
-            content_keys(self.weights, self.n), "head t d_head -> t head d_head"
-        ).contiguous()
-
-    @cached_property
-    def values_here(self) -> Float[Tensor, "vocab head d_head"]:
-        """`E_V[n, t] + b_V`: the value that token t would have at the destination's position."""
-        return values_here(self.weights, self.n, range(self.weights.n_heads))
-
-    @cached_property
-    def positional_keys(self) -> Float[Tensor, "head source d_head"]:
-        """`P[n, i]`."""
-        return positional_keys(self.weights, self.n, self.circuit.C)
-
-    @cached_property
-    def positional_values(self) -> Float[Tensor, "head source d_head"]:
-        """`P_V[n, i]`."""
-        return positional_values(self.weights, self.n, self.circuit.C)
-
-    def rows(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text head source"]:
-        """The attention rows of all heads at n, as Equation 1 gives them for the text's own token
-        there. Errors as in `ContextualCircuit.summary`.
-
-        >>> rows = circuit.self_normalised().rows(tokens)
-        >>> torch.allclose(rows, cx.rebuilt_rows(weights, tokens, circuit.n), atol=1e-4)
-        True
-        """
-        x = seen_tokens(self.weights, tokens, self.n)
-        here = layer_norm(
-            self.weights.embeddings()[x[..., self.n]] + self.weights.W_pos[self.n], self.weights.eps
-        )
-        q = einsum(here, self.weights.W_Q, "... d_model, head d_model d_head -> ... head d_head")
-        q = q + self.weights.b_Q
-        what = einsum(
-            q, self.keys_here[x], "... head d_head, ... source head d_head -> ... head source"
-        )
-        where = einsum(
-            q, self.positional_keys, "... head d_head, head source d_head -> ... head source"
-        )
-        return ((what + where) / self.weights.attn_scale).softmax(-1)
-
-    def outputs(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text head d_model"]:
-        """What every head of the layer writes at n: numerator over denominator.
-
-        >>> rebuilt = circuit.self_normalised().outputs(tokens)[4]
-        >>> exact = cx.true_outputs(weights, tokens, circuit.n)[4]
-        >>> torch.cosine_similarity(rebuilt, exact, dim=0).round(decimals=2)
-        tensor(1.)
-        """
-        x = seen_tokens(self.weights, tokens, self.n)
-        rows = self.rows(tokens)
-        what = einsum(
-            rows, self.values_here[x], "... head source, ... source head d_head -> ... head d_head"
-        )
-        where = einsum(
-            rows, self.positional_values, "... head source, head source d_head -> ... head d_head"
-        )
-        return written(self.weights, what + where)
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """What the circuit's heads add to each neuron's pre-activation at n, in one text or a
@@ -449,10 +321,8 @@ class SelfNormalisedCircuit:
         >>> summary.shape
         torch.Size([4, 1024])
         """
-        outputs = self.outputs(tokens)
-        s = layer_norm_scale(resid_mid(self.weights, tokens, self.n, outputs), self.weights.eps)
-        W_in, _ = self.weights.mlp_input()
-        return outputs[..., list(self.heads), :].sum(-2) @ W_in / s + self.offsets
+        outputs = self.at.rebuilt_outputs(tokens)
+        return self.at.to_neurons(tokens, outputs, self.heads) + self.offsets
 
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """The whole pre-activation at n, from the rebuilt outputs of all heads.
@@ -463,67 +333,13 @@ class SelfNormalisedCircuit:
         >>> torch.corrcoef(torch.stack([ours, exact]))[0, 1].round(decimals=2)
         tensor(1.)
         """
-        rebuilt = resid_mid(self.weights, tokens, self.n, self.outputs(tokens))
-        return self.weights.pre_activations(rebuilt) + self.offsets
+        rebuilt = self.at.resid_mid(tokens, self.at.rebuilt_outputs(tokens))
+        return self.circuit.weights.pre_activations(rebuilt) + self.offsets
 
 
-# ---------------------------------------------------------------- the pieces
-
-
-def values_here(
-    weights: LayerWeights, n: int, heads: Sequence[int]
-) -> Float[Tensor, "vocab head d_head"]:
-    """`LN(W_E[t] + W_pos[n]) W_V + b_V` of the whole vocabulary: the value that each token would
-    have at the destination's position.
-    """
-    chosen = list(heads)
-    W_V = rearrange(weights.W_V[chosen], "head d_model d_head -> d_model (head d_head)")
-    # LayerNorm's scale is applied behind the product: no second vocabulary in memory
-    values = (weights.embeddings() @ W_V).add_(weights.W_pos[n] @ W_V)
-    values.div_(content_scale(weights, n)[:, None])
-    by_head = rearrange(values, "vocab (head d_head) -> vocab head d_head", head=len(chosen))
-    return by_head.add_(weights.b_V[chosen])
-
-
-def positional_values(
-    weights: LayerWeights, n: int, C: float | None = None
-) -> Float[Tensor, "head source d_head"]:
-    """`P_V[n, i] = sqrt(d_model) (W_pos[i] - W_pos[n]) W_V / sqrt(|W_pos[i]|^2 + C^2)`
-    for i = 0 ... n: `positional_keys` with W_V for W_K. Errors as there.
-
-    >>> cx.positional_values(weights, n=256).shape
-    torch.Size([8, 257, 32])
-    """
-    shift = positional_shift(weights, n, C)
-    return einsum(shift, weights.W_V, "source d_model, head d_model d_head -> head source d_head")
-
-
-def written(
-    weights: LayerWeights, z: Float[Tensor, "*text head d_head"]
-) -> Float[Tensor, "*text head d_model"]:
-    """`z W_O`: from the inside of each head to the residual stream."""
-    return einsum(z, weights.W_O, "... head d_head, head d_head d_model -> ... head d_model")
-
-
-def stream(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
-) -> Float[Tensor, "*text source d_model"]:
-    """`W_E[x_i] + W_pos[i]` for i = 0 ... n."""
-    x = seen_tokens(weights, tokens, n)
-    return weights.embeddings()[x] + weights.W_pos[: n + 1]
-
-
-def seen_tokens(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
-) -> Int[Tensor, "*text source"]:
-    """The tokens 0 ... n, if they are there and in the vocabulary."""
-    check_destination(weights, tokens, n)
-    return check_tokens(weights, tokens[..., : n + 1])
-
-
-def check_neurons(weights: LayerWeights, neurons: Iterable[int]) -> list[int]:
+def check_neurons(place: Destination | LayerWeights, neurons: Iterable[int]) -> list[int]:
     """The neurons as a list, if there are any and each exists; ValueError otherwise."""
-    chosen, size = [int(j) for j in neurons], weights.n_neurons
+    chosen, size = [int(j) for j in neurons], place.n_neurons
     if not chosen:
         raise ValueError("no neurons: choose at least one")
     if min(chosen) < 0 or max(chosen) >= size:

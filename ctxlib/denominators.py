@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,14 +21,8 @@ from jaxtyping import Float, Int
 from scipy.cluster import hierarchy
 from torch import Tensor
 
-from ctxlib.kernels import (
-    BROAD,
-    content_scores,
-    destination_query,
-    families,
-    positional_kernels,
-    positional_scores,
-)
+from ctxlib.destination import Destination, asked_by, check_heads, families
+from ctxlib.split import BROAD, content_scores, destination_query, positional_scores
 from ctxlib.texts import AnyText, Text, batches
 from ctxlib.weights import LayerWeights
 
@@ -39,7 +32,7 @@ STEADY = 0.3  #: a relative standard deviation over texts below this: the denomi
 
 
 def softmax_denominators(
-    weights: LayerWeights,
+    place: LayerWeights | Destination,
     texts: Iterable[AnyText],
     n: int | None = None,
     token: str | int = " the",
@@ -47,12 +40,13 @@ def softmax_denominators(
 ) -> Float[Tensor, "text head"]:
     """`denom_h = sum_i pos_{n,i} content_n(x_i)` of every text, with x_n replaced by `token`.
 
-    n defaults to `n_ctx // 2`, where the paper calibrates. Texts are read in batches, so any
-    iterable will do, and of each no more is kept than a number for each head; a bar shows the
-    progress of what takes longer than a second. The unit is arbitrary, one for each head: only
-    ratios between texts mean anything. Raises ValueError for a text with fewer than n tokens, for
-    no text at all, for ids outside the vocabulary, for a head whose denominators are beyond the
-    range of the weights' precision, and as `positional_kernels` does.
+    `place` is a destination, or weights with n (by default `n_ctx // 2`, where the paper
+    calibrates), token and C. Texts are read in batches, so any iterable will do, and of each no
+    more is kept than a number for each head; a bar shows the progress of what takes longer than a
+    second. The unit is arbitrary, one for each head: only ratios between texts mean anything.
+    Raises ValueError for a text with fewer than n tokens, for no text at all, for ids outside the
+    vocabulary, for a head whose denominators are beyond the range of the weights' precision, and
+    as `positional_kernels` does.
 
     >>> denoms = cx.softmax_denominators(weights, passages)
     >>> denoms.shape
@@ -60,21 +54,8 @@ def softmax_denominators(
     >>> (denoms.std(0) / denoms.mean(0)).round(decimals=2)
     tensor([0.1100, 0.6700, 0.5600, 0.2300, 0.1900, 0.4900, 0.2700, 0.2800])
     """
-    n = destination(weights, n)
-    kernels = positional_kernels(weights, n, token, C)
-    parts = [
-        einsum(values, kernels, "head text source, head source -> text head")
-        for values in content_batches(weights, texts, n, token)
-    ]
-    denoms = torch.cat(some(parts))
-    held = ((denoms > 0) & denoms.isfinite()).all(0)
-    if not held.all():
-        beyond = ", ".join(map(str, (~held).nonzero()[:, 0].tolist()))
-        raise ValueError(
-            f"denominators of head {beyond} are beyond the range of {denoms.dtype}, so large are "
-            "their scores; float64 holds more: weights.to(torch.float64)"
-        )
-    return denoms
+    at = asked_by(place, n, token, C)
+    return torch.cat(some([at.denominators(x) for x in at.read(texts, "denominators")]))
 
 
 def exact_denominators(
@@ -326,38 +307,35 @@ class StableHeads(list[int]):
 
 
 def stable_heads(
-    weights: LayerWeights,
+    place: LayerWeights | Destination,
     texts: Iterable[AnyText],
     n: int | None = None,
     token: str | int = " the",
     broad: float = BROAD,
     steady: float = STEADY,
+    copies: Float[Tensor, " head"] | None = None,
 ) -> StableHeads:
     """The heads whose denominators hold still: a kernel spread over more than `broad` effective
     tokens, and denominators whose standard deviation over `texts` is below `steady` times their
     mean. The table is in `.table` of what is returned.
 
-    n defaults to `n_ctx // 2`. Raises ValueError when no head qualifies, for fewer than two texts,
-    and as `softmax_denominators` does.
+    `place` is a destination, or weights with n (by default `n_ctx // 2`) and token; `copies` as in
+    `families`. Raises ValueError when no head qualifies, for fewer than two texts, and as
+    `softmax_denominators` does.
 
     >>> heads = cx.stable_heads(weights, passages)
     >>> heads
     [3, 4]
     >>> heads.table.loc[0, "why not"]
     'kernel over 1.8 tokens only'
+    >>> cx.stable_heads(cx.FirstLayer.of(model, passages), passages)
+    [3, 4]
     """
-    n = destination(weights, n)
-    denoms = softmax_denominators(weights, texts, n, token)
-    return choose_stable(families(weights, n, token), denoms, broad, steady)
-
-
-def choose_stable(
-    table: pd.DataFrame, denoms: Float[Tensor, "text head"], broad: float, steady: float
-) -> StableHeads:
-    """The rule of `stable_heads`, from the table of `families` and the denominators of texts."""
+    at = asked_by(place, n, token)
+    denoms = softmax_denominators(at, texts)
     if len(denoms) < 2:
         raise ValueError("one text has no spread: give at least two")
-    table = table.drop(columns="because")
+    table = families(at, copies=copies).drop(columns="because")
     table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
     reasons = []
     for spread, strays in zip(table["effective tokens"], table["relative spread"], strict=True):
@@ -374,26 +352,6 @@ def choose_stable(
             f"by less than {steady:.0%}{closest if len(wide) else ''}"
         )
     return StableHeads(table.index[table["stable"]].tolist(), table)
-
-
-def check_heads(weights: Any, heads: Sequence[int]) -> list[int]:
-    """The heads as a list, if each exists and none is there twice; ValueError otherwise.
-
-    >>> cx.check_heads(weights, (4, 3))
-    [4, 3]
-    >>> cx.check_heads(weights, [3, 3])
-    Traceback (most recent call last):
-        ...
-    ValueError: heads [3, 3]: one is there twice
-    """
-    chosen = [int(h) for h in heads]
-    if not chosen:
-        raise ValueError("no heads: choose at least one")
-    if min(chosen) < 0 or max(chosen) >= weights.n_heads:
-        raise ValueError(f"heads {chosen}: this layer has heads 0 to {weights.n_heads - 1}")
-    if len(set(chosen)) < len(chosen):
-        raise ValueError(f"heads {chosen}: one is there twice")
-    return chosen
 
 
 # ---------------------------------------------------------------- what a wrong one costs
@@ -414,7 +372,7 @@ def calibration_error(
 
 
 def middle_text(
-    weights: LayerWeights,
+    place: LayerWeights | Destination,
     texts: Iterable[Text],
     heads: Sequence[int],
     n: int | None = None,
@@ -429,7 +387,7 @@ def middle_text(
     """
     if isinstance(texts, Iterator):
         raise ValueError("texts that can be read only once: give a list or a cx.texts.stream")
-    logs = softmax_denominators(weights, texts, n, token)[:, check_heads(weights, heads)].log()
+    logs = softmax_denominators(place, texts, n, token)[:, check_heads(place, heads)].log()
     middle = int((logs - logs.mean(0)).abs().mean(1).argmin())
     return next(islice(texts, middle, None))
 

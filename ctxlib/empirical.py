@@ -25,16 +25,14 @@ from typing import Any
 
 import pandas as pd
 import torch
-from einops import einsum, rearrange, repeat
+from einops import einsum, repeat
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.circuit import shared_kernel
-from ctxlib.denominators import BROAD, STEADY, StableHeads, check_heads, choose_stable
-from ctxlib.kernels import family_table
+from ctxlib.destination import Destination
 from ctxlib.lookups import at_last_token
-from ctxlib.texts import AnyText, Reader, Reads, check_listed, progress, token_ids
-from ctxlib.weights import centre, check_ids, check_layer, layer_norm, layer_norm_scale, only_token
+from ctxlib.texts import BATCH, AnyText, Reader, Reads, check_listed, progress, token_ids
+from ctxlib.weights import centre, check_ids, check_layer, layer_norm, only_token
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
 VOCAB_AT_A_TIME = 4096
@@ -48,9 +46,9 @@ READ_BY_KEYS, QUERY, INSIDE = (f"blocks.0.attn.hook_{name}" for name in ("in", "
 
 
 @dataclass(frozen=True, eq=False)
-class FirstLayer:
-    """The first layer of any decoder at one destination n where `token` stands, as the model's
-    hooks show it. Make one with `FirstLayer.of`.
+class FirstLayer(Destination):
+    """A destination as a model's hooks show it: the first layer of any decoder at n where `token`
+    stands. Make one with `FirstLayer.of`.
 
     `E` is the stream of each token where a text begins, `where` what position i adds to it (zero,
     unless positions are learned and added), both centred where the model has LayerNorm. A source
@@ -184,24 +182,7 @@ class FirstLayer:
 
     # ------------------------------------------------------------ sizes
 
-    @property
-    def n_heads(self) -> int:
-        return len(self.W_O)
-
-    @property
-    def n_neurons(self) -> int:
-        return self.W_in.shape[1]
-
-    @property
-    def d_vocab(self) -> int:
-        return len(self.E)
-
     def embeddings(self) -> Float[Tensor, "vocab d_model"]:
-        """`E`, under the name that `LayerWeights` has for it.
-
-        >>> cx.FirstLayer.of(model, passages[:2]).embeddings().shape
-        torch.Size([8192, 256])
-        """
         return self.E
 
     def placed(self, texts: Iterable[AnyText]) -> Int[Tensor, "text source"]:
@@ -215,6 +196,17 @@ class FirstLayer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a string, what lies behind n is not read
             return placed(texts, self.n, self.token, reader)
+
+    def read(
+        self, texts: Iterable[AnyText], doing: str, own_token: bool = False
+    ) -> Iterator[Int[Tensor, "text source"]]:
+        if own_token:
+            raise ValueError("this destination was asked with its own token, not with a text's")
+        yield from self.placed(texts).split(BATCH)
+
+    def seen(self, tokens: Int[Tensor, "*text pos"]) -> Int[Tensor, "*text source"]:
+        self.check_placed(tokens)
+        return tokens
 
     def check_length(self, tokens: Int[Tensor, "*text source"]) -> None:
         """Nothing, or a ValueError for ids outside the vocabulary and for another number of tokens
@@ -291,7 +283,7 @@ class FirstLayer:
         return weight.T @ E + weight.sum(0)[:, None] * self.where
 
     @cached_property
-    def kernels(self) -> Float[Tensor, "head source"]:
+    def kernels(self) -> Float[Tensor, "head source"]:  # type: ignore[override]
         """`pos_i = softmax_i(g_i . mean x + c_i)`, the row of a text in which the average token
         stands everywhere: up to a factor, the geometric mean over tokens of what a source gets.
 
@@ -357,34 +349,36 @@ class FirstLayer:
         """
         return self.shares(tokens).softmax(-1)
 
-    def denominators(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text head"]:
-        """`denom = sum_i pos_i content(x_i)`; 1 for a text of average tokens.
-
-        >>> layer = cx.FirstLayer.of(model, passages)
-        >>> stack = layer.placed(passages)
-        >>> ours, theirs = layer.denominators(stack), cx.softmax_denominators(weights, passages)
-        >>> (ours / theirs).std(0).max() < 0.1  # the same, but for a factor
-        tensor(True)
-        """
-        return self.shares(tokens).logsumexp(-1).exp()
-
     def shares(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text head source"]:
         """`log (pos_i content(x_i))`."""
         self.check_placed(tokens)
         return self.content[:, tokens].movedim(0, -2) + self.kernels.log()
 
     @cached_property
-    def content(self) -> Float[Tensor, "head vocab"]:
-        """`content_scores` of the whole vocabulary, kept.
-
-        >>> layer = cx.FirstLayer.of(model, passages[:2])
-        >>> layer.content.shape
-        torch.Size([8, 8192])
-        """
+    def content(self) -> Float[Tensor, "head vocab"]:  # type: ignore[override]
         return self.content_scores()
 
+    # ------------------------------------------------------------ values and outputs
 
-# ---------------------------------------------------------------- what is left, and which heads
+    def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
+        W_V, b_V = self.W_V[list(heads)], self.b_V[list(heads)]
+        parts = [
+            einsum(x, W_V, "t d_model, head d_model d_head -> t head d_head") for x in self.by_token
+        ]
+        return torch.cat(parts).add_(b_V)
+
+    def rebuilt_outputs(
+        self, x: Int[Tensor, "*text source"]
+    ) -> Float[Tensor, "*text head d_model"]:
+        return self.outputs(x, self.rebuilt_rows(x))
+
+    def resid_mid(
+        self, x: Int[Tensor, "*text source"], outputs: Float[Tensor, "*text head d_model"]
+    ) -> Float[Tensor, "*text d_model"]:
+        return self.rest + outputs.sum(-2)
+
+
+# ---------------------------------------------------------------- what is left
 
 
 def decomposition(layer: FirstLayer) -> pd.DataFrame:
@@ -447,159 +441,7 @@ def copy_preference(model: Any, layer: FirstLayer, count: int = COPIED) -> Float
     return torch.stack(parts).mean(0)
 
 
-def families(layer: FirstLayer, copies: Float[Tensor, " head"] | None = None) -> pd.DataFrame:
-    """What kind of head each one is, and why, by the rule of `cx.families`; one row a head.
-    Without `copies`, as from `copy_preference`, the kernel decides alone.
-
-    >>> layer = cx.FirstLayer.of(model, passages)
-    >>> cx.empirical.families(layer).loc[[0, 2], "family"].tolist()
-    ['local', 'uniform']
-    """
-    unknown = torch.full((layer.n_heads,), torch.nan)
-    return family_table(layer.kernels, unknown if copies is None else copies)
-
-
-def stable_heads(
-    layer: FirstLayer,
-    texts: Iterable[AnyText],
-    broad: float = BROAD,
-    steady: float = STEADY,
-    copies: Float[Tensor, " head"] | None = None,
-) -> StableHeads:
-    """The heads whose denominators hold still, by the rule of `cx.stable_heads`.
-
-    Raises ValueError when no head qualifies and for fewer than two texts.
-
-    >>> layer = cx.FirstLayer.of(model, passages)
-    >>> cx.empirical.stable_heads(layer, passages)
-    [3, 4]
-    """
-    denoms = layer.denominators(layer.placed(texts))
-    return choose_stable(families(layer, copies), denoms, broad, steady)
-
-
-# ---------------------------------------------------------------- the circuit
-
-
-@dataclass(frozen=True, eq=False)
-class EmpiricalCircuit:
-    """The contextual circuit of `cx.ContextualCircuit`, on a `FirstLayer`: one kernel for all
-    heads, denominators and scale of one calibration text. Make one with
-    `EmpiricalCircuit.calibrate`; `cx.find_neurons` takes it.
-
-    >>> layer = cx.FirstLayer.of(model, passages)
-    >>> ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
-    >>> paper = cx.ContextualCircuit.calibrate(weights, passages[0], heads)
-    >>> r = torch.corrcoef(torch.stack([c.contribution[:, 463] for c in (ours, paper)]))[0, 1]
-    >>> ours.contribution.shape, round(float(r), 2)
-    (torch.Size([8192, 1024]), 1.0)
-    """
-
-    layer: FirstLayer
-    heads: tuple[int, ...]
-    kernel: Float[Tensor, " source"]
-    denominators: Float[Tensor, " head"]
-    scale: float
-
-    @classmethod
-    def calibrate(cls, layer: FirstLayer, text: AnyText, heads: Sequence[int]) -> EmpiricalCircuit:
-        """Read denominators and scale off one text. Raises ValueError for heads that do not exist
-        and for a text of fewer than n tokens.
-
-        >>> layer = cx.FirstLayer.of(model, passages)
-        >>> cx.EmpiricalCircuit.calibrate(layer, passages[0], heads).heads
-        (3, 4)
-        """
-        heads = check_heads(layer, heads)
-        (x,) = layer.placed([text])
-        return cls(
-            layer=layer,
-            heads=tuple(heads),
-            kernel=shared_kernel(layer.kernels[heads]),
-            denominators=layer.denominators(x)[heads],
-            scale=layer_norm_scale(layer.rest + layer.outputs(x).sum(0), layer.eps).item(),
-        )
-
-    @property
-    def weights(self) -> FirstLayer:
-        return self.layer
-
-    @cached_property
-    def weighted_values(self) -> Float[Tensor, "vocab head d_head"]:
-        """`content_h(t) / denom_h (x_t W_V^h + b_V^h)`: what a token puts into each head, per unit
-        of kernel.
-
-        >>> layer = cx.FirstLayer.of(model, passages[:2])
-        >>> cx.EmpiricalCircuit.calibrate(layer, passages[0], heads).weighted_values.shape
-        torch.Size([8192, 2, 32])
-        """
-        heads = list(self.heads)
-        W_V, b_V = self.layer.W_V[heads], self.layer.b_V[heads]
-        values = torch.cat(
-            [
-                einsum(x, W_V, "t d_model, head d_model d_head -> t head d_head") + b_V
-                for x in self.layer.by_token
-            ]
-        )
-        content = self.layer.content[heads].exp() / self.denominators[:, None]
-        return values.mul_(rearrange(content, "head t -> t head 1"))
-
-    @cached_property
-    def readout(self) -> Float[Tensor, "head d_head neuron"]:
-        """`W_O^h W_in / s`: from the inside of a head to the neurons.
-
-        >>> layer = cx.FirstLayer.of(model, passages[:2])
-        >>> cx.EmpiricalCircuit.calibrate(layer, passages[0], heads).readout.shape
-        torch.Size([2, 32, 1024])
-        """
-        return self.layer.W_O[list(self.heads)] @ self.layer.W_in / self.scale
-
-    @cached_property
-    def contribution(self) -> Float[Tensor, "vocab neuron"]:
-        """`contribution[t, j]`: what token t adds to neuron j, per unit of kernel.
-
-        >>> layer = cx.FirstLayer.of(model, passages)
-        >>> ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
-        >>> cx.neurons.spelled(weights, ours.contribution[:, 463].topk(2).indices.tolist())
-        ['Mode', 'Directions']
-        """
-        return einsum(self.weighted_values, self.readout, "t head d, head d neuron -> t neuron")
-
-    def summary(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text neuron"]:
-        """`sum_i pos_i contribution[x_i, j]`, with the calibrated constants. Tokens as from
-        `placed`; ValueError for others.
-
-        >>> layer = cx.FirstLayer.of(model, passages)
-        >>> ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
-        >>> ours.summary(layer.placed(passages)).shape
-        torch.Size([72, 1024])
-        """
-        self.layer.check_placed(tokens)
-        z = torch.stack(
-            [
-                self.kernel @ self.weighted_values[x].flatten(1)
-                for x in tokens.view(-1, len(self.kernel))
-            ]
-        )
-        return (z @ self.readout.flatten(0, 1)).view(*tokens.shape[:-1], -1)
-
-    def self_normalised(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text neuron"]:
-        """The summary with each head's own kernel, and denominators and scale of the text itself
-        (chapter 8): only the interaction of what and where is left out.
-
-        >>> layer = cx.FirstLayer.of(model, passages)
-        >>> ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
-        >>> x = layer.placed(passages[:4])
-        >>> truth = cx.empirical.true_contribution(model, layer, x, heads)
-        >>> (ours.self_normalised(x) - truth).abs().mean() < (ours.summary(x) - truth).abs().mean()
-        tensor(True)
-        """
-        outputs = self.layer.outputs(tokens, self.layer.rebuilt_rows(tokens))
-        s = layer_norm_scale(self.layer.rest + outputs.sum(-2), self.layer.eps)
-        return outputs[..., list(self.heads), :].sum(-2) @ self.layer.W_in / s
-
-
-# ---------------------------------------------------------------- the truth, from the model's hooks
+# ---------------------------------------------------------------- rows, from the model's hooks
 
 
 def true_rows(model: Any, stack: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
@@ -631,27 +473,6 @@ def scores_of(
     if not torch.allclose(last.softmax(-1), weights, atol=1e-4):
         last = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
     return last - last[..., -1:]
-
-
-def true_contribution(
-    model: Any, layer: FirstLayer, stack: Int[Tensor, "text source"], heads: Sequence[int]
-) -> Float[Tensor, "text neuron"]:
-    """What the chosen heads add to each neuron at n, from what the model's hooks show: the heads'
-    insides at n and the stream that the MLP reads there, with the text's own scale.
-
-    >>> layer = cx.FirstLayer.of(model, passages[:2])
-    >>> truth = cx.empirical.true_contribution(model, layer, layer.placed(passages[:2]), heads)
-    >>> truth.shape
-    torch.Size([2, 1024])
-    """
-    chosen = check_heads(layer, heads)
-    name = stream_name(layer.reads)
-    held = at_last_token(model, list(stack), [INSIDE, name], layer.reads + 1)
-    written = einsum(
-        held[INSIDE][:, chosen], layer.W_O[chosen], "text head d, head d d_model -> text d_model"
-    )
-    s = layer_norm_scale(centred(model, held[name]), layer.eps)
-    return written @ layer.W_in / s
 
 
 # ---------------------------------------------------------------- asking the model

@@ -32,16 +32,11 @@ from ctxlib.circuit import (
     ContextualCircuit,
     SelfNormalisedCircuit,
     check_neurons,
-    resid_mid,
-    seen_tokens,
     shared_kernel,
-    stream,
-    true_contribution,
-    true_outputs,
 )
-from ctxlib.keys import positional_keys
-from ctxlib.texts import AnyText, Reading, Stream, Text, batches, progress
-from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
+from ctxlib.split import asked, normalised_sources, own_queries, what, where
+from ctxlib.texts import AnyText, Reading, Stream, Text, progress
+from ctxlib.weights import layer_norm
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
 ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64
@@ -169,13 +164,12 @@ def evaluate(
     463     1.0  0.0
     449     1.0  0.0
     """
-    weights = circuit.weights
-    chosen = check_neurons(weights, range(weights.n_neurons) if neurons is None else neurons)
+    at = circuit.at
+    chosen = check_neurons(at, range(at.n_neurons) if neurons is None else neurons)
     book = Checkpoint(None if checkpoint is None else Path(checkpoint), circuit, chosen, own_token)
     work = Compare(without_tokenizer(circuit), tuple(chosen))
-    token = None if own_token else circuit.token
     given = book.reading(texts) if isinstance(texts, Stream) else texts
-    todo = book.unread(lambda part: batches(weights, part, circuit.n, token, "evaluation"), given)
+    todo = book.unread(lambda part: at.read(part, "evaluation", own_token), given)
     for moments, mark in on_cluster(client, work, todo) if client else here(work, todo):
         book.add(moments, mark)
     moments = enough(book.moments)
@@ -194,7 +188,7 @@ class Compare:
     def __call__(self, tokens: Int[Tensor, "text source"]) -> Moments:
         c = self.circuit
         with torch.inference_mode():
-            truth = true_contribution(c.weights, tokens, c.heads, c.n)
+            truth = c.at.truth(tokens, c.heads)
             return Moments.of(c.summary(tokens)[:, self.neurons], truth[:, self.neurons])
 
 
@@ -276,15 +270,15 @@ def run(work: Compare, tokens: np.ndarray) -> Moments:
     return work(torch.from_numpy(tokens))
 
 
-def without_tokenizer(circuit: Circuit) -> Circuit:
+def without_tokenizer(circuit: Any) -> Any:
     """The circuit as it travels to a worker, which sees ids only."""
-
-    def bare(paper: ContextualCircuit) -> ContextualCircuit:
-        return replace(paper, weights=replace(paper.weights, tokenizer=None))
-
     if isinstance(circuit, SelfNormalisedCircuit):
-        return replace(circuit, circuit=bare(circuit.circuit))
-    return bare(circuit)
+        return replace(circuit, circuit=without_tokenizer(circuit.circuit))
+    if hasattr(circuit.at, "weights"):
+        at = replace(circuit.at, weights=replace(circuit.at.weights, tokenizer=None))
+    else:
+        at = replace(circuit.at, tokenizer=None)
+    return replace(circuit, at=at)
 
 
 class Checkpoint:
@@ -390,8 +384,8 @@ def fingerprint(circuit: Circuit, neurons: list[int], own_token: bool) -> str:
     """What a checkpoint belongs to, in 64 hexadecimal digits."""
     offsets = circuit.offsets if isinstance(circuit, SelfNormalisedCircuit) else None
     paper = circuit.circuit if isinstance(circuit, SelfNormalisedCircuit) else circuit
-    weights = paper.weights
-    held = [offsets, *(getattr(o, f.name) for o in (paper, weights) for f in fields(o))]
+    parts: list[Any] = [paper, paper.at, getattr(paper.at, "weights", None) or paper.at]
+    held = [offsets, *(getattr(part, f.name) for part in parts for f in fields(part))]
     digest = hashlib.sha256(repr((neurons, own_token, paper.heads)).encode())
     for item in held:
         if isinstance(item, Tensor):
@@ -443,12 +437,10 @@ def approximated(
     made = set(made)
     if unknown := made - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
-    w, n = circuit.weights, circuit.n
-    x = seen_tokens(w, tokens, n)
-    added = approximated_output(circuit, x, made) @ w.mlp_input()[0]
-    if "scale" in made:
-        return added / circuit.scale
-    return added / layer_norm_scale(resid_mid(w, x, n, true_outputs(w, x, n)), w.eps)
+    at = circuit.at
+    x = at.seen(tokens)
+    added = approximated_output(circuit, x, made) @ at.W_in
+    return added / (circuit.scale if "scale" in made else at.scale(x, at.outputs(x)))
 
 
 def approximated_output(
@@ -458,18 +450,14 @@ def approximated_output(
     w, n, heads = circuit.weights, circuit.n, list(circuit.heads)
     if "token" in made:
         x = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], circuit.token)], dim=1)
-
-    q = layer_norm(w.embeddings()[x[:, n]] + w.W_pos[n], w.eps)
-    q = einsum(q, w.W_Q[heads], "text d_model, head d_model d_head -> text head d_head")
-    q = (q + w.b_Q[heads]) / w.attn_scale
-    where = positional_keys(w, n, circuit.C)[heads]
-    positional = einsum(q, where, "text head d_head, head source d_head -> text head source")
+    ask = asked(w, own_queries(w, x[:, n], n))[:, heads]  # text head d_model
+    positional = where(w, ask, n, circuit.C)
     kernels = positional.log_softmax(-1)  # rows are products: in logarithms nothing underflows
 
     def content(x: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
         if "keys" in made:
-            return asked(w, heads, q, layer_norm(w.embeddings()[x] + w.W_pos[n], w.eps))
-        return asked(w, heads, q, layer_norm(stream(w, x, n), w.eps)) - positional
+            return what(w, ask, n, x)
+        return ask @ normalised_sources(w, x, n).mT - positional
 
     said = content(x)
     numerators = kernels + said
@@ -486,24 +474,13 @@ def approximated_output(
         denominators = numerators.logsumexp(-1, keepdim=True)
     rows = (numerators - denominators).exp()
 
-    at = w.embeddings()[x] + (w.W_pos[n] if "values" in made else w.W_pos[: n + 1])
-    seen = rows @ layer_norm(at, w.eps)  # text head d_model
+    if "values" in made:
+        seen = rows @ layer_norm(w.embeddings()[x] + w.W_pos[n], w.eps)  # text head d_model
+    else:
+        seen = rows @ normalised_sources(w, x, n)
     z = einsum(seen, w.W_V[heads], "text head d_model, head d_model d_head -> text head d_head")
     z = z + rows.sum(-1, keepdim=True) * w.b_V[heads]
     return einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
-
-
-def asked(
-    weights: LayerWeights,
-    heads: list[int],
-    q: Float[Tensor, "text head d_head"],
-    x: Float[Tensor, "text source d_model"],
-) -> Float[Tensor, "text head source"]:
-    """`q . x W_K`, the query first: no key is formed."""
-    query = einsum(
-        q, weights.W_K[heads], "text head d_head, head d_model d_head -> text head d_model"
-    )
-    return einsum(query, x, "text head d_model, text source d_model -> text head source")
 
 
 def error_budget(
@@ -531,22 +508,21 @@ def error_budget(
     scale           0.41
     Name: fvu, dtype: float64
     """
-    weights = circuit.weights
-    chosen = check_neurons(weights, range(weights.n_neurons) if neurons is None else neurons)
-    W_in = weights.mlp_input()[0][:, chosen]
+    at = circuit.at
+    chosen = check_neurons(at, range(at.n_neurons) if neurons is None else neurons)
+    W_in = at.W_in[:, chosen]
     names = [name for name in APPROXIMATIONS if own_token or name != "token"]
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
     rows |= {("without", name): set(names) - {name} for name in names}
     rows |= {("only", name): {name} for name in names}
     sums: dict[tuple[str, str], Moments] = {}
-    token = None if own_token else circuit.token
-    for batch in batches(weights, texts, circuit.n, token, "error budget"):
-        outputs = true_outputs(weights, batch, circuit.n)
-        own = layer_norm_scale(resid_mid(weights, batch, circuit.n, outputs), weights.eps)
+    for x in at.read(texts, "error budget", own_token):
+        outputs = at.outputs(x)
+        own = at.scale(x, outputs)
         truth = outputs[:, list(circuit.heads)].sum(1) @ W_in / own
         for row, made in rows.items():
             s = circuit.scale if "scale" in made else own
-            new = Moments.of(approximated_output(circuit, batch, made) @ W_in / s, truth)
+            new = Moments.of(approximated_output(circuit, x, made) @ W_in / s, truth)
             sums[row] = sums[row] + new if row in sums else new
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]
     medians = [enough(sums.get(row)).table(chosen)[columns].median() for row in rows]
@@ -590,11 +566,11 @@ def cross_domain(
     errors: list[Float[Tensor, "text neuron"]] = []  # one a calibration text
     for text in progress(texts, "calibrations"):
         circuit = make(text)
-        w, n = circuit.weights, circuit.n
-        chosen = check_neurons(w, neurons)
+        at = circuit.at
+        chosen = check_neurons(at, neurons)
         if not errors:
-            stack = torch.cat(list(batches(w, texts, n, circuit.token, "cross-domain")))
-            truth = true_contribution(w, stack, circuit.heads, n)[:, chosen].cpu().double()
+            stack = torch.cat(list(at.read(texts, "cross-domain")))
+            truth = at.truth(stack, circuit.heads)[:, chosen].cpu().double()
             variance = truth.var(0, correction=0)
         summary = circuit.summary(stack)[:, chosen].cpu().double()
         errors.append((summary - truth) ** 2 / variance)

@@ -10,7 +10,6 @@ labelled texts, with an interval.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,11 +22,9 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, check_neurons
 from ctxlib.denominators import some
-from ctxlib.texts import AnyText, batches
+from ctxlib.destination import Destination
+from ctxlib.texts import AnyText
 from ctxlib.weights import LayerWeights
-
-if TYPE_CHECKING:
-    from ctxlib.empirical import EmpiricalCircuit, FirstLayer
 
 LARGEST = 20  #: tokens that `top` averages over
 STANDS_OUT = 2.0  #: a neuron whose `top` is this many robust deviations above the median one
@@ -37,7 +34,7 @@ CHUNK = 256  # neurons at a time: bounds the memory, changes no result
 # ---------------------------------------------------------------- tokens that were never trained
 
 
-def untrained_tokens(weights: LayerWeights | FirstLayer) -> Bool[Tensor, " vocab"]:
+def untrained_tokens(weights: LayerWeights | Destination) -> Bool[Tensor, " vocab"]:
     """Glitch tokens: those whose embeddings lie where only never-trained ones do.
 
     A byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, so no training text
@@ -62,7 +59,7 @@ def untrained_tokens(weights: LayerWeights | FirstLayer) -> Bool[Tensor, " vocab
     return flags | (torch.cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
 
 
-def impossible_bytes(weights: LayerWeights | FirstLayer) -> list[int]:
+def impossible_bytes(weights: LayerWeights | Destination) -> list[int]:
     """The ids of the single-byte tokens that no UTF-8 text can produce, if the vocabulary is
     byte-level.
 
@@ -92,7 +89,7 @@ def byte_names() -> dict[int, str]:
 
 
 def find_neurons(
-    circuit: ContextualCircuit | EmpiricalCircuit,
+    circuit: ContextualCircuit,
     threshold: float | None = None,
     largest: int = LARGEST,
     tokens: Bool[Tensor, " vocab"] | None = None,
@@ -115,9 +112,8 @@ def find_neurons(
     >>> found.loc[463, "top tokens"][:4]
     ['Mode', 'Directions', 'Ingredients', ' stewpan']
     """
-    weights = circuit.weights
     contributions = circuit.contribution
-    counted = (~untrained_tokens(weights) if tokens is None else tokens).to(contributions.device)
+    counted = (~untrained_tokens(circuit.at) if tokens is None else tokens).to(contributions.device)
     if counted.dtype != torch.bool or counted.shape != contributions.shape[:1]:
         raise ValueError(
             f"tokens of shape {tuple(counted.shape)} and {counted.dtype}: give a mask, True or "
@@ -159,8 +155,8 @@ def find_neurons(
             "top": tops[chosen].tolist(),
             "z": z[chosen].tolist(),
             "mean": mean_of[chosen].tolist(),
-            "top tokens": [spelled(weights, row) for row in top_ids.tolist()],
-            "bottom tokens": [spelled(weights, row) for row in bottom_ids.tolist()],
+            "top tokens": [spelled(circuit.at, row) for row in top_ids.tolist()],
+            "bottom tokens": [spelled(circuit.at, row) for row in bottom_ids.tolist()],
         },
         index=pd.Index(chosen.tolist(), name="neuron"),
     )
@@ -180,7 +176,7 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
 
 
-def spelled(weights: LayerWeights | FirstLayer, ids: Sequence[int]) -> list[str] | list[int]:
+def spelled(weights: LayerWeights | Destination, ids: Sequence[int]) -> list[str] | list[int]:
     """Tokens as text, or as they are where there is no tokenizer.
 
     >>> cx.neurons.spelled(weights, [262, 7])
@@ -297,11 +293,11 @@ def subtopics(
     >>> table["tokens"][0][:4]
     [' one', ' is', ' heat', ' denomin']
     """
-    (neuron,) = check_neurons(circuit.weights, [neuron])
-    drive = circuit.contribution[:, neuron].clamp(min=0) * ~untrained_tokens(circuit.weights)
+    (neuron,) = check_neurons(circuit.at, [neuron])
+    drive = circuit.contribution[:, neuron].clamp(min=0) * ~untrained_tokens(circuit.at)
     drive, kernel = drive.cpu(), circuit.kernel[:-1].cpu()  # small, and scikit-learn is there
     rows = []
-    for batch in batches(circuit.weights, texts, circuit.n, circuit.token, "sub-topics"):
+    for batch in circuit.at.read(texts, "sub-topics"):
         inner = batch[:, :-1]
         row = torch.zeros(len(batch), len(drive), dtype=drive.dtype)
         row.scatter_add_(1, inner, kernel * drive[inner])
@@ -322,7 +318,7 @@ def subtopics(
         {
             "share": (weight / weight.sum())[order],
             "tokens": [
-                spelled(circuit.weights, used[most].tolist())
+                spelled(circuit.at, used[most].tolist())
                 for most in (-by_token[order]).argsort(axis=1)[:, :largest]
             ],
         }

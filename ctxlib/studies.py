@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.denominators import STEADY, check_heads, middle_text, stable_heads
+from ctxlib.denominators import STEADY, middle_text, stable_heads
+from ctxlib.destination import check_heads
 from ctxlib.texts import Text, collection, passages
 from ctxlib.weights import LayerWeights
 

@@ -26,8 +26,8 @@ from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
-from ctxlib.keys import check_position, check_tokens
 from ctxlib.models import DATA
+from ctxlib.split import check_position, check_tokens
 from ctxlib.weights import LayerWeights
 
 T = TypeVar("T")

@@ -196,8 +196,7 @@ def test_at_every_destination_the_self_normalised_circuit_writes_its_outputs(
 ):
     z = causal.self_normalised_z(circuit, drawn[1])
     for n in range(32):
-        there = cx.ContextualCircuit.calibrate(precise, drawn[0], [2, 0], n).self_normalised()
-        by_head = there.outputs(drawn[1])[[2, 0]]
+        by_head = cx.FromWeights.of(precise, n).rebuilt_outputs(drawn[1])[[2, 0]]
         same(torch.stack([z[n, k] @ precise.W_O[h] for k, h in enumerate((2, 0))]), by_head)
 
 

@@ -578,22 +578,12 @@ def test_the_self_normalised_circuit_is_the_loops(make_weights, case, seed):
     by_hand = [
         self_normalised_by_hand(weights, x.tolist(), case.heads, case.n, case.C) for x in texts
     ]
-    same(circuit.rows(texts), torch.stack([hand.rows for hand in by_hand]))
-    same(circuit.outputs(texts), torch.stack([hand.outputs for hand in by_hand]))
+    same(circuit.at.rebuilt_rows(texts), torch.stack([hand.rows for hand in by_hand]))
+    same(circuit.at.rebuilt_outputs(texts), torch.stack([hand.outputs for hand in by_hand]))
     same(circuit.summary(texts), torch.stack([hand.summary for hand in by_hand]))
     same(circuit.pre_activations(texts), torch.stack([hand.pre for hand in by_hand]))
     same(circuit.summary(texts[1]), by_hand[1].summary)
     same(circuit.pre_activations(texts[1]), by_hand[1].pre)
-
-
-@given(cases())
-def test_its_rows_are_those_of_equation_1(make_weights, case):
-    weights = make_weights(**case.sizes)
-    text = draw_texts(1, case.sizes["n_ctx"], case.sizes["vocab"])[0]
-    circuit = cx.ContextualCircuit.calibrate(
-        weights, text, case.heads, case.n, case.token, case.C
-    ).self_normalised()
-    same(circuit.rows(text), cx.rebuilt_rows(weights, text, case.n, case.C))
 
 
 @given(seeds, st.integers(1, 4), st.data())
@@ -608,7 +598,7 @@ def test_without_positions_it_is_the_truth_for_any_text_and_token(
     for text in texts:
         tokens = text.tolist()
         outputs = outputs_by_hand(weights, tokens, n)
-        same(circuit.outputs(text), outputs)
+        same(circuit.at.rebuilt_outputs(text), outputs)
         same(circuit.summary(text), truth_by_hand(weights, tokens, heads, n))
         whole = norm(weights, between_by_hand(weights, tokens, n, outputs)) @ weights.W_in
         same(circuit.pre_activations(text), whole + weights.b_in)
@@ -617,18 +607,14 @@ def test_without_positions_it_is_the_truth_for_any_text_and_token(
 @given(cases())
 def test_positional_values_are_the_loops(make_weights, case):
     weights = make_weights(**case.sizes)
-    values, there = cx.positional_values(weights, case.n, case.C), weights.W_pos[case.n]
+    values = cx.split.where(weights, weights.W_V.mT, case.n, case.C).mT
+    there = weights.W_pos[case.n]
     assert values.shape == (weights.n_heads, case.n + 1, weights.d_head)
     for h in range(weights.n_heads):
         for i, here in enumerate(weights.W_pos[: case.n + 1]):
             shift = weights.d_model**0.5 * (here - there) / math.hypot(here.norm(), case.C)
             same(values[h, i], shift @ weights.W_V[h])
     assert not values[:, case.n].any(), "the destination is where it is"
-
-
-def test_positional_values_take_the_typical_norm_unless_C_is_given(precise):
-    typical = precise.W_E.norm(dim=1).median().item()
-    assert torch.equal(cx.positional_values(precise, 9), cx.positional_values(precise, 9, typical))
 
 
 def test_without_texts_there_are_no_offsets(circuit):
@@ -656,8 +642,8 @@ def test_texts_for_offsets_may_come_from_a_generator_and_in_any_batches(
 def test_it_says_what_it_was_made_from(circuit):
     better = circuit.self_normalised()
     assert better.circuit is circuit
-    assert better.weights is circuit.weights
-    assert (better.heads, better.n, better.token) == ((2, 0), 20, circuit.token)
+    assert better.at is circuit.at
+    assert better.heads == (2, 0)
 
 
 def test_denominators_and_scale_of_the_calibration_text_do_not_matter_to_it(circuit, drawn):
@@ -675,8 +661,8 @@ READERS = {
     "true contribution": lambda c, x: cx.true_contribution(c.weights, x, c.heads, c.n),
     "summary": lambda c, x: c.summary(x),
     "pre-activations": lambda c, x: c.pre_activations(x),
-    "rows": lambda c, x: c.self_normalised().rows(x),
-    "outputs": lambda c, x: c.self_normalised().outputs(x),
+    "rows": lambda c, x: c.at.rebuilt_rows(x),
+    "outputs": lambda c, x: c.at.rebuilt_outputs(x),
     "self-normalised summary": lambda c, x: c.self_normalised().summary(x),
     "self-normalised pre-activations": lambda c, x: c.self_normalised().pre_activations(x),
 }
@@ -783,7 +769,7 @@ def test_a_destination_that_the_model_lacks_is_refused(precise, drawn, n):
     for refused in (
         lambda: cx.ContextualCircuit.calibrate(precise, drawn[0], [0], n),
         lambda: cx.true_outputs(precise, drawn[0], n),
-        lambda: cx.positional_values(precise, n),
+        lambda: cx.positional_keys(precise, n),
     ):
         with pytest.raises(ValueError, match="positions 0 to 31"):
             refused()
@@ -794,7 +780,7 @@ def test_a_C_that_is_no_norm_is_refused(precise, drawn, C):
     with pytest.raises(ValueError, match="positive"):
         cx.ContextualCircuit.calibrate(precise, drawn[0], [0], 20, " the", C)
     with pytest.raises(ValueError, match="positive"):
-        cx.positional_values(precise, 20, C)
+        cx.positional_keys(precise, 20, C)
 
 
 @pytest.mark.parametrize(
@@ -842,7 +828,7 @@ def test_a_later_layer_is_refused(tiny, drawn):
     for refused in (
         lambda: cx.ContextualCircuit.calibrate(later, drawn[0], [0], 20),
         lambda: cx.true_outputs(later, drawn[0], 20),
-        lambda: cx.positional_values(later, 20),
+        lambda: cx.positional_keys(later, 20),
     ):
         with pytest.raises(ValueError, match="layer 1"):
             refused()
@@ -865,14 +851,13 @@ def test_texts_for_offsets_need_a_token_of_their_own_at_n(circuit, drawn):
 
 def test_shapes_are_what_the_annotations_say(precise, drawn, circuit):
     better = circuit.self_normalised(drawn)
-    Circuit, Better = type(circuit), type(better)
+    Circuit, Better, At = type(circuit), type(better), type(circuit.at)
     outputs = cx.true_outputs(precise, drawn, 20)
     calls = [
         (cx.true_outputs, (precise, drawn, 20)),
         (cx.resid_mid, (precise, drawn, 20, outputs)),
         (cx.true_contribution, (precise, drawn, [0, 1], 20)),
         (cx.shared_kernel, (cx.positional_kernels(precise, 20),)),
-        (cx.positional_values, (precise, 20)),
         (Circuit.weighted_values.func, (circuit,)),
         (Circuit.readout.func, (circuit,)),
         (Circuit.contribution.func, (circuit,)),
@@ -881,12 +866,14 @@ def test_shapes_are_what_the_annotations_say(precise, drawn, circuit):
         (Circuit.by_source, (circuit, drawn[0], [0, 1])),
         (Circuit.pre_activations, (circuit, drawn)),
         (Circuit.self_normalised, (circuit, list(drawn))),
-        (Better.keys_here.func, (better,)),
-        (Better.values_here.func, (better,)),
-        (Better.positional_keys.func, (better,)),
-        (Better.positional_values.func, (better,)),
-        (Better.rows, (better, drawn)),
-        (Better.outputs, (better, drawn)),
+        (At.kernels.func, (circuit.at,)),
+        (At.content.func, (circuit.at,)),
+        (At.values, (circuit.at, [2, 0])),
+        (At.all_values.func, (circuit.at,)),
+        (At.rebuilt_rows, (circuit.at, drawn)),
+        (At.rebuilt_outputs, (circuit.at, drawn)),
+        (At.denominators, (circuit.at, drawn[:, :21])),
+        (At.to_neurons, (circuit.at, drawn, outputs, [0, 1])),
         (Better.summary, (better, drawn)),
         (Better.pre_activations, (better, drawn)),
     ]

@@ -169,7 +169,7 @@ def test_exact_denominators_give_the_attention_row_of_the_model(tiny, precise, d
     with torch.inference_mode():
         _, cache = tiny.run_with_cache(replaced)
     patterns = cache["blocks.0.attn.hook_pattern"][:, :, n, : n + 1]
-    position = cx.positional_scores(precise, n).exp().sum(-1)
+    position = cx.split.positional_scores(precise, n).exp().sum(-1)
     denoms = cx.exact_denominators(precise, drawn, n)
     for text, denom, pattern in zip(replaced, denoms, patterns, strict=True):
         q = precise.queries(text)[:, n]
@@ -717,7 +717,7 @@ def test_no_text_shows_no_stable_head(precise):
 
 @pytest.mark.parametrize("chosen", [[0], [2, 0], (0, 1, 2), torch.tensor([1, 2]), np.array([1])])
 def test_heads_that_exist_come_back_as_a_list(tiny_weights, chosen):
-    heads = cx.check_heads(tiny_weights, chosen)
+    heads = cx.destination.check_heads(tiny_weights, chosen)
     assert heads == [int(h) for h in chosen]
     assert {type(h) for h in heads} == {int}
 
@@ -733,7 +733,7 @@ def test_heads_that_exist_come_back_as_a_list(tiny_weights, chosen):
 )
 def test_heads_that_make_no_choice_are_refused(tiny_weights, heads, says):
     with pytest.raises(ValueError, match=says):
-        cx.check_heads(tiny_weights, heads)
+        cx.destination.check_heads(tiny_weights, heads)
 
 
 # ---------------------------------------------------------------- what a wrong one costs
@@ -916,7 +916,7 @@ def test_shapes_are_what_the_annotations_say(precise, drawn):
         (cx.hoeffding, (ones, kernels, ones)),
         (cx.bernstein, (ones, ones, kernels, ones)),
         (cx.stable_heads, (precise, drawn, 12, " the", 0.0, 9.0)),
-        (cx.check_heads, (precise, [0, 1])),
+        (cx.destination.check_heads, (precise, [0, 1])),
         (cx.calibration_error, (denoms, denoms)),
         (cx.cross_calibration, (denoms, labels)),
         (cx.cluster_texts, (denoms, 2)),

@@ -175,7 +175,7 @@ def circuit_of(w, texts):
 def of_keys(w, texts):
     x = texts[0]
     exact, rebuilt = cx.attention_pattern(w, x), cx.rebuilt_pattern(w, x)
-    scale = cx.keys.content_scale(w, N, x)
+    scale = cx.split.content_scale(w, N, x)
     return exact, cx.total_variation(exact, rebuilt), cx.rebuilt_rows(w, x, N), scale
 
 
@@ -183,7 +183,7 @@ def of_kernels(w, texts):
     kernels = cx.positional_kernels(w, N, TOKEN)
     shapes = cx.effective_tokens(kernels), cx.half_mass(kernels), cx.by_distance(kernels, 4)
     scores = cx.content_scores(w, N, TOKEN, texts[0])
-    alone = cx.destination_query(w, N, None)
+    alone = cx.split.destination_query(w, N, None)
     return kernels, *shapes, scores, alone, cx.copy_preference(w, N), cx.families(w, N, TOKEN)
 
 
@@ -348,7 +348,7 @@ def of_empirical_kernels(m, texts):
     """Chapter 12: what is asked of the model's hooks."""
     layer = cx.FirstLayer.of(m, texts, N, TOKEN)
     stack = layer.placed(texts)
-    circuit = cx.EmpiricalCircuit.calibrate(layer, texts[0], HEADS)
+    circuit = cx.ContextualCircuit.calibrate(layer, texts[0], HEADS)
     return [
         layer.kernels,
         layer.denominators(stack),

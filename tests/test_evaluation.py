@@ -77,8 +77,7 @@ def with_token(texts, circuit):
 
 def both(circuit, stack):
     """The summaries and the truths, all texts at once."""
-    truth = cx.true_contribution(circuit.weights, stack, circuit.heads, circuit.n)
-    return circuit.summary(stack), truth
+    return circuit.summary(stack), circuit.at.truth(stack, circuit.heads)
 
 
 def table_by_hand(approx, truth):
@@ -292,14 +291,14 @@ def killed_after(texts, count):
 @pytest.fixture
 def in_fours(monkeypatch):
     """Batches of four, and the sizes of those whose truth was computed."""
-    sizes, truth = [], cx.evaluation.true_contribution
+    sizes, truth = [], cx.FromWeights.truth
 
-    def counting(weights, tokens, heads, n):
+    def counting(at, tokens, heads):
         sizes.append(len(tokens))
-        return truth(weights, tokens, heads, n)
+        return truth(at, tokens, heads)
 
     monkeypatch.setattr(cx.texts, "BATCH", 4)
-    monkeypatch.setattr(cx.evaluation, "true_contribution", counting)
+    monkeypatch.setattr(cx.FromWeights, "truth", counting)
     return sizes
 
 
@@ -365,13 +364,17 @@ def test_one_text_is_kept_for_a_second_one(circuit, texts, tmp_path):
 
 
 def other(field, change):
-    """The same with one field of the circuit, or of its weights, changed by a little."""
+    """The same with one field of the circuit, its destination or its weights changed a little."""
+
+    def changed(held):
+        return replace(held, **{field: change(getattr(held, field))})
 
     def made(c, x):
-        if hasattr(c, field):
-            return replace(c, **{field: change(getattr(c, field))}), x, {}
-        weights = replace(c.weights, **{field: change(getattr(c.weights, field))})
-        return replace(c, weights=weights), x, {}
+        if field in vars(c.at.weights):
+            return replace(c, at=replace(c.at, weights=changed(c.at.weights))), x, {}
+        if field in vars(c.at):
+            return replace(c, at=changed(c.at)), x, {}
+        return changed(c), x, {}
 
     return made
 
@@ -726,7 +729,8 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the workers, which import the package
     whole, sent = cx.evaluate(circuit, texts * 3), []
     # a lock cannot travel: nothing that a worker does not need may be sent to it
-    heavy = replace(circuit.weights, tokenizer=SimpleNamespace(lock=threading.Lock()))
+    tokenizer = SimpleNamespace(lock=threading.Lock())
+    heavy = replace(circuit.at, weights=replace(circuit.weights, tokenizer=tokenizer))
     with (
         LocalCluster(
             n_workers=workers,
@@ -748,7 +752,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
                 yield text
 
         table = cx.evaluate(
-            replace(circuit, weights=heavy),
+            replace(circuit, at=heavy),
             deadly(),
             client=client,
             checkpoint=tmp_path / "sums",
@@ -1039,7 +1043,6 @@ def test_shapes_are_what_the_annotations_say(circuit, texts):
         (cx.evaluate, (circuit.self_normalised(), texts, None, True)),
         (cx.approximated, (circuit, stack, ["keys"])),
         (cx.error_budget, (circuit, texts, [0, 1])),
-        (cx.evaluation.asked, (circuit.weights, [0, 1], draw(4, 2, 8), draw(4, 21, 24))),
     ]
     for function, arguments in calls:
         jaxtyped(function, typechecker=beartype)(*arguments)

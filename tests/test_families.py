@@ -74,7 +74,7 @@ def test_rows_are_those_of_the_model_as_transformers_runs_it(of, kind):
 def test_a_contribution_is_the_attribution_of_its_heads(of, kind):
     case = of(kind)
     stack = case.layer.placed(TEXTS[:3])
-    ours = empirical.true_contribution(case.model, case.layer, stack, [0, 2])
+    ours = case.layer.truth(stack, [0, 2])
     outputs = case.layer.outputs(stack)
     stream = case.layer.rest + outputs.sum(1)
     exact = outputs[:, [0, 2]].sum(1) @ case.layer.W_in
@@ -130,9 +130,9 @@ def test_a_bias_on_the_scores_leaves_no_interaction(of, kind):
     near(case.layer.rebuilt_rows(stack), case.layer.rows(stack))
     assert empirical.decomposition(case.layer)["interaction"].max() < 1e-4
     near(case.layer.kernels.log().diff(n=2), torch.zeros(3, N - 1), atol=1e-4)  # a straight line
-    circuit = cx.EmpiricalCircuit.calibrate(case.layer, TEXTS[0], [0, 1])
-    truth = empirical.true_contribution(case.model, case.layer, stack, [0, 1])
-    near(circuit.self_normalised(stack), truth, atol=1e-3, rtol=1e-3)
+    circuit = cx.ContextualCircuit.calibrate(case.layer, TEXTS[0], [0, 1])
+    truth = case.layer.truth(stack, [0, 1])
+    near(circuit.self_normalised().summary(stack), truth, atol=1e-3, rtol=1e-3)
 
 
 def test_the_interaction_predicts_how_far_rebuilt_rows_are_off(of):
@@ -155,7 +155,7 @@ def test_on_mini_the_kernels_are_those_of_the_weights(mini_layer, mini_weights):
     assert cx.total_variation(layer.kernels, by_weights).max() < 0.03
     apart = layer.content_scores() - cx.content_scores(mini_weights, n=256)
     assert apart.std(1).max() < 1e-3
-    heads = empirical.stable_heads(layer, passages)
+    heads = cx.stable_heads(layer, passages)
     assert heads == cx.stable_heads(mini_weights, passages)
     assert len(heads.table) == 8
 
@@ -163,7 +163,7 @@ def test_on_mini_the_kernels_are_those_of_the_weights(mini_layer, mini_weights):
 def test_on_mini_it_finds_the_same_neurons(mini_layer, mini_weights):
     layer, passages = mini_layer
     heads = [3, 4]
-    ours = cx.EmpiricalCircuit.calibrate(layer, passages[0], heads)
+    ours = cx.ContextualCircuit.calibrate(layer, passages[0], heads)
     paper = cx.ContextualCircuit.calibrate(mini_weights, passages[0], heads)
     found, expected = (set(cx.find_neurons(c).index) for c in (ours, paper))
     assert len(found & expected) >= 0.95 * len(found | expected)
@@ -173,7 +173,7 @@ def test_copies_are_told_as_the_weights_tell_them(mini, mini_layer, mini_weights
     ours = empirical.copy_preference(mini, mini_layer[0], count=8)
     theirs = cx.copy_preference(mini_weights, n=256)
     assert ((ours > 2) == (theirs > 2)).all()
-    tables = [empirical.families(mini_layer[0], ours), cx.families(mini_weights, n=256)]
+    tables = [cx.families(mini_layer[0], copies=ours), cx.families(mini_weights, n=256)]
     for name in ("local", "duplicate-token"):
         assert (tables[0]["family"] == name).equals(tables[1]["family"] == name)
     assert (tables[0]["TV to uniform"] - tables[1]["TV to uniform"]).abs().max() < 0.03
@@ -187,7 +187,7 @@ def test_the_summary_by_the_letter(of, kind):
     """Token by token and head by head; heads that share values have their own copies."""
     case = of(kind)
     layer, heads = case.layer, [0, 2]
-    circuit = cx.EmpiricalCircuit.calibrate(layer, TEXTS[0], heads)
+    circuit = cx.ContextualCircuit.calibrate(layer, TEXTS[0], heads)
     (x,) = layer.placed(TEXTS[4:5])
     (calibration,) = layer.placed(TEXTS[:1])
     kernel = cx.shared_kernel(layer.kernels[heads])
@@ -201,7 +201,7 @@ def test_the_summary_by_the_letter(of, kind):
             total += weight * (v @ layer.W_O[h] @ layer.W_in) / s
     near(circuit.summary(x), total, rtol=1e-3, atol=1e-3 * float(total.abs().max()))
     near(circuit.contribution[x].T @ kernel, circuit.summary(x), rtol=1e-3, atol=1e-3)
-    assert (circuit.heads, circuit.weights) == ((0, 2), layer)
+    assert (circuit.heads, circuit.at) == ((0, 2), layer)
     every = torch.ones(300, dtype=torch.bool)
     assert len(cx.find_neurons(circuit, threshold=-1e9, tokens=every)) == layer.n_neurons
 
@@ -278,9 +278,10 @@ def test_what_does_not_fit_the_layer_is_refused(of):
     with pytest.raises(ValueError, match="another than the layer's"):
         layer.rows(x.flip(0))
     with pytest.raises(ValueError, match="heads 0 to 3"):
-        cx.EmpiricalCircuit.calibrate(layer, TEXTS[0], [4])
-    circuit = cx.EmpiricalCircuit.calibrate(layer, TEXTS[0], [0, 2])
-    for ask in (circuit.summary, circuit.self_normalised, layer.denominators, layer.rebuilt_rows):
+        cx.ContextualCircuit.calibrate(layer, TEXTS[0], [4])
+    circuit = cx.ContextualCircuit.calibrate(layer, TEXTS[0], [0, 2])
+    better = circuit.self_normalised()
+    for ask in (circuit.summary, better.summary, layer.rebuilt_rows, layer.rows):
         for wrong, said in (
             (x[1:], "give the 25 up to n=24"),
             (torch.cat([x, x]), "give the 25 up to n=24"),
@@ -294,7 +295,7 @@ def test_what_does_not_fit_the_layer_is_refused(of):
     with pytest.raises(ValueError, match="no texts"):
         layer.placed([])
     with pytest.raises(ValueError, match="at least two"):
-        empirical.stable_heads(layer, TEXTS[:1])
+        cx.stable_heads(layer, TEXTS[:1])
 
 
 # ---------------------------------------------------------------- editions

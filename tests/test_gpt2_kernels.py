@@ -50,7 +50,7 @@ def test_the_heads_come_out_as_before(stored, family):
         assert cx.effective_tokens(kernels)[head].item() == pytest.approx(spread, rel=0.01)
         assert int(cx.half_mass(kernels)[head]) == half
         facts = float(cx.effective_tokens(kernels)[head]), half, float(uneven[head])
-        assert cx.kernels.family(*facts, copies=float("nan"), n=500)[0] == family
+        assert cx.split.family(*facts, copies=float("nan"), n=500)[0] == family
 
 
 @pytest.mark.skipif(not GPT2_SMALL.exists(), reason="GPT-2 small's weights are not at hand")

@@ -14,7 +14,7 @@ from jaxtyping import jaxtyped
 from safetensors.torch import load_file
 
 import ctxlib as cx
-from ctxlib.kernels import family
+from ctxlib.split import family
 
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)
 GPT2_SMALL = Path(__file__).parents[2] / "shared" / "gpt2-small" / "layer0-attention.safetensors"
@@ -230,7 +230,7 @@ def test_a_destination_query_is_the_loops(make_weights, seed, n_heads, token):
     for n in (0, 11):
         x = norm(weights, weights.W_E[token] + weights.W_pos[n])
         by_hand = [x @ weights.W_Q[h] + weights.b_Q[h] for h in range(n_heads)]
-        same(cx.destination_query(weights, n, token), torch.stack(by_hand))
+        same(cx.split.destination_query(weights, n, token), torch.stack(by_hand))
 
 
 @given(seeds, norms)
@@ -239,20 +239,20 @@ def test_a_destination_query_without_a_token_is_the_loops(make_weights, seed, C)
     here = weights.W_pos[7]
     x = weights.d_model**0.5 * here / (here @ here + C**2) ** 0.5
     by_hand = [x @ weights.W_Q[h] + weights.b_Q[h] for h in range(2)]
-    same(cx.destination_query(weights, 7, None, C), torch.stack(by_hand))
+    same(cx.split.destination_query(weights, 7, None, C), torch.stack(by_hand))
 
 
 def test_the_destination_query_is_the_one_of_a_text_with_that_token_there(tiny_weights):
     weights = tiny_weights.to(torch.float64)
     text = torch.tensor([0, 5, 9, weights.token_id(" the")])
-    same(cx.destination_query(weights, 3), weights.queries(text)[:, 3])
+    same(cx.split.destination_query(weights, 3), weights.queries(text)[:, 3])
 
 
 @given(seeds, norms, st.one_of(st.none(), st.integers(0, 19)))
 def test_positional_scores_end_in_zero_and_give_the_kernels(make_weights, seed, C, token):
     weights = make_weights(seed)
     for n in (0, 1, 11):
-        scores = cx.positional_scores(weights, n, token, C)
+        scores = cx.split.positional_scores(weights, n, token, C)
         assert scores.shape == (2, n + 1)
         assert not scores[:, n].any()
         same(scores.softmax(-1), cx.positional_kernels(weights, n, token, C))
@@ -261,9 +261,11 @@ def test_positional_scores_end_in_zero_and_give_the_kernels(make_weights, seed, 
 @given(seeds, norms, st.integers(0, 19))
 def test_positional_scores_are_the_query_on_the_positional_keys(make_weights, seed, C, token):
     weights = make_weights(seed)
-    q, keys = cx.destination_query(weights, 9, token), cx.positional_keys(weights, 9, C)
+    q, keys = cx.split.destination_query(weights, 9, token), cx.positional_keys(weights, 9, C)
     by_hand = [[q[h] @ keys[h, i] / weights.d_head**0.5 for i in range(10)] for h in range(2)]
-    same(cx.positional_scores(weights, 9, token, C), torch.tensor(by_hand, dtype=torch.float64))
+    same(
+        cx.split.positional_scores(weights, 9, token, C), torch.tensor(by_hand, dtype=torch.float64)
+    )
 
 
 @given(seeds, heads, st.integers(0, 19))
@@ -282,7 +284,7 @@ def test_content_scores_are_the_loops(make_weights, seed, n_heads, token):
 
 def test_content_scores_are_the_query_on_the_content_keys(tiny_weights):
     weights = tiny_weights.to(torch.float64)
-    q, keys = cx.destination_query(weights, 9), cx.content_keys(weights, 9)
+    q, keys = cx.split.destination_query(weights, 9), cx.content_keys(weights, 9)
     expected = torch.stack([keys[h] @ q[h] for h in range(3)]) / weights.attn_scale
     same(cx.content_scores(weights, 9), expected)
 
@@ -297,7 +299,7 @@ def test_content_scores_of_chosen_tokens_come_in_their_order(tiny_weights):
 def test_both_scores_add_up_to_those_of_equation_1(tiny_weights, tiny_tokens):
     weights, n = tiny_weights.to(torch.float64), 20
     text = torch.cat([tiny_tokens[:n], torch.tensor([weights.token_id(" the")])])
-    added = cx.content_scores(weights, n, tokens=text) + cx.positional_scores(weights, n)
+    added = cx.content_scores(weights, n, tokens=text) + cx.split.positional_scores(weights, n)
     same(added, cx.rebuilt_scores(weights, text, n))
 
 
@@ -454,8 +456,8 @@ def test_a_head_whose_keys_are_its_queries_looks_for_copies(tiny_weights):
 # ---------------------------------------------------------------- what else is refused
 
 BY_DESTINATION = [
-    cx.destination_query,
-    cx.positional_scores,
+    cx.split.destination_query,
+    cx.split.positional_scores,
     cx.content_scores,
     cx.families,
 ]
@@ -497,7 +499,9 @@ def test_a_token_without_embeddings_is_refused(make_state, function):
 
 
 @pytest.mark.parametrize("C", [0.0, -2.0, float("nan")])
-@pytest.mark.parametrize("function", [cx.destination_query, cx.positional_scores, cx.families])
+@pytest.mark.parametrize(
+    "function", [cx.split.destination_query, cx.split.positional_scores, cx.families]
+)
 def test_a_query_without_a_token_refuses_a_C_that_is_no_norm(tiny_weights, function, C):
     with pytest.raises(ValueError, match="positive"):
         function(tiny_weights, 5, None, C)
@@ -509,8 +513,8 @@ def test_a_query_without_a_token_refuses_a_C_that_is_no_norm(tiny_weights, funct
 def test_shapes_are_what_the_annotations_say(tiny_weights):
     w, kernels = tiny_weights, cx.positional_kernels(tiny_weights, 9)
     calls = [
-        (cx.destination_query, (w, 9)),
-        (cx.positional_scores, (w, 9)),
+        (cx.split.destination_query, (w, 9)),
+        (cx.split.positional_scores, (w, 9)),
         (cx.content_scores, (w, 9)),
         (cx.content_scores, (w, 9, " the", torch.tensor([1, 2]))),
         (cx.half_mass, (kernels,)),

@@ -174,9 +174,10 @@ def test_what_follows_the_destination_does_not_matter(tiny_weights, tiny_tokens,
 
 
 @pytest.mark.parametrize("rows", [cx.attention_rows, cx.rebuilt_rows])
-def test_rows_are_of_one_text(tiny_weights, tiny_tokens, rows):
-    with pytest.raises(ValueError, match=r"expected one text of 1 to 32 tokens"):
-        rows(tiny_weights, tiny_tokens.repeat(2, 1), 12)
+def test_rows_of_a_stack_are_those_of_its_texts(tiny_weights, tiny_tokens, rows):
+    stack = torch.stack([tiny_tokens, tiny_tokens.flip(0)])
+    one_by_one = torch.stack([rows(tiny_weights, x, 12) for x in stack])
+    torch.testing.assert_close(rows(tiny_weights, stack, 12), one_by_one)
 
 
 # ---------------------------------------------------------------- what rows have in common

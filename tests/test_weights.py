@@ -28,8 +28,8 @@ from transformers import (
 )
 
 import ctxlib as cx
-from ctxlib.keys import causal_softmax
 from ctxlib.models import MINI
+from ctxlib.split import causal_softmax
 from ctxlib.weights import centre, fold, layer_norm, layer_norm_scale, project
 
 # In float32 against the model's own hooks; in float64 against an independent calculation.

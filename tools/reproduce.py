@@ -119,10 +119,7 @@ class Subject:
         """The family of each head by its kernel alone, whatever it does with copies."""
         facts = self.families[["effective tokens", "half of the mass within", "TV to uniform"]]
         return pd.Series(
-            [
-                cx.kernels.family(a, b, c, math.nan, self.kernel_at)[0]
-                for a, b, c in facts.to_numpy()
-            ]
+            [cx.split.family(a, b, c, math.nan, self.kernel_at)[0] for a, b, c in facts.to_numpy()]
         )
 
     def shaped(self, shape: str) -> list[int]:

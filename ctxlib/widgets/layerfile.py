@@ -29,10 +29,11 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.circuit import ContextualCircuit, values_here
+from ctxlib.circuit import ContextualCircuit
 from ctxlib.denominators import middle_text, stable_heads
-from ctxlib.kernels import content_scores, destination_query, families
+from ctxlib.destination import families
 from ctxlib.neurons import LARGEST, untrained_tokens
+from ctxlib.split import destination_query
 from ctxlib.studies import PROSE
 from ctxlib.texts import Text, collection, passages
 from ctxlib.weights import LayerWeights
@@ -191,14 +192,14 @@ def seen_by_heads(
     """What an average token puts into each head, per unit of kernel, and each token's best place
     among those that move the residual stream farthest through one head, in any of the circuits.
     """
-    weights, n = circuits[0].weights, circuits[0].n
-    values = values_here(weights, n, range(weights.n_heads))[counted]
+    weights = circuits[0].weights
+    values = circuits[0].at.values(range(weights.n_heads))[counted]
     gram = weights.W_O @ weights.W_O.mT  # |z W_O|^2 = z W_O W_O^T z^T: no d_model numbers a token
     squared = [((z @ g) * z).sum(-1) for z, g in zip(values.unbind(1), gram, strict=True)]
     norms = torch.stack(squared).sqrt()  # head t
     means, places = [], torch.full((len(counted),), len(counted))
     for circuit in circuits:
-        content = content_scores(weights, n, circuit.token, counted).exp()
+        content = circuit.at.likes[:, counted]
         weight = content / circuit.denominators[:, None]
         means.append(einsum(weight, values, "head t, t head d -> head d") / len(counted))
         falling = (weight * norms).argsort(stable=True, dim=-1, descending=True)
@@ -237,7 +238,7 @@ def heeded(circuits: Sequence[ContextualCircuit]) -> np.ndarray:
     """
     weights, n = circuits[0].weights, circuits[0].n
     W_in = weights.mlp_input()[0].double()
-    values = values_here(weights, n, range(weights.n_heads)).double()
+    values = circuits[0].at.values(range(weights.n_heads)).double()
     queries = torch.stack([destination_query(weights, n, c.token) for c in circuits])
     asked = einsum(queries, weights.W_K, "dest head e, head d e -> head dest d").double()
     total = torch.zeros(weights.d_model, weights.d_model, dtype=torch.double)

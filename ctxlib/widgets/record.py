@@ -15,9 +15,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers.activations import ACT2FN
 
-from ctxlib.denominators import content_values, destination, softmax_denominators
-from ctxlib.kernels import positional_kernels
+from ctxlib.denominators import content_values, softmax_denominators
 from ctxlib.lookups import Attribution
+from ctxlib.split import positional_kernels
 from ctxlib.texts import Text
 from ctxlib.weights import LayerWeights
 
@@ -119,7 +119,7 @@ def denominator_record(
     As in chapter 4: BOS and the destination are the same in every text and add a constant, the
     tokens between them are what is drawn. All in units of the expected denominator.
     """
-    n = destination(weights, n)
+    n = weights.n_ctx // 2 if n is None else n
     token = weights.token_id(token)
     kernels = positional_kernels(weights, n, token)
     values = content_values(weights, texts, n, token)

@@ -1,0 +1,399 @@
+"""Heads asked by one token at one destination: what families, stable heads, circuit and truth have
+in common, whatever the model's positions (chapters 3 to 12).
+
+    row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
+
+`FromWeights` is read off the weights of a first layer with learned positions (Equation 1);
+`FirstLayer`, in `ctxlib.empirical`, is asked of a model of any position scheme.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+import torch
+from einops import einsum, rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ctxlib.split import (
+    attention_rows,
+    content_scores,
+    copy_preference,
+    family_table,
+    normalised_sources,
+    positional_kernels,
+    rebuilt_rows,
+    seen_tokens,
+    typical_norm,
+    what,
+    where,
+)
+from ctxlib.texts import AnyText, batches
+from ctxlib.weights import LayerWeights, layer_norm_scale
+
+Texts = Int[Tensor, "*text pos"]  # one or a stack
+Batches = Iterator[Int[Tensor, "text source"]]
+Outputs = Float[Tensor, "*text head d_model"]
+Neurons = Float[Tensor, "*text neuron"]
+
+# ---------------------------------------------------------------- what is asked of it
+
+
+class Destination(ABC):
+    """The heads of a first layer, asked by `token` at n; the base of `FromWeights` and
+    `FirstLayer`.
+
+    `x` stands for one text or a stack of them, of which the tokens 0 ... n are read. `W_in` reads
+    the residual stream `resid_mid`, behind LayerNorm with `eps`.
+
+    >>> here = cx.FromWeights.of(weights, n=256)
+    >>> here.kernels.shape, here.content.shape, here.values([3, 4]).shape
+    (torch.Size([8, 257]), torch.Size([8, 8192]), torch.Size([8192, 2, 32]))
+    """
+
+    n: int
+    token: Any
+    eps: float
+    tokenizer: Any
+    W_O: Float[Tensor, "head d_head d_model"]
+    W_in: Float[Tensor, "d_model neuron"]
+    #: `pos_i`: the row where content is the same everywhere
+    kernels: Float[Tensor, "head source"]
+    #: `log content(t)` in nats; only differences between tokens of one head mean anything
+    content: Float[Tensor, "head vocab"]
+
+    @abstractmethod
+    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
+        """The tokens 0 ... n of texts, a batch at a time, `token` in place of their own at n
+        unless `own_token`; with a bar named after what is being done. Raises ValueError for texts
+        that are too short and for ids outside the vocabulary.
+        """
+
+    @abstractmethod
+    def seen(self, x: Texts) -> Texts:
+        """The tokens 0 ... n; ValueError where they are not there or not in the vocabulary."""
+
+    @abstractmethod
+    def embeddings(self) -> Float[Tensor, "vocab d_model"]:
+        """What each token brings into the first layer."""
+
+    @abstractmethod
+    def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
+        """The value, b_V included, that each token would have at the destination's position."""
+
+    @abstractmethod
+    def outputs(self, x: Texts) -> Outputs:
+        """What every head writes at n, exact."""
+
+    @abstractmethod
+    def rebuilt_outputs(self, x: Texts) -> Outputs:
+        """The same from kernels, content and the text's own denominators."""
+
+    @abstractmethod
+    def resid_mid(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text d_model"]:
+        """The residual stream that the MLP reads at n, with these outputs of the heads in it."""
+
+    # ------------------------------------------------------------ what follows
+
+    @property
+    def n_heads(self) -> int:
+        return len(self.W_O)
+
+    @property
+    def n_neurons(self) -> int:
+        return self.W_in.shape[1]
+
+    @property
+    def d_vocab(self) -> int:
+        return len(self.embeddings())
+
+    @property
+    def device(self) -> torch.device:
+        return self.W_O.device
+
+    def denominators(self, x: Texts) -> Float[Tensor, "*text head"]:
+        """`denom = sum_i pos_i content(x_i)`, in an arbitrary unit, one for each head. Raises
+        ValueError where that is beyond the range of the tensors' precision.
+
+        >>> here = cx.FromWeights.of(weights, n=256)
+        >>> x = cx.texts.at(weights, passages, n=256)
+        >>> torch.allclose(here.denominators(x), cx.softmax_denominators(weights, passages))
+        True
+        """
+        likes = self.likes[:, self.seen(x)]
+        denoms = einsum(likes, self.kernels, "head ... source, head source -> ... head")
+        held = ((denoms > 0) & denoms.isfinite()).view(-1, self.n_heads).all(0)
+        if not held.all():
+            beyond = ", ".join(map(str, (~held).nonzero()[:, 0].tolist()))
+            raise ValueError(
+                f"denominators of head {beyond} are beyond the range of {denoms.dtype}, so large "
+                "are their scores; float64 holds more: weights.to(torch.float64)"
+            )
+        return denoms
+
+    @cached_property
+    def likes(self) -> Float[Tensor, "head vocab"]:
+        """`content(t)` itself."""
+        return self.content.exp()
+
+    def scale(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text 1"]:
+        """`s(x)`, what LayerNorm 2 divides by at n."""
+        return layer_norm_scale(self.resid_mid(x, outputs), self.eps)
+
+    def to_neurons(self, x: Texts, outputs: Outputs, heads: Sequence[int]) -> Neurons:
+        """`sum_{h in heads} (output of h at n) . W_in / s(x)`: what chosen heads add to each
+        neuron's pre-activation.
+
+        >>> here, x = cx.FromWeights.of(weights, n=256), tokens[:257]
+        >>> added = here.to_neurons(x, here.outputs(x), heads)
+        >>> torch.equal(added, cx.true_contribution(weights, tokens, heads, n=256))
+        True
+        """
+        return outputs[..., list(heads), :].sum(-2) @ self.W_in / self.scale(x, outputs)
+
+    def truth(self, x: Texts, heads: Sequence[int]) -> Neurons:
+        """What the heads really add; what a summary is held against.
+
+        >>> layer = cx.FirstLayer.of(model, passages[:2])
+        >>> (x,) = layer.placed(passages[:1])
+        >>> truth = cx.true_contribution(weights, x, heads, n=256)
+        >>> torch.allclose(layer.truth(x, heads), truth, atol=1e-3)
+        True
+        """
+        return self.to_neurons(x, self.outputs(x), check_heads(self, heads))
+
+
+# ---------------------------------------------------------------- from the weights
+
+
+@dataclass(frozen=True, eq=False)
+class FromWeights(Destination):
+    """A destination as the weights of a first layer show it, by Equation 1. Make one with
+    `FromWeights.of`.
+
+    `token` is None for the query without a token, of weights that came without embeddings; then
+    there are kernels, and nothing that tokens are needed for. `C` is the typical norm of a token
+    embedding. Texts may have their own token at n.
+
+    >>> here = cx.FromWeights.of(weights, n=100, token=" of")
+    >>> here.n, here.token, here.kernels.shape
+    (100, 284, torch.Size([8, 101]))
+    """
+
+    weights: LayerWeights
+    n: int
+    token: int | None
+    C: float
+
+    @classmethod
+    def of(
+        cls,
+        weights: LayerWeights,
+        n: int | None = None,
+        token: str | int | None = " the",
+        C: float | None = None,
+    ) -> FromWeights:
+        """n defaults to `n_ctx // 2`, where the paper calibrates, C to the median norm of W_E.
+
+        Raises ValueError for a `token` that is not exactly one, and for weights without embeddings
+        where C is not given.
+        """
+        n = weights.n_ctx // 2 if n is None else n
+        number = None if token is None else weights.token_id(token)
+        return cls(weights, n, number, typical_norm(weights, C))
+
+    eps = property(lambda self: self.weights.eps)
+    tokenizer = property(lambda self: self.weights.tokenizer)
+    W_O = property(lambda self: self.weights.W_O)
+    W_in = property(lambda self: self.weights.mlp_input()[0])
+
+    def seen(self, tokens: Texts) -> Texts:
+        return seen_tokens(self.weights, tokens, self.n)
+
+    def embeddings(self) -> Float[Tensor, "vocab d_model"]:
+        return self.weights.embeddings()
+
+    @cached_property
+    def kernels(self) -> Float[Tensor, "head source"]:  # type: ignore[override]
+        return positional_kernels(self.weights, self.n, self.token, self.C)
+
+    @cached_property
+    def content(self) -> Float[Tensor, "head vocab"]:  # type: ignore[override]
+        if self.token is None:
+            raise ValueError("content needs a token at the destination, and token is None")
+        return content_scores(self.weights, self.n, self.token)
+
+    def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
+        chosen = list(heads)
+        by_head = what(self.weights, self.weights.W_V[chosen].mT, self.n)
+        values = rearrange(by_head, "head d_head vocab -> vocab head d_head").contiguous()
+        return values.add_(self.weights.b_V[chosen])
+
+    @cached_property
+    def all_values(self) -> tuple[Tensor, Float[Tensor, "head source d_head"]]:
+        """`E_V[n, t] + b_V`, as `values`, and `P_V[n, i]` of all heads."""
+        P_V = where(self.weights, self.weights.W_V.mT, self.n, self.C).mT
+        return self.values(range(self.weights.n_heads)), P_V
+
+    def outputs(self, x: Texts) -> Outputs:
+        return true_outputs(self.weights, x, self.n)
+
+    def rebuilt_rows(self, x: Texts) -> Float[Tensor, "*text head source"]:
+        return rebuilt_rows(self.weights, x, self.n, self.C)
+
+    def rebuilt_outputs(self, x: Texts) -> Outputs:
+        rows, (by_token, by_source) = self.rebuilt_rows(x), self.all_values
+        tokens = by_token[self.seen(x)]
+        z = einsum(rows, tokens, "... head source, ... source head d_head -> ... head d_head")
+        z = z + einsum(rows, by_source, "... head source, head source d_head -> ... head d_head")
+        return written(self.W_O, z)
+
+    def resid_mid(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text d_model"]:
+        return resid_mid(self.weights, x, self.n, outputs)
+
+    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
+        return batches(self.weights, texts, self.n, None if own_token else self.token, doing)
+
+
+def asked_by(
+    place: LayerWeights | Destination,
+    n: int | None = None,
+    token: str | int | None = " the",
+    C: float | None = None,
+) -> Destination:
+    """The destination that is given, or the one of these weights at n."""
+    return place if isinstance(place, Destination) else FromWeights.of(place, n, token, C)
+
+
+# ---------------------------------------------------------------- the truth, from the weights
+
+
+def true_outputs(
+    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
+) -> Float[Tensor, "*text head d_model"]:
+    """What every head writes to the residual stream at destination n, exact.
+
+    `tokens` is one text or a stack of them, each with more than n tokens; what comes after n is
+    not seen. The query meets W_K and the row meets the sources before W_V, so that no key and no
+    value is ever formed: at one destination that saves a factor of d_head. Raises ValueError for
+    texts that are too short, for ids outside the vocabulary and for layers other than the first.
+
+    >>> outputs = cx.true_outputs(weights, tokens, n=99)
+    >>> outputs.shape
+    torch.Size([8, 256])
+    >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
+    2
+    """
+    seen = attention_rows(weights, tokens, n) @ normalised_sources(weights, tokens, n)
+    z = einsum(seen, weights.W_V, "... head d_model, head d_model d_head -> ... head d_head")
+    return written(weights.W_O, z + weights.b_V)
+
+
+def resid_mid(
+    weights: LayerWeights,
+    tokens: Int[Tensor, "*text pos"],
+    n: int,
+    outputs: Float[Tensor, "*text head d_model"],
+) -> Float[Tensor, "*text d_model"]:
+    """The residual stream between attention and MLP at destination n: `W_E[x_n] + W_pos[n]`, the
+    outputs of all heads, and b_O. Errors as in `true_outputs`.
+
+    >>> outputs = cx.true_outputs(weights, tokens, n=99)
+    >>> resid = cx.resid_mid(weights, tokens, 99, outputs)
+    >>> _, cache = model.run_with_cache(tokens[None, :100], stop_at_layer=1, device="cpu")
+    >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
+    True
+    """
+    here = weights.embeddings()[seen_tokens(weights, tokens, n)[..., n]] + weights.W_pos[n]
+    return here + outputs.sum(-2) + weights.b_O
+
+
+def true_contribution(
+    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], heads: Sequence[int], n: int
+) -> Float[Tensor, "*text neuron"]:
+    """What the chosen heads add to each neuron's pre-activation at destination n, exact:
+    `sum_{h in heads} (output of h at n) . W_in[:, j] / s(x)`, with the text's own LayerNorm-2
+    scale s(x). This is what a summary is held against (chapter 6).
+
+    Raises ValueError for heads that do not exist, for weights without the MLP, and as
+    `true_outputs` does.
+
+    >>> truth = cx.true_contribution(weights, tokens, heads, n=256)
+    >>> truth.shape
+    torch.Size([1024])
+    >>> truth.topk(3).indices  # the neurons that this text drives most
+    tensor([826,   1, 454])
+    """
+    chosen, (W_in, _) = check_heads(weights, heads), weights.mlp_input()
+    outputs = true_outputs(weights, tokens, n)
+    s = layer_norm_scale(resid_mid(weights, tokens, n, outputs), weights.eps)
+    return outputs[..., chosen, :].sum(-2) @ W_in / s
+
+
+def written(
+    W_O: Float[Tensor, "head d_head d_model"], z: Float[Tensor, "*text head d_head"]
+) -> Float[Tensor, "*text head d_model"]:
+    """`z W_O`: from the inside of each head to the residual stream."""
+    return einsum(z, W_O, "... head d_head, head d_head d_model -> ... head d_model")
+
+
+# ---------------------------------------------------------------- families
+
+
+def families(
+    place: LayerWeights | Destination,
+    n: int | None = None,
+    token: str | int | None = " the",
+    C: float | None = None,
+    copies: Float[Tensor, " head"] | None = None,
+) -> pd.DataFrame:
+    """What kind of head each one is, and why: one row a head (paper, Figure 2; chapter 3).
+
+    `place` is a destination, or weights with n (by default `n_ctx // 2`), token and C. The kernel
+    decides between local, slowly decaying, uniform and remote; among the heads that are not local,
+    a strong preference for copies of the destination makes a duplicate-token head. `copies` are
+    the nats for a copy, from `copy_preference` where there are weights with embeddings; where they
+    are not known, the kernel decides alone. Errors as in `positional_kernels`.
+
+    >>> table = cx.families(weights, n=256)
+    >>> table.loc[[0, 2, 4], "family"].tolist()
+    ['local', 'duplicate-token', 'slowly decaying']
+    >>> table.loc[4, "because"]
+    'spread over 141 tokens, half of the mass within 47'
+    >>> cx.families(cx.FirstLayer.of(model, passages)).loc[[0, 2], "family"].tolist()
+    ['local', 'uniform']
+    """
+    at = asked_by(place, n, token, C)
+    kernels = at.kernels
+    if copies is None and isinstance(at, FromWeights) and at.weights.W_E is not None:
+        copies = copy_preference(at.weights, at.n)
+    return family_table(
+        kernels, torch.full((len(kernels),), torch.nan) if copies is None else copies
+    )
+
+
+def check_heads(place: Any, heads: Sequence[int]) -> list[int]:
+    """The heads as a list, if each exists and none is there twice; ValueError otherwise. `place`
+    has `n_heads`.
+
+    >>> cx.destination.check_heads(weights, (4, 3))
+    [4, 3]
+    >>> cx.destination.check_heads(weights, [3, 3])
+    Traceback (most recent call last):
+        ...
+    ValueError: heads [3, 3]: one is there twice
+    """
+    chosen = [int(h) for h in heads]
+    if not chosen:
+        raise ValueError("no heads: choose at least one")
+    if min(chosen) < 0 or max(chosen) >= place.n_heads:
+        raise ValueError(f"heads {chosen}: this layer has heads 0 to {place.n_heads - 1}")
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"heads {chosen}: one is there twice")
+    return chosen

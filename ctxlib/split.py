@@ -1,0 +1,585 @@
+"""Equation 1: a key split into what the token is and where it stands, and what follows for a row of
+attention: a positional kernel times content.
+
+    key_i = LN(W_E[x_i] + W_pos[i]) W_K                                                 exact
+          ~ LN(W_E[x_i] + W_pos[n]) W_K                                                 E[n, x_i]
+          + sqrt(d_model) (W_pos[i] - W_pos[n]) W_K / sqrt(|W_pos[i]|^2 + C^2)          P[n, i]
+
+(Gibson 2025, Equation 1 and Figure 2; chapters 2 and 3.) The factor sqrt(d_model) that the paper
+divides out is kept inside E and P here, so that `q_n . E[n, t] / attn_scale` is a score. b_K adds
+`q_n . b_K` to every source of a row; the softmax removes it, so E and P leave it out.
+
+The split is one of the normalised residual stream, so it holds for every linear map behind it:
+`what` and `where` are its two halves in the eyes of any maps, keys, values or scores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import torch
+from einops import einsum
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ctxlib.weights import LayerWeights, check_ids, layer_norm, project
+
+LOCAL = 15.0  #: fewer effective tokens than this: a local head
+BROAD = 40.0  #: more effective tokens than this: a broad head
+EVEN = 1 / 3  #: total variation distance to an even row below this: a uniform head
+COPIES = 2.0  #: nats: a copy of the destination gets e^2, some seven times, what other tokens get
+
+# ---------------------------------------------------------------- the two halves
+
+
+def what(
+    weights: LayerWeights,
+    maps: Float[Tensor, "*any map d_model"],
+    n: int,
+    tokens: Int[Tensor, "*text token"] | None = None,
+) -> Float[Tensor, "*any map token"]:
+    """`LN(W_E[t] + W_pos[n]) . map`: what linear maps behind LayerNorm read of token t where it
+    would stand at the destination.
+
+    `tokens` are the ids t, the whole vocabulary by default, or a stack of texts, each with its own
+    maps. LayerNorm's scale is applied behind the product, so that of a vocabulary no second copy
+    is made. Raises ValueError for a position that the model does not have.
+
+    >>> seen = cx.split.what(weights, weights.W_K.mT, n=99, tokens=tokens[:5])
+    >>> there = cx.layer_norm(weights.W_E[tokens[:5]] + weights.W_pos[99], weights.eps)
+    >>> torch.allclose(seen.mT, there @ weights.W_K, atol=1e-3)
+    True
+    """
+    check_position(weights, n)
+    W_E = weights.embeddings()
+    chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
+    seen = maps @ chosen.mT + (maps @ weights.W_pos[n])[..., None]
+    return seen / content_scale(weights, n, tokens)[..., None, :]
+
+
+def where(
+    weights: LayerWeights, maps: Float[Tensor, "*any map d_model"], n: int, C: float | None = None
+) -> Float[Tensor, "*any map source"]:
+    """`sqrt(d_model) (W_pos[i] - W_pos[n]) . map / sqrt(|W_pos[i]|^2 + C^2)` for i = 0 ... n, zero
+    at i = n: what standing at i in place of n adds, in the eyes of the same maps.
+
+    `C` defaults to the median norm of a token embedding. Raises ValueError for a position that the
+    model does not have and for a C that is not positive.
+
+    >>> P_V = cx.split.where(weights, weights.W_V.mT, n=99)  # of values
+    >>> P_V.shape, P_V[..., 99].abs().max().item()
+    (torch.Size([8, 32, 100]), 0.0)
+    """
+    check_position(weights, n)
+    shift = weights.W_pos[: n + 1] - weights.W_pos[n]
+    return maps @ shift.T / shared_scale(weights, C)[: n + 1]
+
+
+def content_scale(
+    weights: LayerWeights,
+    n: int | Int[Tensor, " dest"],
+    tokens: Int[Tensor, "*text token"] | None = None,
+) -> Float[Tensor, "*dest_or_text token"]:
+    """`sqrt(|W_E[t] + W_pos[n]|^2 / d_model + eps)`: LayerNorm's scale for token t at one
+    destination, or for one text at several; from the three products, so that the sum itself need
+    not be formed.
+
+    >>> scale = cx.split.content_scale(weights, n=99, tokens=tokens[:5])
+    >>> own = cx.layer_norm_scale(weights.W_E[tokens[:5]] + weights.W_pos[99], weights.eps)
+    >>> torch.allclose(scale, own[:, 0], atol=1e-3)
+    True
+    """
+    W_E, here = weights.embeddings(), weights.W_pos[n]
+    chosen = W_E if tokens is None else W_E[tokens.to(W_E.device)]
+    both = (here[..., None, :] @ chosen.mT)[..., 0, :]
+    squared = torch.linalg.vector_norm(chosen, dim=-1).square() + 2 * both
+    return ((squared + here.square().sum(-1, keepdim=True)) / weights.d_model + weights.eps).sqrt()
+
+
+def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor, " n_ctx"]:
+    """`sqrt(|W_pos[i]|^2 + C^2) / sqrt(d_model)`: LayerNorm's scale at position i
+    for a token of typical norm.
+
+    >>> exact = cx.layer_norm_scale(weights.residual(tokens), weights.eps)[:, 0]
+    >>> (exact / cx.split.shared_scale(weights)).mean().round(decimals=1)
+    tensor(1.)
+    """
+    C = typical_norm(weights, C)
+    return ((weights.W_pos.square().sum(-1) + C**2) / weights.d_model).sqrt()
+
+
+def content_keys(
+    weights: LayerWeights, n: int, tokens: Int[Tensor, " token"] | None = None
+) -> Float[Tensor, "head token d_head"]:
+    """`E[n, t] = LN(W_E[t] + W_pos[n]) W_K`: the key that token t would have
+    at the destination's position.
+
+    `tokens` are the ids t, the whole vocabulary by default. Raises ValueError for a position that
+    the model does not have.
+
+    >>> E = cx.content_keys(weights, n=99, tokens=tokens[:100])
+    >>> E.shape
+    torch.Size([8, 100, 32])
+    """
+    return what(weights, weights.W_K.mT, n, tokens).mT
+
+
+def positional_keys(
+    weights: LayerWeights, n: int, C: float | None = None
+) -> Float[Tensor, "head source d_head"]:
+    """`P[n, i] = sqrt(d_model) (W_pos[i] - W_pos[n]) W_K / sqrt(|W_pos[i]|^2 + C^2)`
+    for i = 0 ... n; zero at i = n. Errors as in `where`.
+
+    >>> P = cx.positional_keys(weights, n=99)
+    >>> P.shape, P[:, 99].abs().max().item()
+    (torch.Size([8, 100, 32]), 0.0)
+    """
+    return where(weights, weights.W_K.mT, n, C).mT
+
+
+# ---------------------------------------------------------------- the two factors of a row
+
+
+def destination_query(
+    weights: LayerWeights, n: int, token: str | int | None = " the", C: float | None = None
+) -> Float[Tensor, "head d_head"]:
+    """`q_n` of `token` at destination n, the same in every text.
+
+    `token=None` is the query without a token, for checkpoints that come without embeddings:
+    `sqrt(d_model) W_pos[n] / sqrt(|W_pos[n]|^2 + C^2)` in place of the normalised residual.
+    Errors as in `positional_kernels`.
+
+    >>> cx.split.destination_query(weights, n=256, token=" of").shape
+    torch.Size([8, 32])
+    """
+    if token is None:
+        check_position(weights, n)
+        x = weights.W_pos[n] / shared_scale(weights, C)[n]
+        return einsum(x, weights.W_Q, "d_model, head d_model d_head -> head d_head") + weights.b_Q
+    return own_queries(weights, torch.tensor(weights.token_id(token)), n)
+
+
+def own_queries(
+    weights: LayerWeights, x_n: Int[Tensor, "*text"], n: int
+) -> Float[Tensor, "*text head d_head"]:
+    """`q_n = LN(W_E[x_n] + W_pos[n]) W_Q + b_Q` of the token that stands at n in each text.
+
+    >>> q = cx.split.own_queries(weights, tokens[99], n=99)
+    >>> torch.allclose(q, weights.queries(tokens)[:, 99], atol=1e-4)
+    True
+    """
+    check_position(weights, n)
+    here = weights.embeddings()[check_tokens(weights, x_n)] + weights.W_pos[n]
+    q = einsum(
+        layer_norm(here, weights.eps),
+        weights.W_Q,
+        "... d_model, head d_model d_head -> ... head d_head",
+    )
+    return q + weights.b_Q
+
+
+def normalised_sources(
+    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
+) -> Float[Tensor, "*text source d_model"]:
+    """`LN(W_E[x_i] + W_pos[i])` for i = 0 ... n, of one text or a stack of them.
+
+    Raises ValueError for n outside the text or the model, for ids outside the vocabulary and for
+    layers other than the first.
+
+    >>> x = cx.split.normalised_sources(weights, tokens, n=99)
+    >>> torch.allclose(x, weights.normalised(tokens)[:100], atol=1e-4)
+    True
+    """
+    x = seen_tokens(weights, tokens, n)
+    return layer_norm(weights.embeddings()[x] + weights.W_pos[: n + 1], weights.eps)
+
+
+def asked(
+    weights: LayerWeights, q: Float[Tensor, "*any head d_head"]
+) -> Float[Tensor, "*any head d_model"]:
+    """`q W_K^T / attn_scale`: what heads with these queries ask the normalised residual for. The
+    query meets W_K first, so that to score sources no key is formed.
+
+    >>> ask = cx.split.asked(weights, weights.queries(tokens)[:, 99])
+    >>> rows = (ask @ weights.normalised(tokens[:100]).T).softmax(-1)
+    >>> torch.allclose(rows, cx.attention_rows(weights, tokens, n=99), atol=1e-4)
+    True
+    """
+    ask = einsum(q, weights.W_K, "... head d_head, head d_model d_head -> ... head d_model")
+    return ask / weights.attn_scale
+
+
+def positional_scores(
+    weights: LayerWeights, n: int, token: str | int | None = " the", C: float | None = None
+) -> Float[Tensor, "head source"]:
+    """`q_n . P[n, i] / attn_scale` for i = 0 ... n, with `token` at destination n; zero at i = n.
+
+    Errors as in `positional_kernels`.
+
+    >>> scores = cx.split.positional_scores(weights, n=256)
+    >>> scores.shape, scores[:, 256].abs().max().item()
+    (torch.Size([8, 257]), 0.0)
+    """
+    return where(weights, asked(weights, destination_query(weights, n, token, C)), n, C)
+
+
+def positional_kernels(
+    weights: LayerWeights, n: int, token: str | int | None = " the", C: float | None = None
+) -> Float[Tensor, "head source"]:
+    """`pos_{n,i} = softmax_i(q_n . P[n, i] / attn_scale)` for i = 0 ... n,
+    with `token` at destination n.
+
+    `token=None` is the query without a token, for checkpoints that come without embeddings;
+    C must then be given. Raises ValueError for a position that the model does not have and for a
+    text that is not one token.
+
+    >>> kernels = cx.positional_kernels(weights, n=256)
+    >>> kernels.shape
+    torch.Size([8, 257])
+    >>> cx.effective_tokens(kernels).round()
+    tensor([  2.,   1., 224.,  58., 141.,  88.,  32.,   8.])
+    """
+    return positional_scores(weights, n, token, C).softmax(-1)
+
+
+def content_scores(
+    weights: LayerWeights,
+    n: int,
+    token: str | int = " the",
+    tokens: Int[Tensor, " token"] | None = None,
+) -> Float[Tensor, "head token"]:
+    """`log content_n(t) = q_n . E[n, t] / attn_scale`: how a head with `token` at destination n
+    weighs every token t, in nats (chapter 3).
+
+    `tokens` are the ids t, the whole vocabulary by default. Only differences between tokens of
+    one head mean anything. Errors as in `positional_kernels`.
+
+    >>> scores = cx.content_scores(weights, n=256)
+    >>> cx.neurons.spelled(weights, scores[4].topk(4).indices.tolist())
+    ['itizenship', 'plomatic', 'Mode', 'Directions']
+    """
+    ask = asked(weights, destination_query(weights, n, token))
+    return what(weights, ask, n, tokens)
+
+
+# ---------------------------------------------------------------- one row
+
+
+def exact_scores(
+    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
+) -> Float[Tensor, "*text head source"]:
+    """`q_n . key_i / attn_scale` for i = 0 ... n, b_K included, of one text or a stack of them.
+    Errors as in `normalised_sources`.
+
+    >>> scores = cx.exact_scores(weights, tokens, n=99)
+    >>> scores.shape
+    torch.Size([8, 100])
+    >>> torch.allclose(scores.softmax(-1), cx.attention_rows(weights, tokens, n=99))
+    True
+    """
+    sources = normalised_sources(weights, tokens, n)
+    q = own_queries(weights, tokens[..., n], n)
+    from_bias = (q * weights.b_K).sum(-1, keepdim=True) / weights.attn_scale
+    return asked(weights, q) @ sources.mT + from_bias
+
+
+def rebuilt_scores(
+    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int, C: float | None = None
+) -> Float[Tensor, "*text head source"]:
+    """`q_n . (E[n, x_i] + P[n, i]) / attn_scale` for i = 0 ... n: Equation 1 in place of the key,
+    of one text or a stack of them. Errors as in `exact_scores` and `where`.
+
+    >>> exact = cx.exact_scores(weights, tokens, n=99)
+    >>> rebuilt = cx.rebuilt_scores(weights, tokens, n=99)
+    >>> torch.corrcoef(torch.stack([exact[4], rebuilt[4]]))[0, 1].round(decimals=2)
+    tensor(1.)
+    """
+    x = seen_tokens(weights, tokens, n)
+    ask = asked(weights, own_queries(weights, x[..., n], n))
+    return what(weights, ask, n, x) + where(weights, ask, n, C)
+
+
+def attention_rows(
+    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
+) -> Float[Tensor, "*text head source"]:
+    """The attention row of every head at destination n, exact;
+    each row sums to 1 over the sources 0 ... n.
+
+    Raises ValueError for n outside the text, for layers other than the first, and for tokens that
+    do not fit the model.
+
+    >>> rows = cx.attention_rows(weights, tokens, n=99)
+    >>> rows.shape
+    torch.Size([8, 100])
+    >>> rows.argmax(-1)  # where each head looks most
+    tensor([98, 98, 28, 96, 93, 89, 93, 96])
+    """
+    return exact_scores(weights, tokens, n).softmax(-1)
+
+
+def rebuilt_rows(
+    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int, C: float | None = None
+) -> Float[Tensor, "*text head source"]:
+    """The attention rows that Equation 1 gives at destination n.
+
+    Errors as in `attention_rows` and `positional_keys`.
+
+    >>> exact = cx.attention_rows(weights, tokens, n=99)
+    >>> rebuilt = cx.rebuilt_rows(weights, tokens, n=99)
+    >>> cx.total_variation(exact, rebuilt).round(decimals=2)
+    tensor([0.0200, 0.0200, 0.0100, 0.0300, 0.0200, 0.0400, 0.0300, 0.0200])
+    """
+    return rebuilt_scores(weights, tokens, n, C).softmax(-1)
+
+
+# ---------------------------------------------------------------- every row of a text at once
+
+
+def attention_pattern(
+    weights: LayerWeights, tokens: Int[Tensor, " pos"]
+) -> Float[Tensor, "head dest source"]:
+    """`attention_rows` at every destination; zero above the diagonal.
+
+    >>> pattern = cx.attention_pattern(weights, tokens)
+    >>> pattern.shape
+    torch.Size([8, 512, 512])
+    >>> rows = cx.attention_rows(weights, tokens, n=99)
+    >>> torch.allclose(pattern[:, 99, :100], rows, atol=1e-4)
+    True
+    """
+    scores = einsum(
+        weights.queries(tokens),
+        weights.keys(tokens),
+        "head dest d_head, head source d_head -> head dest source",
+    )
+    return causal_softmax(scores / weights.attn_scale)
+
+
+def rebuilt_pattern(
+    weights: LayerWeights, tokens: Int[Tensor, " pos"], C: float | None = None
+) -> Float[Tensor, "head dest source"]:
+    """`rebuilt_rows` at every destination, in three matrix products instead of one per
+    destination.
+
+    >>> pair = cx.attention_pattern(weights, tokens), cx.rebuilt_pattern(weights, tokens)
+    >>> cx.total_variation(*pair).mean(-1).round(decimals=2)
+    tensor([0.0100, 0.0200, 0.0200, 0.0700, 0.0300, 0.0500, 0.0500, 0.0300])
+    """
+    content, position = split_scores(weights, tokens, weights.queries(tokens), C)
+    return causal_softmax(content + position)
+
+
+def split_scores(
+    weights: LayerWeights,
+    tokens: Int[Tensor, " pos"],
+    q: Float[Tensor, "head pos d_head"],
+    C: float | None = None,
+) -> tuple[Float[Tensor, "head dest source"], Float[Tensor, "head dest source"]]:
+    """`q_n . E[n, x_i] / attn_scale` and `q_n . P[n, i] / attn_scale` for all destinations n and
+    sources i of a text, with any query at each destination.
+
+    Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that
+    depends on the pair (n, i), so the query meets the two projections once and the scales are
+    applied to the scores. What lies above the diagonal means nothing. Errors as in
+    `LayerWeights.residual`.
+
+    >>> q = weights.queries(tokens)
+    >>> content, position = cx.split.split_scores(weights, tokens, q)
+    >>> rows = cx.split.causal_softmax(content + position)
+    >>> torch.allclose(rows, cx.rebuilt_pattern(weights, tokens), atol=1e-4)
+    True
+    """
+    tokens = weights.check_text(tokens)
+    W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
+    what, where = (
+        einsum(x, weights.W_K, "source d_model, head d_model d_head -> head source d_head")
+        for x in (W_E, W_pos)
+    )
+    q_what, q_where = (
+        einsum(q, k, "head dest d_head, head source d_head -> head dest source")
+        for k in (what, where)
+    )
+    q_here = q_where.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
+    scale = content_scale(weights, torch.arange(len(tokens)), tokens)
+    content = (q_what + q_here) / (scale * weights.attn_scale)
+    position = (q_where - q_here) / (shared_scale(weights, C)[: len(tokens)] * weights.attn_scale)
+    return content, position
+
+
+def causal_softmax(scores: Float[Tensor, "head dest source"]) -> Float[Tensor, "head dest source"]:
+    """Softmax over the sources that a destination may see.
+
+    >>> cx.split.causal_softmax(torch.zeros(1, 3, 3))
+    tensor([[[1.0000, 0.0000, 0.0000],
+             [0.5000, 0.5000, 0.0000],
+             [0.3333, 0.3333, 0.3333]]])
+    """
+    return scores.masked_fill(future(scores.shape[-1], scores.device), float("-inf")).softmax(-1)
+
+
+def future(n: int, device: torch.device | None = None) -> Bool[Tensor, "dest source"]:
+    """True where the source comes after the destination."""
+    return torch.ones(n, n, dtype=torch.bool, device=device).triu(1)
+
+
+# ---------------------------------------------------------------- how far apart, how spread
+
+
+def total_variation(
+    a: Float[Tensor, "*batch source"], b: Float[Tensor, "*batch source"]
+) -> Float[Tensor, "*batch"]:
+    """`TV = 1/2 sum_i |a_i - b_i|`, the share of the attention that one row has elsewhere
+    than the other: 0 to 1.
+
+    >>> cx.total_variation(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
+    tensor(0.5000)
+    """
+    return (a - b).abs().sum(-1) / 2
+
+
+def effective_tokens(rows: Float[Tensor, "*head source"]) -> Float[Tensor, "*head"]:
+    """`1 / sum_i pos_i^2`: over how many tokens a row is spread; k for a row that is even over k.
+
+    >>> cx.effective_tokens(torch.tensor([0.25, 0.25, 0.25, 0.25]))
+    tensor(4.)
+    """
+    return 1 / rows.square().sum(-1)
+
+
+def half_mass(rows: Float[Tensor, "*head source"]) -> Int[Tensor, "*head"]:
+    """How far back from the destination half of a row's mass reaches: the smallest d with
+    `sum_{i >= n - d} pos_i >= 1/2`, in tokens.
+
+    >>> cx.half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]))
+    tensor(1)
+    """
+    return (rows.flip(-1).cumsum(-1) < 0.5).sum(-1)
+
+
+def by_distance(rows: Float[Tensor, "*head source"], reach: int) -> Float[Tensor, "*head distance"]:
+    """Rows over the distance `n - i = 0 ... reach` in place of the position, summing to 1 there,
+    so that rows at different destinations can be compared.
+
+    Raises ValueError for a reach that goes back beyond position 0.
+
+    >>> cx.by_distance(torch.tensor([0.5, 0.1, 0.4]), reach=1)
+    tensor([0.8000, 0.2000])
+    """
+    if not 0 <= reach < rows.shape[-1]:
+        raise ValueError(f"reach {reach}: these rows go back 0 to {rows.shape[-1] - 1} tokens")
+    near = rows.flip(-1)[..., : reach + 1]
+    return near / near.sum(-1, keepdim=True)
+
+
+# ---------------------------------------------------------------- families
+
+
+def copy_preference(
+    weights: LayerWeights, n: int, tokens: Int[Tensor, " token"] | None = None
+) -> Float[Tensor, " head"]:
+    """By how many nats a head prefers a copy of the destination token to another token.
+
+    The content score of t for the destination t, less the mean score of the other tokens for that
+    destination, averaged over destinations. `tokens` are the distinct ids that serve as both, by
+    default 256 spread evenly over the vocabulary. Raises ValueError for fewer than two.
+
+    >>> (cx.copy_preference(weights, n=256) > 2).nonzero()[:, 0]  # heads, by index
+    tensor([0, 2])
+    """
+    check_position(weights, n)
+    W_E = weights.embeddings()
+    if tokens is None:
+        tokens = torch.linspace(1, len(W_E) - 1, min(256, len(W_E) - 1)).long()
+    tokens = check_tokens(weights, tokens).unique()
+    if len(tokens) < 2:
+        raise ValueError("a preference needs at least two different tokens")
+    x = layer_norm(W_E[tokens] + weights.W_pos[n], weights.eps)
+    q, k = project(x, weights.W_Q, weights.b_Q), project(x, weights.W_K, weights.b_K)
+    scores = einsum(q, k, "head dest d_head, head source d_head -> head dest source")
+    own = scores.diagonal(dim1=1, dim2=2)
+    others = (scores.sum(-1) - own) / (len(tokens) - 1)
+    return (own - others).mean(-1) / weights.attn_scale
+
+
+def family_table(
+    kernels: Float[Tensor, "head source"], copies: Float[Tensor, " head"]
+) -> pd.DataFrame:
+    """The table of `families` from kernels and `copies`, nats for a copy (NaN: unknown).
+
+    >>> kernels = cx.positional_kernels(weights, n=256)
+    >>> cx.split.family_table(kernels, torch.full((8,), torch.nan)).loc[2, "family"]
+    'uniform'
+    """
+    n = kernels.shape[1] - 1
+    columns = {
+        "effective tokens": effective_tokens(kernels),
+        "half of the mass within": half_mass(kernels),
+        "TV to uniform": total_variation(kernels, torch.full_like(kernels, 1 / (n + 1))),
+        "nats for a copy": copies,
+    }
+    table = pd.DataFrame({name: values.tolist() for name, values in columns.items()})
+    named = [family(a, b, c, d, n) for a, b, c, d in table.to_numpy().tolist()]
+    table["family"], table["because"] = zip(*named, strict=True)
+    table.index.name = "head"
+    return table
+
+
+def family(spread: float, half: float, uneven: float, copies: float, n: int) -> tuple[str, str]:
+    """The family of one head and the reason in words.
+
+    `spread` effective tokens, half of the mass within `half` tokens, `uneven` its TV to an even
+    row, `copies` nats for a copy (NaN: unknown), destination n.
+
+    >>> cx.split.family(113, 36, 0.56, 0.4, n=500)[0]
+    'slowly decaying'
+    >>> cx.split.family(31, 311, 0.19, float("nan"), n=500)
+    ('uniform', '19% of the mass is elsewhere than in an even row')
+    """
+    if spread < LOCAL:
+        return "local", f"spread over {spread:.1f} tokens, fewer than {LOCAL:.0f}"
+    if copies > COPIES:
+        return "duplicate-token", f"prefers a copy by {copies:.1f} nats, more than {COPIES:.0f}"
+    if uneven < EVEN:
+        return "uniform", f"{uneven:.0%} of the mass is elsewhere than in an even row"
+    if half > n / 2:
+        return "remote", f"half of the mass lies more than {n // 2} tokens back"
+    return "slowly decaying", f"spread over {spread:.0f} tokens, half of the mass within {half:.0f}"
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def check_position(weights: LayerWeights, n: int) -> None:
+    weights.check_first()
+    if not 0 <= n < weights.n_ctx:
+        raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
+
+
+def check_tokens(weights: Any, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+    """The tokens, on the weights' device, if they are in the vocabulary."""
+    check_ids(tokens, weights.d_vocab)
+    return tokens.to(weights.device)
+
+
+def seen_tokens(
+    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
+) -> Int[Tensor, "*text source"]:
+    """The tokens 0 ... n, if they are there and in the vocabulary."""
+    check_position(weights, n)
+    length = tokens.shape[-1]
+    if n >= length:
+        raise ValueError(
+            f"destination {n} lies outside the text, which has positions 0 to {length - 1}"
+        )
+    return check_tokens(weights, tokens[..., : n + 1])
+
+
+def typical_norm(weights: LayerWeights, C: float | None) -> float:
+    """C where it is given, else the median norm of W_E, which the weights must then have."""
+    if C is None and weights.W_E is None:
+        raise ValueError("these weights came without token embeddings: give C, their typical norm")
+    C = weights.typical_norm() if C is None else C
+    if not C > 0:
+        raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
+    return C
