@@ -203,6 +203,9 @@ class FromWeights(Destination):
 
         Raises ValueError for a `token` that is not exactly one, and for weights without embeddings
         where C is not given.
+
+        >>> cx.FromWeights.of(weights).n, round(cx.FromWeights.of(weights).C, 1)
+        (256, 0.6)
         """
         n = weights.n_ctx // 2 if n is None else n
         number = None if token is None else weights.token_id(token)

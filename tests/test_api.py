@@ -122,7 +122,7 @@ def test_shapes_read_as_they_are_written(pages):
     for page in pages.values():
         words = "".join(page.words)
         assert not re.search(r"ForwardRef|jaxtyping|<class|0x[0-9a-f]{6}|/home|/work", words)
-    words = " ".join("".join(pages["keys"].words).split())
+    words = " ".join("".join(pages["split"].words).split())
     assert 'tokens: Int[Tensor, "pos"]' in words
     assert 'Float[Tensor, "head source"]' in words
 
