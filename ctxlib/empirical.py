@@ -31,7 +31,7 @@ from torch import Tensor
 
 from ctxlib.destination import Destination
 from ctxlib.lookups import at_last_token
-from ctxlib.texts import BATCH, AnyText, Reader, Reads, check_listed, progress, token_ids
+from ctxlib.texts import BATCH, AnyText, Reader, Reads, batched, check_listed, progress, token_ids
 from ctxlib.weights import centre, check_ids, check_layer, layer_norm, only_token
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
@@ -200,9 +200,10 @@ class FirstLayer(Destination):
     def read(
         self, texts: Iterable[AnyText], doing: str, own_token: bool = False
     ) -> Iterator[Int[Tensor, "text source"]]:
-        if own_token:
-            raise ValueError("this destination was asked with its own token, not with a text's")
-        yield from self.placed(texts).split(BATCH)
+        for part in batched(progress(texts, doing), BATCH):
+            if own_token:
+                raise ValueError("this destination was asked by its own token, not by a text's")
+            yield self.placed(part)
 
     def seen(self, tokens: Int[Tensor, "*text pos"]) -> Int[Tensor, "*text source"]:
         self.check_placed(tokens)

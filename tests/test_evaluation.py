@@ -70,8 +70,9 @@ def either(request, circuit, texts):
 
 def with_token(texts, circuit):
     """A stack of texts as calibration reads them: the circuit's token at n, nothing behind it."""
-    cut = torch.stack(list(texts))[:, : circuit.n + 1].clone()
-    cut[:, circuit.n] = circuit.token
+    n = circuit.at.n
+    cut = torch.stack(list(texts))[:, : n + 1].clone()
+    cut[:, n] = circuit.at.token
     return cut
 
 
@@ -879,7 +880,7 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
     kernels = cx.positional_kernels(sharp, 20, 5)
     assert (kernels == 0).any()
     calm = cx.ContextualCircuit.calibrate(tiny_weights, texts[0], [2, 0], 20)
-    circuit = replace(calm, weights=sharp)
+    circuit = replace(calm, at=replace(calm.at, weights=sharp))
     stack = torch.stack(texts)
     truth = cx.true_contribution(sharp, stack, circuit.heads, 20)
     close = partial(torch.testing.assert_close, rtol=1e-3, atol=1e-3)

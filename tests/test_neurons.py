@@ -50,7 +50,7 @@ def planted(contribution, weights=None):
         weights = SimpleNamespace(
             tokenizer=None, embeddings=lambda: torch.ones(len(contribution), 2)
         )
-    return SimpleNamespace(contribution=contribution, weights=weights)
+    return SimpleNamespace(contribution=contribution, at=weights)
 
 
 # ---------------------------------------------------------------- which neurons
@@ -90,10 +90,10 @@ def test_the_table_is_the_loops(seed, vocab, neurons, largest):
 
 
 def test_it_reads_the_contributions_of_a_circuit(circuit):
-    untrained = cx.untrained_tokens(circuit.weights)
+    untrained = cx.untrained_tokens(circuit.at)
     hand = table_by_hand(circuit.contribution, (~untrained).nonzero()[:, 0].tolist(), LARGEST)
     found = cx.find_neurons(circuit, threshold=-1.0)
-    decode = circuit.weights.tokenizer.decode
+    decode = circuit.at.tokenizer.decode
     assert len(found) == 40
     for j, row in found.iterrows():
         assert row["top"] == pytest.approx(hand[j].top)
