@@ -21,7 +21,6 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ctxlib.circuit import SelfNormalisedCircuit
 from ctxlib.evaluation import Comparison, Moments
 from ctxlib.texts import AnyText, Stream, check_listed
 
@@ -59,20 +58,22 @@ def summed(
     in order, those of the texts that are not in it yet. Each batch is in the file as soon as it is
     done. Refuses what `cx.evaluate` says.
     """
-    work = replace(comparison, circuit=without_tokenizer(comparison.circuit))
-    done = Checkpoint(None if file is None else Path(file), work)
-    todo = done.unread(comparison, texts)
+    work = without_tokenizer(comparison)
+    checkpoint = Checkpoint(None if file is None else Path(file), work)
+    todo = checkpoint.unread(comparison, texts)
     here = ((work(tokens), mark) for tokens, mark in todo)
     for moments, mark in on_cluster(client, work, todo) if client else here:
-        done.add(moments, mark)
-    return done.moments
+        checkpoint.add(moments, mark)
+    return checkpoint.moments
 
 
-def without_tokenizer(circuit: Any) -> Any:
-    """A circuit of either kind as it travels to a worker, which sees ids only."""
-    if isinstance(circuit, SelfNormalisedCircuit):
-        return replace(circuit, circuit=without_tokenizer(circuit.circuit))
-    return replace(circuit, weights=replace(circuit.weights, tokenizer=None))
+def without_tokenizer(thing: Any) -> Any:
+    """A circuit, and what it is made of, as it travels to a worker: that sees ids only."""
+    if not hasattr(thing, "__dataclass_fields__"):
+        return thing
+    held = {f.name: getattr(thing, f.name) for f in fields(thing)}
+    changed: Any = {k: None if k == "tokenizer" else without_tokenizer(v) for k, v in held.items()}
+    return replace(thing, **changed)
 
 
 # ---------------------------------------------------------------- on a cluster
@@ -196,20 +197,12 @@ class Checkpoint:
             )
 
 
-def fingerprint(work: Comparison) -> str:
-    """What a checkpoint belongs to, in 64 hexadecimal digits."""
-    digest = hashlib.sha256()
-    for piece in pieces(work):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-def pieces(thing: Any) -> Iterator[bytes]:
-    """All numbers in a circuit, field by field."""
+def fingerprint(thing: Any) -> str:
+    """What a checkpoint belongs to, in 64 hexadecimal digits: all that a circuit is made of."""
     if is_dataclass(thing):
-        for field in fields(thing):
-            yield from pieces(getattr(thing, field.name))
+        held = "".join(fingerprint(getattr(thing, f.name)) for f in fields(thing)).encode()
     elif isinstance(thing, Tensor):
-        yield thing.cpu().contiguous().numpy().tobytes()
+        held = thing.cpu().contiguous().numpy().tobytes()
     else:
-        yield repr(thing).encode()
+        held = repr(thing).encode()
+    return hashlib.sha256(held).hexdigest()
