@@ -10,22 +10,17 @@ deviations of the truth: three ways of being wrong that add up.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import islice
-from pathlib import Path
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from einops import einsum, rearrange
 from jaxtyping import Bool, Float, Int
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ctxlib.circuit import (
@@ -35,12 +30,11 @@ from ctxlib.circuit import (
     shared_kernel,
 )
 from ctxlib.split import asked, normalised_sources, own_queries, what, where
-from ctxlib.texts import AnyText, Reading, Stream, Text, progress
+from ctxlib.texts import AnyText, Text, progress
 from ctxlib.weights import layer_norm
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
 ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64
-LOST = 3  # how often a batch is sent out again after a cluster lost it
 
 # ---------------------------------------------------------------- r and FVU from running sums
 
@@ -166,233 +160,35 @@ def evaluate(
     """
     at = circuit.at
     chosen = check_neurons(at, range(at.n_neurons) if neurons is None else neurons)
-    book = Checkpoint(None if checkpoint is None else Path(checkpoint), circuit, chosen, own_token)
-    work = Compare(without_tokenizer(circuit), tuple(chosen))
-    given = book.reading(texts) if isinstance(texts, Stream) else texts
-    todo = book.unread(lambda part: at.read(part, "evaluation", own_token), given)
-    for moments, mark in on_cluster(client, work, todo) if client else here(work, todo):
-        book.add(moments, mark)
-    moments = enough(book.moments)
+    comparison = Comparison(circuit, tuple(chosen), own_token)
+    if checkpoint is None and client is None:
+        parts = map(comparison, comparison.batches(texts))
+        moments = enough(reduce(add, parts, next(parts, None)))
+    else:
+        from ctxlib.scale import summed  # only who needs it loads it
+
+        moments = enough(summed(comparison, texts, checkpoint, client))
     table = moments.table(chosen)
     table.attrs["texts"] = int(moments.count)
     return table
 
 
 @dataclass(frozen=True, eq=False)
-class Compare:
-    """One batch of texts: the circuit against the truth."""
+class Comparison:
+    """A circuit against the truth, batch by batch."""
 
     circuit: Circuit
     neurons: tuple[int, ...]
+    own_token: bool
+
+    def batches(self, texts: Iterable[AnyText]) -> Iterator[Int[Tensor, "text source"]]:
+        return self.circuit.at.read(texts, "evaluation", self.own_token)
 
     def __call__(self, tokens: Int[Tensor, "text source"]) -> Moments:
         c = self.circuit
         with torch.inference_mode():
             truth = c.at.truth(tokens, c.heads)
             return Moments.of(c.summary(tokens)[:, self.neurons], truth[:, self.neurons])
-
-
-# ---------------------------------------------------------------- here, or on a cluster
-
-
-@dataclass(frozen=True)
-class Mark:
-    """How far the texts are done: a digest of all of them in order, that of all but the last, and
-    where the last one begins, as JSON, if the texts can say it.
-    """
-
-    all: str = ""
-    before: str = ""
-    place: str = ""
-
-
-Batch = tuple[Int[Tensor, "text source"], Mark]  # tokens, and how far the texts are with them
-
-
-def here(work: Compare, todo: Iterable[Batch]) -> Iterator[tuple[Moments, Mark]]:
-    """Every batch in turn, in this process."""
-    for tokens, mark in todo:
-        yield work(tokens), mark
-
-
-def on_cluster(client: Any, work: Compare, todo: Iterable[Batch]) -> Iterator[tuple[Moments, Mark]]:
-    """Every batch on a Dask cluster, a few ahead of what is asked for; results come in order, so
-    that sums are rounded as they are here. A batch that the cluster lost is sent out again, with
-    the circuit, since the worker that held that may be the one that died. Where the texts end in
-    an error, what is on its way comes in first.
-    """
-    from concurrent.futures import CancelledError
-
-    from distributed import KilledWorker
-    from distributed.comm import CommClosedError
-
-    ahead = 2 * max(1, sum(client.nthreads().values()))
-    shared = client.scatter(work, broadcast=True, hash=False)
-    flying: deque[tuple[Any, Batch]] = deque()
-
-    def send(batch: Batch) -> tuple[Any, Batch]:
-        return client.submit(run, shared, batch[0].numpy(), pure=False), batch
-
-    def land() -> tuple[Moments, Mark]:
-        nonlocal shared
-        future, batch = flying.popleft()
-        for attempt in range(LOST + 1):
-            try:
-                return future.result(), batch[1]
-            except (KilledWorker, CancelledError, CommClosedError):
-                if attempt == LOST:
-                    raise
-                shared = client.scatter(work, broadcast=True, hash=False)
-                future, _ = send(batch)
-        raise AssertionError  # the loop returns or raises
-
-    trouble: list[Exception] = []
-    for batch in until(trouble, todo):
-        flying.append(send(batch))
-        if len(flying) >= ahead:
-            yield land()
-    while flying:
-        yield land()
-    if trouble:
-        raise trouble[0]
-
-
-def until(trouble: list[Exception], todo: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches up to the first error, which is put into the list."""
-    try:
-        yield from todo
-    except Exception as error:  # not lost: it is raised when all is home
-        trouble.append(error)
-
-
-def run(work: Compare, tokens: np.ndarray) -> Moments:
-    """One batch, on a worker."""
-    return work(torch.from_numpy(tokens))
-
-
-def without_tokenizer(circuit: Any) -> Any:
-    """The circuit as it travels to a worker, which sees ids only."""
-    if isinstance(circuit, SelfNormalisedCircuit):
-        return replace(circuit, circuit=without_tokenizer(circuit.circuit))
-    if hasattr(circuit.at, "weights"):
-        at = replace(circuit.at, weights=replace(circuit.at.weights, tokenizer=None))
-    else:
-        at = replace(circuit.at, tokenizer=None)
-    return replace(circuit, at=at)
-
-
-class Checkpoint:
-    """The sums over all texts so far, kept in a file if there is one."""
-
-    def __init__(self, file: Path | None, circuit: Circuit, neurons: list[int], own_token: bool):
-        self.file, self.mark = file, Mark()
-        self.moments: Moments | None = None
-        self.what = fingerprint(circuit, neurons, own_token) if file else ""
-        if file and file.exists():
-            self.read(file)
-
-    def read(self, file: Path) -> None:
-        try:
-            held = load_file(file)
-            words = {
-                name: bytes(held.pop(name).tolist()).decode()
-                for name in ("what", *(f.name for f in fields(Mark)))
-            }
-            what, mark, moments = words.pop("what"), Mark(**words), Moments(**held)
-        except Exception as error:  # safetensors raises classes of its own
-            raise ValueError(f"{file} is not a checkpoint of an evaluation: {error}") from error
-        if what != self.what:
-            raise ValueError(
-                f"{file} belongs to another circuit, other neurons or another own_token: "
-                "name another file, or delete it"
-            )
-        self.moments, self.mark = moments, mark
-
-    @property
-    def done(self) -> int:
-        """How many texts are in the sums."""
-        return 0 if self.moments is None else int(self.moments.count)
-
-    def reading(self, texts: Stream) -> Reading:
-        """The texts from the last one done on, if that was one of the same source; else all."""
-        self.check_none_missing(self.done - len(texts))
-        place = json.loads(self.mark.place or "null")
-        return texts.reading(place if place and place["of"] == texts.identity else None)
-
-    def unread(
-        self,
-        read: Callable[[Iterable[Any]], Iterator[Int[Tensor, "text source"]]],
-        texts: Iterable[Any],
-    ) -> Iterator[Batch]:
-        """The batches that are not in the sums yet, each with how far the texts are with it; those
-        that are must be the same as then. Texts that begin late begin with the last one done.
-        """
-        given = texts if isinstance(texts, Reading) else None
-        left, digest = self.done, ""
-        if given and given.given:
-            ((last,),) = read(islice(given, 1))  # by itself: batches are cut where they were then
-            left, digest = 0, link(self.mark.before, last)
-            self.check_same(digest)
-        for tokens in read(texts):
-            skipped = min(left, len(tokens))
-            for row in tokens:
-                before, digest = digest, link(digest, row)
-                left -= 1
-                if left == 0:
-                    self.check_same(digest)
-            left = max(left, 0)
-            if skipped < len(tokens):
-                place = json.dumps(given.place) if given else ""
-                yield tokens[skipped:], Mark(digest, before, place)
-        self.check_none_missing(left)
-
-    def check_same(self, digest: str) -> None:
-        if digest != self.mark.all:
-            raise ValueError(f"{self.file} was made with other texts: name another file")
-
-    def check_none_missing(self, texts: int) -> None:
-        if texts > 0:
-            raise ValueError(
-                f"{self.file} holds {texts} texts more than are given: name another file"
-            )
-
-    def add(self, moments: Moments, mark: Mark) -> None:
-        self.moments = moments if self.moments is None else self.moments + moments
-        self.mark = mark
-        self.write()
-
-    def write(self) -> None:
-        """Write beside the old file, then put it in place: a kill leaves a whole one."""
-        if self.file is None or self.moments is None:
-            return
-        tensors = {f.name: getattr(self.moments, f.name) for f in fields(Moments)}
-        tensors |= {
-            name: torch.tensor(list(text.encode()), dtype=torch.uint8)
-            for name, text in {"what": self.what, **vars(self.mark)}.items()
-        }
-        beside = self.file.with_name(self.file.name + ".part")
-        save_file(tensors, beside)
-        beside.replace(self.file)
-
-
-def link(digest: str, text: Int[Tensor, " source"]) -> str:
-    """The digest of some texts and one more."""
-    return hashlib.sha256(digest.encode() + text.numpy().tobytes()).hexdigest()
-
-
-def fingerprint(circuit: Circuit, neurons: list[int], own_token: bool) -> str:
-    """What a checkpoint belongs to, in 64 hexadecimal digits."""
-    offsets = circuit.offsets if isinstance(circuit, SelfNormalisedCircuit) else None
-    paper = circuit.circuit if isinstance(circuit, SelfNormalisedCircuit) else circuit
-    parts: list[Any] = [paper, paper.at, getattr(paper.at, "weights", None) or paper.at]
-    held = [offsets, *(getattr(part, f.name) for part in parts for f in fields(part))]
-    digest = hashlib.sha256(repr((neurons, own_token, paper.heads)).encode())
-    for item in held:
-        if isinstance(item, Tensor):
-            digest.update(item.cpu().contiguous().numpy().tobytes())
-        elif isinstance(item, int | float):
-            digest.update(repr(item).encode())
-    return digest.hexdigest()
 
 
 # ---------------------------------------------------------------- what each approximation costs

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from operator import length_hint
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
@@ -750,7 +751,9 @@ def progress(items: Iterable[T], doing: str, unit: str = "text") -> Iterable[T]:
     stream that is resumed begins where it stands.
     """
     begun = items.given if isinstance(items, Reading) else 0
-    return tqdm(items, doing, initial=begun, unit=unit, delay=1, leave=False, disable=None)
+    total = length_hint(items) or None
+    shown = {"total": total, "initial": begun, "unit": unit}
+    return tqdm(items, doing, delay=1, leave=False, disable=None, **shown)
 
 
 # ---------------------------------------------------------------- anybody's files

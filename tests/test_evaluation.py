@@ -6,7 +6,7 @@ import signal
 import statistics
 import threading
 import weakref
-from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -20,12 +20,13 @@ from beartype import beartype
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import jaxtyped
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from scipy import stats
 from sklearn.metrics import r2_score
 
 import ctxlib as cx
-from ctxlib.evaluation import LOST
+from ctxlib import scale
 
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 same_table = partial(pd.testing.assert_frame_equal, rtol=1e-8, atol=1e-11)
@@ -449,16 +450,15 @@ def test_offsets_tell_self_normalised_circuits_apart(circuit, texts, tmp_path):
 
 def damaged(file):
     """Ways in which a file can be none, or none any more."""
-    whole = file.read_bytes()
-    held = load_file(file)
-    yield whole[: len(whole) // 2]
-    yield whole[:-1]
-    yield b""
-    yield b"not safetensors at all"
-    for name in held:
-        save_file({k: v for k, v in held.items() if k != name}, file)
+    whole, held = file.read_bytes(), load_file(file)
+    with safe_open(file, "pt") as opened:
+        words = opened.metadata()
+    yield from (whole[: len(whole) // 2], whole[:-1], b"", b"not safetensors at all")
+    for name in [*held, *words]:
+        tensors, said = ({k: v for k, v in part.items() if k != name} for part in (held, words))
+        save_file(tensors, file, said)
         yield file.read_bytes()
-    save_file({"weight": torch.zeros(3)}, file)
+    save_file(held, file)
     yield file.read_bytes()
 
 
@@ -478,18 +478,18 @@ def test_a_damaged_checkpoint_is_refused_and_kept(circuit, texts, tmp_path):
 def test_a_kill_while_writing_leaves_the_last_whole_file(
     circuit, texts, tmp_path, in_fours, monkeypatch
 ):
-    file, save, calls = tmp_path / "sums", cx.evaluation.save_file, []
+    file, save, calls = tmp_path / "sums", scale.save_file, []
 
-    def killed_in_the_third(tensors, path):
+    def killed_in_the_third(tensors, path, words):
         calls.append(path)
-        save(tensors, path)
+        save(tensors, path, words)
         if len(calls) == 3:
             Path(path).write_bytes(Path(path).read_bytes()[:100])
             raise Killed
 
     whole = cx.evaluate(circuit, texts)
     with monkeypatch.context() as patch:
-        patch.setattr(cx.evaluation, "save_file", killed_in_the_third)
+        patch.setattr(scale, "save_file", killed_in_the_third)
         with pytest.raises(Killed):
             cx.evaluate(circuit, texts, checkpoint=file)
     assert load_file(file)["count"] == 8, "two batches of four are whole"
@@ -538,14 +538,14 @@ def read(monkeypatch):
 
 def killing_after(monkeypatch, batches):
     """A kill when so many batches are in the sums."""
-    add = cx.evaluation.Checkpoint.add
+    add = scale.Checkpoint.add
 
     def adding(self, *done):
         add(self, *done)
-        if self.done == 4 * batches:
+        if self.moments.count == 4 * batches:
             raise Killed
 
-    monkeypatch.setattr(cx.evaluation.Checkpoint, "add", adding)
+    monkeypatch.setattr(scale.Checkpoint, "add", adding)
 
 
 @pytest.mark.parametrize("batches", [1, 5, 19])
@@ -666,100 +666,86 @@ def test_texts_that_can_be_read_only_once_have_no_middle_one(precise, texts):
 
 
 class Cluster:
-    """What `evaluate` asks of a Dask client, in one process; `fails` of its results are lost."""
+    """What `evaluate` asks of a Dask client, in one process."""
 
-    def __init__(self, fails=(), threads=2):
-        self.fails, self.threads = list(fails), threads
-        self.scattered, self.flying, self.most = 0, 0, 0
+    def __init__(self, threads=2):
+        self.threads, self.under_way, self.most, self.circuits = threads, 0, 0, 0
 
     def nthreads(self):
         return {"one": self.threads}
 
-    def scatter(self, work, broadcast, hash):
-        self.scattered += 1
-        return work
-
-    def submit(self, function, work, tokens, pure):
-        self.flying += 1
-        self.most = max(self.most, self.flying)
+    def submit(self, function, *arguments, pure):
+        self.circuits += len(arguments) == 1
+        self.under_way += len(arguments) == 2
+        self.most = max(self.most, self.under_way)
 
         def result():
-            self.flying -= 1
-            if self.fails and self.fails.pop(0):
-                raise CancelledError
-            return function(work, tokens)
+            self.under_way -= len(arguments) == 2
+            return function(*(a.result() if hasattr(a, "result") else a for a in arguments))
 
         return SimpleNamespace(result=result)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 50])
 def test_a_cluster_gives_the_identical_table(either, texts, in_fours, threads):
-    client = Cluster(threads=threads)
+    client = Cluster(threads)
     identical(cx.evaluate(either, texts, client=client), cx.evaluate(either, texts))
-    assert client.scattered == 1
+    assert client.circuits == 1, "the circuit travels once"
     assert client.most == min(5, 2 * threads), "as far ahead, and no further"
 
 
-def test_lost_batches_are_sent_out_again_with_the_circuit(circuit, texts, in_fours, tmp_path):
-    client = Cluster(fails=[False, True, True, False, False, True])
-    table = cx.evaluate(circuit, texts, client=client, checkpoint=tmp_path / "sums")
-    identical(table, cx.evaluate(circuit, texts))
-    assert client.scattered == 1 + 3
+@contextmanager
+def dask(**kind):
+    """A client of a cluster on this machine, and the cluster."""
+    from distributed import Client, LocalCluster
+
+    quiet = {"dashboard_address": None, "silence_logs": "CRITICAL"}
+    with LocalCluster(threads_per_worker=1, **kind, **quiet) as cluster, Client(cluster) as client:
+        yield client, cluster
 
 
-def test_a_batch_that_is_lost_again_and_again_is_given_up(circuit, texts, in_fours, tmp_path):
-    asked = {"checkpoint": tmp_path / "sums"}
-    cx.evaluate(circuit, texts, client=Cluster(fails=[True] * LOST), **asked)
-    (tmp_path / "sums").unlink()
-    lost = Cluster(fails=[False] + [True] * (LOST + 1))
-    with pytest.raises(CancelledError):
-        cx.evaluate(circuit, texts, client=lost, **asked)
+def losing(texts, lose):
+    """The texts; half-way, a worker is lost."""
+    for number, text in enumerate(texts):
+        if number == len(texts) // 2:
+            lose()
+        yield text
+
+
+def test_what_a_lost_worker_held_is_made_again(circuit, texts, in_fours):
+    with dask(n_workers=2, processes=False) as (client, cluster):
+
+        def lose():
+            holder = next(iter(client.nthreads()))
+            cluster.sync(cluster.scheduler.remove_worker, holder, stimulus_id="lost")
+            assert holder not in client.nthreads()
+
+        table = cx.evaluate(circuit, losing(texts * 3, lose), client=client)
     in_fours.clear()
-    identical(cx.evaluate(circuit, texts, **asked), cx.evaluate(circuit, texts))
-    assert in_fours[:4] == [4] * 4, "what had come in was kept"
+    identical(table, cx.evaluate(circuit, texts * 3))
 
 
-@pytest.mark.nightly  # the cluster of the tests above is played by one process
+@pytest.mark.nightly  # above, a worker is a thread
 @pytest.mark.parametrize("workers", [2, 1])
-def test_a_cluster_that_loses_a_worker_gives_the_same_table(
+def test_a_cluster_that_loses_a_process_gives_the_same_table(
     circuit, texts, tmp_path, in_fours, monkeypatch, workers
 ):
     """With one worker, the circuit that was sent out is lost with it."""
-    from distributed import Client, LocalCluster
-
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the workers, which import the package
-    whole, sent = cx.evaluate(circuit, texts * 3), []
+    whole, killed = cx.evaluate(circuit, texts * 3), []
     # a lock cannot travel: nothing that a worker does not need may be sent to it
     tokenizer = SimpleNamespace(lock=threading.Lock())
     heavy = replace(circuit.at, weights=replace(circuit.weights, tokenizer=tokenizer))
-    with (
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            silence_logs="CRITICAL",
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        killed, scatter = [], client.scatter
-        client.scatter = lambda *args, **kwargs: sent.append(args) or scatter(*args, **kwargs)
+    with dask(n_workers=workers, processes=True) as (client, cluster):
 
-        def deadly():
-            for number, text in enumerate(texts * 3):
-                if number == 32:
-                    killed.append(cluster.workers[0].pid)
-                    os.kill(killed[0], signal.SIGKILL)
-                yield text
+        def lose():
+            killed.append(cluster.workers[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
 
-        table = cx.evaluate(
-            replace(circuit, at=heavy),
-            deadly(),
-            client=client,
-            checkpoint=tmp_path / "sums",
-        )
+        sent = replace(circuit, at=heavy)
+        asked = {"client": client, "checkpoint": tmp_path / "sums"}
+        table = cx.evaluate(sent, losing(texts * 3, lose), **asked)
     assert len(killed) == 1
-    assert len(sent) >= (2 if workers == 1 else 1)
     assert table.attrs["texts"] == 60
     pd.testing.assert_frame_equal(table, whole, rtol=1e-6)
     in_fours.clear()
