@@ -77,11 +77,11 @@ $$ (eq-look-chance)
 
 # %%
 def congruences(layer, neuron):  # -> vocab
-    """What one unit of a neuron's activation adds to each logit; cx.congruence, one row of it."""
+    """What one unit of a neuron's activation adds to each logit; cx.decoders.congruence, one row of it."""
     return (model.blocks[layer].mlp.W_out[neuron] @ model.W_U).cpu()
 
 
-table = cx.next_token_neurons(model, layers)  # the clean pairs, the most congruent first
+table = cx.decoders.next_token_neurons(model, layers)  # the clean pairs, the most congruent first
 N, V = len(layers) * d_mlp, model.cfg.d_vocab
 by_chance = N * V / (N + V - 1)
 margin = table[["over_tokens", "over_neurons"]].min(axis=1) / table["congruence"]
@@ -114,7 +114,7 @@ said = list(zip(good["layer"].tolist(), good["neuron"].tolist(), strict=True))
 drawn = []
 for k in layers:
     if wanted := sum(layer == k for layer, _ in said):
-        drawn += cx.lookups.random_neurons(model, wanted, [k], exclude=taken, seed=k)
+        drawn += cx.decoders.random_neurons(model, wanted, [k], exclude=taken, seed=k)
 places = [*said, *drawn]  # (layer, neuron)
 is_next = np.arange(len(places)) < len(said)
 tokens = [int(congruences(k, j).argmax()) for k, j in places]
@@ -150,7 +150,7 @@ def span(values):
     v = np.asarray(values, dtype=float)
     v = v[~np.isnan(v)]
     middle = float(v.mean()) if v.size else float("nan")
-    return cx.causal.interval(v) if v.size > 1 else (middle, float("nan"), float("nan"))
+    return cx.decoders.interval(v) if v.size > 1 else (middle, float("nan"), float("nan"))
 
 
 def in_words(values, digits=1, sign=""):
@@ -180,14 +180,14 @@ For each neuron the texts are now searched for the places where its **pre-activa
 """
 
 # %%
-prompts = cx.top_prompts(model, texts, places, PROMPTS)
-usual = cx.lookups.random_prompts(texts, min(USUAL, len(texts)))  # nothing was chosen for these
+prompts = cx.decoders.top_prompts(model, texts, places, PROMPTS)
+usual = cx.decoders.random_prompts(texts, min(USUAL, len(texts)))  # nothing was chosen for these
 
 log_p = [  # of each neuron's token, at the end of each of its prompts
-    cx.lookups.outcome(model, *place, p.tokens, t).log_probability
+    cx.decoders.outcome(model, *place, p.tokens, t).log_probability
     for place, p, t in zip(places, prompts, tokens, strict=True)
 ]
-ids, last = cx.lookups.pad(model, usual)
+ids, last = cx.decoders.pad(model, usual)
 usual_log_p = torch.cat(
     [
         model(part)[torch.arange(len(part)), end].log_softmax(-1)[:, tokens].cpu()
@@ -350,7 +350,7 @@ def parts_of_stream(read, layer):
 
 
 at_peak = [
-    cx.lookups.read_prompts(model, p.tokens, k + 1)
+    cx.decoders.read_prompts(model, p.tokens, k + 1)
     for (k, _), p in zip(places, prompts, strict=True)
 ]
 x_0, m, h, b_O = parts_of_stream(at_peak[clear], places[clear][0])
@@ -360,12 +360,14 @@ A = h @ e / s[:, None, None]  # prompt layer head
 pre = (b + b_O @ e / s) + x_0 @ e / s + m @ e / s + A.sum((1, 2))
 
 # %% tags=["nbval-check-output"]
-at_usual = cx.lookups.read_prompts(model, usual, layers[-1] + 1)  # read once, for all neurons
-terms = [cx.attribution(model, *place, r) for place, r in zip(places, at_peak, strict=True)]
-usually = [cx.attribution(model, *place, at_usual) for place in places]
+at_usual = cx.decoders.read_prompts(model, usual, layers[-1] + 1)  # read once, for all neurons
+terms = [
+    cx.decoders.attribution(model, *place, r) for place, r in zip(places, at_peak, strict=True)
+]
+usually = [cx.decoders.attribution(model, *place, at_usual) for place in places]
 same = torch.allclose(pre, terms[clear].pre_activation, atol=1e-3)
 print("the terms add up to the model's own pre-activation:", same)
-print("and are those of cx.attribution:", torch.allclose(A, terms[clear].heads, atol=1e-3))
+print("and are those of cx.decoders.attribution:", torch.allclose(A, terms[clear].heads, atol=1e-3))
 
 # %%
 PARTS = ("heads", "MLPs", "embedding", "bias")
@@ -478,7 +480,7 @@ where $a$, $v$ and $W_O$ are those of head $i$ in layer $k$. What it gets from t
 # %%
 def attended(prompts, top):
     """Attention from the last token, and values, of all heads of the first layers."""
-    ids, last = cx.lookups.pad(model, prompts)
+    ids, last = cx.decoders.pad(model, prompts)
     names = [f"blocks.{k}.attn.hook_{w}" for w in ("pattern", "v") for k in range(top)]
     _, cache = model.run_with_cache(ids, names_filter=names, stop_at_layer=top, device="cpu")
     a = torch.stack([cache[name][torch.arange(len(ids)), :, last] for name in names[:top]], 1)
@@ -581,7 +583,8 @@ The first keeps the scale and is nearly the rise, which has another mean in the 
 
 # %%
 means = torch.stack(
-    [cx.causal.mean_z(model, texts[:MEANS], READ, layer=k) for k in range(layers[-1] + 1)], 1
+    [cx.decoders.mean_z(model, texts[:MEANS], READ, layer=k) for k in range(layers[-1] + 1)],
+    1,
 )  # pos layer head d_head
 rng = np.random.default_rng(0)
 
@@ -591,13 +594,13 @@ def silence(heads):
     by_layer = {}
     for h in heads:
         by_layer.setdefault(h // n_heads, []).append(h % n_heads)
-    return [cx.causal.replace_z(k, hs, means[:, k, hs]) for k, hs in by_layer.items()]
+    return [cx.decoders.replace_z(k, hs, means[:, k, hs]) for k, hs in by_layer.items()]
 
 
 def drops(x, heads):
     """What silence takes from a neuron, from the log of its token's probability, and from that."""
     ids, before = prompts[x].tokens[:ABLATED], log_p[x][:ABLATED]
-    after = cx.lookups.outcome(model, *places[x], ids, tokens[x], hooks=silence(heads))
+    after = cx.decoders.outcome(model, *places[x], ids, tokens[x], hooks=silence(heads))
     pre = terms[x].pre_activation[:ABLATED] - after.pre_activation
     lost = [pre, before - after.log_probability, before.exp() - after.probability]
     return torch.stack(lost).mean(1)  # quantity
@@ -794,15 +797,15 @@ Means over neurons are taken above and below before dividing, since single losse
 def activation(x, of):
     """What a neuron says at the end of prompts, behind its activation function."""
     (k, j), name = places[x], f"blocks.{places[x][0]}.mlp.hook_post"
-    return cx.lookups.at_last_token(model, of, [name], k + 1)[name][:, j]
+    return cx.decoders.at_last_token(model, of, [name], k + 1)[name][:, j]
 
 
 def at_fixed(x, values, heads=()):
     """Loss of log P with the neuron's activation fixed at the end of each prompt."""
-    ids, last = cx.lookups.pad(model, prompts[x].tokens[:ABLATED])
+    ids, last = cx.decoders.pad(model, prompts[x].tokens[:ABLATED])
     (k, j), rows = places[x], torch.arange(len(ids))
 
-    def fix(post, hook):  # prompt pos neuron; for prompts of one length, cx.lookups.hold_neuron
+    def fix(post, hook):  # prompt pos neuron; for prompts of one length, cx.decoders.hold_neuron
         post = post.clone()
         post[rows, last, j] = values.to(post.device)
         return post
@@ -820,7 +823,7 @@ held = np.array(
     ]
 )
 names = [f"blocks.{k}.mlp.hook_post" for k in layers]
-post = cx.lookups.at_last_token(model, usual, names, layers[-1] + 1)
+post = cx.decoders.at_last_token(model, usual, names, layers[-1] + 1)
 always = [post[f"blocks.{k}.mlp.hook_post"][:, j].mean() for k, j in places]
 alone = np.array([at_fixed(x, v) for x, v in enumerate(always)])
 

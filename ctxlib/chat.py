@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ctxlib.explainers import Split
+if TYPE_CHECKING:
+    from ctxlib.decoders.explain import Split
 
 OPENAI = "https://api.openai.com/v1"  #: where the openai package turns when nothing else is named
 CUT = "…"  # in front of a prompt whose beginning was left out
@@ -208,7 +209,8 @@ class ChatExplainer:
         ValueError for a price that is not two numbers from 0 up.
 
         >>> explainer = cx.chat.ChatExplainer("a-model", cache="answers")
-        >>> parts = cx.explainers.Split(("We had",), ("We have",), ("They had",), ("They have",))
+        >>> shown, held = (("We had",), ("We have",)), (("They had",), ("They have",))
+        >>> parts = cx.decoders.explain.Split(*shown, *held)
         >>> print(explainer.estimate([parts]))
         2 requests, about 620 tokens to read and 61 to write, at four characters a token
         >>> explainer.estimate([parts], price=(2.5, 10)).cost < 0.01

@@ -30,9 +30,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.circuit import shared_kernel
+from ctxlib.decoders.lookups import at_last_token
 from ctxlib.denominators import BROAD, STEADY, StableHeads, check_heads, choose_stable
 from ctxlib.kernels import family_table
-from ctxlib.lookups import at_last_token
 from ctxlib.texts import AnyText, Reader, Reads, check_listed, progress, token_ids
 from ctxlib.weights import centre, check_ids, check_layer, layer_norm, layer_norm_scale, only_token
 

@@ -17,7 +17,7 @@ from scipy import stats
 from transformers import AutoModelForCausalLM
 
 import ctxlib as cx
-from ctxlib import causal
+from ctxlib.decoders import causal
 
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # float32

@@ -46,7 +46,7 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 import ctxlib as cx
-from ctxlib import causal, lookups
+from ctxlib.decoders import causal, lookups
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
 
@@ -1217,7 +1217,10 @@ def test_a_token_outside_the_vocabulary_has_no_outcome(tiny, token):
 def test_a_gain_that_is_left_outside_the_unembedding_is_refused(make_folder):
     config = Olmo2Config(**IDS, **ROOM, **WIDE, **INNER, pad_token_id=1)
     model = cx.load(make_folder(Olmo2ForCausalLM(config), seed=3))
-    for ask in (lambda: cx.congruence(model, 0), lambda: cx.next_token_neurons(model)):
+    for ask in (
+        lambda: cx.decoders.congruence(model, 0),
+        lambda: cx.decoders.next_token_neurons(model),
+    ):
         with pytest.raises(ValueError, match="gain is not folded"):
             ask()
 

@@ -30,7 +30,7 @@ from ctxlib.texts import AnyText, Reader, batched, check_listed, progress, token
 from ctxlib.weights import centre, check_ids, check_layer, layer_norm_scale
 
 if TYPE_CHECKING:
-    from ctxlib.causal import Hook
+    from ctxlib.decoders.causal import Hook
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
 NEURONS_AT_A_TIME = 512
@@ -47,7 +47,7 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
 
     Raises ValueError for a layer that the model does not have and as `unembedding` does.
 
-    >>> scores = cx.congruence(model, layer=1)
+    >>> scores = cx.decoders.congruence(model, layer=1)
     >>> scores.shape
     torch.Size([1024, 8192])
     >>> model.tokenizer.decode([scores[62].argmax()])
@@ -79,7 +79,7 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     how far above the token's second neuron. `layers` are those searched, by default the last five
     (all, where the model has fewer). Raises ValueError for a layer that the model does not have.
 
-    >>> table = cx.next_token_neurons(model)
+    >>> table = cx.decoders.next_token_neurons(model)
     >>> table[["layer", "neuron", "token", "congruence"]].head(3).round(2)
        layer  neuron  token  congruence
     0      1      62     12        1.12
@@ -136,7 +136,7 @@ def random_neurons(
     Raises ValueError for a layer that the model does not have, and for more neurons than there
     are.
 
-    >>> cx.lookups.random_neurons(model, count=3, layers=[2, 3])
+    >>> cx.decoders.random_neurons(model, count=3, layers=[2, 3])
     [(3, 279), (3, 22), (3, 716)]
     """
     layers = sorted(set(layers))
@@ -161,7 +161,7 @@ class Prompts:
     `text` is which text of the collection, `activation` the pre-activation there.
 
     >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
-    >>> (prompts,) = cx.top_prompts(model, texts, neurons=[(1, 62)], count=3)
+    >>> (prompts,) = cx.decoders.top_prompts(model, texts, neurons=[(1, 62)], count=3)
     >>> len(prompts), prompts.layer, prompts.neuron
     (3, 1, 62)
     >>> texts[prompts.text[0]].name, prompts.activation[0].round(decimals=1)
@@ -194,7 +194,7 @@ def top_prompts(
     BOS or more than the model reads, and for a neuron that no prompt activates.
 
     >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
-    >>> (prompts,) = cx.top_prompts(model, texts, neurons=[(1, 62)], count=3)
+    >>> (prompts,) = cx.decoders.top_prompts(model, texts, neurons=[(1, 62)], count=3)
     >>> [model.tokenizer.decode(ids[-3:]) for ids in prompts.tokens]
     ['Somewhat later', ', wü', 'aul, yet']
     """
@@ -259,7 +259,7 @@ def random_prompts(
 
     Raises ValueError for more prompts than texts and for a text with nothing behind BOS.
 
-    >>> prompts = cx.lookups.random_prompts(passages, count=3)
+    >>> prompts = cx.decoders.random_prompts(passages, count=3)
     >>> [len(ids) for ids in prompts]
     [22, 40, 10]
     """
@@ -285,7 +285,7 @@ class Attribution:
     bias; `embedding` is what enters the first layer, `bias` the neuron's own and those of the
     attention layers. `pre_activation` is the model's own, read off its hook.
 
-    >>> terms = cx.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+    >>> terms = cx.decoders.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
     >>> terms.heads.shape, terms.mlps.shape, terms.embedding.shape
     (torch.Size([2, 2, 8]), torch.Size([2, 1]), torch.Size([2]))
     """
@@ -302,7 +302,7 @@ class Attribution:
     def total(self) -> Float[Tensor, " prompt"]:
         """The sum of all terms.
 
-        >>> terms = cx.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+        >>> terms = cx.decoders.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
         >>> torch.allclose(terms.total(), terms.pre_activation, atol=1e-2)
         True
         """
@@ -311,7 +311,7 @@ class Attribution:
     def of(self, layer: int, head: int) -> Float[Tensor, " prompt"]:
         """One head's term on every prompt; ValueError for a head that is not among them.
 
-        >>> terms = cx.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+        >>> terms = cx.decoders.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
         >>> torch.equal(terms.of(layer=0, head=4), terms.heads[:, 0, 4])
         True
         """
@@ -332,7 +332,7 @@ class Reading:
     `embedding` is what enters the first layer, `z[p, k, i]` what is inside head i of layer k
     before W_O, `mlp_out` what the MLP writes.
 
-    >>> read = cx.lookups.read_prompts(model, [tokens[:20], tokens[:30]])
+    >>> read = cx.decoders.read_prompts(model, [tokens[:20], tokens[:30]])
     >>> read.z.shape, read.mlp_out.shape
     (torch.Size([2, 4, 8, 32]), torch.Size([2, 4, 256]))
     """
@@ -348,9 +348,9 @@ def read_prompts(model: Any, prompts: Sequence[AnyText], n_layers: int | None = 
     attribution of many neurons. Raises ValueError for no prompts, for one that does not fit, and
     for layers that the model does not have.
 
-    >>> read = cx.lookups.read_prompts(model, [tokens[:20], tokens[:30]])  # once ...
-    >>> first, second = (cx.attribution(model, 1, j, read) for j in (62, 63))  # ... for many
-    >>> torch.allclose(first.total(), first.pre_activation, atol=1e-2)
+    >>> read = cx.decoders.read_prompts(model, [tokens[:20], tokens[:30]])  # once ...
+    >>> pair = (cx.decoders.attribution(model, 1, j, read) for j in (62, 63))  # ... for many
+    >>> all(torch.allclose(a.total(), a.pre_activation, atol=1e-2) for a in pair)
     True
     """
     count = model.cfg.n_layers if n_layers is None else n_layers
@@ -380,7 +380,7 @@ def attribution(
     whose parts do not add up to its pre-activations (normalisation behind the heads, as in
     Gemma 2).
 
-    >>> terms = cx.attribution(model, layer=1, neuron=62, prompts=[tokens[:20]])
+    >>> terms = cx.decoders.attribution(model, layer=1, neuron=62, prompts=[tokens[:20]])
     >>> divmod(terms.heads[0].argmax().item(), 8)  # layer and head that feed it most
     (1, 7)
     """
@@ -442,7 +442,7 @@ class Outcome:
     log probability of a token behind it, in nats.
 
     >>> comma = weights.token_id(",")
-    >>> end = cx.lookups.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
+    >>> end = cx.decoders.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
     >>> end.pre_activation.shape, end.log_probability.shape
     (torch.Size([2]), torch.Size([2]))
     """
@@ -455,7 +455,7 @@ class Outcome:
         """Of the token, `exp(log_probability)`.
 
         >>> comma = weights.token_id(",")
-        >>> end = cx.lookups.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
+        >>> end = cx.decoders.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
         >>> bool((end.probability < 1).all())
         True
         """
@@ -471,13 +471,13 @@ def outcome(
     hooks: Sequence[Hook] = (),
 ) -> Outcome:
     """A neuron and a token's log probability at the end of each prompt, with hooks in place:
-    `ctxlib.causal.replace_z` silences heads, `hold_neuron` keeps a neuron where it is.
+    `ctxlib.decoders.replace_z` silences heads, `hold_neuron` keeps a neuron where it is.
 
     Raises ValueError for a neuron or a token that the model does not have and for no prompts.
 
     >>> comma = weights.token_id(",")
     >>> prompt = cx.texts.encode(weights, "However")
-    >>> cx.lookups.outcome(model, 1, 62, [prompt], token=comma).probability.round(decimals=2)
+    >>> cx.decoders.outcome(model, 1, 62, [prompt], token=comma).probability.round(decimals=2)
     tensor([0.7200])
     """
     check_neuron(model, layer, neuron)
@@ -501,8 +501,8 @@ def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
     the batch, whatever its inputs say: for prompts of one length, such as one alone.
 
     >>> prompt, comma = cx.texts.encode(weights, "However"), weights.token_id(",")
-    >>> held = cx.lookups.hold_neuron(1, 62, activation=5.0)
-    >>> a, b = (cx.lookups.outcome(model, 1, 62, [prompt], comma, h) for h in ([], [held]))
+    >>> held = cx.decoders.hold_neuron(1, 62, activation=5.0)
+    >>> a, b = (cx.decoders.outcome(model, 1, 62, [prompt], comma, h) for h in ([], [held]))
     >>> bool(b.probability > a.probability)
     True
     """
@@ -528,7 +528,7 @@ def at_last_token(
     prompt, `"prompt ..."`.
 
     >>> name, prompts = "blocks.1.mlp.hook_pre", [tokens[:20], tokens[:30]]
-    >>> read = cx.lookups.at_last_token(model, prompts, [name], stop_at_layer=2)
+    >>> read = cx.decoders.at_last_token(model, prompts, [name], stop_at_layer=2)
     >>> read[name].shape
     torch.Size([2, 1024])
     """
@@ -556,7 +556,7 @@ def pad(
 
     Raises ValueError for an empty text, one longer than the model reads, unknown token ids.
 
-    >>> ids, last = cx.lookups.pad(model, [tokens[:30], tokens[:20]])
+    >>> ids, last = cx.decoders.pad(model, [tokens[:30], tokens[:20]])
     >>> ids.shape, last
     (torch.Size([2, 30]), tensor([29, 19]))
     """
