@@ -50,8 +50,7 @@ reader = cx.texts.Reader.of(model, min(READ, model.cfg.n_ctx))
 texts = [t.tokens for t in cx.texts.collection(reader, TEXTS)]
 READ = min(len(t) for t in texts)
 texts = [t[:READ] for t in texts]
-parallel = bool(getattr(model.cfg, "parallel_attn_mlp", False))  # attention and MLP side by side
-layers = list(range(max(int(parallel), n_layers - 5), n_layers))  # the last five that heads feed
+layers = [k for k in range(n_layers) if cx.decoders.feeding(model, k)][-5:]  # that heads feed
 print(f"{n_layers} layers of {n_heads} heads and {d_mlp} neurons, {model.cfg.d_vocab} tokens")
 print(f"neurons of layers {layers[0]} to {layers[-1]}; {len(texts)} texts of {READ} tokens")
 
@@ -314,38 +313,20 @@ $A_{ik}$ is the published **head attribution** {cite}`neo2024interpreting`, here
 
 
 # %%
-def scale_of(r):  # prompt d_model -> prompt
-    """What LayerNorm divides by."""
-    if model.cfg.normalization_type.startswith("LN"):  # RMSNorm does not take the mean away
-        r = r - r.mean(-1, keepdim=True)
-    return cx.layer_norm_scale(r, model.cfg.eps)[:, 0]
-
-
 def input_weights(layer, neuron):
     """e and b of a neuron; of a gated one, those of its gate."""
-    mlp = model.blocks[layer].mlp
-    if mlp.W_gate is None:
-        return mlp.W_in[:, neuron].cpu(), mlp.b_in[neuron].cpu()
-    return mlp.W_gate[:, neuron].cpu(), torch.zeros(())
-
-
-def feeding(layer):
-    """The layers whose heads come before the neurons of a layer."""
-    return range(layer if parallel else layer + 1)
+    W_in, b_in = cx.decoders.input_weights(model, layer)
+    return W_in[:, neuron].cpu(), b_in[neuron].cpu()
 
 
 def parts_of_stream(read, layer):
     """Embedding, MLPs, heads and biases: together, what the MLP of a layer reads."""
-    h = [
-        einops.einsum(
-            read.z[:, k],
-            model.blocks[k].attn.W_O.cpu(),
-            "prompt head d_head, head d_head d_model -> prompt head d_model",
-        )
-        for k in feeding(layer)
-    ]
-    b_O = [model.blocks[k].attn.b_O for k in feeding(layer)]
-    b_O = sum((b.cpu() for b in b_O if b is not None), torch.zeros(model.cfg.d_model))
+    h, b_O = [], torch.zeros(model.cfg.d_model)
+    for k in cx.decoders.feeding(model, layer):  # the layers whose heads come before its neurons
+        W_O, b = cx.decoders.output_weights(model, k)
+        z = read.z[:, k]
+        h.append(einops.einsum(z, W_O, "prompt head d, head d d_model -> prompt head d_model"))
+        b_O = b_O + b
     return read.embedding, read.mlp_out[:, :layer].sum(1), torch.stack(h, 1), b_O
 
 
@@ -354,7 +335,7 @@ at_peak = [
     for (k, _), p in zip(places, prompts, strict=True)
 ]
 x_0, m, h, b_O = parts_of_stream(at_peak[clear], places[clear][0])
-s = scale_of(x_0 + m + h.sum((1, 2)) + b_O)  # prompt
+s = cx.decoders.norm_scale(model, x_0 + m + h.sum((1, 2)) + b_O)  # prompt
 e, b = input_weights(*places[clear])
 A = h @ e / s[:, None, None]  # prompt layer head
 pre = (b + b_O @ e / s) + x_0 @ e / s + m @ e / s + A.sum((1, 2))
@@ -491,9 +472,8 @@ def attended(prompts, top):
 
 def by_source(a, v, layer, neuron):  # -> prompt layer head source, not yet divided
     e, _ = input_weights(layer, neuron)
-    to = torch.stack(
-        [model.blocks[k].attn.W_O.cpu() @ e for k in feeding(layer)]
-    )  # layer head d_head
+    feeding = cx.decoders.feeding(model, layer)
+    to = torch.stack([cx.decoders.output_weights(model, k)[0] @ e for k in feeding])  # layer head d
     v, a = v[:, : len(to)], a[:, : len(to)]
     return a * einops.einsum(
         v, to, "prompt layer source head d, layer head d -> prompt layer head source"
@@ -508,7 +488,7 @@ def from_where(got, last):
 
 
 few = usual[: USUAL // 2]
-a, v, last = attended(few, len(feeding(layers[-1])))
+a, v, last = attended(few, len(cx.decoders.feeding(model, layers[-1])))
 from_usual = [
     from_where(by_source(a, v, *place) / b.scale[: len(few), None, None, None], last).mean(0)
     for place, b in zip(places, usually, strict=True)
@@ -519,7 +499,7 @@ looks = torch.stack([x[last > 1].mean(0) for x in KINDS.values()], -1).flatten(0
 
 sources, from_parts = [], []
 for (k, j), p, b, was in zip(places, prompts, terms, from_usual, strict=True):
-    a, v, last = attended(p.tokens[:ABLATED], len(feeding(k)))
+    a, v, last = attended(p.tokens[:ABLATED], len(cx.decoders.feeding(model, k)))
     sources.append(by_source(a, v, k, j) / b.scale[:ABLATED, None, None, None])
     from_parts.append((from_where(sources[-1], last).mean(0) - was).numpy())
 from_parts = np.array(from_parts)  # neuron, own BOS earlier
@@ -628,9 +608,12 @@ def without(x, h):
     x_0, m, heads, b_O = parts_of_stream(at_peak[x], places[x][0])
     r = (x_0 + m + heads.sum((1, 2)) + b_O)[:ABLATED]
     here = torch.tensor([len(ids) - 1 for ids in prompts[x].tokens[:ABLATED]])
-    delta = (at_peak[x].z[:ABLATED, k, i] - means[here, k, i]) @ model.blocks[k].attn.W_O[i].cpu()
-    frozen = delta @ e / scale_of(r)
-    released = r @ e / scale_of(r) - (r - delta) @ e / scale_of(r - delta)
+    delta = (at_peak[x].z[:ABLATED, k, i] - means[here, k, i]) @ cx.decoders.output_weights(
+        model, k
+    )[0][i]
+    s, s_without = cx.decoders.norm_scale(model, r), cx.decoders.norm_scale(model, r - delta)
+    frozen = delta @ e / s
+    released = r @ e / s - (r - delta) @ e / s_without
     return float(frozen.mean()), float(released.mean())
 
 

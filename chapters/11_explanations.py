@@ -598,14 +598,12 @@ is_a = {head: named(shares) for head, shares in attends.items()}
 # %%
 many = {head: EACH if is_a[head] in ("near", "far") else MORE for head in is_a}
 moved = {head: [] for head in is_a}  # (share of the spread, layer, neuron), the largest
-parallel = getattr(model.cfg, "parallel_attn_mlp", False)
 for layer in range(n_layers):
-    mlp = model.blocks[layer].mlp
-    W_in = (mlp.W_in if mlp.W_gate is None else mlp.W_gate).detach()
+    W_in, _ = cx.decoders.input_weights(model, layer)
     scale = cx.decoders.attribution(model, layer, 0, usual).scale.to(W_in.device)  # prompt
     spread = usual.pre_activation[:, layer].std(0)
     for of, head in is_a:
-        if of < layer or (of == layer and not parallel):  # those that feed this layer
+        if of in cx.decoders.feeding(model, layer):
             z = usual.z[:, of, head].to(W_in.device)
             term = z @ (model.blocks[of].attn.W_O[head].detach() @ W_in) / scale[:, None]
             size = torch.where(awake[layer], term.std(0).cpu() / spread, 0)

@@ -1,6 +1,12 @@
 from . import (
     explain,
 )
+from .adapter import (
+    feeding,
+    input_weights,
+    norm_scale,
+    output_weights,
+)
 from .causal import (
     add_direction,
     circuit_z,
@@ -42,11 +48,15 @@ __all__ = [
     "congruence",
     "denominators_along",
     "explain",
+    "feeding",
     "hold_neuron",
+    "input_weights",
     "interval",
     "mean_z",
     "next_token_neurons",
+    "norm_scale",
     "outcome",
+    "output_weights",
     "pad",
     "queries_of",
     "random_neurons",

@@ -7,10 +7,9 @@
 the gain of LayerNorm folded in, `scale` what LayerNorm divides by there. With the embedding, the
 earlier MLPs and the biases the terms add up to the neuron's pre-activation.
 
-Everything here takes a model from `cx.load`: any decoder, any layer, any kind of positions. Where
-an MLP is gated, a neuron's pre-activation is that of its gate, the one that the activation
-function sees; where attention and MLP of a layer stand side by side (`parallel`), the layer's own
-heads come too late for its neurons.
+Everything here takes a model from `cx.load`: any decoder, any layer, any kind of positions. What
+differs between them is asked of `adapter`: a gated neuron's pre-activation is that of its gate,
+and the own heads of a parallel layer come too late for its neurons.
 """
 
 from __future__ import annotations
@@ -26,8 +25,17 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ctxlib.decoders.adapter import (
+    feeding,
+    input_weights,
+    logits,
+    n_neurons,
+    norm_scale,
+    output_weights,
+    unembedding,
+)
 from ctxlib.texts import AnyText, Reader, batched, check_listed, progress, token_ids
-from ctxlib.weights import centre, check_ids, check_layer, layer_norm_scale
+from ctxlib.weights import check_ids, check_layer
 
 if TYPE_CHECKING:
     from ctxlib.decoders.causal import Hook
@@ -57,19 +65,6 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     return (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()
 
 
-def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
-    """W_U with the gain of the last LayerNorm in it; a ValueError where that gain stayed outside,
-    as it does for models that normalise what their layers write (OLMo 2).
-    """
-    gain = dict(model.ln_final.named_parameters()).get("_original_component.weight")
-    if gain is not None and not torch.allclose(gain, torch.ones_like(gain)):
-        raise ValueError(
-            "the last LayerNorm's gain is not folded into W_U: congruence would be wrong for this "
-            "kind of model"
-        )
-    return model.W_U.detach()
-
-
 def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.DataFrame:
     """The neurons cleanly associated with a token: of all tokens it is the one that the neuron
     raises most, and of all neurons this is the one that raises the token most.
@@ -94,34 +89,24 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
         check_layer(model, layer)
     W_U = unembedding(model)
     of_token = torch.full((2, W_U.shape[1]), -torch.inf)  # each token's two largest congruences
-    neuron_of = torch.full((2, W_U.shape[1]), -1)  # and whose they are, neurons counted through
-    of_neuron, token_of = [], []
-    places: list[Place] = []
+    parts = []
     for layer in searched:
-        W_out = model.blocks[layer].mlp.W_out.detach()
-        for start in range(0, len(W_out), NEURONS_AT_A_TIME):
-            scores = (W_out[start : start + NEURONS_AT_A_TIME] @ W_U).float().cpu()
-            best = scores.topk(2, dim=1)
-            of_neuron.append(best.values)
-            token_of.append(best.indices[:, 0])
-            ids = len(places) + torch.arange(len(scores))
-            places += [(layer, start + j) for j in range(len(scores))]
-            several = torch.cat([of_token, scores])
-            whose = torch.cat([neuron_of, ids[:, None].expand_as(scores)])
-            of_token, order = several.topk(2, dim=0)
-            neuron_of = whose.gather(0, order)
-    mine, token = torch.cat(of_neuron), torch.cat(token_of)
-    clean = torch.nonzero(neuron_of[0, token] == torch.arange(len(places)))[:, 0]
-    clean = clean[mine[clean, 0].argsort(descending=True, stable=True)]
-    said = token[clean]
-    table = pd.DataFrame([places[j] for j in clean.tolist()], columns=["layer", "neuron"])
-    return table.assign(
-        token=said.numpy(),
-        text=[model.tokenizer.decode([t]) for t in said.tolist()],
-        congruence=mine[clean, 0].numpy(),
-        over_tokens=(mine[clean, 0] - mine[clean, 1]).numpy(),
-        over_neurons=(mine[clean, 0] - of_token[1, said]).numpy(),
-    )
+        for piece in model.blocks[layer].mlp.W_out.detach().split(NEURONS_AT_A_TIME):
+            scores = (piece @ W_U).float().cpu()
+            of_token = torch.cat([of_token, scores]).topk(2, dim=0).values
+            (best, second), token = scores.topk(2, dim=1).values.T, scores.argmax(1)
+            found = {"token": token, "congruence": best, "over_tokens": best - second}
+            parts.append(pd.DataFrame({k: v.numpy() for k, v in found.items()}).assign(layer=layer))
+    table = pd.concat(parts, ignore_index=True)
+    first, second = of_token[:, table["token"].to_numpy()].numpy()
+    table["neuron"] = table.groupby("layer").cumcount()
+    table["over_neurons"] = table["congruence"] - second
+    clean = table[table["congruence"] == first]
+    clean = clean.sort_values("congruence", ascending=False, kind="stable")
+    clean = clean.drop_duplicates("token", ignore_index=True)  # of neurons that say the same, one
+    clean["text"] = [model.tokenizer.decode([t]) for t in clean["token"].tolist()]
+    columns = ["layer", "neuron", "token", "text", "congruence", "over_tokens", "over_neurons"]
+    return clean[columns]
 
 
 def random_neurons(
@@ -139,11 +124,10 @@ def random_neurons(
     >>> cx.decoders.random_neurons(model, count=3, layers=[2, 3])
     [(3, 279), (3, 22), (3, 716)]
     """
-    layers = sorted(set(layers))
-    for layer in layers:
-        check_layer(model, layer)
     out = set(exclude)
-    pool = [(k, j) for k in layers for j in range(n_neurons(model, k)) if (k, j) not in out]
+    pool = [
+        (k, j) for k in sorted(set(layers)) for j in range(n_neurons(model, k)) if (k, j) not in out
+    ]
     if not 1 <= count <= len(pool):
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
     drawn = np.random.default_rng(seed).choice(len(pool), size=count, replace=False)
@@ -207,8 +191,7 @@ def top_prompts(
         check_neuron(model, layer, neuron)
     layers = sorted({layer for layer, _ in neurons})
     names = [f"blocks.{layer}.mlp.hook_pre" for layer in layers]
-    kept = [torch.zeros(0) for _ in neurons]  # the largest so far, and where they are
-    where: list[list[tuple[int, Tensor]]] = [[] for _ in neurons]
+    best: list[list[tuple[float, int, Tensor]]] = [[] for _ in neurons]  # activation, text, prompt
     seen, reader = 0, Reader.of(model)
     for batch in batched(progress(texts, "reading for the neurons"), TEXTS_AT_A_TIME):
         read = [token_ids(text, reader) for text in batch]
@@ -218,37 +201,28 @@ def top_prompts(
         inside[:, 0] = False
         for j, (layer, neuron) in enumerate(neurons):
             pre = cache[f"blocks.{layer}.mlp.hook_pre"][..., neuron].cpu()
-            peak, place = pre.masked_fill(~inside, -torch.inf).max(dim=1)
-            found = [(seen + i, read[i][: int(place[i]) + 1]) for i in range(len(batch))]
-            values = torch.cat([kept[j], peak])
-            order = values.argsort(descending=True, stable=True)[:count]
-            kept[j], pool = values[order], where[j] + found
-            where[j] = [pool[i] for i in order.tolist()]
+            peaks, ends = pre.masked_fill(~inside, -torch.inf).max(dim=1)
+            best[j] += [
+                (v, seen + i, text[: k + 1])
+                for i, (v, k, text) in enumerate(zip(peaks.tolist(), ends, read, strict=True))
+            ]
+            best[j] = sorted(best[j], key=lambda found: -found[0])[:count]
         seen += len(batch)
     if not seen:
         raise ValueError("no texts: give at least one")
-    return [
-        awake(Prompts(*place, [t for _, t in pool], [i for i, _ in pool], values))
-        for place, pool, values in zip(neurons, where, kept, strict=True)
-    ]
+    return [awake(*place, found) for place, found in zip(neurons, best, strict=True)]
 
 
-def awake(prompts: Prompts) -> Prompts:
+def awake(layer: int, neuron: int, found: Sequence[tuple[float, int, Tensor]]) -> Prompts:
     """Those on which the neuron is on; a ValueError where there are none."""
-    on = int((prompts.activation > 0).sum())
+    on = [each for each in found if each[0] > 0]
     if not on:
         raise ValueError(
-            f"neuron {prompts.neuron} of layer {prompts.layer}: no prompt activates it, its "
-            f"largest pre-activation is {prompts.activation[0]:.2f}; give more texts or another "
-            "neuron"
+            f"neuron {neuron} of layer {layer}: no prompt activates it, its largest "
+            f"pre-activation is {found[0][0]:.2f}; give more texts or another neuron"
         )
-    return Prompts(
-        prompts.layer,
-        prompts.neuron,
-        prompts.tokens[:on],
-        prompts.text[:on],
-        prompts.activation[:on],
-    )
+    activation, text, tokens = zip(*on, strict=True)
+    return Prompts(layer, neuron, list(tokens), list(text), torch.tensor(activation))
 
 
 def random_prompts(
@@ -390,22 +364,17 @@ def attribution(
         raise ValueError(
             f"layer {layer} was not read: the reading ends behind layer {read.z.shape[1] - 1}"
         )
-    # in a parallel layer the MLP reads what its heads read, and does not see them
-    n_feeding = layer if getattr(model.cfg, "parallel_attn_mlp", False) else layer + 1
-    attention = [model.blocks[k].attn for k in range(n_feeding)]
-    mlp = model.blocks[layer].mlp
-    W_in, b_in = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, None)
-    e = W_in[:, neuron].detach().cpu()
-    own = 0.0 if b_in is None else float(b_in[neuron])
-    W_O = torch.stack([model.blocks[k].attn.W_O.detach().cpu() for k in range(layer + 1)])
-    W_O, z, mlp_out = W_O[:n_feeding], read.z[:, :n_feeding], read.mlp_out[:, :layer]
-    b_O = sum((a.b_O.detach().cpu() for a in attention if a.b_O is not None), torch.zeros_like(e))
+    W_in, b_in = input_weights(model, layer)
+    e, b = W_in[:, neuron].cpu(), float(b_in[neuron])
+    n_feeding = len(feeding(model, layer))
+    W_O, b_O = (
+        torch.stack(w)[:n_feeding]
+        for w in zip(*(output_weights(model, k) for k in range(layer + 1)), strict=True)
+    )
+    z, mlp_out, b_O = read.z[:, :n_feeding], read.mlp_out[:, :layer], b_O.sum(0)
 
     heads_out = einsum(z, W_O, "prompt layer head d, layer head d d_model -> prompt d_model")
-    resid = read.embedding + mlp_out.sum(1) + heads_out + b_O
-    if model.cfg.normalization_type.startswith("LN"):  # RMSNorm does not take the mean away
-        resid = centre(resid)
-    scale = layer_norm_scale(resid, model.cfg.eps)[:, 0]
+    scale = norm_scale(model, read.embedding + mlp_out.sum(1) + heads_out + b_O)
     reading = einsum(W_O, e, "layer head d d_model, d_model -> layer head d")
     heads = einsum(z, reading, "prompt layer head d, layer head d -> prompt layer head")
     terms = Attribution(
@@ -414,7 +383,7 @@ def attribution(
         heads=heads / rearrange(scale, "prompt -> prompt 1 1"),
         mlps=mlp_out @ e / scale[:, None],
         embedding=read.embedding @ e / scale,
-        bias=own + (b_O @ e) / scale,
+        bias=b + (b_O @ e) / scale,
         scale=scale,
         pre_activation=read.pre_activation[:, layer, neuron],
     )
@@ -488,12 +457,7 @@ def outcome(
     with model.hooks(fwd_hooks=list(hooks)):
         read = at_last_token(model, prompts, [pre_name, end], n_layers)
     # only the last token's logits are needed, a small part of all
-    logits = model.unembed(model.ln_final(read[end][:, None].to(model.W_U.device)))[:, 0].cpu()
-    config = model.original_model.config
-    logits = logits / getattr(config, "logits_scaling", 1.0)  # Granite
-    if cap := getattr(config, "final_logit_softcapping", None):  # Gemma
-        logits = cap * (logits / cap).tanh()
-    return Outcome(read[pre_name][:, neuron], logits.log_softmax(-1)[:, token])
+    return Outcome(read[pre_name][:, neuron], logits(model, read[end]).log_softmax(-1)[:, token])
 
 
 def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
@@ -575,12 +539,6 @@ def pad(
 
 
 def check_neuron(model: Any, layer: int, neuron: int) -> None:
-    check_layer(model, layer)
     count = n_neurons(model, layer)
     if not 0 <= neuron < count:
         raise ValueError(f"neuron {neuron} of layer {layer}: it has neurons 0 to {count - 1}")
-
-
-def n_neurons(model: Any, layer: int) -> int:
-    """Counted, for some configurations (OPT) do not say."""
-    return model.blocks[layer].mlp.W_out.shape[0]
