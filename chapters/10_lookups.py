@@ -321,13 +321,12 @@ def input_weights(layer, neuron):
 
 def parts_of_stream(read, layer):
     """Embedding, MLPs, heads and biases: together, what the MLP of a layer reads."""
-    h, b_O = [], torch.zeros(model.cfg.d_model)
-    for k in cx.decoders.feeding(model, layer):  # the layers whose heads come before its neurons
-        W_O, b = cx.decoders.output_weights(model, k)
-        z = read.z[:, k]
-        h.append(einops.einsum(z, W_O, "prompt head d, head d d_model -> prompt head d_model"))
-        b_O = b_O + b
-    return read.embedding, read.mlp_out[:, :layer].sum(1), torch.stack(h, 1), b_O
+    W_O, b_O = cx.decoders.output_weights(model, layer)  # of the heads that come before its neurons
+    z = read.z[:, : len(W_O)]
+    h = einops.einsum(
+        z, W_O, "prompt layer head d, layer head d d_model -> prompt layer head d_model"
+    )
+    return read.embedding, read.mlp_out[:, :layer].sum(1), h, b_O
 
 
 at_peak = [
@@ -472,8 +471,7 @@ def attended(prompts, top):
 
 def by_source(a, v, layer, neuron):  # -> prompt layer head source, not yet divided
     e, _ = input_weights(layer, neuron)
-    feeding = cx.decoders.feeding(model, layer)
-    to = torch.stack([cx.decoders.output_weights(model, k)[0] @ e for k in feeding])  # layer head d
+    to = cx.decoders.output_weights(model, layer)[0] @ e  # layer head d_head
     v, a = v[:, : len(to)], a[:, : len(to)]
     return a * einops.einsum(
         v, to, "prompt layer source head d, layer head d -> prompt layer head source"
@@ -608,9 +606,7 @@ def without(x, h):
     x_0, m, heads, b_O = parts_of_stream(at_peak[x], places[x][0])
     r = (x_0 + m + heads.sum((1, 2)) + b_O)[:ABLATED]
     here = torch.tensor([len(ids) - 1 for ids in prompts[x].tokens[:ABLATED]])
-    delta = (at_peak[x].z[:ABLATED, k, i] - means[here, k, i]) @ cx.decoders.output_weights(
-        model, k
-    )[0][i]
+    delta = (at_peak[x].z[:ABLATED, k, i] - means[here, k, i]) @ model.blocks[k].attn.W_O[i].cpu()
     s, s_without = cx.decoders.norm_scale(model, r), cx.decoders.norm_scale(model, r - delta)
     frozen = delta @ e / s
     released = r @ e / s - (r - delta) @ e / s_without

@@ -36,10 +36,8 @@ seeds = st.integers(0, 999)
         ([-1.0, -2.0, -0.1], 0.5, [False, False, False]),
         ([0.0, -2.0], 0.5, [False, False]),
         ([3.0, 3.0, 3.0], 0.9, [True, True, True]),
-        ([0.01], 0.5, [True]),
-        ([-0.01], 0.5, [False]),
     ],
-    ids=["half", "a quarter", "negative", "not above 0", "ties", "one", "one negative"],
+    ids=["half", "a quarter", "negative", "not above 0", "ties"],
 )
 def test_active_is_a_share_of_the_largest_term(terms, share, expected):
     assert explain.active(torch.tensor(terms), share).tolist() == expected
@@ -99,12 +97,15 @@ def test_an_even_split_is_exact_and_drawn_by_the_seed():
     assert min(shown) >= 3 and max(shown) <= 17
 
 
-@given(st.lists(st.integers(0, 29), max_size=40), seeds)
-def test_a_prompt_that_occurs_twice_is_on_one_side(again, seed):
+@given(st.lists(st.integers(0, 29), max_size=40), seeds, st.randoms(use_true_random=False))
+def test_a_prompt_that_occurs_twice_is_on_one_side_in_any_order(again, seed, random):
     prompts, flags = numbered(14, 16)
-    prompts += [prompts[i] for i in again]
-    flags += [flags[i] for i in again]
-    assert explain.split(prompts, flags, seed) == explain.split(prompts[:30], flags[:30], seed)
+    several = [*zip(prompts, flags, strict=True), *((prompts[i], flags[i]) for i in again)]
+    random.shuffle(several)
+    assert explain.split(*zip(*several, strict=True), seed) == explain.split(prompts, flags, seed)
+    few = [(prompt, i < 7) for i, prompt in enumerate(prompts[:16])]
+    with pytest.raises(ValueError, match="7 active and 9 inactive prompts are too few"):
+        explain.split(*zip(*few * 3, strict=True))
 
 
 @given(st.lists(st.booleans(), min_size=8, max_size=8), seeds)
@@ -113,12 +114,6 @@ def test_a_prompt_with_two_flags_still_counts_once(later, seed):
     prompts, flags = numbered(16, 16)
     s = explain.split(prompts + prompts[:8], flags + later, seed)
     assert sorted(sum(astuple(s), ())) == sorted(prompts)
-
-
-def test_repeated_prompts_do_not_make_up_the_number():
-    prompts, flags = numbered(7, 9)
-    with pytest.raises(ValueError, match="7 active and 9 inactive prompts are too few"):
-        explain.split(prompts * 3, flags * 3)
 
 
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
@@ -297,22 +292,15 @@ def test_an_explainer_that_answers_nonsense_is_named(answer):
 
 def test_all_scores_are_one_row_each_in_order():
     perfect = Says(lambda prompts: [p.startswith("on") for p in prompts])
-    splits = MappingProxyType({"second": held(3, 4), "first": held(5, 2)})
+    splits = MappingProxyType({(1, 0): held(3, 4), (0, 2): held(5, 2)})
     table = explain.score_all(perfect, splits)
-    assert table.index.tolist() == ["second", "first"]
+    assert table.index.tolist() == [(1, 0), (0, 2)]
     assert table.columns.tolist() == [
         *("explanation", "score", "low", "high", "tpr", "tnr", "active", "inactive")
     ]
     for name, s in splits.items():
-        assert tuple(table.loc[name]) == astuple(explain.score(perfect, s))
+        assert tuple(table.loc[[name]].iloc[0]) == astuple(explain.score(perfect, s))
     assert table["active"].tolist() == [3, 5]
-
-
-def test_heads_may_name_the_rows():
-    splits = {(1, 0): held(3, 3), (0, 2): held(2, 2)}
-    table = explain.score_all(Says(lambda prompts: [True] * len(prompts)), splits)
-    assert table.index.tolist() == [(1, 0), (0, 2)]
-    assert table.loc[(0, 2), "active"] == 2
 
 
 def test_all_scores_pass_through_the_bar_of_this_package(monkeypatch, capfd):
@@ -498,42 +486,19 @@ GOOD = 'The head is active on prompts with the last token " of" and without more
     "sentence",
     [
         "",
-        ".",
         "because",
-        GOOD[:-1],
-        GOOD + " ",
-        GOOD + "\n",
-        GOOD + ".",
-        " " + GOOD,
-        GOOD + GOOD,
-        GOOD.lower(),
-        GOOD.replace("prompts", "texts"),
-        GOOD.replace(" and ", ", and "),
-        GOOD.replace(" and ", " or "),
-        GOOD.replace(" and ", ",or "),
-        GOOD.replace(" and ", " and and "),
-        GOOD.replace(" and ", "  and "),
-        GOOD.replace("with ", "having "),
-        GOOD.replace("last token", "first token"),
-        GOOD.replace("last token", "last four tokens"),
-        GOOD.replace('" of"', "' of'"),
-        GOOD.replace('" of"', " of"),
-        GOOD.replace('" of"', '" of'),
-        GOOD.replace('" of"', '" of\\"'),
+        *(GOOD[:-1], GOOD + "\n", GOOD + GOOD, " " + GOOD, GOOD.lower()),
+        *(GOOD.replace(" and ", joint) for joint in (", and ", " or ", ",or ", " and and ")),
+        *(GOOD.replace('" of"', token) for token in ("' of'", " of", '" of', '" of\\"')),
+        *(GOOD.replace("8", number) for number in ("eight", "-8", "30", "08", "2", "\u0668")),
+        *(GOOD.replace('" of"', token) for token in ('"\\q"', '"\\u0041"', '"\n"')),
         GOOD.replace('" of"', '" of" near the end'),
-        GOOD.replace("8", "eight"),
-        GOOD.replace("8", "-8"),
-        GOOD.replace(" without more than 8 tokens", ""),
         GOOD.replace("without more than 8 tokens", "without"),
+        GOOD.replace("last token", "last four tokens"),
         GOOD.replace(".", ", or ."),
-        GOOD.replace(".", " and ."),
         "The head is active on prompts .",
-        "The head is active on prompts.",
         "The head is active on prompts , or with more than 8 tokens.",
-        "The head is active on prompts  and with more than 8 tokens.",
-        "The head is active on every prompt",
         "The head is active on no prompts.",
-        "The head is active on every prompt. ",
     ],
 )
 def test_a_sentence_that_is_no_rule_is_refused(toy_tokenizer, sentence):
@@ -542,32 +507,16 @@ def test_a_sentence_that_is_no_rule_is_refused(toy_tokenizer, sentence):
         RuleExplainer(toy_tokenizer).classify(sentence, ["x"])
 
 
-@pytest.mark.parametrize(
-    "fact",
-    [
-        *("more than 30 tokens", "more than 08 tokens", "more than 2 tokens"),
-        *("more than \u0668 tokens", 'the token "\\q"', 'the token "\\u0041"', 'the token "\n"'),
-    ],
-    ids=ascii,
-)
-def test_a_fact_that_is_never_true_of_a_prompt_is_refused(fact):
-    """`facts` does not name it, so a rule that does would be false of every prompt, silently."""
-    with pytest.raises(ValueError, match="is not a rule of this explainer"):
-        read_rule(f"The head is active on prompts with {fact}.")
-
-
-@given(clauses, st.data())
-def test_a_rule_with_a_piece_cut_out_is_another_or_none(clause, data):
+@given(st.lists(clauses, min_size=1, max_size=2), st.integers(0, 200), st.integers(0, 6), texts)
+def test_a_sentence_that_was_changed_is_another_rule_or_none(rule, start, piece, other):
     """Whatever is read is all that the sentence says: nothing in it is passed over."""
-    sentence = written([clause])
-    start = data.draw(st.integers(0, len(sentence) - 1))
-    piece = data.draw(st.integers(1, 6))
-    cut = sentence[:start] + sentence[start + piece :]
+    sentence = written(rule)
+    changed = sentence[:start] + other + sentence[start + piece :]
     try:
-        rule = read_rule(cut)
+        found = read_rule(changed)
     except ValueError:
         return
-    assert written(rule) == cut
+    assert written(found) == changed
 
 
 # ---------------------------------------------------------------- the explainer
@@ -925,12 +874,6 @@ def test_an_explanation_does_not_depend_on_the_order_of_the_prompts(language):
         assert explainer.explain(on, off) == sentence
 
 
-def test_a_tuple_of_prompts_is_as_good_as_a_list(language):
-    explainer = RuleExplainer(language.tokenizer)
-    on, off = random_groups(language, 4)
-    assert explainer.explain(tuple(on), tuple(off)) == explainer.explain(on, off)
-
-
 # ---------------------------------------------------------------- who is an explainer
 
 
@@ -995,11 +938,3 @@ def test_shuffled_labels_keep_prompts_and_numbers():
     assert sorted(dealt.held_active + dealt.held_inactive) == list("fghij")
     seeds = [explain.shuffled(split, seed).held_active for seed in range(40)]
     assert {prompt for (prompt,) in seeds} == set("fghij"), "any prompt may get the label"
-
-
-def test_a_split_does_not_depend_on_the_order_of_the_prompts():
-    prompts = [f"prompt {k}" for k in range(30)]
-    flags = np.arange(30) % 3 == 0
-    order = np.random.default_rng(0).permutation(30)
-    turned = explain.split([prompts[i] for i in order], flags[order], seed=1)
-    assert turned == explain.split(prompts, flags, seed=1)

@@ -182,8 +182,8 @@ FAULTS = (
     Fault(
         "lookups: the wrong layer's weights",
         "ctxlib/decoders/lookups.py",
-        "return (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()",
-        "return (model.blocks[0].mlp.W_out.detach() @ unembedding(model)).cpu()",
+        "return (model.blocks[layer].mlp.W_out.detach() @ adapter.unembedding(model)).cpu()",
+        "return (model.blocks[0].mlp.W_out.detach() @ adapter.unembedding(model)).cpu()",
         "tests/test_lookups.py -k congruence",
     ),
     Fault(

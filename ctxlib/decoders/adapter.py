@@ -44,15 +44,18 @@ def input_weights(
 
 def output_weights(
     model: Any, layer: int
-) -> tuple[Float[Tensor, "head d_head d_model"], Float[Tensor, " d_model"]]:
-    """What the heads of a layer write to the stream with, and the bias beside them, on the CPU.
+) -> tuple[Float[Tensor, "feeding head d_head d_model"], Float[Tensor, " d_model"]]:
+    """What the heads that feed the neurons of a layer write to the stream with, and the sum of the
+    biases beside them. On the CPU.
 
     >>> W_O, b_O = cx.decoders.output_weights(model, layer=1)
     >>> W_O.shape, b_O.shape
-    (torch.Size([8, 32, 256]), torch.Size([256]))
+    (torch.Size([2, 8, 32, 256]), torch.Size([256]))
     """
-    W, b = model.blocks[layer].attn.W_O, model.blocks[layer].attn.b_O
-    return W.detach().cpu(), (W.new_zeros(W.shape[-1]) if b is None else b).detach().cpu()
+    attention, n = [model.blocks[k].attn for k in range(layer + 1)], len(feeding(model, layer))
+    W = torch.stack([heads.W_O.detach().cpu() for heads in attention])[:n]
+    b = [heads.b_O.detach().cpu() for heads in attention[:n] if heads.b_O is not None]
+    return W, sum(b, W.new_zeros(W.shape[-1]))
 
 
 def n_neurons(model: Any, layer: int) -> int:

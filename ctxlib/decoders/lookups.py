@@ -25,15 +25,7 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.decoders.adapter import (
-    feeding,
-    input_weights,
-    logits,
-    n_neurons,
-    norm_scale,
-    output_weights,
-    unembedding,
-)
+from ctxlib.decoders import adapter
 from ctxlib.texts import AnyText, Reader, batched, check_listed, progress, token_ids
 from ctxlib.weights import check_ids, check_layer
 
@@ -62,7 +54,7 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     ','
     """
     check_layer(model, layer)
-    return (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()
+    return (model.blocks[layer].mlp.W_out.detach() @ adapter.unembedding(model)).cpu()
 
 
 def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.DataFrame:
@@ -87,7 +79,7 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
         raise ValueError("no layers: name at least one")
     for layer in searched:
         check_layer(model, layer)
-    W_U = unembedding(model)
+    W_U = adapter.unembedding(model)
     of_token = torch.full((2, W_U.shape[1]), -torch.inf)  # each token's two largest congruences
     parts = []
     for layer in searched:
@@ -98,7 +90,7 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
             found = {"token": token, "congruence": best, "over_tokens": best - second}
             parts.append(pd.DataFrame({k: v.numpy() for k, v in found.items()}).assign(layer=layer))
     table = pd.concat(parts, ignore_index=True)
-    first, second = of_token[:, table["token"].to_numpy()].numpy()
+    first, second = of_token.numpy()[:, table["token"]]
     table["neuron"] = table.groupby("layer").cumcount()
     table["over_neurons"] = table["congruence"] - second
     clean = table[table["congruence"] == first]
@@ -124,10 +116,9 @@ def random_neurons(
     >>> cx.decoders.random_neurons(model, count=3, layers=[2, 3])
     [(3, 279), (3, 22), (3, 716)]
     """
+    pool = [(k, j) for k in sorted(set(layers)) for j in range(adapter.n_neurons(model, k))]
     out = set(exclude)
-    pool = [
-        (k, j) for k in sorted(set(layers)) for j in range(n_neurons(model, k)) if (k, j) not in out
-    ]
+    pool = [place for place in pool if place not in out]
     if not 1 <= count <= len(pool):
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
     drawn = np.random.default_rng(seed).choice(len(pool), size=count, replace=False)
@@ -364,17 +355,13 @@ def attribution(
         raise ValueError(
             f"layer {layer} was not read: the reading ends behind layer {read.z.shape[1] - 1}"
         )
-    W_in, b_in = input_weights(model, layer)
+    W_in, b_in = adapter.input_weights(model, layer)
+    W_O, b_O = adapter.output_weights(model, layer)
     e, b = W_in[:, neuron].cpu(), float(b_in[neuron])
-    n_feeding = len(feeding(model, layer))
-    W_O, b_O = (
-        torch.stack(w)[:n_feeding]
-        for w in zip(*(output_weights(model, k) for k in range(layer + 1)), strict=True)
-    )
-    z, mlp_out, b_O = read.z[:, :n_feeding], read.mlp_out[:, :layer], b_O.sum(0)
+    z, mlp_out = read.z[:, : len(W_O)], read.mlp_out[:, :layer]
 
     heads_out = einsum(z, W_O, "prompt layer head d, layer head d d_model -> prompt d_model")
-    scale = norm_scale(model, read.embedding + mlp_out.sum(1) + heads_out + b_O)
+    scale = adapter.norm_scale(model, read.embedding + mlp_out.sum(1) + heads_out + b_O)
     reading = einsum(W_O, e, "layer head d d_model, d_model -> layer head d")
     heads = einsum(z, reading, "prompt layer head d, layer head d -> prompt layer head")
     terms = Attribution(
@@ -457,7 +444,9 @@ def outcome(
     with model.hooks(fwd_hooks=list(hooks)):
         read = at_last_token(model, prompts, [pre_name, end], n_layers)
     # only the last token's logits are needed, a small part of all
-    return Outcome(read[pre_name][:, neuron], logits(model, read[end]).log_softmax(-1)[:, token])
+    return Outcome(
+        read[pre_name][:, neuron], adapter.logits(model, read[end]).log_softmax(-1)[:, token]
+    )
 
 
 def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
@@ -539,6 +528,6 @@ def pad(
 
 
 def check_neuron(model: Any, layer: int, neuron: int) -> None:
-    count = n_neurons(model, layer)
+    count = adapter.n_neurons(model, layer)
     if not 0 <= neuron < count:
         raise ValueError(f"neuron {neuron} of layer {layer}: it has neurons 0 to {count - 1}")
