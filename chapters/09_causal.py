@@ -81,10 +81,10 @@ with one kernel $\text{pos}_n$ for all of $H$, the query of `TOKEN` in kernel an
 
 # %%
 x = passages[chosen[0]].tokens[: n + 1]
-q = cx.causal.queries_of(weights, circuit.token, n + 1)  # head dest d_head
+q = cx.decoders.queries_of(weights, circuit.token, n + 1)  # head dest d_head
 content, position = cx.split.split_scores(weights, x, q, circuit.C)  # head dest source
 pos = cx.shared_kernel(cx.split.causal_softmax(position[heads]))  # dest source
-denom_cal = cx.causal.denominators_along(weights, calibrating, TOKEN)  # head dest
+denom_cal = cx.decoders.denominators_along(weights, calibrating, TOKEN)  # head dest
 
 here = weights.embeddings()[x] + weights.W_pos[n]  # every source as if it stood at n
 value = cx.layer_norm(here, weights.eps) @ weights.W_V[heads] + weights.b_V[heads, None]
@@ -92,9 +92,9 @@ row = pos[n] * content[heads, n].exp() / denom_cal[heads, n, None]  # head sourc
 z_n = einops.einsum(row, value, "head source, head source d_head -> head d_head")
 
 # %% tags=["nbval-check-output"]
-z = cx.causal.circuit_z(circuit, x, denom_cal)  # dest head d_head
-z_self = cx.causal.self_normalised_z(circuit, x)
-z_true = cx.causal.mean_z(model, [x], len(x))  # the mean over one text is the text's own
+z = cx.decoders.circuit_z(circuit, x, denom_cal)  # dest head d_head
+z_self = cx.decoders.self_normalised_z(circuit, x)
+z_true = cx.decoders.mean_z(model, [x], len(x))  # the mean over one text is the text's own
 
 
 def to_neurons(z):
@@ -108,7 +108,7 @@ def same(a, b):
     return bool((a - b).abs().max() < 1e-3 * b.abs().max())
 
 
-print("same as cx.causal.circuit_z at n:", same(z_n, z[n]))
+print("same as cx.decoders.circuit_z at n:", same(z_n, z[n]))
 print(
     "at n this is the paper's summary:", same(to_neurons(z[n]) / circuit.scale, circuit.summary(x))
 )
@@ -116,10 +116,10 @@ print("and the self-normalised outputs:", end=" ")
 print(
     same(to_neurons(z_self[n]), self_normalised.outputs(x)[heads].sum(0) @ weights.mlp_input()[0])
 )
-untouched = cx.causal.token_losses(model, x[None])
-put_back = cx.causal.replace_z(0, heads, z_true[:, heads])
+untouched = cx.decoders.token_losses(model, x[None])
+put_back = cx.decoders.replace_z(0, heads, z_true[:, heads])
 print("the heads' own z, put back, changes nothing:", end=" ")
-print(same(cx.causal.token_losses(model, x[None], [put_back]), untouched))
+print(same(cx.decoders.token_losses(model, x[None], [put_back]), untouched))
 
 # %% [markdown]
 r"""
@@ -165,15 +165,15 @@ def cost(x, before, after):  # pos, pos vocab, pos vocab -> 2 pos-1
 
 
 collected = [t.tokens[:READ] for t in texts[:MEANS]]
-means = cx.causal.mean_z(model, collected, READ)  # pos head d_head
-said = torch.stack([cx.causal.circuit_z(circuit, x, denom_cal) for x in collected])
+means = cx.decoders.mean_z(model, collected, READ)  # pos head d_head
+said = torch.stack([cx.decoders.circuit_z(circuit, x, denom_cal) for x in collected])
 off = said.mean(0) - means[:, heads]
 
 STAND_INS = {
     "mean-ablation": lambda x: means[:, heads],
-    "paper's circuit": lambda x: cx.causal.circuit_z(circuit, x, denom_cal),
-    "its mean put right": lambda x: cx.causal.circuit_z(circuit, x, denom_cal) - off,
-    "self-normalised circuit": lambda x: cx.causal.self_normalised_z(circuit, x),
+    "paper's circuit": lambda x: cx.decoders.circuit_z(circuit, x, denom_cal),
+    "its mean put right": lambda x: cx.decoders.circuit_z(circuit, x, denom_cal) - off,
+    "self-normalised circuit": lambda x: cx.decoders.self_normalised_z(circuit, x),
 }
 costs = {name: [] for name in STAND_INS}
 as_it_is = []  # the untouched loss
@@ -181,7 +181,7 @@ for x in reading:
     before = log_probs(x)
     as_it_is.append(-before[:-1].gather(-1, x[1:, None])[:, 0])
     for name, stand_in in STAND_INS.items():
-        after = log_probs(x, [cx.causal.replace_z(0, heads, stand_in(x))])
+        after = log_probs(x, [cx.decoders.replace_z(0, heads, stand_in(x))])
         costs[name].append(cost(x, before, after))
 rise, kl = ({k: torch.stack(v)[:, m] for k, v in costs.items()} for m in (0, 1))  # text pos-1
 as_it_is = torch.stack(as_it_is)
@@ -198,7 +198,7 @@ def span(values):
     v = np.asarray(values, dtype=float)
     v = v[~np.isnan(v)]
     middle = float(v.mean()) if v.size else float("nan")
-    return cx.causal.interval(v) if v.size > 1 else (middle, float("nan"), float("nan"))
+    return cx.decoders.interval(v) if v.size > 1 else (middle, float("nan"), float("nan"))
 
 
 def in_words(values, digits=2, sign=""):
@@ -307,7 +307,7 @@ own_circuits = []
 for group in groups:
     text = cx.middle_text(weights, prose, group, n, TOKEN)
     own = cx.ContextualCircuit.calibrate(weights, text, group, n, TOKEN)
-    own_circuits.append((own, cx.causal.denominators_along(weights, text, TOKEN)))
+    own_circuits.append((own, cx.decoders.denominators_along(weights, text, TOKEN)))
 
 TRIO = ("mean-ablation", "paper's circuit", "self-normalised circuit")
 firsts = [int(np.flatnonzero(of == name)[0]) for name in names]  # one passage of each domain
@@ -320,11 +320,11 @@ for column, i in enumerate(firsts):
         own, constants = own_circuits[row]
         in_place = (
             means[:, groups[row]],
-            cx.causal.circuit_z(own, x, constants),
-            cx.causal.self_normalised_z(own, x),
+            cx.decoders.circuit_z(own, x, constants),
+            cx.decoders.self_normalised_z(own, x),
         )
         for k, z in enumerate(in_place):
-            after = log_probs(x, [cx.causal.replace_z(0, groups[row], z)])
+            after = log_probs(x, [cx.decoders.replace_z(0, groups[row], z)])
             by_group[row, k, column] = cost(x, before, after)[1].mean()
 
 # %% tags=["hide-input"]
@@ -588,7 +588,7 @@ def directions(written, without=None):  # text d_model -> domain d_model
 
 def steer(direction):  # ... d_model
     """A hook that adds a direction to what the first attention layer writes, everywhere."""
-    return cx.causal.add_direction(0, direction)
+    return cx.decoders.add_direction(0, direction)
 
 
 def pre_activations(x, hooks=()):  # text pos -> text pos neuron
@@ -654,16 +654,16 @@ Now the experiment. The first tokens of each passage are read with the stable he
 """
 
 # %%
-silenced = [cx.causal.replace_z(0, heads, means[:, heads])]
+silenced = [cx.decoders.replace_z(0, heads, means[:, heads])]
 short = reading[:, :STEER]
 G = torch.stack([directions(written, i) for i in chosen])  # text domain d_model
 mine = torch.tensor([names.index(d) for d in of])
 rows = torch.arange(len(short))
 own_g = G[rows, mine]  # text d_model
 
-nothing = torch.cat([cx.causal.token_losses(model, x, silenced) for x in short.split(4)])
+nothing = torch.cat([cx.decoders.token_losses(model, x, silenced) for x in short.split(4)])
 each = [
-    cx.causal.token_losses(model, x.expand(len(names), -1), [*silenced, steer(g)])
+    cx.decoders.token_losses(model, x.expand(len(names), -1), [*silenced, steer(g)])
     for x, g in zip(short, G, strict=True)
 ]
 gained = (torch.stack(each) - nothing[:, None]).mean(-1)  # text direction, rise of the loss
@@ -738,7 +738,7 @@ foreign = torch.tensor([int(rng.choice([k for k in range(len(names)) if k != m])
 def steered(direction, hooks=(), tokens=short):  # text d_model -> text pos-1, losses
     """Every text with a direction of its own."""
     pairs = zip(tokens.split(4), direction.split(4), strict=True)
-    return torch.cat([cx.causal.token_losses(model, x, [*hooks, steer(g)]) for x, g in pairs])
+    return torch.cat([cx.decoders.token_losses(model, x, [*hooks, steer(g)]) for x, g in pairs])
 
 
 curves = {
@@ -938,7 +938,7 @@ for k in torch.arange(len(short)).split(4):
             (held, [add, put(still, members[k])]),
             (alone, [put(moved, members[k])]),
         ):
-            loss = cx.causal.token_losses(model, x, [*silenced, *hooks])
+            loss = cx.decoders.token_losses(model, x, [*silenced, *hooks])
             kept[name].append((loss - nothing[k]).mean(-1))
 held, alone = ({k: torch.cat(v) for k, v in kept.items()} for kept in (held, alone))
 

@@ -50,8 +50,7 @@ reader = cx.texts.Reader.of(model, min(READ, model.cfg.n_ctx))
 texts = [t.tokens for t in cx.texts.collection(reader, TEXTS)]
 READ = min(len(t) for t in texts)
 texts = [t[:READ] for t in texts]
-parallel = bool(getattr(model.cfg, "parallel_attn_mlp", False))  # attention and MLP side by side
-layers = list(range(max(int(parallel), n_layers - 5), n_layers))  # the last five that heads feed
+layers = [k for k in range(n_layers) if cx.decoders.feeding(model, k)][-5:]  # that heads feed
 print(f"{n_layers} layers of {n_heads} heads and {d_mlp} neurons, {model.cfg.d_vocab} tokens")
 print(f"neurons of layers {layers[0]} to {layers[-1]}; {len(texts)} texts of {READ} tokens")
 
@@ -77,11 +76,11 @@ $$ (eq-look-chance)
 
 # %%
 def congruences(layer, neuron):  # -> vocab
-    """What one unit of a neuron's activation adds to each logit; cx.congruence, one row of it."""
+    """What one unit of a neuron's activation adds to each logit; cx.decoders.congruence, one row of it."""
     return (model.blocks[layer].mlp.W_out[neuron] @ model.W_U).cpu()
 
 
-table = cx.next_token_neurons(model, layers)  # the clean pairs, the most congruent first
+table = cx.decoders.next_token_neurons(model, layers)  # the clean pairs, the most congruent first
 N, V = len(layers) * d_mlp, model.cfg.d_vocab
 by_chance = N * V / (N + V - 1)
 margin = table[["over_tokens", "over_neurons"]].min(axis=1) / table["congruence"]
@@ -114,7 +113,7 @@ said = list(zip(good["layer"].tolist(), good["neuron"].tolist(), strict=True))
 drawn = []
 for k in layers:
     if wanted := sum(layer == k for layer, _ in said):
-        drawn += cx.lookups.random_neurons(model, wanted, [k], exclude=taken, seed=k)
+        drawn += cx.decoders.random_neurons(model, wanted, [k], exclude=taken, seed=k)
 places = [*said, *drawn]  # (layer, neuron)
 is_next = np.arange(len(places)) < len(said)
 tokens = [int(congruences(k, j).argmax()) for k, j in places]
@@ -150,7 +149,7 @@ def span(values):
     v = np.asarray(values, dtype=float)
     v = v[~np.isnan(v)]
     middle = float(v.mean()) if v.size else float("nan")
-    return cx.causal.interval(v) if v.size > 1 else (middle, float("nan"), float("nan"))
+    return cx.decoders.interval(v) if v.size > 1 else (middle, float("nan"), float("nan"))
 
 
 def in_words(values, digits=1, sign=""):
@@ -180,14 +179,14 @@ For each neuron the texts are now searched for the places where its **pre-activa
 """
 
 # %%
-prompts = cx.top_prompts(model, texts, places, PROMPTS)
-usual = cx.lookups.random_prompts(texts, min(USUAL, len(texts)))  # nothing was chosen for these
+prompts = cx.decoders.top_prompts(model, texts, places, PROMPTS)
+usual = cx.decoders.random_prompts(texts, min(USUAL, len(texts)))  # nothing was chosen for these
 
 log_p = [  # of each neuron's token, at the end of each of its prompts
-    cx.lookups.outcome(model, *place, p.tokens, t).log_probability
+    cx.decoders.outcome(model, *place, p.tokens, t).log_probability
     for place, p, t in zip(places, prompts, tokens, strict=True)
 ]
-ids, last = cx.lookups.pad(model, usual)
+ids, last = cx.decoders.pad(model, usual)
 usual_log_p = torch.cat(
     [
         model(part)[torch.arange(len(part)), end].log_softmax(-1)[:, tokens].cpu()
@@ -314,58 +313,41 @@ $A_{ik}$ is the published **head attribution** {cite}`neo2024interpreting`, here
 
 
 # %%
-def scale_of(r):  # prompt d_model -> prompt
-    """What LayerNorm divides by."""
-    if model.cfg.normalization_type.startswith("LN"):  # RMSNorm does not take the mean away
-        r = r - r.mean(-1, keepdim=True)
-    return cx.layer_norm_scale(r, model.cfg.eps)[:, 0]
-
-
 def input_weights(layer, neuron):
     """e and b of a neuron; of a gated one, those of its gate."""
-    mlp = model.blocks[layer].mlp
-    if mlp.W_gate is None:
-        return mlp.W_in[:, neuron].cpu(), mlp.b_in[neuron].cpu()
-    return mlp.W_gate[:, neuron].cpu(), torch.zeros(())
-
-
-def feeding(layer):
-    """The layers whose heads come before the neurons of a layer."""
-    return range(layer if parallel else layer + 1)
+    W_in, b_in = cx.decoders.input_weights(model, layer)
+    return W_in[:, neuron].cpu(), b_in[neuron].cpu()
 
 
 def parts_of_stream(read, layer):
     """Embedding, MLPs, heads and biases: together, what the MLP of a layer reads."""
-    h = [
-        einops.einsum(
-            read.z[:, k],
-            model.blocks[k].attn.W_O.cpu(),
-            "prompt head d_head, head d_head d_model -> prompt head d_model",
-        )
-        for k in feeding(layer)
-    ]
-    b_O = [model.blocks[k].attn.b_O for k in feeding(layer)]
-    b_O = sum((b.cpu() for b in b_O if b is not None), torch.zeros(model.cfg.d_model))
-    return read.embedding, read.mlp_out[:, :layer].sum(1), torch.stack(h, 1), b_O
+    W_O, b_O = cx.decoders.output_weights(model, layer)  # of the heads that come before its neurons
+    z = read.z[:, : len(W_O)]
+    h = einops.einsum(
+        z, W_O, "prompt layer head d, layer head d d_model -> prompt layer head d_model"
+    )
+    return read.embedding, read.mlp_out[:, :layer].sum(1), h, b_O
 
 
 at_peak = [
-    cx.lookups.read_prompts(model, p.tokens, k + 1)
+    cx.decoders.read_prompts(model, p.tokens, k + 1)
     for (k, _), p in zip(places, prompts, strict=True)
 ]
 x_0, m, h, b_O = parts_of_stream(at_peak[clear], places[clear][0])
-s = scale_of(x_0 + m + h.sum((1, 2)) + b_O)  # prompt
+s = cx.decoders.norm_scale(model, x_0 + m + h.sum((1, 2)) + b_O)  # prompt
 e, b = input_weights(*places[clear])
 A = h @ e / s[:, None, None]  # prompt layer head
 pre = (b + b_O @ e / s) + x_0 @ e / s + m @ e / s + A.sum((1, 2))
 
 # %% tags=["nbval-check-output"]
-at_usual = cx.lookups.read_prompts(model, usual, layers[-1] + 1)  # read once, for all neurons
-terms = [cx.attribution(model, *place, r) for place, r in zip(places, at_peak, strict=True)]
-usually = [cx.attribution(model, *place, at_usual) for place in places]
+at_usual = cx.decoders.read_prompts(model, usual, layers[-1] + 1)  # read once, for all neurons
+terms = [
+    cx.decoders.attribution(model, *place, r) for place, r in zip(places, at_peak, strict=True)
+]
+usually = [cx.decoders.attribution(model, *place, at_usual) for place in places]
 same = torch.allclose(pre, terms[clear].pre_activation, atol=1e-3)
 print("the terms add up to the model's own pre-activation:", same)
-print("and are those of cx.attribution:", torch.allclose(A, terms[clear].heads, atol=1e-3))
+print("and are those of cx.decoders.attribution:", torch.allclose(A, terms[clear].heads, atol=1e-3))
 
 # %%
 PARTS = ("heads", "MLPs", "embedding", "bias")
@@ -478,7 +460,7 @@ where $a$, $v$ and $W_O$ are those of head $i$ in layer $k$. What it gets from t
 # %%
 def attended(prompts, top):
     """Attention from the last token, and values, of all heads of the first layers."""
-    ids, last = cx.lookups.pad(model, prompts)
+    ids, last = cx.decoders.pad(model, prompts)
     names = [f"blocks.{k}.attn.hook_{w}" for w in ("pattern", "v") for k in range(top)]
     _, cache = model.run_with_cache(ids, names_filter=names, stop_at_layer=top, device="cpu")
     a = torch.stack([cache[name][torch.arange(len(ids)), :, last] for name in names[:top]], 1)
@@ -489,9 +471,7 @@ def attended(prompts, top):
 
 def by_source(a, v, layer, neuron):  # -> prompt layer head source, not yet divided
     e, _ = input_weights(layer, neuron)
-    to = torch.stack(
-        [model.blocks[k].attn.W_O.cpu() @ e for k in feeding(layer)]
-    )  # layer head d_head
+    to = cx.decoders.output_weights(model, layer)[0] @ e  # layer head d_head
     v, a = v[:, : len(to)], a[:, : len(to)]
     return a * einops.einsum(
         v, to, "prompt layer source head d, layer head d -> prompt layer head source"
@@ -506,7 +486,7 @@ def from_where(got, last):
 
 
 few = usual[: USUAL // 2]
-a, v, last = attended(few, len(feeding(layers[-1])))
+a, v, last = attended(few, len(cx.decoders.feeding(model, layers[-1])))
 from_usual = [
     from_where(by_source(a, v, *place) / b.scale[: len(few), None, None, None], last).mean(0)
     for place, b in zip(places, usually, strict=True)
@@ -517,7 +497,7 @@ looks = torch.stack([x[last > 1].mean(0) for x in KINDS.values()], -1).flatten(0
 
 sources, from_parts = [], []
 for (k, j), p, b, was in zip(places, prompts, terms, from_usual, strict=True):
-    a, v, last = attended(p.tokens[:ABLATED], len(feeding(k)))
+    a, v, last = attended(p.tokens[:ABLATED], len(cx.decoders.feeding(model, k)))
     sources.append(by_source(a, v, k, j) / b.scale[:ABLATED, None, None, None])
     from_parts.append((from_where(sources[-1], last).mean(0) - was).numpy())
 from_parts = np.array(from_parts)  # neuron, own BOS earlier
@@ -581,7 +561,8 @@ The first keeps the scale and is nearly the rise, which has another mean in the 
 
 # %%
 means = torch.stack(
-    [cx.causal.mean_z(model, texts[:MEANS], READ, layer=k) for k in range(layers[-1] + 1)], 1
+    [cx.decoders.mean_z(model, texts[:MEANS], READ, layer=k) for k in range(layers[-1] + 1)],
+    1,
 )  # pos layer head d_head
 rng = np.random.default_rng(0)
 
@@ -591,13 +572,13 @@ def silence(heads):
     by_layer = {}
     for h in heads:
         by_layer.setdefault(h // n_heads, []).append(h % n_heads)
-    return [cx.causal.replace_z(k, hs, means[:, k, hs]) for k, hs in by_layer.items()]
+    return [cx.decoders.replace_z(k, hs, means[:, k, hs]) for k, hs in by_layer.items()]
 
 
 def drops(x, heads):
     """What silence takes from a neuron, from the log of its token's probability, and from that."""
     ids, before = prompts[x].tokens[:ABLATED], log_p[x][:ABLATED]
-    after = cx.lookups.outcome(model, *places[x], ids, tokens[x], hooks=silence(heads))
+    after = cx.decoders.outcome(model, *places[x], ids, tokens[x], hooks=silence(heads))
     pre = terms[x].pre_activation[:ABLATED] - after.pre_activation
     lost = [pre, before - after.log_probability, before.exp() - after.probability]
     return torch.stack(lost).mean(1)  # quantity
@@ -626,8 +607,9 @@ def without(x, h):
     r = (x_0 + m + heads.sum((1, 2)) + b_O)[:ABLATED]
     here = torch.tensor([len(ids) - 1 for ids in prompts[x].tokens[:ABLATED]])
     delta = (at_peak[x].z[:ABLATED, k, i] - means[here, k, i]) @ model.blocks[k].attn.W_O[i].cpu()
-    frozen = delta @ e / scale_of(r)
-    released = r @ e / scale_of(r) - (r - delta) @ e / scale_of(r - delta)
+    s, s_without = cx.decoders.norm_scale(model, r), cx.decoders.norm_scale(model, r - delta)
+    frozen = delta @ e / s
+    released = r @ e / s - (r - delta) @ e / s_without
     return float(frozen.mean()), float(released.mean())
 
 
@@ -794,15 +776,15 @@ Means over neurons are taken above and below before dividing, since single losse
 def activation(x, of):
     """What a neuron says at the end of prompts, behind its activation function."""
     (k, j), name = places[x], f"blocks.{places[x][0]}.mlp.hook_post"
-    return cx.lookups.at_last_token(model, of, [name], k + 1)[name][:, j]
+    return cx.decoders.at_last_token(model, of, [name], k + 1)[name][:, j]
 
 
 def at_fixed(x, values, heads=()):
     """Loss of log P with the neuron's activation fixed at the end of each prompt."""
-    ids, last = cx.lookups.pad(model, prompts[x].tokens[:ABLATED])
+    ids, last = cx.decoders.pad(model, prompts[x].tokens[:ABLATED])
     (k, j), rows = places[x], torch.arange(len(ids))
 
-    def fix(post, hook):  # prompt pos neuron; for prompts of one length, cx.lookups.hold_neuron
+    def fix(post, hook):  # prompt pos neuron; for prompts of one length, cx.decoders.hold_neuron
         post = post.clone()
         post[rows, last, j] = values.to(post.device)
         return post
@@ -820,7 +802,7 @@ held = np.array(
     ]
 )
 names = [f"blocks.{k}.mlp.hook_post" for k in layers]
-post = cx.lookups.at_last_token(model, usual, names, layers[-1] + 1)
+post = cx.decoders.at_last_token(model, usual, names, layers[-1] + 1)
 always = [post[f"blocks.{k}.mlp.hook_post"][:, j].mean() for k, j in places]
 alone = np.array([at_fixed(x, v) for x, v in enumerate(always)])
 

@@ -59,8 +59,8 @@ large = sum(p.numel() for p in model.parameters()) > 50_000_000
 TEXTS, NEURONS, PROMPTS = SIZES or ((160, 4, 32) if large else (560, 12, 56))
 reader = cx.texts.Reader.of(model, min(READ, model.cfg.n_ctx))
 texts = cx.texts.collection(reader, TEXTS)
-ordinary = cx.lookups.random_prompts(texts, min(ORDINARY, len(texts)))
-usual = cx.lookups.read_prompts(model, ordinary)  # read once, for all neurons
+ordinary = cx.decoders.random_prompts(texts, min(ORDINARY, len(texts)))
+usual = cx.decoders.read_prompts(model, ordinary)  # read once, for all neurons
 
 
 def places(table):
@@ -70,7 +70,7 @@ def places(table):
 
 awake = usual.pre_activation.amax(0) > 0  # layer neuron: a neuron that never is has no prompts
 asleep = [tuple(place) for place in torch.nonzero(~awake).tolist()]
-clean = cx.lookups.next_token_neurons(model)
+clean = cx.decoders.next_token_neurons(model)
 margin = clean[["over_tokens", "over_neurons"]].min(axis=1) / clean["congruence"]
 can = awake[clean["layer"].tolist(), clean["neuron"].tolist()].numpy()
 good = clean[can & (margin > MARGIN)]
@@ -80,7 +80,7 @@ said = dict(zip(next_token, good["text"], strict=True))  # the token of each
 at_random = [
     place  # one for each next-token neuron, from the same layer
     for layer, count in sorted(Counter(layer for layer, _ in next_token).items())
-    for place in cx.lookups.random_neurons(model, count, [layer], [*places(clean), *asleep])
+    for place in cx.decoders.random_neurons(model, count, [layer], [*places(clean), *asleep])
 ]
 print(f"{n_layers} layers of {n_heads} heads; {len(texts)} texts, {reader.n_ctx} tokens at most")
 print(f"{len(next_token)} next-token neurons and {len(at_random)} random ones of the same layers")
@@ -101,7 +101,7 @@ c_p \;&=\; t_p - \operatorname{mean}_{\text{ordinary}} t , \\
 \end{aligned}
 $$ (eq-exp-active)
 
-The half is a convention (the `share` of `cx.explainers.active`). What follows takes it as given: each prompt of a neuron has a label, and the question is whether a sentence predicts it. For each neuron the heads are those whose $c_p$ is largest on any one of its prompts.
+The half is a convention (the `share` of `cx.decoders.explain.active`). What follows takes it as given: each prompt of a neuron has a label, and the question is whether a sentence predicts it. For each neuron the heads are those whose $c_p$ is largest on any one of its prompts.
 """
 
 
@@ -110,25 +110,25 @@ def decoded(tokens):
     return tokenizer.decode(tokens[1:].tolist())  # without BOS
 
 
-found = cx.lookups.top_prompts(model, texts, next_token + at_random, PROMPTS)
+found = cx.decoders.top_prompts(model, texts, next_token + at_random, PROMPTS)
 labels = {}  # (layer, neuron, layer of the head, head): prompts, active on each, centred terms
 tried = 0
 for prompts in found:
     neuron = (prompts.layer, prompts.neuron)
     sources = [decoded(tokens) for tokens in prompts.tokens]
-    terms = cx.lookups.attribution(model, *neuron, prompts.tokens).heads
-    c = terms - cx.lookups.attribution(model, *neuron, usual).heads.mean(0)
+    terms = cx.decoders.attribution(model, *neuron, prompts.tokens).heads
+    c = terms - cx.decoders.attribution(model, *neuron, usual).heads.mean(0)
     strongest = c.amax(0).flatten().argsort(descending=True)[:STRONGEST]  # over layer head
     for layer, head in [divmod(k, n_heads) for k in strongest.tolist()]:
         tried += 1
-        on = cx.explainers.active(c[:, layer, head]).numpy()
+        on = cx.decoders.explain.active(c[:, layer, head]).numpy()
         labels[*neuron, layer, head] = sources, on, c[:, layer, head].numpy()
 
 # %% tags=["nbval-check-output"]
 splits = {}
 for case, (sources, on, _) in labels.items():
     try:
-        splits[case] = cx.explainers.split(sources, on)
+        splits[case] = cx.decoders.explain.split(sources, on)
     except ValueError:  # fewer than eight active or inactive prompts
         continue
 print(f"{len(found)} neurons, the {STRONGEST} strongest heads of each: {tried} cases")
@@ -145,7 +145,7 @@ Whoever can write an explanation and can read one is an **explainer**. The proto
     explain(active, inactive) -> str               # from the prompts that are shown
     classify(explanation, prompts) -> list[bool]   # from the sentence alone
 
-The second gets the sentence and prompts that nobody has seen, and no labels. In the paper both parts are played by a language model {cite}`neo2024interpreting`. This page must run without a network and twice with the same result, so here the default is a program, `cx.explainers.RuleExplainer`. It grows a small decision tree on plain facts about a prompt (its last tokens, the tokens in it and near its end, its length), writes the tree down as a sentence, and reads the sentence back to classify. What it can say is narrow. But it says exactly what it means.
+The second gets the sentence and prompts that nobody has seen, and no labels. In the paper both parts are played by a language model {cite}`neo2024interpreting`. This page must run without a network and twice with the same result, so here the default is a program, `cx.decoders.explain.RuleExplainer`. It grows a small decision tree on plain facts about a prompt (its last tokens, the tokens in it and near its end, its length), writes the tree down as a sentence, and reads the sentence back to classify. What it can say is narrow. But it says exactly what it means.
 
 Let TPR be the share of the held-out active prompts that the sentence calls active, and TNR the share of the inactive ones that it calls inactive. The **score** of an explanation is
 
@@ -158,7 +158,7 @@ It counts both kinds alike, however rare one of them is: always saying *active* 
 
 
 # %% tags=["nbval-check-output"]
-rules = cx.explainers.RuleExplainer(tokenizer)
+rules = cx.decoders.explain.RuleExplainer(tokenizer)
 
 
 def by_hand(explainer, sentence, active, inactive):
@@ -168,14 +168,14 @@ def by_hand(explainer, sentence, active, inactive):
     return tpr, tnr, (tpr + tnr) / 2
 
 
-scores = {case: cx.explainers.score(rules, split) for case, split in splits.items()}
+scores = {case: cx.decoders.explain.score(rules, split) for case, split in splits.items()}
 same = [
     np.isclose(
         by_hand(rules, s.explanation, splits[c].held_active, splits[c].held_inactive)[2], s.score
     )
     for c, s in scores.items()
 ]
-print("same as cx.explainers.score:", all(same))
+print("same as cx.decoders.explain.score:", all(same))
 
 # %% tags=["hide-input"]
 NOTHING = "no case to show: no head of these neurons has enough active and inactive prompts"
@@ -254,8 +254,10 @@ How good do sentences look to the one who writes them? Score each on the very pr
 """
 
 # %%
-dealt = {case: cx.explainers.shuffled(s, seed) for seed, (case, s) in enumerate(splits.items())}
-shuffled_scores = {case: cx.explainers.score(rules, split) for case, split in dealt.items()}
+dealt = {
+    case: cx.decoders.explain.shuffled(s, seed) for seed, (case, s) in enumerate(splits.items())
+}
+shuffled_scores = {case: cx.decoders.explain.score(rules, split) for case, split in dealt.items()}
 
 
 def on_shown(scores, splits):
@@ -357,7 +359,7 @@ cx.plots.picture(
 def span(values):
     """A mean and its 95% interval, which needs two values."""
     v = np.asarray(values, dtype=float)
-    return cx.causal.interval(v) if v.size > 1 else (mean(v), float("nan"), float("nan"))
+    return cx.decoders.interval(v) if v.size > 1 else (mean(v), float("nan"), float("nan"))
 
 
 def gap(a, b):
@@ -504,7 +506,7 @@ class Kinds:
 
 
 kinds = Kinds()
-kind_scores = {case: cx.explainers.score(kinds, split) for case, split in splits.items()}
+kind_scores = {case: cx.decoders.explain.score(kinds, split) for case, split in splits.items()}
 frame["kinds"] = [s.score for s in kind_scores.values()]
 
 # %% tags=["hide-input"]
@@ -596,14 +598,12 @@ is_a = {head: named(shares) for head, shares in attends.items()}
 # %%
 many = {head: EACH if is_a[head] in ("near", "far") else MORE for head in is_a}
 moved = {head: [] for head in is_a}  # (share of the spread, layer, neuron), the largest
-parallel = getattr(model.cfg, "parallel_attn_mlp", False)
 for layer in range(n_layers):
-    mlp = model.blocks[layer].mlp
-    W_in = (mlp.W_in if mlp.W_gate is None else mlp.W_gate).detach()
-    scale = cx.lookups.attribution(model, layer, 0, usual).scale.to(W_in.device)  # prompt
+    W_in, _ = cx.decoders.input_weights(model, layer)
+    scale = cx.decoders.attribution(model, layer, 0, usual).scale.to(W_in.device)  # prompt
     spread = usual.pre_activation[:, layer].std(0)
     for of, head in is_a:
-        if of < layer or (of == layer and not parallel):  # those that feed this layer
+        if of in cx.decoders.feeding(model, layer):
             z = usual.z[:, of, head].to(W_in.device)
             term = z @ (model.blocks[of].attn.W_O[head].detach() @ W_in) / scale[:, None]
             size = torch.where(awake[layer], term.std(0).cpu() / spread, 0)
@@ -618,11 +618,11 @@ tenth = len(ordinary) // 10
 
 def top_tenth(head, layer, neuron):
     """The ordinary prompts, split by whether the head's term is among the largest tenth."""
-    term = cx.lookups.attribution(model, layer, neuron, usual).of(*head)
+    term = cx.decoders.attribution(model, layer, neuron, usual).of(*head)
     on = np.zeros(len(ordinary), dtype=bool)
     alike = (term / term.std()).round(decimals=3)  # terms of one token differ by rounding alone
     on[alike.argsort(descending=True, stable=True)[:tenth].numpy()] = True
-    return cx.explainers.split(sources, on)
+    return cx.decoders.explain.split(sources, on)
 
 
 enough = tenth >= 8  # active prompts, to be split
@@ -631,13 +631,13 @@ tests = {
     for head, ones in moved.items()
     for _, layer, j in (ones if enough else [])
 }
-with_repeats = cx.explainers.RuleExplainer(tokenizer, repeats=True)
+with_repeats = cx.decoders.explain.RuleExplainer(tokenizer, repeats=True)
 rows = []
 for (head, *_), split in tests.items():
-    plain = cx.explainers.score(rules, split)
-    more = cx.explainers.score(with_repeats, split)
-    uses = cx.explainers.REPEATED in more.explanation
-    six = cx.explainers.score(kinds, split)
+    plain = cx.decoders.explain.score(rules, split)
+    more = cx.decoders.explain.score(with_repeats, split)
+    uses = cx.decoders.explain.REPEATED in more.explanation
+    six = cx.decoders.explain.score(kinds, split)
     listed = six.explanation.removeprefix(kinds.opening)
     rows.append((head, is_a[head], plain.score, more.score, uses, six.score, listed))
 COLUMNS = ["head", "kind", "rules", "repeats", "uses it", "six kinds", "listed"]
@@ -762,7 +762,7 @@ if best:
 
 # %% tags=["hide-input", "nbval-check-output"]
 if CHAT and splits:
-    chat_table = cx.explainers.score_all(asking, splits)
+    chat_table = cx.decoders.explain.score_all(asking, splits)
     frame["chat"] = chat_table["score"].to_numpy()
     chat_mean = frame.groupby(["layer", "neuron"])[["score", "chat"]].mean()
     chat_less_rules = span(chat_mean["chat"] - chat_mean["score"])
@@ -811,7 +811,7 @@ def draw(case, explainer, labels_are):
         axis.set_axis_off()
         return cx.plots.picture(figure, "11.6", NOTHING, NOTHING)
     split = (splits if labels_are == "true" else dealt)[listed[case]]
-    s = cx.explainers.score(EXPLAINERS[explainer], split)
+    s = cx.decoders.explain.score(EXPLAINERS[explainer], split)
     rows = [
         (prompt, truth, verdict)
         for prompts, truth in ((split.held_active[:7], True), (split.held_inactive[:7], False))
@@ -923,7 +923,7 @@ r"""
            return [bool(re.search(r"\b(der|die|das)\b", p)) for p in prompts]
 
 
-   cx.explainers.score(Mine(), splits[case])
+   cx.decoders.explain.score(Mine(), splits[case])
    ```
 
    Your program must do what your sentence says, no more. With shuffled labels one tends to find a theme as well, and to be about as sure of it.
@@ -935,7 +935,7 @@ r"""
    ```python
    def less(s, share):
        few = [v[: max(3, round(share * len(v)))] for v in (s.shown_active, s.shown_inactive)]
-       return cx.explainers.Split(*few, s.held_active, s.held_inactive)
+       return cx.decoders.explain.Split(*few, s.held_active, s.held_inactive)
    ```
 
    Score them, average over the neurons of a head and then over the heads of a kind. A score that still rises at the end depends on the number of prompts as much as on the head. One that stays flat near 0.5 says that the facts are the wrong ones.

@@ -2,8 +2,8 @@
 from a model's weights.
 
 Data flows one way: weights -> keys -> kernels -> denominators -> circuit -> neurons -> evaluation;
-empirical is the same way for models without position embeddings; lookups and explainers stand
-beside it.
+empirical is the same way for models without position embeddings; decoders stands beside it, for
+what needs no first layer.
 `import ctxlib as cx`; what the stub beside this file lists is loaded when it is first used.
 """
 

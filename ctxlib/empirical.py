@@ -30,7 +30,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.destination import Destination
-from ctxlib.lookups import at_last_token
+from ctxlib.decoders.lookups import at_last_token
 from ctxlib.texts import BATCH, AnyText, Reader, Reads, batched, check_listed, progress, token_ids
 from ctxlib.weights import centre, check_ids, check_layer, layer_norm, only_token
 

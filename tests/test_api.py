@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -35,6 +37,14 @@ def test_what_the_package_gives_is_in_all():
     for name in cx.__all__:
         getattr(cx, name)
     assert set(cx.__all__) == {name for name in vars(cx) if not name.startswith("_")}
+    given = {f"ctxlib.decoders.{n}" for n in set(cx.decoders.__all__) - {"explain"}}
+    assert given == {n for n in NAMES if re.fullmatch(r"ctxlib\.decoders\.\w+", n)}
+
+
+def test_what_is_imported_on_demand_is_not_imported_before():
+    code = "import sys, ctxlib; print(*(m for m in sys.modules if m.startswith('ctxlib')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["ctxlib"]
 
 
 def test_every_name_of_the_package_has_one_entry():

@@ -17,7 +17,7 @@ from scipy import stats
 from transformers import AutoModelForCausalLM
 
 import ctxlib as cx
-from ctxlib import causal
+from ctxlib.decoders import causal
 
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # float32
@@ -161,14 +161,11 @@ def test_what_the_self_normalised_circuit_puts_inside_is_the_loops(make_weights,
 def test_denominators_along_a_text_are_those_at_each_destination(precise, drawn, along):
     for n in range(32):
         same(along[:, n], cx.softmax_denominators(precise, drawn[:1], n)[0])
+    text = cx.texts.Text("a", "war", "en-GB", "war", "", drawn[0])
+    assert torch.equal(causal.denominators_along(precise, text), along)
     other = causal.denominators_along(precise, drawn[1], 7, 2.0)
     for n in (0, 5, 31):
         same(other[:, n], cx.softmax_denominators(precise, drawn[1:2], n, 7, 2.0)[0])
-
-
-def test_a_labelled_text_has_the_denominators_of_its_tokens(precise, drawn, along):
-    text = cx.texts.Text("a", "war", "en-GB", "war", "", drawn[0])
-    assert torch.equal(causal.denominators_along(precise, text), along)
 
 
 def test_what_stands_at_a_destination_or_behind_changes_no_denominator(precise, drawn, along):
@@ -255,26 +252,19 @@ def test_a_text_that_the_model_cannot_read_is_refused(circuit, read, length):
         read(circuit, torch.ones(length, dtype=torch.long))
 
 
-def test_denominators_of_a_later_layer_are_refused(tiny, drawn):
-    with pytest.raises(ValueError, match="layer 1"):
-        causal.denominators_along(cx.LayerWeights.of(tiny, layer=1), drawn[0])
-
-
-@pytest.mark.parametrize("token", [" bagpipes", 300, -1])
-def test_denominators_with_what_is_not_one_token_are_refused(precise, drawn, token):
-    with pytest.raises(ValueError, match=r"exactly one|ids 0 to 299"):
-        causal.denominators_along(precise, drawn[0], token)
-
-
-@pytest.mark.parametrize("C", [0.0, -2.0, float("nan")])
-def test_denominators_with_a_C_that_is_no_norm_are_refused(precise, drawn, C):
-    with pytest.raises(ValueError, match="positive"):
-        causal.denominators_along(precise, drawn[0], " the", C)
-
-
-def test_denominators_without_embeddings_are_refused(precise, drawn):
-    with pytest.raises(ValueError, match="without token embeddings"):
-        causal.denominators_along(replace(precise, W_E=None), drawn[0])
+@pytest.mark.parametrize(
+    ("changed", "options", "said"),
+    [
+        *(({}, {"token": token}, "exactly one|ids 0 to 299") for token in (" bagpipes", 300, -1)),
+        *(({}, {"C": C}, "positive") for C in (0.0, -2.0, float("nan"))),
+        ({"W_E": None}, {}, "without token embeddings"),
+        ({"layer": 1}, {}, "layer 1"),
+    ],
+    ids=str,
+)
+def test_denominators_that_mean_nothing_are_refused(precise, drawn, changed, options, said):
+    with pytest.raises(ValueError, match=said):
+        causal.denominators_along(replace(precise, **changed), drawn[0], **options)
 
 
 # ---------------------------------------------------------------- in the model
@@ -361,22 +351,14 @@ def test_a_circuit_in_place_of_its_heads_gives_the_neurons_what_it_says(tiny, ti
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_no_direction_changes_nothing(tiny, drawn, untouched, layer):
-    again = recorded(tiny, drawn, [causal.add_direction(layer, torch.zeros(24))])
-    assert torch.equal(again.logits, untouched.logits)
-
-
-@pytest.mark.parametrize("layer", [0, 1])
 def test_a_direction_is_added_at_every_position_of_every_text(tiny, drawn, untouched, layer):
     name = f"blocks.{layer}.hook_resid_mid"
+    again = recorded(tiny, drawn, [causal.add_direction(layer, torch.zeros(24))])
+    assert torch.equal(again.logits, untouched.logits)
     one, each = draw(24).float(), draw(4, 24, seed=1).float()
     for direction in (one, each):
         changed = recorded(tiny, drawn, [causal.add_direction(layer, direction)])
-        by_text = direction.expand(4, 24)
-        for text in range(4):
-            for position in range(32):
-                before = untouched.of[name][text, position]
-                near(changed.of[name][text, position], before + by_text[text])
+        near(changed.of[name], untouched.of[name] + direction.expand(4, 24)[:, None])
         assert not torch.allclose(changed.logits, untouched.logits, atol=1e-2)
 
 
@@ -410,16 +392,11 @@ def test_the_mean_inside_the_heads_is_that_over_texts(tiny, drawn, untouched):
     near(causal.mean_z(tiny, labelled, 32), untouched.of["blocks.0.attn.hook_z"][:2].mean(0))
 
 
-def test_a_mean_over_no_text_or_a_short_one_is_refused(tiny, drawn):
-    with pytest.raises(ValueError, match="no texts"):
-        causal.mean_z(tiny, [], 9)
-    with pytest.raises(ValueError, match="a text of 8 tokens is shorter than 9"):
-        causal.mean_z(tiny, [drawn[0], drawn[1][:8]], 9)
-
-
 @pytest.mark.parametrize(
     ("texts", "length", "said"),
     [
+        ([], 9, "no texts"),
+        ([torch.arange(1, 20), torch.arange(8)], 9, "a text of 8 tokens is shorter than 9"),
         (torch.arange(1, 20), 9, "one text where a list"),
         ([torch.arange(1, 60)], 40, "length=40: choose 1 to 32"),
         ([torch.arange(1, 20)], 0, "length=0: choose 1 to 32"),

@@ -216,6 +216,7 @@ def test_a_request_is_one_that_the_api_documents(explainer, endpoint):
     assert asked.keys() == {"model", "messages", "temperature", "response_format"}
     assert (asked["model"], asked["temperature"]) == ("tester", 0)
     assert [m["role"] for m in asked["messages"]] == ["system", "user"]
+    assert endpoint.user() == {"active": ACTIVE, "inactive": INACTIVE}
     form = asked["response_format"]
     assert form["type"] == "json_schema"
     assert form["json_schema"]["strict"] is True
@@ -225,11 +226,6 @@ def test_a_request_is_one_that_the_api_documents(explainer, endpoint):
         "required": ["explanation"],
         "additionalProperties": False,
     }
-
-
-def test_to_explain_both_groups_are_sent_apart(explainer, endpoint):
-    explainer().explain(ACTIVE, INACTIVE)
-    assert endpoint.user() == {"active": ACTIVE, "inactive": INACTIVE}
 
 
 def test_the_schema_of_a_classification_asks_for_every_number(explainer, endpoint):
@@ -899,55 +895,40 @@ def test_a_price_is_two_numbers(explainer, price):
 
 
 @pytest.mark.parametrize(
-    ("active", "inactive", "said"),
+    ("ask", "said"),
     [
-        ([], INACTIVE, "no active prompts"),
-        (ACTIVE, [], "no inactive prompts"),
-        ("the sea", INACTIVE, "brackets"),
-        (ACTIVE, [3], "list of strings"),
+        (lambda e: e.explain([], INACTIVE), "no active prompts"),
+        (lambda e: e.explain(ACTIVE, []), "no inactive prompts"),
+        (lambda e: e.explain("the sea", INACTIVE), "put a single one in brackets"),
+        (lambda e: e.explain(ACTIVE, [3]), "list of strings"),
+        (lambda e: e.classify(EXPLANATION, "the sea"), "put a single one in brackets"),
+        (lambda e: e.classify("", []), "explanation is empty"),
+        (lambda e: e.classify(" \n", ["x"]), "explanation is empty"),
     ],
 )
-def test_groups_that_cannot_be_explained_are_refused(explainer, endpoint, active, inactive, said):
+def test_what_cannot_be_asked_is_refused(explainer, endpoint, ask, said):
     with pytest.raises(ValueError, match=said):
-        explainer().explain(active, inactive)
+        ask(explainer())
     assert not endpoint.asked
-
-
-@pytest.mark.parametrize("explanation", ["", " \n"])
-@pytest.mark.parametrize("prompts", [[], ["x"]])
-def test_an_empty_explanation_is_refused(explainer, endpoint, explanation, prompts):
-    with pytest.raises(ValueError, match="explanation is empty"):
-        explainer().classify(explanation, prompts)
-    assert not endpoint.asked
-
-
-def test_one_prompt_in_place_of_a_list_is_refused(explainer):
-    with pytest.raises(ValueError, match="put a single one in brackets"):
-        explainer().classify(EXPLANATION, "the sea")
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("setting", "said"),
     [
-        *((name, value) for name in ("batch", "attempts", "keep") for value in (0, -1)),
-        ("timeout", 0),
-        ("timeout", float("nan")),
+        *(
+            ({name: n}, f"{name}={n}: choose")
+            for name in ("batch", "attempts", "keep")
+            for n in (0, -1)
+        ),
+        *(({"timeout": s}, f"timeout={s}: choose") for s in (0, float("nan"))),
+        ({"model": " "}, "model is empty"),
+        ({"cache": __file__}, r"test_chat\.py is a file: name a folder"),
     ],
+    ids=str,
 )
-def test_a_setting_out_of_range_is_refused(explainer, name, value):
-    with pytest.raises(ValueError, match=f"{name}={value}: choose"):
-        explainer(**{name: value})
-
-
-def test_a_model_needs_a_name(tmp_path):
-    with pytest.raises(ValueError, match="model is empty"):
-        ChatExplainer(" ", tmp_path)
-
-
-def test_a_cache_that_is_a_file_is_refused(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"notes\.txt is a file: name a folder"):
-        ChatExplainer("tester", tmp_path / "notes.txt")
+def test_a_setting_out_of_range_is_refused(tmp_path, setting, said):
+    with pytest.raises(ValueError, match=said):
+        ChatExplainer(**{"model": "tester", "cache": tmp_path} | setting)
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_tokens_on_the_gpu_meet_weights_on_the_cpu(tiny_weights, gpu, tiny_token
             cx.rebuilt_pattern(tiny_weights, tokens),
             cx.true_contribution(tiny_weights, tokens, HEADS, N),
             cx.softmax_denominators(tiny_weights, [tokens], N, TOKEN),
-            cx.causal.denominators_along(tiny_weights, tokens, TOKEN),
+            cx.decoders.denominators_along(tiny_weights, tokens, TOKEN),
         ]
         for tokens in (tiny_tokens.to(gpu), tiny_tokens)
     )
@@ -252,9 +252,9 @@ def of_evaluation(w, texts):
 
 
 def of_causal(w, texts):
-    circuit, along = circuit_of(w, texts), cx.causal.denominators_along(w, texts[0], TOKEN)
-    z = cx.causal.circuit_z(circuit, texts[1], along)
-    return along, z, cx.causal.self_normalised_z(circuit, texts[1])
+    circuit, along = circuit_of(w, texts), cx.decoders.denominators_along(w, texts[0], TOKEN)
+    z = cx.decoders.circuit_z(circuit, texts[1], along)
+    return along, z, cx.decoders.self_normalised_z(circuit, texts[1])
 
 
 FROM_WEIGHTS = [
@@ -307,29 +307,29 @@ def test_a_page_is_packed_from_weights_on_the_gpu(tiny_weights, gpu):
 
 
 def of_congruence(m, texts):
-    return cx.congruence(m, 1), cx.next_token_neurons(m)
+    return cx.decoders.congruence(m, 1), cx.decoders.next_token_neurons(m)
 
 
 def of_prompts(m, texts):
-    awake = [p for p in PLACES if (cx.lookups.read_prompts(m, texts).pre_activation > 0).any()]
-    return cx.top_prompts(m, texts, awake, count=4)
+    awake = [p for p in PLACES if (cx.decoders.read_prompts(m, texts).pre_activation > 0).any()]
+    return cx.decoders.top_prompts(m, texts, awake, count=4)
 
 
 def of_attribution(m, texts):
-    read = cx.lookups.read_prompts(m, [t[:k] for t, k in zip(texts, range(4, 16), strict=True)])
-    terms = cx.attribution(m, 1, 7, read)
-    return read, terms, cx.explainers.active(terms.of(0, 1)), terms.total()
+    read = cx.decoders.read_prompts(m, [t[:k] for t, k in zip(texts, range(4, 16), strict=True)])
+    terms = cx.decoders.attribution(m, 1, 7, read)
+    return read, terms, cx.decoders.explain.active(terms.of(0, 1)), terms.total()
 
 
 def of_ablation(m, texts):
-    means = cx.causal.mean_z(m, texts, 32)
-    silence = cx.causal.replace_z(0, HEADS, means[:, HEADS])
-    push = cx.causal.add_direction(0, torch.ones(24))
-    hold = cx.lookups.hold_neuron(1, 7, 2.0)
+    means = cx.decoders.mean_z(m, texts, 32)
+    silence = cx.decoders.replace_z(0, HEADS, means[:, HEADS])
+    push = cx.decoders.add_direction(0, torch.ones(24))
+    hold = cx.decoders.hold_neuron(1, 7, 2.0)
     return [
         means,
-        *(cx.lookups.outcome(m, 1, 7, texts, TOKEN, [h]) for h in (silence, push, hold)),
-        *(cx.causal.token_losses(m, torch.stack(texts), h) for h in ([], [silence, push])),
+        *(cx.decoders.outcome(m, 1, 7, texts, TOKEN, [h]) for h in (silence, push, hold)),
+        *(cx.decoders.token_losses(m, torch.stack(texts), h) for h in ([], [silence, push])),
     ]
 
 
@@ -337,9 +337,9 @@ def of_a_circuit_in_the_model(m, texts):
     """Chapter 9: what the weights give goes into the forward pass."""
     w = cx.LayerWeights.of(m)
     circuit = circuit_of(w, texts)
-    z = cx.causal.self_normalised_z(circuit, texts[1])
-    hook = cx.causal.replace_z(0, HEADS, z)
-    return z - cx.causal.mean_z(m, [texts[1]], 32)[:, HEADS], cx.causal.token_losses(
+    z = cx.decoders.self_normalised_z(circuit, texts[1])
+    hook = cx.decoders.replace_z(0, HEADS, z)
+    return z - cx.decoders.mean_z(m, [texts[1]], 32)[:, HEADS], cx.decoders.token_losses(
         m, texts[1][None], [hook]
     )
 
@@ -375,9 +375,9 @@ def test_a_model_on_the_gpu_gives_the_same_on_the_cpu(compute, moved, tiny, text
 
 
 def test_a_circuit_on_the_gpu_goes_into_a_model_there_or_here(moved, tiny, tiny_weights, texts):
-    z = cx.causal.self_normalised_z(circuit_of(tiny_weights, texts), texts[1])
-    held = cx.causal.token_losses(tiny, texts[1][None], [cx.causal.replace_z(0, HEADS, z)])
+    z = cx.decoders.self_normalised_z(circuit_of(tiny_weights, texts), texts[1])
+    held = cx.decoders.token_losses(tiny, texts[1][None], [cx.decoders.replace_z(0, HEADS, z)])
     for there in (z, z.to("cuda:0")):
         for model in (moved, tiny):
-            hook = cx.causal.replace_z(0, HEADS, there)
-            assert_same(plain(cx.causal.token_losses(model, texts[1][None], [hook])), plain(held))
+            hook = cx.decoders.replace_z(0, HEADS, there)
+            assert_same(plain(cx.decoders.token_losses(model, texts[1][None], [hook])), plain(held))

@@ -81,7 +81,7 @@ def test_a_contribution_is_the_attribution_of_its_heads(of, kind):
     near(ours, exact / cx.layer_norm_scale(stream, case.layer.eps))
     assert case.layer.reads == (kind in PARALLEL)
     for j in (0, 17):
-        terms = cx.attribution(case.model, case.layer.reads, j, list(stack))
+        terms = cx.decoders.attribution(case.model, case.layer.reads, j, list(stack))
         near(ours[:, j], terms.of(0, 0) + terms.of(0, 2))
 
 

@@ -46,7 +46,7 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 import ctxlib as cx
-from ctxlib import causal, lookups
+from ctxlib.decoders import causal, lookups
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
 
@@ -206,6 +206,7 @@ RMS = {"Llama", "Qwen2"}
 every_kind = pytest.mark.parametrize("kind", KINDS)
 a_few_kinds = pytest.mark.parametrize("kind", ["GPT-2", "NeoX, parallel", "Bloom", "OPT", "Llama"])
 NEURONS = (0, 17, 39)
+TERMS = ("heads", "mlps", "embedding", "bias", "scale", "pre_activation")
 
 
 @pytest.fixture(scope="module")
@@ -404,38 +405,6 @@ def divisor(case, stream):
     return (stream - stream.mean()).norm() / out.norm()
 
 
-@every_kind
-def test_each_heads_term_is_its_output_times_the_neurons_input_weights(of, kind):
-    case = of(kind)
-    model = case.model
-    for layer in range(3):
-        W, b = reads(model, layer)
-        for tokens in PROMPTS[:2]:
-            held = recorded(model, tokens)
-            stream = in_front_of(case, held, layer)
-            scale, rest = divisor(case, stream), stream.clone()
-            terms = lookups.attribution(model, layer, 7, [tokens])
-            for k in range(terms.heads.shape[1]):
-                attn = model.blocks[k].attn
-                z = held[f"blocks.{k}.attn.hook_z"]
-                for i in range(model.cfg.n_heads):
-                    h = sum(z[i, d].double() * attn.W_O[i, d].double() for d in range(z.shape[1]))
-                    rest -= h
-                    term = sum(float(x) * float(y) for x, y in zip(h, W[:, 7], strict=True)) / scale
-                    assert terms.heads[0, k, i].item() == pytest.approx(float(term), abs=1e-4)
-                    assert terms.of(k, i)[0] == terms.heads[0, k, i]
-            # what no head wrote: embedding, MLPs, biases, and what the normalisation takes away
-            mean = 0 if kind in RMS else stream.mean()
-            others = ((rest - mean) @ W[:, 7]) / scale + b[7]
-            near(terms.mlps.sum() + terms.embedding[0] + terms.bias[0], others.float())
-            near(terms.scale[0], scale)
-            # and together they are the model's own
-            normalised = (stream - mean) / scale
-            near(terms.total()[0], normalised @ W[:, 7] + b[7])
-            near(terms.total()[0], held[f"blocks.{layer}.mlp.hook_pre"][7])
-            near(terms.pre_activation[0], held[f"blocks.{layer}.mlp.hook_pre"][7])
-
-
 def test_heads_above_a_neuron_are_not_among_those_that_feed_it(of):
     sequential = lookups.attribution(of("GPT-2").model, 1, 7, PROMPTS)
     sequential.of(1, 2)
@@ -472,39 +441,15 @@ def head_output(model, held, layer, head):
     return z @ model.blocks[layer].attn.W_O[head].double()
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k not in PARALLEL])
-def test_a_silenced_head_of_the_own_layer_takes_its_term_away(of, kind):
-    case = of(kind)
-    for layer in range(3):
-        for tokens in PROMPTS[:2]:
-            terms = lookups.attribution(case.model, layer, 7, [tokens])
-            held = recorded(case.model, tokens)
-            for head in range(case.model.cfg.n_heads):
-
-                def silence(z, hook, head=head):
-                    z = z.clone()
-                    z[:, -1, head] = 0
-                    return z
-
-                hook = (f"blocks.{layer}.attn.hook_z", silence)
-                silenced = recorded(case.model, tokens, [hook])
-                term, h = terms.of(layer, head)[0], head_output(case.model, held, layer, head)
-                near(
-                    silenced[f"blocks.{layer}.mlp.hook_pre"][7],
-                    without(case, terms, held, layer, term, h),
-                )
-
-
 @every_kind
-def test_an_earlier_head_taken_out_of_what_the_MLP_reads_takes_its_term_away(of, kind):
+def test_a_head_taken_out_of_what_the_MLP_reads_takes_its_term_away(of, kind):
     """The direct path: everything between the head and the neuron stays as it was."""
     case = of(kind)
-    layer, tokens = 2, PROMPTS[1]
     point = "hook_resid_pre" if kind in PARALLEL else "hook_resid_mid"
-    terms = lookups.attribution(case.model, layer, 7, [tokens])
-    held = recorded(case.model, tokens)
-    for k in range(2):
-        for head in range(case.model.cfg.n_heads):
+    for layer, tokens in ((0, PROMPTS[0]), (2, PROMPTS[1])):
+        terms = lookups.attribution(case.model, layer, 7, [tokens])
+        held = recorded(case.model, tokens)
+        for k, head in np.ndindex(*terms.heads.shape[1:]):
             h = head_output(case.model, held, k, head)
 
             def take_away(stream, hook, h=h):
@@ -531,7 +476,7 @@ def test_prompts_mean_the_same_alone_and_together(of, kind, size, monkeypatch):
     outcomes = lookups.outcome(case.model, 2, 7, PROMPTS, 11)
     for p, tokens in enumerate(PROMPTS):
         alone = lookups.attribution(case.model, 2, 7, [tokens])
-        for name in ("heads", "mlps", "embedding", "bias", "scale", "pre_activation"):
+        for name in TERMS:
             near(getattr(alone, name)[0], getattr(together, name)[p])
         outcome = lookups.outcome(case.model, 2, 7, [tokens], 11)
         near(outcome.log_probability[0], outcomes.log_probability[p])
@@ -545,7 +490,7 @@ def test_prompts_in_any_order_have_their_own_terms(tiny, many, random, seed):
     random.shuffle(order)
     terms = lookups.attribution(tiny, 1, 7, prompts)
     shuffled = lookups.attribution(tiny, 1, 7, [prompts[i] for i in order])
-    for name in ("heads", "mlps", "embedding", "bias", "scale", "pre_activation"):
+    for name in TERMS:
         near(getattr(shuffled, name), getattr(terms, name)[order])
     near(terms.total(), terms.pre_activation)
 
@@ -560,7 +505,7 @@ def test_prompts_read_once_serve_every_neuron(of):
                 terms = lookups.attribution(model, layer, neuron, PROMPTS)
                 read = [reading] if layer == 2 else [reading, part]
                 for again in (lookups.attribution(model, layer, neuron, r) for r in read):
-                    for name in ("heads", "mlps", "embedding", "bias", "scale", "pre_activation"):
+                    for name in TERMS:
                         near(getattr(again, name), getattr(terms, name))
         with pytest.raises(ValueError, match=r"layer 2 was not read: .* behind layer 1"):
             lookups.attribution(model, 2, 7, part)
@@ -656,18 +601,34 @@ READ = {
 reads_texts = pytest.mark.parametrize("read", READ.values(), ids=READ)
 
 
-@reads_texts
-def test_no_texts_are_refused(tiny, read):
-    with pytest.raises(ValueError, match=r"no (texts|prompts): give at least one"):
-        read(tiny, [])
+def stranger(number):
+    text = draw_text(9)
+    text[4] = number
+    return text
 
 
 @reads_texts
-@pytest.mark.parametrize("length", [0, 1, 33])
-def test_a_text_that_the_model_cannot_read_is_refused(tiny, read, length):
-    text = torch.zeros(length, dtype=torch.long)
-    with pytest.raises(ValueError, match=rf"shape \({length},\): expected BOS and 1 to 31 tokens"):
-        read(tiny, [*PROMPTS[:2], text])
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ([], r"no (texts|prompts): give at least one"),
+        (PROMPTS[0], r"one text|brackets|shape \(\)"),
+        *(
+            (
+                [*PROMPTS[:2], torch.zeros(n, dtype=torch.long)],
+                rf"\({n},\): expected BOS and 1 to 31",
+            )
+            for n in (0, 1, 33)
+        ),
+        ([torch.ones(2, 9, dtype=torch.long)], r"shape \(2, 9\)"),
+        ([*PROMPTS[:2], stranger(-1)], r"token ids .*-1.*ids 0 to 299"),
+        ([*PROMPTS[:2], stranger(300)], r"token ids .*300.*ids 0 to 299"),
+    ],
+    ids=["none", "one", "empty", "BOS alone", "too long", "a stack", "below 0", "a stranger"],
+)
+def test_what_cannot_be_read_is_refused(tiny, read, texts, said):
+    with pytest.raises(ValueError, match=said):
+        read(tiny, texts)
 
 
 @reads_texts
@@ -675,44 +636,7 @@ def test_a_text_may_fill_the_context(tiny, read):
     read(tiny, draw_texts(32, 2, 31, 32))
 
 
-@reads_texts
-@pytest.mark.parametrize("stranger", [-1, 300])
-def test_ids_outside_the_vocabulary_are_refused(tiny, read, stranger):
-    text = draw_text(9)
-    text[4] = stranger
-    with pytest.raises(ValueError, match=rf"token ids .*{stranger}.*ids 0 to 299"):
-        read(tiny, [*PROMPTS[:2], text])
-
-
-@reads_texts
-def test_several_texts_in_one_place_are_refused(tiny, read):
-    with pytest.raises(ValueError, match=r"shape \(2, 9\)"):
-        read(tiny, [torch.ones(2, 9, dtype=torch.long)])
-
-
-@pytest.mark.parametrize("name", ["terms", "reading", "outcome"])
-def test_one_prompt_in_place_of_a_list_is_refused(tiny, name):
-    with pytest.raises(ValueError, match=r"one text|brackets|shape \(\)"):
-        READ[name](tiny, PROMPTS[0])
-
-
-def test_one_text_in_place_of_a_list_is_refused(tiny):
-    with pytest.raises(ValueError, match=r"one text|brackets|shape \(\)"):
-        READ["prompts"](tiny, PROMPTS[0])
-
-
 # ---------------------------------------------------------------- what a neuron says
-
-
-def test_congruence_is_the_loops(tiny):
-    for layer in (0, 1):
-        table = lookups.congruence(tiny, layer)
-        assert table.shape == (40, 300)
-        W_out, W_U = tiny.blocks[layer].mlp.W_out.tolist(), tiny.W_U.T.tolist()
-        for j in (0, 13, 39):
-            for t in (0, 7, 299):
-                by_hand = sum(a * b for a, b in zip(W_out[j], W_U[t], strict=True))
-                assert table[j, t].item() == pytest.approx(by_hand, abs=1e-5)
 
 
 def plain_congruence(case, layer):
@@ -786,9 +710,7 @@ def as_by_hand(model, table, layers):
     return by_hand
 
 
-@pytest.mark.parametrize("size", [1, 7, 40, 512])
-def test_next_token_neurons_are_those_of_a_double_loop(tiny, monkeypatch, size):
-    monkeypatch.setattr(lookups, "NEURONS_AT_A_TIME", size)
+def test_next_token_neurons_are_those_of_a_double_loop(tiny):
     found = as_by_hand(tiny, lookups.next_token_neurons(tiny), [0, 1])
     assert len(found) > 3, "nothing to compare"
     for layer in (0, 1):
@@ -953,34 +875,6 @@ def test_top_prompts_of_any_texts_are_those_of_single_texts(tiny, many, place, c
             return
         (prompts,) = lookups.top_prompts(tiny, texts, [place], count)
     are_the_loudest(watched, prompts, texts, count)
-
-
-def test_a_prompt_ends_where_the_neuron_peaks_and_says_what_it_peaks_at(tiny):
-    """The model on the prompt alone: what was cut off or filled up took no part."""
-    for prompts in lookups.top_prompts(tiny, TEXTS, [(0, 3), (1, 17), (1, 30)]):
-        for tokens, activation in zip(prompts.tokens, prompts.activation, strict=True):
-            with torch.no_grad():
-                _, held = tiny.run_with_cache(tokens[None])
-            pre = held[f"blocks.{prompts.layer}.mlp.hook_pre"][0, :, prompts.neuron]
-            near(pre[-1], activation)
-            assert pre[1:].argmax() == len(tokens) - 2
-        terms = lookups.attribution(tiny, prompts.layer, prompts.neuron, prompts.tokens)
-        near(terms.pre_activation, prompts.activation)
-
-
-def test_prompts_are_sorted_and_the_neuron_is_on_in_all(tiny):
-    somewhere_off, watched = 0, watch(tiny, TEXTS)
-    for neuron in range(40):
-        if not loudest(watched, 1, neuron, 1):
-            continue
-        (prompts,) = lookups.top_prompts(tiny, TEXTS, [(1, neuron)])
-        values = prompts.activation.tolist()
-        assert values == sorted(values, reverse=True)
-        assert min(values) > 0
-        assert len(prompts) == len(prompts.tokens) == len(prompts.text) == len(values)
-        assert len(set(prompts.text)) == len(prompts)
-        somewhere_off += len(prompts) < len(TEXTS)
-    assert somewhere_off, "no neuron was off anywhere"
 
 
 def test_no_prompt_ends_at_bos(tiny):
@@ -1155,47 +1049,29 @@ def test_hooks_are_gone_where_a_prompt_is_refused(tiny, tiny_tokens):
 @every_kind
 def test_a_held_neuron_is_held_through_the_rest_of_the_model(of, kind):
     case = of(kind)
+    size = case.model.cfg.d_head
     for layer, tokens in [(0, PROMPTS[0]), (2, PROMPTS[3])]:
 
         def put(activations):
             activations[..., -1, 17] = 4.0
             return activations
 
-        changes = [(parts_of(case, layer).out_of, put)]
-        hook = lookups.hold_neuron(layer, 17, 4.0)
+        def silence(z):
+            z[..., size : 2 * size] = 0
+            return z
+
+        # held, it says what it is told to, whatever a silenced head takes from its inputs
+        own = parts_of(case, layer)
+        changes = [(own.out_of, put), (own.out_of_heads, silence)]
+        hooks = [
+            lookups.hold_neuron(layer, 17, 4.0),
+            causal.replace_z(layer, [1], torch.zeros(32, 1, size)),
+        ]
         for watched, neuron in [(layer, 17), (2, 3)]:
-            outcome = lookups.outcome(case.model, watched, neuron, [tokens], 7, [hook])
+            outcome = lookups.outcome(case.model, watched, neuron, [tokens], 7, hooks)
             same_outcome(outcome, case, watched, neuron, 7, changes, [tokens])
         plain = lookups.outcome(case.model, 2, 3, [tokens], 7)
         assert abs(outcome.log_probability - plain.log_probability) > 0.01
-
-
-@every_kind
-def test_a_neuron_held_where_it_is_changes_nothing(of, kind):
-    case = of(kind)
-    for tokens in PROMPTS[:2]:
-        own = float(recorded(case.model, tokens)["blocks.1.mlp.hook_post"][17])
-        held = lookups.outcome(case.model, 1, 17, [tokens], 7, [lookups.hold_neuron(1, 17, own)])
-        free = lookups.outcome(case.model, 1, 17, [tokens], 7)
-        near(held.log_probability, free.log_probability)
-        near(held.pre_activation, free.pre_activation)
-
-
-def test_a_held_neuron_keeps_what_heads_would_change(tiny, tiny_tokens):
-    """Held, it says what it said; the others of its layer follow the heads."""
-    silence = causal.replace_z(1, [0], torch.zeros(32, 1, 8))
-    own = float(recorded(tiny, tiny_tokens)["blocks.1.mlp.hook_post"][17])
-    hooks = [silence, lookups.hold_neuron(1, 17, own)]
-    after = recorded(tiny, tiny_tokens, hooks)["blocks.1.mlp.hook_post"]
-    without = recorded(tiny, tiny_tokens, [silence])["blocks.1.mlp.hook_post"]
-    assert after[17].item() == pytest.approx(own)
-    assert abs(without[17] - own) > 1e-3
-    others = [j for j in range(40) if j != 17]
-    near(after[others], without[others])
-    held = lookups.outcome(tiny, 1, 17, [tiny_tokens], 7, hooks)
-    free = lookups.outcome(tiny, 1, 17, [tiny_tokens], 7, [silence])
-    near(held.pre_activation, free.pre_activation)  # its inputs are what they are
-    assert abs(held.log_probability - free.log_probability) > 1e-4
 
 
 def test_holding_leaves_what_it_was_given_alone():
@@ -1217,7 +1093,10 @@ def test_a_token_outside_the_vocabulary_has_no_outcome(tiny, token):
 def test_a_gain_that_is_left_outside_the_unembedding_is_refused(make_folder):
     config = Olmo2Config(**IDS, **ROOM, **WIDE, **INNER, pad_token_id=1)
     model = cx.load(make_folder(Olmo2ForCausalLM(config), seed=3))
-    for ask in (lambda: cx.congruence(model, 0), lambda: cx.next_token_neurons(model)):
+    for ask in (
+        lambda: cx.decoders.congruence(model, 0),
+        lambda: cx.decoders.next_token_neurons(model),
+    ):
         with pytest.raises(ValueError, match="gain is not folded"):
             ask()
 

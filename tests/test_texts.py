@@ -836,11 +836,11 @@ def test_a_plain_string_is_a_text_everywhere(mini, mini_weights):
     assert torch.equal(one.summary(ids[:41]), other.summary(ids[:41]))
     for ask in (
         lambda text: cx.softmax_denominators(mini_weights, [text], n=40),
-        lambda text: cx.causal.denominators_along(mini_weights, text),
-        lambda text: cx.causal.mean_z(mini, [text], length=20),
+        lambda text: cx.decoders.denominators_along(mini_weights, text),
+        lambda text: cx.decoders.mean_z(mini, [text], length=20),
         lambda text: cx.FirstLayer.of(mini, [text, text], n=30).kernels,
-        lambda text: cx.attribution(mini, 1, 3, [text]).of(0, 0),
-        lambda text: cx.top_prompts(mini, [text], [(1, 62)], count=1)[0].tokens[0],
+        lambda text: cx.decoders.attribution(mini, 1, 3, [text]).of(0, 0),
+        lambda text: cx.decoders.top_prompts(mini, [text], [(1, 62)], count=1)[0].tokens[0],
     ):
         assert torch.equal(ask(SAID), ask(ids))
 
@@ -854,9 +854,9 @@ def test_what_is_no_text_is_one_clear_line(mini, mini_weights, wrong):
     for ask in (
         lambda: cx.ContextualCircuit.calibrate(mini_weights, wrong, [3, 4]),
         lambda: cx.stable_heads(mini_weights, [wrong, wrong]),
-        lambda: cx.causal.mean_z(mini, [wrong], length=8),
+        lambda: cx.decoders.mean_z(mini, [wrong], length=8),
         lambda: cx.FirstLayer.of(mini, [wrong, wrong]),
-        lambda: cx.attribution(mini, 1, 3, [wrong]),
+        lambda: cx.decoders.attribution(mini, 1, 3, [wrong]),
     ):
         with pytest.raises(ValueError, match=r"is no text: give a string, one of .*BOS$") as caught:
             ask()
@@ -871,4 +871,4 @@ def test_one_string_where_a_list_is_expected_is_refused(mini_weights):
 
 def test_a_string_needs_a_tokenizer():
     with pytest.raises(ValueError, match="no tokenizer to read it with"):
-        cx.lookups.random_prompts([SAID], 1)
+        cx.decoders.random_prompts([SAID], 1)

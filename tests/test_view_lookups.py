@@ -27,8 +27,8 @@ def measured(tiny, tiny_tokens):
     usual = [tiny_tokens[[0, *range(k, k + 5)]] for k in (3, 11, 17, 26)]
 
     def of(layer, neuron):
-        terms = cx.attribution(tiny, layer, neuron, prompts)
-        usually = cx.attribution(tiny, layer, neuron, usual)
+        terms = cx.decoders.attribution(tiny, layer, neuron, prompts)
+        usually = cx.decoders.attribution(tiny, layer, neuron, usual)
         sources = torch.zeros(COUNT, layer + 1, tiny.cfg.n_heads, 20)
         e = tiny.blocks[layer].mlp.W_in[:, neuron]
         for p, ids in enumerate(prompts):

@@ -72,8 +72,10 @@ def resolved(name: str) -> Any:
 
 
 def comment(name: str, module: str) -> list[str]:
-    """What the module says of a constant, behind `#:`."""
-    return ModuleAnalyzer.for_module(module).find_attr_docs()["", name.rpartition(".")[2]]
+    """What its module says of a constant, behind `#:`; what `ctxlib` gives itself is `module`'s."""
+    holder, _, last = name.rpartition(".")
+    analyzer = ModuleAnalyzer.for_module(module if holder == "ctxlib" else holder)
+    return analyzer.find_attr_docs()["", last]
 
 
 def first_sentence(name: str, module: str) -> str:
@@ -96,7 +98,9 @@ class Names(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         module = f"ctxlib.{self.arguments[0]}"
         page = Path(self.env.srcdir) / PAGES / f"{self.arguments[0]}.md"
-        for file in (page, import_module(module).__file__):
+        code = Path(str(import_module(module).__file__))
+        sources = code.parent.glob("*.py") if code.stem == "__init__" else [code]
+        for file in (page, *sources):
             self.env.note_dependency(str(file))
         table = nodes.definition_list(classes=["api-names"])
         for name in documented(page):

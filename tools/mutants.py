@@ -139,7 +139,7 @@ FAULTS = (
     ),
     Fault(
         "causal: content and kernel exchanged",
-        "ctxlib/causal.py",
+        "ctxlib/decoders/causal.py",
         "content, position = split_scores(weights, tokens, q, circuit.C)",
         "position, content = split_scores(weights, tokens, q, circuit.C)",
         "tests/test_causal.py -k loops",
@@ -181,17 +181,17 @@ FAULTS = (
     ),
     Fault(
         "lookups: the wrong layer's weights",
-        "ctxlib/lookups.py",
-        "return (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()",
-        "return (model.blocks[0].mlp.W_out.detach() @ unembedding(model)).cpu()",
+        "ctxlib/decoders/lookups.py",
+        "return (model.blocks[layer].mlp.W_out.detach() @ adapter.unembedding(model)).cpu()",
+        "return (model.blocks[0].mlp.W_out.detach() @ adapter.unembedding(model)).cpu()",
         "tests/test_lookups.py -k congruence",
     ),
     Fault(
-        "explainers: a seed ignored",
-        "ctxlib/explainers.py",
+        "explain: a seed ignored",
+        "ctxlib/decoders/explain.py",
         "list(zip(texts, kinds, strict=True)), test_size=0.5, stratify=kinds, random_state=seed",
         "list(zip(texts, kinds, strict=True)), test_size=0.5, stratify=kinds, random_state=0",
-        "tests/test_explainers.py -k split",
+        "tests/test_explain.py -k split",
     ),
     Fault(
         "chat: a key quoted by the endpoint is shown",

@@ -43,6 +43,7 @@ from safetensors.torch import load_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
+from ctxlib.decoders.lookups import TEXTS_AT_A_TIME
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = 1  # of the results file
@@ -267,29 +268,29 @@ def follow(model: Any, texts: Sequence[torch.Tensor]) -> Lookups:
     length = min(READ, *(len(t) for t in texts))
     texts = [t[:length] for t in texts]
     layers = range(max(0, model.cfg.n_layers - 5), model.cfg.n_layers)
-    table = cx.next_token_neurons(model, layers)
+    table = cx.decoders.next_token_neurons(model, layers)
     awake = largest(model, torch.stack(texts[:MEANS]), layers) > 0
     on = [bool(awake[k - layers[0], j]) for k, j in table[["layer", "neuron"]].to_numpy()]
     table = table[on].head(FOLLOWED)
     if len(table) < 2:
         raise ValueError("fewer than two next-token neurons are on in any of the texts")
     places = list(zip(table["layer"].tolist(), table["neuron"].tolist(), strict=True))
-    prompts = cx.top_prompts(model, texts, places, PROMPTS)
-    usual = cx.lookups.random_prompts(texts, min(USUAL, len(texts)))
-    read = cx.lookups.read_prompts(model, usual, layers[-1] + 1)
+    prompts = cx.decoders.top_prompts(model, texts, places, PROMPTS)
+    usual = cx.decoders.random_prompts(texts, min(USUAL, len(texts)))
+    read = cx.decoders.read_prompts(model, usual, layers[-1] + 1)
     means: dict[int, torch.Tensor] = {}
     strongest, winners, lost = [], [], []
     for place, found, token in zip(places, prompts, table["token"].tolist(), strict=True):
-        terms = cx.attribution(model, *place, found.tokens).heads  # prompt layer head
-        rise = terms - cx.attribution(model, *place, read).heads.mean(0)
+        terms = cx.decoders.attribution(model, *place, found.tokens).heads  # prompt layer head
+        rise = terms - cx.decoders.attribution(model, *place, read).heads.mean(0)
         winners.append(len(set(rise.flatten(1).argmax(1).tolist())))
         layer, head = divmod(int(rise.mean(0).flatten().argmax()), model.cfg.n_heads)
         strongest.append(f"{layer}.{head}")
         if layer not in means:
-            means[layer] = cx.causal.mean_z(model, texts[:MEANS], length, layer)
-        hook = cx.causal.replace_z(layer, [head], means[layer][:, [head]])
+            means[layer] = cx.decoders.mean_z(model, texts[:MEANS], length, layer)
+        hook = cx.decoders.replace_z(layer, [head], means[layer][:, [head]])
         before, after = (
-            cx.lookups.outcome(model, *place, found.tokens, token, hooks).probability.mean()
+            cx.decoders.outcome(model, *place, found.tokens, token, hooks).probability.mean()
             for hooks in ([], [hook])
         )
         lost.append(float(before - after))
@@ -300,7 +301,7 @@ def largest(model: Any, tokens: torch.Tensor, layers: range) -> torch.Tensor:
     """Each neuron's largest pre-activation behind BOS: `layer neuron`."""
     names = [f"blocks.{k}.mlp.hook_pre" for k in layers]
     parts = []
-    for part in tokens.split(cx.lookups.TEXTS_AT_A_TIME):
+    for part in tokens.split(TEXTS_AT_A_TIME):
         _, cache = model.run_with_cache(part, names_filter=names, stop_at_layer=layers[-1] + 1)
         parts.append(torch.stack([cache[name][:, 1:].amax((0, 1)).cpu() for name in names]))
     return torch.stack(parts).amax(0)
@@ -754,7 +755,7 @@ ABLATION = {
 
 
 def loss_of_p(s: Subject) -> Found:
-    mean, low, high = cx.causal.interval(s.lookups.lost)
+    mean, low, high = cx.decoders.interval(s.lookups.lost)
     heads = Counter(s.lookups.strongest).most_common(3)
     note = "strongest: " + ", ".join(f"{h} ({k})" for h, k in heads)
     return Found(mean, f"{mean:.3f} [{low:.3f}, {high:.3f}]", note=note, interval=(low, high))

@@ -7,7 +7,7 @@ of that is put down here, and to choose among it is then only to add or to compa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from einops import einsum
@@ -16,10 +16,12 @@ from torch import Tensor
 from transformers.activations import ACT2FN
 
 from ctxlib.denominators import content_values, softmax_denominators
-from ctxlib.lookups import Attribution
 from ctxlib.split import positional_kernels
 from ctxlib.texts import Text
 from ctxlib.weights import LayerWeights
+
+if TYPE_CHECKING:
+    from ctxlib.decoders import Attribution
 
 LISTED = 32  # heads of a neuron; the sum of all others is one more term
 SPAN, STEP = 16.0, 0.0625  # of the activation function's table: both exact in binary

@@ -7,10 +7,9 @@
 the gain of LayerNorm folded in, `scale` what LayerNorm divides by there. With the embedding, the
 earlier MLPs and the biases the terms add up to the neuron's pre-activation.
 
-Everything here takes a model from `cx.load`: any decoder, any layer, any kind of positions. Where
-an MLP is gated, a neuron's pre-activation is that of its gate, the one that the activation
-function sees; where attention and MLP of a layer stand side by side (`parallel`), the layer's own
-heads come too late for its neurons.
+Everything here takes a model from `cx.load`: any decoder, any layer, any kind of positions. What
+differs between them is asked of `adapter`: a gated neuron's pre-activation is that of its gate,
+and the own heads of a parallel layer come too late for its neurons.
 """
 
 from __future__ import annotations
@@ -26,11 +25,12 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ctxlib.decoders import adapter
 from ctxlib.texts import AnyText, Reader, batched, check_listed, progress, token_ids
-from ctxlib.weights import centre, check_ids, check_layer, layer_norm_scale
+from ctxlib.weights import check_ids, check_layer
 
 if TYPE_CHECKING:
-    from ctxlib.causal import Hook
+    from ctxlib.decoders.causal import Hook
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
 NEURONS_AT_A_TIME = 512
@@ -47,27 +47,14 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
 
     Raises ValueError for a layer that the model does not have and as `unembedding` does.
 
-    >>> scores = cx.congruence(model, layer=1)
+    >>> scores = cx.decoders.congruence(model, layer=1)
     >>> scores.shape
     torch.Size([1024, 8192])
     >>> model.tokenizer.decode([scores[62].argmax()])
     ','
     """
     check_layer(model, layer)
-    return (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()
-
-
-def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
-    """W_U with the gain of the last LayerNorm in it; a ValueError where that gain stayed outside,
-    as it does for models that normalise what their layers write (OLMo 2).
-    """
-    gain = dict(model.ln_final.named_parameters()).get("_original_component.weight")
-    if gain is not None and not torch.allclose(gain, torch.ones_like(gain)):
-        raise ValueError(
-            "the last LayerNorm's gain is not folded into W_U: congruence would be wrong for this "
-            "kind of model"
-        )
-    return model.W_U.detach()
+    return (model.blocks[layer].mlp.W_out.detach() @ adapter.unembedding(model)).cpu()
 
 
 def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.DataFrame:
@@ -79,7 +66,7 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     how far above the token's second neuron. `layers` are those searched, by default the last five
     (all, where the model has fewer). Raises ValueError for a layer that the model does not have.
 
-    >>> table = cx.next_token_neurons(model)
+    >>> table = cx.decoders.next_token_neurons(model)
     >>> table[["layer", "neuron", "token", "congruence"]].head(3).round(2)
        layer  neuron  token  congruence
     0      1      62     12        1.12
@@ -92,36 +79,26 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
         raise ValueError("no layers: name at least one")
     for layer in searched:
         check_layer(model, layer)
-    W_U = unembedding(model)
+    W_U = adapter.unembedding(model)
     of_token = torch.full((2, W_U.shape[1]), -torch.inf)  # each token's two largest congruences
-    neuron_of = torch.full((2, W_U.shape[1]), -1)  # and whose they are, neurons counted through
-    of_neuron, token_of = [], []
-    places: list[Place] = []
+    parts = []
     for layer in searched:
-        W_out = model.blocks[layer].mlp.W_out.detach()
-        for start in range(0, len(W_out), NEURONS_AT_A_TIME):
-            scores = (W_out[start : start + NEURONS_AT_A_TIME] @ W_U).float().cpu()
-            best = scores.topk(2, dim=1)
-            of_neuron.append(best.values)
-            token_of.append(best.indices[:, 0])
-            ids = len(places) + torch.arange(len(scores))
-            places += [(layer, start + j) for j in range(len(scores))]
-            several = torch.cat([of_token, scores])
-            whose = torch.cat([neuron_of, ids[:, None].expand_as(scores)])
-            of_token, order = several.topk(2, dim=0)
-            neuron_of = whose.gather(0, order)
-    mine, token = torch.cat(of_neuron), torch.cat(token_of)
-    clean = torch.nonzero(neuron_of[0, token] == torch.arange(len(places)))[:, 0]
-    clean = clean[mine[clean, 0].argsort(descending=True, stable=True)]
-    said = token[clean]
-    table = pd.DataFrame([places[j] for j in clean.tolist()], columns=["layer", "neuron"])
-    return table.assign(
-        token=said.numpy(),
-        text=[model.tokenizer.decode([t]) for t in said.tolist()],
-        congruence=mine[clean, 0].numpy(),
-        over_tokens=(mine[clean, 0] - mine[clean, 1]).numpy(),
-        over_neurons=(mine[clean, 0] - of_token[1, said]).numpy(),
-    )
+        for piece in model.blocks[layer].mlp.W_out.detach().split(NEURONS_AT_A_TIME):
+            scores = (piece @ W_U).float().cpu()
+            of_token = torch.cat([of_token, scores]).topk(2, dim=0).values
+            (best, second), token = scores.topk(2, dim=1).values.T, scores.argmax(1)
+            found = {"token": token, "congruence": best, "over_tokens": best - second}
+            parts.append(pd.DataFrame({k: v.numpy() for k, v in found.items()}).assign(layer=layer))
+    table = pd.concat(parts, ignore_index=True)
+    first, second = of_token.numpy()[:, table["token"]]
+    table["neuron"] = table.groupby("layer").cumcount()
+    table["over_neurons"] = table["congruence"] - second
+    clean = table[table["congruence"] == first]
+    clean = clean.sort_values("congruence", ascending=False, kind="stable")
+    clean = clean.drop_duplicates("token", ignore_index=True)  # of neurons that say the same, one
+    clean["text"] = [model.tokenizer.decode([t]) for t in clean["token"].tolist()]
+    columns = ["layer", "neuron", "token", "text", "congruence", "over_tokens", "over_neurons"]
+    return clean[columns]
 
 
 def random_neurons(
@@ -136,14 +113,12 @@ def random_neurons(
     Raises ValueError for a layer that the model does not have, and for more neurons than there
     are.
 
-    >>> cx.lookups.random_neurons(model, count=3, layers=[2, 3])
+    >>> cx.decoders.random_neurons(model, count=3, layers=[2, 3])
     [(3, 279), (3, 22), (3, 716)]
     """
-    layers = sorted(set(layers))
-    for layer in layers:
-        check_layer(model, layer)
+    pool = [(k, j) for k in sorted(set(layers)) for j in range(adapter.n_neurons(model, k))]
     out = set(exclude)
-    pool = [(k, j) for k in layers for j in range(n_neurons(model, k)) if (k, j) not in out]
+    pool = [place for place in pool if place not in out]
     if not 1 <= count <= len(pool):
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
     drawn = np.random.default_rng(seed).choice(len(pool), size=count, replace=False)
@@ -161,7 +136,7 @@ class Prompts:
     `text` is which text of the collection, `activation` the pre-activation there.
 
     >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
-    >>> (prompts,) = cx.top_prompts(model, texts, neurons=[(1, 62)], count=3)
+    >>> (prompts,) = cx.decoders.top_prompts(model, texts, neurons=[(1, 62)], count=3)
     >>> len(prompts), prompts.layer, prompts.neuron
     (3, 1, 62)
     >>> texts[prompts.text[0]].name, prompts.activation[0].round(decimals=1)
@@ -194,7 +169,7 @@ def top_prompts(
     BOS or more than the model reads, and for a neuron that no prompt activates.
 
     >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
-    >>> (prompts,) = cx.top_prompts(model, texts, neurons=[(1, 62)], count=3)
+    >>> (prompts,) = cx.decoders.top_prompts(model, texts, neurons=[(1, 62)], count=3)
     >>> [model.tokenizer.decode(ids[-3:]) for ids in prompts.tokens]
     ['Somewhat later', ', wü', 'aul, yet']
     """
@@ -207,8 +182,7 @@ def top_prompts(
         check_neuron(model, layer, neuron)
     layers = sorted({layer for layer, _ in neurons})
     names = [f"blocks.{layer}.mlp.hook_pre" for layer in layers]
-    kept = [torch.zeros(0) for _ in neurons]  # the largest so far, and where they are
-    where: list[list[tuple[int, Tensor]]] = [[] for _ in neurons]
+    best: list[list[tuple[float, int, Tensor]]] = [[] for _ in neurons]  # activation, text, prompt
     seen, reader = 0, Reader.of(model)
     for batch in batched(progress(texts, "reading for the neurons"), TEXTS_AT_A_TIME):
         read = [token_ids(text, reader) for text in batch]
@@ -218,37 +192,28 @@ def top_prompts(
         inside[:, 0] = False
         for j, (layer, neuron) in enumerate(neurons):
             pre = cache[f"blocks.{layer}.mlp.hook_pre"][..., neuron].cpu()
-            peak, place = pre.masked_fill(~inside, -torch.inf).max(dim=1)
-            found = [(seen + i, read[i][: int(place[i]) + 1]) for i in range(len(batch))]
-            values = torch.cat([kept[j], peak])
-            order = values.argsort(descending=True, stable=True)[:count]
-            kept[j], pool = values[order], where[j] + found
-            where[j] = [pool[i] for i in order.tolist()]
+            peaks, ends = pre.masked_fill(~inside, -torch.inf).max(dim=1)
+            best[j] += [
+                (v, seen + i, text[: k + 1])
+                for i, (v, k, text) in enumerate(zip(peaks.tolist(), ends, read, strict=True))
+            ]
+            best[j] = sorted(best[j], key=lambda found: -found[0])[:count]
         seen += len(batch)
     if not seen:
         raise ValueError("no texts: give at least one")
-    return [
-        awake(Prompts(*place, [t for _, t in pool], [i for i, _ in pool], values))
-        for place, pool, values in zip(neurons, where, kept, strict=True)
-    ]
+    return [awake(*place, found) for place, found in zip(neurons, best, strict=True)]
 
 
-def awake(prompts: Prompts) -> Prompts:
+def awake(layer: int, neuron: int, found: Sequence[tuple[float, int, Tensor]]) -> Prompts:
     """Those on which the neuron is on; a ValueError where there are none."""
-    on = int((prompts.activation > 0).sum())
+    on = [each for each in found if each[0] > 0]
     if not on:
         raise ValueError(
-            f"neuron {prompts.neuron} of layer {prompts.layer}: no prompt activates it, its "
-            f"largest pre-activation is {prompts.activation[0]:.2f}; give more texts or another "
-            "neuron"
+            f"neuron {neuron} of layer {layer}: no prompt activates it, its largest "
+            f"pre-activation is {found[0][0]:.2f}; give more texts or another neuron"
         )
-    return Prompts(
-        prompts.layer,
-        prompts.neuron,
-        prompts.tokens[:on],
-        prompts.text[:on],
-        prompts.activation[:on],
-    )
+    activation, text, tokens = zip(*on, strict=True)
+    return Prompts(layer, neuron, list(tokens), list(text), torch.tensor(activation))
 
 
 def random_prompts(
@@ -259,7 +224,7 @@ def random_prompts(
 
     Raises ValueError for more prompts than texts and for a text with nothing behind BOS.
 
-    >>> prompts = cx.lookups.random_prompts(passages, count=3)
+    >>> prompts = cx.decoders.random_prompts(passages, count=3)
     >>> [len(ids) for ids in prompts]
     [22, 40, 10]
     """
@@ -285,7 +250,7 @@ class Attribution:
     bias; `embedding` is what enters the first layer, `bias` the neuron's own and those of the
     attention layers. `pre_activation` is the model's own, read off its hook.
 
-    >>> terms = cx.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+    >>> terms = cx.decoders.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
     >>> terms.heads.shape, terms.mlps.shape, terms.embedding.shape
     (torch.Size([2, 2, 8]), torch.Size([2, 1]), torch.Size([2]))
     """
@@ -302,7 +267,7 @@ class Attribution:
     def total(self) -> Float[Tensor, " prompt"]:
         """The sum of all terms.
 
-        >>> terms = cx.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+        >>> terms = cx.decoders.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
         >>> torch.allclose(terms.total(), terms.pre_activation, atol=1e-2)
         True
         """
@@ -311,7 +276,7 @@ class Attribution:
     def of(self, layer: int, head: int) -> Float[Tensor, " prompt"]:
         """One head's term on every prompt; ValueError for a head that is not among them.
 
-        >>> terms = cx.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+        >>> terms = cx.decoders.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
         >>> torch.equal(terms.of(layer=0, head=4), terms.heads[:, 0, 4])
         True
         """
@@ -332,7 +297,7 @@ class Reading:
     `embedding` is what enters the first layer, `z[p, k, i]` what is inside head i of layer k
     before W_O, `mlp_out` what the MLP writes.
 
-    >>> read = cx.lookups.read_prompts(model, [tokens[:20], tokens[:30]])
+    >>> read = cx.decoders.read_prompts(model, [tokens[:20], tokens[:30]])
     >>> read.z.shape, read.mlp_out.shape
     (torch.Size([2, 4, 8, 32]), torch.Size([2, 4, 256]))
     """
@@ -348,9 +313,9 @@ def read_prompts(model: Any, prompts: Sequence[AnyText], n_layers: int | None = 
     attribution of many neurons. Raises ValueError for no prompts, for one that does not fit, and
     for layers that the model does not have.
 
-    >>> read = cx.lookups.read_prompts(model, [tokens[:20], tokens[:30]])  # once ...
-    >>> first, second = (cx.attribution(model, 1, j, read) for j in (62, 63))  # ... for many
-    >>> torch.allclose(first.total(), first.pre_activation, atol=1e-2)
+    >>> read = cx.decoders.read_prompts(model, [tokens[:20], tokens[:30]])  # once ...
+    >>> pair = (cx.decoders.attribution(model, 1, j, read) for j in (62, 63))  # ... for many
+    >>> all(torch.allclose(a.total(), a.pre_activation, atol=1e-2) for a in pair)
     True
     """
     count = model.cfg.n_layers if n_layers is None else n_layers
@@ -380,7 +345,7 @@ def attribution(
     whose parts do not add up to its pre-activations (normalisation behind the heads, as in
     Gemma 2).
 
-    >>> terms = cx.attribution(model, layer=1, neuron=62, prompts=[tokens[:20]])
+    >>> terms = cx.decoders.attribution(model, layer=1, neuron=62, prompts=[tokens[:20]])
     >>> divmod(terms.heads[0].argmax().item(), 8)  # layer and head that feed it most
     (1, 7)
     """
@@ -390,22 +355,13 @@ def attribution(
         raise ValueError(
             f"layer {layer} was not read: the reading ends behind layer {read.z.shape[1] - 1}"
         )
-    # in a parallel layer the MLP reads what its heads read, and does not see them
-    n_feeding = layer if getattr(model.cfg, "parallel_attn_mlp", False) else layer + 1
-    attention = [model.blocks[k].attn for k in range(n_feeding)]
-    mlp = model.blocks[layer].mlp
-    W_in, b_in = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, None)
-    e = W_in[:, neuron].detach().cpu()
-    own = 0.0 if b_in is None else float(b_in[neuron])
-    W_O = torch.stack([model.blocks[k].attn.W_O.detach().cpu() for k in range(layer + 1)])
-    W_O, z, mlp_out = W_O[:n_feeding], read.z[:, :n_feeding], read.mlp_out[:, :layer]
-    b_O = sum((a.b_O.detach().cpu() for a in attention if a.b_O is not None), torch.zeros_like(e))
+    W_in, b_in = adapter.input_weights(model, layer)
+    W_O, b_O = adapter.output_weights(model, layer)
+    e, b = W_in[:, neuron].cpu(), float(b_in[neuron])
+    z, mlp_out = read.z[:, : len(W_O)], read.mlp_out[:, :layer]
 
     heads_out = einsum(z, W_O, "prompt layer head d, layer head d d_model -> prompt d_model")
-    resid = read.embedding + mlp_out.sum(1) + heads_out + b_O
-    if model.cfg.normalization_type.startswith("LN"):  # RMSNorm does not take the mean away
-        resid = centre(resid)
-    scale = layer_norm_scale(resid, model.cfg.eps)[:, 0]
+    scale = adapter.norm_scale(model, read.embedding + mlp_out.sum(1) + heads_out + b_O)
     reading = einsum(W_O, e, "layer head d d_model, d_model -> layer head d")
     heads = einsum(z, reading, "prompt layer head d, layer head d -> prompt layer head")
     terms = Attribution(
@@ -414,7 +370,7 @@ def attribution(
         heads=heads / rearrange(scale, "prompt -> prompt 1 1"),
         mlps=mlp_out @ e / scale[:, None],
         embedding=read.embedding @ e / scale,
-        bias=own + (b_O @ e) / scale,
+        bias=b + (b_O @ e) / scale,
         scale=scale,
         pre_activation=read.pre_activation[:, layer, neuron],
     )
@@ -442,7 +398,7 @@ class Outcome:
     log probability of a token behind it, in nats.
 
     >>> comma = weights.token_id(",")
-    >>> end = cx.lookups.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
+    >>> end = cx.decoders.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
     >>> end.pre_activation.shape, end.log_probability.shape
     (torch.Size([2]), torch.Size([2]))
     """
@@ -455,7 +411,7 @@ class Outcome:
         """Of the token, `exp(log_probability)`.
 
         >>> comma = weights.token_id(",")
-        >>> end = cx.lookups.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
+        >>> end = cx.decoders.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
         >>> bool((end.probability < 1).all())
         True
         """
@@ -471,13 +427,13 @@ def outcome(
     hooks: Sequence[Hook] = (),
 ) -> Outcome:
     """A neuron and a token's log probability at the end of each prompt, with hooks in place:
-    `ctxlib.causal.replace_z` silences heads, `hold_neuron` keeps a neuron where it is.
+    `ctxlib.decoders.replace_z` silences heads, `hold_neuron` keeps a neuron where it is.
 
     Raises ValueError for a neuron or a token that the model does not have and for no prompts.
 
     >>> comma = weights.token_id(",")
     >>> prompt = cx.texts.encode(weights, "However")
-    >>> cx.lookups.outcome(model, 1, 62, [prompt], token=comma).probability.round(decimals=2)
+    >>> cx.decoders.outcome(model, 1, 62, [prompt], token=comma).probability.round(decimals=2)
     tensor([0.7200])
     """
     check_neuron(model, layer, neuron)
@@ -488,12 +444,9 @@ def outcome(
     with model.hooks(fwd_hooks=list(hooks)):
         read = at_last_token(model, prompts, [pre_name, end], n_layers)
     # only the last token's logits are needed, a small part of all
-    logits = model.unembed(model.ln_final(read[end][:, None].to(model.W_U.device)))[:, 0].cpu()
-    config = model.original_model.config
-    logits = logits / getattr(config, "logits_scaling", 1.0)  # Granite
-    if cap := getattr(config, "final_logit_softcapping", None):  # Gemma
-        logits = cap * (logits / cap).tanh()
-    return Outcome(read[pre_name][:, neuron], logits.log_softmax(-1)[:, token])
+    return Outcome(
+        read[pre_name][:, neuron], adapter.logits(model, read[end]).log_softmax(-1)[:, token]
+    )
 
 
 def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
@@ -501,8 +454,8 @@ def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
     the batch, whatever its inputs say: for prompts of one length, such as one alone.
 
     >>> prompt, comma = cx.texts.encode(weights, "However"), weights.token_id(",")
-    >>> held = cx.lookups.hold_neuron(1, 62, activation=5.0)
-    >>> a, b = (cx.lookups.outcome(model, 1, 62, [prompt], comma, h) for h in ([], [held]))
+    >>> held = cx.decoders.hold_neuron(1, 62, activation=5.0)
+    >>> a, b = (cx.decoders.outcome(model, 1, 62, [prompt], comma, h) for h in ([], [held]))
     >>> bool(b.probability > a.probability)
     True
     """
@@ -528,7 +481,7 @@ def at_last_token(
     prompt, `"prompt ..."`.
 
     >>> name, prompts = "blocks.1.mlp.hook_pre", [tokens[:20], tokens[:30]]
-    >>> read = cx.lookups.at_last_token(model, prompts, [name], stop_at_layer=2)
+    >>> read = cx.decoders.at_last_token(model, prompts, [name], stop_at_layer=2)
     >>> read[name].shape
     torch.Size([2, 1024])
     """
@@ -556,7 +509,7 @@ def pad(
 
     Raises ValueError for an empty text, one longer than the model reads, unknown token ids.
 
-    >>> ids, last = cx.lookups.pad(model, [tokens[:30], tokens[:20]])
+    >>> ids, last = cx.decoders.pad(model, [tokens[:30], tokens[:20]])
     >>> ids.shape, last
     (torch.Size([2, 30]), tensor([29, 19]))
     """
@@ -575,12 +528,6 @@ def pad(
 
 
 def check_neuron(model: Any, layer: int, neuron: int) -> None:
-    check_layer(model, layer)
-    count = n_neurons(model, layer)
+    count = adapter.n_neurons(model, layer)
     if not 0 <= neuron < count:
         raise ValueError(f"neuron {neuron} of layer {layer}: it has neurons 0 to {count - 1}")
-
-
-def n_neurons(model: Any, layer: int) -> int:
-    """Counted, for some configurations (OPT) do not say."""
-    return model.blocks[layer].mlp.W_out.shape[0]

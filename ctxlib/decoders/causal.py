@@ -38,7 +38,7 @@ def denominators_along(
 
     Errors as there.
 
-    >>> denoms = cx.causal.denominators_along(weights, tokens)
+    >>> denoms = cx.decoders.denominators_along(weights, tokens)
     >>> here = cx.softmax_denominators(weights, [tokens], n=256)[0]
     >>> denoms.shape, torch.allclose(denoms[:, 256], here, rtol=1e-2)
     (torch.Size([8, 512]), True)
@@ -67,8 +67,8 @@ def circuit_z(
     `denominators` come from `denominators_along` the calibration text, which must be at least as
     long as this one; ValueError otherwise.
 
-    >>> along = cx.causal.denominators_along(weights, circuit.calibration)
-    >>> z = cx.causal.circuit_z(circuit, tokens[:257], along)
+    >>> along = cx.decoders.denominators_along(weights, circuit.calibration)
+    >>> z = cx.decoders.circuit_z(circuit, tokens[:257], along)
     >>> z.shape
     torch.Size([257, 2, 32])
     """
@@ -94,8 +94,8 @@ def self_normalised_z(
     and values by Equation 1, the text's own tokens and denominators.
 
     >>> short = tokens[:128]
-    >>> hook = cx.causal.replace_z(0, heads, cx.causal.self_normalised_z(circuit, short))
-    >>> own, ours = (cx.causal.token_losses(model, short[None], h).mean() for h in ([], [hook]))
+    >>> hook = cx.decoders.replace_z(0, heads, cx.decoders.self_normalised_z(circuit, short))
+    >>> own, ours = (cx.decoders.token_losses(model, short[None], h).mean() for h in ([], [hook]))
     >>> bool((ours - own).abs() < 0.1)  # nats a token
     True
     """
@@ -133,7 +133,7 @@ def values_seen(
 def queries_of(weights: LayerWeights, token: int, length: int) -> Float[Tensor, "head pos d_head"]:
     """The query of one token at positions 0 to `length - 1`.
 
-    >>> q = cx.causal.queries_of(weights, weights.token_id(" the"), length=300)
+    >>> q = cx.decoders.queries_of(weights, weights.token_id(" the"), length=300)
     >>> here = cx.split.destination_query(weights, n=256, token=" the")
     >>> torch.allclose(q[:, 256], here, atol=1e-3)
     True
@@ -149,8 +149,8 @@ def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos chosen d_h
     """A hook that puts `z` inside the chosen heads of a layer, in every text of the batch.
 
     >>> short = tokens[None, :128]
-    >>> silence = cx.causal.replace_z(0, heads, torch.zeros(128, len(heads), weights.d_head))
-    >>> own, without = (cx.causal.token_losses(model, short, h).mean() for h in ([], [silence]))
+    >>> silence = cx.decoders.replace_z(0, heads, torch.zeros(128, len(heads), weights.d_head))
+    >>> own, without = (cx.decoders.token_losses(model, short, h).mean() for h in ([], [silence]))
     >>> bool(without > own)
     True
     """
@@ -171,8 +171,8 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
     bridge would change what the MLP reads, and the stream would go on without it.)
 
     >>> short = tokens[None, :128]
-    >>> push = cx.causal.add_direction(0, weights.W_E[262])
-    >>> own, pushed = (cx.causal.token_losses(model, short, h).mean() for h in ([], [push]))
+    >>> push = cx.decoders.add_direction(0, weights.W_E[262])
+    >>> own, pushed = (cx.decoders.token_losses(model, short, h).mean() for h in ([], [push]))
     >>> bool(pushed > own)
     True
     """
@@ -190,7 +190,7 @@ def mean_z(
     mean-ablation puts in its place. Raises ValueError for no text, for one that is too short, for
     a length that the model does not read, and for ids outside its vocabulary.
 
-    >>> cx.causal.mean_z(model, passages[:4], length=64).shape
+    >>> cx.decoders.mean_z(model, passages[:4], length=64).shape
     torch.Size([64, 8, 32])
     """
     check_listed(texts)
@@ -216,7 +216,7 @@ def token_losses(
 ) -> Float[Tensor, "text pos-1"]:
     """Cross-entropy of each next token in nats, with hooks in place.
 
-    >>> losses = cx.causal.token_losses(model, tokens[None, :128])
+    >>> losses = cx.decoders.token_losses(model, tokens[None, :128])
     >>> losses.shape
     torch.Size([1, 127])
     >>> losses.mean().round(decimals=1)
@@ -235,7 +235,7 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float,
 
     Raises ValueError for fewer than two values.
 
-    >>> [round(x, 2) for x in cx.causal.interval([1.0, 2.0, 3.0])]
+    >>> [round(x, 2) for x in cx.decoders.interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]
     """
     v = np.asarray(values, dtype=float)

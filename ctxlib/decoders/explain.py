@@ -46,7 +46,7 @@ class Explainer(Protocol):
     def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
         """A sentence that tells the two kinds of prompt apart.
 
-        >>> rules = cx.explainers.RuleExplainer(model.tokenizer)  # is an Explainer
+        >>> rules = cx.decoders.explain.RuleExplainer(model.tokenizer)  # is an Explainer
         >>> rules.explain(["It was", "He was", "I was"], ["It is", "He is", "I am"])
         'The head is active on prompts with the last token " was".'
         """
@@ -55,7 +55,7 @@ class Explainer(Protocol):
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
         """Of each prompt, by the explanation alone, whether the head is active on it.
 
-        >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
+        >>> rules = cx.decoders.explain.RuleExplainer(model.tokenizer)
         >>> rules.classify("The head is active on every prompt.", ["It was", "It is"])
         [True, True]
         """
@@ -72,7 +72,7 @@ def active(terms: Float[Tensor, " prompt"], share: float = 0.5) -> Bool[Tensor, 
     Where even the largest is not above 0 the head is active nowhere. Raises ValueError for no
     prompts, for terms that are not finite and for a share outside 0 to 1.
 
-    >>> cx.explainers.active(torch.tensor([4.0, 2.5, 1.0, -3.0]))
+    >>> cx.decoders.explain.active(torch.tensor([4.0, 2.5, 1.0, -3.0]))
     tensor([ True,  True, False, False])
     """
     if not len(terms):
@@ -88,7 +88,7 @@ def active(terms: Float[Tensor, " prompt"], share: float = 0.5) -> Bool[Tensor, 
 class Split:
     """Prompts that an explainer is shown, sorted by activity, and those that it is held to.
 
-    >>> parts = cx.explainers.Split(("It was",), ("It is",), ("He was",), ("He is",))
+    >>> parts = cx.decoders.explain.Split(("It was",), ("It is",), ("He was",), ("He is",))
     >>> parts.shown_active, parts.held_inactive
     (('It was',), ('He is',))
     """
@@ -107,7 +107,7 @@ def split(prompts: Sequence[str], active: ArrayLike, seed: int = 0, least: int =
     either kind.
 
     >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
-    >>> parts = cx.explainers.split(prompts, [p.endswith("was") for p in prompts])
+    >>> parts = cx.decoders.explain.split(prompts, [p.endswith("was") for p in prompts])
     >>> len(parts.shown_active), len(parts.held_active)
     (4, 4)
     """
@@ -139,8 +139,8 @@ def shuffled(split: Split, seed: int = 0) -> Split:
     """The same prompts shown and held, as many of either kind, under labels dealt out at random:
     what an explainer finds here is nothing.
 
-    >>> parts = cx.explainers.Split(("It was",), ("It is",), ("He was",), ("He is",))
-    >>> mixed = cx.explainers.shuffled(parts)
+    >>> parts = cx.decoders.explain.Split(("It was",), ("It is",), ("He was",), ("He is",))
+    >>> mixed = cx.decoders.explain.shuffled(parts)
     >>> sorted(mixed.held_active + mixed.held_inactive)
     ['He is', 'He was']
     """
@@ -167,8 +167,8 @@ class Score:
     it.
 
     >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
-    >>> parts = cx.explainers.split(prompts, [p.endswith("was") for p in prompts])
-    >>> found = cx.explainers.score(cx.explainers.RuleExplainer(model.tokenizer), parts)
+    >>> parts = cx.decoders.explain.split(prompts, [p.endswith("was") for p in prompts])
+    >>> found = cx.decoders.explain.score(cx.decoders.explain.RuleExplainer(model.tokenizer), parts)
     >>> found.tpr, found.tnr, found.active, found.inactive
     (1.0, 1.0, 4, 4)
     """
@@ -191,8 +191,8 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
     one True or False for each prompt.
 
     >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
-    >>> parts = cx.explainers.split(prompts, [p.endswith("was") for p in prompts])
-    >>> found = cx.explainers.score(cx.explainers.RuleExplainer(model.tokenizer), parts)
+    >>> parts = cx.decoders.explain.split(prompts, [p.endswith("was") for p in prompts])
+    >>> found = cx.decoders.explain.score(cx.decoders.explain.RuleExplainer(model.tokenizer), parts)
     >>> found.explanation
     'The head is active on prompts with the last token " was".'
     >>> found.score, round(found.low, 2)
@@ -233,9 +233,9 @@ def score_all(explainer: Explainer, splits: Mapping[Any, Split]) -> pd.DataFrame
     slow.
 
     >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
-    >>> parts = cx.explainers.split(prompts, [p.endswith("was") for p in prompts])
-    >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
-    >>> cx.explainers.score_all(rules, {"head 3": parts})[["score", "tpr", "tnr"]]
+    >>> parts = cx.decoders.explain.split(prompts, [p.endswith("was") for p in prompts])
+    >>> rules = cx.decoders.explain.RuleExplainer(model.tokenizer)
+    >>> cx.decoders.explain.score_all(rules, {"head 3": parts})[["score", "tpr", "tnr"]]
             score  tpr  tnr
     head 3    1.0  1.0  1.0
     """
@@ -273,7 +273,7 @@ class RuleExplainer:
     fact more, that the last token came before. Deterministic; needs nothing but the model's
     tokenizer.
 
-    >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
+    >>> rules = cx.decoders.explain.RuleExplainer(model.tokenizer)
     >>> rules.explain(["It was", "He was", "I was"], ["It is", "He is", "I am"])
     'The head is active on prompts with the last token " was".'
     """
@@ -289,7 +289,7 @@ class RuleExplainer:
 
         Raises ValueError unless there are `LEAST` prompts of either kind.
 
-        >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
+        >>> rules = cx.decoders.explain.RuleExplainer(model.tokenizer)
         >>> far, near = [f"{who} is far away" for who in "ABC"], [f"{who} is here" for who in "ABC"]
         >>> rules.explain(far, near)
         'The head is active on prompts without the last token " here".'
@@ -322,7 +322,7 @@ class RuleExplainer:
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
         """What the rule says of each prompt. Raises ValueError for a sentence that is no rule.
 
-        >>> rules = cx.explainers.RuleExplainer(model.tokenizer)
+        >>> rules = cx.decoders.explain.RuleExplainer(model.tokenizer)
         >>> rule = 'The head is active on prompts with the last token " was".'
         >>> rules.classify(rule, ["She was", "She is"])
         [True, False]
@@ -333,7 +333,7 @@ class RuleExplainer:
     def facts(self, prompt: str) -> frozenset[str]:
         """All that a rule can say of a prompt and that is true of it; a prompt is read once.
 
-        >>> sorted(cx.explainers.RuleExplainer(model.tokenizer).facts("It was"))[:3]
+        >>> sorted(cx.decoders.explain.RuleExplainer(model.tokenizer).facts("It was"))[:3]
         ['the last token " was"', 'the last token but one "It"', 'the last two tokens "It was"']
         """
         if prompt not in self.known:

@@ -1,0 +1,100 @@
+"""Where decoders differ, in one place: all else in `ctxlib.decoders` asks here.
+
+Attention and MLP of a layer stand one behind the other, or side by side (NeoX, GPT-J, Phi). An MLP
+may be gated (Llama, Qwen), a norm may leave the mean where it is (RMSNorm), heads and MLPs may have
+no bias, and logits may be scaled or capped (Granite, Gemma).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ctxlib.weights import centre, check_layer, layer_norm_scale
+
+
+def feeding(model: Any, layer: int) -> range:
+    """The layers whose heads come before the neurons of a layer: up to its own, or to the one in
+    front of it where attention and MLP stand side by side and the MLP reads what its heads read.
+
+    >>> cx.decoders.feeding(model, layer=1)
+    range(0, 2)
+    """
+    return range(layer + (not getattr(model.cfg, "parallel_attn_mlp", False)))
+
+
+def input_weights(
+    model: Any, layer: int
+) -> tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]:
+    """What the neurons of a layer read the stream with, the gain of the norm in front folded in,
+    and their biases; of a gated MLP those of its gate, whose numbers the activation function sees.
+    On the model's device.
+
+    >>> W_in, b_in = cx.decoders.input_weights(model, layer=1)
+    >>> W_in.shape, b_in.shape
+    (torch.Size([256, 1024]), torch.Size([1024]))
+    """
+    mlp = model.blocks[layer].mlp
+    W, b = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, None)
+    return W.detach(), (W.new_zeros(W.shape[1]) if b is None else b).detach()
+
+
+def output_weights(
+    model: Any, layer: int
+) -> tuple[Float[Tensor, "feeding head d_head d_model"], Float[Tensor, " d_model"]]:
+    """What the heads that feed the neurons of a layer write to the stream with, and the sum of the
+    biases beside them. On the CPU.
+
+    >>> W_O, b_O = cx.decoders.output_weights(model, layer=1)
+    >>> W_O.shape, b_O.shape
+    (torch.Size([2, 8, 32, 256]), torch.Size([256]))
+    """
+    attention, n = [model.blocks[k].attn for k in range(layer + 1)], len(feeding(model, layer))
+    W = torch.stack([heads.W_O.detach().cpu() for heads in attention])[:n]
+    b = [heads.b_O.detach().cpu() for heads in attention[:n] if heads.b_O is not None]
+    return W, sum(b, W.new_zeros(W.shape[-1]))
+
+
+def n_neurons(model: Any, layer: int) -> int:
+    """Counted, for some configurations (OPT) do not say."""
+    check_layer(model, layer)
+    return model.blocks[layer].mlp.W_out.shape[0]
+
+
+def centred(model: Any, v: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any d_model"]:
+    """Without the mean, which LayerNorm does not see and RMSNorm does."""
+    return centre(v) if model.cfg.normalization_type.startswith("LN") else v
+
+
+def norm_scale(model: Any, stream: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any"]:
+    """What the norm of this model divides a stream by.
+
+    >>> cx.decoders.norm_scale(model, torch.tensor([4.0, 2.0])).round(decimals=2)  # 3 is the mean
+    tensor(1.)
+    """
+    return layer_norm_scale(centred(model, stream), model.cfg.eps)[..., 0]
+
+
+def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
+    """W_U with the gain of the last norm in it; a ValueError where that gain stayed outside, as it
+    does for models that normalise what their layers write (OLMo 2).
+    """
+    gain = dict(model.ln_final.named_parameters()).get("_original_component.weight")
+    if gain is not None and not torch.allclose(gain, torch.ones_like(gain)):
+        raise ValueError(
+            "the last LayerNorm's gain is not folded into W_U: congruence would be wrong for this "
+            "kind of model"
+        )
+    return model.W_U.detach()
+
+
+def logits(model: Any, stream: Float[Tensor, "text d_model"]) -> Float[Tensor, "text vocab"]:
+    """What the model makes of the stream behind its last layer, scaled and capped as it does."""
+    config = model.original_model.config
+    found = model.unembed(model.ln_final(stream[:, None].to(model.W_U.device)))[:, 0].cpu()
+    found = found / getattr(config, "logits_scaling", 1.0)  # Granite
+    cap = getattr(config, "final_logit_softcapping", None)  # Gemma
+    return cap * (found / cap).tanh() if cap else found
