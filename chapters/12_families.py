@@ -91,7 +91,7 @@ score = einops.einsum(x, layer.asked, "text i d, head i d -> text head i") + lay
 rows = score.softmax(-1)  # by the equation above
 
 # %% tags=["nbval-check-output"]
-true_rows = cx.empirical.true_rows(model, stack[:ROWS])  # off the model's own hooks
+true_rows = cx.decoders.true_rows(model, stack[:ROWS])  # off the model's own hooks
 added = layer.where.norm(dim=-1).mean() / layer.E.norm(dim=-1).mean()
 turned = torch.cosine_similarity(layer.asked[:, :-1], layer.asked[:, -1:], dim=-1)
 print(f"same rows as the model's: {torch.allclose(rows, true_rows, atol=1e-3)}")
@@ -205,7 +205,7 @@ rebuilt = shares.softmax(-1)  # pos content / denom
 TV = cx.total_variation(true_rows, rebuilt).mean(0)  # head
 
 # %% tags=["nbval-check-output"]
-account = cx.empirical.decomposition(layer)  # standard deviations in nats; kept
+account = cx.decoders.decomposition(layer)  # standard deviations in nats; kept
 shown = account.map("{:.2f}".format)
 shown["TV of rebuilt rows"] = [f"{v:.2f}" for v in TV]
 if learned:
@@ -286,7 +286,7 @@ denoms = shares.logsumexp(-1).exp()  # of these passages, by the equation; text 
 # %% tags=["nbval-check-output"]
 same = torch.allclose(denoms, layer.denominators(stack[:ROWS]), rtol=1e-3)
 print(f"same as layer.denominators: {same}")
-copies = cx.empirical.copy_preference(model, layer, count=8)
+copies = cx.decoders.copy_preference(model, layer, count=8)
 try:
     heads = cx.stable_heads(layer, every, copies=copies)
     table, stable = heads.table, len(heads)

@@ -1,9 +1,9 @@
 """Context from Weights: find the neurons that react to what a text is about,
 from a model's weights.
 
-Data flows one way: weights -> keys -> kernels -> denominators -> circuit -> neurons -> evaluation;
-empirical is the same way for models without position embeddings; decoders stands beside it, for
-what needs no first layer.
+Data flows one way: models -> weights -> split -> destination -> denominators -> circuit ->
+neurons -> evaluation. What takes any decoder is in decoders: first layers with other positions,
+look-ups, what happens in the forward pass.
 `import ctxlib as cx`; what the stub beside this file lists is loaded when it is first used.
 """
 

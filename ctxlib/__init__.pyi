@@ -5,7 +5,6 @@ from . import (
     decoders,
     denominators,
     destination,
-    empirical,
     evaluation,
     models,
     neurons,
@@ -17,6 +16,7 @@ from . import (
     widgets,
 )
 from .circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
+from .decoders.from_model import FirstLayer
 from .denominators import (
     StableHeads,
     autocovariance,
@@ -44,7 +44,6 @@ from .destination import (
     true_contribution,
     true_outputs,
 )
-from .empirical import FirstLayer
 from .evaluation import (
     APPROXIMATIONS,
     Moments,
@@ -122,7 +121,6 @@ __all__ = [
     "denominators",
     "destination",
     "effective_tokens",
-    "empirical",
     "error_budget",
     "evaluate",
     "evaluation",

@@ -4,7 +4,7 @@ in common, whatever the model's positions (chapters 3 to 12).
     row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
 
 `FromWeights` is read off the weights of a first layer with learned positions (Equation 1);
-`FirstLayer`, in `ctxlib.empirical`, is asked of a model of any position scheme.
+`FirstLayer`, in `ctxlib.decoders.from_model`, is asked of a model of any position scheme.
 """
 
 from __future__ import annotations

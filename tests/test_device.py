@@ -352,8 +352,8 @@ def of_empirical_kernels(m, texts):
     return [
         layer.kernels,
         layer.denominators(stack),
-        cx.empirical.true_rows(m, stack),
-        cx.empirical.copy_preference(m, layer, count=2),
+        cx.decoders.true_rows(m, stack),
+        cx.decoders.copy_preference(m, layer, count=2),
         circuit.summary(stack),
     ]
 

@@ -24,7 +24,7 @@ from transformers import (
 )
 
 import ctxlib as cx
-from ctxlib import empirical
+from ctxlib.decoders import from_model
 
 ROOT = Path(__file__).resolve().parent.parent
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
@@ -67,7 +67,7 @@ def test_rows_are_those_of_the_model_as_transformers_runs_it(of, kind):
     with torch.no_grad():
         expected = plain.eval()(stack, output_attentions=True).attentions[0][:, :, N]
     near(case.layer.rows(stack), expected)
-    near(empirical.true_rows(case.model, stack), expected)
+    near(from_model.true_rows(case.model, stack), expected)
 
 
 @every_kind
@@ -107,7 +107,7 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of, kind):
     tokens = layer.frequency.nonzero()[:, 0]
     share = layer.frequency[tokens].double()
     same = torch.cat([tokens[:, None].expand(-1, N), torch.full((len(tokens), 1), THE)], dim=1)
-    table = empirical.true_scores(case.model, same).double()[..., :N]  # token head source
+    table = from_model.true_scores(case.model, same).double()[..., :N]  # token head source
     pos = layer.kernels[:, :N].double() / layer.kernels[:, :N].double().sum(1, keepdim=True)
     where = torch.einsum("t,ths->hs", share, table)
     near(pos, where.softmax(-1))
@@ -118,7 +118,7 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of, kind):
         near((layer.content[:, tokens].T - own) / (1 - layer.kernels[:, N]), what)
     both = table - where - what[..., None]
     squares = torch.einsum("t,ths,hs->h", share, both**2, pos)
-    found = torch.tensor(empirical.decomposition(layer)["interaction"].to_numpy())
+    found = torch.tensor(from_model.decomposition(layer)["interaction"].to_numpy())
     near(found, squares.sqrt(), rtol=0.1, atol=2e-3)
 
 
@@ -128,7 +128,7 @@ def test_a_bias_on_the_scores_leaves_no_interaction(of, kind):
     case = of(kind)
     stack = case.layer.placed(TEXTS)
     near(case.layer.rebuilt_rows(stack), case.layer.rows(stack))
-    assert empirical.decomposition(case.layer)["interaction"].max() < 1e-4
+    assert from_model.decomposition(case.layer)["interaction"].max() < 1e-4
     near(case.layer.kernels.log().diff(n=2), torch.zeros(3, N - 1), atol=1e-4)  # a straight line
     circuit = cx.ContextualCircuit.calibrate(case.layer, TEXTS[0], [0, 1])
     truth = case.layer.truth(stack, [0, 1])
@@ -141,7 +141,7 @@ def test_the_interaction_predicts_how_far_rebuilt_rows_are_off(of):
     stack = layer.placed(draw_texts(*[32] * 200))
     true, ours = layer.rows(stack), layer.rebuilt_rows(stack)
     divergence = (true * (true / ours).log()).sum(-1).mean(0)
-    predicted = torch.tensor(empirical.decomposition(layer)["interaction"]).square() / 2
+    predicted = torch.tensor(from_model.decomposition(layer)["interaction"]).square() / 2
     assert ((divergence / predicted - 1).abs() < 0.5).all()
     assert (cx.total_variation(true, ours).mean(0) < predicted.mul(2).sqrt() / 2 * 1.2).all()
 
@@ -170,7 +170,7 @@ def test_on_mini_it_finds_the_same_neurons(mini_layer, mini_weights):
 
 
 def test_copies_are_told_as_the_weights_tell_them(mini, mini_layer, mini_weights):
-    ours = empirical.copy_preference(mini, mini_layer[0], count=8)
+    ours = from_model.copy_preference(mini, mini_layer[0], count=8)
     theirs = cx.copy_preference(mini_weights, n=256)
     assert ((ours > 2) == (theirs > 2)).all()
     tables = [cx.families(mini_layer[0], copies=ours), cx.families(mini_weights, n=256)]

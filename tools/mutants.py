@@ -152,8 +152,8 @@ FAULTS = (
         "tests/test_neurons.py -k loops",
     ),
     Fault(
-        "empirical: heads that share values in the wrong order",
-        "ctxlib/empirical.py",
+        "from_model: heads that share values in the wrong order",
+        "ctxlib/decoders/from_model.py",
         'W_V=repeat(W_V, "kv d_model d_head -> (kv shared) d_model d_head", shared=shared),',
         'W_V=repeat(W_V, "kv d_model d_head -> (shared kv) d_model d_head", shared=shared),',
         "tests/test_families.py -k 'rows or outputs'",

@@ -66,7 +66,7 @@ share = (score / weights.attn_scale).softmax(-1)[..., 0]  # text head
 even = 1 / (n + 1)
 
 # %% tags=["nbval-check-output"]
-true_share = cx.empirical.true_rows(model, tokens)[..., 0]  # off the model's own hooks
+true_share = cx.decoders.true_rows(model, tokens)[..., 0]  # off the model's own hooks
 print(f"same as the model's: {torch.allclose(share, true_share, rtol=1e-2)}")
 
 # %% tags=["hide-input"]

@@ -18,6 +18,13 @@ from .causal import (
     self_normalised_z,
     token_losses,
 )
+from .from_model import (
+    FirstLayer,
+    copy_preference,
+    decomposition,
+    true_rows,
+    true_scores,
+)
 from .lookups import (
     Attribution,
     Outcome,
@@ -38,6 +45,7 @@ from .lookups import (
 
 __all__ = [
     "Attribution",
+    "FirstLayer",
     "Outcome",
     "Prompts",
     "Reading",
@@ -46,6 +54,8 @@ __all__ = [
     "attribution",
     "circuit_z",
     "congruence",
+    "copy_preference",
+    "decomposition",
     "denominators_along",
     "explain",
     "feeding",
@@ -66,4 +76,6 @@ __all__ = [
     "self_normalised_z",
     "token_losses",
     "top_prompts",
+    "true_rows",
+    "true_scores",
 ]

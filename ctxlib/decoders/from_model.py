@@ -29,10 +29,11 @@ from einops import einsum, repeat
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.destination import Destination
+from ctxlib.decoders.adapter import centred, feeding, input_weights
 from ctxlib.decoders.lookups import at_last_token
+from ctxlib.destination import Destination
 from ctxlib.texts import BATCH, AnyText, Reader, Reads, batched, check_listed, progress, token_ids
-from ctxlib.weights import centre, check_ids, check_layer, layer_norm, only_token
+from ctxlib.weights import check_ids, check_layer, layer_norm, only_token
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
 VOCAB_AT_A_TIME = 4096
@@ -106,7 +107,7 @@ class FirstLayer(Destination):
         check_listed(texts)
         if len(texts) < 2:
             raise ValueError(f"{len(texts)} texts: give two at least, one to measure, one to check")
-        reads = int(bool(getattr(model.cfg, "parallel_attn_mlp", False)))
+        reads = 0 if feeding(model, 0) else 1
         if reads >= model.cfg.n_layers:
             raise ValueError(
                 "attention and MLP of this model's only layer stand side by side: no neuron sees "
@@ -123,7 +124,7 @@ class FirstLayer(Destination):
         E, where = stream_of(model, one)
         counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
 
-        attn, mlp = model.blocks[0].attn, model.blocks[reads].mlp
+        attn = model.blocks[0].attn
         W_O = attn.W_O.detach().cpu()
         W_V = attn.W_V.detach().cpu()
         b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
@@ -141,7 +142,7 @@ class FirstLayer(Destination):
             W_V=repeat(W_V, "kv d_model d_head -> (kv shared) d_model d_head", shared=shared),
             b_V=repeat(b_V, "kv d_head -> (kv shared) d_head", shared=shared),
             W_O=W_O,
-            W_in=(mlp.W_in if mlp.W_gate is None else mlp.W_gate).detach().cpu(),
+            W_in=input_weights(model, reads)[0].cpu(),
             reads=reads,
             rest=torch.zeros(E.shape[1]),
             frequency=counts / counts.sum(),
@@ -163,8 +164,7 @@ class FirstLayer(Destination):
         name = f"blocks.{self.reads}.mlp.hook_pre"
         own = at_last_token(model, list(stack), [INSIDE, name], self.reads + 1)
         heads = einsum(own[INSIDE], self.W_O, "text head d_head, head d_head d -> text head d")
-        mlp = model.blocks[self.reads].mlp
-        bias = 0 if mlp.W_gate is not None or mlp.b_in is None else mlp.b_in.detach().cpu()
+        bias = input_weights(model, self.reads)[1].cpu()
         pairs = {
             "attention scores are not linear in what its keys read": (
                 rows,
@@ -392,7 +392,7 @@ def decomposition(layer: FirstLayer) -> pd.DataFrame:
     `|sum_i pos_i g_i|` over the root mean square of `|g_i|`: the part of the query that does not
     cancel between near and far sources; 1 where nothing turns.
 
-    >>> table = cx.empirical.decomposition(cx.FirstLayer.of(model, passages))
+    >>> table = cx.decoders.decomposition(cx.FirstLayer.of(model, passages))
     >>> table.loc[4].round(2).tolist()
     [0.78, 1.17, 0.04, 1.0]
     """
@@ -424,7 +424,7 @@ def copy_preference(model: Any, layer: FirstLayer, count: int = COPIED) -> Float
     destination tokens spread evenly over those that occur in the texts.
 
     >>> layer = cx.FirstLayer.of(model, passages)
-    >>> (cx.empirical.copy_preference(model, layer) > 2).nonzero()[:, 0]  # heads, by index
+    >>> (cx.decoders.copy_preference(model, layer) > 2).nonzero()[:, 0]  # heads, by index
     tensor([0, 2])
     """
     found = layer.frequency.nonzero()[:, 0]
@@ -448,7 +448,7 @@ def copy_preference(model: Any, layer: FirstLayer, count: int = COPIED) -> Float
 def true_rows(model: Any, stack: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
     """The first layer's attention rows at the last token of each text, off its hook.
 
-    >>> rows = cx.empirical.true_rows(model, tokens[None, :100])
+    >>> rows = cx.decoders.true_rows(model, tokens[None, :100])
     >>> torch.allclose(rows[0], cx.attention_rows(weights, tokens, n=99), atol=1e-3)
     True
     """
@@ -535,11 +535,6 @@ def read_stream(
 def stream_name(reads: int) -> str:
     """Behind the first layer's attention, or in front of the second, parallel layer."""
     return "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
-
-
-def centred(model: Any, v: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any d_model"]:
-    """Without the mean that LayerNorm does not see; RMSNorm sees it."""
-    return centre(v) if model.cfg.normalization_type.startswith("LN") else v
 
 
 def stream_scale(
