@@ -48,10 +48,10 @@ import nbformat
 import publishing
 import stamps
 import yaml
+from files import replace
 from lighten import draw_icons, lighten
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
-from stamps import replace
 from tqdm import tqdm
 from traitlets.config import Config
 

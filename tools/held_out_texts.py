@@ -36,7 +36,8 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from train_mini import encode_stream, read_corpus, write_whole
+from files import replace
+from train_mini import encode_stream, read_corpus
 
 from ctxlib.models import MINI
 from ctxlib.texts import HELD_OUT, document_hash
@@ -302,10 +303,10 @@ def make(corpus: Path, out: Path, total: int) -> None:
         old.unlink()
     for domain, rows in texts.items():
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        write_whole(out / f"{domain}.jsonl.xz", lzma.compress(lines.encode(), preset=9))
+        replace(out / f"{domain}.jsonl.xz", lzma.compress(lines.encode(), preset=9))
     listing = json.dumps(index, indent=1, ensure_ascii=False) + "\n"
-    write_whole(out / "index.json", listing.encode())
-    write_whole(out / "CREDITS.md", page.encode())
+    replace(out / "index.json", listing)
+    replace(out / "CREDITS.md", page)
     size = sum(f.stat().st_size for f in out.iterdir())
     checked = index["checked"]
     print(

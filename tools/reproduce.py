@@ -30,7 +30,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import build_book
 import gpt2_kernels
-from stamps import replace
+from files import replace
 
 import ctxlib as cx
 

@@ -21,6 +21,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from einops import rearrange
+from files import replace
 from safetensors.torch import load_file
 from torch import Tensor
 from train_mini import (
@@ -35,7 +36,6 @@ from train_mini import (
     folder_of,
     mean,
     table,
-    write_whole,
 )
 from transformers import (
     GPT2Config,
@@ -232,7 +232,7 @@ def ship_twins(work: Path, first_edition: Path | None) -> list[str]:
         "of the first LayerNorm steady; the contrast"
     )
     there = {name: said for name, said in what.items() if (TWINS / name).is_dir()}
-    write_whole(LISTING, listing(there).encode())
+    replace(LISTING, listing(there))
     return list(there)
 
 
@@ -333,14 +333,14 @@ def main(argv: list[str] | None = None) -> int:
     try:
         print("twins:", ", ".join(ship_twins(args.work, args.first_edition)) or "none")
         known = results_of(args.work, dict.fromkeys(map(folder_of, RUNS)))
-        write_whole(RECORD, json.dumps(known, indent=1).encode())
+        replace(RECORD, json.dumps(known, indent=1))
         if (args.work / "mini" / "result.json").exists():
             state, result = trained(args.work, "mini")
             save_half(as_model(state, recipe_of(result)), MINI)
             save_tokenizer(args.work / "tokenizer.json", result["recipe"]["n_ctx"], MINI)
             trials, twins = (results_of(args.work, runs) for runs in (TRIALS, TWIN_RUNS))
             text = card(args.corpus, result, trials, twins, digest(MINI / "model.safetensors"))
-            write_whole(MINI / "README.md", text.encode())
+            replace(MINI / "README.md", text)
             print(f"mini: {mean(result['bits']):.4f} bits per byte")
     except ValueError as error:
         print(f"ship_mini: {error}", file=sys.stderr)

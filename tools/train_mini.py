@@ -23,7 +23,6 @@ import hashlib
 import json
 import lzma
 import math
-import os
 import platform
 import sys
 import sysconfig
@@ -36,6 +35,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from files import replace as write
+from files import whole
 from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -240,7 +241,7 @@ def prepare(
         for name, pair in tqdm(domains.items(), desc="encode", unit="domain"):
             for split in SPLITS:
                 np.save(work / f"{name}.{split}.npy", encode_stream(tokenizer, pair[split]))
-        write_whole(listing, json.dumps(sorted(domains)).encode())
+        write(listing, json.dumps(sorted(domains)))
     names = json.loads(listing.read_text())
     return {
         name: {split: np.load(work / f"{name}.{split}.npy") for split in SPLITS} for name in names
@@ -430,18 +431,10 @@ def held_out(
 # ---------------------------------------------------------------- checkpoints
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write to a temporary name beside the target, then rename: the target is never half a file."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
-
-
 def save_whole(tensors: dict[str, torch.Tensor], path: Path, facts: dict[str, str]) -> None:
-    """The same for tensors."""
-    temporary = path.with_name(path.name + ".part")
-    save_file({k: v.cpu().contiguous() for k, v in tensors.items()}, temporary, metadata=facts)
-    os.replace(temporary, path)
+    """Tensors in a file that is there whole or not at all."""
+    with whole(path) as part:
+        save_file({k: v.cpu().contiguous() for k, v in tensors.items()}, part, metadata=facts)
 
 
 def save_checkpoint(
@@ -552,7 +545,7 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
         "machine": machine(device),
         **losses,
     }
-    write_whole(folder / "result.json", json.dumps(result, indent=1).encode())
+    write(folder / "result.json", json.dumps(result, indent=1))
     return result
 
 
