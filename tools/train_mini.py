@@ -28,6 +28,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -127,20 +128,23 @@ def read_documents(file: Path) -> list[str]:
     return [part.strip("\n") for part in parts if part.strip()]
 
 
-def python_documents() -> dict[str, list[str]]:
-    """The standard library without its tests;
-    the last 2% of the characters in hash order are held out.
-    """
+def python_files() -> dict[str, str]:
+    """The files of the standard library without its tests, by their place in it."""
     root = Path(sysconfig.get_paths()["stdlib"])
     skip = {"test", "tests", "site-packages", "idle_test", "lib2to3", "__pycache__", "encodings"}
-    texts = []
+    files = {}
     for file in sorted(root.rglob("*.py")):
-        if not skip.intersection(file.relative_to(root).parts):
-            try:
-                texts.append(file.read_text("utf-8").strip("\n"))
-            except UnicodeDecodeError:
-                continue  # the library keeps a few files in other encodings on purpose
-    texts = sorted({t for t in texts if t}, key=lambda t: hashlib.sha256(t.encode()).digest())
+        place = file.relative_to(root)
+        if not skip.intersection(place.parts):
+            with suppress(UnicodeDecodeError):  # a few are in other encodings on purpose
+                files[place.as_posix()] = file.read_text("utf-8").strip("\n")
+    return files
+
+
+def python_documents() -> dict[str, list[str]]:
+    """These files, each once; the last 2% of the characters in hash order are held out."""
+    different = set(filter(None, python_files().values()))
+    texts = sorted(different, key=lambda t: hashlib.sha256(t.encode()).digest())
     ends = np.cumsum([len(t) for t in texts])
     first_valid = int(np.searchsorted(ends, 0.98 * ends[-1]))
     return {"train": texts[:first_valid], "valid": texts[first_valid:]}
