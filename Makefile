@@ -71,7 +71,9 @@ bench: $(READY) ## speed and memory, as ratios in one run
 editions: $(READY) ## the whole book on models of GPT-2's size with random weights; some forty minutes
 	$(BIN)/python benchmarks/editions.py --page book/editions.md
 
-reproduce: $(READY) ## hold the published figures against a model: make reproduce MODEL=gpt2
+# The chapters of an edition are executed first, those that changed; mini's are committed.
+reproduce: $(READY) ## the published figures beside what the chapters find: make reproduce MODEL=gpt2
+	@[ "$(MODEL)" = mini ] || $(BIN)/python tools/build_book.py execute --model "$(MODEL)"
 	@$(BIN)/python tools/reproduce.py --model "$(MODEL)"
 
 colab: $(READY) ## run every notebook on a fresh environment as Colab's: make colab PYTHON=python3.12

@@ -711,6 +711,7 @@ Every number in the third column was computed above, in this run. For `mini`, re
 # %% tags=["hide-input", "nbval-check-output"]
 level = everywhere[:, broad, 1:].mean((1, 2)) if broad else torch.full((2,), torch.nan)
 alike = (level / level[0] > 0.5) & (level / level[0] < 2)
+least, most = cx.claims.as_printed("0.15")[0], cx.claims.as_printed("0.175")[1]
 cx.claims.ledger(
     model,
     cx.claims.Claim(
@@ -737,6 +738,17 @@ cx.claims.ledger(
         digits=1,
     ),
     cx.claims.Claim("typical_norm", "best C over the median token norm", float(2**best)),
+    *(
+        [
+            cx.claims.Claim(
+                "norm_scale",
+                f"share of LayerNorm's scales from {least:g} to {most:g}, all positions but the first",
+                float(((scales[:, 1:] >= least) & (scales[:, 1:] <= most)).float().mean()),
+            )
+        ]
+        if weights.n_heads == 12  # a range of GPT-2 small's own
+        else []
+    ),
 )
 
 # %% [markdown]

@@ -969,6 +969,14 @@ broad = spread.numpy() > rule.BROAD
 local = named == "local"
 slow_six = sum(gpt2_named[h] == "slowly decaying" for h in six)
 local_three = {h for h in range(len(gpt2)) if gpt2_named[h] == "local"}
+
+
+def apart(kind):
+    """How many heads are of a kind by the rule or by the source, not by both."""
+    by_rule = cx.families(weights, min(500, n), TOKEN)["family"]  # at the paper's destination
+    return float(len(set(np.flatnonzero(by_rule == kind)) ^ set(PUBLISHED[kind])))
+
+
 cx.claims.ledger(
     model,
     cx.claims.Claim(
@@ -1029,6 +1037,24 @@ cx.claims.ledger(
         "GPT-2 small: local kernels' mass within 7 tokens, least",
         float(gpt2[three, -8:].sum(-1).min()),
         on_gpt2=True,
+    ),
+    *(
+        [
+            cx.claims.Claim(
+                "contextual_heads",
+                "heads that decay slowly by the rule or by the source, not by both",
+                apart("slowly decaying"),
+                digits=0,
+            ),
+            cx.claims.Claim(
+                "duplicate_heads",
+                "duplicate-token heads by the rule or by the source, not by both",
+                apart("duplicate-token"),
+                digits=0,
+            ),
+        ]
+        if weights.n_heads == len(gpt2)  # the source names heads of GPT-2 small
+        else []
     ),
 )
 

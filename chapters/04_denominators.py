@@ -631,6 +631,7 @@ share = (
     bos_share[list(stable) or broad].quantile(0.5, dim=0) if stable or broad else None
 )  # position
 faded = float("nan") if share is None else float(grid[(share >= 0.1).numpy()].max(initial=0))
+SIX = [0, 2, 6, 8, 9, 10]  # the stable heads of GPT-2 small (Gibson 2025)
 cx.claims.ledger(
     model,
     cx.claims.Claim(
@@ -667,6 +668,35 @@ cx.claims.ledger(
         "last position at which BOS has a tenth of denom, middle one of the stable heads",
         faded,
         digits=0,
+    ),
+    *(
+        [
+            cx.claims.Claim(
+                "stable_heads",
+                "heads that are stable here or in the source, not in both",
+                float(len(set(stable) ^ set(SIX))),
+                digits=0,
+            ),
+            cx.claims.Claim(
+                "spread_along",
+                "relative spread of denom at the middle position, largest of the six heads",
+                float((along.std(0) / along.mean(0))[SIX].quantile(0.5, dim=-1).max()),
+            ),
+            cx.claims.Claim(
+                "keyword_head",
+                "of the six, heads that emphasise keywords most, here or in the source, not in both",
+                float(len({SIX[int(lift[SIX].argmax())]} ^ {6})),
+                digits=0,
+            ),
+            cx.claims.Claim(
+                "stop_word_head",
+                "the same with stop words",
+                float(len({SIX[int(lift[SIX].argmin())]} ^ {8})),
+                digits=0,
+            ),
+        ]
+        if weights.n_heads == 12  # the sources name heads of GPT-2 small
+        else []
     ),
 )
 

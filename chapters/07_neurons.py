@@ -1332,6 +1332,16 @@ Every number in the third column was computed above, in this run. The paper and 
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
+NAMED = 1917, 1918, 1942, 1943, 1944, "Sherman"  # tokens that the post names for neuron 1621
+coded = [weights.tokenizer.encode(f" {word}", add_special_tokens=False) for word in NAMED]
+single = [ids[0] for ids in coded if len(ids) == 1]
+
+
+def favours(neuron, inside, outside):
+    """Chance that the heads add more to a neuron on a passage of the one kind than of the other."""
+    return float((truth[inside, neuron][:, None] > truth[outside, neuron]).float().mean())
+
+
 cx.claims.ledger(
     model,
     cx.claims.Claim(
@@ -1356,6 +1366,49 @@ cx.claims.ledger(
         "found neurons that are never on in the calibration text",
         float((on_home == 0).sum()),
         digits=0,
+    ),
+    *(
+        [
+            cx.claims.Claim(
+                "neuron_300",
+                "neuron 300: AUC of British passages over American ones (truth)",
+                favours(300, domains == "british", domains == "american"),
+            ),
+            cx.claims.Claim(
+                "neuron_704",
+                "neuron 704: the same",
+                favours(704, domains == "british", domains == "american"),
+            ),
+            cx.claims.Claim(
+                "opposite",
+                "neurons 300 and 704: cosine of what they write",
+                float(
+                    torch.cosine_similarity(
+                        *model.blocks[0].mlp.W_out[[300, 704]].detach().cpu(), dim=0
+                    )
+                ),
+            ),
+            cx.claims.Claim(
+                "neuron_1621",
+                "neuron 1621: AUC of passages on war over others (truth)",
+                favours(1621, domains == "war", domains != "war"),
+            ),
+            cx.claims.Claim(
+                "war_tokens",
+                "neuron 1621: share of the vocabulary above the tokens named, middle one of these",
+                float(
+                    (contribution[:, [1621]] > contribution[single, 1621]).float().mean(0).median()
+                ),
+                digits=4,
+            ),
+            cx.claims.Claim(
+                "neuron_1710",
+                "neuron 1710: AUC of passages of scripture over others (truth)",
+                favours(1710, domains == "scripture", domains != "scripture"),
+            ),
+        ]
+        if weights.n_neurons == 3072  # the sources name neurons of GPT-2 small
+        else []
     ),
 )
 

@@ -8,11 +8,14 @@ import difflib
 import hashlib
 import html
 import math
+import os
+import platform
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 
+from ctxlib import __version__
 from ctxlib.weights import LayerWeights
 
 # How GPT-2 small (openai-community/gpt2) is known: `fingerprint` of its first layer, its layers,
@@ -44,6 +48,20 @@ def fingerprint(weights: LayerWeights) -> str:
     return hashlib.sha256(f"{shape} {digits}".encode()).hexdigest()
 
 
+def known_by(model: Any) -> tuple[str | None, int, int]:
+    """What tells a model from another: `fingerprint` of its first layer (None without learned
+    positions), its layers, and its vocabulary.
+
+    >>> cx.claims.known_by(model)[1:] == (model.cfg.n_layers, model.cfg.d_vocab)
+    True
+    """
+    try:
+        first = fingerprint(LayerWeights.of(model, layer=0))
+    except ValueError:
+        first = None
+    return first, model.cfg.n_layers, model.cfg.d_vocab
+
+
 def is_gpt2_small(model: Any) -> bool:
     """Whether a model loaded with `cx.load` is the GPT-2 small that was studied, by its weights
     and not by its name.
@@ -51,11 +69,7 @@ def is_gpt2_small(model: Any) -> bool:
     >>> cx.claims.is_gpt2_small(model)
     False
     """
-    try:
-        first = fingerprint(LayerWeights.of(model, layer=0))
-    except ValueError:  # no learned positions, so not GPT-2
-        return False
-    return (first, model.cfg.n_layers, model.cfg.d_vocab) == GPT2_SMALL
+    return known_by(model) == GPT2_SMALL
 
 
 def over(
@@ -228,18 +242,32 @@ class Claim:
         return f"{number} [{', '.join(ends)}]" if ends and "nan" not in ends else number
 
 
+LEDGER = "application/vnd.ctxlib.ledger+json"  # what its data are called in a notebook
+
+
+class Ledger(pd.DataFrame):
+    """A table whose `attrs` a notebook keeps beside what it shows, as metadata of that output."""
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {LEDGER: self.attrs}
+
+
 def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
     """One row a claim: what was measured, what is published, this run, what would count as
     holding, verdict.
 
     A figure that GPT-2 small alone can bear out is judged on GPT-2 small only; on another model
-    the verdict says that it is one, and whether the same holds there.
+    the verdict says that it is one, and whether the same holds there. The same rows lie in
+    `attrs`, under the figures' ids and with where they come from: a notebook keeps them, unseen,
+    and `make reproduce` collects them.
 
     >>> claim = cx.claims.Claim("heads_add", "sum of heads less output", 0.0)
-    >>> cx.claims.ledger(model, claim)["verdict"].item()
-    'holds'
+    >>> table = cx.claims.ledger(model, claim)
+    >>> table["verdict"].item(), table.attrs["rows"][0]["id"]
+    ('holds', 'heads_add')
     """
-    studied = is_gpt2_small(model)
+    layer = known_by(model)
+    studied = layer == GPT2_SMALL
     rows = [
         {
             "claim": c.measured,
@@ -248,20 +276,25 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
             "holds if": c.figure.condition,
             "verdict": c.verdict
             if studied or c.on_gpt2 or not c.figure.about_gpt2
-            else elsewhere(c.verdict),
+            else f"another model; {c.verdict} here",
         }
         for c in claims
     ]
-    return pd.DataFrame(rows, index=range(1, len(rows) + 1))
-
-
-def elsewhere(verdict: str) -> str:
-    """A verdict in words that do not judge a claim about GPT-2 small.
-
-    >>> cx.claims.elsewhere("does not hold")
-    'another model; does not hold here'
-    """
-    return f"another model; {verdict} here"
+    table = Ledger(rows, index=range(1, len(rows) + 1))
+    texts = os.environ.get("CTX_TEXTS")
+    table.attrs = {
+        "first layer": layer[0],
+        "is GPT-2 small": studied,
+        "revision": getattr(model.original_model.config, "_commit_hash", None),
+        "texts": Path(texts).name if texts else "held-out documents",
+        "versions": {"python": platform.python_version(), "ctxlib": __version__}
+        | {name: version(name).partition("+")[0] for name in ("numpy", "torch", "transformers")},
+        "rows": [
+            {"id": c.id} | {key: row[key] for key in ("claim", "this run", "verdict")}
+            for c, row in zip(claims, rows, strict=True)
+        ],
+    }
+    return table
 
 
 OTHERWISE = "Here it is otherwise: "  # how a finding begins that does not hold

@@ -18,7 +18,6 @@ import ctxlib as cx
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import build_book
-import reproduce
 
 FIGURES = cx.claims.figures()
 SOURCES = ("Gibson 2025", "Gibson 2025b", "Neo et al. 2024", "Elhage 2021", "Ba 2016")
@@ -65,7 +64,7 @@ def test_about_is_a_factor_of_one_and_a_half(figure):
 
 
 def test_every_figure_is_judged_somewhere_and_none_is_made_up():
-    named = {f.key for f in reproduce.FIGURES}
+    named = set()
     for chapter in WRITTEN:
         for node in ast.walk(ast.parse(chapter.read_text("utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "cx.claims.Claim":

@@ -48,9 +48,10 @@ def test_nothing_is_tried_where_tests_fail_without_a_fault(tree, capsys):
     assert said.out == ""
 
 
-def test_a_line_that_is_there_twice_is_stale():
+def test_a_line_that_is_there_twice_is_stale(tree):
+    (tree / "toy.py").write_text(CODE + CODE)
     with pytest.raises(mutants.Stale, match="2 times"):
-        mutants.faulty(CODE + CODE, LESS)
+        mutants.faulty(LESS, tree)
 
 
 def test_all_tests_together_are_each_files_own():

@@ -4,8 +4,8 @@
     python tools/address.py https://github.com/an-owner/a-name     move to that address
 
 `pyproject.toml` holds it, under [project.urls]. Readers meet it in many more places: the README,
-the citation, the site's buttons, the first cell of every notebook. A move rewrites all of them; in
-notebooks the cells, not what they printed. The same command finishes one that was interrupted.
+the citation, the site's buttons, the first cell of every notebook. A move rewrites all of them. The
+same command finishes one that was interrupted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-import nbformat
-from build_book import replace
+from files import replace
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = (
@@ -28,7 +27,7 @@ REPOSITORY = re.compile(r"https://github\.com/([A-Za-z0-9-]+)/([A-Za-z0-9._-]+?)
 OWN = re.compile(
     r"(?:git clone |git\+|ctxlib @ (?!git)|repository-code: |repository_url: |^  url +=? *\{"
     r"|^ADDRESS = \"|^\[[\w.]+\]: |^(?:Homepage|Documentation|Issues|Changelog) = \""
-    r"|(?=colab\.research\.google\.com/github/)|\*\*Online:\*\* <)([^\s\"'>)}]+)",
+    r"|(?=colab\.research\.google\.com/github/)|\*\*Online:\*\* <)([^\s\"'>)}\\]+)",
     re.MULTILINE,
 )
 
@@ -71,20 +70,13 @@ def files(root: Path) -> list[Path]:
     return [*(file for glob in FILES for file in sorted(root.glob(glob))), root / HOLDER]
 
 
-def written(file: Path) -> str:
-    """The text that people wrote: of a notebook, its cells."""
-    if file.suffix != ".ipynb":
-        return file.read_text(encoding="utf-8")
-    return "\n".join(cell.source for cell in nbformat.read(file, as_version=4).cells)
-
-
 def strays(root: Path = ROOT) -> list[str]:
     """The places that name another address than `pyproject.toml`, one line each."""
     ours = re.compile("|".join(map(pattern, forms(address(root)))))
     return [
         f"{file.relative_to(root)}: {found[1]}"
         for file in files(root)
-        for found in OWN.finditer(written(file))
+        for found in OWN.finditer(file.read_text(encoding="utf-8"))
         if not ours.match(found[1])
     ]
 
@@ -92,27 +84,14 @@ def strays(root: Path = ROOT) -> list[str]:
 def move(url: str, root: Path = ROOT) -> list[Path]:
     """Write another address wherever the present one stands; returns the files that changed."""
     old, new = forms(address(root)), forms(url)
-    if old == new:
-        return []
-
-    def moved(text: str) -> str:
-        for before, after in zip(old, new, strict=True):
-            text = re.sub(pattern(before), after, text)
-        names = [form[0].rpartition("/")[2] for form in (old, new)]
-        return re.sub(rf"^cd {re.escape(names[0])}$", f"cd {names[1]}", text, flags=re.M)
-
+    moves = {pattern(before): after for before, after in zip(old, new, strict=True)}
+    clone, other = (form[0].rpartition("/")[2] for form in (old, new))
+    moves[rf"(?m)^cd {re.escape(clone)}$"] = f"cd {other}"
     changed = []
-    for file in files(root):
-        before = file.read_text(encoding="utf-8")
-        if file.suffix == ".ipynb":
-            notebook = nbformat.reads(before, as_version=4)
-            sources = [cell.source for cell in notebook.cells]
-            for cell in notebook.cells:
-                cell.source = moved(cell.source)
-            same = sources == [cell.source for cell in notebook.cells]
-            after = before if same else nbformat.writes(notebook)
-        else:
-            after = moved(before)
+    for file in files(root) if old != new else ():
+        before = after = file.read_text(encoding="utf-8")
+        for there, here in moves.items():
+            after = re.sub(there, here, after)
         if after != before:
             replace(file, after)
             changed.append(file)
@@ -121,26 +100,20 @@ def move(url: str, root: Path = ROOT) -> list[Path]:
 
 def main(argv: list[str]) -> int:
     try:
-        if argv:
-            changed = move(argv[0])
-            for file in changed:
-                print(file.relative_to(ROOT))
-            print(
-                f"{len(changed)} files now say {address()}. Next: make execute, for the "
-                "first cells of the chapters are others."
-                if changed
-                else f"Every file says {address()} already."
-            )
+        changed = move(argv[0]) if argv else []
         found = strays()
     except ValueError as error:
         print(f"address: {error}", file=sys.stderr)
         return 1
+    for file in changed:
+        print(file.relative_to(ROOT))
     if found:
-        print("address: pyproject.toml says", address(), "but", file=sys.stderr)
-        print("\n".join(found), file=sys.stderr)
+        lines = [f"address: pyproject.toml says {address()} but", *found]
+        print("\n".join(lines), file=sys.stderr)
         return 1
-    if not argv:
-        print(f"{address()}, in every place")
+    print(f"{address()}, in every place")
+    if changed:
+        print("Next: make execute, for the first cells of the chapters are others.")
     return 0
 
 

@@ -32,26 +32,6 @@ NAME = re.compile(r"(?:cx\.|ctxlib\.)?([A-Za-z][\w.]*)")
 
 # Sphinx writes a long signature as a list of definitions without terms, which is no list.
 LISTED = re.compile(r"<dl>\s*((?:<dd><em class=\"sig-param\">.*?</dd>\s*)+)</dl>", re.DOTALL)
-STYLE = """
-<style>
-  .sig { overflow-wrap: anywhere; }
-  .sig .sig-line { display: block; margin-inline-start: 2rem; }
-  .sig :is(.sig-param, .sig-return, .property) { font-style: normal; font-weight: 400; }
-  .bd-content a code.literal { background: none; padding: 0; }
-  .bd-content .bd-article section > dl.py, .bd-content .bd-article section > dl.api-names {
-    max-width: none;
-  }
-  dl.py > dd > p { max-width: 41rem; }
-  .bd-content dl.api-names p { max-width: none; }
-  dl.api-names { font-family: var(--book-sans); font-size: 1rem; line-height: 1.45; }
-  dl.api-names :is(dt, dd, p) { font-weight: 400; margin: 0; }
-  dl.api-names dd { margin-block-end: 0.6rem; }
-  @media (min-width: 48rem) {
-    dl.api-names { column-gap: 1.2rem; display: grid; grid-template-columns: 17rem 1fr; }
-  }
-</style>
-"""
-
 # ---------------------------------------------------------------- what the pages document
 
 
@@ -187,7 +167,7 @@ def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 def laid_out(
     app: Sphinx, docname: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """A line for each parameter, and the style of these pages."""
+    """A line for each parameter, and a style sheet, on these pages alone."""
     if docname == PAGES or docname.startswith(f"{PAGES}/"):
 
         def lines(listed: re.Match[str]) -> str:
@@ -195,7 +175,7 @@ def laid_out(
             return opened.replace("</dd>", "</span>").strip()
 
         context["body"] = LISTED.sub(lines, context["body"])
-        context["metatags"] += STYLE
+        app.add_css_file("api.css")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from safetensors.torch import load_file
+from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
@@ -28,10 +29,25 @@ HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 OUT = DATA / "gpt2-kernels.npz"
 
 
-def kernels_of(file: Path) -> dict[str, np.ndarray]:
+def read(place: Path) -> tuple[dict[str, Tensor], cx.LayerWeights]:
+    """What a checkpoint of GPT-2 small holds, and its first layer; `place` is a file or the folder
+    that it lies in. ValueError where there is none, or something else.
+    """
+    files = sorted(place.glob("*.safetensors")) if place.is_dir() else [place]
+    if not files:
+        raise ValueError(f"{place} holds no .safetensors file")
+    state: dict[str, Tensor] = {}
+    try:
+        for file in files:
+            state |= {k.removeprefix("transformer."): v for k, v in load_file(file).items()}
+    except Exception as error:  # safetensors raises classes of its own
+        raise ValueError(f"{place} cannot be read: {cx.models.first_line(error)}") from error
+    return state, cx.LayerWeights.from_state_dict(state, n_heads=HEADS)
+
+
+def kernels_of(place: Path) -> dict[str, np.ndarray]:
     """What is written: kernels (`head source`) and where they come from."""
-    state = {k.removeprefix("transformer."): tensor for k, tensor in load_file(file).items()}
-    weights = cx.LayerWeights.from_state_dict(state, n_heads=HEADS)
+    state, weights = read(place)
     digest = hashlib.sha256(b"".join(state[name].numpy().tobytes() for name in HASHED))
     return {
         "kernels": cx.positional_kernels(weights, N, token=None, C=C).numpy().astype(np.float16),

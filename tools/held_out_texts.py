@@ -23,7 +23,6 @@ import json
 import lzma
 import platform
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, zip_longest
@@ -36,7 +35,8 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from train_mini import encode_stream, read_corpus, write_whole
+from files import replace
+from train_mini import encode_stream, python_files, read_corpus
 
 from ctxlib.models import MINI
 from ctxlib.texts import HELD_OUT, document_hash
@@ -214,19 +214,6 @@ def title(document: str) -> str:
     return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"
 
 
-def python_files() -> dict[str, str]:
-    """The file of each document of the standard library, by hash."""
-    root = Path(sysconfig.get_paths()["stdlib"])
-    files = {}
-    for file in sorted(root.rglob("*.py"), reverse=True):
-        try:
-            document = file.read_text("utf-8").strip("\n")
-        except UnicodeDecodeError:
-            continue
-        files[document_hash(document)] = file.relative_to(root).as_posix()
-    return files
-
-
 # ---------------------------------------------------------------- what is written
 
 
@@ -277,7 +264,7 @@ def make(corpus: Path, out: Path, total: int) -> None:
     manifest = json.loads((corpus / "MANIFEST.json").read_text("utf-8"))
     page = credits_page(domains, manifest)  # or the error that somebody is not credited
     index, texts = choose(domains, tokenizer, total)
-    files = python_files()
+    files = {document_hash(text): place for place, text in reversed(python_files().items())}
     for document in index["domains"].get("python", []):
         document["title"] = files[document["sha256"]]
     index = {
@@ -302,10 +289,10 @@ def make(corpus: Path, out: Path, total: int) -> None:
         old.unlink()
     for domain, rows in texts.items():
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        write_whole(out / f"{domain}.jsonl.xz", lzma.compress(lines.encode(), preset=9))
+        replace(out / f"{domain}.jsonl.xz", lzma.compress(lines.encode(), preset=9))
     listing = json.dumps(index, indent=1, ensure_ascii=False) + "\n"
-    write_whole(out / "index.json", listing.encode())
-    write_whole(out / "CREDITS.md", page.encode())
+    replace(out / "index.json", listing)
+    replace(out / "CREDITS.md", page)
     size = sum(f.stat().st_size for f in out.iterdir())
     checked = index["checked"]
     print(

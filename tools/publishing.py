@@ -175,38 +175,6 @@ def assemble(sites: dict[str, Path], out: Path) -> None:
     part.rename(out)
 
 
-# ---------------------------------------------------------------- outside links
-
-
-def account(answers: list[dict[str, Any]]) -> tuple[str, int]:
-    """What Sphinx's link check found, in Markdown, and how many links do not answer.
-
-    >>> found = {"uri": "https://a.org", "status": "broken", "info": "404", "code": 404}
-    >>> print(account([found | {"filename": "book/x.md", "lineno": 3}])[0])
-    # Outside links
-    <BLANKLINE>
-    1 of 1 do not answer.
-    <BLANKLINE>
-    | link | on | what came back |
-    | --- | --- | --- |
-    | https://a.org | book/x.md, line 3 | 404 |
-    """
-    outside = {a["uri"]: a for a in answers if a["uri"].startswith(("http:", "https:"))}
-    dead = [a for a in outside.values() if a["status"] in ("broken", "timeout")]
-    moved = [a for a in outside.values() if a["status"] == "redirected" and a["code"] in (301, 308)]
-    lines = ["# Outside links", "", f"{len(dead)} of {len(outside)} do not answer."]
-    if moved:
-        lines[-1] += f" {len(moved)} have moved for good."
-    if dead or moved:
-        lines += ["", "| link | on | what came back |", "| --- | --- | --- |"]
-    for found in [*dead, *moved]:
-        back = " ".join(str(found["info"]).split()).replace("|", "\\|")
-        back = f"now {back}" if found in moved else back
-        place = f"{found['filename']}, line {found['lineno']}"
-        lines.append(f"| {found['uri']} | {place} | {back} |")
-    return "\n".join(lines), len(dead)
-
-
 # ---------------------------------------------------------------- Sphinx
 
 

@@ -11,48 +11,30 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tomllib
 from pathlib import Path
 
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXTS = ("README.md", "book/citation.md")
-SAID = re.compile(
-    r"^  (?:version|note) +=? *\{(?:Version |.*ctxlib )?(\d+\.\d+\.\d+)", re.MULTILINE
-)
 ENTRY = re.compile(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", re.MULTILINE)
+SAID = r"^  (?:version|note) +=? *\{(?:Version |.*ctxlib )?(\d+\.\d+\.\d+)"
+PLACES = {  # where the version stands; in CHANGELOG.md it is that of the first entry
+    "pyproject.toml": r'\A(?s:.*?)^version = "(.*)"$',
+    "ctxlib/__init__.py": r'^__version__ = "(.*)"$',
+    "CITATION.cff": r'^version: "(.*)"$',
+    "CHANGELOG.md": r"\A(?s:.*?)^## \[(\d+\.\d+\.\d+)\]",
+    "README.md": SAID,
+    "book/citation.md": SAID,
+}
 
 
-def versions(root: Path = ROOT) -> dict[str, str]:
-    """The version, by the place that names it."""
-
-    def text(name: str) -> str:
-        return (root / name).read_text(encoding="utf-8")
-
-    cited = yaml.safe_load(text("CITATION.cff"))
-    found = {
-        "pyproject.toml": tomllib.loads(text("pyproject.toml"))["project"]["version"],
-        "CITATION.cff": cited["version"],
-        "CHANGELOG.md": next(iter(ENTRY.findall(text("CHANGELOG.md"))), ("no entry", ""))[0],
-    }
-    in_code = re.search(r'^__version__ = "(.*)"$', text("ctxlib/__init__.py"), re.MULTILINE)
-    if in_code:
-        found["ctxlib.__version__"] = in_code[1]
-    for name in TEXTS:
-        for count, version in enumerate(SAID.findall(text(name)), start=1):
-            found[f"{name}, entry {count}"] = version
+def versions(root: Path = ROOT) -> list[tuple[str, str]]:
+    """The places that name the version, each with what it says; the first is `pyproject.toml`."""
+    found = []
+    for name, place in PLACES.items():
+        said = re.findall(place, (root / name).read_text(encoding="utf-8"), re.MULTILINE)
+        found += [(name, version) for version in said or ["nothing"]]
     return found
-
-
-def dates(root: Path = ROOT) -> dict[str, str]:
-    """The day of the release, by the place that names it."""
-    cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
-    entries = ENTRY.findall((root / "CHANGELOG.md").read_text(encoding="utf-8"))
-    return {
-        "CITATION.cff": str(cited["date-released"]),
-        "CHANGELOG.md": entries[0][1] if entries else "no entry",
-    }
 
 
 def notes(version: str, root: Path = ROOT) -> str:
@@ -66,15 +48,16 @@ def notes(version: str, root: Path = ROOT) -> str:
 
 def problems(tag: str | None = None, root: Path = ROOT) -> list[str]:
     """What keeps this version from being released, one line each."""
-    named = versions(root)
-    version = named["pyproject.toml"]
+    (_, version), *others = versions(root)
     found = [
         f"{place} says {said}, pyproject.toml {version}"
-        for place, said in named.items()
+        for place, said in others
         if said != version
     ]
-    if len(set(dates(root).values())) > 1:
-        found.append("the dates differ: " + ", ".join(f"{k} {v}" for k, v in dates(root).items()))
+    cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))["date-released"]
+    entries = dict(ENTRY.findall((root / "CHANGELOG.md").read_text(encoding="utf-8")))
+    if entries.get(version, str(cited)) != str(cited):
+        found.append(f"the dates differ: CITATION.cff {cited}, CHANGELOG.md {entries[version]}")
     if not notes(version, root):
         found.append(f"CHANGELOG.md has nothing under [{version}]")
     if tag is not None and tag != f"v{version}":
@@ -89,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
     if found := problems(args.tag):
         print("\n".join(f"release: {line}" for line in found), file=sys.stderr)
         return 1
-    print(notes(versions()["pyproject.toml"]))
+    print(notes(versions()[0][1]))
     return 0
 
 

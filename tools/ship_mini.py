@@ -21,6 +21,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from einops import rearrange
+from files import replace
 from safetensors.torch import load_file
 from torch import Tensor
 from train_mini import (
@@ -35,7 +36,6 @@ from train_mini import (
     folder_of,
     mean,
     table,
-    write_whole,
 )
 from transformers import (
     GPT2Config,
@@ -58,6 +58,7 @@ SHIPPED = {  # the twins that ship, by the names of their runs
     "mini-none": ("none", "no positions but the causal mask: W_pos is zero"),
 }
 FIRST_EDITION = "mini-first-edition"
+CARD = Path(__file__).with_name("card.md")
 
 # ---------------------------------------------------------------- formats
 
@@ -232,20 +233,11 @@ def ship_twins(work: Path, first_edition: Path | None) -> list[str]:
         "of the first LayerNorm steady; the contrast"
     )
     there = {name: said for name, said in what.items() if (TWINS / name).is_dir()}
-    write_whole(LISTING, listing(there).encode())
+    replace(LISTING, listing(there))
     return list(there)
 
 
 # ---------------------------------------------------------------- the card
-
-BEFORE = """\
-The first edition's model was trained until its first layer showed local heads and small errors of
-Equation 1. Beside it three models with nothing built in were looked at: what they showed (eight of
-eight heads stable, the whole neuron at r = 0.96) is why this one was trained, and is not evidence
-for it. One of them started its position embeddings as sinusoids, and gained 0.4% in held-out loss:
-less than the 1% below which the simpler start, random, is taken. The bounds of every published
-figure were written into `ctxlib/data/published.toml` before anything but the loss of the models
-below was looked at."""
 
 
 def data_table(corpus: Path) -> list[str]:
@@ -276,46 +268,23 @@ def data_table(corpus: Path) -> list[str]:
 
 
 def card(corpus: Path, result: dict, trials: list[dict], twins: list[dict], sha256: str) -> str:
-    """The model card, in the order in which things happened."""
+    """The model card, in the order in which things happened: `tools/card.md`, filled in."""
     recipe = recipe_of(result)
-    lines = [
-        "---", "license: mit", "library_name: transformers", "language: [en, es, fr, de]", "---",
-        "",
-        "# mini", "",
-        f"A GPT-2 at pocket size, for *Context from Weights*: {recipe.n_layer} layers, "
-        f"d_model {recipe.n_embd}, {recipe.n_head} heads, n_ctx {recipe.n_ctx}, "
-        f"byte-level BPE of {recipe.vocab} tokens, tied embeddings, no dropout. "
-        f"Token {BOS} is `{SEPARATOR}`; every text starts with it. "
-        "It exists so that every method of the book runs offline in seconds, and it ships as "
-        "trained: nothing in its recipe is there for the sake of a result. "
-        "It is no use as a writer.", "",
-        "## What had been looked at before", "", BEFORE, "",
-        "## How the recipe was chosen", "",
-        "By bits per byte on held-out text and nothing else; within 1% the simpler recipe.", "",
-        table(trials), "",
-        "## The run", "",
-        "Windows lie inside one domain and start with BOS; domains are drawn in proportion to a "
-        "power of their size; linear warm-up, then a cosine; bf16 autocast. "
-        "The tokenizer is the first edition's. Made by `tools/train_mini.py`:", "",
-        "```json", json.dumps(asdict(recipe), indent=2), "```", "", table([result]), "",
-        "## Held-out text", "",
-        "Over all full windows of the held-out documents: nats in all / ln 2 / bytes of text, a "
-        "domain at a time, and then their mean.", "",
-        "| domain | bits per byte | nats a token |", "| --- | --- | --- |",
-        *[f"| {k} | {v:.4f} | {result['nats'][k]:.3f} |" for k, v in result["bits"].items()],
-        f"| **mean** | **{mean(result['bits']):.4f}** | **{mean(result['nats']):.3f}** |", "",
-        "## Twins", "",
-        "They share architecture, text, the order of the text and the number of tokens; those "
-        "that ship do so with their embeddings and first layer, `cx.load(\"mini-rotary\")`. "
-        "ALiBi's has no biases and the exact GELU, as the family that carries it, MPT; rotary "
-        "positions, ALiBi and none go without position embeddings, and so with fewer parameters.",
-        "",
-        table(twins), "",
-        "## Data", "",
-        *data_table(corpus), "",
-        "## Checksum", "", f"`model.safetensors` sha256 `{sha256}`", "",
-    ]  # fmt: skip
-    return "\n".join(lines)
+    held_out = [f"| {k} | {v:.4f} | {result['nats'][k]:.3f} |" for k, v in result["bits"].items()]
+    return CARD.read_text(encoding="utf-8").format(
+        recipe=recipe,
+        as_json=json.dumps(asdict(recipe), indent=2),
+        trials=table(trials),
+        run=table([result]),
+        held_out="\n".join(held_out),
+        bits=mean(result["bits"]),
+        nats=mean(result["nats"]),
+        twins=table(twins),
+        data="\n".join(data_table(corpus)),
+        sha256=sha256,
+        BOS=BOS,
+        SEPARATOR=SEPARATOR,
+    )
 
 
 def results_of(work: Path, runs: Iterable[str]) -> list[dict]:
@@ -333,14 +302,14 @@ def main(argv: list[str] | None = None) -> int:
     try:
         print("twins:", ", ".join(ship_twins(args.work, args.first_edition)) or "none")
         known = results_of(args.work, dict.fromkeys(map(folder_of, RUNS)))
-        write_whole(RECORD, json.dumps(known, indent=1).encode())
+        replace(RECORD, json.dumps(known, indent=1))
         if (args.work / "mini" / "result.json").exists():
             state, result = trained(args.work, "mini")
             save_half(as_model(state, recipe_of(result)), MINI)
             save_tokenizer(args.work / "tokenizer.json", result["recipe"]["n_ctx"], MINI)
             trials, twins = (results_of(args.work, runs) for runs in (TRIALS, TWIN_RUNS))
             text = card(args.corpus, result, trials, twins, digest(MINI / "model.safetensors"))
-            write_whole(MINI / "README.md", text.encode())
+            replace(MINI / "README.md", text)
             print(f"mini: {mean(result['bits']):.4f} bits per byte")
     except ValueError as error:
         print(f"ship_mini: {error}", file=sys.stderr)

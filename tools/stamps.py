@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from files import replace
+
 WATCH = Path(__file__).resolve().parent / "watch"
 BUILT = ("_build", "build", "node_modules", "__pycache__")  # made here, and no source of anything
 
@@ -89,14 +91,3 @@ def holds(stamp: Path, root: Path, facts: dict[str, Any]) -> bool:
         return same and all(digest(root / name) == was for name, was in kept["read"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-
-
-def replace(path: Path, text: str) -> None:
-    """Write the whole file or leave the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -23,12 +23,12 @@ import hashlib
 import json
 import lzma
 import math
-import os
 import platform
 import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from files import replace as write
+from files import whole
 from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -126,20 +128,23 @@ def read_documents(file: Path) -> list[str]:
     return [part.strip("\n") for part in parts if part.strip()]
 
 
-def python_documents() -> dict[str, list[str]]:
-    """The standard library without its tests;
-    the last 2% of the characters in hash order are held out.
-    """
+def python_files() -> dict[str, str]:
+    """The files of the standard library without its tests, by their place in it."""
     root = Path(sysconfig.get_paths()["stdlib"])
     skip = {"test", "tests", "site-packages", "idle_test", "lib2to3", "__pycache__", "encodings"}
-    texts = []
+    files = {}
     for file in sorted(root.rglob("*.py")):
-        if not skip.intersection(file.relative_to(root).parts):
-            try:
-                texts.append(file.read_text("utf-8").strip("\n"))
-            except UnicodeDecodeError:
-                continue  # the library keeps a few files in other encodings on purpose
-    texts = sorted({t for t in texts if t}, key=lambda t: hashlib.sha256(t.encode()).digest())
+        place = file.relative_to(root)
+        if not skip.intersection(place.parts):
+            with suppress(UnicodeDecodeError):  # a few are in other encodings on purpose
+                files[place.as_posix()] = file.read_text("utf-8").strip("\n")
+    return files
+
+
+def python_documents() -> dict[str, list[str]]:
+    """These files, each once; the last 2% of the characters in hash order are held out."""
+    different = set(filter(None, python_files().values()))
+    texts = sorted(different, key=lambda t: hashlib.sha256(t.encode()).digest())
     ends = np.cumsum([len(t) for t in texts])
     first_valid = int(np.searchsorted(ends, 0.98 * ends[-1]))
     return {"train": texts[:first_valid], "valid": texts[first_valid:]}
@@ -240,7 +245,7 @@ def prepare(
         for name, pair in tqdm(domains.items(), desc="encode", unit="domain"):
             for split in SPLITS:
                 np.save(work / f"{name}.{split}.npy", encode_stream(tokenizer, pair[split]))
-        write_whole(listing, json.dumps(sorted(domains)).encode())
+        write(listing, json.dumps(sorted(domains)))
     names = json.loads(listing.read_text())
     return {
         name: {split: np.load(work / f"{name}.{split}.npy") for split in SPLITS} for name in names
@@ -430,18 +435,10 @@ def held_out(
 # ---------------------------------------------------------------- checkpoints
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write to a temporary name beside the target, then rename: the target is never half a file."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
-
-
 def save_whole(tensors: dict[str, torch.Tensor], path: Path, facts: dict[str, str]) -> None:
-    """The same for tensors."""
-    temporary = path.with_name(path.name + ".part")
-    save_file({k: v.cpu().contiguous() for k, v in tensors.items()}, temporary, metadata=facts)
-    os.replace(temporary, path)
+    """Tensors in a file that is there whole or not at all."""
+    with whole(path) as part:
+        save_file({k: v.cpu().contiguous() for k, v in tensors.items()}, part, metadata=facts)
 
 
 def save_checkpoint(
@@ -552,7 +549,7 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
         "machine": machine(device),
         **losses,
     }
-    write_whole(folder / "result.json", json.dumps(result, indent=1).encode())
+    write(folder / "result.json", json.dumps(result, indent=1))
     return result
 
 

@@ -1,0 +1,28 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A name beside `path` to write to, which takes its place in the end; after an error or a kill
+    the old file stands there as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def replace(path: Path, content: str | bytes) -> None:
+    """Write a whole file or leave the old one."""
+    with whole(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
