@@ -3,9 +3,9 @@ does so little (paper, Figures 3 and 4; chapters 4 and 5).
 
     a_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
 
-A denominator is a mean of `content` over the text, weighted by the head's kernel. Three questions,
-in order: what it is, how far it should stray from its expectation, and what follows for the choice
-of heads and of a calibration text.
+A denominator is a mean of `content` over the text, weighted by the head's kernel. Two questions, in
+order: what it is, and what follows for the choice of heads and of a calibration text. How far it
+should stray from its expectation is worked out in chapter 4.
 """
 
 from __future__ import annotations
@@ -22,14 +22,7 @@ from jaxtyping import Float, Int
 from scipy.cluster import hierarchy
 from torch import Tensor
 
-from ctxlib.kernels import (
-    BROAD,
-    content_scores,
-    destination_query,
-    families,
-    positional_kernels,
-    positional_scores,
-)
+from ctxlib.kernels import BROAD, content_scores, families, positional_kernels
 from ctxlib.texts import AnyText, Text, batches
 from ctxlib.weights import LayerWeights
 
@@ -77,165 +70,7 @@ def softmax_denominators(
     return denoms
 
 
-def exact_denominators(
-    weights: LayerWeights,
-    texts: Iterable[AnyText],
-    n: int | None = None,
-    token: str | int = " the",
-    C: float | None = None,
-) -> Float[Tensor, "text head"]:
-    """The same, from the model's own scores in place of Equation 1:
-    `sum_i exp(q_n . (key_i - b_K)) / sum_i exp(q_n . P[n, i])`, scores divided by `attn_scale`.
-
-    In the unit of `softmax_denominators`, so that the two can be compared text by text. Errors as
-    there.
-
-    >>> split = cx.softmax_denominators(weights, passages[:4])[:, heads]
-    >>> exact = cx.exact_denominators(weights, passages[:4])[:, heads]
-    >>> (split / exact).round(decimals=2)
-    tensor([[0.9900, 0.9800],
-            [0.9400, 0.9700],
-            [0.9400, 0.9600],
-            [0.9800, 0.9700]])
-    """
-    n = destination(weights, n)
-    unit = positional_scores(weights, n, token, C).logsumexp(-1)
-    q = destination_query(weights, n, token) / weights.attn_scale  # the same in every text
-    parts = []
-    for batch in batches(weights, texts, n, token, "denominators"):
-        rows = []
-        for tokens in batch:
-            keys = weights.keys(tokens) - weights.b_K[:, None]
-            own = einsum(q, keys, "head d_head, head source d_head -> head source")
-            rows.append((own.logsumexp(-1) - unit).exp())
-        parts.append(torch.stack(rows))
-    return torch.cat(some(parts))
-
-
-def content_values(
-    weights: LayerWeights,
-    texts: Iterable[AnyText],
-    n: int | None = None,
-    token: str | int = " the",
-) -> Float[Tensor, "head text source"]:
-    """`content_n(x_i)` of every source of every text, x_n replaced by `token`: what the random
-    model of chapter 4 draws. All of it is kept, so a thousand texts are enough. Errors as in
-    `softmax_denominators`.
-
-    >>> cx.content_values(weights, passages[:4], n=256).shape
-    torch.Size([8, 4, 257])
-    """
-    parts = list(content_batches(weights, texts, destination(weights, n), token))
-    return torch.cat(some(parts), dim=1)
-
-
 # ---------------------------------------------------------------- how far it should stray
-
-
-def iid_variance(
-    variance: Float[Tensor, "*head"], kernel: Float[Tensor, "*head source"]
-) -> Float[Tensor, "*head"]:
-    """`Var sum_i pos_i X_i = sigma^2 sum_i pos_i^2` for independent X_i of one variance.
-
-    >>> cx.iid_variance(torch.tensor(8.0), torch.full((4,), 0.25))
-    tensor(2.)
-    """
-    return variance * kernel.square().sum(-1)
-
-
-def autocovariance(
-    values: Float[Tensor, "*head text source"],
-) -> Float[Tensor, "*head lag"]:
-    """`gamma(k) = mean of (X_i - mu)(X_{i+k} - mu)` over all pairs of all texts, mu the mean of
-    all values; lags 0 to the last.
-
-    Lag 0 is the variance. Where texts differ in their mean, gamma does not fall to zero but to
-    the variance of those means. By Fourier transform, padded so that no pair wraps around.
-
-    >>> cx.autocovariance(torch.tensor([[1.0, -1.0, 1.0, -1.0]])).round(decimals=3)
-    tensor([ 1., -1.,  1., -1.])
-    """
-    length = values.shape[-1]
-    centred = values - values.mean((-2, -1), keepdim=True)
-    spectrum = torch.fft.rfft(centred, n=2 * length).abs().square().mean(-2)
-    pairs = torch.arange(length, 0, -1, dtype=values.dtype, device=values.device)
-    return torch.fft.irfft(spectrum, n=2 * length)[..., :length] / pairs
-
-
-def correlated_variance(
-    gamma: Float[Tensor, "*head lag"], kernel: Float[Tensor, "*head source"]
-) -> Float[Tensor, "*head"]:
-    """`Var sum_i pos_i X_i = sum_{i,k} pos_i pos_k gamma(|i - k|)` for a stationary process.
-
-    With white noise this is `iid_variance`; with a constant gamma, gamma times the square of the
-    kernel's sum. Raises ValueError for fewer lags than the kernel has sources.
-
-    >>> kernel = torch.full((4,), 0.25)
-    >>> cx.correlated_variance(torch.tensor([8.0, 0.0, 0.0, 0.0]), kernel)
-    tensor(2.)
-    >>> cx.correlated_variance(torch.full((4,), 8.0), kernel)
-    tensor(8.)
-    """
-    length = kernel.shape[-1]
-    if gamma.shape[-1] < length:
-        raise ValueError(f"{gamma.shape[-1]} lags for a kernel of {length} sources: give as many")
-    overlap = torch.fft.irfft(torch.fft.rfft(kernel, n=2 * length).abs().square(), n=2 * length)
-    weight = 2 * overlap[..., :length]  # both orders of a pair ...
-    weight[..., 0] /= 2  # ... and i = k once
-    return (weight * gamma[..., :length]).sum(-1)
-
-
-def variance_account(
-    values: Float[Tensor, "head text source"], kernels: Float[Tensor, "head source"]
-) -> pd.DataFrame:
-    """The variance of the denominators over texts, term by term: one row a head.
-
-    `values` as from `content_values`, `kernels` at the same destination. With tau^2 the level
-    that the autocovariance keeps at lags beyond half of the text, the stationary model gives
-
-        independent   (gamma(0) - tau^2) sum_i pos_i^2
-        neighbours    sum_{i != k} pos_i pos_k (gamma(|i - k|) - tau^2)
-        topic         tau^2 (sum_i pos_i)^2
-
-    which add up to "model"; "measured" is the variance of the denominators themselves. Position 0
-    (BOS) and the destination are the same in every text and count in none of them. All five are
-    relative to the squared mean of the denominator. Raises ValueError for fewer than two texts and
-    for fewer than two sources between BOS and the destination.
-
-    >>> values = cx.content_values(weights, passages, n=256)
-    >>> kernels = cx.positional_kernels(weights, n=256)
-    >>> cx.variance_account(values, kernels).loc[heads].round(3)
-          independent  neighbours  topic  model  measured
-    head
-    3           0.036       0.003  0.003  0.041     0.052
-    4           0.010       0.003  0.023  0.036     0.035
-    """
-    if values.shape[1] < 2 or values.shape[2] < 4:
-        raise ValueError(
-            f"{values.shape[1]} texts of {values.shape[2]} sources: "
-            "a variance over texts needs at least two texts, and n at least 3"
-        )
-    denoms = einsum(values, kernels, "head text source, head source -> head text")
-    inner, kernel = values[..., 1:-1], kernels[..., 1:-1]
-    gamma = autocovariance(inner)
-    lags = torch.arange(gamma.shape[-1], device=gamma.device)
-    late = lags >= len(lags) // 2
-    pairs = (len(lags) - lags)[late].to(gamma.dtype)
-    topic = (gamma[:, late] * pairs).sum(-1) / pairs.sum()
-    mean = denoms.mean(-1)
-    independent = iid_variance(gamma[:, 0] - topic, kernel)
-    model = correlated_variance(gamma, kernel)
-    shared = topic * kernel.sum(-1) ** 2
-    columns = {
-        "independent": independent,
-        "neighbours": model - independent - shared,
-        "topic": shared,
-        "model": model,
-        "measured": denoms.var(-1),
-    }
-    table = pd.DataFrame({name: (v / mean**2).tolist() for name, v in columns.items()})
-    table.index.name = "head"
-    return table
 
 
 def between_and_within(
@@ -254,59 +89,6 @@ def between_and_within(
     variances = torch.stack([g.var(0, correction=0) for g in groups])
     between = texts @ (means - values.mean(0)) ** 2 / len(values)
     return between, texts @ variances / len(values)
-
-
-# ---------------------------------------------------------------- how far it can stray
-
-
-def chebyshev(
-    variance: Float[Tensor, "*head"],
-    kernel: Float[Tensor, "*head source"],
-    epsilon: Float[Tensor, "*head"],
-) -> Float[Tensor, "*head"]:
-    """`P(|sum_i pos_i X_i - mu| >= epsilon) <= sigma^2 sum_i pos_i^2 / epsilon^2`,
-    for independent X_i of variance sigma^2; at most 1.
-
-    >>> kernel = torch.full((100,), 0.01)
-    >>> cx.chebyshev(torch.tensor(1.0), kernel, epsilon=torch.tensor(0.5))
-    tensor(0.0400)
-    """
-    return (iid_variance(variance, kernel) / epsilon**2).clamp(max=1)
-
-
-def hoeffding(
-    width: Float[Tensor, "*head"],
-    kernel: Float[Tensor, "*head source"],
-    epsilon: Float[Tensor, "*head"],
-) -> Float[Tensor, "*head"]:
-    """`P(|sum_i pos_i X_i - mu| >= epsilon) <= 2 exp(-2 epsilon^2 / (width^2 sum_i pos_i^2))`,
-    for independent X_i in an interval of this width; at most 1.
-
-    >>> kernel = torch.full((100,), 0.01)
-    >>> cx.hoeffding(torch.tensor(1.0), kernel, epsilon=torch.tensor(0.15))
-    tensor(0.0222)
-    """
-    exponent = 2 * epsilon**2 / (width**2 * kernel.square().sum(-1))
-    return (2 * (-exponent).exp()).clamp(max=1)
-
-
-def bernstein(
-    variance: Float[Tensor, "*head"],
-    largest: Float[Tensor, "*head"],
-    kernel: Float[Tensor, "*head source"],
-    epsilon: Float[Tensor, "*head"],
-) -> Float[Tensor, "*head"]:
-    """`P(|sum_i pos_i X_i - mu| >= epsilon)
-    <= 2 exp(-epsilon^2 / (2 sigma^2 sum_i pos_i^2 + 2/3 max_i pos_i largest epsilon))`,
-    for independent X_i of variance sigma^2 with `|X_i - mu| <= largest`; at most 1.
-
-    >>> kernel = torch.full((100,), 0.01)
-    >>> cx.bernstein(torch.tensor(0.1), torch.tensor(1.0), kernel, epsilon=torch.tensor(0.15))
-    tensor(0.0011)
-    """
-    steps = 2 / 3 * kernel.max(-1).values * largest * epsilon
-    exponent = epsilon**2 / (2 * iid_variance(variance, kernel) + steps)
-    return (2 * (-exponent).exp()).clamp(max=1)
 
 
 # ---------------------------------------------------------------- which heads hold still

@@ -188,19 +188,10 @@ def of_kernels(w, texts):
 
 
 def of_denominators(w, texts):
-    kernels, values = cx.positional_kernels(w, N, TOKEN), cx.content_values(w, texts, N, TOKEN)
-    denoms = cx.softmax_denominators(w, texts, N, TOKEN)
-    labels, variance = list("aabbccaabbcc"), values.var((1, 2))
-    gamma, epsilon = cx.autocovariance(values), 0.3 * denoms.mean(0)
+    denoms, labels = cx.softmax_denominators(w, texts, N, TOKEN), list("aabbccaabbcc")
     return [
         denoms,
-        cx.exact_denominators(w, texts, N, TOKEN),
-        cx.correlated_variance(gamma, kernels),
-        cx.variance_account(values, kernels),
         cx.between_and_within(denoms, labels),
-        cx.chebyshev(variance, kernels, epsilon),
-        cx.hoeffding(values.amax((1, 2)), kernels, epsilon),
-        cx.bernstein(variance, values.amax((1, 2)), kernels, epsilon),
         cx.cross_calibration(denoms, labels),
         cx.cluster_texts(denoms, 3),
         list(cx.stable_heads(w, texts, N, TOKEN, broad=1.0, steady=5.0)),

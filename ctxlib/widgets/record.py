@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers.activations import ACT2FN
 
-from ctxlib.denominators import content_values, destination, softmax_denominators
-from ctxlib.kernels import positional_kernels
+from ctxlib.denominators import destination, softmax_denominators
+from ctxlib.kernels import content_scores, positional_kernels
 from ctxlib.lookups import Attribution
-from ctxlib.texts import Text
+from ctxlib.texts import Text, at
 from ctxlib.weights import LayerWeights
 
 LISTED = 32  # heads of a neuron; the sum of all others is one more term
@@ -122,7 +122,7 @@ def denominator_record(
     n = destination(weights, n)
     token = weights.token_id(token)
     kernels = positional_kernels(weights, n, token)
-    values = content_values(weights, texts, n, token)
+    values = content_scores(weights, n, token).exp()[:, at(weights, texts, n, token)]
     inner, kernel = values[..., 1:-1], kernels[:, 1:-1]
     fixed = kernels[:, 0] * values[:, 0, 0] + kernels[:, -1] * values[:, 0, -1]
     mean = inner.mean((1, 2))
