@@ -5,21 +5,19 @@ does so little (paper, Figures 3 and 4; chapters 4 and 5).
 
 A denominator is a mean of `content` over the text, weighted by the head's kernel. Two questions, in
 order: what it is, and what follows for the choice of heads and of a calibration text. How far it
-should stray from its expectation is worked out in chapter 4.
+should stray from its expectation is worked out in chapter 4, what a wrong one costs in chapter 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
-from einops import einsum, rearrange, reduce
-from jaxtyping import Float, Int
-from scipy.cluster import hierarchy
+from einops import einsum
+from jaxtyping import Float
 from torch import Tensor
 
 from ctxlib.kernels import BROAD, content_scores, families, positional_kernels
@@ -68,27 +66,6 @@ def softmax_denominators(
             "their scores; float64 holds more: weights.to(torch.float64)"
         )
     return denoms
-
-
-# ---------------------------------------------------------------- how far it should stray
-
-
-def between_and_within(
-    values: Float[Tensor, "text head"], labels: Sequence[Hashable]
-) -> tuple[Float[Tensor, " head"], Float[Tensor, " head"]]:
-    """The law of total variance: the variance of the label's means, and the mean of the variances
-    inside the labels, both weighted by the number of texts; they add up to the variance of all.
-
-    >>> cx.between_and_within(torch.tensor([[0.0], [2.0], [4.0], [6.0]]), ["a", "a", "b", "b"])
-    (tensor([4.]), tensor([1.]))
-    """
-    codes, names = numbered(labels, len(values))
-    groups = [values[codes == code] for code in range(len(names))]
-    texts = values.new_tensor([len(g) for g in groups])
-    means = torch.stack([g.mean(0) for g in groups])
-    variances = torch.stack([g.var(0, correction=0) for g in groups])
-    between = texts @ (means - values.mean(0)) ** 2 / len(values)
-    return between, texts @ variances / len(values)
 
 
 # ---------------------------------------------------------------- which heads hold still
@@ -178,21 +155,7 @@ def check_heads(weights: Any, heads: Sequence[int]) -> list[int]:
     return chosen
 
 
-# ---------------------------------------------------------------- what a wrong one costs
-
-
-def calibration_error(
-    calibrated: Float[Tensor, "calibration head"], denoms: Float[Tensor, "text head"]
-) -> Float[Tensor, "calibration text head"]:
-    """`denom / calibrated - 1`: by what fraction a head's output comes out too large when it is
-    divided by the denominator of a calibration text in place of the text's own.
-
-    >>> calibrated, denoms = torch.tensor([[2.0]]), torch.tensor([[1.0], [3.0]])
-    >>> cx.calibration_error(calibrated, denoms)
-    tensor([[[-0.5000],
-             [ 0.5000]]])
-    """
-    return rearrange(denoms, "text head -> 1 text head") / calibrated[:, None] - 1
+# ---------------------------------------------------------------- which text to calibrate on
 
 
 def middle_text(
@@ -216,52 +179,6 @@ def middle_text(
     return next(islice(texts, middle, None))
 
 
-def cross_calibration(denoms: Float[Tensor, "text head"], labels: Sequence[str]) -> pd.DataFrame:
-    """Calibrate on the row, test on the column: the mean absolute `calibration_error` over heads
-    and pairs of different texts, label by label.
-
-    Raises ValueError when there is no label for each text, and when a label has one text only,
-    which could not be tested on its own label.
-
-    >>> texts = [text for text in passages if text.domain in ("astronomy", "python")]
-    >>> denoms = cx.softmax_denominators(weights, texts)[:, heads]
-    >>> cx.cross_calibration(denoms, [text.domain for text in texts]).round(2)
-               astronomy  python
-    astronomy       0.21    0.53
-    python          0.50    0.16
-    """
-    codes, names = numbered(labels, len(denoms))
-    counts = codes.bincount()
-    if counts.min() < 2:
-        raise ValueError(f"label {names[counts.argmin()]!r} has one text: give each at least two")
-    error = reduce(calibration_error(denoms, denoms).abs(), "row column head -> row column", "mean")
-    member = torch.nn.functional.one_hot(codes).to(error)
-    pairs = torch.outer(member.sum(0), member.sum(0)) - torch.diag(member.sum(0))
-    table = (member.T @ error @ member / pairs).cpu().numpy()
-    return pd.DataFrame(table, index=names, columns=names)
-
-
-def cluster_texts(denoms: Float[Tensor, "text head"], clusters: int) -> Int[np.ndarray, " text"]:
-    """Texts whose denominators are alike, by Ward's method on their logarithms, each head scaled
-    to unit variance; clusters are numbered from 0 in the order in which they first appear.
-
-    Raises ValueError for fewer texts than clusters and for fewer than one cluster.
-
-    >>> denoms = torch.tensor([[1.0, 2.0], [1.1, 2.1], [9.0, 0.5], [8.0, 0.4]])
-    >>> cx.cluster_texts(denoms, clusters=2).tolist()
-    [0, 0, 1, 1]
-    """
-    if not 1 <= clusters <= len(denoms):
-        raise ValueError(f"{clusters} clusters of {len(denoms)} texts: choose 1 to {len(denoms)}")
-    log = denoms.cpu().double().log()
-    spread = log.std(0, correction=0)
-    points = ((log - log.mean(0)) / spread.where(spread > 0, 1)).numpy()
-    if len(points) == 1:
-        return np.zeros(1, dtype=int)
-    labels = hierarchy.fcluster(hierarchy.ward(points), clusters, criterion="maxclust")
-    return pd.factorize(labels)[0]
-
-
 # ---------------------------------------------------------------- reading texts
 
 
@@ -279,14 +196,6 @@ def content_batches(
     content = content_scores(weights, n, token).exp()
     for batch in batches(weights, texts, n, token, "denominators"):
         yield content[:, batch]
-
-
-def numbered(labels: Sequence[Hashable], texts: int) -> tuple[Int[Tensor, " text"], list[Hashable]]:
-    """Each text's label as a number, in the order in which labels first appear, and the labels."""
-    if len(labels) != texts or not texts:
-        raise ValueError(f"{len(labels)} labels for {texts} texts: give one for each")
-    names = list(dict.fromkeys(labels))
-    return torch.tensor([names.index(label) for label in labels]), names
 
 
 def some(parts: list[Tensor]) -> list[Tensor]:

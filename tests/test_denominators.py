@@ -167,50 +167,6 @@ def test_the_order_of_the_words_does_not_matter_where_all_positions_are_alike(pr
     )
 
 
-# ---------------------------------------------------------------- between labels and within
-
-
-@given(st.lists(st.tuples(st.floats(-9, 9), st.sampled_from("abc")), min_size=1, max_size=12))
-def test_between_and_within_add_up_to_the_variance(pairs):
-    values = torch.tensor([value for value, _ in pairs], dtype=torch.float64)
-    between, within = cx.between_and_within(values, [label for _, label in pairs])
-    same(between + within, values.var(correction=0))
-    assert between >= 0 and within >= 0
-
-
-def test_between_and_within_by_hand():
-    between, within = cx.between_and_within(torch.tensor([0.0, 9.0, 3.0]), ["a", "b", "a"])
-    assert between.item() == 12.5  # (2 (1.5 - 4)^2 + (9 - 4)^2) / 3
-    assert within.item() == 1.5
-
-
-def test_between_and_within_are_found_head_by_head():
-    values = draw(6, 3)
-    between, within = cx.between_and_within(values, list("abcabc"))
-    assert between.shape == within.shape == (3,)
-    for h in range(3):
-        alone = cx.between_and_within(values[:, h], list("abcabc"))
-        same((between[h], within[h]), alone)
-
-
-def test_one_label_leaves_nothing_between_and_a_label_for_each_text_nothing_within():
-    values = draw(5)
-    assert cx.between_and_within(values, ["a"] * 5)[0] == 0
-    assert cx.between_and_within(values, range(5))[1] == 0
-
-
-def test_labels_may_be_anything_that_can_be_hashed():
-    values = torch.tensor([0.0, 2.0, 4.0, 6.0])
-    for a, b in ((1, 2), (True, False), (("en", "GB"), ("en", "US"))):
-        between, within = cx.between_and_within(values, [a, a, b, b])
-        assert (between, within) == (4, 1)
-
-
-def test_labels_for_other_texts_are_refused():
-    with pytest.raises(ValueError, match="3 labels for 4 texts"):
-        cx.between_and_within(torch.ones(4), ["a", "b", "c"])
-
-
 # ---------------------------------------------------------------- which heads hold still
 
 
@@ -343,98 +299,6 @@ def test_heads_that_make_no_choice_are_refused(tiny_weights, heads, says):
         cx.check_heads(tiny_weights, heads)
 
 
-# ---------------------------------------------------------------- what a wrong one costs
-
-
-def positive(*shape, seed=0):
-    return draw(*shape, seed=seed).exp()
-
-
-def test_calibration_error_is_the_loops():
-    calibrated, denoms = positive(3, 2), positive(4, 2, seed=1)
-    error = cx.calibration_error(calibrated, denoms)
-    assert error.shape == (3, 4, 2)
-    for c in range(3):
-        for t in range(4):
-            for h in range(2):
-                same(error[c, t, h], denoms[t, h] / calibrated[c, h] - 1)
-
-
-def test_a_text_calibrated_on_itself_has_no_error():
-    denoms = positive(4, 2)
-    assert not cx.calibration_error(denoms, denoms).diagonal().any()
-
-
-@given(seeds, st.permutations(list("aaabbcc")))
-def test_cross_calibration_is_the_loops_over_different_texts(seed, labels):
-    denoms = positive(7, 3, seed=seed)
-    table = cx.cross_calibration(denoms, labels)
-    for row in "abc":
-        for column in "abc":
-            errors = [
-                abs(denoms[t, h] / denoms[c, h] - 1)
-                for c in range(7)
-                for t in range(7)
-                for h in range(3)
-                if c != t and labels[c] == row and labels[t] == column
-            ]
-            expected = float(sum(errors) / len(errors))
-            assert table.loc[row, column] == pytest.approx(expected)
-
-
-def test_cross_calibration_names_labels_in_the_order_of_their_texts():
-    table = cx.cross_calibration(positive(4, 2), ["war", "law", "war", "law"])
-    assert table.index.tolist() == table.columns.tolist() == ["war", "law"]
-
-
-def test_cross_calibration_refuses_labels_for_other_texts():
-    with pytest.raises(ValueError, match="3 labels for 4 texts"):
-        cx.cross_calibration(positive(4, 2), ["a", "a", "b"])
-
-
-def test_cross_calibration_refuses_a_label_with_one_text():
-    with pytest.raises(ValueError, match="label 'b' has one text"):
-        cx.cross_calibration(positive(3, 2), ["a", "b", "a"])
-
-
-GROUPS = [0, 1, 0, 2, 2, 1, 0, 1]
-CENTRES = torch.tensor([[0.0, 5.0], [5.0, 0.0], [-5.0, -5.0]], dtype=torch.float64)
-
-
-def grouped(seed):
-    return (CENTRES[GROUPS] + 0.1 * draw(len(GROUPS), 2, seed=seed)).exp()
-
-
-@given(seeds)
-def test_clusters_are_the_groups_in_the_order_of_their_appearance(seed):
-    assert cx.cluster_texts(grouped(seed), 3).tolist() == GROUPS
-
-
-def test_the_unit_of_a_head_changes_no_cluster():
-    scaled = grouped(0) * torch.tensor([1e-3, 1e3])
-    assert cx.cluster_texts(scaled, 3).tolist() == GROUPS
-
-
-def test_one_cluster_holds_all_texts_and_as_many_as_texts_hold_one_each():
-    assert cx.cluster_texts(grouped(0), 1).tolist() == [0] * 8
-    assert cx.cluster_texts(grouped(0), 8).tolist() == list(range(8))
-
-
-def test_one_text_is_one_cluster():
-    assert cx.cluster_texts(positive(1, 2), 1).tolist() == [0]
-
-
-def test_a_head_with_one_denominator_for_all_texts_separates_none():
-    denoms = torch.cat([grouped(0), torch.ones(len(GROUPS), 1)], dim=1)
-    assert cx.cluster_texts(denoms, 3).tolist() == GROUPS
-
-
-@pytest.mark.parametrize("clusters", [0, -1, 9])
-def test_a_number_of_clusters_out_of_range_is_refused(clusters):
-    with pytest.raises(ValueError, match=f"{clusters} clusters of 8 texts: choose 1 to 8"):
-        cx.cluster_texts(grouped(0), clusters)
-
-
 # ---------------------------------------------------------------- what is refused
 
 
@@ -501,15 +365,10 @@ def test_stable_heads_refuse_what_denominators_refuse(tiny, precise, drawn, n):
 
 
 def test_shapes_are_what_the_annotations_say(precise, drawn):
-    denoms, labels = cx.softmax_denominators(precise, drawn, 12), list("aabba")
     calls = [
         (cx.softmax_denominators, (precise, drawn, 12)),
-        (cx.between_and_within, (denoms, labels)),
         (cx.stable_heads, (precise, drawn, 12, " the", 0.0, 9.0)),
         (cx.check_heads, (precise, [0, 1])),
-        (cx.calibration_error, (denoms, denoms)),
-        (cx.cross_calibration, (denoms, labels)),
-        (cx.cluster_texts, (denoms, 2)),
     ]
     for function, arguments in calls:
         jaxtyped(function, typechecker=beartype)(*arguments)

@@ -188,12 +188,8 @@ def of_kernels(w, texts):
 
 
 def of_denominators(w, texts):
-    denoms, labels = cx.softmax_denominators(w, texts, N, TOKEN), list("aabbccaabbcc")
     return [
-        denoms,
-        cx.between_and_within(denoms, labels),
-        cx.cross_calibration(denoms, labels),
-        cx.cluster_texts(denoms, 3),
+        cx.softmax_denominators(w, texts, N, TOKEN),
         list(cx.stable_heads(w, texts, N, TOKEN, broad=1.0, steady=5.0)),
         cx.widgets.record.denominator_record(w, texts, [], N, TOKEN),
     ]

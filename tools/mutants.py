@@ -103,11 +103,11 @@ FAULTS = (
         "tests/test_kernels.py -k half",
     ),
     Fault(
-        "denominators: a variance with the wrong ddof",
+        "denominators: a spread that is not known taken for a small one",
         "ctxlib/denominators.py",
-        "variances = torch.stack([g.var(0, correction=0) for g in groups])",
-        "variances = torch.stack([g.var(0, correction=1) for g in groups])",
-        "tests/test_denominators.py -k between",
+        'restless = "" if strays < steady else f"denominator strays by {strays:.0%}"',
+        'restless = f"denominator strays by {strays:.0%}" if strays >= steady else ""',
+        "tests/test_denominators.py -k unknown",
     ),
     Fault(
         "texts: the text's own token left at n",
