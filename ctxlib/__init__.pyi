@@ -77,8 +77,6 @@ from .neurons import (
     by_label,
     find_neurons,
     label_neurons,
-    robust_z,
-    subtopics,
     untrained_tokens,
 )
 from .studies import Study, study
@@ -147,13 +145,11 @@ __all__ = [
     "rebuilt_rows",
     "rebuilt_scores",
     "resid_mid",
-    "robust_z",
     "shared_kernel",
     "softmax_denominators",
     "stable_heads",
     "studies",
     "study",
-    "subtopics",
     "texts",
     "top_prompts",
     "total_variation",

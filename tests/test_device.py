@@ -222,7 +222,6 @@ def of_neurons(w, texts):
         cx.find_neurons(circuit, threshold=0.0, tokens=torch.arange(300) > 9),
         cx.label_neurons(several, labels, chosen),
         cx.by_label(several, labels, chosen),
-        cx.subtopics(circuit, 3, texts),
     ]
 
 
