@@ -72,8 +72,8 @@ The texts are excerpts from real documents of 22 domains in equal shares, from a
 content = cx.content_scores(weights, n, TOKEN).exp()  # head vocab
 pos = cx.positional_kernels(weights, n, TOKEN)  # head source
 
-(one,) = cx.texts.at(weights, texts[:1], n, TOKEN)  # the first n tokens, and then " the"
-denom = einops.einsum(pos, content[:, one], "head source, head source -> head")
+x = cx.texts.at(weights, texts, n, TOKEN)  # text source: the first n tokens, and then " the"
+denom = einops.einsum(pos, content[:, x[0]], "head source, head source -> head")
 
 # %% tags=["nbval-check-output"]
 denoms = cx.softmax_denominators(weights, texts, n, TOKEN)  # text head
@@ -85,8 +85,20 @@ This is Equation {eq}`eq-denom` with the keys of Equation 1 ({eq}`eq-split`). Th
 $\sum_i \exp(q_n \cdot (\text{key}_i - b_K) / \sqrt{d_\text{head}})$ (the key here with its bias, as the model has it) over $\sum_i \exp(q_n \cdot P[n, i] / \sqrt{d_\text{head}})$, text by text.
 """
 
+# %%
+q = weights.queries(x[0])[:, n] / weights.attn_scale  # head d_head: the same in every text
+
+
+def log_sum(keys):
+    """`head`: the log of the sum over sources of exp(q . key)."""
+    return einops.einsum(q, keys, "head d_head, head source d_head -> head source").logsumexp(-1)
+
+
+unit = log_sum(cx.positional_keys(weights, n))
+keys_of = (weights.keys(text) - weights.b_K[:, None] for text in x)  # head source d_head
+exact = torch.stack([(log_sum(keys) - unit).exp() for keys in keys_of])  # text head
+
 # %% tags=["nbval-check-output"]
-exact = cx.exact_denominators(weights, texts, n, TOKEN)
 ratio = (exact / denoms).log()
 log_spread = denoms.log().std(0)
 pd.DataFrame(
@@ -207,7 +219,7 @@ It looks like Hoeffding's with $4\sigma^2$ in place of $(b - a)^2$, as long as $
 """
 
 # %%
-values = cx.content_values(weights, texts, n, TOKEN)  # head text source
+values = content[:, x]  # head text source
 inner, kernel = values[..., 1:-1], pos[:, 1:-1]  # BOS and the destination are the same everywhere
 fixed = pos[:, 0] * values[:, 0, 0] + pos[:, -1] * values[:, 0, -1]  # what these two add
 
@@ -215,6 +227,43 @@ mu, variance = inner.mean((1, 2)), inner.var((1, 2))
 smallest, largest = inner.amin((1, 2)), inner.amax((1, 2))
 expected = fixed + mu * kernel.sum(-1)  # head
 bound_M = torch.maximum(largest - mu, mu - smallest)
+
+
+# %%
+def iid_variance(variance, kernel):
+    return variance * kernel.square().sum(-1)
+
+
+def chebyshev(variance, kernel, epsilon):
+    return (iid_variance(variance, kernel) / epsilon**2).clamp(max=1)
+
+
+def hoeffding(width, kernel, epsilon):
+    exponent = 2 * epsilon**2 / (width**2 * kernel.square().sum(-1))
+    return (2 * (-exponent).exp()).clamp(max=1)
+
+
+def bernstein(variance, bound, kernel, epsilon):
+    steps = 2 / 3 * kernel.max(-1).values * bound * epsilon
+    exponent = epsilon**2 / (2 * iid_variance(variance, kernel) + steps)
+    return (2 * (-exponent).exp()).clamp(max=1)
+
+
+# %% tags=["nbval-check-output"]
+rng = np.random.default_rng(0)
+hat = inner.flatten(1)  # head token: all tokens of all texts
+drawn = hat[:, rng.integers(hat.shape[1], size=(2000, kernel.shape[1]))]  # head draw source
+summed = einops.einsum(drawn, kernel, "head draw source, head source -> draw head")
+off = (summed - mu * kernel.sum(-1)).abs() / expected  # draw head
+within = []
+for share in (0.1, 0.25, 0.5, 1):
+    bounds = (
+        chebyshev(variance, kernel, share * expected),
+        hoeffding(largest - smallest, kernel, share * expected),
+        bernstein(variance, bound_M, kernel, share * expected),
+    )
+    within += [bool(((off >= share).float().mean(0) <= bound).all()) for bound in bounds]
+print("tokens from a hat stray no more often than a bound says, in any head:", all(within))
 
 # %% tags=["hide-input"]
 share = np.geomspace(0.02, 4, 60)
@@ -226,17 +275,17 @@ for head, axis in enumerate(axes.flat[: weights.n_heads]):
     curves = {
         "measured": (measured, "-", cx.plots.INK),
         "Chebyshev": (
-            cx.chebyshev(variance[head], kernel[head], epsilon),
+            chebyshev(variance[head], kernel[head], epsilon),
             "--",
             cx.plots.COLOURS[0],
         ),
         "Hoeffding": (
-            cx.hoeffding(largest[head] - smallest[head], kernel[head], epsilon),
+            hoeffding(largest[head] - smallest[head], kernel[head], epsilon),
             ":",
             cx.plots.COLOURS[1],
         ),
         "Bernstein": (
-            cx.bernstein(variance[head], bound_M[head], kernel[head], epsilon),
+            bernstein(variance[head], bound_M[head], kernel[head], epsilon),
             "-.",
             cx.plots.COLOURS[2],
         ),
@@ -274,9 +323,9 @@ pd.DataFrame(
         "tokens that divide σ²": [f"{e:.0f}" for e in cx.effective_tokens(kernel)],
         "σ/μ of one token": [f"{s:.1f}" for s in variance.sqrt() / mu],
         "off by 25%: measured": [f"{m:.2f}" for m in off_by(0.25)],
-        "Chebyshev": [f"{b:.2f}" for b in cx.chebyshev(variance, kernel, quarter)],
-        "Hoeffding": [f"{b:.2f}" for b in cx.hoeffding(largest - smallest, kernel, quarter)],
-        "Bernstein": [f"{b:.2f}" for b in cx.bernstein(variance, bound_M, kernel, quarter)],
+        "Chebyshev": [f"{b:.2f}" for b in chebyshev(variance, kernel, quarter)],
+        "Hoeffding": [f"{b:.2f}" for b in hoeffding(largest - smallest, kernel, quarter)],
+        "Bernstein": [f"{b:.2f}" for b in bernstein(variance, bound_M, kernel, quarter)],
     },
     index=pd.Index(range(weights.n_heads), name="head"),
 )
@@ -297,8 +346,41 @@ $$ (eq-autocovariance)
 For independent tokens $\gamma$ is $\sigma^2$ at zero and nothing elsewhere, and this is {eq}`eq-iid` again. What is it for text?
 """
 
+
+# %%
+def autocovariance(values):
+    """`head lag`: the mean over all texts and all pairs of positions that are k apart, by Fourier
+    transform (padded, so that no pair wraps around)."""
+    length = values.shape[-1]
+    centred = values - values.mean((1, 2), keepdim=True)
+    spectrum = torch.fft.rfft(centred, n=2 * length).abs().square().mean(1)
+    return torch.fft.irfft(spectrum, n=2 * length)[:, :length] / torch.arange(length, 0, -1)
+
+
+def correlated_variance(gamma, kernel):
+    """`head`: the double sum, lag by lag."""
+    length = kernel.shape[-1]
+    overlap = torch.fft.irfft(torch.fft.rfft(kernel, n=2 * length).abs().square(), n=2 * length)
+    weight = 2 * overlap[:, :length]  # both orders of a pair ...
+    weight[:, 0] /= 2  # ... and i = k once
+    return (weight * gamma).sum(-1)
+
+
+gamma = autocovariance(inner)  # head lag
+
+# %% tags=["nbval-check-output"]
+centred = inner - mu[:, None, None]
+apart = (centred[..., 3:] * centred[..., :-3]).mean((1, 2))
+print(
+    "same as the mean over pairs that are 3 apart:", torch.allclose(gamma[:, 3], apart, rtol=1e-3)
+)
+i = torch.arange(kernel.shape[1])
+pairs = gamma[:, (i[:, None] - i).abs()]  # head i k
+pairs = einops.einsum(kernel, kernel, pairs, "head i, head k, head i k -> head")
+by_lag = correlated_variance(gamma, kernel)
+print("same as the double sum:", torch.allclose(by_lag, pairs, rtol=1e-3))
+
 # %% tags=["hide-input"]
-gamma = cx.autocovariance(inner)  # head lag
 reach = gamma.shape[1] * 3 // 4  # beyond, pairs get rare
 steps = np.unique(np.geomspace(1, reach, 14).astype(int))
 figure, ((axis,),) = cx.plots.panels(height=3.2, width=7.5)
@@ -348,8 +430,25 @@ $$ (eq-account)
 where the sums leave out BOS and the destination, which are the same in every text. The left side is measured on the denominators, the right side is read off tokens and pairs of tokens.
 """
 
+# %%
+half = gamma.shape[1] // 2  # lags beyond, where gamma has settled, count as often as they occur
+pairs = torch.arange(gamma.shape[1] - half, 0, -1)
+tau2 = (gamma[:, half:] * pairs).sum(-1) / pairs.sum()  # head
+independent = iid_variance(gamma[:, 0] - tau2, kernel)
+topic = tau2 * kernel.sum(-1) ** 2
+total = correlated_variance(gamma, kernel)
+of_head = denoms.T.contiguous()  # head text
+account = {
+    "independent": independent,
+    "neighbours": total - independent - topic,
+    "topic": topic,
+    "model": total,
+    "measured": of_head.var(-1),
+}
+account = pd.DataFrame({k: (v / of_head.mean(-1) ** 2).tolist() for k, v in account.items()})
+account.index.name = "head"
+
 # %% tags=["hide-input"]
-account = cx.variance_account(values, pos)
 heads = np.arange(weights.n_heads)
 figure, ((axis,),) = cx.plots.panels(height=3.2, width=7.5)
 scale = account["measured"].to_numpy()
@@ -387,7 +486,7 @@ cx.plots.picture(
 shares = account[["independent", "neighbours", "topic", "model"]].div(account["measured"], axis=0)
 shares.insert(0, "relative spread", account["measured"] ** 0.5)
 one_half, other = inner[:, : len(texts) // 2], denoms[len(texts) // 2 :]
-foretold = cx.correlated_variance(cx.autocovariance(one_half), kernel) / other.var(0)
+foretold = correlated_variance(autocovariance(one_half), kernel) / other.var(0)
 shares["model, from the other half"] = foretold.tolist()
 shares.map(lambda v: f"{v:.0%}".replace("-0%", "0%"))
 
@@ -526,11 +625,11 @@ correction that is the same for all texts is no error at all. The check: how lar
 
 # %%
 corrections = []
-for x in cx.texts.at(weights, texts[: max(2, len(texts) // 5)], n, TOKEN):
+for text in x[: max(2, len(texts) // 5)]:
     # b_K adds q_n . b_K to all exact scores of a row; at i = n the split has no other error
-    delta = cx.rebuilt_scores(weights, x, n) - cx.exact_scores(weights, x, n)
+    delta = cx.rebuilt_scores(weights, text, n) - cx.exact_scores(weights, text, n)
     delta = delta - delta[:, n:]
-    term = pos * content[:, x]  # head source
+    term = pos * content[:, text]  # head source
     corrections.append(
         torch.stack([(term * (-delta) ** k / f).sum(-1) for k, f in ((0, 1), (1, 1), (2, 2))])
     )
@@ -581,9 +680,10 @@ Choose a head, a bound and how sure it should be: the band is what the bound all
 # %% tags=["hide-input"]
 def draw(head, n):
     found = cx.softmax_denominators(weights, texts, n, TOKEN)[:, head]
-    contents = cx.content_values(weights, texts[:100], n, TOKEN)[head, :, 1:-1]
+    seen = cx.texts.at(weights, texts[:100], n, TOKEN)[:, 1:-1]
+    contents = cx.content_scores(weights, n, TOKEN).exp()[head, seen]
     row = cx.positional_kernels(weights, n, TOKEN)[head, 1:-1]
-    iid = float(cx.iid_variance(contents.var(), row).sqrt() / found.mean())
+    iid = float(iid_variance(contents.var(), row).sqrt() / found.mean())
     spread = float(found.std() / found.mean())
     figure, ((left, right),) = cx.plots.panels(1, 2, height=2.8)
     left.hist((contents / contents.mean()).log10().flatten(), bins=60, density=True)

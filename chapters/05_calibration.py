@@ -39,6 +39,9 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.ticker import MaxNLocator
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import ctxlib as cx
 
@@ -88,8 +91,6 @@ rescaled = weights.head_outputs(unnormalised / denom_cal[:, None], x)
 error = denom / denom_cal - 1  # head
 
 # %% tags=["nbval-check-output"]
-by_package = cx.calibration_error(denom_cal[None], denom[None])[0, 0]
-print("same as cx.calibration_error:", torch.allclose(error, by_package, atol=1e-4))
 print(
     "the output is (1 + error) times the right one:",
     torch.allclose(rescaled, (1 + error[:, None]) * right, rtol=1e-3, atol=1e-4),
@@ -122,7 +123,13 @@ $$ (eq-cal-bounds)
 so far from the middle the error is the distance, and near the middle it is the spread of the other texts. Before relying on first order, see how much it misses over all pairs of passages:
 """
 
+
 # %%
+def calibration_error(calibrated, denoms):
+    """`calibration text head`: the error of every text with every calibration."""
+    return denoms / calibrated[:, None] - 1
+
+
 all_denoms = cx.softmax_denominators(
     weights, passages, n, TOKEN
 )  # text head, every head of the layer
@@ -130,7 +137,7 @@ all_collected = cx.softmax_denominators(weights, texts, n, TOKEN)
 D, T = all_denoms[:, heads], all_collected[:, heads]  # passages, collection: text head
 log_D, log_T = D.log(), T.log()
 
-pairwise = cx.calibration_error(D, D)  # calibration text head
+pairwise = calibration_error(D, D)  # calibration text head
 d = log_D[None] - log_D[:, None]
 pairs = ~torch.eye(len(D), dtype=bool)
 
@@ -207,7 +214,8 @@ cx.plots.picture(
 )
 
 # %% tags=["nbval-check-output"]
-among, inside = cx.between_and_within(log_D, domains)
+by_domain = pd.DataFrame(log_D.numpy()).groupby(domains).transform("mean")  # of its own domain
+among = by_domain.var(ddof=0) / log_D.numpy().var(0)  # share of the variance: head
 by_chance = (len(names) - 1) / (len(passages) - 1)
 alike = np.corrcoef(profile.T) if len(heads) > 1 else np.ones((1, 1))
 pd.DataFrame(
@@ -216,7 +224,7 @@ pd.DataFrame(
         "times the mean": [f"{v:.2f}" for v in profile.min(0).values.exp()],
         "highest domain": [names[i] for i in profile.argmax(0)],
         "times the mean ": [f"{v:.2f}" for v in profile.max(0).values.exp()],
-        "variance between domains": [f"{v:.0%}" for v in among / (among + inside)],
+        "variance between domains": [f"{v:.0%}" for v in among],
         "with random labels": f"{by_chance:.0%}",
         "correlation with the other heads": [
             f"{np.delete(row, k).mean():.1f}" if len(heads) > 1 else ""
@@ -244,7 +252,7 @@ Now let every passage be the calibration text in turn, and test it twice: on all
 on_passages = torch.stack(
     [pairwise[c, pairs[c]].abs().mean() for c in range(len(passages))]
 )  # calibration; mean |error| over the other passages and the heads
-on_collection = cx.calibration_error(D, T).abs().mean((1, 2))
+on_collection = calibration_error(D, T).abs().mean((1, 2))
 distance = (log_D - log_D.mean(0)).abs().mean(1)  # from the middle of the passages
 distance_T = (log_D - log_T.mean(0)).abs().mean(1)  # from the middle of the collection
 chosen, worst = int(on_passages.argmin()), int(on_passages.argmax())
@@ -473,17 +481,17 @@ def error_of_averages(source, tested, k, average, draws=200):
     rng = np.random.default_rng(k)
     picks = np.stack([rng.choice(len(source), k, replace=False) for _ in range(draws)])
     calibrated = torch.from_numpy(np.exp(average(source.log().numpy()[picks], axis=1)))
-    return cx.calibration_error(calibrated, tested).abs().mean((1, 2)).numpy()
+    return calibration_error(calibrated, tested).abs().mean((1, 2)).numpy()
 
 
 shuffled = np.random.default_rng(0).permutation(len(T))
 source, tested = T[shuffled[: len(T) // 2]], T[shuffled[len(T) // 2 :]]
-floor = float(cx.calibration_error(best_constant(tested)[None], tested).abs().mean())
+floor = float(calibration_error(best_constant(tested)[None], tested).abs().mean())
 ks = [k for k in (1, 2, 4, 8, 16) if k <= min(len(source), len(D))]
 medians = [error_of_averages(source, tested, k, np.median) for k in ks]
 means = [error_of_averages(source, tested, k, np.mean) for k in ks]
 from_passages = [error_of_averages(D, tested, k, np.median) for k in ks]
-one_chosen = float(cx.calibration_error(D[[chosen]], tested).abs().mean())
+one_chosen = float(calibration_error(D[[chosen]], tested).abs().mean())
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(height=3.3, width=7.5)
@@ -546,9 +554,9 @@ Everything so far held for stable heads. This is what the same constants would d
 # %% tags=["nbval-check-output"]
 every = all_collected[shuffled]
 pool, rest = every[: len(source)], every[len(source) :]
-floors = cx.calibration_error(best_constant(rest)[None], rest).abs().mean((0, 1))
-singles = cx.calibration_error(pool, rest).abs().mean((0, 1))
-sixteen = cx.calibration_error(pool[: ks[-1]].log().quantile(0.5, dim=0).exp()[None], rest)
+floors = calibration_error(best_constant(rest)[None], rest).abs().mean((0, 1))
+singles = calibration_error(pool, rest).abs().mean((0, 1))
+sixteen = calibration_error(pool[: ks[-1]].log().quantile(0.5, dim=0).exp()[None], rest)
 pd.DataFrame(
     {
         "stable": ["yes" if h in heads else "" for h in range(weights.n_heads)],
@@ -619,12 +627,8 @@ cx.plots.picture(
 )
 
 # %% tags=["nbval-check-output"]
-cost = {
-    t: cx.calibration_error(passages_by_token[t], by_token[t]).abs().mean((1, 2)) for t in asked
-}
-least = {
-    t: cx.calibration_error(best_constant(v)[None], v).abs().mean() for t, v in by_token.items()
-}
+cost = {t: calibration_error(passages_by_token[t], by_token[t]).abs().mean((1, 2)) for t in asked}
+least = {t: calibration_error(best_constant(v)[None], v).abs().mean() for t, v in by_token.items()}
 pd.DataFrame(
     {
         "spread, median head": [f"{v:.2f}" for v in spread.quantile(0.5, dim=1)],
@@ -649,7 +653,10 @@ Back to *the*, and to the second half of the paper's advice. Calibrate on each d
 """
 
 # %%
-cross = cx.cross_calibration(D, domains)
+member = torch.from_numpy(domains[:, None] == np.array(names)).to(D)  # text domain
+cross = member.T @ pairwise.abs().mean(-1) @ member  # a text is without error on itself
+cross = cross / (member.T @ pairs.to(D) @ member)  # calibrated tested
+cross = pd.DataFrame(cross.numpy(), names, names)
 by_row = cross.mean(axis=1).sort_values().index
 cross = cross.loc[by_row, by_row]
 same = np.eye(len(cross), dtype=bool)
@@ -702,9 +709,18 @@ uncertain by a good part of their value; rows and columns say more than cells.
 If domains lie apart, one constant for all texts is a compromise. Would several constants, one for each cluster of texts with similar denominators, do better? The paper leaves this as an open question {cite}`gibson2025decomposing`. Here are the passages, grouped by Ward's method on their log denominators:
 """
 
-# %% tags=["hide-input"]
+
+# %%
+def clusters_of(logs, clusters):
+    """A number for each text: Ward's method, each head in units of its own spread."""
+    ward = make_pipeline(StandardScaler(), AgglomerativeClustering(clusters))
+    return pd.factorize(ward.fit_predict(logs.double()))[0]  # numbered as they first appear
+
+
 CLUSTERS = 3
-found = cx.cluster_texts(D, CLUSTERS)
+found = clusters_of(log_D, CLUSTERS)
+
+# %% tags=["hide-input"]
 points = (log_D - log_D.mean(0)) / log_D.std(0)
 _, strength, axes_of = torch.linalg.svd(points, full_matrices=False)
 axes_of = axes_of * axes_of.sum(1, keepdim=True).sign()  # heavier texts lie further up each axis
@@ -773,11 +789,11 @@ def left_out(clusters):
     errors = []
     for i in range(len(D)):
         other = np.delete(np.arange(len(D)), i)
-        group = cx.cluster_texts(D[other], clusters)
+        group = clusters_of(log_D[other], clusters)
         medians = torch.stack(
             [log_D[other[group == c]].quantile(0.5, dim=0) for c in range(group.max() + 1)]
         ).exp()
-        error = cx.calibration_error(medians, D[i : i + 1]).abs().mean((1, 2))  # cluster
+        error = calibration_error(medians, D[i : i + 1]).abs().mean((1, 2))  # cluster
         guess = np.bincount(group[domains[other] == domains[i]]).argmax()
         errors.append([float(error.min()), float(error[guess])])
     return np.array(errors)
@@ -789,7 +805,7 @@ def own_domain():
     for i in range(len(D)):
         mates = [m for m in np.flatnonzero(domains == domains[i]) if m != i]
         median = log_D[mates].quantile(0.5, dim=0).exp()
-        errors.append(float(cx.calibration_error(median[None], D[i : i + 1]).abs().mean()))
+        errors.append(float(calibration_error(median[None], D[i : i + 1]).abs().mean()))
     return np.array(errors)
 
 

@@ -377,6 +377,11 @@ How many would one find where there is nothing to be found? To shuffle a column 
 rng = np.random.default_rng(0)
 
 
+def robust_z(values):
+    far = values - values.quantile(0.5)
+    return far / (1.4826 * far.abs().quantile(0.5))
+
+
 def noise(*shape):
     """Independent standard normal numbers."""
     return torch.from_numpy(rng.standard_normal(shape)).to(W_in.dtype)
@@ -411,7 +416,8 @@ chosen = found.index.tolist()
 everyone = list(range(weights.n_neurons))
 others = [j for j in everyone if j not in set(chosen)]
 theta = float(found.attrs["threshold"])
-z = cx.robust_z(tops)
+z = robust_z(tops)
+print("same as the z of cx.find_neurons:", np.allclose(z[chosen], found["z"]))
 PAPER, SHARE = 5.0, 100 / 3072  # the paper's threshold, and the share of the neurons that it took
 as_many = float(tops.quantile(1 - SHARE))  # the threshold that takes the same share here
 
@@ -422,7 +428,7 @@ for k, (name, values) in enumerate(pushed.items()):
     share = 1 - np.arange(len(values)) / len(values)
     colour = {"color": cx.plots.COLOURS[k], "ls": styles[name]}
     left.step(values.sort().values, share, where="pre", label=name, **colour)
-    right.step(cx.robust_z(values).sort().values, share, where="pre", label=name, **colour)
+    right.step(robust_z(values).sort().values, share, where="pre", label=name, **colour)
 score = np.linspace(-3, 3.7, 200)
 right.plot(score, stats.norm.sf(score), lw=1, color=cx.plots.INK, label="normal")
 for k, (at, name) in enumerate(
@@ -1102,22 +1108,32 @@ gain, gain_shuffled = np.diff(with_parts, axis=1, prepend=0)
 FIRST = 30  # how many tokens stand for a part
 
 
+def factorised(texts, parts, seed=0):
+    """The parts, those that push most first: what each adds up to, its first tokens, and how much
+    it pushes in each text, `text part`."""
+    matrix = drive_of(double, texts)
+    used = matrix.any(0).nonzero()[:, 0]
+    model = NMF(parts, init="nndsvda", random_state=seed, max_iter=1000, tol=1e-5)
+    F = model.fit_transform(matrix[:, used].double().numpy())  # text part
+    G = model.components_  # part token
+    order = (F.sum(0) * G.sum(1)).argsort()[::-1]
+    F, G = F[:, order], G[order]
+    first = [cx.neurons.spelled(weights, used[t].tolist()) for t in (-G).argsort(1)[:, :FIRST]]
+    return F.sum(0) * G.sum(1), first, F * G.sum(1)
+
+
 def found_again(parts):
-    """Factorise two halves of the texts: how many of its first tokens each part of the one shares
-    with the part of the other that is closest to it.
-    """
-    one, other = (
-        cx.subtopics(circuit, double, texts[half::2], parts, largest=FIRST)[0]["tokens"]
-        for half in (0, 1)
-    )
+    """How many of its first tokens each part of one half of the texts shares with the part of the
+    other half that is closest to it."""
+    one, other = (factorised(texts[half::2], parts)[1] for half in (0, 1))
     return [max(len(set(a) & set(b)) for b in other) for a in one]
 
 
 again_in = {k: found_again(k) for k in (2, 3, 4) if k <= len(numbers)}
 parts = max([k for k, counts in again_in.items() if min(counts) >= FIRST / 2], default=2)
-table, by_text = cx.subtopics(circuit, double, [*texts, *passages], parts)
+weight, first_tokens, by_text = factorised([*texts, *passages], parts)
 by_passage = by_text[len(texts) :]  # passage part
-reseeded = cx.subtopics(circuit, double, [*texts, *passages], parts, seed=1)[1]
+reseeded = factorised([*texts, *passages], parts, seed=1)[2]
 alike = [np.corrcoef(by_text[:, k], reseeded[:, k])[0, 1] for k in range(parts)]
 
 # %% tags=["hide-input"]
@@ -1178,17 +1194,17 @@ pd.DataFrame(
 # %% tags=["hide-input"]
 pd.DataFrame(
     {
-        "share of the drive": [f"{v:.0%}" for v in table["share"]],
-        "tokens": [show(tokens) for tokens in table["tokens"]],
+        "share of the drive": [f"{v:.0%}" for v in weight / weight.sum()],
+        "tokens": [show(tokens[:10]) for tokens in first_tokens],
         "most in": [
             ", ".join(
                 f"{name} {v:.2f}"
                 for name, v in of_domain[k].sort_values(ascending=False).head(3).items()
             )
-            for k in table.index
+            for k in range(parts)
         ],
     },
-    index=table.index,
+    index=pd.Index(range(parts), name="part"),
 )
 
 # %% [markdown]
@@ -1247,7 +1263,7 @@ print(
 
 # %% tags=["hide-input", "nbval-check-output"]
 first = chosen[:10]
-z_more = cx.robust_z(tops_more)
+z_more = robust_z(tops_more)
 pd.DataFrame(
     {
         "z before": [f"{z[j]:.1f}" for j in first],
@@ -1278,7 +1294,7 @@ SETS = {"stable heads": (circuit, tops)} | (
 
 def draw(heads, z, rank):
     circuit, tops = SETS[heads]
-    score = cx.robust_z(tops)
+    score = robust_z(tops)
     ranked = tops.argsort(descending=True)
     passed = ranked[score[ranked] > z].tolist() or ranked[:1].tolist()
     neuron = passed[min(rank, len(passed)) - 1]

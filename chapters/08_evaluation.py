@@ -41,6 +41,9 @@ import pandas as pd
 import torch
 from einops import einsum
 from matplotlib.colors import LogNorm
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import ctxlib as cx
 
@@ -1150,7 +1153,8 @@ constants = torch.cat([denoms_P, scales_P], dim=1).log()  # text head+1
 alone, own_domain, realisable, optimum = [], [], [], []
 for k in range(len(passages)):
     others = np.delete(np.arange(len(passages)), k)
-    group = cx.cluster_texts(denoms_P[others], min(3, len(others)))
+    ward = make_pipeline(StandardScaler(), AgglomerativeClustering(min(3, len(others))))
+    group = pd.factorize(ward.fit_predict(denoms_P[others].double().log()))[0]
     offers = torch.stack(
         [constants[others[group == c]].quantile(0.5, dim=0) for c in range(group.max() + 1)]
     )

@@ -9,21 +9,18 @@ labelled texts, with an interval.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 from scipy import stats
-from sklearn.decomposition import NMF
 from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor
 
-from ctxlib.circuit import ContextualCircuit, check_neurons
-from ctxlib.denominators import some
+from ctxlib.circuit import ContextualCircuit
 from ctxlib.destination import Destination
-from ctxlib.texts import AnyText
 from ctxlib.weights import LayerWeights
 
 LARGEST = 20  #: tokens that `top` averages over
@@ -168,7 +165,7 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Distance from the median in robust standard deviations, 1.4826 median absolute ones; for
     normal numbers the ordinary standard score.
 
-    >>> cx.robust_z(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])).round(decimals=1)
+    >>> cx.neurons.robust_z(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])).round(decimals=1)
     tensor([-1.3000, -0.7000,  0.0000,  0.7000, 65.4000])
     """
     far = values - values.quantile(0.5)
@@ -264,64 +261,3 @@ def by_label(
         values.cpu().double().numpy(), columns=pd.Index([int(j) for j in neurons], name="neuron")
     )
     return table.groupby(np.array([str(label) for label in labels])).mean().T
-
-
-# ---------------------------------------------------------------- when a neuron is two things
-
-
-def subtopics(
-    circuit: ContextualCircuit,
-    neuron: int,
-    texts: Iterable[AnyText],
-    parts: int = 2,
-    largest: int = 10,
-    seed: int = 0,
-) -> tuple[pd.DataFrame, Float[np.ndarray, "text part"]]:
-    """The topics that together make up one neuron: non-negative matrix factorisation of what each
-    token of the vocabulary adds to it in each text.
-
-    Entry (x, t) of the matrix is `sum_{i: x_i = t} pos_i contribution[neuron, t]` where it is
-    positive: tokens that drive the neuron in the same texts form a part. Gives a table with one
-    row a part (its share of the whole drive and its `largest` tokens), largest part first, and
-    the drive of each part in each text. The destination itself does not count. The matrix is kept
-    whole: a thousand texts or a few, not a million. Raises ValueError
-    for a neuron that does not exist, and when fewer than `parts` texts or tokens drive it.
-
-    >>> table, drive = cx.subtopics(circuit, 463, passages, parts=2)
-    >>> table["share"].round(1).tolist(), drive.shape
-    ([0.7, 0.3], (72, 2))
-    >>> table["tokens"][0][:4]
-    [' one', ' is', ' heat', ' denomin']
-    """
-    (neuron,) = check_neurons(circuit.at, [neuron])
-    drive = circuit.contribution[:, neuron].clamp(min=0) * ~untrained_tokens(circuit.at)
-    drive, kernel = drive.cpu(), circuit.kernel[:-1].cpu()  # small, and scikit-learn is there
-    rows = []
-    for batch in circuit.at.read(texts, "sub-topics"):
-        inner = batch[:, :-1]
-        row = torch.zeros(len(batch), len(drive), dtype=drive.dtype)
-        row.scatter_add_(1, inner, kernel * drive[inner])
-        rows.append(row)
-    matrix = torch.cat(some(rows))
-    used = matrix.any(0).nonzero()[:, 0]
-    if not 1 <= parts <= min(len(used), int(matrix.any(1).sum())):
-        raise ValueError(
-            f"parts={parts}: neuron {neuron} is driven by {len(used)} tokens "
-            f"in {int(matrix.any(1).sum())} of {len(matrix)} texts"
-        )
-    model = NMF(parts, init="nndsvda", random_state=seed, max_iter=1000, tol=1e-5)
-    by_text = model.fit_transform(matrix[:, used].double().numpy())  # text part
-    by_token = model.components_  # part token
-    weight = by_text.sum(0) * by_token.sum(1)
-    order = weight.argsort()[::-1]
-    table = pd.DataFrame(
-        {
-            "share": (weight / weight.sum())[order],
-            "tokens": [
-                spelled(circuit.at, used[most].tolist())
-                for most in (-by_token[order]).argsort(axis=1)[:, :largest]
-            ],
-        }
-    )
-    table.index.name = "part"
-    return table, by_text[:, order] * by_token.sum(1)[order]

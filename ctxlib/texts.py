@@ -722,13 +722,16 @@ def at(
     weights: LayerWeights, texts: Iterable[AnyText], n: int, token: str | int = " the"
 ) -> Int[Tensor, "text source"]:
     """Every text with `token` at the destination: its first n tokens and then that one. For texts
-    that fit in memory together; errors as in `batches`.
+    that fit in memory together. Raises ValueError for no text at all, and as `batches` does.
 
     >>> x = cx.texts.at(weights, passages, n=99)
     >>> x.shape, set(x[:, 99].tolist()) == {weights.token_id(" the")}
     (torch.Size([72, 100]), True)
     """
-    return torch.cat(list(batches(weights, texts, n, token, "reading")))
+    parts = list(batches(weights, texts, n, token, "reading"))
+    if not parts:
+        raise ValueError("no texts: give at least one")
+    return torch.cat(parts)
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:

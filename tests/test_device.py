@@ -188,21 +188,8 @@ def of_kernels(w, texts):
 
 
 def of_denominators(w, texts):
-    kernels, values = cx.positional_kernels(w, N, TOKEN), cx.content_values(w, texts, N, TOKEN)
-    denoms = cx.softmax_denominators(w, texts, N, TOKEN)
-    labels, variance = list("aabbccaabbcc"), values.var((1, 2))
-    gamma, epsilon = cx.autocovariance(values), 0.3 * denoms.mean(0)
     return [
-        denoms,
-        cx.exact_denominators(w, texts, N, TOKEN),
-        cx.correlated_variance(gamma, kernels),
-        cx.variance_account(values, kernels),
-        cx.between_and_within(denoms, labels),
-        cx.chebyshev(variance, kernels, epsilon),
-        cx.hoeffding(values.amax((1, 2)), kernels, epsilon),
-        cx.bernstein(variance, values.amax((1, 2)), kernels, epsilon),
-        cx.cross_calibration(denoms, labels),
-        cx.cluster_texts(denoms, 3),
+        cx.softmax_denominators(w, texts, N, TOKEN),
         list(cx.stable_heads(w, texts, N, TOKEN, broad=1.0, steady=5.0)),
         cx.widgets.record.denominator_record(w, texts, [], N, TOKEN),
     ]
@@ -235,7 +222,6 @@ def of_neurons(w, texts):
         cx.find_neurons(circuit, threshold=0.0, tokens=torch.arange(300) > 9),
         cx.label_neurons(several, labels, chosen),
         cx.by_label(several, labels, chosen),
-        cx.subtopics(circuit, 3, texts),
     ]
 
 

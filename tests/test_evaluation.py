@@ -626,7 +626,6 @@ MEASURES = {
     "error budget": lambda circuit, texts: cx.error_budget(circuit, texts, [3, 4]),
     "offsets": lambda circuit, texts: circuit.self_normalised(texts),
     "denominators": lambda circuit, texts: cx.softmax_denominators(circuit.weights, texts, 20, 5),
-    "exact": lambda circuit, texts: cx.exact_denominators(circuit.weights, texts, 20, 5),
     "stable heads": lambda circuit, texts: cx.stable_heads(
         circuit.weights, texts, 20, 5, broad=0, steady=9
     ),

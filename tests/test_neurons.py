@@ -16,7 +16,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import ctxlib as cx
-from ctxlib.neurons import LARGEST, byte_names, impossible_bytes
+from ctxlib.neurons import LARGEST, byte_names, impossible_bytes, robust_z
 
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 
@@ -201,7 +201,7 @@ def test_neurons_may_be_taken_in_any_chunks(monkeypatch, chunk):
 @given(seeds)
 def test_the_robust_score_of_normal_numbers_is_the_ordinary_one(seed):
     values = 5 + 3 * draw(20_000, seed=seed)
-    z = cx.robust_z(values)
+    z = robust_z(values)
     same(z.median(), torch.tensor(0.0, dtype=torch.float64), atol=1e-3)
     assert (z - (values - 5) / 3).abs().max() < 0.2
 
@@ -209,7 +209,7 @@ def test_the_robust_score_of_normal_numbers_is_the_ordinary_one(seed):
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=5), st.floats(-1e3, 1e3))
 def test_a_value_at_the_median_scores_zero_even_where_most_are_alike(others, level):
     values = torch.tensor([level] * 7 + [level + x for x in others], dtype=torch.float64)
-    z = cx.robust_z(values)
+    z = robust_z(values)
     assert (z[:7] == 0).all()
     assert torch.equal(z > 0, values > level)
 
@@ -462,140 +462,6 @@ def test_means_by_label_are_by_hand(seed, labels):
             assert table.loc[neuron, name] == pytest.approx(sum(of) / len(of))
 
 
-# ---------------------------------------------------------------- when a neuron is two things
-
-SEA, LAW = [20, 21, 22, 23], [40, 41, 42]
-
-
-@pytest.fixture(scope="module")
-def two_topics(circuit):
-    """Neuron 6 answers to words of the sea and, half as strongly, to words of the law."""
-    contribution = -draw(300, 40, seed=2).abs()
-    contribution[SEA, 6], contribution[LAW, 6] = 2.0, 1.0
-    copy = replace(circuit)
-    copy.__dict__["contribution"] = contribution  # what the cached property would hold
-    return copy
-
-
-def written(words, count, seed):
-    """Texts of words that say nothing, with some of these among them."""
-    random = np.random.default_rng(seed)
-    texts = []
-    for _ in range(count):
-        tokens = random.integers(100, 300, 32)
-        tokens[random.choice(20, 8, replace=False)] = random.choice(words, 8)
-        texts.append(torch.from_numpy(tokens))
-    return texts
-
-
-def ids(circuit, words):
-    decode = circuit.weights.tokenizer.decode
-    return {decode([t]) for t in words}
-
-
-def test_subtopics_are_the_two_that_were_planted(two_topics):
-    texts = written(SEA, 12, 0) + written(LAW, 12, 1)
-    table, drive = cx.subtopics(two_topics, 6, texts, largest=3)
-    assert table.index.name == "part"
-    assert table["share"].sum() == pytest.approx(1)
-    assert table["share"][0] > table["share"][1]
-    assert set(table["tokens"][0]) < ids(two_topics, SEA)
-    assert set(table["tokens"][1]) == ids(two_topics, LAW)
-    assert drive.shape == (24, 2)
-    assert (drive[:12, 0] > 10 * drive[:12, 1]).all()
-    assert (drive[12:, 1] > 10 * drive[12:, 0]).all()
-    assert (drive.sum(0) / drive.sum()).tolist() == pytest.approx(table["share"].tolist())
-
-
-def drive_by_hand(circuit, neuron, text):
-    """What the tokens in front of the destination add, those that take away left out."""
-    untrained = cx.untrained_tokens(circuit.weights)
-    terms = [
-        float(circuit.kernel[i] * circuit.contribution[t, neuron])
-        for i, t in enumerate(text[: circuit.n].tolist())
-        if not untrained[t]
-    ]
-    return sum(term for term in terms if term > 0)
-
-
-# one token in one part is matched at once; sklearn takes that for no progress
-@pytest.mark.filterwarnings("ignore:Maximum number of iterations")
-def test_one_part_holds_nearly_the_whole_drive_of_one_topic(two_topics):
-    texts = written(SEA[:1], 9, 0)
-    table, drive = cx.subtopics(two_topics, 6, texts, parts=1)
-    assert table["share"].tolist() == [1.0]
-    by_hand = [drive_by_hand(two_topics, 6, text) for text in texts]
-    assert drive[:, 0].tolist() == pytest.approx(by_hand, rel=1e-3)
-
-
-def test_parts_together_hold_the_drive_of_each_text(circuit):
-    """As many parts as texts: the factorisation leaves next to nothing over."""
-    texts = draw_texts(4, 32, 300, seed=5)
-    table, drive = cx.subtopics(circuit, 3, texts, parts=4)
-    by_hand = [drive_by_hand(circuit, 3, text) for text in texts]
-    assert drive.sum(1).tolist() == pytest.approx(by_hand, rel=0.02)
-    assert table["share"].sum() == pytest.approx(1)
-    assert table["share"].is_monotonic_decreasing
-
-
-def test_what_stands_at_the_destination_or_behind_makes_no_part(two_topics):
-    texts = written(SEA, 6, 0) + written(LAW, 6, 1)
-    other = [torch.cat([text[:20], torch.full((12,), SEA[0])]) for text in texts]
-    one, two = (cx.subtopics(two_topics, 6, some) for some in (texts, other))
-    pd.testing.assert_frame_equal(one[0], two[0])
-    assert np.array_equal(one[1], two[1])
-
-
-def test_untrained_tokens_make_no_part(two_topics):
-    texts = written(SEA, 6, 0) + written(LAW, 6, 1)
-    glitch = impossible_bytes(two_topics.weights)[0]
-    marred = [text.clone() for text in texts]
-    for text in marred:
-        text[text >= 100] = glitch
-    copy = replace(two_topics)
-    copy.__dict__["contribution"] = two_topics.contribution.clone()
-    copy.contribution[glitch, 6] = 50.0
-    assert np.allclose(cx.subtopics(copy, 6, marred)[1], cx.subtopics(two_topics, 6, texts)[1])
-
-
-def test_texts_for_subtopics_may_come_from_a_generator_and_in_any_batches(two_topics, monkeypatch):
-    texts = written(SEA, 6, 0) + written(LAW, 6, 1)
-    whole, drive = cx.subtopics(two_topics, 6, texts)
-    monkeypatch.setattr(cx.texts, "BATCH", 5)
-    table, again = cx.subtopics(two_topics, 6, (text for text in texts))
-    pd.testing.assert_frame_equal(table, whole)
-    assert np.array_equal(again, drive)
-
-
-@pytest.mark.parametrize("neuron", [-1, 40])
-def test_a_neuron_that_does_not_exist_has_no_subtopics(circuit, neuron):
-    with pytest.raises(ValueError, match=f"neuron {neuron}: this layer has neurons 0 to 39"):
-        cx.subtopics(circuit, neuron, draw_texts(3, 32, 300))
-
-
-def test_sub_topics_need_texts(circuit):
-    with pytest.raises(ValueError, match="no texts: give at least one"):
-        cx.subtopics(circuit, 3, [])
-
-
-@pytest.mark.parametrize(("parts", "texts"), [(0, 3), (4, 3)])
-def test_more_parts_than_driven_texts_are_refused(circuit, parts, texts):
-    with pytest.raises(ValueError, match=rf"parts={parts}: neuron 3 is driven .* of {texts} texts"):
-        cx.subtopics(circuit, 3, draw_texts(texts, 32, 300), parts)
-
-
-def test_a_neuron_that_nothing_drives_has_no_subtopics(two_topics):
-    with pytest.raises(ValueError, match="neuron 5 is driven by 0 tokens in 0 of 3 texts"):
-        cx.subtopics(two_topics, 5, draw_texts(3, 32, 300))
-
-
-def test_subtopics_refuse_texts_that_are_none(circuit):
-    with pytest.raises(ValueError, match="put it in brackets"):
-        cx.subtopics(circuit, 3, draw_texts(1, 32, 300)[0])
-    with pytest.raises(ValueError, match="a text of 19 tokens is too short"):
-        cx.subtopics(circuit, 3, draw_texts(3, 19, 300))
-
-
 # ---------------------------------------------------------------- shapes
 
 
@@ -604,10 +470,9 @@ def test_shapes_are_what_the_annotations_say(circuit):
     calls = [
         (cx.untrained_tokens, (circuit.weights,)),
         (cx.find_neurons, (circuit, 0.0, 5, torch.ones(300, dtype=torch.bool))),
-        (cx.robust_z, (values[:, 0],)),
+        (robust_z, (values[:, 0],)),
         (cx.label_neurons, (values, labels, [0, 1])),
         (cx.by_label, (values, labels, [0, 1])),
-        (cx.subtopics, (circuit, 3, draw_texts(4, 32, 300))),
     ]
     for function, arguments in calls:
         jaxtyped(function, typechecker=beartype)(*arguments)

@@ -4,6 +4,7 @@ keyboard, and nothing that an address or a record says can break it.
 
 import copy
 import re
+from math import exp
 
 import numpy as np
 import pytest
@@ -36,10 +37,15 @@ def view(mini_weights, texts, passages):
     return cx.widgets.Denominators(mini_weights, texts, passages, N, TOKEN, head=4)
 
 
+def contents(weights, texts):
+    """The content of every source, BOS and the destination included: head, text, source."""
+    return cx.content_scores(weights, N, TOKEN).exp()[:, cx.texts.at(weights, texts, N, TOKEN)]
+
+
 @pytest.fixture(scope="module")
 def expected(mini_weights, texts):
     """Chapter 4's expected denominators, one a head."""
-    values = cx.content_values(mini_weights, texts, N, TOKEN)
+    values = contents(mini_weights, texts)
     kernels = cx.positional_kernels(mini_weights, N, TOKEN)
     inner = values[..., 1:-1].mean((1, 2)) * kernels[:, 1:-1].sum(-1)
     return inner + kernels[:, 0] * values[:, 0, 0] + kernels[:, -1] * values[:, 0, -1]
@@ -53,25 +59,22 @@ def measured(mini_weights, texts, expected):
 
 @pytest.fixture(scope="module")
 def half_widths(mini_weights, texts, expected):
-    """A function from a head and a level to the four half-widths, by ctxlib's own bounds."""
-    values = cx.content_values(mini_weights, texts, N, TOKEN)[..., 1:-1]
+    """A function from a head and a level to the four half-widths, by chapter 4's bounds."""
+    values = contents(mini_weights, texts)[..., 1:-1]
     kernel = cx.positional_kernels(mini_weights, N, TOKEN)[:, 1:-1]
 
     def half_widths(head, level):
         own, row, mean = values[head].double(), kernel[head].double(), float(expected[head])
-        variance, largest, smallest = own.var(), own.max(), own.min()
-        far = torch.maximum(largest - own.mean(), own.mean() - smallest)
+        width, far = float(own.max() - own.min()), float((own - own.mean()).abs().max())
+        squares, heaviest = float((row**2).sum()), float(row.max())
+        spread = float(own.var()) * squares
         tails = (
-            lambda e: cx.chebyshev(variance, row, e),
-            lambda e: cx.hoeffding(largest - smallest, row, e),
-            lambda e: cx.bernstein(variance, far, row, e),
+            lambda e: spread / e**2,
+            lambda e: 2 * exp(-2 * e**2 / (width**2 * squares)),
+            lambda e: 2 * exp(-(e**2) / (2 * spread + 2 / 3 * heaviest * far * e)),
         )
-        found = [
-            brentq(lambda e, f=f: float(f(torch.tensor(e * mean))) - (1 - level), 1e-6, 1e4)
-            for f in tails
-        ]
-        iid = float(cx.iid_variance(variance, row) ** 0.5) / mean
-        return [*found, norm.ppf((1 + level) / 2) * iid]
+        found = [brentq(lambda e, f=f: f(e * mean) - (1 - level), 1e-6, 1e4) for f in tails]
+        return [*found, norm.ppf((1 + level) / 2) * spread**0.5 / mean]
 
     return half_widths
 

@@ -76,10 +76,12 @@ def witness(name: str) -> dict[str, str]:
         dim=1,
     )  # head dest
     denoms = cx.softmax_denominators(weights, judged_on, n, TOKEN)  # text head
-    of_prose = cx.softmax_denominators(weights, prose, n, TOKEN)[:, stable]
-    one_page = cx.calibration_error(of_prose, denoms[:, stable]).abs().mean((1, 2)).median()
-    own = cx.softmax_denominators(weights, chosen_on, n, TOKEN)[:, stable]
-    draws = cx.calibration_error(own, denoms[:, stable]).abs().mean((1, 2))
+    of_prose, own = (
+        cx.softmax_denominators(weights, texts, n, TOKEN)[:, stable] for texts in (prose, chosen_on)
+    )
+    one_page, draws = (  # what a text costs that calibrates: chapter 5
+        (denoms[:, stable] / one[:, None] - 1).abs().mean((1, 2)) for one in (of_prose, own)
+    )
 
     circuit = cx.ContextualCircuit.calibrate(weights, page, stable, n, TOKEN)
     neurons = cx.find_neurons(circuit, threshold=-np.inf).index[:NEURONS].tolist()
@@ -96,7 +98,7 @@ def witness(name: str) -> dict[str, str]:
         "denominators, sd over mean": " ".join(f"{v:.2f}" for v in denoms.std(0) / denoms.mean(0)),
         "stable heads": f"{len(stable)} of {weights.n_heads}: {list(stable)}",
         "calibration text": page.name,
-        "one page of prose calibrates: median error": f"{one_page:.2f}",
+        "one page of prose calibrates: median error": f"{one_page.median():.2f}",
         f"draws of one text within {ENOUGH}": f"{(draws <= ENOUGH).float().mean():.0%}",
         "r against the whole pre-activation": f"{fit(paper, whole)[0]:.3f}",
         "self-normalised: r / FVU": "{:.3f} / {:.3f}".format(*fit(own_text, truth)),

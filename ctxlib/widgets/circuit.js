@@ -1339,7 +1339,7 @@ function insertPlace(values, places, first, size, value, place) {
 
 // ---------------------------------------------------------------- what stands out
 
-/** Distance from the median in robust standard deviations, as `cx.robust_z`.
+/** Distance from the median in robust standard deviations, as in `cx.find_neurons`.
  *  @param {Numbers} tops @returns {Float64Array} */
 export function robustZ(tops) {
   const { middle, deviation } = robustSpread(tops);

@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers.activations import ACT2FN
 
-from ctxlib.denominators import content_values, softmax_denominators
-from ctxlib.split import positional_kernels
+from ctxlib.denominators import softmax_denominators
+from ctxlib.destination import FromWeights
 from ctxlib.texts import Text
 from ctxlib.weights import LayerWeights
 
@@ -121,10 +121,9 @@ def denominator_record(
     As in chapter 4: BOS and the destination are the same in every text and add a constant, the
     tokens between them are what is drawn. All in units of the expected denominator.
     """
-    n = weights.n_ctx // 2 if n is None else n
-    token = weights.token_id(token)
-    kernels = positional_kernels(weights, n, token)
-    values = content_values(weights, texts, n, token)
+    here = FromWeights.of(weights, n, token)
+    kernels = here.kernels
+    values = here.likes[:, torch.cat(list(here.read(texts, "denominators")))]
     inner, kernel = values[..., 1:-1], kernels[:, 1:-1]
     fixed = kernels[:, 0] * values[:, 0, 0] + kernels[:, -1] * values[:, 0, -1]
     mean = inner.mean((1, 2))
@@ -138,12 +137,10 @@ def denominator_record(
         "heaviest": kernel.amax(-1),
     }
     denoms = einsum(values, kernels, "head text source, head source -> head text")
-    labelled = (
-        softmax_denominators(weights, passages, n, token).T if len(passages) else denoms[:, :0]
-    )
+    labelled = softmax_denominators(here, passages).T if len(passages) else denoms[:, :0]
     return {
-        "n": n,
-        "token": weights.tokenizer.decode([token]),
+        "n": here.n,
+        "token": weights.tokenizer.decode([here.token]),
         "heads": [
             {name: significant(of[head], 6) for name, of in facts.items()}
             for head in range(weights.n_heads)

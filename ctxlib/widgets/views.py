@@ -184,7 +184,7 @@ class Denominators(View):
     All heads are measured at one n with one token there: over `texts`, of which n + 1 tokens are
     needed, and over the labelled `passages`. `text` marks a passage (-1: none), `bound` is the
     inequality behind the band, `level` the share of texts that it promises. Raises ValueError as
-    `cx.content_values` does.
+    `cx.softmax_denominators` does.
     """
 
     module = "denominators"
