@@ -608,7 +608,7 @@ is one number per neuron, from the weights alone up to the scale. The earlier po
 def positional_offset(circuit):
     """What the values' positions add to each neuron if attention were the kernel, `neuron`."""
     pos = cx.positional_kernels(weights, circuit.n, TOKEN)[heads]  # head source
-    P_V = cx.split.where(weights, weights.W_V[heads].mT, circuit.n).mT  # head source d_head
+    P_V = cx.split.where(weights, weights.W_V[heads], circuit.n)  # head source d_head
     z = einsum(pos, P_V, "head source, head source d_head -> head d_head")
     return einsum(z, circuit.readout, "head d_head, head d_head neuron -> neuron")
 
@@ -673,7 +673,7 @@ E_K, E_V = (
     for W in (weights.W_K, weights.W_V)
 )
 keys = E_K + cx.positional_keys(weights, n)  # Equation 1
-values = E_V + cx.split.where(weights, weights.W_V.mT, n).mT + weights.b_V[:, None]
+values = E_V + cx.split.where(weights, weights.W_V, n) + weights.b_V[:, None]
 
 scores = einsum(q, keys, "head d_head, head source d_head -> head source") / weights.attn_scale
 z = einsum(scores.softmax(-1), values, "head source, head source d_head -> head d_head")
@@ -746,7 +746,7 @@ Now all steps in order. Each keeps what came before it: first the constant of {e
 content = cx.content_scores(weights, n, TOKEN).exp()[heads]  # head vocab
 kernels = cx.positional_kernels(weights, n, TOKEN)[heads]  # head source
 E_V = circuit.at.values(heads)  # vocab head d_head
-P_V = cx.split.where(weights, weights.W_V[heads].mT, n).mT  # head source d_head
+P_V = cx.split.where(weights, weights.W_V[heads], n)  # head source d_head
 readout = circuit.readout[..., found]  # W_O W_in / s of the calibration text, head d_head neuron
 corrected = circuit.self_normalised(passages)
 

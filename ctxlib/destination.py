@@ -20,19 +20,21 @@ import torch
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from ctxlib.split import (
-    attention_rows,
+    asked,
+    asked_there,
     content_scores,
     copy_preference,
     family_table,
     normalised_sources,
     positional_kernels,
-    rebuilt_rows,
+    positional_shift,
+    queries_of,
     seen_tokens,
     typical_norm,
     what,
-    where,
 )
 from ctxlib.texts import AnyText, batches
 from ctxlib.weights import LayerWeights, layer_norm_scale
@@ -234,26 +236,42 @@ class FromWeights(Destination):
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
         chosen = list(heads)
-        by_head = what(self.weights, self.weights.W_V[chosen].mT, self.n)
-        values = rearrange(by_head, "head d_head vocab -> vocab head d_head").contiguous()
+        W_V = rearrange(self.weights.W_V[chosen], "head d_model d_head -> d_model (head d_head)")
+        values = what(self.weights, W_V, self.n).unflatten(-1, (len(chosen), -1))
         return values.add_(self.weights.b_V[chosen])
 
     @cached_property
     def all_values(self) -> tuple[Tensor, Float[Tensor, "head source d_head"]]:
         """`E_V[n, t] + b_V`, as `values`, and `P_V[n, i]` of all heads."""
-        P_V = where(self.weights, self.weights.W_V.mT, self.n, self.C).mT
-        return self.values(range(self.weights.n_heads)), P_V
+        return self.values(range(self.n_heads)), self.shift @ self.weights.W_V
 
     def outputs(self, x: Texts) -> Outputs:
         return true_outputs(self.weights, x, self.n)
 
+    @cached_property
+    def shift(self) -> Float[Tensor, "source d_model"]:
+        """What standing at i in place of n adds to a normalised residual."""
+        return positional_shift(self.weights, self.n, self.C)
+
     def rebuilt_rows(self, x: Texts) -> Float[Tensor, "*text head source"]:
-        return rebuilt_rows(self.weights, x, self.n, self.C)
+        """`pos_i content(x_i) / denom`, asked by the token at n in each text."""
+        x = self.seen(x)
+        if self.token is not None and (x[..., -1] == torch.tensor(self.token)).all():
+            rows = self.likes.T[x].mT * self.kernels
+            return rows / rows.sum(-1, keepdim=True)
+        ask = asked_there(self.weights, x[..., -1], self.n).mT
+        return (what(self.weights, ask, self.n, x) + self.shift @ ask).mT.softmax(-1)
 
     def rebuilt_outputs(self, x: Texts) -> Outputs:
         rows, (by_token, by_source) = self.rebuilt_rows(x), self.all_values
-        tokens = by_token[self.seen(x)]
-        z = einsum(rows, tokens, "... head source, ... source head d_head -> ... head d_head")
+        heads = torch.arange(self.n_heads, device=rows.device)[:, None]
+        entry = x[..., None, : self.n + 1].to(rows.device) * self.n_heads + heads
+        z = embedding_bag(  # the mean over sources without a copy of what is averaged
+            entry.reshape(-1, self.n + 1),
+            by_token.flatten(0, 1),
+            per_sample_weights=rows.reshape(-1, self.n + 1),
+            mode="sum",
+        ).view(*rows.shape[:-1], -1)
         z = z + einsum(rows, by_source, "... head source, head source d_head -> ... head d_head")
         return written(self.W_O, z)
 
@@ -293,7 +311,9 @@ def true_outputs(
     >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
     2
     """
-    seen = attention_rows(weights, tokens, n) @ normalised_sources(weights, tokens, n)
+    x = normalised_sources(weights, tokens, n)
+    rows = (asked(weights, queries_of(weights, x[..., n, :])) @ x.mT).softmax(-1)
+    seen = rows @ x
     z = einsum(seen, weights.W_V, "... head d_model, head d_model d_head -> ... head d_head")
     return written(weights.W_O, z + weights.b_V)
 

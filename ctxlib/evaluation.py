@@ -29,7 +29,7 @@ from ctxlib.circuit import (
     check_neurons,
     shared_kernel,
 )
-from ctxlib.split import asked, normalised_sources, own_queries, what, where
+from ctxlib.split import asked_there, normalised_sources, what, where
 from ctxlib.texts import AnyText, Text, progress
 from ctxlib.weights import layer_norm
 
@@ -246,13 +246,13 @@ def approximated_output(
     w, n, heads = circuit.weights, circuit.n, list(circuit.heads)
     if "token" in made:
         x = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], circuit.token)], dim=1)
-    ask = asked(w, own_queries(w, x[:, n], n))[:, heads]  # text head d_model
-    positional = where(w, ask, n, circuit.C)
+    ask = asked_there(w, x[:, n], n)[:, heads]  # text head d_model
+    positional = where(w, ask.mT, n, circuit.C).mT
     kernels = positional.log_softmax(-1)  # rows are products: in logarithms nothing underflows
 
     def content(x: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
         if "keys" in made:
-            return what(w, ask, n, x)
+            return what(w, ask.mT, n, x).mT
         return ask @ normalised_sources(w, x, n).mT - positional
 
     said = content(x)

@@ -10,7 +10,7 @@ divides out is kept inside E and P here, so that `q_n . E[n, t] / attn_scale` is
 `q_n . b_K` to every source of a row; the softmax removes it, so E and P leave it out.
 
 The split is one of the normalised residual stream, so it holds for every linear map behind it:
-`what` and `where` are its two halves in the eyes of any maps, keys, values or scores.
+`what` and `where` are its two halves in the eyes of any map: to keys, to values, to scores.
 """
 
 from __future__ import annotations
@@ -35,45 +35,56 @@ COPIES = 2.0  #: nats: a copy of the destination gets e^2, some seven times, wha
 
 def what(
     weights: LayerWeights,
-    maps: Float[Tensor, "*any map d_model"],
+    M: Float[Tensor, "*any d_model out"],
     n: int,
     tokens: Int[Tensor, "*text token"] | None = None,
-) -> Float[Tensor, "*any map token"]:
-    """`LN(W_E[t] + W_pos[n]) . map`: what linear maps behind LayerNorm read of token t where it
-    would stand at the destination.
+) -> Float[Tensor, "*any token out"]:
+    """`LN(W_E[t] + W_pos[n]) M`: what a linear map behind LayerNorm reads of token t where it would
+    stand at the destination.
 
-    `tokens` are the ids t, the whole vocabulary by default, or a stack of texts, each with its own
-    maps. LayerNorm's scale is applied behind the product, so that of a vocabulary no second copy
-    is made. Raises ValueError for a position that the model does not have.
+    `tokens` are the ids t, the whole vocabulary by default, or a stack of texts, each with a map of
+    its own. LayerNorm's scale is applied behind the product, so that of a vocabulary no second
+    copy is made. Raises ValueError for a position that the model does not have.
 
-    >>> seen = cx.split.what(weights, weights.W_K.mT, n=99, tokens=tokens[:5])
+    >>> seen = cx.split.what(weights, weights.W_K, n=99, tokens=tokens[:5])
     >>> there = cx.layer_norm(weights.W_E[tokens[:5]] + weights.W_pos[99], weights.eps)
-    >>> torch.allclose(seen.mT, there @ weights.W_K, atol=1e-3)
+    >>> torch.allclose(seen, there @ weights.W_K, atol=1e-3)
     True
     """
     check_position(weights, n)
     W_E = weights.embeddings()
     chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
-    seen = maps @ chosen.mT + (maps @ weights.W_pos[n])[..., None]
-    return seen / content_scale(weights, n, tokens)[..., None, :]
+    seen = (chosen @ M).add_((weights.W_pos[n] @ M)[..., None, :])
+    return seen.div_(scale_of_sum(chosen, weights.W_pos[n], weights.eps)[..., None])
 
 
 def where(
-    weights: LayerWeights, maps: Float[Tensor, "*any map d_model"], n: int, C: float | None = None
-) -> Float[Tensor, "*any map source"]:
-    """`sqrt(d_model) (W_pos[i] - W_pos[n]) . map / sqrt(|W_pos[i]|^2 + C^2)` for i = 0 ... n, zero
-    at i = n: what standing at i in place of n adds, in the eyes of the same maps.
+    weights: LayerWeights, M: Float[Tensor, "*any d_model out"], n: int, C: float | None = None
+) -> Float[Tensor, "*any source out"]:
+    """`positional_shift M`: what standing at i in place of n adds, in the eyes of the same map;
+    zero at i = n. Errors as there.
+
+    >>> P_V = cx.split.where(weights, weights.W_V, n=99)  # of values
+    >>> P_V.shape, P_V[:, 99].abs().max().item()
+    (torch.Size([8, 100, 32]), 0.0)
+    """
+    return positional_shift(weights, n, C) @ M
+
+
+def positional_shift(
+    weights: LayerWeights, n: int, C: float | None = None
+) -> Float[Tensor, "source d_model"]:
+    """`sqrt(d_model) (W_pos[i] - W_pos[n]) / sqrt(|W_pos[i]|^2 + C^2)` for i = 0 ... n: what a
+    position adds to a normalised residual.
 
     `C` defaults to the median norm of a token embedding. Raises ValueError for a position that the
     model does not have and for a C that is not positive.
 
-    >>> P_V = cx.split.where(weights, weights.W_V.mT, n=99)  # of values
-    >>> P_V.shape, P_V[..., 99].abs().max().item()
-    (torch.Size([8, 32, 100]), 0.0)
+    >>> cx.split.positional_shift(weights, n=99).shape
+    torch.Size([100, 256])
     """
     check_position(weights, n)
-    shift = weights.W_pos[: n + 1] - weights.W_pos[n]
-    return maps @ shift.T / shared_scale(weights, C)[: n + 1]
+    return (weights.W_pos[: n + 1] - weights.W_pos[n]) / shared_scale(weights, C)[: n + 1, None]
 
 
 def content_scale(
@@ -90,11 +101,18 @@ def content_scale(
     >>> torch.allclose(scale, own[:, 0], atol=1e-3)
     True
     """
-    W_E, here = weights.embeddings(), weights.W_pos[n]
+    W_E = weights.embeddings()
     chosen = W_E if tokens is None else W_E[tokens.to(W_E.device)]
-    both = (here[..., None, :] @ chosen.mT)[..., 0, :]
-    squared = torch.linalg.vector_norm(chosen, dim=-1).square() + 2 * both
-    return ((squared + here.square().sum(-1, keepdim=True)) / weights.d_model + weights.eps).sqrt()
+    return scale_of_sum(chosen, weights.W_pos[n], weights.eps)
+
+
+def scale_of_sum(
+    W_E: Float[Tensor, "*text token d_model"], here: Float[Tensor, "*dest d_model"], eps: float
+) -> Float[Tensor, "*dest_or_text token"]:
+    """LayerNorm's scale of `W_E[t] + here`."""
+    both = (here[..., None, :] @ W_E.mT)[..., 0, :]
+    squared = torch.linalg.vector_norm(W_E, dim=-1).square() + 2 * both
+    return ((squared + here.square().sum(-1, keepdim=True)) / W_E.shape[-1] + eps).sqrt()
 
 
 def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor, " n_ctx"]:
@@ -122,7 +140,7 @@ def content_keys(
     >>> E.shape
     torch.Size([8, 100, 32])
     """
-    return what(weights, weights.W_K.mT, n, tokens).mT
+    return what(weights, weights.W_K, n, tokens)
 
 
 def positional_keys(
@@ -135,7 +153,7 @@ def positional_keys(
     >>> P.shape, P[:, 99].abs().max().item()
     (torch.Size([8, 100, 32]), 0.0)
     """
-    return where(weights, weights.W_K.mT, n, C).mT
+    return where(weights, weights.W_K, n, C)
 
 
 # ---------------------------------------------------------------- the two factors of a row
@@ -153,29 +171,23 @@ def destination_query(
     >>> cx.split.destination_query(weights, n=256, token=" of").shape
     torch.Size([8, 32])
     """
+    check_position(weights, n)
     if token is None:
-        check_position(weights, n)
-        x = weights.W_pos[n] / shared_scale(weights, C)[n]
-        return einsum(x, weights.W_Q, "d_model, head d_model d_head -> head d_head") + weights.b_Q
-    return own_queries(weights, torch.tensor(weights.token_id(token)), n)
+        return queries_of(weights, weights.W_pos[n] / shared_scale(weights, C)[n])
+    here = weights.embeddings()[weights.token_id(token)] + weights.W_pos[n]
+    return queries_of(weights, layer_norm(here, weights.eps))
 
 
-def own_queries(
-    weights: LayerWeights, x_n: Int[Tensor, "*text"], n: int
-) -> Float[Tensor, "*text head d_head"]:
-    """`q_n = LN(W_E[x_n] + W_pos[n]) W_Q + b_Q` of the token that stands at n in each text.
+def queries_of(
+    weights: LayerWeights, x: Float[Tensor, "*any d_model"]
+) -> Float[Tensor, "*any head d_head"]:
+    """`x W_Q + b_Q` of any normalised residuals.
 
-    >>> q = cx.split.own_queries(weights, tokens[99], n=99)
+    >>> q = cx.split.queries_of(weights, weights.normalised(tokens)[99])
     >>> torch.allclose(q, weights.queries(tokens)[:, 99], atol=1e-4)
     True
     """
-    check_position(weights, n)
-    here = weights.embeddings()[check_tokens(weights, x_n)] + weights.W_pos[n]
-    q = einsum(
-        layer_norm(here, weights.eps),
-        weights.W_Q,
-        "... d_model, head d_model d_head -> ... head d_head",
-    )
+    q = einsum(x, weights.W_Q, "... d_model, head d_model d_head -> ... head d_head")
     return q + weights.b_Q
 
 
@@ -210,6 +222,19 @@ def asked(
     return ask / weights.attn_scale
 
 
+def asked_there(
+    weights: LayerWeights, x_n: Int[Tensor, "*text"], n: int
+) -> Float[Tensor, "*text head d_model"]:
+    """`asked` by the tokens that stand at n.
+
+    >>> ask = cx.split.asked_there(weights, tokens[99], n=99)
+    >>> torch.allclose(ask, cx.split.asked(weights, weights.queries(tokens)[:, 99]), atol=1e-4)
+    True
+    """
+    here = weights.embeddings()[x_n] + weights.W_pos[n]
+    return asked(weights, queries_of(weights, layer_norm(here, weights.eps)))
+
+
 def positional_scores(
     weights: LayerWeights, n: int, token: str | int | None = " the", C: float | None = None
 ) -> Float[Tensor, "head source"]:
@@ -221,7 +246,7 @@ def positional_scores(
     >>> scores.shape, scores[:, 256].abs().max().item()
     (torch.Size([8, 257]), 0.0)
     """
-    return where(weights, asked(weights, destination_query(weights, n, token, C)), n, C)
+    return where(weights, asked(weights, destination_query(weights, n, token, C)).mT, n, C).mT
 
 
 def positional_kernels(
@@ -260,7 +285,7 @@ def content_scores(
     ['itizenship', 'plomatic', 'Mode', 'Directions']
     """
     ask = asked(weights, destination_query(weights, n, token))
-    return what(weights, ask, n, tokens)
+    return what(weights, ask.mT, n, tokens).mT
 
 
 # ---------------------------------------------------------------- one row
@@ -278,10 +303,10 @@ def exact_scores(
     >>> torch.allclose(scores.softmax(-1), cx.attention_rows(weights, tokens, n=99))
     True
     """
-    sources = normalised_sources(weights, tokens, n)
-    q = own_queries(weights, tokens[..., n], n)
+    x = normalised_sources(weights, tokens, n)
+    q = queries_of(weights, x[..., n, :])
     from_bias = (q * weights.b_K).sum(-1, keepdim=True) / weights.attn_scale
-    return asked(weights, q) @ sources.mT + from_bias
+    return asked(weights, q) @ x.mT + from_bias
 
 
 def rebuilt_scores(
@@ -296,8 +321,8 @@ def rebuilt_scores(
     tensor(1.)
     """
     x = seen_tokens(weights, tokens, n)
-    ask = asked(weights, own_queries(weights, x[..., n], n))
-    return what(weights, ask, n, x) + where(weights, ask, n, C)
+    ask = asked_there(weights, x[..., n], n)
+    return (what(weights, ask.mT, n, x) + where(weights, ask.mT, n, C)).mT
 
 
 def attention_rows(

@@ -17,7 +17,7 @@ from transformers.activations import ACT2FN
 
 from ctxlib.denominators import softmax_denominators
 from ctxlib.destination import FromWeights
-from ctxlib.texts import Text
+from ctxlib.texts import Text, at
 from ctxlib.weights import LayerWeights
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def denominator_record(
     """
     here = FromWeights.of(weights, n, token)
     kernels = here.kernels
-    values = here.likes[:, torch.cat(list(here.read(texts, "denominators")))]
+    values = here.likes[:, at(weights, texts, here.n, here.token)]
     inner, kernel = values[..., 1:-1], kernels[:, 1:-1]
     fixed = kernels[:, 0] * values[:, 0, 0] + kernels[:, -1] * values[:, 0, -1]
     mean = inner.mean((1, 2))
