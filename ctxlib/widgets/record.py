@@ -123,7 +123,7 @@ def denominator_record(
     """
     here = FromWeights.of(weights, n, token)
     kernels = here.kernels
-    values = here.likes[:, at(weights, texts, here.n, here.token)]
+    values = here.likes[:, at(weights, texts, here.n, token)]
     inner, kernel = values[..., 1:-1], kernels[:, 1:-1]
     fixed = kernels[:, 0] * values[:, 0, 0] + kernels[:, -1] * values[:, 0, -1]
     mean = inner.mean((1, 2))
