@@ -24,14 +24,13 @@ from ctxlib.denominators import check_heads, destination, softmax_denominators
 from ctxlib.kernels import content_scores, positional_kernels
 from ctxlib.keys import (
     check_destination,
-    check_tokens,
     content_keys,
     content_scale,
     positional_keys,
     positional_shift,
 )
 from ctxlib.texts import AnyText, batches
-from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
+from ctxlib.weights import LayerWeights, check_tokens, layer_norm, layer_norm_scale
 
 # ---------------------------------------------------------------- the truth at one destination
 

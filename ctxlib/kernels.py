@@ -11,14 +11,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.keys import (
-    check_position,
-    check_tokens,
     content_scale,
     positional_keys,
     total_variation,
     typical_norm,
 )
-from ctxlib.weights import LayerWeights, layer_norm, project
+from ctxlib.weights import LayerWeights, check_position, check_tokens, layer_norm, project
 
 LOCAL = 15.0  #: fewer effective tokens than this: a local head
 BROAD = 40.0  #: more effective tokens than this: a broad head

@@ -16,7 +16,7 @@ from einops import einsum
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ctxlib.weights import LayerWeights, check_ids, layer_norm
+from ctxlib.weights import LayerWeights, check_position, check_tokens, layer_norm
 
 # ---------------------------------------------------------------- the two halves
 
@@ -305,18 +305,6 @@ def total_variation(
 
 
 # ---------------------------------------------------------------- bad input
-
-
-def check_position(weights: LayerWeights, n: int) -> None:
-    weights.check_first()
-    if not 0 <= n < weights.n_ctx:
-        raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
-
-
-def check_tokens(weights: LayerWeights, tokens: Int[Tensor, " token"]) -> Int[Tensor, " token"]:
-    """The tokens, on the weights' device, if they are in the vocabulary."""
-    check_ids(tokens, weights.d_vocab)
-    return tokens.to(weights.device)
 
 
 def check_destination(weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int) -> None:
