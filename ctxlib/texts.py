@@ -442,13 +442,15 @@ class StreamReading(Iterator[Text]):
         if self.given == self.texts.count:
             raise StopIteration
         while self.turns:
-            k, _, found = self.turns.popleft()
+            k, _, found = self.turns[0]  # it stays there if it ends in an error
             for text, spot in found:
                 if self.texts.half in (None, text.half):
                     where, before, number = spot
-                    self.turns.append((k, (where, before + 1, number + 1), found))
+                    self.turns[0] = (k, (where, before + 1, number + 1), found)
+                    self.turns.rotate(-1)
                     self.last, self.given = (k, spot), self.given + 1
                     return text
+            self.turns.popleft()
         raise ValueError(
             f"{self.texts.name} holds {self.given} texts of {self.texts.reader.n_ctx} tokens, "
             f"fewer than the {self.texts.count} asked for; shorter documents do not count"

@@ -565,9 +565,11 @@ def test_a_byte_that_is_not_utf_8_is_counted_from_the_beginning_of_the_file(tiny
     before = (WATER * 7 + MARK).encode()
     (tmp_path / "a.txt").write_bytes(before + b"\n\nfa\xe7ade")
     reading = iter(texts.stream(tiny_weights, 99, tmp_path))
-    next(reading)
+    last = next(reading)
     with pytest.raises(ValueError, match=rf"a\.txt is not UTF-8 \(byte {len(before) + 4}\)"):
-        list(reading)
+        for text in reading:
+            last = text
+    same_texts([next(reading.texts.reading(reading.place))], [last])
 
 
 def test_what_there_is_comes_before_the_error_that_it_is_not_enough(tiny_weights, folder, filled):
