@@ -119,8 +119,8 @@ FAULTS = (
     Fault(
         "texts: BOS missing in front of a window",
         "ctxlib/texts.py",
-        "torch.cat([ids[:1], piece])",
-        "torch.cat([piece[:1], piece])",
+        "return [torch.cat([ids[:1], row]) for row in rows]",
+        "return [torch.cat([row[:1], row]) for row in rows]",
         "tests/test_texts.py -k window",
     ),
     Fault(
