@@ -72,7 +72,7 @@ def tokenizer(size: int = VOCABULARY) -> PreTrainedTokenizerFast:
         vocab_size=size - 1, initial_alphabet=alphabet, show_progress=False
     )
     passages = sorted(cx.texts.PASSAGES.glob("*.txt"))
-    learner.train_from_iterator(map(cx.texts.read, passages), trainer)
+    learner.train_from_iterator((file.read_text("utf-8") for file in passages), trainer)
     learnt = json.loads(learner.to_str())["model"]
     vocab, merges = learnt["vocab"], [tuple(pair) for pair in learnt["merges"]]
     pieces, draw = list(vocab), random.Random(0)

@@ -21,9 +21,8 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from ctxlib.destination import Destination, FromWeights, asked_by, check_heads
-from ctxlib.split import check_tokens
 from ctxlib.texts import AnyText
-from ctxlib.weights import LayerWeights, layer_norm
+from ctxlib.weights import LayerWeights, check_tokens, layer_norm
 
 # ---------------------------------------------------------------- the paper's circuit
 

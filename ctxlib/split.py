@@ -15,15 +15,13 @@ The split is one of the normalised residual stream, so it holds for every linear
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import torch
 from einops import einsum
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ctxlib.weights import LayerWeights, check_ids, layer_norm, project
+from ctxlib.weights import LayerWeights, check_position, check_tokens, layer_norm, project
 
 LOCAL = 15.0  #: fewer effective tokens than this: a local head
 BROAD = 40.0  #: more effective tokens than this: a broad head
@@ -573,18 +571,6 @@ def family(spread: float, half: float, uneven: float, copies: float, n: int) -> 
 
 
 # ---------------------------------------------------------------- bad input
-
-
-def check_position(weights: LayerWeights, n: int) -> None:
-    weights.check_first()
-    if not 0 <= n < weights.n_ctx:
-        raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
-
-
-def check_tokens(weights: Any, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-    """The tokens, on the weights' device, if they are in the vocabulary."""
-    check_ids(tokens, weights.d_vocab)
-    return tokens.to(weights.device)
 
 
 def seen_tokens(

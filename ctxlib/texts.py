@@ -13,34 +13,39 @@ import lzma
 import os
 import re
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
+from itertools import count as counting
 from operator import length_hint
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
 import torch
+from einops import rearrange
 from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
 from ctxlib.models import DATA
-from ctxlib.split import check_position, check_tokens
-from ctxlib.weights import LayerWeights
+from ctxlib.weights import LayerWeights, check_position, check_tokens
 
 T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result
 PASSAGES = DATA / "passages"
 HELD_OUT = DATA / "texts"
+PASSAGE = re.compile(r"domain: (.+)\ndialect: (.+)\nsubject: (.+)\n\n((?s:.*))")
 PLAIN = re.compile(r"\.txt(\.xz)?$")
 ROWS = re.compile(r"\.(jsonl?(\.gz|\.zst)?|parquet)$")
 NOT_ON_THE_HUB = re.compile(r"^[./~]|^[^:]*/(?:[^:]*/|$)|[\s\\]")  # where a data set is owner/name
-BETWEEN_DOCUMENTS = re.compile(rb"<\|endoftext\|>\r?\n?")  # a line that holds only the mark
+MARK = b"<|endoftext|>"  # alone on a line, it stands between two documents
 LONGEST = 2**20  # bytes of a file held at once: a longer document is cut at the end of a line
 HALVES = ("A", "B")
+# what keeps `datasets` from its data
+UNREACHABLE = (OSError, ImportError, RuntimeError, ValueError)
 COLUMNS = ("text", "content", "document")  # where a data set keeps its texts; the first is usual
 
 
@@ -140,21 +145,19 @@ def token_ids(text: AnyText, reader: Reads | None = None) -> Int[Tensor, " pos"]
                 "give cx.texts.encode(weights, text)"
             )
         return encode(reader, text)
-    if not isinstance(text, Tensor) or text.ndim != 1 or not whole(text):
-        given = (
-            f"a tensor of shape {tuple(text.shape)} and {text.dtype}"
-            if isinstance(text, Tensor)
-            else repr(text)[:60]
-        )
-        raise ValueError(
-            f"{given} is no text: give a string, one of cx.texts.passages or cx.texts.collection, "
-            "or a 1-D integer tensor of token ids that starts with BOS"
-        )
-    return text.cpu()
+    if isinstance(text, Tensor):
+        if text.ndim == 1 and holds_integers(text):
+            return text.cpu()
+        given = f"a tensor of shape {tuple(text.shape)} and {text.dtype}"
+    else:
+        given = repr(text)[:60]
+    raise ValueError(
+        f"{given} is no text: give a string, one of cx.texts.passages or cx.texts.collection, "
+        "or a 1-D integer tensor of token ids that starts with BOS"
+    )
 
 
-def whole(ids: Tensor) -> bool:
-    """Whether a tensor holds whole numbers."""
+def holds_integers(ids: Tensor) -> bool:
     return not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
 
 
@@ -203,13 +206,15 @@ def windows(
     >>> len(pieces), {len(piece) for piece in pieces}
     (12, {64})
     """
-    first = encode(reader, source, length, name)
-    body = torch.tensor(all_tokens(reader, source)[1:])
-    return [
-        torch.cat([first[:1], piece])
-        for piece in body.split(length - 1)
-        if len(piece) == length - 1
-    ]
+    encode(reader, source, length, name)  # refuses what fills none
+    return pieces(torch.tensor(all_tokens(reader, source)), length)
+
+
+def pieces(ids: Int[Tensor, " pos"], length: int) -> list[Int[Tensor, " pos"]]:
+    """BOS and then each stretch of the other tokens that fills `length` with it."""
+    filled = (len(ids) - 1) // (length - 1) * (length - 1)
+    rows = rearrange(ids[1 : 1 + filled], "(piece pos) -> piece pos", pos=length - 1)
+    return [torch.cat([ids[:1], row]) for row in rows]
 
 
 def all_tokens(reader: Reads, source: str) -> list[int]:
@@ -222,12 +227,8 @@ def all_tokens(reader: Reads, source: str) -> list[int]:
     bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     if bos is None:
         raise ValueError("the tokenizer has neither a BOS nor an EOS token to start a text with")
-    # The tokenizer is asked for more than the model reads, on purpose:
-    # the cut is made, and reported, above.
-    return [
-        bos,
-        *tokenizer.encode(source, add_special_tokens=False, verbose=False),
-    ]
+    # more than the model reads, on purpose: the cut is made, and reported, above
+    return [bos, *tokenizer.encode(source, add_special_tokens=False, verbose=False)]
 
 
 # ---------------------------------------------------------------- the passages of this book
@@ -246,40 +247,32 @@ def passages(
     >>> [text.name for text in texts]
     ['law-1', 'law-2', 'law-3', 'law-4', 'travel-1', 'travel-2', 'travel-3', 'travel-4']
     """
-    files = sorted(PASSAGES.glob("*.txt"))
-    known = sorted({file.stem.rpartition("-")[0] for file in files})
-    wanted = known if domains is None else list(domains)
-    unknown = [d for d in wanted if d not in known]
-    if unknown:
-        raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(known)}")
-    return [
-        read_passage(reader, f, length)
-        for d in wanted
-        for f in files
-        if f.stem.rpartition("-")[0] == d
-    ]
+    files: dict[str, list[Path]] = {}
+    for file in sorted(PASSAGES.glob("*.txt")):
+        files.setdefault(file.stem.rpartition("-")[0], []).append(file)
+    wanted = sorted(files) if domains is None else list(domains)
+    if unknown := [domain for domain in wanted if domain not in files]:
+        there = ", ".join(sorted(files))
+        raise ValueError(f"no passages for {', '.join(unknown)}; there are {there}")
+    return [read_passage(reader, file, length) for domain in wanted for file in files[domain]]
 
 
 def read_passage(reader: Reads, file: Path, length: int | None) -> Text:
     """A file whose head says `domain:`, `dialect:` and `subject:`,
     then a blank line, then the text.
     """
-    head, blank, body = read(file).partition("\n\n")
-    facts = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
-    missing = {"domain", "dialect", "subject"} - facts.keys()
-    if missing:
-        raise ValueError(f"{file.name}: the head lacks {', '.join(sorted(missing))}")
-    if not blank or len(head.splitlines()) > 3:  # or what follows the head would be lost with it
+    found = PASSAGE.fullmatch(decoded(file.read_bytes(), file.name))
+    if not found:
         raise ValueError(
             f"{file.name}: the head is three lines, domain, dialect and subject, and a blank line "
             "behind them"
         )
+    domain, dialect, subject, body = found.groups()
     source = body.strip("\n")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the passages are meant to overfill the context
         tokens = encode(reader, source, length, file.name)
-    labels = (facts["domain"], facts["dialect"], facts["subject"])
-    return Text(file.stem, *labels, source, tokens, document_hash(source))
+    return Text(file.stem, domain, dialect, subject, source, tokens, document_hash(source))
 
 
 # ---------------------------------------------------------------- many texts, for measurements
@@ -349,40 +342,20 @@ def stream(
         raise ValueError(f"half={half!r}: choose 'A', 'B', or None for both")
     source = source or os.environ.get("CTX_TEXTS")
     if not source:
-        domains = held_out_index()["domains"]
-        there = sum(
-            document["texts"]
-            for facts in domains.values()
-            for document in facts["documents"]
-            if half in (None, document["half"])
-        )
-        if count is not None and not 1 <= count <= there:
-            of_half = f" of half {half}" if half else ""
-            raise ValueError(f"count={count}: there are {there} held-out texts{of_half}")
-        taking_turns = tuple(partial(held_out, reader, *item) for item in domains.items())
-        return Stream(reader, count or there, "the held-out texts", taking_turns, half)
+        return held_out_stream(reader, count, half)
     count = 1000 if count is None else count
     if count < 1:
         raise ValueError(f"count={count}: ask for at least one text")
     place = Path(source).expanduser()
-    if not place.exists():
-        if any(kind.search(str(source)) for kind in (PLAIN, ROWS, NOT_ON_THE_HUB)):
-            raise ValueError(f"there is no file or folder {source}")
-        on_hub = (partial(hub_texts, reader, str(source)),)
-        return Stream(reader, count, str(source), on_hub, half)
-    files = text_files(place)
-    held = ", ".join(f"{file.name} ({file.stat().st_size} bytes)" for file in files)
-    if PLAIN.search(files[0].name):
-        in_files = tuple(partial(file_texts, reader, f) for f in files)
-        return Stream(reader, count, held, in_files, half)
-    return Stream(reader, count, held, (partial(row_texts, reader, files),), half)
+    name, sources = in_files(reader, place) if place.exists() else on_hub(reader, str(source))
+    return Stream(reader, count, name, sources, half)
 
 
 Spot = tuple[Any, int, int]  # where a document begins, how many of its texts come before, and
 START: Spot = (None, 0, 0)  # how many of its source's: where a text begins; all of it fits in JSON
-Source = Callable[
-    [Spot], Iterator[tuple[Text, Spot]]
-]  # the texts from a spot on, each with its own
+Texts = Iterator[tuple[Text, Spot]]  # each with its own
+Source = Callable[[Spot], Texts]  # the texts from a spot on
+Documents = Iterator[tuple[str, Any]]  # each with where it begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,7 +375,7 @@ class Stream:
     sources: Sequence[Source]
     half: str | None = None
 
-    def __iter__(self) -> Reading:
+    def __iter__(self) -> StreamReading:
         return self.reading()
 
     def __len__(self) -> int:
@@ -414,7 +387,7 @@ class Stream:
         half = f", half {self.half}" if self.half else ""
         return f"{self.name}{half}, {self.reader.n_ctx} tokens"
 
-    def reading(self, place: dict[str, Any] | None = None) -> Reading:
+    def reading(self, place: dict[str, Any] | None = None) -> StreamReading:
         """The texts from the beginning on, or from the `place` of a reading of the same texts:
         beginning with the text that was given last there. What was read before is passed over, not
         tokenised again. Raises ValueError for a place in other texts and for one behind the last.
@@ -427,16 +400,15 @@ class Stream:
         'bible-kjv-01.1'
         """
         if place is None:
-            return Reading(self, [START] * len(self.sources), 0, 0)
+            return StreamReading(self, 0, [(k, START) for k in range(len(self.sources))])
         if place["of"] != self.identity:
             raise ValueError(f"a place in {place['of']}, but these are {self.identity}")
         if place["given"] >= self.count:
             raise ValueError(f"a place behind {place['given']} texts: these are {self.count}")
-        spots = [(where, before, number) for where, before, number in place["spots"]]
-        return Reading(self, spots, place["turn"], place["given"])
+        return StreamReading(self, place["given"], place["turns"])
 
 
-class Reading(Iterator[Text]):
+class StreamReading(Iterator[Text]):
     """A stream that is being read, one source after the other and each in turn.
 
     >>> reading = iter(cx.texts.stream(weights, count=3))
@@ -445,15 +417,14 @@ class Reading(Iterator[Text]):
     (1, 3)
     """
 
-    def __init__(self, texts: Stream, spots: list[Spot], turn: int, given: int):
+    def __init__(self, texts: Stream, given: int, turns: Iterable[tuple[int, Spot]]):
         self.texts, self.given = texts, given
-        self.spots, self.turn = spots, turn  # where each source goes on, and whose turn it is
+        # whose turn it is: the number of a source, where it goes on, its texts from there
+        self.turns = deque((k, spot, texts.sources[k](spot)) for k, spot in turns)
         self.last: tuple[int, Spot] | None = None  # the source of the text given last, its spot
-        opened = (source(spot) for source, spot in zip(texts.sources, spots, strict=True))
-        self.open = dict(enumerate(opened))
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return self.texts.count
 
     @property
     def place(self) -> dict[str, Any]:
@@ -462,33 +433,31 @@ class Reading(Iterator[Text]):
         >>> cx.texts.stream(weights, count=3).reading().place["given"]
         0
         """
-        spots, turn, given = list(self.spots), self.turn, self.given
+        turns, given = [(k, spot) for k, spot, _ in self.turns], self.given
         if self.last:
-            turn, spots[self.last[0]] = self.last
-            given -= 1
-        return {"of": self.texts.identity, "spots": spots, "turn": turn, "given": given}
+            turns, given = [self.last, *turns[:-1]], given - 1
+        return {"of": self.texts.identity, "turns": turns, "given": given}
 
     def __next__(self) -> Text:
         if self.given == self.texts.count:
             raise StopIteration
-        while self.open:
-            turn, self.turn = self.turn, (self.turn + 1) % len(self.spots)
-            if turn not in self.open:
-                continue
-            wanted = (f for f in self.open[turn] if self.texts.half in (None, f[0].half))
-            found = next(wanted, None)
-            if found is None:
-                del self.open[turn]
-                continue
-            text, spot = found
-            where, before, number = spot
-            self.last, self.spots[turn] = (turn, spot), (where, before + 1, number + 1)
-            self.given += 1
-            return text
+        while self.turns:
+            k, _, found = self.turns[0]  # it stays there if it ends in an error
+            for text, spot in found:
+                if self.texts.half in (None, text.half):
+                    where, before, number = spot
+                    self.turns[0] = (k, (where, before + 1, number + 1), found)
+                    self.turns.rotate(-1)
+                    self.last, self.given = (k, spot), self.given + 1
+                    return text
+            self.turns.popleft()
         raise ValueError(
             f"{self.texts.name} holds {self.given} texts of {self.texts.reader.n_ctx} tokens, "
             f"fewer than the {self.texts.count} asked for; shorter documents do not count"
         )
+
+
+# ---------------------------------------------------------------- what a stream is read from
 
 
 def held_out_index() -> dict[str, Any]:
@@ -498,15 +467,24 @@ def held_out_index() -> dict[str, Any]:
     return json.loads((HELD_OUT / "index.json").read_text(encoding="utf-8"))
 
 
-def held_out(
-    reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = START
-) -> Iterator[tuple[Text, Spot]]:
+def held_out_stream(reader: Reads, count: int | None, half: str | None) -> Stream:
+    domains = held_out_index()["domains"]
+    documents = [document for facts in domains.values() for document in facts["documents"]]
+    there = sum(document["texts"] for document in documents if half in (None, document["half"]))
+    if count is not None and not 1 <= count <= there:
+        of_half = f" of half {half}" if half else ""
+        raise ValueError(f"count={count}: there are {there} held-out texts{of_half}")
+    sources = [partial(held_out, reader, *item) for item in domains.items()]
+    return Stream(reader, count or there, "the held-out texts", sources, half)
+
+
+def held_out(reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = START) -> Texts:
     """The held-out texts of one domain, with what the index says of it, in a model's vocabulary."""
     documents = {document["number"]: document for document in facts["documents"]}
-    with opened(HELD_OUT / f"{domain}.jsonl.xz") as file:
-        rows = [json.loads(line) for line in file]
     _, _, begin = spot
-    for number, row in enumerate(rows[begin:], begin):
+    with opened(HELD_OUT / f"{domain}.jsonl.xz") as file:
+        rows = [json.loads(line) for line in islice(file, begin, None)]
+    for number, row in enumerate(rows, begin):
         document, source = documents[row["document"]], row["text"]
         name = f"{domain}-{row['document']:02d}.{row['window']}"
         text = Text(
@@ -526,8 +504,10 @@ def document_hash(document: str) -> str:
     return hashlib.sha256(document.encode()).hexdigest()[:16]
 
 
-def text_files(place: Path) -> list[Path]:
-    """The text files in a folder, or the one file; where there are none, files of rows."""
+def in_files(reader: Reads, place: Path) -> tuple[str, list[Source]]:
+    """What is in a file or folder, and the texts: of each text file, or else of all files of rows,
+    which are one data set.
+    """
     files = sorted(place.iterdir()) if place.is_dir() else [place]
     plain, rows = ([f for f in files if f.is_file() and e.search(f.name)] for e in (PLAIN, ROWS))
     if not (plain or rows):
@@ -535,151 +515,142 @@ def text_files(place: Path) -> list[Path]:
         raise ValueError(
             f"{place} {holds} .txt or .txt.xz file, nor a .jsonl or .parquet file of rows"
         )
-    return plain or rows
+    name = ", ".join(f"{file.name} ({file.stat().st_size} bytes)" for file in plain or rows)
+    if plain:
+        each = [(PLAIN.sub("", file.name), partial(file_documents, file)) for file in plain]
+        return name, [partial(document_texts, reader, *source) for source in each]
+    kinds = {"parquet" if file.suffix == ".parquet" else "json" for file in rows}
+    if len(kinds) > 1:
+        raise ValueError(f"{place} holds .json and .parquet files: name one kind")
+    asked = {"path": kinds.pop(), "data_files": [str(file) for file in rows], "split": "train"}
+    documents = partial(row_documents, rows[0].name, **asked)
+    domain = ROWS.sub("", rows[0].name) if len(rows) == 1 else place.name
+    return name, [partial(document_texts, reader, domain, documents)]
 
 
-def file_texts(reader: Reads, file: Path, spot: Spot = START) -> Iterator[tuple[Text, Spot]]:
-    """The texts of one file, whose name is their domain."""
-    where, before, number = spot
-    documents = file_documents(file, where or 0)
-    return document_texts(reader, documents, PLAIN.sub("", file.name), before, number)
+def on_hub(reader: Reads, name: str) -> tuple[str, list[Source]]:
+    """The name, and the texts of the data set that has it on the hub."""
+    if any(kind.search(name) for kind in (PLAIN, ROWS, NOT_ON_THE_HUB)):
+        raise ValueError(f"there is no file or folder {name}")
+    path, configuration, split, *more = [*name.split(":"), "", ""]
+    if any(more):
+        raise ValueError(f"data set {name}: write name:configuration:split")
+    asked = {"path": path, "name": configuration or None, "split": split or "train"}
+    documents = partial(row_documents, name, **asked)
+    return name, [partial(document_texts, reader, path.rpartition("/")[2], documents)]
 
 
-def file_documents(file: Path, begin: int = 0) -> Iterator[tuple[str, int]]:
+def document_texts(
+    reader: Reads, domain: str, documents: Callable[[Any], Documents], spot: Spot = START
+) -> Texts:
+    """The whole texts that each of the documents fills, numbered through, from the spot on."""
+    begin, before, number = spot
+    for source, where in documents(begin):
+        digest = document_hash(source)
+        half = HALVES[int(digest[-1], 16) % 2]
+        whole_texts = pieces(torch.tensor(all_tokens(reader, source)), reader.n_ctx)
+        for place, tokens in enumerate(whole_texts[before:], before):
+            name, words = f"{domain}-{number:04d}", reader.tokenizer.decode(tokens[1:].tolist())
+            text = Text(name, domain, "", "", words, tokens, digest, half)
+            yield text, (where, place, number)
+            number += 1
+        before = 0
+
+
+def file_documents(file: Path, begin: int | None = None) -> Documents:
     """The documents of a file from the byte `begin` on, each with the byte at which it begins; of
     a long one, its pieces of `LONGEST` bytes. No more of the file is held than that.
     """
     lines: list[bytes] = []
-    here, size, empty = begin, 0, not begin
+    begin, size, empty = begin or 0, 0, not begin
     with opened(file) as raw:
         raw.seek(begin)
-        for line in raw:
-            mark = BETWEEN_DOCUMENTS.fullmatch(line)
+        for line in chain(raw, [MARK]):
+            mark = line.rstrip(b"\r\n") == MARK
+            empty = empty and (line is MARK or not line.strip())
             if mark or size + len(line) > LONGEST:
-                yield from document(file, lines, here)
-                lines, here, size = [], here + size, 0
+                text = decoded(b"".join(lines), file.name, begin).strip("\r\n")
+                if text:
+                    yield text, begin
+                lines, begin, size = [], begin + size, 0
             if mark:
-                here += len(line)
+                begin += len(line)
             else:
                 lines.append(line)
                 size += len(line)
-            empty = empty and not line.strip()
     if empty:
         raise ValueError(f"{file.name} is empty")
-    yield from document(file, lines, here)
 
 
-def document(file: Path, lines: list[bytes], begin: int) -> Iterator[tuple[str, int]]:
-    """These lines as one document, if there is something in them."""
-    text = decoded(b"".join(lines), file.name, begin).strip("\r\n")
-    if text:
-        yield text, begin
-
-
-def row_texts(
-    reader: Reads, files: Sequence[Path], spot: Spot = START
-) -> Iterator[tuple[Text, Spot]]:
-    """The texts in files of rows, which are one data set and named after the first."""
-    name = files[0].name
-    kinds = {"parquet" if file.suffix == ".parquet" else "json" for file in files}
-    if len(kinds) > 1:
-        raise ValueError(f"{files[0].parent} holds .json and .parquet files: name one kind")
-    domain = ROWS.sub("", name) if len(files) == 1 else files[0].parent.name
-    listed = [str(file) for file in files]
-    return data_texts(reader, name, domain, spot, kinds.pop(), data_files=listed, split="train")
-
-
-def hub_texts(reader: Reads, name: str, spot: Spot = START) -> Iterator[tuple[Text, Spot]]:
-    """The texts of a data set on the hub, streamed; says so before it reaches out."""
-    path, configuration, split, *more = [*name.split(":"), "", ""]
-    if any(more):
-        raise ValueError(f"data set {name}: write name:configuration:split")
-    print(f"no file or folder {name}: streaming the data set from the Hugging Face hub", flush=True)
-    domain = path.rpartition("/")[2]
-    yield from data_texts(
-        reader, name, domain, spot, path, configuration or None, split=split or "train"
-    )
-
-
-def data_texts(
-    reader: Reads, name: str, domain: str, spot: Spot, *what: Any, **which: Any
-) -> Iterator[tuple[Text, Spot]]:
-    """The texts of a data set, as `datasets.load_dataset` is asked for it."""
+def row_documents(source: str, begin: Any = None, /, **asked: Any) -> Documents:
+    """The documents of a data set, as `datasets.load_dataset` is asked for it, each with the state
+    in which the next row is its own; rows without one are passed over. Says so before it reaches
+    out.
+    """
     from datasets import load_dataset  # slow to import, and most readers never need it
 
-    try:
-        rows = load_dataset(*what, **which, streaming=True)
-    except (OSError, ImportError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"{name} is neither a file, nor a folder, nor a data set that can be reached: {error}; "
-            "name a .txt file or a folder of them, or leave CTX_TEXTS unset"
-        ) from error
-    where, before, number = spot
-    yield from document_texts(reader, row_documents(rows, name, where), domain, before, number)
-
-
-def row_documents(rows: Any, name: str, begin: Any = None) -> Iterator[tuple[str, Any]]:
-    """The documents of a streamed data set, each with the state in which the next row is its own;
-    rows without one are passed over.
-    """
+    if "data_files" not in asked:
+        told = f"no file or folder {source}: streaming the data set from the Hugging Face hub"
+        print(told, flush=True)
+    unknown = f"{source} is neither a file, nor a folder, nor a data set that can be reached: "
+    advice = "; name a .txt file or a folder of them, or leave CTX_TEXTS unset"
+    with refusing(unknown, *UNREACHABLE, advice=advice):
+        rows = load_dataset(**asked, streaming=True)
     if begin is not None:
         rows.load_state_dict(begin)
-    state = rows.state_dict()
-    for row in readable(rows, name):
-        text = row[text_column(row, name)]
-        if not isinstance(text, str | None):
-            raise ValueError(f"data set {name}: {text_column(row, name)} is not a column of texts")
-        if text:
-            yield text, state
+    state, found = rows.state_dict(), iter(rows)
+    for done in counting():
+        with refusing(f"data set {source}: no row after {done} more: ", *UNREACHABLE):
+            row = next(found, None)
+        if row is None:
+            return
+        column = text_column(row, source)
+        if not isinstance(row[column], str | None):
+            raise ValueError(f"data set {source}: {column} is not a column of texts")
+        if row[column]:
+            yield row[column], state
         state = rows.state_dict()
 
 
-def readable(rows: Iterable[dict], name: str) -> Iterator[dict]:
-    """The rows, until one cannot be had; then a ValueError that says where."""
-    done = 0
-    try:
-        for row in rows:
-            yield row
-            done += 1
-    except (OSError, ImportError, RuntimeError, ValueError) as error:
-        raise ValueError(f"data set {name}: no row after {done} more: {error}") from error
-
-
-def text_column(row: dict, name: str) -> str:
+def text_column(row: dict, source: str) -> str:
     """The column that holds the documents."""
     usual, *others = COLUMNS
-    found = [usual] if usual in row else [column for column in others if column in row]
-    if len(found) != 1:
+    found = [column for column in COLUMNS if column in row]
+    if usual not in found and len(found) != 1:
         also = " or ".join(map(repr, others))
         raise ValueError(
-            f"data set {name} has no column {usual!r}, nor {also} alone; it has {', '.join(row)}"
+            f"data set {source} has no column {usual!r}, nor {also} alone; it has {', '.join(row)}"
         )
     return found[0]
 
 
-def document_texts(
-    reader: Reads,
-    documents: Iterable[tuple[str, Any]],
-    domain: str,
-    before: int = 0,
-    number: int = 0,
-) -> Iterator[tuple[Text, Spot]]:
-    """The whole texts that each of the documents fills, in order and numbered through from
-    `number`, without those `before` in the first.
-    """
-    length = reader.n_ctx - 1
-    for source, where in documents:
-        digest = document_hash(source)
-        half = HALVES[int(digest[-1], 16) % 2]
-        body = torch.tensor(all_tokens(reader, source))
-        for place in range(before, (len(body) - 1) // length):
-            piece = body[1 + place * length :][:length]
-            tokens = torch.cat([body[:1], piece])
-            words = reader.tokenizer.decode(piece.tolist())
-            text = Text(f"{domain}-{number:04d}", domain, "", "", words, tokens, digest, half)
-            yield text, (where, place, number)
-            number += 1
-        before = 0
+@contextmanager
+def opened(file: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked; a ValueError where it turns out to be damaged."""
+    with (
+        refusing(f"{file.name} is not a whole .xz file: ", lzma.LZMAError, EOFError),
+        lzma.open(file) if file.suffix == ".xz" else file.open("rb") as raw,
+    ):
+        yield raw
+
+
+@contextmanager
+def refusing(said: str, *errors: type[Exception], advice: str = "") -> Iterator[None]:
+    """A library's errors as one ValueError, with what it says between what is said and advised."""
+    try:
+        yield
+    except errors as error:
+        raise ValueError(f"{said}{error}{advice}") from error
+
+
+def decoded(raw: bytes, name: str, begin: int = 0) -> str:
+    """Text from the bytes that begin there in a file, or a ValueError with the first bad one."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not UTF-8 (byte {begin + error.start}); convert it first"
+        ) from error
 
 
 # ---------------------------------------------------------------- texts in batches
@@ -753,46 +724,7 @@ def progress(items: Iterable[T], doing: str, unit: str = "text") -> Iterable[T]:
     """The same, with a bar for what takes longer than a second; none where nobody watches. A
     stream that is resumed begins where it stands.
     """
-    begun = items.given if isinstance(items, Reading) else 0
+    begun = items.given if isinstance(items, StreamReading) else 0
     total = length_hint(items) or None
     shown = {"total": total, "initial": begun, "unit": unit}
     return tqdm(items, doing, delay=1, leave=False, disable=None, **shown)
-
-
-# ---------------------------------------------------------------- anybody's files
-
-
-def read(file: str | os.PathLike) -> str:
-    """A .txt or .txt.xz file.
-
-    Raises ValueError when it is empty or not UTF-8, OSError when it cannot be opened.
-
-    >>> cx.texts.read(cx.texts.PASSAGES / "astronomy-1.txt").splitlines()[:2]
-    ['domain: astronomy', 'dialect: en-GB']
-    """
-    file = Path(file)
-    with opened(file) as raw:
-        text = decoded(raw.read(), file.name)
-    if not text.strip():
-        raise ValueError(f"{file.name} is empty")
-    return text
-
-
-@contextmanager
-def opened(file: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked; a ValueError where it turns out to be damaged."""
-    try:
-        with lzma.open(file) if file.suffix == ".xz" else file.open("rb") as raw:
-            yield raw
-    except (lzma.LZMAError, EOFError) as error:
-        raise ValueError(f"{file.name} is not a whole .xz file: {error}") from error
-
-
-def decoded(raw: bytes, name: str, begin: int = 0) -> str:
-    """Text from the bytes that begin there in a file, or a ValueError with the first bad one."""
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{name} is not UTF-8 (byte {begin + error.start}); convert it first"
-        ) from error

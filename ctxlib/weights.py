@@ -484,6 +484,19 @@ def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> None:
         )
 
 
+def check_tokens(weights: Any, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+    """The tokens, on the weights' device, if they are in the vocabulary."""
+    check_ids(tokens, weights.d_vocab)
+    return tokens.to(weights.device)
+
+
+def check_position(weights: LayerWeights, n: int) -> None:
+    """Nothing, or a ValueError for a position that the first layer does not have."""
+    weights.check_first()
+    if not 0 <= n < weights.n_ctx:
+        raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
+
+
 def only_token(tokenizer: Any, text: str) -> int:
     """The id of a text that is exactly one token, or a ValueError."""
     ids = tokenizer.encode(text, add_special_tokens=False)

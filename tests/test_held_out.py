@@ -199,6 +199,10 @@ def test_the_halves_share_no_document_and_are_all_together(reader, held):
     assert {text.name for text in [*a, *b]} == {text.name for text in held}
     for half, found in (("A", a), ("B", b)):
         assert {text.half for text in found} == {half}
+        with pytest.raises(
+            ValueError, match=f"there are {len(found)} held-out texts of half {half}"
+        ):
+            texts.collection(reader, len(found) + 1, half=half)
         few = texts.collection(reader, 66, half=half)
         assert [text.name for text in few] == [text.name for text in found[:66]]
         assert set(Counter(text.domain for text in few).values()) == {3}
@@ -216,22 +220,16 @@ def test_a_stream_of_a_half_goes_on_where_it_stood(reader):
         texts.stream(reader, 60).reading(place)
 
 
-@pytest.mark.parametrize("count", [0, -1, 1001])
-def test_a_count_out_of_range_is_refused(reader, count):
-    with pytest.raises(ValueError, match=f"^count={count}: there are 1000 held-out texts$"):
-        texts.collection(reader, count)
-
-
-def test_a_count_beyond_a_half_is_refused(reader):
-    there = len(texts.collection(reader, half="A"))
-    with pytest.raises(ValueError, match=rf"there are {there} held-out texts of half A$"):
-        texts.collection(reader, there + 1, half="A")
-
-
-@pytest.mark.parametrize("half", ["C", "a", ""])
-def test_a_half_that_is_none_is_refused(reader, half):
-    with pytest.raises(ValueError, match=f"half='{half}': choose 'A', 'B', or None"):
-        texts.collection(reader, half=half)
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        *(({"count": c}, f"^count={c}: there are 1000 held-out texts$") for c in (0, -1, 1001)),
+        *(({"half": half}, f"half='{half}': choose 'A', 'B', or None") for half in ("C", "a", "")),
+    ],
+)
+def test_what_there_is_not_is_refused(reader, asked, says):
+    with pytest.raises(ValueError, match=says):
+        texts.collection(reader, **asked)
 
 
 def test_for_another_vocabulary_they_are_encoded_anew(tiny_weights):

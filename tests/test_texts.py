@@ -64,26 +64,22 @@ def test_a_text_that_is_too_long_is_cut_and_the_warning_counts_what_is_dropped(t
     assert tokens.tolist() == [0, *body[:31].tolist()]
 
 
-@pytest.mark.parametrize("source", ["", " ", "\n\t\n"])
-def test_an_empty_text_is_refused(tiny_weights, source):
-    with pytest.raises(ValueError, match="the text is empty"):
-        texts.encode(tiny_weights, source)
+REFUSED = {
+    "empty": (lambda w, cut: cut(w, "", 7), "the text is empty"),
+    "blank": (lambda w, cut: cut(w, " \n\t\n", 7), "the text is empty"),
+    "shorter": (lambda w, cut: cut(w, "the moon", 30), "fewer than the 30"),
+    "too long": (lambda w, cut: cut(w, SOURCE, 33), "length=33: choose 2 to 32"),
+    "BOS alone": (lambda w, cut: cut(w, SOURCE, 1), "length=1: choose 2 to 32"),
+    "nothing": (lambda w, cut: cut(w, SOURCE, 0), "length=0: choose 2 to 32"),
+    "no words": (lambda w, cut: cut(replace(w, tokenizer=None), SOURCE, 7), "without a tokenizer"),
+}
 
 
-def test_a_text_shorter_than_asked_for_is_refused(tiny_weights):
-    with pytest.raises(ValueError, match="fewer than the 30"):
-        texts.encode(tiny_weights, "the moon", length=30)
-
-
-@pytest.mark.parametrize("length", [33, 1, 0, -5])
-def test_a_length_out_of_range_is_refused(tiny_weights, length):
-    with pytest.raises(ValueError, match=f"length={length}: choose 2 to 32"):
-        texts.encode(tiny_weights, SOURCE, length)
-
-
-def test_a_text_needs_a_tokenizer(tiny_weights):
-    with pytest.raises(ValueError, match="without a tokenizer"):
-        texts.encode(replace(tiny_weights, tokenizer=None), SOURCE)
+@pytest.mark.parametrize("cut", [texts.encode, texts.windows])
+@pytest.mark.parametrize(("ask", "says"), REFUSED.values(), ids=REFUSED)
+def test_a_text_that_cannot_be_had_is_refused(tiny_weights, cut, ask, says):
+    with pytest.raises(ValueError, match=says):
+        ask(tiny_weights, cut)
 
 
 # ---------------------------------------------------------------- a long text in pieces
@@ -103,51 +99,6 @@ def test_windows_begin_with_the_text_that_encode_gives(tiny_weights):
     assert torch.equal(
         texts.windows(tiny_weights, SOURCE, 20)[0], texts.encode(tiny_weights, SOURCE, 20)
     )
-
-
-def test_windows_of_a_text_that_fills_none_are_refused(tiny_weights):
-    with pytest.raises(ValueError, match="fewer than the 30"):
-        texts.windows(tiny_weights, "the moon", 30)
-
-
-@pytest.mark.parametrize("length", [33, 1])
-def test_windows_of_a_length_out_of_range_are_refused(tiny_weights, length):
-    with pytest.raises(ValueError, match="choose 2 to 32"):
-        texts.windows(tiny_weights, SOURCE, length)
-
-
-# ---------------------------------------------------------------- files
-
-
-def test_a_file_is_read_plain_or_compressed(tmp_path):
-    (tmp_path / "a.txt").write_text("façade\n", encoding="utf-8")
-    (tmp_path / "a.txt.xz").write_bytes(lzma.compress("façade\n".encode()))
-    assert texts.read(tmp_path / "a.txt") == texts.read(str(tmp_path / "a.txt.xz")) == "façade\n"
-
-
-def test_a_file_that_is_not_utf_8_is_refused_with_the_place(tmp_path):
-    (tmp_path / "latin.txt").write_bytes("façade".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"latin\.txt is not UTF-8 \(byte 2\)"):
-        texts.read(tmp_path / "latin.txt")
-
-
-@pytest.mark.parametrize("content", [b"", b" \n\n"])
-def test_an_empty_file_is_refused(tmp_path, content):
-    (tmp_path / "nothing.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=r"nothing\.txt is empty"):
-        texts.read(tmp_path / "nothing.txt")
-
-
-@pytest.mark.parametrize("kept", [-1, 40, 3])
-def test_a_compressed_file_that_is_damaged_is_refused(tmp_path, kept):
-    (tmp_path / "bad.txt.xz").write_bytes(lzma.compress(b"some text " * 500)[:kept])
-    with pytest.raises(ValueError, match=r"bad\.txt\.xz"):
-        texts.read(tmp_path / "bad.txt.xz")
-
-
-def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
-    with pytest.raises(OSError, match=r"gone\.txt"):
-        texts.read(tmp_path / "gone.txt")
 
 
 # ---------------------------------------------------------------- the passages
@@ -173,17 +124,19 @@ def test_an_unknown_domain_is_refused_with_those_there_are(tiny_weights):
         texts.passages(tiny_weights, domains=["war", "alchemy", "chess"])
 
 
-def test_a_passage_without_its_head_is_refused(tiny_weights, tmp_path):
-    (tmp_path / "x-1.txt").write_text("domain: x\nsubject: y\n\nthe text\n")
-    with pytest.raises(ValueError, match=r"x-1\.txt: the head lacks dialect"):
-        texts.read_passage(tiny_weights, tmp_path / "x-1.txt", None)
-
-
-@pytest.mark.parametrize("head_end", ["\n", "\nmood: calm\n\n"])
-def test_a_passage_whose_head_does_not_end_is_refused(tiny_weights, tmp_path, head_end):
-    head = "domain: x\ndialect: en-GB\nsubject: y"
-    (tmp_path / "x-1.txt").write_text(f"{head}{head_end}One paragraph.\n\nAnother.\n")
-    with pytest.raises(ValueError, match=r"x-1\.txt: .* and a blank line behind them"):
+@pytest.mark.parametrize(
+    "head",
+    [
+        "domain: x\nsubject: y\n\n",
+        "domain: x\ndialect: en-GB\nsubject: y\n",
+        "domain: x\ndialect: en-GB\nsubject: y\nmood: calm\n\n",
+        "",
+    ],
+    ids=["no dialect", "no blank line", "a fourth line", "none"],
+)
+def test_a_passage_with_another_head_is_refused(tiny_weights, tmp_path, head):
+    (tmp_path / "x-1.txt").write_text(f"{head}One paragraph.\n\nAnother.\n")
+    with pytest.raises(ValueError, match=r"x-1\.txt: the head is three lines, .* blank line"):
         texts.read_passage(tiny_weights, tmp_path / "x-1.txt", None)
 
 
@@ -201,7 +154,7 @@ def passages(mini_weights):
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_a_passage_is_labelled_long_enough_and_fills_the_context(file, mini_weights):
-    head, _, _ = texts.read(file).partition("\n\n")
+    head, _, _ = file.read_text("utf-8").partition("\n\n")
     assert re.fullmatch(r"domain: \S+\ndialect: \S+\nsubject: \S.*", head), (
         "it begins with `domain: `, `dialect: ` and `subject: `, a line each, then an empty line"
     )
@@ -258,7 +211,8 @@ def whole_texts(weights, *documents):
 
 def all_of(weights, file):
     """Every text of one file."""
-    return [text for text, _ in texts.file_texts(weights, file)]
+    (source,) = texts.stream(weights, 1, file).sources
+    return [text for text, _ in source(texts.START)]
 
 
 def equal(found, expected):
@@ -412,9 +366,24 @@ def test_a_folder_without_texts_is_refused(tiny_weights, tmp_path):
         texts.collection(tiny_weights, 1, tmp_path)
 
 
-def test_a_damaged_file_in_a_folder_is_named(tiny_weights, folder):
-    (folder / "bad.txt").write_bytes("façade".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"bad\.txt is not UTF-8"):
+PACKED = lzma.compress(b"some text " * 500)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.txt", b"", r"a\.txt is empty"),
+        ("a.txt", b" \n\n", r"a\.txt is empty"),
+        ("a.txt", "façade".encode("latin-1"), r"a\.txt is not UTF-8 \(byte 2\)"),
+        *(
+            ("a.txt.xz", PACKED[:kept], r"a\.txt\.xz is not a whole \.xz file")
+            for kept in (-1, 40, 3)
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_and_named(tiny_weights, folder, name, content, says):
+    (folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=says):
         texts.collection(tiny_weights, 3, folder)
 
 
@@ -596,9 +565,11 @@ def test_a_byte_that_is_not_utf_8_is_counted_from_the_beginning_of_the_file(tiny
     before = (WATER * 7 + MARK).encode()
     (tmp_path / "a.txt").write_bytes(before + b"\n\nfa\xe7ade")
     reading = iter(texts.stream(tiny_weights, 99, tmp_path))
-    next(reading)
+    last = next(reading)
     with pytest.raises(ValueError, match=rf"a\.txt is not UTF-8 \(byte {len(before) + 4}\)"):
-        list(reading)
+        for text in reading:
+            last = text
+    same_texts([next(reading.texts.reading(reading.place))], [last])
 
 
 def test_what_there_is_comes_before_the_error_that_it_is_not_enough(tiny_weights, folder, filled):
@@ -613,16 +584,18 @@ def test_what_there_is_comes_before_the_error_that_it_is_not_enough(tiny_weights
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_files_of_rows_in_a_folder_are_one_data_set(tiny_weights, tmp_path, kind):
+def test_files_of_rows_in_a_folder_are_one_data_set(tiny_weights, tmp_path, kind, capfd):
     pytest.importorskip("datasets")
     (tmp_path / "pile").mkdir()
     many(tmp_path / "pile", kind).rename(tmp_path / "pile" / f"01.{kind}")
     many(tmp_path / "pile", kind).rename(tmp_path / "pile" / f"02.{kind}")
     expected = whole_texts(tiny_weights, *FILLED * 2)
+    capfd.readouterr()
     found = texts.collection(tiny_weights, len(expected), tmp_path / "pile")
     equal(found, expected)
     assert {text.domain for text in found} == {"pile"}
     assert len({text.name for text in found}) == len(found)
+    assert capfd.readouterr() == ("", ""), "no network, and no word of the library's"
 
 
 def test_where_there_are_texts_files_of_rows_are_not_read(tiny_weights, folder):
@@ -644,7 +617,7 @@ def test_a_damaged_row_is_an_error_that_names_the_file(tiny_weights, tmp_path):
         texts.collection(tiny_weights, 1, tmp_path / "a.jsonl")
 
 
-def test_a_row_that_cannot_be_had_is_an_error_behind_those_before_it():
+def test_a_row_that_cannot_be_had_is_an_error_behind_those_before_it(monkeypatch):
     def rows():
         yield {"text": WATER}
         yield {"text": MOON}
@@ -656,7 +629,8 @@ def test_a_row_that_cannot_be_had_is_an_error_behind_those_before_it():
         def __iter__(self):
             return rows()
 
-    documents = texts.row_documents(Streamed(), "a/b")
+    monkeypatch.setattr("datasets.load_dataset", lambda **_: Streamed())
+    documents = texts.row_documents("a/b", path="a/b")
     assert [next(documents)[0], next(documents)[0]] == [WATER, MOON]
     with pytest.raises(ValueError, match="data set a/b: no row after 2 more: gone"):
         next(documents)
@@ -670,8 +644,8 @@ def data_set(monkeypatch):
     """A data set of two rows in the place of the hub; how it was asked for comes back."""
     datasets, asked = pytest.importorskip("datasets"), []
 
-    def load_dataset(*arguments, **options):
-        asked.append((arguments, options))
+    def load_dataset(**options):
+        asked.append(options)
         rows = [{"text": WATER * 5, "id": 1}, {"text": "short", "id": 2}, {"text": MOON * 5}]
         return datasets.Dataset.from_list(rows).to_iterable_dataset()
 
@@ -701,8 +675,9 @@ def test_a_data_set_is_streamed_in_the_configuration_and_the_split_named(
     tiny_weights, data_set, name, asked
 ):
     texts.collection(tiny_weights, 1, name)
-    *named, split = asked
-    assert data_set == [(tuple(named), {"split": split, "streaming": True})]
+    path, configuration, split = asked
+    named = {"path": path, "name": configuration, "split": split}
+    assert data_set == [named | {"streaming": True}]
 
 
 def test_a_data_set_has_no_fourth_part(tiny_weights, data_set):
@@ -731,7 +706,7 @@ def stands_in(monkeypatch, *rows):
     import datasets
 
     found = datasets.Dataset.from_list(list(rows)).to_iterable_dataset()
-    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: found)
+    monkeypatch.setattr("datasets.load_dataset", lambda **_: found)
 
 
 @pytest.mark.parametrize("column", ["content", "document"])
