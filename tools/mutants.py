@@ -187,6 +187,13 @@ FAULTS = (
         "tests/test_lookups.py -k congruence",
     ),
     Fault(
+        "adapter: the own heads of a parallel layer feed its neurons",
+        "ctxlib/decoders/adapter.py",
+        'return range(layer + (not getattr(model.cfg, "parallel_attn_mlp", False)))',
+        "return range(layer + 1)",
+        "tests/test_lookups.py -k untouched",
+    ),
+    Fault(
         "explain: a seed ignored",
         "ctxlib/decoders/explain.py",
         "list(zip(texts, kinds, strict=True)), test_size=0.5, stratify=kinds, random_state=seed",
