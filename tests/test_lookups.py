@@ -1070,8 +1070,8 @@ def test_a_held_neuron_is_held_through_the_rest_of_the_model(of, kind):
         for watched, neuron in [(layer, 17), (2, 3)]:
             outcome = lookups.outcome(case.model, watched, neuron, [tokens], 7, hooks)
             same_outcome(outcome, case, watched, neuron, 7, changes, [tokens])
-        plain = lookups.outcome(case.model, 2, 3, [tokens], 7)
-        assert abs(outcome.log_probability - plain.log_probability) > 0.01
+        plain, held = (lookups.outcome(case.model, 2, 3, [tokens], 7, h) for h in ([], hooks[:1]))
+        assert abs(held.log_probability - plain.log_probability) > 0.01
 
 
 def test_holding_leaves_what_it_was_given_alone():
