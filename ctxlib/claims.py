@@ -105,6 +105,7 @@ class Published:
     at_most: float = math.inf
     reason: str = ""  # why there, where the source sets no tolerance
     about_gpt2: bool = False  # GPT-2 small alone can bear it out
+    texts: int = 0  # over how many texts of half a context or more it was found; 0: over none
 
     @property
     def statement(self) -> str:

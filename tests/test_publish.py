@@ -578,29 +578,40 @@ def test_the_release_notes_of_the_book_are_the_changelog(html):
 # ---------------------------------------------------------------- outside links
 
 
-def test_dead_links_are_reported_and_the_sites_pages_left_alone(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
+SPHINX = """#!/usr/bin/env bash
+mkdir -p _build/links/_build/html
+[ -z "$FOUND" ] || printf "$FOUND" > _build/links/_build/html/output.txt
+"""
 
-    def checked(base, *options):
-        out = Path(options[options.index("--path-output") + 1]) / "_build" / "html"
-        out.mkdir(parents=True)
-        (out / "output.txt").write_text(
-            "book/x.md:2: [broken] https://a.org: 404\n"
-            "book/x.md:3: [timeout] https://b.org: read timed out\n"
-            "book/x.md:4: [redirected permanently] https://c.org to https://d.org\n"
-            "book/x.md:5: [redirected with Found] https://e.org to https://f.org\n"
-        )
-        return subprocess.CompletedProcess([], 1, "", "")
 
-    monkeypatch.setattr(build_book, "jupyter_book", checked)
-    assert build_book.main(["links"]) == 1
-    said = capsys.readouterr().out
-    assert said.startswith("2 outside links do not answer.\n")
-    assert (tmp_path / "_build" / "links" / "summary.md").read_text() == said
-    assert re.findall(r"^- book/x.md:(\d)", said, re.M) == ["2", "3", "4"], "and what has moved"
-    assert not (tmp_path / "_build" / "html").exists()
-    monkeypatch.setattr(
-        build_book, "jupyter_book", lambda *_: subprocess.CompletedProcess([], 2, "", "no\n")
-    )
-    assert build_book.main(["links"]) == 1
-    assert "the links were not checked" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("found", "code", "shown"),
+    [
+        (r"x.md:2: [broken] https://a.org: 404\nx.md:3: [local] y\n", 2, ["- x.md:2: [broken]"]),
+        (r"x.md:4: [redirected permanently] https://c.org\n", 0, ["- x.md:4: [redirected"]),
+        (r"x.md:5: [redirected with Found] https://e.org\n", 0, []),
+        ("", 2, []),
+    ],
+)
+def test_dead_links_and_those_that_moved_are_reported(tmp_path, found, code, shown):
+    """`make links`, where Sphinx finds this."""
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for name in ("requirements.txt", "constraints.txt"):
+        (tmp_path / name).touch()
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    sphinx = tmp_path / ".venv" / "bin" / "jupyter-book"
+    sphinx.write_text(SPHINX)
+    sphinx.chmod(0o755)
+    (tmp_path / ".venv" / ".ready").touch()
+    done = subprocess.run(
+        ["make", "--no-print-directory", "links"],
+        cwd=tmp_path, env=os.environ | {"FOUND": found}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(shown)
+    assert all(line.startswith(start) for line, start in zip(lines, shown, strict=True))
+    if found:
+        assert (tmp_path / "_build" / "links" / "summary.md").read_text() == done.stdout
+    else:
+        assert "the links were not checked" in done.stderr

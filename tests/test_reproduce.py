@@ -4,12 +4,14 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import build_book
 import gpt2_kernels
 import nbformat
 import pandas as pd
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 import ctxlib as cx
@@ -123,6 +125,22 @@ def test_the_exit_code_says_whether_gpt2_small_misses_one(
     write(**{"02_keys": tv(tiny, here)})
     assert tool.main([]) == code
     assert ("DOES NOT HOLD." in capsys.readouterr().out) == bool(code)
+
+
+def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write, tmp_path, monkeypatch):
+    """Where they are too few, or too short, or both; a figure without texts is judged anyway."""
+    claims = (cx.claims.Claim(id, id, 9.0) for id in ("tv", "median_r", "typical_norm"))
+    write(**{"02_keys": cx.claims.ledger(tiny, *claims).attrs})
+
+    def verdicts(texts):
+        found = [SimpleNamespace(tokens=torch.zeros(n)) for n in texts]
+        monkeypatch.setattr(cx.texts, "collection", lambda *_: found)
+        return {row["id"]: row["verdict"] for row in tool.collected("mini").rows}
+
+    missed, other = "does not hold", "other texts"
+    assert verdicts([257] * 1000) == {"tv": missed, "typical_norm": missed, "median_r": "holds"}
+    assert verdicts([257] * 999) == {"tv": missed, "typical_norm": missed, "median_r": other}
+    assert verdicts([256] * 1000) == {"tv": other, "typical_norm": missed, "median_r": other}
 
 
 def test_another_model_misses_nothing(tiny, write):

@@ -10,7 +10,6 @@
                                                                              warnings are errors
     python tools/build_book.py pages                      the sites that are built, together
                                                           ->  _build/pages
-    python tools/build_book.py links                      ask every outside link of book/
 
 What was executed, checked or built is not done again until something that it reads has changed
 (`stamps`): what a kernel read is noted while it runs. A notebook is executed under a temporary name
@@ -609,30 +608,9 @@ def pages() -> Path:
     return BUILD / "pages"
 
 
-def links() -> int:
-    """Ask every outside link of the book; returns how many do not answer, and writes a summary:
-    a line for each of them, and for each that has moved for good.
-    """
-    own = BUILD / "links"  # a reading of its own: the site's is left as it is
-    found = own / "_build" / "html" / "output.txt"  # where Jupyter Book lets Sphinx write it
-    found.unlink(missing_ok=True)
-    done = jupyter_book(ROOT, "--path-output", str(own), "--builder", "linkcheck", "-q")
-    if not found.exists():
-        sys.stderr.write(done.stderr[-6000:])
-        raise BuildError("the links were not checked; see above")
-    said = found.read_text(encoding="utf-8").splitlines()
-    dead = [line for line in said if "[broken]" in line or "[timeout]" in line]
-    moved = [line for line in said if "[redirected permanently]" in line]
-    summary = "\n".join([f"{len(dead)} outside links do not answer.", "", *dead, *moved])
-    summary = summary.replace("\nbook/", "\n- book/")
-    replace(own / "summary.md", summary + "\n")
-    print(summary)
-    return len(dead)
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("step", choices=("book", "check", "execute", "site", "pages", "links"))
+    parser.add_argument("step", choices=("book", "check", "execute", "site", "pages"))
     parser.add_argument("--model", default="mini", help="what cx.load takes")
     parser.add_argument("--chapter", help="this one only, such as 05_calibration")
     args = parser.parse_args(argv)
@@ -647,8 +625,6 @@ def main(argv: list[str] | None = None) -> int:
             check(args.chapter)
         if args.step == "pages":
             print(f"Ready to be published: {pages()}")
-        elif args.step == "links":
-            return min(links(), 1)
         elif args.step == "site" or (args.step == "book" and not args.chapter):
             print(f"The book is at {site(args.model)}")
     except BuildError as error:

@@ -21,7 +21,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import build_book
+import files
 import gpt2_kernels
-from files import replace
 
 import ctxlib as cx
 
@@ -101,7 +101,27 @@ def collected(model: str) -> Run:
     if not ledgers or len(run.of("first layer")) > 1:
         what = "are of different models" if ledgers else "hold no ledger"
         raise ValueError(f"the notebooks of the edition of {name} {what}: {again}")
-    return run
+    return judged_on_its_texts(run, model) if run.studied else run
+
+
+def judged_on_its_texts(run: Run, model: str) -> Run:
+    """The run without a verdict on what was published over more texts than there are, or over
+    texts that fill half of the context, which these do not.
+    """
+    weights = cx.LayerWeights.of(cx.load(model))
+    texts = cx.texts.collection(weights, 1000)
+    shortest = min(len(text.tokens) for text in texts)
+    there = len(texts) if shortest > weights.n_ctx // 2 else 0
+
+    def judged(row: dict[str, str]) -> dict[str, str]:
+        enough = cx.claims.published(row["id"]).texts <= there
+        return row if enough else row | {"verdict": "other texts"}
+
+    ledgers = {
+        chapter: kept | {"rows": [judged(row) for row in kept["rows"]]}
+        for chapter, kept in run.ledgers.items()
+    }
+    return replace(run, ledgers=ledgers)
 
 
 # ---------------------------------------------------------------- the positional half of GPT-2
@@ -176,11 +196,12 @@ them on `{model}`. {judging} Why the bounds are where they are stands below the 
 {unasked}{others}
 With GPT-2 itself, `make reproduce MODEL=gpt2` executes every chapter on it, prints the same lines
 with verdicts, and ends with an error if a figure is missed. `CTX_TEXTS` names the texts; the
-publication's are OpenWebText. The figures are those of {{cite:t}}`gibson2025decomposing` (Gibson
-2025), of the earlier post {{cite}}`gibson2025contextual` (Gibson 2025b), of
-{{cite:t}}`neo2024interpreting`, {{cite:t}}`elhage2021framework` and {{cite:t}}`ba2016layernorm`.
-Where a source speaks in words, the bound is this book's reading of them. A figure is undecided if
-the 95% interval of its number contains the bound.
+publication's are OpenWebText. On fewer texts than the publication's, or on texts that do not fill
+half of the context, its figures are not judged. The figures are those of
+{{cite:t}}`gibson2025decomposing` (Gibson 2025), of the earlier post {{cite}}`gibson2025contextual`
+(Gibson 2025b), of {{cite:t}}`neo2024interpreting`, {{cite:t}}`elhage2021framework` and
+{{cite:t}}`ba2016layernorm`. Where a source speaks in words, the bound is this book's reading of
+them. A figure is undecided if the 95% interval of its number contains the bound.
 
 ## Why these bounds
 
@@ -194,8 +215,9 @@ Made by `python tools/reproduce.py --model {model}{command} --page book/reproduc
 from the notebooks of the chapters.
 """
 ANOTHER = (
-    "That is another model, so what is said of GPT-2 small is not judged: the numbers say whether "
-    "the method finds here what it found there, not whether the publication is right."
+    "That is another model, so what is said of GPT-2 small is not judged, but for what its own "
+    "kernels say, which come with the book: the numbers say whether the method finds here what it "
+    "found there, not whether the publication is right."
 )
 UNASKED = """
 Not asked of `{model}`, because they speak of heads, neurons or sizes that GPT-2 small has:
@@ -282,7 +304,7 @@ def main(argv: list[str] | None = None) -> int:
         runs = [found for found in (run, part) if found]
         print("\n\n".join(map(table, runs)))
         if args.page and run:
-            replace(args.page, page(run, part))
+            files.replace(args.page, page(run, part))
     except (ValueError, OSError, build_book.BuildError) as error:
         print(f"reproduce: {cx.models.first_line(error)}", file=sys.stderr)
         return 2
