@@ -39,7 +39,6 @@ from .evaluation import (
     APPROXIMATIONS,
     Moments,
     approximated,
-    cross_domain,
     error_budget,
     evaluate,
 )
@@ -112,7 +111,6 @@ __all__ = [
     "content_keys",
     "content_scores",
     "copy_preference",
-    "cross_domain",
     "denominators",
     "destination_query",
     "effective_tokens",

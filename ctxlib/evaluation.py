@@ -40,7 +40,7 @@ from ctxlib.circuit import (
     true_outputs,
 )
 from ctxlib.keys import positional_keys
-from ctxlib.texts import AnyText, Reading, Stream, Text, batches, progress
+from ctxlib.texts import AnyText, Reading, Stream, batches
 from ctxlib.weights import LayerWeights, layer_norm, layer_norm_scale
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
@@ -559,47 +559,3 @@ def enough(moments: Moments | None) -> Moments:
     if moments is None or moments.count < 2:
         raise ValueError("r needs at least two texts")
     return moments
-
-
-def cross_domain(
-    make: Callable[[Text], Circuit],
-    texts: Sequence[Text],
-    labels: Sequence[str],
-    neurons: Sequence[int],
-) -> pd.DataFrame:
-    """Calibrate on the row, test on the column: the mean squared error of the summaries over pairs
-    of different texts, label by label, over the variance of the truth over all texts; the median
-    over neurons. It is an FVU with one and the same denominator for all columns.
-
-    `make` calibrates a circuit on one text; every text serves once. The circuit's token stands at
-    n. Raises ValueError unless there is a label for each text and two texts in each.
-
-    >>> texts = cx.texts.passages(weights, domains=["law", "python"])[2:6]
-    >>> make = lambda text: cx.ContextualCircuit.calibrate(weights, text, heads)
-    >>> labels = [text.domain for text in texts]
-    >>> cx.cross_domain(make, texts, labels, neurons=[463, 449]).round(1)
-            law  python
-    law     1.4     2.2
-    python  1.2     1.5
-    """
-    if len(labels) != len(texts) or min(pd.Series(labels).value_counts(), default=0) < 2:
-        raise ValueError("give a label for each text, and each label at least two texts")
-    names = sorted(set(labels))
-    member = torch.tensor([names.index(label) for label in labels])
-    one = torch.nn.functional.one_hot(member).double()
-    errors: list[Float[Tensor, "text neuron"]] = []  # one a calibration text
-    for text in progress(texts, "calibrations"):
-        circuit = make(text)
-        w, n = circuit.weights, circuit.n
-        chosen = check_neurons(w, neurons)
-        if not errors:
-            stack = torch.cat(list(batches(w, texts, n, circuit.token, "cross-domain")))
-            truth = true_contribution(w, stack, circuit.heads, n)[:, chosen].cpu().double()
-            variance = truth.var(0, correction=0)
-        summary = circuit.summary(stack)[:, chosen].cpu().double()
-        errors.append((summary - truth) ** 2 / variance)
-    pairs = torch.outer(one.sum(0), one.sum(0)) - torch.diag(one.sum(0))
-    apart = torch.stack(errors) * (1 - torch.eye(len(texts)))[..., None].double()
-    sums = einsum(one, apart, one, "row a, row column neuron, column b -> a b neuron")
-    medians = (sums / pairs[..., None]).nanquantile(0.5, dim=-1)
-    return pd.DataFrame(medians.numpy(), index=names, columns=names)
