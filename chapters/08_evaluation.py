@@ -1054,12 +1054,26 @@ def kind(passage):
 kinds = np.array([kind(p) for p in passages])
 
 
-def make(text):
-    return cx.ContextualCircuit.calibrate(weights, text, heads, n, TOKEN)
-
-
 every = 1 if several == texts else 2  # of a large model every second passage
-cross = cx.cross_domain(make, passages[::every], kinds[::every], found)
+subset, kinds_of = passages[::every], kinds[::every]
+kind_names = np.unique(kinds_of)
+stack = cx.texts.at(weights, subset, n, TOKEN)
+truth_of = true_found(stack).double()
+errors = []  # one a calibration text: text neuron
+for text in subset:
+    made = cx.ContextualCircuit.calibrate(weights, text, heads, n, TOKEN)
+    errors.append((made.summary(stack)[:, found].double() - truth_of) ** 2)
+misses = torch.stack(errors) / truth_of.var(0, correction=0)  # calibration text neuron
+member = torch.from_numpy(kinds_of[:, None] == kind_names).double()  # text kind
+different = 1 - torch.eye(len(subset), dtype=member.dtype)  # a text is not tested on itself
+cross = einsum(
+    member,
+    misses * different[..., None],
+    member,
+    "c row, c t neuron, t column -> row column neuron",
+)
+cross = cross / (member.T @ different @ member)[..., None]  # a mean over pairs
+cross = pd.DataFrame(cross.nanquantile(0.5, dim=-1).numpy(), kind_names, kind_names)
 truth_P = over(true_found, passages, own=False)
 summary_P = over(lambda x: better.summary(x)[:, found], passages, own=False)
 relative = (summary_P - truth_P).square() / truth_P.var(0, correction=0)  # text neuron

@@ -35,7 +35,6 @@ from .evaluation import (
     APPROXIMATIONS,
     Moments,
     approximated,
-    cross_domain,
     error_budget,
     evaluate,
 )
@@ -92,7 +91,6 @@ __all__ = [
     "content_keys",
     "content_scores",
     "copy_preference",
-    "cross_domain",
     "decoders",
     "denominators",
     "destination",

@@ -11,7 +11,7 @@ deviations of the truth: three ways of being wrong that add up.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -30,7 +30,7 @@ from ctxlib.circuit import (
     shared_kernel,
 )
 from ctxlib.split import asked_there, normalised_sources, what, where
-from ctxlib.texts import AnyText, Text, progress
+from ctxlib.texts import AnyText
 from ctxlib.weights import layer_norm
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
@@ -331,47 +331,3 @@ def enough(moments: Moments | None) -> Moments:
     if moments is None or moments.count < 2:
         raise ValueError("r needs at least two texts")
     return moments
-
-
-def cross_domain(
-    make: Callable[[Text], Circuit],
-    texts: Sequence[Text],
-    labels: Sequence[str],
-    neurons: Sequence[int],
-) -> pd.DataFrame:
-    """Calibrate on the row, test on the column: the mean squared error of the summaries over pairs
-    of different texts, label by label, over the variance of the truth over all texts; the median
-    over neurons. It is an FVU with one and the same denominator for all columns.
-
-    `make` calibrates a circuit on one text; every text serves once. The circuit's token stands at
-    n. Raises ValueError unless there is a label for each text and two texts in each.
-
-    >>> texts = cx.texts.passages(weights, domains=["law", "python"])[2:6]
-    >>> make = lambda text: cx.ContextualCircuit.calibrate(weights, text, heads)
-    >>> labels = [text.domain for text in texts]
-    >>> cx.cross_domain(make, texts, labels, neurons=[463, 449]).round(1)
-            law  python
-    law     1.4     2.2
-    python  1.2     1.5
-    """
-    if len(labels) != len(texts) or min(pd.Series(labels).value_counts(), default=0) < 2:
-        raise ValueError("give a label for each text, and each label at least two texts")
-    names = sorted(set(labels))
-    member = torch.tensor([names.index(label) for label in labels])
-    one = torch.nn.functional.one_hot(member).double()
-    errors: list[Float[Tensor, "text neuron"]] = []  # one a calibration text
-    for text in progress(texts, "calibrations"):
-        circuit = make(text)
-        at = circuit.at
-        chosen = check_neurons(at, neurons)
-        if not errors:
-            stack = torch.cat(list(at.read(texts, "cross-domain")))
-            truth = at.truth(stack, circuit.heads)[:, chosen].cpu().double()
-            variance = truth.var(0, correction=0)
-        summary = circuit.summary(stack)[:, chosen].cpu().double()
-        errors.append((summary - truth) ** 2 / variance)
-    pairs = torch.outer(one.sum(0), one.sum(0)) - torch.diag(one.sum(0))
-    apart = torch.stack(errors) * (1 - torch.eye(len(texts)))[..., None].double()
-    sums = einsum(one, apart, one, "row a, row column neuron, column b -> a b neuron")
-    medians = (sums / pairs[..., None]).nanquantile(0.5, dim=-1)
-    return pd.DataFrame(medians.numpy(), index=names, columns=names)

@@ -933,53 +933,6 @@ def test_the_budget_begins_with_the_truth_and_the_circuit_itself(circuit, texts)
     assert budget.loc[("all", "")].tolist() == pytest.approx(whole.tolist())
 
 
-# ---------------------------------------------------------------- calibrated elsewhere
-
-
-@given(st.permutations([*"aaabb"]), st.lists(st.integers(0, 39), min_size=1, max_size=4))
-def test_the_cross_domain_table_is_the_loops_over_different_texts(circuit, texts, labels, neurons):
-    w, n = circuit.weights, circuit.n
-
-    def make(text):
-        return cx.ContextualCircuit.calibrate(w, text, [1, 2], n)
-
-    table = cx.cross_domain(make, texts[:5], labels, neurons)
-    assert table.index.tolist() == table.columns.tolist() == ["a", "b"]
-    stack = with_token(texts[:5], circuit)
-    truth = cx.true_contribution(w, stack, [1, 2], n)
-    errors = [(make(text).summary(stack) - truth) ** 2 for text in texts[:5]]
-    for row in "ab":
-        for column in "ab":
-            of_neurons = []
-            for j in neurons:
-                pairs = [
-                    float(errors[c][t, j])
-                    for c in range(5)
-                    for t in range(5)
-                    if c != t and labels[c] == row and labels[t] == column
-                ]
-                values = truth[:, j].tolist()
-                of_neurons.append(sum(pairs) / len(pairs) / statistics.pvariance(values))
-            assert table.loc[row, column] == pytest.approx(statistics.median(of_neurons))
-
-
-def test_a_circuit_that_is_exact_makes_no_error_in_any_domain(precise, texts):
-    flat = replace(precise, W_pos=precise.W_pos[:1].expand_as(precise.W_pos))
-
-    def make(text):
-        return cx.ContextualCircuit.calibrate(flat, text, [2, 0], 20).self_normalised()
-
-    table = cx.cross_domain(make, texts[:6], [*"aabbcc"], range(40))
-    assert table.max(axis=None) < 1e-9
-
-
-@pytest.mark.parametrize("labels", [[*"aabb"], [*"aabbb"], [*"aaab"], []])
-def test_labels_that_make_no_pairs_are_refused(circuit, texts, labels):
-    some = texts[: 0 if not labels else 4] if labels != [*"aabb"] else texts[:5]
-    with pytest.raises(ValueError, match="a label for each text, and each label at least two"):
-        cx.cross_domain(lambda text: circuit, some, labels, [0])
-
-
 # ---------------------------------------------------------------- what is refused
 
 
@@ -1007,11 +960,6 @@ def test_what_cannot_be_evaluated_is_refused(circuit, texts, measure):
         measure(circuit, [x[:20] for x in texts], own_token=True)
     with pytest.raises(ValueError, match="ids 0 to 299"):
         measure(circuit, [texts[0], texts[1] + 299])
-
-
-def test_neurons_that_do_not_exist_are_refused_across_domains(circuit, texts):
-    with pytest.raises(ValueError, match="neurons 0 to 39"):
-        cx.cross_domain(lambda text: circuit, texts[:4], [*"aabb"], [40])
 
 
 # ---------------------------------------------------------------- shapes
