@@ -26,12 +26,7 @@ shapes = st.fixed_dictionaries(
         "vocab": st.integers(2, 20),
     }
 )
-seeds, norms = st.integers(0, 999), st.floats(0.1, 30)
-
-
-def draw(*shape, seed=0):
-    source = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=source, dtype=torch.float64)
+norms = st.floats(0.1, 30)
 
 
 def draw_texts(count, length, vocab, seed=0):
