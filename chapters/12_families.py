@@ -134,7 +134,7 @@ print(f"same as layer.kernels and layer.asked_on_average: {all(same)}")
 by_weights = cx.positional_kernels(weights, n, TOKEN) if learned else None
 if learned:
     own = cx.total_variation(kernels, by_weights)
-    apart = (layer.content_scores() - cx.content_scores(weights, n, TOKEN)).std(1)
+    apart = (layer.content - cx.content_scores(weights, n, TOKEN)).std(1)
     print(f"TV to the kernels of chapter 3, from the weights: largest {float(own.max()):.2f}")
     print(
         f"content scores less those of chapter 3, up to a constant: {float(apart.max()):.2f} nats"

@@ -31,7 +31,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ctxlib.models import DATA
-from ctxlib.weights import LayerWeights, check_position, check_tokens
+from ctxlib.weights import check_ids, token_id
 
 T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result
@@ -657,7 +657,7 @@ def decoded(raw: bytes, name: str, begin: int = 0) -> str:
 
 
 def batches(
-    weights: LayerWeights,
+    reader: Reads,
     texts: Iterable[AnyText],
     n: int,
     token: str | int | None,
@@ -674,23 +674,25 @@ def batches(
     [torch.Size([64, 100]), torch.Size([8, 100])]
     """
     check_listed(texts)
-    check_position(weights, n)
-    last = [] if token is None else [torch.tensor([weights.token_id(token)])]
-    needed = n + 1 if token is None else n
+    if not 0 <= n < reader.n_ctx:
+        raise ValueError(f"position {n}: the model has positions 0 to {reader.n_ctx - 1}")
+    needed, last = n + 1, []
+    if token is not None:
+        needed, last = n, [torch.tensor([token_id(token, reader.tokenizer, reader.d_vocab)])]
     for batch in batched(progress(texts, doing), BATCH):
-        part = [token_ids(text, weights) for text in batch]
+        part = [token_ids(text, reader) for text in batch]
         for ids in part:
             if len(ids) < needed:
                 raise ValueError(
                     f"a text of {len(ids)} tokens is too short for the destination {n}: "
                     f"it needs at least {needed}"
                 )
-            check_tokens(weights, ids[:needed])
+            check_ids(ids[:needed], reader.d_vocab)
         yield torch.stack([torch.cat([t[:needed], *last]) for t in part])
 
 
 def at(
-    weights: LayerWeights, texts: Iterable[AnyText], n: int, token: str | int = " the"
+    reader: Reads, texts: Iterable[AnyText], n: int, token: str | int = " the"
 ) -> Int[Tensor, "text source"]:
     """Every text with `token` at the destination: its first n tokens and then that one. For texts
     that fit in memory together. Raises ValueError for no text at all, and as `batches` does.
@@ -699,7 +701,7 @@ def at(
     >>> x.shape, set(x[:, 99].tolist()) == {weights.token_id(" the")}
     (torch.Size([72, 100]), True)
     """
-    parts = list(batches(weights, texts, n, token, "reading"))
+    parts = list(batches(reader, texts, n, token, "reading"))
     if not parts:
         raise ValueError("no texts: give at least one")
     return torch.cat(parts)

@@ -317,20 +317,7 @@ class LayerWeights:
             ...
         ValueError: ' nebulae' is 4 tokens in this vocabulary; choose a text that is exactly one
         """
-        if not isinstance(token, str):
-            token = operator.index(token)
-            size = None if self.W_E is None else self.W_E.shape[0]
-            if token < 0 or (size is not None and token >= size):
-                raise ValueError(
-                    f"token id {token}: the vocabulary has ids 0 to {size - 1 if size else '...'}"
-                )
-            return token
-        if self.tokenizer is None:
-            raise ValueError(
-                "these weights came without a tokenizer: "
-                f"give the id of {token!r} instead of its text"
-            )
-        return only_token(self.tokenizer, token)
+        return token_id(token, self.tokenizer, None if self.W_E is None else len(self.W_E))
 
     def typical_norm(self) -> float:
         """C, the median norm of a centred token embedding:
@@ -497,12 +484,24 @@ def check_position(weights: LayerWeights, n: int) -> None:
         raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
 
 
-def only_token(tokenizer: Any, text: str) -> int:
-    """The id of a text that is exactly one token, or a ValueError."""
-    ids = tokenizer.encode(text, add_special_tokens=False)
+def token_id(token: str | int, tokenizer: Any, d_vocab: int | None) -> int:
+    """The id of a token given as text or as an id, or a ValueError; None for a vocabulary whose
+    size is not known.
+    """
+    if not isinstance(token, str):
+        token = operator.index(token)
+        if token < 0 or (d_vocab is not None and token >= d_vocab):
+            last = "..." if d_vocab is None else d_vocab - 1
+            raise ValueError(f"token id {token}: the vocabulary has ids 0 to {last}")
+        return token
+    if tokenizer is None:
+        raise ValueError(
+            f"these weights came without a tokenizer: give the id of {token!r} instead of its text"
+        )
+    ids = tokenizer.encode(token, add_special_tokens=False)
     if len(ids) != 1:
         raise ValueError(
-            f"{text!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
+            f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
         )
     return ids[0]
 

@@ -16,8 +16,6 @@ learned positions change LayerNorm's scale, and the whole question for rotary po
 
 from __future__ import annotations
 
-import operator
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,9 +29,9 @@ from torch import Tensor
 
 from ctxlib.decoders.adapter import centred, feeding, input_weights
 from ctxlib.decoders.lookups import at_last_token
-from ctxlib.destination import Destination
-from ctxlib.texts import BATCH, AnyText, Reader, Reads, batched, check_listed, progress, token_ids
-from ctxlib.weights import check_ids, check_layer, layer_norm, only_token
+from ctxlib.destination import Batches, Destination, Outputs, Rows, Texts, written
+from ctxlib.texts import AnyText, Reader, at, batches, check_listed, progress, token_ids
+from ctxlib.weights import check_ids, check_layer, layer_norm, token_id
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
 VOCAB_AT_A_TIME = 4096
@@ -80,7 +78,8 @@ class FirstLayer(Destination):
     rest: Float[Tensor, " d_model"]
     frequency: Float[Tensor, " vocab"]
     eps: float
-    tokenizer: Any = None
+    n_ctx: int
+    tokenizer: Any
 
     @classmethod
     def of(
@@ -114,12 +113,11 @@ class FirstLayer(Destination):
                 "what its heads write"
             )
         reader = Reader.of(model)
-        ids = [token_ids(text, reader) for text in texts]
-        n = min(map(len, ids)) // 2 if n is None else n
-        number = token_number(model, token)
-        stack = placed(ids, n, number, reader)
+        n = min(len(token_ids(text, reader)) for text in texts) // 2 if n is None else n
         if not 2 <= n < model.cfg.n_ctx:
             raise ValueError(f"destination {n}: choose 2 to {model.cfg.n_ctx - 1}")
+        number = token_id(token, reader.tokenizer, reader.d_vocab)
+        stack = at(reader, texts, n, number)
         one = stack[:1].clone()
         E, where = stream_of(model, one)
         counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
@@ -147,7 +145,8 @@ class FirstLayer(Destination):
             rest=torch.zeros(E.shape[1]),
             frequency=counts / counts.sum(),
             eps=model.cfg.eps,
-            tokenizer=model.tokenizer,
+            n_ctx=reader.n_ctx,
+            tokenizer=reader.tokenizer,
         )
         stream = read_stream(model, reads, one)[0]
         layer = replace(layer, rest=stream - layer.outputs(one[0]).sum(0))
@@ -192,53 +191,33 @@ class FirstLayer(Destination):
         >>> cx.FirstLayer.of(model, passages[:2]).placed(passages).shape
         torch.Size([72, 257])
         """
-        reader = Reader(self.tokenizer, self.n + 1, self.d_vocab)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a string, what lies behind n is not read
-            return placed(texts, self.n, self.token, reader)
+        return at(self, texts, self.n, self.token)
 
-    def read(
-        self, texts: Iterable[AnyText], doing: str, own_token: bool = False
-    ) -> Iterator[Int[Tensor, "text source"]]:
-        for part in batched(progress(texts, doing), BATCH):
-            if own_token:
-                raise ValueError("this destination was asked by its own token, not by a text's")
-            yield self.placed(part)
+    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
+        return batches(self, texts, self.n, None if own_token else self.token, doing)
 
-    def seen(self, tokens: Int[Tensor, "*text pos"]) -> Int[Tensor, "*text source"]:
-        self.check_placed(tokens)
-        return tokens
-
-    def check_length(self, tokens: Int[Tensor, "*text source"]) -> None:
-        """Nothing, or a ValueError for ids outside the vocabulary and for another number of tokens
-        than n + 1.
-        """
-        check_ids(tokens, self.d_vocab)
-        if tokens.shape[-1] != self.n + 1:
-            raise ValueError(f"{tokens.shape[-1]} tokens: give the {self.n + 1} up to n={self.n}")
-
-    def check_placed(self, tokens: Int[Tensor, "*text source"]) -> None:
-        """Nothing, or a ValueError for tokens that `placed` would not give."""
-        self.check_length(tokens)
-        if (tokens[..., -1] != self.token).any():
+    def seen(self, x: Texts) -> Texts:
+        """The tokens, if `placed` would give them; ValueError otherwise."""
+        check_ids(x, self.d_vocab)
+        if x.shape[-1] != self.n + 1:
+            raise ValueError(f"{x.shape[-1]} tokens: give the {self.n + 1} up to n={self.n}")
+        if (x[..., -1] != self.token).any():
             raise ValueError(f"the token at n={self.n} is another than the layer's, {self.token}")
+        return x
 
     # ------------------------------------------------------------ exact
 
-    def normalised(
-        self, tokens: Int[Tensor, "*text source"]
-    ) -> Float[Tensor, "*text source d_model"]:
+    def normalised(self, x: Texts) -> Float[Tensor, "*text source d_model"]:
         """What keys and values are read from: `LN(E[x_i] + where[i])`.
 
         >>> layer = cx.FirstLayer.of(model, passages[:2])
-        >>> ours = layer.normalised(passages[0].tokens[:257])
-        >>> torch.allclose(ours, weights.normalised(passages[0].tokens)[:257], atol=1e-3)
+        >>> (x,) = layer.placed(passages[:1])
+        >>> torch.allclose(layer.normalised(x), weights.normalised(x), atol=1e-3)
         True
         """
-        self.check_length(tokens)
-        return layer_norm(self.E[tokens] + self.where, self.eps)
+        return layer_norm(self.E[self.seen(x)] + self.where, self.eps)
 
-    def rows(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text head source"]:
+    def rows(self, x: Texts) -> Rows:
         """The attention rows at n, exact: `softmax_i(g_i . x_i + c_i)`. The last of the n + 1
         tokens must be the layer's own.
 
@@ -247,16 +226,10 @@ class FirstLayer(Destination):
         >>> torch.allclose(layer.rows(x), cx.attention_rows(weights, x, n=256), atol=1e-4)
         True
         """
-        self.check_placed(tokens)
-        x = self.normalised(tokens)
-        scores = einsum(x, self.asked, "... source d, head source d -> ... head source")
-        return (scores + self.alone).softmax(-1)
+        by_source = "... source d, head source d -> ... head source"
+        return (einsum(self.normalised(x), self.asked, by_source) + self.alone).softmax(-1)
 
-    def outputs(
-        self,
-        tokens: Int[Tensor, "*text source"],
-        rows: Float[Tensor, "*text head source"] | None = None,
-    ) -> Float[Tensor, "*text head d_model"]:
+    def outputs(self, x: Texts, rows: Rows | None = None) -> Outputs:
         """What each head writes at n, `sum_i a_i v_i W_O`, with the exact rows or other ones.
 
         >>> layer = cx.FirstLayer.of(model, passages[:2])
@@ -264,10 +237,15 @@ class FirstLayer(Destination):
         >>> torch.allclose(layer.outputs(x), cx.true_outputs(weights, x, n=256), atol=1e-3)
         True
         """
-        rows = self.rows(tokens) if rows is None else rows
-        seen = einsum(rows, self.normalised(tokens), "... head source, ... source d -> ... head d")
+        seen = (self.rows(x) if rows is None else rows) @ self.normalised(x)
         z = einsum(seen, self.W_V, "... head d, head d d_head -> ... head d_head") + self.b_V
-        return einsum(z, self.W_O, "... head d_head, head d_head d -> ... head d")
+        return written(self.W_O, z)
+
+    def rebuilt_outputs(self, x: Texts) -> Outputs:
+        return self.outputs(x, self.rebuilt_rows(x))
+
+    def resid_mid(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text d_model"]:
+        return self.rest + outputs.sum(-2)
 
     # ------------------------------------------------------------ the two factors
 
@@ -306,25 +284,17 @@ class FirstLayer(Destination):
         """
         return einsum(self.kernels, self.asked, "head source, head source d -> head d")
 
-    def content_scores(
-        self, tokens: Int[Tensor, " token"] | None = None
-    ) -> Float[Tensor, "head token"]:
+    @cached_property
+    def content(self) -> Float[Tensor, "head vocab"]:  # type: ignore[override]
         """`log content(t) = (sum_i pos_i g_i) . (x_t - mean x)`, in nats, zero for the average
-        token; of the whole vocabulary by default. x is read at the destination's position, which
-        matters for learned positions only.
+        token. x is read at the destination's position, which matters for learned positions only.
 
         >>> layer = cx.FirstLayer.of(model, passages)
-        >>> ours, theirs = layer.content_scores(), cx.content_scores(weights, n=256)
-        >>> (ours - theirs).std(dim=1).max() < 1e-3  # the same, but for a constant
+        >>> (layer.content - cx.content_scores(weights, n=256)).std(dim=1).max() < 1e-3
         tensor(True)
         """
         base = (self.asked_on_average @ self.mean[self.n])[:, None]
-        parts = [self.asked_on_average @ x.T - base for x in self.by_token]
-        scores = torch.cat(parts, dim=1)
-        if tokens is None:
-            return scores
-        check_ids(tokens, self.d_vocab)
-        return scores[:, tokens]
+        return torch.cat([self.asked_on_average @ x.T - base for x in self.by_token], dim=1)
 
     @property
     def by_token(self) -> Iterator[Float[Tensor, "token d_model"]]:
@@ -338,45 +308,9 @@ class FirstLayer(Destination):
         found = self.frequency > 0
         return self.frequency[found], self.E[found]
 
-    def rebuilt_rows(
-        self, tokens: Int[Tensor, "*text source"]
-    ) -> Float[Tensor, "*text head source"]:
-        """`pos_i content(x_i) / denom`, to be held against `rows`. Errors as there.
-
-        >>> layer = cx.FirstLayer.of(model, passages)
-        >>> (x,) = layer.placed(passages[:1])
-        >>> cx.total_variation(layer.rows(x), layer.rebuilt_rows(x)).max() < 0.1
-        tensor(True)
-        """
-        return self.shares(tokens).softmax(-1)
-
-    def shares(self, tokens: Int[Tensor, "*text source"]) -> Float[Tensor, "*text head source"]:
-        """`log (pos_i content(x_i))`."""
-        self.check_placed(tokens)
-        return self.content[:, tokens].movedim(0, -2) + self.kernels.log()
-
-    @cached_property
-    def content(self) -> Float[Tensor, "head vocab"]:  # type: ignore[override]
-        return self.content_scores()
-
-    # ------------------------------------------------------------ values and outputs
-
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
-        W_V, b_V = self.W_V[list(heads)], self.b_V[list(heads)]
-        parts = [
-            einsum(x, W_V, "t d_model, head d_model d_head -> t head d_head") for x in self.by_token
-        ]
-        return torch.cat(parts).add_(b_V)
-
-    def rebuilt_outputs(
-        self, x: Int[Tensor, "*text source"]
-    ) -> Float[Tensor, "*text head d_model"]:
-        return self.outputs(x, self.rebuilt_rows(x))
-
-    def resid_mid(
-        self, x: Int[Tensor, "*text source"], outputs: Float[Tensor, "*text head d_model"]
-    ) -> Float[Tensor, "*text d_model"]:
-        return self.rest + outputs.sum(-2)
+        W_V, into = self.W_V[list(heads)], "t d_model, head d_model d_head -> t head d_head"
+        return torch.cat([einsum(x, W_V, into) for x in self.by_token]).add_(self.b_V[list(heads)])
 
 
 # ---------------------------------------------------------------- what is left
@@ -543,32 +477,3 @@ def stream_scale(
     """The norm's scale of every token at every source."""
     squared = E.square().sum(-1)[:, None] + 2 * E @ where.T + where.square().sum(-1)
     return (squared / E.shape[1] + eps).sqrt()
-
-
-# ---------------------------------------------------------------- reading texts
-
-
-def placed(
-    texts: Iterable[AnyText], n: int, token: int, reader: Reads
-) -> Int[Tensor, "text source"]:
-    """The first n tokens of every text and then `token`."""
-    check_listed(texts)
-    rows = []
-    for text in texts:
-        ids = token_ids(text, reader)
-        if not 1 <= n <= len(ids):
-            raise ValueError(
-                f"destination {n} in a text of {len(ids)} tokens: choose 1 to {len(ids)}"
-            )
-        check_ids(ids[:n], reader.d_vocab)
-        rows.append(torch.cat([ids[:n], torch.tensor([token])]))
-    if not rows:
-        raise ValueError("no texts: give at least one")
-    return torch.stack(rows)
-
-
-def token_number(model: Any, token: str | int) -> int:
-    """The id of a token given as text or as an id, by the rule of `LayerWeights.token_id`."""
-    number = only_token(model.tokenizer, token) if isinstance(token, str) else operator.index(token)
-    check_ids(torch.tensor([number]), model.cfg.d_vocab)
-    return number
