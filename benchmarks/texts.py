@@ -79,7 +79,7 @@ def toy() -> cx.LayerWeights:
 
 def write(folder: Path, count: int) -> None:
     """Files with documents for that many texts, a little more: a word is a token at least."""
-    words = cx.texts.passages(cx.Reader.of(cx.load("mini")))[0].source.split()
+    words = cx.texts.passages(cx.texts.Reader.of(cx.load("mini")))[0].source.split()
     source = np.random.default_rng(0)
     with (
         (folder / "plain.txt").open("w", encoding="utf-8") as plain,

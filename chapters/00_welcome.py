@@ -43,7 +43,7 @@ import torch
 import ctxlib as cx
 
 model = cx.load(MODEL)
-reader = cx.Reader.of(model)
+reader = cx.texts.Reader.of(model)
 passages = cx.texts.passages(reader)
 PRE = "blocks.0.mlp.hook_pre"
 

@@ -190,7 +190,7 @@ print(
     torch.allclose(rebuilt, cx.rebuilt_rows(weights, tokens, n), atol=1e-5),
 )
 from_bias = einops.einsum(q, weights.b_K, "head d_head, head d_head -> head") / weights.attn_scale
-at_destination = cx.exact_scores(weights, tokens, n)[:, n] - from_bias - scores[:, n]
+at_destination = cx.split.exact_scores(weights, tokens, n)[:, n] - from_bias - scores[:, n]
 print(f"error at i = n: {at_destination.abs().max():.3f}")
 step_of = [(W_pos[n - k] - W_pos[n]).norm() / W_pos[n].norm() for k in (1, min(100, n))]
 print(
@@ -270,7 +270,7 @@ def error_of_each_step(weights, tokens, n, C):
 
 # %% tags=["nbval-check-output"]
 steps = error_of_each_step(weights, tokens, n, C)
-error = cx.rebuilt_scores(weights, tokens, n, C) - cx.exact_scores(weights, tokens, n)
+error = cx.split.rebuilt_scores(weights, tokens, n, C) - cx.split.exact_scores(weights, tokens, n)
 error = error - error[:, n:]  # both scores up to the constant q_n . b_K
 print(f"largest error of a score: {error.abs().max():.2f}")
 print(
@@ -551,7 +551,10 @@ $\lvert W_E[x_i] + W_\text{pos}[i]\rvert / \sqrt{d_\text{model}}$. Over real tex
 
 # %% tags=["hide-input"]
 scales = torch.stack(
-    [cx.layer_norm_scale(weights.residual(p.tokens[:LENGTH]), weights.eps)[:, 0] for p in passages]
+    [
+        cx.weights.layer_norm_scale(weights.residual(p.tokens[:LENGTH]), weights.eps)[:, 0]
+        for p in passages
+    ]
 )  # text pos
 low, mid, high = (np.quantile(scales[:, 1:].numpy(), p, axis=0) for p in (0.05, 0.5, 0.95))
 shared = ((weights.W_pos[:LENGTH].square().sum(-1) + C**2) / weights.d_model).sqrt()

@@ -145,7 +145,7 @@ def shapes(kernels):
     even = torch.full_like(kernels, 1 / (last + 1))
     facts = (
         cx.effective_tokens(kernels),
-        cx.half_mass(kernels),
+        cx.split.half_mass(kernels),
         cx.total_variation(kernels, even),
     )
     facts = zip(*(f.tolist() for f in facts), strict=True)
@@ -301,7 +301,7 @@ which is that of the plain mean of $\text{eff}$ numbers. The denominator in {eq}
 """
 
 # %% tags=["nbval-check-output"]
-spread, half = cx.effective_tokens(kernels), cx.half_mass(kernels)
+spread, half = cx.effective_tokens(kernels), cx.split.half_mass(kernels)
 drawn = torch.randn(20_000, n + 1, generator=torch.Generator().manual_seed(0))
 averages = einops.einsum(drawn, kernels, "draw source, head source -> draw head")
 ratio = averages.var(0) * spread
@@ -448,7 +448,7 @@ $$
 \frac{\text{pos}_{n,\,n-d}}{\text{pos}_{n,\,n}} \;=\; \frac{\text{pos}_{m,\,m-d}}{\text{pos}_{m,\,m}} \qquad \text{for all } d \le \min(m, n) .
 $$ (eq-kernel-shift)
 
-Nothing in the architecture asks for this. Absolute positions are learned one by one, and a model could treat each as it likes. To measure it, read two kernels over the distances that both have, normalise them there (`cx.by_distance`), and take their TV.
+Nothing in the architecture asks for this. Absolute positions are learned one by one, and a model could treat each as it likes. To measure it, read two kernels over the distances that both have, normalise them there (`cx.split.by_distance`), and take their TV.
 
 A difference can be of two kinds. The profile may *drift*: reach further late in the text than early, say. Or it may *jitter*: change from each destination to the next and back, around a profile that stays. To tell them apart, the profile is also averaged over neighbouring destinations, which takes out most of the jitter and leaves the drift. All of it needs the
 kernels of all destinations at once, which are cheap, because position embeddings meet $W_K$ only once:
@@ -478,7 +478,7 @@ AROUND = 8  # neighbouring destinations on either side
 def profile(m, reach, around):
     """The kernel over distance, averaged over the destinations around m: `head distance`."""
     window = range(m - around, min(m + around, weights.n_ctx - 1) + 1)
-    return sum(cx.by_distance(everywhere[:, k, : k + 1], reach) for k in window) / len(window)
+    return sum(cx.split.by_distance(everywhere[:, k, : k + 1], reach) for k in window) / len(window)
 
 
 destinations = np.union1d(np.linspace(3 * AROUND, weights.n_ctx - 1, 33).astype(int), [n])
@@ -848,7 +848,7 @@ print("  " + in_words(without))
 
 # %% tags=["hide-input"]
 gpt2_named = shapes(gpt2)
-gpt2_spread, gpt2_half = cx.effective_tokens(gpt2), cx.half_mass(gpt2)
+gpt2_spread, gpt2_half = cx.effective_tokens(gpt2), cx.split.half_mass(gpt2)
 cx.plots.picture(
     shape_panels(gpt2, gpt2_named),
     "3.8",
@@ -943,7 +943,7 @@ def draw(head, n, token):
     axis.set(ylabel="weight in the kernel", title=f"head {head}, n = {n}")
     axis.legend(loc="upper left")
     facts = (
-        f"{cx.effective_tokens(kernel):.0f} effective tokens, half of the mass within {cx.half_mass(kernel)}; "
+        f"{cx.effective_tokens(kernel):.0f} effective tokens, half of the mass within {cx.split.half_mass(kernel)}; "
         f"TV {cx.total_variation(kernel, reference):.2f} to the kernel of {TOKEN!r}"
     )
     return cx.plots.picture(

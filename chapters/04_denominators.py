@@ -627,7 +627,7 @@ correction that is the same for all texts is no error at all. The check: how lar
 corrections = []
 for text in x[: max(2, len(texts) // 5)]:
     # b_K adds q_n . b_K to all exact scores of a row; at i = n the split has no other error
-    delta = cx.rebuilt_scores(weights, text, n) - cx.exact_scores(weights, text, n)
+    delta = cx.split.rebuilt_scores(weights, text, n) - cx.split.exact_scores(weights, text, n)
     delta = delta - delta[:, n:]
     term = pos * content[:, text]  # head source
     corrections.append(
@@ -665,7 +665,7 @@ print(f"broad: more than {cx.split.BROAD:.0f} effective tokens; steady: less tha
 try:
     stable = cx.stable_heads(weights, texts, n, TOKEN, steady=STEADY)
 except ValueError as none:
-    stable = cx.StableHeads([], pd.DataFrame({"no stable head": [str(none)]}))
+    stable = cx.denominators.StableHeads([], pd.DataFrame({"no stable head": [str(none)]}))
 shown = stable.table.drop(columns=["TV to uniform", "half of the mass within"], errors="ignore")
 shown.replace({True: "yes", False: ""}).round(2)
 

@@ -91,7 +91,7 @@ def write(x):
 
 # %% tags=["nbval-check-output"]
 written = torch.stack([write(x) for x in the])  # text head d_model
-outputs = cx.true_outputs(weights, the, n)[:, heads]
+outputs = cx.destination.true_outputs(weights, the, n)[:, heads]
 one = torch.cosine_similarity(written, outputs, dim=-1).quantile(0.5, dim=0)  # head
 written_apart, outputs_apart = (v - v.mean(0) for v in (written, outputs))
 two = torch.cosine_similarity(written_apart, outputs_apart, dim=-1).quantile(0.5, dim=0)
@@ -145,7 +145,7 @@ axes[0].set(ylabel="weight", xlim=(0, min(n, 120)), title="The nearest tokens")
 axes[0].set_ylim(bottom=0)
 axes[1].set(title="All, logarithmic weight")
 axes[0].legend(fontsize=8, ncols=1 + len(heads) // 5)
-reach = cx.half_mass(torch.cat([pos, kernel[None]]))
+reach = cx.split.half_mass(torch.cat([pos, kernel[None]]))
 cx.plots.picture(
     figure,
     "6.1",
@@ -178,7 +178,7 @@ check: keep everything else exact, put the shared kernel in place of the heads' 
 
 # %% tags=["nbval-check-output"]
 truth = cx.true_contribution(weights, the, heads, n)  # text neuron
-only_kernel = cx.Moments.of(cx.approximated(circuit, the, ["kernel"]), truth).table(
+only_kernel = cx.Moments.of(cx.evaluation.approximated(circuit, the, ["kernel"]), truth).table(
     range(weights.n_neurons)
 )
 print(f"kernel shared, the rest exact, {len(passages)} passages, all neurons:")
@@ -229,7 +229,7 @@ loud = every_ext.norm(dim=-1)
 counts_T = torch.bincount(
     torch.cat([text.tokens[1:n] for text in texts]), minlength=len(weights.embeddings())
 )
-glitch = cx.untrained_tokens(weights)
+glitch = cx.neurons.untrained_tokens(weights)
 ordinary = ((counts_T > 0) & ~glitch).nonzero()[:, 0]
 shown = ordinary[torch.linspace(0, len(ordinary) - 1, min(1500, len(ordinary))).long()]
 edges = np.geomspace(1, float(counts_T.max()) * 1.01, 6)
@@ -339,8 +339,12 @@ $$ (eq-cir-contribution)
 
 # %%
 W_in, b_in = weights.mlp_input()
-outputs = cx.true_outputs(weights, circuit.calibration, n)  # head d_model, of the calibration text
-s = cx.layer_norm_scale(cx.resid_mid(weights, circuit.calibration, n, outputs), weights.eps)
+outputs = cx.destination.true_outputs(
+    weights, circuit.calibration, n
+)  # head d_model, of the calibration text
+s = cx.weights.layer_norm_scale(
+    cx.destination.resid_mid(weights, circuit.calibration, n, outputs), weights.eps
+)
 contribution = ext @ W_in / s  # neuron
 
 # %% tags=["nbval-check-output"]
@@ -604,8 +608,8 @@ hears = {}  # with which token at n: the parts and the truth, each text neuron
 for label, tokens in (("own", own), (repr(TOKEN), same)):
     bag = circuit.summary(tokens)[:, J]
     whole = circuit.pre_activations(tokens)[:, J]
-    outputs = cx.true_outputs(weights, tokens, n)
-    model_has = weights.pre_activations(cx.resid_mid(weights, tokens, n, outputs))[:, J]
+    outputs = cx.destination.true_outputs(weights, tokens, n)
+    model_has = weights.pre_activations(cx.destination.resid_mid(weights, tokens, n, outputs))[:, J]
     heard = cx.true_contribution(weights, tokens, heads, n)[:, J]
     hears[label] = {"bag": bag, "current": whole - bag, "both": whole, "heard": heard}
     hears[label]["model"] = model_has

@@ -138,7 +138,9 @@ This is the whole column of one neuron, the one that its strongest tokens push f
 """
 
 # %%
-counted = ~cx.untrained_tokens(weights)  # vocab; what this leaves out is the next section's subject
+counted = ~cx.neurons.untrained_tokens(
+    weights
+)  # vocab; what this leaves out is the next section's subject
 K = cx.neurons.LARGEST
 
 
@@ -306,7 +308,7 @@ largest = torch.cat(
     [part.topk(K, dim=0).indices for part in contribution.split(256, dim=1)], dim=1
 )  # K neuron, over all tokens
 glitch_slots = float(glitch[largest].float().mean())
-print("same as cx.untrained_tokens:", torch.equal(glitch, ~counted))
+print("same as cx.neurons.untrained_tokens:", torch.equal(glitch, ~counted))
 print(
     f"untrained: {int(glitch.sum())} of {len(glitch)} tokens, {len(never)} of them impossible bytes"
 )
@@ -591,7 +593,7 @@ Read a few rows from the tokens to the label. Where the tokens are function word
 """
 
 # %% tags=["hide-input"]
-means = cx.by_label(
+means = cx.neurons.by_label(
     (said[:, shown] - said[:, shown].mean(0)) / said[:, shown].std(0), domains, shown
 )
 by_size = labelled.loc[shown, "label"].value_counts()
@@ -943,7 +945,9 @@ home = passages.index(calibrating)
 on_home, elsewhere = on[home, chosen], on[:, chosen].max(0)  # found neuron
 RARELY = 0.01
 at_n = weights.pre_activations(
-    cx.resid_mid(weights, read[home], n, cx.true_outputs(weights, read[home], n))
+    cx.destination.resid_mid(
+        weights, read[home], n, cx.destination.true_outputs(weights, read[home], n)
+    )
 )[chosen]  # found neuron, at the one place where the circuit was calibrated
 
 # %% tags=["hide-input"]
@@ -1226,7 +1230,7 @@ try:
 except ValueError:
     wider = []
 more = sorted({*heads, *wider})
-calibrating_more = cx.middle_text(weights, prose, more, n, TOKEN)
+calibrating_more = cx.denominators.middle_text(weights, prose, more, n, TOKEN)
 circuit_more = (
     cx.ContextualCircuit.calibrate(weights, calibrating_more, more, n, TOKEN)
     if more != sorted(heads)
@@ -1299,7 +1303,9 @@ def draw(heads, z, rank):
     passed = ranked[score[ranked] > z].tolist() or ranked[:1].tolist()
     neuron = passed[min(rank, len(passed)) - 1]
     by_domain = (
-        cx.by_label(circuit.summary(read)[:, [neuron]], domains, [neuron]).iloc[0].sort_values()
+        cx.neurons.by_label(circuit.summary(read)[:, [neuron]], domains, [neuron])
+        .iloc[0]
+        .sort_values()
     )
     figure, ((left, right),) = cx.plots.panels(
         1, 2, height=3.6, width=9.0, gridspec_kw={"width_ratios": (3, 1)}

@@ -86,8 +86,8 @@ Here $\text{out}_h(n)$ is what head $h$ really writes, with its own attention ro
 
 approx_x = circuit.kernel @ circuit.contribution[x]  # neuron
 
-outputs = cx.true_outputs(weights, x, n)  # head d_model
-s = cx.layer_norm_scale(cx.resid_mid(weights, x, n, outputs), weights.eps)
+outputs = cx.destination.true_outputs(weights, x, n)  # head d_model
+s = cx.weights.layer_norm_scale(cx.destination.resid_mid(weights, x, n, outputs), weights.eps)
 truth_x = outputs[heads].sum(0) @ W_in / s  # neuron
 
 # %% tags=["nbval-check-output"]
@@ -384,8 +384,8 @@ def per_head(x):
 
 
 def true_scale(x):
-    stream = cx.resid_mid(weights, x, n, cx.true_outputs(weights, x, n))
-    return cx.layer_norm_scale(stream, weights.eps)  # text 1
+    stream = cx.destination.resid_mid(weights, x, n, cx.destination.true_outputs(weights, x, n))
+    return cx.weights.layer_norm_scale(stream, weights.eps)  # text 1
 
 
 g = over(per_head, texts, own=False)  # text head neuron
@@ -465,14 +465,14 @@ read: compare the prose with the dotted line. Where the right panel climbs, the 
 
 ## The bill, item by item
 
-Between truth and summary there are six approximations. Each can be undone by itself: `cx.approximated` computes the heads' contribution with any set of them.
+Between truth and summary there are six approximations. Each can be undone by itself: `cx.evaluation.approximated` computes the heads' contribution with any set of them.
 """
 
 # %% tags=["hide-input"]
-pd.Series(cx.APPROXIMATIONS, name="what is put in place of the truth").to_frame()
+pd.Series(cx.evaluation.APPROXIMATIONS, name="what is put in place of the truth").to_frame()
 
 # %%
-budgets = {own: cx.error_budget(circuit, several[:SOME], found, own) for own in VERSIONS}
+budgets = {own: cx.evaluation.error_budget(circuit, several[:SOME], found, own) for own in VERSIONS}
 
 # %% tags=["hide-input"]
 figure, axes = cx.plots.panels(2, 2, height=2.4, sharey="row", sharex="col")
@@ -534,9 +534,13 @@ Look at the *token* row of the second version. The circuit reads with the query 
 """
 
 # %%
-names = set(cx.APPROXIMATIONS)
+names = set(cx.evaluation.APPROXIMATIONS)
 wrong_query, right_query = (
-    over(lambda x, made=made: cx.approximated(circuit, x, made)[:, found], several, own=True)
+    over(
+        lambda x, made=made: cx.evaluation.approximated(circuit, x, made)[:, found],
+        several,
+        own=True,
+    )
     for made in (names, names - {"token"})
 )
 squared = {
@@ -949,7 +953,7 @@ The truth so far was what the chosen heads add to a neuron. A neuron also hears 
 
 # %%
 def pre_activations(x):
-    stream = cx.resid_mid(weights, x, n, cx.true_outputs(weights, x, n))
+    stream = cx.destination.resid_mid(weights, x, n, cx.destination.true_outputs(weights, x, n))
     return weights.pre_activations(stream)[:, found]
 
 
@@ -1236,7 +1240,7 @@ wide = sorted({*heads, *admitted})
 choices = {"as before": heads} | ({"wider": wide} if wide != sorted(heads) else {})
 compared = {}
 for name, chosen in choices.items():
-    text = cx.middle_text(weights, prose, chosen, n, TOKEN)
+    text = cx.denominators.middle_text(weights, prose, chosen, n, TOKEN)
     first = cx.ContextualCircuit.calibrate(weights, text, chosen, n, TOKEN)
     whole_truth = over(
         lambda x, chosen=chosen: cx.true_contribution(weights, x, chosen, n)[:, found],

@@ -305,7 +305,7 @@ dealt = [sorted(others[k : k + size]) for k in range(0, len(others), size)]
 groups = [heads, *(g for g in dealt if len(g) == size or len(dealt) == 1)]
 own_circuits = []
 for group in groups:
-    text = cx.middle_text(weights, prose, group, n, TOKEN)
+    text = cx.denominators.middle_text(weights, prose, group, n, TOKEN)
     own = cx.ContextualCircuit.calibrate(weights, text, group, n, TOKEN)
     own_circuits.append((own, cx.decoders.denominators_along(weights, text, TOKEN)))
 
@@ -576,7 +576,7 @@ $$ (eq-cau-neurons)
 
 # %%
 stack = torch.stack([p.tokens[: n + 1] for p in passages])  # text source
-written = cx.true_outputs(weights, stack, n)[:, heads].sum(1)  # text d_model
+written = cx.destination.true_outputs(weights, stack, n)[:, heads].sum(1)  # text d_model
 
 
 def directions(written, without=None):  # text d_model -> domain d_model
@@ -870,7 +870,7 @@ A direction can be read without any text: give the model BOS and `TOKEN`, silenc
 
 # %% tags=["hide-input"]
 prompt = torch.tensor([weights.tokenizer.bos_token_id, token])
-usable = ~cx.untrained_tokens(weights)
+usable = ~cx.neurons.untrained_tokens(weights)
 
 
 def likelier(direction, count=8):  # d_model -> tokens, nats

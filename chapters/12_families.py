@@ -42,7 +42,7 @@ import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
-reader = cx.Reader.of(model, min(READ, model.cfg.n_ctx))
+reader = cx.texts.Reader.of(model, min(READ, model.cfg.n_ctx))
 passages = cx.texts.passages(reader)
 texts = cx.texts.collection(reader, TEXTS)
 n = min(len(t.tokens) for t in [*passages, *texts]) // 2

@@ -15,98 +15,65 @@ from . import (
     weights,
     widgets,
 )
-from .circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
+from .circuit import ContextualCircuit, shared_kernel
 from .decoders.from_model import FirstLayer
 from .denominators import (
-    StableHeads,
-    middle_text,
     softmax_denominators,
     stable_heads,
 )
 from .destination import (
-    Destination,
-    FromWeights,
     families,
-    resid_mid,
     true_contribution,
-    true_outputs,
 )
 from .evaluation import (
-    APPROXIMATIONS,
     Moments,
-    approximated,
-    error_budget,
     evaluate,
 )
 from .models import load
 from .neurons import (
-    by_label,
     find_neurons,
     label_neurons,
-    untrained_tokens,
 )
 from .split import (
     attention_pattern,
     attention_rows,
-    by_distance,
     content_keys,
     content_scores,
-    copy_preference,
     effective_tokens,
-    exact_scores,
-    half_mass,
     positional_kernels,
     positional_keys,
     rebuilt_pattern,
     rebuilt_rows,
-    rebuilt_scores,
     total_variation,
 )
-from .studies import Study, study
-from .texts import Reader
-from .weights import LayerWeights, layer_norm, layer_norm_scale
+from .studies import study
+from .weights import LayerWeights, layer_norm
 
 __version__: str
 
 __all__ = [
-    "APPROXIMATIONS",
     "ContextualCircuit",
-    "Destination",
     "FirstLayer",
-    "FromWeights",
     "LayerWeights",
     "Moments",
-    "Reader",
-    "SelfNormalisedCircuit",
-    "StableHeads",
-    "Study",
-    "approximated",
     "attention_pattern",
     "attention_rows",
-    "by_distance",
-    "by_label",
     "chat",
     "circuit",
     "claims",
     "content_keys",
     "content_scores",
-    "copy_preference",
     "decoders",
     "denominators",
     "destination",
     "effective_tokens",
-    "error_budget",
     "evaluate",
     "evaluation",
-    "exact_scores",
     "families",
     "find_neurons",
-    "half_mass",
     "label_neurons",
     "layer_norm",
-    "layer_norm_scale",
     "load",
-    "middle_text",
     "models",
     "neurons",
     "plots",
@@ -114,8 +81,6 @@ __all__ = [
     "positional_keys",
     "rebuilt_pattern",
     "rebuilt_rows",
-    "rebuilt_scores",
-    "resid_mid",
     "shared_kernel",
     "softmax_denominators",
     "split",
@@ -125,8 +90,6 @@ __all__ = [
     "texts",
     "total_variation",
     "true_contribution",
-    "true_outputs",
-    "untrained_tokens",
     "weights",
     "widgets",
 ]

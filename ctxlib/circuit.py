@@ -82,9 +82,8 @@ class ContextualCircuit:
         (200, 201)
         >>> layer = cx.FirstLayer.of(model, passages)
         >>> asked = cx.ContextualCircuit.calibrate(layer, passages[0], heads)
-        >>> pair = torch.stack([c.contribution[:, 463] for c in (circuit, asked)])
-        >>> torch.corrcoef(pair)[0, 1].round(decimals=2)
-        tensor(1.)
+        >>> torch.cosine_similarity(asked.contribution, circuit.contribution).min() > 0.9
+        tensor(True)
         """
         heads = check_heads(place, heads)
         at = asked_by(place, n, token, C)

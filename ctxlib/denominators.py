@@ -133,7 +133,7 @@ def middle_text(
     texts, on average over the heads (chapter 5). They are gone through twice: ValueError for an
     iterator, which can be only once. Other errors as in `softmax_denominators`.
 
-    >>> cx.middle_text(weights, passages, heads).name
+    >>> cx.denominators.middle_text(weights, passages, heads).name
     'economics-4'
     """
     if isinstance(texts, Iterator):

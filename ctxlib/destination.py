@@ -55,7 +55,7 @@ class Destination(ABC):
     `x` stands for one text or a stack of them, of which the tokens 0 ... n are read. `W_in` reads
     the residual stream `resid_mid`, behind LayerNorm with `eps`.
 
-    >>> here = cx.FromWeights.of(weights, n=256)
+    >>> here = cx.destination.FromWeights.of(weights, n=256)
     >>> here.kernels.shape, here.content.shape, here.values([3, 4]).shape
     (torch.Size([8, 257]), torch.Size([8, 8192]), torch.Size([8192, 2, 32]))
     """
@@ -124,7 +124,7 @@ class Destination(ABC):
         """`denom = sum_i pos_i content(x_i)`, in an arbitrary unit, one for each head. Raises
         ValueError where that is beyond the range of the tensors' precision.
 
-        >>> here = cx.FromWeights.of(weights, n=256)
+        >>> here = cx.destination.FromWeights.of(weights, n=256)
         >>> x = cx.texts.at(weights, passages, n=256)
         >>> torch.allclose(here.denominators(x), cx.softmax_denominators(weights, passages))
         True
@@ -164,7 +164,7 @@ class Destination(ABC):
         """`sum_{h in heads} (output of h at n) . W_in / s(x)`: what chosen heads add to each
         neuron's pre-activation.
 
-        >>> here, x = cx.FromWeights.of(weights, n=256), tokens[:257]
+        >>> here, x = cx.destination.FromWeights.of(weights, n=256), tokens[:257]
         >>> added = here.to_neurons(x, here.outputs(x), heads)
         >>> torch.equal(added, cx.true_contribution(weights, tokens, heads, n=256))
         True
@@ -195,7 +195,7 @@ class FromWeights(Destination):
     there are kernels, and nothing that tokens are needed for. `C` is the typical norm of a token
     embedding. Texts may have their own token at n.
 
-    >>> here = cx.FromWeights.of(weights, n=100, token=" of")
+    >>> here = cx.destination.FromWeights.of(weights, n=100, token=" of")
     >>> here.n, here.token, here.kernels.shape
     (100, 284, torch.Size([8, 101]))
     """
@@ -213,12 +213,14 @@ class FromWeights(Destination):
         token: str | int | None = " the",
         C: float | None = None,
     ) -> FromWeights:
-        """n defaults to `n_ctx // 2`, where the paper calibrates, C to the median norm of W_E.
+        """The middle of the context is n by default, where the paper calibrates, and C the median
+        norm of W_E.
 
         Raises ValueError for a `token` that is not exactly one, and for weights without embeddings
         where C is not given.
 
-        >>> cx.FromWeights.of(weights).n, round(cx.FromWeights.of(weights).C, 1)
+        >>> here = cx.destination.FromWeights.of(weights)
+        >>> here.n, round(here.C, 1)
         (256, 0.6)
         """
         n = weights.n_ctx // 2 if n is None else n
@@ -315,7 +317,7 @@ def true_outputs(
     value is ever formed: at one destination that saves a factor of d_head. Raises ValueError for
     texts that are too short, for ids outside the vocabulary and for layers other than the first.
 
-    >>> outputs = cx.true_outputs(weights, tokens, n=99)
+    >>> outputs = cx.destination.true_outputs(weights, tokens, n=99)
     >>> outputs.shape
     torch.Size([8, 256])
     >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
@@ -337,8 +339,8 @@ def resid_mid(
     """The residual stream between attention and MLP at destination n: `W_E[x_n] + W_pos[n]`, the
     outputs of all heads, and b_O. Errors as in `true_outputs`.
 
-    >>> outputs = cx.true_outputs(weights, tokens, n=99)
-    >>> resid = cx.resid_mid(weights, tokens, 99, outputs)
+    >>> outputs = cx.destination.true_outputs(weights, tokens, n=99)
+    >>> resid = cx.destination.resid_mid(weights, tokens, 99, outputs)
     >>> _, cache = model.run_with_cache(tokens[None, :100], stop_at_layer=1, device="cpu")
     >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
     True

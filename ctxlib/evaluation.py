@@ -223,9 +223,9 @@ def approximated(
 
     Raises ValueError for an approximation that is not one of the six, and as `true_contribution`.
 
-    >>> list(cx.APPROXIMATIONS)
+    >>> list(cx.evaluation.APPROXIMATIONS)
     ['keys', 'values', 'kernel', 'denominators', 'token', 'scale']
-    >>> exact = cx.approximated(circuit, tokens[None], made=())
+    >>> exact = cx.evaluation.approximated(circuit, tokens[None], made=())
     >>> truth = cx.true_contribution(weights, tokens[None], heads, circuit.n)
     >>> torch.allclose(exact, truth, atol=1e-3)
     True
@@ -294,7 +294,7 @@ def error_budget(
     "all" has the circuit's token at source n too, where a summary keeps the text's own. Errors as
     there.
 
-    >>> budget = cx.error_budget(circuit, passages[::6], neurons=[463, 449])
+    >>> budget = cx.evaluation.error_budget(circuit, passages[::6], neurons=[463, 449])
     >>> budget["fvu"]["without"].round(2)
     approximation
     keys            0.46

@@ -40,7 +40,7 @@ def untrained_tokens(weights: LayerWeights | Destination) -> Bool[Tensor, " voca
     The thirteen themselves always count. Where the vocabulary does not hold them, or there is no
     tokenizer to ask, no token counts.
 
-    >>> flags = cx.untrained_tokens(weights)
+    >>> flags = cx.neurons.untrained_tokens(weights)
     >>> flags.shape, bool(flags[weights.token_id(" the")])
     (torch.Size([8192]), False)
     """
@@ -250,7 +250,7 @@ def by_label(
 
     >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
     >>> labels = [text.domain for text in passages]
-    >>> table = cx.by_label(summaries[:, [463, 449]], labels, neurons=[463, 449])
+    >>> table = cx.neurons.by_label(summaries[:, [463, 449]], labels, neurons=[463, 449])
     >>> table[["cooking", "python", "war"]].round(1)
             cooking  python  war
     neuron

@@ -95,7 +95,7 @@ def content_scale(
     not be formed.
 
     >>> scale = cx.split.content_scale(weights, n=99, tokens=tokens[:5])
-    >>> own = cx.layer_norm_scale(weights.W_E[tokens[:5]] + weights.W_pos[99], weights.eps)
+    >>> own = cx.weights.layer_norm_scale(weights.W_E[tokens[:5]] + weights.W_pos[99], weights.eps)
     >>> torch.allclose(scale, own[:, 0], atol=1e-3)
     True
     """
@@ -117,7 +117,7 @@ def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor,
     """`sqrt(|W_pos[i]|^2 + C^2) / sqrt(d_model)`: LayerNorm's scale at position i
     for a token of typical norm.
 
-    >>> exact = cx.layer_norm_scale(weights.residual(tokens), weights.eps)[:, 0]
+    >>> exact = cx.weights.layer_norm_scale(weights.residual(tokens), weights.eps)[:, 0]
     >>> (exact / cx.split.shared_scale(weights)).mean().round(decimals=1)
     tensor(1.)
     """
@@ -295,7 +295,7 @@ def exact_scores(
     """`q_n . key_i / attn_scale` for i = 0 ... n, b_K included, of one text or a stack of them.
     Errors as in `normalised_sources`.
 
-    >>> scores = cx.exact_scores(weights, tokens, n=99)
+    >>> scores = cx.split.exact_scores(weights, tokens, n=99)
     >>> scores.shape
     torch.Size([8, 100])
     >>> torch.allclose(scores.softmax(-1), cx.attention_rows(weights, tokens, n=99))
@@ -313,8 +313,8 @@ def rebuilt_scores(
     """`q_n . (E[n, x_i] + P[n, i]) / attn_scale` for i = 0 ... n: Equation 1 in place of the key,
     of one text or a stack of them. Errors as in `exact_scores` and `where`.
 
-    >>> exact = cx.exact_scores(weights, tokens, n=99)
-    >>> rebuilt = cx.rebuilt_scores(weights, tokens, n=99)
+    >>> exact = cx.split.exact_scores(weights, tokens, n=99)
+    >>> rebuilt = cx.split.rebuilt_scores(weights, tokens, n=99)
     >>> torch.corrcoef(torch.stack([exact[4], rebuilt[4]]))[0, 1].round(decimals=2)
     tensor(1.)
     """
@@ -474,7 +474,7 @@ def half_mass(rows: Float[Tensor, "*head source"]) -> Int[Tensor, "*head"]:
     """How far back from the destination half of a row's mass reaches: the smallest d with
     `sum_{i >= n - d} pos_i >= 1/2`, in tokens.
 
-    >>> cx.half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]))
+    >>> cx.split.half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]))
     tensor(1)
     """
     return (rows.flip(-1).cumsum(-1) < 0.5).sum(-1)
@@ -486,7 +486,7 @@ def by_distance(rows: Float[Tensor, "*head source"], reach: int) -> Float[Tensor
 
     Raises ValueError for a reach that goes back beyond position 0.
 
-    >>> cx.by_distance(torch.tensor([0.5, 0.1, 0.4]), reach=1)
+    >>> cx.split.by_distance(torch.tensor([0.5, 0.1, 0.4]), reach=1)
     tensor([0.8000, 0.2000])
     """
     if not 0 <= reach < rows.shape[-1]:
@@ -507,7 +507,7 @@ def copy_preference(
     destination, averaged over destinations. `tokens` are the distinct ids that serve as both, by
     default 256 spread evenly over the vocabulary. Raises ValueError for fewer than two.
 
-    >>> (cx.copy_preference(weights, n=256) > 2).nonzero()[:, 0]  # heads, by index
+    >>> (cx.split.copy_preference(weights, n=256) > 2).nonzero()[:, 0]  # heads, by index
     tensor([0, 2])
     """
     check_position(weights, n)

@@ -81,7 +81,7 @@ AnyText = Text | str | Int[Tensor, " pos"]  #: labelled, a plain string, or toke
 class Reads(Protocol):
     """What a model says of itself to be given texts; `LayerWeights` and `Reader` do.
 
-    >>> for reader in (weights, cx.Reader.of(model, 128)):
+    >>> for reader in (weights, cx.texts.Reader.of(model, 128)):
     ...     print(type(reader).__name__, reader.n_ctx)
     LayerWeights 512
     Reader 128
@@ -101,7 +101,7 @@ class Reader:
 
     `n_ctx` is how many tokens of a text it is given, BOS included.
 
-    >>> reader = cx.Reader(model.tokenizer, n_ctx=64, d_vocab=8192)
+    >>> reader = cx.texts.Reader(model.tokenizer, n_ctx=64, d_vocab=8192)
     >>> len(cx.texts.passages(reader)[0].tokens)
     64
     """
@@ -116,7 +116,7 @@ class Reader:
 
         Raises ValueError for an `n_ctx` that does not fit the model.
 
-        >>> cx.Reader.of(model).n_ctx, cx.Reader.of(model, 128).n_ctx
+        >>> cx.texts.Reader.of(model).n_ctx, cx.texts.Reader.of(model, 128).n_ctx
         (512, 128)
         """
         most = model.cfg.n_ctx

@@ -37,7 +37,7 @@ def layer_norm(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, 
 def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch 1"]:
     """What LayerNorm divides by: `sqrt(|v|^2 / d_model + eps)`.
 
-    >>> cx.layer_norm_scale(torch.tensor([3.0, -4.0, 1.0, 0.0]), eps=0.0).round(decimals=2)
+    >>> cx.weights.layer_norm_scale(torch.tensor([3.0, -4.0, 1.0, 0.0]), eps=0.0).round(decimals=2)
     tensor([2.5500])
     """
     return (reduce(v**2, "... d_model -> ... 1", "mean") + eps).sqrt()
@@ -107,12 +107,13 @@ class LayerWeights:
                 f"{cfg.model_name} has {kind} positions, which are not in the residual stream, so "
                 "there is no W_pos to split its keys by; chapter 12, What if positions are not in "
                 "the residual stream?, goes on with cx.FirstLayer.of(model, texts), chapters 10 "
-                "and 11 with cx.Reader.of(model)"
+                "and 11 with cx.texts.Reader.of(model)"
             )
         if getattr(model, "W_pos", None) is None:
             raise NoPositionEmbeddings(
                 f"{cfg.model_name} computes its positions and keeps no table of them, so there is "
-                "no W_pos to split its keys by; chapters 10 and 11 go on with cx.Reader.of(model)"
+                "no W_pos to split its keys by; chapters 10 and 11 go on with "
+                "cx.texts.Reader.of(model)"
             )
         check_layer(model, layer)
         stacks = {
@@ -395,7 +396,7 @@ class LayerWeights:
 
         >>> q, k = weights.queries(tokens), weights.keys(tokens)
         >>> scores = k[4, :100] @ q[4, 99] / weights.attn_scale
-        >>> torch.allclose(scores, cx.exact_scores(weights, tokens, n=99)[4], atol=1e-3)
+        >>> torch.allclose(scores, cx.split.exact_scores(weights, tokens, n=99)[4], atol=1e-3)
         True
         """
         return project(self.normalised(tokens), self.W_K, self.b_K)
@@ -441,8 +442,8 @@ class LayerWeights:
         """The MLP's pre-activations from the centred residual stream behind attention:
         `LN(r) W_in + b_in`.
 
-        >>> outputs = cx.true_outputs(weights, tokens, n=99)
-        >>> resid = cx.resid_mid(weights, tokens, 99, outputs)
+        >>> outputs = cx.destination.true_outputs(weights, tokens, n=99)
+        >>> resid = cx.destination.resid_mid(weights, tokens, 99, outputs)
         >>> weights.pre_activations(resid).shape
         torch.Size([1024])
         """

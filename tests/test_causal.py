@@ -193,7 +193,7 @@ def test_at_every_destination_the_self_normalised_circuit_writes_its_outputs(
 ):
     z = causal.self_normalised_z(circuit, drawn[1])
     for n in range(32):
-        by_head = cx.FromWeights.of(precise, n).rebuilt_outputs(drawn[1])[[2, 0]]
+        by_head = cx.destination.FromWeights.of(precise, n).rebuilt_outputs(drawn[1])[[2, 0]]
         same(torch.stack([z[n, k] @ precise.W_O[h] for k, h in enumerate((2, 0))]), by_head)
 
 
@@ -202,7 +202,7 @@ def test_without_positions_it_writes_what_the_heads_write(precise, drawn):
     circuit = cx.ContextualCircuit.calibrate(flat, drawn[0], [2, 0], 20)
     z = causal.self_normalised_z(circuit, drawn[1])
     for n in range(32):
-        outputs = cx.true_outputs(flat, drawn[1], n)
+        outputs = cx.destination.true_outputs(flat, drawn[1], n)
         for number, h in enumerate((2, 0)):
             same(z[n, number] @ flat.W_O[h], outputs[h])
 
@@ -345,7 +345,7 @@ def test_a_circuit_in_place_of_its_heads_gives_the_neurons_what_it_says(tiny, ti
     moved = (
         changed.of["blocks.0.hook_resid_mid"][0, 20] - plain.of["blocks.0.hook_resid_mid"][0, 20]
     )
-    truth = cx.true_outputs(tiny_weights, drawn[1], 20)[[2, 0]].sum(0)
+    truth = cx.destination.true_outputs(tiny_weights, drawn[1], 20)[[2, 0]].sum(0)
     said = circuit.extended_embedding(drawn[1][:21])
     near(moved, torch.einsum("i,im->m", circuit.kernel, said) - truth)
 

@@ -181,7 +181,7 @@ def hooks(tiny, drawn):
 
 @pytest.mark.parametrize("n", [0, 7, 31])
 def test_outputs_are_what_the_model_writes(tiny, tiny_weights, drawn, hooks, n):
-    outputs = cx.true_outputs(tiny_weights, drawn, n)
+    outputs = cx.destination.true_outputs(tiny_weights, drawn, n)
     assert outputs.shape == (5, 3, 24)
     z = hooks["blocks.0.attn.hook_z"]
     for text in range(5):
@@ -192,7 +192,9 @@ def test_outputs_are_what_the_model_writes(tiny, tiny_weights, drawn, hooks, n):
 
 @pytest.mark.parametrize("n", [0, 7, 31])
 def test_the_residual_stream_between_is_the_models(tiny_weights, drawn, hooks, n):
-    between = cx.resid_mid(tiny_weights, drawn, n, cx.true_outputs(tiny_weights, drawn, n))
+    between = cx.destination.resid_mid(
+        tiny_weights, drawn, n, cx.destination.true_outputs(tiny_weights, drawn, n)
+    )
     near(between, hooks["blocks.0.hook_resid_mid"][:, n])
 
 
@@ -231,15 +233,18 @@ def test_outputs_are_the_loops(make_weights, case):
     weights = make_weights(**case.sizes)
     texts = draw_texts(2, case.sizes["n_ctx"], case.sizes["vocab"])
     by_hand = torch.stack([outputs_by_hand(weights, x.tolist(), case.n) for x in texts])
-    same(cx.true_outputs(weights, texts, case.n), by_hand)
-    same(cx.true_outputs(weights, texts[1], case.n), by_hand[1])
+    same(cx.destination.true_outputs(weights, texts, case.n), by_hand)
+    same(cx.destination.true_outputs(weights, texts[1], case.n), by_hand[1])
 
 
 @given(cases(), st.floats(0.5, 3))
 def test_scores_are_divided_by_what_the_weights_say(make_weights, case, divisor):
     weights = replace(make_weights(**case.sizes), attn_scale=divisor)
     text = draw_texts(1, case.sizes["n_ctx"], case.sizes["vocab"])[0]
-    same(cx.true_outputs(weights, text, case.n), outputs_by_hand(weights, text.tolist(), case.n))
+    same(
+        cx.destination.true_outputs(weights, text, case.n),
+        outputs_by_hand(weights, text.tolist(), case.n),
+    )
     circuit = cx.ContextualCircuit.calibrate(weights, text, case.heads, case.n, case.token, case.C)
     hand = circuit_by_hand(weights, text.tolist(), case.heads, case.n, case.token, case.C)
     same(circuit.contribution, hand.contribution)
@@ -253,8 +258,8 @@ def test_the_residual_stream_between_is_the_loops(make_weights, case):
     by_hand = [
         between_by_hand(weights, x.tolist(), case.n, o) for x, o in zip(texts, outputs, strict=True)
     ]
-    same(cx.resid_mid(weights, texts, case.n, outputs), torch.stack(by_hand))
-    same(cx.resid_mid(weights, texts[0], case.n, outputs[0]), by_hand[0])
+    same(cx.destination.resid_mid(weights, texts, case.n, outputs), torch.stack(by_hand))
+    same(cx.destination.resid_mid(weights, texts[0], case.n, outputs[0]), by_hand[0])
 
 
 @given(cases())
@@ -657,7 +662,7 @@ def test_denominators_and_scale_of_the_calibration_text_do_not_matter_to_it(circ
 
 
 READERS = {
-    "true outputs": lambda c, x: cx.true_outputs(c.weights, x, c.n),
+    "true outputs": lambda c, x: cx.destination.true_outputs(c.weights, x, c.n),
     "true contribution": lambda c, x: cx.true_contribution(c.weights, x, c.heads, c.n),
     "summary": lambda c, x: c.summary(x),
     "pre-activations": lambda c, x: c.pre_activations(x),
@@ -768,7 +773,7 @@ def test_a_token_by_name_needs_a_tokenizer(precise, drawn):
 def test_a_destination_that_the_model_lacks_is_refused(precise, drawn, n):
     for refused in (
         lambda: cx.ContextualCircuit.calibrate(precise, drawn[0], [0], n),
-        lambda: cx.true_outputs(precise, drawn[0], n),
+        lambda: cx.destination.true_outputs(precise, drawn[0], n),
         lambda: cx.positional_keys(precise, n),
     ):
         with pytest.raises(ValueError, match="positions 0 to 31"):
@@ -809,7 +814,10 @@ def test_weights_without_the_MLP_are_refused(precise, drawn):
         cx.ContextualCircuit.calibrate(bare, drawn[0], [0], 20)
     with pytest.raises(ValueError, match="without the MLP"):
         cx.true_contribution(bare, drawn[0], [0], 20)
-    same(cx.true_outputs(bare, drawn[0], 20), cx.true_outputs(precise, drawn[0], 20))
+    same(
+        cx.destination.true_outputs(bare, drawn[0], 20),
+        cx.destination.true_outputs(precise, drawn[0], 20),
+    )
 
 
 def test_weights_without_embeddings_are_refused(precise, drawn):
@@ -827,7 +835,7 @@ def test_a_later_layer_is_refused(tiny, drawn):
     later = cx.LayerWeights.of(tiny, layer=1)
     for refused in (
         lambda: cx.ContextualCircuit.calibrate(later, drawn[0], [0], 20),
-        lambda: cx.true_outputs(later, drawn[0], 20),
+        lambda: cx.destination.true_outputs(later, drawn[0], 20),
         lambda: cx.positional_keys(later, 20),
     ):
         with pytest.raises(ValueError, match="layer 1"):
@@ -852,10 +860,10 @@ def test_texts_for_offsets_need_a_token_of_their_own_at_n(circuit, drawn):
 def test_shapes_are_what_the_annotations_say(precise, drawn, circuit):
     better = circuit.self_normalised(drawn)
     Circuit, Better, At = type(circuit), type(better), type(circuit.at)
-    outputs = cx.true_outputs(precise, drawn, 20)
+    outputs = cx.destination.true_outputs(precise, drawn, 20)
     calls = [
-        (cx.true_outputs, (precise, drawn, 20)),
-        (cx.resid_mid, (precise, drawn, 20, outputs)),
+        (cx.destination.true_outputs, (precise, drawn, 20)),
+        (cx.destination.resid_mid, (precise, drawn, 20, outputs)),
         (cx.true_contribution, (precise, drawn, [0, 1], 20)),
         (cx.shared_kernel, (cx.positional_kernels(precise, 20),)),
         (Circuit.weighted_values.func, (circuit,)),

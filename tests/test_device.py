@@ -180,10 +180,14 @@ def of_keys(w, texts):
 
 def of_kernels(w, texts):
     kernels = cx.positional_kernels(w, N, TOKEN)
-    shapes = cx.effective_tokens(kernels), cx.half_mass(kernels), cx.by_distance(kernels, 4)
+    shapes = (
+        cx.effective_tokens(kernels),
+        cx.split.half_mass(kernels),
+        cx.split.by_distance(kernels, 4),
+    )
     scores = cx.content_scores(w, N, TOKEN, texts[0])
     alone = cx.split.destination_query(w, N, None)
-    return kernels, *shapes, scores, alone, cx.copy_preference(w, N), cx.families(w, N, TOKEN)
+    return kernels, *shapes, scores, alone, cx.split.copy_preference(w, N), cx.families(w, N, TOKEN)
 
 
 def of_denominators(w, texts):
@@ -196,7 +200,7 @@ def of_denominators(w, texts):
 
 def of_middle(w, texts):
     found = cx.texts.passages(w, domains=["law"])
-    return cx.middle_text(w, found, HEADS, N, TOKEN).name
+    return cx.denominators.middle_text(w, found, HEADS, N, TOKEN).name
 
 
 def of_circuit(w, texts):
@@ -208,7 +212,10 @@ def of_circuit(w, texts):
         circuit.by_source(texts[0], [1, 2]),
         cx.true_contribution(w, stack, HEADS, N),
         *(f(stack) for c in (circuit, better) for f in (c.summary, c.pre_activations)),
-        *(cx.approximated(circuit, stack, made) for made in ([], cx.APPROXIMATIONS)),
+        *(
+            cx.evaluation.approximated(circuit, stack, made)
+            for made in ([], cx.evaluation.APPROXIMATIONS)
+        ),
     ]
 
 
@@ -216,11 +223,11 @@ def of_neurons(w, texts):
     circuit, labels = circuit_of(w, texts), list("aabbccaabbcc")
     chosen, several = [3, 8], circuit_of(w, texts).summary(torch.stack(texts))[:, [3, 8]]
     return [
-        cx.untrained_tokens(w),
+        cx.neurons.untrained_tokens(w),
         cx.find_neurons(circuit, threshold=0.0),
         cx.find_neurons(circuit, threshold=0.0, tokens=torch.arange(300) > 9),
         cx.label_neurons(several, labels, chosen),
-        cx.by_label(several, labels, chosen),
+        cx.neurons.by_label(several, labels, chosen),
     ]
 
 
@@ -229,7 +236,7 @@ def of_evaluation(w, texts):
     return [
         cx.evaluate(circuit, texts),
         cx.evaluate(circuit.self_normalised(), texts, own_token=True),
-        cx.error_budget(circuit, texts[:4], [1, 2]),
+        cx.evaluation.error_budget(circuit, texts[:4], [1, 2]),
     ]
 
 

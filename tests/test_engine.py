@@ -252,7 +252,7 @@ def test_facts_of_the_layer_are_as_in_python(mini_page, mini_weights):
         assert (mine["name"], mine["domain"]) == (theirs.name, theirs.domain)
         assert mine["title"] == theirs.subject
         assert mine["ids"] == theirs.tokens.tolist()
-    untrained = cx.untrained_tokens(mini_weights)
+    untrained = cx.neurons.untrained_tokens(mini_weights)
     assert found["counted"] == found["ranked"] == (~untrained).nonzero()[:, 0].tolist()
     spelt = [mini_weights.tokenizer.decode([d["id"]]) for d in found["destinations"]]
     assert spelt == list(layerfile.DESTINATIONS)[: len(spelt)]
@@ -298,7 +298,7 @@ def test_neurons_are_ranked_as_in_python(mini_page, mini_weights, calibration, h
         for row, spelt in zip(tokens.tolist(), table["top tokens"], strict=True)
     ]
     assert np.mean(shared) > 0.95 * cx.neurons.LARGEST
-    untrained = set(cx.untrained_tokens(mini_weights).nonzero()[:, 0].tolist())
+    untrained = set(cx.neurons.untrained_tokens(mini_weights).nonzero()[:, 0].tolist())
     assert not untrained & set(tokens.flatten().tolist())
 
 
@@ -398,7 +398,7 @@ def test_responses_by_domain_are_as_in_python(
     mine = torch.tensor(mine).view(theirs.shape)
     wide = theirs.max(0).values - theirs.min(0).values
     assert float(((mine - theirs).abs() / wide).quantile(0.999)) < CLOSE
-    expected = cx.by_label(theirs[:, [17]], [p.domain for p in passages], [17]).loc[17]
+    expected = cx.neurons.by_label(theirs[:, [17]], [p.domain for p in passages], [17]).loc[17]
     assert [r["domain"] for r in responses] == list(dict.fromkeys(p.domain for p in passages))
     for r in responses:
         assert r["mean"] == pytest.approx(expected[r["domain"]], abs=CLOSE * float(wide[17]))

@@ -268,7 +268,7 @@ def test_on_mini_the_self_normalised_circuit_leaves_less_unexplained(mini_weight
     passages = cx.texts.passages(mini_weights)
     heads = cx.stable_heads(mini_weights, passages)
     circuit = cx.ContextualCircuit.calibrate(
-        mini_weights, cx.middle_text(mini_weights, passages, heads), heads
+        mini_weights, cx.denominators.middle_text(mini_weights, passages, heads), heads
     )
     texts, neurons = cx.texts.collection(mini_weights, 64), cx.find_neurons(circuit).index
     paper = cx.evaluate(circuit, texts, neurons).median()
@@ -293,14 +293,14 @@ def killed_after(texts, count):
 @pytest.fixture
 def in_fours(monkeypatch):
     """Batches of four, and the sizes of those whose truth was computed."""
-    sizes, truth = [], cx.FromWeights.truth
+    sizes, truth = [], cx.destination.FromWeights.truth
 
     def counting(at, tokens, heads):
         sizes.append(len(tokens))
         return truth(at, tokens, heads)
 
     monkeypatch.setattr(cx.texts, "BATCH", 4)
-    monkeypatch.setattr(cx.FromWeights, "truth", counting)
+    monkeypatch.setattr(cx.destination.FromWeights, "truth", counting)
     return sizes
 
 
@@ -623,13 +623,15 @@ def test_what_was_measured_before_the_texts_broke_off_is_kept(
 MEASURES = {
     "evaluate": lambda circuit, texts: cx.evaluate(circuit, texts),
     "on a cluster": lambda circuit, texts: cx.evaluate(circuit, texts, client=Cluster()),
-    "error budget": lambda circuit, texts: cx.error_budget(circuit, texts, [3, 4]),
+    "error budget": lambda circuit, texts: cx.evaluation.error_budget(circuit, texts, [3, 4]),
     "offsets": lambda circuit, texts: circuit.self_normalised(texts),
     "denominators": lambda circuit, texts: cx.softmax_denominators(circuit.weights, texts, 20, 5),
     "stable heads": lambda circuit, texts: cx.stable_heads(
         circuit.weights, texts, 20, 5, broad=0, steady=9
     ),
-    "middle text": lambda circuit, texts: cx.middle_text(circuit.weights, texts, [0], 20, 5),
+    "middle text": lambda circuit, texts: cx.denominators.middle_text(
+        circuit.weights, texts, [0], 20, 5
+    ),
 }
 
 
@@ -656,9 +658,11 @@ def test_no_more_texts_are_alive_than_a_batch(circuit, measure, monkeypatch):
 
 def test_texts_that_can_be_read_only_once_have_no_middle_one(precise, texts):
     with pytest.raises(ValueError, match=r"only once: give a list or a cx\.texts\.stream"):
-        cx.middle_text(precise, iter(texts), [0], 20, 5)
-    watched = cx.middle_text(precise, Watched(9), [0], 20, 5)
-    assert torch.equal(watched.tokens, cx.middle_text(precise, list(Watched(9)), [0], 20, 5).tokens)
+        cx.denominators.middle_text(precise, iter(texts), [0], 20, 5)
+    watched = cx.denominators.middle_text(precise, Watched(9), [0], 20, 5)
+    assert torch.equal(
+        watched.tokens, cx.denominators.middle_text(precise, list(Watched(9)), [0], 20, 5).tokens
+    )
 
 
 # ---------------------------------------------------------------- on a cluster
@@ -836,7 +840,7 @@ def test_any_set_of_approximations_is_the_loops(make_weights, small, made):
     calibration, *texts = draw_texts(3, sizes["n_ctx"], sizes["vocab"], sizes["seed"])
     circuit = cx.ContextualCircuit.calibrate(weights, calibration, *asked)
     by_hand = [approximated_by_hand(circuit, x.tolist(), made) for x in texts]
-    same(cx.approximated(circuit, torch.stack(texts), made), torch.stack(by_hand))
+    same(cx.evaluation.approximated(circuit, torch.stack(texts), made), torch.stack(by_hand))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -844,16 +848,16 @@ def test_any_set_of_approximations_is_the_loops(make_weights, small, made):
 def test_each_approximation_is_the_loops_and_has_its_price(circuit, texts, name, alone):
     """Alone and as the only one not made; and each does change something."""
     made = {name} if alone else set(NAMES) - {name}
-    approx = cx.approximated(circuit, torch.stack(texts[:2]), made)
+    approx = cx.evaluation.approximated(circuit, torch.stack(texts[:2]), made)
     for number in range(2):
         same(approx[number], approximated_by_hand(circuit, texts[number].tolist(), made))
-    without = cx.approximated(circuit, torch.stack(texts[:2]), made ^ {name})
+    without = cx.evaluation.approximated(circuit, torch.stack(texts[:2]), made ^ {name})
     assert (approx - without).abs().max() > 1e-3
 
 
 def test_no_approximation_is_the_truth(circuit, texts):
     stack = torch.stack(texts)
-    approx = cx.approximated(circuit, stack, [])
+    approx = cx.evaluation.approximated(circuit, stack, [])
     same(approx, cx.true_contribution(circuit.weights, stack, circuit.heads, circuit.n))
     truth, _ = truth_by_hand(circuit.weights, texts[3][:21].tolist(), circuit.heads, 20)
     same(approx[3], truth)
@@ -869,9 +873,9 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
     stack = torch.stack(texts)
     truth = cx.true_contribution(sharp, stack, circuit.heads, 20)
     close = partial(torch.testing.assert_close, rtol=1e-3, atol=1e-3)
-    close(cx.approximated(circuit, stack, []), truth)
+    close(cx.evaluation.approximated(circuit, stack, []), truth)
     for made in set(NAMES) - {"denominators"}:  # another text's need not be of this size
-        assert cx.approximated(circuit, stack, [made]).isfinite().all()
+        assert cx.evaluation.approximated(circuit, stack, [made]).isfinite().all()
 
 
 def test_what_is_not_a_number_is_not_constant():
@@ -884,26 +888,26 @@ def test_what_is_not_a_number_is_not_constant():
 
 
 def test_all_approximations_are_the_circuit(circuit, texts):
-    approx = cx.approximated(circuit, torch.stack(texts), cx.APPROXIMATIONS)
+    approx = cx.evaluation.approximated(circuit, torch.stack(texts), cx.evaluation.APPROXIMATIONS)
     same(approx, circuit.summary(with_token(texts, circuit)))
 
 
 def test_there_are_six_approximations_with_a_word_on_each():
-    assert list(cx.APPROXIMATIONS) == NAMES
-    assert all(cx.APPROXIMATIONS.values())
+    assert list(cx.evaluation.APPROXIMATIONS) == NAMES
+    assert all(cx.evaluation.APPROXIMATIONS.values())
 
 
 @pytest.mark.parametrize("made", [["key"], ["keys", "Scale"], "keys"])
 def test_an_approximation_that_there_is_not_is_refused(circuit, texts, made):
     with pytest.raises(ValueError, match=r"no approximation called .*there are \['keys', "):
-        cx.approximated(circuit, torch.stack(texts), made)
+        cx.evaluation.approximated(circuit, torch.stack(texts), made)
 
 
 @pytest.mark.parametrize("own_token", [False, True])
 def test_the_budget_is_made_of_medians_over_neurons(circuit, texts, own_token, monkeypatch):
     monkeypatch.setattr(cx.texts, "BATCH", 7)
     neurons = [3, 17, 8, 30]
-    budget = cx.error_budget(circuit, texts, neurons, own_token)
+    budget = cx.evaluation.error_budget(circuit, texts, neurons, own_token)
     names = [name for name in NAMES if own_token or name != "token"]
     assert budget.index.names == ["made", "approximation"]
     assert budget.columns.tolist() == ["r", "fvu", *PARTS]
@@ -914,7 +918,7 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, texts, own_token, m
         *(("only", name) for name in names),
     ]
     stack = torch.stack(texts) if own_token else with_token(texts, circuit)
-    truth = cx.approximated(circuit, stack, [])[:, neurons]
+    truth = cx.evaluation.approximated(circuit, stack, [])[:, neurons]
     for (kind, name), row in budget.iterrows():
         made = {
             "none": set(),
@@ -922,12 +926,12 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, texts, own_token, m
             "without": set(names) - {name},
             "only": {name},
         }[kind]
-        by_hand = table_by_hand(cx.approximated(circuit, stack, made)[:, neurons], truth)
+        by_hand = table_by_hand(cx.evaluation.approximated(circuit, stack, made)[:, neurons], truth)
         assert row.tolist() == pytest.approx(by_hand.median()[budget.columns].tolist(), abs=1e-9)
 
 
 def test_the_budget_begins_with_the_truth_and_the_circuit_itself(circuit, texts):
-    budget = cx.error_budget(circuit, texts)
+    budget = cx.evaluation.error_budget(circuit, texts)
     assert budget.loc[("none", "")].tolist() == pytest.approx([1, 0, 0, 0, 0], abs=1e-9)
     whole = cx.evaluate(circuit, texts).median()[budget.columns]
     assert budget.loc[("all", "")].tolist() == pytest.approx(whole.tolist())
@@ -936,14 +940,14 @@ def test_the_budget_begins_with_the_truth_and_the_circuit_itself(circuit, texts)
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("measure", [cx.evaluate, cx.error_budget])
+@pytest.mark.parametrize("measure", [cx.evaluate, cx.evaluation.error_budget])
 @pytest.mark.parametrize("count", [0, 1])
 def test_fewer_than_two_texts_are_refused(circuit, texts, measure, count):
     with pytest.raises(ValueError, match="at least two"):
         measure(circuit, texts[:count])
 
 
-@pytest.mark.parametrize("measure", [cx.evaluate, cx.error_budget])
+@pytest.mark.parametrize("measure", [cx.evaluate, cx.evaluation.error_budget])
 def test_what_cannot_be_evaluated_is_refused(circuit, texts, measure):
     labelled = cx.texts.Text("a", "war", "en-GB", "", "", texts[0])
     for one in (texts[0], labelled):
@@ -975,8 +979,8 @@ def test_shapes_are_what_the_annotations_say(circuit, texts):
         (cx.Moments.table, (moments, [0, 1])),
         (cx.evaluate, (circuit, texts, [0, 1])),
         (cx.evaluate, (circuit.self_normalised(), texts, None, True)),
-        (cx.approximated, (circuit, stack, ["keys"])),
-        (cx.error_budget, (circuit, texts, [0, 1])),
+        (cx.evaluation.approximated, (circuit, stack, ["keys"])),
+        (cx.evaluation.error_budget, (circuit, texts, [0, 1])),
     ]
     for function, arguments in calls:
         jaxtyped(function, typechecker=beartype)(*arguments)

@@ -890,7 +890,7 @@ def test_an_explainer_explains_and_classifies(kind):
 
 
 def test_a_head_of_mini_is_explained(mini):
-    texts = [t.tokens for t in cx.texts.collection(cx.Reader.of(mini, 48), 32)]
+    texts = [t.tokens for t in cx.texts.collection(cx.texts.Reader.of(mini, 48), 32)]
     neuron = tuple(cx.decoders.next_token_neurons(mini)[["layer", "neuron"]].iloc[0].tolist())
     explainer = RuleExplainer(mini.tokenizer, repeats=True)
 

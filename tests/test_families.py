@@ -78,7 +78,7 @@ def test_a_contribution_is_the_attribution_of_its_heads(of, kind):
     outputs = case.layer.outputs(stack)
     stream = case.layer.rest + outputs.sum(1)
     exact = outputs[:, [0, 2]].sum(1) @ case.layer.W_in
-    near(ours, exact / cx.layer_norm_scale(stream, case.layer.eps))
+    near(ours, exact / cx.weights.layer_norm_scale(stream, case.layer.eps))
     assert case.layer.reads == (kind in PARALLEL)
     for j in (0, 17):
         terms = cx.decoders.attribution(case.model, case.layer.reads, j, list(stack))
@@ -171,7 +171,7 @@ def test_on_mini_it_finds_the_same_neurons(mini_layer, mini_weights):
 
 def test_copies_are_told_as_the_weights_tell_them(mini, mini_layer, mini_weights):
     ours = from_model.copy_preference(mini, mini_layer[0], count=8)
-    theirs = cx.copy_preference(mini_weights, n=256)
+    theirs = cx.split.copy_preference(mini_weights, n=256)
     assert ((ours > 2) == (theirs > 2)).all()
     tables = [cx.families(mini_layer[0], copies=ours), cx.families(mini_weights, n=256)]
     for name in ("local", "duplicate-token"):
@@ -191,7 +191,7 @@ def test_the_summary_by_the_letter(of, kind):
     (x,) = layer.placed(TEXTS[4:5])
     (calibration,) = layer.placed(TEXTS[:1])
     kernel = cx.shared_kernel(layer.kernels[heads])
-    s = cx.layer_norm_scale(layer.rest + layer.outputs(calibration).sum(0), layer.eps)
+    s = cx.weights.layer_norm_scale(layer.rest + layer.outputs(calibration).sum(0), layer.eps)
     total = torch.zeros(layer.n_neurons)
     for h in heads:
         denom = (layer.kernels[h] * layer.content[h, calibration].exp()).sum()

@@ -48,7 +48,7 @@ def test_the_heads_come_out_as_before(stored, family):
     uneven = cx.total_variation(kernels, torch.full_like(kernels, 1 / 501))
     for head, (spread, half) in REFERENCE[family].items():
         assert cx.effective_tokens(kernels)[head].item() == pytest.approx(spread, rel=0.01)
-        assert int(cx.half_mass(kernels)[head]) == half
+        assert int(cx.split.half_mass(kernels)[head]) == half
         facts = float(cx.effective_tokens(kernels)[head]), half, float(uneven[head])
         assert cx.split.family(*facts, copies=float("nan"), n=500)[0] == family
 

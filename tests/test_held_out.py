@@ -32,7 +32,7 @@ def own_texts(monkeypatch):
 
 @pytest.fixture(scope="module")
 def reader():
-    return cx.Reader.of(cx.load("mini"))
+    return cx.texts.Reader.of(cx.load("mini"))
 
 
 @pytest.fixture(scope="module")

@@ -300,7 +300,7 @@ def test_both_scores_add_up_to_those_of_equation_1(tiny_weights, tiny_tokens):
     weights, n = tiny_weights.to(torch.float64), 20
     text = torch.cat([tiny_tokens[:n], torch.tensor([weights.token_id(" the")])])
     added = cx.content_scores(weights, n, tokens=text) + cx.split.positional_scores(weights, n)
-    same(added, cx.rebuilt_scores(weights, text, n))
+    same(added, cx.split.rebuilt_scores(weights, text, n))
 
 
 # ---------------------------------------------------------------- the shape of a kernel
@@ -313,24 +313,24 @@ def test_half_of_the_mass_lies_within_the_smallest_reach_that_holds_it(scores):
     row = torch.tensor(scores, dtype=torch.float64).softmax(-1)
     held = list(accumulate(reversed(row.tolist())))
     reach = next((d for d, mass in enumerate(held) if mass >= 0.5), len(held))
-    assert cx.half_mass(row) == reach
+    assert cx.split.half_mass(row) == reach
 
 
 def test_half_of_the_mass_of_each_head_is_its_own():
     rows = torch.tensor([[0.0, 0.0, 1.0], [0.25, 0.5, 0.25], [1.0, 0.0, 0.0]])
-    assert cx.half_mass(rows).tolist() == [0, 1, 2]
+    assert cx.split.half_mass(rows).tolist() == [0, 1, 2]
 
 
 def test_exactly_half_of_the_mass_is_half_of_it():
-    assert cx.half_mass(torch.tensor([0.5, 0.5])) == 0
-    assert cx.half_mass(torch.tensor([0.25, 0.25, 0.25, 0.25])) == 1
+    assert cx.split.half_mass(torch.tensor([0.5, 0.5])) == 0
+    assert cx.split.half_mass(torch.tensor([0.25, 0.25, 0.25, 0.25])) == 1
 
 
 @given(row_lists, st.data())
 def test_a_row_by_distance_sums_to_one_and_runs_backwards(scores, data):
     row = torch.tensor(scores, dtype=torch.float64).softmax(-1)
     reach = data.draw(st.integers(0, len(row) - 1))
-    by_distance = cx.by_distance(row, reach)
+    by_distance = cx.split.by_distance(row, reach)
     near = row.tolist()[::-1][: reach + 1]
     same(by_distance, torch.tensor([mass / sum(near) for mass in near], dtype=torch.float64))
     same(by_distance.sum(), torch.tensor(1.0, dtype=torch.float64))
@@ -338,15 +338,15 @@ def test_a_row_by_distance_sums_to_one_and_runs_backwards(scores, data):
 
 def test_each_head_is_laid_out_by_distance_on_its_own(tiny_weights):
     kernels = cx.positional_kernels(tiny_weights, 20)
-    rows = cx.by_distance(kernels, 7)
+    rows = cx.split.by_distance(kernels, 7)
     assert rows.shape == (3, 8)
-    torch.testing.assert_close(rows[1], cx.by_distance(kernels[1], 7))
+    torch.testing.assert_close(rows[1], cx.split.by_distance(kernels[1], 7))
 
 
 @pytest.mark.parametrize("reach", [-1, 4, 100])
 def test_a_reach_beyond_the_first_position_is_refused(reach):
     with pytest.raises(ValueError, match=f"reach {reach}: these rows go back 0 to 3 tokens"):
-        cx.by_distance(torch.full((4,), 0.25), reach)
+        cx.split.by_distance(torch.full((4,), 0.25), reach)
 
 
 # ---------------------------------------------------------------- families
@@ -365,30 +365,33 @@ def test_copy_preference_is_the_loops(make_weights, seed, n_heads, ids):
             others = [score[t] for t in ids if t != dest]
             preferences.append(score[dest] - sum(others) / len(others))
         by_hand.append(sum(preferences) / len(preferences))
-    same(cx.copy_preference(weights, 9, torch.tensor(ids)), torch.stack(by_hand))
+    same(cx.split.copy_preference(weights, 9, torch.tensor(ids)), torch.stack(by_hand))
 
 
 def test_a_token_named_twice_counts_once(make_weights):
     weights = make_weights()
-    once = cx.copy_preference(weights, 9, torch.tensor([3, 7, 11]))
-    same(cx.copy_preference(weights, 9, torch.tensor([7, 3, 11, 3])), once)
+    once = cx.split.copy_preference(weights, 9, torch.tensor([3, 7, 11]))
+    same(cx.split.copy_preference(weights, 9, torch.tensor([7, 3, 11, 3])), once)
 
 
 def test_b_K_changes_no_copy_preference(make_weights):
     weights = make_weights()
     other = replace(weights, b_K=weights.b_K + 5)
-    same(cx.copy_preference(other, 9), cx.copy_preference(weights, 9))
+    same(cx.split.copy_preference(other, 9), cx.split.copy_preference(weights, 9))
 
 
 def test_copy_preference_asks_all_of_a_small_vocabulary_but_bos(make_weights):
     weights = make_weights()
-    same(cx.copy_preference(weights, 9), cx.copy_preference(weights, 9, torch.arange(1, 20)))
+    same(
+        cx.split.copy_preference(weights, 9),
+        cx.split.copy_preference(weights, 9, torch.arange(1, 20)),
+    )
 
 
 @pytest.mark.parametrize("ids", [[], [4], [4, 4]])
 def test_a_copy_preference_among_fewer_than_two_tokens_is_refused(tiny_weights, ids):
     with pytest.raises(ValueError, match="at least two different"):
-        cx.copy_preference(tiny_weights, 9, torch.tensor(ids, dtype=torch.long))
+        cx.split.copy_preference(tiny_weights, 9, torch.tensor(ids, dtype=torch.long))
 
 
 NO_COPIES = float("nan")
@@ -422,9 +425,9 @@ def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights):
     assert table.index.name == "head"
     assert table.index.tolist() == [0, 1, 2]
     assert table["effective tokens"].tolist() == cx.effective_tokens(kernels).tolist()
-    assert table["half of the mass within"].tolist() == cx.half_mass(kernels).tolist()
+    assert table["half of the mass within"].tolist() == cx.split.half_mass(kernels).tolist()
     assert table["TV to uniform"].tolist() == uneven.tolist()
-    assert table["nats for a copy"].tolist() == cx.copy_preference(tiny_weights, 20).tolist()
+    assert table["nats for a copy"].tolist() == cx.split.copy_preference(tiny_weights, 20).tolist()
     for _, row in table.iterrows():
         assert (row["family"], row["because"]) == family(*row.iloc[:4], n=20)
 
@@ -464,7 +467,7 @@ BY_DESTINATION = [
 by_destination = pytest.mark.parametrize("function", BY_DESTINATION)
 
 
-@pytest.mark.parametrize("function", [*BY_DESTINATION, cx.copy_preference])
+@pytest.mark.parametrize("function", [*BY_DESTINATION, cx.split.copy_preference])
 @pytest.mark.parametrize("n", [-1, 32])
 def test_what_is_asked_at_a_position_that_the_model_lacks_is_refused(tiny_weights, function, n):
     with pytest.raises(ValueError, match="positions 0 to 31"):
@@ -478,13 +481,13 @@ def test_a_destination_that_is_not_one_token_is_refused(tiny_weights, function, 
         function(tiny_weights, 5, token)
 
 
-@pytest.mark.parametrize("function", [*BY_DESTINATION, cx.copy_preference])
+@pytest.mark.parametrize("function", [*BY_DESTINATION, cx.split.copy_preference])
 def test_what_is_asked_of_a_later_layer_is_refused(tiny, function):
     with pytest.raises(ValueError, match="layer 1"):
         function(cx.LayerWeights.of(tiny, layer=1), 5)
 
 
-@pytest.mark.parametrize("function", [cx.content_scores, cx.copy_preference])
+@pytest.mark.parametrize("function", [cx.content_scores, cx.split.copy_preference])
 def test_scores_of_tokens_outside_the_vocabulary_are_refused(tiny_weights, function):
     for stranger in (-1, 300):
         with pytest.raises(ValueError, match="ids 0 to 299"):
@@ -517,10 +520,10 @@ def test_shapes_are_what_the_annotations_say(tiny_weights):
         (cx.split.positional_scores, (w, 9)),
         (cx.content_scores, (w, 9)),
         (cx.content_scores, (w, 9, " the", torch.tensor([1, 2]))),
-        (cx.half_mass, (kernels,)),
-        (cx.half_mass, (kernels[0],)),
-        (cx.by_distance, (kernels, 4)),
-        (cx.copy_preference, (w, 9)),
+        (cx.split.half_mass, (kernels,)),
+        (cx.split.half_mass, (kernels[0],)),
+        (cx.split.by_distance, (kernels, 4)),
+        (cx.split.copy_preference, (w, 9)),
         (cx.families, (w, 9)),
     ]
     for function, arguments in calls:

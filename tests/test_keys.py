@@ -58,8 +58,8 @@ def test_a_rebuilt_score_is_exact_at_the_destination(make_weights, sizes, C):
     n = len(tokens) - 1
     without_b_K = replace(weights, b_K=torch.zeros_like(weights.b_K))
     same(
-        cx.rebuilt_scores(weights, tokens, n, C)[:, n],
-        cx.exact_scores(without_b_K, tokens, n)[:, n],
+        cx.split.rebuilt_scores(weights, tokens, n, C)[:, n],
+        cx.split.exact_scores(without_b_K, tokens, n)[:, n],
     )
 
 
@@ -203,14 +203,16 @@ def test_b_K_changes_no_row(make_weights, sizes, C):
 
 def test_b_K_adds_one_number_to_all_scores_of_a_row(tiny_weights, tiny_tokens):
     bare = replace(tiny_weights, b_K=torch.zeros_like(tiny_weights.b_K))
-    shift = cx.exact_scores(tiny_weights, tiny_tokens, 20) - cx.exact_scores(bare, tiny_tokens, 20)
+    shift = cx.split.exact_scores(tiny_weights, tiny_tokens, 20) - cx.split.exact_scores(
+        bare, tiny_tokens, 20
+    )
     q = tiny_weights.queries(tiny_tokens)[:, 20]
     near(shift, ((q * tiny_weights.b_K).sum(-1) / tiny_weights.attn_scale)[:, None].expand(-1, 21))
 
 
 def test_C_is_the_typical_norm_unless_it_is_given(tiny_weights, tiny_tokens):
     C = tiny_weights.typical_norm()
-    for rebuild in (cx.rebuilt_rows, cx.rebuilt_scores):
+    for rebuild in (cx.rebuilt_rows, cx.split.rebuilt_scores):
         assert torch.equal(
             rebuild(tiny_weights, tiny_tokens, 9), rebuild(tiny_weights, tiny_tokens, 9, C)
         )
@@ -276,8 +278,8 @@ def test_a_position_that_the_model_lacks_is_refused(tiny_weights, tiny_tokens, n
     for call in (
         lambda: cx.content_keys(tiny_weights, n),
         lambda: cx.positional_keys(tiny_weights, n),
-        lambda: cx.exact_scores(tiny_weights, tiny_tokens, n),
-        lambda: cx.rebuilt_scores(tiny_weights, tiny_tokens, n),
+        lambda: cx.split.exact_scores(tiny_weights, tiny_tokens, n),
+        lambda: cx.split.rebuilt_scores(tiny_weights, tiny_tokens, n),
         lambda: cx.attention_rows(tiny_weights, tiny_tokens, n),
         lambda: cx.rebuilt_rows(tiny_weights, tiny_tokens, n),
     ):
@@ -286,7 +288,7 @@ def test_a_position_that_the_model_lacks_is_refused(tiny_weights, tiny_tokens, n
 
 
 @pytest.mark.parametrize(
-    "rows", [cx.attention_rows, cx.rebuilt_rows, cx.exact_scores, cx.rebuilt_scores]
+    "rows", [cx.attention_rows, cx.rebuilt_rows, cx.split.exact_scores, cx.split.rebuilt_scores]
 )
 def test_a_destination_outside_the_text_is_refused(tiny_weights, tiny_tokens, rows):
     with pytest.raises(ValueError, match="positions 0 to 9"):
@@ -356,8 +358,8 @@ def test_shapes_are_what_the_annotations_say(tiny_weights, tiny_tokens):
     calls = [
         (cx.content_keys, (w, 9)),
         (cx.positional_keys, (w, 9)),
-        (cx.exact_scores, (w, tokens, 9)),
-        (cx.rebuilt_scores, (w, tokens, 9)),
+        (cx.split.exact_scores, (w, tokens, 9)),
+        (cx.split.rebuilt_scores, (w, tokens, 9)),
         (cx.attention_rows, (w, tokens, 9)),
         (cx.rebuilt_rows, (w, tokens, 9)),
         (cx.attention_pattern, (w, tokens)),

@@ -1114,7 +1114,7 @@ def test_an_outcome_knows_of_capped_logits(gemma2):
 
 @pytest.fixture(scope="module")
 def real_prompts(mini):
-    reader = cx.Reader.of(mini, 96)
+    reader = cx.texts.Reader.of(mini, 96)
     passages = cx.texts.passages(reader)
     return [p.tokens[:length] for p, length in zip(passages, (96, 12, 50, 3, 77, 31), strict=False)]
 
@@ -1161,7 +1161,7 @@ SOURCE = "the doctor gave the patient the tablets; the telescope on the hill saw
 def test_texts_for_a_model_of_any_kind(of, kind, n_ctx, monkeypatch):
     monkeypatch.delenv("CTX_TEXTS", raising=False)
     model = of(kind).model
-    reader = cx.Reader.of(model, n_ctx)
+    reader = cx.texts.Reader.of(model, n_ctx)
     most = n_ctx or model.cfg.n_ctx
     assert (reader.n_ctx, reader.d_vocab) == (most, 300)
     body = reader.tokenizer.encode(SOURCE, add_special_tokens=False)
@@ -1186,29 +1186,29 @@ def test_texts_for_a_model_of_any_kind(of, kind, n_ctx, monkeypatch):
 @pytest.mark.parametrize("n_ctx", [33, 1, 0, -4])
 def test_a_reader_of_another_length_than_the_models_is_refused(tiny, n_ctx):
     with pytest.raises(ValueError, match=rf"n_ctx={n_ctx}: choose 2 to 32, the model's context"):
-        cx.Reader.of(tiny, n_ctx)
-    assert cx.Reader.of(tiny, 2).n_ctx == 2
-    assert cx.Reader.of(tiny, 32) == cx.Reader.of(tiny)
+        cx.texts.Reader.of(tiny, n_ctx)
+    assert cx.texts.Reader.of(tiny, 2).n_ctx == 2
+    assert cx.texts.Reader.of(tiny, 32) == cx.texts.Reader.of(tiny)
 
 
 def test_a_reader_is_given_what_weights_are_given(tiny, tiny_weights, mini, mini_weights):
-    reader = cx.Reader.of(tiny)
+    reader = cx.texts.Reader.of(tiny)
     assert cx.texts.encode(reader, SOURCE, 20).tolist() == (
         cx.texts.encode(tiny_weights, SOURCE, 20).tolist()
     )
     for a, b in zip(cx.texts.passages(reader), cx.texts.passages(tiny_weights), strict=True):
         assert (a.name, a.domain, a.tokens.tolist()) == (b.name, b.domain, b.tokens.tolist())
-    own = cx.texts.collection(cx.Reader.of(mini), 5)
+    own = cx.texts.collection(cx.texts.Reader.of(mini), 5)
     for a, b in zip(own, cx.texts.collection(mini_weights, 5), strict=True):
         assert (a.name, a.source, a.tokens.tolist()) == (b.name, b.source, b.tokens.tolist())
-    short = cx.texts.collection(cx.Reader.of(mini, 40), 5)
+    short = cx.texts.collection(cx.texts.Reader.of(mini, 40), 5)
     for a, b in zip(short, own, strict=True):
         assert a.tokens.tolist() == b.tokens[:40].tolist()
 
 
 def test_a_folder_of_texts_is_cut_to_what_the_reader_reads(of, tmp_path):
     (tmp_path / "hospital.txt").write_text(SOURCE, encoding="utf-8")
-    reader = cx.Reader.of(of("Llama").model, 9)
+    reader = cx.texts.Reader.of(of("Llama").model, 9)
     found = cx.texts.collection(reader, 5, tmp_path)
     body = reader.tokenizer.encode(SOURCE.strip("\n"), add_special_tokens=False)
     assert [t.tokens.tolist() for t in found] == [[0, *body[8 * i : 8 * i + 8]] for i in range(5)]
@@ -1219,15 +1219,15 @@ def test_texts_start_with_EOS_where_there_is_no_BOS(toy_tokenizer):
     both, end = toy_tokenizer.bos_token, "the"
     assert toy_tokenizer.convert_tokens_to_ids(end) not in (0, None)
     only_eos = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=end, unk_token=both)
-    ids = cx.texts.encode(cx.Reader(only_eos, 32, 300), "a hill", 3)
+    ids = cx.texts.encode(cx.texts.Reader(only_eos, 32, 300), "a hill", 3)
     assert ids[0] == toy_tokenizer.convert_tokens_to_ids(end)
     apart = PreTrainedTokenizerFast(
         tokenizer_object=backend, bos_token=both, eos_token=end, unk_token=both
     )
-    assert cx.texts.encode(cx.Reader(apart, 32, 300), "a hill", 3)[0] == 0
+    assert cx.texts.encode(cx.texts.Reader(apart, 32, 300), "a hill", 3)[0] == 0
     neither = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token=both)
     with pytest.raises(ValueError, match="neither a BOS nor an EOS token"):
-        cx.texts.encode(cx.Reader(neither, 32, 300), "a hill", 3)
+        cx.texts.encode(cx.texts.Reader(neither, 32, 300), "a hill", 3)
 
 
 # ---------------------------------------------------------------- shapes

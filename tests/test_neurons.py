@@ -90,7 +90,7 @@ def test_the_table_is_the_loops(seed, vocab, neurons, largest):
 
 
 def test_it_reads_the_contributions_of_a_circuit(circuit):
-    untrained = cx.untrained_tokens(circuit.at)
+    untrained = cx.neurons.untrained_tokens(circuit.at)
     hand = table_by_hand(circuit.contribution, (~untrained).nonzero()[:, 0].tolist(), LARGEST)
     found = cx.find_neurons(circuit, threshold=-1.0)
     decode = circuit.at.tokenizer.decode
@@ -265,7 +265,7 @@ def test_tokens_that_count_are_a_mask():
 
 def test_weights_without_embeddings_have_no_tokens_to_judge(precise):
     with pytest.raises(ValueError, match="without token embeddings"):
-        cx.untrained_tokens(replace(precise, W_E=None))
+        cx.neurons.untrained_tokens(replace(precise, W_E=None))
 
 
 # ---------------------------------------------------------------- tokens never trained
@@ -310,9 +310,9 @@ def with_embeddings(precise, near=(), spread=0.05):
 def test_tokens_that_lie_with_the_impossible_ones_count_as_untrained(precise):
     never = impossible_bytes(precise)
     others = [t for t in (7, 70, 290) if t not in never]
-    flags = cx.untrained_tokens(with_embeddings(precise, others))
+    flags = cx.neurons.untrained_tokens(with_embeddings(precise, others))
     assert flags.nonzero()[:, 0].tolist() == sorted([*never, *others])
-    apart = cx.untrained_tokens(with_embeddings(precise))
+    apart = cx.neurons.untrained_tokens(with_embeddings(precise))
     assert apart.nonzero()[:, 0].tolist() == sorted(never)
 
 
@@ -334,27 +334,27 @@ def test_which_tokens_count_as_untrained_is_the_loops(precise, spread, seed):
     needed = max(min(own), 0.5)
     mean = sum(unit[t] for t in never) / 13
     by_hand = [t in never or cosine(unit[t], mean) >= needed for t in range(300)]
-    assert cx.untrained_tokens(weights).tolist() == by_hand
+    assert cx.neurons.untrained_tokens(weights).tolist() == by_hand
 
 
 def test_impossible_bytes_that_lie_anywhere_make_no_other_token_untrained(precise):
     scattered = replace(precise, W_E=draw(300, 24, seed=9))
-    flags = cx.untrained_tokens(scattered)
+    flags = cx.neurons.untrained_tokens(scattered)
     assert flags[impossible_bytes(precise)].all()
     assert flags.sum() < 20
 
 
 def test_without_a_tokenizer_no_token_counts_as_untrained(precise):
-    assert not cx.untrained_tokens(replace(precise, tokenizer=None)).any()
+    assert not cx.neurons.untrained_tokens(replace(precise, tokenizer=None)).any()
 
 
 def test_a_vocabulary_of_words_has_no_untrained_tokens(precise):
     words = SimpleNamespace(get_vocab=lambda: {"the": 0, "of": 1})
-    assert not cx.untrained_tokens(replace(precise, tokenizer=words)).any()
+    assert not cx.neurons.untrained_tokens(replace(precise, tokenizer=words)).any()
 
 
 def test_untrained_tokens_of_mini_are_few_and_in_no_passage(mini_weights):
-    flags = cx.untrained_tokens(mini_weights)
+    flags = cx.neurons.untrained_tokens(mini_weights)
     assert flags[impossible_bytes(mini_weights)].all()
     assert 13 <= flags.sum() < 0.02 * len(flags)
     read = torch.cat([p.tokens for p in cx.texts.passages(mini_weights)]).unique()
@@ -453,7 +453,7 @@ def test_labels_that_allow_no_comparison_are_refused(labels, neurons, says):
 @given(seeds, st.permutations([*"aaabbcc"]))
 def test_means_by_label_are_by_hand(seed, labels):
     values = draw(7, 3, seed=seed)
-    table = cx.by_label(values, labels, [5, 2, 8])
+    table = cx.neurons.by_label(values, labels, [5, 2, 8])
     assert table.index.tolist() == [5, 2, 8]
     assert table.columns.tolist() == [*"abc"]
     for column, neuron in enumerate([5, 2, 8]):
@@ -468,11 +468,11 @@ def test_means_by_label_are_by_hand(seed, labels):
 def test_shapes_are_what_the_annotations_say(circuit):
     values, labels = draw(8, 2), [*"aabbaabb"]
     calls = [
-        (cx.untrained_tokens, (circuit.weights,)),
+        (cx.neurons.untrained_tokens, (circuit.weights,)),
         (cx.find_neurons, (circuit, 0.0, 5, torch.ones(300, dtype=torch.bool))),
         (robust_z, (values[:, 0],)),
         (cx.label_neurons, (values, labels, [0, 1])),
-        (cx.by_label, (values, labels, [0, 1])),
+        (cx.neurons.by_label, (values, labels, [0, 1])),
     ]
     for function, arguments in calls:
         jaxtyped(function, typechecker=beartype)(*arguments)

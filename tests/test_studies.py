@@ -18,7 +18,9 @@ def test_a_study_is_its_steps(study, mini_weights):
     assert study.heads == list(cx.stable_heads(mini_weights, texts))
     plain = cx.texts.passages(mini_weights, domains=sorted(cx.studies.PROSE))
     assert [p.name for p in study.prose] == [p.name for p in plain]
-    assert study.calibrating.name == cx.middle_text(mini_weights, plain, study.heads).name
+    assert (
+        study.calibrating.name == cx.denominators.middle_text(mini_weights, plain, study.heads).name
+    )
     circuit = cx.ContextualCircuit.calibrate(mini_weights, study.calibrating, study.heads)
     assert torch.equal(study.circuit.denominators, circuit.denominators)
     assert study.names == sorted(set(study.domains))

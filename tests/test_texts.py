@@ -520,7 +520,7 @@ def test_a_place_holds_for_more_texts_and_for_no_other_source(tiny_weights, fold
         texts.stream(tiny_weights, 2, folder).reading(reading.place)
     for other in (
         texts.stream(tiny_weights, 9, folder / "sky.txt.xz"),
-        texts.stream(cx.Reader(tiny_weights.tokenizer, 16, 300), 9, folder),
+        texts.stream(cx.texts.Reader(tiny_weights.tokenizer, 16, 300), 9, folder),
     ):
         with pytest.raises(ValueError, match=r"a place in harbour\.txt"):
             other.reading(reading.place)

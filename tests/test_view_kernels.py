@@ -81,7 +81,7 @@ def press(page, selector, *keys):
 def check_numbers(page, weights, n, token):
     kernels = cx.positional_kernels(weights, n, token)
     *shown, even = rows(page)
-    spread, half = cx.effective_tokens(kernels).tolist(), cx.half_mass(kernels).tolist()
+    spread, half = cx.effective_tokens(kernels).tolist(), cx.split.half_mass(kernels).tolist()
     assert [int(row[0]) for row in shown] == list(range(weights.n_heads))
     assert [float(row[2]) for row in shown] == pytest.approx(spread, rel=0.01, abs=0.06)
     assert [int(row[3]) for row in shown] == half

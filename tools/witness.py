@@ -63,7 +63,7 @@ def witness(name: str) -> dict[str, str]:
     prose = cx.texts.passages(weights, domains=cx.studies.PROSE)
     spread = cx.effective_tokens(cx.positional_kernels(weights, FAR, TOKEN))
     stable = cx.stable_heads(weights, chosen_on, n, TOKEN)
-    page = cx.middle_text(weights, prose, stable, n, TOKEN)
+    page = cx.denominators.middle_text(weights, prose, stable, n, TOKEN)
 
     distance = torch.cat(
         [
@@ -115,7 +115,7 @@ def witness(name: str) -> dict[str, str]:
 def whole_neuron(weights: cx.LayerWeights, x: Tensor, n: int) -> Summaries:
     """The exact pre-activation of every neuron at n."""
     W_in, b_in = weights.mlp_input()
-    resid = cx.resid_mid(weights, x, n, cx.true_outputs(weights, x, n))
+    resid = cx.destination.resid_mid(weights, x, n, cx.destination.true_outputs(weights, x, n))
     return cx.layer_norm(resid, weights.eps) @ W_in + b_in
 
 

@@ -19,11 +19,9 @@ from .causal import (
     token_losses,
 )
 from .from_model import (
-    FirstLayer,
     copy_preference,
     decomposition,
     true_rows,
-    true_scores,
 )
 from .lookups import (
     Attribution,
@@ -45,7 +43,6 @@ from .lookups import (
 
 __all__ = [
     "Attribution",
-    "FirstLayer",
     "Outcome",
     "Prompts",
     "Reading",
@@ -77,5 +74,4 @@ __all__ = [
     "token_losses",
     "top_prompts",
     "true_rows",
-    "true_scores",
 ]

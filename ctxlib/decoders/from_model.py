@@ -234,7 +234,8 @@ class FirstLayer(Destination):
 
         >>> layer = cx.FirstLayer.of(model, passages[:2])
         >>> (x,) = layer.placed(passages[:1])
-        >>> torch.allclose(layer.outputs(x), cx.true_outputs(weights, x, n=256), atol=1e-3)
+        >>> by_weights = cx.destination.true_outputs(weights, x, n=256)
+        >>> torch.allclose(layer.outputs(x), by_weights, atol=1e-3)
         True
         """
         seen = (self.rows(x) if rows is None else rows) @ self.normalised(x)

@@ -135,7 +135,7 @@ class Prompts:
     Each is the beginning of a text, cut off behind the token at which the neuron peaks in it;
     `text` is which text of the collection, `activation` the pre-activation there.
 
-    >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
+    >>> texts = cx.texts.collection(cx.texts.Reader.of(model, 32), 16)
     >>> (prompts,) = cx.decoders.top_prompts(model, texts, neurons=[(1, 62)], count=3)
     >>> len(prompts), prompts.layer, prompts.neuron
     (3, 1, 62)
@@ -168,7 +168,7 @@ def top_prompts(
     that the model does not have, for no neuron, no text, a text with less than one token behind
     BOS or more than the model reads, and for a neuron that no prompt activates.
 
-    >>> texts = cx.texts.collection(cx.Reader.of(model, 32), 16)
+    >>> texts = cx.texts.collection(cx.texts.Reader.of(model, 32), 16)
     >>> (prompts,) = cx.decoders.top_prompts(model, texts, neurons=[(1, 62)], count=3)
     >>> [model.tokenizer.decode(ids[-3:]) for ids in prompts.tokens]
     ['Somewhat later', ', wü', 'aul, yet']

@@ -149,7 +149,7 @@ function effectiveTokens(kernel) {
   return 1 / kernel.reduce((sum, weight) => sum + weight ** 2, 0);
 }
 
-/** Within how many tokens of the destination half of a kernel lies, as `cx.half_mass`.
+/** Within how many tokens of the destination half of a kernel lies, as `cx.split.half_mass`.
  *  @param {Float64Array} kernel by distance */
 function halfMass(kernel) {
   let [mass, back] = [kernel[0], 0];
