@@ -114,7 +114,10 @@ print(
 )
 print("and the self-normalised outputs:", end=" ")
 print(
-    same(to_neurons(z_self[n]), self_normalised.outputs(x)[heads].sum(0) @ weights.mlp_input()[0])
+    same(
+        to_neurons(z_self[n]),
+        self_normalised.at.rebuilt_outputs(x)[heads].sum(0) @ weights.mlp_input()[0],
+    )
 )
 untouched = cx.decoders.token_losses(model, x[None])
 put_back = cx.decoders.replace_z(0, heads, z_true[:, heads])
@@ -753,7 +756,7 @@ extended = circuit.extended_embedding()  # vocab d_model
 by_paper = einops.einsum(
     circuit.kernel, extended[stack], "source, text source d_model -> text d_model"
 )
-by_self = self_normalised.outputs(stack)[:, heads].sum(1)
+by_self = self_normalised.at.rebuilt_outputs(stack)[:, heads].sum(1)
 versions = {"the heads": written, "paper's circuit": by_paper, "self-normalised circuit": by_self}
 alike, with_version = {}, {}
 for name, output in versions.items():

@@ -133,7 +133,6 @@ def find_neurons(
     tops = torch.cat(high) - mean_of
     z = robust_z(tops)
     if threshold is None:
-        threshold = float(tops[z <= STANDS_OUT].max())
         passed = z > STANDS_OUT
         said = f"none lies more than {STANDS_OUT:g} robust deviations above the median"
     else:
@@ -144,6 +143,8 @@ def find_neurons(
             f"{said}: the largest top of {len(tops)} neurons is {tops.max():.2f}, "
             f"the median one {tops.quantile(0.5):.2f}; give a lower threshold"
         )
+    if threshold is None:  # half-way to the next one, so that rounding passes nobody
+        threshold = float((tops[passed].min() + tops[~passed].max()) / 2)
     chosen = passed.nonzero()[:, 0]
     chosen = chosen[tops[chosen].argsort(descending=True, stable=True)]
     top_ids, bottom_ids = (torch.cat(lists, dim=1)[:, chosen].T for lists in (top, bottom))
