@@ -229,7 +229,6 @@ def test_the_page_shows_every_figure_its_bound_and_its_origin(
     assert file.read_text() == first
 
 
-@pytest.mark.xfail(strict=True, reason="until all chapters are executed and the page is made again")
 def test_the_page_in_the_book_is_what_its_notebooks_say():
     text = (ROOT / "book" / "reproduction.md").read_text(encoding="utf-8")
     assert tool.markdown(tool.collected("mini")) in text
