@@ -52,7 +52,7 @@ def what(
     check_position(weights, n)
     W_E = weights.embeddings()
     chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
-    seen = (chosen @ M).add_((weights.W_pos[n] @ M)[..., None, :])
+    seen = (chosen @ M).add_(weights.W_pos[n : n + 1] @ M)
     return seen.div_(scale_of_sum(chosen, weights.W_pos[n], weights.eps)[..., None])
 
 

@@ -231,7 +231,8 @@ def test_a_full_disk_is_one_clear_line(tmp_path, monkeypatch, capsys):
     def full(self, *_, **__):
         raise OSError(28, "No space left on device", str(self))
 
-    monkeypatch.setattr(Path, "write_text", full)
+    for write in ("write_text", "write_bytes"):
+        monkeypatch.setattr(Path, write, full)
     assert build_book.main(["execute"]) == 1
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("book:")]
     assert len(errors) == 1
