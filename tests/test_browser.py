@@ -40,7 +40,10 @@ def visit(browser, address):
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
         opened.append(watched(page))
         page.goto(f"{address}/{name}.html", wait_until="networkidle")
-        page.evaluate("window.MathJax && MathJax.startup && MathJax.startup.promise")
+        page.wait_for_function(  # on a busy machine the script itself may come late
+            """() => !document.querySelector('.math')
+                || window.MathJax?.startup?.promise?.then(() => true)"""
+        )
         return page
 
     yield visit
