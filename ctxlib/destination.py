@@ -153,8 +153,8 @@ class Destination(ABC):
         >>> cx.total_variation(layer.rows(x), layer.rebuilt_rows(x)).max() < 0.1
         tensor(True)
         """
-        rows = self.likes.T[self.seen(x)].mT * self.kernels
-        return rows / rows.sum(-1, keepdim=True)
+        content = self.content.T[self.seen(x)].mT  # in logarithms nothing overflows
+        return (content + self.kernels.log()).softmax(-1)
 
     def scale(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text 1"]:
         """`s(x)`, what LayerNorm 2 divides by at n."""

@@ -622,6 +622,14 @@ def test_positional_values_are_the_loops(make_weights, case):
     assert not values[:, case.n].any(), "the destination is where it is"
 
 
+def test_rows_of_scores_beyond_the_range_of_an_exponential_are_rows(tiny_weights, drawn):
+    loud = replace(tiny_weights, W_Q=3000 * tiny_weights.W_Q, b_Q=3000 * tiny_weights.b_Q)
+    here = cx.destination.FromWeights.of(loud, 20)
+    assert here.likes.isinf().any()
+    rows = here.rebuilt_rows(cx.texts.at(loud, drawn, 20))
+    torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:-1]))
+
+
 def test_without_texts_there_are_no_offsets(circuit):
     plain = circuit.self_normalised()
     assert plain.offsets.shape == (40,)
