@@ -65,7 +65,7 @@ $$ (eq-denom)
 Kernel and content come from the weights: $\text{pos}_i$ knows only the position, $\text{content}(t) = \exp(q_n \cdot E[n, t] / \sqrt{d_\text{head}})$ only the token. The **denominator** is the one place where the text as a whole comes in. Were it the same number for
 every text, each token would add its own vector to the head's output, weighted by its position alone, and a head would be a weighted sum. So all hangs on one question: how far does it stray from text to text? (The subscript $n$ of chapter 3 is left out from here on.)
 
-The texts are excerpts from real documents of 22 domains in equal shares, from astronomy to Python. They are held out from the training of the next `mini`; the one on this page is the first edition's, was trained on an earlier split, and has read most of them. To be comparable, all of them are asked by the same token: $x_n$ is replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. (The unit of a denominator is arbitrary. A constant added to all content scores of a head multiplies it, so only ratios mean anything.)
+The texts are excerpts from real documents of 22 domains in equal shares, from astronomy to Python, and the model was not trained on them. To be comparable, all of them are asked by the same token: $x_n$ is replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. (The unit of a denominator is arbitrary. A constant added to all content scores of a head multiplies it, so only ratios mean anything.)
 """
 
 # %%

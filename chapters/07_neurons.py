@@ -1455,20 +1455,20 @@ display(
         holds=bool(abs(of_found - of_mixed) < 0.05),
     ),
     cx.claims.finding(
-        f"Found neurons have an AUC of 1 more often than the best draw of mixtures, though by less than a tenth: {pure:.0%} against {pure_mixed:.0%}.",
-        holds=bool(0 < pure - pure_mixed < 0.1),
+        f"An AUC of 1 is no distinction: {pure:.0%} of the found neurons have it, and {pure_mixed:.0%} of the best draw of mixtures.",
+        holds=bool(pure <= pure_mixed),
     ),
     cx.claims.finding(
         f"Found neurons are about more different things than any draw of mixtures: {varied:.1f} effective labels against {varied_mixed:.1f} at most.",
         holds=bool(varied > varied_mixed),
     ),
     cx.claims.finding(
-        f"Summary and truth give a neuron the same label in more than nine cases of ten: {agree:.0%}.",
-        holds=agree > 0.9,
+        f"Summary and truth give a neuron the same label in more than four cases of five: {agree:.0%}.",
+        holds=agree > 0.8,
     ),
     cx.claims.finding(
-        f"Some found neurons hardly speak on the calibration text: {hardly_on} are on at less than {RARELY:.0%} of its positions.",
-        holds=hardly_on > 1,
+        f"Nearly all found neurons speak on the calibration text: {hardly_on} of {len(found)} are on at less than {RARELY:.0%} of its positions.",
+        holds=hardly_on < 0.05 * len(found),
     ),
     cx.claims.finding(
         f"The order of the neurons hardly hangs on the calibration text: the rank correlation of top is above 0.9 from every domain, {steady:.2f} from the worst.",

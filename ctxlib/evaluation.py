@@ -145,18 +145,18 @@ def evaluate(
     for neurons that do not exist, for a checkpoint of another circuit or other texts, and as
     `true_contribution` does; what was done before an error stays in the checkpoint.
 
-    >>> table = cx.evaluate(circuit, passages, neurons=[463, 449])
+    >>> table = cx.evaluate(circuit, passages, neurons=[298, 973])
     >>> table[["r", "fvu"]].round(2)
                r   fvu
     neuron
-    463     0.97  0.45
-    449     0.98  0.64
-    >>> better = cx.evaluate(circuit.self_normalised(), passages, neurons=[463, 449])
+    298     0.97  1.02
+    973     0.97  0.28
+    >>> better = cx.evaluate(circuit.self_normalised(), passages, neurons=[298, 973])
     >>> better[["r", "fvu"]].round(2)
-              r  fvu
+              r   fvu
     neuron
-    463     1.0  0.0
-    449     1.0  0.0
+    298     1.0  0.04
+    973     1.0  0.01
     """
     at = circuit.at
     chosen = check_neurons(at, range(at.n_neurons) if neurons is None else neurons)
@@ -294,14 +294,14 @@ def error_budget(
     "all" has the circuit's token at source n too, where a summary keeps the text's own. Errors as
     there.
 
-    >>> budget = cx.evaluation.error_budget(circuit, passages[::6], neurons=[463, 449])
+    >>> budget = cx.evaluation.error_budget(circuit, passages[::6], neurons=[298, 973])
     >>> budget["fvu"]["without"].round(2)
     approximation
-    keys            0.46
-    values          0.21
-    kernel          0.50
-    denominators    0.40
-    scale           0.41
+    keys            0.49
+    values          0.17
+    kernel          0.53
+    denominators    0.33
+    scale           0.58
     Name: fvu, dtype: float64
     """
     at = circuit.at

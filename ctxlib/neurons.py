@@ -105,9 +105,9 @@ def find_neurons(
 
     >>> found = cx.find_neurons(circuit)
     >>> found.index[:3].tolist(), len(found) > 50
-    ([463, 449, 729], True)
-    >>> found.loc[463, "top tokens"][:4]
-    ['Mode', 'Directions', 'Ingredients', ' stewpan']
+    ([174, 849, 298], True)
+    >>> found.loc[298, "top tokens"][:4]
+    ['Ingredients', 'Directions', ' slic', 'atoes']
     """
     contributions = circuit.contribution
     counted = (~untrained_tokens(circuit.at) if tokens is None else tokens).to(contributions.device)
@@ -204,12 +204,12 @@ def label_neurons(
 
     >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
     >>> labels = [text.domain for text in passages]
-    >>> table = cx.label_neurons(summaries[:, [463, 449]], labels, neurons=[463, 449])
+    >>> table = cx.label_neurons(summaries[:, [298, 973]], labels, neurons=[298, 973])
     >>> table[["label", "difference", "auc"]].round(2)
               label  difference  auc
     neuron
-    463     cooking        0.95  1.0
-    449      python        2.65  1.0
+    298     cooking        1.79  1.0
+    973      python        3.42  1.0
     """
     y = np.asarray(values.cpu().double())
     if len(labels) != len(y) or y.shape[1] != len(neurons):
@@ -251,12 +251,12 @@ def by_label(
 
     >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
     >>> labels = [text.domain for text in passages]
-    >>> table = cx.neurons.by_label(summaries[:, [463, 449]], labels, neurons=[463, 449])
+    >>> table = cx.neurons.by_label(summaries[:, [298, 973]], labels, neurons=[298, 973])
     >>> table[["cooking", "python", "war"]].round(1)
             cooking  python  war
     neuron
-    463         1.1     0.1  0.2
-    449        -0.1     2.5 -0.3
+    298         2.1    -0.1  0.4
+    973        -0.8     2.9 -0.7
     """
     table = pd.DataFrame(
         values.cpu().double().numpy(), columns=pd.Index([int(j) for j in neurons], name="neuron")

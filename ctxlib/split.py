@@ -119,7 +119,7 @@ def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor,
 
     >>> exact = cx.weights.layer_norm_scale(weights.residual(tokens), weights.eps)[:, 0]
     >>> (exact / cx.split.shared_scale(weights)).mean().round(decimals=1)
-    tensor(1.)
+    tensor(0.8000)
     """
     C = typical_norm(weights, C)
     return ((weights.W_pos.square().sum(-1) + C**2) / weights.d_model).sqrt()
@@ -261,7 +261,7 @@ def positional_kernels(
     >>> kernels.shape
     torch.Size([8, 257])
     >>> cx.effective_tokens(kernels).round()
-    tensor([  2.,   1., 224.,  58., 141.,  88.,  32.,   8.])
+    tensor([126., 215., 214., 204., 198., 215., 229., 249.])
     """
     return positional_scores(weights, n, token, C).softmax(-1)
 
@@ -280,7 +280,7 @@ def content_scores(
 
     >>> scores = cx.content_scores(weights, n=256)
     >>> cx.neurons.spelled(weights, scores[4].topk(4).indices.tolist())
-    ['itizenship', 'plomatic', 'Mode', 'Directions']
+    ['<|endoftext|>', 'Ingredients', 'female', ' Summary']
     """
     ask = asked(weights, destination_query(weights, n, token))
     return what(weights, ask.mT, n, tokens).mT
@@ -316,7 +316,7 @@ def rebuilt_scores(
     >>> exact = cx.split.exact_scores(weights, tokens, n=99)
     >>> rebuilt = cx.split.rebuilt_scores(weights, tokens, n=99)
     >>> torch.corrcoef(torch.stack([exact[4], rebuilt[4]]))[0, 1].round(decimals=2)
-    tensor(1.)
+    tensor(0.9900)
     """
     x = seen_tokens(weights, tokens, n)
     ask = asked_there(weights, x[..., n], n)
@@ -336,7 +336,7 @@ def attention_rows(
     >>> rows.shape
     torch.Size([8, 100])
     >>> rows.argmax(-1)  # where each head looks most
-    tensor([98, 98, 28, 96, 93, 89, 93, 96])
+    tensor([93,  0,  0,  0,  0,  0,  0,  4])
     """
     return exact_scores(weights, tokens, n).softmax(-1)
 
@@ -351,7 +351,7 @@ def rebuilt_rows(
     >>> exact = cx.attention_rows(weights, tokens, n=99)
     >>> rebuilt = cx.rebuilt_rows(weights, tokens, n=99)
     >>> cx.total_variation(exact, rebuilt).round(decimals=2)
-    tensor([0.0200, 0.0200, 0.0100, 0.0300, 0.0200, 0.0400, 0.0300, 0.0200])
+    tensor([0.0400, 0.0600, 0.0900, 0.0900, 0.1400, 0.0300, 0.0100, 0.0100])
     """
     return rebuilt_scores(weights, tokens, n, C).softmax(-1)
 
@@ -387,7 +387,7 @@ def rebuilt_pattern(
 
     >>> pair = cx.attention_pattern(weights, tokens), cx.rebuilt_pattern(weights, tokens)
     >>> cx.total_variation(*pair).mean(-1).round(decimals=2)
-    tensor([0.0100, 0.0200, 0.0200, 0.0700, 0.0300, 0.0500, 0.0500, 0.0300])
+    tensor([0.0700, 0.0800, 0.0700, 0.0800, 0.1100, 0.0700, 0.0300, 0.0200])
     """
     content, position = split_scores(weights, tokens, weights.queries(tokens), C)
     return causal_softmax(content + position)
@@ -507,8 +507,8 @@ def copy_preference(
     destination, averaged over destinations. `tokens` are the distinct ids that serve as both, by
     default 256 spread evenly over the vocabulary. Raises ValueError for fewer than two.
 
-    >>> (cx.split.copy_preference(weights, n=256) > 2).nonzero()[:, 0]  # heads, by index
-    tensor([0, 2])
+    >>> cx.split.copy_preference(weights, n=256).abs().max() < 0.2  # nats
+    tensor(True)
     """
     check_position(weights, n)
     W_E = weights.embeddings()

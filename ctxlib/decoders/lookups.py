@@ -47,11 +47,11 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
 
     Raises ValueError for a layer that the model does not have and as `unembedding` does.
 
-    >>> scores = cx.decoders.congruence(model, layer=1)
+    >>> scores = cx.decoders.congruence(model, layer=2)
     >>> scores.shape
     torch.Size([1024, 8192])
-    >>> model.tokenizer.decode([scores[62].argmax()])
-    ','
+    >>> model.tokenizer.decode([scores[211].argmax()])
+    ' which'
     """
     check_layer(model, layer)
     return (model.blocks[layer].mlp.W_out.detach() @ adapter.unembedding(model)).cpu()
@@ -69,9 +69,9 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     >>> table = cx.decoders.next_token_neurons(model)
     >>> table[["layer", "neuron", "token", "congruence"]].head(3).round(2)
        layer  neuron  token  congruence
-    0      1      62     12        1.12
-    1      3     932    215        0.83
-    2      2     564     13        0.76
+    0      3     545     14        1.57
+    1      1     531    199        1.49
+    2      2     211    473        1.29
     """
     n_layers = model.cfg.n_layers
     searched = sorted(set(range(max(0, n_layers - 5), n_layers) if layers is None else layers))
@@ -140,7 +140,7 @@ class Prompts:
     >>> len(prompts), prompts.layer, prompts.neuron
     (3, 1, 62)
     >>> texts[prompts.text[0]].name, prompts.activation[0].round(decimals=1)
-    ('fiction-american-01.1', tensor(2.4000))
+    ('bible-kjv-01.1', tensor(1.4000))
     """
 
     layer: int
@@ -171,7 +171,7 @@ def top_prompts(
     >>> texts = cx.texts.collection(cx.texts.Reader.of(model, 32), 16)
     >>> (prompts,) = cx.decoders.top_prompts(model, texts, neurons=[(1, 62)], count=3)
     >>> [model.tokenizer.decode(ids[-3:]) for ids in prompts.tokens]
-    ['Somewhat later', ', wü', 'aul, yet']
+    ['aul, yet', ' nation. When', 'Mr. Frank']
     """
     check_listed(texts)
     if not neurons:
@@ -250,9 +250,9 @@ class Attribution:
     bias; `embedding` is what enters the first layer, `bias` the neuron's own and those of the
     attention layers. `pre_activation` is the model's own, read off its hook.
 
-    >>> terms = cx.decoders.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+    >>> terms = cx.decoders.attribution(model, 2, 211, prompts=[tokens[:20], tokens[:30]])
     >>> terms.heads.shape, terms.mlps.shape, terms.embedding.shape
-    (torch.Size([2, 2, 8]), torch.Size([2, 1]), torch.Size([2]))
+    (torch.Size([2, 3, 8]), torch.Size([2, 2]), torch.Size([2]))
     """
 
     layer: int
@@ -267,7 +267,7 @@ class Attribution:
     def total(self) -> Float[Tensor, " prompt"]:
         """The sum of all terms.
 
-        >>> terms = cx.decoders.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+        >>> terms = cx.decoders.attribution(model, 2, 211, prompts=[tokens[:20], tokens[:30]])
         >>> torch.allclose(terms.total(), terms.pre_activation, atol=1e-2)
         True
         """
@@ -276,7 +276,7 @@ class Attribution:
     def of(self, layer: int, head: int) -> Float[Tensor, " prompt"]:
         """One head's term on every prompt; ValueError for a head that is not among them.
 
-        >>> terms = cx.decoders.attribution(model, 1, 62, prompts=[tokens[:20], tokens[:30]])
+        >>> terms = cx.decoders.attribution(model, 2, 211, prompts=[tokens[:20], tokens[:30]])
         >>> torch.equal(terms.of(layer=0, head=4), terms.heads[:, 0, 4])
         True
         """
@@ -345,9 +345,9 @@ def attribution(
     whose parts do not add up to its pre-activations (normalisation behind the heads, as in
     Gemma 2).
 
-    >>> terms = cx.decoders.attribution(model, layer=1, neuron=62, prompts=[tokens[:20]])
+    >>> terms = cx.decoders.attribution(model, layer=2, neuron=211, prompts=[tokens[:20]])
     >>> divmod(terms.heads[0].argmax().item(), 8)  # layer and head that feed it most
-    (1, 7)
+    (1, 6)
     """
     check_neuron(model, layer, neuron)
     read = prompts if isinstance(prompts, Reading) else read_prompts(model, prompts, layer + 1)
@@ -397,8 +397,8 @@ class Outcome:
     """What the model does at the last token of prompts: a neuron's pre-activation there, and the
     log probability of a token behind it, in nats.
 
-    >>> comma = weights.token_id(",")
-    >>> end = cx.decoders.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
+    >>> which = weights.token_id(" which")
+    >>> end = cx.decoders.outcome(model, 2, 211, [tokens[:20], tokens[:30]], token=which)
     >>> end.pre_activation.shape, end.log_probability.shape
     (torch.Size([2]), torch.Size([2]))
     """
@@ -410,8 +410,8 @@ class Outcome:
     def probability(self) -> Float[Tensor, " prompt"]:
         """Of the token, `exp(log_probability)`.
 
-        >>> comma = weights.token_id(",")
-        >>> end = cx.decoders.outcome(model, 1, 62, [tokens[:20], tokens[:30]], token=comma)
+        >>> which = weights.token_id(" which")
+        >>> end = cx.decoders.outcome(model, 2, 211, [tokens[:20], tokens[:30]], token=which)
         >>> bool((end.probability < 1).all())
         True
         """
@@ -431,10 +431,10 @@ def outcome(
 
     Raises ValueError for a neuron or a token that the model does not have and for no prompts.
 
-    >>> comma = weights.token_id(",")
-    >>> prompt = cx.texts.encode(weights, "However")
-    >>> cx.decoders.outcome(model, 1, 62, [prompt], token=comma).probability.round(decimals=2)
-    tensor([0.7200])
+    >>> which = weights.token_id(" which")
+    >>> prompt = cx.texts.encode(weights, "a house, in")
+    >>> cx.decoders.outcome(model, 2, 211, [prompt], token=which).probability.round(decimals=2)
+    tensor([0.1400])
     """
     check_neuron(model, layer, neuron)
     if not 0 <= token < model.cfg.d_vocab:
@@ -453,9 +453,9 @@ def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
     """A hook that sets a neuron's activation (behind the activation function) at the last token of
     the batch, whatever its inputs say: for prompts of one length, such as one alone.
 
-    >>> prompt, comma = cx.texts.encode(weights, "However"), weights.token_id(",")
-    >>> held = cx.decoders.hold_neuron(1, 62, activation=5.0)
-    >>> a, b = (cx.decoders.outcome(model, 1, 62, [prompt], comma, h) for h in ([], [held]))
+    >>> prompt, which = cx.texts.encode(weights, "a house, in"), weights.token_id(" which")
+    >>> held = cx.decoders.hold_neuron(2, 211, activation=5.0)
+    >>> a, b = (cx.decoders.outcome(model, 2, 211, [prompt], which, h) for h in ([], [held]))
     >>> bool(b.probability > a.probability)
     True
     """
