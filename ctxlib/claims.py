@@ -23,8 +23,10 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike
+from scipy.stats import bootstrap
 
 from ctxlib import __version__
+from ctxlib.texts import Text
 from ctxlib.weights import LayerWeights
 
 # How GPT-2 small (openai-community/gpt2) is known: `fingerprint` of its first layer, its layers,
@@ -85,6 +87,35 @@ def over(
     """
     picked = np.asarray(values)[np.asarray(chosen, dtype=None if len(chosen) else int)]
     return float(summary(picked)) if len(picked) else math.nan
+
+
+def by_document(
+    statistic: Callable[[np.ndarray], float], texts: Sequence[Text], draws: int = 999
+) -> tuple[float, float]:
+    """The 95% interval of `statistic` when other documents had been read: documents are drawn with
+    replacement, each with all of its texts (percentile bootstrap, Efron and Tibshirani 1993).
+    `statistic` gets the indices of the texts drawn, with repeats, as an array. A text without a
+    document counts as one of its own. The same draws every time.
+
+    >>> texts = cx.texts.collection(weights, 100)
+    >>> of_python = np.array([text.domain == "python" for text in texts])
+    >>> low, high = cx.claims.by_document(lambda drawn: of_python[drawn].mean(), texts)
+    >>> low < of_python.mean() < high
+    np.True_
+    """
+    documents = [text.document or text.name for text in texts]
+    member = np.unique(documents, return_inverse=True)[1]
+    of_document = [np.flatnonzero(member == d) for d in range(member.max() + 1)]
+
+    def redrawn(chosen: np.ndarray) -> float:
+        return float(statistic(np.concatenate([of_document[d] for d in chosen])))
+
+    drawn = bootstrap(
+        (np.arange(len(of_document)),), redrawn, n_resamples=draws,
+        vectorized=False, method="percentile", random_state=0,
+    )  # fmt: skip
+    low, high = drawn.confidence_interval
+    return float(low), float(high)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,40 @@ class StableHeads(list[int]):
         self.table = table
 
 
+def roster(
+    place: LayerWeights | Destination,
+    texts: Iterable[AnyText],
+    n: int | None = None,
+    token: str | int = " the",
+    broad: float = BROAD,
+    steady: float = STEADY,
+    copies: Float[Tensor, " head"] | None = None,
+) -> pd.DataFrame:
+    """The heads and their facts, one row a head: kernel and family (`families`), the standard
+    deviation of the denominator over `texts` relative to its mean, and whether both make the head
+    stable.
+
+    Arguments and errors as in `stable_heads`, but that no head need be stable.
+
+    >>> cx.denominators.roster(weights, passages).loc[0, "relative spread"].round(2)
+    np.float64(0.19)
+    """
+    at = asked_by(place, n, token)
+    denoms = softmax_denominators(at, texts)
+    if len(denoms) < 2:
+        raise ValueError("one text has no spread: give at least two")
+    table = families(at, copies=copies).drop(columns="because")
+    table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
+    reasons = []
+    for spread, strays in zip(table["effective tokens"], table["relative spread"], strict=True):
+        narrow = f"kernel over {spread:.1f} tokens only" if spread <= broad else ""
+        restless = "" if strays < steady else f"denominator strays by {strays:.0%}"
+        reasons.append("; ".join(filter(None, (narrow, restless))))
+    table["stable"] = [not reason for reason in reasons]
+    table["why not"] = reasons
+    return table
+
+
 def stable_heads(
     place: LayerWeights | Destination,
     texts: Iterable[AnyText],
@@ -99,19 +133,7 @@ def stable_heads(
     >>> cx.stable_heads(cx.FirstLayer.of(model, passages), passages)
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
-    at = asked_by(place, n, token)
-    denoms = softmax_denominators(at, texts)
-    if len(denoms) < 2:
-        raise ValueError("one text has no spread: give at least two")
-    table = families(at, copies=copies).drop(columns="because")
-    table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
-    reasons = []
-    for spread, strays in zip(table["effective tokens"], table["relative spread"], strict=True):
-        narrow = f"kernel over {spread:.1f} tokens only" if spread <= broad else ""
-        restless = "" if strays < steady else f"denominator strays by {strays:.0%}"
-        reasons.append("; ".join(filter(None, (narrow, restless))))
-    table["stable"] = [not reason for reason in reasons]
-    table["why not"] = reasons
+    table = roster(place, texts, n, token, broad, steady, copies)
     if not table["stable"].any():
         wide = table.loc[table["effective tokens"] > broad, "relative spread"]
         closest = f"; the steadiest of the {len(wide)} broad ones strays by {wide.min():.0%}"

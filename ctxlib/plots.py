@@ -182,6 +182,46 @@ def number_points(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
         axis.annotate(str(head), point, xytext=(4, 3), textcoords="offset points", fontsize=8)
 
 
+# ---------------------------------------------------------------- one head over its sources
+
+
+def sources(
+    tokens: Sequence[str],
+    rows: dict[str, Float[Tensor, " source"]],
+    named: int = 5,
+    height: float = 1.15,
+) -> tuple[Figure, np.ndarray]:
+    """One head at one destination, drawn over its sources 0 ... n: a panel for each of `rows`, with
+    the key as its title. In all but the first, which is for the kernel, the `named` sources that
+    stand highest are called by their tokens.
+
+    `height` is that of one panel, in inches. The axes come as a flat array, one a panel.
+
+    >>> row = {"pos": [0.1, 0.2, 0.7], "row": [0.05, 0.6, 0.35]}
+    >>> figure, axes = cx.plots.sources(["BOS", "moon", "the"], row, named=1)
+    >>> [mark.get_text() for mark in axes[1].texts]
+    ['moon']
+    """
+    figure, axes = panels(len(rows), 1, height=height, sharex=True)
+    apart = len(tokens) / 12  # names closer to one another than this would overlap
+    name = {"textcoords": "offset points", "ha": "center", "fontsize": 8, "parse_math": False}
+    for place, (title, values) in enumerate(rows.items()):
+        axis, heights = axes[place, 0], np.asarray(values)
+        axis.fill_between(
+            np.arange(len(heights)), heights, step="mid", lw=0, color=COLOURS[place % 8]
+        )
+        axis.set(title=title, ylim=(1.3 * min(heights.min(), 0), 1.3 * heights.max()))
+        called: list[int] = []
+        for i in np.argsort(-abs(heights)).tolist() if place else ():
+            if len(called) < named and all(abs(i - j) >= apart for j in called):
+                called.append(i)
+                below = heights[i] < 0
+                axis.annotate(tokens[i], (i, heights[i]), (0, -9 if below else 1), **name)
+        axis.margins(x=0.01)
+    axes.flat[-1].set_xlabel("source i")
+    return figure, axes.ravel()
+
+
 # ---------------------------------------------------------------- a text, shaded
 
 

@@ -10,9 +10,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.denominators import STEADY, middle_text, stable_heads
+from ctxlib.denominators import STEADY, middle_text, roster, stable_heads
 from ctxlib.destination import check_heads
 from ctxlib.texts import Text, collection, passages
 from ctxlib.weights import LayerWeights
@@ -40,6 +41,7 @@ class Study:
     token: str | int
     heads: list[int]
     plain: Sequence[str]
+    steady: float = STEADY
 
     @property
     def length(self) -> int:
@@ -72,6 +74,31 @@ class Study:
         ['american', 'astronomy', 'british']
         """
         return sorted(set(self.domains.tolist()))
+
+    @cached_property
+    def roster(self) -> pd.DataFrame:
+        """The heads and their facts at this destination, rounded for a page: effective tokens of
+        the kernel, within how many tokens half of its mass lies, family, relative spread of the
+        denominator over the texts, stable or not.
+
+        >>> cx.study(model, texts=100).roster.columns.tolist()
+        ['effective tokens', 'half of the mass within', 'family', 'relative spread', 'stable']
+        """
+        table = roster(self.weights, self.texts, self.n, self.token, steady=self.steady)
+        wanted = ["effective tokens", "half of the mass within", "family", "relative spread"]
+        return (
+            table[[*wanted, "stable"]].round({wanted[0]: 0, wanted[-1]: 2}).astype({wanted[0]: int})
+        )
+
+    @cached_property
+    def example(self) -> Text:
+        """The real text that accompanies a reader: the first of half B, that is the first window of
+        its first document; the first text where they have no halves.
+
+        >>> cx.study(model, texts=100).example.subject
+        'Formation of the Solar System'
+        """
+        return next((text for text in self.texts if text.half == "B"), self.texts[0])
 
     @cached_property
     def calibrating(self) -> Text:
@@ -129,7 +156,7 @@ def study(
         if heads is None
         else check_heads(weights, heads)
     )
-    return Study(model, weights, labelled, measured, n, token, chosen, prose)
+    return Study(model, weights, labelled, measured, n, token, chosen, prose, steady)
 
 
 def shortest(texts: Sequence[Text]) -> int:

@@ -5,6 +5,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import numpy as np
@@ -199,3 +200,22 @@ def test_the_build_refuses_a_committed_book_that_contradicts_itself(tmp_path, mo
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
     refused = build_book.refusals(chapter)
     assert refused == ([] if holds else ["  03_x: code cell 1: Here it is otherwise: r > 0.9."])
+
+
+# ---------------------------------------------------------------- documents
+
+
+def texts_of(*documents):
+    return [SimpleNamespace(document=d, name=str(i)) for i, d in enumerate(documents)]
+
+
+def test_more_windows_of_the_same_documents_make_no_interval_narrower():
+    values = np.random.default_rng(0).normal(size=20)
+    names = [f"document {d:02}" for d in range(20)]
+    once = cx.claims.by_document(lambda drawn: values[drawn].mean(), texts_of(*names))
+    windows = cx.claims.by_document(lambda i: values[i // 5].mean(), texts_of(*np.repeat(names, 5)))
+    loose = cx.claims.by_document(lambda i: values[i // 5].mean(), texts_of(*[""] * 100))
+    assert windows == pytest.approx(once)
+    assert once[1] - once[0] > 1.5 * (loose[1] - loose[0])
+    exact = 1.96 * values.std() / 20**0.5
+    assert once[1] - once[0] == pytest.approx(2 * exact, rel=0.15)
