@@ -92,7 +92,7 @@ def test_the_model_reads_its_held_out_text_as_the_card_says(mini):
     """Bits per byte of two windows a domain: near those of all windows, and in their order."""
     told = {k: float(row[0]) for k, row in card_table("Held-out text").items() if "*" not in k}
     seen: dict[str, list[float]] = {}
-    for text in cx.texts.collection(mini):
+    for text in cx.texts.collection(cx.texts.Reader.of(mini)):
         mine = seen.setdefault(text.domain, [])
         if len(mine) < 2:
             nats = mini(text.tokens[None], return_type="loss").item() * (len(text.tokens) - 1)

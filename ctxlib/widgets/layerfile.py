@@ -9,9 +9,10 @@ The file is gzip, so that its checksum and length are gzip's own. Inside, little
 The header says which tensors there are (name, type, shape, offset). Token embeddings are int8 with
 one float32 step a row, rounded so that what is lost lies where the heads hardly look (`levels`).
 For the tokens that most of a text consists of, a second int8 says what the rounding left, in 16ths
-of a step. The other matrices are float16 where that is close enough (`compact`), all low bytes
-before all high ones, which packs better; the biases are float32. All positions of the model are
-kept, so that a page can place the destination wherever a typed text ends.
+of a step. The other matrices are float16 where that is close enough (`compact`), those that values
+pass rounded for what they meet (`read_by_heads`), all low bytes before all high ones, which packs
+better; the biases are float32. All positions of the model are kept, so that a page can place the
+destination wherever a typed text ends.
 `circuit.js` reads it.
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,10 @@ from ctxlib.circuit import ContextualCircuit
 from ctxlib.denominators import middle_text, stable_heads
 from ctxlib.destination import families
 from ctxlib.neurons import LARGEST, untrained_tokens
-from ctxlib.split import destination_query
+from ctxlib.split import destination_query, what
 from ctxlib.studies import PROSE
 from ctxlib.texts import Text, collection, passages
-from ctxlib.weights import LayerWeights
+from ctxlib.weights import LayerWeights, layer_norm
 
 FORMAT, VERSION = "ctxlib layer", 1
 DESTINATIONS = (" the", " of", " and", " to", " a", " in", ",", ".", " ", "the")
@@ -44,8 +45,7 @@ DAMPING = 0.05  # of the metric of rounding errors: no direction is free
 BLOCK = 64  # columns that are rounded before the ones behind them hear of it
 FINE, FINER = 400, 16  # tokens with a second level, and how many of those a step has
 RANKED = 2**24  # numbers in a page's table of tokens by neurons
-MATRICES = ("W_pos", "W_Q", "W_K", "W_V", "W_O")
-TRIMMED = 3  # bits of float16 that W_in, the largest matrix and the last, can do without
+MATRICES = ("W_pos", "W_Q", "W_K")
 BIASES = ("b_Q", "b_V", "b_O")  # b_K drops out of the softmax
 
 
@@ -91,7 +91,7 @@ def packed_layer(
     arrays = {
         **embeddings(weights, heeded(circuits), usual([*labelled, *read], weights.d_vocab)),
         **{name: compact(getattr(weights, name).numpy()) for name in MATRICES},
-        "W_in": compact(weights.mlp_input()[0].numpy(), TRIMMED),
+        **read_by_heads(weights),
         **{name: getattr(weights, name).numpy().astype(np.float32) for name in BIASES},
         "means": means.numpy().astype(np.float32),
         "ranked": flags(weights, farthest(places, counted, RANKED // weights.n_neurons)),
@@ -252,9 +252,11 @@ def heeded(circuits: Sequence[ContextualCircuit]) -> np.ndarray:
     return (total / weights.n_heads + DAMPING * torch.eye(len(total)) / len(total)).numpy()
 
 
-def levels(scaled: np.ndarray, metric: np.ndarray) -> np.ndarray:
-    """Whole numbers -127 to 127 near `scaled`, column by column; the columns behind make up for
-    what a column's rounding costs, as far as they can (the method of GPTQ, arXiv 2210.17323).
+def levels(
+    scaled: np.ndarray, metric: np.ndarray, rounding: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """`scaled`, rounded column by column; the columns behind make up for what a column's rounding
+    costs, as far as they can (the method of GPTQ, arXiv 2210.17323).
     """
     weight = np.linalg.cholesky(np.linalg.inv(metric)).T
     left, out = scaled.copy(), np.zeros_like(scaled)
@@ -262,7 +264,7 @@ def levels(scaled: np.ndarray, metric: np.ndarray) -> np.ndarray:
         block = slice(start, start + BLOCK)
         errors = np.zeros_like(left[:, block])
         for i, k in enumerate(range(start, min(start + BLOCK, len(metric)))):
-            out[:, k] = np.rint(left[:, k]).clip(-127, 127)
+            out[:, k] = rounding(left[:, k])
             errors[:, i] = (left[:, k] - out[:, k]) / weight[k, k]
             left[:, k:][:, : BLOCK - i] -= errors[:, i, None] * weight[k, k : start + BLOCK]
         left[:, start + BLOCK :] -= errors @ weight[block, start + BLOCK :]
@@ -276,7 +278,7 @@ def embeddings(
     W_E = weights.embeddings().double().numpy()
     steps = (np.abs(W_E).max(1) / 127).astype(np.float32)
     scaled = W_E / np.where(steps > 0, steps, 1)[:, None]
-    rounded = levels(scaled, metric)
+    rounded = levels(scaled, metric, lambda column: np.rint(column).clip(-127, 127))
     left = np.rint(FINER * (scaled - rounded)[fine]).clip(-127, 127)
     return {
         "W_E": rounded.astype(np.int8),
@@ -286,17 +288,40 @@ def embeddings(
     }
 
 
-def compact(W: np.ndarray, trimmed: int = 0) -> np.ndarray:
-    """float16, the last bits rounded to zero; float32 where float16 overflows or is coarser than a
-    thousandth of the largest entry.
+def read_by_heads(weights: LayerWeights) -> dict[str, np.ndarray]:
+    """W_V, W_O and W_in, rounded for what comes into each of them: tokens at the usual destination,
+    what they put into a head, and what each head writes. Most of that is the same for all tokens;
+    an error there would be made again for every token of a text.
+    """
+    n = weights.n_ctx // 2
+    x = layer_norm(weights.embeddings() + weights.W_pos[n], weights.eps)
+    z = what(weights, weights.W_V, n) + weights.b_V[:, None]  # head token d_head
+    written = z @ weights.W_O  # head token d_model
+    written = written / written.square().mean((1, 2), keepdim=True).sqrt()  # heads count alike
+    return {
+        "W_V": np.stack([rounded_for(x, W) for W in weights.W_V]),
+        "W_O": np.stack([rounded_for(*pair) for pair in zip(z, weights.W_O, strict=True)]),
+        "W_in": rounded_for(written.flatten(0, 1), weights.mlp_input()[0]),
+    }
+
+
+def rounded_for(x: Float[Tensor, "token here"], W: Float[Tensor, "here there"]) -> np.ndarray:
+    """W in float16, with its errors where x is small (`levels`); float32 as in `compact`."""
+    if (close := compact(W.numpy())).dtype != np.float16:
+        return close
+    metric = (x.mT @ x).double().numpy()
+    metric = metric / metric.trace() + DAMPING * np.eye(len(metric)) / len(metric)
+    return levels(W.T.double().numpy(), metric, lambda c: c.astype(np.float16)).T.astype(np.float16)
+
+
+def compact(W: np.ndarray) -> np.ndarray:
+    """float16; float32 where float16 overflows or is coarser than a thousandth of the largest
+    entry.
     """
     with np.errstate(over="ignore"):
         half = W.astype(np.float16)
-    if not np.abs(half.astype(np.float32) - W).max() <= 1e-3 * np.abs(W).max():
-        return W.astype(np.float32)
-    unit = 1 << trimmed
-    rounded = (half.view(np.uint16).astype(np.uint32) + unit // 2) // unit * unit
-    return rounded.astype(np.uint16).view(np.float16)
+    close = np.abs(half.astype(np.float32) - W).max() <= 1e-3 * np.abs(W).max()
+    return half if close else W.astype(np.float32)
 
 
 def merges(weights: LayerWeights) -> np.ndarray:
