@@ -14,8 +14,7 @@
 r"""
 # How much of its attention does a head give to the first token?
 
-**At the start of a text often most of it; later that depends on the head.** A row of attention sums to one, so a head that finds nothing to attend to must leave its weight somewhere, and every text begins with the same token.
-This chapter measures what that token gets from each head of the first layer, against an even share: what it would get if no token counted more than another.
+**A small part, though many times an even share.** In the second half of the texts the head that favours the first token most gives it 17 even shares, the one that favours it least 1.2. At position 256 it takes less than an eighth of every head's attention: 9.8% at most.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -53,7 +52,7 @@ $$
 a_{n,0} \;=\; \frac{\exp(q_n \cdot \text{key}_0 / \sqrt{d_\text{head}})}{\sum_{i \le n} \exp(q_n \cdot \text{key}_i / \sqrt{d_\text{head}})} ,
 $$ (eq-slug-share)
 
-and would give it $1 / (n + 1)$ if all $n + 1$ sources counted the same. In code, for every head and passage:
+and would give it $1 / (n + 1)$, an **even share**, if all $n + 1$ sources counted the same. A row sums to one, so a head that finds nothing to attend to must leave its weight somewhere, and every text begins with the same token. In code, for every head and passage:
 """
 
 # %%
@@ -86,9 +85,16 @@ cx.plots.picture(
     + f". An even share is {even:.2%}.",
 )
 
+# %% tags=["hide-input", "nbval-check-output"]
+most = float(mean.max())
+cx.claims.finding(
+    f"At position {n} it takes less than an eighth of every head's attention: {most:.1%} at most.",
+    holds=most < 1 / 8,
+)
+
 # %% [markdown]
 r"""
-A bar above the dotted line is a head that singles the first token out; one below it is a head that looks elsewhere. A short line on a bar says that the share depends on the destination and hardly on what the text is about, a long one that the text has a say.
+The line on a bar is the range over passages: how much the text has a say.
 
 ## Along the text
 
@@ -108,6 +114,13 @@ table = {
     "even shares, second half": [f"{e:.1f}" for e in even_shares.tolist()],
 }
 pd.DataFrame(table).rename_axis("head")
+
+# %% tags=["hide-input", "nbval-check-output"]
+largest, least = float(even_shares.max()), float(even_shares.min())
+cx.claims.finding(
+    f"In the second half of the texts the head that favours the first token most gives it {largest:.0f} even shares, the one that favours it least {least:.1f}.",
+    holds=largest > 10 > 2 > least,
+)
 
 # %% [markdown]
 r"""
@@ -161,24 +174,43 @@ cx.claims.ledger(
     ),
 )
 
+# %% [markdown]
+r"""
+## What you may now assume
+
+- Behind the first few tokens the first one takes a small part of a row, though a large one for a single token: see the two findings above.
+- How large differs by head more than by text; Figure NN.1 has the range.
+- It says nothing of what the head does with it.
+
+## Exercises
+
+1. *Predict, then run.* Will the share be larger or smaller at twice the position? Set `n = LENGTH - 1` in the first cell and look at Figure NN.1 again.
+2. *Fill in.* Write the share of the first token from the scores of a row, with the softmax spelled out. The cell below compares.
+3. *Break this.* Find a passage of `DOMAINS` at which a head gives the first token no more than an even share at position $n$. What stands there?
+4. *Show it.* A head gives BOS the score $s$ and every other source the score 0. From which $n$ on is $a_{n,0}$ below one half?
+"""
+
+
+# %%
+def first_share(row):
+    """The share of the first source of one row of scores: your attempt."""
+    return ...
+
+
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
-    f"No head gives the first token as much as ten even shares in the second half of the texts: at most {float(even_shares.max()):.1f}.",
-    holds=bool(even_shares.max() < 10),
-)
+answer = first_share(score[0, 0] / weights.attn_scale)
+right = isinstance(answer, torch.Tensor) and torch.allclose(answer, share[0, 0])
+print("right" if right else "not yet")
 
 # %% [markdown]
 r"""
-## Exercises
-
-1. A head gives BOS the score $s$ and every other source the score 0. What is $a_{n,0}$, and from which $n$ on is it below one half?
-2. Why does the bias $b_K$ not change {eq}`eq-slug-share`?
-
 ```{admonition} Solutions
 :class: dropdown
 
-1. $a_{n,0} = e^s / (e^s + n)$, which is below one half from $n > e^s$ on.
-2. It adds the same number to every score of a row, which the softmax takes out again.
+1. Smaller: the competition grows with $n$. In even shares it hardly changes.
+2. `row[0].exp() / row.exp().sum()`.
+3. Look at `share.argmin(0)`: which passage is it, for each head?
+4. $a_{n,0} = e^s / (e^s + n)$, which is below one half from $n > e^s$ on.
 ```
 
 ## Where this comes from
