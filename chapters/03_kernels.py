@@ -170,7 +170,9 @@ content = (scores - scores[:, [bos]]).exp()  # BOS = 1
 
 texts = cx.texts.at(weights, study.texts, n, TOKEN)  # text source
 count = torch.bincount(texts[:, 1:-1].flatten(), minlength=content.shape[1])
-common = torch.zeros(len(count), dtype=torch.bool).index_fill(0, count.topk(100).indices, True)
+common = torch.zeros(len(count), dtype=torch.bool).index_fill(
+    0, count.topk(min(100, len(count) // 2)).indices, True
+)
 
 
 def average(kind):
@@ -231,7 +233,7 @@ Content depends on who asks as well, for the query is that of $x_n$. Does a head
 
 # %% tags=["hide-input", "nbval-check-output"]
 KNOWN, SEEN = 20.0, 10  # a pair is known: so many times as frequent as chance, seen so often
-asking = count.topk(128).indices
+asking = count.topk(min(128, len(count))).indices
 frequency, of_asking = count / count.sum(), count[asking] / count[asking].sum()
 number = torch.full((len(count),), -1).index_put((asking,), torch.arange(len(asking)))
 first, second = texts[:, 1:-2].flatten(), number[texts[:, 2:-1].flatten()]
@@ -434,7 +436,7 @@ uneven = cx.total_variation(kernels, torch.full_like(kernels, 1 / (n + 1)))
 cx.plots.picture(
     shape_panels(kernels, named, behind=range(len(gpt2))),
     "3.3",
-    f"The kernels of {MODEL} at n = {n} with x<sub>n</sub> = '{TOKEN}', drawn as in Figure 3.2. Pale: those of GPT-2 small. Dotted: an even row.",
+    f"The kernels of {MODEL} at n = {n} with x<sub>n</sub> = '{TOKEN}', drawn as in Figure 3.2. Pale: those of GPT-2 small at n = {gpt2.shape[-1] - 1}. Dotted: an even row of {MODEL}.",
     f"One panel a family, a curve a head. {facts(kernels, named)}. An even row has {1 / (n + 1):.4f} everywhere.",
 )
 
@@ -570,7 +572,9 @@ So far *the* asked, in the middle of the context. Does a kernel depend on that?
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-askers = [t for t in count.topk(25).indices.tolist() if t != weights.token_id(TOKEN)][:24]
+askers = [
+    t for t in count.topk(min(25, len(count))).indices.tolist() if t != weights.token_id(TOKEN)
+][:24]
 other_kernels = torch.stack([cx.positional_kernels(weights, n, t) for t in askers])
 who = cx.total_variation(other_kernels, kernels).median(0).values  # head
 kept = np.array([shapes(k).to_numpy() == named.to_numpy() for k in other_kernels])  # token head
@@ -612,7 +616,7 @@ The query is a sum of what the token asks, what the position asks, and a bias. T
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-end = weights.n_ctx - 26  # near the end of the context, not at it
+end = max(n, weights.n_ctx - 26)  # near the end of the context, not at it
 at_end = cx.positional_kernels(weights, end, TOKEN)
 named_there = shapes(at_end)
 renamed = np.flatnonzero(named_there.to_numpy() != named.to_numpy())
@@ -734,7 +738,7 @@ cx.claims.ledger(
     ),
     cx.claims.Claim(
         "six_decay_slowly",
-        "GPT-2 small: heads of the six whose kernel decays slowly",
+        "GPT-2 small: heads of the six with a slowly decaying kernel",
         float(sum(gpt2_named[six] == "slowly decaying")),
         digits=0,
         on_gpt2=True,
