@@ -209,7 +209,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-So read the circuit for the order of texts and not for their level: as it stands it explains less variance than a domain's mean, though it orders texts far better. The kernel's part shows only within domains.
+So read the circuit for the order of texts and not for their level: as it stands it explains less variance than a domain's mean, though it orders texts far better. The kernel's part shows only within domains; by FVU it buys nothing.
 
 The column on the right flatters. With the same token at $n$ in every text, the third part of {eq}`eq-cir-pre` hardly varies, and the heads are all that is left. In a real text $x_n$ is what it is, and says much itself:
 """
@@ -721,7 +721,7 @@ The published $r$ is GPT-2 small's. *The previous 50 tokens* is read as a time c
 
 ## The method in six lines
 
-On any model in reach, with nothing but its weights and one page of prose that nobody chose:
+On any model in reach: its weights, texts on which the stable heads are chosen, and one page of prose that nobody chose.
 """
 
 # %% tags=["nbval-check-output"]
@@ -730,7 +730,9 @@ pages = cx.texts.passages(layer)  # pages of prose; one of them calibrates
 stable = HEADS or cx.stable_heads(layer, half_A, n, TOKEN, steady=STEADY)  # denominators hold still
 six = cx.ContextualCircuit.calibrate(layer, pages[0], stable, n, TOKEN)  # kernel, denominators, s
 sensitive = cx.find_neurons(six, threshold=-np.inf)[:5]  # which neurons tokens move far, and which
-sensitive["this text"] = six.summary(x)[sensitive.index]  # any text of n tokens; no model is run
+sensitive["this text"] = (
+    six.summary(x)[sensitive.index].round(decimals=1) + 0.0
+)  # any text of n tokens; no model is run
 sensitive[["top tokens", "this text"]].assign(
     **{"top tokens": sensitive["top tokens"].str[:6]}
 ).round(1)

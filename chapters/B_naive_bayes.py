@@ -15,6 +15,9 @@ r"""
 # Is a neuron a Naive Bayes classifier?
 
 **It leans towards one, and is not one.**
+The contributions of the median of 100 neurons correlate 0.29 with the weights of their own domain and 0.02 with those of another, where counts on other documents reach 0.70.
+A neuron's form costs next to nothing: Naive Bayes puts 87% of the texts into the right domain of 22, 87% with the kernel's discount, 86% through the heads' 256 numbers a token, and 34% through as many random ones.
+As a classifier of its domain a neuron has a mean AUC of 0.95, Naive Bayes 0.99, and 7% of the neurons are ahead of it.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -114,7 +117,7 @@ fit_own = fit[np.arange(len(J)), own]
 middle = int(np.argsort(fit_own)[len(J) // 2])
 figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=3.4)
 for axis, k in zip(axes, (int(fit_own.argmax()), middle), strict=True):
-    some = (often >= 20).nonzero()[:, 0]
+    some = (often >= 80).nonzero()[:, 0]
     a, b = w_B[own[k]], contribution[k]
     axis.scatter(a[some], b[some], s=0.6 * often[some].sqrt(), alpha=0.35, lw=0)
     pull = ((a - a[some].mean()) * (b - b[some].mean()))[some]
@@ -127,13 +130,13 @@ axes[0].set_ylabel("contribution")
 cx.plots.picture(
     figure,
     "B.1",
-    "What tokens add to a neuron against their Naive Bayes weights for its domain, larger dots for more frequent tokens. Left: the neuron that fits best, right: the middle one.",
+    "What tokens add to a neuron against their Naive Bayes weights for its domain, larger dots for more frequent tokens, of those that occur 80 times or more in half B. Left: the neuron that fits best, right: the middle one.",
     f"Two scatter plots, r = {fit_own.max():.2f} and r = {fit_own[middle]:.2f}.",
 )
 
 # %% [markdown]
 r"""
-On the left the neuron does what Naive Bayes would. On the right, the middle case: tokens of its domain are high, and so are many that the domain has no use for.
+On the left the neuron does what Naive Bayes would. On the right, the middle case: tokens of its domain are high, and so are many that the domain has no use for. The strip at the far left holds tokens that never occur in the domain's texts: counting cannot tell them apart, and the neuron does.
 """
 
 # %% tags=["hide-input"]
