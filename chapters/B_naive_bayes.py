@@ -1,0 +1,423 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+r"""
+# Is a neuron a Naive Bayes classifier?
+
+**It leans towards one, and is not one.**
+The contributions of the median of 100 neurons correlate 0.29 with the weights of their own domain and 0.02 with those of another, where counts on other documents reach 0.70.
+A neuron's form costs next to nothing: Naive Bayes puts 87% of the texts into the right domain of 22, 87% with the kernel's discount, 86% through the heads' 256 numbers a token, and 34% through as many random ones.
+As a classifier of its domain a neuron has a mean AUC of 0.95, Naive Bayes 0.99, and 7% of the neurons are ahead of it.
+"""
+
+# %% tags=["hide-cell", "setup"]
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
+# %% tags=["parameters"]
+# To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
+MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
+HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
+STEADY = 0.3  # heads are stable whose denominators spread by less than this times their mean
+TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
+TOKEN = " the"  # the token at the destination
+PROSE = ("american", "british", "travel")  # the domains that count as plain prose
+NEURONS = 100  # how many are judged: those that single tokens can move farthest
+PRIOR = 1000  # how many tokens the smoothing of the counts is worth
+
+# %% tags=["hide-input", "nbval-check-output"]
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import mannwhitneyu
+
+import ctxlib as cx
+
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
+study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
+model, weights, n, circuit = study.model, study.weights, study.n, study.circuit
+J = cx.find_neurons(circuit, threshold=-np.inf)[:NEURONS].index.tolist()
+halves = {h: [t for t in study.texts if t.half == h] or study.texts for h in "AB"}
+kinds = {h: np.array([t.domain for t in texts]) for h, texts in halves.items()}
+names = [d for d in sorted(set(kinds["A"])) if min((k == d).sum() for k in kinds.values()) > 1]
+for h, texts in halves.items():  # domains with two texts or more in both halves
+    halves[h] = [t for t in texts if t.domain in names]
+    kinds[h] = np.array([t.domain for t in halves[h]])
+x_A, x_B = (cx.texts.at(weights, halves[h], n, TOKEN) for h in "AB")  # text source
+print(
+    f"{study}\n{len(J)} neurons; half A {len(x_A)} texts, half B {len(x_B)}, {len(names)} domains"
+)
+
+# %% [markdown]
+r"""
+## What the analogy predicts
+
+[Chapter 6](06_circuit) made a neuron a weighted average of one number a token, $\text{contribution}[j, t]$. Naive Bayes is a sum of one number a token as well, and the post says that contextual neurons can be thought of as doing it {cite}`gibson2025contextual`. If texts of a domain $d$ draw their tokens independently from $p(t \mid d)$, and all others from $p(t \mid \bar d)$, then by Bayes' rule
+
+$$
+\log \frac{p(d \mid x)}{p(\bar d \mid x)} \;=\; \log \frac{p(d)}{p(\bar d)} + \sum_{i} w_d(x_i) , \qquad
+w_d(t) \;=\; \log \frac{p(t \mid d)}{p(t \mid \bar d)} .
+$$ (eq-cir-bayes)
+
+A token three times as frequent in cooking as elsewhere weighs $\log 3 = 1.1$, one that is as frequent weighs 0. So the analogy is a prediction about *weights*: if neuron $j$ answers to domain $d$, its contributions should look like $w_d$, and $w_d$ can be counted in texts. Counts are smoothed as if each side had held `PRIOR` more tokens of the usual mixture.
+
+Label and weights must not come from the same texts. Half A of the held-out documents says which domain a neuron answers to (the one in which its summary lies farthest above the rest); half B counts.
+"""
+
+
+# %%
+def count(texts):
+    """How often each token occurs in each text: `text token`."""
+    tokens = torch.stack([text.tokens[1 : study.length] for text in texts])
+    counts = torch.zeros(len(texts), weights.d_vocab, dtype=torch.double)
+    return counts.scatter_add_(1, tokens, torch.ones(tokens.shape, dtype=torch.double))
+
+
+def bayes_weights(counts, kind, worth=PRIOR):
+    """w_d(t) by the equation above: `domain token`."""
+    inside = torch.tensor(kind == np.array(names)[:, None]).double() @ counts  # domain token
+    outside = counts.sum(0) - inside
+    usual = (counts.sum(0) + 1) / (counts.sum(0) + 1).sum()
+    p, p_bar = ((c + worth * usual) / (c.sum(1, keepdim=True) + worth) for c in (inside, outside))
+    return (p / p_bar).log()
+
+
+def correlation(p, q, frequency):
+    """Correlation over tokens, each as often as it occurs: `row of p, row of q`."""
+    share = frequency / frequency.sum()
+    p, q = (v - (v @ share)[:, None] for v in (p, q))
+    sizes = ((p**2) @ share)[:, None] * ((q**2) @ share)
+    return ((p * share) @ q.T / sizes.sqrt()).numpy()
+
+
+# %%
+counts_A, counts_B = count(halves["A"]), count(halves["B"])
+w_A, w_B = bayes_weights(counts_A, kinds["A"]), bayes_weights(counts_B, kinds["B"])
+labels = cx.label_neurons(circuit.summary(x_A)[:, J], kinds["A"], J)["label"]
+own = np.array([names.index(label) for label in labels])  # neuron: its domain
+
+contribution = circuit.contribution[:, J].T.double()  # neuron token
+often = counts_B.sum(0)  # token
+fit = correlation(contribution, w_B, often)  # neuron domain
+ceiling = np.diag(correlation(w_A, w_B, often))  # domain: weights of the two halves
+
+# %% tags=["hide-input"]
+fit_own = fit[np.arange(len(J)), own]
+middle = int(np.argsort(fit_own)[len(J) // 2])
+figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=3.4)
+for axis, k in zip(axes, (int(fit_own.argmax()), middle), strict=True):
+    some = (often >= 80).nonzero()[:, 0]
+    a, b = w_B[own[k]], contribution[k]
+    axis.scatter(a[some], b[some], s=0.6 * often[some].sqrt(), alpha=0.35, lw=0)
+    pull = ((a - a[some].mean()) * (b - b[some].mean()))[some]
+    for t in some[pull.argsort(descending=True)[[0, 2, 5, 9]]].tolist():
+        word = ascii(weights.tokenizer.decode([t])) if weights.tokenizer else str(t)
+        spot = {"xytext": (-3, 3), "textcoords": "offset points", "ha": "right"}
+        axis.annotate(word, (float(a[t]), float(b[t])), fontsize=8, parse_math=False, **spot)
+    axis.set(title=f"neuron {J[k]}, r = {fit_own[k]:.2f}", xlabel=f"w of {names[own[k]]}")
+axes[0].set_ylabel("contribution")
+cx.plots.picture(
+    figure,
+    "B.1",
+    "What tokens add to a neuron against their Naive Bayes weights for its domain, larger dots for more frequent tokens, of those that occur 80 times or more in half B. Left: the neuron that fits best, right: the middle one.",
+    f"Two scatter plots, r = {fit_own.max():.2f} and r = {fit_own[middle]:.2f}.",
+)
+
+# %% [markdown]
+r"""
+On the left the neuron does what Naive Bayes would. On the right, the middle case: tokens of its domain are high, and so are many that the domain has no use for. The strip at the far left holds tokens that never occur in the domain's texts: counting cannot tell them apart, and the neuron does.
+"""
+
+# %% tags=["hide-input"]
+others = np.concatenate([np.delete(row, d) for row, d in zip(fit, own, strict=True)])
+figure, ((axis,),) = cx.plots.panels(height=2.6, width=7)
+bins = np.linspace(min(others.min(), fit_own.min()), max(fit.max(), ceiling.max()) + 0.02, 45)
+for values, label, shade in (
+    (others, "neurons, other domains", cx.plots.COLOURS[7]),
+    (fit_own, "neurons, their own domain", cx.plots.COLOURS[0]),
+    (ceiling, "counts of half A", cx.plots.COLOURS[1]),
+):
+    axis.hist(values, bins, density=True, alpha=0.6, label=label, color=shade)
+axis.set(xlabel="correlation with the weights counted on half B", ylabel="density")
+axis.legend(fontsize=8)
+cx.plots.picture(
+    figure,
+    "B.2",
+    "How well three things agree with Naive Bayes weights: neurons with their own domain's, with other domains', and the weights counted on the other half of the documents.",
+    f"Three histograms with medians {np.median(fit_own):.2f}, {np.median(others):.2f} and {np.median(ceiling):.2f}.",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+best = fit.argmax(1) == own
+cx.claims.finding(
+    f"The contributions of the median of {len(J)} neurons correlate {np.median(fit_own):.2f} with the weights of their own domain and {np.median(others):.2f} with those of another, where counts on other documents reach {np.median(ceiling[own]):.2f}.",
+    holds=bool(np.median(others) < 0.1 < np.median(fit_own) < 0.6 * np.median(ceiling[own])),
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.finding(
+    f"For {best.mean():.0%} of them their own domain's weights fit best of {len(names)} (by chance {1 / len(names):.0%}).",
+    holds=bool(best.mean() > 0.5),
+)
+
+# %% [markdown]
+r"""
+So the leaning is real: it comes from the weights, and is tested on documents that had no part in choosing the label. But it is small. Is a neuron then a classifier of *several* domains at once? Fit its contributions by the weights of all domains together, least squares with tokens counted as often as they occur:
+"""
+
+# %%
+share = often / often.sum()
+X, Y = (v - (v @ share)[:, None] for v in (w_B, contribution))
+several = torch.linalg.lstsq((X * share.sqrt()).T, (Y * share.sqrt()).T).solution  # domain neuron
+left = ((Y - several.T @ X) ** 2) @ share / ((Y**2) @ share)  # neuron: unexplained
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.finding(
+    f"The weights of all {len(names)} domains together explain {1 - left.median():.0%} of the variance of a neuron's contributions, those of its own {np.median(fit_own**2):.0%}.",
+    holds=bool(1 - left.median() < 0.5),
+)
+
+# %% [markdown]
+r"""
+Some of the rest are subjects finer than these domains, and some is noise in the counts; nothing here says how much. But a neuron was trained to help predict the next token, and nobody asked it about domains.
+
+## What the form costs
+
+Take Naive Bayes itself, which has the right weights, and force it step by step into a neuron's form. A neuron has a decaying kernel in place of a plain sum. And all that the heads tell any neuron about token $t$ passes through $|H|\, d_\text{head}$ numbers $u(t)$,
+
+$$
+\text{contribution}[j, t] \;=\; \sum_{h \in H} \underbrace{\frac{\text{content}_h(t)}{\text{denom}_h}\, v_h(t)}_{u_h(t)} \cdot \underbrace{\frac{W_O^h\, W_\text{in}[:, j]}{s}}_{\theta_{h,j}} \;=\; u(t) \cdot \theta_j ,
+$$ (eq-cir-inside)
+
+so the best that a neuron could do for $d$ is the nearest vector of this form, with $f(t)$ the frequency of a token:
+
+$$
+\hat w_d(t) \;=\; u(t) \cdot \theta_d + \beta_d , \qquad
+(\theta_d, \beta_d) \;=\; \operatorname*{arg\,min}_{\theta,\, \beta}\; \sum_t f(t)\, \bigl( w_d(t) - u(t) \cdot \theta - \beta \bigr)^2 .
+$$ (eq-cir-squeeze)
+
+Weights and fit come from half A; each text of half B is given to the domain of largest sum. As a control, the same with random numbers for $u(t)$, equally many.
+"""
+
+
+# %%
+def squeezed(w, u):
+    """The nearest weights of the form `u(t) . theta + beta`: `domain token`."""
+    u = torch.cat([u.flatten(1).double(), torch.ones(len(u), 1).double()], dim=1)
+    f = counts_A.sum(0)[:, None]
+    gram = u.T @ (f * u)
+    gram += 1e-9 * gram.diagonal().mean() * torch.eye(len(gram))  # heads may share numbers
+    return (u @ torch.linalg.solve(gram, u.T @ (f * w.T))).T
+
+
+def judge(w, kernel):
+    """The scores of half B's texts, `text domain`: the kernel's sum of their tokens' weights."""
+    return torch.stack([w[:, text] @ kernel for text in x_B[:, 1:n]]).numpy()
+
+
+u, chance = circuit.weighted_values, torch.Generator().manual_seed(0)  # u: vocab head d_head
+kernel, once = circuit.kernel[1:n].double(), torch.ones(n - 1).double()
+by_heads, by_noise = squeezed(w_A, u), squeezed(w_A, torch.randn(u.shape, generator=chance))
+scores = {
+    "each token once": judge(w_A, once),
+    "discounted by the kernel": judge(w_A, kernel),
+    "and squeezed through the heads": judge(by_heads, kernel),
+    "squeezed through random numbers": judge(by_noise, kernel),
+}
+right = {form: np.array(names)[s.argmax(1)] == kinds["B"] for form, s in scores.items()}
+
+# %% tags=["hide-input"]
+ends = {
+    form: cx.claims.by_document(lambda d, h=h: h[d].mean(), halves["B"])
+    for form, h in right.items()
+}
+figure, ((axis,),) = cx.plots.panels(height=2.0, width=7)
+for row, (form, hits) in enumerate(right.items()):
+    axis.barh(-row, hits.mean(), 0.6, color=cx.plots.COLOURS[7 if "random" in form else 0])
+    axis.plot(ends[form], [-row, -row], color=cx.plots.INK, lw=1.6)
+axis.axvline(1 / len(names), color=cx.plots.INK, lw=1, ls=":")
+axis.set_yticks(-np.arange(len(right)), right)
+axis.set(xlabel=f"right domain of {len(names)} (share of half B)", xlim=(0, 1))
+cx.plots.picture(
+    figure,
+    "B.3",
+    f"Naive Bayes in a neuron's form, one step at a time, on the {len(x_B)} texts of half B. Lines: 95% intervals by document. Dotted: chance.",
+    "Bars: " + ", ".join(f"{form} {hits.mean():.2f}" for form, hits in right.items()) + ".",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+acc_once, acc_kernel, acc_heads, acc_noise = (float(hits.mean()) for hits in right.values())
+cx.claims.finding(
+    f"A neuron's form costs next to nothing: Naive Bayes puts {acc_once:.0%} of the texts into the right domain of {len(names)}, {acc_kernel:.0%} with the kernel's discount, {acc_heads:.0%} through the heads' {u[0].numel()} numbers a token, and {acc_noise:.0%} through as many random ones.",
+    holds=bool(acc_once - acc_heads < 0.05 and acc_heads > acc_noise + 0.1),
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+agree = [correlation(w, w_B, often).diagonal().mean() for w in (w_A, by_heads)]
+cx.claims.finding(
+    f"Squeezing even helps the weights: against counts on half B those of half A have a mean correlation of {agree[0]:.2f} before it and {agree[1]:.2f} after.",
+    holds=bool(agree[1] > agree[0]),
+)
+
+# %% [markdown]
+r"""
+The heads' numbers are similar for tokens that keep similar company, so a word that half A never saw in a domain is judged by its relatives. Forgetting which token it was is then a gain. With it one explanation drops out: the form does not keep neurons from being Naive Bayes. They could be, and are not.
+
+## As classifiers
+
+The neuron has its label from half A, Naive Bayes its weights; both are asked whether a text of half B belongs to the domain. AUC is the chance that a text of the domain scores higher than another one.
+"""
+
+# %%
+summaries = circuit.summary(x_B)[:, J].numpy()  # text neuron
+
+
+def auc(values, inside):
+    """The chance that one inside scores higher than one outside."""
+    return mannwhitneyu(values[inside], values[~inside]).statistic / inside.sum() / (~inside).sum()
+
+
+duel = pd.DataFrame(
+    {
+        "domain": labels.to_numpy(),
+        "neuron": [auc(summaries[:, k], kinds["B"] == names[d]) for k, d in enumerate(own)],
+        "Naive Bayes": [auc(scores["each token once"][:, d], kinds["B"] == names[d]) for d in own],
+    },
+    index=labels.index,
+)
+
+# %% tags=["hide-input"]
+by_domain = duel.groupby("domain")
+figure, ((axis,),) = cx.plots.panels(height=0.6 + 0.2 * by_domain.ngroups, width=7)
+order = by_domain["neuron"].median().sort_values().index
+for row, d in enumerate(order):
+    axis.plot(
+        duel["neuron"][duel["domain"] == d],
+        [row] * (duel["domain"] == d).sum(),
+        "o",
+        ms=4,
+        alpha=0.6,
+        color=cx.plots.COLOURS[0],
+        label=None if row else "a neuron",
+    )
+    axis.plot(
+        by_domain["Naive Bayes"].first()[d],
+        row,
+        "|",
+        ms=12,
+        mew=2.5,
+        color=cx.plots.COLOURS[1],
+        label=None if row else "Naive Bayes",
+    )
+axis.set_yticks(range(len(order)), order)
+axis.set(xlabel="AUC on half B")
+axis.legend(fontsize=8)
+cx.plots.picture(
+    figure,
+    "B.4",
+    "Neurons and Naive Bayes as classifiers of the same domains, on documents that neither has seen.",
+    f"A row for each of {len(order)} domains. Mean AUC over neurons {duel['neuron'].mean():.2f}, of Naive Bayes {duel['Naive Bayes'].mean():.2f}.",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+ahead = (duel["neuron"] > duel["Naive Bayes"]).mean()
+cx.claims.finding(
+    f"As a classifier of its domain a neuron has a mean AUC of {duel['neuron'].mean():.2f}, Naive Bayes {duel['Naive Bayes'].mean():.2f}, and {ahead:.0%} of the neurons are ahead of it.",
+    holds=bool(duel["neuron"].mean() < duel["Naive Bayes"].mean() and ahead < 0.1),
+)
+
+# %% [markdown]
+r"""
+A single neuron is a good classifier all the same. Weights that correlate little with the best ones can still tell two domains apart, since a text has hundreds of tokens and most directions of error average out.
+
+## What breaks it
+
+*The smoothing.* It decides what a rare token weighs. The same numbers with weaker and stronger smoothing:
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+by_worth = []
+for worth in sorted({PRIOR // 10, PRIOR, 10 * PRIOR}):
+    w, v = bayes_weights(counts_A, kinds["A"], worth), bayes_weights(counts_B, kinds["B"], worth)
+    other_fit = correlation(contribution, v, often)
+    forms = [(w, once), (w, kernel), (squeezed(w, u), kernel)]
+    hits = [np.mean(np.array(names)[judge(*form).argmax(1)] == kinds["B"]) for form in forms]
+    numbers = [np.median(other_fit[np.arange(len(J)), own]), (other_fit.argmax(1) == own).mean()]
+    by_worth.append((worth, *numbers, *hits))
+columns = [
+    "smoothing, tokens",
+    "r with own domain",
+    "own fits best",
+    "right: once",
+    "kernel",
+    "heads",
+]
+pd.DataFrame(by_worth, columns=columns).set_index(columns[0]).map("{:.2f}".format)
+
+# %% [markdown]
+r"""
+*Labels are this book's.* The domains are 22 that somebody chose, and neurons with the same label are not independent of each other.
+
+## Claims
+"""
+
+
+# %% tags=["hide-input", "nbval-check-output"]
+def own_fits_best(drawn):
+    """The share of neurons whose own domain fits best, with half B's documents drawn anew."""
+    return (
+        correlation(contribution, bayes_weights(counts_B[drawn], kinds["B"][drawn]), often).argmax(
+            1
+        )
+        == own
+    ).mean()
+
+
+lost = right["discounted by the kernel"].astype(float) - right["and squeezed through the heads"]
+cx.claims.ledger(
+    model,
+    cx.claims.Claim(
+        "naive_bayes",
+        "neurons for which their own domain's weights fit best",
+        float(best.mean()),
+        cx.claims.by_document(own_fits_best, halves["B"], draws=99),
+    ),
+    cx.claims.Claim(
+        "squeeze",
+        "accuracy lost by squeezing through the heads",
+        float(lost.mean()),
+        cx.claims.by_document(lambda drawn: lost[drawn].mean(), halves["B"]),
+    ),
+)
+
+# %% [markdown]
+r"""
+The first line asks whether a neuron leans to its own domain, which it does; the correlation above says how far.
+
+## Exercises
+
+1. *Prove.* Adding a constant to $\text{contribution}[j, t]$ for all $t$ changes every summary by that constant, so a neuron's bias can undo it. Does the same hold in {eq}`eq-cir-bayes`? Why was a correlation the right way to compare the weights?
+2. *Prove.* Let the subject be $d$ or $\bar d$, and change with probability $\lambda$ from each token to the next. Show that the log odds obey $L_n = g(L_{n-1}) + w_d(x_n)$ with $g(L) \approx (1 - 2\lambda) L$ near zero. What kernel is that?
+
+```{admonition} Solutions
+:class: dropdown
+
+1. The kernel sums to one, so a constant $a$ adds $a$. In Naive Bayes it adds $a$ for each token: a bias can undo that for texts of one length only. In a mean a constant a token and a bias are the same thing, so only the rest of the weights says anything.
+2. Before token $n$ the probability of $d$ has become $(1 - \lambda) p + \lambda (1 - p)$; with $p = e^L / (1 + e^L)$ the log odds are $g(L) = \log \frac{(1 - \lambda) e^L + \lambda}{\lambda e^L + 1 - \lambda}$, to which Bayes' rule adds $w_d(x_n)$. $g(0) = 0$ and $g'(0) = 1 - 2\lambda$. While evidence is weak, $L_n \approx \sum_i (1 - 2\lambda)^{n - i} w_d(x_i)$: an exponential kernel, with half of its mass within $D$ tokens if $\lambda \approx 0.35 / D$.
+```
+
+## Where this comes from
+
+The reading as Naive Bayes and the questions about decay and dimensions are from the post {cite}`gibson2025contextual`. The test against counts on other documents, the squeeze and the link between decay and a changing subject are worked out here.
+"""
