@@ -329,7 +329,7 @@ here = (far_passages[ours], of_passages.mean(1)[ours])
 to = {"xytext": (28, -22), "arrowprops": {"arrowstyle": "-", "color": cx.plots.INK}}
 axis.annotate("the page of prose", here, textcoords="offset points", fontsize=9, **to)
 axis.axhline(float(floor.mean()), color=cx.plots.INK, lw=1, ls="--")
-axis.text(float(far_passages.max()), float(floor.mean()), "floor", va="top", ha="right")
+axis.text(float(distance.max()), float(floor.mean()), "floor", va="top", ha="right")
 axis.axhline(ENOUGH, color=cx.plots.INK, lw=0.8, ls=":")
 axis.set(
     xlabel="distance from the middle of half A (log units, mean over heads)",
