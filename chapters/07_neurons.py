@@ -14,8 +14,7 @@
 r"""
 # Which neurons know the context?
 
-**Those that a few tokens can push far; but knowing is a matter of degree.** One column of numbers for each neuron, read from the weights and a few constants of one text, says which tokens push it and how hard, and a threshold on the far end of the column picks the neurons that the context can move. What a picked neuron is about
-is then checked on labelled passages. Beside it stand random directions and shuffled labels, and they show how much of what one sees belongs to the neuron and how much to the stream that it reads.
+**Every direction that reads the heads knows the context a little; neurons stand out by how far a few tokens can push them, and by what they are about.** At the threshold that takes the paper's share, 34 of 1024 neurons pass, and of as many random mixtures of them 2 at most in 5 draws. A label says little by itself, for 100% of the found neurons, 99% of the others and 100% of random mixtures have one with an interval above zero. Found neurons are about more different things: 10.4 effective labels against 6.5 at most in a draw of mixtures. One head decides which neurons are found: without head 0, the least steady of the stable ones, 31 of the 90 are found again.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -28,7 +27,6 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
-MORE = 0.5  # the same for the last section, which lets further heads in
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
@@ -234,7 +232,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Nearly all tokens sit in the block around the mean and say next to nothing to this neuron. What it listens for hangs out on the right, and perhaps on the left: a token there pushes against firing. Read the names as one would a list of search results. Do they belong to one subject?
+Nearly all tokens sit in the block around the mean and say next to nothing to this neuron. What it listens for hangs out on the right. Tokens on the left push against firing. Read the names as one would a list of search results: on the right stand bacteria, infections, patients and the brain, one subject; on the left galaxies and the headings of other subjects.
 
 ## How far can a token push?
 
@@ -321,15 +319,18 @@ print(
     f"share of the {K} largest entries of all columns that untrained tokens hold: {glitch_slots:.0%}"
 )
 print(f"rank correlation of top with and without them: {unmoved:.2f}")
+cx.claims.finding(
+    f"Untrained tokens hold less than a hundredth of the largest contributions: {glitch_slots:.1%}.",
+    holds=glitch_slots < 0.01,
+)
 
 # %% [markdown]
 r"""
-On the left, a heap near the left edge that stands apart from the rest is the group in question. What the rule *finds* beyond the thirteen should be tokens that training hardly used; the lines above say how often the collection uses them. What it *misses* are the tokens of the same heap on the other side of the dashed line (the rule is strict: it goes no farther than the thirteen do), and the orange bars further right: tokens that the collection does not hold either, but whose embeddings have gone elsewhere. Absence
-from a collection is no proof; a rare token may well have been trained.
+On the left, the heap near the left edge is the group in question. What the rule *finds* beyond the thirteen bytes never occurs in the collection. What it *misses* are the orange bars further right: tokens that the collection does not hold either, but training has moved their embeddings. Absence from a collection is no proof; a rare token may well have been trained.
 
-The last two lines say what all this is worth. If the share is zero and the rank correlation one, glitch tokens hardly reach the far end of a column on this model, and leaving them out is a precaution. On GPT-2 the paper has to warn of neurons that react to nothing else {cite}`gibson2025decomposing`. The right panel says why, whichever it is. Take the mean off a token's extended embedding and divide its length by the median token's: this is the token's **loudness**. Only a loud token can push any neuron far from its column's mean, and one sees whether the untrained ones are among the loud.
+The last two lines say what all this is worth. On `mini` glitch tokens hold none of the far ends, and no neuron changes its place when they are left out: here the rule is a precaution. On GPT-2 the paper has to warn of neurons that react to nothing else {cite}`gibson2025decomposing`. The right panel says why they are harmless here. Take the mean off a token's extended embedding and divide its length by the median token's: this is the token's **loudness**. Only a loud token can push any neuron far from its column's mean, and the untrained ones are quieter than the median.
 
-But look at the right end of that panel. Are there *trained* tokens many times as loud as the median one? Every neuron that does not happen to be nearly at right angles to such a token has it at one end of its column or the other.
+At the right end of that panel stand *trained* tokens many times as loud as the median one. Every neuron that does not happen to be nearly at right angles to such a token has it at one end of its column or the other.
 """
 
 # %% tags=["nbval-check-output"]
@@ -341,22 +342,23 @@ carried = loudness * frequency
 order = loudness.masked_fill(~counted, 0).topk(10).indices.tolist()
 print("the ten loudest tokens:", show(cx.neurons.spelled(weights, order)))
 print(
-    f"share of all largest entries held by the loudest hundredth: {loud[largest].float().mean():.0%}"
-)
-print(
-    f"share of all that texts say, loudness times frequency: {carried[loud].sum() / carried.sum():.0%}"
-)
-print(
     f"rank correlation of loudness and largest content over denominator: {stats.spearmanr(loudness[counted], weighed[counted]).statistic:.1f}"
 )
 print(
     f"rank correlation of loudness and occurrences: {stats.spearmanr(loudness[counted], occurs[counted]).statistic:.1f}"
 )
+at_far_ends, in_texts = (
+    float(loud[largest].float().mean()),
+    float(carried[loud].sum() / carried.sum()),
+)
+cx.claims.finding(
+    f"The loudest hundredth of the tokens holds {at_far_ends:.0%} of the largest entries of all columns, and {in_texts:.0%} of what texts say, loudness times frequency.",
+    holds=at_far_ends > 0.1 > in_texts,
+)
 
 # %% [markdown]
 r"""
-The first share, held against one in a hundred, tells how much the lists of different neurons repeat one another, led by the same loud tokens. The second tells how much of what texts say comes from them. The first correlation says where loudness comes from. What a head adds to $\text{ext}(t)$ is content over denominator times a value; where the correlation is near one, a token is loud mainly because a head *attends* to it. The other correlation, where it is negative, says that loud tokens tend to be rare. If a head's attention decides, then the far ends of all columns are first of all a list of
-what the heads find worth attending to, and only then of what a neuron makes of it. A name that appears in one list only says more about its neuron than one that appears in twenty.
+The lists of different neurons repeat one another, led by the same loud tokens, many of them headings (` Climate`, ` Constitution`, `Ingredients`) that are rare in texts. The first correlation says where loudness comes from. What a head adds to $\text{ext}(t)$ is content over denominator times a value; with a correlation near one, a token is loud mainly because a head *attends* to it. The far ends of all columns are first of all a list of what the heads find worth attending to, and only then of what a neuron makes of it. A name that appears in one list only says more about its neuron than one that appears in twenty.
 
 ## Where to draw the line
 
@@ -475,12 +477,35 @@ pd.DataFrame(
     index=pd.Index(list(lines), name="line"),
 )
 
+# %% tags=["hide-input", "nbval-check-output"]
+DRAWS = 5
+drawn = [mixtures, *(mix() for _ in range(DRAWS - 1))]
+tops_of_draws = [pushes(directions) for directions in drawn]  # draw mixture
+passing = [int((v > as_many).sum()) for v in tops_of_draws]
+neurons_passing = int((tops > as_many).sum())
+least = [float(v.quantile(0.5)) for v in tops_of_draws]
+by_rule = float((z > cx.neurons.STANDS_OUT).float().mean())
+by_rule_isotropic = float((pushed["isotropic"] > theta).float().mean())
+display(
+    cx.claims.finding(
+        f"At the threshold that takes the paper's share, {neurons_passing} of {len(tops)} neurons pass, and of as many random mixtures of them {max(passing)} at most in {DRAWS} draws.",
+        holds=max(passing) < neurons_passing / 5,
+    ),
+    cx.claims.finding(
+        f"The median neuron can be pushed less far than the median mixture, by {float(tops.quantile(0.5)):.1f} against {min(least):.1f} or more.",
+        holds=float(tops.quantile(0.5)) < min(least),
+    ),
+    cx.claims.finding(
+        f"This book's rule, z > {cx.neurons.STANDS_OUT:g}, finds {by_rule:.1%} of the neurons, more than twice the share that the paper's threshold finds in GPT-2 small, and no larger one than of isotropic directions, {by_rule_isotropic:.1%}.",
+        holds=2 * SHARE < by_rule <= by_rule_isotropic,
+    ),
+)
+
 # %% [markdown]
 r"""
-Read the rows first. If the paper's $\theta$ takes a share of the neurons far from the paper's (the second row), its number means something in its own unit only. Its *share* can be taken on any model, and the line that does so has a $z$ that may be compared between models.
+The paper's $\theta$ takes nearly all neurons here: it is a number in the unit of another model. Its *share* can be taken on any model, and the line that does so has a $z$ that may be compared between models.
 
-Now the columns. The isotropic directions answer whether tops of this size come for free with any long vector. If far fewer of them pass, neurons look where the heads write, and the threshold finds something about the model. The mixtures ask the harder question, whether it finds something about *neurons*. The post remarks that there is no general reason why what the heads construct should line up with the neurons {cite}`gibson2025contextual`; here is the test. If as many of them pass, then the sensitivity belongs to
-the subspace that the MLP reads, and being a neuron adds nothing to it. Neurons are special to the extent that their curve is *wider*: below the mixtures at the left, where it counts the deaf, and above them at the right end, where it counts those that no mixture reaches. The sum over all directions of a token's squared contributions is about the same for neurons and mixtures: mixing takes from the keen and gives to the deaf (Exercise 1). In the right panel each kind is measured by its own median and spread, so that only the shape is left: a curve above the others at large $z$ has the longer right end.
+The isotropic directions answer whether tops of this size come for free with any long vector, the mixtures whether the threshold finds something about *neurons*. The post remarks that there is no general reason why what the heads construct should line up with the neurons {cite}`gibson2025contextual`. At $z > 2$ it does not show: as large a share of the isotropic directions passes as of the neurons, and somewhat fewer mixtures. Farther out neurons are alone. So being a neuron shows at the ends: the median neuron hears less than the median mixture, and a few neurons hear what no mixture reaches. The sum over all directions of a token's squared contributions is about the same for neurons and mixtures: mixing takes from the keen and gives to the deaf (Exercise 1).
 
 One thing the measure leaves out. It asks how far a token *could* push, not how often it comes by, and a loud token may be a rare one. Weigh each token by its frequency $f_t$ in the collection instead,
 
@@ -497,21 +522,38 @@ heard = (squares - (frequency @ contribution).square()).sqrt()  # neuron
 
 asked = torch.stack([t.tokens[: n + 1] for t in texts])  # text source
 asked[:, n] = circuit.token
-moves = torch.cat([circuit.summary(part) for part in asked.split(64)]).std(0)  # neuron
+by_texts = torch.cat([circuit.summary(part) for part in asked.split(64)])  # text neuron
+moves = by_texts.std(0)  # neuron
 
 # %% tags=["nbval-check-output"]
-print("rank correlation over all neurons with the summary's standard deviation over texts:")
-print(f"  of top:   {stats.spearmanr(tops, moves).statistic:.2f}")
-print(f"  of heard: {stats.spearmanr(heard, moves).statistic:.2f}")
+values = by_texts.double().numpy()
+values = values - values.mean(0)
+
+
+def follows(measure):
+    """How well it orders the neurons by their movement over texts, and its 95% interval."""
+
+    def of_drawn(drawn):
+        share = np.bincount(drawn, minlength=len(values)) / len(drawn)
+        return stats.spearmanr(measure, share @ values**2 - (share @ values) ** 2).statistic
+
+    return of_drawn(np.arange(len(values))), cx.claims.by_document(of_drawn, texts, 499)
+
+
+(by_top, top_ends), (by_heard, heard_ends) = follows(tops), follows(heard)
 print(
     f"median standard deviation: found {moves[chosen].quantile(0.5):.2f}, others {moves[others].quantile(0.5):.2f}"
 )
 many = moves.topk(len(chosen)).indices.tolist()
-print(f"of the {len(chosen)} neurons that move most, found by top: {len(set(many) & set(chosen))}")
+movers = len(set(many) & set(chosen))
+cx.claims.finding(
+    f"Heard orders the neurons by how much texts move them better than top does: a rank correlation of {by_heard:.2f} [{heard_ends[0]:.2f}, {heard_ends[1]:.2f}] against {by_top:.2f} [{top_ends[0]:.2f}, {top_ends[1]:.2f}], and of the {len(chosen)} that move most top finds {movers}.",
+    holds=bool(heard_ends[0] > top_ends[1]),
+)
 
 # %% [markdown]
 r"""
-If *heard* orders the neurons better, the loss is the price of reading the weights alone: frequencies are a property of texts. The last line says how large it is. From here on the chapter stays with the paper's measure.
+The difference is the price of reading the weights alone: frequencies are a property of texts. (Brackets hold 95% intervals: the documents are drawn again.) From here on the chapter stays with the paper's measure.
 
 ## The gallery
 
@@ -583,13 +625,16 @@ for name, table in (("summary", labelled), ("truth", true_labels)):
     print(f"{len(table)} found neurons, labelled by the {name}: interval above zero:", end=" ")
     print(f"{int((table['low'] > 0).sum())}; AUC of 1: {int((table['auc'] == 1).sum())};", end=" ")
     print(", ".join(f"{k}: {v}" for k, v in table["label"].value_counts().head(6).items()))
-print(f"same label by summary and truth: {agree:.0%} (labels dealt out at random: {dealt:.0%})")
+cx.claims.finding(
+    f"Summary and truth give a neuron the same label in more than four cases of five, {agree:.0%}; labels dealt out at random would agree in {dealt:.0%}.",
+    holds=agree > 0.8 > 2 * dealt,
+)
 
 # %% [markdown]
 r"""
-The last column of the table repeats the labelling on what the heads *really* add to the neuron, with true attention rows and each passage's own scale, the quantity that a summary approximates. Agreement well above what dealing out the labels would give says that a summary from the weights and one calibration text is enough to label a neuron as the heads' true output would; how close the numbers come is for [chapter 8](08_evaluation).
+The last column of the table repeats the labelling on what the heads *really* add to the neuron, with true attention rows and each passage's own scale, the quantity that a summary approximates. A summary from the weights and one calibration text labels most neurons as the heads' true output would; how close the numbers come is for [chapter 8](08_evaluation).
 
-Read a few rows from the tokens to the label. Where the tokens are function words of one language, or the marks of code, the label should be no surprise. Where they are a mixed bag led by the loudest tokens, the label must come from what stands further down the column. A picture of all domains at once shows more than the best one:
+Read a few rows from the tokens to the label. Infections and patients go with medicine, ingredients with cooking, planets with astronomy, modules and headers with code. Others do not fit: one neuron hears web services and gets a label with an AUC that hardly counts, and several lists are led by headings, ` Climate` and `minist`, while the label is a foreign language: it comes from what stands further down the column. A picture of all domains at once shows more than the best one:
 """
 
 # %% tags=["hide-input"]
@@ -622,8 +667,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Orange is above the neuron's own mean, purple below. The labels are the steps of the staircase from the top left to the bottom right. Off the staircase is what a label hides: a row with two orange cells answers to two domains, and a row that is mostly orange with one purple cell says *not that* rather than anything else. See in which columns the strong cells gather: one expects domains whose tokens differ from everybody's. Where these are other languages or code, much of what a context is to these neurons is its
-language.
+Orange is above the neuron's own mean, purple below. The labels are the steps of the staircase from the top left to the bottom right. Off the staircase is what a label hides: a row with two orange cells answers to two domains, and a row that is mostly orange with one purple cell says *not that* rather than anything else. The strong cells gather in the columns of other languages, scripture and code, domains with tokens that differ from everybody's; yet most rows have a subject of English text for their label.
 
 ## How far may a label be trusted?
 
@@ -666,22 +710,25 @@ for name, count, shuffled in (
     print(
         f"labels shuffled: {shuffled.mean():.1f} on average, {np.quantile(shuffled, 0.95):.0f} in the 95th of 100"
     )
+by_luck = float(np.quantile(by_shuffle[:, 0], 0.95))
+cx.claims.finding(
+    f"Labels mean something: {int(clear.sum())} of {len(chosen)} found neurons have an interval above zero, and under shuffled labels {by_luck:.0f} in the 95th of 100 shuffles.",
+    holds=bool(clear.sum() > 2 * by_luck),
+)
 
 # %% [markdown]
 r"""
-By design, an interval lies wholly above zero by accident in at most one neuron of forty (the other half of the twentieth lies below). If the shuffled average is larger than that share, the intervals are somewhat too narrow: they assume normal differences, and some passages, those in another language say, may lie farther out than a normal law has it. Since neurons are not independent, single shuffles can lie far above their average, and the 95th of 100 is the number to beat. If the real counts beat it by far, the labels mean something: domains do differ in these neurons.
+By design, an interval lies wholly above zero by accident in at most one neuron of forty (the other half of the twentieth lies below). The shuffled average is larger than that share, so the intervals are somewhat too narrow: they assume normal differences, and some passages, those in another language say, lie farther out than a normal law has it. Since neurons are not independent, single shuffles can lie far above their average, and the 95th of 100 is the number to beat. The real counts beat it by far: domains do differ in these neurons.
 
 But do they differ in *these* neurons? The second control labels everything else: the neurons that were not found, and, of the random mixtures from above, as many as there are found neurons, those with the largest top again, in several independent draws.
 """
 
 # %%
 written = torch.stack([circuit.kernel @ ext[x] for x in read])  # text d_model
-DRAWS = 5
-drawn = [mixtures, *(mix() for _ in range(DRAWS - 1))]
 any_mixture = cx.label_neurons(written @ mixtures / circuit.scale, domains, everyone)
 strangers = []
-for directions in drawn:
-    keen = pushes(directions).topk(len(chosen)).indices
+for directions, far in zip(drawn, tops_of_draws, strict=True):
+    keen = far.topk(len(chosen)).indices
     values = written @ directions[:, keen] / circuit.scale  # text direction
     strangers.append(cx.label_neurons(values, domains, keen))
 
@@ -702,7 +749,6 @@ groups = {
     "the other neurons": cx.label_neurons(said[:, others], domains, others),
     "mixtures, all of draw 1": any_mixture,
 } | {f"mixtures with the largest top, draw {k + 1}": t for k, t in enumerate(strangers)}
-of_mixtures = {k: np.mean([take(t) for t in strangers]) for k, (take, _) in measures.items()}
 
 # %% tags=["nbval-check-output"]
 same = torch.allclose(written @ W_in / circuit.scale, said, rtol=1e-3, atol=1e-3)
@@ -754,12 +800,83 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-The first column of shares is the sobering one. If it is as high for neurons that were not found, and for random mixtures, as for those that were, then an interval above zero is no achievement. The heads write an average of the text into the stream; the domain is in that average, in many directions at once; and any direction that one cares to read has some domain in it that stands out. *Knowing the context* in this sense is nothing that picks out a neuron.
+The first column of shares is the sobering one: an interval above zero is no achievement. The heads write an average of the text into the stream; the domain is in that average, in many directions at once; and any direction that one cares to read has some domain in it that stands out. *Knowing the context* in this sense is nothing that picks out a neuron. Nor are neurons purer: an AUC of 1 is rarer among found neurons than among all mixtures.
 
-So what is there in a neuron? The difference says how far the domain moves it, in the unit in which its nonlinearity decides. That goes with top, as the left panel shows: choosing by top chooses the directions that move far, call them loud, among neurons as among mixtures. If found neurons have an AUC of 1 more often than the mixtures with the largest top in every draw, they are purer. The last column asks how many *different* things a set of directions is about: the effective number of labels,
-$1 / \sum_\ell p_\ell^2$ with $p_\ell$ the share of the directions that have label $\ell$, by the same formula as effective tokens. Compare the mixtures with the largest top to all mixtures. If the number falls, loud mixtures all shout the same few things: a mixture is loud if it happens to lie along the strongest axes of what the heads write, and those belong to the domains at the greatest distance from everything else. Then compare the found neurons to the other neurons. If there the number
-stays, a neuron can be loud about something that is weak overall, because training has aimed it. That, and not that domains can be read off them, is what this table can show about neurons. The draws beside one another say how far chance goes among mixtures. Of the neurons there is one set only, and a share of so few of them is uncertain by several points.
+So what is there in a neuron? The difference says how far the domain moves it, in the unit in which its nonlinearity decides. That goes with top, as the left panel shows: choosing by top chooses the directions that move far, among neurons as among mixtures. The last column asks how many *different* things a set of directions is about: the effective number of labels,
+$1 / \sum_\ell p_\ell^2$ with $p_\ell$ the share of the directions that have label $\ell$, by the same formula as effective tokens. Here found neurons stand apart. Loud mixtures nearly all say the same few things: a mixture is loud if it happens to lie along the strongest axes of what the heads write, and those are the other languages and code. A neuron can be loud about something that is weak overall, because training has aimed it. That, and not that domains can be read off them, is what this table shows about neurons.
 
+One more test. So far a label was chosen and scored on the same passages. Now choose it on half A of the held-out texts, with their own domains, and score it on half B, which shares no document with it:
+"""
+
+
+# %%
+def aucs(values, inside):
+    """The chance that a text inside has the larger value: `text direction` twice -> direction."""
+    ranks, count = stats.rankdata(values, axis=0), inside.sum(0)
+    return ((ranks * inside).sum(0) - count * (count + 1) / 2) / (count * (len(values) - count))
+
+
+bag = torch.zeros(len(texts), len(ext)).scatter_add_(
+    1, asked, circuit.kernel.expand(len(asked), -1)
+)
+stream = bag @ ext / circuit.scale  # text d_model
+kinds = np.array([t.domain for t in texts])
+A, B = (np.array([t.half == half for t in texts]) for half in "AB")
+if not (A.any() and B.any()):  # texts of one's own have no halves
+    A, B = np.arange(len(texts)) % 2 == 0, np.arange(len(texts)) % 2 == 1
+directions = {"found neurons": W_in[:, chosen]} | {
+    f"mixtures, draw {k + 1}": d[:, t.index.tolist()]
+    for k, (d, t) in enumerate(zip(drawn, strangers, strict=True))
+}
+of_B = [texts[k] for k in np.flatnonzero(B)]
+holds_out = {}
+for name, d in directions.items():
+    values = (stream @ d).numpy()
+    try:
+        label = cx.label_neurons(torch.from_numpy(values[A]), kinds[A], range(d.shape[1]))["label"]
+    except ValueError:  # fewer than two domains
+        break
+    v, inside = values[B], kinds[B][:, None] == label.to_numpy()
+
+    def median_auc(texts_drawn, v=v, inside=inside):
+        return float(np.nanmedian(aucs(v[texts_drawn], inside[texts_drawn])))
+
+    limits = cx.claims.by_document(median_auc, of_B, 99) if name == "found neurons" else ()
+    holds_out[name] = median_auc(np.arange(len(v))), *limits
+
+# %% tags=["hide-input", "nbval-check-output"]
+OTHER_TONGUES = "french", "german", "spanish", "python"
+spoken = [float(t["label"].isin(OTHER_TONGUES).mean()) for t in (labelled, *strangers)]
+shares = [measures["interval above zero"][0](t) for t in groups.values()]
+varied, varied_mixed = variety(labelled), max(variety(t) for t in strangers)
+pure, pure_mixed = (measures["AUC of 1"][0](t) for t in (labelled, any_mixture))
+again, *again_mixed = holds_out.values() or [(float("nan"),) * 3]
+display(
+    cx.claims.finding(
+        f"A label says little by itself, for {shares[0]:.0%} of the found neurons, {shares[1]:.0%} of the others and {shares[2]:.0%} of random mixtures have one with an interval above zero.",
+        holds=min(shares[:3]) > 0.9,
+    ),
+    cx.claims.finding(
+        f"An AUC of 1 is no distinction: {pure:.0%} of the found neurons have it, and {pure_mixed:.0%} of all mixtures.",
+        holds=bool(pure <= pure_mixed),
+    ),
+    cx.claims.finding(
+        f"Found neurons are about more different things: {varied:.1f} effective labels against {varied_mixed:.1f} at most in a draw of mixtures.",
+        holds=bool(varied > varied_mixed),
+    ),
+    cx.claims.finding(
+        f"Another language or code is the label of {spoken[0]:.0%} of the found neurons, and of {min(spoken[1:]):.0%} or more of the loud mixtures.",
+        holds=bool(spoken[0] < min(spoken[1:]) / 2),
+    ),
+    cx.claims.finding(
+        f"Labels hold on texts that had no part in them: chosen on half A, the label of a found neuron has a median AUC of {again[0]:.2f} [{again[1]:.2f}, {again[2]:.2f}] on half B, and that of a loud mixture no less.",
+        holds=bool(again[1] > 0.8 and again_mixed and min(v[0] for v in again_mixed) >= again[0]),
+        otherwise=f"the label of a found neuron has a median AUC of {again[0]:.2f} on half B.",
+    ),
+)
+
+# %% [markdown]
+r"""
 ## British or American?
 
 The paper's showpiece is a neuron of GPT-2 small that tells Commonwealth from American English {cite}`gibson2025decomposing`; the post shows a British one, number 300, and names a second, 704 {cite}`gibson2025contextual`. Is there one here? The comparison between domains is of no use for that, because subjects differ more than dialects. So the book has several subjects written twice, once in each dialect, and a subject is compared with itself: for neuron $j$, $d_{j,k}$ is the value in the British passage on subject $k$ less that in the American one, and
@@ -848,7 +965,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Count the coloured intervals and compare with chance. A few pairs leave little power: to survive the correction among the found neurons a $t$ must exceed a very large number (printed below), which only a neuron whose difference hardly varies from subject to subject can reach. And neurons are not independent, so that many can cross 0.05 together, by one accident. A test that does not care about either asks about all of them at once. If the dialect made no difference, swapping
+About as many intervals are coloured as chance would colour. A few pairs leave little power: to survive the correction among the found neurons a $t$ must exceed a very large number (printed below), which only a neuron with a difference that hardly varies from subject to subject can reach. And neurons are not independent, so that many can cross 0.05 together, by one accident. A test that does not care about either asks about all of them at once. If the dialect made no difference, swapping
 the two passages of a pair would change nothing; so compare the total $\sum_j \bar d_j^{\,2}$ with what it becomes under all ways of swapping. A whole set of swaps and its opposite give the same total, so with $m$ pairs the smallest possible $p$ is $2 / 2^m$.
 """
 
@@ -924,10 +1041,27 @@ for kind in ("summary", "truth"):
         )
 pd.DataFrame(rows).set_index(["measured on", "neuron"])
 
+# %% tags=["hide-input", "nbval-check-output"]
+at = int(np.argmin(dialect["summary", "found"]["p"]))
+candidate = chosen[at]
+corrected = {kind: float(dialect[kind, "found"]["holm"][at]) for kind in ("summary", "truth")}
+leans = (
+    float((spelling.abs() < spelling[candidate].abs()).float().mean()) if known else float("nan")
+)
+display(
+    cx.claims.finding(
+        f"No test by swapping finds dialect in what the heads write: the smallest of the four p is {min(swapped.values()):.2f}.",
+        holds=min(swapped.values()) > 0.05,
+    ),
+    cx.claims.finding(
+        f"Neuron {candidate} tells British from American on the summary, after Holm at p = {corrected['summary']:.2f}, and not on the truth, at {corrected['truth']:.2f}; its spelling contrast is larger than that of {leans:.0%} of all neurons.",
+        holds=corrected["summary"] < 0.05 < corrected["truth"] and leans > 0.95,
+    ),
+)
+
 # %% [markdown]
 r"""
-The verdict is in *left after Holm*: a neuron that is left there, and whose top or bottom tokens are spellings or words of one dialect, is the paper's kind of neuron. Where none is left, this model has no such neuron among those found that so few pairs could show, which is not the same as none: a difference has to be several times its own spread to be seen. If the test by swapping is close to its smallest possible $p$ all the same, dialect is in what the heads write, spread over
-neurons too thinly for any one of them. And where a vocabulary has few whole words of either spelling, there is little for a column to be about; the spelling contrast is the mean contribution of the British member of each pair less the American one's, and unless its correlation is clearly positive, spelling is not what moves the passages.
+So these pairs do not show that dialect is in what the heads write: swapping the passages of a pair gives totals as large by chance. One neuron is left after Holm, on the summary and not on the truth. Its column leans to British spelling, but its top tokens are plants and constitutions. It is a candidate, and six pairs cannot make more of it. The spelling contrast is the mean contribution of the British member of each pair of spellings less the American one's; over all neurons it goes a little with what the passages show.
 
 ## Without ever having fired
 
@@ -1004,11 +1138,16 @@ print(
 print(
     f"share of positions on, median found neuron: {on_home.quantile(0.5):.0%}; median of all neurons: {on[home].quantile(0.5):.0%}"
 )
+hardly_on, off_at_n = int((on_home < RARELY).sum()), int((at_n <= 0).sum())
+cx.claims.finding(
+    f"Nearly all found neurons speak somewhere on the calibration text, though {off_at_n} of {len(found)} are off at the one destination that calibrated; on at less than {RARELY:.0%} of its positions: {hardly_on}.",
+    holds=hardly_on < 0.05 * len(found) and off_at_n > len(found) / 2,
+)
 
 # %% [markdown]
 r"""
 Points far above the dotted line are neurons that come alive elsewhere. (The passage on the vertical axis is the best of all of them, so no point can lie below the line, and to lie a little above it means nothing.) To be *never* on is a harsh criterion in a text of some hundreds of positions: each position brings its own token, which can switch a neuron on for reasons that have nothing to do with context. The right panel shows how the number depends on the passage; it depends on how sparse a model's neurons are as well. The line about the destination is the one that fits the method. The circuit looked at
-a single destination in the calibration text, and the line says how many of the found neurons were off there. Hold it against the last line: where a neuron is on at few positions, to be off at a given one is its usual state.
+a single destination in the calibration text, and two thirds of the found neurons were off there. With neurons that are on at a quarter of the positions, to be off at a given one is the usual state.
 
 That silent neurons can be found is no surprise once one asks what the calibration text was used for. Take the extended embedding apart, head by head:
 
@@ -1040,9 +1179,16 @@ by_calibration = pd.DataFrame(rows).T.rename_axis("calibrated on")
 by_calibration = by_calibration.sort_values("rank correlation of top", kind="stable")
 by_calibration
 
+# %% tags=["hide-input", "nbval-check-output"]
+steady = float(by_calibration["rank correlation of top"].iloc[0])
+cx.claims.finding(
+    f"The order of the neurons hardly hangs on the calibration text: the rank correlation of top is above 0.9 from every domain, {steady:.2f} from the worst.",
+    holds=steady > 0.9,
+)
+
 # %% [markdown]
 r"""
-The second column shows how freely the unit moves with the calibration text, once more a reason not to carry a $\theta$ around. The last two columns hardly move where the ratios do not. Where they stay high, the finding is insensitive to the text, even to texts that the found neurons have nothing to do with; that is why silence on the text is no obstacle. A row that falls off is a domain whose denominators are out of proportion, and chapter 5 would not have chosen it.
+The second column shows how freely the unit moves with the calibration text, once more a reason not to carry a $\theta$ around. The last two columns hardly move: the finding is insensitive to the text, even to texts that the found neurons have nothing to do with, and that is why silence on the text is no obstacle. The first row is the domain with denominators most out of proportion, and chapter 5 would not have chosen it.
 
 ## When a neuron is two things
 
@@ -1179,8 +1325,13 @@ cx.plots.picture(
 # %% tags=["nbval-check-output"]
 print(f"neuron {double}: {both['first'][double]} and {both['second'][double]};", end=" ")
 print(f"overlap of their tokens {both['overlap'][double]:.1f}")
-print(f"most parts of which each is found again by half of its tokens or more: {parts};", end=" ")
-print(f"with another seed their drives correlate by {min(alike):.1f} or more")
+print(f"with another seed the drives of the {parts} parts correlate by {min(alike):.1f} or more")
+fewest = min(again_in.get(2, [0]))
+cx.claims.finding(
+    f"Taken apart in two, this neuron does not come out the same from the other half of the texts: the parts share {' and '.join(map(str, again_in.get(2, [])))} of their first {FIRST} tokens.",
+    holds=fewest < FIRST / 2,
+    otherwise=f"each part shares {fewest} or more of its first {FIRST} tokens with a part of the other half.",
+)
 
 # %% tags=["hide-input"]
 pd.DataFrame(
@@ -1214,31 +1365,28 @@ pd.DataFrame(
 # %% [markdown]
 r"""
 The number of parts is a choice, and two measurements inform it. Any matrix is explained better by more parts. Shuffling each column over the texts keeps how often a token pushes and destroys with whom, so a part is worth having only if it adds clearly more to the upper curve than to the lower. (Neither need come near one: which particular words a text uses is not a matter of parts.) The second is whether the same parts come out of other texts. The start of the factorisation is computed from the matrix,
-so another seed is an easy test; another half of the texts is the hard one. Of two, three and four parts, the largest number that passes is shown: each part shares at least half of its first tokens with a part of the other half. Where more parts fail while fewer pass, it may be that a part that was there is cut in pieces, each time in another way. (If even two parts fail, two are shown all the same, and are not to be trusted.)
+so another seed is an easy test; another half of the texts is the hard one. Of two, three and four parts none passes here, so two are shown and are not to be trusted: what would pass is a number of parts of which each shares at least half of its first tokens with a part of the other half. The gain over the shuffled matrix is small as well.
 
-The token lists differ from the top tokens of the gallery, for they are weighed by occurrence: what drives the neuron in fact, function words included. If each part fills the bars of other domains than its neighbour, the neuron listens for two things and adds them up, and its label told half of the story. The parts come from texts without labels; the labels of the passages enter only when the bars are drawn. (The rule that chose the neuron did use them, and it chose the clearest case:
-that this one comes apart does not say that most would.)
+The token lists differ from the top tokens of the gallery, for they are weighed by occurrence: what drives the neuron in fact, function words included. The larger part is the signs of equations and code, the smaller one the words of physics, which fits the two labels; but one part carries nearly all of the drive. So whether a column of `mini` can be taken apart into sub-topics stays open: the neuron that is as much two things as any does not come apart twice in the same way.
 
-## One more head
+## One head less
 
-The list of stable heads ends where a denominator strays by `STEADY` of its mean. Suppose one is less strict, and takes in the heads up to `MORE`:
+A head is stable if its denominator varies by less than `STEADY` of its mean. Suppose one is stricter, and leaves out the stable head with the denominator that varies most:
 """
 
 # %%
-try:
-    wider = cx.stable_heads(weights, texts, n, TOKEN, steady=MORE)
-except ValueError:
-    wider = []
-more = sorted({*heads, *wider})
-calibrating_more = cx.denominators.middle_text(weights, prose, more, n, TOKEN)
-circuit_more = (
-    cx.ContextualCircuit.calibrate(weights, calibrating_more, more, n, TOKEN)
-    if more != sorted(heads)
+restless = max(heads, key=lambda h: study.roster["relative spread"][h])
+fewer = [h for h in heads if h != restless] or heads
+circuit_less = (
+    cx.ContextualCircuit.calibrate(
+        weights, cx.denominators.middle_text(weights, prose, fewer, n, TOKEN), fewer, n, TOKEN
+    )
+    if len(fewer) < len(heads)
     else circuit
 )
-tops_more = tops_of(circuit_more)
-again = set(tops_more.topk(len(chosen)).indices.tolist()) & set(chosen)
-labelled_more = cx.label_neurons(circuit_more.summary(read)[:, chosen], domains, chosen)
+tops_less = tops_of(circuit_less)
+kept = set(tops_less.topk(len(chosen)).indices.tolist()) & set(chosen)
+labelled_less = cx.label_neurons(circuit_less.summary(read)[:, chosen], domains, chosen)
 
 
 def largest_of(circuit):  # K neuron, the ids of the largest contributions of tokens that count
@@ -1248,40 +1396,40 @@ def largest_of(circuit):  # K neuron, the ids of the largest contributions of to
 
 
 # %% tags=["nbval-check-output"]
-often_before, often_after = (occurs[largest_of(c)].float().mean() for c in (circuit, circuit_more))
-new = [h for h in more if h not in heads]
+often, often_less = (occurs[largest_of(c)].float().mean() for c in (circuit, circuit_less))
+print(f"heads {sorted(heads)}; without the least steady one: {fewer}")
+print(f"median top {tops.quantile(0.5):.1f} with it, {tops_less.quantile(0.5):.1f} without")
+print(f"rank correlation of the two tops: {stats.spearmanr(tops, tops_less).statistic:.2f}")
 print(
-    f"heads {sorted(heads)}; with those that stray by less than {MORE}: {more}"
-    if new
-    else "no further head"
+    f"found neurons with the same label: {(labelled_less['label'] == labelled['label']).mean():.0%}; with an AUC of 1: {(labelled_less['auc'] == 1).mean():.0%}"
 )
-print(f"median top {tops.quantile(0.5):.1f} before, {tops_more.quantile(0.5):.1f} after")
-print(f"rank correlation of top before and after: {stats.spearmanr(tops, tops_more).statistic:.2f}")
-print(f"of the {len(chosen)} found, again among the {len(chosen)} largest: {len(again)}")
-print(
-    f"mean occurrences of a token among the {K} largest: {often_before:.0f} before, {often_after:.0f} after"
-)
-print(
-    f"found neurons with the same label as before: {(labelled_more['label'] == labelled['label']).mean():.0%}; with an AUC of 1: {(labelled_more['auc'] == 1).mean():.0%}"
+display(
+    cx.claims.finding(
+        f"One head decides which neurons are found: without head {restless}, the least steady of the stable ones, {len(kept)} of the {len(chosen)} are found again.",
+        holds=len(kept) < len(chosen) / 2,
+    ),
+    cx.claims.finding(
+        f"It prefers rare tokens: those among the {K} largest of a column occur {often:.0f} times on average with this head, and {often_less:.0f} times without it.",
+        holds=bool(often_less > 1.2 * often),
+    ),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 first = chosen[:10]
-z_more = robust_z(tops_more)
+z_less = robust_z(tops_less)
 pd.DataFrame(
     {
-        "z before": [f"{z[j]:.1f}" for j in first],
-        "z after": [f"{z_more[j]:.1f}" for j in first],
-        "top tokens before": [show(ends(circuit, j, 8)[0]) for j in first],
-        "top tokens after": [show(ends(circuit_more, j, 8)[0]) for j in first],
+        "z with it": [f"{z[j]:.1f}" for j in first],
+        "without": [f"{z_less[j]:.1f}" for j in first],
+        "top tokens with it": [show(ends(circuit, j, 8)[0]) for j in first],
+        "top tokens without": [show(ends(circuit_less, j, 8)[0]) for j in first],
     },
     index=pd.Index(first, name="neuron"),
 )
 
 # %% [markdown]
 r"""
-Heads with a narrow kernel are left out of both lists, so a head that enters only now strays mainly because its content differs much from token to token (chapter 4). It gives a few tokens very large contributions, and they can take over the column; the medians of top and the line about occurrences say whether they do, and whether the tokens on top are rarer. If the lists on the right read more like subjects and less like mixed bags, the head looks for keywords. Then there is a conflict. What makes a column readable is just what makes a denominator restless, and a summary treats that denominator as a constant. Readable lists are no proof of better neurons either: compare the share with an AUC of 1, after, with that of the found neurons in the table of controls, before. (Both shares are of the neurons found *before*, which may favour the smaller set of heads.)
-[Chapter 8](08_evaluation) measures what a head costs.
+The head is restless because its content differs most from token to token ([chapter 4](04_denominators)). It gives a few rare tokens very large contributions, and they take the far ends of most columns. So there is a conflict: what makes a column readable is just what makes a denominator restless, and a summary treats that denominator as a constant. [Chapter 8](08_evaluation) measures what the head costs.
 
 ## Turn it
 
@@ -1290,13 +1438,11 @@ Choose heads, a destination token and a threshold, and the list ranks every neur
 
 # %% tags=["hide-input"]
 SETS = {"stable heads": (circuit, tops)} | (
-    {"with one more" if len(new) == 1 else f"with {len(new)} more": (circuit_more, tops_more)}
-    if new
-    else {}
+    {f"without head {restless}": (circuit_less, tops_less)} if len(fewer) < len(heads) else {}
 )
 
 
-def draw(heads, z, rank):
+def draw(heads, z, rank, number="7.11"):
     circuit, tops = SETS[heads]
     score = robust_z(tops)
     ranked = tops.argsort(descending=True)
@@ -1319,7 +1465,7 @@ def draw(heads, z, rank):
     said = f"{int((score > z).sum())} neurons pass z > {z:g}; neuron {neuron} has top {tops[neuron]:.1f} (z = {score[neuron]:.1f})"
     return cx.plots.picture(
         figure,
-        "7.10",
+        number,
         f"{heads.capitalize()}: {said}. Left: its column. Right: its mean summary by domain.",
         f"{heads}: {said}. Highest in {by_domain.index[-1]}, lowest in {by_domain.index[0]}.",
     )
@@ -1327,7 +1473,7 @@ def draw(heads, z, rank):
 
 cx.widgets.NeuronExplorer(
     weights,
-    picture=draw("stable heads", cx.neurons.STANDS_OUT, min(2, len(chosen))),
+    picture=draw("stable heads", cx.neurons.STANDS_OUT, min(2, len(chosen)), "7.10"),
     heads=list(heads),
     threshold=THETA or 0,
     neuron=chosen[min(2, len(chosen)) - 1],
@@ -1434,51 +1580,9 @@ cx.claims.ledger(
     ),
 )
 
-# %% tags=["hide-input", "nbval-check-output"]
-by_rule = float((z > cx.neurons.STANDS_OUT).float().mean())
-of_found, of_mixed = float((labelled["low"] > 0).mean()), of_mixtures["interval above zero"]
-pure, pure_mixed = (labelled["auc"] == 1).mean(), max(measures["AUC of 1"][0](t) for t in strangers)
-varied, varied_mixed = variety(labelled), max(variety(t) for t in strangers)
-hardly_on = int((on_home < RARELY).sum())
-steady = float(by_calibration["rank correlation of top"].iloc[0])
-display(
-    cx.claims.finding(
-        f"This book's rule, z > {cx.neurons.STANDS_OUT:g}, finds {by_rule:.1%} of the neurons, more than twice the share that the paper's threshold finds in GPT-2 small.",
-        holds=by_rule > 2 * 100 / 3072,
-    ),
-    cx.claims.finding(
-        f"Untrained tokens hold less than a hundredth of the largest contributions: {glitch_slots:.1%}.",
-        holds=glitch_slots < 0.01,
-    ),
-    cx.claims.finding(
-        f"Random mixtures of neurons earn a label about as often as found neurons do: {of_mixed:.0%} against {of_found:.0%}.",
-        holds=bool(abs(of_found - of_mixed) < 0.05),
-    ),
-    cx.claims.finding(
-        f"An AUC of 1 is no distinction: {pure:.0%} of the found neurons have it, and {pure_mixed:.0%} of the best draw of mixtures.",
-        holds=bool(pure <= pure_mixed),
-    ),
-    cx.claims.finding(
-        f"Found neurons are about more different things than any draw of mixtures: {varied:.1f} effective labels against {varied_mixed:.1f} at most.",
-        holds=bool(varied > varied_mixed),
-    ),
-    cx.claims.finding(
-        f"Summary and truth give a neuron the same label in more than four cases of five: {agree:.0%}.",
-        holds=agree > 0.8,
-    ),
-    cx.claims.finding(
-        f"Nearly all found neurons speak on the calibration text: {hardly_on} of {len(found)} are on at less than {RARELY:.0%} of its positions.",
-        holds=hardly_on < 0.05 * len(found),
-    ),
-    cx.claims.finding(
-        f"The order of the neurons hardly hangs on the calibration text: the rank correlation of top is above 0.9 from every domain, {steady:.2f} from the worst.",
-        holds=steady > 0.9,
-    ),
-)
-
 # %% [markdown]
 r"""
-The second line cannot be read without the sentence on random mixtures, which measures what it is worth. If the claim about British and American does not hold, that says something of the model that was run and of a few pairs of passages, and nothing of another model.
+The second line would hold for random mixtures as well, and for neurons that were not found: it is no evidence. The third and fourth speak of this model and of a few passages, and of no other model.
 
 ## Exercises
 

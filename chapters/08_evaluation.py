@@ -14,9 +14,7 @@
 r"""
 # How good is it, and what limits it?
 
-**Two numbers answer, and they need not agree.** Correlation asks whether the circuit puts texts where they belong on a line of any slope. The unexplained variance asks for the right amount as well, and pays for every constant that was borrowed from
-the calibration text. This chapter measures both, takes the second apart, and charges each approximation with its part. Then it takes the borrowed constants away, one by one. Each of them can be computed from the weights and the text that is read, and
-when all are gone, only what the split of the key costs is left, Equation 1 ({eq}`eq-split`).
+**It puts texts in the right order and gets the amounts wrong, and the wrong amounts come from the constants it borrows.** Against what its heads truly add, the paper's circuit has a median r of 0.969 [0.967, 0.971] over the found neurons, more than the published 0.9485, and a median FVU of 0.46 [0.44, 0.50], three times the published 0.1426. Most of that FVU is one constant and one factor a neuron: a straight line learned on other texts brings it down to 0.06. Inside a domain of the held-out texts the paper's circuit has a median r of 0.90 [0.89, 0.90], the self-normalised one 0.997 [0.997, 0.998]. The self-normalised circuit, which borrows nothing from another text, has a median r of 0.999 [0.999, 0.999] and a median FVU of 0.015 [0.014, 0.016]. The last circuit is Equation 1 ({eq}`eq-split`) carried through with nothing borrowed, so it tests that equation and nothing else.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -29,7 +27,6 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
 STEADY = 0.3  # a head whose denominator strays by less than this, relative to its mean, is stable
-WIDER = 0.5  # the same, for the section that takes in more heads
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 SOME = 200  # how many of them where every approximation is tried
 TOKEN = " the"  # the token at the destination
@@ -147,41 +144,56 @@ for own, version in VERSIONS.items():
 
 # %% [markdown]
 r"""
-`cx.evaluate` keeps running sums instead of the texts, so it takes any number of them (and, with `checkpoint`, goes on after an interruption). How far can its medians be trusted? There are two samples here, and either could have been another. Draw the texts again with replacement and compute all correlations anew: that is the spread from texts. Draw the neurons again: that is the spread
-from neurons.
+`cx.evaluate` keeps running sums instead of the texts, so it takes any number of them (and, with `checkpoint`, goes on after an interruption). How far can its medians be trusted? Other documents could have been read. Draw them again with replacement, each with all of its texts, and compute all correlations anew: the middle 95% of the draws is the interval. (Neurons are no second sample: they read the same few hundred numbers that the heads write, so what holds for one holds for many.)
 """
 
 # %% tags=["hide-input"]
 rng = np.random.default_rng(0)
 
 
-def interval_over_texts(approx, truth, draws=200):
-    """Where the medians of r and FVU lie in 95 of 100 draws of the texts: `bound number`."""
-    picks = rng.integers(0, len(truth), (draws, len(truth)))
-    drawn = [[v.nanquantile(0.5) for v in r_and_fvu(approx[i], truth[i])] for i in picks]
-    return np.nanquantile(np.array(drawn), (0.025, 0.975), axis=0)
+def of_documents(summary, *pairs):
+    """The 95% interval over documents of a function of r and FVU, `neuron`, of each pair of an
+    approximation and a truth, `text neuron`."""
+    products = []
+    for approx, truth in pairs:
+        a, t = (v.double().numpy() for v in (approx, truth))
+        e = (a - t) ** 2
+        a, t = a - a.mean(0), t - t.mean(0)
+        products.append((a, t, a * a, t * t, a * t, e))
+
+    def of_drawn(drawn):
+        share = np.bincount(drawn, minlength=len(truth)) / len(drawn)
+        numbers = []
+        for pair in products:
+            a, t, aa, tt, at, e = (share @ v for v in pair)  # neuron
+            cov, var_a, var_t = at - a * t, aa - a * a, tt - t * t
+            numbers += [cov / np.sqrt(var_a * var_t), e / var_t]
+        return summary(*numbers)
+
+    return cx.claims.by_document(of_drawn, texts[: len(pairs[0][0])], 499)
 
 
-def interval_over_neurons(values, draws=1000):
-    values = values[["r", "fvu"]].to_numpy()
-    drawn = [
-        np.nanmedian(values[i], axis=0) for i in rng.integers(0, len(values), (draws, len(values)))
-    ]
-    return np.nanquantile(drawn, (0.025, 0.975), axis=0)
+def median_r(r, fvu):
+    return float(np.nanmedian(r))
 
 
+def median_of_fvu(r, fvu):
+    return float(np.nanmedian(fvu))
+
+
+ends = {
+    own: [of_documents(f, (paper[own], truth[own])) for f in (median_r, median_of_fvu)]
+    for own in VERSIONS
+}
 rows = []
 for own, version in VERSIONS.items():
-    by_text = interval_over_texts(paper[own], truth[own])
-    by_neuron = interval_over_neurons(tables[own])
     row = {"version": version, "neurons": "found", "number": str(len(found))}
     for k, name in enumerate(("r", "fvu")):
-        row[f"median {name}"] = f"{tables[own][name].median():.2f}"
-        row[f"{name}: 95%, texts"] = "{:.2f} to {:.2f}".format(*by_text[:, k])
-        row[f"{name}: 95%, neurons"] = "{:.2f} to {:.2f}".format(*by_neuron[:, k])
+        row[f"median {name}"] = f"{tables[own][name].median():.3f}"
+        row[f"{name}: 95%"] = "{:.3f} to {:.3f}".format(*ends[own][k])
     rows.append(row)
     row = {"version": version, "neurons": "all", "number": str(weights.n_neurons)}
-    row |= {f"median {name}": f"{whole[own][name].median():.2f}" for name in ("r", "fvu")}
+    row |= {f"median {name}": f"{whole[own][name].median():.3f}" for name in ("r", "fvu")}
     rows.append(row)
 rows.append(
     {
@@ -193,8 +205,17 @@ rows.append(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-pd.DataFrame(rows).astype(object).fillna("").set_index("version").rename(
-    columns=lambda name: name.replace("fvu", "FVU")
+r_here, fvu_here = (float(tables[False][name].median()) for name in ("r", "fvu"))
+display(
+    pd.DataFrame(rows)
+    .astype(object)
+    .fillna("")
+    .set_index("version")
+    .rename(columns=lambda name: name.replace("fvu", "FVU")),
+    cx.claims.finding(
+        f"Against what its heads truly add, the paper's circuit has a median r of {r_here:.3f} [{ends[False][0][0]:.3f}, {ends[False][0][1]:.3f}] over the found neurons, more than the published 0.9485, and a median FVU of {fvu_here:.2f} [{ends[False][1][0]:.2f}, {ends[False][1][1]:.2f}], three times the published 0.1426.",
+        holds=ends[False][0][0] > 0.9485 and 2.5 < fvu_here / 0.1426 < 3.5,
+    ),
 )
 
 
@@ -248,10 +269,9 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Read the panels against their dotted lines, at the height of one half. In the left panel a curve to the right of the line has a larger median $r$ than was published; in the right panel a curve to the right of the line has a larger FVU, which is worse. The two panels may well disagree. The distance between solid and dashed says whether the found
-neurons are special in this respect: they were picked for large contributions, not for good ones. And the distance between the two colours is the price of calibrating with one token at $n$ and reading with another.
+At the height of one half the curves of the left panel lie to the right of the dotted line, better than published, and those of the right panel too, which is worse. Solid and dashed nearly coincide: the found neurons are not special in this respect, for they were picked for large contributions and not for good ones. The distance between the two colours is the price of calibrating with one token at $n$ and reading with another; it is small.
 
-The intervals hold texts and neurons apart and keep everything else as it is: the heads (which were chosen on these texts), and the one calibration text, of which more below. The earlier post judged a similar approximation by eye, and found that it follows the course of a neuron and its decisions but not its single values {cite}`gibson2025contextual`.
+The intervals keep everything else as it is: the heads (which were chosen on these texts), and the one calibration text, of which more below. The earlier post judged a similar approximation by eye, and found that it follows the course of a neuron and its decisions but not its single values {cite}`gibson2025contextual`.
 Two numbers that disagree say the same in another way. What exactly do they disagree about?
 
 ## Three ways of being wrong
@@ -353,11 +373,19 @@ for own, version in VERSIONS.items():
     }
 
 # %% tags=["nbval-check-output"]
-pd.DataFrame(straight).T.map(lambda v: f"{v:.2f}").rename_axis("median FVU")
+shape, lined = float(tables[False]["from shape"].median()), straight[VERSIONS[False]]
+by_line = lined["line from the other half"]
+display(
+    pd.DataFrame(straight).T.map(lambda v: f"{v:.2f}").rename_axis("median FVU"),
+    cx.claims.finding(
+        f"Most of that FVU is one constant and one factor a neuron: a straight line learned on other texts brings it down to {by_line:.2f}.",
+        holds=by_line < fvu_here / 4,
+    ),
+)
 
 # %% [markdown]
 r"""
-If the second and third columns come near the last, the first two parts of {eq}`eq-eval-parts` are properties of the neuron and the circuit, not of the texts, and a few known texts buy them off. But a line explains nothing. It needs the truth that the circuit was meant to replace, and it hides what is wrong rather than mending it. So, where do the constant and the factor come from?
+The second and third columns come near the last: the first two parts of {eq}`eq-eval-parts` are properties of the neuron and the circuit, not of the texts, and a few known texts buy them off. But a line explains nothing. It needs the truth that the circuit was meant to replace, and it hides what is wrong rather than mending it. So, where do the constant and the factor come from?
 
 ## What the calibration text decides
 
@@ -421,6 +449,19 @@ print(
     f"to {tried.loc[[p.name for p in prose], 'fvu'].max():.2f}; "
     f"{calibrating.name} {tried.loc[calibrating.name, 'fvu']:.2f}"
 )
+display(
+    cx.claims.finding(
+        f"Which passage calibrates matters little to r, {tried['r'].min():.2f} at the worst and {tried['r'].max():.2f} at the best, and much to FVU, {tried['fvu'].max():.2f} at the worst and {tried['fvu'].min():.2f} at the best.",
+        holds=bool(
+            tried["r"].max() - tried["r"].min() < 0.05
+            and tried["fvu"].max() > 4 * tried["fvu"].min()
+        ),
+    ),
+    cx.claims.finding(
+        f"Calibrated on the middle passage the median FVU is more than twice the published 0.1426: {tried['fvu'].median():.2f}.",
+        holds=bool(tried["fvu"].median() > 2 * 0.1426),
+    ),
+)
 
 # %% tags=["hide-input"]
 figure, (axes,) = cx.plots.panels(1, 2, height=3.0)
@@ -460,8 +501,8 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Expect a plain in the left panel and a slope, or a valley, in the right one. Texts to the right of the dotted line have small denominators, divide by too little and overstate every neuron; texts far to the left would understate them. The text of this chapter is the middle one of the *prose*, and what it costs depends on where prose lies among the texts that are
-read: compare the prose with the dotted line. Where the right panel climbs, the FVU of a circuit is in good part the FVU of its calibration text, and two values of it can be compared only as far as the two texts were equally lucky. A star that is not at the lowest point is left as it is: a text chosen after looking at this figure would be chosen on the test. And even the lowest point is not at zero, because divisors cannot mend a constant, nor a shape.
+The left panel is a plain, the right one a slope. Texts to the right of the dotted line have small denominators, divide by too little and overstate every neuron. The text of this chapter is the middle one of the *prose*, and all of the prose lies to the right of the dotted line: it is lighter than the mix of domains that is
+read. So the FVU of a circuit is in good part the FVU of its calibration text, and two values of it can be compared only as far as the two texts were equally lucky. A star that is not at the lowest point is left as it is: a text chosen after looking at this figure would be chosen on the test. And even the lowest point is not at zero, because divisors cannot mend a constant, nor a shape.
 
 ## The bill, item by item
 
@@ -519,18 +560,30 @@ for own, version in VERSIONS.items():
         f"{version}: the single costs add up to FVU {only['fvu'].sum():.2f}, all together cost "
         f"{every['fvu']:.2f}; most alone: {only['fvu'].idxmax()}"
     )
-budgets[True].loc[["all", "only", "without"]].map(lambda v: f"{v:.2f}")
+values_cost, denominators_cost = (
+    budgets[False].loc[("only", name), "fvu"] for name in ("values", "denominators")
+)
+keys_cost = max(float(b.loc[("only", "keys"), "fvu"]) for b in budgets.values())
+display(
+    budgets[True].loc[["all", "only", "without"]].map(lambda v: f"{v:.2f}"),
+    cx.claims.finding(
+        f"Two items make the bill: values read at the destination cost an FVU of {values_cost:.2f} alone and borrowed denominators {denominators_cost:.2f}, while Equation 1 in the keys costs {keys_cost:.3f} at most.",
+        holds=bool(min(values_cost, denominators_cost) > 10 * keys_cost),
+    ),
+)
 
 # %% [markdown]
 r"""
-Circles first. The farther a circle is to the right in the left column, the more this approximation costs by itself, and the table (own tokens at $n$) says in which way. Errors of the *denominators* come as a factor, and with it some shape, since a denominator that is too small in one text and too large in the next is a factor that varies. The *values* row is the constant: the circuit takes the value of every token as if it stood at the
-destination, so the position embeddings of the sources are replaced by that of the destination, and the difference is nearly the same in every text. In the right column the same row costs little if it is really a constant, since $r$ does not see one. It is the constant that divisors cannot mend. *Keys*, which all of the theory began with, are a small item where the split of chapter 2 is good.
+Circles first: what an approximation costs by itself. The table (own tokens at $n$) says in which way. Errors of the *denominators* come as a factor, and with it some shape, since a denominator that is too small in one text and too large in the next is a factor that varies. The *values* row is the constant: the circuit takes the value of every token as if it stood at the
+destination, so the position embeddings of the sources are replaced by that of the destination, and the difference is nearly the same in every text. In the right column the same row costs little, since $r$ does not see a constant. It is the constant that divisors cannot mend. *Keys*, which all of the theory began with, are a small item.
 
-Squares next: what is left when one item is mended. They need not mirror the circles, and the costs need not add up, because errors do: two that point in opposite directions cost less together than apart. The extreme case is an item whose square lies to the *right* of the dotted line, where mending makes things worse. (Where the token is one of the approximations, `TOKEN` also stands at source $n$ in them, so "all" is not quite the circuit of the first table, which counted the text's own token there, and read more texts.)
+Squares next: what is left when one item is mended. They need not mirror the circles, and the costs need not add up, because errors do: two that point in opposite directions cost less together than apart. The extreme case is an item with its square to the *right* of the dotted line, where mending makes things worse: with own tokens at $n$, the scale. (Where the token is one of the approximations, `TOKEN` also stands at source $n$ in them, so "all" is not quite the circuit of the first table, which counted the text's own token there, and read more texts.)
 
 ## When mending makes things worse
 
-Look at the *token* row of the second version. The circuit reads with the query of `TOKEN` although another token asks. To mend only this is to read with the right query, and to calibrate the denominators with the right query too, on the one calibration text. If that raises FVU, which texts are to blame?
+With own tokens at $n$, mending the *scale* alone raises FVU. The borrowed scale is larger than the scale of most texts that have another token there than `TOKEN`. So it damps, and what it damps is overstated, because the borrowed denominators are too small. Two errors of opposite sign cost less together than the second alone.
+
+One would expect trouble from another item. The circuit reads with the query of `TOKEN` although another token asks. To mend only this is to read with the right query, and to calibrate the denominators with the right query too, on the one calibration text. Heads were *chosen* for steady denominators under `TOKEN`; under another query a borrowed denominator may be far off in single texts. Is it?
 """
 
 # %%
@@ -562,6 +615,26 @@ pd.DataFrame(
 ).T
 
 # %% tags=["hide-input", "nbval-check-output"]
+every_cost, by_scale, by_token = (
+    float(budgets[True].loc[row, "fvu"])
+    for row in (("all", ""), ("without", "scale"), ("without", "token"))
+)
+asked_by_the, asked_right = (v.double().numpy() for v in squared.values())
+gained = cx.claims.by_document(
+    lambda drawn: asked_right[drawn].mean() / asked_by_the[drawn].mean(), several, 499
+)
+display(
+    cx.claims.finding(
+        f"Mending the scale alone makes things worse, an FVU of {by_scale:.2f} in place of {every_cost:.2f}; mending the token alone makes them better, {by_token:.2f}.",
+        holds=by_token < every_cost < by_scale,
+    ),
+    cx.claims.finding(
+        f"Over all {len(several)} texts the right query leaves {asked_right.mean() / asked_by_the.mean():.0%} [{gained[0]:.0%}, {gained[1]:.0%}] of the mean squared error.",
+        holds=gained[1] < 1,
+    ),
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
 worst = squared["query of its own token"].argsort(descending=True)[:4].tolist()
 blame = []
 for k in worst:
@@ -579,10 +652,9 @@ pd.DataFrame(blame, index=pd.Index(range(1, len(worst) + 1), name="worst text"))
 
 # %% [markdown]
 r"""
-If the last column of the first table is much larger in its second row, a handful of texts carries much of the rise. The second table lists the four worst and shows the reason. A denominator is steady because a head's content is even and its kernel broad ([chapter 4](04_denominators)), and content depends on the query. The heads were *chosen* for steady denominators under `TOKEN`. Other tokens, such as fragments of words, may look for something
-rare, and then the denominator is one number in a text that has it and another in a text that has not; borrowed, it multiplies that head's output by the factor in the table. So the wrong query with a steady denominator can be better than the right query with a wild one. In the *median* text the comparison may well go the other way.
+It is not, on `mini`: the right query is better in the mean and in the median text, and the worst hundredth of the texts carries about as little of the error as before. The second table lists the four worst texts. A fragment of a word asks there, and its largest denominator is further off than that of `TOKEN`, but not by much, for these heads are broad under every query. A head that looks for something rare when a fragment asks would give a denominator that is one number in a text that has it and another in a text that has not; borrowed, it would multiply that head's output by the factor in the table.
 
-That teaches what to mend first. A constant for the denominators is what makes other queries dangerous. Without the constant, the right query can be had for free.
+Either way the denominators are what to mend first. A constant there is what makes the scale's mending costly and other queries dangerous.
 
 ## A circuit without borrowed constants
 
@@ -617,37 +689,39 @@ def positional_offset(circuit):
     return einsum(z, circuit.readout, "head d_head, head d_head neuron -> neuron")
 
 
-foretold = positional_offset(circuit)[found]
+by_position = positional_offset(circuit)[found]
 missing = (truth[False] - paper[False]).mean(0)  # over texts, neuron
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(height=3.4, width=5.5)
-reach = [min(foretold.min(), missing.min()), max(foretold.max(), missing.max())]
+reach = [min(by_position.min(), missing.min()), max(by_position.max(), missing.max())]
 axis.plot(reach, reach, color=cx.plots.INK, lw=1, ls=":", label="equal")
-axis.plot(foretold, missing, "o", ms=5, alpha=0.6, label="found neurons")
+axis.plot(by_position, missing, "o", ms=5, alpha=0.6, label="found neurons")
 axis.set(
-    xlabel="foretold from the weights (pre-activation)",
+    xlabel="read from the weights (pre-activation)",
     ylabel="mean of truth − summary\n(pre-activation)",
 )
 axis.legend(loc="upper left", fontsize=9)
-by_weights = float(np.corrcoef(foretold, missing)[0, 1])
-left_over = float((missing - foretold).square().sum() / missing.square().sum())
+by_weights = float(np.corrcoef(by_position, missing)[0, 1])
+left_over = float((missing - by_position).square().sum() / missing.square().sum())
 cx.plots.picture(
     figure,
     "8.5",
-    f"The constant that every found neuron lacks, measured on {len(texts)} texts, against the one foretold from "
+    f"The constant that every found neuron lacks, measured on {len(texts)} texts, against the one read from "
     "the weights and one scale.",
     f"A scatter plot, one dot a neuron: correlation {by_weights:.2f}; {left_over:.0%} of the mean square is left when the "
-    "foretold constant is taken off.",
+    "constant from the weights is taken off.",
 )
 
 # %% tags=["nbval-check-output"]
-print(f"correlation of the constant foretold and the one measured: {by_weights:.2f}")
-print(f"left of its mean square: {left_over:.0%}")
+cx.claims.finding(
+    f"Most of the missing constant stands in the weights: read from them it correlates with the one measured by {by_weights:.2f}, and {left_over:.0%} of its mean square is left.",
+    holds=by_weights > 0.9 and left_over < 0.25,
+)
 
 # %% [markdown]
 r"""
-Dots on the diagonal mean that the constant was in the weights all the time (the scale is one factor for all dots). Dots on a line that is flatter or shifted mean that something else adds to it; a denominator that is too small does, if tokens push a neuron one way on average.
+The dots lie along the diagonal, so the constant was in the weights all the time (the scale is one factor for all dots). They lie on a line that is somewhat steeper: something else adds to the constant, as a denominator that is too small does if tokens push a neuron one way on average.
 
 **The denominators.** Put {eq}`eq-eval-values` into a head's output. With the row as kernel times content over denominator, and the query of whatever token stands at $n$,
 
@@ -695,7 +769,7 @@ print(
 
 # %% [markdown]
 r"""
-The rebuilt scale is the boldest of these steps, because it needs heads for which nothing was promised. Does it follow the true one?
+The rebuilt scale is the boldest of these steps, because it needs all heads of the layer, stable or not. Does it follow the true one?
 """
 
 
@@ -739,9 +813,18 @@ cx.plots.picture(
     + ".",
 )
 
+# %% tags=["hide-input", "nbval-check-output"]
+true, rebuilt = scales[True]
+low = float((rebuilt / true).quantile(0.5))
+varies, borrowed_varies = (float((v / true).std()) for v in (rebuilt, circuit.scale))
+cx.claims.finding(
+    f"The rebuilt scale is {low:.3f} times the true one in the median text, with a standard deviation of {varies:.3f} from text to text; that of the borrowed one is {borrowed_varies:.3f}.",
+    holds=low < 0.98 and varies < borrowed_varies / 3,
+)
+
 # %% [markdown]
 r"""
-The vertical distance from the diagonal, relative to the true scale, is by how much every summary of that text comes out too small or too large, to first order. For the borrowed scale it is the distance between diagonal and dashed line; for the rebuilt one, between diagonal and dot.
+The vertical distance from the diagonal, relative to the true scale, is by how much every summary of that text comes out too small or too large, to first order. The rebuilt scale follows the true one closely and stays below it, in every text by about the same factor. So it costs a constant factor and saves what varies: with `TOKEN` at $n$, where the scale hardly varies, borrowing is the better choice.
 
 Now all steps in order. Each keeps what came before it: first the constant of {eq}`eq-eval-offset`; then each head's own kernel (and $P_V$ under the row instead of the constant), the text's own denominators, its own query, its own scale. The last step is optional: `circuit.self_normalised(passages)` measures what is left of the mean error on the passages, and takes it off as a fixed number per neuron.
 """
@@ -772,7 +855,7 @@ def own_query(x):
 
 STEPS = {
     "paper's circuit": lambda x: circuit.summary(x)[:, found],
-    "+ constant of the values": lambda x: circuit.summary(x)[:, found] + foretold,
+    "+ constant of the values": lambda x: circuit.summary(x)[:, found] + by_position,
     "+ own kernels": lambda x: ratio(x, circuit.denominators),
     "+ own denominators": ratio,
     "+ query of its own token": own_query,
@@ -799,6 +882,25 @@ pd.DataFrame(
     }
 )
 
+# %% tags=["hide-input", "nbval-check-output"]
+LAST = "+ own scale: self-normalised"
+r_last = {own: float(c.loc[LAST, "r"]) for own, c in climbed.items()}
+fvu_last = {own: float(c.loc[LAST, "fvu"]) for own, c in climbed.items()}
+r_ends, fvu_ends = (
+    of_documents(f, (ladder[False][LAST], true_several[False])) for f in (median_r, median_of_fvu)
+)
+before, after = (climbed[False].loc[k] for k in ("+ own kernels", "+ own denominators"))
+display(
+    cx.claims.finding(
+        f"The self-normalised circuit, which borrows nothing from another text, has a median r of {r_last[False]:.3f} [{r_ends[0]:.3f}, {r_ends[1]:.3f}] and a median FVU of {fvu_last[False]:.3f} [{fvu_ends[0]:.3f}, {fvu_ends[1]:.3f}].",
+        holds=r_ends[0] > 0.99 and fvu_ends[1] < 0.02,
+    ),
+    cx.claims.finding(
+        f"The step that counts is to the text's own denominators: r rises from {before['r']:.3f} to {after['r']:.3f}, and FVU falls from {before['fvu']:.3f} to {after['fvu']:.3f}.",
+        holds=bool(after["fvu"] < before["fvu"] / 10 and after["r"] > 0.995),
+    ),
+)
+
 # %% tags=["hide-input"]
 figure, (axes,) = cx.plots.panels(1, 2, height=3.2, sharey=True)
 for k, (own, version) in enumerate(VERSIONS.items()):
@@ -812,7 +914,7 @@ for axis, label in zip(axes, ("1 − median r", "median FVU"), strict=True):
     log_axis(axis)
     axis.set_xlabel(label)
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-first, last = "paper's circuit", "+ own scale: self-normalised"
+first, last = "paper's circuit", LAST
 cx.plots.picture(
     figure,
     "8.7",
@@ -828,8 +930,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Go down the columns. A step need not improve every number, since errors compensate here as they do in the budget. The first step moves FVU and not $r$, as a constant must. The step to own denominators is where the valley of Figure 8.3 is left for good, and where $r$ should move as well. With `TOKEN` at $n$ the query was right all along, so the fifth row repeats the fourth; with own tokens it is where *shape* should be recovered. The scale is the last, because its error
-shows only when nothing larger is left. Whether the offsets improve anything then is open: they are a measurement on other texts (with own tokens at $n$), and help only as far as the mean error there is the mean error here.
+The first step moves FVU and not $r$, as a constant must. The step to own denominators is where the slope of Figure 8.3 is left for good. With `TOKEN` at $n$ the query was right all along, so the fifth row repeats the fourth; with own tokens it is where *shape* is recovered. A step need not improve every number, since errors compensate here as they do in the budget: own kernels raise FVU for own tokens, and the rebuilt scale, too small by its constant factor, costs FVU in both versions and raises $r$ where the scale varies. The offsets mend some of that: they are a measurement on other texts (with own tokens at $n$).
 
 None of these texts was used to calibrate anything, though the heads were chosen on them. The passages are a second test for the circuit without offsets, which has not met them either (one of them served to find the neurons):
 """
@@ -899,7 +1000,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The largest of the three is what a better circuit would have to mend next. For the keys, that is the size of one score's error, which [chapter 2](02_keys) traced to LayerNorm's scale at each source.
+The three are of one size, and they add up to less than all of them together cost: their errors point the same way. [Chapter 2](02_keys) shows where most of that comes from, the one source BOS, which Equation 1 reads as if it stood at the destination.
 
 ## What it costs
 
@@ -942,7 +1043,7 @@ pd.DataFrame(
 r"""
 ($k$ is the number of found neurons. The exact heads are counted in the cheapest order: the query meets $W_K$ first and the row meets the sources before $W_V$, so no key and no value is formed.)
 
-Compare the third row with the fourth. At a single destination the exact heads cost a small multiple of the circuit that rebuilds them, and they are exact. Speed is a reason to take either instead of a whole forward pass; it is not a reason to take the circuit instead of the heads. What the circuit has and the heads have not is that every token's part is known beforehand. The paper's form has one
+At a single destination the exact heads cost a small multiple of the circuit that rebuilds them, and they are exact. Speed is a reason to take either instead of a whole forward pass; it is not a reason to take the circuit instead of the heads. What the circuit has and the heads have not is that every token's part is known beforehand. The paper's form has one
 number per token and neuron, before any text is read, and that is what chapter 7 searched. The self-normalised form keeps a part of this: for a fixed token at the destination, each head is a ratio of two such tables. One can read in it what a token adds to numerator and denominator; one cannot add up tokens across texts.
 
 ## And the neuron itself?
@@ -980,11 +1081,22 @@ for own, version in VERSIONS.items():
             "median r": f"{r:.3f}",
             "median FVU": "" if "truly" in name else f"{fvu:.3f}",
         }
-pd.DataFrame(rows).T.rename_axis(["version", "against the whole pre-activation"])
+_, by_paper, by_better = against_pre[True].values()
+part, ours, best = (
+    float(r_and_fvu(v, pre[True])[0].nanquantile(0.5)) for v in against_pre[True].values()
+)
+ours_ends = of_documents(median_r, (by_paper, pre[True]))
+display(
+    pd.DataFrame(rows).T.rename_axis(["version", "against the whole pre-activation"]),
+    cx.claims.finding(
+        f"Against the whole pre-activation, with the text's own token, the paper's circuit has a median r of {ours:.3f} [{ours_ends[0]:.3f}, {ours_ends[1]:.3f}] and the self-normalised one {best:.3f}; what the heads add has {part:.3f}.",
+        holds=part < ours_ends[0] and best > 0.99,
+    ),
+)
 
 # %% [markdown]
 r"""
-The first rows are a warning. The chosen heads are only part of what moves a neuron, and a perfect summary of them would still have the correlation printed there with the neuron. High numbers in the rest of this chapter are about that part. The last row of each version says how far what the neurons hear can be rebuilt at a destination from the weights and the tokens, by nothing but two splits: what it misses is small where Equation 1 is good for all heads.
+With `TOKEN` at $n$ the heads are the whole story: all heads of this layer are in the circuit, and the token and its position are the same in every text. With its own token at $n$ a neuron hears that token as well, and what the heads add is then only a part of what moves it. Both circuits rebuild the rest too, the destination's own terms, so they follow the whole pre-activation in either version. What the self-normalised one misses is small because Equation 1 is good for all heads. (On a model with heads that are not stable the first rows would be a warning: a perfect summary of some heads cannot follow a neuron that listens to others.)
 
 ## Where in the text?
 
@@ -1036,8 +1148,8 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-The $r$ of the paper's circuit can be expected to be poor at the left, where a denominator averages few tokens. Its FVU need not be smooth, because at every destination the calibration text is a different stretch of text and as light or as heavy as it happens to be there. Where FVU jumps and $r$ does not, a constant or a factor is to blame; if the triangles do not follow the jump, it was the constant of the values, and the positions at that place differ
-from the others in what they add. The self-normalised circuit has neither to lose. If its own error grows to the right, that is Equation 1, which is exact at the destination and as a rule errs more the farther a source is from it.
+The $r$ of the paper's circuit is lowest at the left, where a denominator averages few tokens, and level from the fourth point on. Its FVU is not smooth, because at every destination the calibration text is a different stretch of text and as light or as heavy as it happens to be there. Where FVU jumps and $r$ does not, a constant or a factor is to blame. At the last destination the triangle does not follow the jump: it was the constant of the values, and the positions at the end of the context differ
+from the others in what they add. The self-normalised circuit has neither to lose. Its own error is largest at the left, where BOS is one source of few.
 
 ## What kind of text?
 
@@ -1133,29 +1245,50 @@ print(f"worst pair: {' on '.join(reversed(pairs.idxmax()))}, {pairs.max():.2f}")
 
 # %% [markdown]
 r"""
-("A on B" means tested on A, calibrated on B.) Read a column for what a kind of text suffers, and its cell on the diagonal for what a matching calibration text leaves. Where a row is the best of a column that is not its own, matching is not what counts but the weight of the text, as in Figure 8.3: heavy texts understate, which costs less than to overstate. The lowest row needs no advice. It differs between kinds by how well Equation 1 holds for their tokens, and by how much those tokens say.
+("A on B" means tested on A, calibrated on B.) A column says what a kind of text suffers, and its cell on the diagonal what a matching calibration text leaves. Matching helps code and other languages and does not help English. What counts is the weight of the text, as in Figure 8.3: heavy texts understate, which costs less than to overstate, and code is heavy. The lowest row needs no advice.
 
-There is another thing that kinds of text do. They can make $r$ look good: texts of different languages may differ so much that a crude summary tells them apart. The harder question is what is left *inside* a domain.
+There is another thing that kinds of text do. They can make $r$ look good: texts of different languages may differ so much that a crude summary tells them apart. The harder question is what is left *inside* a domain, on the passages and on the held-out texts.
 """
 
 
 # %% tags=["nbval-check-output"]
-def inside(values):
+def inside(values, domains):
     """Deviations from the mean of the text's own domain."""
     means = {d: values[domains == d].mean(0) for d in set(domains)}
     return values - torch.stack([means[d] for d in domains])
 
 
 paper_P = over(lambda x: circuit.summary(x)[:, found], passages, own=False)
-pd.DataFrame(
-    {
-        name: {
-            "r over all passages": f"{r_and_fvu(a, truth_P)[0].nanquantile(0.5):.2f}",
-            "r inside domains": f"{r_and_fvu(inside(a), inside(truth_P))[0].nanquantile(0.5):.2f}",
+domains_T = np.array([t.domain for t in texts])
+compared = {
+    "paper's circuit": (paper_P, paper[False][: len(several)]),
+    "self-normalised": (summary_P, ladder[False][LAST]),
+}
+within = {
+    name: (inside(b, domains_T[: len(b)]), inside(true_several[False], domains_T[: len(b)]))
+    for name, (_, b) in compared.items()
+}
+r_within = {k: float(r_and_fvu(*v)[0].nanquantile(0.5)) for k, v in within.items()}
+within_ends = {k: of_documents(median_r, v) for k, v in within.items()}
+paper_within, better_within = within_ends.values()
+paper_r, better_r = r_within.values()
+display(
+    pd.DataFrame(
+        {
+            name: {
+                "passages: r over all": f"{r_and_fvu(a, truth_P)[0].nanquantile(0.5):.2f}",
+                "inside domains": f"{r_and_fvu(inside(a, domains), inside(truth_P, domains))[0].nanquantile(0.5):.2f}",
+                "held-out texts: r over all": f"{r_and_fvu(b, true_several[False])[0].nanquantile(0.5):.3f}",
+                "inside domains ": f"{r_within[name]:.3f}",
+            }
+            for name, (a, b) in compared.items()
         }
-        for name, a in (("paper's circuit", paper_P), ("self-normalised", summary_P))
-    }
-).T
+    ).T,
+    cx.claims.finding(
+        f"Inside a domain of the held-out texts the paper's circuit has a median r of {paper_r:.2f} [{paper_within[0]:.2f}, {paper_within[1]:.2f}], the self-normalised one {better_r:.3f} [{better_within[0]:.3f}, {better_within[1]:.3f}].",
+        holds=paper_within[1] < r_here and better_within[0] > 0.99,
+    ),
+)
 
 # %% [markdown]
 r"""
@@ -1192,7 +1325,7 @@ for name, chosen in {
     "the text's own constants": list(constants),
 }.items():
     logs = torch.stack(chosen)
-    shift = foretold * circuit.scale / logs[:, -1:].exp()
+    shift = by_position * circuit.scale / logs[:, -1:].exp()
     approx = calibrated(g_P, logs[:, :-1].exp(), logs[:, -1:].exp()) + shift
     clusters[name] = cx.Moments.of(approx, truth_P).table(found).median()
     squares[name] = (approx - truth_P).square() / truth_P.var(0, correction=0)  # text neuron
@@ -1220,25 +1353,30 @@ shown["saved of FVU, 95%"] = [
     "",
     *("{:+.2f} to {:+.2f}".format(*(v.round(2) + 0.0)) for v in savings.values()),
 ]
-shown
+low, high = savings["three clusters, realisable"].round(2) + 0.0
+display(
+    shown,
+    cx.claims.finding(
+        f"Three clusters of calibration texts save next to no FVU: {low:+.2f} to {high:+.2f}, the middle 95%.",
+        holds=bool(high < 0.05),
+    ),
+)
 
 # %% [markdown]
 r"""
-The row to watch is the realisable one against the first. The last column draws whole domains again; a saving counts if its interval lies above zero. A gain that comes with a lower $r$ is bought: one constant per cluster corrects the size of some texts, and adds a jump between texts that were in order before. The last row is the end of this road. It is what infinitely many clusters would give, and to get there one needs each text's own denominators, which is to say, the circuit of Figure 8.7.
+The row that a reader could have is the realisable one, and it saves next to nothing. The last column draws whole domains again; a saving counts if its interval lies above zero. The last row is the end of this road. It is what infinitely many clusters would give, and to get there one needs each text's own denominators, which is to say, the circuit of Figure 8.7.
 
-## More heads?
+## Fewer heads?
 
-How little a circuit of few heads may say about a neuron, its correlation with the whole pre-activation showed. Allowing denominators to stray further lets more heads in:
+All heads of the layer are in this circuit, the restless ones with the steady. What if one is stricter, and leaves out the stable head with the least steady denominator?
 """
 
 # %%
-try:
-    admitted = cx.stable_heads(weights, texts, n, TOKEN, steady=WIDER)
-except ValueError:  # no head at all by this rule
-    admitted = []
-wide = sorted({*heads, *admitted})
-choices = {"as before": heads} | ({"wider": wide} if wide != sorted(heads) else {})
-compared = {}
+restless = max(heads, key=lambda h: study.roster["relative spread"][h])
+choices = {"all stable heads": heads} | (
+    {f"without head {restless}": [h for h in heads if h != restless]} if len(heads) > 1 else {}
+)
+chosen_heads, heard = {}, {}
 for name, chosen in choices.items():
     text = cx.denominators.middle_text(weights, prose, chosen, n, TOKEN)
     first = cx.ContextualCircuit.calibrate(weights, text, chosen, n, TOKEN)
@@ -1247,13 +1385,13 @@ for name, chosen in choices.items():
         several,
         own=False,
     )
-    heard = r_and_fvu(whole_truth, pre[False])[0].nanquantile(0.5)
+    heard[name] = float(r_and_fvu(whole_truth, pre[False])[0].nanquantile(0.5))
     p, b = (cx.evaluate(c, several, found) for c in (first, first.self_normalised()))
-    compared[name] = {
+    chosen_heads[name] = {
         "heads": ", ".join(map(str, chosen)),
         "sd of the truth": f"{p['sd'].median():.2f}",
-        "its r with the pre-activation": f"{heard:.2f}",
-        "paper's r": f"{p['r'].median():.2f}",
+        "its r with the pre-activation": f"{heard[name]:.2f}",
+        "paper's r": f"{p['r'].median():.3f}",
         "paper's FVU": f"{p['fvu'].median():.2f}",
         "from shape": f"{p['from shape'].median():.2f}",
         "self-normalised r": f"{b['r'].median():.3f}",
@@ -1261,17 +1399,22 @@ for name, chosen in choices.items():
     }
 
 # %% tags=["nbval-check-output"]
-if len(choices) == 1:
-    print(f"a limit of {WIDER:.0%} admits no other head")
-pd.DataFrame(compared).T
+r_fewer, heard_fewer = float(p["r"].median()), heard[name]
+display(
+    pd.DataFrame(chosen_heads).T,
+    cx.claims.finding(
+        f"Without head {restless} the paper's circuit agrees better with its heads, a median r of {r_fewer:.3f}, and these say less of the neuron: their own r with the pre-activation is {heard_fewer:.2f}.",
+        holds=r_fewer > r_here + 0.01 and heard_fewer < 0.95,
+    ),
+)
 
 # %% [markdown]
 r"""
-For the same neurons, the second row (if there is one) should have a larger spread of the truth: more of what the neuron hears about the context is covered. The price is in the columns of the paper's circuit, since each further head has a less steady denominator. It is a trade between saying more and being right, and it is a trade only for the circuit with constants. For the other, the last two columns should hardly move.
+It is a trade between saying more and being right, and only for the circuit with constants. The self-normalised one hardly changes.
 
 ## What breaks it
 
-- **A fragment at the destination.** With the query of a rare piece of a word, borrowed denominators can be wrong by a large factor. The self-normalised circuit does not borrow.
+- **A fragment at the destination.** With the query of a piece of a word, borrowed denominators are further off than with `TOKEN`, here by little, on a model with restless heads by a large factor. The self-normalised circuit does not borrow.
 - **A text unlike the calibration text.** It shows as a factor first, which $r$ overlooks. Whoever only wants to rank texts may ignore it; whoever compares a summary with a threshold may not.
 - **The first tokens of a text.** Averages over few tokens are not averages.
 - **A mix of domains.** The collection holds 22 domains in equal shares, more than most texts differ, and a correlation over all of them is in good part one between domains. `CTX_TEXTS` names another collection; the passages are a check, and a small one.
@@ -1316,66 +1459,88 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every number in the third column was computed above, in this run. The two published medians are met from half a unit of their last digit on; the other conditions are this book's reading of the sources.
+Every number in the third column was computed above, in this run. The two published medians are met from half a unit of their last digit on; the other conditions are this book's reading of the sources. Brackets hold 95% intervals: the documents are drawn again, of the last line the passages.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 only = budgets[True].loc["only", "from shape"]
+items = [name for name in only.index if name != "scale"]
+alone = [
+    over(
+        lambda x, name=name: cx.evaluation.approximated(circuit, x, {name})[:, found],
+        several[:SOME],
+        own=True,
+    )
+    for name in items
+]
+
+
+def token_over_others(*numbers):
+    """Shape lost to the token over that to the largest other item, from r and FVU of each."""
+    lost = dict(zip(items, (np.nanmedian(1 - r**2) for r in numbers[::2]), strict=True))
+    return float(lost.pop("token") / max(lost.values()))
+
+
+of_token = of_documents(token_over_others, *((v, true_several[True][:SOME]) for v in alone))
+
+
+def matched_over_other(drawn):
+    """Error with the kind of text matched over error with another, median kind, of passages."""
+    often = torch.from_numpy(np.bincount(drawn, minlength=len(subset))).double()
+    pairs = often[:, None] * often * different  # calibration text, text
+    shares = einsum(member, pairs, member, "c row, c t, t column -> row column")
+    errors = einsum(
+        member,
+        misses * pairs[..., None],
+        member,
+        "c row, c t neuron, t column -> row column neuron",
+    )
+    table = (errors / shares[..., None]).nanquantile(0.5, dim=-1).numpy()
+    table = np.ma.masked_invalid(table)  # a draw may lack a kind
+    elsewhere = np.ma.masked_array(table, table.mask | np.eye(len(table), dtype=bool))
+    return np.ma.median(table.diagonal() / elsewhere.mean(0))
+
+
 cx.claims.ledger(
     model,
     cx.claims.Claim(
         "median_r",
         f"paper's circuit, {VERSIONS[False]}: median r",
         float(tables[False]["r"].median()),
+        ends[False][0],
         digits=4,
     ),
     cx.claims.Claim(
-        "median_fvu", "the same: median FVU", float(tables[False]["fvu"].median()), digits=4
+        "median_fvu",
+        "the same: median FVU",
+        float(tables[False]["fvu"].median()),
+        ends[False][1],
+        digits=4,
     ),
     cx.claims.Claim(
         "median_r",
         f"paper's circuit, {VERSIONS[True]}: median r",
         float(tables[True]["r"].median()),
+        ends[True][0],
         digits=4,
     ),
     cx.claims.Claim(
         "token_main_error",
         f"shape lost to the query of {TOKEN!r}, over the largest other item but LayerNorm 2",
         float(only["token"] / only.drop(["token", "scale"]).max()),
+        of_token,
     ),
     cx.claims.Claim(
         "own_domain",
         "error with the kind of text matched, over error with another, median kind",
         float(by_column.median()),
-    ),
-)
-
-# %% tags=["hide-input", "nbval-check-output"]
-low, high = savings["three clusters, realisable"]
-own_scale = [c.loc["+ own scale: self-normalised"] for c in climbed.values()]
-r_least, fvu_most = min(float(v["r"]) for v in own_scale), max(float(v["fvu"]) for v in own_scale)
-display(
-    cx.claims.finding(
-        f"Which passage calibrates matters little to r: the worst gives a median of {tried['r'].min():.3f}, the best {tried['r'].max():.3f}.",
-        holds=bool(tried["r"].max() - tried["r"].min() < 0.05),
-    ),
-    cx.claims.finding(
-        f"Calibrated on the middle passage the median FVU is more than twice the published 0.1426: {tried['fvu'].median():.2f}.",
-        holds=bool(tried["fvu"].median() > 2 * 0.1426),
-    ),
-    cx.claims.finding(
-        f"Three clusters of calibration texts save next to no FVU: {low + 0.0:+.2f} to {high + 0.0:+.2f}, the middle 95%.",
-        holds=bool(high < 0.05),
-    ),
-    cx.claims.finding(
-        f"The self-normalised circuit, which needs no calibration text, has a median r above 0.99 and a median FVU below 0.02 in both versions: {r_least:.3f} and {fvu_most:.3f} in the worse one.",
-        holds=r_least > 0.99 and fvu_most < 0.02,
+        cx.claims.by_document(matched_over_other, subset, 199),
     ),
 )
 
 # %% [markdown]
 r"""
-The published figures are for GPT-2 small, with neurons and texts of their own, so the first three lines say whether the method does as well here, not whether the publication is right. The second line is the one that Figure 8.3 qualifies.
+The published figures are for GPT-2 small, with neurons and texts of their own, so the first three lines say whether the method does as well here, not whether the publication is right. The second line hangs on the calibration text, as Figure 8.3 shows.
 
 ## Exercises
 

@@ -91,7 +91,7 @@ print(f"with a margin of {MARGIN:.0%} both ways: {int((margin > MARGIN).sum())}"
 
 # %% [markdown]
 r"""
-If the first line does not count more pairs than chance would give, then being clean is no distinction: somebody has to be first. The count can be far below chance, because congruences are not independent. A token with a long column of $W_U$ is the favourite of many neurons, and can be clean with one only. What does distinguish a neuron is that the first is *well* ahead of the second, on both sides. So a margin is asked for, relative to the congruence itself, and of the pairs that have it the most congruent are taken. A neuron that nothing
+There are fewer clean pairs than chance would give, so being clean is no distinction: somebody has to be first. The count is below chance because congruences are not independent. A token with a long column of $W_U$ is the favourite of many neurons, and can be clean with one only. What does distinguish a neuron is that the first is *well* ahead of the second, on both sides. So a margin is asked for, relative to the congruence itself, and of the pairs that have it the most congruent are taken. A neuron that nothing
 turns on in the first texts of the collection is passed over. For every neuron so chosen, one of the same layer is drawn at random among those that are in no clean pair. These **random neurons** go through everything that follows, each with the token that it is most congruent with.
 """
 
@@ -232,7 +232,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Figure 10.1 shows the two rankings behind one pair. Its neuron is not typical: it is the next-token neuron whose token gains most probability at its peaks, and is kept as the example below. Both curves start with a step, which is what the margin asks for, and then fall through zero or near it: most tokens are pushed a little, up or down, and most neurons push this token a little. A first place that stands alone is a promise.
+Figure 10.1 shows the two rankings behind one pair. Its neuron is not typical: it is the next-token neuron with the largest gain of probability at its peaks, and is kept as the example below. Both curves start with a step, which is what the margin asks for, and then fall through zero or near it: most tokens are pushed a little, up or down, and most neurons push this token a little.
 
 ## Does it predict its word?
 
@@ -295,7 +295,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Two questions are answered here, and they must be kept apart. *Does the token become likelier?* In Figure 10.2 every point above the dotted line is a token that is likelier at the peaks. The first row of the table has the mean over neurons, of $\log P$, where large probabilities weigh less than in a mean of P: if the interval of the next-token neurons lies above zero and clear of that of the random ones, then a product of weights has told something about texts. *Does the model predict it?* Look how high the points lie, read the rows of P, and the number of neurons with P above a half. Where the mean is far above the median, a few neurons make the mean. Where both are small, a neuron that is wholly devoted to one token is a small voice among thousands: it makes a rare continuation less rare. So congruence is a promise about the direction and none about the size.
+Two questions are answered here, and they must be kept apart. *Does the token become likelier?* In Figure 10.2 every point above the dotted line is a token that is likelier at the peaks. The first row of the table has the mean over neurons, of $\log P$, where large probabilities weigh less than in a mean of P: the interval of the next-token neurons lies above zero and clear of that of the random ones, so a product of weights has told something about texts. *Does the model predict it?* Of one neuron yes, of the others hardly: the mean of P is several times the median, for a few neurons make the mean. A neuron that is wholly devoted to one token is a small voice among thousands: it makes a rare continuation less rare. So congruence is a promise about the direction and none about the size.
 
 ## The terms of a pre-activation
 
@@ -374,9 +374,9 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The part of a term that is always there wakes nobody. So the table shows each part *less its mean over random places*, its **rise**, as a mean over neurons. The bias hardly has one, since only the scale moves it. Compare the heads with the MLPs: the published method attributes to heads alone, and the last row says which share of the waking that covers. In the first layer no MLP comes before, and heads and embedding share it all. Of course an MLP only works on what heads and embedding have brought it. A head that acts through an earlier MLP is credited with nothing here. The experiment below counts that too.
+The part of a term that is always there wakes nobody. So the table shows each part *less its mean over random places*, its **rise**, as a mean over neurons. The bias hardly has one, since only the scale moves it. The MLPs do more of the waking than the heads. The published method attributes to heads alone, and the last row says which share that covers. In the first layer no MLP comes before, and heads and embedding share it all. Of course an MLP only works on what heads and embedding have brought it. A head that acts through an earlier MLP is credited with nothing here. The experiment below counts that too.
 
-If random neurons show nearly the same division, and they were drawn from the same layers, then it is a fact about layers, and not about predicting.
+Random neurons, drawn from the same layers, show nearly the same division: it is a fact about layers, and not about predicting.
 
 ## The picture: head by prompt
 
@@ -443,7 +443,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Orange entries wake the neuron and purple ones quiet it. A dark orange column is a head that wakes the neuron on every prompt, and more than it would elsewhere. If the circles stand in several columns, read the ends of the prompts beside them. The claim to be tested is that different heads catch different uses of the token {cite}`neo2024interpreting`. So prompts with their circles in one column should have something in common that the others lack. One picture, chosen because it is divided, cannot settle it; the count over all neurons comes next.
+Orange entries wake the neuron and purple ones quiet it. A dark orange column is a head that wakes the neuron on every prompt, and more than it would elsewhere. The circles stand in many columns, on the right as on the left. The claim to be tested is that different heads catch different uses of the token {cite}`neo2024interpreting`. So prompts with their circles in one column should have something in common that the others lack. One picture, chosen because it is divided, cannot settle it; the count over all neurons comes next.
 
 ## What did it look up?
 
@@ -540,9 +540,9 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The first table lists the heads that win on at least 2% of the prompts of either group, and where they look from random places: at the *own token*, at the *previous* one, at *BOS*, or at none of these with more than a third of the attention. Heads that look at their own token carry no context: what they say about the last token, the embedding could say as well. And where the columns for next-token and for random neurons look alike, winning is a matter of the head and not of the neuron.
+The first table lists the heads that win on at least 2% of the prompts of either group, and where they look from random places: at the *own token*, at the *previous* one, at *BOS*, or at none of these with more than a third of the attention. Heads that look at their own token carry no context: what they say about the last token, the embedding could say as well. The heads that win for next-token neurons are by and large those that win for random ones: winning is a matter of the head more than of the neuron.
 
-The second table, over all neurons, asks the published question in its first row: if heads divided the uses of a token among them, the commonest winner of a next-token neuron should take *fewer* of its prompts than that of a random neuron, which has no token to divide. Its last row is the look-up proper: what the heads bring from earlier tokens to the place where the neuron peaks, beyond what they bring anywhere. The row of the last token is the heads' echo. (BOS can count although it says nothing: a head that turns away from it, or to it, changes what it writes. These three rows use the prompts on which heads are silenced below, and half of the random places, so they add up to the rise of the heads only nearly.)
+The second table, over all neurons, asks the published question in its first row: if heads divided the uses of a token among them, the commonest winner of a next-token neuron should take *fewer* of its prompts than that of a random neuron, which has no token to divide. It takes as many. Its last row is the look-up proper: what the heads bring from earlier tokens to the place where the neuron peaks, beyond what they bring anywhere. The row of the last token is the heads' echo. (BOS can count although it says nothing: a head that turns away from it, or to it, changes what it writes. These three rows use the prompts on which heads are silenced below, and half of the random places, so they add up to the rise of the heads only nearly.)
 
 ## Take the head out
 
@@ -639,7 +639,7 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 cx.plots.picture(
     figure,
     "10.4",
-    f"What the attribution foretells and what the neuron loses when the head is silenced: mean "
+    f"What the attribution says and what the neuron loses when the head is silenced: mean "
     f"over {ABLATED} prompts, one point for each of {len(points)} pairs of a neuron and a head. "
     f"The dotted line is equality. Mean rise: {points['rise'].mean():.2f}.",
     "Three scatter plots. "
@@ -653,8 +653,8 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-From the left: how much the choice of the mean matters, then the scale, then the rest of the model. Freezing the scale is a small sin if the first two panels look alike; where they differ, the head makes up much of the stream, and its absence lets all other terms count for more, or less. The third panel is the real distance between attribution and intervention. If its points lie above the line, the head does more for the neuron than it says to it directly: it is read by MLPs and heads in between, whose terms were booked to *them*. A high $r$
-with points far off the line means that attribution orders heads well and measures them badly.
+From the left: how much the choice of the mean matters, then the scale, then the rest of the model. Freezing the scale is not a small sin: once the scale follows, the mean loss is a third smaller, for a head that wakes a neuron also makes up some of the stream, and its absence lets all other terms count for more. The third panel is the real distance between attribution and intervention. There the heads do somewhat more again than with the scale alone released: they are read by MLPs and heads in between, and those terms were booked to *them*. Attribution orders
+heads well, and measures them roughly.
 
 The pairs are not independent: each neuron gives several, and they share heads. So $r$ is a description and has no interval.
 
@@ -720,7 +720,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The published ablation finds that the token's probability falls, significantly but by little {cite}`neo2024interpreting`. Figure 10.5 has the losses on the log scale, for the neuron on the left and for its token on the right. Three comparisons decide whether the published finding holds. Is the interval of *loss of log P, strongest head* above zero for next-token neurons? Is it above that of the random ones, whose strongest head is silenced as well, and often is the same head? And is *another head* near zero for both? If all three, the attribution points at a head that matters for this token and not at a head that matters for everything. The second is the hardest to meet. The ledger has the difference; if its lower end is near zero, other neurons could turn the verdict.
+The published ablation finds that the token's probability falls, significantly but by little {cite}`neo2024interpreting`. Figure 10.5 has the losses on the log scale, for the neuron on the left and for its token on the right. Three comparisons decide whether the published finding holds. Is the interval of *loss of log P, strongest head* above zero for next-token neurons? Is it above that of the random ones, for which the strongest head is silenced as well, often the same one? And is *another head* near zero for both? With all three, the attribution would point at a head that matters for this token and not at a head that matters for everything. Here the first two are not met, and *another head* is near zero: on these neurons the published finding is neither borne out nor refuted.
 A probability that was small cannot lose much. So look at the log to see a cause, and at P itself to see whether it matters; there, a few tokens can make the whole mean, and then its interval is wide.
 
 The intervals are over neurons. The prompts of one neuron are averaged first, for they are not independent. The intervals treat these neurons as draws from neurons like them, and take the texts, the prompts and the choice of heads as given. Neurons that share a strongest head are not quite independent either, so the intervals are, if anything, too narrow. The heads were chosen on the prompts on which they are then silenced, for what they write to the neuron; what that does to the token had no part in the choice.
@@ -758,7 +758,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-An interval of $I$ that lies above zero says that the heads of a team back each other up, for the neuron or for the token; one that includes zero does not say that they are independent, only that this run cannot tell. Compare with random neurons again, to whose tokens no promise was made. Heads of one layer cannot see each other. So where the printed share is high, no member of most teams can step in when another falls silent. Their cover is then passive: what reads them is served by any of them, and only when all are silent is it missed.
+An interval of $I$ that lies above zero says that the heads of a team back each other up, for the neuron or for the token; one that includes zero does not say that they are independent, only that this run cannot tell. For the tokens it cannot tell, of next-token neurons or of random ones. Heads of one layer cannot see each other, so in the teams of one layer no member can step in when another falls silent. Their cover would be passive: what reads them is served by any of them, and only when all are silent is it missed.
 
 ## Through the neuron or past it?
 
@@ -868,9 +868,9 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-In Figure 10.6 the line between circle and square is what goes through the neuron; a square on the dotted line says that nothing goes past it. The second row of the table shows how much of the mean is the work of one neuron. The first printed line is the share; its interval is wide where neurons are few and their effects uneven. The row of the difference is safer, for it divides by nothing: an interval above zero says that part of the effect goes through the neuron. If the interval with the neuron held lies above zero, the head has other ways to the token as well. Squares left of the dotted line are tokens for which the other ways work against the neuron.
+In Figure 10.6 the line between circle and square is what goes through the neuron; a square on the dotted line says that nothing goes past it. The second row of the table shows how much of the mean is the work of one neuron. As the head's own effect on the token cannot be told from zero, there is no share to print. The row of the difference is safer, for it divides by nothing: an interval above zero says that part of the effect goes through the neuron. Squares left of the dotted line are tokens for which the other ways work against the neuron.
 
-The rows of the neuron alone test the name *next-token neuron* itself, and no head has a part in it. One activation is set to its usual value, at one place. If the token loses, the weights have told what the neuron does to the prediction. This is a cause, and it can be there while the probability stays small. But look at the random neurons, too. Each of them also has a token that it is most congruent with, and pushes it when it is loud. If that token loses nearly as much, then any loud neuron pushes its favourite, and pushing does not set the next-token neurons apart. What does is the company they keep: compare the losses with the two last rows. Where the rise is a multiple of the loss, the rest of the model leans towards the same token at these places.
+The rows of the neuron alone test the name *next-token neuron* itself, and no head has a part in it. One activation is set to its usual value, at one place. The token loses: the weights have told what the neuron does to the prediction. This is a cause, and it is there while the probability stays small. The random neurons push as well. Each of them has a token that it is most congruent with, and that token loses too, about half as much: any loud neuron pushes its favourite. What sets the next-token neurons apart more is the company they keep. Their rise, in the last rows, is a multiple of the loss: the rest of the model leans towards the same token at these places.
 
 ## What breaks it
 
@@ -1012,7 +1012,7 @@ display(
         holds=by_heads[2] < 0.5,
     ),
     cx.claims.finding(
-        f"Prompts of a next-token neuron agree on the winner no less than those of a random one: the commonest winner's share is {ends(winner, '+.0%')} larger.",
+        f"Prompts of a next-token neuron do not agree clearly less on the winner than those of a random one: the commonest winner's share is {ends(winner, '+.0%')} larger.",
         holds=winner[2] >= 0,
     ),
     cx.claims.finding(

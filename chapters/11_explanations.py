@@ -14,8 +14,8 @@
 r"""
 # Can a sentence predict a head?
 
-**Some heads, yes; most, only a little better than a coin; and a sentence that fits can be had for nothing.** Shown prompts on which a head wakes a neuron and prompts on which it does not, a small program finds a sentence that tells them apart, even when somebody has shuffled the labels. Only new prompts tell the two cases apart.
-On the book's own model a few heads stand out, one of the first layer among them. They read what *kind* of text they are in, above all its language, and a list of six kinds predicts them about as well as a search through all tokens. Heads of neurons that predict a token are explained a little better than others. The one induction head is among those that resist, though not alone, and gains most when the sentence may mention one fact more: that the last token came before.
+**Some heads, yes; most, only a little better than a coin; and a sentence that fits can be had for nothing.** Shown prompts on which a head wakes a neuron and prompts on which it does not, a small program finds a sentence that tells them apart, even when somebody has shuffled the labels. Sentences fit what they were shown almost as well when the labels are shuffled, 0.84 against 0.89; on new prompts they do not, 0.52 against 0.60. Explanations score above those of shuffled labels: +0.11 [+0.05, +0.16]. Few explanations stand when all tests are allowed for: 4 of 68.
+On the book's own model a few heads stand out, heads of the first layer among them. They read what *kind* of text they are in, above all its language, and a list of six kinds predicts them nearly as well as a search through all tokens. Heads of neurons that predict a token are explained a little better than others. The one induction head is among those that resist, though not alone, and gains most when the sentence may mention one fact more: that the last token came before.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -314,10 +314,17 @@ cx.plots.picture(
 # %% tags=["nbval-check-output"]
 for name in fit:
     print(f"{name}: shown {mean(fit[name]):.2f}, held out {mean(held[name]):.2f}")
+(truly, dealt_out), (truly_new, dealt_new) = (
+    [mean(v[name]) for name in ("true labels", "shuffled")] for v in (fit, held)
+)
+cx.claims.finding(
+    f"Sentences fit what they were shown almost as well when the labels are shuffled, {dealt_out:.2f} against {truly:.2f}; on new prompts they do not, {dealt_new:.2f} against {truly_new:.2f}.",
+    holds=bool(truly - 0.1 < dealt_out and dealt_new < 0.55 < truly_new),
+)
 
 # %% [markdown]
 r"""
-The left panel of Figure 11.2 is the warning of this chapter. If its two means lie close together, then a sentence that fits what it was shown is no evidence of anything: labels without meaning can be explained almost as well. All of the evidence is in the right panel, in the distance between its two distributions. What a sentence loses from left to right was only memory. The same may happen to a person, or to a language model, who looks at a few prompts and finds a theme.
+The left panel of Figure 11.2 is the warning of this chapter. Its two means lie close together, so a sentence that fits what it was shown is no evidence of anything: labels without meaning can be explained almost as well. All of the evidence is in the right panel, in the distance between its two distributions. What a sentence loses from left to right was only memory. The same may happen to a person, or to a language model, who looks at a few prompts and finds a theme.
 
 ## Does the neuron matter?
 
@@ -414,7 +421,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Figure 11.3 has a dot for each case. Under shuffled labels most scores lie in the grey band; the dots above it are heads that a sentence predicts, or luck. The table says which, on average. If the interval of the score lies above 0.5 and that of the shuffled labels includes it, heads can be predicted from such sentences, and the mean says how well: 0.5 is nothing and 1 is all. If the difference between the two rows, printed first, has an interval with 0 inside, this test cannot tell next-token neurons from others. Then it is heads that have been explained, and not what a neuron is for.
+Figure 11.3 has a dot for each case. Under shuffled labels most scores lie in the grey band; the dots above it are heads that a sentence predicts, or luck. The table says which, on average. Heads can be predicted from such sentences, a little: 0.5 is nothing and 1 is all. Those of next-token neurons can be predicted better than those of random ones, by a difference, printed first, with an interval that barely leaves out zero.
 
 The counts keep the figure honest. Of many cases, each with its own interval, some look good by luck: by its construction one in forty or so, and the shuffled labels show how many here. The last line therefore tests each case (Fisher's exact test) and allows for their number by Benjamini and Yekutieli's correction. It keeps the expected share of false finds below one in twenty, however the cases depend on each other. With so few held-out prompts it will also drop cases that are real.
 
@@ -443,7 +450,7 @@ print("correlation of their terms:", in_words(span(pairs["r"]), "+"))
 
 # %% [markdown]
 r"""
-If the other head's sentence does no better than a coin, then what the sentences say is about a head and not about the neuron's prompts as such. If the two heads' terms are not correlated over the prompts, or are opposed, that says the same without sentences. (A prompt from which one head was explained may be among those on which the other is tested. If that helps the foreign sentence, it works against the claim.) What the heads tell apart need not be *uses of the token*: the next section looks at that.
+The other head's sentence does no better than a coin: what the sentences say is about a head and not about the neuron's prompts as such. The two heads' terms are hardly correlated over the prompts, which says the same without sentences. (A prompt from which one head was explained may be among those on which the other is tested. If that helps the foreign sentence, it works against the claim.) What the heads tell apart need not be *uses of the token*: the next section looks at that.
 
 ## An explainer of your own
 
@@ -466,7 +473,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Some name what they mean: a token at the end, or one before it. On the book's model others seem to go around something that they have no word for. A rule that asks for one language's articles, or that forbids English ones, may mean: *the text is in that language*. One that asks for a quotation mark may mean: *somebody is speaking*. So give an explainer these words, and nothing else. It sorts every prompt into one of six kinds by some function words of each language, the quotation marks and the signs of code. Its sentence lists the kinds that are more
+Some name what they mean: a token at the end, or one before it. On the book's model others seem to go around something that they have no word for. A rule that forbids an English article may mean: *the text is in another language*. So give an explainer these words, and nothing else. It sorts every prompt into one of six kinds by some function words of each language, the quotation marks and the signs of code. Its sentence lists the kinds that are more
 frequent among the active prompts. It fits in one cell, and so would yours.
 """
 
@@ -556,7 +563,7 @@ for where, mine in (("the first layer", frame["of"] == 0), ("later layers", fram
 
 # %% [markdown]
 r"""
-Compare the two means. If they are about equal, six words chosen well are worth as much as all tokens of the vocabulary, searched by a machine. Then look at Figure 11.4, from the top: where the diamond lies to the right of the dot, a kind of text says more about the head than a rule about tokens. The last two lines say whether heads of later layers do better than those of the first, and by which explainer. (Their intervals are over neurons. They speak of these heads, and there are few of them.)
+Six words chosen well are worth nearly as much as all tokens of the vocabulary, searched by a machine. At the top of Figure 11.4 the diamond lies to the right of the dot for two heads: there a kind of text says more about the head than a rule about tokens. Whether heads of later layers do better than those of the first is not settled: the cases of the first layer come from two neurons, and an interval over two neurons says nothing.
 
 One caution. The six kinds were chosen after looking at the rules of these very cases, on the book's model. The prompts were held out from each explanation but not from its author. On another model, or with another collection, the comparison is clean; and the next test repeats it here, on other prompts and mostly other neurons.
 
@@ -717,9 +724,9 @@ table.rename_axis("kind") if len(table) else NOTHING
 r"""
 The left panel of Figure 11.5 and the second column say how well each kind does under the same conditions, with the lowest and the highest head in brackets. The neurons of one head are not independent, so a head is one value, and the two printed intervals take the spread of heads to be the same in both groups: with one induction head or two there is no other way to have one.
 
-In the paper the language model has trouble with induction heads {cite}`neo2024interpreting`. The first printed line holds the rules to the same statement. If its interval includes 0, induction heads score no differently from what heads differ by anyway. If they lie near 0.5, they resist all the same, but not they alone. The second line, and the right panel, ask for the reason. If the rise is clear for induction heads and next to nothing for most others, then part of what made them hard was a poor vocabulary: an explainer that looks for tokens will not see *the last token came before*. The score should stay well below 1 even so. An induction head writes what came *behind* the earlier place, and which neurons that moves depends on the token. Whether there was an earlier place is half of the story.
+In the paper the language model has trouble with induction heads {cite}`neo2024interpreting`. The first printed line holds the rules to the same statement. Its interval includes 0: with one induction head the statement is undecided. That head scores as a coin does, and other heads do little better. The second line, and the right panel, ask for the reason. The rise is clear for the induction head and next to nothing for most others, so part of what made it hard was a poor vocabulary: an explainer that looks for tokens will not see *the last token came before*. The score stays well below 1 even so. An induction head writes what came *behind* the earlier place, and which neurons that moves depends on the token. Whether there was an earlier place is half of the story.
 
-Heads of the kind *own* and *previous* have simple rules, but one for each token: the neuron is fed on these tokens and not on those. If they score near 0.5, a few active prompts may be too few to list them (Exercise 5).
+Heads of the kind *own* and *previous* have simple rules, but one for each token: the neuron is fed on these tokens and not on those. The one *previous* head scores near 0.5: a few active prompts may be too few to list its tokens (Exercise 5).
 
 The six kinds are in the last column, and its highest heads are worth a look:
 """
@@ -891,8 +898,8 @@ display(
         holds=bool(mended[1] > 0),
     ),
     cx.claims.finding(
-        f"Six kinds of text explain about as well as the rules: {in_words(six_less_rules, '+')}.",
-        holds=bool(six_less_rules[1] <= 0 <= six_less_rules[2]),
+        f"Six kinds of text explain nearly as well as the rules: {in_words(six_less_rules, '+')}.",
+        holds=bool(six_less_rules[1] > -0.15 and six_less_rules[2] < 0.15),
     ),
 )
 
