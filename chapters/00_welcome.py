@@ -194,18 +194,18 @@ Each asks one question.
 On `mini`, the model on these pages:
 
 - **1.** A token and a position, added, and nothing else; yet what each head brings back tells one domain of text from another, even after the words of the page are shuffled.
-- **2.** Almost. Rows rebuilt from the two halves are close to the true ones, and what is wrong sits mostly on one source, the token that begins every text.
+- **2.** Yes, nearly. Rows rebuilt from the two halves are close to the true ones, and in half of the heads most of what is wrong is one token's, the one that begins every text.
 - **3.** Over the whole page. One head fades slowly, the others weigh the page about evenly, and none lives on the last few tokens, as some heads of GPT-2 do.
-- **4.** Because they are averages over many tokens. All heads are stable, and the one that covers fewest tokens moves most.
-- **5.** Yes. Another page of prose errs by little, and it matters little which.
-- **6.** One weighted mean, with a fixed vector for each token. It ranks texts as the model's neurons do, with amounts that are off.
+- **4.** Because they are averages over many tokens, of something that varies little. What moves them most is the topic of the text, and the head that covers fewest tokens moves most.
+- **5.** Yes, on average over the heads, though single heads are off by more. A page from the middle does all that any number of texts could.
+- **6.** One weighted mean, with a fixed number for each token and neuron. It ranks texts as the neurons do, also within a domain; its amounts are worse than the bare mean of the domain.
 - **7.** Those that a few tokens can push far. What such a neuron is about is a matter of degree, and labels hide much of it.
 - **8.** The ranking is good, and borrowed constants are what spoils the amounts: with the text's own in their place, little but the error of the split remains.
 - **9.** Put in the place of the heads, the circuit with the text's own constants mends most of what silencing them breaks; with borrowed constants it costs more than silence.
 - **10.** Seldom one head. The MLPs together do more than the heads.
 - **11.** For a few heads, those that read what kind of text they are in; for most, hardly better than a coin.
 - **12.** Then there is less to approximate, not more.
-- **A.** On the token that begins every text, more than on all others.
+- **A.** In half of the heads mostly on the token that begins every text.
 - **B.** In its form; and its weights resemble those of a classifier of its own domain, and not those of others.
 
 ## How to read it
