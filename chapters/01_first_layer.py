@@ -425,7 +425,7 @@ study.roster
 # %% tags=["hide-input", "nbval-check-output"]
 kinds = study.roster["family"].value_counts()
 cx.claims.finding(
-    f"{MODEL} has no head that lives on the last few tokens or looks for copies: {' and '.join(f'{count} of its heads are {kind}' for kind, count in kinds.items())}.",
+    f"{MODEL} has no head that lives on the last few tokens or looks for copies: the roster calls {' and '.join(f'{count} {kind}' for kind, count in kinds.items())}.",
     holds=set(kinds.index) <= {"slowly decaying", "uniform"},
     otherwise=f"{MODEL} has {', '.join(f'{count} {kind}' for kind, count in kinds.items())} heads.",
 )
@@ -563,7 +563,7 @@ r"""
 
 1. The token is longer than its position (see the lengths in the table), so most of the vector stays.
 2. `torch.softmax(k @ q / d_head**0.5, dim=-1)`.
-3. Put `blind` in the place of `weights` in both cells. The row now depends on the tokens alone, so the order of the page is gone altogether, and a source far back counts as much as a near one. The gaps remain, for the words remain.
+3. Put `blind` in the place of `weights` in both cells. The row now depends on the tokens alone, so a source far back counts as much as a near one, and every bar comes out like the even one. The gaps remain, for the words remain.
 4. $b_K$ adds $q_n \cdot b_K / \sqrt{d_\text{head}}$ to every score of the row alike, and the softmax is blind to that. $b_Q$ adds $b_Q \cdot \text{key}_i / \sqrt{d_\text{head}}$, which depends on $i$: it stays.
 ```
 
