@@ -894,11 +894,10 @@ def by_keywords(drawn=slice(None)):
     return cx.claims.over(r2, broad, np.max)
 
 
-def claim(id, measured, statistic):
-    """A line of the ledger with its interval; no interval where the model has no such number."""
+def judged(statistic):
+    """The number and its interval; no interval where the model has no such number."""
     here = statistic()
-    interval = None if np.isnan(here) else cx.claims.by_document(statistic, texts, draws=399)
-    return cx.claims.Claim(id, measured, here, interval)
+    return here, None if np.isnan(here) else cx.claims.by_document(statistic, texts, draws=399)
 
 
 grid = np.unique(np.linspace(1, study.length - 1, 48).astype(int)).tolist()
@@ -951,23 +950,29 @@ cx.claims.ledger(
     cx.claims.Claim(
         "share_stable", "stable heads among all of the layer", len(stable) / len(heads)
     ),
-    claim("spread_at_half", "relative spread of denom, middle broad head", spread_of),
+    cx.claims.Claim(
+        "spread_at_half", "relative spread of denom, middle broad head", *judged(spread_of)
+    ),
     cx.claims.Claim(
         "confetti",
         "mean step of denom from n to n + 1 over its mean, local heads over broad ones, both middle",
         cx.claims.over(raw_rough, local, np.median) / cx.claims.over(raw_rough, broad, np.median),
         digits=1,
     ),
-    claim(
+    cx.claims.Claim(
         "iid_within_context",
         "i.i.d. variance over measured, both less topic, middle broad head",
-        left_over,
+        *judged(left_over),
     ),
-    claim("mean_of_context", "topic: standard deviation over mean, middle broad head", topic_of),
-    claim(
+    cx.claims.Claim(
+        "mean_of_context",
+        "topic: standard deviation over mean, middle broad head",
+        *judged(topic_of),
+    ),
+    cx.claims.Claim(
         "keywords_explain",
         "variance of log denom explained by plain keyword density, best broad head",
-        by_keywords,
+        *judged(by_keywords),
     ),
     cx.claims.Claim(
         "inflated",
