@@ -259,7 +259,7 @@ def markdown(run: Run) -> str:
     rows = [
         (
             escaped(cx.claims.published(row["id"]).statement),
-            f"{escaped(row['claim'])} ([{int(row['in'][:2])}]({row['in']}))",
+            f"{escaped(row['claim'])} ([{row['in'].partition('_')[0].lstrip('0')}]({row['in']}))",
             escaped(row["this run"]),
             cx.claims.published(row["id"]).condition,
             row["verdict"],
