@@ -14,8 +14,9 @@
 r"""
 # How far back does a head look?
 
-**Asked by *the*, seven of the eight heads of `mini` look over the whole text almost evenly, and one decays slowly.** A head's reach is read from its *kernel*, the weight that it gives to places whatever tokens stand there. Half of head 0's kernel lies within 43 of 256 tokens, and no other kernel has more than 19% of its weight elsewhere than an even row.
-No head is local and none looks for copies, as heads of GPT-2 small do {cite}`gibson2025contextual`. The kernel alone misplaces 57% of head 0's attention, and kernel times content 6%.
+**Asked by *the*, seven of the eight heads of `mini` look over the whole text almost evenly, and one decays slowly.** None is local and none looks for copies, as heads of GPT-2 small do {cite}`gibson2025contextual`.
+Head 0 has half of its kernel, the attention that places alone would give, within 43 of 256 tokens; in every other head at most 19% of the kernel would have to move to make it even.
+The kernel alone misplaces 56% of head 0's attention, and kernel times content 6%.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -47,7 +48,7 @@ print(study)
 r"""
 ## Three tokens
 
-A head stands on the word *the* and looks at three tokens: BOS, *moon*, and *the* itself. Give each place a weight that depends on the place only, the nearest most. Give each token a weight that depends on the token only: this head likes *moon* six times as much as the others. Multiply, and divide by the sum. That is an attention row.
+A head stands on the word *the* and looks at three tokens: BOS, *moon*, and *the* itself. Give each place a weight that depends on the place only, the nearest most (*pos*). Give each token a weight that depends on the token only (*content*): this head likes *moon* six times as much as the others. Multiply, and divide by the sum. That is an attention row.
 """
 
 # %%
@@ -90,10 +91,10 @@ $$
 \hat a_{n,i} \;=\; \frac{\text{pos}_{n,i}\;\text{content}_n(x_i)}{\text{denom}_n}, \qquad \text{denom}_n = \sum_{k \le n} \text{pos}_{n,k}\;\text{content}_n(x_k) .
 $$ (eq-kernel-row)
 
-Multiply all contents by three, and the denominator takes it out again. So content has no unit; here that of BOS is 1, as in the table. In code:
+Multiply all contents by three, and the denominator takes it out again. So content has no unit; here that of BOS is 1, as in the table. In code, with a last line that holds the row against the one that chapter 2 rebuilt:
 """
 
-# %%
+# %% tags=["nbval-check-output"]
 C, W_E, W_pos = weights.typical_norm(), weights.W_E, weights.W_pos
 
 
@@ -111,22 +112,13 @@ def factors(x, n, head):
 head = study.heads[0]
 x = cx.texts.at(weights, [study.example], n, TOKEN)[0]  # the first n tokens, then TOKEN
 kernel, content, row = factors(x, n, head)
-
-# %% tags=["hide-input", "nbval-check-output"]
-true = cx.attention_rows(weights, x, n)
-same = [
-    torch.allclose(factors(x, n, h)[2], cx.rebuilt_rows(weights, x, n)[h], atol=1e-4) for h in heads
-]
-cx.claims.finding(
-    "In every head these lines give the row that chapter 2 rebuilt from Equation 1.",
-    holds=all(same),
-)
+torch.allclose(row, cx.rebuilt_rows(weights, x, n)[head], atol=1e-4)
 
 # %% [markdown]
 r"""
 ## One head, one text
 
-The text of this book's examples is the beginning of an encyclopedia's article on the solar system. Below is what the first stable head does with it, asked by *the* in the middle of the model's context.
+The text of this book's examples is the beginning of an encyclopedia's article on the solar system. Below is what head 0 does with it, asked by *the* in the middle of the model's context.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -136,8 +128,11 @@ panels = {
     "kernel": kernel, "content (BOS = 1)": content, "row = kernel × content / denominator": row,
 }  # fmt: skip
 figure, axes = cx.plots.sources(names, panels)
+true = cx.attention_rows(weights, x, n)
 axes[2].plot(true[head], ".", ms=2.5, color=cx.plots.INK)
-axes[2].set_ylim(0, 1.3 * max(float(row.max()), float(true[head].max())))
+for mark in axes[2].texts:
+    mark.xyann = (0, 7)  # above the dots
+axes[2].set_ylim(0, 1.5 * max(float(row.max()), float(true[head].max())))
 loud = row.argsort(descending=True)[:10]
 apart = float(cx.total_variation(row, true[head]))
 cx.plots.picture(
@@ -160,7 +155,7 @@ The kernel is a slope, with a step at BOS, and would be the same under any other
 
 ## What does a head listen for?
 
-Content can be computed for the whole vocabulary, without a text. Here are the ten tokens of highest content of each head. A token marked ° occurs in none of the texts read, one marked † was never trained; BOS is the token that begins every text. *Rare to common* sets the mean content of a token beyond the hundred commonest against that of one among them, both as they occur in texts.
+Content can be computed for the whole vocabulary, without a text. Here are the ten tokens of highest content of each head, in units of BOS; one marked ° occurs in none of the texts. *Average* is the mean content over the tokens of the texts. *Rare to common* takes this mean over all but the hundred commonest tokens, and divides it by the mean over those hundred.
 """
 
 # %%
@@ -182,16 +177,13 @@ def average(kind):
 
 rare_to_common = average(~common) / average(common)
 
+
 # %% tags=["hide-input", "nbval-check-output"]
-untrained = cx.neurons.untrained_tokens(weights).cpu()
-
-
 def shown(t, c):
-    """A token, its marks and its content."""
+    """A token, its mark and its content."""
     spelling = repr(cx.neurons.spelled(weights, [t])[0])
     spelling = spelling if len(spelling) < 18 else f"{spelling[:4]}…' ({len(spelling) - 2} long)"
-    marks = "†" * bool(untrained[t]) + "°" * (not count[t])
-    return f"{'BOS' if t == bos else spelling}{'' if t == bos else marks} {c:.1f}"
+    return f"BOS {c:.1f}" if t == bos else f"{spelling}{'°' * (not count[t])} {c:.1f}"
 
 
 top = [zip(*(v.tolist() for v in c.topk(10)), strict=True) for c in content]
@@ -210,25 +202,17 @@ choosy = np.flatnonzero(rare_to_common > 2)
 factor = ", ".join(f"{rare_to_common[h]:.1f} (head {h})" for h in choosy)
 rest = rare_to_common[rare_to_common <= 2]
 bounds = [cx.claims.over(rest, np.arange(len(rest)), f) for f in (np.min, np.max)]
-to_first = np.flatnonzero((content.argmax(-1) == bos).numpy())
 cx.claims.finding(
     f"Three heads listen for rare words, which have {factor} times the content of common ones; in the other five they have {bounds[0]:.1f} to {bounds[1]:.1f} times as much.",
     holds=len(choosy) == 3 and len(rest) == 5 and bool((rest < 1.2).all()),
     otherwise=f"rare words have more than twice the content of common ones in the heads {choosy.tolist()}.",
 )
 
-# %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
-    f"In the heads {', '.join(map(str, to_first))} no token of the vocabulary has more content than BOS.",
-    holds=len(to_first) > 0,
-    otherwise="in every head some token has more content than BOS.",
-)
-
 # %% [markdown]
 r"""
-So the eight heads do four different things with words. Head 0 turns function words off and leaves the names of subjects. Head 5 does the same more gently and likes what opens a section or a list. Head 7 is drawn to what is not English prose: words of other languages, marks of code. The rest hardly choose: their contents differ from token to token, but not with what a token is for, and BOS is above them all. (Chapter 2 found why BOS is also the worst source of Equation 1: it is read here as if it stood at $n$.)
+So the eight heads do four different things with words. Head 0 turns function words off and leaves the names of subjects. Head 5 does the same more gently and likes what opens a section or a list. Head 7 is drawn to what is not English prose: words of other languages, marks of code. The rest hardly choose: no word has three times the average content, and BOS has more than any word. (Chapter 2 found BOS to be the worst source of Equation 1, which reads it as if it stood at $n$.)
 
-Content depends on who asks as well, for the query is that of $x_n$. Does a head prefer the words that belong before the asking token, a *known bigram* such as *amount of*? The post hopes to find such pairs among the large entries of the matrix of all contents, in heads that are local {cite}`gibson2025contextual`. Here are all heads of `mini`:
+Content depends on who asks as well, for the query is that of $x_n$. Does a head prefer the words that belong before the asking token, a *known bigram* such as *amount of*? The post hopes to find such pairs in local heads, among the largest contents over all pairs of asking token and source {cite}`gibson2025contextual`. `mini` has no local heads. In those that it has:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -252,7 +236,7 @@ for q, K in zip(
     own.append(float(alone.square() @ frequency / (of_asking @ score.square() @ frequency)))
     gain.append(float(rest_of[known[0], known[1]].mean().exp()) if known.numel() else float("nan"))
 cx.claims.finding(
-    f"Content is no matter of bigrams: {min(own):.0%} to {max(own):.0%} of the variance of its logarithm over pairs of tokens belongs to the source alone, and words that often precede the asking token have on average at most {max(gain):.2f} times the content that they have for others.",
+    f"Who asks hardly matters: {min(own):.0%} to {max(own):.0%} of the variance of log content over such pairs belongs to the source alone, and in no head do words that often precede the asking token gain more than a factor of {max(gain):.2f} on average.",
     holds=min(own) > 0.9 and max(gain) < 1.1,
 )
 
@@ -274,7 +258,7 @@ $$ (eq-kernel-variance)
 
 that of a plain mean of $\text{eff}$ numbers. The denominator in {eq}`eq-kernel-row` is such an average, with content in the place of $c_i$. So effective tokens will matter in the next chapter.
 
-From these numbers a rule names a kernel's family, the same for every model. The first line that fits decides:
+A rule names a kernel's family, the same for every model. The first line that fits decides:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -283,7 +267,7 @@ pd.DataFrame(
     [
         ("local", f"its kernel has fewer than {rule.LOCAL:.0f} effective tokens"),
         ("duplicate-token", f"a copy of x_n has more than {np.exp(rule.COPIES):.0f} times the content of another token"),
-        ("uniform", f"less than {rule.EVEN:.0%} of its weight lies elsewhere than in an even row (TV)"),
+        ("uniform", f"its TV from an even row is less than {rule.EVEN:.0%}"),
         ("remote", "half of its mass lies beyond n/2 tokens"),
         ("slowly decaying", "none of these fits"),
     ],
@@ -358,7 +342,7 @@ def facts(kernels, named):
 cx.plots.picture(
     shape_panels(gpt2, gpt2_named),
     "3.2",
-    f"The kernels of GPT-2 small's first layer at n = {gpt2.shape[-1] - 1}, averaged over windows that widen with the distance; position 0 is left out. Dotted: an even row.",
+    f"The kernels of GPT-2 small's first layer at n = {gpt2.shape[-1] - 1}, averaged over windows that widen with the distance; position 0 is left out. Dotted: an even row. The bumps about 390 tokens back hold at most {gpt2[[3, 4, 7], 1:200].sum(-1).max():.1%} of a local kernel.",
     f"One panel a family, a curve a head. {facts(gpt2, gpt2_named)}. An even row has {1 / gpt2.shape[-1]:.4f} everywhere.",
 )
 
@@ -389,7 +373,7 @@ by_rule = {
 }
 display(
     cx.claims.finding(
-        "The rule, which sees a kernel and no tokens, finds the three local heads of GPT-2 small and the six slowly decaying ones as published; of the two that look for copies it calls head 1 slowly decaying and head 5 uniform.",
+        "From kernels alone the rule finds the three local heads of GPT-2 small and the six slowly decaying ones as published; of the two that look for copies it calls head 1 slowly decaying and head 5 uniform.",
         holds=by_rule
         == {"local": {3, 4, 7}, "slowly decaying": {0, 1, 2, 6, 8, 9, 10}, "uniform": {5, 11}},
     )
@@ -402,30 +386,20 @@ display(
         holds=bool(to_exponential(gpt2)[six].min() > 0.1),
     )
 )
-to_eleven = cx.total_variation(gpt2, gpt2[11])
-display(
-    cx.claims.finding(
-        f"Head 11, which the post says behaves like the six, reaches beyond 7 tokens as they do, but half of its kernel lies more than {gpt2_half[11]} tokens back, against {gpt2_half[six].max()} at most in the six, and the nearest of them is {to_eleven[six].min():.2f} (TV) away.",
-        holds=bool(
-            beyond[11] > 0.8
-            and gpt2_half[11] > 2 * gpt2_half[six].max()
-            and to_eleven[six].min() > 0.5
-        ),
-    )
-)
 
 # %% [markdown]
 r"""
-That a kernel knows no tokens does not make it wrong: the post says that one of the two heads finds near copies and the other finds them anywhere, and these are the two kernels. And head 11 is like the six in access only: it too sees far. What it would sum up is the far text, not the near.
+The two names do not contradict the post, which says that one of the two heads finds near copies and the other finds them anywhere: these are the two kernels. Head 11, it says, behaves like the six. Its kernel does so in one thing: most of it lies more than 7 tokens back. But half of it lies in the far half of the text, and half of each of theirs within a few dozen tokens.
 
 ```{admonition} What the stored kernels are, and are not
 :class: dropdown
 
-They were computed from the position embeddings and attention weights of the first layer alone. For want of token embeddings the query is read from the position: in place of $\text{LN}(W_E[x_n] + W_\text{pos}[n])$ stands $\sqrt{d_\text{model}}\, W_\text{pos}[n] / \sqrt{\lvert W_\text{pos}[n] \rvert^2 + C^2}$, as if the token were a vector of length $C$ at right angles to everything. With a real token the far part may come out otherwise. Nothing is known here of their content. One column warns of effective tokens: a kernel that is even but for a share $\beta$ on position 0 has fewer than $1/\beta^2$ of them, however long the text. This is head 5.
+They were computed from the position embeddings and attention weights of the first layer alone. For want of token embeddings the query is read from the position: in place of $\text{LN}(W_E[x_n] + W_\text{pos}[n])$ stands $\sqrt{d_\text{model}}\, W_\text{pos}[n] / \sqrt{\lvert W_\text{pos}[n] \rvert^2 + C^2}$, as if the token were a vector of length $C$ at right angles to everything. With a real token the far part may come out otherwise. Nothing is known here of their content. And effective tokens can mislead: a kernel that is even but for a share $\beta$ on position 0 has fewer than $1/\beta^2$ of them, however long the text. So head 5 has few and is called uniform.
 ```
 
 ## And in `mini`
 
+The same picture of `mini`, and its roster:
 """
 
 # %% tags=["hide-input"]
@@ -445,17 +419,16 @@ study.roster
 
 # %% [markdown]
 r"""
-This is the roster that every chapter shows; the present one explains its first three columns.
+The first three columns are now explained: no head is local, and none looks for copies.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 decays, even = named == "slowly decaying", named == "uniform"
-copies = float(np.exp(cx.families(weights, n, TOKEN)["nats for a copy"].max()))
 least = int(eff.argmin())
 most_uneven = cx.claims.over(uneven, heads != least, np.max)
 display(
     cx.claims.finding(
-        f"Half of head {least}'s kernel lies within {half[least]} of {n} tokens, and no other kernel has more than {most_uneven:.0%} of its weight elsewhere than an even row.",
+        f"Head {least} has half of its kernel, the attention that places alone would give, within {half[least]} of {n} tokens; in every other head at most {most_uneven:.0%} of the kernel would have to move to make it even.",
         holds=bool(
             decays[least]
             and decays.sum() == 1
@@ -465,17 +438,10 @@ display(
         otherwise=f"the slowly decaying heads are {np.flatnonzero(decays).tolist()} and the uniform ones {np.flatnonzero(even).tolist()}.",
     )
 )
-display(
-    cx.claims.finding(
-        f"No head is local or looks for copies: the narrowest kernel covers {eff.min():.0f} effective tokens, and a copy of the asking token has at most {copies:.2f} times the content of another token.",
-        holds=bool(eff.min() > rule.LOCAL and np.log(copies) < rule.COPIES),
-        otherwise=f"the families are {', '.join(f'{h}: {f}' for h, f in study.roster['family'].items())}.",
-    )
-)
 
 # %% [markdown]
 r"""
-A language model has to know which word came last, so where is that done? One layer later. Here is what the heads of the first two layers give to the last eight tokens, in the model as it runs.
+A language model has to know which words came just before. Where does this one look at them? One layer later:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -495,21 +461,21 @@ shares = [
     pattern[:, :, dest[:, None], nearest].sum(-1).mean((0, 2)).cpu() for pattern in cache.values()
 ]
 cx.claims.finding(
-    f"No head of the first layer gives more than {shares[0].max():.0%} of its attention to the last {LAST} tokens, while {int((shares[-1] > 0.8).sum())} heads of the second give them more than 80%.",
+    f"In the model as it runs, {int((shares[-1] > 0.8).sum())} heads of the second layer give the last {LAST} tokens more than 80% of their attention, and no head of the first more than {shares[0].max():.0%}.",
     holds=bool(shares[0].max() < 0.2 and (shares[-1] > 0.8).sum() > 1),
 )
 
 # %% [markdown]
 r"""
-So `mini` shares its work out in another way than GPT-2 small: its first layer only takes stock of the text, and neighbours are joined in the second. Why training came to that is not tested here.
+So `mini` divides the work otherwise than GPT-2 small: its first layer takes stock of the text, and the second looks at neighbours. Why training came to that is not tested here.
 
 ## A kernel is not a row
 
-How much of a head do you know when you know its kernel? Rebuild the rows of real texts four times: with even weights, with the kernel alone, with content alone, with both. The distance from the true row is a TV ({eq}`eq-tv`), the share of the attention that is in the wrong places.
+How much of a head do you know when you know its kernel? Guess the rows of real texts four times: with even weights, with the kernel alone, with content alone, with both. The distance from the true row is a TV ({eq}`eq-tv`): the share of the attention that is in the wrong places.
 """
 
 # %%
-several = texts[::5]  # text source
+several = texts[: max(100, int(1000 * 256 * 256 / (n * weights.d_model)))]  # as in chapter 2
 true_rows = cx.attention_rows(weights, several, n)  # text head source
 by_content = content[:, several].transpose(0, 1)  # text head source
 guesses = {
@@ -532,13 +498,15 @@ for k, (name, tv) in enumerate(misplaced.items()):
     axis.vlines(at, low, high, color=cx.plots.COLOURS[k], lw=1.2)
     axis.plot(at, middle[name], "os^D"[k], ms=5, color=cx.plots.COLOURS[k], label=name)
 kernel_alone = misplaced["kernel alone"][:, head].numpy()
-interval = cx.claims.by_document(lambda drawn: np.median(kernel_alone[drawn]), study.texts[::5])
+interval = cx.claims.by_document(
+    lambda drawn: np.median(kernel_alone[drawn]), study.texts[: len(several)]
+)
 axis.set(xlabel="head", ylabel="misplaced (TV)", xticks=heads, ylim=(0, None))
 axis.legend(fontsize=8, ncols=2)
 cx.plots.picture(
     figure,
     "3.4",
-    f"How much of a true row lies elsewhere than in four guesses: median over {len(several)} held-out texts, and the range of nine texts in ten. When other documents had been read, the median of the kernel alone in head {head} would lie in {interval[0]:.2f} to {interval[1]:.2f} (95%).",
+    f"How much of a true row lies elsewhere than in four guesses: median over {len(several)} held-out texts, and the range of nine texts in ten. The kernel alone, head {head}: {middle['kernel alone'][head]:.2f} [{interval[0]:.2f}, {interval[1]:.2f}], 95% over documents.",
     "Four marks a head. "
     + "; ".join(f"{name}: " + ", ".join(f"{v:.2f}" for v in tv) for name, tv in middle.items())
     + ", for the heads in turn.",
@@ -557,7 +525,7 @@ display(
 )
 display(
     cx.claims.finding(
-        f"Content without a kernel is the better guess in {len(better)} of {len(heads)} heads, and the kernel adds little to an even row: it takes away {float((1 - placed / middle['even row']).median()):.0%} of the error in the median head.",
+        f"Content alone is a better guess than the kernel alone in {len(better)} of {len(heads)} heads, and the kernel takes away only {float((1 - placed / middle['even row']).median()):.0%} of an even row's error in the middle head.",
         holds=bool(
             len(better) > len(heads) / 2 and (1 - placed / middle["even row"]).median() < 0.33
         ),
@@ -566,7 +534,7 @@ display(
 
 # %% [markdown]
 r"""
-The answer to this chapter's question has a caveat, then. In `mini` reach says where a head *may* look; which of these places it takes is for the words to say, in head 0 above all. GPT-2 small has steeper kernels; how much its words decide, the stored half cannot tell.
+So the answer to this chapter's question has a caveat. In `mini` reach says where a head *may* look; which of these places it takes is for the words to say, in head 0 above all. GPT-2 small has steeper kernels; how much its words decide, the stored half cannot tell.
 
 So far *the* asked, in the middle of the context. Does a kernel depend on that?
 """
@@ -588,17 +556,16 @@ moved = [
 shifted = torch.stack(moved).mean(0)  # head
 renamed_by = np.array(askers)[~kept[:, least]].tolist()
 words_only = sum(str(w).strip().isalnum() for w in cx.neurons.spelled(weights, renamed_by))
-by_asker = cx.effective_tokens(other_kernels)[:, least]
 renaming = int((~kept[:, least]).sum())
 display(
     cx.claims.finding(
-        f"With another common token at n a kernel moves by at most {who.max():.2f} (TV, median of {len(askers)} tokens), and with n between {late[0]} and {n} by at most {shifted.max():.2f} on the distances that both have.",
+        f"With another common token at n a kernel moves by at most {who.max():.2f} (TV, median of {len(askers)} tokens), with n between {late[0]} and {n} by at most {shifted.max():.2f} (mean of {len(late)} places).",
         holds=bool(who.max() < 0.1 and shifted.max() < 0.1),
     )
 )
 display(
     cx.claims.finding(
-        f"Head {least} alone can change its name: it covers {by_asker.min():.0f} to {by_asker.max():.0f} effective tokens in place of {eff[least]:.0f}, and for {renaming} of the {len(askers)} tokens, most of them punctuation, the rule calls it uniform.",
+        f"Head {least} alone can change its name by that: for {renaming} of the {len(askers)} tokens, most of them punctuation, the rule calls it uniform.",
         holds=bool(renaming and kept[:, heads != least].all() and 2 * words_only < renaming),
         otherwise=f"common tokens change the names of the heads {np.flatnonzero(~kept.all(0)).tolist()}.",
     )
@@ -609,7 +576,7 @@ r"""
 ```{admonition} What is compared
 :class: dropdown
 
-The query is a sum of what the token asks, what the position asks, and a bias. The last two are the same for all tokens, up to one scale, and outweigh the first. As to the place: a kernel is *shift-equivariant* if $\text{pos}_{n,\,n-d} / \text{pos}_{n,\,n} = \text{pos}_{m,\,m-d} / \text{pos}_{m,\,m}$ for all distances $d$ that both have. Nothing in the architecture asks for it, since positions are learned one by one. Measured: both kernels read over the distances up to the smaller of $m$ and $n$, normalised there, and their TV.
+As to the token: the query is a sum of what the token asks, what the position asks, and a bias, and the last two are the same for all tokens, up to one scale. As to the place: a kernel is *shift-equivariant* if $\text{pos}_{n,\,n-d} / \text{pos}_{n,\,n} = \text{pos}_{m,\,m-d} / \text{pos}_{m,\,m}$ for all distances $d$ that both have. Nothing in the architecture asks for it, since positions are learned one by one. Measured: both kernels read over the distances up to the smaller of $m$ and $n$, normalised there, and their TV.
 ```
 
 ## What breaks it
@@ -623,7 +590,7 @@ renamed = np.flatnonzero(named_there.to_numpy() != named.to_numpy())
 uneven_there = cx.total_variation(at_end, torch.full_like(at_end, 1 / (end + 1)))
 lowest, highest = (cx.claims.over(uneven_there, heads != least, f) for f in (np.min, np.max))
 cx.claims.finding(
-    f"Asked near the end of the context, at n = {end}, the other seven are less even, {lowest:.0%} to {highest:.0%} away from an even row, and the rule calls head {', '.join(map(str, renamed))} slowly decaying too.",
+    f"Near the end of the context, at n = {end}, the seven uniform heads are less even, {lowest:.0%} to {highest:.0%} (TV) away from an even row, and the rule calls head {', '.join(map(str, renamed))} slowly decaying.",
     holds=bool(
         len(heads) == 8
         and (uneven_there > uneven).all()
@@ -636,23 +603,9 @@ cx.claims.finding(
 # %% [markdown]
 r"""
 - **A longer text.** "Evenly over the whole text" is said of half a context, and the rule's names change at thresholds. A slow fall that cannot be told from an even row in the middle can be told at the end.
-- **The first token.** BOS stands at position 0 of every text, so its content always counts at the same place; a kernel that rests on position 0 has its effective tokens decided by that one weight.
 - **The constant.** $C$ divides the scores of all kernels: a smaller one makes each steeper (Exercise 3).
-- **The split.** Where it fails ([chapter 2](02_keys)), a row is not {eq}`eq-kernel-row`, and the kernel describes a head that does not exist. In `mini` this is mostly BOS:
-
+- **The split.** Where it fails ([chapter 2](02_keys)), a row is not {eq}`eq-kernel-row`, and the kernel describes a head that does not exist. In `mini` most of that error is BOS.
 """
-
-# %% tags=["hide-input", "nbval-check-output"]
-without_bos = []
-for rows in (true_rows, guesses["kernel × content"]):
-    rows = rows[..., 1:]
-    without_bos.append(rows / rows.sum(-1, keepdim=True))
-left = cx.total_variation(*without_bos).median(0).values
-poorest = int(product.argmax())
-cx.claims.finding(
-    f"Without BOS, in the true row and in the product, head {poorest}, the worst of them, has {left[poorest]:.0%} misplaced in place of {product[poorest]:.0%}.",
-    holds=bool(left[poorest] < product[poorest] / 2),
-)
 
 # %% [markdown]
 r"""
@@ -808,7 +761,7 @@ pd.DataFrame(
     [
         (
             "a row of attention is kernel times content over their sum",
-            f"{product.min():.0%} to {product.max():.0%} of a row misplaced, by head; in nineteen texts of twenty at most {worst.max():.0%}",
+            f"{product.min():.0%} to {product.max():.0%} of a row misplaced in the middle text, by head; in nineteen texts of twenty at most {worst.max():.0%}",
         ),
         (
             "one kernel a head serves all texts and most askers",

@@ -14,10 +14,10 @@
 r"""
 # Why do denominators hold still?
 
-**Because they are averages over many tokens, and because what they average varies little from topic to topic.**
+**Because each is an average over many tokens, and what is averaged differs little from topic to topic.**
 Over 1000 held-out texts the denominators of `mini` spread by 2% to 24% of their mean, in heads that cover 126 to 249 effective tokens.
-Tokens drawn independently would make 11% to 39% of that variance, the topic of the text makes 53% to 83%, and the account closes within 10% in every head.
-Content dealt to the vocabulary at random holds still too, in every head and each of 40 draws, and the median draw moves less with the topic than the content that `mini` has learned.
+Most of their variance is the topic of the text, which makes 53% to 83% of it; tokens drawn independently would make 11% to 39%.
+Content dealt to the vocabulary at random holds still too, in every head and each of 40 draws.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -88,11 +88,11 @@ hand.round(2).astype(object).fillna("")
 # %% [markdown]
 r"""
 The kernel sums to one, so a denominator is a weighted mean of contents. Two things keep these two close. Only the middle token differs, and it counts for a fifth. And its content differs little: 6 against 4. A real head has both in its favour: a kernel over hundreds of tokens, so that each counts for little, and a content
-that varies moderately from token to token. If the denominator were the same number in every text, a head would be a plain weighted sum over tokens. So: how far does it move, and why no further?
+that varies moderately from token to token. If the denominator were the same number in every text, a head would be a plain weighted sum over tokens. How far does it move, and why no further?
 
 ## One real text
 
-In code, for every held-out text at once. All are asked by the same token, $x_n$ replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. Contents have an arbitrary unit, one for each head, so only ratios of denominators mean anything.
+First the code, for every held-out text at once. All are asked by the same token, $x_n$ replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. Contents have an arbitrary unit, one for each head, so only ratios of denominators mean anything. The **relative spread** of a head is the standard deviation of its denominator over texts, divided by the mean.
 """
 
 
@@ -136,19 +136,9 @@ cx.plots.picture(
     f"which is {running[-1]:.2f} at the destination, {running[n // 2]:.2f} half way back and {running[0]:.2f} at source 0, in units of the mean over texts.",
 )
 
-# %% tags=["hide-input", "nbval-check-output"]
-jump, late = (
-    float(running.max() / running[0]),
-    float((running[: n // 2] / running[0] - 1).abs().max()),
-)
-cx.claims.finding(
-    f"In this text the running average of head {head} first jumps to {jump:.1f} times its final value, and over the farther half of the text it stays within {np.ceil(100 * late):.0f}% of it.",
-    holds=bool(jump > 1.5 and late < 0.2),
-)
-
 # %% [markdown]
 r"""
-A single loud token moves the average of the first few sources, and hardly moves that of two hundred. The roster gives the width of every head and how far its denominator spreads over all texts; this chapter explains the column *relative spread*.
+A single loud token, *planets* at the right, moves the average of the first few sources, and hardly moves that of two hundred. The roster has the relative spread of every head. A head is called **stable** if that is below 0.3 and its kernel covers more than 40 effective tokens; why the second is asked, another model will show.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -165,7 +155,7 @@ cx.claims.finding(
 r"""
 ## A model whose heads do not hold still
 
-The first edition of this book had another model of the same shape, with three local heads built in by hand and a loss that kept its first LayerNorm steady. It is the contrast. Its roster:
+The first edition of this book had another model of the same shape, with three local heads built in by hand and a loss that kept its first LayerNorm steady. It is the contrast. Its roster, and the denominators of both models:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -205,22 +195,9 @@ cx.plots.picture(
     "A column of points a head. Standard deviation over mean, " + "; ".join(told) + ".",
 )
 
-# %% tags=["hide-input", "nbval-check-output"]
-if first:
-    values_1, pos_1 = contents(first)
-    parts_1 = einsum(pos_1, values_1, "head source, head text source -> head text source")
-    whole = parts_1.sum(-1)  # head text
-    moves, wide_1 = whole.std(1) / whole.mean(1), cx.effective_tokens(pos_1)
-    calm, wide = int(moves.argmin()), int(wide_1.argmax())
-    said = cx.claims.finding(
-        f"In the first edition's model the denominators of head {calm}, over {wide_1[calm]:.1f} effective tokens, spread by {moves[calm]:.0%}, and those of head {wide}, over {wide_1[wide]:.0f}, by {moves[wide]:.0%}.",
-        holds=bool(wide_1[calm] < cx.split.LOCAL and moves[wide] > first.steady),
-    )
-said if first else absent
-
 # %% [markdown]
 r"""
-So "wide kernels hold still" cannot be the whole explanation: there the narrowest heads include the calmest, and the widest moves. Two things are needed, and the next section has both in one formula.
+So "wide kernels hold still" cannot be the whole explanation. There head 0 spreads least, and its kernel covers 2 effective tokens; head 2 has the widest kernel, and moves. How even the content is must count as well, and the next section has both in one formula.
 
 ## Tokens from a hat
 
@@ -231,7 +208,7 @@ $$
 \mathbb{E}\,\text{denom} = \mu, \qquad \operatorname{Var}\,\text{denom} = \sigma^2 \sum_i \text{pos}_i^2 = \frac{\sigma^2}{\text{effective tokens}} ,
 $$ (eq-iid)
 
-because variances of independent terms add and a weight comes out squared. BOS and the destination are the same in every text: they add a constant, and the sum runs over the tokens between them. In code, and beside it the same texts with all their tokens shuffled over all texts, which makes them independent indeed:
+because variances of independent terms add and a weight comes out squared. BOS and the destination are the same in every text: they add a constant, and from here on the sums run over the tokens between them. In code, and beside it the same texts with all their tokens shuffled over all texts, which makes them independent indeed:
 """
 
 # %%
@@ -248,7 +225,6 @@ mean = denoms.mean(0)
 pd.DataFrame(
     {
         "σ/μ of one token": [f"{v:.2f}" for v in variance.sqrt() / mu],
-        "effective tokens": [f"{v:.0f}" for v in 1 / kernel.square().sum(-1)],
         "spread, independent tokens": [f"{v:.1%}" for v in iid.sqrt() / mean],
         "spread, shuffled texts": [f"{v:.1%}" for v in shuffled.std(0) / mean],
         "spread, texts as they are": [f"{v:.1%}" for v in spread],
@@ -266,7 +242,7 @@ close = [
 ]
 gap, a, b = min(close, default=(1.0, 0, 0))
 cx.claims.finding(
-    f"Heads {a} and {b} have kernels of one width, {effective[a]:.0f} effective tokens each, and spread by {spread[a]:.1%} and {spread[b]:.1%}: the content of head {b} varies {(variance.sqrt() / mu)[b] / (variance.sqrt() / mu)[a]:.1f} times as much from token to token.",
+    f"Heads {a} and {b} have kernels of the same width, {effective[a]:.0f} effective tokens, and spread by {spread[a]:.1%} and {spread[b]:.1%}: the content of head {b} varies {(variance.sqrt() / mu)[b] / (variance.sqrt() / mu)[a]:.1f} times as much from token to token.",
     holds=bool(gap < 0.05 and (variance.sqrt() / mu)[b] > 2 * (variance.sqrt() / mu)[a]),
 )
 
@@ -279,7 +255,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-So width and evenness both count, and both help here. But real texts move several times more than a hat would. Before we ask why, see what a variance promises.
+So both count: many tokens, and an even content. (The post describes such a pair in GPT-2 small {cite}`gibson2025contextual`.) But denominators of real texts vary several times more than a hat would make them. Before we ask why, see what a variance promises.
 
 ## How often is a denominator far off?
 
@@ -300,6 +276,8 @@ since a variable of mean zero in an interval of width $w$ has $\mathbb{E}\,e^{\l
 $$
 P(\lvert \text{denom} - \mu \rvert \ge \varepsilon) \;\le\; 2 \exp\left( - \frac{2 \varepsilon^2}{(b - a)^2 \sum_i \text{pos}_i^2} \right) .
 $$ (eq-hoeffding)
+
+How many texts may have a denominator that is off by a fifth, for independent tokens, and how many have one?
 """
 
 
@@ -322,9 +300,9 @@ off = ((denoms - mean).abs() >= fifth).float().mean(0)
 pd.DataFrame(
     {
         "loudest token / mean": [f"{v:.1f}" for v in inner.amax((1, 2)) / mu],
-        "Chebyshev: at most": [f"{v:.3f}" for v in promised[0]],
-        "Hoeffding: at most": [f"{v:.3f}" for v in promised[1]],
-        "texts off by a fifth": [f"{v:.3f}" for v in off],
+        "off by a fifth: Chebyshev allows": [f"{v:.1%}" for v in promised[0]],
+        "Hoeffding allows": [f"{v:.1%}" for v in promised[1]],
+        "texts that are": [f"{v:.1%}" for v in off],
     },
     index=pd.Index(heads, name="head"),
 )
@@ -341,7 +319,7 @@ kept = (promised[1] < 0.01) & (promised[0] < 0.01)
 silent, broken = (promised[1] >= 1).nonzero()[:, 0], (off > promised[0]).nonzero()[:, 0]
 display(
     cx.claims.finding(
-        f"In {int(kept.sum())} heads both inequalities promise less than 1% of texts off by a fifth; of heads {listed(silent)} Hoeffding says nothing, because single tokens are up to {(inner.amax((1, 2)) / mu)[silent].max() if len(silent) else 0:.0f} times as loud as the mean.",
+        f"In {int(kept.sum())} heads both inequalities promise less than 1% of texts off by a fifth; for heads {listed(silent)} Hoeffding promises nothing, since single tokens are up to {(inner.amax((1, 2)) / mu)[silent].max() if len(silent) else 0:.0f} times as loud as the mean.",
         holds=bool(kept.sum() >= weights.n_heads / 2 and len(silent) and not (kept[silent]).any()),
     ),
     cx.claims.finding(
@@ -352,7 +330,7 @@ display(
 
 # %% [markdown]
 r"""
-A theorem cannot be broken. Its assumption can: tokens are not independent, and that is the next section.
+A theorem cannot fail, but its assumption can: tokens are not independent.
 
 ## Text is not drawn from a hat
 
@@ -409,12 +387,12 @@ for axis, lines in zip(axes[0], curves, strict=True):
     axis.set(xscale="log", xlabel="lag k (tokens)")
     axis.legend(ncols=2, fontsize=7)
 axes[0, 0].set(ylabel="γ(k) / γ(0)", title="heads, all texts")
-axes[0, 1].set_title("kinds of text, middle head")
+axes[0, 1].set_title("kinds of text, median over heads")
 far = gamma[:, gamma.shape[1] // 2 :].mean(-1) / gamma[:, 0]
 cx.plots.picture(
     figure,
     "4.3",
-    "The autocorrelation of content, averaged over stretches of lags. Left: every head, all texts together. Right: by kind of text, each about the mean of its domain, the middle head.",
+    "The autocorrelation of content, averaged over stretches of lags. Left: every head, all texts together. Right: by kind of text, each domain about its own mean; at each lag the median over heads.",
     "Two panels of curves over the lag. Level at the longest lags, left: "
     + ", ".join(f"head {h} {v:.3f}" for h, v in enumerate(far.tolist()))
     + ".",
@@ -422,14 +400,15 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Neighbours hardly matter: at short lags the correlations are small and of both signs. But the curves on the left do not go to zero. Tokens a hundred places apart hardly influence one another; if their contents still vary together, it is because both belong to the same text. Such a correlation is tiny, about a hundredth, and it stands at *every* pair of tokens, so averaging does not remove it.
+Neighbours hardly matter: at short lags the correlations are small and of both signs, and few pairs of tokens are so close. But the curves on the left do not go to zero. Tokens a hundred places apart hardly influence one another; if their contents still vary together, it is because both belong to the same text. Such a correlation is tiny, about a hundredth, but *every* pair of tokens has it, so averaging does not remove it.
+
 Give each text a topic with a mean content of its own, and call the variance of these means $\tau^2$. The **law of total variance** splits
 
 $$
 \operatorname{Var}\,\text{denom} \;=\; \mathbb{E}\bigl[\operatorname{Var}(\text{denom} \mid \text{topic})\bigr] + \operatorname{Var}\bigl(\mathbb{E}[\text{denom} \mid \text{topic}]\bigr),
 $$ (eq-total-variance)
 
-and the second part is $\tau^2$ (times $(\sum_i \text{pos}_i)^2$, nearly one), however wide the kernel. In $\gamma$ it is the level at long lags; here, the second half of the lags. The account:
+and the second part is $\tau^2$ (times $(\sum_i \text{pos}_i)^2$, nearly one), however wide the kernel. We read $\tau^2$ off $\gamma$ as its level at long lags, over the second half of them. So "topic" means whatever all tokens of a text share, language and author included. Every covariance now has its place:
 
 $$
 \begin{aligned}
@@ -514,6 +493,8 @@ table = pd.DataFrame(
 table = table.map(lambda v: f"{v:.0%}")
 for part, title in (("topic", "topic"), ("all", "sum")):
     table[title] = [with_interval(part, h) for h in heads]
+means = pd.DataFrame(denoms.numpy()).groupby(domain).transform("mean").var() / denoms.var(0).numpy()
+table["means of domains alone"] = [f"{v:.0%}" for v in means]
 table
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -521,57 +502,24 @@ closes = abs(share("all") - 1).max()
 within = share("independent") / (1 - share("topic"))
 display(
     cx.claims.finding(
-        f"Tokens drawn independently would make {share('independent').min():.0%} to {share('independent').max():.0%} of that variance, the topic of the text makes {share('topic').min():.0%} to {share('topic').max():.0%}, and the account closes within {np.ceil(100 * closes):.0f}% in every head.",
+        f"Most of their variance is the topic of the text, which makes {share('topic').min():.0%} to {share('topic').max():.0%} of it; tokens drawn independently would make {share('independent').min():.0%} to {share('independent').max():.0%}.",
         holds=bool(share("independent").max() < 0.5 < share("topic").min() and closes < 0.1),
     ),
     cx.claims.finding(
-        f"Once the topic is taken off, independent tokens give {within.min():.2f} to {within.max():.2f} of the variance that is left.",
+        f"Within a topic text is nearly a hat: independent tokens give {within.min():.2f} to {within.max():.2f} times the variance that is left once the topic is taken off.",
         holds=bool(within.min() > 0.6 and within.max() < 1.5),
     ),
 )
 
-# %% tags=["hide-input", "nbval-check-output"]
-worst, third = int(abs(share("all") - 1).argmax()), max(2, kernel.shape[1] // 3)
-
-
-def pair_covariance(values):
-    """The mean over pairs of different sources of their covariance over texts; `text source`."""
-    values, m = values - values.mean(0), values.shape[1]
-    return float((values.sum(1).square() - values.square().sum(1)).mean() / (m * (m - 1)))
-
-
-nearer = pair_covariance(inner[worst, :, -third:]) / pair_covariance(inner[worst, :, :third])
-means = pd.DataFrame(denoms.numpy()).groupby(domain).transform("mean").var() / denoms.var(0).numpy()
-display(
-    cx.claims.finding(
-        f"The sum is most wrong in head {worst}, where it is {share('all')[worst]:.0%} of what is measured and stationarity fails: the last third of the sources, where its kernel looks, have {nearer:.0%} of the pairwise covariance of the first third.",
-        holds=bool(share("all")[worst] > 1.05 and nearer < 0.9 and pos[worst, -third:].sum() > 0.5),
-    ),
-    cx.claims.finding(
-        f"A topic is more than a domain: the means of the {len(set(domain.tolist()))} domains alone account for {means.min():.0%} to {means.max():.0%} of the variance.",
-        holds=bool((means.to_numpy() < share("topic")).all() and len(set(domain.tolist())) > 1),
-    ),
-)
-
-# %% tags=["hide-input", "nbval-check-output"]
-if first:
-    closed = sums["the first edition's model"]
-    misses = abs(closed - 1)
-    others = np.sort(misses)[-2]
-    there = int(misses.argmax())
-    said = cx.claims.finding(
-        f"In the first edition's model the account closes within {np.ceil(100 * others):.0f}% in every head but head {there}, where a single source has most of the kernel and the sum is {closed[there]:.0%} of what is measured.",
-        holds=bool(others < 0.1 < misses[there] and pos_1[there].max() > 0.5),
-    )
-said if first else absent
-
 # %% [markdown]
 r"""
-This is the post's argument in numbers {cite}`gibson2025contextual`. Its second step, that an average over many tokens comes close to the mean of its own context, is right: within a context, text is nearly a hat. Its third step says that this mean is "basically independent of the particular context". As a share of the mean it nearly is. But of what still moves, the context is the larger part, and no wider kernel takes it away.
+The sum need not be 100%, because stationarity is an assumption; it is farthest off in head 0, of both models. And a topic is more than a domain: domains alone make less of the variance in every head.
+
+The post argues in three steps {cite}`gibson2025contextual`. A denominator is an average of contents; an average over many tokens is close to the mean of its own context; and this mean is "basically independent of the particular context". The second step holds, since within a topic text is nearly a hat. The third nearly holds, as a share of the mean. But of what still moves, the context is the larger part, and no wider kernel takes it away.
 
 ## Would random content do?
 
-For the third step, says the post, the model "doesn't have to work particularly hard ... Completely random content-dependent components would work". Two ways to try: permute a head's contents over the vocabulary; or deal every token the content of a token drawn from the texts, so that loud contents come as often in the texts as they did.
+For the third step, says the post, the model "doesn't have to work particularly hard ... Completely random content-dependent components would work". Two ways to try: permute a head's contents over the vocabulary; or deal every token the content of a token drawn from the texts, so that loud contents come about as often in the texts as they did. Twenty draws of each. The table has the spread, and $\tau$ over the mean, of the learned content and of the median draw:
 """
 
 # %%
@@ -599,12 +547,12 @@ drawn = torch.stack([dealt(source) for source in drawn])  # draw (spread, topic)
 # %% tags=["hide-input", "nbval-check-output"]
 own_topic = terms["topic"].mean(1).clamp(min=0).sqrt() / mean
 columns = {
-    "spread: the model's": spread,
-    "permuted, median": permuted[:, 0].median(0).values,
-    "drawn, median": drawn[:, 0].median(0).values,
-    "topic / mean: the model's": own_topic,
-    "permuted": permuted[:, 1].median(0).values,
-    "drawn": drawn[:, 1].median(0).values,
+    "spread: learned": spread,
+    "spread: permuted": permuted[:, 0].median(0).values,
+    "spread: drawn": drawn[:, 0].median(0).values,
+    "topic: learned": own_topic,
+    "topic: permuted": permuted[:, 1].median(0).values,
+    "topic: drawn": drawn[:, 1].median(0).values,
 }
 pd.DataFrame(
     {k: [f"{v:.1%}" for v in column] for k, column in columns.items()},
@@ -614,25 +562,24 @@ pd.DataFrame(
 # %% tags=["hide-input", "nbval-check-output"]
 largest = max(permuted[:, 0].max(), drawn[:, 0].max())
 cx.claims.finding(
-    f"Content dealt to the vocabulary at random holds still too, in every head and each of {2 * DRAWS} draws, and the median draw moves less with the topic than the content that {MODEL} has learned.",
-    holds=bool(
-        largest < study.steady
-        and (drawn[:, 1].median(0).values < own_topic).all()
-        and (permuted[:, 1].median(0).values < own_topic).all()
-    ),
+    f"Content dealt to the vocabulary at random holds still too, in every head and each of {2 * DRAWS} draws.",
+    holds=bool(largest < study.steady),
 )
 
 # %% [markdown]
 r"""
-So the post is right that random content works, and here it works *better*: what this model has learned makes its denominators depend more on the topic than chance would. Whoever explains the steadiness need not look for something that training arranged.
+So the post is right that random content works. Here it works *better*: in every head the median draw moves less with the topic than what `mini` has learned. To explain the steadiness, nobody need look for something that training arranged.
 
 ## The first edition's heads
 
-Why does its narrowest kind of head seem steady? The hand example shows it: 0.7 of the kernel sits on *the*, the destination, which is the same in every text because we put it there. Take away what BOS and the destination add, and look at the rest:
+Why does its head 0, over 2 effective tokens, seem steady? The hand example shows it: 0.7 of the kernel sits on *the*, the destination, which is the same in every text because we put it there. Take away what BOS and the destination add, and look at the rest:
 """
 
 # %%
 if first:
+    values_1, pos_1 = contents(first)
+    parts_1 = einsum(pos_1, values_1, "head source, head text source -> head text source")
+    whole = parts_1.sum(-1)  # head text
     free = parts_1[..., 1:-1].sum(-1)  # head text: without BOS and destination
     held = 1 - free.mean(1) / whole.mean(1)
 
@@ -654,26 +601,21 @@ table
 
 # %% tags=["hide-input", "nbval-check-output"]
 if first:
-    varies = content_1.var((1, 2)).sqrt() / content_1.mean((1, 2))
+    moves, rest = whole.std(1) / whole.mean(1), free.std(1) / free.mean(1)
+    calm = int(moves.argmin())
     trivial = cx.claims.finding(
-        f"In the first edition's model {len(first.heads)} of {len(moves)} heads are stable; the one that spreads least, by {moves[calm]:.0%}, has {held[calm]:.0%} of its denominator from tokens that were held fixed, and the rest of it spreads by {(free.std(1) / free.mean(1))[calm]:.0%}.",
-        holds=bool(
-            calm not in first.heads and held[calm] > 0.9 and (free.std(1) / free.mean(1))[calm] > 1
-        ),
+        f"Head {calm} of the first edition's model spreads by only {moves[calm]:.0%}, since {held[calm]:.0%} of its denominator comes from tokens that were held fixed; the rest of it spreads by {rest[calm]:.0%}.",
+        holds=bool(calm not in first.heads and held[calm] > 0.9 and rest[calm] > 1),
     )
-    loud = cx.claims.finding(
-        f"Its head {wide} moves for the other reason: one token's content varies by {varies[wide]:.1f} times its mean, in {MODEL} by {(variance.sqrt() / mu).max():.1f} times at most.",
-        holds=bool(varies[wide] > 2 * (variance.sqrt() / mu).max()),
-    )
-display(*((trivial, loud) if first else (absent,)))
+trivial if first else absent
 
 # %% [markdown]
 r"""
-A head that looks at the destination is steady for a trivial reason. Hence the two conditions of the roster's last column: a spread below 0.3, *and* more than 40 effective tokens.
+A head that looks at the destination is steady for a trivial reason, and the condition on effective tokens keeps it from being called stable. Head 2 moves for the other reason: it covers many tokens, but its $\sigma/\mu$ is larger than any other in this table or in that of `mini`.
 
 ## Smooth along a text, or confetti
 
-So far $n$ was fixed. The post's picture is another: one text, $n$ running. Denominators of averaging heads should then be smooth, since neighbouring destinations average nearly the same tokens; those of local heads look like *confetti*. Roughness is the mean of $\lvert \text{denom}(n+1) - \text{denom}(n) \rvert$ along a text, over the mean. One thing must come out first: at each $n$ all texts share a factor, the arbitrary unit, which depends on $n$.
+So far $n$ was fixed. The post's picture is another: one text, $n$ running. Denominators of averaging heads should then be smooth, since neighbouring destinations average nearly the same tokens; those of local heads look like *confetti*. Roughness is the mean of $\lvert \text{denom}(n+1) - \text{denom}(n) \rvert$ along a text, over the mean. One thing must come out first: a factor that all texts share, the arbitrary unit of content, which is another one at each $n$.
 """
 
 
@@ -703,7 +645,9 @@ for (left, right), (name, run) in zip(axes, runs.items(), strict=True):
         axis.set(ylim=(0, 3), title=f"{name}, head {h}")
     told.append(f"{name}: " + ", ".join(f"head {h} {v:.1%}" for h, v in enumerate(rough.tolist())))
 for axis in axes[-1]:
-    axis.set_xlabel(f"destination, up to n = {n}")
+    axis.set_xlabel(f"destination − {n}")
+for axis in axes[:, 0]:
+    axis.set_ylabel("denom / mean")
 cx.plots.picture(
     figure,
     "4.5",
@@ -713,26 +657,17 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 rough, with_unit = roughness(runs[MODEL]), roughness(raw[MODEL])
-smooth = cx.claims.finding(
-    f"Along a text the denominators of {MODEL} move by {rough.min():.1%} to {rough.max():.1%} of their mean from one destination to the next; with the factor that all texts share it would be {with_unit.min():.0%} to {with_unit.max():.0%}.",
+cx.claims.finding(
+    f"From one destination to the next the denominators of {MODEL} move by {rough.min():.1%} to {rough.max():.1%} of their mean; with the factor that all texts share left in, by {with_unit.min():.0%} to {with_unit.max():.0%}.",
     holds=bool(rough.max() < 0.05 < with_unit.max()),
 )
-if first:
-    rough_1 = roughness(runs["the first edition's model"])
-    narrow = (cx.effective_tokens(pos_1) < cx.split.LOCAL).nonzero()[:, 0]
-    confetti = cx.claims.finding(
-        f"In the first edition's local heads the step is {rough_1[narrow].min():.0%} to {rough_1[narrow].max():.0%}.",
-        holds=bool(rough_1[narrow].min() > 2 * rough.max()),
-    )
-display(smooth, confetti if first else absent)
-
 # %% [markdown]
 r"""
-The post's word fits the built-in local heads; `mini` has none in its first layer, and no confetti. But its shared factor is rough, so that a circuit for one $n$ should not borrow a denominator that was measured at another.
+The post's word fits the built-in local heads (lower right in Figure 4.5); `mini` has none in its first layer, and no confetti. But its shared factor is rough, so that a circuit for one $n$ should not borrow a denominator that was measured at another.
 
 ## Code, verse, dialogue
 
-Independence may fail for code, poetry or dialogue, as the paper warns {cite}`gibson2025decomposing`. For each kind of text, each domain about its own mean, take the variance over what independent tokens of that kind would have.
+Independence may fail for code, poetry or dialogue, as the paper warns {cite}`gibson2025decomposing`. For each kind of text, take the variance of the denominators, each domain about its own mean, and divide it by the variance that independent tokens of that kind would give. What neighbours and topic add is in the same unit.
 """
 
 # %%
@@ -780,29 +715,23 @@ prose, code, verse, talk = (
     ratios.get(k, none)
     for k in ("English prose", "code", "poetry and drama", "dialogue in fiction")
 )
-display(
-    cx.claims.finding(
-        f"Independence fails worst for code, with {code[0]:.1f} times the variance of independent tokens [{code[1]:.1f}, {code[2]:.1f}] against {prose[0]:.1f} [{prose[1]:.1f}, {prose[2]:.1f}] for English prose; verse ({verse[0]:.1f}) and dialogue ({talk[0]:.1f}) cannot be told from prose.",
-        holds=bool(
-            code[0] == max(r[0] for r in ratios.values())
-            and code[1] > prose[2]
-            and all(r[1] <= prose[2] and prose[1] <= r[2] for r in (verse, talk))
-        ),
-    ),
-    cx.claims.finding(
-        f"In code neighbours add {code[3]:.1f} and the topic {code[4]:.1f} times the variance of independent tokens, in prose {prose[3]:.1f} and {prose[4]:.1f}.",
-        holds=bool(code[3] > prose[3] and code[4] > prose[4]),
+cx.claims.finding(
+    f"Independence fails worst for code, which has {code[0]:.1f} times the variance of independent tokens [{code[1]:.1f}, {code[2]:.1f}], against {prose[0]:.1f} [{prose[1]:.1f}, {prose[2]:.1f}] in English prose; verse ({verse[0]:.1f}) and dialogue ({talk[0]:.1f}) cannot be told from prose.",
+    holds=bool(
+        code[0] == max(r[0] for r in ratios.values())
+        and code[1] > prose[2]
+        and all(r[1] <= prose[2] and prose[1] <= r[2] for r in (verse, talk))
     ),
 )
 
 # %% [markdown]
 r"""
-So the warning is right about code, in both ways at once: neighbouring tokens resemble each other (Figure 4.3, on the right), and files differ from each other. About verse and dialogue these texts do not bear it out.
+So the warning is right about code, in both ways at once: neighbours add more there than in any other kind, and so does the topic (Figure 4.3, on the right). These texts do not bear it out for verse and dialogue.
 
 ## What breaks it
 
-- **Loud, rare tokens.** Where content varies by more than its mean, one repeated word can decide a denominator; Hoeffding's silence is the warning.
-- **A text of another topic than those that were measured.** The topic term does not shrink with length.
+- **Loud, rare tokens.** Where content varies by more than its mean, one repeated word can decide a denominator. Where Hoeffding promises nothing, look for such words.
+- **A text on a topic that was not measured.** The topic term does not shrink with length.
 - **Other keys.** All this was about the keys of Equation 1 ({eq}`eq-split`). The model's own denominators, with the true keys, behave the same:
 """
 
@@ -991,22 +920,23 @@ r"""
 # %% tags=["hide-input", "nbval-check-output"]
 ends = cx.claims.by_document(spread_of, texts, draws=399)
 bad, good, least = int(off.argmax()), off < 0.01, int(share("topic").argmin())
-display(
-    cx.claims.finding(
-        f"A head's denominator at n is its mean over texts, with an error of {spread_of():.1%} in the middle head [{ends[0]:.1%}, {ends[1]:.1%}] and {spread.max():.0%} in the worst.",
-        holds=bool(ends[1] < 0.1 and spread.max() < study.steady),
-    ),
-    cx.claims.finding(
-        f"That mean serves a new text to within a fifth in {int(good.sum())} heads for more than 99% of the texts, and in head {bad} for {1 - off[bad]:.0%}.",
-        holds=bool(good.sum() >= len(heads) / 2 and off[bad] < 0.5),
-    ),
-    cx.claims.finding(
-        f"What moves it is mostly the topic, {with_interval('topic', least)} of the variance in the head where that is least, and by the account a wider kernel does not reduce it.",
-        holds=bool(
-            (by_text["topic"].mean(1) > by_text["independent"].mean(1)).all()
-            and share("topic", least) > 0.5
+pd.DataFrame(
+    [
+        (
+            "a head's denominator at n is its mean over texts",
+            f"spread {spread_of():.1%} in the middle head [{ends[0]:.1%}, {ends[1]:.1%}], {spread.max():.0%} in head {int(spread.argmax())}",
         ),
-    ),
+        (
+            "that mean serves a new text to within a fifth",
+            f"more than 99% of texts in {int(good.sum())} heads, {1 - off[bad]:.0%} in head {bad}",
+        ),
+        (
+            "what moves it is mostly the topic, by which a wider kernel gains nothing",
+            f"{with_interval('topic', least)} of the variance in head {least}, where it is least",
+        ),
+    ],
+    columns=["you may assume", "and the error is"],
+    index=range(1, 4),
 )
 
 # %% [markdown]
