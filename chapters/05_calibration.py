@@ -14,8 +14,10 @@
 r"""
 # Is one calibration text enough?
 
-**Yes: on `mini` one page of prose is enough on average over its heads, and one page from the middle does all that any number of texts could.** Of 510 texts drawn blindly, all but one put the denominators of other documents off by less than 20% on average over the heads.
-The book's page of prose is off by 11.2%, the text in the middle by 6.1%, and no constants do better than 5.9%. Heads 1, 2, 3, 4 and 6 are off by at most 4% with the page of prose, heads 0, 5 and 7 by 20% to 29%.
+**Yes, if the average over heads may be off by a fifth; and a text from the middle does nearly all that many could.**
+Of 510 texts drawn blindly, all but one put the denominators of other documents off by less than 20% on average over the heads.
+The book's page of prose is off by 11.2%, the text in the middle by 6.1%, and no constants do better than 5.9%.
+Heads 1, 2, 3, 4 and 6 are off by at most 4% with the page of prose, heads 0, 5 and 7 by 20% to 29%.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -88,7 +90,7 @@ $$
 \text{denom}(x) = \sum_{i \le n} \text{pos}_{n,i}\; \text{content}_n(x_i) .
 $$ (eq-cal-output)
 
-The sum has one term a token. Only the factor knows the whole text. The paper reads it off *one* text, the **calibration text**, and uses it for all others {cite}`gibson2025decomposing`; $\text{denom}^\text{cal}$ is the denominator there. Here is the same with a real passage, and with the calibration text of this book, a page of plain prose:
+The sum has one term a token. Only the factor knows the whole text. The paper reads it off *one* text, the **calibration text**, and uses it for all others {cite}`gibson2025decomposing`; $\text{denom}^\text{cal}$ is the denominator there. Here is the same with the real passage, and with the calibration text of this book, its **page of prose**:
 """
 
 # %%
@@ -138,7 +140,7 @@ cx.claims.finding(
 r"""
 ## How far off is one page of prose?
 
-One passage is one case. Now the same page for all stable heads and for every text of half B of the collection. Half A is kept for choosing.
+One passage is one case. Now the same page for all stable heads and for every text of half B of the held-out texts. Half A is kept for choosing.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -146,7 +148,9 @@ study.roster
 
 # %% [markdown]
 r"""
-Of this roster the chapter explains the relative spread: it is, nearly, the error of a head that is left when the text to calibrate on is well chosen.
+Of this roster the chapter uses the relative spread: four fifths of it is about the error that a head is left with when the calibration text is well chosen.
+
+One choice is to take, from half A, the **text in the middle**: the one with log denominators nearest to their mean over half A, on average over the heads.
 """
 
 # %%
@@ -212,7 +216,8 @@ cx.plots.picture(
 table = {"page of prose": page, "text in the middle": in_middle, "floor": floor}
 table["0.8 x relative spread"] = (2 / np.pi) ** 0.5 * (B.std(0) / B.mean(0))
 by_head = pd.DataFrame({k: v.numpy() for k, v in table.items()}, pd.Index(heads, name="head"))
-pd.concat([by_head, by_head.mean().rename("mean").to_frame().T]).map("{:.1%}".format)
+by_head = pd.concat([by_head, by_head.mean().rename("mean").to_frame().T])
+by_head.rename_axis("head").map("{:.1%}".format)
 
 # %% tags=["hide-input", "nbval-check-output"]
 quiet = [h for h, e in zip(heads, page, strict=True) if e < ENOUGH / 2]
@@ -232,14 +237,14 @@ display(
         ),
     ),
     cx.claims.finding(
-        f"In heads {listed(loud)} the page's denominator is too small for {too_small:.0%} of the texts: it is 1.6 in place of 2.0 again.",
+        f"In heads {listed(loud)} the page's denominator is too small for {too_small:.0%} of the texts, and what they write is too long: it is 1.6 in place of 2.0 again.",
         holds=too_small > 0.75,
     ),
 )
 
 # %% [markdown]
 r"""
-So the page of prose has two faults. Its three bad denominators are too small for most texts: another page can mend that, as the squares in Figure 5.2 show. And the bars have a width, which no page can mend.
+So two things are wrong in these heads. The page's denominators are too small for most texts: another page can mend that, as the squares in Figure 5.2 show. And the bars are wide, which no page can mend.
 
 ## What no constant can remove
 
@@ -249,19 +254,18 @@ $$
 \text{error} \;=\; e^{d} - 1 \;\approx\; d ,
 $$ (eq-cal-log)
 
-so a text is a point on a line, one line a head, and the best calibration text is the point in the middle. If the log denominators are independent and normal with standard deviation $\omega$, and we calibrate on the mean of $k$ of them, then $d$ is normal with variance $\omega^2 (1 + 1/k)$ and
+so a text is a point on a line, one line a head, and the best calibration text is the point in the middle. If the log denominators of texts are independent and normal with standard deviation $\omega$, and we calibrate on the mean of $k$ of them, then $d$ is normal with variance $\omega^2 (1 + 1/k)$ and
 
 $$
 \operatorname{mean} \lvert \text{error} \rvert \;\approx\; \sqrt{\tfrac{2}{\pi}}\; \omega \, \sqrt{1 + \tfrac1k} .
 $$ (eq-cal-average)
 
-At $k \to \infty$ this is the floor, $0.8\, \omega$: the last two columns of the table above. At $k = 1$, a text drawn blindly, it is $\sqrt 2$ times the floor. So a blind draw costs little, and many texts give no more than one text in the middle. What is left is an error of length, head by head; [chapter 6](06_circuit) adds up the heads and sees what it does to a neuron. (If the three tokens carry the values 0, +2 and -1, the row says .85, and with the borrowed denominator 1.06.)
+At $k \to \infty$ this is the floor, $0.8\, \omega$: the last two columns of the table above. At $k = 1$, a text drawn blindly, it is $\sqrt 2$ times the floor. So a blind draw costs little, and many texts give no more than one text in the middle. What is left is an error of length, head by head; [chapter 6](06_circuit) adds up the heads and sees what it does to a neuron.
 """
 
 # %%
 each = (B[None] / A[:, None] - 1).abs().mean(-1)  # calibrated on (A), tested on (B); over heads
 drawn = each.mean(1)  # with each text of half A
-of_all = cost(A.log().quantile(0.5, dim=0).exp(), B).mean()  # the median of all of half A
 
 # %% tags=["hide-input", "nbval-check-output"]
 beyond = int((drawn >= ENOUGH).sum())
@@ -276,17 +280,13 @@ display(
         f"A text drawn blindly costs {to_floor:.2f} times the floor, where the normal law says {2**0.5:.2f}.",
         holds=abs(to_floor / 2**0.5 - 1) < 0.1,
     ),
-    cx.claims.finding(
-        f"The medians of all {len(A)} texts together leave {of_all:.1%}, and the one text in the middle leaves {in_middle.mean():.1%}.",
-        holds=bool(abs(in_middle.mean() - of_all) < 0.005),
-    ),
 )
 
 # %% [markdown]
 r"""
 ## Which text?
 
-The one in the middle. Each point below is a text that calibrates; how far it lies from the middle of half A settles how far off the texts of half B will be.
+The one in the middle. Each point below is a text that calibrates; how far it lies from the middle of half A nearly settles how far off the texts of half B will be.
 """
 
 # %%
@@ -315,6 +315,7 @@ kinds_A, kinds_B = kinds[half_A], kinds[~half_A]
 ours = [passage.name for passage in passages].index(study.calibrating.name)
 prose_cost = of_passages.mean(1)[prose]
 by_prose, by_drawn = np.median(prose_cost), np.median(drawn)
+ranks = float(pd.Series(distance.numpy()).corr(pd.Series(drawn.numpy()), method="spearman"))
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(height=3.6, width=7.5)
@@ -340,14 +341,13 @@ axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=9)
 cx.plots.picture(
     figure,
     "5.3",
-    f"Every text of half A as the calibration text, and this book's passages of plain prose. Dotted: {ENOUGH:.0%}.",
+    f"Every text of half A as the calibration text (rank correlation {ranks:.2f}), and this book's passages of plain prose. Dotted: {ENOUGH:.0%}.",
     f"A scatter plot that rises. Errors of the texts of half A {drawn.min():.2f} to {drawn.max():.2f}, "
     f"median {by_drawn:.2f}; of the prose passages {prose_cost.min():.2f} to {prose_cost.max():.2f}; "
     f"floor {floor.mean():.2f}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-ranks = float(pd.Series(distance.numpy()).corr(pd.Series(drawn.numpy()), method="spearman"))
 candidates = torch.cat([of_passages[prose], each]).numpy()
 n_prose = int(prose.sum())
 
@@ -360,19 +360,10 @@ def prose_less_drawn(chosen):
 
 everything = np.arange(len(read))
 interval = cx.claims.by_document(prose_less_drawn, read)
-better = int((of_passages.mean(1) < of_passages.mean(1)[ours]).sum())
 display(
-    cx.claims.finding(
-        f"The distance alone orders the texts of half A: its rank correlation with the error is {ranks:.2f}.",
-        holds=ranks > 0.9,
-    ),
     cx.claims.finding(
         f"Plain prose is a poorer page than a text drawn from half A: in the median {by_prose:.1%} against {by_drawn:.1%}, a difference of {prose_less_drawn(everything):.1%} (95% interval {interval[0]:.1%} to {interval[1]:.1%}).",
         holds=bool(interval[0] > 0),
-    ),
-    cx.claims.finding(
-        f"The page that this book uses is not the best it has: {better} of its {len(passages)} passages would leave less error.",
-        holds=better > len(passages) / 2,
     ),
 )
 
@@ -384,17 +375,17 @@ level = B.log()[:, columns].mean(1) - B.log()[:, columns].mean()  # of each text
 by_level = pd.Series(level.numpy()).groupby(of_B).mean().sort_values()
 at = float(borrowed[heads].log()[columns].mean() - B.log()[:, columns].mean())
 cx.claims.finding(
-    f"Averaged over heads {listed(loud)}, the page's denominators lie {1 - np.exp(at):.0%} below the middle of half B, beside those of fiction and verse: the lightest domains are {listed(by_level.index[:3])}, {1 - np.exp(by_level.iloc[:3].mean()):.0%} below, and the heaviest is {by_level.index[-1]}, {np.exp(by_level.iloc[-1]) - 1:.0%} above.",
+    f"On average over heads {listed(loud)} the page's denominators lie {1 - np.exp(at):.0%} below the middle of half B, where the smallest are: those of {listed(by_level.index[:3])} lie {1 - np.exp(by_level.iloc[:3].mean()):.0%} below.",
     holds=at < by_level.iloc[min(3, len(by_level) - 1)]
     and all(d.startswith(("fiction", "poetry")) for d in by_level.index[:3]),
-    otherwise=f"the page lies {np.exp(at) - 1:+.0%} from the middle of half B; the lightest domains are {listed(by_level.index[:3])}.",
+    otherwise=f"the page lies {np.exp(at) - 1:+.0%} from the middle of half B; the smallest are those of {listed(by_level.index[:3])}.",
 )
 
 # %% [markdown]
 r"""
-The paper's advice is that ordinary prose serves in general {cite}`gibson2025decomposing`. It serves. But it is a light page and not a middling one, and real fiction is no better (Exercise 1).
+The paper's advice is that ordinary prose serves in general {cite}`gibson2025decomposing`. It serves. But this page is light, as we shall call a text with small denominators, and a page from the middle would be better. Real fiction would not (Exercise 1).
 
-[Chapter 6](06_circuit) keeps to the advice all the same. Its calibration text, `study.calibrating`, is the one of the book's passages of plain prose with log denominators nearest to their mean over these passages; no held-out text and no result takes part in that choice, so it is not tuned.
+[Chapter 6](06_circuit) keeps to the advice all the same. The page of prose, `study.calibrating`, is the one of the book's passages of plain prose with log denominators nearest to their mean over these passages; no held-out text and no result takes part in that choice, so it is not tuned.
 
 ## One kind of text for another
 
@@ -433,7 +424,7 @@ display(
         holds=bool(by_domain["all"].mean() <= own_drawn < unmatched),
     ),
     cx.claims.finding(
-        f"The middle text of the own domain leaves {by_domain['own'].mean():.1%}; it saves more than two points in {len(helped)} of {len(shared)} domains only: {listed(helped)}.",
+        f"The middle text of its own domain is better than that of all by more than two points in {len(helped)} of {len(shared)} domains only: {listed(helped)}.",
         holds=bool(by_domain["own"].mean() < by_domain["all"].mean())
         and 0 < len(helped) < len(shared) / 2,
     ),
@@ -441,7 +432,7 @@ display(
 
 # %% [markdown]
 r"""
-So the second half of the advice, a text of its own for work on a single domain, is right for domains far from the middle, and idle for the rest.
+So the second half of the paper's advice, a text of its own for work on a single domain, is right for some domains, and gains little in most.
 
 ## What if another token asks?
 
@@ -533,7 +524,7 @@ display(
 
 # %% [markdown]
 r"""
-The post is right about `mini`. The denominators that a related word needs are its own, but they are as constant as those of *the*. What the heads *write* for another $x_n$ is a different question, and [chapter 8](08_evaluation) charges for it.
+The post is right about `mini`. The denominators that a related word needs are its own, but they are as steady as those of *the*. What becomes of a neuron when another token asks is a different question, for [chapter 6](06_circuit).
 
 ## Newlines in scripture
 
@@ -591,16 +582,8 @@ risen = float((gone - as_is)[lowest].exp() - 1)
 closer = 1 - float(gone[lowest] / as_is[lowest])
 display(
     cx.claims.finding(
-        f"Newlines do lower scripture's denominator in one head: head {heads[lowest]} gives a newline {one_line[lowest]:.0%} of the weight of a typical token, and without newlines the denominator rises by {risen:.1%}.",
-        holds=risen > 0.01 and bool(as_is[lowest] < 0),
-    ),
-    cx.claims.finding(
-        f"They are the smaller part of its distance from other texts, {closer:.0%} in that head.",
-        holds=0 < closer < 0.5,
-    ),
-    cx.claims.finding(
-        "In every head the denominator then moves as the weight of a newline says: up where it is less than a typical token's, down where it is more.",
-        holds=bool(((gone > as_is) == (one_line < 1)).all()),
+        f"Newlines do lower scripture's denominator in head {heads[lowest]}, which gives a newline {one_line[lowest]:.0%} of the weight of a typical token, but they account for only {closer:.0%} of its distance from other texts.",
+        holds=risen > 0.01 and bool(as_is[lowest] < 0) and 0 < closer < 0.5,
     ),
     cx.claims.finding(
         f"Scripture has about as many newlines as other texts here, {lines:.1f} in {n - 1} tokens against {lines_elsewhere:.1f}.",
@@ -610,7 +593,7 @@ display(
 
 # %% [markdown]
 r"""
-The mechanism is the post's; the premise is not. This Bible has a line a verse, and other texts here break their lines as often. Scripture is light in head 0 for another reason: with commas for newlines it is as light as before, for it is made of light words.
+So the mechanism is there and the premise is not: this Bible has a line a verse, and other texts here break their lines as often. Scripture is light in head 0 for another reason, its words: without newlines most of the distance stays.
 
 ## What breaks it
 
@@ -638,7 +621,7 @@ contrast
 
 # %% [markdown]
 r"""
-Two more limits. An average over heads is kind to head 0, and a summary that leans on that head inherits its own error. And everything above is about the denominators of Equation 1. The model has its own, with exact keys:
+Two more limits. An average over heads is kind to heads that are far off, and what leans on these heads inherits their error, as [chapter 6](06_circuit) will. And everything above is about the denominators of Equation 1. The model has its own, with exact keys:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
