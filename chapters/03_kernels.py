@@ -118,7 +118,7 @@ torch.allclose(row, cx.rebuilt_rows(weights, x, n)[head], atol=1e-4)
 r"""
 ## One head, one text
 
-The text of this book's examples is the beginning of an encyclopedia's article on the solar system. Below is what head 0 does with it, asked by *the* in the middle of the model's context.
+The text of this book's examples is the first page of a held-out section of a textbook, *Formation of the Solar System*. Below is what head 0 does with it, asked by *the* in the middle of the model's context.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
