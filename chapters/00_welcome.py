@@ -76,7 +76,7 @@ for m in range(FIRST, n + 1):
 top_words = ", ".join(str(word).strip() for word in found.loc[neuron, "top tokens"][3:8])
 HTML(
     f"<p>By its weights, tokens such as <i>{escape(top_words)}</i> push the neuron up. The page is <i>{escape(page.subject)}</i>; "
-    "of its sentences you see the one with the tokens that push it up most, and the one with those that push it down most.</p>"
+    "of its sentences you see the one with the tokens that push the neuron up most, and the one with those that push it down most.</p>"
 )
 
 # %% tags=["remove-input"]
@@ -152,7 +152,7 @@ display(
         holds=r > 0.7 and r > r_alone + 0.2,
     ),
     cx.claims.finding(
-        f"The prediction is off by {above:+.1f} on average because its constants are borrowed from another page; with this page's own it is off by {above_own:+.2f}, and the correlation is {r_own:.2f}.",
+        f"The prediction is off by {above:+.1f} on average; once it borrows no constants from another page and reads every token where it stands, it is off by {above_own:+.2f}, and the correlation is {r_own:.2f}.",
         holds=abs(above_own) < abs(above) / 2 and r_own > max(r, 0.9),
     ),
 )
@@ -162,16 +162,15 @@ display(
 ## The story
 
 Each head of a first layer takes a weighted mean over the text behind it. How much a token weighs depends on where it stands and on what it is, and the two can be taken apart: the weight is a
-*kernel*, which knows the place, times a *content*, which knows the token, divided by the sum of these products, the *denominator*. But for the denominator, what a head says would be a plain sum
-with one known term a token.
+*kernel*, which knows the place, times a *content*, which knows the token, divided by the sum of these products, the *denominator*.
 
-When a head spreads over many tokens, its denominator is an average, and such an average varies little from text to text. So it can be measured on one page of other text, at a price that the book
-measures too. The rest comes from the weights: each token of the vocabulary adds a fixed amount to each neuron, and the sum of these amounts over a text, weighted by the kernel, predicts what the neuron receives.
+When a head spreads over many tokens, its denominator is an average, and such an average varies little from text to text. So one page of other text gives it, at a price that the book
+measures. The rest comes from the weights: each token of the vocabulary adds a fixed amount to each neuron, and the sum of these amounts over a text, weighted by the kernel, predicts what the neuron receives.
 
 So the neurons that know a context can be found without a corpus. Sort each neuron's tokens by what they add, and read both ends of the list.
 
-The book derives each step, measures its error on a model that nobody tuned for it, and says where it fails. Texts come out in the right order; the amounts are wrong until the borrowed constants are
-replaced by the text's own. Then the book puts the prediction in the place of the model's heads, goes beyond the first layer, and turns to models with other positions.
+The book derives each step, measures its error on a model that nobody tuned for it, and says where it fails. Texts come out in the right order; the amounts are wrong until nothing is borrowed from
+another text and every token is read where it stands. Then the book puts the prediction in the place of the model's heads, goes beyond the first layer, and turns to models with other positions.
 
 ## The chapters
 
@@ -203,10 +202,10 @@ On `mini`, the small model of these pages:
 - **3.** All heads but one look over the whole text almost evenly, and that one decays slowly. None lives on the last few tokens and none looks for copies, as heads of GPT-2 do.
 - **4.** Denominators hold still because they are averages over many tokens, of something that varies little from topic to topic. Most of what variation is left is still the topic's.
 - **5.** One page is enough on average over the heads, though some heads are off by much more than others. A page from the middle does about all that any number of texts could.
-- **6.** The heads say an average of the text, with one fixed number for each token and neuron. It ranks texts as the neurons do, also within a domain. Its amounts are worse than the bare mean of the domain.
-- **7.** Every neuron knows the context a little. Some stand out by how far a few tokens can push them, and by what they are about; a label says little by itself, for nearly every neuron earns one.
-- **8.** The order of texts comes out well, the amounts do not, and the borrowed constants are the reason: with nothing borrowed, little error is left.
-- **9.** In the place of the heads, the circuit with the text's own constants repairs most of what silence breaks. With the constants of one text at every place it costs more than silence in most domains.
+- **6.** The heads say an average of the text: each token adds a fixed number to each neuron. Texts come out nearly in the right order. The amounts are worse than the bare mean of the domain.
+- **7.** Every direction that reads the heads knows the context a little, and nearly every neuron answers to some domain. Some neurons stand out by how far a few tokens can push them.
+- **8.** The order of texts comes out well, the amounts do not. With denominators from the text itself, and every value read where it stands, little error is left.
+- **9.** In the place of the heads, the circuit that borrows nothing repairs most of the damage that silencing them does. The paper's circuit, with constants of one text at every place, does more damage than silence in most domains.
 - **10.** It is seldom one head that wakes a neuron, and the MLPs do more than all heads together.
 - **11.** A sentence predicts a few heads, those that read what kind of text they are in, above all its language. For most heads it does only a little better than a coin.
 - **12.** Without positions in the residual stream there is less to approximate, not more. This is algebra; no such model is run.
