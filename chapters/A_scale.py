@@ -14,9 +14,9 @@
 r"""
 # Where does Equation 1 err?
 
-**At one token, and by one constant that was taken from the wrong crowd.**
-Two mends that need no attention row take the mean distance over heads from 0.057 to 0.020: BOS by its own key to 0.027, C from texts the rest.
-As published, rows are best in the middle head at a C 1.68 times the vocabulary's typical norm; with BOS by its own key they are best at 0.84 times, which is where the norm of the tokens of texts lies, 0.87.
+**At the token that begins every text, and by one constant that is typical of the vocabulary and not of texts.**
+Two repairs that need no attention row take the misplaced share of the attention from 0.057 to 0.020, on average over heads: BOS by its own key to 0.027, the constant C from texts the rest.
+As published, rows are best in the middle head at a C 1.68 times the vocabulary's typical length; with BOS by its own key they are best at 0.84 times, near the typical length in texts, 0.87.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -49,7 +49,7 @@ X = cx.texts.at(weights, study.texts, n, TOKEN)[:, : n + 1]  # text source: TOKE
 
 # %% [markdown]
 r"""
-[Chapter 2](02_keys) split a key into what and where (Equation 1, {eq}`eq-split`) and left three questions: why tokens and positions are not orthogonal in this model, why the best $C$ is not the typical norm, and what remains when BOS is read by its own key. All three are about one number, LayerNorm's scale.
+[Chapter 2](02_keys) split a key into what and where (Equation 1, {eq}`eq-split`) and left three questions: why tokens and positions are not orthogonal in this model, why the best $C$ is not the typical length, and what error remains when BOS is read by its own key. All three are about one number, LayerNorm's scale. The error of rows is again the total variation ({eq}`eq-tv`), the median over texts.
 
 ## The scale over a text
 
@@ -59,9 +59,7 @@ What LayerNorm divides by at source $i$ is $\ell_i / \sqrt{d_\text{model}}$, wit
 # %%
 W_E, W_pos = weights.W_E, weights.W_pos
 used = X[:, 1:n]  # what stands in texts, BOS and the last token apart
-C = float(
-    W_E.norm(dim=-1).median()
-)  # typical of the vocabulary: the paper's constant, as read here
+C = float(W_E.norm(dim=-1).median())  # typical of the vocabulary: the paper's, as read here
 C_texts = float(W_E[used].norm(dim=-1).median())  # typical of texts
 
 # %% tags=["hide-input"]
@@ -69,9 +67,9 @@ long = torch.stack([t.tokens[: study.length] for t in study.texts])
 length = torch.stack([(W_E[t] + W_pos[: study.length]).norm(dim=-1) for t in long])  # text pos
 
 
-def in_P(C, weights=weights):
+def in_P(C):
     """The length that Equation 1 puts in the place of the true one: of every position."""
-    return (weights.W_pos[: study.length].square().sum(-1) + C**2).sqrt()
+    return (W_pos[: study.length].square().sum(-1) + C**2).sqrt()
 
 
 low, mid, high = (np.quantile(length.numpy(), p, axis=0) for p in (0.05, 0.5, 0.95))
@@ -91,24 +89,25 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-centred = replace(weights, W_E=W_E + W_pos.mean(0), W_pos=W_pos - W_pos.mean(0))
-C_moved = float(centred.W_E[used].norm(dim=-1).median())
-ratios = [
-    float((length / place)[:, 1:].median())
-    for place in (in_P(C), in_P(C_texts), in_P(C_moved, centred))
-]
+ratios = [float((length / place)[:, 1:].median()) for place in (in_P(C), in_P(C_texts))]
 count = torch.bincount(long.flatten(), minlength=len(W_E))
 by_count = W_E.norm(dim=-1)[count.argsort(descending=True)]
-cx.claims.finding(
-    f"In the middle, texts have {ratios[0]:.2f} of the length that Equation 1 assumes, for its C is a median over the vocabulary, {C:.2f}, and the 100 tokens that texts use most have {by_count[:100].median():.2f}; with C from texts the ratio is {ratios[1]:.2f}.",
-    holds=bool(ratios[0] < 0.95 and abs(ratios[1] - 1) < 0.05 and by_count[:100].median() < C),
+display(
+    cx.claims.finding(
+        f"The true length in texts is {ratios[0]:.2f} of what Equation 1 puts in its place, by the median, and {ratios[1]:.2f} with C from texts.",
+        holds=ratios[0] < 0.95 and abs(ratios[1] - 1) < 0.05,
+    ),
+    cx.claims.finding(
+        f"The 100 tokens that texts use most have a median length of {by_count[:100].median():.2f}, the vocabulary one of {C:.2f}.",
+        holds=bool(by_count[:100].median() < 0.9 * C),
+    ),
 )
 
 # %% [markdown]
 r"""
 Frequent tokens have the shorter embeddings. A text is made of them, the vocabulary is not. So the positional half of Equation 1 is divided by too much, and positions count for too little.
 
-Does the scale hold still, as the earlier post assumes to begin with {cite}`gibson2025contextual`? Along the text it does, after position 0. At position 0 it does not, and that is enough:
+Does the scale hold still, as the earlier post assumes to begin with {cite}`gibson2025contextual`? Along the text it nearly does, after position 0. At position 0 it does not, and that alone makes one constant a bad one:
 """
 
 # %%
@@ -130,7 +129,7 @@ constant = total / true_length[:, 1:].mean()
 published = cx.split.rebuilt_scores(weights, X, n)
 at_once, with_bos = distance(constant), distance(constant, own=True)
 cx.claims.finding(
-    f"One constant for the whole text gives rows {at_once.min():.2f} to {at_once.max():.2f} from the true ones, and {with_bos.min():.2f} to {with_bos.max():.2f} where BOS alone keeps its own scale.",
+    f"With one constant for the whole text, rows misplace {at_once.min():.2f} to {at_once.max():.2f} of the attention, and {with_bos.min():.2f} to {with_bos.max():.2f} where BOS alone keeps its own scale.",
     holds=bool(with_bos.max() < at_once.max() / 2),
 )
 
@@ -178,7 +177,7 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 wide = float(np.quantile(deviation[:, 1:].abs().numpy(), 0.95))
 cx.claims.finding(
-    f"The series converges fast, for 19 tokens in 20 deviate by less than {wide:.1f}: cut off at orders 0, 1 and 2 it leaves {orders[0].median():.3f}, {orders[1].median():.3f} and {orders[2].median():.3f} in the middle head, where Equation 1 with BOS by its own key leaves {split[True].median():.3f}.",
+    f"The series converges fast, as 19 tokens in 20 deviate by less than {wide:.1f}: cut off at orders 0, 1 and 2 it misplaces {orders[0].median():.3f}, {orders[1].median():.3f} and {orders[2].median():.3f} in the middle head, where Equation 1 with BOS by its own key misplaces {split[True].median():.3f}.",
     holds=bool(
         wide < 1
         and orders[1].median() < orders[0].median() / 2
@@ -188,7 +187,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-Equation 1 beats order 0, because its content half knows the token's own length, and loses to order 1. But the series is no split. From order 1 on it multiplies what a token is by where it stands, and even order 0 divides the token's part by a length that depends on the place.
+Equation 1 beats order 0 and loses to order 1: its content half knows the token's own length, its positional half a typical one. But the series is no split. From order 1 on it multiplies what a token is by where it stands, and even order 0 divides the token's part by a length that depends on the place.
 
 What of denominators? The exact one is Equation 1's with every source multiplied by $e^{-\delta_i}$, $\delta_i$ the error of its score ({eq}`eq-error`). That is one more mean over tokens, weighted by the same kernel, so the post argues that it holds still from text to text for the same reason as the denominator itself ([chapter 4](04_denominators)).
 """
@@ -199,7 +198,7 @@ anchored = [s - s[..., n:] for s in (exact, published)]  # at i = n there is no 
 quotient = (anchored[0].logsumexp(-1) - anchored[1].logsumexp(-1)).exp()  # text head
 taken, spread = 1 - quotient.mean(0), quotient.std(0) / quotient.mean(0)
 cx.claims.finding(
-    f"It does: the wrong scale makes denominators {taken.min():.0%} to {taken.max():.0%} too large, and the correction varies over texts by {spread.min():.1%} to {spread.max():.1%} only.",
+    f"The correction does hold still: the wrong scale makes denominators {taken.min():.0%} to {taken.max():.0%} too large, and that factor varies over texts by {spread.min():.1%} to {spread.max():.1%} only.",
     holds=bool(taken.min() > 0 and (spread < taken / 2).all()),
 )
 
@@ -250,6 +249,11 @@ cx.plots.picture(
     + ".",
 )
 
+# %% [markdown]
+r"""
+For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants, and the TV of rows with either one, BOS by its own key.
+"""
+
 # %% tags=["hide-input", "nbval-check-output"]
 facts = []
 for k, m in moved.items():
@@ -263,8 +267,8 @@ facts.columns = [
     "|cosine| √d_model",
     "C of the vocabulary",
     "C of texts",
-    "TV, the former",
-    "TV, the latter",
+    "TV by the C of the vocabulary",
+    "TV by the C of texts",
 ]
 facts.round(dict(zip(facts.columns, (1, 2, 2, 3, 3), strict=True)))
 
@@ -272,30 +276,34 @@ facts.round(dict(zip(facts.columns, (1, 2, 2, 3, 3), strict=True)))
 angle, of_vocabulary, of_tokens, by_former, by_latter = (facts[k] for k in facts)
 before, tokens_moved, _, positions_moved = angle
 cx.claims.finding(
-    f"With the mean position moved into the tokens the two are as good as orthogonal, {positions_moved:.1f} in place of {before:.1f} where random directions have 0.8; with the mean token moved into the positions they are not, {tokens_moved:.1f}; no attention row changes.",
+    f"With the mean position moved into the tokens the two are as good as orthogonal, {positions_moved:.1f} in place of {before:.1f}; with the mean token of the vocabulary moved into the positions they are not, {tokens_moved:.1f}.",
     holds=positions_moved < 2 < min(before, tokens_moved),
 )
 
 # %% [markdown]
-r"""
-The table gives the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$, both constants, and the mean TV over heads with either one, BOS by its own key. Orthogonality is no fact about this model. It is a fact about where its origin was left.
+"""
+No attention row has changed, so orthogonality is no fact about how this model attends. It is a fact about where its origin was left.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
-    f"The C of texts hangs less on the origin ({of_tokens.min():.2f} to {of_tokens.max():.2f}) than that of the vocabulary ({of_vocabulary.min():.2f} to {of_vocabulary.max():.2f}), but no constant makes up for an angle: with the mean token in the positions its rows are the worst of the table, {by_latter.iloc[1]:.3f} against {by_latter.iloc[0]:.3f}.",
-    holds=bool(
-        np.ptp(of_tokens) < np.ptp(of_vocabulary)
-        and by_latter.iloc[1] == facts.iloc[:, 3:].max(axis=None)
+display(
+    cx.claims.finding(
+        f"The C of texts depends less on the origin, {of_tokens.min():.2f} to {of_tokens.max():.2f}, than that of the vocabulary, {of_vocabulary.min():.2f} to {of_vocabulary.max():.2f}; as the model comes it gives the better rows, {by_latter.iloc[0]:.3f} against {by_former.iloc[0]:.3f}.",
+        holds=bool(
+            np.ptp(of_tokens) < np.ptp(of_vocabulary) and by_latter.iloc[0] < by_former.iloc[0]
+        ),
+    ),
+    cx.claims.finding(
+        f"It does not at every origin: with the mean token of the vocabulary moved, rows are at {by_latter.iloc[1]:.3f} against {by_former.iloc[1]:.3f}.",
+        holds=bool(by_latter.iloc[1] > by_former.iloc[1]),
     ),
 )
 
 # %% [markdown]
 r"""
-
 ## Two octaves of C
 
-The paper's open question: how much hangs on $C$? Here it moves from half the vocabulary's median norm to twice that.
+The paper's open question: how much hangs on $C$? Here it moves from half the vocabulary's median length to twice that.
 """
 
 # %% tags=["hide-input"]
@@ -339,19 +347,19 @@ best = {
 cx.plots.picture(
     figure,
     "A.4",
-    "Distance of the rows as C moves over two octaves. Dashed: the median norm of the vocabulary; dotted: that of the tokens of texts.",
-    f"Two panels, a curve per head. In the median over heads the least distance is at {best[False]:.2f} times the vocabulary's norm for Equation 1 and at {best[True]:.2f} with BOS by its own key; the norm of texts is {C_texts / C:.2f} of it.",
+    "Distance of the rows as C moves over two octaves. Dashed: the median length in the vocabulary; dotted: in texts.",
+    f"Two panels, a curve per head. In the median over heads the least distance is at {best[False]:.2f} times the vocabulary's median length for Equation 1 and at {best[True]:.2f} with BOS by its own key; that of texts is {C_texts / C:.2f} of it.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.finding(
-    f"As published, rows are best in the middle head at a C {best[False]:.2f} times the vocabulary's typical norm; with BOS by its own key they are best at {best[True]:.2f} times, which is where the norm of the tokens of texts lies, {C_texts / C:.2f}.",
+    f"As published, rows are best in the middle head at a C {best[False]:.2f} times the vocabulary's typical length; with BOS by its own key they are best at {best[True]:.2f} times, near the typical length in texts, {C_texts / C:.2f}.",
     holds=best[False] > 1.5 and abs(best[True] - C_texts / C) < 0.1,
 )
 
 # %% [markdown]
 r"""
-So the line of chapter 2's ledger fails because of BOS. A large $C$ shrinks the positional score of BOS, and pays for that everywhere else. With BOS put right, the best constant is a typical norm after all: that of the tokens that are there.
+So it is BOS that makes the line on $C$ in the ledger of [chapter 2](02_keys) fail. A large $C$ shrinks the positional score of BOS, and that of all others with it. With BOS put right, the best constant is a typical length after all: that of the tokens that are there.
 
 ## The account
 """
@@ -378,7 +386,7 @@ axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
     "A.5",
-    "What each mend takes away. The first three are splits into what and where; the last one is not.",
+    "What each repair takes away. The first three are splits into what and where; the last one is not.",
     "Bars, four a head; means over heads: "
     + ", ".join(f"{k} {v.mean():.3f}" for k, v in stages.items())
     + ".",
@@ -387,7 +395,7 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 one, two, three, _ = stages.values()
 cx.claims.finding(
-    f"Two mends that need no attention row take the mean distance over heads from {one.mean():.3f} to {three.mean():.3f}: BOS by its own key to {two.mean():.3f}, C from texts the rest.",
+    f"Two repairs that need no attention row take the misplaced share of the attention from {one.mean():.3f} to {three.mean():.3f}, on average over heads: BOS by its own key to {two.mean():.3f}, the constant C from texts the rest.",
     holds=bool(three.mean() < two.mean() < one.mean()),
 )
 
@@ -395,7 +403,7 @@ cx.claims.finding(
 r"""
 What is left is what no constant knows: tokens of texts differ in length, by the deviations of {eq}`eq-scale-series`, and a head feels it in proportion to its positional scores.
 
-The book goes on with Equation 1 as published, so that its numbers can be held against the paper's. On a model of your own, use both mends.
+The book goes on with Equation 1 as published, so that its numbers can be held against the paper's. On a model of your own, try both repairs.
 
 ## Exercises
 
