@@ -14,7 +14,10 @@
 r"""
 # Which neurons know the context?
 
-**Every direction that reads the heads knows the context a little; neurons stand out by how far a few tokens can push them, and by what they are about.** At the threshold that takes the paper's share, 34 of 1024 neurons pass, and of as many random mixtures of them 2 at most in 5 draws. A label says little by itself, for 100% of the found neurons, 99% of the others and 100% of random mixtures have one with an interval above zero. Found neurons are about more different things: 10.4 effective labels against 6.5 at most in a draw of mixtures. One head decides which neurons are found: without head 0, the least steady of the stable ones, 31 of the 90 are found again.
+**Every direction that reads the heads knows the context a little; neurons stand out by how far a few tokens can push them, and by what they are about.**
+To answer to some domain is no distinction: 100% of the found neurons do, with an interval above zero, 99% of the others and 100% of random mixtures of neurons.
+A few neurons can be pushed farther than mixtures can: 34 of 1024 pass a threshold that at most 2 of as many mixtures pass, in 5 draws.
+One head decides which neurons this book's rule finds: without head 0, the least steady of the stable ones, 31 of its 90 are found again.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -64,7 +67,7 @@ r"""
 $$
 \begin{aligned}
 \text{contribution}[j, t] \;&=\; \frac{\text{ext}(t) \cdot W_\text{in}[:, j]}{s}, \\
-\text{summary}_j(x) \;&=\; \sum_{i \le n} \text{pos}_i\; \text{contribution}[j, x_i] .
+\text{approx}_j(x) \;&=\; \sum_{i \le n} \text{pos}_i\; \text{contribution}[j, x_i] .
 \end{aligned}
 $$ (eq-neu-contribution)
 
@@ -319,10 +322,6 @@ print(
     f"share of the {K} largest entries of all columns that untrained tokens hold: {glitch_slots:.0%}"
 )
 print(f"rank correlation of top with and without them: {unmoved:.2f}")
-cx.claims.finding(
-    f"Untrained tokens hold less than a hundredth of the largest contributions: {glitch_slots:.1%}.",
-    holds=glitch_slots < 0.01,
-)
 
 # %% [markdown]
 r"""
@@ -358,7 +357,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The lists of different neurons repeat one another, led by the same loud tokens, many of them headings (` Climate`, ` Constitution`, `Ingredients`) that are rare in texts. The first correlation says where loudness comes from. What a head adds to $\text{ext}(t)$ is content over denominator times a value; with a correlation near one, a token is loud mainly because a head *attends* to it. The far ends of all columns are first of all a list of what the heads find worth attending to, and only then of what a neuron makes of it. A name that appears in one list only says more about its neuron than one that appears in twenty.
+The lists of different neurons repeat one another, led by the same loud tokens, many of them words of headings (` Climate`, ` Constitution`, `Ingredients`) that are rare in texts. The first correlation says where loudness comes from. What a head adds to $\text{ext}(t)$ is content over denominator times a value; with a correlation near one, a token is loud mainly because a head *attends* to it. The far ends of all columns are first of all a list of what the heads find worth attending to, and only then of what a neuron makes of it. A name that appears in one list only says more about its neuron than one that appears in twenty.
 
 ## Where to draw the line
 
@@ -369,7 +368,7 @@ $$
 z_j \;=\; \frac{\text{top}[j] - \tilde{\text{top}}}{1.4826\, \operatorname{median}_k \bigl\lvert \text{top}[k] - \tilde{\text{top}} \bigr\rvert} ,
 $$ (eq-neu-z)
 
-which for normally distributed numbers comes close to the ordinary standard score, and is not moved by a handful of extreme ones. The default of `cx.find_neurons` is $z_j > 2$.
+which for normally distributed numbers comes close to the ordinary standard score, and is not moved by a handful of extreme ones. The default of `cx.find_neurons` is $z_j > 2$. ([Chapter 6](06_circuit) and [appendix B](B_naive_bayes) take the 100 of largest top instead, to have as many on any model.)
 
 How many would one find where there is nothing to be found? To shuffle a column over the tokens would not do: its $K$ largest entries are still its $K$ largest (Exercise 1). What can be put in a neuron's place is another direction of the residual stream. Two kinds are tried, with the lengths of the neurons' input weights:
 
@@ -439,7 +438,7 @@ for k, (at, name) in enumerate(
     ((PAPER, "θ = 5"), (theta, "used here"), (as_many, "paper’s share"))
 ):
     left.axvline(at, color=cx.plots.COLOURS[3 + k], lw=1.2, ls=("-.", "-", ":")[k], label=name)
-right.axvline(cx.neurons.STANDS_OUT, color=cx.plots.INK, lw=0.8, ls="-.")
+right.axvline(cx.neurons.STANDS_OUT, color=cx.plots.COLOURS[4], lw=1.2)
 left.set(xlabel="threshold θ (unit of the pre-activation)", ylabel="share of directions above")
 left.set(yscale="log", ylim=(0.5 / len(tops), 1.2))
 right.set(xlabel="threshold z (robust deviations)")
@@ -488,7 +487,7 @@ by_rule = float((z > cx.neurons.STANDS_OUT).float().mean())
 by_rule_isotropic = float((pushed["isotropic"] > theta).float().mean())
 display(
     cx.claims.finding(
-        f"At the threshold that takes the paper's share, {neurons_passing} of {len(tops)} neurons pass, and of as many random mixtures of them {max(passing)} at most in {DRAWS} draws.",
+        f"A few neurons can be pushed farther than mixtures can: {neurons_passing} of {len(tops)} pass a threshold that at most {max(passing)} of as many mixtures pass, in {DRAWS} draws.",
         holds=max(passing) < neurons_passing / 5,
     ),
     cx.claims.finding(
@@ -503,7 +502,7 @@ display(
 
 # %% [markdown]
 r"""
-The paper's $\theta$ takes nearly all neurons here: it is a number in the unit of another model. Its *share* can be taken on any model, and the line that does so has a $z$ that may be compared between models.
+The paper's $\theta$ takes nearly all neurons here: it is a number in the unit of another model. Its *share* can be taken on any model, and the line that does so has a $z$ that may be compared between models. This is the threshold of the first finding.
 
 The isotropic directions answer whether tops of this size come for free with any long vector, the mixtures whether the threshold finds something about *neurons*. The post remarks that there is no general reason why what the heads construct should line up with the neurons {cite}`gibson2025contextual`. At $z > 2$ it does not show: as large a share of the isotropic directions passes as of the neurons, and somewhat fewer mixtures. Farther out neurons are alone. So being a neuron shows at the ends: the median neuron hears less than the median mixture, and a few neurons hear what no mixture reaches. The sum over all directions of a token's squared contributions is about the same for neurons and mixtures: mixing takes from the keen and gives to the deaf (Exercise 1).
 
@@ -560,7 +559,7 @@ The difference is the price of reading the weights alone: frequencies are a prop
 What are the found neurons about? The top tokens suggest an answer; the labelled passages test it. For each neuron take its summary of every passage, and for every label (here a domain) $\ell$ the mean over its passages less the mean over all others,
 
 $$
-\text{difference}_j(\ell) \;=\; \operatorname*{mean}_{x \in \ell} \text{summary}_j(x) \;-\; \operatorname*{mean}_{x \notin \ell} \text{summary}_j(x) .
+\text{difference}_j(\ell) \;=\; \operatorname*{mean}_{x \in \ell} \text{approx}_j(x) \;-\; \operatorname*{mean}_{x \notin \ell} \text{approx}_j(x) .
 $$ (eq-neu-difference)
 
 The neuron gets the label with the largest difference. That is a choice made *after looking*, so the interval around it must be wider than usual. With $N$ passages in $L$ domains, $N_\ell$ of them in the chosen one, and $\hat\sigma_j$ the standard deviation within domains,
@@ -634,7 +633,7 @@ cx.claims.finding(
 r"""
 The last column of the table repeats the labelling on what the heads *really* add to the neuron, with true attention rows and each passage's own scale, the quantity that a summary approximates. A summary from the weights and one calibration text labels most neurons as the heads' true output would; how close the numbers come is for [chapter 8](08_evaluation).
 
-Read a few rows from the tokens to the label. Infections and patients go with medicine, ingredients with cooking, planets with astronomy, modules and headers with code. Others do not fit: one neuron hears web services and gets a label with an AUC that hardly counts, and several lists are led by headings, ` Climate` and `minist`, while the label is a foreign language: it comes from what stands further down the column. A picture of all domains at once shows more than the best one:
+Read a few rows from the tokens to the label. Infections and patients go with medicine, ingredients with cooking, planets with astronomy, modules and headers with code. Others do not fit: one neuron hears web services and gets a label with an AUC that hardly counts, and in the fold several lists are led by the loudest tokens of all, ` Climate` and `minist`, while the label is a foreign language: it comes from what stands further down the column. A picture of all domains at once shows more than the best one:
 """
 
 # %% tags=["hide-input"]
@@ -712,7 +711,7 @@ for name, count, shuffled in (
     )
 by_luck = float(np.quantile(by_shuffle[:, 0], 0.95))
 cx.claims.finding(
-    f"Labels mean something: {int(clear.sum())} of {len(chosen)} found neurons have an interval above zero, and under shuffled labels {by_luck:.0f} in the 95th of 100 shuffles.",
+    f"Domains do differ in the found neurons: {int(clear.sum())} of {len(chosen)} have an interval above zero, and with shuffled labels {by_luck:.0f} in the 95th of 100 shuffles.",
     holds=bool(clear.sum() > 2 * by_luck),
 )
 
@@ -803,7 +802,7 @@ r"""
 The first column of shares is the sobering one: an interval above zero is no achievement. The heads write an average of the text into the stream; the domain is in that average, in many directions at once; and any direction that one cares to read has some domain in it that stands out. *Knowing the context* in this sense is nothing that picks out a neuron. Nor are neurons purer: an AUC of 1 is rarer among found neurons than among all mixtures.
 
 So what is there in a neuron? The difference says how far the domain moves it, in the unit in which its nonlinearity decides. That goes with top, as the left panel shows: choosing by top chooses the directions that move far, among neurons as among mixtures. The last column asks how many *different* things a set of directions is about: the effective number of labels,
-$1 / \sum_\ell p_\ell^2$ with $p_\ell$ the share of the directions that have label $\ell$, by the same formula as effective tokens. Here found neurons stand apart. Loud mixtures nearly all say the same few things: a mixture is loud if it happens to lie along the strongest axes of what the heads write, and those are the other languages and code. A neuron can be loud about something that is weak overall, because training has aimed it. That, and not that domains can be read off them, is what this table shows about neurons.
+$1 / \sum_\ell p_\ell^2$ with $p_\ell$ the share of the directions that have label $\ell$, by the same formula as effective tokens. Here found neurons stand apart. Most loud mixtures say the same few things: a mixture is loud if it happens to lie along the strongest axes of what the heads write, and going by the labels those are the other languages and code. A neuron can be loud about something that is weak overall; presumably training has aimed it. That, and not that domains can be read off them, is what this table shows about neurons.
 
 One more test. So far a label was chosen and scored on the same passages. Now choose it on half A of the held-out texts, with their own domains, and score it on half B, which shares no document with it:
 """
@@ -849,19 +848,14 @@ OTHER_TONGUES = "french", "german", "spanish", "python"
 spoken = [float(t["label"].isin(OTHER_TONGUES).mean()) for t in (labelled, *strangers)]
 shares = [measures["interval above zero"][0](t) for t in groups.values()]
 varied, varied_mixed = variety(labelled), max(variety(t) for t in strangers)
-pure, pure_mixed = (measures["AUC of 1"][0](t) for t in (labelled, any_mixture))
 again, *again_mixed = holds_out.values() or [(float("nan"),) * 3]
 display(
     cx.claims.finding(
-        f"A label says little by itself, for {shares[0]:.0%} of the found neurons, {shares[1]:.0%} of the others and {shares[2]:.0%} of random mixtures have one with an interval above zero.",
+        f"To answer to some domain is no distinction: {shares[0]:.0%} of the found neurons do, with an interval above zero, {shares[1]:.0%} of the others and {shares[2]:.0%} of random mixtures of neurons.",
         holds=min(shares[:3]) > 0.9,
     ),
     cx.claims.finding(
-        f"An AUC of 1 is no distinction: {pure:.0%} of the found neurons have it, and {pure_mixed:.0%} of all mixtures.",
-        holds=bool(pure <= pure_mixed),
-    ),
-    cx.claims.finding(
-        f"Found neurons are about more different things: {varied:.1f} effective labels against {varied_mixed:.1f} at most in a draw of mixtures.",
+        f"Found neurons are about more different things: they have {varied:.1f} effective labels, and a draw of loud mixtures {varied_mixed:.1f} at most.",
         holds=bool(varied > varied_mixed),
     ),
     cx.claims.finding(
@@ -1054,14 +1048,14 @@ display(
         holds=min(swapped.values()) > 0.05,
     ),
     cx.claims.finding(
-        f"Neuron {candidate} tells British from American on the summary, after Holm at p = {corrected['summary']:.2f}, and not on the truth, at {corrected['truth']:.2f}; its spelling contrast is larger than that of {leans:.0%} of all neurons.",
+        f"Among the {len(chosen)} found, neuron {candidate} tells British from American on the summary, after Holm at p = {corrected['summary']:.2f}, and not on the truth, at {corrected['truth']:.2f}; its spelling contrast is larger than that of {leans:.0%} of all neurons.",
         holds=corrected["summary"] < 0.05 < corrected["truth"] and leans > 0.95,
     ),
 )
 
 # %% [markdown]
 r"""
-So these pairs do not show that dialect is in what the heads write: swapping the passages of a pair gives totals as large by chance. One neuron is left after Holm, on the summary and not on the truth. Its column leans to British spelling, but its top tokens are plants and constitutions. It is a candidate, and six pairs cannot make more of it. The spelling contrast is the mean contribution of the British member of each pair of spellings less the American one's; over all neurons it goes a little with what the passages show.
+So these pairs do not show that dialect is in what the heads write: swapping the passages of a pair gives totals as large by chance. One neuron is left after Holm, on the summary and not on the truth, and only if the found neurons alone are counted. Its column leans to British spelling, but its top tokens are plants and constitutions. It is a candidate, and six pairs cannot make more of it. The spelling contrast is the mean contribution of the British member of each pair of spellings less the American one's; over all neurons it goes a little with what the passages show.
 
 ## Without ever having fired
 
@@ -1090,10 +1084,10 @@ least = 0.5 / LENGTH
 left.plot(on_home.clamp(min=least), elsewhere.values, "o", ms=4, alpha=0.7)
 left.plot([least, 1], [least, 1], color=cx.plots.INK, lw=0.8, ls=":")
 left.axvline(RARELY, color=cx.plots.COLOURS[1], lw=1, ls="--")
-for k in on_home.argsort()[:3].tolist():
+for rank, k in enumerate(on_home.argsort()[:3].tolist()):
     left.annotate(
         f"{chosen[k]}: {passages[int(elsewhere.indices[k])].name}", (float(on_home[k].clamp(min=least)), float(elsewhere.values[k])),
-        xytext=(-6, -3), textcoords="offset points", fontsize=8, ha="right",
+        xytext=(2, -14) if rank else (-6, -3), textcoords="offset points", fontsize=8, ha="right",
     )  # fmt: skip
 left.set(
     xscale="log",
@@ -1158,7 +1152,7 @@ A_h[j, t] \;&=\; \text{content}_h(t)\; v_h(t)\, W_O^h\, W_\text{in}[:, j] ,
 \end{aligned}
 $$ (eq-neu-apart)
 
-with $v_h(t)$ the value of token $t$ at the destination. The $A_h$ come from the weights, the destination and its token, and from no text. From the calibration text come $\lvert H \rvert$ denominators and one scale; a common factor multiplies all tops alike and leaves every $z_j$ where it was. What remains are $\lvert H \rvert - 1$ ratios of denominators, and *no number for any neuron or any token*. (Which heads are stable was learnt from many texts, in chapter 4; that too is a matter of heads, not of neurons.) With a single head the text has no say in the ranking at all. How much do the ratios matter? Calibrate on the first passage of each domain:
+with $v_h(t)$ the value of token $t$ at the destination. The $A_h$ come from the weights, the destination and its token, and from no text. From the calibration text come $\lvert H \rvert$ denominators and one scale; a common factor multiplies all tops alike and leaves every $z_j$ where it was. What remains are $\lvert H \rvert - 1$ ratios of denominators, and *no number for any neuron or any token*. (Which heads are stable was learnt from many texts, in [chapter 4](04_denominators); that too is a matter of heads, not of neurons.) With a single head the text has no say in the ranking at all. How much do the ratios matter? Calibrate on the first passage of each domain:
 """
 
 # %% tags=["nbval-check-output"]
@@ -1188,7 +1182,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The second column shows how freely the unit moves with the calibration text, once more a reason not to carry a $\theta$ around. The last two columns hardly move: the finding is insensitive to the text, even to texts that the found neurons have nothing to do with, and that is why silence on the text is no obstacle. The first row is the domain with denominators most out of proportion, and chapter 5 would not have chosen it.
+The second column shows how freely the unit moves with the calibration text, once more a reason not to carry a $\theta$ around. The last two columns hardly move: the finding is insensitive to the text, even to texts that the found neurons have nothing to do with, and that is why silence on the text is no obstacle. The first row is the domain with the denominators most out of proportion to one another.
 
 ## When a neuron is two things
 
@@ -1405,7 +1399,7 @@ print(
 )
 display(
     cx.claims.finding(
-        f"One head decides which neurons are found: without head {restless}, the least steady of the stable ones, {len(kept)} of the {len(chosen)} are found again.",
+        f"One head decides which neurons this book's rule finds: without head {restless}, the least steady of the stable ones, {len(kept)} of its {len(chosen)} are found again.",
         holds=len(kept) < len(chosen) / 2,
     ),
     cx.claims.finding(

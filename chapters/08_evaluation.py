@@ -14,7 +14,10 @@
 r"""
 # How good is it, and what limits it?
 
-**It puts texts in the right order and gets the amounts wrong, and the wrong amounts come from the constants it borrows.** Against what its heads truly add, the paper's circuit has a median r of 0.969 [0.967, 0.971] over the found neurons, more than the published 0.9485, and a median FVU of 0.46 [0.44, 0.50], three times the published 0.1426. Most of that FVU is one constant and one factor a neuron: a straight line learned on other texts brings it down to 0.06. Inside a domain of the held-out texts the paper's circuit has a median r of 0.90 [0.89, 0.90], the self-normalised one 0.997 [0.997, 0.998]. The self-normalised circuit, which borrows nothing from another text, has a median r of 0.999 [0.999, 0.999] and a median FVU of 0.015 [0.014, 0.016]. The last circuit is Equation 1 ({eq}`eq-split`) carried through with nothing borrowed, so it tests that equation and nothing else.
+**The circuit puts texts in the right order and gets the amounts wrong, for two reasons: it reads values as if they stood at the destination, and it borrows its denominators.**
+Over the found neurons the paper's circuit has a median r of 0.969 with what its heads truly add, where 0.9485 is published, and a median FVU of 0.46, where 0.1426 is.
+Most of that FVU is one constant and one factor a neuron: a straight line learned on other texts brings it down to 0.06.
+The self-normalised circuit, which borrows nothing from another text, has a median r of 0.999 and a median FVU of 0.015 [0.014, 0.016].
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -213,7 +216,7 @@ display(
     .set_index("version")
     .rename(columns=lambda name: name.replace("fvu", "FVU")),
     cx.claims.finding(
-        f"Against what its heads truly add, the paper's circuit has a median r of {r_here:.3f} [{ends[False][0][0]:.3f}, {ends[False][0][1]:.3f}] over the found neurons, more than the published 0.9485, and a median FVU of {fvu_here:.2f} [{ends[False][1][0]:.2f}, {ends[False][1][1]:.2f}], three times the published 0.1426.",
+        f"Over the found neurons the paper's circuit has a median r of {r_here:.3f} with what its heads truly add, where 0.9485 is published, and a median FVU of {fvu_here:.2f}, where 0.1426 is.",
         holds=ends[False][0][0] > 0.9485 and 2.5 < fvu_here / 0.1426 < 3.5,
     ),
 )
@@ -224,7 +227,7 @@ def log_axis(axis, which="x"):
     """A logarithmic axis with plain numbers: every power of ten, and 2 and 5 where few fit."""
     (axis.set_xscale if which == "x" else axis.set_yscale)("log")
     low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
-    steps = (1, 2, 5) if high / low < 100 else (1,)
+    steps = (1, 2, 5) if high / low < 30 else (1,)
     marks = [step * 10.0**power for power in range(-6, 4) for step in steps]
     shown = [m for m in marks if low <= m <= high]
     (axis.set_xticks if which == "x" else axis.set_yticks)(shown, [f"{m:g}" for m in shown])
@@ -269,7 +272,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-At the height of one half the curves of the left panel lie to the right of the dotted line, better than published, and those of the right panel too, which is worse. Solid and dashed nearly coincide: the found neurons are not special in this respect, for they were picked for large contributions and not for good ones. The distance between the two colours is the price of calibrating with one token at $n$ and reading with another; it is small.
+At the height of one half the curves of the left panel lie to the right of the dotted line, better than published, and those of the right panel too, which is worse. Solid and dashed nearly coincide, but for a tail of neurons among all that the circuit gets quite wrong: the found neurons were picked for large contributions and not for good ones. ([Chapter 6](06_circuit) took the 100 neurons of largest top and half B of these texts, hence its slightly other numbers.) The distance between the two colours is the price of calibrating with one token at $n$ and reading with another; it is small.
 
 The intervals keep everything else as it is: the heads (which were chosen on these texts), and the one calibration text, of which more below. The earlier post judged a similar approximation by eye, and found that it follows the course of a neuron and its decisions but not its single values {cite}`gibson2025contextual`.
 Two numbers that disagree say the same in another way. What exactly do they disagree about?
@@ -385,7 +388,7 @@ display(
 
 # %% [markdown]
 r"""
-The second and third columns come near the last: the first two parts of {eq}`eq-eval-parts` are properties of the neuron and the circuit, not of the texts, and a few known texts buy them off. But a line explains nothing. It needs the truth that the circuit was meant to replace, and it hides what is wrong rather than mending it. So, where do the constant and the factor come from?
+The second and third columns come near the last: the first two parts of {eq}`eq-eval-parts` are properties of the neuron and the circuit, not of the texts, and a few known texts buy them off, as in [chapter 6](06_circuit). But a line explains nothing. It needs the truth that the circuit was meant to replace, and it hides what is wrong rather than mending it. So, where do the constant and the factor come from?
 
 ## What the calibration text decides
 
@@ -892,7 +895,7 @@ r_ends, fvu_ends = (
 before, after = (climbed[False].loc[k] for k in ("+ own kernels", "+ own denominators"))
 display(
     cx.claims.finding(
-        f"The self-normalised circuit, which borrows nothing from another text, has a median r of {r_last[False]:.3f} [{r_ends[0]:.3f}, {r_ends[1]:.3f}] and a median FVU of {fvu_last[False]:.3f} [{fvu_ends[0]:.3f}, {fvu_ends[1]:.3f}].",
+        f"The self-normalised circuit, which borrows nothing from another text, has a median r of {r_last[False]:.3f} and a median FVU of {fvu_last[False]:.3f} [{fvu_ends[0]:.3f}, {fvu_ends[1]:.3f}].",
         holds=r_ends[0] > 0.99 and fvu_ends[1] < 0.02,
     ),
     cx.claims.finding(
@@ -1000,7 +1003,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The three are of one size, and they add up to less than all of them together cost: their errors point the same way. [Chapter 2](02_keys) shows where most of that comes from, the one source BOS, which Equation 1 reads as if it stood at the destination.
+The three are of one size, and they add up to less than all of them together cost: their errors point the same way. [Chapter 2](02_keys) looks into the first: in half of the heads most of that error is the one source BOS, which Equation 1 reads as if it stood at the destination.
 
 ## What it costs
 
@@ -1149,7 +1152,7 @@ cx.plots.picture(
 # %% [markdown]
 r"""
 The $r$ of the paper's circuit is lowest at the left, where a denominator averages few tokens, and level from the fourth point on. Its FVU is not smooth, because at every destination the calibration text is a different stretch of text and as light or as heavy as it happens to be there. Where FVU jumps and $r$ does not, a constant or a factor is to blame. At the last destination the triangle does not follow the jump: it was the constant of the values, and the positions at the end of the context differ
-from the others in what they add. The self-normalised circuit has neither to lose. Its own error is largest at the left, where BOS is one source of few.
+from the others in what they add. The self-normalised circuit has neither to lose. Its own FVU is largest at the left, its $r$ lowest at the right.
 
 ## What kind of text?
 
@@ -1245,7 +1248,7 @@ print(f"worst pair: {' on '.join(reversed(pairs.idxmax()))}, {pairs.max():.2f}")
 
 # %% [markdown]
 r"""
-("A on B" means tested on A, calibrated on B.) A column says what a kind of text suffers, and its cell on the diagonal what a matching calibration text leaves. Matching helps code and other languages and does not help English. What counts is the weight of the text, as in Figure 8.3: heavy texts understate, which costs less than to overstate, and code is heavy. The lowest row needs no advice.
+("A on B" means tested on A, calibrated on B.) A column says what a kind of text suffers, and its cell on the diagonal what a matching calibration text leaves. Matching helps code and other languages and does not help English. What counts is the weight of the text, as in Figure 8.3: heavy texts understate, which costs less than to overstate, and code is heavy. So code, the poorest page for denominators in [chapter 5](05_calibration), is among the better ones here: a squared error forgives what is too small. The lowest row needs no advice.
 
 There is another thing that kinds of text do. They can make $r$ look good: texts of different languages may differ so much that a crude summary tells them apart. The harder question is what is left *inside* a domain, on the passages and on the held-out texts.
 """
@@ -1294,7 +1297,7 @@ display(
 r"""
 ### Do clusters of calibration texts help?
 
-Chapter 5 asked the paper's open question {cite}`gibson2025decomposing` of the denominators. Here it is for the neurons, in the same way: every passage is left out in turn; the others are clustered by their denominators; each cluster offers the median of its members, scale included. The *realisable* choice takes the cluster that holds most of the text's domain, the *optimum* the one nearest to the text's own denominators, which one
+The paper leaves this question open {cite}`gibson2025decomposing`. Here every passage is left out in turn; the others are clustered by their denominators; each cluster offers the median of its members, scale included. The *realisable* choice takes the cluster that holds most of the text's domain, the *optimum* the one nearest to the text's own denominators, which one
 would have to know. The constant {eq}`eq-eval-offset` is added throughout, so that it does not drown the rest.
 """
 

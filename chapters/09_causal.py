@@ -14,7 +14,11 @@
 r"""
 # Does the model use it?
 
-**Put the circuit in the place of its heads, let the model go on, and see what the next word costs.** In place of the stable heads the self-normalised circuit repairs most of what silence breaks, though not all: 81% [67%, 87%]. The paper's circuit, with the constants of one text at every place, costs more than silence in 13 of 17 domains; with its mean over other texts put right, it repairs 62% [35%, 76%]. One vector a domain, made from other texts, gives back 77% [53%, 88%] of what silence costs late in a text, and 96% in other languages. All of that goes through the layer's neurons. The neurons of chapter 7 carry 55% [34%, 79%] of the gain by themselves, and most of it arrives without them: 22% [12%, 48%] is lost when they are held.
+**Yes: the next word hangs on what the heads gather, a circuit can stand in for them, and much of what they give can be had from one vector a domain.**
+In place of the stable heads the self-normalised circuit repairs 81% [67%, 87%] of the damage that silencing them does.
+The paper's circuit does more damage than silence in 13 of 17 domains, and repairs 62% [35%, 76%] once its mean is put right.
+One vector a domain, made from other texts, gives back 77% [53%, 88%] of what silence costs late in a text, and 96% in other languages.
+The neurons of chapter 7 carry 55% [34%, 79%] of a vector's gain by themselves, but only 22% [12%, 48%] of it is lost when they are held.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -143,7 +147,7 @@ $$ (eq-cau-kl)
 
 This is the **Kullback-Leibler divergence**, and by comparing the two equations it is the rise of the loss that is to be expected if the next token is drawn from $p_n$ itself: the cost on a text of which the model has the right idea. It has no luck in it, and is never negative.
 
-A cost means little without a scale. The scale here is **mean-ablation**: the stable heads get their own mean over other texts, position by position, so that they say nothing about the text. A circuit's cost, divided by that cost, is the share that it fails to repair:
+A cost means little without a scale. The scale here is **mean-ablation**: the stable heads get their own mean over other texts, position by position, so that they say nothing about the text; *silence*, for short. A circuit's cost, divided by that cost, is the share that it fails to repair:
 
 $$
 \text{repaired} \;=\; 1 - \frac{\operatorname{mean} \text{KL}\;\text{with the circuit}}{\operatorname{mean} \text{KL}\;\text{with mean-ablation}} .
@@ -215,6 +219,14 @@ def share(numerator, denominator, draws=2000):
     picks = np.random.default_rng(0).integers(len(a), size=(draws, len(a)))
     again = 1 - a[picks].mean(1) / b[picks].mean(1)
     return (float(1 - a.mean() / b.mean()), *(float(np.quantile(again, q)) for q in (0.025, 0.975)))
+
+
+NONE = (float("nan"),) * 3
+
+
+def repaired(numerator, denominator):
+    """A share with its interval; none of what is no loss."""
+    return share(numerator, denominator) if np.mean(denominator) > 0 else NONE
 
 
 def percent(numerator, denominator):
@@ -298,11 +310,11 @@ by_itself = share(by_domain(kl["self-normalised circuit"]), silence)
 worse_in = int((by_domain(kl["paper's circuit"]) > silence).sum())
 display(
     cx.claims.finding(
-        f"In place of the stable heads the self-normalised circuit repairs most of what silence breaks, though not all: {ends(by_itself)}.",
+        f"In place of the stable heads the self-normalised circuit repairs {ends(by_itself)} of the damage that silencing them does.",
         holds=by_itself[1] > 0.5 and by_itself[2] < 1,
     ),
     cx.claims.finding(
-        f"The paper's circuit, with the constants of one text at every place, costs more than silence in {worse_in} of {len(names)} domains; with its mean over other texts put right, it repairs {ends(mended)}.",
+        f"The paper's circuit does more damage than silence in {worse_in} of {len(names)} domains, and repairs {ends(mended)} once its mean is put right.",
         holds=worse_in > len(names) / 2 and mended[1] > 0,
     ),
 )
@@ -400,7 +412,7 @@ cx.plots.picture(
 # %% tags=["nbval-check-output"]
 pd.DataFrame(
     {
-        "mean-ablation, KL": [f"{f[0].mean():.2f}" for f in by_group],
+        "mean-ablation, KL": [f"{f[0].mean():.3f}" for f in by_group],
         "paper's circuit repairs": [percent(f[1], f[0]) for f in by_group],
         "self-normalised circuit repairs": [percent(f[2], f[0]) for f in by_group],
     },
@@ -420,16 +432,24 @@ if not others and len(heads) > 1:
             holds=by_paper[most][1] > 0.5,
         ),
         cx.claims.finding(
-            f"Alone, the circuit of each of the {len(harm)} heads with the steadiest denominators costs more than silence, and together they cost {theirs:.2f}, added up, where the circuit of all heads costs {float(by_group[0][1].mean()):.2f}.",
+            f"Alone, the circuit of each of the {len(harm)} heads with the steadiest denominators costs more than silence: {theirs:.2f} nats added up, where the circuit of all heads together costs {float(by_group[0][1].mean()):.2f}.",
             holds=bool(
                 harm == list(range(1, len(harm) + 1)) and theirs > by_group[0][1].mean() / 2
             ),
         ),
     )
+elif others:
+    elsewhere = max(share(f[1], f[0])[2] for f in by_group[1:])
+    display(
+        cx.claims.finding(
+            f"Made of another group of heads the paper's circuit repairs nothing: {elsewhere:.0%} at the upper end of the best group.",
+            holds=elsewhere < 0,
+        )
+    )
 
 # %% [markdown]
 r"""
-The first row is the stable heads together, on the same passages as the others. The rest contradicts what one would expect: the steadiest heads are those for which the circuit does harm. They hardly matter to the model, so that any error outweighs what there is to repair, and the circuit has errors of its own beside the constants: values read at the destination, another token's query, and Equation 1. The constants can hardly be what is wrong, for these denominators are the steadiest; chapter 8 points to the values. For three of these heads even the self-normalised circuit costs more than silence, and it has no error but Equation 1 ({eq}`eq-split`). The head that is worth most has one of the least steady denominators: a steady denominator is no sign that a head matters. That constants fail for heads that are not stable at all, the published condition, cannot be seen on this model.
+The first row is the stable heads together, on the same passages as the others. The rest contradicts what one would expect: the steadiest heads are those for which the circuit does harm. They hardly matter to the model, so that any error outweighs what there is to repair, and the circuit has errors of its own beside the constants: values read at the destination, another token's query, and Equation 1. The constants can hardly be what is wrong, for these denominators are the steadiest; [chapter 8](08_evaluation) points to the values. For three of these heads even the self-normalised circuit costs more than silence, and it has no error but Equation 1 ({eq}`eq-split`), in keys and in values; in the keys of these heads most of that error is BOS ([chapter 2](02_keys)). The two heads that say most in [chapter 6](06_circuit), 0 and 7, have the least steady denominators, and the model misses head 7 by far the most: a steady denominator is no sign that a head matters. That constants fail for heads that are not stable at all, the published condition, cannot be seen on this model.
 
 ## Where on the page?
 
@@ -693,7 +713,7 @@ else:
 
 # %% [markdown]
 r"""
-This is a test of the wiring more than a discovery: the prediction is the algebra of chapter 6. The correlation says that direction, hook and weights fit together. The slope need not be one, because $s$ was measured at one destination of one text: other places have other scales, and the direction itself adds to them. The second line is the beginning of a question to which the chapter comes back: the neurons of [chapter 7](07_neurons) were chosen because single tokens can move them far; this domain moves them far as well.
+This is a test of the wiring more than a discovery: the prediction is the algebra of [chapter 6](06_circuit). The correlation says that direction, hook and weights fit together. The slope need not be one, because $s$ was measured at one destination of one text: other places have other scales, and the direction itself adds to them. The second line is the beginning of a question to which the chapter comes back: the neurons of [chapter 7](07_neurons) were chosen because single tokens can move them far; this domain moves them far as well.
 
 ## One vector in place of a text
 
@@ -767,6 +787,13 @@ print(
     f"passages for which their own direction is the best of {len(names)}: {in_words(by_domain(best.float()))}"
 )
 print(f"(chance {1 / len(names):.2f}); median rank of their own: {rank.float().quantile(0.5):.0f}")
+
+# %% tags=["hide-input", "nbval-check-output"]
+rightly = [v * len(names) for v in span(by_domain(best.float()))]
+cx.claims.finding(
+    f"A passage's own direction of {len(names)} is the best one more often than by chance: {ends(rightly, '.1f')} times as often.",
+    holds=rightly[1] > 1,
+)
 
 # %% [markdown]
 r"""
@@ -879,6 +906,15 @@ pd.DataFrame(
         "rise of the loss": [in_words(by_domain(v), sign="+") for v in with_version.values()],
     },
     index=pd.Index(versions, name="direction made from"),
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+whole_gain = -by_domain(with_own)  # of the whole direction
+lost_of_paper = repaired(-by_domain(with_version["paper's circuit"]), whole_gain)
+kept_by_paper = [1 - lost_of_paper[k] for k in (0, 2, 1)]
+cx.claims.finding(
+    f"Directions from the paper's circuit gain at least nine tenths of what those from the heads gain: {ends(kept_by_paper)}.",
+    holds=kept_by_paper[1] >= 0.9,
 )
 
 # %% tags=["nbval-check-output"]
@@ -1024,20 +1060,31 @@ cx.plots.picture(
 )
 
 # %% tags=["nbval-check-output"]
-whole_gain = -by_domain(with_own)  # of the whole direction
 through = {k: percent(-by_domain(v), whole_gain) for k, v in held.items()}
 by_itself = {k: percent(whole_gain + by_domain(v), whole_gain) for k, v in alone.items()}
-nothing_found = "" if found else "no neuron stands out by the rule of chapter 7"
-lost = by_domain(held["those of chapter 7"]) - by_domain(
-    (held["as many at random"] + held["as many at random, again"]) / 2
-)
-print(
-    nothing_found
-    or f"{len(found)} neurons: held, against as many at random: {in_words(lost, 3, '+')} nats"
-)
 pd.DataFrame(
     {"lost when held": through, "left when alone": by_itself},
 ).rename_axis("share of the gain, neurons")
+
+# %% tags=["hide-input", "nbval-check-output"]
+lost = by_domain(held["those of chapter 7"]) - by_domain(
+    (held["as many at random"] + held["as many at random, again"]) / 2
+)
+alone_left, random_left = (
+    share(whole_gain + by_domain(alone[k]), whole_gain)
+    for k in ("those of chapter 7", "as many at random")
+)
+held_lost = repaired(-by_domain(held["those of chapter 7"]), whole_gain)
+display(
+    cx.claims.finding(
+        f"The neurons of chapter 7 carry {ends(alone_left)} of a vector's gain by themselves, but only {ends(held_lost)} of it is lost when they are held.",
+        holds=held_lost[2] < 0.5 and alone_left[1] > 2 * random_left[0],
+    ),
+    cx.claims.finding(
+        f"Holding the {len(found)} neurons of chapter 7 costs {ends(span(lost), '.3f')} nats more than holding as many at random.",
+        holds=span(lost)[1] > 0,
+    ),
+) if found else None
 
 # %% [markdown]
 r"""
@@ -1108,14 +1155,6 @@ Every number in the third column was computed above, in this run. Neither the pa
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-NONE = (float("nan"),) * 3
-
-
-def repaired(numerator, denominator):
-    """A share with its interval; none of what is no loss."""
-    return share(numerator, denominator) if np.mean(denominator) > 0 else NONE
-
-
 everywhere = repaired(by_domain(kl["paper's circuit"]), silence)
 late = repaired(home["paper's circuit"], home["mean-ablation"]) if enough else NONE
 apart = span(gap)
@@ -1139,52 +1178,12 @@ cx.claims.ledger(
 )
 
 
-# %% tags=["hide-input", "nbval-check-output"]
-elsewhere = [share(f[1], f[0])[2] for f in by_group[1:]] if others else []
-rightly = [v * len(names) for v in span(by_domain(best.float()))]
-lost_of_paper = repaired(-by_domain(with_version["paper's circuit"]), whole_gain)
-kept_by_paper = [1 - lost_of_paper[k] for k in (0, 2, 1)]
-sentences = [
-    cx.claims.finding(
-        f"A passage's own direction of {len(names)} is the best one more often than by chance: {ends(rightly, '.1f')} times as often.",
-        holds=rightly[1] > 1,
-    ),
-    cx.claims.finding(
-        f"Directions from the paper's circuit gain at least nine tenths of what those from the heads gain: {ends(kept_by_paper)}.",
-        holds=kept_by_paper[1] >= 0.9,
-    ),
-]
-if elsewhere:
-    sentences.append(
-        cx.claims.finding(
-            f"Made of another group of heads the paper's circuit repairs nothing: {max(elsewhere):.0%} at the upper end of the best group.",
-            holds=max(elsewhere) < 0,
-        )
-    )
-if found:
-    alone_left, random_left = (
-        share(whole_gain + by_domain(alone[k]), whole_gain)
-        for k in ("those of chapter 7", "as many at random")
-    )
-    held_lost = repaired(-by_domain(held["those of chapter 7"]), whole_gain)
-    sentences += [
-        cx.claims.finding(
-            f"Holding the neurons of chapter 7 costs more of the gain than holding random ones: {ends(span(lost), '.3f')} nats more.",
-            holds=span(lost)[1] > 0,
-        ),
-        cx.claims.finding(
-            f"The neurons of chapter 7 carry {ends(alone_left)} of the gain by themselves, and most of it arrives without them: {ends(held_lost)} is lost when they are held.",
-            holds=held_lost[2] < 0.5 and alone_left[1] > 2 * random_left[0],
-        ),
-    ]
-display(*sentences)
-
 # %% [markdown]
 r"""
 ## Exercises
 
 1. Show that the expectation of {eq}`eq-cau-loss` under $x_{n+1} \sim p_n$ is {eq}`eq-cau-kl`, and that the latter is never negative. On a set of texts the mean rise of the loss is far below the mean KL. What does that say about $p_n$ there?
-2. Among all constants that one may put in the place of a head's output $z$ at a position, which has the least mean squared error? Show that a stand-in with an FVU above 1 is worse than that constant by this measure, however well it correlates. Which of the three parts of the FVU in chapter 8 does *its mean put right* remove?
+2. Among all constants that one may put in the place of a head's output $z$ at a position, which has the least mean squared error? Show that a stand-in with an FVU above 1 is worse than that constant by this measure, however well it correlates. Which of the three parts of the FVU in {eq}`eq-eval-parts` does *its mean put right* remove?
 3. Add $\alpha g$ to a residual stream $r$ before a LayerNorm. Show that the pre-activations tend to a limit as $\alpha \to \infty$, and find it. What does that say about the left panel of Figure 9.8?
 4. A gain is a function $f(a, b)$ of what goes through the neurons, $a$, and past them, $b$, each 0 or 1. In terms of $f$, what are the share lost when the neurons are held and the share left when they are alone? When are they equal, and when is the first smaller?
 
