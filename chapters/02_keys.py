@@ -564,7 +564,7 @@ r"""
 
 # %% tags=["hide-cell", "nbval-check-output"]
 m = W_pos[: n + 1].mean(0)
-as_if_at_m = cx.split.scale_of_sum(W_E[X], m, eps)[:, None]  # text 1 source
+as_if_at_m = cx.weights.layer_norm_scale(W_E[X] + m, eps).mT  # text 1 source
 what, where_m = ask @ (W_E[X] + m).mT, ask @ (W_pos[: n + 1] - m).mT
 moved = cx.total_variation(true_rows, with_own_bos(what / as_if_at_m + where_m / shared))
 moved = moved.median(0).values
