@@ -174,43 +174,24 @@ another text and every token is read where it stands. Then the book puts the pre
 
 ## The chapters
 
-Each asks one question.
+Each asks one question, and answers it for `mini`, the small model of these pages.
 
-| | asks |
-| --- | --- |
-| [Chapter 1](01_first_layer) | What does a first layer see? |
-| [Chapter 2](02_keys) | Can a key be split into what and where? |
-| [Chapter 3](03_kernels) | How far back does a head look? |
-| [Chapter 4](04_denominators) | Why do denominators hold still? |
-| [Chapter 5](05_calibration) | Is one calibration text enough? |
-| [Chapter 6](06_circuit) | What do the stable heads say together? |
-| [Chapter 7](07_neurons) | Which neurons know the context? |
-| [Chapter 8](08_evaluation) | How good is it, and what limits it? |
-| [Chapter 9](09_causal) | Does the model use it? |
-| [Chapter 10](10_lookups) | Which head wakes this neuron? |
-| [Chapter 11](11_explanations) | Can a sentence predict a head? |
-| [Chapter 12](12_families) | What if positions are not in the residual stream? |
-| [Appendix A](A_scale) | Where does Equation 1 err? |
-| [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? |
-
-## What each chapter finds
-
-On `mini`, the small model of these pages:
-
-- **1.** A first layer sees tokens and positions, added. All its heads look far back, and what they write is more alike on two pages of one domain than on pages of two, even when the words of every page are shuffled.
-- **2.** A key splits into what and where with a small error. In half of the heads most of that error sits on one token, the one that begins every text.
-- **3.** All heads but one look over the whole text almost evenly, and that one decays slowly. None lives on the last few tokens and none looks for copies, as heads of GPT-2 do.
-- **4.** Denominators hold still because they are averages over many tokens, of something that varies little from topic to topic. Most of what variation is left is still the topic's.
-- **5.** One page is enough on average over the heads, though some heads are off by much more than others. A page from the middle does about all that any number of texts could.
-- **6.** The heads say an average of the text: each token adds a fixed number to each neuron. Texts come out nearly in the right order. The amounts are worse than the bare mean of the domain.
-- **7.** Every direction that reads the heads knows the context a little, and nearly every neuron answers to some domain. Some neurons stand out by how far a few tokens can push them.
-- **8.** The order of texts comes out well, the amounts do not. With denominators from the text itself, and every value read where it stands, little error is left.
-- **9.** In the place of the heads, the circuit that borrows nothing repairs most of the damage that silencing them does. The paper's circuit, with constants of one text at every place, does more damage than silence in most domains.
-- **10.** It is seldom one head that wakes a neuron, and the MLPs do more than all heads together.
-- **11.** A sentence predicts a few heads, those that read what kind of text they are in, above all its language. For most heads it does only a little better than a coin.
-- **12.** Without positions in the residual stream there is less to approximate, not more. This is algebra; no such model is run.
-- **A.** Equation 1 errs at the token that begins every text, and by a constant that is typical of the vocabulary and not of texts. Two repairs take most of the error away.
-- **B.** A neuron leans towards a Naive Bayes classifier and is not one. Its weights resemble a little those of its own domain, and hardly those of another.
+| | asks | finds |
+| --- | --- | --- |
+| [Chapter 1](01_first_layer) | What does a first layer see? | Tokens and positions, added. What its heads write is alike on pages of one domain, even when their words are shuffled. |
+| [Chapter 2](02_keys) | Can a key be split into what and where? | Yes, with a small error; in half of the heads most of it sits on one token, the one that begins every text. |
+| [Chapter 3](03_kernels) | How far back does a head look? | All but one over the whole text almost evenly, and that one decays slowly. None is local and none looks for copies. |
+| [Chapter 4](04_denominators) | Why do denominators hold still? | They are averages over many tokens, of something that varies little from topic to topic; most of what variation is left is the topic's. |
+| [Chapter 5](05_calibration) | Is one calibration text enough? | On average over the heads, yes; some are off by much more than others. A page from the middle does about all that any number of texts could. |
+| [Chapter 6](06_circuit) | What do the stable heads say together? | An average of the text: each token adds a fixed number to each neuron. The order of texts comes out nearly right, the amounts do not. |
+| [Chapter 7](07_neurons) | Which neurons know the context? | Nearly all, a little. Some stand out by how far a few tokens can push them. |
+| [Chapter 8](08_evaluation) | How good is it, and what limits it? | The order of texts is good. With denominators from the text itself, and values read where they stand, little error is left. |
+| [Chapter 9](09_causal) | Does the model use it? | Yes. The circuit that borrows nothing repairs most of what silencing the heads breaks; the paper's does more damage than silence. |
+| [Chapter 10](10_lookups) | Which head wakes this neuron? | Seldom one head, and the MLPs do more than all heads together. |
+| [Chapter 11](11_explanations) | Can a sentence predict a head? | A few heads, those that read what kind of text they are in; most, hardly better than a coin. |
+| [Chapter 12](12_families) | What if positions are not in the residual stream? | There is less to approximate then, not more. This is algebra; no such model is run. |
+| [Appendix A](A_scale) | Where does Equation 1 err? | At the token that begins every text, and by a constant that is typical of the vocabulary and not of texts. |
+| [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? | It leans that way: its weights resemble a little those of its own domain, and hardly those of another. |
 
 ## How to read it
 

@@ -74,8 +74,10 @@ def test_a_chapter_stands_wherever_readers_look_for_it(chapter):
     absent = [
         f"{file} lacks the line: {line}"
         for file, line in lines.items()
-        if line
-        not in [written.strip() for written in (ROOT / file).read_text("utf-8").splitlines()]
+        if not any(
+            written.strip().startswith(line)
+            for written in (ROOT / file).read_text("utf-8").splitlines()
+        )
     ]
     assert not absent, "\n".join(absent)
 
