@@ -34,7 +34,7 @@ from ctxlib.circuit import ContextualCircuit
 from ctxlib.denominators import middle_text, stable_heads
 from ctxlib.destination import families
 from ctxlib.neurons import LARGEST, untrained_tokens
-from ctxlib.split import destination_query, what
+from ctxlib.split import destination_query
 from ctxlib.studies import PROSE
 from ctxlib.texts import Text, collection, passages
 from ctxlib.weights import LayerWeights, layer_norm
@@ -295,7 +295,7 @@ def read_by_heads(weights: LayerWeights) -> dict[str, np.ndarray]:
     """
     n = weights.n_ctx // 2
     x = layer_norm(weights.embeddings() + weights.W_pos[n], weights.eps)
-    z = what(weights, weights.W_V, n) + weights.b_V[:, None]  # head token d_head
+    z = x @ weights.W_V + weights.b_V[:, None]  # head token d_head
     written = z @ weights.W_O  # head token d_model
     written = written / written.square().mean((1, 2), keepdim=True).sqrt()  # heads count alike
     return {
