@@ -187,9 +187,9 @@ Each asks one question, and answers it for `mini`, the small model of these page
 | [Chapter 7](07_neurons) | Which neurons know the context? | Nearly all, a little. Some stand out by how far a few tokens can push them. |
 | [Chapter 8](08_evaluation) | How good is it, and what limits it? | The order of texts is good. With denominators from the text itself, and values read where they stand, little error is left. |
 | [Chapter 9](09_causal) | Does the model use it? | Yes. The circuit that borrows nothing repairs most of what silencing the heads breaks; the paper's does more damage than silence. |
-| [Chapter 10](10_lookups) | Which head wakes this neuron? | Seldom one head, and the MLPs do more than all heads together. |
-| [Chapter 11](11_explanations) | Can a sentence predict a head? | A few heads, those that read what kind of text they are in; most, hardly better than a coin. |
-| [Chapter 12](12_families) | What if positions are not in the residual stream? | There is less to approximate then, not more. This is algebra; no such model is run. |
+| [Chapter 10](10_families) | What if positions are not in the residual stream? | There is less to approximate then, not more. This is algebra; no such model is run. |
+| [Chapter 12](12_lookups) | Which head wakes this neuron? | Seldom one head, and the MLPs do more than all heads together. |
+| [Chapter 13](13_explanations) | Can a sentence predict a head? | A few heads, those that read what kind of text they are in; most, hardly better than a coin. |
 | [Appendix A](A_scale) | Where does Equation 1 err? | At the token that begins every text, and by a constant that is typical of the vocabulary and not of texts. |
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? | It leans that way: its weights resemble a little those of its own domain, and hardly those of another. |
 
@@ -202,6 +202,6 @@ The chapters run on **mini**, which comes with the book and needs no network. Th
 `MODEL`, and run it. What a symbol means is on the [notation](notation) page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and to have met a
 transformer before.
 
-The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 10 and 11 follow *Interpreting Context Look-ups in
+The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 12 and 13 follow *Interpreting Context Look-ups in
 Transformers* {cite}`neo2024interpreting`. The worked steps, the code, the model and the texts are the book's own.
 """

@@ -427,7 +427,7 @@ The two are the heads that positions move most, one of them the one that fades w
 
 - **A loud token at a long position.** BOS at 0 is both. Any model that parks attention on its first token deserves the own key of this chapter.
 - **A constant from the wrong crowd.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter ([appendix A](A_scale)).
-- **No position vector.** Rotary positions and ALiBi add none, so there is nothing to split ([chapter 12](12_families)).
+- **No position vector.** Rotary positions and ALiBi add none, so there is nothing to split ([chapter 10](10_families)).
 
 ## Turn it
 

@@ -45,7 +45,7 @@ def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Te
 
 class NoPositionEmbeddings(ValueError):
     """What `LayerWeights.of` raises for a model whose positions are not added to its residual
-    stream: rotary, ALiBi, relative ones. The message says what goes on without them (chapter 12).
+    stream: rotary, ALiBi, relative ones. The message says what goes on without them (chapter 10).
 
     >>> issubclass(cx.weights.NoPositionEmbeddings, ValueError)
     True
@@ -105,14 +105,14 @@ class LayerWeights:
         if kind != "standard":
             raise NoPositionEmbeddings(
                 f"{cfg.model_name} has {kind} positions, which are not in the residual stream, so "
-                "there is no W_pos to split its keys by; chapter 12, What if positions are not in "
+                "there is no W_pos to split its keys by; chapter 10, What if positions are not in "
                 "the residual stream?, goes on with cx.FirstLayer.of(model, texts), chapters 10 "
                 "and 11 with cx.texts.Reader.of(model)"
             )
         if getattr(model, "W_pos", None) is None:
             raise NoPositionEmbeddings(
                 f"{cfg.model_name} computes its positions and keeps no table of them, so there is "
-                "no W_pos to split its keys by; chapters 10 and 11 go on with "
+                "no W_pos to split its keys by; chapters 12 and 13 go on with "
                 "cx.texts.Reader.of(model)"
             )
         check_layer(model, layer)

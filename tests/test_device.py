@@ -334,7 +334,7 @@ def of_a_circuit_in_the_model(m, texts):
 
 
 def of_empirical_kernels(m, texts):
-    """Chapter 12: what is asked of the model's hooks."""
+    """Chapter 10: what is asked of the model's hooks."""
     layer = cx.FirstLayer.of(m, texts, N, TOKEN)
     stack = layer.placed(texts)
     circuit = cx.ContextualCircuit.calibrate(layer, texts[0], HEADS)

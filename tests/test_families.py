@@ -226,7 +226,7 @@ def test_without_position_embeddings_the_weights_name_the_chapter(of, kind):
         cx.LayerWeights.of(of(kind).model)
     said = str(caught.value)
     assert f"{'alibi' if kind in ALIBI else 'rotary'} positions" in said
-    assert f"chapter 12, {title}" in said
+    assert f"chapter 10, {title}" in said
     assert "cx.FirstLayer.of" in said
     assert "\n" not in said
 
@@ -245,7 +245,7 @@ def test_an_encoder_decoder_is_one_clear_line(make_folder):
     folder = make_folder(T5ForConditionalGeneration(T5Config(vocab_size=300, **sizes)))
     with pytest.raises(ValueError, match="is not a decoder: encoder-decoders") as caught:
         cx.load(folder)
-    assert "chapter 12" in str(caught.value)
+    assert "chapter 10" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -359,8 +359,8 @@ def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(
         "markdown",
     ]
     assert cells[2].outputs[0].text == "first\n"
-    assert "chapter 12" in cells[3].source
-    assert "](12_families)" in cells[3].source
+    assert "chapter 10" in cells[3].source
+    assert "](10_families)" in cells[3].source
     assert not [o for c in cells[4:6] for o in c.outputs]
     assert [c.execution_count for c in cells[4:6]] == [None, None]
     assert cells[6].source == "## After"
@@ -385,5 +385,5 @@ def test_an_edition_without_a_packed_layer_says_so_in_place_of_its_views(of, tmp
     finished = build_book.without_views(page + look_up)
     assert finished.endswith(look_up), "this view needs no layer"
     assert 'data-view="neurons"' not in finished
-    assert 'href="12_families.html"' in finished
+    assert 'href="10_families.html"' in finished
     assert finished.count("<div") == finished.count("</div>")

@@ -279,8 +279,8 @@ NOT_HERE = r"""
 :class: note
 
 From here on this chapter needs position embeddings $W_\text{pos}$, which this model does not have,
-so its code was not run: [chapter 12](12_families) treats such models, and chapters
-[10](10_lookups) and [11](11_explanations) run on any decoder.
+so its code was not run: [chapter 10](10_families) treats such models, and chapters
+[12](12_lookups) and [13](13_explanations) run on any decoder.
 ```
 """.strip()
 
@@ -504,11 +504,11 @@ def furnish(static: Path, model: str, kept: Path) -> bool:
     return True
 
 
-# A view that computes with the packed layer; that of chapter 10 brings its own numbers.
+# A view that computes with the packed layer; that of chapter 12 brings its own numbers.
 LAYER_VIEW = re.compile(r'<div data-view="(?!lookups")\w+"[^>]*>.*?</div>', re.DOTALL)
 NO_VIEW = (
     "<p>This view computes with position embeddings, which this model does not have; "
-    '<a href="12_families.html">chapter 12</a> treats it.</p>'
+    '<a href="10_families.html">chapter 10</a> treats it.</p>'
 )
 
 

@@ -290,7 +290,7 @@ class LiveReader(LayerView):
 
 
 class LookUps(View):
-    """Which heads wake a neuron on a prompt, and what they look up there (chapter 10).
+    """Which heads wake a neuron on a prompt, and what they look up there (chapter 12).
 
     `record` is what `look_up_record` makes of an attribution. `neuron` and `prompt` count its
     neurons and a neuron's prompts; `heads` are counted through all layers (head i of layer k is

@@ -220,7 +220,7 @@ right.set(xlabel="rank of the neuron")
 right.set_title(f"Token “{show([t])}”: neurons", parse_math=False)
 cx.plots.picture(
     figure,
-    "10.1",
+    "12.1",
     f"Congruence of one next-token neuron with all tokens (left) and of its token with all neurons "
     f"of layers {layers[0]} to {layers[-1]} (right), in order; the first five by name (dots).",
     f"Two falling curves. Neuron {k}.{j}: first token {first_tokens[0]} at "
@@ -232,7 +232,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Figure 10.1 shows the two rankings behind one pair. Its neuron is not typical: it is the next-token neuron with the largest gain of probability at its peaks, and is kept as the example below. Both curves start with a step, which is what the margin asks for, and then fall through zero or near it: most tokens are pushed a little, up or down, and most neurons push this token a little.
+Figure 12.1 shows the two rankings behind one pair. Its neuron is not typical: it is the next-token neuron with the largest gain of probability at its peaks, and is kept as the example below. Both curves start with a step, which is what the margin asks for, and then fall through zero or near it: most tokens are pushed a little, up or down, and most neurons push this token a little.
 
 ## Does it predict its word?
 
@@ -264,7 +264,7 @@ axis.set(xscale="log", yscale="log", xlabel="P of its token, usually", ylabel="P
 figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 cx.plots.picture(
     figure,
-    "10.2",
+    "12.2",
     f"Probability of the token that each neuron is most congruent with: mean over the prompts that "
     f"activate it most, against the mean over {len(usual)} random places. Dotted: no change.",
     "A scatter plot. "
@@ -295,7 +295,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Two questions are answered here, and they must be kept apart. *Does the token become likelier?* In Figure 10.2 every point above the dotted line is a token that is likelier at the peaks. The first row of the table has the mean over neurons, of $\log P$, where large probabilities weigh less than in a mean of P: the interval of the next-token neurons lies above zero and clear of that of the random ones, so a product of weights has told something about texts. *Does the model predict it?* Of one neuron yes, of the others hardly: the mean of P is several times the median, for a few neurons make the mean. A neuron that is wholly devoted to one token is a small voice among thousands: it makes a rare continuation less rare. So congruence is a promise about the direction and none about the size.
+Two questions are answered here, and they must be kept apart. *Does the token become likelier?* In Figure 12.2 every point above the dotted line is a token that is likelier at the peaks. The first row of the table has the mean over neurons, of $\log P$, where large probabilities weigh less than in a mean of P: the interval of the next-token neurons lies above zero and clear of that of the random ones, so a product of weights has told something about texts. *Does the model predict it?* Of one neuron yes, of the others hardly: the mean of P is several times the median, for a few neurons make the mean. A neuron that is wholly devoted to one token is a small voice among thousands: it makes a rare continuation less rare. So congruence is a promise about the direction and none about the size.
 
 ## The terms of a pre-activation
 
@@ -380,7 +380,7 @@ Random neurons, drawn from the same layers, show nearly the same division: it is
 
 ## The picture: head by prompt
 
-Take the terms of the heads one by one, and of each only the rise. Call the head with the largest rise on a prompt its **winner**. Figure 10.3 has two neurons. Left is the example. Right is the next-token neuron whose prompts agree least on the winner: the one for which the head that is strongest on average falls short of each prompt's own winner by most.
+Take the terms of the heads one by one, and of each only the rise. Call the head with the largest rise on a prompt its **winner**. Figure 12.3 has two neurons. Left is the example. Right is the next-token neuron whose prompts agree least on the winner: the one for which the head that is strongest on average falls short of each prompt's own winner by most.
 """
 
 
@@ -428,7 +428,7 @@ for axis, x in zip(axes, (clear, divided), strict=True):
 axes[1].yaxis.tick_right()
 cx.plots.picture(
     figure,
-    "10.3",
+    "12.3",
     "Head by prompt for two next-token neurons, the example and the one whose prompts agree least: "
     "each head's term less its mean over random places. The heads with the largest entries, in "
     "order of layer; circles are the winners. Each panel has colours of its own.",
@@ -638,7 +638,7 @@ axes[0].set_ylabel("loss of pre-activation")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 cx.plots.picture(
     figure,
-    "10.4",
+    "12.4",
     f"What the attribution says and what the neuron loses when the head is silenced: mean "
     f"over {ABLATED} prompts, one point for each of {len(points)} pairs of a neuron and a head. "
     f"The dotted line is equality. Mean rise: {points['rise'].mean():.2f}.",
@@ -681,7 +681,7 @@ axes[1].set_xlabel("loss of log P (nats)")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 cx.plots.picture(
     figure,
-    "10.5",
+    "12.5",
     f"What silencing costs a neuron and its token, mean over neurons of the mean over {ABLATED} "
     "prompts, with its 95% interval over neurons.",
     "Two dot plots; loss of log P. "
@@ -720,7 +720,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The published ablation finds that the token's probability falls, significantly but by little {cite}`neo2024interpreting`. Figure 10.5 has the losses on the log scale, for the neuron on the left and for its token on the right. Three comparisons decide whether the published finding holds. Is the interval of *loss of log P, strongest head* above zero for next-token neurons? Is it above that of the random ones, for which the strongest head is silenced as well, often the same one? And is *another head* near zero for both? With all three, the attribution would point at a head that matters for this token and not at a head that matters for everything. Here the first two are not met, and *another head* is near zero: on these neurons the published finding is neither borne out nor refuted.
+The published ablation finds that the token's probability falls, significantly but by little {cite}`neo2024interpreting`. Figure 12.5 has the losses on the log scale, for the neuron on the left and for its token on the right. Three comparisons decide whether the published finding holds. Is the interval of *loss of log P, strongest head* above zero for next-token neurons? Is it above that of the random ones, for which the strongest head is silenced as well, often the same one? And is *another head* near zero for both? With all three, the attribution would point at a head that matters for this token and not at a head that matters for everything. Here the first two are not met, and *another head* is near zero: on these neurons the published finding is neither borne out nor refuted.
 A probability that was small cannot lose much. So look at the log to see a cause, and at P itself to see whether it matters; there, a few tokens can make the whole mean, and then its interval is wide.
 
 The intervals are over neurons. The prompts of one neuron are averaged first, for they are not independent. The intervals treat these neurons as draws from neurons like them, and take the texts, the prompts and the choice of heads as given. Neurons that share a strongest head are not quite independent either, so the intervals are, if anything, too narrow. The heads were chosen on the prompts on which they are then silenced, for what they write to the neuron; what that does to the token had no part in the choice.
@@ -835,7 +835,7 @@ axis.set(xlabel="loss of log P (nats)", title="Next-token neurons and their toke
 figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 cx.plots.picture(
     figure,
-    "10.6",
+    "12.6",
     "What the token of each next-token neuron loses when the strongest head is silenced, when the "
     "neuron is held at the same time, and when the neuron alone is set to its usual value.",
     f"Dot plot of {len(said)} neurons, mean loss: head silenced {in_words(head_lost, 2)}, neuron "
@@ -868,7 +868,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-In Figure 10.6 the line between circle and square is what goes through the neuron; a square on the dotted line says that nothing goes past it. The second row of the table shows how much of the mean is the work of one neuron. As the head's own effect on the token cannot be told from zero, there is no share to print. The row of the difference is safer, for it divides by nothing: an interval above zero says that part of the effect goes through the neuron. Squares left of the dotted line are tokens for which the other ways work against the neuron.
+In Figure 12.6 the line between circle and square is what goes through the neuron; a square on the dotted line says that nothing goes past it. The second row of the table shows how much of the mean is the work of one neuron. As the head's own effect on the token cannot be told from zero, there is no share to print. The row of the difference is safer, for it divides by nothing: an interval above zero says that part of the effect goes through the neuron. Squares left of the dotted line are tokens for which the other ways work against the neuron.
 
 The rows of the neuron alone test the name *next-token neuron* itself, and no head has a part in it. One activation is set to its usual value, at one place. The token loses: the weights have told what the neuron does to the prediction. This is a cause, and it is there while the probability stays small. The random neurons push as well. Each of them has a token that it is most congruent with, and that token loses too, about half as much: any loud neuron pushes its favourite. What sets the next-token neurons apart more is the company they keep. Their rise, in the last rows, is a multiple of the loss: the rest of the model leans towards the same token at these places.
 
@@ -913,7 +913,7 @@ def draw(x, p, count=10):
     first = zip(names[:3], best.values[:3].tolist(), strict=False)
     return cx.plots.picture(
         figure,
-        "10.7",
+        "12.7",
         f"Neuron {label(x).replace('<', '&lt;')}, prompt {p + 1}, pre-activation "
         f"{float(terms[x].pre_activation[p]):.1f}; P of its token {float(log_p[x][p].exp()):.3f}.",
         "Two bar charts. Largest rises: "
@@ -1031,7 +1031,7 @@ display(
 
 # %% [markdown]
 r"""
-The publication studies models of the GPT-2 and Pythia families. Where a line does not hold, this model and these texts have failed to bear it out; that is a smaller thing than a refutation. Whether a sentence can say when a head is active is the question of [chapter 11](11_explanations).
+The publication studies models of the GPT-2 and Pythia families. Where a line does not hold, this model and these texts have failed to bear it out; that is a smaller thing than a refutation. Whether a sentence can say when a head is active is the question of [chapter 13](13_explanations).
 
 ## Exercises
 

@@ -89,7 +89,7 @@ print(f"{len(next_token)} next-token neurons and {len(at_random)} random ones of
 r"""
 ## On and off
 
-[Chapter 10](10_lookups) asked which head wakes a neuron. It had three tools, and they are needed again. The **congruence** of a neuron with a token is the product of the neuron's output weights with the token's column of the unembedding; a **next-token neuron** is first among all neurons for one token, which is also its own first token, and by a clear margin. Its **top prompts** are texts cut off where the neuron peaks, the strongest first. And **attribution** splits the pre-activation at the end of
+[Chapter 12](12_lookups) asked which head wakes a neuron. It had three tools, and they are needed again. The **congruence** of a neuron with a token is the product of the neuron's output weights with the token's column of the unembedding; a **next-token neuron** is first among all neurons for one token, which is also its own first token, and by a clear margin. Its **top prompts** are texts cut off where the neuron peaks, the strongest first. And **attribution** splits the pre-activation at the end of
 a prompt $p$ into terms that add up: head $i$ of layer $k$ gives $t_p^{(k,i)} = \langle h_p^{(k,i)}, e \rangle / s_p$, where $h_p$ is what the head writes at the last token, $e$ the neuron's input weights and $s_p$ the number by which the LayerNorm in front of the neuron divides.
 
 A head that gives the same on every prompt explains nothing about any of them. So its term is measured from its mean on *ordinary* prompts, texts cut off at random. Write $c_p$ for what remains, for one neuron and one head. The head is called **active** on a prompt of the neuron if $c_p$ is at least half as large as it gets on any of them:
@@ -210,7 +210,7 @@ def show_example(case):
     axis.legend()
     return cx.plots.picture(
         figure,
-        "11.1",
+        "13.1",
         f"What one head puts into one neuron at the end of each of {len(on)} prompts, over its "
         f"mean on ordinary prompts: {html.escape(spoken(case))}. Dashed: half of the largest.",
         f"A bar chart of {len(on)} sorted terms from {c.max():.2f} to {c.min():.2f}; {on.sum()} "
@@ -246,7 +246,7 @@ held_out(best, rules, scores[best].explanation) if best else NOTHING
 
 # %% [markdown]
 r"""
-Figure 11.1 shows where the labels come from: the bars above the dashed line are the active prompts, and if there is no gap at the line, the cut is arbitrary for those next to it. This is the best of all cases, by the lower end of its interval. It was chosen for that, after looking, so it shows how the test works and not how it usually ends. Read the sentence first, as a statement about prompts. Then read some of the held-out prompts in the table, and ask whether the sentence names what *you* would say they have in common. A sentence can tell prompts apart without that.
+Figure 13.1 shows where the labels come from: the bars above the dashed line are the active prompts, and if there is no gap at the line, the cut is arbitrary for those next to it. This is the best of all cases, by the lower end of its interval. It was chosen for that, after looking, so it shows how the test works and not how it usually ends. Read the sentence first, as a statement about prompts. Then read some of the held-out prompts in the table, and ask whether the sentence names what *you* would say they have in common. A sentence can tell prompts apart without that.
 
 ## Anything can be explained
 
@@ -301,7 +301,7 @@ axes[0].set_ylabel("cases")
 axes[0].legend(loc="upper left")
 cx.plots.picture(
     figure,
-    "11.2",
+    "13.2",
     f"The score of the same sentences on what they were made from and on new prompts, {len(splits)} "
     "cases, with true and with shuffled labels. Dotted: what ignorance scores.",
     "Two pairs of histograms. Mean score on the shown prompts: "
@@ -324,7 +324,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The left panel of Figure 11.2 is the warning of this chapter. Its two means lie close together, so a sentence that fits what it was shown is no evidence of anything: labels without meaning can be explained almost as well. All of the evidence is in the right panel, in the distance between its two distributions. What a sentence loses from left to right was only memory. The same may happen to a person, or to a language model, who looks at a few prompts and finds a theme.
+The left panel of Figure 13.2 is the warning of this chapter. Its two means lie close together, so a sentence that fits what it was shown is no evidence of anything: labels without meaning can be explained almost as well. All of the evidence is in the right panel, in the distance between its two distributions. What a sentence loses from left to right was only memory. The same may happen to a person, or to a language model, who looks at a few prompts and finds a theme.
 
 ## Does the neuron matter?
 
@@ -353,7 +353,7 @@ axis.set(xlabel="cases, sorted", ylabel="score on held-out prompts", ylim=(0, 1.
 axis.legend(loc="lower left")
 cx.plots.picture(
     figure,
-    "11.3",
+    "13.3",
     f"All {len(frame)} cases with their 95% intervals, best first. Band: the middle 95% of the "
     "scores under shuffled labels.",
     f"A sorted dot plot with intervals. The best score is {frame['score'].max():.2f}, the median "
@@ -421,7 +421,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Figure 11.3 has a dot for each case. Under shuffled labels most scores lie in the grey band; the dots above it are heads that a sentence predicts, or luck. The table says which, on average. Heads can be predicted from such sentences, a little: 0.5 is nothing and 1 is all. Those of next-token neurons can be predicted better than those of random ones, by a difference, printed first, with an interval that barely leaves out zero.
+Figure 13.3 has a dot for each case. Under shuffled labels most scores lie in the grey band; the dots above it are heads that a sentence predicts, or luck. The table says which, on average. Heads can be predicted from such sentences, a little: 0.5 is nothing and 1 is all. Those of next-token neurons can be predicted better than those of random ones, by a difference, printed first, with an interval that barely leaves out zero.
 
 The counts keep the figure honest. Of many cases, each with its own interval, some look good by luck: by its construction one in forty or so, and the shuffled labels show how many here. The last line therefore tests each case (Fisher's exact test) and allows for their number by Benjamini and Yekutieli's correction. It keeps the expected share of false finds below one in twenty, however the cases depend on each other. With so few held-out prompts it will also drop cases that are real.
 
@@ -535,7 +535,7 @@ axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 far = by_head["kinds", "mean"].sort_values(ascending=False)
 cx.plots.picture(
     figure,
-    "11.4",
+    "13.4",
     "The two explainers, head by head, with the number of cases behind each mean; sorted by the six "
     "kinds.",
     "A dot plot with two marks in a row. Best heads by the six kinds: "
@@ -563,7 +563,7 @@ for where, mine in (("the first layer", frame["of"] == 0), ("later layers", fram
 
 # %% [markdown]
 r"""
-Six words chosen well are worth nearly as much as all tokens of the vocabulary, searched by a machine. At the top of Figure 11.4 the diamond lies to the right of the dot for two heads: there a kind of text says more about the head than a rule about tokens. Whether heads of later layers do better than those of the first is not settled: the cases of the first layer come from two neurons, and an interval over two neurons says nothing.
+Six words chosen well are worth nearly as much as all tokens of the vocabulary, searched by a machine. At the top of Figure 13.4 the diamond lies to the right of the dot for two heads: there a kind of text says more about the head than a rule about tokens. Whether heads of later layers do better than those of the first is not settled: the cases of the first layer come from two neurons, and an interval over two neurons says nothing.
 
 One caution. The six kinds were chosen after looking at the rules of these very cases, on the book's model. The prompts were held out from each explanation but not from its author. On another model, or with another collection, the comparison is clean; and the next test repeats it here, on other prompts and mostly other neurons.
 
@@ -680,7 +680,7 @@ axes[0].set_ylim(len(KINDS) - 0.4, -0.6)
 kind_means = by.groupby("kind").mean()
 cx.plots.picture(
     figure,
-    "11.5",
+    "13.5",
     f"Every head, on {EACH} neurons ({MORE} in the first four rows): a dot is a head's mean, a bar the mean over the heads of "
     "a kind, with their number in brackets.",
     "Two dot plots by kind of head. Score of the rules: "
@@ -722,7 +722,7 @@ table.rename_axis("kind") if len(table) else NOTHING
 
 # %% [markdown]
 r"""
-The left panel of Figure 11.5 and the second column say how well each kind does under the same conditions, with the lowest and the highest head in brackets. The neurons of one head are not independent, so a head is one value, and the two printed intervals take the spread of heads to be the same in both groups: with one induction head or two there is no other way to have one.
+The left panel of Figure 13.5 and the second column say how well each kind does under the same conditions, with the lowest and the highest head in brackets. The neurons of one head are not independent, so a head is one value, and the two printed intervals take the spread of heads to be the same in both groups: with one induction head or two there is no other way to have one.
 
 In the paper the language model has trouble with induction heads {cite}`neo2024interpreting`. The first printed line holds the rules to the same statement. Its interval includes 0: with one induction head the statement is undecided. That head scores as a coin does, and other heads do little better. The second line, and the right panel, ask for the reason. The rise is clear for the induction head and next to nothing for most others, so part of what made it hard was a poor vocabulary: an explainer that looks for tokens will not see *the last token came before*. The score stays well below 1 even so. An induction head writes what came *behind* the earlier place, and which neurons that moves depends on the token. Whether there was an earlier place is half of the story.
 
@@ -746,11 +746,11 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Each row is a head, and its last column the kinds listed for each of its neurons in turn. Four heads were taken from the top of many, so their scores flatter them. But compare the names with the top of Figure 11.4: a head that stands in both was found twice, on different prompts. Heads that react to the context are what this book began with, in the first layer and in the weights. Here such heads are met from the other end: from a neuron, over its prompts, to a sentence.
+Each row is a head, and its last column the kinds listed for each of its neurons in turn. Four heads were taken from the top of many, so their scores flatter them. But compare the names with the top of Figure 13.4: a head that stands in both was found twice, on different prompts. Heads that react to the context are what this book began with, in the first layer and in the weights. Here such heads are met from the other end: from a neuron, over its prompts, to a sentence.
 
 ## A language model as the explainer
 
-A program that counts tokens has no notion of a recipe or an apology. A language model may. `cx.chat.ChatExplainer` follows the same protocol behind any endpoint that speaks OpenAI's chat completions, a server of your own included; all answers are kept in the folder `CACHE`. What it will cost is estimated before anything is sent. Set `CHAT` in the parameters cell, and the next cells score it on the same splits as the rules. As long as it is `None`, they show what would be asked for the case of Figure 11.1: instructions, and the prompts that may be shown, here with long ones cut.
+A program that counts tokens has no notion of a recipe or an apology. A language model may. `cx.chat.ChatExplainer` follows the same protocol behind any endpoint that speaks OpenAI's chat completions, a server of your own included; all answers are kept in the folder `CACHE`. What it will cost is estimated before anything is sent. Set `CHAT` in the parameters cell, and the next cells score it on the same splits as the rules. As long as it is `None`, they show what would be asked for the case of Figure 13.1: instructions, and the prompts that may be shown, here with long ones cut.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -791,7 +791,7 @@ asked_table
 
 # %% [markdown]
 r"""
-Prompts and splits are the same for both explainers, so read the score of the model beside that of the rules. The warnings are the same too. A language model that writes a convincing sentence has done what the left panel of Figure 11.2 shows can be done with noise. And if one model writes and reads, a vague sentence may be understood better than it was written. Score it with shuffled labels, too, before believing it (`dealt` holds the splits).
+Prompts and splits are the same for both explainers, so read the score of the model beside that of the rules. The warnings are the same too. A language model that writes a convincing sentence has done what the left panel of Figure 13.2 shows can be done with noise. And if one model writes and reads, a vague sentence may be understood better than it was written. Score it with shuffled labels, too, before believing it (`dealt` holds the splits).
 
 ## What breaks it
 
@@ -799,7 +799,7 @@ Prompts and splits are the same for both explainers, so read the score of the mo
 - **Prompts that are alike.** The top prompts of a neuron resemble each other, and so do the two halves of them. A high score says that the sentence predicts the head among prompts *of this neuron*, which may be a narrow world: inside German texts, the word *German* explains nothing.
 - **The threshold.** Half of the largest term depends on one prompt, the top tenth on how many there are. A head that answers by degrees is cut where it has no joint. A head with one outstanding prompt has too few active ones and drops out.
 - **Learning.** The term of an untrained head is a function of the tokens too, and a rule about tokens may predict it. Try a folder with random weights as `MODEL`: a score above 0.5 says that a head can be described, not that it has learned something.
-- **A cause.** A sentence that predicts when a head is active does not say that the head reacts to what the sentence names. The tokens that the head attends to may go along with it. Nor does an active head mean an effect: whether the neuron, or the next token, would miss the head is for the ablations of [chapter 10](10_lookups).
+- **A cause.** A sentence that predicts when a head is active does not say that the head reacts to what the sentence names. The tokens that the head attends to may go along with it. Nor does an active head mean an effect: whether the neuron, or the next token, would miss the head is for the ablations of [chapter 12](12_lookups).
 
 ## Turn it
 
@@ -816,7 +816,7 @@ def draw(case, explainer, labels_are):
     if not listed:
         figure, ((axis,),) = cx.plots.panels(height=1)
         axis.set_axis_off()
-        return cx.plots.picture(figure, "11.6", NOTHING, NOTHING)
+        return cx.plots.picture(figure, "13.6", NOTHING, NOTHING)
     split = (splits if labels_are == "true" else dealt)[listed[case]]
     s = cx.decoders.explain.score(EXPLAINERS[explainer], split)
     rows = [
@@ -840,7 +840,7 @@ def draw(case, explainer, labels_are):
     axis.set_axis_off()
     return cx.plots.picture(
         figure,
-        "11.6",
+        "13.6",
         f"{html.escape(case)}, {labels_are} labels; {explainer}: "
         f"<i>{html.escape(s.explanation)}</i> Score {s.score:.2f} [{s.low:.2f}, {s.high:.2f}], "
         f"TPR {s.tpr:.2f} of {s.active}, TNR {s.tnr:.2f} of {s.inactive} held-out prompts; the "

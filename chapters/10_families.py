@@ -165,7 +165,7 @@ if learned:
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 cx.plots.picture(
     figure,
-    "12.1",
+    "10.1",
     f"Empirical kernels at n = {n}: the row that each head would have over average tokens, without BOS and the destination"
     + (
         ", beside the kernel that Equation 1 takes from the position embeddings (dotted)"
@@ -237,7 +237,7 @@ $$
 \varphi(\theta) \;=\; \sum_i \text{pos}_i\, e^{\mathrm{i}\, \theta (n - i)} ,
 $$ (eq-fam-turn)
 
-the kernel's Fourier transform. A kernel that is spread over many tokens keeps what turns by much less than one full circle within its reach, and cancels the rest. *So a broad rotary head knows the content of a text by its slow planes only*, and what it holds in the fast ones is interaction: a preference for a token at a certain distance. Figure 12.2 shows the factor for the kernels at hand; for a model without rotary positions it answers what would be left if it had them.
+the kernel's Fourier transform. A kernel that is spread over many tokens keeps what turns by much less than one full circle within its reach, and cancels the rest. *So a broad rotary head knows the content of a text by its slow planes only*, and what it holds in the fast ones is interaction: a preference for a token at a certain distance. Figure 10.2 shows the factor for the kernels at hand; for a model without rotary positions it answers what would be left if it had them.
 """
 
 # %% tags=["hide-input"]
@@ -269,7 +269,7 @@ right.legend(fontsize=8, ncols=1 + len(broad) // 8)
 slow = [float(theta[turns[h] >= 0.5].max()) for h in broad]
 cx.plots.picture(
     figure,
-    "12.2",
+    "10.2",
     f"Left: how far rebuilt rows are from true ones over {ROWS} passages, against what the interaction says of them; rings, without BOS; dotted, the bound. "
     "Right: by how much the mean over a kernel shrinks what turns by θ a token"
     + (", for the broad heads" if broad else "")
@@ -457,7 +457,7 @@ right.plot(other["r"], other["fvu"].clip(1e-5), "x", ms=3.5, alpha=0.6, label="i
 right.set(xlabel="r", ylabel="FVU", yscale="log", title=f"{len(J)} neurons")
 cx.plots.picture(
     figure,
-    "12.3",
+    "10.3",
     f"Summaries against the truth in {len(stack)} texts, for the neuron that single tokens move farthest (left), and how good they are for all that were found (right). Dotted: equal.",
     f"Left, two clouds along the diagonal for neuron {j}: r {best.loc[j, 'r']:.2f} with one text's constants, {other.loc[j, 'r']:.2f} with the text's own. "
     f"Right, correlation against unexplained variance: medians {best['r'].median():.2f} and {best['fvu'].median():.2f}, with own constants {other['r'].median():.2f} and {other['fvu'].median():.2f}.",
@@ -524,7 +524,7 @@ def draw(head):
     right.set(xlabel="log content (nats)", title="what")
     return cx.plots.picture(
         figure,
-        "12.4",
+        "10.4",
         f"Head {h}: {spread[h]:.0f} effective tokens; interaction {account.loc[h, 'interaction']:.2f} nats beside {account.loc[h, 'what']:.2f} of content.",
         f"Kernel of head {h} over the distance, and bars for the tokens it likes most, first {words[-1]}, and least, last {words[0]}.",
     )
