@@ -85,9 +85,10 @@ $$ (eq-cal-error)
 It comes from writing a head's output with the approximation of [chapter 2](02_keys) as a sum over tokens, with one factor in front:
 
 $$
-\text{out}(n) \;\approx\; \frac{1}{\text{denom}(x)} \; \sum_{i \le n} \text{pos}_{n,i}\; \text{content}_n(x_i)\; v_i\, W_O ,
-\qquad
-\text{denom}(x) = \sum_{i \le n} \text{pos}_{n,i}\; \text{content}_n(x_i) .
+\begin{aligned}
+\text{out}(n) \;&\approx\; \frac{1}{\text{denom}(x)} \; \sum_{i \le n} \text{pos}_{n,i}\; \text{content}_n(x_i)\; v_i\, W_O , \\
+\text{denom}(x) \;&=\; \sum_{i \le n} \text{pos}_{n,i}\; \text{content}_n(x_i) .
+\end{aligned}
 $$ (eq-cal-output)
 
 The sum has one term a token. Only the factor knows the whole text. The paper reads it off *one* text, the **calibration text**, and uses it for all others {cite}`gibson2025decomposing`; $\text{denom}^\text{cal}$ is the denominator there. Here is the same with the real passage, and with the calibration text of this book, its **page of prose**:
