@@ -96,6 +96,8 @@ def test_every_picture_is_there(page):
 @pytest.mark.parametrize("name", [page for page in PAGES if re.match(r"book/\d\d_", page)])
 def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
     page = visit(name, width=390)
+    folded = page.locator(".admonition.dropdown")
+    assert folded.count() == page.locator(".admonition.toggle-hidden").count(), "solutions"
     cut = page.evaluate(
         """() => {
             const places = [...document.querySelectorAll('.dropdown.toggle-hidden')];

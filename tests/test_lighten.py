@@ -25,6 +25,7 @@ PAGE = """<html><head>
         ('<div class="highlight-python notranslate"></div>', {"copybutton", "clipboard"}),
         ('<div class="admonition note dropdown"></div>', {"togglebutton"}),
         ('<div class="note toggle"></div>', {"togglebutton"}),
+        ('<div class="dropdown admonition"></div>', {"togglebutton"}),
         ('<div id="search-results"></div>', {"searchindex"}),
     ],
 )

@@ -26,7 +26,8 @@ PARTS = {
     r"sphinx-design\.min\.css|design-tabs\.js": r'class="(?:[^"]* )?sd-',
     r"clipboard\.min\.js|copybutton\.js|copybutton\.css": r'class="(?:[^"]* )?highlight[ "-]',
     r"togglebutton\.js|togglebutton\.css": (
-        r'class="(?:[^"]* )?(?:toggle[ "]|admonition [^"]*dropdown)'
+        r'class="(?=(?:[^"]* )?admonition[ "])(?:[^"]* )?dropdown[ "]'
+        r'|class="(?:[^"]* )?toggle[ "]'
     ),
     r"pygments\.css": r'class="(?:[^"]* )?highlight[ "-]',
     r"mystnb\.\w+\.css": r'class="(?:[^"]* )?cell(?:_\w+)?[ "]',
