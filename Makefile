@@ -8,7 +8,7 @@ export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help book execute check pages links test nightly mutants lint types format serve bench editions reproduce
-.PHONY: mini address release colab clean
+.PHONY: mini evidence address release colab clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -90,6 +90,9 @@ mini: $(READY) ## train the embedded model and its twins, what is missing: make 
 	MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 \
 	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py $(RUNS) --corpus "$(CORPUS)" \
 	--tokenizer ctxlib/data/mini/tokenizer.json
+
+evidence: $(READY) ## what chapters show of runs that do not ship: make evidence CHAPTER=F_training WORK=build/runs
+	$(BIN)/python tools/evidence.py $(or $(CHAPTER),A_scale F_training) --work "$(or $(WORK),build/runs)"
 
 address: $(READY) ## where the repository lives; move it: make address URL=https://github.com/owner/name
 	@$(BIN)/python tools/address.py $(URL)

@@ -21,7 +21,9 @@ sys.path.insert(0, str(ROOT / "tools"))
 import build_book
 
 FIGURES = cx.claims.figures()
-SOURCES = ("Gibson 2025", "Gibson 2025b", "Neo et al. 2024", "Elhage 2021", "Ba 2016")
+SOURCES = (
+    "Gibson 2025", "Gibson 2025b", "Neo et al. 2024", "Elhage 2021", "Ba 2016", "Gurnee 2024"
+)  # fmt: skip
 WRITTEN = [*sorted((ROOT / "chapters").glob("*.py")), ROOT / "chapters" / "template" / "NN_slug.py"]
 
 numbers = st.floats(-1e3, 1e3)
