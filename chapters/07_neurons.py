@@ -554,6 +554,24 @@ cx.claims.finding(
 r"""
 The difference is the price of reading the weights alone: frequencies are a property of texts. (Brackets hold 95% intervals: the documents are drawn again.) From here on the chapter stays with the paper's measure.
 
+"""
+
+# %% [markdown]
+r"""
+## How a label is judged
+
+These rules were written down before any of their results was seen.
+
+- A direction is a neuron's column of input weights, or a random **mixture** of all of them of a neuron's length: five draws of as many mixtures as there are neurons.
+- A direction's **label** is the domain, of the 22 of the held-out texts, with the largest difference on half A. Its **AUC** is taken on half B.
+- A neuron carries its label *beyond mixtures* if this AUC lies above the 95th percentile of the AUCs of all mixtures, pooled. One in twenty does so by chance. Beside it: the same against mixtures of the same label only.
+- *They respond to high-level properties* holds (ledger, published bound of nine in ten) if nine in ten of the found neurons carry their labels beyond mixtures.
+- A top token **agrees** with a label if on half B it makes up a larger share of the tokens of the label's texts than of all others. Chance: the labels dealt out again among the found neurons.
+- The best single neuron of a domain by its activations is the one of largest AUC on half A of the model's own activation at the destination. It is *found* if its z exceeds 2.
+"""
+
+# %% [markdown]
+r"""
 ## The gallery
 
 What are the found neurons about? The top tokens suggest an answer; the labelled passages test it. For each neuron take its summary of every passage, and for every label (here a domain) $\ell$ the mean over its passages less the mean over all others,
