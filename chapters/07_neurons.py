@@ -229,7 +229,7 @@ $$
 \text{difference}_j(\ell) \;=\; \operatorname*{mean}_{x \in \ell} \text{approx}_j(x) \;-\; \operatorname*{mean}_{x \notin \ell} \text{approx}_j(x) ,
 $$ (eq-neu-difference)
 
-and the direction is labelled by the domain of largest difference *on half A*. It is scored on half B, which shares no document with it. The score is the **AUC**: the chance that a text of the label has a larger summary than another text. These rules, and those for tokens and for single neurons below, were committed before any of their results was seen.
+and the direction is labelled by the domain of largest difference *on half A*. It is scored on half B, which shares no document with it. The score is the **AUC**: the chance that a text of the label has a larger summary than another text. These rules, and those for tokens and for single neurons below, were written down before any of their results was seen.
 """
 
 # %%
@@ -374,7 +374,7 @@ display(
 
 # %% [markdown]
 r"""
-To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix E](E_superposition)'s question.) What a found neuron has over a mixture of the same label is small and real, and it grows along the ranking, as the second row of the table says. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. That the labels differ so much is.
+To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix E](E_superposition)'s question.) What a found neuron has over a mixture of the same label is small and real, and it grows along the ranking, as the second row of the table says. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. What marks them is how different their labels are.
 
 Probes of larger models saw the like: in early layers a feature is spread over several neurons, and neurons given to one context stand in the middle layers {cite}`gurnee2023finding`.
 
@@ -486,7 +486,7 @@ display(
 
 # %% [markdown]
 r"""
-So the names at the end of a column are a poor title for a neuron: they tell first which tokens are *loud*, long in what they say to any neuron. Drive gives the better title, at a price: it needs texts with labels. The steep last stretch of the left panel is the column's other end: tokens that push the neuron down, and that texts of the label lack.
+So the names at the end of a column are a poor title for a neuron: they tell first which tokens are *loud*, long in what they say to any neuron. Drive gives the better title, at a price: it needs texts with labels. (It is chosen by how the label's texts differ, so its agreement says only that half B differs in the same tokens as half A.) The steep last stretch of the left panel is the column's other end: tokens that push the neuron down, and that texts of the label lack.
 
 ## Held against the best single neurons
 
