@@ -14,7 +14,10 @@
 r"""
 # How good is it, and what limits it?
 
-**The circuit puts texts in the right order and gets the amounts wrong, for two reasons: it reads values as if they stood at the destination, and it borrows its denominators.**
+**The circuit puts texts in the right order and gets the amounts wrong: it reads values as if they stood at the destination, borrows its denominators, and asks with another token's query.**
+Over the found neurons its median r with what the heads really add is 0.969, where 0.9485 is published, and its median FVU 0.47, where 0.1426 is.
+Its amounts are worse than the mean of the text's domain, with an FVU of 0.28; on a line they are better than what was fitted without the weights, 0.06 against 0.25.
+Of the 8 conditions fixed on mini, mini-base meets 5: there the query of ' the' costs more than borrowed denominators, an FVU of 0.15 against 0.06.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -249,62 +252,66 @@ def within(values, domain):
     return values - same @ values / same.sum(1, keepdim=True)
 
 
-def fitted(half_A, half_B, bag_A, bag_B, true_A):
-    """Guesses on half B from the truth on half A."""
-    domain_A, domain_B = (np.array([t.domain for t in half]) for half in (half_A, half_B))
-    same = torch.from_numpy(domain_B[:, None] == domain_A).to(true_A)
-    ridge = RidgeCV(np.logspace(-9, 0, 10)).fit(bag_A.numpy(), true_A.numpy())
-    return {
-        "mean of its domain, half A": same @ true_A / same.sum(1, keepdim=True).clamp(min=1),
-        "regression on the bag, half A": torch.tensor(ridge.predict(bag_B.numpy())).to(true_A),
-    }
-
-
-def medians_of(guess, true, domain, neurons):
+def fit(guess, true, domain, neurons):
     """r, r within domains and FVU, medians over neurons."""
-    whole = cx.Moments.of(guess, true).table(range(true.shape[1])).loc[neurons]
-    inside = cx.Moments.of(within(guess, domain), within(true, domain))
-    inside = inside.table(range(true.shape[1])).loc[neurons]
-    return {"r": whole["r"].median(), "within": inside["r"].median(), "FVU": whole["fvu"].median()}
+    pairs = (guess, true), (within(guess, domain), within(true, domain))
+    whole, inside = (
+        cx.Moments.of(a[:, neurons], t[:, neurons]).table(neurons).median() for a, t in pairs
+    )
+    return {"r": whole["r"], "r within domains": inside["r"], "FVU": whole["fvu"]}
 
 
-domain_B = np.array([text.domain for text in half_B])
-g_A, g_B = (guesses(circuit, x, x_A) for x in (x_A, x_B))
-even = torch.full_like(circuit.kernel, 1 / (n + 1))
-f_B = fitted(half_A, half_B, bag(circuit, x_A, even), bag(circuit, x_B, even), true_A)
-rows = {}
-for name, guess in (g_B | f_B).items():
-    lines = on_a_line(g_A[name], true_A, guess) if name in g_A else guess
-    constant = name == "no text: the unigram"
-    rows[name] = {}
-    for who, neurons in (("found", found), ("all", every)):
-        fit = medians_of(guess, true_B, domain_B, neurons)
-        rows[name] |= {(who, k): v for k, v in fit.items()}
-        rows[name][who, "on a line"] = medians_of(lines, true_B, domain_B, neurons)["FVU"]
-held = pd.DataFrame(rows).T
+def compare(circuit, halves, *sets):
+    """Every guess against the truth on half B: for each set of neurons a table, a row a guess."""
+    x_A, x_B = (cx.texts.at(circuit.weights, half, circuit.n, TOKEN) for half in halves)
+    true_A, true_B = (circuit.at.truth(x, circuit.heads) for x in (x_A, x_B))
+    domain_A, domain_B = (np.array([text.domain for text in half]) for half in halves)
+    g_A, g_B = (guesses(circuit, x, x_A) for x in (x_A, x_B))
+    on_line = {name: on_a_line(g_A[name], true_A, guess) for name, guess in g_B.items()}
+    same = torch.from_numpy(domain_B[:, None] == domain_A).to(true_A)
+    even = torch.full_like(circuit.kernel, 1 / len(circuit.kernel))
+    ridge = RidgeCV(np.logspace(-9, 0, 10)).fit(bag(circuit, x_A, even), true_A)
+    by_bag = torch.from_numpy(ridge.predict(bag(circuit, x_B, even))).to(true_B)
+    g_B["mean of its domain, half A"] = same @ true_A / same.sum(1, keepdim=True).clamp(min=1)
+    g_B["regression on the bag, half A"] = by_bag
+    for J in sets:
+        rows = {name: fit(guess, true_B, domain_B, J) for name, guess in g_B.items()}
+        for name, guess in on_line.items():
+            rows[name]["FVU on a line"] = fit(guess, true_B, domain_B, J)["FVU"]
+        table = pd.DataFrame(rows).T
+        # some guesses are the same for all texts of a domain
+        yield table.mask(table.abs() < 1e-3)
+
+
+held, held_all = compare(circuit, (half_A, half_B), found, every)
 
 # %% tags=["hide-input", "nbval-check-output"]
-shown = held.map(lambda v: f"{v + 0.0:.3f}")
-shown.loc[["no text: the unigram"], [(w, k) for w in ("found", "all") for k in ("r", "within")]] = ""
-shown.loc[["mean of its domain, half A"], [("found", "within"), ("all", "within")]] = ""
-shown.loc[list(f_B), [("found", "on a line"), ("all", "on a line")]] = ""
-ours, no_kernel, no_content = (held["found"].iloc[k] for k in range(3))
-of_domain, by_bag = (held["found"].loc[name] for name in f_B)
+both = pd.concat({"found neurons": held, "all neurons": held_all[["r", "FVU"]]}, axis=1)
+ours, no_kernel, no_content, neither = (held.iloc[k] for k in range(4))
+by_domain, by_bag = (held["FVU"].iloc[k] for k in (-2, -1))
 display(
-    shown.rename(columns={"within": "r within domains", "on a line": "FVU on a line"}),
+    both.map(lambda v: "" if np.isnan(v) else f"{v:.3f}"),
     cx.claims.finding(
-        f"Within domains, where the domain's mean knows nothing, its r is {ours['within']:.2f}; it falls to {no_kernel['within']:.2f} without the kernel and to {no_content['within']:.2f} without content.",
-        holds=bool(ours["within"] - no_content["within"] > 2 * (ours["within"] - no_kernel["within"]) > 0),
+        f"By FVU as it stands nothing is gained: {ours['FVU']:.2f} with kernel and content, {neither['FVU']:.2f} with neither.",
+        holds=bool(abs(ours["FVU"] - neither["FVU"]) < 0.05),
     ),
     cx.claims.finding(
-        f"Its amounts are worse than the mean of the text's domain, with an FVU of {of_domain['FVU']:.2f}; on a line they are better than anything that was fitted without the weights, {ours['on a line']:.2f} against {by_bag['FVU']:.2f}.",
-        holds=bool(ours["on a line"] < min(by_bag["FVU"], of_domain["FVU"]) and by_bag["FVU"] <= of_domain["FVU"] < ours["FVU"]),
+        f"Within domains r is {ours['r within domains']:.2f}; it falls to {no_kernel['r within domains']:.2f} without the kernel and to {no_content['r within domains']:.2f} without content.",
+        holds=bool(
+            ours["r within domains"] - no_content["r within domains"]
+            > 2 * (ours["r within domains"] - no_kernel["r within domains"])
+            > 0
+        ),
     ),
-)  # fmt: skip
+    cx.claims.finding(
+        f"Its amounts are worse than the mean of the text's domain, with an FVU of {by_domain:.2f}; on a line they are better than what was fitted without the weights, {ours['FVU on a line']:.2f} against {by_bag:.2f}.",
+        holds=bool(ours["FVU on a line"] < by_bag <= by_domain < ours["FVU"]),
+    ),
+)
 
 # %% [markdown]
 r"""
-Raw FVU cannot tell the circuit from its ruins: the first four rows are much alike, for their constants and factors are wrong in much the same way. It takes $r$ within domains, or a line, to see what content is worth. All neurons fare as the found ones do.
+Constants and factors that are wrong in the same way hide what content is worth. To see it, take $r$ within domains, or a line. The last columns show that the found neurons are no better served than all.
 
 ## The bill
 
@@ -319,13 +326,8 @@ SIX = cx.evaluation.APPROXIMATIONS
 
 
 def alone(circuit, x):
-    """Only one approximation made, everything else exact."""
+    """Only one approximation made, everything else exact: `text neuron` for each of the six."""
     return {k: cx.evaluation.approximated(circuit, x, {k}) for k in SIX}
-
-
-def mended(circuit, x):
-    """All made but one."""
-    return {k: cx.evaluation.approximated(circuit, x, set(SIX) - {k}) for k in SIX}
 
 
 # %% tags=["hide-input"]
@@ -336,56 +338,47 @@ def costs(made, true, neurons):
 
 
 only = alone(circuit, own)
-bill = {"made alone": costs(only, true_own, found)}
-bill["all made but this one"] = costs(mended(circuit, own), true_own, found)
-order = bill["made alone"]["fvu"].sort_values().index
-figure, (axes,) = cx.plots.panels(1, 2, height=2.8, sharey=True)
-for axis, (title, table) in zip(axes, bill.items(), strict=True):
-    begin = np.zeros(len(order))
-    for part, name in PARTS.items():
-        axis.barh([SIX[k] for k in order], table.loc[order, part], left=begin, label=name)
-        begin += table.loc[order, part].to_numpy()
-    axis.set(xlabel="FVU", title=title)
-whole = cx.evaluation.approximated(circuit, own, set(SIX))
-whole = cx.Moments.of(whole, true_own).table(every).loc[found].median()
-axes[1].axvline(whole["fvu"], color=cx.plots.INK, lw=1, ls=":", label="all six")
-figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+bill = costs(only, true_own, found).sort_values("fvu")
+figure, ((axis,),) = cx.plots.panels(height=2.4)
+begin = np.zeros(len(bill))
+for part, name in PARTS.items():
+    axis.barh([SIX[k] for k in bill.index], bill[part], left=begin, label=name)
+    begin += bill[part].to_numpy()
+axis.set_xlabel("FVU with only this approximation")
+axis.legend(loc="lower right")
 cx.plots.picture(
     figure,
     "8.2",
-    f"What each approximation costs by itself (left), and what is left when it alone is mended (right), on {len(some)} texts with their own tokens at n; medians over found neurons, part by part.",
-    "Stacked bars. FVU made alone: "
-    + ", ".join(f"{k} {v:.2f}" for k, v in bill["made alone"]["fvu"].items())
-    + f"; all six {whole['fvu']:.2f}.",
+    f"What each approximation costs by itself, on {len(some)} texts with their own tokens at n; medians over found neurons, part by part.",
+    "Stacked bars. FVU made alone: " + ", ".join(f"{k} {v:.3f}" for k, v in bill["fvu"].items()),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-first, second, *rest = bill["made alone"]["fvu"].sort_values(ascending=False).index
-fvu_alone = bill["made alone"]["fvu"]
+of_values, of_denoms, of_token = (bill.loc[k] for k in ("values", "denominators", "token"))
 display(
     cx.claims.finding(
-        f"Values read at the destination cost an FVU of {fvu_alone['values']:.2f} alone, all of it a constant, and borrowed denominators {fvu_alone['denominators']:.2f}, most of it a factor.",
+        f"Values read at the destination cost an FVU of {of_values['fvu']:.2f} alone, all of it a constant, and borrowed denominators {of_denoms['fvu']:.2f}, most of it a factor.",
         holds=bool(
-            {first, second} == {"values", "denominators"}
-            and bill["made alone"].loc["values", "from offset"] > 0.9 * fvu_alone["values"]
-            and bill["made alone"].loc["denominators", "from spread"] > 0.5 * fvu_alone["denominators"]
+            set(bill.index[-2:]) == {"values", "denominators"}
+            and of_values["from offset"] > 0.9 * of_values["fvu"]
+            and of_denoms["from spread"] > 0.5 * of_denoms["fvu"]
         ),
     ),
     cx.claims.finding(
-        f"Equation 1 in the keys, with which all of the theory began, costs {fvu_alone['keys']:.3f}.",
-        holds=bool(fvu_alone["keys"] < 0.01),
+        f"The other token's query costs {of_token['fvu']:.2f}, most of it shape, and Equation 1 in the keys, with which all of the theory began, {bill['fvu']['keys']:.3f}.",
+        holds=bool(of_token["from shape"] > 0.5 * of_token["fvu"] > 5 * bill["fvu"]["keys"]),
     ),
-)  # fmt: skip
+)
 
 # %% [markdown]
 r"""
 Why a constant? The circuit takes each token's value as if it stood at $n$. What it leaves out is what the sources' positions add, and that is nearly the same in every text. A softmax would not see such a term; an average of values hands it on. Why a factor? A denominator that is too small makes everything larger that its head says, and one that is too small in one text and too large in another is a factor that varies: shape.
 
-On the right the costs do not add up, because errors need not: two that point in opposite directions cost less together than apart. Mending the scale alone makes things worse. It is too large for most texts here, so it damps what the borrowed denominators overstate.
+Costs made alone need not add up: two errors that point in opposite directions cost less together than apart. [Chapter 6](06_circuit) has what is left when one item alone is mended.
 
 ## The ladder
 
-Mend in the order of the bill, and keep what is mended:
+Mend one item after the other, in the order of the bill, and keep what is mended:
 """
 
 
@@ -418,9 +411,10 @@ for axis, values, label, published in (
     axis.plot(values, range(len(values)), "o-")
     axis.axvline(published, color=cx.plots.INK, lw=1, ls=":", label="published, GPT-2 small")
     axis.set(xscale="log", xlabel=label)
+    axis.xaxis.set_major_formatter("{x:g}")
 axes[0].set_yticks(range(len(climbed)), climbed.index)
 axes[0].invert_yaxis()
-axes[1].legend(loc="lower right", fontsize=9)
+figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center")
 cx.plots.picture(
     figure,
     "8.3",
@@ -468,7 +462,14 @@ summary = out[heads].sum(0) @ weights.mlp_input()[0] / s  # neuron
 better = circuit.self_normalised()
 last_r = climbed["r"].iloc[-1]
 last_ends = interval("fvu", list(steps.values())[-1], true_own, of=some)
-S, H, L, d, d_head, J = n + 1, len(heads), weights.n_heads, weights.d_model, weights.d_head, len(every)
+S, H, L, d, d_head, J = (
+    n + 1,
+    len(heads),
+    weights.n_heads,
+    weights.d_model,
+    weights.d_head,
+    len(every),
+)
 by_paper = S * H * d_head + H * d_head * J
 by_better = 4 * S * L * d_head + 2 * L * d_head * d + d * J
 exactly = 2 * S * L * d + 4 * L * d_head * d + d * J
@@ -520,38 +521,308 @@ CONDITIONS = {
 
 
 # %% tags=["hide-input"]
-def judged(study):
-    """The numbers that the conditions speak of."""
-    circuit, weights, n = study.circuit, study.weights, study.n
-    halves = [[t for t in study.texts if t.half == half] or study.texts for half in "AB"]
-    J, domain = find(circuit), np.array([t.domain for t in halves[1]])
-    x_A, x_B = (cx.texts.at(weights, half, n, TOKEN) for half in halves)
-    true_A, true_B = (cx.true_contribution(weights, x, study.heads, n) for x in (x_A, x_B))
-    g_A, g_B = (guesses(circuit, x, x_A) for x in (x_A, x_B))
-    fits = [medians_of(g, true_B, domain, J) for g in list(g_B.values())[:3]]
-    lines = on_a_line(g_A["the circuit"], true_A, g_B["the circuit"])
-    same = torch.from_numpy(domain[:, None] == np.array([t.domain for t in halves[0]])).float()
-    of_domain = same @ true_A / same.sum(1, keepdim=True).clamp(min=1)
-    own = torch.stack([t.tokens[: n + 1] for t in halves[1][::2]])
-    true_own = cx.true_contribution(weights, own, study.heads, n)
-    climbed = costs(ladder(circuit, own), true_own, J)
+def numbers(held, alone, climbed, true):
+    """What the conditions speak of; `true` is that of the neurons found."""
+    within = held["r within domains"]
     return {
-        "found": len(J),
-        "worth": count(true_B[:, J]),
-        **fits[0],
-        "no kernel": fits[1]["within"],
-        "no content": fits[2]["within"],
-        "line": medians_of(lines, true_B, domain, J)["FVU"],
-        "domain FVU": medians_of(of_domain, true_B, domain, J)["FVU"],
-        "costliest": sorted(costs(alone(circuit, own), true_own, J)["fvu"].nlargest(2).index),
+        **held.loc["the circuit", ["r", "FVU"]],
+        "domain FVU": held["FVU"].iloc[-2],
+        "line": held["FVU on a line"].iloc[0],
+        **dict(zip(("within", "no kernel", "no content"), within, strict=False)),
+        "costliest": sorted(alone["fvu"].nlargest(2).index),
         "paper, own": climbed["fvu"].iloc[0],
         "two mended": climbed["fvu"].iloc[2],
         "Equation 1, r": climbed["r"].iloc[-1],
         "Equation 1, FVU": climbed["fvu"].iloc[-1],
+        "found": true.shape[1],
+        "worth": count(true),
     }
 
 
+judged = {MODEL: numbers(held, bill, climbed, true_B[:, found])}
+bills = {MODEL: bill["fvu"]}
+try:
+    other = cx.study(cx.load(OTHER), TEXTS, TOKEN, None, STEADY, PROSE)
+    there, J = other.circuit, find(other.circuit)
+    A_there, B_there = ([t for t in other.texts if t.half == h] or other.texts for h in "AB")
+    x = torch.stack([text.tokens[: other.n + 1] for text in B_there[::2]])
+    t = there.at.truth(x, other.heads)
+    bill_there = costs(alone(there, x), t, J)
+    judged[OTHER] = numbers(
+        *compare(there, (A_there, B_there), J),
+        bill_there,
+        costs(ladder(there, x), t, J),
+        there.at.truth(cx.texts.at(other.weights, B_there, other.n, TOKEN), other.heads)[:, J],
+    )
+    bills[OTHER] = bill_there["fvu"]
+except (OSError, ValueError) as reason:  # out of reach
+    print(f"{OTHER} is not to be had here: {reason}")
+
+# %% tags=["hide-input", "nbval-check-output"]
+verdicts = pd.DataFrame(
+    {m: {k: "yes" if f(v) else "no" for k, f in CONDITIONS.items()} for m, v in judged.items()}
+)
+*_, (last_one, facts) = judged.items()
+met, costly = int((verdicts[last_one] == "yes").sum()), bills[last_one]
+listed = pd.concat([pd.DataFrame(judged).drop("costliest"), pd.DataFrame(bills).add_suffix("")])
+listed = listed.rename(index={k: f"FVU with only: {said}" for k, said in SIX.items()})
+display(
+    verdicts.rename_axis("condition"),
+    listed.map(lambda v: f"{v:.3g}"),
+    cx.claims.finding(
+        f"Of the {len(CONDITIONS)} conditions fixed on mini, {OTHER} meets {met}: there the query of {TOKEN!r} costs more than borrowed denominators, an FVU of {costly['token']:.2f} against {costly['denominators']:.2f}.",
+        holds=bool(
+            last_one == OTHER
+            and len(CONDITIONS) / 2 < met < len(CONDITIONS)
+            and costly["token"] > costly["denominators"]
+        ),
+    ),
+    cx.claims.finding(
+        f"On both, values are the costliest item, and Equation 1 leaves an FVU of {judged[MODEL]['Equation 1, FVU']:.3f} and {facts['Equation 1, FVU']:.3f}.",
+        holds=bool(
+            last_one == OTHER
+            and all(b.idxmax() == "values" for b in bills.values())
+            and all(m["Equation 1, FVU"] < 0.05 for m in judged.values())
+        ),
+    ),
+)
+
 # %% [markdown]
 r"""
+So what comes after the values is a fact about one training, and one that this book would have told as a fact about circuits. The post expected the token at the destination to be the main source of error {cite}`gibson2025contextual`: for shape, `mini` agrees (the ledger below).
+
+## What breaks it
+
+**Another page.** The paper's circuit takes its denominators and scale from one page, so its FVU is in good part that page's. Here every passage of the book calibrates in turn, from the heaviest to the lightest (light: its denominators are small, so summaries come out large).
+"""
+
+# %% tags=["hide-input"]
+x_P = cx.texts.at(weights, passages, n, TOKEN)
+true_P = cx.true_contribution(weights, x_P, heads, n)[:, found]
+own_denoms = cx.softmax_denominators(weights, passages, n, TOKEN)[:, heads]  # page head
+own_scales = circuit.at.scale(x_P, circuit.at.outputs(x_P))  # page 1
+factors = circuit.denominators / own_denoms * circuit.scale / own_scales  # page head
+
+
+def by_pages(x):
+    """Summaries of the found neurons with the constants of every passage: `page text neuron`."""
+    z = torch.stack([circuit.kernel @ circuit.weighted_values[text].flatten(1) for text in x])
+    z = z.unflatten(1, (len(heads), -1))  # text head d_head
+    return einsum(z, factors, circuit.readout[..., found], "t h e, p h, h e j -> p t j")
+
+
+summaries = by_pages(x_B[::2])
+paged = pd.DataFrame(
+    [cx.Moments.of(a, true_B[::2][:, found]).table(found).median() for a in summaries]
+)
+paged["light"] = factors.log().mean(1).tolist()
+ranked = paged.sort_values("light")
+figure, ((axis,),) = cx.plots.panels(height=2.8)
+axis.stackplot(range(len(ranked)), ranked[list(PARTS)].T, step="mid", labels=PARTS.values())
+at_page = int(np.abs(ranked["light"].to_numpy()).argmin())
+axis.axvline(at_page, color=cx.plots.INK, lw=1, ls=":", label="the chapter's page")
+axis.set(xlabel="passages that calibrate, from heavy to light", ylabel="median FVU, by part")
+axis.legend(loc="upper left", fontsize=9)
+cx.plots.picture(
+    figure,
+    "8.4",
+    f"Each of {len(passages)} passages calibrates the circuit; {len(summaries[0])} texts with {TOKEN!r} at n, medians over found neurons, part by part.",
+    f"A stacked area: shape lies between {paged['from shape'].min():.2f} and {paged['from shape'].max():.2f}, a factor between {paged['from spread'].min():.2f} and {paged['from spread'].max():.2f}, a constant between {paged['from offset'].min():.2f} and {paged['from offset'].max():.2f}.",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+early_n = min(16, n // 2)
+early = cx.ContextualCircuit.calibrate(weights, study.calibrating, heads, early_n, TOKEN)
+early = cx.evaluate(early, half_B, found)[["r", "fvu"]].median()
+display(
+    cx.claims.finding(
+        f"Which page calibrates matters little to r, {paged['r'].min():.2f} to {paged['r'].max():.2f}, and much to FVU, {paged['fvu'].min():.2f} to {paged['fvu'].max():.2f}.",
+        holds=bool(
+            paged["r"].max() - paged["r"].min() < 0.05
+            and paged["fvu"].max() > 4 * paged["fvu"].min()
+        ),
+    ),
+    cx.claims.finding(
+        f"A destination {early_n} tokens into the text has an r of {early['r']:.2f}: its denominators are averages of few tokens.",
+        holds=bool(early["r"] < ends["r"][0]),
+    ),
+)
+
+# %% [markdown]
+r"""
+A page chosen after looking at this figure would be chosen on the test; the page of this book was chosen by its denominators. The self-normalised circuit needs none.
+
+## Turn it
+
+Choose a neuron and a step of the ladder: a dot is a text with its own token at $n$. Step from the first to the third and see the dots turn onto the diagonal. (Live in Jupyter and Colab; here you see the first setting.)
+"""
+
+
+# %% tags=["hide-input"]
+def draw(neuron, step):
+    a, t = steps[step][:, int(neuron)], true_own[:, int(neuron)]
+    row = cx.Moments.of(a[:, None], t[:, None]).table([int(neuron)]).iloc[0]
+    figure, ((axis,),) = cx.plots.panels(height=3.3, width=5.5)
+    axis.plot(a, t, ".", ms=4, alpha=0.6)
+    axis.axline((float(t.mean()),) * 2, slope=1, color=cx.plots.INK, lw=1, ls=":")
+    axis.set(xlabel="by the circuit", ylabel="in the model", title=f"neuron {neuron}, {step}")
+    return cx.plots.picture(
+        figure,
+        "8.5",
+        f"r {row['r']:.3f}, FVU {row['fvu']:.3f}, of which "
+        + ", ".join(f"{name} {row[part]:.3f}" for part, name in PARTS.items())
+        + ". Dotted: equal.",
+        f"Neuron {neuron} in {len(t)} texts, {step}: r {row['r']:.3f}, FVU {row['fvu']:.3f}.",
+    )
+
+
+cx.widgets.Turnable(
+    draw,
+    neuron=cx.widgets.choice("neuron", [str(j) for j in found[:40]], str(found[0])),
+    step=cx.widgets.choice("circuit", list(steps), next(iter(steps))),
+)
+
+# %% [markdown]
+r"""
+## Claims
+
+Intervals draw the documents of half B again; those of the last line draw the passages. The published medians are met from half a unit of their last digit on; the other conditions are this book's reading of words.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+all_own = torch.stack([text.tokens[: n + 1] for text in half_B])
+paper_own, own_truth = circuit.summary(all_own), cx.true_contribution(weights, all_own, heads, n)
+r_own = cx.Moments.of(paper_own, own_truth).table(every)["r"][found].median()
+items = [name for name in SIX if name != "scale"]  # what the post speaks of
+
+
+def token_over_others(drawn):
+    """Shape lost to the token over that lost to the largest other item."""
+    made = {k: only[k][drawn][:, found] for k in items}
+    lost = costs(made, true_own[drawn][:, found], range(len(found)))["from shape"]
+    return float(lost["token"] / lost.drop("token").max())
+
+
+errors = (by_pages(x_P) - true_P).square() / true_P.var(0, correction=0)  # page text neuron
+kinds = np.array(
+    [
+        "code" if p.dialect == "python"
+        else "other languages" if not p.dialect.startswith("en")
+        else "prose" if p.domain in PROSE
+        else "other English"
+        for p in passages
+    ]
+)  # fmt: skip
+member = torch.from_numpy(kinds[:, None] == np.unique(kinds)).to(errors)  # page kind
+apart = 1 - torch.eye(len(passages)).to(errors)  # a page is not tested on itself
+
+
+def matched_over_other(drawn):
+    """Error with the kind of text matched over error with another, the median kind."""
+    often = torch.from_numpy(np.bincount(drawn, minlength=len(passages))).to(errors)
+    pairs = often[:, None] * often * apart
+    total = einsum(member, pairs[..., None] * errors, member, "p a, p t j, t b -> a b j")
+    table = (total / (member.T @ pairs @ member)[..., None]).nanquantile(0.5, dim=-1)
+    other = table.masked_fill(torch.eye(len(table), dtype=torch.bool), torch.nan)
+    return float((table.diagonal() / other.nanmean(0)).nanquantile(0.5))
+
+
+cx.claims.ledger(
+    model,
+    cx.claims.Claim(
+        "median_r", f"paper's circuit, {TOKEN!r} at n: median r", medians["r"], ends["r"], 4
+    ),
+    cx.claims.Claim("median_fvu", "the same: median FVU", medians["fvu"], ends["fvu"], 4),
+    cx.claims.Claim(
+        "median_r",
+        "paper's circuit, own token at n: median r",
+        float(r_own),
+        interval("r", paper_own, own_truth),
+        4,
+    ),
+    cx.claims.Claim(
+        "token_main_error",
+        f"shape lost to the query of {TOKEN!r}, over the largest other item but LayerNorm 2",
+        token_over_others(np.arange(len(some))),
+        cx.claims.by_document(token_over_others, some, 199),
+    ),
+    cx.claims.Claim(
+        "own_domain",
+        "error with the kind of text matched, over error with another, median kind",
+        matched_over_other(np.arange(len(passages))),
+        cx.claims.by_document(matched_over_other, passages, 199),
+    ),
+)
+
+# %% [markdown]
+r"""
+The published medians are GPT-2 small's, with neurons and texts of their own: the first three lines say whether the method does as well here.
+
+## What you may now assume
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+display(
+    cx.claims.finding(
+        f"Texts come in the right order: r is {medians['r']:.3f} [{ends['r'][0]:.3f}, {ends['r'][1]:.3f}], and {ours['r within domains']:.2f} within domains.",
+        holds=bool(ends["r"][0] > 0.9 and ours["r within domains"] > 0.8),
+    ),
+    cx.claims.finding(
+        f"Amounts are right up to a constant and a factor a neuron: FVU {medians['fvu']:.2f} [{ends['fvu'][0]:.2f}, {ends['fvu'][1]:.2f}] as they are, {lined[found].median():.2f} on a line.",
+        holds=bool(lined[found].median() < 0.1 < ends["fvu"][0]),
+    ),
+    cx.claims.finding(
+        f"Equation 1 alone, with the text's own denominators, gives the amounts: FVU {last:.3f} with the text's own token at n.",
+        holds=bool(last < 0.05),
+    ),
+)
+
+# %% [markdown]
+r"""
+## Exercises
+
+1. *Predict, then run.* The summaries of half B are dealt out again among the texts of the same domain. What becomes of $r$, and of $r$ within domains? Write down two numbers first.
+"""
+
+# %% tags=["nbval-check-output"]
+domain_B = np.array([text.domain for text in half_B])
+dealt, deal = paper_B.clone(), torch.Generator().manual_seed(0)
+for name in np.unique(domain_B):
+    mates = torch.from_numpy(np.flatnonzero(domain_B == name))
+    dealt[mates] = paper_B[mates[torch.randperm(len(mates), generator=deal)]]
+pd.Series(fit(dealt, true_B, domain_B, found)).drop("FVU").round(2).to_frame("dealt again")
+
+# %% [markdown]
+r"""
+2. *Fill in* the three parts of {eq}`eq-eval-parts` for one neuron, from `a` (by the circuit) and `t` (in the model).
+"""
+
+# %%
+a, t = paper_B[:, middle], true_B[:, middle]
+mine = ...  # three numbers: constant, factor, shape
+
+# %% tags=["hide-input", "nbval-check-output"]
+if mine is ...:
+    print("not yet")
+else:
+    wanted = quality.loc[middle, ["from offset", "from spread", "from shape"]].to_numpy(float)
+    print("right" if np.allclose([float(part) for part in mine], wanted, atol=1e-2) else "not this")
+
+# %% [markdown]
+r"""
+3. *Break this.* `cx.ContextualCircuit.calibrate(weights, page, heads, n, TOKEN)` makes a circuit from any page. Write a page, a list of `n` or more words, that brings the FVU above 2, and look at its parts. Which of them cannot be broken in this way, and why?
+4. *By hand.* Treat the published medians, $r$ 0.9485 and FVU 0.1426, as those of one neuron. How much of the FVU is shape? If the rest were all a constant, how large would it be, in standard deviations of the truth? If it were all a factor, how large could the spread be?
+
+```{admonition} Solutions
+:class: dropdown
+
+1. $r$ becomes about that of the domain's mean, a little lower since the dealt summaries bring the variation of other texts; within domains nothing is left.
+2. `mine = ((a.mean() - t.mean()) / t.std(correction=0)) ** 2, (a.std() / t.std() - r) ** 2, 1 - r**2` with `r = torch.corrcoef(torch.stack([a, t]))[0, 1]`.
+3. A page of tokens that the heads hardly like has small denominators, so everything comes out too large: the factor grows, and the constant with it if the summary's mean is not zero. Shape can change only by weighing one head against another, and not at all with a single head.
+4. $1 - 0.9485^2 = 0.1003$, about seven tenths. The rest is 0.0423: an offset of 0.206 standard deviations, or a spread of $0.9485 \pm 0.206$. A median of FVU and a median of $r$ need not belong to one neuron, so this is an estimate.
+```
+
 ## Where this comes from
+
+The protocol, its two medians and the advice on calibration texts are from {cite:t}`gibson2025decomposing`; the part of positions in the values and the expectation about the token at the destination from {cite:t}`gibson2025contextual`. The three parts are those of a skill score by mean squared error {cite}`murphy1988skill`; that a circuit's score depends on what it is held against is the subject of {cite:t}`miller2024faithfulness`. The simpler guesses, the budget, the ladder and the circuit without a calibration text are worked out here.
 """
