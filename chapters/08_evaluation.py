@@ -524,7 +524,7 @@ CONDITIONS = {
 }  # fmt: skip
 
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 def numbers(held, alone, climbed, true):
     """What the conditions speak of; `true` is that of the neurons found."""
     within = held["r within domains"]
