@@ -15,7 +15,9 @@ r"""
 # Does the model use it?
 
 **Yes: every kind of text is predicted worse without it, and most of what is lost is the text's domain, which one vector can give back.**
-Without what the stable heads say of the text the loss rises.
+Without what the stable heads say of the text the loss rises by 0.41 [0.30, 0.53] nats a token in English, 1.93 [1.45, 2.40] in other languages and 0.53 [0.20, 0.87] in code.
+The self-normalised circuit repairs 70% of the damage in English and 93% in other languages; the paper's does more damage than silence in English and code, and repairs 57% where it is at home.
+Late in a text one vector a domain, made from other texts, gives back 77% of what silence costs in English and 91% in other languages; a vector of the kind of language gives back 1% and 59%.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -82,7 +84,7 @@ Let $z_n^h$ be what head $h$ has gathered at destination $n$, before $W_O$. To *
 # %%
 asked = torch.tensor([*range(3, READ - 1, 4), READ - 1])  # the destinations that are judged
 came = x[:, asked[:-1] + 1]  # the token that did come
-x[:, -1] = weights.token_id(TOKEN)  # at the last stands the circuit's token, for which none is known
+x[:, -1] = weights.token_id(TOKEN)  # the circuit's token, at home: none is known to follow
 everyone = torch.arange(len(x))
 silent = cx.decoders.mean_z(model, [t.tokens[:READ] for t in half_A[:MEANS]], READ)[:, heads]
 
@@ -156,7 +158,7 @@ $$
 \text{repaired} \;=\; 1 - \frac{\text{mean KL with the circuit}}{\text{mean KL with silence}} .
 $$ (eq-cau-repaired)
 
-It is 1 for a perfect stand-in, 0 for one no better than silence, and below 0 for one that is worse.
+It is 1 for a perfect stand-in, 0 for one no better than silence, and below 0 for one that is worse. At the last place of each text `TOKEN` is put in: there the paper's circuit is *at home*, far inside a text and asked by its own token.
 """
 
 # %%
@@ -227,7 +229,10 @@ pd.DataFrame(
         "documents": [len(rows) for rows in of_kind.values()],
         "silence: rise of the loss": [words(v) for v in need.values()],
         "silence: KL": [f"{silent_kl[rows].mean():.2f}" for rows in of_kind.values()],
-        **{f"{c} repairs": [words(v, ".0%") for v in found.values()] for c, found in stands_in.items()},
+        **{
+            f"{c} repairs": [words(v, ".0%") for v in found.values()]
+            for c, found in stands_in.items()
+        },
     },
     index=pd.Index(of_kind, name="kind of text"),
 ).T
@@ -274,9 +279,10 @@ display(
 )
 
 # %% tags=["hide-input"]
+shown = ("silence", "paper's circuit", "self-normalised circuit")
 names = sorted(set(of), key=lambda d: silent_kl[of == d].mean())
 figure, ((axis,),) = cx.plots.panels(height=1 + 0.22 * len(names), width=7.6)
-for k, (name, mark) in enumerate(zip(("silence", "paper's circuit", "self-normalised circuit"), "oDX")):
+for k, (name, mark) in enumerate(zip(shown, "oDX", strict=True)):
     look = {"color": cx.plots.COLOURS[k], "marker": mark, "ls": ""}
     for row, domain in enumerate(names):
         each = kl[name][of == domain]
@@ -298,7 +304,9 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 in_english = [d for d in names if d in set(of[kinds == "English"])]
-helped = [d for d in in_english if kl["paper's circuit"][of == d].mean() < silent_kl[of == d].mean()]
+helped = [
+    d for d in in_english if kl["paper's circuit"][of == d].mean() < silent_kl[of == d].mean()
+]
 cx.claims.finding(
     f"English is not one case: silence costs a KL of {silent_kl[of == in_english[0]].mean():.2f} in {in_english[0]} and {silent_kl[of == in_english[-1]].mean():.2f} in {in_english[-1]}, and the paper's circuit beats silence in {len(helped)} of {len(in_english)} English domains.",
     holds=len(helped) < len(in_english) / 2,
@@ -306,7 +314,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The self-normalised circuit has no error but Equation 1, so most of what Equation 1 says of these heads is what the model uses. The published circuit borrows a page's constants, and where the heads matter little, its error outweighs what there is to repair. It is a good substitute where context is everything, in another language, and nowhere else.
+The self-normalised circuit has no error but Equation 1, so what Equation 1 says of these heads is most of what the model uses. The published circuit asks with one token's query wherever it stands. Where that token does stand there, far inside a text, it is the good substitute that the post hoped for, or nearly; at other tokens its error outweighs what there is to repair, but for texts that are lost without context. Part of the error is the same for all texts, and can be put right by a mean.
 
 ## Which heads?
 
@@ -466,7 +474,9 @@ cx.plots.picture(
     "9.3",
     f"The stable heads silent and one vector added: rise of the loss from position {READ // 2} on, with 95% intervals by document. Dashed: silence alone; dotted: the model as it is.",
     "Three dot plots of the rise of the loss. "
-    + "; ".join(f"{k}: " + ", ".join(f"{name} {v[k][0]:+.2f}" for name, v in rose.items()) for k in of_kind)
+    + "; ".join(
+        f"{k}: " + ", ".join(f"{name} {v[k][0]:+.2f}" for name, v in rose.items()) for k in of_kind
+    )
     + ".",
 )
 
@@ -481,14 +491,14 @@ def gives_back(name):
 
 (own_gives_e, own_gives_o, _), (kind_e, kind_o, _) = map(gives_back, list(VECTORS)[:2])
 in_english = of_kind.get(KINDS[0], firsts[:0])
-other_e, random_e = (
-    on(lasting[name] - lasting["none"], in_english) for name in list(VECTORS)[2:]
-)
+other_e, random_e = (on(lasting[name] - lasting["none"], in_english) for name in list(VECTORS)[2:])
 start_e = on(given["its domain's"][:, asked[:-1] < 16].mean(1).numpy(), in_english)
 display(
     cx.claims.finding(
-        f"Late in a text one vector a domain, made from other texts, gives back {own_gives_e[0]:.0%} of what silence costs in English and {own_gives_o[0]:.0%} in other languages; a vector of the kind of language gives back {abs(kind_e[0]):.0%} and {kind_o[0]:.0%}.",
-        holds=min(own_gives_e[1], own_gives_o[1]) > 0.5 and kind_e[2] < 0.1 and kind_o[2] < own_gives_o[1],
+        f"Late in a text one vector a domain, made from other texts, gives back {own_gives_e[0]:.0%} of what silence costs in English and {own_gives_o[0]:.0%} in other languages; a vector of the kind of language gives back {round(kind_e[0], 2) + 0.0:.0%} and {kind_o[0]:.0%}.",
+        holds=min(own_gives_e[1], own_gives_o[1]) > 0.5
+        and kind_e[2] < 0.1
+        and kind_o[2] < own_gives_o[1],
     ),
     cx.claims.finding(
         f"Length is not what helps: in English a random vector as long adds {words(random_e)} to the rise, another domain's {words(other_e)}.",
@@ -502,11 +512,11 @@ display(
 
 # %% [markdown]
 r"""
-So what these heads tell the model late in a text is, for the most part, its domain, and in English it is not "this is English": that vector is nearly nothing, since most of the mean is English. In other languages knowing only that it is not English gives back a part. At the start of a text nobody can know the domain, and being told helps; that is why late places are judged. What remains is what the heads say of the single text.
+So what these heads tell the model late in a text is, for the most part, its domain, and in English it is not "this is English": that vector is nearly nothing, since most of the mean is English. In other languages knowing only that it is not English gives back a part. At the start of a text nobody can know the domain, and being told helps; that is why late places are judged. What remains is what they say of the single text, and what the averaging loses.
 
 ## Past the neurons, or through them?
 
-What the heads write reaches later layers by two ways: through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Either can be cut. Silence the heads, but hold the neurons' pre-activations as they were: what breaks is the direct effect. Leave the heads, but give the neurons the pre-activations that they have in silence: the indirect one. The same for the 100 neurons that single tokens can move farthest ([chapter 7](07_neurons)), and for as many others at random.
+What the heads write reaches later layers by two ways: through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Either can be cut. Silence the heads, but hold the neurons' pre-activations as they were: what breaks is the direct effect. Leave the heads, but give the neurons the pre-activations that they have in silence: the indirect one. The same for the 100 neurons that single tokens can move farthest ([chapter 6](06_circuit)), and for as many others at random.
 """
 
 # %%
@@ -551,7 +561,10 @@ through = {name: two_ways(members) for name, members in SETS.items()}
 # %% tags=["hide-input", "nbval-check-output"]
 left, alone = (
     [
-        [over(rows, lambda d, v=v: v[m][d].mean() / silent_kl[d].mean()) for rows in first_of.values()]
+        [
+            over(rows, lambda d, v=v[m]: v[d].mean() / silent_kl[d].mean())
+            for rows in first_of.values()
+        ]
         for v in through.values()
     ]
     for m in (0, 1)
@@ -559,7 +572,10 @@ left, alone = (
 pd.DataFrame(
     [[words(v, ".0%") for v in (*p, *q)] for p, q in zip(left, alone, strict=True)],
     index=pd.Index(SETS, name="share of the KL of silence"),
-    columns=[*(f"{k}: left when held" for k in first_of), *(f"{k}: done by them alone" for k in first_of)],
+    columns=[
+        *(f"{k}: left when held" for k in first_of),
+        *(f"{k}: done by them alone" for k in first_of),
+    ],
 ).T
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -666,8 +682,8 @@ display(
         holds=bool(as_is[4] < as_is[32] and 1 > bare[4] > as_is[4] + 0.1),
     ),
     cx.claims.finding(
-        f"Half of the message takes the prediction {words(half)} of the way: the model reads strengths, a little less than in proportion.",
-        holds=0.25 < half[1] and half[2] < 0.75 and half[1] > 0.5,
+        f"Half of the message takes the prediction {words(half)} of the way: nearly in proportion, and a little more.",
+        holds=half[1] > 0.5 and half[2] < 0.75,
     ),
     cx.claims.finding(
         f"The weakness is of use: undone, it costs {words(soon)} nats a token over the first 16 tokens, and {words(then)} after them.",
@@ -677,7 +693,7 @@ display(
 
 # %% [markdown]
 r"""
-The post's conclusion stands on `mini`, and for a reason that it does not give. A text of four tokens says little about its domain. With BOS in every row, what the heads write is a cautious estimate: the prior's weight is what BOS gets, and it fades as evidence comes in.
+So the post's conclusion stands on `mini`. Its argument takes the ablation for a nuisance that models have to cope with; here undoing it does harm. One reading, not tested: a text of four tokens says little about its domain, and BOS has the weight of a prior, which fades as evidence comes in.
 
 ## What breaks it
 
@@ -725,7 +741,9 @@ def draw(domain, strength, heads_are):
 
 cx.widgets.Turnable(
     draw,
-    domain=cx.widgets.choice("vector", sorted(vector), "bible-kjv" if "bible-kjv" in vector else of[0]),
+    domain=cx.widgets.choice(
+        "vector", sorted(vector), "bible-kjv" if "bible-kjv" in vector else of[0]
+    ),
     strength=cx.widgets.slider("strength", 0.25, 4, 1, step=0.25),
     heads_are=cx.widgets.choice("the heads", ["silent", "at work"], "silent"),
 )
@@ -734,8 +752,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-What the sources say here they say in words, without an experiment; the conditions are this book's reading, written down before this run. Intervals are by document. *At home* is the last place of each text, where the circuit's own token was put.
-"""
+What the sources say here they say in words, without an experiment; the conditions are this book's reading, written down before this run. Intervals are by document. """
 
 # %% tags=["hide-input", "nbval-check-output"]
 on_all = repaired(kl["paper's circuit"], everywhere)
@@ -749,7 +766,10 @@ cx.claims.ledger(
         on_all[1:],
     ),
     cx.claims.Claim(
-        "good_substitute", f"the same at home: {TOKEN!r} at the destination", at_home[0], at_home[1:]
+        "good_substitute",
+        f"the same at home: {TOKEN!r} at the destination",
+        at_home[0],
+        at_home[1:],
     ),
     cx.claims.Claim(
         "contexts_separate", "own domain's vector less another's (nats)", apart[0], apart[1:]
@@ -785,17 +805,19 @@ display(
 r"""
 ## Exercises
 
-1. *Predict, then run.* Every text gets the *negative* of its domain's vector, with the heads at work. Does the loss rise more in English or in other languages, and is it more than silence costs? Write down two numbers first.
+1. *Predict, then run.* The heads are at work, and every text gets the *negative* of its domain's vector. Does the loss rise more in English or in other languages, and is it more than silence costs? Write down two numbers first.
 """
 
 # %% tags=["nbval-check-output"]
-against = cost(lambda rows: [cx.decoders.add_direction(0, -own[rows])])[0].mean(1).numpy()
+taken, _ = cost(lambda rows: [cx.decoders.add_direction(0, -own[rows])], torch.from_numpy(firsts))
+against = np.full(len(x), np.nan)
+against[firsts] = taken.mean(1)
 pd.DataFrame(
     {
-        "own vector taken away": [f"{against[rows].mean():+.2f}" for rows in of_kind.values()],
-        "silence": [f"{rise['silence'][rows].mean():+.2f}" for rows in of_kind.values()],
+        "own vector taken away": [f"{against[rows].mean():+.2f}" for rows in first_of.values()],
+        "silence": [f"{rise['silence'][rows].mean():+.2f}" for rows in first_of.values()],
     },
-    index=pd.Index(of_kind, name="rise of the loss"),
+    index=pd.Index(first_of, name="rise of the loss"),
 )
 
 # %% [markdown]
@@ -821,7 +843,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. Taking the vector away does more than silence: silence removes the domain, this argues for its opposite. Other languages suffer most, as they have the longest vectors.
+1. Other languages suffer most, as they have the longest vectors. The cost is close to that of silence: what the heads say of a text lies mostly along the vector, so that taking it away leaves little.
 2. `mine = (p.exp() * (p - q)).sum(-1)`
 3. In `vector_of` keep two texts of a set: `written[np.array(theirs) == s][:2].mean(0)`. What two texts have of their own is then in the vector, at full strength; long vectors, those of other languages, bear it best.
 4. Lost when held is $1 - f(0, 1) / f(1, 1)$, done alone $f(1, 0) / f(1, 1)$; they agree if $f(1, 1) = f(1, 0) + f(0, 1)$, the two ways adding up. If the first is smaller, $f(1, 1) < f(1, 0) + f(0, 1)$: each way can do part of the other's work.
