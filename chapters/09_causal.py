@@ -318,7 +318,7 @@ The self-normalised circuit has no error but Equation 1, so what Equation 1 says
 
 ## Which heads?
 
-In [chapter 6](06_circuit) two heads hold most of the variance of what is said to the 100 neurons that single tokens can move farthest. Does the model miss these two? Each head is silenced alone, then some together, on one document of each domain. Beside the cost stands the share of what each says, to those neurons and to all, the median over neurons.
+In [chapter 6](06_circuit), with `TOKEN` at $n$, two heads hold most of the variance of what is said to the 100 neurons that single tokens can move farthest. Does the model miss these two? Each head is silenced alone, then some together, on one document of each domain. Beside the cost stands the share of what each says, with the texts' own tokens at $n$, to those neurons and to all (medians over neurons).
 """
 
 # %%
@@ -393,8 +393,8 @@ def on(values, rows):
 more = on(everything - rest_a - alone_a, in_e)
 display(
     cx.claims.finding(
-        f"Head {heads[a]} says most to the {len(J)} neurons ({in_J[a]:.0%} of the variance), head {heads[b]} to all neurons ({share[b]:.0%}).",
-        holds=bool(in_J[a] == in_J.max() and share[b] == share.max()),
+        f"At the texts' own tokens head {heads[b]} says most: {in_J[b]:.0%} of the variance to the {len(J)} neurons and {share[b]:.0%} to all, head {heads[a]} {in_J[a]:.0%} and {share[a]:.0%}.",
+        holds=bool(in_J[b] == in_J.max() and share[b] == share.max()),
     ),
     cx.claims.finding(
         f"Head {heads[b]} is missed for the language: alone, its silence costs {alone_b[in_o].mean():.2f} in other languages but {alone_b[in_e].mean():.2f} in English, no more than head {heads[a]}'s {alone_a[in_e].mean():.2f}.",
