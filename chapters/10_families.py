@@ -31,6 +31,29 @@ ROWS = 24  # passages whose attention rows are rebuilt
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 
+# %% tags=["hide-input"]
+# Conditions of what is said about the twins, set before they were measured for this page. (An
+# earlier form of the chapter had seen: stable heads 8, 8, 4, 8 of 8 for learned, rotary, ALiBi, no
+# positions; r .98, .96, .98, .98; FVU .31, .14, .12, .15; TV .062 with rotary, 0 with ALiBi.)
+SHARE = 0.5  # stable heads form: at least half of the layer, as in GPT-2 (6 of 12)
+ALIKE = 1.5  # ALiBi's stable heads are similar if they spread as those with learned positions do:
+# the medians of the relative spreads lie within this factor (the book's reading of "about")
+SLOPES = 0.01  # ALiBi's effective tokens are those that its slopes alone give: within 1%
+EXACT = 1e-3  # nats: an interaction that algebra says is zero (ALiBi, none); rounding only
+NEAT = 0.25  # interaction over content, in each stable head: below it position counts as a factor
+# of its own; the first form of this chapter used the same bound on another model
+KEPT = 0.9  # content is known by slow planes if it correlates so with itself, fast ones off, in
+# each stable head; and if slow ones off leave less than half of its standard deviation
+FAST = 0.5  # interaction belongs to fast planes: with them off less than half of it is left, median
+PHI = 0.1  # what survives of a plane is what the kernel's Fourier transform says: median difference
+ENOUGH = 0.2  # one page is enough (chapter 5): mean error over stable heads and half B
+MET_R, MET_FVU = 0.94845, 0.14265  # the published figures' bounds, as in published.toml
+OWN = 1e-6  # with the text's own constants the circuit is exact without positions in the stream
+# (ALiBi, none): FVU of rounding; and with rotary positions the interaction costs less than
+# calibration does: FVU with own constants is less than half of that with one page's
+VALUES = 0.5  # learned positions lose to none by their values if values read where they stand
+# take away at least this share of the difference between the two FVUs
+
 # %% tags=["hide-input", "nbval-check-output"]
 import einops
 import numpy as np
