@@ -236,9 +236,9 @@ for axis, (label, one) in zip(axes[0], decoders.items(), strict=True):
         curve = ((layer.asked[h] * x_t).sum(-1) + layer.alone[h]).flip(0)[1 : one.n]
         word, colour = ascii(one.model.tokenizer.decode([t])), cx.plots.COLOURS[k]
         axis.plot(np.arange(1, one.n), curve, lw=1.3, color=colour)
-        look = {"textcoords": "offset points", "fontsize": 8, "family": "monospace"}
-        axis.annotate(word, (1, curve.max()), (12, 3), color=colour, parse_math=False, **look)
-    axis.margins(y=0.12)
+        look = {"fontsize": 8, "family": "monospace", "parse_math": False}
+        axis.text(0.02 + 0.34 * k, 0.02, word, transform=axis.transAxes, color=colour, **look)
+    axis.set_ymargin(0.18)
     axis.set(title=f"{label}, head {h}", xlabel="distance back")
     axis.locator_params(axis="y", nbins=5)
 axes[0, 0].set_ylabel("score (nats)")
