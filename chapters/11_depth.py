@@ -14,30 +14,509 @@
 r"""
 # What of deeper layers?
 
-**Nothing is measured yet.** This draft has the questions and the conditions, so that none of them is moved afterwards.
-
-## Definitions
-
-All heads are asked by ' the' at n, texts of half A estimate, texts of half B judge, intervals are by document. $s_i$ is a head's score of source $i$. BOS (source 0) is left out of all shares and distances, rows are renormalised over the sources $1 \ldots n$, and what BOS gets is a column of its own.
-
-- *where*: $p_i$, the mean of the scores at source $i$ over half A, each text's scores centred first; the kernel is $\text{softmax}(p)$. *What*: $c_t$, the mean of $s_i - p_i$ over the sources of half A that hold token $t$ (shrunk towards zero for rare tokens). *The rest*: interaction, of the token with its place and of both with the text. Shares of the variance of scores on half B, sources weighted by the kernel.
-- *positional head*: its rows on half B are on average within a TV of 0.1 of its kernel.
-- *noise*: the outputs of the first layer's stable heads are multiplied by the text's denominator over the mean denominator, at all positions. Its size in the stream behind a layer: the variance of the difference at n over texts, as a share of the variance of the stream there (x_n is the same in all texts).
-- *order*: the tokens of a text are shuffled in blocks of b (BOS and x_n stay). The change of what a layer's broad heads write at n, as a share of the variance of that over texts, b = 1 less b = 32. Bigrams: b = 1 less b = 2.
-- *repetition*: of two pieces of text U, V of one domain make UU, VV (repeated) and UV, VU (not): the same tokens. A direction in the stream at n, fitted on half A, tells the two kinds apart on half B; the area under the curve.
-- *circuit through layer 2*: kernel x content / mean denominator for the second layer's broad and stable heads, values from one of: mean of the current token, the states that the first layer's circuit predicts, the true states. 100 neurons of the second layer's MLP that its heads move most over half A.
-
-## Conditions
-
-| question | condition | reason |
-| --- | --- | --- |
-| Is the score a sum of where and what in the first layer, and less so behind it? | the interaction's share is larger in every deeper layer than in the first | a state knows the text, a token does not |
-| What carries the content of a deeper score? | in the first layer *what* is at least 0.8 of what *where* leaves, in every deeper layer less | the same |
-| Almost entirely positional heads, better behaved heads | as in `published.toml` | the post's words |
-| Do later layers clean the noise? | `published.toml`, last layer over first; and noise of the same size dealt to other texts and places shrinks at least twice as much (in variance) on its way through the second layer's heads | denominators move by topic ([chapter 4](04_denominators)), and what is the same along a text no average removes |
-| Bags of bigrams | `published.toml`, behind a local head (fewer than 10 effective tokens); where the first layer has none, the line does not apply, and the third layer is asked behind the second | the post's words |
-| Do deeper heads read order? | the second layer's share is at least twice the first's | a bag of tokens has none |
-| Repetitiveness | `published.toml`, behind the second layer; behind the first at most 0.6 | a bag of tokens adds up: UU + VV = UV + VU |
-| Does the circuit work in layer 2? | median r of at least 0.9 with the states that the first layer's circuit predicts | a tenth is this book's reading of effectively |
-| What does the prediction of the states cost? | r with predicted states at most 0.05 below r with true states | the same |
+**Draft lead.**
 """
+
+# %% tags=["hide-cell", "setup"]
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
+# %% tags=["parameters"]
+# To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
+MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
+TEXTS = 140  # how many texts of the collection are read: held-out documents of 22 domains
+TOKEN = " the"  # the token at the destination
+NEURONS = 100  # how many neurons of the second layer are judged
+PIECE = 40  # tokens of a piece that is repeated, or not
+
+# %% tags=["hide-input", "nbval-check-output"]
+import numpy as np
+import pandas as pd
+import torch
+from einops import einsum, rearrange
+from sklearn.metrics import roc_auc_score
+
+import ctxlib as cx
+from ctxlib.decoders.adapter import input_weights, norm_scale
+
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
+model = cx.load(MODEL)
+try:
+    study = cx.study(model, TEXTS, TOKEN)
+except ValueError:  # no stable head in the first layer
+    study = cx.study(model, TEXTS, TOKEN, heads=range(model.cfg.n_heads))
+weights, n, L = study.weights, study.n, model.cfg.n_layers
+SECOND, THIRD = min(1, L - 1), min(2, L - 1)  # of a model that has as many; layers are counted from 0
+half_A = [text for text in study.texts if text.half == "A"] or study.texts
+half_B = [text for text in study.texts if text.half == "B"] or study.texts
+x_A, x_B = (cx.texts.at(weights, half, n, TOKEN) for half in (half_A, half_B))  # text source
+display(
+    cx.claims.finding(
+        f"{MODEL} has {L} layers: means come from {len(half_A)} texts of half A, and what is said of them from {len(half_B)} texts of half B.",
+        holds=L > 1,
+        otherwise=f"{MODEL} has one layer here, so whatever is said of a second one is said of that.",
+    )
+)
+study.roster
+
+# %% [markdown]
+r"""
+## A table with two means
+
+A first-layer key is read from a token and its place, and from nothing else. A key of the second layer is read from a *state*: what the first layer made of the token, its place and the text around it. There are no weights to split a state by, but there is a table. Say that a head scores *the* and *moon*, near and far, in two texts:
+
+| | the | moon, in a text on the sky | moon, in a love song | where (mean of the row) |
+| --- | --- | --- | --- | --- |
+| near | 2 | 5 | 3 | 3 |
+| far | 0 | 3 | 1 | 1 |
+
+(Each token counts a half.) **Where** is worth one nat either way; **what** is the mean of a column after that, and *moon* gets one nat more than the average, *the* one less. Both texts together give *moon* 4 near and 2 far, which is the sum. But within a text its score is off by one nat either way. That is the **rest**: place and token know nothing of it. [Chapter 10](10_families) made the same two means for a first layer, where the rest can only be an interaction of the place with the token. Behind it, the rest holds the text as well.
+
+For a head, with $s_i$ its score of source $i$ in a text (each text's scores centred, for the softmax does not see a constant),
+
+$$
+s_i \;=\; \underbrace{p_i}_{\text{where}} \;+\; \underbrace{c(x_i)}_{\text{what}} \;+\; \text{rest},
+\qquad \text{pos} = \operatorname{softmax}(p) .
+$$ (eq-depth-means)
+
+$p_i$ is the mean over the texts of half A, $c(t)$ the mean of $s_i - p_i$ over the sources of half A that hold token $t$, drawn towards zero where there are few. On half B we ask what share of the variance of scores each of the three has, sources weighted by the kernel. BOS is left out: it stands at one place in all texts, and is no variance of anything.
+"""
+
+
+# %%
+def read(x, hook=None, layers=L, batch=4):
+    """At n, for each layer: log rows, `z` of the heads, the stream in front of and behind the MLP;
+    and the values of the second layer's heads at all sources."""
+    last = ("attn.hook_pattern", "attn.hook_z", "hook_resid_mid", "hook_resid_post")
+    names = [f"{k}.{name}" for k in range(layers) for name in last] + [f"{SECOND}.attn.hook_v"]
+    found = {name: [] for name in names}
+
+    def keep(name):
+        def at_n(v, hook):
+            row = v if name.endswith("_v") else v[:, :, -1] if "pattern" in name else v[:, -1]
+            found[name].append(row.clone())
+
+        return f"blocks.{name}", at_n
+
+    with torch.inference_mode():
+        for k in range(0, len(x), batch):
+            hooks = ([] if hook is None else [hook(slice(k, k + batch))]) + [keep(m) for m in names]
+            model.run_with_hooks(x[k : k + batch], fwd_hooks=hooks, stop_at_layer=layers)
+    return {name: torch.cat(parts) for name, parts in found.items()}
+
+
+def scores(run, layer, pos=None):
+    """`text head source`, without BOS, centred by the kernel."""
+    s = run[f"{layer}.attn.hook_pattern"][..., 1:].clamp_min(1e-30).log()
+    middle = s.mean(-1, keepdim=True) if pos is None else (pos * s).sum(-1, keepdim=True)
+    return s - middle
+
+
+def two_means(run, x, layer):
+    """Kernel, where and what of a layer's heads: `head source`, `head source`, `head token`."""
+    pos = scores(run, layer).mean(0).softmax(-1)
+    s = scores(run, layer, pos)
+    p, where = s.mean(0), x[:, 1:].flatten()
+    weight = (pos * pos.shape[-1]).expand_as(s)
+    total, count = torch.zeros(2, s.shape[1], weights.d_vocab)
+    total.index_add_(1, where, rearrange(weight * (s - p), "t h i -> h (t i)"))
+    count.index_add_(1, where, rearrange(weight, "t h i -> h (t i)"))
+    return pos, p, total / (count + 2)
+
+
+run_A, run_B = read(x_A), read(x_B)
+means = [two_means(run_A, x_A, layer) for layer in range(L)]
+
+# %% tags=["hide-input", "nbval-check-output"]
+accounts, tv = [], []
+for layer, (pos, p, c) in enumerate(means):
+    s, what = scores(run_B, layer, pos), c[:, x_B[:, 1:]].transpose(0, 1)
+    what = what - (pos * what).sum(-1, keepdim=True)
+    total, left, rest = ((pos * v**2).sum(-1).mean(0) for v in (s, s - p, s - p - what))
+    row = run_B[f"{layer}.attn.hook_pattern"]
+    tv.append(cx.total_variation(row[..., 1:] / row[..., 1:].sum(-1, keepdim=True), pos))
+    what_A = c[:, x_A[:, 1:]]
+    D = (pos[:, None] * what_A.exp()).sum(-1)  # head text
+    accounts.append(
+        pd.DataFrame(
+            {
+                "layer": layer + 1,
+                "head": range(len(pos)),
+                "BOS gets": row[..., 0].mean(0),
+                "effective tokens": cx.effective_tokens(pos),
+                "where": (total - left) / total,
+                "what": (left - rest) / total,
+                "rest": rest / total,
+                "TV of rows to kernel": tv[-1].mean(0),
+                "relative spread": D.std(1) / D.mean(1),
+            }
+        )
+    )
+account = pd.concat(accounts, ignore_index=True).astype({"layer": int, "head": int})
+by_layer = account.groupby("layer").mean().drop(columns="head")
+by_layer.round({"effective tokens": 0}).round(2).astype({"effective tokens": int})
+
+# %% tags=["hide-input"]
+figure, axes = cx.plots.panels(1, L, height=2.8, sharey=True)
+for axis, (layer, of) in zip(axes[0], account.groupby("layer"), strict=True):
+    below = np.zeros(len(of))
+    for k, part in enumerate(("where", "what", "rest")):
+        axis.bar(of["head"], of[part], bottom=below, label=part, color=cx.plots.COLOURS[k])
+        below += of[part].to_numpy()
+    axis.set(title=f"layer {layer}", xlabel="head", ylim=(0, 1))
+axes[0, 0].set_ylabel("share of the variance of scores")
+axes[0, 0].legend(loc="lower left", fontsize=8, labelcolor="white")
+cx.plots.picture(
+    figure,
+    "11.1",
+    "Where, what and the rest in the scores of each head, on texts of half B.",
+    "Stacked bars a head. Means of a layer: "
+    + "; ".join(
+        f"layer {k} where {v['where']:.0%}, what {v['what']:.0%}, rest {v['rest']:.0%}"
+        for k, v in by_layer.iterrows()
+    )
+    + ".",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+def percent(values):
+    """As a sentence has them."""
+    words = [f"{float(v):.0%}" for v in values]
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+place, rest = by_layer["where"].to_numpy(), by_layer["rest"].to_numpy()
+token_share = (by_layer["what"] / (1 - by_layer["where"])).to_numpy()
+display(
+    cx.claims.finding(
+        f"In the second layer the place makes {place[SECOND]:.0%} of the variance of scores, against {place[0]:.0%} in the first, and what neither place nor token explains makes {rest[SECOND]:.0%}, against {rest[0]:.0%}.",
+        holds=bool(place[SECOND] > place[0] and rest[SECOND] < rest[0] and L > 1),
+    ),
+    cx.claims.finding(
+        f"Behind it the sum breaks: the rest grows to {percent(rest[2:]) if L > 2 else rest[-1]}.",
+        holds=bool(L > 2 and (rest[2:] > 1.5 * rest[:2].max()).all()),
+    ),
+    cx.claims.finding(
+        f"The current token explains ever less of what the place leaves: {percent(token_share)}, layer by layer.",
+        holds=bool(L > 1 and (np.diff(token_share) < 0).all()),
+    ),
+)
+
+# %% [markdown]
+r"""
+So one layer up, the split of [chapter 3](03_kernels) is as good as it was. It is the layers after that which look at something else. An average over heads hides a kind of head, so look at one.
+
+## A second-layer head on the real passage
+
+{eq}`eq-depth-means` rebuilds a row as before, with means in place of weights: kernel times content, divided by their sum. Here for the broadest head of the second layer.
+"""
+
+# %%
+second = account[account["layer"] == SECOND + 1].reset_index(drop=True)
+head = int(second["effective tokens"].idxmax())
+pos, p, c = means[SECOND]
+kernel, content = pos[head], c[head, x_B[0, 1:]].exp()  # of the sources 1 ... n
+rebuilt = kernel * content / (kernel * content).sum()
+
+# %% tags=["hide-input"]
+true_row = run_B[f"{SECOND}.attn.hook_pattern"][0, head, 1:]
+true_row = true_row / true_row.sum()
+names = cx.neurons.spelled(weights, x_B[0, 1:].tolist())
+figure, axes = cx.plots.sources(
+    [str(name) for name in names],
+    {"kernel": kernel, "content": content, "row = kernel x content / denominator": rebuilt},
+)
+axes[2].plot(true_row, ".", ms=2, color=cx.plots.INK)
+axes[2].set_ylim(0, 1.2 * float(max(rebuilt.max(), true_row.max())))
+off = float(cx.total_variation(true_row, rebuilt))
+cx.plots.picture(
+    figure,
+    "11.2",
+    f"Layer {SECOND + 1}, head {head}, in “{study.example.subject}”, BOS left out; dots: the model's own row.",
+    f"Three panels over the sources 1 to {n}: a kernel of {float(cx.effective_tokens(kernel)):.0f} effective tokens, content by the means of half A, and their normalised product, at a total variation of {off:.2f} from the true row.",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+second[["effective tokens", "where", "what", "rest", "TV of rows to kernel"]].round(
+    {"effective tokens": 0}
+).round(2).astype({"effective tokens": int})
+
+# %% tags=["hide-input", "nbval-check-output"]
+kernel_tv = account.groupby("layer")["TV of rows to kernel"]
+alone = kernel_tv.apply(lambda of: (of <= 0.1).sum()).to_numpy()
+narrow = account.groupby("layer")["effective tokens"].apply(lambda of: (of < 10).sum()).to_numpy()
+apart = kernel_tv.mean().to_numpy()
+display(
+    cx.claims.finding(
+        f"No head of the second layer is almost entirely positional: the steadiest has {kernel_tv.min().iloc[SECOND]:.0%} of its attention elsewhere than its kernel, the average one {apart[SECOND]:.0%}, against {apart[0]:.0%} in the first layer.",
+        holds=bool(alone[SECOND] == 0 and L > 1 and apart[SECOND] >= apart[0]),
+    ),
+    cx.claims.finding(
+        f"The first layer of {MODEL} has no local head; the second has {narrow[SECOND]} with fewer than 10 effective tokens.",
+        holds=bool(narrow[0] == 0 and narrow[SECOND] > 0),
+    ),
+)
+
+# %% [markdown]
+r"""
+The post reads second-layer patterns of GPT-2 small as "almost entirely positional, with not even a content-dependent component" {cite}`gibson2025contextual`. Here the *scores* are mostly positional, and the *rows* are not, and the two do not contradict each other: a local kernel has so much variance that the same content is a small share of it, and still moves attention between a few tokens. (The first edition's model has local heads in its first layer, but only that layer is shipped.)
+
+## What does a broad head behind another layer average?
+
+Any positional head makes a bag of whatever stands in the stream: "bags-of-representations", says the post, of bigrams, say, if a local head below has marked them. A bag of tokens does not mind the order of a text. So shuffle the tokens, and see how much of what a head writes at $n$ changes, as a share of its variance over texts. Then shuffle in blocks of 2 or of 32 tokens, which leave bigrams or whole phrases as they are. A head that averages bigrams should recover with blocks of 2; whatever tokens lose by standing elsewhere under the kernel they lose with all blocks.
+"""
+
+
+# %%
+def shuffled(x, b):
+    """Each text in blocks of b tokens up to n, the blocks in another order; BOS and x_n stay."""
+    chance, y, m = torch.Generator().manual_seed(0), x.clone(), (n - 1) // b
+    for text in y:
+        order = torch.randperm(m, generator=chance)
+        text[n - m * b : n] = text[n - m * b : n].reshape(m, b)[order].flatten()
+    return y
+
+
+def centred(v):
+    return v - v.mean(-1, keepdim=True)
+
+
+def variance(v):
+    """About the mean over texts, summed over dimensions."""
+    return (v - v.mean(0)).square().sum(-1)
+
+
+def written(run, layer):
+    """What each head writes at n: `text head d_model`."""
+    z, W_O = run[f"{layer}.attn.hook_z"], model.blocks[layer].attn.W_O.detach().cpu()
+    return centred(einsum(z, W_O, "text head d, head d d_model -> text head d_model"))
+
+
+some, BLOCKS = slice(0, 20), (1, 2, 32)
+broad = [np.flatnonzero(of["effective tokens"] > cx.split.BROAD) for _, of in account.groupby("layer")]
+changed = {}
+for b in BLOCKS:
+    run = read(shuffled(x_B[some], b), layers=THIRD + 1)
+    for layer in range(THIRD + 1):
+        own = written(run_B, layer)
+        change = (written(run, layer) - own[some]).square().sum(-1) / variance(own).mean(0)
+        changed[layer, b] = change[:, broad[layer]].mean(1).numpy()  # of each text
+
+# %% tags=["hide-input", "nbval-check-output"]
+order = pd.DataFrame(
+    [[changed[layer, b].mean() for b in BLOCKS] for layer in range(THIRD + 1)],
+    columns=[f"blocks of {b}" for b in BLOCKS],
+    index=pd.Index(range(1, THIRD + 2), name="layer"),
+)
+order.insert(0, "broad heads", [len(broad[layer]) for layer in range(THIRD + 1)])
+order.round(2)
+
+# %% tags=["hide-input", "nbval-check-output"]
+minds = [changed[layer, 1].mean() - changed[layer, 32].mean() for layer in range(THIRD + 1)]
+pairs = changed[THIRD, 1] - changed[THIRD, 2]
+display(
+    cx.claims.finding(f"MINDS {minds} PAIRS {pairs.mean()}", holds=True),
+)
+
+# %% [markdown]
+r"""
+## Is a text that repeats itself told apart?
+
+A bag adds up. Take two pieces of text, U and V, and write UU, VV, UV and VU: the first two repeat themselves, the others do not, and together they have the same tokens. Whatever is linear in the tokens cannot tell the two kinds apart. We look for a direction in the stream at $n$ that does: the mean difference of the two kinds over half A, judged on half B by the area under the curve (0.5 is chance).
+"""
+
+
+# %%
+def repeated(texts):
+    """UU, VV, UV, VU of two documents of each domain, and the first of the two."""
+    of, made, firsts = {}, [], []
+    for text in texts:
+        of.setdefault(text.domain, {}).setdefault(text.document or text.name, text)
+    for u, v in (list(found.values())[:2] for found in of.values() if len(found) > 1):
+        U, V = u.tokens[1 : 1 + PIECE], v.tokens[1 : 1 + PIECE]
+        for a, b in ((U, U), (V, V), (U, V), (V, U)):
+            made.append(torch.cat([x_A[0, :1], a, b, x_A[0, -1:]]))
+        firsts.append(u)
+    return read(torch.stack(made)), firsts
+
+
+(said_A, _), (said_B, firsts) = repeated(half_A), repeated(half_B)
+twice = np.tile([True, True, False, False], (len(firsts), 1))
+along = {}
+for layer in range(L):
+    for name, part in (("heads", "hook_resid_mid"), ("MLP", "hook_resid_post")):
+        a = rearrange(centred(said_A[f"{layer}.{part}"]), "(pair kind) d -> pair kind d", kind=4)
+        direction = (a[:, :2] - a[:, 2:]).mean((0, 1))
+        told = centred(said_B[f"{layer}.{part}"]) @ direction
+        along[layer + 1, name] = rearrange(told, "(pair kind) -> pair kind", kind=4).numpy()
+
+# %% tags=["hide-input", "nbval-check-output"]
+auc = pd.Series({k: roc_auc_score(twice.ravel(), v.ravel()) for k, v in along.items()})
+display(
+    auc.unstack()[["heads", "MLP"]].rename_axis(index="layer", columns="behind its").round(2),
+    cx.claims.finding(f"AUC {auc.max()}", holds=True),
+)
+
+# %% [markdown]
+r"""
+## Do later layers average the noise away?
+
+The circuit of [chapter 6](06_circuit) has one denominator a head where each text has its own. The post hopes that "future layers might use an averaging head to remove the noise". Make that noise, and nothing else: multiply what every first-layer head says, everywhere in a text, by the text's denominator over the mean one (that is what a constant denominator does), and follow it upwards. Its size behind a layer is its variance over texts at $n$, beside that of the stream; $x_n$ is the same in all texts, so all of this variance is context. For comparison the same factors are **dealt** anew, at each place among the texts: noise as large that is of one mind with itself nowhere.
+"""
+
+# %%
+half = slice(0, len(half_B) // 2)
+with torch.inference_mode():
+    D_A, D_B = (
+        torch.stack([cx.decoders.denominators_along(weights, text, TOKEN) for text in x])
+        for x in (x_A[half], x_B[half])
+    )
+factor = D_B / D_A.mean(0)  # text head pos
+deal = torch.rand(factor.shape, generator=torch.Generator().manual_seed(0)).argsort(0)
+
+
+def times(factor):
+    """A hook: what the first layer's heads say, multiplied."""
+    return lambda texts: (
+        "blocks.0.attn.hook_z",
+        lambda z, hook: z * rearrange(factor[texts], "text head pos -> text pos head 1").to(z),
+    )
+
+
+noisy = read(x_B[half], times(factor))
+dealt = read(x_B[half], times(factor.gather(0, deal)), layers=SECOND + 1)
+
+
+def passed(run):
+    """What a second-layer head writes of the noise in its values: its variance over theirs."""
+    v, z = (
+        run[f"{SECOND}.attn.hook_{k}"] - run_B[f"{SECOND}.attn.hook_{k}"][half] for k in "vz"
+    )
+    return (variance(z).mean(0) / variance(v[:, 1:]).mean((0, 1))).numpy()  # head
+
+# %% tags=["hide-input", "nbval-check-output"]
+noise, signal = [], []  # layer, text
+for layer in range(L):
+    own = centred(run_B[f"{layer}.hook_resid_post"][half])
+    noise.append(variance(centred(noisy[f"{layer}.hook_resid_post"]) - own).numpy())
+    signal.append(variance(own).numpy())
+noise, signal = np.array(noise), np.array(signal)
+log_factor = factor[:, :, n // 4 :].log()
+log_factor = log_factor - log_factor.mean(0)
+constant = (log_factor.mean(-1).square().mean(0) / log_factor.square().mean((0, 2))).numpy()
+share = noise.mean(1) / signal.mean(1)
+B2 = broad[SECOND]
+display(
+    cx.claims.finding(f"SHARE {share} NOISE {noise.mean(1)} SIG {signal.mean(1)} CONST {constant} PASS {passed(noisy)} {passed(dealt)}", holds=True),
+)
+
+# %% [markdown]
+r"""
+## The circuit through the second layer
+
+Now the method itself, one layer up. For the second layer's broad heads with steady denominators: kernel and content from {eq}`eq-depth-means`, one denominator a head, and
+
+$$
+\text{approx}_j \;=\; \sum_h \sum_i \frac{\text{pos}^h_i\, e^{c_h(x_i)}}{\text{denom}_h}\; v^h_i\, W_O^h \cdot W_\text{in}[:, j] / s ,
+$$ (eq-depth-circuit)
+
+with values $v^h_i$ read from one of four kinds of state: the mean state of the token $x_i$ over half A; the states that the first layer's circuit predicts, as published (one page of prose, ' the' asks everywhere) or self-normalised ([chapter 8](08_evaluation): own denominators, own $x_n$); the true states. The truth is what the model's heads add to the 100 neurons of the second MLP that they move most over half A.
+"""
+
+# %%
+steady = second[(second["effective tokens"] > cx.split.BROAD) & (second["relative spread"] < 0.3)]
+chosen = [int(h) for h in steady["head"]] or list(range(len(second)))
+pos, p, c = (v[chosen] for v in means[SECOND])
+W_in, b_in = (v.cpu() for v in input_weights(model, SECOND))
+W_O = model.blocks[SECOND].attn.W_O.detach().cpu()[chosen]
+to_bos = run_A[f"{SECOND}.attn.hook_pattern"][:, chosen, 0].mean(0)
+
+
+def values(run):
+    return run[f"{SECOND}.attn.hook_v"][:, :, chosen]  # text source head d_head
+
+
+def scale(run):
+    return norm_scale(model, run[f"{SECOND}.hook_resid_mid"])[:, None]
+
+
+def to_neurons(z, scale):
+    return centred(einsum(z, W_O, "t h d, h d m -> t m")) @ W_in / scale
+
+
+def weigh(x):
+    return pos * c[:, x[:, 1:]].transpose(0, 1).exp()  # text head source
+
+
+denom, s = weigh(x_A).sum(-1).mean(0), scale(run_A).mean()
+
+
+def bag(x, v):
+    """The equation; BOS has its mean weight and its one state."""
+    a = weigh(x) * ((1 - to_bos) / denom)[:, None]
+    z = einsum(a, v[:, 1:], "t h i, t i h d -> t h d") + to_bos[:, None] * values(run_A)[0, 0]
+    return to_neurons(z, s)
+
+
+# %% tags=["hide-input"]
+def truth(run):
+    return to_neurons(run[f"{SECOND}.attn.hook_z"][:, chosen], scale(run))
+
+
+def put(z):
+    """A hook: the first layer's stable heads say z."""
+
+    def instead(own, z):
+        own = own.clone()
+        own[:, :, study.heads] = z.to(own)
+        return own
+
+    return lambda texts: ("blocks.0.attn.hook_z", lambda own, hook: instead(own, z[texts]))
+
+
+mean_v = values(run_A)[:, 1:].mean((0, 1))
+mean_of = torch.zeros(weights.d_vocab, *mean_v.shape)
+mean_of.index_add_(0, x_A[:, 1:].flatten(), (values(run_A)[:, 1:] - mean_v).flatten(0, 1))
+often = torch.bincount(x_A[:, 1:].flatten(), minlength=weights.d_vocab)
+mean_of = mean_v + mean_of / (often + 2)[:, None, None]
+page = cx.decoders.denominators_along(weights, study.calibrating, TOKEN)
+itself = study.circuit.self_normalised()
+with torch.inference_mode():
+    published = torch.stack([cx.decoders.circuit_z(study.circuit, text, page) for text in x_B])
+    own = torch.stack([cx.decoders.self_normalised_z(study.circuit, text) for text in x_B])
+published, own = (read(x_B, put(z), layers=SECOND + 1) for z in (published, own))
+T_A, T = truth(run_A), truth(run_B)
+J = T_A.std(0).argsort(descending=True)[:NEURONS].tolist()
+kinds_A, kinds = (np.array([text.domain for text in half]) for half in (half_A, half_B))
+
+# %% tags=["hide-input", "nbval-check-output"]
+def within(v):
+    """Less the mean of the text's domain."""
+    return torch.stack([v[k] - v[kinds == kind].mean(0) for k, kind in enumerate(kinds)])
+
+
+def whole(run):
+    return centred(run[f"{SECOND}.hook_resid_mid"]) @ W_in / scale(run) + b_in
+
+
+guesses = {
+    "mean of the text's domain": torch.stack([T_A[kinds_A == k].mean(0) if k in kinds_A else T_A.mean(0) for k in kinds]),
+    "mean state of the token": bag(x_B, mean_of[x_B]),
+    "states by the circuit, as published": bag(x_B, values(published)),
+    "states by the circuit, self-normalised": bag(x_B, values(own)),
+    "true states": bag(x_B, values(run_B)),
+}
+ladder = pd.DataFrame(
+    {
+        name: {
+            "r": cx.Moments.of(guess[:, J], T[:, J]).table(J)["r"].median(),
+            "FVU": cx.Moments.of(guess[:, J], T[:, J]).table(J)["fvu"].median(),
+            "r within domains": cx.Moments.of(within(guess)[:, J], within(T)[:, J]).table(J)["r"].median(),
+        }
+        for name, guess in guesses.items()
+    }
+).T
+wholes = {k: cx.Moments.of(whole(run)[:, J], whole(run_B)[:, J]).table(J) for k, run in (("published", published), ("own", own))}
+part = float((T[:, J].std(0) / whole(run_B)[:, J].std(0)).median())
+display(ladder.round(3), cx.claims.finding(f"PART {part} WHOLE {wholes['published'].median()} {wholes['own'].median()}", holds=True))
