@@ -840,11 +840,7 @@ else:
 # %% [markdown]
 r"""
 3. *Break this.* In the first code cell above compute the means from half B (`two_means(run_B, x_B, layer)`), the texts that are then judged. Which of the three shares grows, in which layers most, and why is it not to be believed?
-4. *Prove.* The noise in the values of two sources has correlation $
-ho$, whichever two. Show that a head passes on $
-ho + (1 - 
-ho) \sum_i \text{pos}_i^2$ of its variance. Which $
-ho$ do the broad heads report?
+4. *Prove.* The noise in the values of two sources has correlation $\rho$, whichever two. Show that a head passes on $\rho + (1 - \rho) \sum_i \text{pos}_i^2$ of its variance. Which $\rho$ do the broad heads report?
 
 ```{admonition} Solutions
 :class: dropdown
@@ -852,9 +848,7 @@ ho$ do the broad heads report?
 1. $\sum_i \text{pos}_i^2$, one over the effective tokens: variances of independent terms add. It is right for the broad heads. For the others it is too small: it holds the row fixed, and the noise moves rows as well.
 2. `mine = s.mean(0).softmax(-1)`
 3. *What* grows and the rest shrinks: the mean of a token that occurs a few times takes in the rest of just those places. Most where the rest is large. It is the reason for two halves.
-4. $\operatorname{Var} \sum_i \text{pos}_i \varepsilon_i = \sum_{i \ne k} \text{pos}_i \text{pos}_k 
-ho + \sum_i \text{pos}_i^2$, and the weights sum to one. The second term is a hundredth in a broad head, so what it passes on is nearly $
-ho$ itself.
+4. $\operatorname{Var} \sum_i \text{pos}_i \varepsilon_i = \sum_{i \ne k} \text{pos}_i \text{pos}_k \rho + \sum_i \text{pos}_i^2$, and the weights sum to one. The second term is a hundredth in a broad head, so what it passes on is nearly $\rho$ itself.
 ```
 
 ## Where this comes from
