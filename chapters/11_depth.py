@@ -174,9 +174,9 @@ for axis, (layer, of) in zip(axes[0], account.groupby("layer"), strict=True):
     for k, part in enumerate(("where", "what", "rest")):
         axis.bar(of["head"], of[part], bottom=below, label=part, color=cx.plots.COLOURS[k])
         below += of[part].to_numpy()
-    axis.set(title=f"layer {layer}", xlabel="head", ylim=(0, 1))
+    axis.set(title=f"layer {layer}", xlabel="head", ylim=(0, 1), xticks=of["head"])
 axes[0, 0].set_ylabel("share of the variance of scores")
-axes[0, 0].legend(loc="lower left", fontsize=8, labelcolor="white")
+figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 cx.plots.picture(
     figure,
     "11.1",
