@@ -33,6 +33,19 @@ USUAL = 100  # random places, against which everything is measured
 TEAM = 3  # heads that are silenced together
 MEANS = 64  # texts behind mean-ablation
 
+# %% [markdown]
+r"""
+Conditions of the second edition's measurement, written before it is made, and not moved afterwards. Texts are held-out windows, a peak is a neuron's largest pre-activation in a text, BOS left out, one a text, the 20 largest.
+
+- A neuron *predicts* its token, the one that it is most congruent with, if P of the token is one half or more in the mean over its 20 peaks in half A. All such neurons are taken, up to 24 with the largest P. Random neurons: as many from the same layers, among those that do not. Everything after the choice is judged on half B.
+- The weights alone do not find them: of equally many neurons with the largest congruence fewer than half predict.
+- The heads bring less than half of the rise: the upper end of the 95% interval over neurons is below one half. The same share is given for the heads of the first layer.
+- Which heads wake a neuron is the same in both halves: the correlation of a neuron's profile of heads (rise, half A against half B) is larger than with profiles of other neurons of its layer, permutation test, p < 0.01.
+- It is the same beyond the maximum: the profile at the peaks against that in each tenth of its activations, correlation above one half.
+- The strongest head is the one with the largest mean rise in half A. Its silence costs the token P: bounds of `loss_is_there` and `loss_is_small`. It costs more than for random neurons: permutation of the labels within layers, p < 0.05; undecided otherwise.
+- The neuron alone: the same permutation test.
+"""
+
 # %% tags=["hide-input", "nbval-check-output"]
 import einops
 import numpy as np
