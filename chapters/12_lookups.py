@@ -15,9 +15,9 @@ r"""
 # Which head wakes this neuron?
 
 **Seldom one head, hardly ever directly one of the first layer, and the MLPs more than all heads together.**
-Of 4,096 neurons only 4 predict their token: at their peaks it has a probability of one half or more.
-At the peaks of the 24 that come nearest, the MLPs bring 66% of the rise, all heads 26%, and the 8 heads of the first layer 4%.
-Silence the strongest head, and 7% of the rise is gone; silence the 8 of the first layer, and 15% is, most of it through what stands between.
+Of 4,096 neurons only 3 predict their token: at their peaks it has a probability of one half or more.
+At the peaks of the 24 that come nearest, the MLPs bring 71% of the rise, all heads 24%, and the 8 heads of the first layer 3%.
+Silence the strongest head, and 6% of the rise is gone; silence the 8 of the first layer, and 13% is, most of it through what stands between.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -80,7 +80,7 @@ to the logit of $t$, but for the last LayerNorm, which divides everything by one
 
 ## Does a neuron predict its token?
 
-In each text a neuron has one **peak**, the place where its pre-activation is largest (BOS left out). Its 20 largest peaks in half A are where it speaks loudest, and there the next token ought to be its own.
+Neuron 545 of the last layer is loud behind *Mr*, *Mrs* and *(1) U*, and its token is the full stop. In half A it predicts as it speaks. How many do? In each text a neuron has one **peak**, the place where its pre-activation is largest (BOS left out). Its 20 largest peaks in half A are where it speaks loudest, and there the next token ought to be its own.
 """
 
 
@@ -121,13 +121,16 @@ def show(ids):
 figure, ((axis,),) = cx.plots.panels(1, 1, width=6.4, height=3.2)
 axis.plot(size.flatten(), P.flatten().clamp(min=1e-5), ".", ms=2, alpha=0.4)
 axis.axhline(LIKELY, color=cx.plots.INK, lw=1, ls=":")
+axis.plot(size[predicts], P[predicts], "o", ms=5, mfc="none", color=cx.plots.COLOURS[1])
 for c, p, t in zip(size[predicts], P[predicts], favourite[predicts], strict=True):
-    axis.annotate(f" {show([t])}", (c, p), fontsize=10, parse_math=False)
+    axis.annotate(
+        f"“{show([t])}”", (c, p), xytext=(-26, -4), textcoords="offset points", parse_math=False
+    )
 axis.set(yscale="log", xlabel="congruence with its token", ylabel="P of the token at the peaks")
 cx.plots.picture(
     figure,
     "12.1",
-    f"Every neuron of layers {layers[0]} to {layers[-1]}: its largest congruence, and the probability of that token at its {count} largest peaks in half A. Dotted: one half; above it stand the tokens.",
+    f"Every neuron of layers {layers[0]} to {layers[-1]}: its largest congruence, and the probability of that token at its {count} largest peaks in half A. Dotted: one half; circles: the neurons above it, with their tokens.",
     f"Scatter plot of {P.numel()} neurons. {int(predicts.sum())} above one half; median P {float(P.median()):.4f}; rank correlation {rank:.2f}.",
 )
 
@@ -135,14 +138,14 @@ cx.plots.picture(
 most = size.flatten().topk(NEURONS).indices
 by_weights = int(predicts.flatten()[most].sum())
 said_by = [show([t]) for t in favourite[predicts].tolist()]
-words = " and ".join(f"{said_by.count(w)} say {w}" for w in sorted(set(said_by)))
+words = " and ".join(f"{w} by {said_by.count(w)}" for w in sorted(set(said_by)))
 display(
     cx.claims.finding(
         f"Of {P.numel():,} neurons only {int(predicts.sum())} predict their token: at their peaks it has a probability of one half or more.",
         holds=bool(0 < predicts.sum() < 0.01 * P.numel()),
     ),
     cx.claims.finding(
-        f"Of these {words}.",
+        f"What they say is {words}.",
         holds=bool(predicts.any()) and len(set(said_by)) < 5,
     ),
     cx.claims.finding(
@@ -153,7 +156,7 @@ display(
 
 # %% [markdown]
 r"""
-So congruence promises a direction and no size. Four neurons are too few to ask anything of. From here on **next-token neurons** are the 24 with the largest P at their peaks. (The 24 were set beforehand as the most to be taken. That all of them are kept was decided on seeing the four, before anything else was measured.) As many **random neurons** of the same layers go through everything beside them, each with its own token.
+So congruence promises a direction and no size. And so few neurons are too few to ask anything of. From here on **next-token neurons** are the 24 with the largest P at their peaks. (The 24 were set beforehand as the most to be taken. That they fill up the few that predict was decided on seeing how few these are, before anything else was measured.) As many **random neurons** of the same layers go through everything beside them, each with its own token.
 """
 
 # %% tags=["hide-input"]
@@ -227,9 +230,10 @@ HOOKS |= {"pre": "mlp.hook_pre", "post": "mlp.hook_post"}
 NAMES = [f"blocks.{k}.{hook}" for k in range(n_layers) for hook in HOOKS.values()]
 
 
-def read(part):
+def read(part, stop=None):
     """Terms, pre-activation, and log P of the token at every place: `text pos neuron ...`."""
-    logits, cache = model.run_with_cache(part, names_filter=["blocks.0.hook_resid_pre", *NAMES])
+    names = ["blocks.0.hook_resid_pre", *NAMES]
+    logits, cache = model.run_with_cache(part, names_filter=names, stop_at_layer=stop)
     flow = {w: [cache[f"blocks.{k}.{h}"].cpu() for k in range(n_layers)] for w, h in HOOKS.items()}
     seen = {w: torch.stack(flow[w], 1) for w in "avz"} | {"m": flow["m"]}
     seen["v"] = seen["v"].repeat_interleave(n_heads // seen["v"].shape[3], dim=3)  # shared values
@@ -238,13 +242,14 @@ def read(part):
     whole = {name: torch.cat([f[name] for f in found], 2) for name in found[0]}
     for w in ("pre", "post"):
         whole[w] = torch.cat([flow[w][k][..., js] for k, js in by_layer.items()], -1)
-    whole["log P"] = logits.log_softmax(-1)[..., tokens].cpu()
+    if stop is None:
+        whole["log P"] = logits.log_softmax(-1)[..., tokens].cpu()
     return whole | {"z": seen["z"].sum(0, keepdim=True)}
 
 
-def read_all(texts):
+def read_all(texts, stop=None):
     """The same for a half; z is the mean over texts, `layer pos head d`."""
-    parts = [read(part) for part in texts.split(8)]
+    parts = [read(part, stop) for part in texts.split(8)]
     whole = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     return whole | {"z": whole["z"].sum(0) / len(texts)}
 
@@ -260,7 +265,7 @@ def at_peaks(found):
 
 
 with torch.no_grad():
-    in_A, in_B = map(read_all, (A, B))
+    in_A, in_B = read_all(A, stop=n_layers), read_all(B)
 (_, peak_A, usual_A), ((text, end), peak, usual) = map(at_peaks, (in_A, in_B))
 rise = {name: (peak[name].mean(0) - usual[name]).numpy() for name in peak}  # neuron ...
 PARTS = ("heads", "MLPs", "embedding", "bias")
@@ -366,15 +371,22 @@ Brackets hold 95% intervals in which neurons of one token are drawn together, si
 share = {f"heads of layer {k}": rise["heads"][:, k].sum(1) / rise["pre"] for k in range(n_layers)}
 share |= {"all heads": rise["heads"].sum((1, 2)) / rise["pre"]}
 share |= {name: rise[name] / rise["pre"] for name in ("MLPs", "embedding")}
+
+
+def dots(axis, rows):
+    """Mean and interval of both groups for every row of numbers, one a neuron."""
+    for q, (name, mask) in enumerate(GROUPS.items()):
+        at = np.arange(len(rows)) + 0.24 * q - 0.12
+        middle, low, high = np.array([mean(v, mask) for v in rows.values()]).T
+        axis.hlines(at, low, high, color=cx.plots.COLOURS[q])
+        axis.plot(middle, at, "os"[q], ms=5, color=cx.plots.COLOURS[q], label=name)
+    axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
+    axis.set_yticks(range(len(rows)), rows)
+    axis.invert_yaxis()
+
+
 figure, ((axis,),) = cx.plots.panels(1, 1, width=6.6, height=1.2 + 0.3 * len(share))
-for q, (name, mask) in enumerate(GROUPS.items()):
-    at = np.arange(len(share)) + 0.24 * q - 0.12
-    middle, low, high = np.array([mean(v, mask) for v in share.values()]).T
-    axis.hlines(at, low, high, color=cx.plots.COLOURS[q])
-    axis.plot(middle, at, "os"[q], ms=5, color=cx.plots.COLOURS[q], label=name)
-axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
-axis.set_yticks(range(len(share)), share)
-axis.invert_yaxis()
+dots(axis, share)
 axis.set_xlabel("share of the rise at the peaks")
 axis.legend(fontsize=8)
 cx.plots.picture(
@@ -465,7 +477,7 @@ display(
 
 # %% [markdown]
 r"""
-So a profile is a property of the neuron and not of the collection. The paper's thought that different heads catch different *uses of the token* {cite}`neo2024interpreting` gets no support here: random neurons, which have no token to divide, divide their peaks as much.
+So a profile is a property of the neuron and not of the collection. The paper's thought that different heads catch different *uses of the token* {cite}`neo2024interpreting` gets no support here: random neurons, which hardly predict theirs, divide their peaks as much.
 
 ## Below the peaks
 
@@ -539,7 +551,7 @@ display(
 
 # %% [markdown]
 r"""
-The condition set beforehand asked for a correlation above one half in *every* tenth. It fails, and it was badly put: below the mean there is no rise to share. In the last finding the half that the token at hand explains is what {cite:t}`voita2024neurons` call an n-gram neuron, in its smallest form: a neuron that reacts to a token, and by it predicts the next. The other half has to be looked up.
+The condition set beforehand asked for a correlation above one half in *every* tenth. It fails, and it was badly put: below the mean there is no rise to share. {cite:t}`voita2024neurons` call a neuron that reacts to one n-gram and promotes what follows it an *n-gram neuron*. With one token for the n-gram that is half of what these neurons do, and of what random ones do. The other half has to be looked up.
 
 ## Take the head out
 
@@ -596,15 +608,8 @@ credit = (peak["heads"][:ABLATED, :, 0].mean(0) - usual["heads"][:, 0]).sum(-1).
 gone = {name: v[:, 0] / rise_there for name, v in lost.items() if name != "the neuron alone"}
 gone |= {"layer 0, credited": credit / rise_there}
 figure, (axes,) = cx.plots.panels(1, 2, width=9.6, height=2.6)
-for axis, shown in zip(axes, (gone, {name: v[:, 1] for name, v in lost.items()}), strict=True):
-    for q, (name, mask) in enumerate(GROUPS.items()):
-        at = np.arange(len(shown)) + 0.24 * q - 0.12
-        middle, low, high = np.array([mean(v, mask) for v in shown.values()]).T
-        axis.hlines(at, low, high, color=cx.plots.COLOURS[q])
-        axis.plot(middle, at, "os"[q], ms=5, color=cx.plots.COLOURS[q], label=name)
-    axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
-    axis.set_yticks(range(len(shown)), shown)
-    axis.invert_yaxis()
+dots(axes[0], gone)
+dots(axes[1], {name: v[:, 1] for name, v in lost.items()})
 axes[0].set_xlabel("share of the neuron's rise that is gone")
 axes[1].set_xlabel("loss D of its token (nats)")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -631,8 +636,8 @@ display(
         holds=eight[0] > one[0] > 0 and between[1] > 0 and between[0] > eight[0] / 2,
     ),
     cx.claims.finding(
-        f"Whether the strongest head's silence costs the token log P is undecided: {ends(in_nats, '+.2f')} nats, against random neurons p = {p_head:.2f}.",
-        holds=in_nats[1] < 0 < in_nats[2] and p_head >= 0.05,
+        f"The strongest head's silence costs the token {ends(in_P, '.2f')} of probability; in log P it is undecided, {ends(in_nats, '+.2f')} nats, and so is the difference from random neurons (p = {p_head:.2f}).",
+        holds=in_P[1] >= 0 and in_nats[1] < 0 < in_nats[2] and p_head >= 0.05,
     ),
     cx.claims.finding(
         f"The neuron itself counts, but no more than a random one: its silence costs its token {ends(alone[0], '.2f')} nats, a random neuron's costs {ends(alone[1], '.2f')} (p = {p_alone:.2f}).",
@@ -642,7 +647,7 @@ display(
 
 # %% [markdown]
 r"""
-Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing, for between them and a neuron of a later layer stand the MLPs that read them: those of [chapter 7](07_neurons). Attribution to heads sees the last step only.
+Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing, yet their silence takes more of the rise than that of the strongest head. What they say reaches a later neuron through what reads them first, the neurons of [chapter 7](07_neurons), later heads and the scale; these ways were not told apart. Attribution to heads sees the last step only.
 
 ## What breaks it
 
@@ -725,21 +730,20 @@ The publication says what follows in words; *half* is this book's reading where 
 # %% tags=["hide-input", "nbval-check-output"]
 through = (float("nan"), None)  # no share of an effect that may be zero
 if in_nats[1] > 0:
-    held = np.zeros(len(each))
-    for x in rows:
-        for p in range(min(ABLATED, len(text))):
-            hooks = [
-                *silence([strongest[x]]),
-                cx.decoders.hold_neuron(*places[x], float(peak["post"][p, x])),
-            ]
-            after = cx.decoders.outcome(model, *places[x], [prompt(x, p)], int(tokens[x]), hooks)
-            held[x] += float(peak["log P"][p, x] - after.log_probability[0]) / min(
-                ABLATED, len(text)
-            )
-    whole = lost["strongest head"][:, 1]
-    share_through = by_token(lambda x: 1 - held[x].mean() / whole[x].mean())
-    through = (share_through[0], share_through[1:])
 
+    def held(x, p):
+        """The token's loss on one prompt when the head is silent and the neuron is held."""
+        k, j = places[x]
+        hold = cx.decoders.hold_neuron(k, j, float(peak["post"][p, x]))
+        hooks = [*silence([strongest[x]]), hold]
+        after = cx.decoders.outcome(model, k, j, [prompt(x, p)], int(tokens[x]), hooks)
+        return float(peak["log P"][p, x] - after.log_probability[0])
+
+    at = range(min(ABLATED, len(text)))
+    past = np.array([np.mean([held(x, p) for p in at]) if is_next[x] else 0 for x in each])
+    whole = lost["strongest head"][:, 1]
+    part, *bounds = by_token(lambda x: 1 - past[x].mean() / whole[x].mean())
+    through = (part, tuple(bounds))
 
 more = by_token(lambda x: rise["log P"][x].mean() - rise["log P"][~is_next].mean())
 cx.claims.ledger(
@@ -835,15 +839,15 @@ else:
 
 # %% [markdown]
 r"""
-3. *Break this.* Set `LIKELY = 0.1` and run the chapter again. How many neurons predict now, and what do they say? Then set `READ = 24`. Which findings no longer hold, and which of them would you have expected to depend on the length of a text?
+3. *Break this.* Set `LIKELY = 0.1` and run the chapter again. How many neurons predict now, what do they say, and how many of them keep it in half B?
 4. *Prove.* In {eq}`eq-look-terms` let one head's output be multiplied by $\kappa \to \infty$. What becomes of its own term, and of all others? Why does the silence of a head that writes nothing along $e$ still move the neuron?
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. Set `silenced = 0`, and so on. The row with index 1 is log P. Layer 0 is not at the top: without it the tokens of these neurons become likelier.
+1. Set `silenced = 0`, and so on. The row with index 1 is log P. Not layer 0: without it the tokens of these neurons become likelier.
 2. `return z @ W_O @ e / s`
-3. More neurons, mostly of new lines, full stops and small words. In short texts the first layer has little to average.
+3. Some tens, of new lines, punctuation and small words. P is lower in half B for most: neurons chosen for a large number owe part of it to luck.
 4. $s$ grows like $\kappa\, s(h)$. The head's own term tends to $h \cdot e / s(h)$, and all others vanish, though nothing about them has changed. A head with $h \cdot e = 0$ still fills the stream: without it $s$ falls, and every other term grows.
 ```
 
