@@ -80,7 +80,7 @@ to the logit of $t$, but for the last LayerNorm, which divides everything by one
 
 ## Does a neuron predict its token?
 
-Neuron 545 of the last layer is loud behind *Mr*, *Mrs* and *(1) U*, and its token is the full stop. In half A it predicts as it speaks. How many do? In each text a neuron has one **peak**, the place where its pre-activation is largest (BOS left out). Its 20 largest peaks in half A are where it speaks loudest, and there the next token ought to be its own.
+Neuron 545 of the last layer is loud behind *Mr* and *Mrs*, and its token is the full stop. In half A it predicts as it speaks. How many do? In each text a neuron has one **peak**, the place where its pre-activation is largest (BOS left out). Its 20 largest peaks in half A are where it speaks loudest, and there the next token ought to be its own.
 """
 
 
@@ -124,7 +124,7 @@ axis.axhline(LIKELY, color=cx.plots.INK, lw=1, ls=":")
 axis.plot(size[predicts], P[predicts], "o", ms=5, mfc="none", color=cx.plots.COLOURS[1])
 for c, p, t in zip(size[predicts], P[predicts], favourite[predicts], strict=True):
     axis.annotate(
-        f"“{show([t])}”", (c, p), xytext=(-26, -4), textcoords="offset points", parse_math=False
+        f"“{show([t])}”", (c, p), xytext=(-8, -17), textcoords="offset points", parse_math=False
     )
 axis.set(yscale="log", xlabel="congruence with its token", ylabel="P of the token at the peaks")
 cx.plots.picture(
@@ -138,14 +138,14 @@ cx.plots.picture(
 most = size.flatten().topk(NEURONS).indices
 by_weights = int(predicts.flatten()[most].sum())
 said_by = [show([t]) for t in favourite[predicts].tolist()]
-words = " and ".join(f"{w} by {said_by.count(w)}" for w in sorted(set(said_by)))
+words = " and ".join(f"“{w}” ({said_by.count(w)})" for w in sorted(set(said_by)))
 display(
     cx.claims.finding(
         f"Of {P.numel():,} neurons only {int(predicts.sum())} predict their token: at their peaks it has a probability of one half or more.",
         holds=bool(0 < predicts.sum() < 0.01 * P.numel()),
     ),
     cx.claims.finding(
-        f"What they say is {words}.",
+        f"Their tokens are {words}.",
         holds=bool(predicts.any()) and len(set(said_by)) < 5,
     ),
     cx.claims.finding(
@@ -331,7 +331,7 @@ def mean(values, mask=is_next):
     return by_token(lambda x: np.asarray(values)[x].mean(), mask)
 
 
-def p_value(statistic, draws=4999):
+def p_value(statistic, draws=1999):
     """The share of shuffles of the neurons within layers that reach what is found."""
     rng, here = np.random.default_rng(0), statistic(each)
     shuffled = [statistic(np.lexsort((rng.random(len(each)), layer_of))) for _ in range(draws)]
@@ -345,7 +345,7 @@ def apart(values):
 
 
 def ends(triple, form=".0%"):
-    number, low, high = (format(v + 0.0, form) for v in triple)
+    number, low, high = (format(v, form).replace("-0%", "0%") for v in triple)
     return f"{number} [{low}, {high}]"
 
 
@@ -353,7 +353,7 @@ still = int((P_B.mean(0)[is_next] >= LIKELY).sum())
 louder = apart(rise["log P"])
 display(
     cx.claims.finding(
-        f"On the texts that did not choose them, {still} of the {NEURONS} keep a probability of one half.",
+        f"On half B, which did not choose them, {still} of the {NEURONS} reach one half.",
         holds=still < NEURONS / 2,
     ),
     cx.claims.finding(
@@ -374,28 +374,30 @@ share |= {name: rise[name] / rise["pre"] for name in ("MLPs", "embedding")}
 
 
 def dots(axis, rows):
-    """Mean and interval of both groups for every row of numbers, one a neuron."""
+    """Mean and interval of both groups for every row of numbers, one a neuron; in words, too."""
+    words = []
     for q, (name, mask) in enumerate(GROUPS.items()):
         at = np.arange(len(rows)) + 0.24 * q - 0.12
-        middle, low, high = np.array([mean(v, mask) for v in rows.values()]).T
+        triples = [mean(v, mask) for v in rows.values()]
+        words += [f"{name}, {row}: {ends(t, '.2f')}" for row, t in zip(rows, triples, strict=True)]
+        middle, low, high = np.array(triples).T
         axis.hlines(at, low, high, color=cx.plots.COLOURS[q])
         axis.plot(middle, at, "os"[q], ms=5, color=cx.plots.COLOURS[q], label=name)
     axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
     axis.set_yticks(range(len(rows)), rows)
     axis.invert_yaxis()
+    return "; ".join(words)
 
 
 figure, ((axis,),) = cx.plots.panels(1, 1, width=6.6, height=1.2 + 0.3 * len(share))
-dots(axis, share)
+words = dots(axis, share)
 axis.set_xlabel("share of the rise at the peaks")
 axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
     "12.2",
     f"Who brings the rise of a pre-activation at its peaks, half B: mean share over {NEURONS} next-token and as many random neurons, 95% intervals.",
-    "Dot plot, next-token neurons: "
-    + "; ".join(f"{name} {ends(mean(v))}" for name, v in share.items())
-    + ".",
+    f"Dot plot. {words}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -409,18 +411,18 @@ display(
         holds=mlps[1] > all_heads[0] > 2 * first[0] and all_heads[2] < 0.5,
     ),
     cx.claims.finding(
-        f"This is no mark of prediction: random neurons get {ends(mean(share['all heads'], ~is_next))} from heads, next-token neurons {ends(all_heads)} (p = {group:.2f}).",
+        f"No mark of prediction is seen in this: random neurons get {ends(mean(share['all heads'], ~is_next))} from heads, next-token neurons {ends(all_heads)} (p = {group:.2f}).",
         holds=group >= 0.05,
     ),
     cx.claims.finding(
-        f"What the heads bring is context: {ends(earlier)} of it comes from earlier tokens, the rest from BOS and the token at hand.",
+        f"What the heads bring is context: {ends(earlier)} of it comes from earlier tokens.",
         holds=earlier[1] > 0.5,
     ),
 )
 
 # %% [markdown]
 r"""
-An MLP can only work on what embedding and heads have brought it, so this is credit for the last step. The silence below counts every step.
+An MLP can only work on what embedding and heads have brought it, so this is credit for the last step; the silence below counts every step. (Earlier tokens can bring more than all, where the token at hand takes some away.)
 
 ## The same heads on other texts?
 
@@ -608,8 +610,9 @@ credit = (peak["heads"][:ABLATED, :, 0].mean(0) - usual["heads"][:, 0]).sum(-1).
 gone = {name: v[:, 0] / rise_there for name, v in lost.items() if name != "the neuron alone"}
 gone |= {"layer 0, credited": credit / rise_there}
 figure, (axes,) = cx.plots.panels(1, 2, width=9.6, height=2.6)
-dots(axes[0], gone)
-dots(axes[1], {name: v[:, 1] for name, v in lost.items()})
+words = (
+    dots(axes[0], gone) + ". Loss: " + dots(axes[1], {name: v[:, 1] for name, v in lost.items()})
+)
 axes[0].set_xlabel("share of the neuron's rise that is gone")
 axes[1].set_xlabel("loss D of its token (nats)")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -617,11 +620,7 @@ cx.plots.picture(
     figure,
     "12.5",
     "What silence costs, half B, mean over neurons with 95% intervals. Left: the neuron's rise; last row: what attribution credits to the heads of layer 0. Right: its token.",
-    "Two dot plots, next-token neurons. Rise gone: "
-    + "; ".join(f"{name} {ends(mean(v))}" for name, v in gone.items())
-    + ". Loss in nats: "
-    + "; ".join(f"{name} {ends(mean(v[:, 1]), '+.2f')}" for name, v in lost.items())
-    + ".",
+    f"Two dot plots. Rise gone: {words}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -640,13 +639,15 @@ display(
         holds=in_P[1] >= 0 and in_nats[1] < 0 < in_nats[2] and p_head >= 0.05,
     ),
     cx.claims.finding(
-        f"The neuron itself counts, but no more than a random one: its silence costs its token {ends(alone[0], '.2f')} nats, a random neuron's costs {ends(alone[1], '.2f')} (p = {p_alone:.2f}).",
+        f"The neuron itself counts: its silence costs its token {ends(alone[0], '.2f')} nats; a random neuron's costs {ends(alone[1], '.2f')}, and no difference is shown (p = {p_alone:.2f}).",
         holds=alone[0][1] > 0 and alone[1][1] > 0 and p_alone >= 0.05,
     ),
 )
 
 # %% [markdown]
 r"""
+Of the conditions set beforehand this one fails, too: the neuron should have cost its token more than a random one does. Any loud neuron pushes its token.
+
 Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing, yet their silence takes more of the rise than that of the strongest head. What they say reaches a later neuron through what reads them first, the neurons of [chapter 7](07_neurons), later heads and the scale; these ways were not told apart. Attribution to heads sees the last step only.
 
 ## What breaks it
@@ -763,7 +764,7 @@ cx.claims.ledger(
     ),
     cx.claims.Claim(
         "several_heads",
-        "share of the neurons at whose peaks more than one head wins",
+        "share of the neurons with more than one winning head",
         *(lambda v: (v[0], v[1:]))(mean(agree < 1)),
     ),
     cx.claims.Claim(
@@ -779,7 +780,7 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-The last line does not apply: of a loss that may be zero no share can be taken. The publication studies GPT-2 and Pythia; a line that fails here is no refutation there.
+Line 3 would hold of random neurons as well. The last line does not apply: of a loss that may be zero no share can be taken. The publication studies GPT-2 and Pythia; a line that fails here is no refutation there.
 
 ## What you may now assume
 """
