@@ -586,22 +586,31 @@ def silence_neuron(x):
     return [(f"blocks.{k}.mlp.hook_post", hook)]
 
 
-def fall(hooks_of):
-    """By how much pre-activation, log P and P fall at the loudest peaks: `neuron quantity`."""
-    rows = []
-    for x in each:
-        at = [prompt(x, p) for p in range(min(ABLATED, len(text)))]
-        after = cx.decoders.outcome(model, *places[x], at, int(tokens[x]), hooks_of(x))
-        pre, log_p = (peak[name][: len(at), x] for name in ("pre", "log P"))
-        lost = (pre - after.pre_activation, log_p - after.log_probability)
-        rows.append([v.mean() for v in (*lost, log_p.exp() - after.probability)])
-    return np.array(rows, dtype=float)
+def fall(groups):
+    """By how much pre-activation, log P and P fall at the loudest peaks: `neuron quantity`.
+    Groups are neurons with the hooks that they share."""
+    lost, count = np.zeros((len(each), 3)), min(ABLATED, len(text))
+    last = f"blocks.{n_layers - 1}.hook_resid_post"
+    for of, hooks in groups:
+        at = [prompt(x, p) for x in of for p in range(count)]
+        with torch.no_grad(), model.hooks(fwd_hooks=hooks):
+            after = cx.decoders.at_last_token(model, at, [*asked, last], n_layers)
+        log_p = cx.decoders.adapter.logits(model, after[last]).log_softmax(-1)
+        for q, x in enumerate(of):
+            here, (k, j) = slice(q * count, (q + 1) * count), places[x]
+            then = (after[f"blocks.{k}.mlp.hook_pre"][here, j], log_p[here, tokens[x]])
+            now = [peak[name][:count, x] for name in ("pre", "log P")]
+            falls = [a - b for a, b in zip(now, then, strict=True)]
+            falls.append(now[1].exp() - then[1].exp())
+            lost[x] = [float(v.mean()) for v in falls]
+    return lost
 
 
+by_head = {h: [x for x in each if strongest[x] == h] for h in sorted(set(strongest))}
 lost = {
-    "strongest head": fall(lambda x: silence([strongest[x]])),
-    "heads of layer 0": fall(lambda x: silence(range(n_heads))),
-    "the neuron alone": fall(silence_neuron),
+    "strongest head": fall([(of, silence([h])) for h, of in by_head.items()]),
+    "heads of layer 0": fall([(each, silence(range(n_heads)))]),
+    "the neuron alone": fall([([x], silence_neuron(x)) for x in each]),
 }
 
 # %% tags=["hide-input"]
@@ -814,7 +823,7 @@ Whether a sentence can say when such a head is active is the question of [chapte
 silenced = None  # a layer
 if silenced is not None:
     heads = range(n_heads * silenced, n_heads * (silenced + 1))
-    display(pd.DataFrame(fall(lambda x: silence(heads)))[is_next].mean())
+    display(pd.DataFrame(fall([(each, silence(heads))]))[is_next].mean())
 
 # %% [markdown]
 r"""
