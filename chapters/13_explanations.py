@@ -109,6 +109,7 @@ def prompt(text, place):
 ordinary, same_length = read_at(anywhere, pre[0]), read_at(alike, pre[1])
 
 
+# %%
 def predicts(layer, neuron, token):
     """The mean probability of a token where a neuron peaks, on its 20 strongest texts of half A."""
     strong = A[peak[A, layer, neuron].argsort(descending=True)[:20]]
@@ -119,6 +120,8 @@ def predicts(layer, neuron, token):
 clean = cx.decoders.next_token_neurons(model, range(n_layers))
 places = list(zip(clean["layer"].tolist(), clean["neuron"].tolist(), strict=True))
 clean["P"] = [predicts(*place, token) for place, token in zip(places, clean["token"], strict=True)]
+
+# %% tags=["hide-input", "nbval-check-output"]
 chosen = clean.sort_values("P", ascending=False, kind="stable")
 chosen = chosen[chosen["P"] >= PREDICTS] if (clean["P"] >= PREDICTS).any() else chosen[:2]
 said = {(row.layer, row.neuron): row.text for row in chosen.itertuples()}
@@ -127,8 +130,6 @@ at_random = [  # as many of each layer
     for layer, count in sorted(Counter(layer for layer, _ in said).items())
     for place in cx.decoders.random_neurons(model, count, [layer], places)
 ]
-
-# %% tags=["hide-input", "nbval-check-output"]
 cx.claims.finding(
     f"Of {len(clean)} neurons that favour one token, {len(said)} predict it: {', '.join(map(repr, said.values()))}.",
     holds=bool(2 <= len(said) < len(clean) / 20),
@@ -250,7 +251,7 @@ def score_of(sentence, active, inactive, explainer=rules):
 
 # %% tags=["hide-input", "nbval-check-output"]
 def told(case):
-    """A sentence, and some of the held-out prompts that it was put to."""
+    """Some of the held-out prompts, and what the sentence says of them."""
     split, s = splits[case], scores[case]
     held = [(p, "active") for p in split.held_active[:4]]
     held += [(p, "inactive") for p in split.held_inactive[:4]]
@@ -262,7 +263,7 @@ def told(case):
         ],
         columns=["the prompt ends in", "the head is", "the sentence says"],
     )
-    return table.style.hide(axis="index").set_caption(f"{spoken(case)}: {s.explanation}")
+    return table.set_index("the prompt ends in")
 
 
 told(example) if example else NOTHING
@@ -270,7 +271,7 @@ told(example) if example else NOTHING
 # %% tags=["hide-input", "nbval-check-output"]
 best = scores[example] if example else None
 cx.claims.finding(
-    f"The sentence of {spoken(example)}, calls {best.tpr:.0%} of {best.active} active prompts active and {best.tnr:.0%} of {best.inactive} inactive ones inactive: a score of {best.score:.2f}."
+    f"On {spoken(example)}, the sentence “{best.explanation}” calls {best.tpr:.0%} of {best.active} active prompts active and {best.tnr:.0%} of {best.inactive} inactive ones inactive: a score of {best.score:.2f}."
     if example
     else NOTHING,
     holds=bool(example and best.score > 0.8),
@@ -386,7 +387,7 @@ display(
 
 # %% [markdown]
 r"""
-So a few heads can be predicted, and two collections agree on which. Of a next-token neuron one knows what it is for. Are its heads easier to explain than those of a random neuron of the same layer?
+(A neuron counts once, whatever the number of its cases.) So a few heads can be predicted, and two collections agree on which. Of a next-token neuron one knows what it is for. Are its heads easier to explain than those of a random neuron of the same layer?
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -399,7 +400,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-In the paper there are more neurons and the difference is clear {cite}`neo2024interpreting`. A model as small as `mini` has too few neurons that predict a token, and no more texts will mend that.
+The paper sets random neurons beside its own, too {cite}`neo2024interpreting`. Here neurons that predict a token are too few to tell.
 
 ## Beyond the maximum
 
@@ -483,7 +484,7 @@ What little a sentence knows, it knows of the head at large, and not of the neur
 
 ## Every head, and a trap
 
-The cases were chosen by neurons, and in `mini` none is a head of the first layer, of which this book is about. So begin with the heads: for each, the two neurons in which its term makes the largest share of the spread. The prompts are ordinary ones, a head is active on the fifth where its term is largest, and sentences go from A to B as before.
+The cases were chosen by neurons, and the first layer is rare among them. So begin with the heads: for each, the two neurons in which its term makes the largest share of the spread. The prompts are ordinary ones, a head is active on the fifth where its term is largest, and sentences go from A to B as before.
 """
 
 
@@ -509,9 +510,13 @@ def every_head(reading, place):
             yield of, head, split_of(ends, term >= np.quantile(term[A], 0.8), A, B), domain
 
 
+tests = {
+    "any length": list(every_head(ordinary, anywhere)),
+    "one length": list(every_head(same_length, alike)),
+}
 rows = []
-for cut, reading, place in (("any length", ordinary, anywhere), ("one length", same_length, alike)):
-    for of, head, split, _ in every_head(reading, place):
+for cut, ones in tests.items():
+    for of, head, split, _ in ones:
         s = cx.decoders.explain.score(rules, split)
         rows.append((cut, of, head, s.score, " tokens" in s.explanation))
 of_heads = pd.DataFrame(rows, columns=["cut", "layer", "head", "score", "length"])
@@ -540,11 +545,10 @@ class Domains:
         return [self.domain[p] in listed for p in prompts]
 
 
-repeats = cx.decoders.explain.RuleExplainer(tokenizer, repeats=True)
 alone = of_heads[of_heads["cut"] == "one length"].reset_index(drop=True)
-with_one = list(every_head(same_length, alike))
-alone["domains"] = [cx.decoders.explain.score(Domains(d), s).score for *_, s, d in with_one]
-alone["repeats"] = [cx.decoders.explain.score(repeats, s).score for *_, s, _ in with_one]
+alone["domains"] = [
+    cx.decoders.explain.score(Domains(d), s).score for *_, s, d in tests["one length"]
+]
 
 # %% tags=["hide-input"]
 means = {
@@ -584,10 +588,17 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 easy, named = by_layer.loc[("any length", 0)]
+first = sum(case[2] == 0 for case in cases)
 hard, kinds = alone[alone["layer"] == 0][["score", "domains"]].mean()
-cx.claims.finding(
-    f"On prompts of any length the heads of the first layer look easy, {easy:.2f}, but {named:.0%} of their sentences name the length; on prompts of one length they score {hard:.2f}, and the text's domain alone {kinds:.2f}.",
-    holds=bool(easy > hard + 0.1 and named > 0.5 and abs(kinds - hard) < 0.05),
+display(
+    cx.claims.finding(
+        f"Of {len(cases)} cases, {first} are heads of the first layer.",
+        holds=bool(0 < first < len(cases) / 4),
+    ),
+    cx.claims.finding(
+        f"On prompts of any length the heads of the first layer look easy, {easy:.2f}, but {named:.0%} of their sentences name the length; on prompts of one length they score {hard:.2f}, and the text's domain alone {kinds:.2f}.",
+        holds=bool(easy > hard + 0.1 and named > 0.5 and abs(kinds - hard) < 0.05),
+    ),
 )
 
 # %% [markdown]
@@ -608,9 +619,16 @@ _, kept = model.run_with_cache(
 )
 dest = torch.arange(half + 1, 2 * half + 1)  # the second time
 behind = [kept[name][:, :, dest, dest - half + 1].mean((0, 2)).tolist() for name in names]
-heads = alone.groupby(["layer", "head"])[["score", "repeats"]].mean()
+heads = alone.groupby(["layer", "head"])[["score"]].mean()
 heads["behind"] = [behind[of][head] for of, head in heads.index]
 is_induction = heads["behind"] >= 0.3
+
+repeats = cx.decoders.explain.RuleExplainer(tokenizer, repeats=True)
+with_repeats = [
+    cx.decoders.explain.score(repeats, split).score
+    for of, head, split, _ in tests["one length"]
+    if is_induction[of, head]
+]
 
 # %% tags=["hide-input", "nbval-check-output"]
 found, others = heads[is_induction], heads[~is_induction]
@@ -618,7 +636,7 @@ less, p, null = exchanged(heads["score"], is_induction)
 behind_others = (less, *(less - np.quantile(null, q) for q in (0.975, 0.025)))
 listed = ", ".join(f"{of}.{head}" for of, head in found.index)
 cx.claims.finding(
-    f"The induction head is {listed}; it scores {found['score'].mean():.2f} where other heads score {others['score'].mean():.2f}, p = {p:.2f} by permutation, and {found['repeats'].mean():.2f} when the sentence may say that the last token came before.",
+    f"The induction head is {listed}; it scores {found['score'].mean():.2f} where other heads score {others['score'].mean():.2f}, p = {p:.2f} by permutation, and {np.mean(with_repeats) if with_repeats else np.nan:.2f} when the sentence may say that the last token came before.",
     holds=bool(len(found) == 1 and p > 0.05),
 )
 
@@ -647,13 +665,13 @@ def unwritten(split):
 # %% tags=["hide-input", "nbval-check-output"]
 free = [unwritten(split) for split in splits.values()]
 cx.claims.finding(
-    f"Without a sentence the same facts score {np.mean(free):.2f} instead of {table['true, held out'].mean():.2f}: a better writer needs other facts.",
+    f"Without a sentence to write, the same facts score {np.mean(free):.2f} instead of {table['true, held out'].mean():.2f}.",
     holds=bool(0 < np.mean(free) - table["true, held out"].mean() < 0.1),
 )
 
 # %% [markdown]
 r"""
-`cx.chat.ChatExplainer` follows the same two methods behind any endpoint that speaks OpenAI's chat completions, a server of your own included. It keeps all answers in the folder `CACHE`, and estimates the cost before it asks. Set `CHAT` in the parameters cell, and the next cell scores it on the same splits, twice: *zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. If the examples do as well without the sentence's help, the sentence is decoration.
+`cx.chat.ChatExplainer` follows the same two methods behind any endpoint that speaks OpenAI's chat completions, a server of your own included. It keeps all answers in the folder `CACHE`, and estimates the cost before it asks. Set `CHAT` in the parameters cell, and the next cell scores it on the same splits, twice: *zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. What few-shot gains, the sentence has left out.
 """
 
 
@@ -835,7 +853,7 @@ r"""
 
 1. It rises on the prompts shown, since few are easier to fit, and falls towards one half on the others.
 2. Listen for what you do: you look for a theme. With `dealt[example]` you will find one as well.
-3. Nearly all name a length between 8 and 60, and the scores are near 1. The heads were not changed.
+3. The first layer's scores rise again, and most of its sentences name a length. The heads were not changed.
 4. For one fact, the difference of two shares of $r$ prompts has standard deviation $\sqrt{2 \cdot \tfrac14 / r}$; half of it is what the score gains, $\sigma = 1/\sqrt{8 r}$. The largest of $m$, of either sign, is about $\sigma \sqrt{2 \ln 2m}$. With $r = 16$ and $m = 200$ that is $0.088 \cdot 3.5 \approx 0.31$: a score of 0.81 from nothing, with a single fact.
 ````
 
