@@ -112,9 +112,12 @@ for rule in rules:
     of_rule = [pair for t in english for pair in found(t.source) if RULE[pair] == rule]
     pair = max(sorted(set(of_rule)), key=of_rule.count)
     spelled = [" ".join(map(repr, cx.neurons.spelled(weights, tokens_of(f)))) for f in pair]
-    shown.append([rule, len(set(of_rule)), len(of_rule), *spelled])
+    at_first = [m.group() for t in english for m in WORD.finditer(t.source)]
+    at_first = sum(PAIR.get(f, " ")[0] == f and RULE[PAIR[f]] == rule for f in at_first)
+    shown.append([rule, len(set(of_rule)), len(of_rule), at_first, *spelled])
 pd.DataFrame(
-    shown, columns=["rule", "words", "occurrences", "commonest, British", "American"]
+    shown,
+    columns=["rule", "words", "occurrences", "British as found", "commonest, British", "American"],
 ).set_index("rule")
 
 # %% [markdown]
@@ -166,9 +169,9 @@ t_document, over_documents = passing(by_document)
 r"""
 ## What else would pass?
 
-Spelling is not all that changes: tokens do, and their number. The control changes as much, without dialect. Every pair of the table gets two random words of the texts, of as many tokens as its two forms, and these stand in the same places. A harder control gives one random pair to all words of a rule, so that they share tokens as "our" and "or" are shared.
+Spelling is not all that changes: tokens do, and their number. The control changes as much, without dialect. Every pair of the table gets two random words of the texts, of as many tokens as its two forms, and these stand in the same places. A harder control gives one random pair to all words of a rule, so that these share tokens as "our" and "or" are shared.
 
-And documents are not the right unit for the question. The same few words come again in all of them. So swap one word of the table at a time in the American version; $e_{w,j}$ is the mean of what that does over the documents that hold $w$. The *word* is then the unit, and $m$ the number of words. Last, words of a rule share their pieces. The mean of $e_{w,j}$ over the words of a rule makes the *rule* the unit. A British neuron has to pass all three.
+And documents are not the right unit for the question. The same few words come again in all of them. So swap one word of the table at a time in the American version; $e_{w,j}$ is the mean of what that does over the documents that hold $w$. The *word* is then the unit, and $m$ the number of words. Last, words of a rule share their pieces. The mean of $e_{w,j}$ over the words of a rule makes the *rule* the unit. A British neuron has to pass all three. Few rules make a weak test, so its power is stated with it: the mean, in units of the spread between rules, at which the best of all neurons would pass in four cases of five.
 """
 
 # %%
@@ -260,7 +263,28 @@ display(
 
 # %% [markdown]
 r"""
-So British spelling is read, and by most neurons a little. That is no sign of neurons made for it, since mixtures of neurons read it as well.
+So British spelling is read, by most neurons a little. That is no sign of dialect, since one random pair a rule is read as well. Nor is it a sign of neurons made for it, since mixtures of neurons read it too. These come nearest over rules; their tokens are those that push the same way as British spelling, by the circuit of [chapter 6](06_circuit):
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+nearest = np.argsort(-np.abs(np.nan_to_num(t_rule)))[:4].tolist()
+pushing = study.circuit.contribution[:, nearest] * torch.tensor(np.sign(t_rule[nearest]))
+pd.DataFrame(
+    {
+        "mean / spread over rules": (t_rule[nearest] / m**0.5).round(1),
+        "t over words": t_word[nearest].round(1),
+        "t over documents": t_document[nearest].round(1),
+        "tokens": [
+            ", ".join(cx.neurons.spelled(weights, column.topk(6).indices.tolist()))
+            for column in pushing.T
+        ],
+    },
+    index=pd.Index(nearest, name="neuron"),
+)
+
+# %% [markdown]
+r"""
+The lists name subjects, as those of other neurons do ([chapter 7](07_neurons)), and no dialect.
 
 ## What the rules share
 
@@ -337,7 +361,7 @@ display(
 
 # %% [markdown]
 r"""
-A British direction, then, spread over many neurons. Mind that real British and American texts differ in subject too, so the third sentence is a comparison and no proof.
+A British direction, then, spread over many neurons. Real British and American texts differ in subject too, so their agreement with it supports the reading and does not prove it.
 
 ## What the model expects
 
@@ -544,8 +568,8 @@ r"""
 ## What breaks it
 
 - **Spelling is not dialect.** Words, grammar and subjects differ too, and no minimal pair swaps those.
-- **Rules are few**, and some stand on two or three words here. A neuron that knows *our* and *ise* but never met *ae* is lost.
-- **The texts are mostly American.** Most British versions are respelled American texts, which no British author wrote.
+- **Rules are few**, and some stand on two or three words here. A neuron that knows *our* and *ise* and never met *ae* does not pass.
+- **The texts are mostly American**, as the first table says. Most British versions are respelled American texts, which no British author wrote.
 
 ## Claims
 """
@@ -571,7 +595,7 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-The claim is about GPT-2, which read the English of the whole web. `mini` read 14 million characters by British authors in all, and what it learned from them is a direction.
+The claim is about GPT-2, which read English of the web at large. `mini` read two British domains, novels and the documentation of a government. What it learned from them is a direction.
 
 ## Exercises
 
