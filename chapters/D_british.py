@@ -15,7 +15,7 @@ r"""
 # Is there a British neuron?
 
 **No single neuron is shown to be British: over the 9 rules of spelling none of 1024 passes, and a mean 3.2 times as large as its spread between rules would have been seen four times in five.**
-Yet the rules share a direction: no other way to turn their signs gives a mean as long (p = 0.004).
+Yet the rules share a direction: none of the 255 other ways to turn their signs gives a mean as long (p = 0.004).
 The model uses it: British spelling before a word raises the odds of its British form 1.50 times, by the geometric mean of 23 texts.
 """
 
@@ -52,6 +52,7 @@ from scipy import optimize, stats
 import ctxlib as cx
 from ctxlib.models import DATA
 
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 study = cx.study(cx.load(MODEL), TEXTS, TOKEN)
 model, weights, heads = study.model, study.weights, study.heads
 neurons = range(weights.n_neurons)
@@ -224,9 +225,10 @@ figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.0)
 for k, (kind, row) in enumerate(zip(kinds, counts, strict=True)):
     at = list(dict.fromkeys(kinds)).index(kind)
     label = kind if kind not in kinds[:k] else None
-    axis.plot(row, range(3), "oDx+"[at], ms=7, color=cx.plots.COLOURS[at], label=label)
+    height = np.arange(3) + 0.16 * (at - 1.5)
+    axis.plot(row, height, "oDx+"[at], ms=7, color=cx.plots.COLOURS[at], label=label)
 axis.set_yticks(range(3), [f"{len(u)} {of}" for u, of in zip(real, LEVELS, strict=True)])
-axis.set(xlabel=f"neurons that pass, of {weights.n_neurons}", ylim=(2.4, -0.4))
+axis.set(xlabel=f"neurons that pass, of {weights.n_neurons}", ylim=(2.5, -0.5))
 axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
@@ -291,17 +293,20 @@ The lists name subjects, as those of other neurons do ([chapter 7](07_neurons)),
 Too few rules exist to convict a neuron. All neurons together say more. Take the rules' rows $e_r$, each of length one, and ask how long their mean is. If the rules had nothing in common, the sign of each would be a matter of luck, so compare it with all ways to turn the signs of whole rules.
 """
 
+
 # %%
-signs = np.array([[1, *rest] for rest in product([1, -1], repeat=len(rules) - 1)])
-
-
 def turned(e):
     """Share of all ways to turn signs that give a mean as long as the real one."""
+    e = e[np.abs(e).max(1) > 0]  # a short context holds no word of some rules
+    signs = np.array([[1, *rest] for rest in product([1, -1], repeat=len(e) - 1)])
     length = np.linalg.norm(signs @ (e / np.linalg.norm(e, axis=1, keepdims=True)), axis=1)
     return float((length >= length[0] * (1 - 1e-6)).mean())
 
 
 p_rules, p_controls = turned(by_rule), [turned(u[2]) for u in controls]
+equal = np.array([size(british) == size(american) for british, american in words])
+by_equal = pd.DataFrame(by_word[equal]).groupby(rule_of[equal]).mean().to_numpy()
+p_equal = turned(by_equal)  # of words with as many tokens in both forms
 
 # %% tags=["hide-input"]
 alike = np.corrcoef(by_rule)
@@ -337,8 +342,12 @@ same = int((np.abs(np.sign(by_rule).sum(0)) == len(rules)).sum())
 chance = weights.n_neurons * 2.0 ** (1 - len(rules))
 display(
     cx.claims.finding(
-        f"Yet the rules share a direction: no other way to turn their signs gives a mean as long (p = {p_rules:.3f}).",
-        holds=p_rules <= 1 / len(signs) < 0.05,
+        f"Yet the rules share a direction: none of the {2 ** (m - 1) - 1} other ways to turn their signs gives a mean as long (p = {p_rules:.3f}).",
+        holds=p_rules <= 0.5 ** (m - 1) < 0.05,
+    ),
+    cx.claims.finding(
+        f"The number of tokens does not explain it: words with as many in both forms, under {len(by_equal)} rules, give p = {p_equal:.3f}.",
+        holds=p_equal < 0.05,
     ),
     cx.claims.finding(
         f"The {len(controls)} controls do not: the smallest p among them is {min(p_controls):.2f}.",
@@ -439,7 +448,13 @@ def carried(name, drawn=slice(None)):
     return float(rows[name].mean() / rows["the whole model"].mean())
 
 
-ends = {k: cx.claims.by_document(lambda d, k=k: delta[k].iloc[d].mean(), held) for k in delta}
+def interval(statistic):
+    """By document, where there is more than one."""
+    several = len({t.document for t in held}) > 1
+    return cx.claims.by_document(statistic, held) if several else (np.nan, np.nan)
+
+
+ends = {k: interval(lambda d, k=k: delta[k].iloc[d].mean()) for k in delta}
 figure, ((axis,),) = cx.plots.panels(height=2.2, width=7.0)
 for k, name in enumerate(delta):
     axis.plot(delta[name], np.full(len(delta), k), "|", ms=10, alpha=0.5, color=cx.plots.COLOURS[k])
@@ -465,10 +480,7 @@ cx.plots.picture(
 whole = delta["the whole model"]
 apart = [all(RULE[c] != RULE[PAIR[m.group()]] for c in near) for _, m, near, _ in places]
 apart = np.array(apart)
-shares = {
-    k: (carried(k), *cx.claims.by_document(lambda d, k=k: carried(k, d), held))
-    for k in delta.columns[1:]
-}
+shares = {k: (carried(k), *interval(lambda d, k=k: carried(k, d))) for k in delta.columns[1:]}
 before, after = (
     1 / (1 + np.exp(-log_odds[f"{side} context"].median())) for side in ("American", "British")
 )
