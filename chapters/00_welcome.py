@@ -184,14 +184,17 @@ Each asks one question, and answers it for `mini`, the small model of these page
 | [Chapter 4](04_denominators) | Why do denominators hold still? | They are averages over many tokens, of something that varies little from topic to topic; most of what variation is left is the topic's. |
 | [Chapter 5](05_calibration) | Is one calibration text enough? | On average over the heads, yes; some are off by much more than others. A page from the middle does about all that any number of texts could. |
 | [Chapter 6](06_circuit) | What do the stable heads say together? | An average of the text: each token adds a fixed number to each neuron. The order of texts comes out nearly right, the amounts do not. |
-| [Chapter 7](07_neurons) | Which neurons know the context? | Nearly all, a little. Some stand out by how far a few tokens can push them. |
-| [Chapter 8](08_evaluation) | How good is it, and what limits it? | The order of texts is good. With denominators from the text itself, and values read where they stand, little error is left. |
-| [Chapter 9](09_causal) | Does the model use it? | Yes. The circuit that borrows nothing repairs most of what silencing the heads breaks; the paper's does more damage than silence. |
-| [Chapter 10](10_families) | What if positions are not in the residual stream? | There is less to approximate then, not more. This is algebra; no such model is run. |
-| [Chapter 12](12_lookups) | Which head wakes this neuron? | Seldom one head, and the MLPs do more than all heads together. |
-| [Chapter 13](13_explanations) | Can a sentence predict a head? | A few heads, those that read what kind of text they are in; most, hardly better than a coin. |
+| [Chapter 7](07_neurons) | Which neurons know the context? | Nearly all, and so do random mixtures of them; the weights single out those that a subject moves far, half of the best ones among them. |
+| [Chapter 8](08_evaluation) | How good is it, and what limits it? | The order of texts is good and the amounts are wrong: values are read in the wrong place. What costs most after that depends on the training. |
+| [Chapter 9](09_causal) | Does the model use it? | Yes: most of what silencing the heads costs is the text's domain, which one vector gives back. All of it goes through the layer's neurons. |
+| [Chapter 10](10_families) | What if positions are elsewhere? | Stable heads form all the same, and there is less to approximate. Only rotary positions leave something over. |
+| [Chapter 11](11_depth) | What of deeper layers? | The second layer's scores are still where plus what, and a circuit reaches through its broad heads. Calibration noise is not averaged away. |
+| [Chapter 12](12_lookups) | Which head wakes this neuron? | Seldom one head, hardly ever directly one of the first layer; the MLPs do more than all heads together. |
+| [Chapter 13](13_explanations) | Can a sentence predict a head? | A few heads; most hardly better than a coin, and a high score may only say how long the text is. |
 | [Appendix A](A_scale) | Where does Equation 1 err? | At the token that begins every text, and by a constant that is typical of the vocabulary and not of texts. |
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? | It leans that way: its weights resemble a little those of its own domain, and hardly those of another. |
+| [Appendix D](D_british) | Is there a British neuron? | No neuron alone is shown to be British, though the heads write a British direction that many neurons share and the model uses. |
+| [Appendix F](F_training) | Do three seeds learn the same, and when? | The same map of domains, in other neurons. Broad, steady heads are there from the start. |
 
 ## How to read it
 

@@ -644,6 +644,33 @@ def carrying(drawn):
     return float((scores > line).mean())
 
 
+def named():
+    """What the post says of single neurons of GPT-2 small, on the book's passages."""
+    told = cx.true_contribution(weights, cx.texts.at(weights, study.passages, n, TOKEN), heads, n)
+
+    def favours(neuron, domain):
+        inside, values = study.domains == domain, told[:, neuron].numpy()
+        pairs = inside.sum() * (~inside).sum()
+        return float(stats.mannwhitneyu(values[inside], values[~inside]).statistic / pairs)
+
+    words = (
+        weights.tokenizer.encode(f" {w}", add_special_tokens=False)
+        for w in (1917, 1918, 1942, 1943, 1944, "Sherman")
+    )
+    single = [ids[0] for ids in words if len(ids) == 1]
+    above = (contribution[:, [1621]] > contribution[single, 1621]).double().mean(0).median()
+    over = "AUC of passages over others"
+    return [
+        cx.claims.Claim("neuron_1621", f"neuron 1621, war: {over}", favours(1621, "war")),
+        cx.claims.Claim(
+            "war_tokens", "1621: vocabulary above the tokens named", float(above), digits=4
+        ),
+        cx.claims.Claim(
+            "neuron_1710", f"neuron 1710, scripture: {over}", favours(1710, "scripture")
+        ),
+    ]
+
+
 cx.claims.ledger(
     model,
     cx.claims.Claim(
@@ -658,6 +685,7 @@ cx.claims.ledger(
     cx.claims.Claim(
         "silent_on_calibration", "found neurons that are never on in the calibration text", float(silent.sum()), digits=0,
     ),
+    *(named() if weights.n_neurons == 3072 else []),
 )  # fmt: skip
 
 # %% [markdown]

@@ -587,6 +587,13 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
+MORE = "share of documents with more in British spelling"
+
+
+def british_more(j):
+    return cx.claims.by_document(lambda d: (british[d, j] > american[d, j]).mean(), english)
+
+
 cx.claims.ledger(
     model,
     cx.claims.Claim(
@@ -596,13 +603,14 @@ cx.claims.ledger(
         digits=0,
     ),
     *(
-        cx.claims.Claim(
-            f"neuron_{j}", f"neuron {j}: share of documents with more in British spelling", share[j],
-            cx.claims.by_document(lambda d, j=j: (british[d, j] > american[d, j]).mean(), english),
-        )
-        for j in NAMED
+        [
+            cx.claims.Claim("neuron_300", f"neuron 300: {MORE}", share[300], british_more(300)),
+            cx.claims.Claim("neuron_704", f"neuron 704: {MORE}", share[704], british_more(704)),
+            cx.claims.Claim("opposite", "neurons 300 and 704: cosine of what they write", opposite),
+        ]
+        if NAMED
+        else []
     ),
-    *([cx.claims.Claim("opposite", "neurons 300 and 704: cosine of what they write", opposite)] if NAMED else []),
 )  # fmt: skip
 
 # %% [markdown]

@@ -82,8 +82,7 @@ def load(name: str | os.PathLike, device: str | torch.device | None = None) -> T
         if "Unrecognized configuration class" in str(error):
             raise ValueError(
                 f"{source} is not a decoder: encoder-decoders such as T5 and encoders are not read "
-                "here; chapter 10, What if positions are not in the residual stream?, treats T5's "
-                "kind of positions"
+                "here; chapter 10, What if positions are elsewhere?, treats T5's kind of positions"
             ) from error
         # safetensors raises its own classes for truncated and for corrupt files
         raise ValueError(

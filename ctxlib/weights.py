@@ -105,9 +105,9 @@ class LayerWeights:
         if kind != "standard":
             raise NoPositionEmbeddings(
                 f"{cfg.model_name} has {kind} positions, which are not in the residual stream, so "
-                "there is no W_pos to split its keys by; chapter 10, What if positions are not in "
-                "the residual stream?, goes on with cx.FirstLayer.of(model, texts), chapters 10 "
-                "and 11 with cx.texts.Reader.of(model)"
+                "there is no W_pos to split its keys by; chapter 10, What if positions are "
+                "elsewhere?, goes on with cx.FirstLayer.of(model, texts), chapters 12 and 13 with "
+                "cx.texts.Reader.of(model)"
             )
         if getattr(model, "W_pos", None) is None:
             raise NoPositionEmbeddings(

@@ -21,7 +21,6 @@ import stamps
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
 NUMBERED = [c for c in CHAPTERS if c.stem[:2].isdigit() and not c.stem.startswith("00")]
 APPENDICES = [c for c in CHAPTERS if not c.stem[:2].isdigit()]
-SECOND = [c for c in CHAPTERS if c in APPENDICES or int(c.stem[:2]) <= 6]  # of the second edition
 TEMPLATE = ROOT / "chapters" / "template" / "NN_slug.py"  # what a new chapter begins from
 
 
@@ -46,9 +45,8 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     source = jupytext.read(chapter)
     prose = "\n".join(c.source for c in source.cells if c.cell_type == "markdown")
     assert source.cells[0].source.splitlines()[0].endswith("?"), "its title is a question"
-    stations = ["## Turn it", "## Claims", "## Exercises", "## Where this comes from"]
-    if chapter in (*SECOND, TEMPLATE):
-        stations.insert(2, "## What you may now assume")
+    stations = ["## Turn it", "## Claims", "## What you may now assume", "## Exercises"]
+    stations.append("## Where this comes from")
     assert [h for h in stations if h not in prose] == []
     assert [len(tagged(source, t)) for t in ("setup", "parameters")] == [1, 1]
     first_code = next(c for c in source.cells if c.cell_type == "code")
@@ -114,7 +112,7 @@ def test_a_sentence_of_the_answer_that_has_a_number_is_a_finding(chapter):
     assert unfounded(nbformat.read(build_book.committed(chapter), as_version=4)) == []
 
 
-@pytest.mark.parametrize("chapter", SECOND, ids=lambda c: c.stem)
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
 def test_a_chapter_keeps_to_its_budget(chapter):
     """2,500 words outside of folds, tables and formulas, 6 figures, 20 code cells in view."""
     cells = jupytext.read(chapter).cells
