@@ -32,7 +32,7 @@ TEXTS = 500  # how many texts of the collection are read: held-out documents of 
 TOKEN = " the"  # the token at the destination
 RUNS = None  # a folder of training runs: what they give is then computed and kept
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 import json
 from pathlib import Path
 
