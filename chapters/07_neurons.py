@@ -67,8 +67,10 @@ r"""
 [Chapter 6](06_circuit) shaded a real text for the neuron that it raises most. Here is all that this neuron has to say: what each token of the vocabulary adds to it. A token $t$ adds its extended embedding $\text{ext}(t)$ to the residual stream, times the weight of its position, and a neuron $j$ reads the stream with its input weights:
 
 $$
-\text{contribution}[j, t] \;=\; \frac{\text{ext}(t) \cdot W_\text{in}[:, j]}{s}, \qquad
-\text{approx}_j(x) \;=\; \sum_{i \le n} \text{pos}_i\; \text{contribution}[j, x_i] .
+\begin{aligned}
+\text{contribution}[j, t] \;&=\; \frac{\text{ext}(t) \cdot W_\text{in}[:, j]}{s}, \\
+\text{approx}_j(x) \;&=\; \sum_{i \le n} \text{pos}_i\; \text{contribution}[j, x_i] .
+\end{aligned}
 $$ (eq-neu-contribution)
 
 The kernel sums to one, so the summary is an average, and a contribution says where it would go if the whole text consisted of $t$. One number for each token of the vocabulary: a **column**.
@@ -564,7 +566,7 @@ display({"text/html": f"<p>{href}{said_so}</a></p>", "text/plain": said_so}, raw
 
 # %% [markdown]
 r"""
-GPT-2 small's published neurons, 300 and 704 among them, are judged by number in [appendix D](D_british).
+Of GPT-2 small's published neurons 300 and 704 are judged in [appendix D](D_british), 1621 and 1710 in the ledger below, where the model is that one.
 
 ## What breaks it
 """

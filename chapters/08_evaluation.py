@@ -117,8 +117,10 @@ r"""
 The dots lie on a line, and not on the dotted one. Write $\sigma_a$, $\sigma_t$ for the standard deviations of approximation and truth over texts. The mean squared error is the squared mean of the error and its variance, $\sigma_a^2 - 2 r \sigma_a \sigma_t + \sigma_t^2$. Divide by $\sigma_t^2$ and complete the square:
 
 $$
-\text{FVU} \;=\; \underbrace{\text{offset}^2}_{\text{a constant}} \;+\; \underbrace{(\text{spread} - r)^2}_{\text{a factor}} \;+\; \underbrace{1 - r^2}_{\text{shape}}, \qquad
+\begin{gathered}
+\text{FVU} \;=\; \underbrace{\text{offset}^2}_{\text{a constant}} \;+\; \underbrace{(\text{spread} - r)^2}_{\text{a factor}} \;+\; \underbrace{1 - r^2}_{\text{shape}}, \\
 \text{offset} = \frac{\overline{\text{approx}} - \overline{\text{truth}}}{\sigma_t}, \quad \text{spread} = \frac{\sigma_a}{\sigma_t} .
+\end{gathered}
 $$ (eq-eval-parts)
 
 No part is negative, so nothing cancels. The first two go with the right constant and the right factor; the third stays whatever line is drawn. Forecasters of the weather take their errors apart in the same way {cite}`murphy1988skill`, and read $r^2$ as what a forecast could be worth, not what it is worth. A line that was fitted on half A shows what could be:

@@ -128,7 +128,7 @@ A small vocabulary has few of these words whole. What the heads see is mostly a 
 Both versions are cut on the left to equally many tokens, and the same token asks at the same destination $n$. What the heads add to neuron $j$ there ([chapter 6](06_circuit)) is $\text{truth}_j$, exact, and
 
 $$
-d_j \;=\; \text{truth}_j(\text{British version}) - \text{truth}_j(\text{American version}) , \qquad
+d_j \;=\; \text{truth}_j(\text{British}) - \text{truth}_j(\text{American}) , \qquad
 t_j \;=\; \frac{\bar d_j}{\operatorname{sd}(d_j) / \sqrt m} .
 $$ (eq-dia-paired)
 
@@ -374,10 +374,10 @@ A British direction, then, spread over many neurons. Real British and American t
 
 ## What the model expects
 
-Does the model use it? Let a word of the table come next. Its British form has a log-probability after the British context and after the American one, and so has its American form. (Each with the one token that follows it, so that "color" does not collect what "colored" earns.) What the spelling of the context does to the choice is
+Does the model use it? Let a word of the table come next. Its British form has a log-probability after the British context and after the American one, and so has its American form. (Each with the one token that follows it, so that "color" does not collect what "colored" earns.) What the spelling of the context, after the bar, does to the choice is
 
 $$
-\Delta \;=\; \log \frac{p(\text{British form} \mid \text{British context})}{p(\text{American form} \mid \text{British context})} - \log \frac{p(\text{British form} \mid \text{American context})}{p(\text{American form} \mid \text{American context})} .
+\Delta \;=\; \log \frac{p(\text{British form} \mid \text{British})}{p(\text{American form} \mid \text{British})} - \log \frac{p(\text{British form} \mid \text{American})}{p(\text{American form} \mid \text{American})} .
 $$ (eq-dia-delta)
 
 Respelled are only words near by, at least two, that begin otherwise than the word to come and have as many tokens in both forms. So both contexts stand in line, token by token, and a part of the model can be shown the British one while all the rest reads the American. As in [chapter 9](09_causal), that part is what is inside the stable heads: their own $z$ from the British context, or the self-normalised circuit's summary of it.
