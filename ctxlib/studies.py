@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.denominators import STEADY, middle_text, roster, stable_heads
+from ctxlib.denominators import STEADY, StableHeads, middle_text, roster, stable_heads
 from ctxlib.destination import check_heads
 from ctxlib.texts import Text, collection, passages
 from ctxlib.weights import LayerWeights
@@ -84,7 +84,10 @@ class Study:
         >>> cx.study(model, texts=100).roster.columns.tolist()
         ['effective tokens', 'half of the mass within', 'family', 'relative spread', 'stable']
         """
-        table = roster(self.weights, self.texts, self.n, self.token, steady=self.steady)
+        if isinstance(self.heads, StableHeads):  # chosen by a table, which they carry
+            table = self.heads.table
+        else:
+            table = roster(self.weights, self.texts, self.n, self.token, steady=self.steady)
         wanted = ["effective tokens", "half of the mass within", "family", "relative spread"]
         return (
             table[[*wanted, "stable"]].round({wanted[0]: 0, wanted[-1]: 2}).astype({wanted[0]: int})
@@ -152,7 +155,7 @@ def study(
     labelled, measured = passages(weights), collection(weights, texts)
     n = min(weights.n_ctx // 2, shortest([*labelled, *measured]) - 1)
     chosen = (
-        list(stable_heads(weights, measured, n, token, steady=steady))
+        stable_heads(weights, measured, n, token, steady=steady)
         if heads is None
         else check_heads(weights, heads)
     )
