@@ -1,0 +1,54 @@
+"""Kept data: a chapter computes it from training runs, and it lies whole in the repository."""
+
+import json
+import re
+from pathlib import Path
+
+import evidence
+import pytest
+import torch
+from safetensors.torch import save_file
+from train_mini import RUNS, new_model
+
+import ctxlib as cx
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = sorted((ROOT / "ctxlib" / "data" / "evidence").glob("*.json"))
+CHAPTER = 'RUNS = None  # a folder\nfrom pathlib import Path\nPath(RUNS, "seen").write_text(RUNS)\n'
+
+
+def test_a_chapter_is_run_with_the_models(tmp_path):
+    chapter = tmp_path / "Z_new.py"
+    chapter.write_text(f"# %%\n{CHAPTER}", encoding="utf-8")
+    evidence.compute(chapter, tmp_path)
+    assert (tmp_path / "seen").read_text() == str(tmp_path)
+
+
+def test_a_chapter_without_the_parameter_is_one_clear_line(tmp_path):
+    (tmp_path / "Z_new.py").write_text("# %%\nRUN = None\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="no parameter RUNS = None"):
+        evidence.compute(tmp_path / "Z_new.py", tmp_path)
+    assert evidence.main(["nowhere", "--work", str(tmp_path)]) == 2
+
+
+def test_a_checkpoint_becomes_a_model_that_can_be_loaded(tmp_path):
+    recipe = RUNS["seed-1"]
+    state = {k: v for k, v in new_model(recipe).state_dict().items() if k != "lm_head.weight"}
+    run = tmp_path / "seed-1"
+    run.mkdir()
+    save_file({k: v.contiguous() for k, v in state.items()}, run / "at-003.safetensors")
+    facts = {"recipe": vars(recipe), "tokens": 7}
+    (run / "result.json").write_text(json.dumps(facts))
+    words = cx.models.MINI / "tokenizer.json"
+    (tmp_path / "tokenizer.json").write_bytes(words.read_bytes())
+    evidence.export(tmp_path, tmp_path / "models")
+    model = cx.load(tmp_path / "models" / "seed-1-003")
+    W_pos = state["transformer.wpe.weight"]
+    assert torch.allclose(model.W_pos.cpu() + 0, W_pos - W_pos.mean(-1, keepdim=True), atol=2e-3)
+    assert json.loads((tmp_path / "models" / "seed-1-003" / "run.json").read_text())["tokens"] == 7
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.stem)
+def test_what_is_kept_says_which_weights_it_is_about(kept):
+    text = kept.read_text(encoding="utf-8")
+    assert json.loads(text) and re.search(r'"[0-9a-f]{64}"', text), "a checksum of the weights"
