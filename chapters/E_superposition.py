@@ -196,6 +196,110 @@ display(
 
 # %% [markdown]
 r"""
+Second round, written after the first was seen and before this was measured. Neurons share German and Python although the two directions have nothing to do with each other. Guess: because both are far from the rest. An axis that points anywhere sees domain means with covariances $D_d \cdot D_e$; keep the lengths and put the cosines to zero, or keep the cosines and make all lengths one.
+"""
+
+# %%
+AXES = 20_000
+
+
+def expected(gram):
+    """How often each pair is at the end of a random axis: `pair`, as shares."""
+    chance = np.random.default_rng(0)
+    root = torch.linalg.eigh(gram)
+    root = root.eigenvectors * root.eigenvalues.clamp(min=0).sqrt()
+    first, second = (
+        (root @ torch.from_numpy(chance.standard_normal((len(root), AXES)))).topk(2, dim=0).indices
+    )
+    counts = torch.zeros(len(root), len(root))
+    counts.index_put_((first, second), torch.ones(AXES), accumulate=True)
+    return (counts + counts.T)[upper].numpy() / AXES
+
+
+length = total["A"].diagonal().sqrt()
+place = {name: d for d, name in enumerate(names)}
+
+
+def counted(table):
+    """How many directions have each pair: `pair`."""
+    ends = [table[c].map(place).to_numpy() for c in ("first", "second")]
+    both = np.zeros((len(names),) * 2)
+    np.add.at(both, tuple(ends), 1)
+    return (both + both.T)[upper]
+
+
+in_neurons, in_mixtures = counted(neurons), counted(mixed)
+by_axis = expected(total["A"])
+by_length = expected(torch.diag(length**2))
+by_cosine = expected(shared["A"])
+r_of = [
+    float(np.corrcoef(in_neurons, v)[0, 1]) for v in (by_axis, by_length, by_cosine, in_mixtures)
+]
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.finding(
+    f"Over {len(pairs)} pairs the number of neurons goes with what random axes would have at r = {r_of[0]:.2f}, with lengths alone at {r_of[1]:.2f}, with cosines alone at {r_of[2]:.2f}.",
+    holds=bool(r_of[0] > 0.7 and r_of[1] > r_of[2]),
+)
+
+# %% [markdown]
+r"""
+What a label is worth. Guess: 32 neurons drawn at random sort texts within ten points of all that the heads say.
+"""
+
+# %%
+heard = said @ W_in
+draw = np.random.default_rng(0)
+
+
+def sorted_right(values):
+    """Share of half B in its own domain, by discriminants fitted on half A."""
+    sort = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    return float((sort.fit(values[A], kinds[A]).predict(values[B]) == kinds[B]).mean())
+
+
+by_neurons = {
+    k: np.mean(
+        [
+            sorted_right(heard[:, draw.choice(heard.shape[1], k, replace=False)].numpy())
+            for _ in range(3)
+        ]
+    )
+    for k in right
+    if k <= 64
+}
+
+
+def precise(values):
+    """Of as many highest texts on half B as the label has, the share of the label and of the second."""
+    first, second = means(values[A], kinds[A]).argsort(0).flip(0)[:2].numpy()
+    of = []
+    for column, f, g in zip(values[B].T.numpy(), first, second, strict=True):
+        high = kinds[B][np.argsort(-column)[: (kinds[B] == names[f]).sum()]]
+        of.append([(high == names[f]).mean(), (high == names[g]).mean()])
+    return np.array(of)
+
+
+exact = {
+    "neurons": precise(heard),
+    "mixtures": precise(said @ mixtures(W_in)),
+    "made": precise(said @ say["A"].T),
+}
+
+# %% tags=["hide-input", "nbval-check-output"]
+display(
+    cx.claims.finding(
+        f"Of the texts highest in a neuron, {np.median(exact['neurons'][:, 0]):.0%} are of its label and {np.median(exact['neurons'][:, 1]):.0%} of its second; in a mixture {np.median(exact['mixtures'][:, 0]):.0%}; in a direction made for a domain {np.median(exact['made'][:, 0]):.0%}.",
+        holds=bool(np.median(exact["neurons"][:, 0]) < 0.75 * np.median(exact["made"][:, 0])),
+    ),
+    cx.claims.finding(
+        f"32 neurons drawn at random sort {by_neurons[32]:.0%} of the texts.",
+        holds=bool(by_neurons[32] > max(right.values()) - 0.1),
+    ),
+)
+
+# %% [markdown]
+r"""
 The pair that most neurons have.
 """
 
@@ -213,7 +317,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-A toy with a known answer: 12 contexts with ten words each and 40 words that all use. Contexts 0 and 1, 2 and 3, 4 and 5 share five of their words; no other two share any. A text is 60 tokens, each with even chance a word of its context or a common one. Its bag passes through k numbers into 200 neurons, which are trained to predict the next token. With k = 16 there is room for all contexts, with k = 4 there is not.
+A toy with a known answer: 12 contexts with ten words each and 40 words that all use. Contexts 0 and 1, 2 and 3, 4 and 5 share five of their words; no other two share any. A text is 60 tokens, each with even chance a word of its context or a common one; in contexts 10 and 11, which share no word, it is a word of the context with chance 0.8. (The first toy had no such contexts. Its guesses failed: with as little room as k = 4 the planted pairs still shared most, and neurons had two subjects as often with room as without. New guesses: with room, contexts 10 and 11 are the most frequent pair of the neurons, ahead of each planted pair, at a smaller cosine than theirs; and in planted pairs most of what is shared comes from different words, although words are all that was planted.) Its bag passes through k numbers into 200 neurons, which are trained to predict the next token. With k = 16 there is room for all contexts, with k = 4 there is not.
 """
 
 # %%
@@ -222,10 +326,13 @@ planted = torch.arange(CONTEXTS * OWN).view(CONTEXTS, OWN)
 for c in (0, 2, 4):  # three pairs share half of their words
     planted[c, :5] = planted[c + 1, :5]
 p = torch.zeros(CONTEXTS, CONTEXTS * OWN + COMMON, dtype=torch.double)  # context token
-p.scatter_(1, planted, 0.5 / OWN)[:, -COMMON:] = 0.5 / COMMON
+often = torch.full((CONTEXTS, 1), 0.5, dtype=p.dtype)
+often[-2:] = 0.8  # two contexts far from the rest
+p.scatter_(1, planted, often.expand(-1, OWN) / OWN)
+p[:, -COMMON:] = (1 - often) / COMMON
 
 
-def toy(k, seed, steps=600):
+def toy(k, seed, steps=300):
     """Train bag -> k numbers -> 200 neurons -> next token; what the k numbers say and to whom."""
     chance = torch.Generator().manual_seed(seed)
     c = torch.arange(2400) % CONTEXTS
@@ -244,23 +351,30 @@ def toy(k, seed, steps=600):
         loss.backward()
         adam.step()
     E, heard = (w.detach() for w in W[:2])
-    return bags @ E, heard, c.numpy(), float(loss.detach())
+    return bags, E, heard, c.numpy(), float(loss.detach())
 
 
-rows, maps = {}, {}
+rows, maps, most, other_words = {}, {}, {}, {}
 apart = np.array([(i, j) for i in range(CONTEXTS) for j in range(i)])
 by_plan = np.array([i // 2 == j // 2 and i < 6 for i, j in apart])
 half = np.arange(2400) % 24 < 12  # each context in both
 for k in (16, 4):
     for seed in (0, 1):
-        toy_said, heard, c, loss = toy(k, seed)
+        toy_bags, E, heard, c, loss = toy(k, seed)
+        toy_said = toy_bags @ E
         context = np.arange(CONTEXTS)
         m = means(toy_said[~half], c[~half], context)
         maps[k, seed] = cosines(m @ m.T)[apart[:, 0], apart[:, 1]].numpy()
-        count = [
-            two_subjects(toy_said @ W, c, half, ~half, context)["lower AUC"] > AHEAD
-            for W in (heard, mixtures(heard))
+        tables = [
+            two_subjects(toy_said @ W, c, half, ~half, context) for W in (heard, mixtures(heard))
         ]
+        count = [t["lower AUC"] > AHEAD for t in tables]
+        ordered = pd.Series([tuple(sorted(v)) for v in tables[0][["first", "second"]].to_numpy()])
+        most[k, seed] = ordered.value_counts()
+        g = means(toy_bags[~half], c[~half], context)
+        centred_E = E - toy_bags.mean(0) @ E
+        same = ((g * (centred_E**2).sum(1)) @ g.T) / (m @ m.T)
+        other_words[k, seed] = 1 - same[apart[:, 0], apart[:, 1]].numpy()[by_plan]
         rows[k, seed] = {
             "loss": loss,
             "planted": maps[k, seed][by_plan].min(),
@@ -271,30 +385,21 @@ for k in (16, 4):
         }
 toys = pd.DataFrame(rows).T
 again = {k: float(np.corrcoef(maps[k, 0], maps[k, 1])[0, 1]) for k in (16, 4)}
-forced = {
-    k: float(np.corrcoef(maps[k, 0][~by_plan], maps[k, 1][~by_plan])[0, 1]) for k in (16, 4)
-}
+forced = {k: float(np.corrcoef(maps[k, 0][~by_plan], maps[k, 1][~by_plan])[0, 1]) for k in (16, 4)}
 toys
 
 # %% tags=["hide-input", "nbval-check-output"]
+far = [most[16, seed] for seed in (0, 1)]
 display(
     cx.claims.finding(
-        f"With room the planted pairs share most ({toys.loc[16]['planted'].min():.2f}, other pairs at most {toys.loc[16]['others'].max():.2f}).",
-        holds=bool((toys.loc[16]["planted"] > toys.loc[16]["others"]).all()),
-    ),
-    cx.claims.finding(
-        f"Without room other pairs share as much ({toys.loc[4]['others'].max():.2f}), and which they are is chance: over two trainings r = {forced[4]:.2f}, with room the whole map {again[16]:.2f}.",
+        f"With room the planted pairs share most ({toys.loc[16]['planted'].min():.2f}, other pairs at most {toys.loc[16]['others'].max():.2f}), and {np.median(other_words[16, 0]):.0%} of it comes from different words.",
         holds=bool(
-            (toys.loc[4]["planted"] < toys.loc[4]["others"]).all()
-            and abs(forced[4]) < 0.3
-            and again[16] > 0.7
+            (toys.loc[16]["planted"] > toys.loc[16]["others"]).all()
+            and np.median(other_words[16, 0]) > 0.5
         ),
     ),
     cx.claims.finding(
-        f"Neurons with two subjects do not need a lack of room, but it makes more: {toys.loc[16]['two subjects'].mean():.0%} with room, {toys.loc[4]['two subjects'].mean():.0%} without.",
-        holds=bool(
-            toys.loc[4]["two subjects"].mean() > toys.loc[16]["two subjects"].mean() + 0.1
-            and toys.loc[16]["two subjects"].mean() > 0.1
-        ),
+        f"The pair that most neurons have is {far[0].index[0]}, {far[0].iloc[0]} and {far[1].iloc[0]} of 200.",
+        holds=all(f.index[0] == (10, 11) for f in far),
     ),
 )
