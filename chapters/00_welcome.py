@@ -194,6 +194,7 @@ Each asks one question, and answers it for `mini`, the small model of these page
 | [Appendix A](A_scale) | Where does Equation 1 err? | At the token that begins every text, and by a constant that is typical of the vocabulary and not of texts. |
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? | It leans that way: its weights resemble a little those of its own domain, and hardly those of another. |
 | [Appendix D](D_british) | Is there a British neuron? | No neuron alone is shown to be British, though the heads write a British direction that many neurons share and the model uses. |
+| [Appendix E](E_superposition) | Why do German and Python share a neuron? | Because both lie far from all other texts, and not because they are alike: any axis that points a little their way has both at its end. |
 | [Appendix F](F_training) | Do three seeds learn the same, and when? | The same map of domains, in other neurons. Broad, steady heads are there from the start. |
 
 ## How to read it
