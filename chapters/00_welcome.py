@@ -191,7 +191,7 @@ Each asks one question, and answers it for `mini`, the small model of these page
 | [Chapter 11](11_depth) | What of deeper layers? | The second layer's scores are still where plus what, and a circuit reaches through its broad heads. Calibration noise is not averaged away. |
 | [Chapter 12](12_lookups) | Which head wakes this neuron? | Seldom one head, hardly ever directly one of the first layer; the MLPs do more than all heads together. |
 | [Chapter 13](13_explanations) | Can a sentence predict a head? | A few heads; most hardly better than a coin, and a high score may only say how long the text is. |
-| [Appendix A](A_scale) | Where does Equation 1 err? | At the token that begins every text, and by a constant that is typical of the vocabulary and not of texts. |
+| [Appendix A](A_scale) | Where does Equation 1 err, and would a steadier scale help? | At the token that begins every text, and by a constant typical of the vocabulary and not of texts. A steadier scale helps rows, and not the circuit. |
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? | It leans that way: its weights resemble a little those of its own domain, and hardly those of another. |
 | [Appendix D](D_british) | Is there a British neuron? | No neuron alone is shown to be British, though the heads write a British direction that many neurons share and the model uses. |
 | [Appendix E](E_superposition) | Why do German and Python share a neuron? | Because both lie far from all other texts, and not because they are alike: any axis that points a little their way has both at its end. |
