@@ -74,13 +74,14 @@ Take the three tokens of [chapter 3](03_kernels), and let the middle one be *moo
 """
 
 # %% tags=["nbval-check-output"]
-w, contents, chances, t = 0.2, np.array([6, 4]), np.array([0.5, 0.5]), 0.36
+w, contents, chances, far = 0.2, np.array([6, 4]), np.array([0.5, 0.5]), 0.36
 mu = contents @ chances
 variance = contents**2 @ chances - mu**2
 bound = {
-    "Chebyshev": variance * w**2 / t**2,
-    "Hoeffding": 2 * np.exp(-2 * t**2 / (np.ptp(contents) ** 2 * w**2)),
-    "Bernstein": 2 * np.exp(-(t**2) / 2 / (variance * w**2 + 1 * w * t / 3)),  # 6 is 1 off the mean
+    "Chebyshev": variance * w**2 / far**2,
+    "Hoeffding": 2 * np.exp(-2 * far**2 / (np.ptp(contents) ** 2 * w**2)),
+    "Bernstein": 2
+    * np.exp(-(far**2) / 2 / (variance * w**2 + 1 * w * far / 3)),  # 6 is 1 off the mean
     "true": 0.0,
 }
 pd.DataFrame(bound, index=["texts off by 0.36 or more, at most"]).round(2)
@@ -91,10 +92,10 @@ All three are true, and all are generous. The third is derived next. It comes la
 
 ## Three inequalities, in blocks
 
-Chebyshev and Hoeffding are derived in [chapter 4](04_denominators) ({eq}`eq-chebyshev`, {eq}`eq-hoeffding`). **Bernstein** uses the variance *and* the loudest token. Let $Y_k$ be independent, with mean zero, variance $v_k$ and $\lvert Y_k \rvert \le m$. Since $r! \ge 2 \cdot 3^{r-2}$, the series of the exponential gives $\mathbb{E}\,e^{\lambda Y_k} \le \exp\bigl(\tfrac{\lambda^2 v_k / 2}{1 - \lambda m / 3}\bigr)$. Multiply over $k$, take off $\lambda t$ as Hoeffding does, and choose $\lambda = t / (V + m t / 3)$ with $V = \sum_k v_k$ {cite}`boucheron2013`:
+Chebyshev and Hoeffding are derived in [chapter 4](04_denominators) ({eq}`eq-chebyshev`, {eq}`eq-hoeffding`). **Bernstein** uses the variance *and* the loudest token. Let $Y_k$ be independent, with mean zero, variance $v_k$ and $\lvert Y_k \rvert \le m$. Since $r! \ge 2 \cdot 3^{r-2}$, the series of the exponential gives $\mathbb{E}\,e^{\lambda Y_k} \le \exp\bigl(\tfrac{\lambda^2 v_k / 2}{1 - \lambda m / 3}\bigr)$. Multiply over $k$, take off $\lambda \varepsilon$ as Hoeffding does, and choose $\lambda = \varepsilon / (V + m \varepsilon / 3)$ with $V = \sum_k v_k$ {cite}`boucheron2013`:
 
 $$
-P\Bigl(\sum_k Y_k \ge t\Bigr) \;\le\; \exp\left( - \frac{t^2 / 2}{V + m\,t/3} \right) .
+P\Bigl(\sum_k Y_k \ge \varepsilon\Bigr) \;\le\; \exp\left( - \frac{\varepsilon^2 / 2}{V + m\,\varepsilon/3} \right) .
 $$ (eq-bernstein)
 
 Tokens are not independent, so let $Y_k$ be more than a token. Cut the text into **blocks** of $b$ tokens, and let $w_k$ be the kernel's weight on block $k$. Within a block any dependence is allowed. Then a block is at worst one token with all of its weight: its range is at most $w_k (b_h - a_h)$, where $[a_h, b_h]$ holds all contents of the head, and its variance at most $w_k^2 \sigma^2$ (chapter 4, Exercise 4). All three inequalities stay true with $w_k$ in the place of $\text{pos}_i$:
@@ -108,10 +109,10 @@ At $b = 1$ tokens are drawn from a hat. With one block for the whole text nothin
 That leaves what no block can hold, the topic. So there is a table for each domain $d$. Within a domain the denominator concentrates around the domain's own mean $M_d$; the promise is about the mean $M$ over all domains, with their shares $\pi_d$:
 
 $$
-P(\text{denom} - M \ge t) \;\le\; \sum_d \pi_d \, \text{tail}_d\bigl(t - (M_d - M)\bigr) ,
+P(\text{denom} - M \ge \varepsilon) \;\le\; \sum_d \pi_d \, \text{tail}_d\bigl(\varepsilon - (M_d - M)\bigr) ,
 $$ (eq-certificate)
 
-and the same below. So the certificate assumes three things: every place of a text has the frequencies of its domain, blocks are independent within a domain, and new texts come from the domains in the same shares. This is the code:
+and the same below. $\text{tail}_d$ is the least of the three bounds, with the frequencies of domain $d$. So the certificate assumes three things: every place of a text has the frequencies of its domain, blocks are independent within a domain, and new texts come from the domains in the same shares. This is the code:
 """
 
 
@@ -210,7 +211,7 @@ made = {
     f"blocks of {4 * BLOCK}": certificate(study, *many, 4 * BLOCK),
     "any dependence": certificate(study, *one, n),
 }
-hat, ours, longer, anything = made.values()
+hat, ours, *_ = made.values()
 
 # %% [markdown]
 r"""
@@ -218,7 +219,7 @@ Four tokens are a phrase. That length was fixed before any promise was tested, t
 
 ## What is promised, and what comes
 
-Now to half B. The promise is about the error from $M$, the mean that was computed without a text:
+Now to half B. The promise is about the error from $M$, the mean that was computed from weights and counts:
 """
 
 # %%
@@ -270,9 +271,8 @@ def broken(promise):
     return short, [h for h in short if ends[h] < PROMISED]
 
 
-p_hat, p_ours, p_longer, p_any = promises.values()
-short_hat, clearly_hat = broken(p_hat)
-short_ours, clearly_ours = broken(p_ours)
+p_hat, p_ours, _, p_any = promises.values()
+clearly_hat, short_ours = broken(p_hat)[1], broken(p_ours)[0]
 least = min(share_inside(p_hat, h) for h in heads)
 least_ours = min(share_inside(p_ours, h) for h in heads)
 empty = [h for h in heads if p_ours[h] >= 1]
@@ -421,8 +421,7 @@ pd.DataFrame(
 ).map(lambda v: f"{v:.1%}" if v < 1 else "vacuous")
 
 # %% tags=["hide-input", "nbval-check-output"]
-b_hat, b_ours, *_ = bounded.values()
-wrong = [h for h in heads if measured[h] > b_hat[h]]
+_, b_ours, *_ = bounded.values()
 times = b_ours / measured
 display(
     cx.claims.finding(
@@ -437,7 +436,7 @@ display(
 
 # %% [markdown]
 r"""
-The post's plan goes through, then, and gives numbers: for head 6 a bound of a few percent (Figure C.2, left), for head 0 one of little use (right). What it proves holds if blocks are independent, which neither weights nor counts can say. The constant that it is about does better than the promise.
+The post's plan goes through, then, and gives numbers: a small bound for the best head (Figure C.2, left), and one of little use for the loudest (right). What it proves holds if blocks are independent, which neither weights nor counts can say. The constant that it is about does better than the promise.
 
 ## Which heads would be chosen?
 
@@ -672,7 +671,7 @@ pd.DataFrame(
 r"""
 ## Exercises
 
-1. **Predict, then run.** Let `BLOCK` be 1 and keep the table for each domain. Which heads get a better promise than with blocks of four, and which hardly?
+1. **Predict, then run.** Let `BLOCK` be 1 and keep the table for each domain. Which heads gain most, and which least, against blocks of four?
 2. **Prove.** Somebody calibrates on one text in place of $M$. Show that with an error $e < 1$ promised to a share $1 - \delta$ of texts, the ratio of two independent texts' denominators is within $\tfrac{2e}{1 - e}$ of one with chance at least $1 - 2\delta$.
 
 ```{admonition} Solutions
