@@ -193,6 +193,7 @@ Each asks one question, and answers it for `mini`, the small model of these page
 | [Chapter 13](13_explanations) | Can a sentence predict a head? | A few heads; most hardly better than a coin, and a high score may only say how long the text is. |
 | [Appendix A](A_scale) | Where does Equation 1 err, and would a steadier scale help? | At the token that begins every text, and by a constant typical of the vocabulary and not of texts. A steadier scale helps rows, and not the circuit. |
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? | It leans that way: its weights resemble a little those of its own domain, and hardly those of another. |
+| [Appendix C](C_certificates) | Can the weights alone promise a steady head? | Not alone; with counts of tokens they choose heads safely, and promise loosely, where content is even enough. |
 | [Appendix D](D_british) | Is there a British neuron? | No neuron alone is shown to be British, though the heads write a British direction that many neurons share and the model uses. |
 | [Appendix E](E_superposition) | Why do German and Python share a neuron? | Because both lie far from all other texts, and not because they are alike: any axis that points a little their way has both at its end. |
 | [Appendix F](F_training) | Do three seeds learn the same, and when? | The same map of domains, in other neurons. Broad, steady heads are there from the start. |

@@ -683,5 +683,5 @@ r"""
 
 ## Where this comes from
 
-The partition by denominators and its purpose are from the post {cite}`gibson2025contextual`, which gives no bound; the inequalities are in {cite:t}`boucheron2013`, blocks in {cite:t}`yu1994`. Certificates from counts, their test on held-out documents and the choice of heads are this book's. Their conditions were committed before they were measured, but for three sentences, which describe what was found: on heads that need no assumption, on what independence would choose, and on tables alone.
+The partition by denominators and its purpose are from the post {cite}`gibson2025contextual`, which gives no bound; the inequalities are in {cite:t}`boucheron2013`, blocks in {cite:t}`yu1994`. Certificates from counts, their test on held-out documents and the choice of heads are this book's. Their conditions were committed before they were measured, but for four sentences, which describe what was found: on heads that need no assumption, on what independence would choose, on tables alone, and on the mean error of one head.
 """
