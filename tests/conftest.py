@@ -15,6 +15,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import pretend
 import pytest
 import torch
+from by_hand import draw_texts
 from hypothesis import settings
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
@@ -115,6 +116,22 @@ def tiny_tokens():
     """BOS and 31 tokens: as much as `tiny` reads."""
     drawn = torch.randint(1, 300, (31,), generator=torch.Generator().manual_seed(5))
     return torch.cat([torch.tensor([0]), drawn])
+
+
+@pytest.fixture(scope="session")
+def precise(tiny_weights):
+    return tiny_weights.to(torch.float64)
+
+
+@pytest.fixture(scope="session")
+def drawn():
+    """Five texts that fill the context of `tiny`."""
+    return draw_texts(5, 32, 300)
+
+
+@pytest.fixture(scope="session")
+def circuit(precise, drawn):
+    return cx.ContextualCircuit.calibrate(precise, drawn[0], [2, 0], 20)
 
 
 @pytest.fixture(scope="session")

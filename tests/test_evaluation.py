@@ -3,20 +3,21 @@
 import math
 import os
 import signal
-import statistics
 import threading
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
 from functools import partial, reduce
 from pathlib import Path
 from types import SimpleNamespace
 
+import by_hand
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from beartype import beartype
+from by_hand import calibrated, cases, draw, draw_texts, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import jaxtyped
@@ -35,32 +36,11 @@ identical = partial(pd.testing.assert_frame_equal, check_exact=True)
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ["keys", "values", "kernel", "denominators", "token", "scale"]
 PARTS = ["from offset", "from spread", "from shape"]
-seeds = st.integers(0, 999)
-
-
-def draw(*shape, seed=0):
-    source = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=source, dtype=torch.float64)
-
-
-def draw_texts(count, length, vocab, seed=0):
-    source = torch.Generator().manual_seed(seed)
-    return list(torch.randint(0, vocab, (count, length), generator=source))
-
-
-@pytest.fixture(scope="module")
-def precise(tiny_weights):
-    return tiny_weights.to(torch.float64)
 
 
 @pytest.fixture(scope="module")
 def texts():
-    return draw_texts(20, 32, 300, seed=1)
-
-
-@pytest.fixture(scope="module")
-def circuit(precise):
-    return cx.ContextualCircuit.calibrate(precise, draw_texts(1, 32, 300)[0], [2, 0], 20)
+    return list(draw_texts(20, 32, 300, seed=1))
 
 
 @pytest.fixture(params=["the paper's", "self-normalised"])
@@ -112,43 +92,29 @@ def two(count, neurons, seed=0, level=0.0):
     return 0.3 + 0.8 * truth + 0.4 * draw(count, neurons, seed=seed + 1), truth
 
 
-@given(seeds, st.integers(2, 30), st.integers(1, 4), st.floats(-100, 100))
-def test_moments_give_what_scipy_and_sklearn_give(seed, count, neurons, level):
-    approx, truth = two(count, neurons, seed, level)
-    table = cx.Moments.of(approx, truth).table(range(neurons))
+@given(
+    seeds,
+    st.lists(st.integers(1, 9), min_size=2, max_size=6),
+    st.floats(-100, 100),
+    st.floats(-1e3, 1e3),
+)
+def test_moments_give_what_scipy_and_sklearn_give(seed, sizes, level, drift):
+    """From any parts, in any order, to the precision that they are kept in, also where the parts
+    have different means; and the three parts of the FVU add up to it.
+    """
+    approx, truth = two(sum(sizes), 3, seed, level)
+    table = cx.Moments.of(approx, truth).table(range(3))
     # with two texts r is 1 or -1 up to rounding, and 1 - r^2 nothing but rounding
     pd.testing.assert_frame_equal(table, table_by_hand(approx, truth), rtol=1e-6, atol=1e-9)
-
-
-@given(seeds, st.integers(2, 30))
-def test_the_three_parts_add_up_to_the_unexplained_variance(seed, count):
-    approx, truth = two(count, 3, seed)
-    table = cx.Moments.of(approx, truth).table(range(3))
-    unexplained = ((approx - truth) ** 2).sum(0) / ((truth - truth.mean(0)) ** 2).sum(0)
-    assert table["fvu"].tolist() == pytest.approx(unexplained.tolist())
-    assert table[PARTS].sum(axis=1).tolist() == pytest.approx(unexplained.tolist())
+    assert table[PARTS].sum(axis=1).tolist() == pytest.approx(table["fvu"].tolist())
     assert (table[PARTS] > -1e-12).all(axis=None)
-
-
-@given(seeds, st.lists(st.integers(1, 9), min_size=1, max_size=6), st.floats(-1e3, 1e3))
-def test_moments_of_any_parts_join_to_those_of_the_whole(seed, sizes, drift):
-    """To the precision that they are kept in, also where the parts have different means."""
-    approx, truth = two(sum(sizes), 3, seed)
     slope = drift * torch.arange(sum(sizes), dtype=torch.float64)[:, None]
     approx, truth = approx + slope, truth - slope
     whole = cx.Moments.of(approx, truth)
-    parts = zip(approx.split(sizes), truth.split(sizes), strict=True)
-    joined = reduce(cx.Moments.__add__, (cx.Moments.of(a, t) for a, t in parts))
-    assert joined.count == whole.count == sum(sizes)
-    for name in ("mean_a", "mean_t", "aa", "tt", "at"):
-        same(getattr(joined, name), getattr(whole, name), rtol=1e-9, atol=1e-9)
-
-
-@given(seeds)
-def test_it_does_not_matter_which_part_comes_first(seed):
-    approx, truth = two(12, 3, seed)
-    one, other = cx.Moments.of(approx[:5], truth[:5]), cx.Moments.of(approx[5:], truth[5:])
-    same_table((one + other).table(range(3)), (other + one).table(range(3)))
+    parts = list(map(cx.Moments.of, approx.split(sizes), truth.split(sizes)))
+    for joined in (reduce(cx.Moments.__add__, parts), reduce(cx.Moments.__add__, parts[::-1])):
+        for field in fields(cx.Moments):
+            same(getattr(joined, field.name), getattr(whole, field.name))
 
 
 def test_a_mean_far_from_zero_costs_no_precision():
@@ -171,13 +137,6 @@ def test_single_precision_is_summed_in_double():
     same_table(moments.table(range(2)), table_by_hand(approx, truth))
 
 
-def test_the_truth_itself_has_r_1_and_nothing_unexplained():
-    _, truth = two(9, 3)
-    table = cx.Moments.of(truth, truth).table(range(3))
-    assert table["r"].tolist() == pytest.approx([1, 1, 1])
-    assert table["fvu"].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
-
-
 def test_the_mean_alone_leaves_all_variance_unexplained():
     """A constant has no correlation with anything, but it does have an FVU."""
     _, truth = two(9, 3)
@@ -190,12 +149,15 @@ def test_the_mean_alone_leaves_all_variance_unexplained():
 @pytest.mark.parametrize("level", [0.0, 1.0, 0.1, -1234.567])
 @pytest.mark.parametrize("count", [2, 7, 64])
 def test_a_truth_that_does_not_vary_has_neither_r_nor_fvu(level, count):
-    approx, truth = two(count, 3)
-    truth[:, 1:] = level  # a mean of equal numbers need not be that number, in floating point
+    """What is not a number is not constant."""
+    approx, truth = two(count, 4)
+    truth[:, 1:3] = level  # a mean of equal numbers need not be that number, in floating point
     approx[:, 2] = level
-    table = cx.Moments.of(approx, truth).table([5, 6, 7])
+    approx[1, 3] = math.nan
+    table = cx.Moments.of(approx, truth).table([5, 6, 7, 8])
     assert table.drop(columns="sd").loc[[6, 7]].isna().all(axis=None)
     assert table.loc[5].notna().all()
+    assert table.loc[8, ["r", "fvu", "from spread", "from shape"]].isna().all()
 
 
 # ---------------------------------------------------------------- a circuit against the truth
@@ -225,43 +187,21 @@ def test_chosen_neurons_are_rows_of_the_whole_table(circuit, texts, neurons):
     same_table(table, cx.evaluate(circuit, texts).loc[chosen])
 
 
-def test_texts_to_evaluate_may_come_from_a_generator_or_be_labelled(circuit, texts):
-    whole = cx.evaluate(circuit, texts)
-    identical(cx.evaluate(circuit, (text for text in texts)), whole)
+def test_texts_may_come_from_a_generator_or_be_labelled_and_end_at_n(circuit, texts):
     labelled = [cx.texts.Text(str(k), "war", "en-GB", "", "", x) for k, x in enumerate(texts)]
-    identical(cx.evaluate(circuit, labelled), whole)
+    for others in ((text for text in texts), labelled, [x[:20] for x in texts]):
+        identical(cx.evaluate(circuit, others), cx.evaluate(circuit, texts))
 
 
-def test_what_comes_after_n_changes_no_table(circuit, texts):
-    identical(cx.evaluate(circuit, [x[:20] for x in texts]), cx.evaluate(circuit, texts))
-
-
-def test_a_neuron_that_reads_nothing_has_no_r(precise, texts):
+def test_what_does_not_vary_has_no_r(precise, circuit, texts):
+    """A neuron that reads nothing, and texts that are all one."""
     W_in = precise.W_in.clone()
     W_in[:, 4] = 0
     deaf = cx.ContextualCircuit.calibrate(replace(precise, W_in=W_in), texts[0], [0], 20)
-    table = cx.evaluate(deaf, texts)
-    assert table.index[table["r"].isna()].tolist() == [4]
-    assert table.index[table["fvu"].isna()].tolist() == [4]
-
-
-def test_texts_that_are_all_one_have_no_r(circuit, texts):
-    table = cx.evaluate(circuit, [texts[0]] * 7)
-    assert table["r"].isna().all() and table["fvu"].isna().all()
-
-
-def test_without_positions_the_self_normalised_circuit_explains_everything(precise, texts):
-    flat = replace(precise, W_pos=precise.W_pos[:1].expand_as(precise.W_pos))
-    circuit = cx.ContextualCircuit.calibrate(flat, texts[0], [2, 0], 20)
-    table = cx.evaluate(circuit.self_normalised(), texts, own_token=True)
-    assert (table["r"] > 1 - 1e-9).all() and (table["fvu"] < 1e-9).all()
-    # the paper's does not: its constants are the calibration text's
-    assert (cx.evaluate(circuit, texts)["fvu"] > 1e-4).all()
-
-
-def test_offsets_leave_no_error_of_the_mean_on_the_texts_that_they_come_from(circuit, texts):
-    table = cx.evaluate(circuit.self_normalised(texts), texts, own_token=True)
-    assert table["from offset"].max() < 1e-12
+    unknown = cx.evaluate(deaf, texts)[["r", "fvu"]].isna()
+    assert unknown.index[unknown.all(axis=1)].tolist() == [4]
+    assert unknown.sum(axis=None) == 2
+    assert cx.evaluate(circuit, [texts[0]] * 7)[["r", "fvu"]].isna().all(axis=None)
 
 
 def test_on_mini_the_self_normalised_circuit_leaves_less_unexplained(mini_weights):
@@ -285,9 +225,13 @@ class Killed(BaseException):
     """What a kill looks like from inside: nothing in the package catches it."""
 
 
-def killed_after(texts, count):
+def ending(texts, count, how):
+    """So many texts, and then a kill, a text that is too short, or nothing more."""
     yield from texts[:count]
-    raise Killed
+    if how == "killed":
+        raise Killed
+    if how == "too short":
+        yield texts[0][:3]
 
 
 @pytest.fixture
@@ -313,7 +257,7 @@ def test_a_killed_evaluation_goes_on_where_it_stopped(
     asked = {"own_token": own_token, "checkpoint": tmp_path / "sums"}
     in_fours.clear()
     with pytest.raises(Killed):
-        cx.evaluate(either, killed_after(texts, done), **asked)
+        cx.evaluate(either, ending(texts, done, "killed"), **asked)
     assert in_fours == [4] * (done // 4)
     in_fours.clear()
     table = cx.evaluate(either, texts, **asked)
@@ -325,44 +269,38 @@ def test_a_killed_evaluation_goes_on_where_it_stopped(
     assert in_fours == []
 
 
-def test_a_checkpoint_changes_no_result_and_leaves_nothing_else_behind(circuit, texts, tmp_path):
-    table = cx.evaluate(circuit, texts, checkpoint=str(tmp_path / "sums"))
-    identical(table, cx.evaluate(circuit, texts))
-    assert [file.name for file in tmp_path.iterdir()] == ["sums"]
+ENDS = {
+    "killed": lambda: pytest.raises(Killed),
+    "too short": lambda: pytest.raises(ValueError, match="a text of 3 tokens is too short"),
+    "one text": lambda: pytest.raises(ValueError, match="at least two texts"),
+    "": nullcontext,
+}
 
 
-def test_a_second_kill_is_survived_too(circuit, texts, tmp_path, in_fours):
-    for done in (6, 6, 13):
-        with pytest.raises(Killed):
-            cx.evaluate(circuit, killed_after(texts, done), checkpoint=tmp_path / "sums")
-    identical(
-        cx.evaluate(circuit, texts, checkpoint=tmp_path / "sums"), cx.evaluate(circuit, texts)
-    )
-
-
-@pytest.mark.parametrize("first", [2, 4, 9, 20])
-def test_more_texts_are_added(circuit, texts, tmp_path, in_fours, first):
-    cx.evaluate(circuit, texts[:first], checkpoint=tmp_path / "sums")
-    in_fours.clear()
-    table = cx.evaluate(circuit, texts, checkpoint=tmp_path / "sums")
-    assert sum(in_fours) == 20 - first
-    assert table.attrs["texts"] == 20
-    same_table(table, cx.evaluate(circuit, texts))
-
-
-def test_another_size_of_batches_may_go_on(circuit, texts, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "runs",  # so many texts, in batches of so many, and how it ended
+    [
+        [(6, 4, "killed"), (6, 4, "killed"), (13, 4, "killed")],
+        *([(count, 4, "")] for count in (2, 4, 9, 20)),
+        [(1, 4, "one text"), (7, 3, ""), (12, 64, ""), (20, 5, "")],
+        [(9, 4, "too short")],
+    ],
+)
+def test_no_text_is_done_twice_or_missed_in_whatever_batches(
+    circuit, texts, tmp_path, in_fours, monkeypatch, runs
+):
+    """However often it ended, with the same circuit made anew and batches of another size."""
     whole = cx.evaluate(circuit, texts)
-    for batch, some in ((3, texts[:7]), (64, texts[:12]), (5, texts)):
+    in_fours.clear()
+    for count, batch, how in [*runs, (20, 4, "")]:
+        again = cx.ContextualCircuit.calibrate(circuit.weights, circuit.calibration, [2, 0], 20)
         monkeypatch.setattr(cx.texts, "BATCH", batch)
-        table = cx.evaluate(circuit, some, checkpoint=tmp_path / "sums")
+        with ENDS[how]():
+            some = ending(texts, count, how)
+            table = cx.evaluate(again, some, checkpoint=str(tmp_path / "sums"))
+    assert sum(in_fours) == table.attrs["texts"] == 20
     same_table(table, whole)
-
-
-def test_one_text_is_kept_for_a_second_one(circuit, texts, tmp_path):
-    with pytest.raises(ValueError, match="at least two texts"):
-        cx.evaluate(circuit, texts[:1], checkpoint=tmp_path / "sums")
-    table = cx.evaluate(circuit, texts[:2], checkpoint=tmp_path / "sums")
-    same_table(table, cx.evaluate(circuit, texts[:2]))
+    assert [file.name for file in tmp_path.iterdir()] == ["sums"]
 
 
 def other(field, change):
@@ -435,13 +373,6 @@ def test_a_checkpoint_of_something_else_is_refused_and_kept(
     identical(cx.evaluate(circuit, texts, checkpoint=file), table)
 
 
-def test_the_same_circuit_made_anew_goes_on(circuit, texts, tmp_path):
-    cx.evaluate(circuit, texts[:9], checkpoint=tmp_path / "sums")
-    again = cx.ContextualCircuit.calibrate(circuit.weights, circuit.calibration, [2, 0], 20)
-    table = cx.evaluate(again, texts, checkpoint=tmp_path / "sums")
-    same_table(table, cx.evaluate(circuit, texts))
-
-
 def test_offsets_tell_self_normalised_circuits_apart(circuit, texts, tmp_path):
     cx.evaluate(circuit.self_normalised(texts[:3]), texts, checkpoint=tmp_path / "sums")
     with pytest.raises(ValueError, match="another circuit"):
@@ -496,17 +427,6 @@ def test_a_kill_while_writing_leaves_the_last_whole_file(
     in_fours.clear()
     identical(cx.evaluate(circuit, texts, checkpoint=file), whole)
     assert in_fours == [4, 4, 4]
-
-
-def test_a_text_that_is_too_short_costs_only_its_batch(circuit, texts, tmp_path, in_fours):
-    marred = [*texts[:9], texts[9][:3], *texts[10:]]
-    with pytest.raises(ValueError, match="a text of 3 tokens is too short"):
-        cx.evaluate(circuit, marred, checkpoint=tmp_path / "sums")
-    in_fours.clear()
-    identical(
-        cx.evaluate(circuit, texts, checkpoint=tmp_path / "sums"), cx.evaluate(circuit, texts)
-    )
-    assert in_fours[:3] == [4, 4, 4] and len(in_fours) == 3 + 5
 
 
 # ---------------------------------------------------------------- texts that come one by one
@@ -583,19 +503,16 @@ def test_a_stream_goes_on_where_a_list_of_the_same_texts_stopped_and_the_other_w
         assert sum(in_fours) == 39
 
 
-@pytest.mark.parametrize("kind", ["tokens", "count"])
-def test_a_stream_of_other_texts_is_refused(circuit, precise, folder, kind):
-    stream = cx.texts.stream(precise, 40, folder)
-    cx.evaluate(circuit, stream, checkpoint=folder / "sums")
-    if kind == "count":
-        with pytest.raises(ValueError, match="sums holds 10 texts more than are given"):
-            cx.evaluate(circuit, cx.texts.stream(precise, 30, folder), checkpoint=folder / "sums")
-        return
+def test_a_stream_of_other_texts_is_refused(circuit, precise, folder):
+    asked = {"checkpoint": folder / "sums"}
+    cx.evaluate(circuit, cx.texts.stream(precise, 40, folder), **asked)
+    with pytest.raises(ValueError, match="sums holds 10 texts more than are given"):
+        cx.evaluate(circuit, cx.texts.stream(precise, 30, folder), **asked)
     for file in ("a.txt", "b.txt"):  # other words, and as many of them
         source = (folder / file).read_text()
         (folder / file).write_text(source.replace("moon", "noon").replace("nurse", "purse"))
     with pytest.raises(ValueError, match="sums was made with other texts"):
-        cx.evaluate(circuit, cx.texts.stream(precise, 60, folder), checkpoint=folder / "sums")
+        cx.evaluate(circuit, cx.texts.stream(precise, 60, folder), **asked)
 
 
 @pytest.mark.parametrize("cluster", [False, True])
@@ -759,108 +676,67 @@ def test_a_cluster_that_loses_a_process_gives_the_same_table(
 # ---------------------------------------------------------------- one approximation at a time
 
 
-def norm(weights, v):
-    return v / ((v @ v) / weights.d_model + weights.eps).sqrt()
-
-
-def truth_by_hand(weights, text, heads, n):
-    """The heads' part of every neuron at n, and the scale of LayerNorm 2 there."""
-    x = [norm(weights, weights.W_E[t] + weights.W_pos[i]) for i, t in enumerate(text)]
-    outputs = []
-    for h in range(weights.n_heads):
-        q = x[n] @ weights.W_Q[h] + weights.b_Q[h]
-        exps = [math.exp(q @ (v @ weights.W_K[h] + weights.b_K[h]) / weights.attn_scale) for v in x]
-        values = [v @ weights.W_V[h] + weights.b_V[h] for v in x]
-        z = sum(e * v for e, v in zip(exps, values, strict=True)) / sum(exps)
-        outputs.append(z @ weights.W_O[h])
-    between = weights.W_E[text[n]] + weights.W_pos[n] + sum(outputs) + weights.b_O
-    s = ((between @ between) / weights.d_model + weights.eps).sqrt()
-    return sum(outputs[h] for h in heads) @ weights.W_in / s, s
-
-
 def approximated_by_hand(circuit, text, made):
     """The circuit's steps, each taken as an approximation or exactly, one source at a time."""
     w, n, heads = circuit.weights, circuit.n, circuit.heads
     own = text[: n + 1]
     x = [*own[:n], circuit.token] if "token" in made else own
     calibration = [*circuit.calibration.tolist()[:n], x[n]]
-    there = w.W_pos[n]
+    wheres = [by_hand.where(w, i, n, circuit.C) for i in range(n + 1)]
+    q = {h: by_hand.query(w, h, by_hand.what(w, x[n], n)) for h in heads}
 
-    def where(i):
-        here = w.W_pos[i]
-        return w.d_model**0.5 * (here - there) / math.hypot(here.norm(), circuit.C)
+    def content(h, i, t):
+        if "keys" in made:
+            return by_hand.content(w, h, q[h], n, t)
+        exact, where = (by_hand.score(w, h, q[h], v) for v in (by_hand.what(w, t, i), wheres[i]))
+        return math.exp(exact - where)
 
-    kernels, contents = [], []
-    for h in heads:
-        q = norm(w, w.W_E[x[n]] + there) @ w.W_Q[h] + w.b_Q[h]
-
-        def score(vector, h=h, q=q):
-            return float(q @ (vector @ w.W_K[h])) / w.attn_scale
-
-        exps = [math.exp(score(where(i))) for i in range(n + 1)]
-        kernels.append([e / sum(exps) for e in exps])
-
-        def content(i, t, score=score):
-            if "keys" in made:
-                return math.exp(score(norm(w, w.W_E[t] + there)))
-            return math.exp(score(norm(w, w.W_E[t] + w.W_pos[i])) - score(where(i)))
-
-        contents.append(content)
-    medians = [statistics.median(k[i] for k in kernels) for i in range(n + 1)]
-    shared = [m / sum(medians) for m in medians]
-
-    total = 0
-    for h, kernel, content in zip(heads, kernels, contents, strict=True):
+    kernels = {h: by_hand.kernel(w, h, q[h], n, circuit.C) for h in heads}
+    shared, total = by_hand.shared(kernels.values()), 0
+    for h, kernel in kernels.items():
         used = shared if "kernel" in made else kernel
-        row = [pos * content(i, x[i]) for i, pos in enumerate(used)]
+        row = [pos * content(h, i, x[i]) for i, pos in enumerate(used)]
         denominator = sum(row)
         if "denominators" in made:
-            denominator = sum(pos * content(i, calibration[i]) for i, pos in enumerate(kernel))
-        for i, a in enumerate(row):
-            at = norm(w, w.W_E[x[i]] + (there if "values" in made else w.W_pos[i]))
-            total = total + a / denominator * (at @ w.W_V[h] + w.b_V[h]) @ w.W_O[h]
-    s = circuit.scale if "scale" in made else truth_by_hand(w, own, heads, n)[1]
-    return total @ w.W_in / s
+            denominator = sum(pos * content(h, i, calibration[i]) for i, pos in enumerate(kernel))
+        places = [n if "values" in made else i for i in range(n + 1)]
+        values = [
+            by_hand.value(w, h, by_hand.what(w, t, i)) for t, i in zip(x, places, strict=True)
+        ]
+        total = total + by_hand.weighted(row, values) / denominator @ w.W_O[h]
+    if "scale" in made:
+        return total @ w.W_in / circuit.scale
+    stream = by_hand.between(w, own, n, by_hand.outputs(w, own, n))
+    return total @ w.W_in / by_hand.scale(w, stream)
 
 
-@st.composite
-def small_circuits(draw_from):
-    """What makes a small circuit, with heads in any order."""
-    n_heads, n_ctx, vocab = (draw_from(st.integers(*r)) for r in ((1, 4), (2, 6), (2, 9)))
-    sizes = {"seed": draw_from(seeds), "n_heads": n_heads, "n_ctx": n_ctx, "vocab": vocab}
-    heads = draw_from(st.permutations(range(n_heads)))[: draw_from(st.integers(1, n_heads))]
-    n, token = draw_from(st.integers(0, n_ctx - 1)), draw_from(st.integers(0, vocab - 1))
-    return sizes, (heads, n, token, draw_from(st.floats(0.3, 20)))
-
-
-@given(small_circuits(), st.sets(st.sampled_from(NAMES)))
-def test_any_set_of_approximations_is_the_loops(make_weights, small, made):
-    sizes, asked = small
-    weights = make_weights(**sizes, d_head=3, d_mlp=4)
-    calibration, *texts = draw_texts(3, sizes["n_ctx"], sizes["vocab"], sizes["seed"])
-    circuit = cx.ContextualCircuit.calibrate(weights, calibration, *asked)
-    by_hand = [approximated_by_hand(circuit, x.tolist(), made) for x in texts]
-    same(cx.evaluation.approximated(circuit, torch.stack(texts), made), torch.stack(by_hand))
+@given(cases(), st.sets(st.sampled_from(NAMES)))
+def test_any_set_of_approximations_is_the_loops(make_weights, case, made):
+    circuit = calibrated(make_weights, case)
+    hand = [approximated_by_hand(circuit, x, made) for x in case.texts[1:].tolist()]
+    same(cx.evaluation.approximated(circuit, case.texts[1:], made), torch.stack(hand))
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("alone", [True, False])
-def test_each_approximation_is_the_loops_and_has_its_price(circuit, texts, name, alone):
-    """Alone and as the only one not made; and each does change something."""
+def test_each_approximation_has_its_price(circuit, texts, name, alone):
+    """Alone and as the only one not made."""
     made = {name} if alone else set(NAMES) - {name}
-    approx = cx.evaluation.approximated(circuit, torch.stack(texts[:2]), made)
-    for number in range(2):
-        same(approx[number], approximated_by_hand(circuit, texts[number].tolist(), made))
-    without = cx.evaluation.approximated(circuit, torch.stack(texts[:2]), made ^ {name})
+    approx, without = (
+        cx.evaluation.approximated(circuit, torch.stack(texts[:2]), those)
+        for those in (made, made ^ {name})
+    )
     assert (approx - without).abs().max() > 1e-3
 
 
-def test_no_approximation_is_the_truth(circuit, texts):
-    stack = torch.stack(texts)
-    approx = cx.evaluation.approximated(circuit, stack, [])
-    same(approx, cx.true_contribution(circuit.weights, stack, circuit.heads, circuit.n))
-    truth, _ = truth_by_hand(circuit.weights, texts[3][:21].tolist(), circuit.heads, 20)
-    same(approx[3], truth)
+def test_no_approximation_is_the_truth_and_all_are_the_circuit(circuit, texts):
+    stack, asked = torch.stack(texts), cx.evaluation.APPROXIMATIONS
+    assert list(asked) == NAMES and all(asked.values())
+    truth = cx.true_contribution(circuit.weights, stack, circuit.heads, circuit.n)
+    same(cx.evaluation.approximated(circuit, stack, []), truth)
+    same(truth[3], by_hand.truth(circuit.weights, texts[3].tolist(), circuit.heads, 20))
+    summary = circuit.summary(with_token(texts, circuit))
+    same(cx.evaluation.approximated(circuit, stack, asked), summary)
 
 
 def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_weights, texts):
@@ -876,25 +752,6 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
     close(cx.evaluation.approximated(circuit, stack, []), truth)
     for made in set(NAMES) - {"denominators"}:  # another text's need not be of this size
         assert cx.evaluation.approximated(circuit, stack, [made]).isfinite().all()
-
-
-def test_what_is_not_a_number_is_not_constant():
-    truth = draw(9, 2)
-    approx = truth.clone()
-    approx[3, 1] = math.nan
-    table = cx.Moments.of(approx, truth).table([0, 1])
-    assert table.loc[0, PARTS].notna().all()
-    assert table.loc[1, ["r", "fvu", "from spread", "from shape"]].isna().all()
-
-
-def test_all_approximations_are_the_circuit(circuit, texts):
-    approx = cx.evaluation.approximated(circuit, torch.stack(texts), cx.evaluation.APPROXIMATIONS)
-    same(approx, circuit.summary(with_token(texts, circuit)))
-
-
-def test_there_are_six_approximations_with_a_word_on_each():
-    assert list(cx.evaluation.APPROXIMATIONS) == NAMES
-    assert all(cx.evaluation.APPROXIMATIONS.values())
 
 
 @pytest.mark.parametrize("made", [["key"], ["keys", "Scale"], "keys"])
@@ -930,40 +787,35 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, texts, own_token, m
         assert row.tolist() == pytest.approx(by_hand.median()[budget.columns].tolist(), abs=1e-9)
 
 
-def test_the_budget_begins_with_the_truth_and_the_circuit_itself(circuit, texts):
-    budget = cx.evaluation.error_budget(circuit, texts)
-    assert budget.loc[("none", "")].tolist() == pytest.approx([1, 0, 0, 0, 0], abs=1e-9)
-    whole = cx.evaluate(circuit, texts).median()[budget.columns]
-    assert budget.loc[("all", "")].tolist() == pytest.approx(whole.tolist())
-
-
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("measure", [cx.evaluate, cx.evaluation.error_budget])
-@pytest.mark.parametrize("count", [0, 1])
-def test_fewer_than_two_texts_are_refused(circuit, texts, measure, count):
-    with pytest.raises(ValueError, match="at least two"):
-        measure(circuit, texts[:count])
+TEXTS = list(draw_texts(3, 32, 300))
 
 
 @pytest.mark.parametrize("measure", [cx.evaluate, cx.evaluation.error_budget])
-def test_what_cannot_be_evaluated_is_refused(circuit, texts, measure):
-    labelled = cx.texts.Text("a", "war", "en-GB", "", "", texts[0])
-    for one in (texts[0], labelled):
-        with pytest.raises(ValueError, match="put it in brackets"):
-            measure(circuit, one)
-    for neurons in ([40], [-1], [2, 99]):
-        with pytest.raises(ValueError, match="neurons 0 to 39"):
-            measure(circuit, texts, neurons)
-    with pytest.raises(ValueError, match="no neurons"):
-        measure(circuit, texts, [])
-    with pytest.raises(ValueError, match="a text of 19 tokens is too short for the destination 20"):
-        measure(circuit, [texts[0], texts[1][:19]])
-    with pytest.raises(ValueError, match=r"too short for the destination 20.*at least 21"):
-        measure(circuit, [x[:20] for x in texts], own_token=True)
-    with pytest.raises(ValueError, match="ids 0 to 299"):
-        measure(circuit, [texts[0], texts[1] + 299])
+@pytest.mark.parametrize(
+    ("texts", "more", "said"),
+    [
+        ([], {}, "at least two"),
+        (TEXTS[:1], {}, "at least two"),
+        (TEXTS[0], {}, "put it in brackets"),
+        (cx.texts.Text("a", "war", "en-GB", "", "", TEXTS[0]), {}, "put it in brackets"),
+        *((TEXTS, {"neurons": neurons}, "neurons 0 to 39") for neurons in ([40], [-1], [2, 99])),
+        (TEXTS, {"neurons": []}, "no neurons"),
+        ([TEXTS[0], TEXTS[1][:19]], {}, "a text of 19 tokens is too short for the destination 20"),
+        (
+            [x[:20] for x in TEXTS],
+            {"own_token": True},
+            r"too short for the destination 20.*at least 21",
+        ),
+        ([TEXTS[0], TEXTS[1] + 299], {}, "ids 0 to 299"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_evaluated_is_refused(circuit, measure, texts, more, said):
+    with pytest.raises(ValueError, match=said):
+        measure(circuit, texts, **more)
 
 
 # ---------------------------------------------------------------- shapes

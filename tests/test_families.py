@@ -12,7 +12,7 @@ import export_explorer
 import nbformat
 import pytest
 import torch
-from test_lookups import KINDS, PARALLEL, draw_texts
+from test_lookups import IDS, INNER, KINDS, PARALLEL, ROOM, WIDE, draw_texts
 from transformers import (
     AutoModelForCausalLM,
     GPTJConfig,
@@ -156,35 +156,32 @@ def norm_in_texts(weights, texts):
     return float(weights.W_E[torch.cat([t.tokens for t in texts])].norm(dim=-1).median())
 
 
-def test_on_mini_the_kernels_are_those_of_the_weights(mini_layer, mini_weights):
+def test_on_mini_kernels_copies_and_neurons_are_those_of_the_weights(
+    mini, mini_layer, mini_weights
+):
     layer, passages = mini_layer
-    by_weights = cx.positional_kernels(mini_weights, 256, C=norm_in_texts(mini_weights, passages))
-    assert cx.total_variation(layer.kernels, by_weights).max() < 0.03
-    apart = layer.content - cx.content_scores(mini_weights, n=256)
-    assert apart.std(1).max() < 1e-3
+    C = norm_in_texts(mini_weights, passages)
+    assert (
+        cx.total_variation(layer.kernels, cx.positional_kernels(mini_weights, 256, C=C)).max()
+        < 0.03
+    )
+    assert (layer.content - cx.content_scores(mini_weights, n=256)).std(1).max() < 1e-3
     heads = cx.stable_heads(layer, passages)
     assert heads == cx.stable_heads(mini_weights, passages)
     assert len(heads.table) == 8
 
-
-def test_on_mini_it_finds_the_same_neurons(mini_layer, mini_weights):
-    layer, passages = mini_layer
-    heads = [3, 4]
-    ours = cx.ContextualCircuit.calibrate(layer, passages[0], heads)
-    paper = cx.ContextualCircuit.calibrate(mini_weights, passages[0], heads)
-    found, expected = (set(cx.find_neurons(c).index) for c in (ours, paper))
-    assert len(found & expected) >= 0.95 * len(found | expected)
-
-
-def test_copies_are_told_as_the_weights_tell_them(mini, mini_layer, mini_weights):
-    ours = from_model.copy_preference(mini, mini_layer[0], count=8)
-    theirs = cx.split.copy_preference(mini_weights, n=256)
-    assert ((ours > 2) == (theirs > 2)).all()
-    C = norm_in_texts(mini_weights, mini_layer[1])
-    tables = [cx.families(mini_layer[0], copies=ours), cx.families(mini_weights, 256, C=C)]
+    copies = from_model.copy_preference(mini, layer, count=8)
+    assert ((copies > 2) == (cx.split.copy_preference(mini_weights, n=256) > 2)).all()
+    ours, theirs = cx.families(layer, copies=copies), cx.families(mini_weights, 256, C=C)
     for name in ("local", "duplicate-token"):
-        assert (tables[0]["family"] == name).equals(tables[1]["family"] == name)
-    assert (tables[0]["TV to uniform"] - tables[1]["TV to uniform"]).abs().max() < 0.03
+        assert (ours["family"] == name).equals(theirs["family"] == name)
+    assert (ours["TV to uniform"] - theirs["TV to uniform"]).abs().max() < 0.03
+
+    found, expected = (
+        set(cx.find_neurons(cx.ContextualCircuit.calibrate(place, passages[0], [3, 4])).index)
+        for place in (layer, mini_weights)
+    )
+    assert len(found & expected) >= 0.95 * len(found | expected)
 
 
 # ---------------------------------------------------------------- the circuit
@@ -231,12 +228,25 @@ def test_without_position_embeddings_the_weights_name_the_chapter(of, kind):
     assert "\n" not in said
 
 
-def test_a_model_with_normalised_keys_is_refused(make_folder):
-    ids = {"vocab_size": 300, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
-    config = Olmo2Config(**ids, **sizes, intermediate_size=40, max_position_embeddings=32)
-    model = cx.load(make_folder(Olmo2ForCausalLM(config), seed=3))
-    with pytest.raises(ValueError, match="empirical kernels would be wrong"):
+@pytest.mark.parametrize(
+    ("config", "make", "said"),
+    [
+        (
+            Olmo2Config(**IDS, **ROOM, **WIDE, **INNER, pad_token_id=0),
+            Olmo2ForCausalLM,
+            "empirical kernels would be wrong",
+        ),
+        (
+            GPTJConfig(**IDS, n_embd=24, n_layer=1, n_head=3, n_positions=32, rotary_dim=4),
+            GPTJForCausalLM,
+            "no neuron sees",
+        ),
+    ],
+    ids=["normalised keys", "a single parallel layer"],
+)
+def test_a_model_that_kernels_cannot_be_asked_of_is_refused(make_folder, config, make, said):
+    model = cx.load(make_folder(make(config), seed=3))
+    with pytest.raises(ValueError, match=said):
         cx.FirstLayer.of(model, TEXTS, N, THE)
 
 
@@ -247,15 +257,6 @@ def test_an_encoder_decoder_is_one_clear_line(make_folder):
         cx.load(folder)
     assert "chapter 10" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_single_parallel_layer_is_refused(make_folder):
-    config = GPTJConfig(
-        vocab_size=300, n_embd=24, n_layer=1, n_head=3, n_positions=32, rotary_dim=4
-    )
-    model = cx.load(make_folder(GPTJForCausalLM(config), seed=3))
-    with pytest.raises(ValueError, match="no neuron sees"):
-        cx.FirstLayer.of(model, TEXTS, N, THE)
 
 
 @pytest.mark.parametrize(
@@ -281,27 +282,24 @@ def test_bad_input_is_one_clear_line(of, change, said):
 def test_what_does_not_fit_the_layer_is_refused(of):
     layer = of("Llama").layer
     (x,) = layer.placed(TEXTS[:1])
-    with pytest.raises(ValueError, match="give the 25 up to n=24"):
-        layer.rows(x[1:])
-    with pytest.raises(ValueError, match="another than the layer's"):
-        layer.rows(x.flip(0))
-    with pytest.raises(ValueError, match="heads 0 to 3"):
-        cx.ContextualCircuit.calibrate(layer, TEXTS[0], [4])
     circuit = cx.ContextualCircuit.calibrate(layer, TEXTS[0], [0, 2])
-    better = circuit.self_normalised()
-    for ask in (circuit.summary, better.summary, layer.rebuilt_rows, layer.rows):
-        for wrong, said in (
-            (x[1:], "give the 25 up to n=24"),
-            (torch.cat([x, x]), "give the 25 up to n=24"),
-            (x.flip(0), "another than the layer's"),
-            (x - 20, "the vocabulary has ids 0"),
-        ):
+    asked = (circuit.summary, circuit.self_normalised().summary, layer.rebuilt_rows, layer.rows)
+    for wrong, said in (
+        (x[1:], "give the 25 up to n=24"),
+        (torch.cat([x, x]), "give the 25 up to n=24"),
+        (x.flip(0), "another than the layer's"),
+        (x - 20, "the vocabulary has ids 0"),
+    ):
+        for ask in asked:
             with pytest.raises(ValueError, match=said):
                 ask(wrong)
-    with pytest.raises(ValueError, match="no texts"):
-        layer.placed([])
-    with pytest.raises(ValueError, match="at least two"):
-        cx.stable_heads(layer, TEXTS[:1])
+    for ask, wrong, said in (
+        (partial(cx.ContextualCircuit.calibrate, layer, TEXTS[0]), [4], "heads 0 to 3"),
+        (layer.placed, [], "no texts"),
+        (partial(cx.stable_heads, layer), TEXTS[:1], "at least two"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            ask(wrong)
 
 
 # ---------------------------------------------------------------- editions
@@ -329,35 +327,33 @@ print("never")
 """
 
 
-def built(tmp_path, monkeypatch, body, model):
-    """An edition of a book of one chapter."""
-    for name in ("chapters", "book", "ctxlib"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "requirements.txt").write_text("")
-    (tmp_path / "chapters" / "01_x.py").write_text(body)
-    monkeypatch.setattr(build_book, "ROOT", tmp_path)
-    monkeypatch.setattr(build_book, "CHAPTERS", tmp_path / "chapters")
-    monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
-    (tmp_path / "ctxlib").rmdir()
-    (tmp_path / "ctxlib").symlink_to(ROOT / "ctxlib")
-    code = build_book.main(["execute", "--model", str(model)])
-    return code, list((tmp_path / "_build" / "editions").rglob("01_x.ipynb"))
+@pytest.fixture
+def built(of, tmp_path, monkeypatch):
+    """A function that makes an edition of a book of one chapter, for a model with ALiBi."""
+
+    def build(body):
+        for name in ("chapters", "book"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "ctxlib").symlink_to(ROOT / "ctxlib")
+        (tmp_path / "requirements.txt").write_text("")
+        (tmp_path / "chapters" / "01_x.py").write_text(body)
+        monkeypatch.setattr(build_book, "ROOT", tmp_path)
+        monkeypatch.setattr(build_book, "CHAPTERS", tmp_path / "chapters")
+        monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
+        code = build_book.main(["execute", "--model", str(of("Bloom").folder)])
+        return code, list((tmp_path / "_build" / "editions").rglob("01_x.ipynb"))
+
+    return build
 
 
-def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(
-    of, tmp_path, monkeypatch, capsys
-):
-    code, (notebook,) = built(tmp_path, monkeypatch, CHAPTER, of("Bloom").folder)
+def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(built, capsys):
+    code, (notebook,) = built(CHAPTER)
     assert code == 0
     assert "alibi positions" in capsys.readouterr().out
     cells = nbformat.read(notebook, as_version=4).cells
-    assert [c.cell_type for c in cells] == [
-        "markdown",
-        *["code"] * 2,
-        "markdown",
-        *["code"] * 2,
-        "markdown",
-    ]
+    code_cells = [number for number, c in enumerate(cells) if c.cell_type == "code"]
+    assert (len(cells), code_cells) == (7, [1, 2, 4, 5])
+    assert {cells[number].cell_type for number in (0, 3, 6)} == {"markdown"}
     assert cells[2].outputs[0].text == "first\n"
     assert "chapter 10" in cells[3].source
     assert "](10_families)" in cells[3].source
@@ -367,10 +363,8 @@ def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(
     assert len({c.id for c in cells}) == len(cells)
 
 
-def test_any_other_error_stops_the_build_as_ever(of, tmp_path, monkeypatch, capsys):
-    wrong = CHAPTER.replace("cx.load(MODEL)", "cx.load(MODEL), layer=1 / 0")
-    code, notebooks = built(tmp_path, monkeypatch, wrong, of("Bloom").folder)
-    assert (code, notebooks) == (1, [])
+def test_any_other_error_stops_the_build_as_ever(built, capsys):
+    assert built(CHAPTER.replace("cx.load(MODEL)", "cx.load(MODEL), layer=1 / 0")) == (1, [])
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 

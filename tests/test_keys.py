@@ -1,14 +1,18 @@
-"""Equation 1: where it is exact, what it leaves alone, and that every way to compute it agrees."""
+"""Equation 1: where it is exact, that every way to compute it agrees, and what is refused of all
+that follows from it.
+"""
 
 from dataclasses import replace
 from functools import partial
 
+import by_hand
 import pytest
 import torch
 from beartype import beartype
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError, jaxtyped
+from torch.nn.functional import pad
 
 import ctxlib as cx
 
@@ -31,76 +35,34 @@ def some_tokens(weights, count=6):
     return torch.arange(count) * 7 % len(weights.W_E)
 
 
-def flat(weights):
-    """The same weights with one position vector everywhere: nothing left for P to say."""
-    return replace(weights, W_pos=weights.W_pos[:1].expand_as(weights.W_pos))
-
-
-# ---------------------------------------------------------------- where Equation 1 is exact
+# ---------------------------------------------------------------- Equation 1
 
 
 @given(shapes, norms)
-def test_a_rebuilt_key_is_exact_at_the_destination(make_weights, sizes, C):
+def test_a_rebuilt_key_has_two_halves_and_is_exact_at_the_destination(make_weights, sizes, C):
     weights = make_weights(**sizes)
     tokens = some_tokens(weights)
+    q, keys = weights.queries(tokens), weights.keys(tokens)
     for n in range(len(tokens)):
-        split = (
-            cx.content_keys(weights, n, tokens[n : n + 1])[:, 0]
-            + cx.positional_keys(weights, n, C)[:, n]
-        )
-        same(split + weights.b_K, weights.keys(tokens)[:, n])
-
-
-@given(shapes, norms)
-def test_a_rebuilt_score_is_exact_at_the_destination(make_weights, sizes, C):
-    weights = make_weights(**sizes)
-    tokens = some_tokens(weights)
-    n = len(tokens) - 1
-    without_b_K = replace(weights, b_K=torch.zeros_like(weights.b_K))
-    same(
-        cx.split.rebuilt_scores(weights, tokens, n, C)[:, n],
-        cx.split.exact_scores(without_b_K, tokens, n)[:, n],
-    )
+        ask = q[:, None, n] / weights.attn_scale
+        rebuilt = cx.content_keys(weights, n, tokens[: n + 1]) + cx.positional_keys(weights, n, C)
+        same(rebuilt[:, n] + weights.b_K, keys[:, n])
+        same(cx.split.rebuilt_scores(weights, tokens, n, C), (ask @ rebuilt.mT)[:, 0])
+        same(cx.split.exact_scores(weights, tokens, n), (ask @ keys[:, : n + 1].mT)[:, 0])
 
 
 @given(shapes, norms)
 def test_a_rebuilt_row_is_exact_where_all_positions_are_alike(make_weights, sizes, C):
-    weights = flat(make_weights(**sizes))
+    weights = make_weights(**sizes)
+    weights = replace(weights, W_pos=weights.W_pos[:1].expand_as(weights.W_pos))
     tokens = some_tokens(weights)
     same(cx.rebuilt_pattern(weights, tokens, C), cx.attention_pattern(weights, tokens))
     assert not cx.positional_keys(weights, 4, C).any()
 
 
-def test_a_rebuilt_row_is_exact_for_a_text_of_one_token(tiny_weights):
-    rows = cx.rebuilt_rows(tiny_weights, torch.tensor([0]), 0)
-    assert torch.equal(rows, torch.ones(3, 1))
-
-
-def test_rebuilt_rows_are_not_exact_elsewhere(tiny_weights, tiny_tokens):
-    true, rebuilt = (f(tiny_weights, tiny_tokens, 31) for f in (cx.attention_rows, cx.rebuilt_rows))
-    assert (cx.total_variation(true, rebuilt) > 0.01).all()
-
-
-# ---------------------------------------------------------------- against loops
-
-
 def equation_1_by_hand(weights, tokens, n, C):
-    """The row of every head at n, one token and one head at a time, as Equation 1 is printed."""
-    d, rows = weights.d_model, []
-
-    def norm(v):
-        return v / ((v @ v) / d + weights.eps).sqrt()
-
-    for h in range(weights.n_heads):
-        q = norm(weights.W_E[tokens[n]] + weights.W_pos[n]) @ weights.W_Q[h] + weights.b_Q[h]
-        exps = []
-        for i in range(n + 1):
-            content = norm(weights.W_E[tokens[i]] + weights.W_pos[n]) @ weights.W_K[h]
-            shift = (weights.W_pos[i] - weights.W_pos[n]) @ weights.W_K[h]
-            position = d**0.5 * shift / (weights.W_pos[i] @ weights.W_pos[i] + C**2) ** 0.5
-            exps.append(torch.exp(q @ (content + position) / weights.d_head**0.5))
-        rows.append(torch.stack(exps) / sum(exps))
-    return torch.stack(rows)
+    rows = [by_hand.rebuilt_row(weights, h, tokens.tolist(), n, C) for h in range(weights.n_heads)]
+    return torch.tensor(rows, dtype=torch.float64)
 
 
 @given(shapes, norms)
@@ -111,115 +73,50 @@ def test_rebuilt_rows_are_equation_1_written_as_loops(make_weights, sizes, C):
         same(cx.rebuilt_rows(weights, tokens, n, C), equation_1_by_hand(weights, tokens, n, C))
 
 
-def test_equation_1_by_loops_holds_for_a_loaded_model(tiny_weights, tiny_tokens):
-    weights = tiny_weights.to(torch.float64)
-    C = weights.typical_norm()
-    same(cx.rebuilt_rows(weights, tiny_tokens, 20), equation_1_by_hand(weights, tiny_tokens, 20, C))
+def test_equation_1_holds_for_a_loaded_model_with_its_typical_norm(precise, tiny_tokens):
+    rows = equation_1_by_hand(precise, tiny_tokens, 20, precise.typical_norm())
+    same(cx.rebuilt_rows(precise, tiny_tokens, 20), rows)
+    same(cx.rebuilt_pattern(precise, tiny_tokens)[:, 20, :21], rows)
 
 
 # ---------------------------------------------------------------- one row, every row
 
 
 @given(shapes, norms)
-def test_the_rebuilt_pattern_holds_the_rebuilt_row_of_every_destination(make_weights, sizes, C):
+def test_patterns_hold_the_row_of_every_destination_and_nothing_behind(make_weights, sizes, C):
     weights = make_weights(**sizes)
     tokens = some_tokens(weights)
-    pattern = cx.rebuilt_pattern(weights, tokens, C)
-    for n in range(len(tokens)):
-        same(pattern[:, n, : n + 1], cx.rebuilt_rows(weights, tokens, n, C))
-
-
-@given(shapes)
-def test_the_attention_pattern_holds_the_row_of_every_destination(make_weights, sizes):
-    weights = make_weights(**sizes)
-    tokens = some_tokens(weights)
-    pattern = cx.attention_pattern(weights, tokens)
-    for n in range(len(tokens)):
-        same(pattern[:, n, : n + 1], cx.attention_rows(weights, tokens, n))
+    for pattern, rows in (
+        (cx.attention_pattern(weights, tokens), cx.attention_rows),
+        (cx.rebuilt_pattern(weights, tokens, C), partial(cx.rebuilt_rows, C=C)),
+    ):
+        for n in range(6):
+            same(pattern[:, n], pad(rows(weights, tokens, n), (0, 5 - n)))
 
 
 @pytest.mark.parametrize("name", ["tiny", "mini"])
-def test_rows_and_patterns_agree_in_float32_on_a_loaded_model(request, name):
-    weights, tokens = (
-        request.getfixturevalue(f"{name}_weights"),
-        request.getfixturevalue(f"{name}_tokens"),
-    )
+def test_patterns_are_the_models_and_those_of_single_rows_in_float32(request, name):
+    model, tokens = map(request.getfixturevalue, (name, f"{name}_tokens"))
+    weights = cx.LayerWeights.of(model)
+    with torch.inference_mode():
+        _, cache = model.run_with_cache(tokens[None])
     pattern, rebuilt = cx.attention_pattern(weights, tokens), cx.rebuilt_pattern(weights, tokens)
+    near(pattern, cache["blocks.0.attn.hook_pattern"][0])
     for n in range(0, len(tokens), 5):
         near(pattern[:, n, : n + 1], cx.attention_rows(weights, tokens, n))
         near(rebuilt[:, n, : n + 1], cx.rebuilt_rows(weights, tokens, n))
 
 
-@pytest.mark.parametrize("name", ["tiny", "mini"])
-def test_the_attention_pattern_is_the_models(request, name):
-    model, tokens = request.getfixturevalue(name), request.getfixturevalue(f"{name}_tokens")
-    with torch.inference_mode():
-        _, cache = model.run_with_cache(tokens[None])
-    near(
-        cx.attention_pattern(cx.LayerWeights.of(model), tokens),
-        cache["blocks.0.attn.hook_pattern"][0],
-    )
-
-
-@pytest.mark.parametrize("pattern", [cx.attention_pattern, cx.rebuilt_pattern])
-def test_a_pattern_sees_no_source_behind_its_destination(tiny_weights, tiny_tokens, pattern):
-    assert not pattern(tiny_weights, tiny_tokens).triu(1).any()
-
-
 @pytest.mark.parametrize("rows", [cx.attention_rows, cx.rebuilt_rows])
-def test_what_follows_the_destination_does_not_matter(tiny_weights, tiny_tokens, rows):
+def test_rows_of_a_stack_are_those_of_its_texts_up_to_the_destination(
+    tiny_weights, tiny_tokens, rows
+):
     assert torch.equal(
         rows(tiny_weights, tiny_tokens, 12), rows(tiny_weights, tiny_tokens[:13], 12)
     )
-
-
-@pytest.mark.parametrize("rows", [cx.attention_rows, cx.rebuilt_rows])
-def test_rows_of_a_stack_are_those_of_its_texts(tiny_weights, tiny_tokens, rows):
     stack = torch.stack([tiny_tokens, tiny_tokens.flip(0)])
     one_by_one = torch.stack([rows(tiny_weights, x, 12) for x in stack])
     torch.testing.assert_close(rows(tiny_weights, stack, 12), one_by_one)
-
-
-# ---------------------------------------------------------------- what rows have in common
-
-
-@given(shapes, norms)
-def test_rows_sum_to_one_and_are_not_negative(make_weights, sizes, C):
-    weights = make_weights(**sizes)
-    tokens = some_tokens(weights)
-    for pattern in (cx.attention_pattern(weights, tokens), cx.rebuilt_pattern(weights, tokens, C)):
-        same(pattern.sum(-1), torch.ones(sizes["n_heads"], 6, dtype=torch.float64))
-        assert (pattern >= 0).all()
-
-
-@given(shapes, norms)
-def test_b_K_changes_no_row(make_weights, sizes, C):
-    weights = make_weights(**sizes)
-    tokens = some_tokens(weights)
-    other = replace(weights, b_K=10 * torch.ones_like(weights.b_K))
-    same(cx.attention_pattern(other, tokens), cx.attention_pattern(weights, tokens))
-    same(cx.rebuilt_pattern(other, tokens, C), cx.rebuilt_pattern(weights, tokens, C))
-
-
-def test_b_K_adds_one_number_to_all_scores_of_a_row(tiny_weights, tiny_tokens):
-    bare = replace(tiny_weights, b_K=torch.zeros_like(tiny_weights.b_K))
-    shift = cx.split.exact_scores(tiny_weights, tiny_tokens, 20) - cx.split.exact_scores(
-        bare, tiny_tokens, 20
-    )
-    q = tiny_weights.queries(tiny_tokens)[:, 20]
-    near(shift, ((q * tiny_weights.b_K).sum(-1) / tiny_weights.attn_scale)[:, None].expand(-1, 21))
-
-
-def test_C_is_the_typical_norm_unless_it_is_given(tiny_weights, tiny_tokens):
-    C = tiny_weights.typical_norm()
-    for rebuild in (cx.rebuilt_rows, cx.split.rebuilt_scores):
-        assert torch.equal(
-            rebuild(tiny_weights, tiny_tokens, 9), rebuild(tiny_weights, tiny_tokens, 9, C)
-        )
-    assert torch.equal(
-        cx.rebuilt_pattern(tiny_weights, tiny_tokens),
-        cx.rebuilt_pattern(tiny_weights, tiny_tokens, C),
-    )
 
 
 def test_content_keys_cover_the_vocabulary_in_its_order(tiny_weights):
@@ -237,124 +134,82 @@ def test_equation_1_is_a_good_approximation_in_the_embedded_model(mini_weights, 
     assert apart.mean() < 0.1
 
 
-# ---------------------------------------------------------------- total variation
-
 rows_of_four = st.lists(st.floats(1e-3, 1), min_size=4, max_size=4).map(
     lambda x: torch.tensor(x).double().softmax(-1)
 )
 
 
 @given(rows_of_four, rows_of_four)
-def test_total_variation_lies_between_0_and_1_and_is_symmetric(a, b):
+def test_total_variation_is_the_attention_that_has_to_move_either_way(a, b):
+    """So it is 0 from a row to itself, at most 1, and no smaller by a detour."""
     apart = cx.total_variation(a, b)
-    assert 0 <= apart <= 1
+    same(apart, (a - b).clamp(min=0).sum())
     assert apart == cx.total_variation(b, a)
-
-
-@given(rows_of_four, rows_of_four, rows_of_four)
-def test_total_variation_by_a_detour_is_no_smaller(a, b, c):
-    assert cx.total_variation(a, c) <= cx.total_variation(a, b) + cx.total_variation(b, c) + 1e-12
-
-
-@given(rows_of_four)
-def test_a_row_has_no_total_variation_from_itself(a):
-    assert cx.total_variation(a, a) == 0
-
-
-@given(rows_of_four, rows_of_four)
-def test_total_variation_is_the_attention_that_has_to_move(a, b):
-    same(cx.total_variation(a, b), (a - b).clamp(min=0).sum())
-
-
-def test_rows_that_share_no_source_are_1_apart():
-    assert cx.total_variation(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.0])) == 1
 
 
 # ---------------------------------------------------------------- what is refused
 
-
-@pytest.mark.parametrize("n", [-1, 32])
-def test_a_position_that_the_model_lacks_is_refused(tiny_weights, tiny_tokens, n):
-    for call in (
-        lambda: cx.content_keys(tiny_weights, n),
-        lambda: cx.positional_keys(tiny_weights, n),
-        lambda: cx.split.exact_scores(tiny_weights, tiny_tokens, n),
-        lambda: cx.split.rebuilt_scores(tiny_weights, tiny_tokens, n),
-        lambda: cx.attention_rows(tiny_weights, tiny_tokens, n),
-        lambda: cx.rebuilt_rows(tiny_weights, tiny_tokens, n),
-    ):
-        with pytest.raises(ValueError, match="positions 0 to 31"):
-            call()
+TEXT, NONE = torch.arange(32), torch.tensor([], dtype=torch.long)
+# all that is asked of weights w: text x, destination n, the token there, and C
+ASKED = {
+    "content_keys": lambda w, x, n, token, C: cx.content_keys(w, n, x),
+    "positional_keys": lambda w, x, n, token, C: cx.positional_keys(w, n, C),
+    "exact_scores": lambda w, x, n, token, C: cx.split.exact_scores(w, x, n),
+    "rebuilt_scores": lambda w, x, n, token, C: cx.split.rebuilt_scores(w, x, n, C),
+    "attention_rows": lambda w, x, n, token, C: cx.attention_rows(w, x, n),
+    "rebuilt_rows": lambda w, x, n, token, C: cx.rebuilt_rows(w, x, n, C),
+    "attention_pattern": lambda w, x, n, token, C: cx.attention_pattern(w, x),
+    "rebuilt_pattern": lambda w, x, n, token, C: cx.rebuilt_pattern(w, x, C),
+    "positional_kernels": lambda w, x, n, token, C: cx.positional_kernels(w, n, token, C),
+    "positional_scores": lambda w, x, n, token, C: cx.split.positional_scores(w, n, token, C),
+    "destination_query": lambda w, x, n, token, C: cx.split.destination_query(w, n, token, C),
+    "families": lambda w, x, n, token, C: cx.families(w, n, token, C),
+    "content_scores": lambda w, x, n, token, C: cx.content_scores(w, n, token, x),
+    "copy_preference": lambda w, x, n, token, C: cx.split.copy_preference(w, n, x),
+}
+KEYS, ROWS, PATTERNS, KERNELS, SCORES = (
+    tuple(ASKED)[part] for part in (slice(2), slice(2, 6), slice(6, 8), slice(8, 12), slice(12, 14))
+)
+OF_TEXTS = {*ROWS, *PATTERNS, "content_keys", *SCORES}
+WITH_C = {"positional_keys", "rebuilt_scores", "rebuilt_rows", "rebuilt_pattern"}
+AT_N, BY_TOKEN = {*ASKED} - {*PATTERNS}, {*KERNELS, "content_scores"}
+REFUSED = [  # what is wrong, who is asked, and what is said
+    *(({"n": n}, AT_N, "positions 0 to 31") for n in (-1, 32)),
+    ({"x": TEXT[:5]}, ROWS, "positions 0 to 4"),
+    *(({"C": C}, WITH_C, "positive") for C in (0.0, -2.0, float("nan"))),
+    *(({"C": C, "token": None}, KERNELS, "positive") for C in (0.0, -2.0, float("nan"))),
+    *(({"C": C}, {"positional_kernels"}, "positive") for C in (0.0, -2.0, float("nan"))),
+    ({"layer": 1}, ASKED, "layer 1"),
+    *(({"x": torch.tensor([*range(5), t, 6])}, OF_TEXTS, "ids 0 to 299") for t in (-1, 300)),
+    ({"x": torch.zeros(33, dtype=torch.long)}, PATTERNS, "1 to 32 tokens"),
+    ({"token": " bagpipes"}, BY_TOKEN, "exactly one"),
+    *(({"token": token}, BY_TOKEN, "ids 0 to 299") for token in (-1, 300)),
+    ({"W_E": None, "C": 3.0, "token": 3}, BY_TOKEN, "without token embeddings"),
+    ({"W_E": None, "token": None}, KERNELS, r"\bC\b"),
+    *(
+        ({"x": x}, {"copy_preference"}, "at least two different")
+        for x in (NONE, TEXT[4:5], TEXT[[4, 4]])
+    ),
+]
 
 
 @pytest.mark.parametrize(
-    "rows", [cx.attention_rows, cx.rebuilt_rows, cx.split.exact_scores, cx.split.rebuilt_scores]
+    ("wrong", "name", "said"),
+    [(wrong, name, said) for wrong, names, said in REFUSED for name in sorted(names)],
+    ids=str,
 )
-def test_a_destination_outside_the_text_is_refused(tiny_weights, tiny_tokens, rows):
-    with pytest.raises(ValueError, match="positions 0 to 9"):
-        rows(tiny_weights, tiny_tokens[:10], 10)
-
-
-@pytest.mark.parametrize("C", [0.0, -1.0, float("nan")])
-def test_a_C_that_is_no_norm_is_refused(tiny_weights, tiny_tokens, C):
-    for call in (
-        lambda: cx.positional_keys(tiny_weights, 5, C),
-        lambda: cx.rebuilt_rows(tiny_weights, tiny_tokens, 5, C),
-        lambda: cx.rebuilt_pattern(tiny_weights, tiny_tokens, C),
-    ):
-        with pytest.raises(ValueError, match="positive"):
-            call()
-
-
-def test_a_later_layer_is_refused(tiny, tiny_tokens):
-    later = cx.LayerWeights.of(tiny, layer=1)
-    for call in (
-        lambda: cx.attention_rows(later, tiny_tokens, 5),
-        lambda: cx.rebuilt_rows(later, tiny_tokens, 5),
-        lambda: cx.attention_pattern(later, tiny_tokens),
-        lambda: cx.rebuilt_pattern(later, tiny_tokens),
-    ):
-        with pytest.raises(ValueError, match="layer 1"):
-            call()
-
-
-@pytest.mark.parametrize("half", [cx.content_keys, cx.positional_keys])
-def test_half_a_key_of_a_later_layer_is_refused(tiny, half):
-    with pytest.raises(ValueError, match="layer 1"):
-        half(cx.LayerWeights.of(tiny, layer=1), 5)
-
-
-@pytest.mark.parametrize("stranger", [300, -1])
-def test_tokens_outside_the_vocabulary_are_refused(tiny_weights, stranger):
-    tokens = torch.tensor([0, 5, stranger, 7])
-    for call in (
-        lambda: cx.attention_rows(tiny_weights, tokens, 3),
-        lambda: cx.rebuilt_rows(tiny_weights, tokens, 3),
-        lambda: cx.attention_pattern(tiny_weights, tokens),
-        lambda: cx.rebuilt_pattern(tiny_weights, tokens),
-    ):
-        with pytest.raises(ValueError, match="ids 0 to 299"):
-            call()
-
-
-@pytest.mark.parametrize("stranger", [300, -1])
-def test_content_keys_of_tokens_outside_the_vocabulary_are_refused(tiny_weights, stranger):
-    with pytest.raises(ValueError, match="ids 0 to 299"):
-        cx.content_keys(tiny_weights, 3, torch.tensor([0, stranger]))
-
-
-@pytest.mark.parametrize("pattern", [cx.attention_pattern, cx.rebuilt_pattern])
-def test_more_tokens_than_the_model_reads_are_refused(tiny_weights, pattern):
-    with pytest.raises(ValueError, match="1 to 32 tokens"):
-        pattern(tiny_weights, torch.zeros(33, dtype=torch.long))
-
-
-# ---------------------------------------------------------------- shapes
+def test_what_makes_no_sense_is_refused(tiny_weights, wrong, name, said):
+    right = {"x": TEXT, "n": 5, "token": 7, "C": None}
+    ASKED[name](tiny_weights, **right)
+    changed = {k: v for k, v in wrong.items() if k not in right}
+    with pytest.raises(ValueError, match=said):
+        asked = right | {k: v for k, v in wrong.items() if k in right}
+        ASKED[name](replace(tiny_weights, **changed), **asked)
 
 
 def test_shapes_are_what_the_annotations_say(tiny_weights, tiny_tokens):
     w, tokens = tiny_weights, tiny_tokens
-    row = cx.attention_rows(w, tokens, 9)
+    row, kernels = cx.attention_rows(w, tokens, 9), cx.positional_kernels(w, 9)
     calls = [
         (cx.content_keys, (w, 9)),
         (cx.positional_keys, (w, 9)),
@@ -367,6 +222,15 @@ def test_shapes_are_what_the_annotations_say(tiny_weights, tiny_tokens):
         (cx.total_variation, (row, row)),
         (cx.positional_kernels, (w, 9)),
         (cx.effective_tokens, (row,)),
+        (cx.split.destination_query, (w, 9)),
+        (cx.split.positional_scores, (w, 9)),
+        (cx.content_scores, (w, 9)),
+        (cx.content_scores, (w, 9, " the", torch.tensor([1, 2]))),
+        (cx.split.half_mass, (kernels,)),
+        (cx.split.half_mass, (kernels[0],)),
+        (cx.split.by_distance, (kernels, 4)),
+        (cx.split.copy_preference, (w, 9)),
+        (cx.families, (w, 9)),
     ]
     for function, arguments in calls:
         jaxtyped(function, typechecker=beartype)(*arguments)

@@ -1,0 +1,139 @@
+"""The method by loops: one text, one head, one source and one token at a time. The package is held
+against this. `w` are folded weights, in float64; a text is a list of ids.
+"""
+
+import math
+import statistics
+from dataclasses import replace
+from types import SimpleNamespace
+
+import torch
+from hypothesis import strategies as st
+
+import ctxlib as cx
+
+seeds = st.integers(0, 999)
+
+
+def draw(*shape, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=source, dtype=torch.float64)
+
+
+def draw_texts(count, length, vocab, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    return torch.randint(0, vocab, (count, length), generator=source)
+
+
+# ---------------------------------------------------------------- small blocks
+
+
+@st.composite
+def cases(draw_from):
+    """Sizes of a block, what scores are divided by, heads in any order, a destination, its token,
+    C, and three texts.
+    """
+    n_heads, n_ctx, vocab = (draw_from(st.integers(*r)) for r in ((1, 4), (2, 7), (2, 9)))
+    sizes = {"seed": draw_from(seeds), "n_heads": n_heads, "n_ctx": n_ctx, "vocab": vocab}
+    return SimpleNamespace(
+        sizes=sizes
+        | {"d_head": draw_from(st.integers(2, 4)), "d_mlp": draw_from(st.integers(1, 5))},
+        divisor=draw_from(st.floats(0.5, 3)),
+        heads=draw_from(st.permutations(range(n_heads)))[: draw_from(st.integers(1, n_heads))],
+        n=draw_from(st.integers(0, n_ctx - 1)),
+        token=draw_from(st.integers(0, vocab - 1)),
+        C=draw_from(st.floats(0.3, 20)),
+        texts=draw_texts(3, n_ctx, vocab, draw_from(seeds)),
+    )
+
+
+def calibrated(make_weights, case):
+    """The circuit of a case, from its first text."""
+    w = replace(make_weights(**case.sizes), attn_scale=case.divisor)
+    asked = case.heads, case.n, case.token, case.C
+    return cx.ContextualCircuit.calibrate(w, case.texts[0], *asked)
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def scale(w, v):
+    return ((v @ v) / w.d_model + w.eps).sqrt()
+
+
+def what(w, t, i):
+    """What a head sees of token t at position i."""
+    v = w.W_E[t] + w.W_pos[i]
+    return v / scale(w, v)
+
+
+def where(w, i, n, C):
+    """What standing at i in place of n adds to that."""
+    return w.d_model**0.5 * (w.W_pos[i] - w.W_pos[n]) / math.hypot(w.W_pos[i].norm(), C)
+
+
+def query(w, h, x):
+    return x @ w.W_Q[h] + w.b_Q[h]
+
+
+def score(w, h, q, x):
+    """Of a source that is seen as x; b_K, which no row shows, is left out."""
+    return float(q @ (x @ w.W_K[h])) / w.attn_scale
+
+
+def value(w, h, x):
+    return x @ w.W_V[h] + w.b_V[h]
+
+
+def softmax(scores):
+    exps = [math.exp(s) for s in scores]
+    return [e / sum(exps) for e in exps]
+
+
+def kernel(w, h, q, n, C):
+    return softmax([score(w, h, q, where(w, i, n, C)) for i in range(n + 1)])
+
+
+def content(w, h, q, n, t):
+    return math.exp(score(w, h, q, what(w, t, n)))
+
+
+def rebuilt_row(w, h, text, n, C):
+    """Equation 1."""
+    q = query(w, h, what(w, text[n], n))
+    sources = (what(w, text[i], n) + where(w, i, n, C) for i in range(n + 1))
+    return softmax([score(w, h, q, x) for x in sources])
+
+
+def shared(kernels):
+    """The renormalised median of the heads' kernels."""
+    medians = [statistics.median(column) for column in zip(*kernels, strict=True)]
+    return [m / sum(medians) for m in medians]
+
+
+def weighted(row, vectors):
+    return sum(a * v for a, v in zip(row, vectors, strict=True))
+
+
+# ---------------------------------------------------------------- the truth
+
+
+def outputs(w, text, n):
+    """What each head writes at n."""
+    x, written = [what(w, t, i) for i, t in enumerate(text[: n + 1])], []
+    for h in range(w.n_heads):
+        q = query(w, h, x[n])
+        row = softmax([float(q @ (v @ w.W_K[h] + w.b_K[h])) / w.attn_scale for v in x])
+        written.append(weighted(row, [value(w, h, v) for v in x]) @ w.W_O[h])
+    return torch.stack(written)
+
+
+def between(w, text, n, outputs):
+    """The residual stream between attention and MLP."""
+    return w.W_E[text[n]] + w.W_pos[n] + sum(outputs) + w.b_O
+
+
+def truth(w, text, heads, n):
+    """The heads' part of every neuron at n."""
+    written = outputs(w, text, n)
+    return sum(written[h] for h in heads) @ w.W_in / scale(w, between(w, text, n, written))
