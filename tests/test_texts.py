@@ -396,17 +396,6 @@ def test_a_stream_goes_on_at_any_text(tiny_weights, tmp_path, tokenised, kind):
         same_texts(again, everything[k + 1 :])
 
 
-def test_the_files_of_a_folder_go_on_taking_turns(tiny_weights, folder, filled):
-    count = sum(map(len, filled.values()))
-    stream = texts.stream(tiny_weights, count, folder)
-    everything, reading = list(stream), iter(stream)
-    assert reading.place == stream.reading().place
-    for k in range(count):
-        next(reading)
-        same_texts(stream.reading(reading.place), everything[k:])
-    assert stream.reading(reading.place).given == count - 1
-
-
 def test_a_place_holds_for_more_texts_and_for_no_other_source(tiny_weights, folder):
     few, more = (texts.stream(tiny_weights, count, folder) for count in (3, 9))
     reading = iter(few)
@@ -634,14 +623,17 @@ def test_a_half_holds_the_whole_of_its_documents_and_nothing_else(tiny_weights, 
         texts.collection(tiny_weights, len(mine) + 1, folder, half)
 
 
-def test_a_half_of_a_folder_goes_on_where_it_stood(tiny_weights, divided):
+@pytest.mark.parametrize("half", [None, "A"])
+def test_a_folder_goes_on_taking_turns_where_it_stood(tiny_weights, divided, half):
     folder, halves = divided
-    whole = texts.stream(tiny_weights, len(halves["A"]), folder, "A")
-    names, reading = [text.name for text in whole], whole.reading()
-    for k in range(len(names)):
-        assert next(reading).name == names[k]
+    count = len(halves["A"]) + (0 if half else len(halves["B"]))
+    whole = texts.stream(tiny_weights, count, folder, half)
+    everything, reading = list(whole), whole.reading()
+    for k in range(count):
+        assert next(reading).name == everything[k].name
         place = json.loads(json.dumps(reading.place))
-        assert [text.name for text in whole.reading(place)] == names[k:]
+        same_texts(whole.reading(place), everything[k:])
+    assert whole.reading(place).given == count - 1
 
 
 def test_a_document_is_the_hash_of_all_of_it(divided):
