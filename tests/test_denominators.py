@@ -3,9 +3,10 @@
 import math
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from beartype import beartype
@@ -32,11 +33,6 @@ norms = st.floats(0.1, 30)
 def draw_texts(count, length, vocab, seed=0):
     source = torch.Generator().manual_seed(seed)
     return list(torch.randint(0, vocab, (count, length), generator=source))
-
-
-def flat(weights):
-    """The same weights with one position vector everywhere: only content tells tokens apart."""
-    return replace(weights, W_pos=weights.W_pos[:1].expand_as(weights.W_pos))
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +73,7 @@ def factors_by_hand(weights, text, n, token, C):
 
 @given(shapes, norms, st.integers(0, 1))
 def test_denominators_are_the_loops(make_weights, sizes, C, token):
+    """What stands at the destination and behind it, `b_K` and other texts do not come into it."""
     weights = make_weights(**sizes)
     texts = draw_texts(2, 6, sizes["vocab"])
     for n in (0, 1, 5):
@@ -95,9 +92,6 @@ def test_the_destination_is_in_the_middle_and_C_typical_unless_they_are_given(pr
     assert torch.equal(cx.softmax_denominators(precise, drawn), asked)
 
 
-# ---------------------------------------------------------------- against the model
-
-
 @pytest.mark.parametrize("n", [0, 7, 31])
 def test_kernel_times_content_over_denominator_is_the_rebuilt_row(precise, drawn, n):
     kernels, content = cx.positional_kernels(precise, n), cx.content_scores(precise, n).exp()
@@ -107,140 +101,71 @@ def test_kernel_times_content_over_denominator_is_the_rebuilt_row(precise, drawn
         same(row, cx.rebuilt_rows(precise, x, n))
 
 
-def test_a_denominator_is_the_plain_mean_of_content_where_all_positions_are_alike(precise, drawn):
-    weights = flat(precise)
-    values = cx.content_scores(weights, 9).exp()[:, cx.texts.at(weights, drawn, 9)]
-    same(cx.softmax_denominators(weights, drawn, 9), values.mean(-1).T)
-
-
-# ---------------------------------------------------------------- what does not matter
-
-
-def test_what_stands_at_the_destination_and_behind_it_does_not_matter(precise, drawn):
-    others = [torch.cat([text[:12], text[12:].flip(0)]) for text in drawn]
-    whole = cx.softmax_denominators(precise, drawn, 12)
-    assert torch.equal(cx.softmax_denominators(precise, others, 12), whole)
-    assert torch.equal(cx.softmax_denominators(precise, [text[:12] for text in drawn], 12), whole)
-
-
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_the_size_of_a_batch_does_not_matter(monkeypatch, precise, drawn, size):
+def test_texts_come_in_any_form_and_in_batches_of_any_size(monkeypatch, precise, drawn, size):
+    """A text of n tokens is long enough: the destination's own is replaced."""
     whole = cx.softmax_denominators(precise, drawn, 12)
     monkeypatch.setattr(cx.texts, "BATCH", size)
-    same(cx.softmax_denominators(precise, drawn, 12), whole)
-
-
-def test_texts_come_as_a_list_a_generator_or_a_tensor(precise, drawn):
-    from_list = cx.softmax_denominators(precise, drawn, 12)
-    assert torch.equal(cx.softmax_denominators(precise, (text for text in drawn), 12), from_list)
-    assert torch.equal(cx.softmax_denominators(precise, torch.stack(drawn), 12), from_list)
-
-
-def test_labelled_texts_count_like_their_tokens(precise, drawn):
     labelled = [cx.texts.Text(str(i), "", "", "", "", tokens) for i, tokens in enumerate(drawn)]
-    assert torch.equal(
-        cx.softmax_denominators(precise, labelled, 12), cx.softmax_denominators(precise, drawn, 12)
-    )
-
-
-def test_every_text_has_a_denominator_of_its_own(precise, drawn):
-    one_by_one = torch.cat([cx.softmax_denominators(precise, [text], 12) for text in drawn])
-    same(cx.softmax_denominators(precise, drawn, 12), one_by_one)
-
-
-def test_b_K_changes_no_denominator(precise, drawn):
-    other = replace(precise, b_K=precise.b_K + 3)
-    same(cx.softmax_denominators(other, drawn, 12), cx.softmax_denominators(precise, drawn, 12))
-
-
-def test_the_order_of_the_words_does_not_matter_where_all_positions_are_alike(precise, drawn):
-    other_way = [text[:12].flip(0) for text in drawn]
-    same(
-        cx.softmax_denominators(flat(precise), other_way, 12),
-        cx.softmax_denominators(flat(precise), drawn, 12),
-    )
+    short = [text[:12] for text in drawn]
+    for texts in (drawn, (text for text in drawn), torch.stack(drawn), labelled, short):
+        same(cx.softmax_denominators(precise, texts, 12), whole)
 
 
 # ---------------------------------------------------------------- which heads hold still
 
 
-def halfway(numbers):
-    """Thresholds with one, two, ... of the numbers below them."""
+def between(numbers):
+    """Thresholds with none, one, ... all of the numbers below them."""
     ordered = sorted(numbers)
-    return [(a + b) / 2 for a, b in pairwise(ordered)]
+    return [-math.inf, *((a + b) / 2 for a, b in pairwise(ordered)), math.inf]
 
 
 @pytest.fixture(scope="module")
-def measured(precise, drawn):
-    """Effective tokens and relative spread of every head of `tiny` at n = 20."""
-    denoms = cx.softmax_denominators(precise, drawn, 20)
-    spread = cx.effective_tokens(cx.positional_kernels(precise, 20))
+def still(precise):
+    """`precise` with a head 0 whose queries say nothing: it sees all positions, and all words,
+    alike.
+    """
+    weights = replace(precise, W_Q=precise.W_Q.clone(), b_Q=precise.b_Q.clone())
+    weights.W_Q[0] = 0
+    weights.b_Q[0] = 0
+    return weights
+
+
+@pytest.fixture(scope="module")
+def measured(still, drawn):
+    """Effective tokens and relative spread of every head of `still` at n = 20."""
+    denoms = cx.softmax_denominators(still, drawn, 20)
+    spread = cx.effective_tokens(cx.positional_kernels(still, 20))
     return spread.tolist(), (denoms.std(0) / denoms.mean(0)).tolist()
 
 
-def test_all_heads_hold_still_where_positions_are_alike_and_so_are_the_words(precise, drawn):
-    text = drawn[0]
-    texts = [torch.cat([text[:20].roll(k), text[20:]]) for k in range(4)]
-    heads = cx.stable_heads(flat(precise), texts, 20, broad=10)
-    assert heads == [0, 1, 2]
-    assert heads.table["effective tokens"].tolist() == pytest.approx([21] * 3)
-    assert heads.table["relative spread"].tolist() == pytest.approx([0] * 3, abs=1e-12)
-
-
-def test_heads_that_stray_are_left_out(precise, drawn, measured):
-    _, strays = measured
-    for steady in halfway(strays):
-        heads = cx.stable_heads(precise, drawn, 20, broad=0, steady=steady)
-        assert heads == [h for h in range(3) if strays[h] < steady]
-
-
-def test_heads_with_a_narrow_kernel_are_left_out(precise, drawn, measured):
-    spread, _ = measured
-    for broad in halfway(spread):
-        heads = cx.stable_heads(precise, drawn, 20, broad=broad, steady=math.inf)
-        assert heads == [h for h in range(3) if spread[h] > broad]
-
-
-def test_the_table_carries_what_the_choice_rests_on(precise, drawn, measured):
-    heads = cx.stable_heads(precise, drawn, 20, broad=0, steady=halfway(measured[1])[0])
-    assert isinstance(heads, list)
-    assert heads.table.index.name == "head"
-    assert heads.table["effective tokens"].tolist() == pytest.approx(measured[0])
-    assert heads.table["relative spread"].tolist() == pytest.approx(measured[1])
-    assert heads.table["family"].tolist() == cx.families(precise, 20)["family"].tolist()
-    assert heads.table.index[heads.table["stable"]].tolist() == heads
-
-
-def test_the_table_says_why_a_head_was_not_chosen(precise, drawn, measured):
+def test_heads_are_stable_by_both_thresholds_and_the_table_says_why(still, drawn, measured):
     spread, strays = measured
-    broad, steady = halfway(spread)[0], halfway(strays)[1]
-    heads = cx.stable_heads(precise, drawn, 20, broad=broad, steady=steady)
-    for h, why in enumerate(heads.table["why not"]):
-        assert (f"kernel over {spread[h]:.1f} tokens" in why) == (spread[h] <= broad)
-        assert (f"strays by {strays[h]:.0%}" in why) == (strays[h] >= steady)
-        assert (why == "") == (h in heads)
-
-
-def test_both_reasons_are_named_where_both_hold(precise, drawn, measured):
-    spread, strays = measured
-    flattened = replace(precise, W_Q=precise.W_Q.clone(), b_Q=precise.b_Q.clone())
-    flattened.W_Q[0] = 0
-    flattened.b_Q[0] = 0
-    heads = cx.stable_heads(flattened, drawn, 20, broad=20.5, steady=1e-6)
-    assert heads == [0]
-    assert heads.table["why not"][0] == ""
-    for h in (1, 2):
-        assert heads.table["why not"][h] == (
-            f"kernel over {spread[h]:.1f} tokens only; denominator strays by {strays[h]:.0%}"
-        )
-
-
-def test_denominators_beyond_the_range_of_their_precision_are_refused(tiny_weights, drawn):
-    loud = replace(tiny_weights, W_Q=3000 * tiny_weights.W_Q, b_Q=3000 * tiny_weights.b_Q)
-    with pytest.raises(ValueError, match=r"denominators of head .* are beyond .*float32"):
-        cx.softmax_denominators(loud, drawn, 20)
-    with pytest.raises(ValueError, match="beyond the range"):
-        cx.stable_heads(loud, drawn, 20, broad=0, steady=math.inf)
+    assert (spread[0], strays[0]) == (pytest.approx(21), pytest.approx(0, abs=1e-12))
+    for broad, steady in product(between(spread), between(strays)):
+        reasons = [
+            "; ".join(
+                [f"kernel over {kernel:.1f} tokens only"] * (kernel <= broad)
+                + [f"denominator strays by {stray:.0%}"] * (stray >= steady)
+            )
+            for kernel, stray in zip(spread, strays, strict=True)
+        ]
+        stable = [h for h in range(3) if not reasons[h]]
+        table = cx.denominators.roster(still, drawn, 20, broad=broad, steady=steady)
+        assert table.index.name == "head"
+        assert table["effective tokens"].tolist() == pytest.approx(spread)
+        assert table["relative spread"].tolist() == pytest.approx(strays)
+        assert table["family"].tolist() == cx.families(still, 20)["family"].tolist()
+        assert table["why not"].tolist() == reasons
+        assert table.index[table["stable"]].tolist() == stable
+        if stable:
+            heads = cx.stable_heads(still, iter(drawn), 20, broad=broad, steady=steady)
+            assert isinstance(heads, list) and heads == stable
+            pd.testing.assert_frame_equal(heads.table, table)
+        elif wide := [s for s, kernel in zip(strays, spread, strict=True) if kernel > broad]:
+            with pytest.raises(ValueError, match=f"broad ones strays by {min(wide):.0%}"):
+                cx.stable_heads(still, drawn, 20, broad=broad, steady=steady)
 
 
 def test_a_head_whose_spread_is_unknown_is_not_stable(precise, drawn, monkeypatch):
@@ -250,26 +175,11 @@ def test_a_head_whose_spread_is_unknown_is_not_stable(precise, drawn, monkeypatc
     assert cx.stable_heads(precise, drawn, 20, broad=0, steady=10.0) == [0, 2]
 
 
-def test_texts_for_stable_heads_may_come_from_a_generator(precise, drawn):
-    stream = (text for text in drawn)
-    assert cx.stable_heads(precise, stream, broad=0, steady=math.inf) == [0, 1, 2]
-
-
-def test_no_stable_head_at_all_is_an_error_that_says_how_near_it_was(precise, drawn, measured):
-    with pytest.raises(ValueError, match=f"no head.*broad ones strays by {min(measured[1]):.0%}"):
-        cx.stable_heads(precise, drawn, 20, broad=0, steady=0.0)
-    with pytest.raises(ValueError, match="no head has a kernel over more than 40 tokens"):
-        cx.stable_heads(precise, drawn, 20, steady=math.inf)
-
-
-def test_one_text_shows_no_stable_head(precise, drawn):
-    with pytest.raises(ValueError, match="at least two"):
-        cx.stable_heads(precise, drawn[:1], 20, broad=0)
-
-
-def test_no_text_shows_no_stable_head(precise):
-    with pytest.raises(ValueError, match="no texts"):
-        cx.stable_heads(precise, [], 20)
+def test_denominators_beyond_the_range_of_their_precision_are_refused(tiny_weights, drawn):
+    loud = replace(tiny_weights, W_Q=3000 * tiny_weights.W_Q, b_Q=3000 * tiny_weights.b_Q)
+    for ask in (cx.softmax_denominators, cx.stable_heads):
+        with pytest.raises(ValueError, match=r"denominators of head .* are beyond .*float32"):
+            ask(loud, drawn, 20)
 
 
 @pytest.mark.parametrize("chosen", [[0], [2, 0], (0, 1, 2), torch.tensor([1, 2]), np.array([1])])
@@ -296,63 +206,39 @@ def test_heads_that_make_no_choice_are_refused(tiny_weights, heads, says):
 # ---------------------------------------------------------------- what is refused
 
 
-def test_a_text_of_n_tokens_is_long_enough_and_a_shorter_one_is_refused(precise, drawn):
-    cx.softmax_denominators(precise, [drawn[0][:12]], 12)
-    with pytest.raises(ValueError, match="a text of 11 tokens is too short for the destination 12"):
-        cx.softmax_denominators(precise, [drawn[0], drawn[1][:11]], 12)
+@pytest.mark.parametrize("measure", [cx.softmax_denominators, cx.stable_heads, cx.texts.at])
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        *(({"texts": t}, "no texts") for t in ([], iter([]), torch.zeros(0, 32).long())),
+        (
+            {"texts": [torch.ones(32).long(), torch.ones(11).long()]},
+            "a text of 11 .* destination 12",
+        ),
+        *(({"texts": [torch.tensor([1, id] * 9)]}, "ids 0 to 299") for id in (-1, 300)),
+        *(({"n": n}, "positions 0 to 31") for n in (-1, 32)),
+        ({"token": " bagpipes"}, "exactly one"),
+        *(({"token": id}, "ids 0 to 299") for id in (-1, 300)),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(precise, drawn, measure, asked, says):
+    with pytest.raises(ValueError, match=says):
+        measure(precise, **{"texts": drawn, "n": 12} | asked)
 
 
-@pytest.mark.parametrize("texts", [[], iter([]), torch.zeros(0, 32, dtype=torch.long)])
-def test_no_text_is_refused(precise, texts):
-    for measure in (cx.softmax_denominators, cx.texts.at):
-        with pytest.raises(ValueError, match="no texts"):
-            measure(precise, texts, 12)
-
-
-@pytest.mark.parametrize("token", [" bagpipes", 300, -1])
-def test_what_is_not_one_token_of_the_vocabulary_is_refused(precise, drawn, token):
-    with pytest.raises(ValueError, match=r"exactly one|ids 0 to 299"):
-        cx.softmax_denominators(precise, drawn, 12, token)
-
-
-@pytest.mark.parametrize("stranger", [-1, 300])
-def test_texts_outside_the_vocabulary_are_refused(precise, drawn, stranger):
-    text = drawn[0].clone()
-    text[3] = stranger
-    with pytest.raises(ValueError, match="ids 0 to 299"):
-        cx.softmax_denominators(precise, [text], 12)
-
-
-@pytest.mark.parametrize("n", [-1, 32])
-def test_a_position_that_the_model_lacks_is_refused(precise, drawn, n):
-    with pytest.raises(ValueError, match="positions 0 to 31"):
-        cx.softmax_denominators(precise, drawn, n)
-
-
-def test_a_later_layer_is_refused(tiny, drawn):
-    with pytest.raises(ValueError, match="layer 1"):
-        cx.softmax_denominators(cx.LayerWeights.of(tiny, layer=1), drawn, 12)
-
-
-def test_weights_without_embeddings_are_refused(precise, drawn):
-    with pytest.raises(ValueError, match="without token embeddings"):
-        cx.softmax_denominators(replace(precise, W_E=None), drawn, 12)
-
-
-@pytest.mark.parametrize("C", [0.0, -2.0, float("nan")])
-def test_a_C_that_is_no_norm_is_refused(precise, drawn, C):
-    with pytest.raises(ValueError, match="positive"):
-        cx.softmax_denominators(precise, drawn, 12, " the", C)
-
-
-@pytest.mark.parametrize("n", [-1, 32])
-def test_stable_heads_refuse_what_denominators_refuse(tiny, precise, drawn, n):
-    with pytest.raises(ValueError, match="positions 0 to 31"):
-        cx.stable_heads(precise, drawn, n)
-    with pytest.raises(ValueError, match="exactly one"):
-        cx.stable_heads(precise, drawn, 12, " bagpipes")
-    with pytest.raises(ValueError, match="layer 1"):
-        cx.stable_heads(cx.LayerWeights.of(tiny, layer=1), drawn, 12)
+def test_what_weights_cannot_be_asked_is_refused(tiny, precise, drawn):
+    for measure in (cx.softmax_denominators, cx.stable_heads):
+        with pytest.raises(ValueError, match="layer 1"):
+            measure(cx.LayerWeights.of(tiny, layer=1), drawn, 12)
+        with pytest.raises(ValueError, match="without token embeddings"):
+            measure(replace(precise, W_E=None), drawn, 12)
+    for C in (0.0, -2.0, math.nan):
+        with pytest.raises(ValueError, match="positive"):
+            cx.softmax_denominators(precise, drawn, 12, " the", C)
+    with pytest.raises(ValueError, match="at least two"):
+        cx.stable_heads(precise, drawn[:1], 20, broad=0)
+    with pytest.raises(ValueError, match="no head has a kernel over more than 40 tokens"):
+        cx.stable_heads(precise, drawn, 20, steady=math.inf)
 
 
 # ---------------------------------------------------------------- shapes

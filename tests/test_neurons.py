@@ -1,7 +1,6 @@
 """Neurons: which ones single tokens can move, what they are about, and how sure that is."""
 
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,8 +16,6 @@ from sklearn.metrics import roc_auc_score
 
 import ctxlib as cx
 from ctxlib.neurons import LARGEST, byte_names, impossible_bytes, robust_z
-
-same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 
 seeds = st.integers(0, 999)
 
@@ -102,10 +99,6 @@ def test_it_reads_the_contributions_of_a_circuit(circuit):
         assert row["bottom tokens"] == [decode([t]) for t in hand[j].worst]
 
 
-def test_the_largest_top_comes_first(circuit):
-    assert cx.find_neurons(circuit, threshold=-1.0)["top"].is_monotonic_decreasing
-
-
 def test_neurons_that_are_alike_keep_their_order():
     column = draw(30, 1)
     found = cx.find_neurons(planted(column.expand(-1, 4)), threshold=0.0, largest=3)
@@ -131,8 +124,7 @@ def test_a_threshold_is_not_passed_by_what_only_reaches_it():
     contribution = torch.zeros(8, 3, dtype=torch.float64)
     contribution[0] = torch.tensor([8.0, 16.0, 4.0])  # tops 7, 14, 3.5, exactly
     found = cx.find_neurons(planted(contribution), threshold=7.0, largest=1)
-    assert found.index.tolist() == [1]
-    assert found["top"].tolist() == [14.0]
+    assert found["top"].to_dict() == {1: 14.0}
 
 
 def some_stand_out(seed=0):
@@ -143,31 +135,22 @@ def some_stand_out(seed=0):
     return contribution
 
 
-@given(seeds)
-def test_without_a_threshold_those_two_robust_deviations_up_pass(seed):
+@given(seeds, st.floats(0.01, 100), st.floats(-50, 50))
+def test_without_a_threshold_those_two_robust_deviations_up_pass_in_any_unit(seed, unit, level):
+    """And the threshold that was found finds the same, rounded to single precision too."""
     contribution = some_stand_out(seed)
     hand = table_by_hand(contribution, list(range(200)), LARGEST)
     found = cx.find_neurons(planted(contribution))
     assert set(found.index) == {j for j in range(30) if hand[j].z > 2}
     assert found.index[:2].tolist() == [11, 4]
-
-
-@given(seeds)
-def test_the_threshold_that_was_found_finds_the_same(seed):
-    circuit = planted(some_stand_out(seed).float())
-    found = cx.find_neurons(circuit)
-    again = cx.find_neurons(circuit, threshold=found.attrs["threshold"])
-    pd.testing.assert_frame_equal(again, found)
-
-
-@given(seeds, st.floats(0.01, 100), st.floats(-50, 50))
-def test_the_unit_of_the_pre_activation_does_not_change_who_stands_out(seed, unit, level):
-    contribution = some_stand_out(seed)
-    found = cx.find_neurons(planted(contribution))
     scaled = cx.find_neurons(planted(unit * contribution + level))
     assert scaled.index.tolist() == found.index.tolist()
     assert scaled["z"].tolist() == pytest.approx(found["z"].tolist())
     assert scaled["top"].tolist() == pytest.approx((unit * found["top"]).tolist())
+    single = planted(contribution.float())
+    found = cx.find_neurons(single)
+    again = cx.find_neurons(single, threshold=found.attrs["threshold"])
+    pd.testing.assert_frame_equal(again, found)
 
 
 def test_tokens_that_do_not_count_change_nothing():
@@ -198,14 +181,6 @@ def test_neurons_may_be_taken_in_any_chunks(monkeypatch, chunk):
     pd.testing.assert_frame_equal(cx.find_neurons(circuit, threshold=1.0), whole)
 
 
-@given(seeds)
-def test_the_robust_score_of_normal_numbers_is_the_ordinary_one(seed):
-    values = 5 + 3 * draw(20_000, seed=seed)
-    z = robust_z(values)
-    same(z.median(), torch.tensor(0.0, dtype=torch.float64), atol=1e-3)
-    assert (z - (values - 5) / 3).abs().max() < 0.2
-
-
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=5), st.floats(-1e3, 1e3))
 def test_a_value_at_the_median_scores_zero_even_where_most_are_alike(others, level):
     values = torch.tensor([level] * 7 + [level + x for x in others], dtype=torch.float64)
@@ -214,30 +189,25 @@ def test_a_value_at_the_median_scores_zero_even_where_most_are_alike(others, lev
     assert torch.equal(z > 0, values > level)
 
 
-def test_neurons_of_mini_stand_out(mini_weights):
-    texts = cx.texts.passages(mini_weights, domains=["astronomy", "law", "python"])
-    heads = cx.stable_heads(mini_weights, texts)
-    found = cx.find_neurons(cx.ContextualCircuit.calibrate(mini_weights, texts[0], heads))
-    assert 20 < len(found) < 200
-    assert (found["z"] > 2).all()
-    assert found["top tokens"].map(len).eq(LARGEST).all()
-
-
 # ---------------------------------------------------------------- what finds none
 
 
-@pytest.mark.parametrize("threshold", [1e6, None])
-def test_a_rule_that_no_neuron_passes_says_how_near_they_came(threshold):
-    tops = torch.linspace(1, 2, 9, dtype=torch.float64)  # evenly spread: none stands out
-    contribution = torch.zeros(10, 9, dtype=torch.float64)
+@pytest.mark.parametrize(
+    ("tops", "threshold", "says"),
+    [
+        # evenly spread: none stands out
+        *(
+            (torch.linspace(1, 2, 9), rule, "of 9 neurons is 2.00, the median one 1.50")
+            for rule in (1e6, None)
+        ),
+        (torch.ones(5), None, "none lies more than 2 robust deviations"),
+    ],
+)
+def test_a_rule_that_no_neuron_passes_says_how_near_they_came(tops, threshold, says):
+    contribution = torch.zeros(10, len(tops), dtype=torch.float64)
     contribution[3] = tops / 0.9  # less the mean over tokens
-    with pytest.raises(ValueError, match=r"of 9 neurons is 2\.00, the median one 1\.50"):
+    with pytest.raises(ValueError, match=says):
         cx.find_neurons(planted(contribution), threshold, 1)
-
-
-def test_neurons_that_are_all_alike_have_none_that_stands_out():
-    with pytest.raises(ValueError, match="none lies more than 2 robust deviations"):
-        cx.find_neurons(planted(draw(30, 1).expand(-1, 5)), largest=3)
 
 
 def test_one_neuron_that_moves_among_dead_ones_can_still_be_found():
@@ -247,20 +217,20 @@ def test_one_neuron_that_moves_among_dead_ones_can_still_be_found():
     assert cx.find_neurons(planted(contribution), largest=3).index.tolist() == [2]
 
 
-@pytest.mark.parametrize("largest", [0, -1, 30, 31])
-def test_largest_must_leave_tokens_over(largest):
-    with pytest.raises(ValueError, match=f"largest={largest}.*fewer than the 30 tokens"):
-        cx.find_neurons(planted(draw(30, 5)), largest=largest)
-    counted = torch.zeros(30, dtype=torch.bool)
-    counted[:4] = True
-    with pytest.raises(ValueError, match="fewer than the 4 tokens"):
-        cx.find_neurons(planted(draw(30, 5)), largest=4, tokens=counted)
-
-
-def test_tokens_that_count_are_a_mask():
-    for wrong in (torch.arange(30), torch.ones(29, dtype=torch.bool), torch.ones(30)):
-        with pytest.raises(ValueError, match="give a mask, True or False for each of the 30"):
-            cx.find_neurons(planted(draw(30, 5)), tokens=wrong)
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        *(({"largest": k}, f"largest={k}.*fewer than the 30 tokens") for k in (0, -1, 30, 31)),
+        ({"largest": 4, "tokens": torch.arange(30) < 4}, "fewer than the 4 tokens"),
+        *(
+            ({"tokens": tokens}, "give a mask, True or False for each of the 30")
+            for tokens in (torch.arange(30), torch.ones(29) > 0, torch.ones(30))
+        ),
+    ],
+)
+def test_largest_leaves_tokens_over_and_tokens_that_count_are_a_mask(asked, says):
+    with pytest.raises(ValueError, match=says):
+        cx.find_neurons(planted(draw(30, 5)), **asked)
 
 
 def test_weights_without_embeddings_have_no_tokens_to_judge(precise):
@@ -271,33 +241,25 @@ def test_weights_without_embeddings_have_no_tokens_to_judge(precise):
 # ---------------------------------------------------------------- tokens never trained
 
 
-def gpt2_byte_names():
-    """The published convention of GPT-2: bytes that print stand for themselves."""
-    printed = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAC + 1), *range(0xAE, 0xFF + 1)]
-    names, free = {}, 256
-    for byte in range(256):
-        if byte in printed:
-            names[byte] = chr(byte)
-        else:
-            names[byte], free = chr(free), free + 1
-    return names
-
-
 def test_bytes_are_named_as_GPT2_names_them():
-    assert byte_names() == gpt2_byte_names()
+    """The published convention: bytes that print stand for themselves."""
+    printed = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAC + 1), *range(0xAE, 0xFF + 1)]
+    others = [byte for byte in range(256) if byte not in printed]
+    stand_ins = {byte: chr(256 + k) for k, byte in enumerate(others)}
+    assert byte_names() == {byte: chr(byte) for byte in printed} | stand_ins
 
 
 def test_the_impossible_bytes_are_those_that_no_character_is_written_with(precise):
     possible = set()
     for code in (*range(0xD800), *range(0xE000, 0x110000)):
         possible.update(chr(code).encode())
-    impossible = [gpt2_byte_names()[byte] for byte in range(256) if byte not in possible]
+    impossible = [byte_names()[byte] for byte in range(256) if byte not in possible]
     ids = precise.tokenizer.convert_tokens_to_ids(impossible)
     assert len(ids) == 13
     assert sorted(impossible_bytes(precise)) == sorted(ids)
 
 
-def with_embeddings(precise, near=(), spread=0.05):
+def with_embeddings(precise, near, spread):
     """Weights whose impossible bytes lie together, `near` in their midst, all others elsewhere."""
     W_E, together = draw(300, 24, seed=3), impossible_bytes(precise)
     W_E[:, 0] = 0  # nothing else lies there by chance
@@ -307,25 +269,17 @@ def with_embeddings(precise, near=(), spread=0.05):
     return replace(precise, W_E=W_E)
 
 
-def test_tokens_that_lie_with_the_impossible_ones_count_as_untrained(precise):
-    never = impossible_bytes(precise)
-    others = [t for t in (7, 70, 290) if t not in never]
-    flags = cx.neurons.untrained_tokens(with_embeddings(precise, others))
-    assert flags.nonzero()[:, 0].tolist() == sorted([*never, *others])
-    apart = cx.neurons.untrained_tokens(with_embeddings(precise))
-    assert apart.nonzero()[:, 0].tolist() == sorted(never)
-
-
 @given(st.floats(0.01, 1.0), seeds)
 def test_which_tokens_count_as_untrained_is_the_loops(precise, spread, seed):
-    weights = with_embeddings(precise, spread=spread)
+    never = impossible_bytes(precise)
+    near = [t for t in (7, 70, 290) if t not in never]
+    weights = with_embeddings(precise, near, spread)
     source = torch.Generator().manual_seed(seed)
     W_E = weights.W_E.clone()
     # others at any distance from the group
     W_E[::5, 0] += 3 * torch.rand(60, generator=source, dtype=torch.float64)
     weights = replace(weights, W_E=W_E)
     unit = [v / v.norm() for v in W_E]
-    never = impossible_bytes(weights)
 
     def cosine(a, b):
         return float(a @ b / (a.norm() * b.norm()))
@@ -335,6 +289,7 @@ def test_which_tokens_count_as_untrained_is_the_loops(precise, spread, seed):
     mean = sum(unit[t] for t in never) / 13
     by_hand = [t in never or cosine(unit[t], mean) >= needed for t in range(300)]
     assert cx.neurons.untrained_tokens(weights).tolist() == by_hand
+    assert sum(by_hand) > 13, "those that lie with the impossible ones count as well"
 
 
 def test_impossible_bytes_that_lie_anywhere_make_no_other_token_untrained(precise):
@@ -344,13 +299,10 @@ def test_impossible_bytes_that_lie_anywhere_make_no_other_token_untrained(precis
     assert flags.sum() < 20
 
 
-def test_without_a_tokenizer_no_token_counts_as_untrained(precise):
-    assert not cx.neurons.untrained_tokens(replace(precise, tokenizer=None)).any()
-
-
-def test_a_vocabulary_of_words_has_no_untrained_tokens(precise):
+def test_without_a_vocabulary_of_bytes_no_token_counts_as_untrained(precise):
     words = SimpleNamespace(get_vocab=lambda: {"the": 0, "of": 1})
-    assert not cx.neurons.untrained_tokens(replace(precise, tokenizer=words)).any()
+    for tokenizer in (None, words):
+        assert not cx.neurons.untrained_tokens(replace(precise, tokenizer=tokenizer)).any()
 
 
 def test_untrained_tokens_of_mini_are_few_and_in_no_passage(mini_weights):
@@ -364,15 +316,18 @@ def test_untrained_tokens_of_mini_are_few_and_in_no_passage(mini_weights):
 # ---------------------------------------------------------------- what they are about
 
 
-@given(seeds, st.permutations([*"aaabbbbccccc"]))
-def test_labels_are_compared_as_by_hand(seed, labels):
-    values = draw(12, 4, seed=seed)
-    table = cx.label_neurons(values, labels, [7, 3, 9, 1])
-    assert table.index.tolist() == [7, 3, 9, 1]
+@given(seeds, st.permutations([*"aaabbbbccccc"]), st.floats(0.5, 0.99))
+def test_labels_are_compared_as_by_hand(seed, labels, confidence):
+    values = draw(12, 4, seed=seed).round(decimals=1)  # some are equal, and count half in the auc
+    table = cx.label_neurons(values, labels, [7, 3, 9, 1], confidence)
+    means = cx.neurons.by_label(values, labels, [7, 3, 9, 1])
+    assert table.index.tolist() == means.index.tolist() == [7, 3, 9, 1]
+    assert means.columns.tolist() == [*"abc"]
     y, labels = values.numpy(), np.array(labels)
-    for column, (_, row) in enumerate(table.iterrows()):
+    for column, (neuron, row) in enumerate(table.iterrows()):
         groups = {k: y[labels == k, column] for k in "abc"}
         rest = {k: y[labels != k, column] for k in "abc"}
+        assert means.loc[neuron].tolist() == pytest.approx([groups[k].mean() for k in "abc"])
         best = max("abc", key=lambda k: groups[k].mean() - rest[k].mean())
         assert row["label"] == best
         assert row["difference"] == pytest.approx(groups[best].mean() - rest[best].mean())
@@ -381,29 +336,9 @@ def test_labels_are_compared_as_by_hand(seed, labels):
         assert row["spread"] == pytest.approx((squares / 9) ** 0.5)
         # its interval is Bonferroni's: three labels to choose from, both sides
         error = row["spread"] * (1 / len(groups[best]) + 1 / len(rest[best])) ** 0.5
-        reach = error * stats.t(9).ppf(1 - 0.05 / 6)
+        reach = error * stats.t(9).ppf(1 - (1 - confidence) / 6)
         assert row["low"] == pytest.approx(row["difference"] - reach)
         assert row["high"] == pytest.approx(row["difference"] + reach)
-
-
-def test_the_spread_is_that_of_an_analysis_of_variance():
-    """The F statistic that scipy gives has it in its denominator."""
-    values, labels = draw(30, 1, seed=1), [*"abc"] * 10
-    y = values[:, 0].numpy()
-    groups = [y[k::3] for k in range(3)]
-    between = sum(10 * (g.mean() - y.mean()) ** 2 for g in groups) / 2
-    spread = cx.label_neurons(values, labels, [0])["spread"][0]
-    assert stats.f_oneway(*groups).statistic == pytest.approx(between / spread**2)
-
-
-def test_a_planted_label_is_found():
-    values, labels = draw(60, 3), [*"abcdef"] * 10
-    for column, name in enumerate("dbf"):
-        values[[label == name for label in labels], column] += 5
-    table = cx.label_neurons(values, labels, [0, 1, 2])
-    assert table["label"].tolist() == [*"dbf"]
-    assert (table["low"] > 3).all() and (table["high"] < 7).all()
-    assert (table["auc"] > 0.98).all()
 
 
 @pytest.mark.parametrize("effect", [0.0, 1.0])
@@ -423,19 +358,6 @@ def test_the_interval_holds_the_true_difference_as_often_as_it_says(effect, coun
     assert held >= confidence - 3 * (confidence * (1 - confidence) / 2000) ** 0.5
 
 
-def test_more_confidence_is_a_wider_interval():
-    values, labels = draw(20, 1), [*"ab"] * 10
-    narrow, wide = (cx.label_neurons(values, labels, [0], c).iloc[0] for c in (0.5, 0.99))
-    assert wide["low"] < narrow["low"] < narrow["high"] < wide["high"]
-    assert wide["difference"] == narrow["difference"]
-
-
-def test_equal_values_count_half_in_the_auc():
-    values = torch.tensor([[1.0], [1.0], [0.0], [1.0]])
-    table = cx.label_neurons(values, [*"aabb"], [0])
-    assert table["auc"][0] == roc_auc_score([1, 1, 0, 0], values[:, 0]) == 0.75
-
-
 @pytest.mark.parametrize(
     ("labels", "neurons", "says"),
     [
@@ -448,18 +370,6 @@ def test_equal_values_count_half_in_the_auc():
 def test_labels_that_allow_no_comparison_are_refused(labels, neurons, says):
     with pytest.raises(ValueError, match=says):
         cx.label_neurons(draw(4, 2), labels, neurons)
-
-
-@given(seeds, st.permutations([*"aaabbcc"]))
-def test_means_by_label_are_by_hand(seed, labels):
-    values = draw(7, 3, seed=seed)
-    table = cx.neurons.by_label(values, labels, [5, 2, 8])
-    assert table.index.tolist() == [5, 2, 8]
-    assert table.columns.tolist() == [*"abc"]
-    for column, neuron in enumerate([5, 2, 8]):
-        for name in "abc":
-            of = [float(values[t, column]) for t in range(7) if labels[t] == name]
-            assert table.loc[neuron, name] == pytest.approx(sum(of) / len(of))
 
 
 # ---------------------------------------------------------------- shapes

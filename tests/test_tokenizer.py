@@ -245,12 +245,8 @@ def test_words_end_where_pythons_end_for_every_code_point(ask):
     tokenizer = telling()
     points = [c for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000]
     # one in 61 where thousands of neighbours are alike
-    full = [
-        range(0x20000),
-        range(0x2A600, 0x2FB00),
-        range(0x31300, 0x32400),
-        range(0xE0000, 0xE0200),
-    ]
+    full = [range(0x20000), range(0x2A600, 0x2FB00), range(0x31300, 0x32400)]
+    full += [range(0xE0000, 0xE0200)]
     points = [c for c in points if c % 61 == 0 or any(c in part for part in full)]
     texts = [
         "".join(f"{chr(c)}a {chr(c)}1 {chr(c)}! {chr(c)}\n" for c in points[i : i + 512])
@@ -264,16 +260,6 @@ def test_words_end_where_pythons_end_for_every_code_point(ask):
     )
     for text, got, want in zip(texts, found, tokenizer.encode_batch(texts), strict=True):
         assert [*map(ord, got)] == want.ids, hex(ord(text[0]))
-
-
-def test_special_tokens_in_a_text_are_spelt_out(ask):
-    tokenizer = VOCABULARIES["mini"]()
-    text = "an end<|endoftext|>and a beginning"
-    found = ask(tokenizer, "return [...make().encode(data)];", text)
-    assert 0 not in found
-    assert 0 in tokenizer.encode(text).ids  # Python reads the mark unless told not to
-    tokenizer.encode_special_tokens = True
-    assert found == tokenizer.encode(text).ids
 
 
 def test_a_vocabulary_without_all_bytes_is_refused(ask):
