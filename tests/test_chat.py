@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import openai._base_client
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ctxlib import chat
@@ -83,14 +83,12 @@ class Endpoint:
         return json.loads(self.messages(number)[1])
 
 
-def respond(handler, status, body, headers=()):
+def respond(handler, status, body, headers=(), length=None):
     raw = (body if isinstance(body, str) else json.dumps(body)).encode()
+    size = str(len(raw) if length is None else length)
     handler.send_response(status)
-    for name, value in [
-        ("Content-Type", "application/json"),
-        ("Content-Length", str(len(raw))),
-        *headers,
-    ]:
+    kind = ("Content-Type", "application/json")
+    for name, value in (kind, ("Content-Length", size), *headers):
         handler.send_header(name, value)
     handler.end_headers()
     handler.wfile.write(raw)
@@ -98,14 +96,9 @@ def respond(handler, status, body, headers=()):
 
 def completion(content, finish="stop", refusal=None):
     message = {"role": "assistant", "content": content, "refusal": refusal}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "tester",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-    }
+    choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
+    named = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "tester"}
+    return {**named, "choices": [choice]}
 
 
 def good(handler, asked):
@@ -122,7 +115,7 @@ def good(handler, asked):
 
 def answers(content, **options):
     """A behaviour: HTTP is fine and the model says this."""
-    return lambda handler, _: respond(handler, 200, completion(content, **options))
+    return returns(completion(content, **options))
 
 
 def fails(status, message="try later", code=None, headers=()):
@@ -141,11 +134,7 @@ def slow(handler, _):
 
 
 def broken(handler, _):
-    handler.send_response(200)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", "1000")
-    handler.end_headers()
-    handler.wfile.write(b'{"choices": [')
+    respond(handler, 200, '{"choices": [', length=1000)
 
 
 def dies(handler, _):
@@ -154,11 +143,13 @@ def dies(handler, _):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    """A key, no other setting of the openai package, and no proxy between here and here."""
+    """A key with white space around it, no other setting of the openai package, and no proxy
+    between here and here.
+    """
     for name in list(os.environ):
         if name.startswith("OPENAI_") or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
 
 
 @pytest.fixture
@@ -199,27 +190,17 @@ def kept(tmp_path):
 # ---------------------------------------------------------------- what it asks
 
 
-def test_it_explains_and_classifies(explainer, endpoint):
-    e = explainer()
-    assert e.explain(ACTIVE, INACTIVE) == EXPLANATION
-    new = ["down to the sea", "a sea of troubles", "under the sea"]
-    assert e.classify(EXPLANATION, new) == [True, False, True]
-    assert len(endpoint.asked) == 2
-
-
-def test_a_request_is_one_that_the_api_documents(explainer, endpoint):
-    explainer().explain(ACTIVE, INACTIVE)
+def test_a_request_to_explain_is_one_that_the_api_documents(explainer, endpoint):
+    assert explainer().explain(ACTIVE, INACTIVE) == EXPLANATION
     path, headers = endpoint.headers[0]
-    asked = json.loads(endpoint.asked[0])
     assert path == "/v1/chat/completions"
     assert headers["Authorization"] == f"Bearer {KEY}"
-    assert asked.keys() == {"model", "messages", "temperature", "response_format"}
-    assert (asked["model"], asked["temperature"]) == ("tester", 0)
-    assert [m["role"] for m in asked["messages"]] == ["system", "user"]
+    asked = json.loads(endpoint.asked[0])
+    assert [m["role"] for m in asked.pop("messages")] == ["system", "user"]
     assert endpoint.user() == {"active": ACTIVE, "inactive": INACTIVE}
-    form = asked["response_format"]
-    assert form["type"] == "json_schema"
-    assert form["json_schema"]["strict"] is True
+    form = asked.pop("response_format")
+    assert asked == {"model": "tester", "temperature": 0}
+    assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
     assert form["json_schema"]["schema"] == {
         "type": "object",
         "properties": {"explanation": {"type": "string"}},
@@ -228,210 +209,163 @@ def test_a_request_is_one_that_the_api_documents(explainer, endpoint):
     }
 
 
-def test_the_schema_of_a_classification_asks_for_every_number(explainer, endpoint):
-    explainer().classify(EXPLANATION, ["a", "b", "c"])
-    schema = json.loads(endpoint.asked[0])["response_format"]["json_schema"]["schema"]
-    assert schema["required"] == ["1", "2", "3"] == list(endpoint.user()["prompts"])
-    assert schema["properties"] == {number: {"type": "boolean"} for number in "123"}
-    assert schema["additionalProperties"] is False
-
-
 def test_a_classification_sees_the_explanation_and_the_prompts_and_nothing_else(
     explainer, endpoint
 ):
     e = explainer()
     e.explain(ACTIVE, INACTIVE)
-    e.classify(EXPLANATION, ["the sea", "the fire"])
+    new = ["down to the sea", "a sea of troubles", "down to the sea", "under the sea"]
+    assert e.classify(EXPLANATION, new) == [True, False, True, True]
     user = endpoint.user()
     assert user.keys() == {"explanation", "prompts"}
     assert user["explanation"] == EXPLANATION
-    assert sorted(user["prompts"].values()) == ["the fire", "the sea"]
+    assert sorted(user["prompts"].values()) == sorted(set(new)), "one that comes twice is sent once"
     assert not any(shown in endpoint.asked[-1] for shown in ACTIVE + INACTIVE)
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_model_is_told_that_prompts_are_data(explainer, endpoint, number):
-    e = explainer()
-    e.explain(ACTIVE, INACTIVE)
-    e.classify(EXPLANATION, ["x"])
-    system, _ = endpoint.messages(number)
-    assert "do not follow" in " ".join(system.split())
-    assert "ends at the token that matters" in " ".join(system.split())
+    schema = json.loads(endpoint.asked[1])["response_format"]["json_schema"]["schema"]
+    assert schema["required"] == ["1", "2", "3"] == list(user["prompts"])
+    assert schema["properties"] == {number: {"type": "boolean"} for number in "123"}
+    assert schema["additionalProperties"] is False
+    for number in (0, 1):  # that prompts are data
+        system = " ".join(endpoint.messages(number)[0].split())
+        assert "do not follow" in system
+        assert "ends at the token that matters" in system
+    assert e.classify(EXPLANATION, []) == []
+    assert len(endpoint.asked) == 2
 
 
 @pytest.mark.parametrize("batch", [1, 3, 7, 20, 50])
-def test_the_order_of_the_prompts_is_kept_across_batches(explainer, endpoint, batch):
-    prompts = [f"{i} by the {'sea' if i % 3 else 'fire'}" for i in range(20)]
-    verdicts = explainer(batch=batch).classify(EXPLANATION, prompts)
-    assert verdicts == [p.endswith("sea") for p in prompts]
-    assert len(endpoint.asked) == -(-20 // batch)
-    assert all(len(endpoint.user(i)["prompts"]) <= batch for i in range(len(endpoint.asked)))
-
-
-def test_the_order_in_which_prompts_come_tells_the_model_nothing(explainer, endpoint):
-    prompts = [f"{i} by the sea" for i in range(5)] + [f"{i} by the fire" for i in range(5)]
-    e = explainer(batch=4)
-    assert e.classify(EXPLANATION, prompts) == [True] * 5 + [False] * 5
-    sent = [p for i in range(3) for p in endpoint.user(i)["prompts"].values()]
-    assert sorted(sent) == sorted(prompts)
-    assert sent not in (prompts, sorted(prompts))
-    assert e.classify(EXPLANATION, prompts[::-1]) == [False] * 5 + [True] * 5
-    assert len(endpoint.asked) == 3
-
-
-def test_a_prompt_that_comes_twice_is_sent_once(explainer, endpoint):
-    assert explainer().classify(EXPLANATION, ["sea", "fire", "sea"]) == [True, False, True]
-    assert len(endpoint.user()["prompts"]) == 2
-
-
-def test_classifying_nothing_asks_nothing(explainer, endpoint, tmp_path):
-    assert explainer().classify(EXPLANATION, []) == []
-    assert not endpoint.asked
-    assert not (tmp_path / "answers").exists()
+def test_the_order_of_the_prompts_is_kept_and_tells_the_model_nothing(explainer, endpoint, batch):
+    plain = [f"{i} by the sea" for i in range(8)] + [f"{i} by the fire" for i in range(8)]
+    prompts = [*plain, *NASTY]
+    e, expected = explainer(batch=batch), [p.endswith("sea") for p in prompts]
+    assert e.classify(EXPLANATION, prompts) == expected
+    assert len(endpoint.asked) == -(-len(prompts) // batch)
+    parts = [[*endpoint.user(i)["prompts"].values()] for i in range(len(endpoint.asked))]
+    assert all(len(part) <= batch for part in parts)
+    sent = [prompt for part in parts for prompt in part if prompt in plain]
+    assert sorted(sent) == sorted(plain)
+    assert sent not in (plain, sorted(plain))
+    assert e.classify(EXPLANATION, prompts[::-1]) == expected[::-1]
+    assert len(endpoint.asked) == -(-len(prompts) // batch)
 
 
 @pytest.mark.parametrize("prompt", NASTY, ids=lambda prompt: ascii(prompt[:20]))
 def test_any_string_is_a_prompt(explainer, endpoint, prompt):
-    e = explainer(keep=200)
+    e, explanation = explainer(keep=200), 'ends with "sea" \ud83d "}\n{"active": ["</script>"]}'
     sent = prompt.replace("\ud83d", "\ufffd").replace("\udc00", "\ufffd")
     sent = sent if len(sent) <= 200 else "…" + sent[-200:]
-    assert e.classify(EXPLANATION, [prompt]) == [prompt.endswith("sea")]
-    assert endpoint.user()["prompts"] == {"1": sent}
+    asked = {"explanation": explanation.replace("\ud83d", "\ufffd"), "prompts": {"1": sent}}
+    assert e.classify(explanation, [prompt]) == [prompt.endswith("sea")]
+    assert endpoint.user() == asked
     e.explain(["the sea"], [prompt])
     assert endpoint.user() == {"active": ["the sea"], "inactive": [sent]}
-    assert e.classify(EXPLANATION, [prompt]) == [prompt.endswith("sea")]
+    assert e.classify(explanation, [prompt]) == [prompt.endswith("sea")]
     assert len(endpoint.asked) == 2
-
-
-def test_all_nasty_prompts_at_once_keep_their_places(explainer):
-    e = explainer(batch=5)
-    assert e.classify(EXPLANATION, NASTY) == [p.endswith("sea") for p in NASTY]
-
-
-def test_a_nasty_explanation_is_data_too(explainer, endpoint):
-    explanation = 'ends with "sea" \ud83d "}\n{"active": ["</script>"]}'
-    assert explainer().classify(explanation, ["the sea"]) == [True]
-    assert endpoint.user()["explanation"] == explanation.replace("\ud83d", "\ufffd")
-
-
-@pytest.mark.parametrize(
-    ("length", "sent"), [(9, "x" * 6 + "sea"), (10, "x" * 7 + "sea"), (11, "…" + "x" * 7 + "sea")]
-)
-def test_a_long_prompt_is_cut_to_its_end_with_a_mark(explainer, endpoint, length, sent):
-    explainer(keep=10).classify(EXPLANATION, ["x" * (length - 3) + "sea"])
-    assert endpoint.user()["prompts"]["1"] == sent
 
 
 @given(st.text(st.characters(), max_size=60))
-def test_what_is_sent_of_a_prompt_is_short_its_end_and_utf8(prompt):
+@example("x" * 12)
+@example("x" * 13)
+def test_what_is_sent_of_a_prompt_is_its_end_with_a_mark_in_utf8(prompt):
     sent = ChatExplainer("m", "answers", base_url="http://h", keep=12).shortened(prompt)
-    assert len(sent) <= 13
     sent.encode()  # half a surrogate pair would raise
+    assert len(sent) <= 13
     if not any("\ud800" <= c <= "\udfff" for c in prompt):
-        assert prompt.endswith(sent.removeprefix("…") if len(prompt) > 12 else sent)
+        assert sent == (prompt if len(prompt) <= 12 else "…" + prompt[-12:])
 
 
-# ---------------------------------------------------------------- answers of no use
+# ---------------------------------------------------------------- what comes back
 
-UNUSABLE = {
-    "malformed": answers('{"explanation": "The pro'),
-    "prose": answers("The prompt ends with the sea."),
-    "no object": answers('["The prompt"]'),
-    "empty explanation": answers('{"explanation": "  "}'),
-    "number": answers('{"explanation": 3}'),
-    "null": answers("null"),
-    "no content": answers(None),
-    "empty content": answers(""),
-    "refusal": answers(None, refusal="I would rather not."),
-    "refusal with content": answers(json.dumps({"explanation": "x"}), refusal="No."),
-    "truncated": answers(json.dumps({"explanation": "x"}), finish="length"),
-    "filtered": answers(json.dumps({"explanation": "x"}), finish="content_filter"),
-    "no choices": returns({"choices": []}),
-    "choices null": returns({"choices": None}),
-    "message missing": returns({"choices": [{}]}),
-    "message a string": returns({"choices": [{"message": "hello"}]}),
-    "error inside": returns({"error": {"message": "overloaded"}}),
-    "list": returns([1]),
-    "page": returns("<html>hello</html>"),
-    "nothing": returns(""),
-    "deep": answers("[" * 100_000),
-}
-
-
-@pytest.mark.parametrize("behaviour", UNUSABLE.values(), ids=UNUSABLE)
-def test_an_unusable_answer_is_asked_for_again(explainer, endpoint, behaviour, tmp_path):
-    endpoint.script = iter([behaviour, behaviour])
-    assert explainer().explain(ACTIVE, INACTIVE) == EXPLANATION
-    assert len(endpoint.asked) == 3
-    assert len(set(endpoint.asked)) == 1
-    assert len(kept(tmp_path)) == 1
+X, CUT_OFF = json.dumps({"explanation": "x"}), ("length", "content_filter")
+SECRET, UNHEARD = "wrong key sk-made****6789", "no model tester at http:.*/v1: .*never heard"
+NONE, EMPTY, NOTHING = "no chat completion: ?", "an empty answer;", "no explanation: "
+UNUSABLE = [
+    (answers('{"explanation": "The pro'), 'no JSON: {"explanation": "The pro;'),
+    (answers("The prompt ends with the sea."), "no JSON: The prompt"),
+    (answers("[" * 100_000), r"no JSON: \[\["),
+    (answers('["The prompt"]'), r'no JSON object: \["The prompt"\];'),
+    (answers("null"), "no JSON object: null"),
+    *((answers(f'{{"explanation": {said}}}'), NOTHING) for said in ('"  "', "3")),
+    *((answers(said), EMPTY) for said in (None, "")),
+    (answers(None, refusal="I would rather not."), "a refusal: I would rather not.;"),
+    (answers(X, refusal="No."), "a refusal: No.;"),
+    *((answers(X, finish=end), rf"an answer cut off \({end}\): {{") for end in CUT_OFF),
+    (answers("word\n\x1b[31m\u202e" * 1000), r"no JSON: word \?\[31m\?word"),
+    *((returns({"choices": some}), NONE) for some in ([], None, [{}], [{"message": "hello"}])),
+    (returns({"error": {"message": "overloaded"}}), NONE + '{"error": {"message": "overloaded"}}'),
+    (returns("<html>hello</html>"), NONE + "<html>"),
+    *((returns(body), NONE) for body in ([1], "")),
+]
+PASSING = [
+    (fails(429, "slow down"), ConnectionError, "is not ready: .*429.*slow down"),
+    (fails(429, headers=[("Retry-After", "0")]), ConnectionError, r"\(Retry-After: 0\)"),
+    (fails(500, "sorry"), ConnectionError, "is not ready: .*500.*sorry"),
+    *((fails(status), ConnectionError, f"is not ready: .*{status}") for status in (408, 503)),
+    (broken, ConnectionError, "no connection to .* held in 3 attempts"),
+    (slow, TimeoutError, r"left 3 attempts unanswered for 0\.2 s"),
+]
+KEY_REFUSED = r"\({}\): check OPENAI_API_KEY"
+LASTING = [
+    *((fails(n, SECRET), PermissionError, KEY_REFUSED.format(n)) for n in (401, 403)),
+    (fails(404, "never heard of it"), ValueError, UNHEARD),
+    (fails(400, "never heard of it", code="model_not_found"), ValueError, UNHEARD),
+    *((fails(n, "be\n1"), ValueError, f"refused.*tester.*{n}.*be 1") for n in (400, 402, 413, 422)),
+    (fails(429, headers=[("Retry-After", "600")]), ConnectionError, r"\(Retry-After: 600\)"),
+]
+END = "1 answer is kept in|in 1 attempt, .*try another model.*structured outputs"
+NO_ANSWER = "tester at http://.*/v1 gave no usable answer in 3 attempts, in the end "
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("behaviour", "kind", "said", "asked", "pauses"),
     [
-        ("malformed", 'no JSON: {"explanation": "The pro;'),
-        ("no object", r'no JSON object: ["The prompt"];'),
-        ("empty explanation", "no explanation: "),
-        ("refusal", "a refusal: I would rather not.;"),
-        ("truncated", "an answer cut off (length): "),
-        ("filtered", "an answer cut off (content_filter): "),
-        ("no content", "an empty answer;"),
-        ("error inside", 'no chat completion: {"error": {"message": "overloaded"}}'),
-        ("page", "no chat completion: <html>"),
+        *((behaviour, ValueError, NO_ANSWER + said, 3, 0) for behaviour, said in UNUSABLE),
+        *((*case, 3, 2) for case in PASSING),
+        *((*case, 1, 0) for case in LASTING),
     ],
 )
-def test_unusable_for_ever_says_what_came_and_what_to_do(explainer, endpoint, name, said, tmp_path):
-    endpoint.script = repeat(UNUSABLE[name])
-    with pytest.raises(ValueError, match="try another model") as caught:
-        explainer(attempts=4).explain(ACTIVE, INACTIVE)
-    assert f"tester at {endpoint.url} gave no usable answer in 4 attempts" in str(caught.value)
-    assert said in str(caught.value)
-    assert "structured outputs" in str(caught.value)
-    assert len(endpoint.asked) == 4
+def test_what_is_of_no_use_is_asked_for_again_and_in_the_end_named_on_one_line(
+    explainer, endpoint, naps, tmp_path, behaviour, kind, said, asked, pauses
+):
+    """Unless asking again is of no use either."""
+    e = explainer(timeout=0.2 if behaviour is slow else 5.0)
+    endpoint.script = repeat(behaviour)
+    with pytest.raises(kind, match=said) as caught:
+        e.explain(ACTIVE, INACTIVE)
+    message = str(caught.value)
+    assert message.isprintable() and len(message) < 500
+    assert "sk-made" not in "".join(traceback.format_exception(caught.value))
+    if kind in (ConnectionError, TimeoutError):
+        assert f"; 0 answers are kept in {tmp_path / 'answers'}, and running again goes" in message
+        assert isinstance(caught.value.__cause__, openai.APIError)
+    assert (len(endpoint.asked), len(naps)) == (asked, pauses)
     assert not kept(tmp_path)
+    if asked == 1:
+        return
+    endpoint.script = iter([behaviour, behaviour])
+    assert e.explain(ACTIVE, INACTIVE) == EXPLANATION
+    assert (len(endpoint.asked), len(naps)) == (2 * asked, 2 * pauses)
+    assert len(set(endpoint.asked)) == len(kept(tmp_path)) == 1
+    endpoint.script = repeat(behaviour)
+    with pytest.raises(kind, match=END):
+        explainer(timeout=e.timeout, attempts=1).explain(ACTIVE[:1], INACTIVE)
+    assert len(endpoint.asked) == 2 * asked + 1
 
 
-def test_what_came_is_shortened_to_one_line(explainer, endpoint):
-    endpoint.script = repeat(answers("word\n\x1b[31m\u202e" * 1000))
-    with pytest.raises(ValueError, match="no usable answer") as caught:
-        explainer().explain(ACTIVE, INACTIVE)
-    assert str(caught.value).isprintable()
-    assert len(str(caught.value)) < 500
+VERDICTS = [
+    *({"1": True}, {"1": True, "2": False, "3": True}, {"1": True, "3": False}, {}),
+    *({"1": True, "2": 0}, {"1": True, "2": "false"}, {"1": True, "2": None}, [True, False]),
+]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"1": True},
-        {"1": True, "2": False, "3": True},
-        {"1": True, "3": False},
-        {"1": True, "2": 0},
-        {"1": True, "2": "false"},
-        {"1": True, "2": None},
-        [True, False],
-        {},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("answer", VERDICTS, ids=str)
 def test_a_classification_needs_true_or_false_for_each_prompt(explainer, endpoint, answer):
-    prompts = ["the sea", "the fire"]
-    endpoint.script = iter([answers(json.dumps(answer))])
-    assert explainer().classify(EXPLANATION, prompts) == [True, False]
-    assert len(endpoint.asked) == 2
+    endpoint.script = iter([answers(json.dumps(answer))] * 4)
+    assert explainer(attempts=5).classify(EXPLANATION, ["the sea", "the fire"]) == [True, False]
+    assert len(endpoint.asked) == 5
     endpoint.script = repeat(answers(json.dumps(answer)))
-    with pytest.raises(ValueError, match="no usable answer in 3 attempts"):
+    with pytest.raises(ValueError, match=r"no JSON object|not true or false for .* from 1 to 2"):
         explainer().classify(EXPLANATION, ["other", "prompts"])
-
-
-def test_one_attempt_is_one_request(explainer, endpoint):
-    endpoint.script = repeat(answers("nonsense"))
-    with pytest.raises(ValueError, match=r"in 1 attempt,"):
-        explainer(attempts=1).explain(ACTIVE, INACTIVE)
-    endpoint.script = repeat(fails(500))
-    with pytest.raises(ConnectionError):
-        explainer(attempts=1).explain(ACTIVE, INACTIVE)
-    assert len(endpoint.asked) == 2
 
 
 def test_half_a_surrogate_pair_in_an_explanation_is_replaced(explainer, endpoint):
@@ -443,96 +377,17 @@ def test_half_a_surrogate_pair_in_an_explanation_is_replaced(explainer, endpoint
     assert e.classify(explanation, ["sea"]) == [True]
 
 
-# ---------------------------------------------------------------- failures that pass
-
-
-@pytest.mark.parametrize(
-    "behaviour",
-    [
-        fails(429, headers=[("Retry-After", "0")]),
-        fails(429),
-        fails(500),
-        fails(503),
-        fails(408),
-        broken,
-    ],
-    ids=["429 at once", "429", "500", "503", "408", "broken"],
-)
-def test_what_fails_for_a_while_is_asked_again(explainer, endpoint, naps, behaviour):
-    endpoint.script = iter([behaviour, behaviour])
-    assert explainer().explain(ACTIVE, INACTIVE) == EXPLANATION
-    assert len(endpoint.asked) == 3
-    assert len(naps) == 2
-
-
-def test_a_slow_answer_is_asked_for_again(explainer, endpoint, naps):
-    endpoint.script = iter([slow])
-    assert explainer(timeout=0.2).explain(ACTIVE, INACTIVE) == EXPLANATION
-    assert len(endpoint.asked) == 2
-    assert len(naps) == 1
-
-
-def test_pauses_grow(explainer, endpoint, naps):
+def test_pauses_grow_or_are_those_that_the_endpoint_asks_for(explainer, endpoint, naps):
     endpoint.script = iter([fails(500)] * 4)
     explainer(attempts=5).explain(ACTIVE, INACTIVE)
     assert len(naps) == 4
     assert all(later > 1.4 * earlier for earlier, later in pairwise(naps))
-
-
-def test_the_pause_is_the_one_that_the_endpoint_asks_for(explainer, endpoint, naps):
     endpoint.script = iter(fails(429, headers=[("Retry-After", wait)]) for wait in ("7", "31"))
-    explainer().explain(ACTIVE, INACTIVE)
-    assert naps == [7, 31]
+    explainer().explain(ACTIVE[:1], INACTIVE)
+    assert naps[4:] == [7, 31]
 
 
-# ---------------------------------------------------------------- failures that stay
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "kind", "said"),
-    [
-        (fails(429, "slow down"), ConnectionError, "is not ready: .*429.*slow down"),
-        (fails(500, "sorry"), ConnectionError, "is not ready: .*500.*sorry"),
-        (broken, ConnectionError, "no connection to .* held in 3 attempts"),
-        (slow, TimeoutError, r"left 3 attempts unanswered for 0\.2 s"),
-    ],
-    ids=["429", "500", "broken", "slow"],
-)
-def test_what_fails_for_ever_says_what_is_kept(
-    explainer, endpoint, tmp_path, behaviour, kind, said
-):
-    timeout = 0.2 if behaviour is slow else 5.0
-    e = explainer(timeout=timeout)
-    with_nothing = f"0 answers are kept in {tmp_path / 'answers'}, and running again goes on"
-    endpoint.script = repeat(behaviour)
-    with pytest.raises(kind, match=said) as caught:
-        e.explain(ACTIVE, INACTIVE)
-    assert with_nothing in str(caught.value)
-    assert isinstance(caught.value.__cause__, openai.APIError)
-    assert len(endpoint.asked) == 3
-    endpoint.script = iter(())
-    e.explain(ACTIVE, INACTIVE)
-    endpoint.script = repeat(behaviour)
-    with pytest.raises(kind, match="1 answer is kept in"):
-        e.classify(EXPLANATION, ["x"])
-
-
-def test_an_endpoint_that_asks_for_a_long_pause_is_left_alone(explainer, endpoint, naps):
-    endpoint.script = repeat(fails(429, headers=[("Retry-After", "600")]))
-    with pytest.raises(ConnectionError, match=r"\(Retry-After: 600\)"):
-        explainer().explain(ACTIVE, INACTIVE)
-    assert len(endpoint.asked) == 1
-    assert not naps
-
-
-def test_no_endpoint_at_all_is_a_connection_error(explainer, endpoint, naps):
-    endpoint.stop()
-    with pytest.raises(ConnectionError, match=rf"no connection to {endpoint.url} held"):
-        explainer().explain(ACTIVE, INACTIVE)
-    assert len(naps) == 2
-
-
-def test_a_run_goes_on_where_the_endpoint_died(explainer, endpoint, tmp_path):
+def test_a_run_goes_on_where_the_endpoint_died(explainer, endpoint, tmp_path, naps):
     prompts = [f"{i} by the {'sea' if i % 2 else 'fire'}" for i in range(10)]
     e = explainer(batch=2)
     assert e.explain(ACTIVE, INACTIVE) == EXPLANATION
@@ -541,6 +396,9 @@ def test_a_run_goes_on_where_the_endpoint_died(explainer, endpoint, tmp_path):
         e.classify(EXPLANATION, prompts)
     assert len(endpoint.asked) == 4
     assert len(kept(tmp_path)) == 3
+    with pytest.raises(ConnectionError, match=rf"no connection to {endpoint.url} held"):
+        explainer(batch=2).classify(EXPLANATION, prompts)
+    assert len(naps) == 4
 
     revived = Endpoint(endpoint.port)
     try:
@@ -554,93 +412,47 @@ def test_a_run_goes_on_where_the_endpoint_died(explainer, endpoint, tmp_path):
     assert len(set(endpoint.asked + revived.asked)) == 6
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_is_not_accepted_is_a_permission_error(explainer, endpoint, status):
-    endpoint.script = repeat(fails(status, "wrong key sk-made****6789"))
-    with pytest.raises(PermissionError, match=rf"\({status}\): check OPENAI_API_KEY") as caught:
-        explainer().explain(ACTIVE, INACTIVE)
-    assert "sk-made" not in "".join(traceback.format_exception(caught.value))
-    assert len(endpoint.asked) == 1
-
-
 @pytest.mark.parametrize(
-    "behaviour",
-    [fails(404, "never heard of it"), fails(400, "never heard of it", code="model_not_found")],
-    ids=["404", "400"],
+    ("key", "said"),
+    [
+        *((key, "OPENAI_API_KEY is not set") for key in (None, "", "  ")),
+        *((key, "OPENAI_API_KEY holds a character") for key in ("sk-a b", "sk-a\nb", "sk-é")),
+    ],
 )
-def test_an_unknown_model_is_named_with_the_endpoint(explainer, endpoint, behaviour):
-    endpoint.script = repeat(behaviour)
-    with pytest.raises(ValueError, match=f"no model tester at {endpoint.url}: .*never heard"):
-        explainer().explain(ACTIVE, INACTIVE)
-    assert len(endpoint.asked) == 1
-
-
-@pytest.mark.parametrize("status", [400, 402, 413, 422])
-def test_another_refusal_is_quoted_on_one_line(explainer, endpoint, status):
-    endpoint.script = repeat(fails(status, "temperature\nmust be 1"))
-    with pytest.raises(ValueError, match=rf"refused.*tester.*{status}.*temperature must be 1"):
-        explainer().explain(ACTIVE, INACTIVE)
-    assert len(endpoint.asked) == 1
-
-
-@pytest.mark.parametrize("key", [None, "", "  "])
-def test_a_missing_key_is_named_before_anything_is_sent(
-    explainer, endpoint, monkeypatch, tmp_path, key
+def test_a_key_that_is_none_is_refused_and_not_shown(
+    explainer, endpoint, monkeypatch, tmp_path, key, said
 ):
     monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "another")
     if key is not None:
         monkeypatch.setenv("OPENAI_API_KEY", key)
-    monkeypatch.setenv("OPENAI_ADMIN_KEY", "another")
-    with pytest.raises(ValueError, match="OPENAI_API_KEY is not set"):
+    with pytest.raises(ValueError, match=said) as caught:
         explainer().explain(ACTIVE, INACTIVE)
+    assert not (key or "").strip() or key not in "".join(traceback.format_exception(caught.value))
     assert not endpoint.asked
     assert not (tmp_path / "answers").exists()
-
-
-@pytest.mark.parametrize("key", ["sk-a b", "sk-a\nb", "sk-é"])
-def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(explainer, endpoint, monkeypatch, key):
-    monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(ValueError, match="OPENAI_API_KEY holds a character") as caught:
-        explainer().explain(ACTIVE, INACTIVE)
-    assert key not in "".join(traceback.format_exception(caught.value))
-    assert not endpoint.asked
-
-
-def test_white_space_around_a_key_does_no_harm(explainer, endpoint, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
-    explainer().explain(ACTIVE, INACTIVE)
-    assert endpoint.headers[0][1]["Authorization"] == f"Bearer {KEY}"
-
-
-def test_without_the_package_the_error_says_how_to_get_it(explainer, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ImportError, match="pip install openai"):
-        explainer().explain(ACTIVE, INACTIVE)
 
 
 # ---------------------------------------------------------------- what is kept
 
 
-def test_an_answer_is_asked_for_once(explainer, endpoint):
-    for _ in range(3):
-        assert explainer().explain(ACTIVE, INACTIVE) == EXPLANATION
-        assert explainer().classify(EXPLANATION, ["sea", "fire"]) == [True, False]
-    assert len(endpoint.asked) == 2
-
-
 def test_kept_answers_need_no_connection_no_key_and_no_package(explainer, endpoint, monkeypatch):
-    explainer().explain(ACTIVE, INACTIVE)
-    explainer().classify(EXPLANATION, ["sea", "fire"])
+    for _ in range(3):
+        for url in (endpoint.url, endpoint.url + "/"):
+            assert explainer(base_url=url).explain(ACTIVE, INACTIVE) == EXPLANATION
+            assert explainer().classify(EXPLANATION, ["sea", "fire"]) == [True, False]
+    assert len(endpoint.asked) == 2
     endpoint.stop()
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setitem(sys.modules, "openai", None)
     assert explainer().explain(ACTIVE, INACTIVE) == EXPLANATION
     assert explainer().classify(EXPLANATION, ["sea", "fire"]) == [True, False]
+    with pytest.raises(ImportError, match="pip install openai"):
+        explainer().explain(ACTIVE[:1], INACTIVE)
 
 
 def test_a_file_holds_the_request_and_the_answer_under_their_name(explainer, endpoint, tmp_path):
-    e = explainer()
-    e.explain(ACTIVE, INACTIVE)
+    explainer().explain(ACTIVE, INACTIVE)
     (file,) = kept(tmp_path)
     held = json.loads(file.read_text(encoding="utf-8"))
     assert json.loads(held.pop("answer")) == {"explanation": EXPLANATION}
@@ -650,26 +462,14 @@ def test_a_file_holds_the_request_and_the_answer_under_their_name(explainer, end
     assert file.name == f"{name}.json"
 
 
-@pytest.mark.parametrize("change", ["model", "address", "prompts", "keep"])
-def test_another_request_has_another_answer(endpoint, tmp_path, change):
+def test_another_request_has_another_answer(endpoint, tmp_path):
     settings = {"model": "tester", "base_url": endpoint.url, "keep": 400}
-    first = ChatExplainer(cache=tmp_path / "answers", **settings)
-    first.explain(ACTIVE, INACTIVE)
-    settings |= {
-        "model": {"model": "other"},
-        "address": {"base_url": endpoint.url.replace("127.0.0.1", "localhost")},
-        "prompts": {},
-        "keep": {"keep": 5},
-    }[change]
-    active = ACTIVE[:1] if change == "prompts" else ACTIVE
-    ChatExplainer(cache=tmp_path / "answers", **settings).explain(active, INACTIVE)
-    assert len(endpoint.asked) == len(kept(tmp_path)) == 2
-
-
-def test_a_slash_behind_the_address_makes_no_difference(explainer, endpoint):
-    explainer().explain(ACTIVE, INACTIVE)
-    explainer(base_url=endpoint.url + "/").explain(ACTIVE, INACTIVE)
-    assert len(endpoint.asked) == 1
+    elsewhere = {"base_url": endpoint.url.replace("127.0.0.1", "localhost")}
+    for number, change in enumerate(({}, {"model": "other"}, elsewhere, {"keep": 5}), start=1):
+        ChatExplainer(cache=tmp_path / "answers", **settings | change).explain(ACTIVE, INACTIVE)
+        assert len(endpoint.asked) == len(kept(tmp_path)) == number
+    ChatExplainer(cache=tmp_path / "answers", **settings).explain(ACTIVE[:1], INACTIVE)
+    assert len(endpoint.asked) == len(kept(tmp_path)) == 5
 
 
 def test_the_address_may_come_from_the_environment(explainer, endpoint, monkeypatch):
@@ -679,22 +479,11 @@ def test_the_address_may_come_from_the_environment(explainer, endpoint, monkeypa
     assert explainer(base_url=None).endpoint == "https://api.openai.com/v1"
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b"{}",
-        b'{"answer": 3}',
-        b'{"answer": "{"}',
-        b'{"answer": "{}"}',
-        b"\xff\xfe\x00",
-        b"[" * 100_000,
-    ],
-    ids=lambda raw: ascii(raw[:20]),
-)
+DAMAGE = [b"", b"{", b"[]", b"null", b"{}", b'{"answer": 3}', b'{"answer": "{"}']
+DAMAGE += [b'{"answer": "{}"}', b"\xff\xfe\x00", b"[" * 100_000]
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda raw: ascii(raw[:20]))
 def test_a_damaged_file_is_asked_for_again_and_replaced(explainer, endpoint, tmp_path, damage):
     e = explainer()
     e.explain(ACTIVE, INACTIVE)
@@ -706,9 +495,7 @@ def test_a_damaged_file_is_asked_for_again_and_replaced(explainer, endpoint, tmp
     assert file.read_bytes() == whole
 
 
-def test_a_kill_while_an_answer_is_written_leaves_no_half_file(
-    explainer, endpoint, tmp_path, monkeypatch
-):
+def test_a_kill_while_an_answer_is_written_leaves_no_half_file(explainer, tmp_path, monkeypatch):
     def killed(*_):
         raise KeyboardInterrupt
 
@@ -739,22 +526,12 @@ def test_every_batch_is_on_disk_before_the_next_is_asked(explainer, endpoint, tm
 @pytest.mark.parametrize(
     "behaviour",
     [
-        good,
-        fails(401, f"no such key: {KEY}"),
-        fails(403, f"no such key: {KEY}"),
-        fails(404, f"no such key: {KEY}"),
-        fails(400, f"no such key: {KEY}"),
-        fails(429, f"too many for {KEY}"),
-        fails(500, f"sorry, {KEY}"),
+        *(good, broken, dies),
+        *(fails(status, f"no such key: {KEY}") for status in (400, 401, 403, 404, 429, 500)),
         fails(429, headers=[("Retry-After", KEY)]),
-        answers(KEY),
-        answers("x" * (chat.SHOWN - 20) + KEY),
-        answers(None, refusal=KEY),
+        *(answers(KEY), answers("x" * (chat.SHOWN - 20) + KEY), answers(None, refusal=KEY)),
         returns(f"<html>{KEY}</html>"),
-        broken,
-        dies,
     ],
-    ids=lambda behaviour: behaviour.__name__,
 )
 def test_the_key_is_nowhere(explainer, endpoint, tmp_path, behaviour, capfd, caplog):
     caplog.set_level("INFO")  # below it, the layers underneath log what a server sends
@@ -798,11 +575,20 @@ def run(e, some):
 
 
 @pytest.mark.parametrize(("batch", "requests"), [(4, 2 + 2 + 4), (6, 2 + 1 + 3), (100, 2 + 1 + 1)])
-def test_the_estimate_is_the_number_of_requests_then_made(explainer, endpoint, batch, requests):
+def test_the_estimate_is_the_number_of_requests_then_made(
+    explainer, endpoint, tmp_path, monkeypatch, batch, requests
+):
     e = explainer(batch=batch)
+    monkeypatch.delenv("OPENAI_API_KEY")  # needed for none of this
     foreseen = e.estimate(splits())
     assert foreseen.requests == requests
+    assert foreseen == e.estimate(splits() * 2), "what is asked twice is asked once"
+    assert foreseen.cost is None
+    cost = e.estimate(splits(), price=(2.0, 30.0)).cost
+    assert cost == pytest.approx((2 * foreseen.tokens_in + 30 * foreseen.tokens_out) / 1e6)
     assert not endpoint.asked
+    assert not (tmp_path / "answers").exists()
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     run(e, splits())
     assert len(endpoint.asked) == requests
     sent = sum(map(len, endpoint.asked)) / 4
@@ -816,7 +602,7 @@ def test_the_estimate_counts_what_is_still_to_do(explainer, endpoint):
     whole = e.estimate([first, second])
     e.explain(first.shown_active, first.shown_inactive)
     assert e.estimate([first, second]).requests == whole.requests - 1
-    e.classify('The prompt ends with "sea".', [*first.held_active, *first.held_inactive])
+    run(e, [first])
     rest = e.estimate([first, second])
     assert rest == e.estimate([second])
     assert 0 < rest.tokens_in < whole.tokens_in
@@ -834,11 +620,6 @@ def test_the_estimate_knows_an_explanation_that_is_kept(explainer, endpoint):
     assert before == Estimate(1, -(-size // 4), -(-len(str(dict.fromkeys("123456", False))) // 4))
 
 
-def test_the_same_split_twice_is_asked_once(explainer, endpoint):
-    e, (first, _) = explainer(), splits()
-    assert e.estimate([first, first]) == e.estimate([first])
-
-
 def test_heads_with_the_same_held_prompts_are_classified_apart(explainer, endpoint):
     e, (first, second) = explainer(), splits()
     second.held_active, second.held_inactive = first.held_active, first.held_inactive
@@ -847,18 +628,7 @@ def test_heads_with_the_same_held_prompts_are_classified_apart(explainer, endpoi
     assert len(endpoint.asked) == 4
 
 
-def test_an_estimate_needs_no_key_and_makes_nothing(explainer, monkeypatch, tmp_path):
-    monkeypatch.delenv("OPENAI_API_KEY")
-    assert explainer().estimate(splits()).requests == 4
-    assert not (tmp_path / "answers").exists()
-
-
-def test_the_cost_follows_from_the_price(explainer):
-    e = explainer()
-    without = e.estimate(splits())
-    assert without.cost is None
-    cost = e.estimate(splits(), price=(2.0, 30.0)).cost
-    assert cost == pytest.approx((2 * without.tokens_in + 30 * without.tokens_out) / 1e6)
+READ = "at four characters a token"
 
 
 @pytest.mark.parametrize(
@@ -866,32 +636,25 @@ def test_the_cost_follows_from_the_price(explainer):
     [
         (
             Estimate(24, 31_210, 1_180, 0.048),
-            "24 requests, about 31,000 tokens to read and 1,200 to write, at four characters a "
-            "token: about 0.05 in the currency of the price",
+            f"24 requests, about 31,000 tokens to read and 1,200 to write, {READ}: about 0.05 in "
+            "the currency of the price",
         ),
+        (Estimate(1, 999, 4), f"1 request, about 1,000 tokens to read and 4 to write, {READ}"),
         (
-            Estimate(1, 999, 4),
-            "1 request, about 1,000 tokens to read and 4 to write, at four characters a token",
+            Estimate(1, 100, 10, 0.0004),
+            f"1 request, about 100 tokens to read and 10 to write, {READ}: less than 0.01 in the "
+            "currency of the price",
         ),
         (Estimate(0, 0, 0, 0.0), "no requests: every answer is kept already"),
     ],
-    ids=["with a price", "without", "nothing"],
 )
 def test_an_estimate_reads_as_a_sentence(estimate, words):
     assert str(estimate) == words
 
 
-def test_a_small_cost_is_not_called_nothing():
-    assert str(Estimate(1, 100, 10, 0.0004)).endswith("less than 0.01 in the currency of the price")
-
-
-@pytest.mark.parametrize("price", [3.0, (1,), (1, 2, 3), (1, -1), (float("nan"), 1)], ids=str)
-def test_a_price_is_two_numbers(explainer, price):
-    with pytest.raises(ValueError, match="two numbers from 0 up"):
-        explainer().estimate([], price=price)
-
-
 # ---------------------------------------------------------------- bad input
+
+PRICES = [3.0, (1,), (1, 2, 3), (1, -1), (float("nan"), 1)]
 
 
 @pytest.mark.parametrize(
@@ -904,6 +667,7 @@ def test_a_price_is_two_numbers(explainer, price):
         (lambda e: e.classify(EXPLANATION, "the sea"), "put a single one in brackets"),
         (lambda e: e.classify("", []), "explanation is empty"),
         (lambda e: e.classify(" \n", ["x"]), "explanation is empty"),
+        *((lambda e, p=p: e.estimate([], price=p), "two numbers from 0 up") for p in PRICES),
     ],
 )
 def test_what_cannot_be_asked_is_refused(explainer, endpoint, ask, said):
@@ -912,17 +676,18 @@ def test_what_cannot_be_asked_is_refused(explainer, endpoint, ask, said):
     assert not endpoint.asked
 
 
+NUMBERS = [(name, n) for name in ("batch", "attempts", "keep") for n in (0, -1)]
+NUMBERS += [("timeout", 0), ("timeout", float("nan"))]
+ADDRESSES = ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/"]
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        *(
-            ({name: n}, f"{name}={n}: choose")
-            for name in ("batch", "attempts", "keep")
-            for n in (0, -1)
-        ),
-        *(({"timeout": s}, f"timeout={s}: choose") for s in (0, float("nan"))),
+        *(({name: n}, f"{name}={n}: choose") for name, n in NUMBERS),
         ({"model": " "}, "model is empty"),
         ({"cache": __file__}, r"test_chat\.py is a file: name a folder"),
+        *(({"base_url": address}, "not of the form https://host/path") for address in ADDRESSES),
     ],
     ids=str,
 )
@@ -931,24 +696,12 @@ def test_a_setting_out_of_range_is_refused(tmp_path, setting, said):
         ChatExplainer(**{"model": "tester", "cache": tmp_path} | setting)
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/v1"],
-)
-def test_an_address_that_is_none_is_refused(tmp_path, address):
-    with pytest.raises(ValueError, match="not of the form https://host/path"):
-        ChatExplainer("tester", tmp_path, address)
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["https://me:secret@host/v1", "https://secret@host/v1", "https://host/v1?key=secret"],
-)
+@pytest.mark.parametrize("address", ["me:secret@host/v1", "secret@host/v1", "host/v1?key=secret"])
 @pytest.mark.parametrize("given", [True, False])
 def test_an_address_that_carries_a_secret_is_refused_and_not_shown(
     tmp_path, monkeypatch, address, given
 ):
-    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"https://{address}")
     with pytest.raises(ValueError, match="OPENAI_API_KEY") as caught:
-        ChatExplainer("tester", tmp_path, address if given else None)
+        ChatExplainer("tester", tmp_path, f"https://{address}" if given else None)
     assert "secret" not in str(caught.value)
