@@ -25,6 +25,7 @@ import {
   fresh,
   grouped,
   headChooser,
+  heard,
   keptDrawn,
   largest,
   latest,
@@ -166,10 +167,10 @@ async function render({ model, el }) {
   const end = keptDrawn(model, body, traits, paint);
   // a ranking begins with the hand, not with the picture after it
   const hear = () => follow(turned(model, layer));
-  model.on("change:heads change:token", hear);
+  const deaf = heard(model, ["heads", "token"], hear);
   return () => {
     end();
-    model.off("change:heads change:token", hear);
+    deaf();
     task(async () => {});
   };
 }

@@ -59,11 +59,12 @@ function furnished(made, attributes, children) {
   return made;
 }
 
+const ours = Math.random().toString(36).slice(2, 10); // a notebook has this module once a widget
 let named = 0;
 
 /** A name that no other element of the page has. @param {string} stem @returns {string} */
 export function fresh(stem) {
-  return `ctx-${stem}-${(named += 1)}`;
+  return `ctx-${stem}-${ours}-${(named += 1)}`;
 }
 
 // ---------------------------------------------------------------- words
@@ -554,19 +555,27 @@ export function atWidth(place, draw) {
   return () => observer.disconnect();
 }
 
+/** Runs a function when one of these traits has changed; returns what ends it. Each trait is an event
+ *  of its own: only some hosts understand several in one. @param {any} model
+ *  @param {string[]} traits @param {() => void} run @returns {() => void} */
+export function heard(model, traits, run) {
+  const events = traits.map((name) => `change:${name}`);
+  for (const event of events) model.on(event, run);
+  return () => events.forEach((event) => model.off(event, run));
+}
+
 /** Draws a view now, and again when one of these traits or its width has changed; returns what ends
  *  it. @param {any} model @param {HTMLElement} place @param {string[]} traits
  *  @param {() => void} draw @returns {() => void} */
 export function keptDrawn(model, place, traits, draw) {
   let ended = false;
   const redraw = eachFrame(() => ended || draw());
-  const events = traits.map((name) => `change:${name}`).join(" ");
-  model.on(events, redraw);
+  const deaf = heard(model, traits, redraw);
   const rest = atWidth(place, redraw);
   draw();
   return () => {
     ended = true;
-    model.off(events, redraw);
+    deaf();
     rest();
   };
 }

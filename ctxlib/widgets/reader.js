@@ -21,6 +21,7 @@ import {
   fresh,
   grouped,
   headChooser,
+  heard,
   largest,
   latest,
   layerOf,
@@ -991,15 +992,13 @@ class ReaderView {
 
   /** Listens; returns what ends the view. */
   start() {
-    const { model } = this;
-    const fill = () => this.fill();
-    model.on("change:text change:other", fill);
-    model.on("change:heads change:neuron", this.redraw);
-    const rest = atWidth(this.el, this.redraw);
+    const ends = [
+      heard(this.model, ["text", "other"], () => this.fill()),
+      heard(this.model, ["heads", "neuron"], this.redraw),
+      atWidth(this.el, this.redraw),
+    ];
     return () => {
-      model.off("change:text change:other", fill);
-      model.off("change:heads change:neuron", this.redraw);
-      rest();
+      ends.forEach((end) => end());
       clearTimeout(this.waiting);
       this.ended = true;
       this.task(async () => {});

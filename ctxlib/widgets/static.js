@@ -61,17 +61,17 @@ class PageModel {
     history.replaceState(null, "", this.hash() || location.pathname + location.search);
   }
 
-  /** @param {string} events @param {Function} callback */
-  on(events, callback) {
+  /** @param {string} event @param {Function} callback */
+  on(event, callback) {
     const heard = this.listeners.get(callback) ?? (() => callback());
     this.listeners.set(callback, heard);
-    for (const name of events.split(" ")) this.events.addEventListener(name, heard);
+    this.events.addEventListener(event, heard);
   }
 
-  /** @param {string} events @param {Function} callback */
-  off(events, callback) {
+  /** @param {string} event @param {Function} callback */
+  off(event, callback) {
     const heard = this.listeners.get(callback);
-    if (heard) for (const name of events.split(" ")) this.events.removeEventListener(name, heard);
+    if (heard) this.events.removeEventListener(event, heard);
   }
 
   /** An address that was typed or followed. @param {Record<string, any>} state */
