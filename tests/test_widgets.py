@@ -5,6 +5,7 @@ page that no state can break out of.
 import base64
 import json
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
@@ -12,6 +13,7 @@ import traitlets
 from viewing import needs_chromium, served
 
 import ctxlib as cx
+from ctxlib.widgets import views
 from ctxlib.widgets.views import HERE, View, bundled
 
 MODULES = sorted(f.stem for f in HERE.glob("*.js"))
@@ -102,7 +104,7 @@ HOST = """async ([source, state, data]) => {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const module = await import(url);
   const bytes = data && Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
-  const values = { ...state, data: bytes && new DataView(bytes.buffer) };
+  const values = { ...state };
   const listeners = new Map();
   const heard = (name) => {
     if (!/^(change(:\\w+)?|msg:custom)$/.test(name)) throw new Error(`no event: ${name}`);
@@ -119,7 +121,12 @@ HOST = """async ([source, state, data]) => {
     save_changes() {},
     on: (name, run) => void heard(name).add(run),
     off: (name, run) => void heard(name).delete(run),
-    send() {},
+    async send(said) {
+      window.asked = (window.asked ?? 0) + 1;
+      await null; // an answer is never there at once
+      const [answer, buffers] = [{ layer: values.layer }, [new DataView(bytes.buffer)]];
+      if (said.wanted === "layer") for (const run of heard("msg:custom")) run(answer, buffers);
+    },
   };
   const el = document.createElement("div");
   el.className = "ctx-view";
@@ -151,8 +158,8 @@ def hosting(browser, address):
 
     def show(*views):
         for view in views:
-            data = base64.b64encode(view.data).decode()
-            page.evaluate(HOST, [view._esm, view.state(), data])
+            data = base64.b64encode(view.prepared.data).decode()
+            page.evaluate(HOST, [view._esm, view.state() | {"layer": view.layer}, data])
         return page
 
     yield show
@@ -190,6 +197,45 @@ def test_a_view_runs_in_any_host_of_the_protocol(hosting, mini_view, name, ready
     page.wait_for_selector(then)
     page.evaluate("hosted[0].end()")
     assert page.evaluate(LISTENING) == [0]
+
+
+@needs_chromium
+def test_a_notebook_asks_for_a_layer_once(hosting, mini_view):
+    page = hosting(mini_view("Rows"), mini_view("Kernels"), mini_view("Rows"))
+    page.wait_for_function("document.querySelectorAll('.ctx-readable').length === 3")
+    assert page.evaluate("asked") == 1
+
+
+def test_weights_are_packed_once_and_their_passages_read_once(make_folder, monkeypatch):
+    weights = cx.LayerWeights.of(cx.load(make_folder(n_head=2, seed=5)))
+    counts = Counter()
+
+    def counted(name):
+        real = getattr(views, name)
+
+        def run(*arguments):
+            counts[name] += 1
+            return b"packed" if name == "packed_layer" else real(*arguments)
+
+        return run
+
+    for name in ("packed_layer", "passages"):
+        monkeypatch.setattr(views, name, counted(name))
+    shown = [cx.widgets.Rows(weights), cx.widgets.NeuronExplorer(weights)]
+    for view in shown:
+        view.passage = 3
+        view.passage = 4
+    assert counts == {"packed_layer": 1, "passages": 1}
+    assert all(len(json.dumps(view.get_state(), default=str)) < 200_000 for view in shown)
+
+
+def test_python_answers_a_notebook_with_the_layer(mini_view, packed_mini, monkeypatch):
+    view, sent = mini_view("Rows"), []
+    monkeypatch.setattr(view, "send", lambda content, buffers: sent.append((content, buffers)))
+    view._handle_custom_msg({"wanted": "nothing"}, [])
+    assert sent == []
+    view._handle_custom_msg({"wanted": "layer"}, [])
+    assert sent == [({"layer": view.layer}, [packed_mini])]
 
 
 @needs_chromium

@@ -623,8 +623,52 @@ export function sliced(signal) {
 
 // ---------------------------------------------------------------- the layer's data
 
-/** @type {Map<string, Promise<import("./circuit.js").Layer>>} one download for all views of a page */
+const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
+
+/** @type {Map<string, Promise<Layer>>} one download for all views of a page */
 const layers = new Map();
+
+/** What a document that shows several widgets keeps for all of them, whichever bundle they came in: a
+ *  layer that somebody waits for, or one that is in use. @returns {Map<string, Promise<Layer> | WeakRef<Layer>>} */
+function sharedLayers() {
+  const page = /** @type {Record<symbol, any>} */ (/** @type {unknown} */ (globalThis));
+  return (page[Symbol.for("ctxlib layers")] ??= new Map());
+}
+
+/** The layer of a widget: another widget's of the same name, or what Python answers.
+ *  @param {any} model @param {string} name @returns {Promise<Layer>} */
+async function askedLayer(model, name) {
+  const shared = sharedLayers();
+  const known = shared.get(name);
+  const there = known instanceof WeakRef ? known.deref() : known;
+  if (there && !(there instanceof Promise)) return there;
+  const answer = () => {
+    const asked = answeredLayer(model).then((layer) => {
+      shared.set(name, new WeakRef(layer));
+      return layer;
+    });
+    shared.set(name, asked);
+    asked.catch(() => shared.delete(name));
+    return asked;
+  };
+  if (!there) return answer();
+  // who asked may be gone, or its kernel
+  const late = new Promise((done) => setTimeout(done, PATIENCE));
+  return Promise.race([there, late.then(() => (shared.get(name) === there ? answer() : there))]);
+}
+
+/** @param {any} model @returns {Promise<Layer>} */
+function answeredLayer(model) {
+  return new Promise((done, fail) => {
+    const hear = (/** @type {any} */ said, /** @type {DataView[]} */ buffers) => {
+      if (!said?.layer) return;
+      model.off("msg:custom", hear);
+      readLayer(buffers[0]).then(done, fail);
+    };
+    model.on("msg:custom", hear);
+    model.send({ wanted: "layer" });
+  });
+}
 
 /** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line
  *  says why, and the answer is null. It is null as well for a view that was taken away meanwhile:
@@ -641,7 +685,7 @@ export async function layerOf(model, place) {
   const unlessLeft = (/** @type {Layer} */ layer) => (there && !place.isConnected ? null : layer);
   try {
     const data = model.get("data");
-    if (!(data instanceof URL)) return unlessLeft(await readLayer(data));
+    if (!(data instanceof URL)) return unlessLeft(await askedLayer(model, model.get("layer")));
     const known = layers.get(data.href) ?? loadLayer(data, (share) => (bar.value = share));
     layers.set(data.href, known);
     return unlessLeft(await known);
