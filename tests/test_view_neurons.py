@@ -159,6 +159,41 @@ def test_a_neuron_shows_its_tokens_and_their_contributions(page, circuit, mini_w
             assert number(value) == expected
 
 
+def test_the_outermost_are_found_without_a_sort_of_the_vocabulary(page):
+    at(page)
+    page.evaluate(
+        """() => {
+            window.longest = 0;
+            for (const kind of [Array, Int32Array, Float64Array]) {
+                const sort = kind.prototype.sort;
+                kind.prototype.sort = function (...by) {
+                    longest = Math.max(longest, this.length);
+                    return sort.apply(this, by);
+                };
+            }
+        }"""
+    )
+    at(page, "neuron=321&search=%20war")
+    assert page.locator(".ctx-neurons-one h3").inner_text() == "Neuron 321"
+    assert page.evaluate("longest") < 1000  # of 8192 tokens and 1024 neurons
+    found = page.evaluate(
+        """async () => {
+            const { outermost } = await import("./views/parts.js");
+            const values = Array.from({ length: 500 }, (_, i) => (i * 7919) % 101);
+            const places = [...values.keys()];
+            const sorted = places.toSorted((a, b) => values[b] - values[a]);
+            const told = ({ up, down }) => [up, down].map((few) => few.map((i) => values[i]));
+            return [
+                told(outermost(values, places, 12)),
+                told({ up: sorted.slice(0, 12), down: sorted.slice(-12).reverse() }),
+                told(outermost(values, [3, 1], 12)).map((few) => few.length),
+            ];
+        }"""
+    )
+    assert found[0] == found[1]
+    assert found[2] == [2, 2]
+
+
 def test_its_domains_and_its_best_passage_are_those_of_the_summary(page, circuit, mini_weights):
     here, passages = circuit(), cx.texts.passages(mini_weights)
     neuron = int(cx.find_neurons(here).index[5])

@@ -204,6 +204,30 @@ def shown(table):
 
 
 @needs_chromium
+def test_what_is_drawn_again_is_not_computed_again(visit):
+    page = settled(visit("given.html#neuron=648"))
+    page.evaluate(
+        """async () => {
+            const { Circuit } = await import("./views/circuit.js");
+            const terms = Circuit.prototype.bySource;
+            window.computed = 0;
+            Circuit.prototype.bySource = function (...of) {
+                computed += 1;
+                return terms.apply(this, of);
+            };
+        }"""
+    )
+    before = page.locator(".ctx-reader svg").first.get_attribute("width")
+    page.set_viewport_size({"width": 820, "height": 900})
+    page.wait_for_function(
+        "before => document.querySelector('.ctx-reader svg').getAttribute('width') !== before",
+        arg=before,
+    )
+    settled(page)
+    assert page.evaluate("computed") == 0
+
+
+@needs_chromium
 def test_the_opening_example_differs_in_spelling_only(visit):
     page = visit()
     first, second = (box(page, w).input_value() for w in ("First", "Second"))

@@ -365,6 +365,7 @@ export class Layer {
     this.counted = Int32Array.from(this.vocab.keys()).filter((id) => !untrained.has(id));
     /** Those of them that it looks at: of a large vocabulary the ones that can matter. */
     this.ranked = this.counted.filter((id) => tensors.ranked[id]);
+    this.everyNeuron = Int32Array.from({ length: this.nNeurons }, (_, neuron) => neuron);
     this.everyHead = Array.from({ length: this.nHeads }, (_, head) => head);
     this.sharedScale = this.#scales(this.C);
   }
@@ -411,8 +412,12 @@ export class Layer {
    *  @param {number} head @param {Numbers} ids @param {number} [n] the last token
    *  @returns {Float64Array} */
   attentionRow(head, ids, n = Math.min(ids.length, this.positions) - 1) {
-    wholeBelow(head, this.nHeads, "head");
-    return this.rows(this.stream(this.text(ids, n), n, "exact"))[head];
+    return this.attentionRows(ids, n)[wholeBelow(head, this.nHeads, "head")];
+  }
+
+  /** Every head's. @param {Numbers} ids @param {number} [n] @returns {Float64Array[]} */
+  attentionRows(ids, n = Math.min(ids.length, this.positions) - 1) {
+    return this.rows(this.stream(this.text(ids, n), n, "exact"));
   }
 
   /** The row that Equation 1 gives in its place.
@@ -420,10 +425,15 @@ export class Layer {
    *  @param {number} [C] the norm that a token embedding is taken to have
    *  @returns {Float64Array} */
   rebuiltRow(head, ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
-    wholeBelow(head, this.nHeads, "head");
+    return this.rebuiltRows(ids, n, C)[wholeBelow(head, this.nHeads, "head")];
+  }
+
+  /** Every head's. @param {Numbers} ids @param {number} [n] @param {number} [C]
+   *  @returns {Float64Array[]} */
+  rebuiltRows(ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
     if (!(C > 0)) throw new RangeError(`C = ${C}: the norm of an embedding is a positive number`);
     const scales = C === this.C ? this.sharedScale : this.#scales(C);
-    return this.rows(this.stream(this.text(ids, n), n, "split", scales))[head];
+    return this.rows(this.stream(this.text(ids, n), n, "split", scales));
   }
 
   /** Positional kernels of all heads. @param {number} [n] @param {number} [token]

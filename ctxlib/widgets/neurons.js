@@ -31,6 +31,7 @@ import {
   latest,
   layerOf,
   numberCell,
+  outermost,
   passageChoice,
   pick,
   renewed,
@@ -57,6 +58,7 @@ import { bars, chart, digitsOfStep, legend, linearTicks, readable, rule, tickFor
  *    tokens: Int32Array, z: Float64Array, order: Int32Array,
  *    places: Int32Array, rule: number, most: number, step: number}} Ranking
  *  @typedef {{layer: Layer, text: (id: number) => string, name: (id: number) => string,
+ *    inText: (ids: ArrayLike<number>) => {tokens: string[], names: string[]},
  *    read: (text: string) => number[], go: (values: Record<string, any>) => void}} Tools
  *  @typedef {Turned & {ranking: Ranking, theta: number, found: number, neuron: number,
  *    responses: Responses | null, width: number}} Scene
@@ -179,7 +181,7 @@ async function render({ model, el }) {
 
 /** What the view needs at every turn. @param {any} model @param {Layer} layer @returns {Tools} */
 function toolsOf(model, layer) {
-  const { tokenizer, text, name } = spelling(layer);
+  const { tokenizer, text, name, inText } = spelling(layer);
   // without a tokenizer in the page a token can only be looked up as the vocabulary spells it
   const spelt = (/** @type {string} */ typed) => {
     const found = [typed, `▁${typed.trim()}`].map((word) => layer.vocab.indexOf(word));
@@ -189,6 +191,7 @@ function toolsOf(model, layer) {
     layer,
     text,
     name,
+    inText,
     read: tokenizer ? (typed) => Array.from(tokenizer.encode(typed)) : spelt,
     go: (values) => turn(model, values),
   };
@@ -610,11 +613,11 @@ function searchSaid({ id, parts, kin }, tools, trained) {
 }
 
 /** @param {number} token @param {Ranking} ranking @param {Tools} tools */
-function drivenBy(token, { circuit, heads }, { text, go }) {
+function drivenBy(token, { circuit, heads }, { layer, text, go }) {
   const all = circuit.driven(token, heads);
-  const order = Int32Array.from(all.keys()).sort((a, b) => all[b] - all[a] || a - b);
-  const rows = (/** @type {Int32Array} */ neurons) =>
-    Array.from(neurons, (j) => ({
+  const { up, down } = outermost(all, layer.everyNeuron, DRIVEN);
+  const rows = (/** @type {number[]} */ neurons) =>
+    neurons.map((j) => ({
       label: String(j),
       spoken: `Neuron ${j}`,
       value: all[j],
@@ -622,8 +625,8 @@ function drivenBy(token, { circuit, heads }, { text, go }) {
       onPick: () => go({ search: text(token), neuron: j }),
     }));
   return [
-    barTable("Neurons driven up", "neuron", rows(order.slice(0, DRIVEN)), all),
-    barTable("Neurons driven down", "neuron", rows(order.slice(-DRIVEN).reverse()), all),
+    barTable("Neurons driven up", "neuron", rows(up), all),
+    barTable("Neurons driven down", "neuron", rows(down), all),
   ];
 }
 
@@ -684,7 +687,7 @@ function neuronSection(tools) {
   const { layer, name, text, go } = tools;
   const title = element("h3");
   const place = element("p", { class: "ctx-quiet", role: "status" });
-  const ends = element("div", { class: "ctx-neurons-ends" });
+  const held = element("div", { class: "ctx-neurons-ends" });
   const paint = whenOther(
     (/** @type {Scene} */ s) => [s.ranking, s.neuron],
     ({ ranking, neuron }) => {
@@ -698,24 +701,23 @@ function neuronSection(tools) {
           `${headsSaid(heads)}, n = ${circuit.n}, destination token `,
         tokenMark(name(circuit.token)),
       );
-      const falling = layer.counted.slice().sort((a, b) => column[b] - column[a]);
-      const rows = (/** @type {Int32Array} */ ids) =>
-        Array.from(ids, (id) => ({
+      const ends = outermost(column, layer.counted, OUTERMOST);
+      const rows = (/** @type {number[]} */ ids) =>
+        ids.map((id) => ({
           label: name(id),
           spoken: `Token ${name(id)}: which neurons does it drive?`,
           value: column[id],
           onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
         }));
-      const up = rows(falling.subarray(0, OUTERMOST));
-      const down = rows(falling.subarray(-OUTERMOST).reverse());
+      const [up, down] = [rows(ends.up), rows(ends.down)];
       const among = [...up, ...down].map(({ value }) => value);
-      ends.replaceChildren(
+      held.replaceChildren(
         barTable("Tokens that push up", "token", up, among),
         barTable("Tokens that push down", "token", down, among),
       );
     },
   );
-  return { root: element("section", { class: "ctx-neurons-one" }, title, place, ends), paint };
+  return { root: element("section", { class: "ctx-neurons-one" }, title, place, held), paint };
 }
 
 /** What every token contributes, counted; the threshold moves over it. @param {Tools} tools */
@@ -1010,11 +1012,12 @@ function passageSection(tools) {
 }
 
 /** @param {Scene} scene @param {number} at @param {Tools} tools @returns {HTMLElement[]} */
-function passageRead({ ranking, neuron }, at, { layer, text, name }) {
+function passageRead({ ranking, neuron }, at, { layer, inText }) {
   const { circuit, heads } = ranking;
   const passage = layer.passages[at];
   const ids = Array.from(circuit.placed(passage.ids));
   const terms = circuit.bySource(ids, heads, neuron);
+  const { tokens, names } = inText(ids);
   const summary = terms.reduce((a, b) => a + b, 0);
   const last = ids.length - 1;
   const order = Array.from(terms.keys()).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
@@ -1024,11 +1027,12 @@ function passageRead({ ranking, neuron }, at, { layer, text, name }) {
     "the sum of what its tokens add. ";
   const reader = tokenReader({
     label: "Read a token: what it adds",
-    tokens: ids.map(text),
+    tokens,
+    names,
     values: terms,
     at: order[0],
     digits: 3,
-    read: (i) => `“${name(ids[i])}”, ${last - i} back: ${signed(terms[i], 3)}`,
+    read: (i) => `“${names[i]}”, ${last - i} back: ${signed(terms[i], 3)}`,
   });
   return [element("p", { class: "ctx-quiet" }, said, shadeKey(largest(terms), 3)), ...reader];
 }

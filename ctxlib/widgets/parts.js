@@ -94,11 +94,27 @@ export function several(count, noun) {
   return `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A token in a text: line breaks and tokens of nothing but spaces become visible.
+const PART = "▫"; // of a character that a later token completes, or nothing that can be seen
+const UNSEEN = /^[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*$/;
+
+/** A token in a text: line breaks and tokens of nothing but spaces become visible, control
+ *  characters their pictures, and what would not be seen at all a small square.
  *  @param {string} text @returns {string} */
 export function shown(text) {
   if (/^ +$/.test(text)) return "␣".repeat(text.length);
-  return text.replace(/\r\n|\r|\n/g, "↵").replace(/\t/g, "⇥");
+  if (UNSEEN.test(text)) return PART;
+  return text
+    .replace(/\r\n|\r|\n/g, "↵")
+    .replace(/\t/g, "⇥")
+    .replace(/[\0-\x1f\x7f]/g, (c) =>
+      c === "\x7f" ? "␡" : String.fromCharCode(0x2400 + c.charCodeAt(0)),
+    );
+}
+
+/** A token of a text by name; its stretch is empty where it only takes part in a character.
+ *  @param {string} stretch @returns {string} */
+export function nameInText(stretch) {
+  return stretch ? tokenName(stretch) : PART;
 }
 
 /** A token by name, as the book's tables have it: spaces, line breaks and whatever cannot be seen
@@ -122,7 +138,13 @@ export function tokenMark(name) {
 export function spelling(layer) {
   const tokenizer = layer.byteLevel ? new Tokenizer(layer.vocab, layer.merges) : null;
   const text = (/** @type {number} */ id) => tokenizer?.decode([id]) ?? layer.vocab[id];
-  return { tokenizer, text, name: (/** @type {number} */ id) => tokenName(text(id)) };
+  /** The tokens of a text and their names there. */
+  const inText = (/** @type {ArrayLike<number>} */ ids) => {
+    const all = Array.from(ids);
+    const tokens = tokenizer?.stretches(all) ?? all.map(text);
+    return { tokens, names: tokens.map(nameInText) };
+  };
+  return { tokenizer, text, name: (/** @type {number} */ id) => tokenName(text(id)), inText };
 }
 
 // ---------------------------------------------------------------- marks and tables
@@ -261,10 +283,29 @@ export function largest(values) {
   return most;
 }
 
+/** The few of `among` whose values are largest, and those whose are smallest, the outermost first: in
+ *  one pass, since a vocabulary is long. @param {ArrayLike<number>} values @param {ArrayLike<number>} among places
+ *  @param {number} count @returns {{up: number[], down: number[]}} */
+export function outermost(values, among, count) {
+  const few = (/** @type {1 | -1} */ sign) => {
+    /** @type {number[]} */
+    const kept = [];
+    for (let i = 0; i < among.length; i++) {
+      const value = sign * values[among[i]];
+      if (kept.length === count && !(value > sign * values[kept[count - 1]])) continue;
+      let at = Math.min(kept.length, count - 1);
+      for (; at > 0 && sign * values[kept[at - 1]] < value; at--) kept[at] = kept[at - 1];
+      kept[at] = among[i];
+    }
+    return kept;
+  };
+  return { up: few(1), down: few(-1) };
+}
+
 /** Shaded tokens under a slider that reads them one by one, as a pointer does.
- *  @param {{label: string, tokens: string[], values: ArrayLike<number>, at: number, digits?: number,
+ *  @param {{label: string, tokens: string[], names?: string[], values: ArrayLike<number>, at: number, digits?: number,
  *    read: (place: number) => string, onMove?: (place: number) => void}} options */
-export function tokenReader({ label, tokens, values, at, digits, read, onMove }) {
+export function tokenReader({ label, tokens, names, values, at, digits, read, onMove }) {
   const move = (/** @type {number} */ place) => {
     reader.update(place);
     text.mark(place);
@@ -273,7 +314,7 @@ export function tokenReader({ label, tokens, values, at, digits, read, onMove })
   const ends = { min: 0, max: tokens.length - 1 };
   const reader = slider({ label, ...ends, value: at, format: read, onInput: move });
   reader.classList.add("ctx-token-reader");
-  const text = shadedTokens(tokens, values, { digits, onPick: move });
+  const text = shadedTokens(tokens, values, { digits, names, onPick: move });
   text.mark(at);
   return [reader, text];
 }

@@ -25,7 +25,9 @@ import {
   largest,
   latest,
   layerOf,
+  nameInText,
   numberCell,
+  outermost,
   pick,
   renewed,
   scrolling,
@@ -71,13 +73,12 @@ const FEWEST = 8; // tokens of a prefix: before, the token in front of every tex
 const LISTED = 8; // neurons in a list
 const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
 const NAMED = 4; // tokens that a list names
+const KEPT = 64; // neurons whose terms in a text are remembered
 const REPAINT = 200; // milliseconds between two drawings of a line that grows
 const QUIET = 300; // milliseconds without a keystroke until Python, or the address, is told
 const CHARACTERS = 16; // per token of the context, that a box keeps
 const CHUNK = 4000; // characters that are counted in one go
 const START = "⟨start⟩"; // the token in front of every text
-const PART = "▫"; // of a character that a later token completes, or nothing that can be seen
-const UNSEEN = /^[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*$/;
 
 /** @param {0 | 1} spelling British, American @returns {string} */
 function openingText(spelling) {
@@ -143,10 +144,10 @@ class LayerReader {
    *  destination. @param {number} neuron @param {number[]} heads */
   drivers(neuron, heads) {
     const all = this.layer.circuit().contribution(neuron, heads);
-    const order = Array.from(this.layer.counted).sort((a, b) => all[b] - all[a]);
+    const { up, down } = outermost(all, this.layer.counted, LISTED);
     const spelt = (/** @type {number[]} */ ids) =>
       ids.map((id) => tokenName(this.tokenizer.decode([id])));
-    return { up: spelt(order.slice(0, LISTED)), down: spelt(order.slice(-LISTED).reverse()) };
+    return { up: spelt(up), down: spelt(down) };
   }
 }
 
@@ -166,6 +167,8 @@ class TextReading {
     this.counted = 0; // tokens in the box
     /** @type {Map<number, Summaries>} by the place of the prefix's last token */
     this.sums = new Map();
+    /** @type {Map<number, Float64Array>} by neuron, of the whole text */
+    this.known = new Map();
   }
 
   /** @returns {number} where the last token stands, which is the destination */
@@ -185,9 +188,10 @@ class TextReading {
     this.counted = pieces.length;
     const read = pieces.slice(0, room);
     const ids = [layer.bos, ...read.map(({ id }) => id)];
-    this.tokens = [`${START}\u2009`, ...read.map((piece) => visible(piece.text))];
-    this.names = [START, ...read.map((piece) => (piece.text ? tokenName(piece.text) : PART))];
+    this.tokens = [`${START}\u2009`, ...read.map((piece) => piece.text)];
+    this.names = [START, ...read.map((piece) => nameInText(piece.text))];
     const same = ids.findIndex((id, i) => id !== this.ids[i]);
+    this.known.clear();
     const kept = String(heads) === String(this.heads) ? (same < 0 ? ids.length : same) : 0;
     [this.ids, this.heads] = [ids, heads];
     for (const n of this.sums.keys()) if (n >= kept || !this.drawnAt(n)) this.sums.delete(n);
@@ -229,7 +233,11 @@ class TextReading {
 
   /** What each token adds to a neuron, by the paper's circuit. @param {number} neuron */
   terms(neuron) {
-    return this.reader.at(this.n).bySource(this.ids, this.heads, neuron);
+    const known =
+      this.known.get(neuron) ?? this.reader.at(this.n).bySource(this.ids, this.heads, neuron);
+    if (this.known.size > KEPT) this.known.clear();
+    this.known.set(neuron, known);
+    return known;
   }
 
   /** A neuron's line: where there is a point, and what both circuits say there.
@@ -276,16 +284,6 @@ function leading(scores) {
   return Array.from(scores.keys())
     .sort((a, b) => scores[b] - scores[a])
     .slice(0, LISTED);
-}
-
-/** A token as it is shown: what would not be seen at all, or only takes part in a character that a
- *  later token completes, as a small square; control characters as their pictures.
- *  @param {string} text @returns {string} */
-function visible(text) {
-  if (UNSEEN.test(text)) return PART;
-  return text.replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g, (c) =>
-    c === "\x7f" ? "␡" : String.fromCharCode(0x2400 + c.charCodeAt(0)),
-  );
 }
 
 /** Tokens of a text of any length, counted piece by piece. In front of a single space between two
