@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import torch
 import traitlets
-from viewing import serious, served, view_page, watched
+from viewing import explained, parts_by_head, printed, serious, served, view_page, watched
 
 import ctxlib as cx
 
@@ -226,10 +226,32 @@ def test_a_token_of_the_passage_can_be_read(page, circuit, mini_weights):
     reader = page.locator(".ctx-token-reader input")
     said = reader.get_attribute("aria-valuetext")
     assert said.startswith(f"“{named(mini_weights, read[most])}”, {here.n - most} back")
-    assert number(said.split(": ")[1]) == pytest.approx(float(terms[most]), abs=0.004)
+    value, rounding = printed(said.split(": ")[1])
+    assert value == pytest.approx(float(terms[most]), abs=0.004 + rounding)
     page.locator("[data-place='7']").first.hover()
     assert reader.input_value() == "7"
     assert f"{here.n - 7} back" in reader.get_attribute("aria-valuetext")
+
+
+def test_why_here_is_the_circuit_head_by_head(page, circuit, mini_weights):
+    here, passage = circuit(), cx.texts.passages(mini_weights)[2]
+    at(page, "neuron=463&passage=2")
+    read = passage.tokens[: here.n + 1].clone()
+    read[here.n] = here.token
+    page.locator("[data-place='7']").first.hover()
+    assert page.locator(".ctx-why table").count() == 0  # nothing is computed while it is shut
+    whole = explained(page.locator(".ctx-why"), parts_by_head(here, read, 463, 7))
+    shade, rounding = printed(
+        page.locator("[data-place='7']").first.get_attribute("title").rpartition(" ")[2]
+    )
+    assert abs(whole - shade) <= 1.1 * rounding
+    assert whole == pytest.approx(float(here.by_source(read, [463])[7, 0]), abs=0.004)
+    page.locator("[data-place='9']").first.hover()  # it follows the token that is read
+    named = page.locator("[data-place='9']").first.get_attribute("title").rpartition(" ")[0]
+    page.wait_for_function(
+        "named => document.querySelector('.ctx-why .ctx-word').textContent === named", arg=named
+    )
+    page.locator(".ctx-why summary").click()
 
 
 def test_a_typed_token_shows_the_neurons_that_it_drives(page, circuit, mini_weights):

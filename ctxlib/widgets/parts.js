@@ -20,6 +20,8 @@ export const COLOURS = [
   "#8C6BB1",
   "#999999",
 ];
+/** Heads' lines have the same hues, the fainter ones darker: 3:1 at least on white and on near-black. */
+const HEADS = COLOURS.with(4, "#BC8200").with(5, "#3394CC").with(7, "#8A8A8A");
 const DASHES = [null, "6 4", "2 3", "8 3 2 3"];
 const STRONGEST = 0.6; // of the shade behind a token, as in ctxlib.plots
 const AWAKE = 8; // milliseconds of work between two looks at the keyboard
@@ -149,10 +151,12 @@ export function spelling(layer) {
 
 // ---------------------------------------------------------------- marks and tables
 
-/** Colour and dash of a head's line, the same in every view and figure.
+/** Colour and dash of a head's line, the same in every view: every second head is dashed, so that no
+ *  two neighbours differ by colour alone, and 32 can be told apart.
  *  @param {number} head @returns {{stroke: string, "stroke-dasharray": string | null}} */
 export function headStyle(head) {
-  return { stroke: COLOURS[head % 8], "stroke-dasharray": DASHES[Math.floor(head / 8) % 4] };
+  const dash = DASHES[(Math.floor(head / 8) + (head % 2)) % 4];
+  return { stroke: HEADS[head % 8], "stroke-dasharray": dash };
 }
 
 /** A piece of a line, where words say what it is. @param {Record<string, any>} style */
@@ -212,6 +216,18 @@ export function focusIn(place) {
   return place.contains(found) ? found : null;
 }
 
+/** A function that makes the headings of a view: its first level is the one below the heading that it
+ *  stands under. @param {HTMLElement} place
+ *  @returns {(depth: 0 | 1, ...held: any[]) => HTMLElement} */
+export function headingsIn(place) {
+  const page = place.closest("article, main") ?? document.body;
+  const above = [...page.querySelectorAll("h1, h2, h3, h4")].filter(
+    (heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING,
+  );
+  const level = 1 + Number(above.at(-1)?.tagName.slice(1) ?? 2);
+  return (depth, ...held) => element(`h${Math.min(level + depth, 6)}`, {}, held);
+}
+
 // ---------------------------------------------------------------- shaded tokens
 
 /** A background as strong as a share of one: one colour above zero, another below.
@@ -247,11 +263,13 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, onPick }
   const broken = tokens.map((token, i) =>
     token.includes("\n") ? [spans[i], element("br")] : spans[i],
   );
+  const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
   const said = onPick && ((/** @type {Event} */ event) => {
     const place = /** @type {HTMLElement} */ (event.target).dataset?.place;
     if (place !== undefined) onPick(Number(place));
   });
-  const made = element("p", { class: "ctx-tokens", onpointerover: said, onclick: said }, broken);
+  const text = element("p", { class: "ctx-tokens", onpointerover: said, onclick: said }, broken);
+  const made = element("div", {}, text, onPick && readout); // a finger has no title to read
   /** @type {HTMLElement | undefined} */
   let marked;
   return Object.assign(made, {
@@ -259,6 +277,7 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, onPick }
       marked?.classList.remove("ctx-at");
       marked = spans[place];
       marked?.classList.add("ctx-at");
+      readout.textContent = marked?.title ?? "";
     },
   });
 }
@@ -317,6 +336,67 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
   const text = shadedTokens(tokens, values, { digits, names, onPick: move });
   text.mark(at);
   return [reader, text];
+}
+
+/** Digits after the point with which the largest of some numbers has two that count: the page's numbers
+ *  are Python's to about a hundredth of their range, and more would say what does not hold.
+ *  @param {number} most */
+export function digitsFor(most) {
+  return Math.min(6, Math.max(1, 1 - Math.floor(Math.log10(most || 1))));
+}
+
+/** Three digits that count, whatever the size. @param {number} value */
+function threeDigits(value) {
+  const size = Math.abs(value);
+  return figure(value, size > 0 ? Math.min(7, Math.max(0, 2 - Math.floor(Math.log10(size)))) : 0);
+}
+
+/** Why a token adds what it does: opens into the book's equation, one row a head. Nothing is computed
+ *  while it is shut.
+ *  @returns {{root: HTMLElement, show: (name: string, of: () => import("./circuit.js").Part[]) => void}} */
+export function whyHere() {
+  const said = element("summary");
+  const held = scrolling("Why here, head by head");
+  let explain = () => {};
+  const root = element("details", { class: "ctx-why", ontoggle: () => explain() }, said, held);
+  const show = (/** @type {string} */ name, /** @type {() => import("./circuit.js").Part[]} */ of) => {
+    said.replaceChildren("Why here: what ", tokenMark(name), " adds, head by head");
+    explain = () => {
+      if (/** @type {HTMLDetailsElement} */ (root).open) held.replaceChildren(...whyTable(of()));
+    };
+    explain();
+  };
+  return { root, show };
+}
+
+/** @param {import("./circuit.js").Part[]} parts */
+function whyTable(parts) {
+  const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 2; // so that the rows add up
+  const rows = parts.map(({ head, kernel, content, denominator, value, adds }) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, lineMark(headStyle(head)), `head ${head}`),
+      [kernel, content, denominator, value].map((part) => numberCell(threeDigits(part))),
+      numberCell(signed(adds, digits)),
+    ),
+  );
+  const whole = parts.reduce((sum, { adds }) => sum + adds, 0);
+  const sum = [
+    element("th", { scope: "row" }, "all"),
+    [0, 1, 2, 3].map(() => element("td")),
+    numberCell(signed(whole, digits)),
+  ];
+  const titles = ["kernel", "× content", "/ denominator", "× value", "= adds"];
+  const columns = [{ words: "head" }, ...titles.map((figures) => ({ figures }))];
+  const about =
+    "The kernel is one for all chosen heads, at this distance. Content over denominator is how much " +
+    "more attention the token draws than its place alone would give it. The value is what it brings " +
+    `the neuron, in ${UNIT}, for each unit of attention.`;
+  return [
+    table({ kind: "ctx-figures", columns, rows: [...rows, element("tr", { class: "ctx-why-sum" }, sum)] }),
+    element("p", { class: "ctx-quiet" }, about),
+  ];
 }
 
 // ---------------------------------------------------------------- controls
@@ -514,7 +594,7 @@ export function copyButton(model) {
   const said = element("span", { role: "status", class: "ctx-quiet" });
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(model.address());
+      await navigator.clipboard.writeText(await model.address());
       said.textContent = "copied";
     } catch {
       said.textContent = "the address bar holds it";

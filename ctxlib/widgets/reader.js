@@ -13,6 +13,7 @@ import {
   checkbox,
   circuitHeads,
   copyButton,
+  digitsFor,
   eachFrame,
   element,
   failed,
@@ -41,6 +42,7 @@ import {
   tokenMark,
   tokenName,
   turn,
+  whyHere,
 } from "./parts.js";
 import { band, chart, legend, line, readable, rule } from "./plot.js";
 import { Tokenizer } from "./tokenizer.js";
@@ -240,6 +242,11 @@ class TextReading {
     return known;
   }
 
+  /** What one of them adds, head by head. @param {number} neuron @param {number} place */
+  parts(neuron, place) {
+    return this.reader.at(this.n).parts(this.ids, this.heads, neuron, place);
+  }
+
   /** A neuron's line: where there is a point, and what both circuits say there.
    *  @param {number} neuron */
   curve(neuron) {
@@ -308,11 +315,6 @@ function roundedUp(value) {
   if (!(value > 0)) return 1;
   const size = 10 ** Math.floor(Math.log10(value));
   return ([1, 1.5, 2, 3, 4, 5, 6, 8].find((f) => f * size >= value) ?? 10) * size;
-}
-
-/** Digits after the point with which numbers of this size are told apart. @param {number} most */
-function digitsFor(most) {
-  return Math.min(6, Math.max(2, 2 - Math.floor(Math.log10(most || 1))));
 }
 
 /** @param {number} step a power of two @returns {string} */
@@ -407,6 +409,7 @@ function textPart(label, limit, onInput, onChoose) {
     tokens: element("div", { class: "ctx-reader-text", dir: "auto" }),
     silence: element("p", { class: "ctx-quiet" }),
     picture: element("div"),
+    why: whyHere(),
     table: neuronTable(
       "Neurons that this text excites most",
       label,
@@ -425,6 +428,7 @@ function textPart(label, limit, onInput, onChoose) {
     parts.tokens,
     parts.silence,
     parts.picture,
+    parts.why.root,
     parts.table.root,
   );
   return { ...parts, root, label };
@@ -433,9 +437,10 @@ function textPart(label, limit, onInput, onChoose) {
 /** @typedef {ReturnType<typeof textPart>} Part
  *  @typedef {{part: Part, reading: TextReading, full: string | null, total: number | null,
  *    at: number | null, terms: Float64Array | null, reference: Reference | null, written: string,
- *    painted: string, mark: (place: number) => void, move: (place: number) => void}} Side a text: its
+ *    painted: string, mark: (place: number) => void, move: (place: number) => void,
+ *    explain: () => void}} Side a text: its
  *    part of the page, what is known of it, and where it is read: `at` (null: at its end), `mark` in
- *    the text, `move` in the drawing */
+ *    the text, `move` in the drawing; `explain` says why */
 
 /** @param {Side} side @param {number} room */
 function sayCount({ part, reading, full, total }, room) {
@@ -489,6 +494,7 @@ function readAt(side, place) {
   side.at = place === side.reading.n ? null : place;
   side.mark(place);
   side.move(place);
+  side.explain();
 }
 
 /** The running summaries of a text by both circuits.
@@ -621,6 +627,14 @@ class ReaderView {
       /** @type {Float64Array | null} */ terms: null,
       mark: () => {},
       move: () => {},
+      explain: () => {
+        const { neuron } = this.now();
+        const { reading, part } = side;
+        const at = Math.min(side.at ?? reading.n, reading.n);
+        part.why.root.hidden = !reading.speaks || neuron === null;
+        if (reading.speaks && neuron !== null)
+          part.why.show(reading.names[at], () => reading.parts(neuron, at));
+      },
       written: "",
       painted: "",
     };
@@ -731,15 +745,18 @@ class ReaderView {
       ...(model.get("neuron") === -1 && this.auto !== null ? { neuron: this.auto } : {}),
     });
     this.telling = false;
-    this.unkept.textContent = keep ? this.lost() : "";
+    if (keep) this.lost().then((said) => (this.unkept.textContent = said));
   }
 
   /** Which texts an address does not hold though it should, as a sentence. */
-  lost() {
+  async lost() {
     const { model } = this;
+    const address = await model.address();
     const names = { text: "first", other: "second" };
     const lost = Object.entries(names).flatMap(([name, which]) =>
-      model.get(name) !== model.first[name] && !model.address().includes(`${name}=`) ? [which] : [],
+      model.get(name) !== model.first[name] && !RegExp(`[#&]${name}(\\.z)?=`).test(address)
+        ? [which]
+        : [],
     );
     if (!lost.length) return "";
     const many = lost.length > 1 ? "texts are" : "text is";
@@ -783,6 +800,7 @@ class ReaderView {
     side.painted = painted;
     this.drawSums(side);
     if (side.at !== null && reading.speaks) side.mark(Math.min(side.at, reading.n));
+    side.explain();
   }
 
   /** @param {number | null} neuron that is chosen */
@@ -847,7 +865,8 @@ class ReaderView {
       `summaries at token ${[...cut].join(" or ")}, by the paper’s circuit: z counts from their ` +
       "mean, apart is the first text less the second. Listed are neurons among the " +
       `${grouped(Math.ceil(LOUD * nNeurons))} of ${grouped(nNeurons)} that vary most over ` +
-      `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}.`
+      `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}. ` +
+      "Numbers are rounded: they hold to about a hundredth of their range."
     );
   }
 
