@@ -273,3 +273,21 @@ def test_a_malformed_header_is_one_clear_line(browser, packed_mini, tmp_path, wr
         said = page.locator(".ctx-view").inner_text()
     page.close()
     assert said == f"This view's data (layer.bin) cannot be used: its header is damaged ({wrong})."
+
+
+def test_headings_go_down_by_one_level(browser, address):
+    page = browser.new_page()
+    page.route(
+        "**/neurons.html",
+        lambda route: route.fulfill(
+            body=route.fetch().text().replace("<h2>Turn it</h2>", ""), content_type="text/html"
+        ),
+    )
+    page.goto(f"{address}/neurons.html")
+    page.wait_for_selector(READY["neurons"])
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3, h4')].map((e) => Number(e.tagName[1]))"
+    )
+    assert levels[:2] == [1, 2]
+    assert set(levels[1:]) == {2, 3}
+    page.close()

@@ -225,7 +225,9 @@ export function headingsIn(place) {
     (heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING,
   );
   const level = 1 + Number(above.at(-1)?.tagName.slice(1) ?? 2);
-  return (depth, ...held) => element(`h${Math.min(level + depth, 6)}`, {}, held);
+  const kinds = ["ctx-heading", "ctx-heading ctx-subheading"]; // alike on every page
+  return (depth, ...held) =>
+    element(`h${Math.min(level + depth, 6)}`, { class: kinds[depth] }, held);
 }
 
 // ---------------------------------------------------------------- shaded tokens
@@ -338,11 +340,11 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
   return [reader, text];
 }
 
-/** Digits after the point with which the largest of some numbers has two that count: the page's numbers
- *  are Python's to about a hundredth of their range, and more would say what does not hold.
+/** Digits after the point for numbers up to this size: the page's are Python's to about a hundredth of
+ *  their range, so that a step of less than half of that would say what does not hold.
  *  @param {number} most */
 export function digitsFor(most) {
-  return Math.min(6, Math.max(1, 1 - Math.floor(Math.log10(most || 1))));
+  return Math.min(6, Math.max(1, Math.floor(-Math.log10((most || 1) / 200) + 1e-9)));
 }
 
 /** Three digits that count, whatever the size. @param {number} value */
@@ -371,12 +373,12 @@ export function whyHere() {
 
 /** @param {import("./circuit.js").Part[]} parts */
 function whyTable(parts) {
-  const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 2; // so that the rows add up
+  const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
   const rows = parts.map(({ head, kernel, content, denominator, value, adds }) =>
     element(
       "tr",
       {},
-      element("th", { scope: "row" }, lineMark(headStyle(head)), `head ${head}`),
+      element("th", { scope: "row" }, lineMark(headStyle(head)), String(head)),
       [kernel, content, denominator, value].map((part) => numberCell(threeDigits(part))),
       numberCell(signed(adds, digits)),
     ),
@@ -387,7 +389,7 @@ function whyTable(parts) {
     [0, 1, 2, 3].map(() => element("td")),
     numberCell(signed(whole, digits)),
   ];
-  const titles = ["kernel", "× content", "/ denominator", "× value", "= adds"];
+  const titles = ["kernel", "×\u00a0content", "/\u00a0denominator", "×\u00a0value", "=\u00a0adds"];
   const columns = [{ words: "head" }, ...titles.map((figures) => ({ figures }))];
   const about =
     "The kernel is one for all chosen heads, at this distance. Content over denominator is how much " +
