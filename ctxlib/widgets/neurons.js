@@ -709,7 +709,7 @@ function neuronSection(tools) {
       title.textContent = `Neuron ${neuron}`;
       const { top, z, heads, circuit } = ranking;
       place.replaceChildren(
-        `top ${figure(top[neuron])} (z = ${figure(z[neuron], 1)}), ` +
+        `top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
           `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
           `${headsSaid(heads)}, n = ${circuit.n}, destination token `,
         tokenMark(name(circuit.token)),

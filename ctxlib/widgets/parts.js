@@ -804,6 +804,10 @@ export async function layerOf(model, place) {
   );
   const waiting = element("p", { class: "ctx-waiting" }, "Loading the layer’s weights ", bar);
   place.replaceChildren(waiting);
+  const late = setTimeout(() => {
+    if (!(model.get("data") instanceof URL))
+      waiting.append(" They come from Python: if they do not, run the cell again.");
+  }, PATIENCE);
   const there = place.isConnected; // a notebook may hand over a place before it shows it
   const unlessLeft = (/** @type {Layer} */ layer) => (there && !place.isConnected ? null : layer);
   try {
@@ -817,6 +821,7 @@ export async function layerOf(model, place) {
     failed(place, /** @type {Error} */ (error));
     return null;
   } finally {
+    clearTimeout(late);
     waiting.remove();
   }
 }
