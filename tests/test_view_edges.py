@@ -6,7 +6,7 @@ import gzip
 import json
 
 import pytest
-from viewing import served, view_page, watched
+from viewing import WIDGETS, served, view_page, watched
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer
@@ -67,7 +67,7 @@ def address(tmp_path_factory, layers, packed_mini):
     for name, layer in layers.items():
         for view, state in STATES.items():
             view_page(folder / name.replace(" ", "-"), view, state, layer, name=view)
-    for view in ("rows", "kernels"):
+    for view in ("rows", "kernels", "neurons"):
         view_page(folder, view, STATES[view], packed_mini, name=view)
     first, second = ((folder / f"{view}.html").read_text() for view in ("rows", "kernels"))
     place = second[second.index("<div data-view") : second.index("</main>")]
@@ -159,4 +159,135 @@ def test_a_view_that_is_removed_while_it_loads_stays_silent(browser, address, vi
     page.wait_for_function("() => !left.ariaBusy")
     assert page.evaluate("left.querySelector('.ctx-view').childElementCount") == 0
     assert page.said == []
+    page.close()
+
+
+def contrast(colour, ground):
+    def luminance(hexed):
+        channels = [int(hexed[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(colour), luminance(ground)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_heads_are_told_apart_without_colour_and_stand_out(visit):
+    page = visit("many-heads/kernels.html", READY["kernels"])
+    marks = page.locator(".ctx-chips .ctx-mark line").evaluate_all(
+        "all => all.map((e) => [e.getAttribute('stroke'), e.getAttribute('stroke-dasharray')])"
+    )
+    assert len(marks) == len(set(map(tuple, marks))) == 32
+    dashes = [dash for _, dash in marks]
+    assert all(dashes[head] != dashes[head + 1] for head in range(0, 32, 2))
+    for ground in ("#ffffff", "#14181e"):
+        assert min(contrast(stroke, ground) for stroke, _ in marks) >= 3
+
+
+def test_shades_and_bars_stay_where_the_system_sets_the_colours(visit):
+    page = visit("few/neurons.html", READY["neurons"])
+    page.emulate_media(forced_colors="active")
+    seen = page.evaluate(
+        """() => [".ctx-token", ".ctx-neurons-bar"].map((kind) => new Set(
+            [...document.querySelectorAll(kind)].map((e) => getComputedStyle(e).backgroundColor)
+        ).size)"""
+    )
+    assert min(seen) > 1
+    style = "getComputedStyle(document.querySelector('.ctx-chip input:checked + span'))"
+    assert page.evaluate(f"{style}.outlineStyle") == "solid"
+
+
+def test_a_finger_has_its_readout_in_sight(browser, address):
+    size = {"width": 390, "height": 700}
+    page = watched(browser.new_page(viewport=size, has_touch=True, is_mobile=True))
+    page.goto(f"{address}/rows.html#n=400")
+    page.wait_for_selector(".ctx-readable")
+    token = page.locator("[data-place='5']")
+    token.scroll_into_view_if_needed()
+    token.tap()
+    readout = page.locator(".ctx-touched")
+    assert readout.inner_text() == token.get_attribute("title")
+    box = readout.bounding_box()
+    assert 0 <= box["y"] <= box["y"] + box["height"] <= size["height"]
+    assert page.said == []
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("phone", "made"), [(False, [[h] for h in range(8)]), (True, [])], ids=["desk", "phone"]
+)
+def test_a_phone_prepares_no_head_that_nobody_asked_for(browser, address, phone, made):
+    size = {"width": 390, "height": 700} if phone else {"width": 900, "height": 900}
+    page = watched(browser.new_page(viewport=size, has_touch=phone, is_mobile=phone))
+    spy = """
+        globalThis.prepared = [];
+        const { prepare } = Circuit.prototype;
+        Circuit.prototype.prepare = function (heads, options) {
+            prepared.push(heads);
+            return prepare.call(this, heads, options);
+        };"""
+
+    def spied(route):
+        engine = (WIDGETS / "circuit.js").read_text(encoding="utf-8")
+        route.fulfill(body=engine + spy, content_type="text/javascript")
+
+    page.route("**/circuit.js", spied)
+    page.goto(f"{address}/neurons.html#heads=2,3")
+    page.wait_for_selector(f".ctx-neurons:not([aria-busy]) {READY['neurons'].split(' ')[0]}")
+    page.wait_for_function("count => prepared.length >= 1 + count", arg=len(made))
+    assert page.evaluate("prepared") == [[2, 3], *made]
+    assert page.said == []
+    page.close()
+
+
+def broken_headers(header):
+    """What a file might say instead, and what of it is wrong."""
+    return {
+        "vocab": {"vocab": 3},
+        "heads": {"heads": None},
+        "families": {"families": header["families"][:-1]},
+        "destinations": {"destinations": []},
+        "tensors": {"tensors": [*header["tensors"][:-1], {"name": "W_E"}]},
+        "tensor W_Q": {"tensors": [t for t in header["tensors"] if t["name"] != "W_Q"]},
+        "tensor W_E": {
+            "tensors": [
+                t | {"shape": [10**9]} if t["name"] == "W_E" else t for t in header["tensors"]
+            ]
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["vocab", "heads", "families", "destinations", "tensors", "tensor W_Q", "tensor W_E"],
+)
+def test_a_malformed_header_is_one_clear_line(browser, packed_mini, tmp_path, wrong):
+    content = gzip.decompress(packed_mini)
+    header = json.loads(content[4 : 4 + int.from_bytes(content[:4], "little")])
+    layer = retold(packed_mini, **broken_headers(header)[wrong])
+    view_page(tmp_path, "kernels", STATES["kernels"], layer)
+    page = browser.new_page()
+    with served(tmp_path) as address:
+        page.goto(f"{address}/index.html")
+        page.wait_for_selector(".ctx-failed")
+        said = page.locator(".ctx-view").inner_text()
+    page.close()
+    assert said == f"This view's data (layer.bin) cannot be used: its header is damaged ({wrong})."
+
+
+def test_headings_go_down_by_one_level(browser, address):
+    page = browser.new_page()
+    page.route(
+        "**/neurons.html",
+        lambda route: route.fulfill(
+            body=route.fetch().text().replace("<h2>Turn it</h2>", ""), content_type="text/html"
+        ),
+    )
+    page.goto(f"{address}/neurons.html")
+    page.wait_for_selector(READY["neurons"])
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3, h4')].map((e) => Number(e.tagName[1]))"
+    )
+    assert levels[:2] == [1, 2]
+    assert set(levels[1:]) == {2, 3}
     page.close()

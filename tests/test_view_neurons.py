@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import torch
 import traitlets
-from viewing import serious, served, view_page, watched
+from viewing import explained, parts_by_head, printed, serious, served, view_page, watched
 
 import ctxlib as cx
 
@@ -159,6 +159,41 @@ def test_a_neuron_shows_its_tokens_and_their_contributions(page, circuit, mini_w
             assert number(value) == expected
 
 
+def test_the_outermost_are_found_without_a_sort_of_the_vocabulary(page):
+    at(page)
+    page.evaluate(
+        """() => {
+            window.longest = 0;
+            for (const kind of [Array, Int32Array, Float64Array]) {
+                const sort = kind.prototype.sort;
+                kind.prototype.sort = function (...by) {
+                    longest = Math.max(longest, this.length);
+                    return sort.apply(this, by);
+                };
+            }
+        }"""
+    )
+    at(page, "neuron=321&search=%20war")
+    assert page.locator(".ctx-neurons-one h3").inner_text() == "Neuron 321"
+    assert page.evaluate("longest") < 1000  # of 8192 tokens and 1024 neurons
+    found = page.evaluate(
+        """async () => {
+            const { outermost } = await import("./views/parts.js");
+            const values = Array.from({ length: 500 }, (_, i) => (i * 7919) % 101);
+            const places = [...values.keys()];
+            const sorted = places.toSorted((a, b) => values[b] - values[a]);
+            const told = ({ up, down }) => [up, down].map((few) => few.map((i) => values[i]));
+            return [
+                told(outermost(values, places, 12)),
+                told({ up: sorted.slice(0, 12), down: sorted.slice(-12).reverse() }),
+                told(outermost(values, [3, 1], 12)).map((few) => few.length),
+            ];
+        }"""
+    )
+    assert found[0] == found[1]
+    assert found[2] == [2, 2]
+
+
 def test_its_domains_and_its_best_passage_are_those_of_the_summary(page, circuit, mini_weights):
     here, passages = circuit(), cx.texts.passages(mini_weights)
     neuron = int(cx.find_neurons(here).index[5])
@@ -191,10 +226,32 @@ def test_a_token_of_the_passage_can_be_read(page, circuit, mini_weights):
     reader = page.locator(".ctx-token-reader input")
     said = reader.get_attribute("aria-valuetext")
     assert said.startswith(f"“{named(mini_weights, read[most])}”, {here.n - most} back")
-    assert number(said.split(": ")[1]) == pytest.approx(float(terms[most]), abs=0.004)
+    value, rounding = printed(said.split(": ")[1])
+    assert value == pytest.approx(float(terms[most]), abs=0.004 + rounding)
     page.locator("[data-place='7']").first.hover()
     assert reader.input_value() == "7"
     assert f"{here.n - 7} back" in reader.get_attribute("aria-valuetext")
+
+
+def test_why_here_is_the_circuit_head_by_head(page, circuit, mini_weights):
+    here, passage = circuit(), cx.texts.passages(mini_weights)[2]
+    at(page, "neuron=463&passage=2")
+    read = passage.tokens[: here.n + 1].clone()
+    read[here.n] = here.token
+    page.locator("[data-place='7']").first.hover()
+    assert page.locator(".ctx-why table").count() == 0  # nothing is computed while it is shut
+    whole = explained(page.locator(".ctx-why"), parts_by_head(here, read, 463, 7))
+    shade, rounding = printed(
+        page.locator("[data-place='7']").first.get_attribute("title").rpartition(" ")[2]
+    )
+    assert abs(whole - shade) <= 1.1 * rounding
+    assert whole == pytest.approx(float(here.by_source(read, [463])[7, 0]), abs=0.004)
+    page.locator("[data-place='9']").first.hover()  # it follows the token that is read
+    named = page.locator("[data-place='9']").first.get_attribute("title").rpartition(" ")[0]
+    page.wait_for_function(
+        "named => document.querySelector('.ctx-why .ctx-word').textContent === named", arg=named
+    )
+    page.locator(".ctx-why summary").click()
 
 
 def test_a_typed_token_shows_the_neurons_that_it_drives(page, circuit, mini_weights):

@@ -2,12 +2,22 @@
 typed stays text.
 """
 
+import random
 import re
 
 import pytest
 import torch
 import traitlets
-from viewing import needs_chromium, serious, served, view_page, watched
+from viewing import (
+    explained,
+    needs_chromium,
+    parts_by_head,
+    printed,
+    serious,
+    served,
+    view_page,
+    watched,
+)
 
 import ctxlib as cx
 
@@ -145,14 +155,36 @@ def test_the_numbers_shown_are_those_of_python(visit, mini_weights):
             own = circuit.self_normalised().summary(tokens)[648].item()
             whole = cx.ContextualCircuit.calibrate(mini_weights, calibration, [2, 3, 4], n)
             adds = whole.by_source(tokens, [648])[at, 0].item()
-            assert numbers(said.rpartition("adds")[2]) == pytest.approx(
-                [adds, paper, own], abs=0.02
-            )
+            figures = re.findall(r"[−+]?\d+\.\d+", said.rpartition("adds")[2])
+            for (value, rounding), truth in zip(
+                map(printed, figures), (adds, paper, own), strict=True
+            ):
+                assert value == pytest.approx(truth, abs=0.015 + rounding)
         titles = page.locator(".ctx-reader-text").nth(which).locator("[data-place]")
         assert titles.count() == n + 1
-        terms = [numbers(titles.nth(i).get_attribute("title"))[-1] for i in range(0, n, 17)]
+        terms = [titles.nth(i).get_attribute("title").rpartition(" ")[2] for i in range(0, n, 17)]
         expected = whole.by_source(tokens, [648])[0:n:17, 0].tolist()
-        assert terms == pytest.approx(expected, abs=0.01)
+        for (term, rounding), truth in zip(map(printed, terms), expected, strict=True):
+            assert term == pytest.approx(truth, abs=0.01 + rounding)
+
+
+@needs_chromium
+def test_why_here_is_the_circuit_head_by_head(visit, mini_weights):
+    page = settled(visit("given.html#neuron=648&heads=2,3,4"))
+    calibration = calibrating(mini_weights, page)
+    tokens = encoded(mini_weights, TEXT)
+    n = len(tokens) - 1
+    circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, [2, 3, 4], n)
+    token = page.locator(".ctx-reader-text").first.locator("[data-place='5']")
+    token.hover()
+    why = page.locator(".ctx-why").first
+    whole = explained(why, parts_by_head(circuit, tokens, 648, 5))
+    shade, rounding = printed(token.get_attribute("title").rpartition(" ")[2])
+    assert abs(whole - shade) <= 1.1 * rounding
+    assert why.locator(".ctx-word").inner_text() == "␣har"
+    box(page, "First").fill("")
+    page.get_by_text("Nothing to read yet.").wait_for()
+    assert why.is_hidden()
 
 
 @needs_chromium
@@ -201,6 +233,30 @@ def shown(table):
         )
         for row in rows
     ]
+
+
+@needs_chromium
+def test_what_is_drawn_again_is_not_computed_again(visit):
+    page = settled(visit("given.html#neuron=648"))
+    page.evaluate(
+        """async () => {
+            const { Circuit } = await import("./views/circuit.js");
+            const terms = Circuit.prototype.bySource;
+            window.computed = 0;
+            Circuit.prototype.bySource = function (...of) {
+                computed += 1;
+                return terms.apply(this, of);
+            };
+        }"""
+    )
+    before = page.locator(".ctx-reader svg").first.get_attribute("width")
+    page.set_viewport_size({"width": 820, "height": 900})
+    page.wait_for_function(
+        "before => document.querySelector('.ctx-reader svg').getAttribute('width') !== before",
+        arg=before,
+    )
+    settled(page)
+    assert page.evaluate("computed") == 0
 
 
 @needs_chromium
@@ -265,9 +321,39 @@ def test_an_address_brings_its_texts_back(visit):
     assert page.get_by_role("checkbox", name="Put both texts").is_checked()
     assert page.get_by_label("Neuron", exact=True).input_value() == "5"
     assert "Nothing to read yet." in page.locator(".ctx-view").text_content()
-    box(page, "Second").fill("x" * 2000)
+
+
+@needs_chromium
+def test_a_long_text_travels_packed_and_one_too_long_is_told(visit):
+    page = visit("index.html#text=Grey&neuron=5")
+    long = "".join(f"{i} grey skies & harbours, {i * i}: \u00e9\U0001f30a " for i in range(120))
+    box(page, "Second").fill(long)
+    page.wait_for_url("**&other.z=*")
+    assert len(page.url) < 2500
+    again = visit(page.url.rpartition("/")[2])
+    assert box(again, "Second").input_value() == long
+    assert "other.z=" in again.url
+    noise = random.Random(1)
+    box(page, "Second").fill("".join(chr(noise.randrange(0x4E00, 0x9FFF)) for _ in range(8000)))
     page.get_by_text("The second text is too long for an address").wait_for()
-    assert "other=" not in page.url
+    page.wait_for_url(lambda url: "other" not in url)
+    for damaged in ("other.z=%", "other.z=AAAA", "heads.z=AAAA", "other.z=" + "x" * 4000):
+        page.goto("about:blank")
+        page = visit(f"index.html#text=Grey&{damaged}")
+        assert box(page, "Second").input_value() == ""
+
+
+@needs_chromium
+def test_an_address_with_no_heads_asks_for_the_stable_ones(visit, folder):
+    view_page(folder, "reader", STATE | {"heads": [0, 1], "text": TEXT}, name="heads")
+    page = settled(visit("heads.html#heads="))
+    stable = page.evaluate(
+        """async () => (await (await import('./views/circuit.js')).loadLayer(
+            new URL('data/layer.bin', location))).stable"""
+    )
+    assert page.locator(".ctx-chips input:checked").evaluate_all(
+        "all => all.map((box) => Number(box.value))"
+    ) == list(stable)
 
 
 @needs_chromium

@@ -150,6 +150,52 @@ def test_tokens_are_named_as_in_the_books_tables(visit, mini, mini_weights):
     assert page.locator(".ctx-word").inner_text() == words[-1]
 
 
+def test_all_heads_are_computed_in_two_passes(visit):
+    page = visit()
+    page.evaluate(
+        """async () => {
+            const { Layer } = await import("./views/circuit.js");
+            const rows = Layer.prototype.rows;
+            window.passes = 0;
+            Layer.prototype.rows = function (x) { passes += 1; return rows.call(this, x); };
+        }"""
+    )
+    page.evaluate("location.hash = 'n=100'")
+    page.wait_for_selector(".ctx-readable[aria-valuemax='100']")
+    assert page.evaluate("passes") == 2
+    assert "–" not in page.locator(".ctx-chip small").all_inner_texts()
+    page.evaluate("location.hash = 'n=100&head=3'")
+    page.wait_for_selector("svg[aria-label*='head 3 ']")
+    assert page.evaluate("passes") == 2  # they are there
+
+
+def test_a_character_of_several_tokens_is_shown_whole(visit, mini_weights):
+    decode = mini_weights.tokenizer.decode
+    passages = cx.texts.passages(mini_weights)
+    page = visit()
+    told = page.evaluate(
+        """async (passages) => {
+            const { loadLayer } = await import("./views/circuit.js");
+            const { Tokenizer } = await import("./views/tokenizer.js");
+            const layer = await loadLayer(new URL("data/layer.bin", location));
+            const tokenizer = new Tokenizer(layer.vocab, layer.merges);
+            return passages.map((ids) => tokenizer.stretches(ids));
+        }""",
+        [p.tokens.tolist() for p in passages],
+    )
+    for passage, stretches in zip(passages, told, strict=True):
+        assert len(stretches) == len(passage.tokens)
+        assert "".join(stretches).rstrip("\ufffd") == decode(passage.tokens).rstrip("\ufffd")
+    alone = [sum("\ufffd" in decode([t]) for t in p.tokens[:100]) for p in passages]
+    broken = max(range(len(alone)), key=alone.__getitem__)
+    assert alone[broken] > 0
+    page = visit(f"#passage={broken}&n=100")
+    text = page.locator(".ctx-tokens")
+    assert "\ufffd" not in text.inner_text()
+    titles = [e.get_attribute("title") for e in text.locator("[data-place]").all()]
+    assert not any("\ufffd" in title for title in titles)
+
+
 def test_the_text_ends_at_the_destination(visit, mini, mini_weights):
     page = visit("#passage=3&n=7")
     tokens = cx.texts.passages(mini_weights)[3].tokens[:8].tolist()

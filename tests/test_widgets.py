@@ -5,6 +5,7 @@ page that no state can break out of.
 import base64
 import json
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
@@ -12,6 +13,7 @@ import traitlets
 from viewing import needs_chromium, served
 
 import ctxlib as cx
+from ctxlib.widgets import views
 from ctxlib.widgets.views import HERE, View, bundled
 
 MODULES = sorted(f.stem for f in HERE.glob("*.js"))
@@ -96,30 +98,43 @@ def test_traits_can_be_set_observed_and_refuse_what_does_not_exist(mini_view):
 
 # ---------------------------------------------------------------- as anywidget runs them
 
+# A host of the plain anywidget protocol: a model has these six functions and nothing else, and an
+# event is one name. Every view gets a bundle of its own, as in a notebook.
 HOST = """async ([source, state, data]) => {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const module = await import(url);
-  const listeners = [];
   const bytes = data && Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
-  window.state = { ...state, data: bytes && new DataView(bytes.buffer) };
-  window.saved = [];
-  window.model = {
-    get: (name) => window.state[name],
+  const values = { ...state };
+  const listeners = new Map();
+  const heard = (name) => {
+    if (!/^(change(:\\w+)?|msg:custom)$/.test(name)) throw new Error(`no event: ${name}`);
+    if (!listeners.has(name)) listeners.set(name, new Set());
+    return listeners.get(name);
+  };
+  const model = {
+    get: (name) => values[name],
     set(name, value) {
-      if (JSON.stringify(window.state[name]) === JSON.stringify(value)) return;
-      window.state[name] = value;
-      for (const [names, run] of listeners)
-        if (names.split(" ").some((n) => n === `change:${name}` || n === "change")) run();
+      if (JSON.stringify(values[name]) === JSON.stringify(value)) return;
+      values[name] = value;
+      for (const event of [`change:${name}`, "change"]) for (const run of heard(event)) run();
     },
-    save_changes: () => window.saved.push({ ...window.state, data: null }),
-    on: (names, run) => listeners.push([names, run]),
-    off: () => {},
+    save_changes() {},
+    on: (name, run) => void heard(name).add(run),
+    off: (name, run) => void heard(name).delete(run),
+    async send(said) {
+      window.asked = (window.asked ?? 0) + 1;
+      await null; // an answer is never there at once
+      const [answer, buffers] = [{ layer: values.layer }, [new DataView(bytes.buffer)]];
+      if (said.wanted === "layer") for (const run of heard("msg:custom")) run(answer, buffers);
+    },
   };
   const el = document.createElement("div");
   el.className = "ctx-view";
-  document.body.replaceChildren(el);
-  await module.default.render({ model: window.model, el });
+  document.body.append(el);
+  const end = await module.default.render({ model, el });
+  window.hosted = [...(window.hosted ?? []), { model, el, end, listeners }];
 }"""
+LISTENING = "hosted.map(({ listeners }) => [...listeners.values()].reduce((n, s) => n + s.size, 0))"
 
 
 @pytest.fixture(scope="module")
@@ -132,26 +147,104 @@ def address(tmp_path_factory):
         yield address
 
 
-@needs_chromium
-@pytest.mark.parametrize(
-    ("name", "ready"),  # what the view shows when all of it is there
-    [
-        ("Rows", ".ctx-readable"),
-        ("Kernels", ".ctx-readable"),
-        ("NeuronExplorer", ".ctx-neurons:not([aria-busy]) .ctx-neurons-domains svg"),
-        ("LiveReader", ".ctx-view:not([data-working]) .ctx-reader-about .ctx-word"),
-    ],
-)
-def test_a_view_of_the_layer_runs_in_a_notebook(browser, address, mini_view, name, ready):
-    view = mini_view(name)
+@pytest.fixture
+def hosting(browser, address):
+    """A function that shows views in one document, as a notebook does, and gives the page."""
     page = browser.new_page()
     said = []
     page.on("console", lambda m: m.type == "error" and said.append(m.text))
     page.on("pageerror", lambda e: said.append(str(e)))
     page.goto(address)
-    data = base64.b64encode(view.data).decode()
-    page.evaluate(HOST, [view._esm, view.state(), data])
-    page.wait_for_selector(ready)
-    assert page.locator(".ctx-view :is(input, select, textarea)").count() > 0
+
+    def show(*views):
+        for view in views:
+            data = base64.b64encode(view.prepared.data).decode()
+            page.evaluate(HOST, [view._esm, view.state() | {"layer": view.layer}, data])
+        return page
+
+    yield show
     page.close()
     assert said == []
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("name", "ready", "turned", "then"),  # all of it is there; a trait is set; what it comes to
+    [
+        ("Rows", ".ctx-readable", {"n": 100}, ".ctx-readable[aria-valuemax='100']"),
+        ("Kernels", ".ctx-readable", {"n": 100}, ".ctx-readable[aria-valuemax='100']"),
+        (
+            "NeuronExplorer",
+            ".ctx-neurons:not([aria-busy]) .ctx-neurons-domains svg",
+            {"neuron": 77},
+            ".ctx-neurons-one h3:text-is('Neuron 77')",
+        ),
+        (
+            "LiveReader",
+            ".ctx-view:not([data-working]) .ctx-reader-about .ctx-word",
+            {"neuron": 77},
+            ".ctx-reader svg[aria-label*='neuron 77']",
+        ),
+    ],
+)
+def test_a_view_runs_in_any_host_of_the_protocol(hosting, mini_view, name, ready, turned, then):
+    page = hosting(mini_view(name))
+    page.wait_for_selector(ready)
+    assert page.locator(".ctx-view :is(input, select, textarea)").count() > 0
+    assert page.evaluate(LISTENING)[0] > 0
+    for trait, value in turned.items():
+        page.evaluate("([name, value]) => hosted[0].model.set(name, value)", [trait, value])
+    page.wait_for_selector(then)
+    page.evaluate("hosted[0].end()")
+    assert page.evaluate(LISTENING) == [0]
+
+
+@needs_chromium
+def test_a_notebook_asks_for_a_layer_once(hosting, mini_view):
+    page = hosting(mini_view("Rows"), mini_view("Kernels"), mini_view("Rows"))
+    page.wait_for_function("document.querySelectorAll('.ctx-readable').length === 3")
+    assert page.evaluate("asked") == 1
+
+
+def test_weights_are_packed_once_and_their_passages_read_once(make_folder, monkeypatch):
+    weights = cx.LayerWeights.of(cx.load(make_folder(n_head=2, seed=5)))
+    counts = Counter()
+
+    def counted(name):
+        real = getattr(views, name)
+
+        def run(*arguments):
+            counts[name] += 1
+            return b"packed" if name == "packed_layer" else real(*arguments)
+
+        return run
+
+    for name in ("packed_layer", "passages"):
+        monkeypatch.setattr(views, name, counted(name))
+    shown = [cx.widgets.Rows(weights), cx.widgets.NeuronExplorer(weights)]
+    for view in shown:
+        view.passage = 3
+        view.passage = 4
+    assert counts == {"packed_layer": 1, "passages": 1}
+    assert all(len(json.dumps(view.get_state(), default=str)) < 200_000 for view in shown)
+
+
+def test_python_answers_a_notebook_with_the_layer(mini_view, packed_mini, monkeypatch):
+    view, sent = mini_view("Rows"), []
+    monkeypatch.setattr(view, "send", lambda content, buffers: sent.append((content, buffers)))
+    view._handle_custom_msg({"wanted": "nothing"}, [])
+    assert sent == []
+    view._handle_custom_msg({"wanted": "layer"}, [])
+    assert sent == [({"layer": view.layer}, [packed_mini])]
+
+
+@needs_chromium
+def test_two_widgets_of_a_kind_leave_each_other_alone(hosting, mini_view):
+    page = hosting(mini_view("Rows", head=1), mini_view("Rows", head=2))
+    page.wait_for_function("document.querySelectorAll('.ctx-readable').length === 2")
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((e) => e.id)")
+    assert len(set(ids)) == len(ids)
+    page.locator(".ctx-view").last.locator("input[value='5']").check()
+    page.wait_for_function("hosted[1].model.get('head') === 5")
+    checked = "document.querySelectorAll('.ctx-view')[0].querySelectorAll('input:checked')"
+    assert page.evaluate(f"[...{checked}].map(({{ value }}) => value)") == ["1", "linear"]

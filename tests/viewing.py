@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 WIDGETS = Path(__file__).resolve().parent.parent / "ctxlib" / "widgets"
 CHROMIUM = next(
@@ -118,6 +119,44 @@ def serious(page: Page) -> list[str]:
         for v in results.response["violations"]
         if v["impact"] in ("serious", "critical")
     ]
+
+
+def printed(text: str) -> tuple[float, float]:
+    """A number as a view prints it, and how far its rounding may have moved it."""
+    value = float(text.replace("\u2212", "-").replace(",", "").replace("+", ""))
+    return value, 0.5 * 10.0 ** -len(text.partition(".")[2])
+
+
+def explained(details: Locator, by_head: list[dict[str, float]]) -> float:
+    """Opens a "why here", holds its rows against these parts and returns the sum it prints."""
+    details.locator("summary").click()
+    details.locator("tbody tr").last.wait_for()
+    rows = [
+        [printed(cell) for cell in row.locator(".ctx-number").all_inner_texts()]
+        for row in details.locator("tbody tr").all()
+    ]
+    for row, part in zip(rows[:-1], by_head, strict=True):
+        for (value, rounding), name in zip(row, part, strict=True):
+            reach = 0.004 if name == "adds" else 0.02 * abs(part[name])
+            assert abs(value - part[name]) <= rounding + reach, name
+        kernel, content, denominator, value, adds = (value for value, _ in row)
+        assert kernel * content / denominator * value == pytest.approx(adds, rel=0.03, abs=0.003)
+    ((whole, rounding),) = rows[-1]
+    assert abs(sum(row[-1][0] for row in rows[:-1]) - whole) <= len(rows) * rounding
+    return whole
+
+
+def parts_by_head(circuit: Any, tokens: Any, neuron: int, source: int) -> list[dict[str, float]]:
+    """The term of a source as ctxlib has it: kernel, content, denominator, value and product."""
+    token, parts = int(tokens[source]), []
+    for k, head in enumerate(circuit.heads):
+        content = float(circuit.at.likes[head, token])
+        denominator, kernel = float(circuit.denominators[k]), float(circuit.kernel[source])
+        adds = kernel * float(circuit.weighted_values[token, k] @ circuit.readout[k][:, neuron])
+        value = adds / kernel / content * denominator
+        named = {"kernel": kernel, "content": content, "denominator": denominator}
+        parts.append(named | {"value": value, "adds": adds})
+    return parts
 
 
 def view_page(

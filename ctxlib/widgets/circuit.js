@@ -16,6 +16,9 @@
 /** @typedef {{name: string, domain: string, title: string, ids: Int32Array}} Passage */
 /** @typedef {{family: string, because: string, effectiveTokens: number, halfMass: number,
  *    unevenness: number, copyPreference: number}} Family a head's, and what it was told from */
+/** @typedef {{head: number, kernel: number, content: number, denominator: number, value: number,
+ *    adds: number}} Part what a source gives a neuron through one head: `value` is what the token would add
+ *    if the head attended to nothing else */
 /** @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse */
 /** @typedef {{top: Float64Array, mean: Float64Array, tokens: Int32Array}} Ranked
  *    `top` and `mean` neuron by neuron; of tokens `layer.largest` a neuron, the largest first */
@@ -109,6 +112,8 @@ function unpackedLayer(buffer) {
     throw new Error(
       `it has version ${header.version} and this page reads version ${LAYER_VERSION}`,
     );
+  const malformed = malformedPart(header, buffer.byteLength - start);
+  if (malformed) throw new Error(`its header is damaged (${malformed})`);
   /** @type {Record<string, any>} */
   const kinds = {
     int8: Int8Array,
@@ -118,12 +123,57 @@ function unpackedLayer(buffer) {
     float32: Float32Array,
   };
   const tensors = header.tensors.map(({ name, type, shape, offset }) => {
-    const count = shape.reduce((a, b) => a * b, 1);
+    const count = entries(shape);
     const held = new kinds[type](buffer, start + offset, type === "float16" ? 2 * count : count);
     if (type === "float16") return [name, halvesWidened(held)];
     return [name, type === "float32" ? new Float64Array(held) : held];
   });
   return { header, tensors: Object.fromEntries(tensors) };
+}
+
+const WIDTHS = /** @type {Record<string, number>} */ ({
+  int8: 1, uint16: 2, uint32: 4, float16: 2, float32: 4,
+}); // prettier-ignore
+const SIZES = /** @type {const} */ ([
+  "vocab_size", "d_model", "heads", "d_head", "neurons", "positions", "n", "largest", "finer",
+]); // prettier-ignore
+const REALS = /** @type {const} */ (["eps", "C", "attn_scale"]);
+const LISTS = /** @type {const} */ (["stable", "destinations", "families", "passages", "untrained", "vocab"]);
+const TENSORS = ("W_E W_E_step fine W_E_fine W_pos W_Q W_K W_V W_O W_in b_Q b_V b_O means ranked " +
+  "passage_ids passage_ends merges").split(" "); // prettier-ignore
+
+/** @param {number[]} shape */
+function entries(shape) {
+  return shape.reduce((a, b) => a * b, 1);
+}
+
+/** The first part of a header that is not what this page can work with. @param {any} header
+ *  @param {number} room bytes of tensors @returns {string | undefined} */
+function malformedPart(header, room) {
+  const isSize = (/** @type {any} */ v) => Number.isInteger(v) && v > 0;
+  const isTensor = (/** @type {any} */ t) =>
+    typeof t?.name === "string" &&
+    t.type in WIDTHS &&
+    Array.isArray(t.shape) &&
+    t.shape.every((/** @type {any} */ v) => v === 0 || isSize(v)) &&
+    Number.isInteger(t.offset);
+  const fits = (/** @type {TensorEntry} */ { type, shape, offset }) =>
+    offset >= 0 && offset + WIDTHS[type] * entries(shape) <= room;
+  const { vocab, families, destinations, calibration, tensors } = header;
+  return (
+    SIZES.find((name) => !isSize(header[name])) ??
+    REALS.find((name) => !(header[name] > 0)) ??
+    LISTS.find((name) => !Array.isArray(header[name])) ??
+    (vocab.length === header.vocab_size ? undefined : "vocab") ??
+    (families.length === header.heads ? undefined : "families") ??
+    (destinations.length ? undefined : "destinations") ??
+    (Array.isArray(calibration?.ids) ? undefined : "calibration") ??
+    (Array.isArray(tensors) && tensors.every(isTensor) ? undefined : "tensors") ??
+    [
+      ...TENSORS.filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
+      ...tensors.flatMap((/** @type {any} */ t) => (fits(t) ? [] : [t.name])),
+    ].map((name) => `tensor ${name}`)[0]
+  );
 }
 
 /** @param {ArrayBuffer} buffer @returns {{header: LayerHeader, start: number}} */
@@ -365,6 +415,7 @@ export class Layer {
     this.counted = Int32Array.from(this.vocab.keys()).filter((id) => !untrained.has(id));
     /** Those of them that it looks at: of a large vocabulary the ones that can matter. */
     this.ranked = this.counted.filter((id) => tensors.ranked[id]);
+    this.everyNeuron = Int32Array.from({ length: this.nNeurons }, (_, neuron) => neuron);
     this.everyHead = Array.from({ length: this.nHeads }, (_, head) => head);
     this.sharedScale = this.#scales(this.C);
   }
@@ -411,8 +462,12 @@ export class Layer {
    *  @param {number} head @param {Numbers} ids @param {number} [n] the last token
    *  @returns {Float64Array} */
   attentionRow(head, ids, n = Math.min(ids.length, this.positions) - 1) {
-    wholeBelow(head, this.nHeads, "head");
-    return this.rows(this.stream(this.text(ids, n), n, "exact"))[head];
+    return this.attentionRows(ids, n)[wholeBelow(head, this.nHeads, "head")];
+  }
+
+  /** Every head's. @param {Numbers} ids @param {number} [n] @returns {Float64Array[]} */
+  attentionRows(ids, n = Math.min(ids.length, this.positions) - 1) {
+    return this.rows(this.stream(this.text(ids, n), n, "exact"));
   }
 
   /** The row that Equation 1 gives in its place.
@@ -420,10 +475,15 @@ export class Layer {
    *  @param {number} [C] the norm that a token embedding is taken to have
    *  @returns {Float64Array} */
   rebuiltRow(head, ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
-    wholeBelow(head, this.nHeads, "head");
+    return this.rebuiltRows(ids, n, C)[wholeBelow(head, this.nHeads, "head")];
+  }
+
+  /** Every head's. @param {Numbers} ids @param {number} [n] @param {number} [C]
+   *  @returns {Float64Array[]} */
+  rebuiltRows(ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
     if (!(C > 0)) throw new RangeError(`C = ${C}: the norm of an embedding is a positive number`);
     const scales = C === this.C ? this.sharedScale : this.#scales(C);
-    return this.rows(this.stream(this.text(ids, n), n, "split", scales))[head];
+    return this.rows(this.stream(this.text(ids, n), n, "split", scales));
   }
 
   /** Positional kernels of all heads. @param {number} [n] @param {number} [token]
@@ -821,20 +881,39 @@ export class Circuit {
   /** The terms of the summary for one neuron, one a source.
    *  @param {Numbers} ids @param {number[]} heads @param {number} neuron @returns {Float64Array} */
   bySource(ids, heads, neuron) {
+    if (ids.length <= this.n) return this.for(ids).bySource(ids, heads, neuron);
+    const partOf = this.#parted(ids, heads, neuron);
+    return new Float64Array(this.n + 1).map((_, i) => {
+      let sum = 0;
+      for (const { adds } of partOf(i)) sum += adds;
+      return sum;
+    });
+  }
+
+  /** One of these terms, head by head: kernel times content over denominator times value.
+   *  @param {Numbers} ids @param {number[]} heads @param {number} neuron @param {number} source
+   *  @returns {Part[]} in the order of the heads; what they add sums to the term */
+  parts(ids, heads, neuron, source) {
+    const circuit = this.for(ids);
+    wholeBelow(source, circuit.n + 1, "source");
+    return circuit.#parted(ids, heads, neuron)(source);
+  }
+
+  /** @param {Numbers} ids of at least n + 1 tokens @param {number[]} heads @param {number} neuron
+   *  @returns {(source: number) => Part[]} */
+  #parted(ids, heads, neuron) {
     const { layer, n } = this;
-    if (ids.length <= n) return this.for(ids).bySource(ids, heads, neuron);
     const chosen = layer.heads(heads);
     const x = layer.stream(layer.text(ids, n), n, "here");
     const { directions, biases } = this.#paths(neuron, chosen);
     const contents = this.contents(x, chosen);
-    return this.#kernelOf(chosen).map((pos, i) => {
-      let sum = 0;
-      for (let k = 0; k < chosen.length; k++) {
+    const kernels = this.#kernelOf(chosen);
+    return (i) =>
+      chosen.map((head, k) => {
+        const [kernel, content, denominator] = [kernels[i], contents[k][i], this.denominators[head]];
         const value = dotProduct(x, i * layer.d, directions, k * layer.d, layer.d) + biases[k];
-        sum += (contents[k][i] / this.denominators[chosen[k]]) * value;
-      }
-      return pos * sum;
-    });
+        return { head, kernel, content, denominator, value, adds: (kernel * content * value) / denominator };
+      });
   }
 
   /** The self-normalised circuit (chapter 8): the text's own denominators, scale and token at n.

@@ -16,6 +16,7 @@ import {
   circuitHeads,
   copyButton,
   destinationChoice,
+  digitsFor,
   drawn,
   eachFrame,
   element,
@@ -25,11 +26,14 @@ import {
   fresh,
   grouped,
   headChooser,
+  headingsIn,
+  heard,
   keptDrawn,
   largest,
   latest,
   layerOf,
   numberCell,
+  outermost,
   passageChoice,
   pick,
   renewed,
@@ -43,6 +47,7 @@ import {
   tokenMark,
   tokenReader,
   turn,
+  whyHere,
 } from "./parts.js";
 import { bars, chart, digitsOfStep, legend, linearTicks, readable, rule, tickFormat } from "./plot.js";
 
@@ -56,7 +61,8 @@ import { bars, chart, digitsOfStep, legend, linearTicks, readable, rule, tickFor
  *    tokens: Int32Array, z: Float64Array, order: Int32Array,
  *    places: Int32Array, rule: number, most: number, step: number}} Ranking
  *  @typedef {{layer: Layer, text: (id: number) => string, name: (id: number) => string,
- *    read: (text: string) => number[], go: (values: Record<string, any>) => void}} Tools
+ *    inText: (ids: ArrayLike<number>) => {tokens: string[], names: string[]},
+ *    heading: ReturnType<typeof headingsIn>, read: (text: string) => number[], go: (values: Record<string, any>) => void}} Tools
  *  @typedef {Turned & {ranking: Ranking, theta: number, found: number, neuron: number,
  *    responses: Responses | null, width: number}} Scene
  *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
@@ -76,7 +82,7 @@ const QUICK = 50; // milliseconds: a ranking that takes no longer may be made be
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
-  const tools = toolsOf(model, layer);
+  const tools = toolsOf(model, layer, el);
   const controls = controlsSection(tools, copyButton(model));
   /** @type {Record<string, Section>} */
   const sections = {
@@ -153,6 +159,7 @@ async function render({ model, el }) {
     responses = answers;
     body.removeAttribute("aria-busy");
     repaint();
+    if (!roomy()) return;
     for (let head = 0; head < layer.nHeads; head++) await circuit.prepare([head], { signal });
     near = new Map([[keyOf({ heads, token }), found]]);
     for (const others of quick ? oneClickAway(heads, layer.nHeads) : []) {
@@ -166,19 +173,20 @@ async function render({ model, el }) {
   const end = keptDrawn(model, body, traits, paint);
   // a ranking begins with the hand, not with the picture after it
   const hear = () => follow(turned(model, layer));
-  model.on("change:heads change:token", hear);
+  const deaf = heard(model, ["heads", "token"], hear);
   return () => {
     end();
-    model.off("change:heads change:token", hear);
+    deaf();
     task(async () => {});
   };
 }
 
 // ---------------------------------------------------------------- state
 
-/** What the view needs at every turn. @param {any} model @param {Layer} layer @returns {Tools} */
-function toolsOf(model, layer) {
-  const { tokenizer, text, name } = spelling(layer);
+/** What the view needs at every turn. @param {any} model @param {Layer} layer @param {HTMLElement} el
+ *  @returns {Tools} */
+function toolsOf(model, layer, el) {
+  const { tokenizer, text, name, inText } = spelling(layer);
   // without a tokenizer in the page a token can only be looked up as the vocabulary spells it
   const spelt = (/** @type {string} */ typed) => {
     const found = [typed, `▁${typed.trim()}`].map((word) => layer.vocab.indexOf(word));
@@ -188,6 +196,8 @@ function toolsOf(model, layer) {
     layer,
     text,
     name,
+    inText,
+    heading: headingsIn(el),
     read: tokenizer ? (typed) => Array.from(tokenizer.encode(typed)) : spelt,
     go: (values) => turn(model, values),
   };
@@ -224,6 +234,12 @@ function oneClickAway(heads, nHeads) {
   return Array.from({ length: nHeads }, (_, head) =>
     heads.includes(head) ? heads.filter((h) => h !== head) : [...heads, head].sort((a, b) => a - b),
   ).filter((others) => others.length);
+}
+
+/** Whether tables may be made that nobody has asked for: they cost a phone its battery and up to some
+ *  hundred megabytes. @returns {boolean} */
+function roomy() {
+  return matchMedia("(hover: hover) and (min-width: 40rem)").matches;
 }
 
 /** When the browser has nothing else to do. */
@@ -401,9 +417,9 @@ function thetaSaid({ ranking, found, theta: shown }, theta) {
 
 /** The found neurons, loudest first; the arrow keys move from one to the next.
  *  @param {Tools} tools */
-function listSection({ layer, name, go }) {
+function listSection({ layer, name, go, heading }) {
   const group = fresh("found");
-  const title = element("h3", {}, "Found neurons");
+  const title = heading(0, "Found neurons");
   const note = element("p", { class: "ctx-quiet" });
   const titles = ["rank", "neuron", "top", "z"].map((figures) => ({ figures }));
   const columns = [...titles, { words: "first tokens" }];
@@ -514,7 +530,7 @@ function foundSaid({ found, ranking, theta }, layer) {
 /** Which neurons a typed token drives; before one is typed, the chosen neuron's first.
  *  @param {Tools} tools @returns {Section} */
 function searchSection(tools) {
-  const { go, name, layer } = tools;
+  const { go, name, layer, heading } = tools;
   const id = fresh("search");
   const input = /** @type {HTMLInputElement} */ (
     element("input", {
@@ -558,7 +574,7 @@ function searchSection(tools) {
     say({ typed: search, found });
     fill({ ranking, found });
   };
-  const title = element("h3", {}, "Which neurons does a token drive?");
+  const title = heading(0, "Which neurons does a token drive?");
   return { root: element("section", {}, title, field, said, result), paint };
 }
 
@@ -609,11 +625,11 @@ function searchSaid({ id, parts, kin }, tools, trained) {
 }
 
 /** @param {number} token @param {Ranking} ranking @param {Tools} tools */
-function drivenBy(token, { circuit, heads }, { text, go }) {
+function drivenBy(token, { circuit, heads }, { layer, text, go }) {
   const all = circuit.driven(token, heads);
-  const order = Int32Array.from(all.keys()).sort((a, b) => all[b] - all[a] || a - b);
-  const rows = (/** @type {Int32Array} */ neurons) =>
-    Array.from(neurons, (j) => ({
+  const { up, down } = outermost(all, layer.everyNeuron, DRIVEN);
+  const rows = (/** @type {number[]} */ neurons) =>
+    neurons.map((j) => ({
       label: String(j),
       spoken: `Neuron ${j}`,
       value: all[j],
@@ -621,8 +637,8 @@ function drivenBy(token, { circuit, heads }, { text, go }) {
       onPick: () => go({ search: text(token), neuron: j }),
     }));
   return [
-    barTable("Neurons driven up", "neuron", rows(order.slice(0, DRIVEN)), all),
-    barTable("Neurons driven down", "neuron", rows(order.slice(-DRIVEN).reverse()), all),
+    barTable("Neurons driven up", "neuron", rows(up), all),
+    barTable("Neurons driven down", "neuron", rows(down), all),
   ];
 }
 
@@ -632,12 +648,13 @@ function drivenBy(token, { circuit, heads }, { text, go }) {
  *  @param {ArrayLike<number>} among @returns {HTMLElement} */
 function barTable(title, kind, rows, among) {
   const most = largest(among) || 1;
+  const digits = digitsFor(most);
   const made = rows.map(({ label, spoken, value, onPick }) => {
     const bar = element("span", { class: "ctx-neurons-bar", "aria-hidden": "true" });
     bar.style.width = `${((100 * Math.abs(value)) / most).toFixed(1)}%`;
     bar.style.backgroundColor = value < 0 ? DOWN : UP;
     const named = element("td", {}, onPick ? pick(label, onPick, spoken) : label, bar);
-    return element("tr", {}, named, numberCell(signed(value)));
+    return element("tr", {}, named, numberCell(signed(value, digits)));
   });
   return element(
     "table",
@@ -680,10 +697,10 @@ const columns = new WeakMap();
 
 /** Name, place, and the outermost tokens. @param {Tools} tools */
 function neuronSection(tools) {
-  const { layer, name, text, go } = tools;
-  const title = element("h3");
+  const { layer, name, text, go, heading } = tools;
+  const title = heading(0);
   const place = element("p", { class: "ctx-quiet", role: "status" });
-  const ends = element("div", { class: "ctx-neurons-ends" });
+  const held = element("div", { class: "ctx-neurons-ends" });
   const paint = whenOther(
     (/** @type {Scene} */ s) => [s.ranking, s.neuron],
     ({ ranking, neuron }) => {
@@ -692,33 +709,32 @@ function neuronSection(tools) {
       title.textContent = `Neuron ${neuron}`;
       const { top, z, heads, circuit } = ranking;
       place.replaceChildren(
-        `top ${figure(top[neuron])} (z = ${figure(z[neuron], 1)}), ` +
+        `top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
           `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
           `${headsSaid(heads)}, n = ${circuit.n}, destination token `,
         tokenMark(name(circuit.token)),
       );
-      const falling = layer.counted.slice().sort((a, b) => column[b] - column[a]);
-      const rows = (/** @type {Int32Array} */ ids) =>
-        Array.from(ids, (id) => ({
+      const ends = outermost(column, layer.counted, OUTERMOST);
+      const rows = (/** @type {number[]} */ ids) =>
+        ids.map((id) => ({
           label: name(id),
           spoken: `Token ${name(id)}: which neurons does it drive?`,
           value: column[id],
           onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
         }));
-      const up = rows(falling.subarray(0, OUTERMOST));
-      const down = rows(falling.subarray(-OUTERMOST).reverse());
+      const [up, down] = [rows(ends.up), rows(ends.down)];
       const among = [...up, ...down].map(({ value }) => value);
-      ends.replaceChildren(
+      held.replaceChildren(
         barTable("Tokens that push up", "token", up, among),
         barTable("Tokens that push down", "token", down, among),
       );
     },
   );
-  return { root: element("section", { class: "ctx-neurons-one" }, title, place, ends), paint };
+  return { root: element("section", { class: "ctx-neurons-one" }, title, place, held), paint };
 }
 
 /** What every token contributes, counted; the threshold moves over it. @param {Tools} tools */
-function histogramSection({ layer, name }) {
+function histogramSection({ layer, name, heading }) {
   const root = element("section", { class: "ctx-neurons-histogram" });
   /** @type {{held: Bins, bin: number} | null} where a reader last looked */
   let last = null;
@@ -736,7 +752,7 @@ function histogramSection({ layer, name }) {
         read: (bin) => binSaid(held, bin, name),
         onMove: (bin) => (last = { held, bin }),
       });
-      renewed(root, element("h4", {}, "All its contributions"), reader, legend(marks));
+      renewed(root, heading(1, "All its contributions"), reader, legend(marks));
     },
   );
   return { root, paint };
@@ -856,8 +872,8 @@ function passageOf({ responses, passage, neuron }) {
 }
 
 /** Summaries of the labelled passages, domain after domain. @param {Tools} tools */
-function domainsSection({ layer, go }) {
-  const title = element("h3");
+function domainsSection({ layer, go, heading }) {
+  const title = heading(0);
   const note = element("p", { class: "ctx-quiet" });
   const held = element("div");
   const paint = whenOther(
@@ -985,51 +1001,59 @@ function scaleUnder(low, high, across, X) {
 
 /** A passage, shaded by what each token adds to the neuron's summary. @param {Tools} tools */
 function passageSection(tools) {
-  const { layer, go } = tools;
-  const title = element("h3");
+  const { layer, go, heading } = tools;
+  const title = heading(0);
   const which = passageChoice({
     passages: layer.passages,
     first: "with the largest summary",
     value: -1,
     onChange: (passage) => go({ passage }),
   });
-  const held = element("div");
+  const [held, why] = [element("div"), whyHere()];
   const fill = whenOther(
     (/** @type {Scene} */ s) => [s.responses, s.neuron, passageOf(s)],
     (scene) => {
       title.textContent = `What neuron ${scene.neuron} hears`;
-      renewed(held, passageRead(scene, passageOf(scene), tools));
+      renewed(held, passageRead(scene, passageOf(scene), tools, why));
     },
   );
   const paint = (/** @type {Scene} */ scene) => {
     which.update(scene.passage);
     fill(scene);
   };
-  return { root: element("section", {}, title, which, held), paint };
+  return { root: element("section", {}, title, which, held, why.root), paint };
 }
 
-/** @param {Scene} scene @param {number} at @param {Tools} tools @returns {HTMLElement[]} */
-function passageRead({ ranking, neuron }, at, { layer, text, name }) {
+/** @param {Scene} scene @param {number} at @param {Tools} tools @param {ReturnType<typeof whyHere>} why
+ *  @returns {HTMLElement[]} */
+function passageRead({ ranking, neuron }, at, { layer, inText }, why) {
   const { circuit, heads } = ranking;
   const passage = layer.passages[at];
   const ids = Array.from(circuit.placed(passage.ids));
   const terms = circuit.bySource(ids, heads, neuron);
+  const { tokens, names } = inText(ids);
   const summary = terms.reduce((a, b) => a + b, 0);
   const last = ids.length - 1;
   const order = Array.from(terms.keys()).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
   const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
   const said =
     `${titled}${passage.domain}), read up to n = ${last}: summary ${signed(summary)}, ` +
-    "the sum of what its tokens add. ";
+    "the sum of what its tokens add. Numbers are rounded: they hold to about a hundredth of their range. ";
+  const digits = digitsFor(largest(terms));
+  const explain = (/** @type {number} */ i) =>
+    why.show(names[i], () => circuit.parts(ids, heads, neuron, i));
+  explain(order[0]);
   const reader = tokenReader({
     label: "Read a token: what it adds",
-    tokens: ids.map(text),
+    tokens,
+    names,
     values: terms,
     at: order[0],
-    digits: 3,
-    read: (i) => `“${name(ids[i])}”, ${last - i} back: ${signed(terms[i], 3)}`,
+    digits,
+    onMove: explain,
+    read: (i) => `“${names[i]}”, ${last - i} back: ${signed(terms[i], digits)}`,
   });
-  return [element("p", { class: "ctx-quiet" }, said, shadeKey(largest(terms), 3)), ...reader];
+  return [element("p", { class: "ctx-quiet" }, said, shadeKey(largest(terms), digits)), ...reader];
 }
 
 export default { render };

@@ -20,6 +20,8 @@ export const COLOURS = [
   "#8C6BB1",
   "#999999",
 ];
+/** Heads' lines have the same hues, the fainter ones darker: 3:1 at least on white and on near-black. */
+const HEADS = COLOURS.with(4, "#BC8200").with(5, "#3394CC").with(7, "#8A8A8A");
 const DASHES = [null, "6 4", "2 3", "8 3 2 3"];
 const STRONGEST = 0.6; // of the shade behind a token, as in ctxlib.plots
 const AWAKE = 8; // milliseconds of work between two looks at the keyboard
@@ -59,11 +61,12 @@ function furnished(made, attributes, children) {
   return made;
 }
 
+const ours = Math.random().toString(36).slice(2, 10); // a notebook has this module once a widget
 let named = 0;
 
 /** A name that no other element of the page has. @param {string} stem @returns {string} */
 export function fresh(stem) {
-  return `ctx-${stem}-${(named += 1)}`;
+  return `ctx-${stem}-${ours}-${(named += 1)}`;
 }
 
 // ---------------------------------------------------------------- words
@@ -93,11 +96,27 @@ export function several(count, noun) {
   return `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A token in a text: line breaks and tokens of nothing but spaces become visible.
+const PART = "▫"; // of a character that a later token completes, or nothing that can be seen
+const UNSEEN = /^[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*$/;
+
+/** A token in a text: line breaks and tokens of nothing but spaces become visible, control
+ *  characters their pictures, and what would not be seen at all a small square.
  *  @param {string} text @returns {string} */
 export function shown(text) {
   if (/^ +$/.test(text)) return "␣".repeat(text.length);
-  return text.replace(/\r\n|\r|\n/g, "↵").replace(/\t/g, "⇥");
+  if (UNSEEN.test(text)) return PART;
+  return text
+    .replace(/\r\n|\r|\n/g, "↵")
+    .replace(/\t/g, "⇥")
+    .replace(/[\0-\x1f\x7f]/g, (c) =>
+      c === "\x7f" ? "␡" : String.fromCharCode(0x2400 + c.charCodeAt(0)),
+    );
+}
+
+/** A token of a text by name; its stretch is empty where it only takes part in a character.
+ *  @param {string} stretch @returns {string} */
+export function nameInText(stretch) {
+  return stretch ? tokenName(stretch) : PART;
 }
 
 /** A token by name, as the book's tables have it: spaces, line breaks and whatever cannot be seen
@@ -121,15 +140,23 @@ export function tokenMark(name) {
 export function spelling(layer) {
   const tokenizer = layer.byteLevel ? new Tokenizer(layer.vocab, layer.merges) : null;
   const text = (/** @type {number} */ id) => tokenizer?.decode([id]) ?? layer.vocab[id];
-  return { tokenizer, text, name: (/** @type {number} */ id) => tokenName(text(id)) };
+  /** The tokens of a text and their names there. */
+  const inText = (/** @type {ArrayLike<number>} */ ids) => {
+    const all = Array.from(ids);
+    const tokens = tokenizer?.stretches(all) ?? all.map(text);
+    return { tokens, names: tokens.map(nameInText) };
+  };
+  return { tokenizer, text, name: (/** @type {number} */ id) => tokenName(text(id)), inText };
 }
 
 // ---------------------------------------------------------------- marks and tables
 
-/** Colour and dash of a head's line, the same in every view and figure.
+/** Colour and dash of a head's line, the same in every view: every second head is dashed, so that no
+ *  two neighbours differ by colour alone, and 32 can be told apart.
  *  @param {number} head @returns {{stroke: string, "stroke-dasharray": string | null}} */
 export function headStyle(head) {
-  return { stroke: COLOURS[head % 8], "stroke-dasharray": DASHES[Math.floor(head / 8) % 4] };
+  const dash = DASHES[(Math.floor(head / 8) + (head % 2)) % 4];
+  return { stroke: HEADS[head % 8], "stroke-dasharray": dash };
 }
 
 /** A piece of a line, where words say what it is. @param {Record<string, any>} style */
@@ -189,6 +216,20 @@ export function focusIn(place) {
   return place.contains(found) ? found : null;
 }
 
+/** A function that makes the headings of a view: its first level is the one below the heading that it
+ *  stands under. @param {HTMLElement} place
+ *  @returns {(depth: 0 | 1, ...held: any[]) => HTMLElement} */
+export function headingsIn(place) {
+  const page = place.closest("article, main") ?? document.body;
+  const above = [...page.querySelectorAll("h1, h2, h3, h4")].filter(
+    (heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING,
+  );
+  const level = 1 + Number(above.at(-1)?.tagName.slice(1) ?? 2);
+  const kinds = ["ctx-heading", "ctx-heading ctx-subheading"]; // alike on every page
+  return (depth, ...held) =>
+    element(`h${Math.min(level + depth, 6)}`, { class: kinds[depth] }, held);
+}
+
 // ---------------------------------------------------------------- shaded tokens
 
 /** A background as strong as a share of one: one colour above zero, another below.
@@ -224,11 +265,13 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, onPick }
   const broken = tokens.map((token, i) =>
     token.includes("\n") ? [spans[i], element("br")] : spans[i],
   );
+  const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
   const said = onPick && ((/** @type {Event} */ event) => {
     const place = /** @type {HTMLElement} */ (event.target).dataset?.place;
     if (place !== undefined) onPick(Number(place));
   });
-  const made = element("p", { class: "ctx-tokens", onpointerover: said, onclick: said }, broken);
+  const text = element("p", { class: "ctx-tokens", onpointerover: said, onclick: said }, broken);
+  const made = element("div", {}, text, onPick && readout); // a finger has no title to read
   /** @type {HTMLElement | undefined} */
   let marked;
   return Object.assign(made, {
@@ -236,6 +279,7 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, onPick }
       marked?.classList.remove("ctx-at");
       marked = spans[place];
       marked?.classList.add("ctx-at");
+      readout.textContent = marked?.title ?? "";
     },
   });
 }
@@ -260,10 +304,29 @@ export function largest(values) {
   return most;
 }
 
+/** The few of `among` whose values are largest, and those whose are smallest, the outermost first: in
+ *  one pass, since a vocabulary is long. @param {ArrayLike<number>} values @param {ArrayLike<number>} among places
+ *  @param {number} count @returns {{up: number[], down: number[]}} */
+export function outermost(values, among, count) {
+  const few = (/** @type {1 | -1} */ sign) => {
+    /** @type {number[]} */
+    const kept = [];
+    for (let i = 0; i < among.length; i++) {
+      const value = sign * values[among[i]];
+      if (kept.length === count && !(value > sign * values[kept[count - 1]])) continue;
+      let at = Math.min(kept.length, count - 1);
+      for (; at > 0 && sign * values[kept[at - 1]] < value; at--) kept[at] = kept[at - 1];
+      kept[at] = among[i];
+    }
+    return kept;
+  };
+  return { up: few(1), down: few(-1) };
+}
+
 /** Shaded tokens under a slider that reads them one by one, as a pointer does.
- *  @param {{label: string, tokens: string[], values: ArrayLike<number>, at: number, digits?: number,
+ *  @param {{label: string, tokens: string[], names?: string[], values: ArrayLike<number>, at: number, digits?: number,
  *    read: (place: number) => string, onMove?: (place: number) => void}} options */
-export function tokenReader({ label, tokens, values, at, digits, read, onMove }) {
+export function tokenReader({ label, tokens, names, values, at, digits, read, onMove }) {
   const move = (/** @type {number} */ place) => {
     reader.update(place);
     text.mark(place);
@@ -272,9 +335,70 @@ export function tokenReader({ label, tokens, values, at, digits, read, onMove })
   const ends = { min: 0, max: tokens.length - 1 };
   const reader = slider({ label, ...ends, value: at, format: read, onInput: move });
   reader.classList.add("ctx-token-reader");
-  const text = shadedTokens(tokens, values, { digits, onPick: move });
+  const text = shadedTokens(tokens, values, { digits, names, onPick: move });
   text.mark(at);
   return [reader, text];
+}
+
+/** Digits after the point for numbers up to this size: the page's are Python's to about a hundredth of
+ *  their range, so that a step of less than half of that would say what does not hold.
+ *  @param {number} most */
+export function digitsFor(most) {
+  return Math.min(6, Math.max(1, Math.floor(-Math.log10((most || 1) / 200) + 1e-9)));
+}
+
+/** Three digits that count, whatever the size. @param {number} value */
+function threeDigits(value) {
+  const size = Math.abs(value);
+  return figure(value, size > 0 ? Math.min(7, Math.max(0, 2 - Math.floor(Math.log10(size)))) : 0);
+}
+
+/** Why a token adds what it does: opens into the book's equation, one row a head. Nothing is computed
+ *  while it is shut.
+ *  @returns {{root: HTMLElement, show: (name: string, of: () => import("./circuit.js").Part[]) => void}} */
+export function whyHere() {
+  const said = element("summary");
+  const held = scrolling("Why here, head by head");
+  let explain = () => {};
+  const root = element("details", { class: "ctx-why", ontoggle: () => explain() }, said, held);
+  const show = (/** @type {string} */ name, /** @type {() => import("./circuit.js").Part[]} */ of) => {
+    said.replaceChildren("Why here: what ", tokenMark(name), " adds, head by head");
+    explain = () => {
+      if (/** @type {HTMLDetailsElement} */ (root).open) held.replaceChildren(...whyTable(of()));
+    };
+    explain();
+  };
+  return { root, show };
+}
+
+/** @param {import("./circuit.js").Part[]} parts */
+function whyTable(parts) {
+  const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
+  const rows = parts.map(({ head, kernel, content, denominator, value, adds }) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, lineMark(headStyle(head)), String(head)),
+      [kernel, content, denominator, value].map((part) => numberCell(threeDigits(part))),
+      numberCell(signed(adds, digits)),
+    ),
+  );
+  const whole = parts.reduce((sum, { adds }) => sum + adds, 0);
+  const sum = [
+    element("th", { scope: "row" }, "all"),
+    [0, 1, 2, 3].map(() => element("td")),
+    numberCell(signed(whole, digits)),
+  ];
+  const titles = ["kernel", "×\u00a0content", "/\u00a0denominator", "×\u00a0value", "=\u00a0adds"];
+  const columns = [{ words: "head" }, ...titles.map((figures) => ({ figures }))];
+  const about =
+    "The kernel is one for all chosen heads, at this distance. Content over denominator is how much " +
+    "more attention the token draws than its place alone would give it. The value is what it brings " +
+    `the neuron, in ${UNIT}, for each unit of attention.`;
+  return [
+    table({ kind: "ctx-figures", columns, rows: [...rows, element("tr", { class: "ctx-why-sum" }, sum)] }),
+    element("p", { class: "ctx-quiet" }, about),
+  ];
 }
 
 // ---------------------------------------------------------------- controls
@@ -472,7 +596,7 @@ export function copyButton(model) {
   const said = element("span", { role: "status", class: "ctx-quiet" });
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(model.address());
+      await navigator.clipboard.writeText(await model.address());
       said.textContent = "copied";
     } catch {
       said.textContent = "the address bar holds it";
@@ -554,19 +678,27 @@ export function atWidth(place, draw) {
   return () => observer.disconnect();
 }
 
+/** Runs a function when one of these traits has changed; returns what ends it. Each trait is an event
+ *  of its own: only some hosts understand several in one. @param {any} model
+ *  @param {string[]} traits @param {() => void} run @returns {() => void} */
+export function heard(model, traits, run) {
+  const events = traits.map((name) => `change:${name}`);
+  for (const event of events) model.on(event, run);
+  return () => events.forEach((event) => model.off(event, run));
+}
+
 /** Draws a view now, and again when one of these traits or its width has changed; returns what ends
  *  it. @param {any} model @param {HTMLElement} place @param {string[]} traits
  *  @param {() => void} draw @returns {() => void} */
 export function keptDrawn(model, place, traits, draw) {
   let ended = false;
   const redraw = eachFrame(() => ended || draw());
-  const events = traits.map((name) => `change:${name}`).join(" ");
-  model.on(events, redraw);
+  const deaf = heard(model, traits, redraw);
   const rest = atWidth(place, redraw);
   draw();
   return () => {
     ended = true;
-    model.off(events, redraw);
+    deaf();
     rest();
   };
 }
@@ -614,8 +746,52 @@ export function sliced(signal) {
 
 // ---------------------------------------------------------------- the layer's data
 
-/** @type {Map<string, Promise<import("./circuit.js").Layer>>} one download for all views of a page */
+const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
+
+/** @type {Map<string, Promise<Layer>>} one download for all views of a page */
 const layers = new Map();
+
+/** What a document that shows several widgets keeps for all of them, whichever bundle they came in: a
+ *  layer that somebody waits for, or one that is in use. @returns {Map<string, Promise<Layer> | WeakRef<Layer>>} */
+function sharedLayers() {
+  const page = /** @type {Record<symbol, any>} */ (/** @type {unknown} */ (globalThis));
+  return (page[Symbol.for("ctxlib layers")] ??= new Map());
+}
+
+/** The layer of a widget: another widget's of the same name, or what Python answers.
+ *  @param {any} model @param {string} name @returns {Promise<Layer>} */
+async function askedLayer(model, name) {
+  const shared = sharedLayers();
+  const known = shared.get(name);
+  const there = known instanceof WeakRef ? known.deref() : known;
+  if (there && !(there instanceof Promise)) return there;
+  const answer = () => {
+    const asked = answeredLayer(model).then((layer) => {
+      shared.set(name, new WeakRef(layer));
+      return layer;
+    });
+    shared.set(name, asked);
+    asked.catch(() => shared.delete(name));
+    return asked;
+  };
+  if (!there) return answer();
+  // who asked may be gone, or its kernel
+  const late = new Promise((done) => setTimeout(done, PATIENCE));
+  return Promise.race([there, late.then(() => (shared.get(name) === there ? answer() : there))]);
+}
+
+/** @param {any} model @returns {Promise<Layer>} */
+function answeredLayer(model) {
+  return new Promise((done, fail) => {
+    const hear = (/** @type {any} */ said, /** @type {DataView[]} */ buffers) => {
+      if (!said?.layer) return;
+      model.off("msg:custom", hear);
+      readLayer(buffers[0]).then(done, fail);
+    };
+    model.on("msg:custom", hear);
+    model.send({ wanted: "layer" });
+  });
+}
 
 /** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line
  *  says why, and the answer is null. It is null as well for a view that was taken away meanwhile:
@@ -628,11 +804,15 @@ export async function layerOf(model, place) {
   );
   const waiting = element("p", { class: "ctx-waiting" }, "Loading the layer’s weights ", bar);
   place.replaceChildren(waiting);
+  const late = setTimeout(() => {
+    if (!(model.get("data") instanceof URL))
+      waiting.append(" They come from Python: if they do not, run the cell again.");
+  }, PATIENCE);
   const there = place.isConnected; // a notebook may hand over a place before it shows it
   const unlessLeft = (/** @type {Layer} */ layer) => (there && !place.isConnected ? null : layer);
   try {
     const data = model.get("data");
-    if (!(data instanceof URL)) return unlessLeft(await readLayer(data));
+    if (!(data instanceof URL)) return unlessLeft(await askedLayer(model, model.get("layer")));
     const known = layers.get(data.href) ?? loadLayer(data, (share) => (bar.value = share));
     layers.set(data.href, known);
     return unlessLeft(await known);
@@ -641,6 +821,7 @@ export async function layerOf(model, place) {
     failed(place, /** @type {Error} */ (error));
     return null;
   } finally {
+    clearTimeout(late);
     waiting.remove();
   }
 }

@@ -20,6 +20,7 @@ export function linearTicks([low, high], count) {
   const step = size * ([1, 2, 5, 10].find((factor) => factor * size >= rough) ?? 10);
   const first = Math.ceil(low / step - 1e-9);
   const last = Math.floor(high / step + 1e-9);
+  if (last === first && count < 20) return linearTicks([low, high], 2 * count); // one says no scale
   return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step);
 }
 

@@ -13,6 +13,7 @@ import {
   checkbox,
   circuitHeads,
   copyButton,
+  digitsFor,
   eachFrame,
   element,
   failed,
@@ -21,10 +22,13 @@ import {
   fresh,
   grouped,
   headChooser,
+  heard,
   largest,
   latest,
   layerOf,
+  nameInText,
   numberCell,
+  outermost,
   pick,
   renewed,
   scrolling,
@@ -38,6 +42,7 @@ import {
   tokenMark,
   tokenName,
   turn,
+  whyHere,
 } from "./parts.js";
 import { band, chart, legend, line, readable, rule } from "./plot.js";
 import { Tokenizer } from "./tokenizer.js";
@@ -70,13 +75,12 @@ const FEWEST = 8; // tokens of a prefix: before, the token in front of every tex
 const LISTED = 8; // neurons in a list
 const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
 const NAMED = 4; // tokens that a list names
+const KEPT = 64; // neurons whose terms in a text are remembered
 const REPAINT = 200; // milliseconds between two drawings of a line that grows
 const QUIET = 300; // milliseconds without a keystroke until Python, or the address, is told
 const CHARACTERS = 16; // per token of the context, that a box keeps
 const CHUNK = 4000; // characters that are counted in one go
 const START = "⟨start⟩"; // the token in front of every text
-const PART = "▫"; // of a character that a later token completes, or nothing that can be seen
-const UNSEEN = /^[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*$/;
 
 /** @param {0 | 1} spelling British, American @returns {string} */
 function openingText(spelling) {
@@ -142,10 +146,10 @@ class LayerReader {
    *  destination. @param {number} neuron @param {number[]} heads */
   drivers(neuron, heads) {
     const all = this.layer.circuit().contribution(neuron, heads);
-    const order = Array.from(this.layer.counted).sort((a, b) => all[b] - all[a]);
+    const { up, down } = outermost(all, this.layer.counted, LISTED);
     const spelt = (/** @type {number[]} */ ids) =>
       ids.map((id) => tokenName(this.tokenizer.decode([id])));
-    return { up: spelt(order.slice(0, LISTED)), down: spelt(order.slice(-LISTED).reverse()) };
+    return { up: spelt(up), down: spelt(down) };
   }
 }
 
@@ -165,6 +169,8 @@ class TextReading {
     this.counted = 0; // tokens in the box
     /** @type {Map<number, Summaries>} by the place of the prefix's last token */
     this.sums = new Map();
+    /** @type {Map<number, Float64Array>} by neuron, of the whole text */
+    this.known = new Map();
   }
 
   /** @returns {number} where the last token stands, which is the destination */
@@ -184,9 +190,10 @@ class TextReading {
     this.counted = pieces.length;
     const read = pieces.slice(0, room);
     const ids = [layer.bos, ...read.map(({ id }) => id)];
-    this.tokens = [`${START}\u2009`, ...read.map((piece) => visible(piece.text))];
-    this.names = [START, ...read.map((piece) => (piece.text ? tokenName(piece.text) : PART))];
+    this.tokens = [`${START}\u2009`, ...read.map((piece) => piece.text)];
+    this.names = [START, ...read.map((piece) => nameInText(piece.text))];
     const same = ids.findIndex((id, i) => id !== this.ids[i]);
+    this.known.clear();
     const kept = String(heads) === String(this.heads) ? (same < 0 ? ids.length : same) : 0;
     [this.ids, this.heads] = [ids, heads];
     for (const n of this.sums.keys()) if (n >= kept || !this.drawnAt(n)) this.sums.delete(n);
@@ -228,7 +235,16 @@ class TextReading {
 
   /** What each token adds to a neuron, by the paper's circuit. @param {number} neuron */
   terms(neuron) {
-    return this.reader.at(this.n).bySource(this.ids, this.heads, neuron);
+    const known =
+      this.known.get(neuron) ?? this.reader.at(this.n).bySource(this.ids, this.heads, neuron);
+    if (this.known.size > KEPT) this.known.clear();
+    this.known.set(neuron, known);
+    return known;
+  }
+
+  /** What one of them adds, head by head. @param {number} neuron @param {number} place */
+  parts(neuron, place) {
+    return this.reader.at(this.n).parts(this.ids, this.heads, neuron, place);
   }
 
   /** A neuron's line: where there is a point, and what both circuits say there.
@@ -277,16 +293,6 @@ function leading(scores) {
     .slice(0, LISTED);
 }
 
-/** A token as it is shown: what would not be seen at all, or only takes part in a character that a
- *  later token completes, as a small square; control characters as their pictures.
- *  @param {string} text @returns {string} */
-function visible(text) {
-  if (UNSEEN.test(text)) return PART;
-  return text.replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g, (c) =>
-    c === "\x7f" ? "␡" : String.fromCharCode(0x2400 + c.charCodeAt(0)),
-  );
-}
-
 /** Tokens of a text of any length, counted piece by piece. In front of a single space between two
  *  words a text can be cut without a change of its tokens; where there is none for long, the count
  *  may be a few too high. @param {Tokenizer} tokenizer @param {string} text
@@ -309,11 +315,6 @@ function roundedUp(value) {
   if (!(value > 0)) return 1;
   const size = 10 ** Math.floor(Math.log10(value));
   return ([1, 1.5, 2, 3, 4, 5, 6, 8].find((f) => f * size >= value) ?? 10) * size;
-}
-
-/** Digits after the point with which numbers of this size are told apart. @param {number} most */
-function digitsFor(most) {
-  return Math.min(6, Math.max(2, 2 - Math.floor(Math.log10(most || 1))));
 }
 
 /** @param {number} step a power of two @returns {string} */
@@ -408,6 +409,7 @@ function textPart(label, limit, onInput, onChoose) {
     tokens: element("div", { class: "ctx-reader-text", dir: "auto" }),
     silence: element("p", { class: "ctx-quiet" }),
     picture: element("div"),
+    why: whyHere(),
     table: neuronTable(
       "Neurons that this text excites most",
       label,
@@ -426,6 +428,7 @@ function textPart(label, limit, onInput, onChoose) {
     parts.tokens,
     parts.silence,
     parts.picture,
+    parts.why.root,
     parts.table.root,
   );
   return { ...parts, root, label };
@@ -434,9 +437,10 @@ function textPart(label, limit, onInput, onChoose) {
 /** @typedef {ReturnType<typeof textPart>} Part
  *  @typedef {{part: Part, reading: TextReading, full: string | null, total: number | null,
  *    at: number | null, terms: Float64Array | null, reference: Reference | null, written: string,
- *    painted: string, mark: (place: number) => void, move: (place: number) => void}} Side a text: its
+ *    painted: string, mark: (place: number) => void, move: (place: number) => void,
+ *    explain: () => void}} Side a text: its
  *    part of the page, what is known of it, and where it is read: `at` (null: at its end), `mark` in
- *    the text, `move` in the drawing */
+ *    the text, `move` in the drawing; `explain` says why */
 
 /** @param {Side} side @param {number} room */
 function sayCount({ part, reading, full, total }, room) {
@@ -490,6 +494,7 @@ function readAt(side, place) {
   side.at = place === side.reading.n ? null : place;
   side.mark(place);
   side.move(place);
+  side.explain();
 }
 
 /** The running summaries of a text by both circuits.
@@ -622,6 +627,14 @@ class ReaderView {
       /** @type {Float64Array | null} */ terms: null,
       mark: () => {},
       move: () => {},
+      explain: () => {
+        const { neuron } = this.now();
+        const { reading, part } = side;
+        const at = Math.min(side.at ?? reading.n, reading.n);
+        part.why.root.hidden = !reading.speaks || neuron === null;
+        if (reading.speaks && neuron !== null)
+          part.why.show(reading.names[at], () => reading.parts(neuron, at));
+      },
       written: "",
       painted: "",
     };
@@ -732,15 +745,18 @@ class ReaderView {
       ...(model.get("neuron") === -1 && this.auto !== null ? { neuron: this.auto } : {}),
     });
     this.telling = false;
-    this.unkept.textContent = keep ? this.lost() : "";
+    if (keep) this.lost().then((said) => (this.unkept.textContent = said));
   }
 
   /** Which texts an address does not hold though it should, as a sentence. */
-  lost() {
+  async lost() {
     const { model } = this;
+    const address = await model.address();
     const names = { text: "first", other: "second" };
     const lost = Object.entries(names).flatMap(([name, which]) =>
-      model.get(name) !== model.first[name] && !model.address().includes(`${name}=`) ? [which] : [],
+      model.get(name) !== model.first[name] && !RegExp(`[#&]${name}(\\.z)?=`).test(address)
+        ? [which]
+        : [],
     );
     if (!lost.length) return "";
     const many = lost.length > 1 ? "texts are" : "text is";
@@ -784,6 +800,7 @@ class ReaderView {
     side.painted = painted;
     this.drawSums(side);
     if (side.at !== null && reading.speaks) side.mark(Math.min(side.at, reading.n));
+    side.explain();
   }
 
   /** @param {number | null} neuron that is chosen */
@@ -848,7 +865,8 @@ class ReaderView {
       `summaries at token ${[...cut].join(" or ")}, by the paper’s circuit: z counts from their ` +
       "mean, apart is the first text less the second. Listed are neurons among the " +
       `${grouped(Math.ceil(LOUD * nNeurons))} of ${grouped(nNeurons)} that vary most over ` +
-      `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}.`
+      `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}. ` +
+      "Numbers are rounded: they hold to about a hundredth of their range."
     );
   }
 
@@ -991,15 +1009,13 @@ class ReaderView {
 
   /** Listens; returns what ends the view. */
   start() {
-    const { model } = this;
-    const fill = () => this.fill();
-    model.on("change:text change:other", fill);
-    model.on("change:heads change:neuron", this.redraw);
-    const rest = atWidth(this.el, this.redraw);
+    const ends = [
+      heard(this.model, ["text", "other"], () => this.fill()),
+      heard(this.model, ["heads", "neuron"], this.redraw),
+      atWidth(this.el, this.redraw),
+    ];
     return () => {
-      model.off("change:text change:other", fill);
-      model.off("change:heads change:neuron", this.redraw);
-      rest();
+      ends.forEach((end) => end());
       clearTimeout(this.waiting);
       this.ended = true;
       this.task(async () => {});

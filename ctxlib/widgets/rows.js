@@ -7,21 +7,17 @@ import {
   destinationSlider,
   either,
   element,
-  failed,
   figure,
   headChoice,
   keptDrawn,
-  latest,
   layerOf,
   passageChoice,
   renewed,
   shadedTokens,
-  sliced,
   slider,
   sound,
   spelling,
   tokenMark,
-  tokenName,
   turn,
 } from "./parts.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "./plot.js";
@@ -55,12 +51,15 @@ function longest(layer, passage) {
   return Math.min(layer.passages[passage].ids.length, layer.positions);
 }
 
-/** @param {Layer} layer @param {Turned} now @param {number} head @returns {Pair} */
-function pairOf(layer, { passage, n, octaves }, head) {
+/** Of every head. @param {Layer} layer @param {Turned} now @returns {Pair[]} */
+function pairsOf(layer, { passage, n, octaves }) {
   const ids = layer.passages[passage].ids.slice(0, n + 1);
-  const exact = layer.attentionRow(head, ids);
-  const rebuilt = layer.rebuiltRow(head, ids, n, layer.C * 2 ** octaves);
-  return { exact, rebuilt, apart: totalVariation(exact, rebuilt) };
+  const rebuilt = layer.rebuiltRows(ids, n, layer.C * 2 ** octaves);
+  return layer.attentionRows(ids).map((exact, head) => ({
+    exact,
+    rebuilt: rebuilt[head],
+    apart: totalVariation(exact, rebuilt[head]),
+  }));
 }
 
 // ---------------------------------------------------------------- controls
@@ -161,9 +160,8 @@ function strongest(row) {
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
-  const { text: written } = spelling(layer);
-  const heads = Array.from({ length: layer.nHeads }, (_, head) => head);
-  const apart = heads.map(() => element("small", {}, "–"));
+  const { inText } = spelling(layer);
+  const apart = layer.everyHead.map(() => element("small", {}, "–"));
   const controls = rowControls(layer, model, turned(model, layer), apart);
   const headline = element("p");
   const [picture, text] = [element("div"), element("div")];
@@ -174,22 +172,18 @@ async function render({ model, el }) {
     element("p", { class: "ctx-label" }, TEXT_LABEL),
     text,
   );
-  const measure = (/** @type {Turned} */ now, /** @type {number} */ head) => {
-    const pair = pairOf(layer, now, head);
-    apart[head].textContent = figure(pair.apart, 3);
-    return pair;
-  };
-
-  const task = latest();
+  let [measured, pairs] = ["", /** @type {Pair[]} */ ([])];
   const draw = () => {
     const now = turned(model, layer);
     const { n, ...others } = now;
     controls.n.update(n, { max: longest(layer, now.passage) - 1 });
     for (const [name, value] of Object.entries(others))
       controls[/** @type {keyof Turned} */ (name)].update(/** @type {never} */ (value));
-    const pair = measure(now, now.head);
-    const tokens = Array.from(layer.passages[now.passage].ids.slice(0, n + 1), written);
-    const names = tokens.map(tokenName);
+    const wanted = `${now.passage} ${n} ${now.octaves}`; // another head or axis needs no new rows
+    if (wanted !== measured) [measured, pairs] = [wanted, pairsOf(layer, now)];
+    pairs.forEach((pair, head) => (apart[head].textContent = figure(pair.apart, 3)));
+    const pair = pairs[now.head];
+    const { tokens, names } = inText(layer.passages[now.passage].ids.slice(0, n + 1));
     headline.replaceChildren(
       `Head ${now.head} looks back from `,
       tokenMark(names[n]),
@@ -209,19 +203,8 @@ async function render({ model, el }) {
     renewed(picture, reader, marks);
     text.replaceChildren(shaded);
     shaded.mark(strongest(pair.exact));
-    task(async (signal) => {
-      const pause = sliced(signal);
-      for (const head of heads.filter((h) => h !== now.head)) {
-        await pause();
-        measure(now, head);
-      }
-    }).catch((error) => failed(el, error));
   };
-  const end = keptDrawn(model, el, ["passage", "head", "n", "octaves", "scale"], draw);
-  return () => {
-    end();
-    task(async () => {});
-  };
+  return keptDrawn(model, el, ["passage", "head", "n", "octaves", "scale"], draw);
 }
 
 export default { render };

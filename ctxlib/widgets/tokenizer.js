@@ -85,15 +85,27 @@ export class Tokenizer {
     return Int32Array.from((text.match(WORDS) ?? []).flatMap(tokens));
   }
 
+  /** The bytes of a token, as UTF-8 has them. @param {number} id */
+  #spelt(id) {
+    const token = this.vocab[id] ?? "";
+    const own = Array.from(token, (letter) => LETTER_BYTES.get(letter));
+    const whole = own.filter((byte) => byte !== undefined);
+    return whole.length < own.length ? UTF8.encode(token) : Uint8Array.from(whole); // special ones
+  }
+
+  /** The stretches of a text that tokens make, which join to it: a character of several tokens goes to
+   *  the one that completes it. @param {Iterable<number>} ids @returns {string[]} */
+  stretches(ids) {
+    const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+    const made = Array.from(ids, (id) => decoder.decode(this.#spelt(id), { stream: true }));
+    if (made.length) made[made.length - 1] += decoder.decode();
+    return made;
+  }
+
   /** Text of tokens: special ones too (Python: `skip_special_tokens=False`), "" for unknown ids,
    *  U+FFFD for bytes that are no UTF-8. @param {Iterable<number>} ids @returns {string} */
   decode(ids) {
-    const bytes = Array.from(ids, (id) => this.vocab[id] ?? "").flatMap((token) => {
-      const own = Array.from(token, (letter) => LETTER_BYTES.get(letter));
-      const whole = own.filter((byte) => byte !== undefined);
-      return whole.length < own.length ? [...UTF8.encode(token)] : whole; // as special tokens are
-    });
-    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
+    return this.stretches(ids).join("");
   }
 
   /** Tokens with their stretches of the text, which join to it. A character of several tokens goes

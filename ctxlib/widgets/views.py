@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import anywidget
 import traitlets
-from traitlets import Bytes, Dict, Enum, Float, Int, List, Unicode
+from traitlets import Dict, Enum, Float, Int, List, Unicode
 
 from ctxlib.plots import Picture
 from ctxlib.texts import Text, passages
@@ -83,14 +86,49 @@ class View(anywidget.AnyWidget):
         return repr(self.picture) if self.picture else f"{type(self).__name__}({self.state()})"
 
 
-class LayerView(View):
-    """A view that computes with the first layer's weights."""
+@dataclass(frozen=True)
+class Prepared:
+    """What the views of some weights share: the packed layer, its name, how many passages there
+    are.
+    """
 
-    data = Bytes(help="the layer, packed").tag(sync=True)
+    data: bytes
+    digest: str
+    passages: int
+
+
+PREPARED: WeakKeyDictionary[LayerWeights, Prepared] = WeakKeyDictionary()
+
+
+def prepared(weights: LayerWeights) -> Prepared:
+    """Made once for a weights object, and let go with it."""
+    if weights not in PREPARED:
+        data = packed_layer(weights)
+        engine = (HERE / "circuit.js").read_bytes()  # views of another one take no part
+        digest = hashlib.sha256(engine + data).hexdigest()
+        PREPARED[weights] = Prepared(data, digest, len(passages(weights)))
+    return PREPARED[weights]
+
+
+class LayerView(View):
+    """A view that computes with the first layer's weights.
+
+    What is kept in sync is the packed layer's name; a notebook asks for the layer itself when it
+    has none of that name, so that it is sent once for all views of the same weights.
+    """
+
+    layer = Unicode(help="the name of the packed layer").tag(sync=True)
 
     def __init__(self, weights: LayerWeights, picture: Picture | None = None, **state: Any):
         self.weights = weights
-        super().__init__(picture, data=packed_layer(weights), **state)
+        self.prepared = prepared(weights)
+        super().__init__(picture, layer=self.prepared.digest, **state)
+        self.on_msg(LayerView.answer)
+
+    def answer(self, asked: Any, buffers: Sequence[bytes]) -> None:
+        """Sends the packed layer to a notebook that asks for it."""
+        if asked == {"wanted": "layer"}:
+            self.send({"layer": self.prepared.digest}, buffers=[self.prepared.data])
 
 
 def whole(value: int, size: int, name: str) -> int:
@@ -131,7 +169,7 @@ class Rows(LayerView):
 
     @traitlets.validate("passage")
     def _passage(self, proposal: dict) -> int:
-        return whole(proposal["value"], len(passages(self.weights)), "passage")
+        return whole(proposal["value"], self.prepared.passages, "passage")
 
     @traitlets.validate("head")
     def _head(self, proposal: dict) -> int:
@@ -260,7 +298,7 @@ class NeuronExplorer(LayerView):
 
     @traitlets.validate("passage")
     def _passage(self, proposal: dict) -> int:
-        return whole_or_left(proposal["value"], len(passages(self.weights)), "passage")
+        return whole_or_left(proposal["value"], self.prepared.passages, "passage")
 
 
 class LiveReader(LayerView):
