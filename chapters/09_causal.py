@@ -743,7 +743,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-What the sources say here they say in words, without an experiment; the bounds are this book's reading, set before this model was measured; what is held against them was chosen with the chapter. Intervals are by document."""
+What the sources say here they say in words, without an experiment; the bounds are this book's reading, each set before it was tried on this model; what is held against them was chosen with the chapter. Intervals are by document."""
 
 # %% tags=["hide-input", "nbval-check-output"]
 on_all = repaired(kl["paper's circuit"], everywhere)
