@@ -16,9 +16,8 @@ r"""
 
 **The circuit puts texts in the right order and gets the amounts wrong: it reads values as if they stood at the destination, borrows its denominators, and asks with another token's query.**
 Over the found neurons its median r with what the heads really add is 0.969, where 0.9485 is published, and its median FVU 0.47, where 0.1426 is.
-Its amounts are worse than the mean of the text's domain, with an FVU of 0.28; on a line they are better than what was fitted without the weights, 0.06 against 0.25.
-Of the 8 conditions fixed on mini, mini-base meets 5 and a third training 6.
-What costs most after the values differs: another token's query costs 0.8 times what borrowed denominators cost on mini and 4.6 times on the third.
+Its amounts are worse than the mean of the text's domain (FVU 0.28); with a constant and a factor a neuron, fitted on other texts, they are better than a regression without the weights (0.06 against 0.25).
+Of 8 statements that were fixed on mini before other models were measured, 5 hold on mini-base and 6 on a third training.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -168,7 +167,7 @@ display(
 
 # %% [markdown]
 r"""
-The published evaluation speaks of the true activations of neurons in GPT-2 small {cite}`gibson2025decomposing`; here the part that the chosen heads add is the truth, which in `mini` with the same token at $n$ is nearly all that varies ([chapter 6](06_circuit)).
+(Medians of the parts need not add up to the median of the whole.) The published evaluation speaks of the true activations of neurons in GPT-2 small {cite}`gibson2025decomposing`; here the part that the chosen heads add is the truth, which in `mini` with the same token at $n$ is nearly all that varies ([chapter 6](06_circuit)).
 
 ## How many neurons is that?
 
@@ -310,7 +309,7 @@ display(
         ),
     ),
     cx.claims.finding(
-        f"Its amounts are worse than the mean of the text's domain, with an FVU of {by_domain:.2f}; on a line they are better than what was fitted without the weights, {ours['FVU on a line']:.2f} against {by_bag:.2f}.",
+        f"Its amounts are worse than the mean of the text's domain (FVU {by_domain:.2f}); with a constant and a factor a neuron, fitted on other texts, they are better than a regression without the weights ({ours['FVU on a line']:.2f} against {by_bag:.2f}).",
         holds=bool(ours["FVU on a line"] < by_bag <= by_domain < ours["FVU"]),
     ),
 )
@@ -600,9 +599,7 @@ verdicts = pd.DataFrame(
     {m: {k: "yes" if f(v) else "no" for k, f in CONDITIONS.items()} for m, v in judged.items()}
 )
 met = (verdicts == "yes").sum()
-(ratio, (_, top)), (its_ratio, its_ends), (third_ratio, (bottom, third_top)) = (
-    list(ratios.values())[k] for k in (0, min(1, len(ratios) - 1), -1)
-)
+(ratio, (_, top)), *_, (third_ratio, (bottom, _)) = [*ratios.values()] * 2
 listed = pd.concat([pd.DataFrame(judged).drop("costliest"), pd.DataFrame(bills)])
 listed = listed.rename(index={k: f"FVU with only: {said}" for k, said in SIX.items()} | NAMES)
 shown = listed.map(lambda v: f"{v:.3g}")
@@ -613,16 +610,12 @@ display(
     verdicts.rename_axis("condition"),
     shown,
     cx.claims.finding(
-        f"Of the {len(CONDITIONS)} conditions fixed on mini, mini-base meets {met.iloc[min(1, len(met) - 1)]} and a third training {met.iloc[-1]}.",
+        f"Of {len(CONDITIONS)} statements that were fixed on mini before other models were measured, {met.iloc[min(1, len(met) - 1)]} hold on mini-base and {met.iloc[-1]} on a third training.",
         holds=bool(len(met) == 3 and met.iloc[0] == len(CONDITIONS) > met.iloc[1:].max()),
     ),
     cx.claims.finding(
         f"What costs most after the values differs: another token's query costs {ratio:.1f} times what borrowed denominators cost on mini and {third_ratio:.1f} times on the third.",
         holds=bool(ratio < 1 and top < bottom),
-    ),
-    cx.claims.finding(
-        f"On mini-base that ratio is {its_ratio:.1f} [{its_ends[0]:.1f}, {its_ends[1]:.1f}], which decides nothing.",
-        holds=bool(its_ends[0] < 1 < its_ends[1]),
     ),
     cx.claims.finding(
         f"The first three conditions and the last two hold in all {len(judged)} trainings, and values are the costliest item in each.",
@@ -678,9 +671,6 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-early_n = min(16, n // 2)
-early = cx.ContextualCircuit.calibrate(weights, study.calibrating, heads, early_n, TOKEN)
-early = cx.evaluate(early, half_B, found)[["r", "fvu"]].median()
 display(
     cx.claims.finding(
         f"Which page calibrates matters little to r, {paged['r'].min():.2f} to {paged['r'].max():.2f}, and much to FVU, {paged['fvu'].min():.2f} to {paged['fvu'].max():.2f}.",
@@ -688,10 +678,6 @@ display(
             paged["r"].max() - paged["r"].min() < 0.05
             and paged["fvu"].max() > 4 * paged["fvu"].min()
         ),
-    ),
-    cx.claims.finding(
-        f"A destination {early_n} tokens into the text has an r of {early['r']:.2f}: its denominators are averages of few tokens.",
-        holds=bool(early["r"] < ends["r"][0]),
     ),
 )
 

@@ -385,10 +385,6 @@ display(
         f"The interaction is not the fast planes' alone: with them off, {kept['interaction'].median():.0%} of its standard deviation is left in the middle head, where we had expected less than half.",
         holds=bool(kept["interaction"].median() > FAST),
     ),
-    cx.claims.finding(
-        f"The fast planes shape the kernel: without them it covers more tokens in all {len(rotary.heads)} heads, up to {kept['effective tokens'].max():.1f} times as many.",
-        holds=bool((kept["effective tokens"] > 1).all()),
-    ),
 )
 
 # %% [markdown]
@@ -502,7 +498,6 @@ slopes = 2.0 ** -np.arange(1, 9)[: alibi.layer.n_heads]
 bias = torch.tensor(-slopes[:, None] * np.arange(n, -1, -1)).softmax(-1)
 widths = cx.effective_tokens(bias).numpy()
 off_widths = np.abs(alibi.roster["effective tokens"].to_numpy() / widths - 1).max()
-narrow = alibi.roster[~alibi.roster["stable"]]
 counts = {k: len(v) for k, v in stable.items()}
 spreads = {k: stable[k]["relative spread"].median() for k in ("learned", "ALiBi")}
 display(
@@ -517,10 +512,6 @@ display(
     cx.claims.finding(
         f"They are similar ones: in the middle stable head denominators spread by {spreads['ALiBi']:.0%} with ALiBi and by {spreads['learned']:.0%} with learned positions.",
         holds=bool(1 / ALIKE < spreads["ALiBi"] / spreads["learned"] < ALIKE),
-    ),
-    cx.claims.finding(
-        f"ALiBi's narrow heads hold still as well: their denominators spread by {narrow['relative spread'].min():.0%} to {narrow['relative spread'].max():.0%}.",
-        holds=bool(len(narrow) and narrow["relative spread"].max() < 0.3),
     ),
     cx.claims.finding(
         f"One page of prose is enough with each: on average over heads it puts denominators off by {min(float(decoders[k].cost.mean()) for k in labels[:4]):.1%} to {max(float(decoders[k].cost.mean()) for k in labels[:4]):.1%}.",
@@ -652,6 +643,10 @@ display(
         holds=bool(min(r_of) > MET_R and max(elsewhere) < fvu["learned"] / 2),
     ),
     cx.claims.finding(
+        f"At the published FVU of 0.1426 or below is only ALiBi, with {fvu['ALiBi']:.3f}.",
+        holds=[k for k in labels[:4] if fvu[k] <= MET_FVU] == ["ALiBi"],
+    ),
+    cx.claims.finding(
         f"Learned positions lose by their values: with each value read where its token stands, the FVU falls from {fvu['learned']:.2f} to {mended_fvu:.2f}.",
         holds=bool(fvu["learned"] - mended_fvu > VALUES * (fvu["learned"] - fvu["none"])),
     ),
@@ -670,18 +665,7 @@ So rotary positions cost something at the rows and little at the neurons, less t
 
 Three details differ between decoders, and `cx.FirstLayer` sees to them. Where heads *share* keys and values, each has a copy of what it shares. In a *gated* MLP, $W_\text{in}$ is that of the gate, which the activation function sees. And where attention and MLP stand *side by side*, no first-layer neuron sees what its own layer's heads write: it reaches the next layer's MLP, and $W_\text{in}$ and $s$ are taken from there.
 ```
-"""
 
-# %% tags=["hide-input", "nbval-check-output"]
-by_weights = cx.positional_kernels(from_weights, n, TOKEN)
-gap_1 = float(cx.total_variation(learned.layer.kernels, by_weights).max())
-cx.claims.finding(
-    f"Asked of the model, the kernels of learned positions are nearly those that Equation 1 takes from the weights: TV of {gap_1:.2f} at most.",
-    holds=gap_1 < 0.1,
-)
-
-# %% [markdown]
-r"""
 ## What breaks it
 
 - **A taste for distances.** A rotary head that looks for one kind of token at one distance, the token before, say, is all interaction. Such heads are seldom broad.
