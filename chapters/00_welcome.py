@@ -188,7 +188,7 @@ Each asks one question, and answers it for `mini`, the small model of these page
 | [Chapter 8](08_evaluation) | How good is it, and what limits it? | The order of texts is good and the amounts are wrong: values are read in the wrong place. What costs most after that depends on the training. |
 | [Chapter 9](09_causal) | Does the model use it? | Yes: most of what silencing the heads costs is the text's domain, which one vector gives back. All of it goes through the layer's neurons. |
 | [Chapter 10](10_families) | What if positions are elsewhere? | Stable heads form all the same, and there is less to approximate. Only rotary positions leave something over. |
-| [Chapter 11](11_depth) | What of deeper layers? | The second layer's scores are still where plus what, and a circuit reaches through its broad heads. Calibration noise is not averaged away. |
+| [Chapter 11](11_depth) | What of deeper layers? | The second layer's scores are still nearly where plus what, and a circuit reaches through its broad heads. Calibration noise is averaged away only in part. |
 | [Chapter 12](12_lookups) | Which head wakes this neuron? | Seldom one head, hardly ever directly one of the first layer; the MLPs do more than all heads together. |
 | [Chapter 13](13_explanations) | Can a sentence predict a head? | A few heads; most hardly better than a coin, and a high score may only say how long the text is. |
 | [Appendix A](A_scale) | Where does Equation 1 err, and would a steadier scale help? | At the token that begins every text, and by a constant typical of the vocabulary and not of texts. A steadier scale helps rows, and not the circuit. |
