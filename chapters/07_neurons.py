@@ -373,7 +373,7 @@ display(
 
 # %% [markdown]
 r"""
-To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix E](E_superposition)'s question.) What a found neuron has over a mixture of the same label is small and real, and it grows along the ranking, as the second row of the table says. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. What marks them is how different their labels are.
+To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix E](E_superposition)'s question.) More of the found neurons than chance allows are among the best for their label, and along the ranking their share grows, as the second row of the table says; the median found neuron is no better than a mixture. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. What marks them is how different their labels are.
 
 Probes of larger models saw the like: in early layers a feature is spread over several neurons, and neurons given to one context stand in the middle layers {cite}`gurnee2023finding`.
 
