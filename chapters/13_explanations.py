@@ -587,7 +587,7 @@ display(
 
 # %% [markdown]
 r"""
-The first result is a trap that no held-out text shows. *No more than 16 tokens* is true of these heads: they average over the text, and BOS weighs more in a short one. It would be the same with any content. Only prompts that are equal in what we do not ask about show what is left. Then the domain of the text says about as much of these heads as a rule that may choose among all tokens. That agrees with part I, where the heads of the first layer weigh the whole text.
+The first result is a trap that no held-out text shows. *No more than 16 tokens* is true of these heads: they average over the text, and in a short one BOS and the token at hand weigh more. It says nothing of what the text is about. Only prompts that are equal in what we do not ask about show what is left. Then the domain of the text says about as much of these heads as a rule that may choose among all tokens. That agrees with part I, where the heads of the first layer weigh the whole text.
 
 ## Induction heads
 
