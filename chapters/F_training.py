@@ -410,7 +410,7 @@ Random weights give small scores, so kernels start even and content starts near 
 
 ## Claims
 
-The first line is asked over texts, and there it cannot be met: mixtures match so well already that the median neuron has no room for 0.5 more. That was seen only afterwards. Over tokens there is room, and none exceeds them so far (*universal*, in the table above).
+The first line is asked over texts, and there it cannot be met: mixtures match so well already that the median neuron has no room for 0.5 more. That was seen only afterwards. Over tokens there is room, and none exceeds them by so much (*universal*, in the table above).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
