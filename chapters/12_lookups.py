@@ -725,23 +725,15 @@ if in_nats[1] > 0:
     through = by_token(lambda x: 1 - past[x].mean() / whole[x].mean())
 
 more = by_token(lambda x: rise["log P"][x].mean() - rise["log P"][~is_next].mean())
-several, by_neuron = (
-    mean(agree < 1),
-    "share of the head's effect on the token that goes through the neuron",
-)
-rows = {
-    "next_token_neurons": ("rise of log P at the peaks, less that of random neurons (nats)", more),
-    "heads_know_contexts": ("share of the heads' rise that comes from earlier tokens", earlier),
-    "several_heads": ("share of the neurons with more than one winning head", several),
-    "loss_is_there": ("loss of P when the strongest head is silenced", in_P),
-    "loss_is_small": ("the same", in_P),
-    "heads_wake_neurons": (by_neuron, through),
-}
-digits = {"next_token_neurons": 1}
+several = mean(agree < 1)
 claims = [
-    cx.claims.Claim(line, words, value[0], value[1:] or None, digits=digits.get(line, 2))
-    for line, (words, value) in rows.items()
-]
+    cx.claims.Claim("next_token_neurons", "rise of log P at the peaks, less that of random neurons (nats)", more[0], more[1:], digits=1),
+    cx.claims.Claim("heads_know_contexts", "share of the heads' rise that comes from earlier tokens", earlier[0], earlier[1:]),
+    cx.claims.Claim("several_heads", "share of the neurons with more than one winning head", several[0], several[1:]),
+    cx.claims.Claim("loss_is_there", "loss of P when the strongest head is silenced", in_P[0], in_P[1:]),
+    cx.claims.Claim("loss_is_small", "the same", in_P[0], in_P[1:]),
+    cx.claims.Claim("heads_wake_neurons", "share of the head's effect on the token that goes through the neuron", through[0], through[1:] or None),
+]  # fmt: skip
 cx.claims.ledger(model, *claims)
 
 # %% [markdown]
