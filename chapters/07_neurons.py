@@ -15,9 +15,9 @@ r"""
 # Which neurons know the context?
 
 **Nearly all do, and so do random mixtures of neurons; what the weights single out are the neurons that a subject moves far.**
-The best twentieth of 5120 random mixtures sorts texts without an error, so no neuron beats it; among mixtures of its own label 19 of the 90 neurons found by weights do, and at most 5 of as many mixtures ranked the same way.
-Of the 20 tokens at the far end of a found neuron's column 35% agree with its label, against 9% with labels dealt out; of the 20 that drive it most, 86%.
-The threshold buys loudness and half of the best: the label moves a found neuron 1.7 times as far as the others, and 11 of the 22 best single neurons by activation are among the 90 found, where chance would put 2.
+Of 5120 random mixtures one in twenty sorts texts by its label without an error, so no neuron beats the best of them.
+Of the 20 tokens at the far end of a found neuron's column 35% agree with its label (9% by chance); of the 20 that drive it most, 86%.
+Of the 22 best single neurons by activation 11 are among the 90 found by weights, where chance would put 2.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -221,7 +221,7 @@ display(
 
 # %% [markdown]
 r"""
-So half of what the rule finds, mixtures have as well. The median neuron hears less than the median mixture: mixing takes from the keen and gives to the deaf (Exercise 4).
+So half as many as the rule finds would be found among mixtures. The median neuron hears less than the median mixture: mixing evens out what the few loud neurons and the many quiet ones hear (Exercise 4).
 
 ## What are they about?
 
@@ -231,7 +231,7 @@ $$
 \text{difference}_j(\ell) \;=\; \operatorname*{mean}_{x \in \ell} \text{approx}_j(x) \;-\; \operatorname*{mean}_{x \notin \ell} \text{approx}_j(x) ,
 $$ (eq-neu-difference)
 
-and the direction is labelled by the domain of largest difference *on half A*. It is scored on half B, which shares no document with it. The score is the **AUC**: the chance that a text of the label has a larger summary than another text. These rules, and those for tokens and for single neurons below, were written down before any of their results was seen.
+and the direction is labelled by the domain of largest difference *on half A*. It is scored on half B, which shares no document with it. The score is the **AUC**: the chance that a text of the label has a larger summary than another text. These rules, and those for tokens that agree and for single neurons below, were written down before any of their results was seen.
 """
 
 # %%
@@ -348,25 +348,22 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-true_said, streams = [], []  # what the heads really add; the stream that the MLP reads
-for part in x.split(64):
-    outputs = cx.destination.true_outputs(weights, part, n)
-    streams.append(cx.destination.resid_mid(weights, part, n, outputs))
-    scale = cx.weights.layer_norm_scale(streams[-1], weights.eps)
-    true_said.append(outputs[:, heads].sum(1) / scale)
-in_truth = judged(W_in[:, chosen], torch.cat(true_said))["label"].to_numpy()
-same = float((in_truth == neurons["label"][chosen]).mean())
-mine, rest, mixed = groups.iloc[0], groups.iloc[2], groups.iloc[3:]
+outputs = [(part, cx.destination.true_outputs(weights, part, n)) for part in x.split(64)]
+streams = torch.cat([cx.destination.resid_mid(weights, part, n, out) for part, out in outputs])
+added = torch.cat([out[:, heads].sum(1) for _, out in outputs])  # what the heads really add
+in_truth = judged(W_in[:, chosen], added / cx.weights.layer_norm_scale(streams, weights.eps))
+same = float((in_truth["label"].to_numpy() == neurons["label"][chosen]).mean())
+mine, mixed = groups.iloc[0], groups.iloc[3:]
 beyond, rivals = mine["beyond their label's null"], mixed["beyond their label's null"].max()
 display(
     cx.claims.finding(
-        f"The best twentieth of {len(null)} random mixtures sorts texts without an error, so no neuron beats it; among mixtures of its own label {beyond:.0f} of the {len(chosen)} neurons found by weights do, and at most {rivals:.0f} of as many mixtures ranked the same way.",
-        holds=bool(line == 1 and (neurons["auc"] <= line).all() and beyond > 2 * rivals),
-        otherwise=f"{int((neurons['auc'] > line).sum())} neurons beat the best twentieth of all {len(null)} mixtures, and {beyond:.0f} of {len(chosen)} found ones that of their own label.",
+        f"Of {len(null)} random mixtures one in twenty sorts texts by its label without an error, so no neuron beats the best of them.",
+        holds=bool(line == 1 and (neurons["auc"] <= line).all()),
+        otherwise=f"{int((neurons['auc'] > line).sum())} neurons beat the best twentieth of all {len(null)} mixtures.",
     ),
     cx.claims.finding(
-        f"Found neurons are about more different things: {mine['effective labels']:.1f} effective labels, and {mixed['effective labels'].max():.1f} at most in as many mixtures of largest top.",
-        holds=bool(mine["effective labels"] > mixed["effective labels"].max()),
+        f"Among mixtures of its own label {beyond:.0f} of the {len(chosen)} found neurons are in the best twentieth, and at most {rivals:.0f} of as many mixtures ranked the same way.",
+        holds=bool(beyond > 2 * rivals),
     ),
     cx.claims.finding(
         f"What the heads really add gives {same:.0%} of the found neurons the same label.",
@@ -376,13 +373,13 @@ display(
 
 # %% [markdown]
 r"""
-To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix E](E_superposition)'s question.) What a found neuron has over a mixture of the same label is small and real, and it grows along the ranking, as the second row of the table says. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. What marks them is how different their labels are.
+To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix E](E_superposition)'s question.) More of the found neurons than chance allows are among the best for their label, and along the ranking their share grows, as the second row of the table says; the median found neuron is no better than a mixture. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. What marks them is how different their labels are.
 
 Probes of larger models saw the like: in early layers a feature is spread over several neurons, and neurons given to one context stand in the middle layers {cite}`gurnee2023finding`.
 
 ## Which tokens does a label rest on?
 
-Back to the table of three tokens, with a comet for the moon's rival. Its content is larger, 12 in place of 6, so it contributes twice as much; but texts on the sky say `moon`.
+Back to the table of three tokens, with a comet for the moon's rival. Its content is larger, 12 in place of 6, so it contributes twice as much (content times value, over the borrowed denominator 1.6); but texts on the sky say `moon`.
 """
 
 # %% tags=["nbval-check-output"]
@@ -441,7 +438,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-*Agree*: so many of the $K$ tokens make up a larger share of the label's texts than of the others, on half B. The drive was measured on half A.
+*Agree*: so many of the $K$ tokens make up a larger share of the label's texts than of the others, on half B. The drive was measured on half A. *By chance*, below: the labels are dealt out again among the found neurons.
 """
 
 # %% tags=["hide-input"]
@@ -473,7 +470,7 @@ held = float(torch.isin(far_end, hundredth).double().mean())
 heard = float((loudness * usual)[hundredth].sum() / (loudness * usual).sum())
 display(
     cx.claims.finding(
-        f"Of the {K} tokens at the far end of a found neuron's column {float(agree_far.mean()):.0%} agree with its label, against {dealt:.0%} with labels dealt out; of the {K} that drive it most, {float(agree_drive.mean()):.0%}.",
+        f"Of the {K} tokens at the far end of a found neuron's column {float(agree_far.mean()):.0%} agree with its label ({dealt:.0%} by chance); of the {K} that drive it most, {float(agree_drive.mean()):.0%}.",
         holds=bool(2 * dealt < agree_far.mean() < 0.5 < 0.8 < agree_drive.mean()),
     ),
     cx.claims.finding(
@@ -497,7 +494,7 @@ Probing goes the other way round: run the model on labelled texts, and for each 
 
 # %%
 activation = ACT2FN[model.cfg.act_fn]  # the model's own nonlinearity
-fires = activation(weights.pre_activations(torch.cat(streams))).double().numpy()  # text neuron
+fires = activation(weights.pre_activations(streams)).double().numpy()  # text neuron
 tells, tells_B = auc(fires[A], kinds[A]), auc(fires[B], kinds[B])  # domain neuron
 best = tells.argmax(1)  # domain
 best_found = np.array(chosen)[tells[:, chosen].argmax(1)]  # the best among the found
@@ -528,11 +525,10 @@ cx.plots.picture(
 single = sorted(set(best))
 by_luck = len(single) * len(chosen) / len(tops)
 lost = tells_B[everyone, best] - tells_B[everyone, best_found]
-louder = mine["difference"] / rest["difference"]
 display(
     cx.claims.finding(
-        f"The threshold buys loudness and half of the best: the label moves a found neuron {louder:.1f} times as far as the others, and {len(inside)} of the {len(single)} best single neurons by activation are among the {len(chosen)} found, where chance would put {by_luck:.0f}.",
-        holds=bool(louder > 1.5 and len(inside) > 3 * by_luck),
+        f"Of the {len(single)} best single neurons by activation {len(inside)} are among the {len(chosen)} found by weights, where chance would put {by_luck:.0f}.",
+        holds=bool(len(inside) > 3 * by_luck),
     ),
     cx.claims.finding(
         f"Little is lost by looking among the found only: for {int((lost < 0.01).sum())} of {len(domains)} domains less than 0.01 of AUC, and {lost.max():.3f} for the worst, {domains[lost.argmax()]}.",

@@ -16,7 +16,7 @@ r"""
 
 **A little better than a coin; and a high score may have a dull reason.**
 On the prompts that they were made from, sentences score 0.83 for true labels and 0.77 for shuffled ones; on other documents 0.58 and 0.49.
-On prompts of any length the heads of the first layer look easy, 0.80, but 69% of their sentences name the length; on prompts of one length they score 0.61, and the text's domain alone 0.64.
+Heads of the first layer look easy, at 0.80, until all prompts have one length: then they score 0.61, and the text's domain alone 0.64.
 The sentences are written by a program; no language model was run here, and the last section measures what one adds, where you have one.
 """
 
@@ -68,7 +68,9 @@ print(f"{len(A)} of half A, {len(B)} of half B")
 r"""
 ## One head, on and off
 
-[Chapter 12](12_lookups) asked which head wakes a neuron. Its three tools are needed again. A **next-token neuron** raises one token more than any other neuron does, and raises no other token as much. Here it must also predict: where it peaks, the model gives that token a probability of 0.1 or more, on average over the 20 strongest texts of half A. A **prompt** of a neuron is a text cut off where the neuron peaks. **Attribution** splits the neuron's pre-activation at the end of prompt $p$ into terms that add up; one head's is $t_p = \langle h_p, e \rangle / s_p$, with $h_p$ what the head writes, $e$ the neuron's input weights, $s_p$ what LayerNorm divides by.
+[Chapter 12](12_lookups) asked which head wakes a neuron. It called a neuron one that predicts its token if that token gets one half or more at its peaks, searched all neurons, and found next to none. Here a criterion has another purpose: neurons with a token each of their own, which a sentence might be about, and enough of them for a contrast. So a **next-token neuron** of this chapter raises one token more than any other neuron does, and raises no other token as much; and where it peaks, the model gives that token a probability of 0.1 or more, on average over the 20 strongest texts of half A. (Chapter 12's bound was written down before it was used. This one was not; whatever follows of next-token neurons holds for this bound.)
+
+Two things are as in chapter 12. A **prompt** of a neuron is a text cut off where the neuron peaks. **Attribution** splits the neuron's pre-activation at the end of prompt $p$ into terms that add up ({eq}`eq-look-terms`); one head's is $t_p = \langle h_p, e \rangle / s_p$, with $h_p$ what the head writes, $e$ the neuron's input weights, $s_p$ what LayerNorm divides by.
 
 A decoder never looks ahead. So each text is read once, and every prompt of every neuron is a place in it.
 """
@@ -131,13 +133,13 @@ at_random = [  # as many of each layer
     for place in cx.decoders.random_neurons(model, count, [layer], places)
 ]
 cx.claims.finding(
-    f"Of {len(clean)} neurons that favour one token, {len(said)} predict it: {', '.join(map(repr, said.values()))}.",
+    f"Of {len(clean)} neurons with a token of their own, {len(said)} predict it at {PREDICTS:g} or more, and {int((clean['P'] >= 0.5).sum())} at chapter 12's one half.",
     holds=bool(2 <= len(said) < len(clean) / 20),
 )
 
 # %% [markdown]
 r"""
-Few. Most tokens are predicted by many neurons together, or by none in so small a model. As many neurons drawn at random from the same layers will be the contrast.
+Few, and with one half there would be no group to contrast. Most tokens are predicted by many neurons together, or by none in so small a model. As many neurons drawn at random from the same layers will be the contrast.
 
 A head that gives the same on every prompt explains nothing. So its term is measured from its mean on *ordinary* prompts, texts cut off at random. For one neuron and one head, call the rest $c_p$. The head is **active** on a prompt where $c_p$ is at least half as large as it gets among the prompts of half A,
 
@@ -221,7 +223,7 @@ def show_example(case):
     return cx.plots.picture(
         figure,
         "13.1",
-        f"What one head puts into one neuron on its {len(b)} prompts of half B: {html.escape(spoken(case))}.",
+        f"What one head puts into one neuron on its {len(b)} prompts of half B: {html.escape(spoken(case))}. Orange: the head counts as active.",
         f"A bar chart of {len(b)} sorted terms from {term[b].max():.2f} to {term[b].min():.2f}; the {on[b].sum()} highest count as active.",
     )
 
@@ -434,29 +436,19 @@ def mean_score(verdicts, drawn=B):
 # %% tags=["hide-input"]
 shares = verdicts.groupby(["on", "tenth"])["says"].mean()
 figure, (axes,) = cx.plots.panels(1, 2, height=2.8)
-axes[0].plot(
-    table["true, held out"], table["B to A"], "o", ms=4, alpha=0.7, color=cx.plots.COLOURS[0]
-)
-axes[0].plot(
-    table["shuffled, held out"], table["B to A"], "x", ms=4, alpha=0.7, color=cx.plots.COLOURS[1]
-)
-axes[0].set(xlabel="score, from A to B (x: shuffled labels)", ylabel="score, from B to A")
+for name, mark, colour in (("true", "o", "C0"), ("shuffled", "x", "C1")):
+    axes[0].plot(table[f"{name}, held out"], table["B to A"], mark, c=colour, ms=4, alpha=0.7)
+axes[0].set(xlabel="score, from A to B", ylabel="score, from B to A")
 for kind, colour, marker, name in ((True, 1, "o", "active"), (False, 7, "s", "inactive")):
-    axes[1].plot(
-        np.arange(1, 11),
-        shares[kind].reindex(range(10)),
-        marker=marker,
-        color=cx.plots.COLOURS[colour],
-        label=name,
-    )
-axes[1].set(
-    xlabel="tenth of half B, 1: the neuron's loudest", ylabel="share called active", ylim=(0, 1)
-)
+    called, colour = shares[kind].reindex(range(10)), cx.plots.COLOURS[colour]
+    axes[1].plot(np.arange(1, 11), called, marker=marker, color=colour, label=name)
+axes[1].set(xlabel="tenth of half B, 1: the neuron's loudest", ylim=(0, 1))
+axes[1].set_ylabel("share called active")
 axes[1].legend()
 cx.plots.picture(
     figure,
     "13.3",
-    "Left: each case twice, its sentence written from one half and judged on the other. Right: how often a sentence calls a prompt active, where the head is and where it is not; the gap is what the sentence knows.",
+    "Left: each case twice, its sentence written from one half and judged on the other; crosses, the sentence from half A written for shuffled labels. Right: how often a sentence calls a prompt active, where the head is and where it is not; the gap is what the sentence knows.",
     f"Left: a scatter with r = {again:.2f}, for shuffled labels {not_again:+.2f}. Right: two lines over ten tenths. Called active where the head is active: "
     + ", ".join(f"{v:.2f}" for v in shares[True])
     + "; where it is not: "
@@ -561,18 +553,11 @@ for k, (name, some) in enumerate(means.items()):
     v = some.groupby(["layer", "head"])["score"].mean()
     at = v.index.get_level_values("layer") + 0.25 * (k - 1)
     axis.plot(at, v, "osD"[k], ms=5, alpha=0.6, color=cx.plots.COLOURS[k], label=name)
-    axis.plot(
-        range(n_layers) + 0.25 * (k - 1) * np.ones(n_layers),
-        v.groupby("layer").mean(),
-        "_",
-        ms=20,
-        mew=2.5,
-        color=cx.plots.COLOURS[k],
-    )
+    middle, at = v.groupby("layer").mean(), np.arange(n_layers) + 0.25 * (k - 1)
+    axis.plot(at, middle, "_", ms=20, mew=2.5, color=cx.plots.COLOURS[k])
 axis.axhline(0.5, color=cx.plots.INK, lw=1, ls=":")
-axis.set(
-    xlabel="layer of the head", ylabel="score on half B", xticks=range(n_layers), ylim=(0.4, 1.05)
-)
+axis.set(xlabel="layer of the head", ylabel="score on half B")
+axis.set(xticks=range(n_layers), ylim=(0.4, 1.05))
 axis.legend(loc="upper right", ncols=3)
 cx.plots.picture(
     figure,
@@ -588,22 +573,21 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 easy, named = by_layer.loc[("any length", 0)]
-first = sum(case[2] == 0 for case in cases)
 hard, kinds = alone[alone["layer"] == 0][["score", "domains"]].mean()
 display(
     cx.claims.finding(
-        f"Of {len(cases)} cases, {first} are heads of the first layer.",
-        holds=bool(0 < first < len(cases) / 4),
+        f"Heads of the first layer look easy, at {easy:.2f}, until all prompts have one length: then they score {hard:.2f}, and the text's domain alone {kinds:.2f}.",
+        holds=bool(easy > hard + 0.1 and abs(kinds - hard) < 0.05),
     ),
     cx.claims.finding(
-        f"On prompts of any length the heads of the first layer look easy, {easy:.2f}, but {named:.0%} of their sentences name the length; on prompts of one length they score {hard:.2f}, and the text's domain alone {kinds:.2f}.",
-        holds=bool(easy > hard + 0.1 and named > 0.5 and abs(kinds - hard) < 0.05),
+        f"On prompts of any length {named:.0%} of the sentences about the first layer name the length.",
+        holds=bool(named > 0.5),
     ),
 )
 
 # %% [markdown]
 r"""
-The first result is a trap that no held-out text shows. *No more than 16 tokens* is true of these heads: they average over the text, and BOS weighs more in a short one. It would be the same with any content. Only prompts that are equal in what we do not ask about show what is left. Then the domain of the text says about as much of these heads as a rule that may choose among all tokens. That agrees with part I, where the heads of the first layer weigh the whole text.
+The first result is a trap that no held-out text shows. *No more than 16 tokens* is true of these heads: they average over the text, and in a short one BOS and the token at hand weigh more. It says nothing of what the text is about. Only prompts that are equal in what we do not ask about show what is left. Then the domain of the text says about as much of these heads as a rule that may choose among all tokens. That agrees with part I, where the heads of the first layer weigh the whole text.
 
 ## Induction heads
 
@@ -747,7 +731,7 @@ def draw(case, explainer, labels):
     return cx.plots.picture(
         figure,
         "13.5",
-        f"{html.escape(case)}, {labels} labels. <i>{html.escape(s.explanation)}</i> {scored}.",
+        f"{html.escape(case[:1].upper() + case[1:])}, {labels} labels. <i>{html.escape(s.explanation)}</i> {scored}.",
         f"{s.explanation} {scored}. A list of {len(held)} held-out prompts.",
     )
 
@@ -801,7 +785,7 @@ pd.DataFrame(
     },
     pd.Index(
         [
-            "A sentence of four conditions predicts a head better than a coin",
+            "A sentence of at most three conditions predicts a head better than a coin",
             "The heads that a sentence predicts are the same in other documents",
             "A sentence written at a neuron's maximum holds below it",
         ],
