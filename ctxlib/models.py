@@ -18,7 +18,7 @@ from transformer_lens.model_bridge import TransformerBridge
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, kept evidence
 MINI = DATA / "mini"
 TWINS = DATA.parent.parent / "twins"  # in a clone; they are not part of the package
 ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main/twins"

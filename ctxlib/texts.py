@@ -218,6 +218,12 @@ def pieces(ids: Int[Tensor, " pos"], length: int) -> list[Int[Tensor, " pos"]]:
 
 
 def all_tokens(reader: Reads, source: str) -> list[int]:
+    """BOS and the tokens of a plain text, however many a model reads at once. Raises ValueError
+    for weights without a tokenizer, and for a tokenizer without a token to begin with.
+
+    >>> len(cx.texts.all_tokens(weights, "The moon and the tide. " * 200)) > weights.n_ctx
+    True
+    """
     tokenizer = reader.tokenizer
     if tokenizer is None:
         raise ValueError(
@@ -725,6 +731,9 @@ def check_listed(texts: Any) -> None:
 def progress(items: Iterable[T], doing: str, unit: str = "text") -> Iterable[T]:
     """The same, with a bar for what takes longer than a second; none where nobody watches. A
     stream that is resumed begins where it stands.
+
+    >>> sum(cx.texts.progress([1, 2, 3], "adding", "number"))
+    6
     """
     begun = items.given if isinstance(items, StreamReading) else 0
     total = length_hint(items) or None

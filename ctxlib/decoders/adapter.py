@@ -92,7 +92,11 @@ def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
 
 
 def logits(model: Any, stream: Float[Tensor, "text d_model"]) -> Float[Tensor, "text vocab"]:
-    """What the model makes of the stream behind its last layer, scaled and capped as it does."""
+    """What the model makes of the stream behind its last layer, scaled and capped as it does.
+
+    >>> cx.decoders.adapter.logits(model, torch.zeros(2, model.cfg.d_model)).shape
+    torch.Size([2, 8192])
+    """
     config = model.original_model.config
     found = model.unembed(model.ln_final(stream[:, None].to(model.W_U.device)))[:, 0].cpu()
     found = found / getattr(config, "logits_scaling", 1.0)  # Granite
