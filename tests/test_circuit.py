@@ -411,7 +411,7 @@ HEADS = {(): "no heads", (0, 3): "heads 0 to 2", (-1,): "heads 0 to 2", (1, 1): 
         (CALIBRATE, {"W_E": None, "token": 5, "C": 1.0}, "without token embeddings"),
         *((ask, {"layer": 1}, "layer 1") for ask in (CALIBRATE, true_outputs)),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_what_cannot_be_calibrated_or_compared_is_refused(precise, ask, wrong, said):
     CALIBRATE(precise, **ASKED | {"text": TEXT[:20]})  # long enough: n has a token of its own
