@@ -12,7 +12,7 @@ import export_explorer
 import nbformat
 import pytest
 import torch
-from test_lookups import IDS, INNER, KINDS, PARALLEL, ROOM, WIDE, draw_texts
+from test_lookups import KINDS, PARALLEL, SIZES, draw_texts
 from transformers import (
     AutoModelForCausalLM,
     GPTJConfig,
@@ -232,12 +232,12 @@ def test_without_position_embeddings_the_weights_name_the_chapter(of, kind):
     ("config", "make", "said"),
     [
         (
-            Olmo2Config(**IDS, **ROOM, **WIDE, **INNER, pad_token_id=0),
+            Olmo2Config(**SIZES, pad_token_id=0),
             Olmo2ForCausalLM,
             "empirical kernels would be wrong",
         ),
         (
-            GPTJConfig(**IDS, n_embd=24, n_layer=1, n_head=3, n_positions=32, rotary_dim=4),
+            GPTJConfig(**SIZES | {"num_hidden_layers": 1}, rotary_dim=4),
             GPTJForCausalLM,
             "no neuron sees",
         ),
