@@ -99,9 +99,10 @@ def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
     folded = page.locator(".admonition.dropdown")
     assert folded.count() == page.locator(".admonition.toggle-hidden").count(), "solutions"
     cut = page.evaluate(
-        """() => {
+        """async () => {
             const places = [...document.querySelectorAll('.dropdown.toggle-hidden')];
             places.forEach(place => place.classList.remove('toggle-hidden'));
+            for (const _ of 'laid out') await new Promise(requestAnimationFrame);
             return [...document.querySelectorAll('span.math')]
                 .filter(f => !f.classList.contains('broken') && f.scrollWidth > f.clientWidth + 3)
                 .filter(f => getComputedStyle(f).overflowX !== 'visible')

@@ -74,6 +74,7 @@ function breakLong(formula) {
   formula.closest(".together")?.classList.add("loose");
   for (const piece of set.querySelectorAll(".piece")) piece.classList.toggle("wide", piece.offsetWidth > line);
 }
+const tooLong = (place) => place.matches("span") && place.scrollWidth > place.clientWidth + 1;
 
 // Equations are set when everything else has begun, a few at a time, those in sight first: the page answers meanwhile.
 // A view that is starting goes before them, for a second at most.
@@ -95,8 +96,13 @@ if (window.MathJax) {
         const next = places.splice(0, atOnce);
         await window.MathJax.typesetPromise(next);
         // measured all at once, and changed after that: each turn from the one to the other lays the page out
-        next.filter((place) => place.matches("span") && place.scrollWidth > place.clientWidth + 1).forEach(breakLong);
+        next.filter(tooLong).forEach(breakLong);
       }
+      // what is folded has no width before it is unfolded
+      const unfolded = new ResizeObserver((folds) => {
+        for (const { target } of folds) [...target.querySelectorAll(".math:not(.broken)")].filter(tooLong).forEach(breakLong);
+      });
+      document.querySelectorAll(".dropdown").forEach((fold) => unfolded.observe(fold));
     },
   };
 }
