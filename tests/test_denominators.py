@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from beartype import beartype
+from by_hand import draw_texts, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import jaxtyped
@@ -20,7 +21,7 @@ same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 
 shapes = st.fixed_dictionaries(
     {
-        "seed": st.integers(0, 999),
+        "seed": seeds,
         "n_heads": st.integers(1, 3),
         "d_head": st.integers(2, 5),
         "n_ctx": st.integers(6, 12),
@@ -30,20 +31,10 @@ shapes = st.fixed_dictionaries(
 norms = st.floats(0.1, 30)
 
 
-def draw_texts(count, length, vocab, seed=0):
-    source = torch.Generator().manual_seed(seed)
-    return list(torch.randint(0, vocab, (count, length), generator=source))
-
-
-@pytest.fixture(scope="module")
-def precise(tiny_weights):
-    return tiny_weights.to(torch.float64)
-
-
 @pytest.fixture(scope="module")
 def drawn():
     """Five texts that fill the context of `tiny`."""
-    return draw_texts(5, 32, 300)
+    return list(draw_texts(5, 32, 300))
 
 
 # ---------------------------------------------------------------- against loops
@@ -75,7 +66,7 @@ def factors_by_hand(weights, text, n, token, C):
 def test_denominators_are_the_loops(make_weights, sizes, C, token):
     """What stands at the destination and behind it, `b_K` and other texts do not come into it."""
     weights = make_weights(**sizes)
-    texts = draw_texts(2, 6, sizes["vocab"])
+    texts = list(draw_texts(2, 6, sizes["vocab"]))
     for n in (0, 1, 5):
         by_hand = []
         for text in texts:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from beartype import beartype
+from by_hand import draw, draw_texts, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import jaxtyped
@@ -16,23 +17,6 @@ from sklearn.metrics import roc_auc_score
 
 import ctxlib as cx
 from ctxlib.neurons import LARGEST, byte_names, impossible_bytes, robust_z
-
-seeds = st.integers(0, 999)
-
-
-def draw(*shape, seed=0):
-    source = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=source, dtype=torch.float64)
-
-
-def draw_texts(count, length, vocab, seed=0):
-    source = torch.Generator().manual_seed(seed)
-    return list(torch.randint(0, vocab, (count, length), generator=source))
-
-
-@pytest.fixture(scope="module")
-def precise(tiny_weights):
-    return tiny_weights.to(torch.float64)
 
 
 @pytest.fixture(scope="module")

@@ -52,16 +52,19 @@ def test_a_drawing_gives_way_to_a_narrow_screen():
     assert not re.search(r'\b(width|height)="', head)
 
 
-def test_colours_stand_out_on_white_and_on_near_black():
-    def luminance(colour):
-        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+def contrast(colour, ground):
+    def luminance(hexed):
+        channels = [int(hexed[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
+    low, high = sorted((luminance(colour), luminance(ground)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_stand_out_on_white_and_on_near_black():
     for colour in cx.plots.COLOURS:
-        on_white = 1.05 / (luminance(colour) + 0.05)
-        on_black = (luminance(colour) + 0.05) / (luminance("#121212") + 0.05)
-        assert min(on_white, on_black) > 2, colour
+        assert min(contrast(colour, ground) for ground in ("#FFFFFF", "#121212")) > 2, colour
 
 
 @pytest.mark.parametrize("n_heads", [1, 4, 6, 12])

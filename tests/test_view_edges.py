@@ -6,6 +6,7 @@ import gzip
 import json
 
 import pytest
+from test_pages import contrast
 from viewing import WIDGETS, served, view_page, watched
 
 import ctxlib as cx
@@ -160,16 +161,6 @@ def test_a_view_that_is_removed_while_it_loads_stays_silent(browser, address, vi
     assert page.evaluate("left.querySelector('.ctx-view').childElementCount") == 0
     assert page.said == []
     page.close()
-
-
-def contrast(colour, ground):
-    def luminance(hexed):
-        channels = [int(hexed[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    low, high = sorted((luminance(colour), luminance(ground)))
-    return (high + 0.05) / (low + 0.05)
 
 
 def test_heads_are_told_apart_without_colour_and_stand_out(visit):

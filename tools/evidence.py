@@ -1,4 +1,4 @@
-"""Compute what chapters show of training runs that do not ship: `make evidence RUNS=folder`.
+"""Compute what chapters show of training runs that do not ship: `make evidence WORK=folder`.
 
     python tools/evidence.py F_training --work build/runs
 
@@ -19,10 +19,11 @@ import jupytext
 from safetensors.torch import load_file
 from ship_mini import as_model, digest, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
-from train_mini import RUNS, folder_of
+from train_mini import RUNS, TWIN_RUNS, folder_of
 
 ROOT = Path(__file__).resolve().parent.parent
-LEARNED = [name for name, recipe in RUNS.items() if recipe.positions == "learned"]
+LEARNED = [name for name in ("mini", *TWIN_RUNS) if RUNS[name].positions == "learned"]
+sys.path.insert(0, str(ROOT))  # for the chapters
 
 
 def export(work: Path, out: Path) -> None:
@@ -52,7 +53,6 @@ def compute(chapter: Path, models: Path) -> None:
     code, found = re.subn(r"^RUNS = None", f"RUNS = {str(models)!r}", "\n".join(cells), flags=re.M)
     if found != 1:
         raise ValueError(f"{chapter.name} has no parameter RUNS = None")
-    sys.path.insert(0, str(ROOT))
     exec(compile(code, chapter, "exec"), {"__name__": "__main__"})
 
 
