@@ -289,7 +289,7 @@ gpt2 = gpt2 / gpt2.sum(-1, keepdim=True)  # they are stored in half precision
 
 def shapes(kernels):
     """The family of each kernel by the rule, where nothing is known of copies."""
-    return cx.split.family_table(kernels, torch.full((len(kernels),), torch.nan))["family"]
+    return cx.split.family_table(kernels)["family"]
 
 
 def to_exponential(kernels):
@@ -547,11 +547,10 @@ other_kernels = torch.stack([cx.positional_kernels(weights, n, t) for t in asker
 who = cx.total_variation(other_kernels, kernels).median(0).values  # head
 kept = np.array([shapes(k).to_numpy() == named.to_numpy() for k in other_kernels])  # token head
 late = np.linspace(n / 2, n - 1, 16).astype(int).tolist()
+nearest = [kernels[:, -m - 1 :] for m in late]
 moved = [
-    cx.total_variation(
-        cx.positional_kernels(weights, m, TOKEN), cx.split.by_distance(kernels, m).flip(-1)
-    )
-    for m in late
+    cx.total_variation(cx.positional_kernels(weights, m, TOKEN), row / row.sum(-1, keepdim=True))
+    for m, row in zip(late, nearest, strict=True)
 ]
 shifted = torch.stack(moved).mean(0)  # head
 renamed_by = np.array(askers)[~kept[:, least]].tolist()

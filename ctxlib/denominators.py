@@ -81,7 +81,6 @@ def roster(
     token: str | int = " the",
     broad: float = BROAD,
     steady: float = STEADY,
-    copies: Float[Tensor, " head"] | None = None,
 ) -> pd.DataFrame:
     """The heads and their facts, one row a head: kernel and family (`families`), the standard
     deviation of the denominator over `texts` relative to its mean, and whether both make the head
@@ -96,7 +95,7 @@ def roster(
     denoms = softmax_denominators(at, texts)
     if len(denoms) < 2:
         raise ValueError("one text has no spread: give at least two")
-    table = families(at, copies=copies).drop(columns="because")
+    table = families(at).drop(columns="because")
     table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
     reasons = []
     for spread, strays in zip(table["effective tokens"], table["relative spread"], strict=True):
@@ -115,15 +114,13 @@ def stable_heads(
     token: str | int = " the",
     broad: float = BROAD,
     steady: float = STEADY,
-    copies: Float[Tensor, " head"] | None = None,
 ) -> StableHeads:
     """The heads whose denominators hold still: a kernel spread over more than `broad` effective
     tokens, and denominators whose standard deviation over `texts` is below `steady` times their
     mean. The table is in `.table` of what is returned.
 
-    `place` is a destination, or weights with n (by default `n_ctx // 2`) and token; `copies` as in
-    `families`. Raises ValueError when no head qualifies, for fewer than two texts, and as
-    `softmax_denominators` does.
+    `place` is a destination, or weights with n (by default `n_ctx // 2`) and token. Raises
+    ValueError when no head qualifies, for fewer than two texts, and as `softmax_denominators` does.
 
     >>> heads = cx.stable_heads(weights, passages)
     >>> heads
@@ -133,7 +130,7 @@ def stable_heads(
     >>> cx.stable_heads(cx.FirstLayer.of(model, passages), passages)
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
-    table = roster(place, texts, n, token, broad, steady, copies)
+    table = roster(place, texts, n, token, broad, steady)
     if not table["stable"].any():
         wide = table.loc[table["effective tokens"] > broad, "relative spread"]
         closest = f"; the steadiest of the {len(wide)} broad ones strays by {wide.min():.0%}"

@@ -23,6 +23,8 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from ctxlib.split import (
+    Rows,
+    Texts,
     asked,
     asked_there,
     content_scores,
@@ -39,10 +41,9 @@ from ctxlib.split import (
 from ctxlib.texts import AnyText, batches
 from ctxlib.weights import LayerWeights, layer_norm_scale
 
-Texts = Int[Tensor, "*text pos"]  # one or a stack
 Batches = Iterator[Int[Tensor, "text source"]]
 Outputs = Float[Tensor, "*text head d_model"]
-Rows = Float[Tensor, "*text head source"]
+Stream = Float[Tensor, "*text d_model"]
 Neurons = Float[Tensor, "*text neuron"]
 
 # ---------------------------------------------------------------- what is asked of it
@@ -79,7 +80,7 @@ class Destination(ABC):
         """
 
     @abstractmethod
-    def seen(self, x: Texts) -> Texts:
+    def seen(self, x: Texts) -> Int[Tensor, "*text source"]:
         """The tokens 0 ... n; ValueError where they are not there or not in the vocabulary."""
 
     @abstractmethod
@@ -99,7 +100,7 @@ class Destination(ABC):
         """The same from kernels, content and the text's own denominators."""
 
     @abstractmethod
-    def resid_mid(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text d_model"]:
+    def resid_mid(self, x: Texts, outputs: Outputs) -> Stream:
         """The residual stream that the MLP reads at n, with these outputs of the heads in it."""
 
     # ------------------------------------------------------------ what follows
@@ -232,7 +233,7 @@ class FromWeights(Destination):
     W_O = property(lambda self: self.weights.W_O)
     W_in = property(lambda self: self.weights.mlp_input()[0])
 
-    def seen(self, tokens: Texts) -> Texts:
+    def seen(self, tokens: Texts) -> Int[Tensor, "*text source"]:
         return seen_tokens(self.weights, tokens, self.n)
 
     def embeddings(self) -> Float[Tensor, "vocab d_model"]:
@@ -287,7 +288,7 @@ class FromWeights(Destination):
         z = z + einsum(rows, by_source, "... head source, head source d_head -> ... head d_head")
         return written(self.W_O, z)
 
-    def resid_mid(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text d_model"]:
+    def resid_mid(self, x: Texts, outputs: Outputs) -> Stream:
         return resid_mid(self.weights, x, self.n, outputs)
 
     def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
@@ -307,9 +308,7 @@ def asked_by(
 # ---------------------------------------------------------------- the truth, from the weights
 
 
-def true_outputs(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
-) -> Float[Tensor, "*text head d_model"]:
+def true_outputs(weights: LayerWeights, tokens: Texts, n: int) -> Outputs:
     """What every head writes to the residual stream at destination n, exact.
 
     `tokens` is one text or a stack of them, each with more than n tokens; what comes after n is
@@ -330,12 +329,7 @@ def true_outputs(
     return written(weights.W_O, z + weights.b_V)
 
 
-def resid_mid(
-    weights: LayerWeights,
-    tokens: Int[Tensor, "*text pos"],
-    n: int,
-    outputs: Float[Tensor, "*text head d_model"],
-) -> Float[Tensor, "*text d_model"]:
+def resid_mid(weights: LayerWeights, tokens: Texts, n: int, outputs: Outputs) -> Stream:
     """The residual stream between attention and MLP at destination n: `W_E[x_n] + W_pos[n]`, the
     outputs of all heads, and b_O. Errors as in `true_outputs`.
 
@@ -350,8 +344,8 @@ def resid_mid(
 
 
 def true_contribution(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], heads: Sequence[int], n: int
-) -> Float[Tensor, "*text neuron"]:
+    weights: LayerWeights, tokens: Texts, heads: Sequence[int], n: int
+) -> Neurons:
     """What the chosen heads add to each neuron's pre-activation at destination n, exact:
     `sum_{h in heads} (output of h at n) . W_in[:, j] / s(x)`, with the text's own LayerNorm-2
     scale s(x). This is what a summary is held against (chapter 6).
@@ -365,15 +359,12 @@ def true_contribution(
     >>> truth.topk(3).indices  # the neurons that this text drives most
     tensor([149, 836, 369])
     """
-    chosen, (W_in, _) = check_heads(weights, heads), weights.mlp_input()
-    outputs = true_outputs(weights, tokens, n)
-    s = layer_norm_scale(resid_mid(weights, tokens, n, outputs), weights.eps)
-    return outputs[..., chosen, :].sum(-2) @ W_in / s
+    return FromWeights(weights, n, token=None, C=1.0).truth(tokens, heads)  # needs no kernels
 
 
 def written(
     W_O: Float[Tensor, "head d_head d_model"], z: Float[Tensor, "*text head d_head"]
-) -> Float[Tensor, "*text head d_model"]:
+) -> Outputs:
     """`z W_O`: from the inside of each head to the residual stream."""
     return einsum(z, W_O, "... head d_head, head d_head d_model -> ... head d_model")
 
@@ -405,12 +396,9 @@ def families(
     ['slowly decaying', 'uniform']
     """
     at = asked_by(place, n, token, C)
-    kernels = at.kernels
     if copies is None and isinstance(at, FromWeights) and at.weights.W_E is not None:
         copies = copy_preference(at.weights, at.n)
-    return family_table(
-        kernels, torch.full((len(kernels),), torch.nan) if copies is None else copies
-    )
+    return family_table(at.kernels, copies)
 
 
 def check_heads(place: Any, heads: Sequence[int]) -> list[int]:

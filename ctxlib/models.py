@@ -26,16 +26,11 @@ ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main
 AGREES = 1e-2  # nats: folding changes log probabilities by its rounding only
 
 # Hub names whose first layer adds a learned position to a token embedding and normalises the sum.
+GPT2 = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 KNOWN = (
-    "gpt2",
-    "gpt2-medium",
-    "gpt2-large",
-    "gpt2-xl",
+    *GPT2,
     "distilgpt2",
-    "openai-community/gpt2",
-    "openai-community/gpt2-medium",
-    "openai-community/gpt2-large",
-    "openai-community/gpt2-xl",
+    *(f"openai-community/{name}" for name in GPT2),
     "distilbert/distilgpt2",
 )
 
@@ -178,11 +173,8 @@ def locate(name: str) -> str:
         return str(folder)
     if name not in KNOWN and (name.count("/") != 1 or name.startswith((".", "/", "~"))):
         near = difflib.get_close_matches(name, ("mini", *twins(), *KNOWN), n=3, cutoff=0.5)
-        hint = (
-            f"did you mean {' or '.join(near)}?"
-            if near
-            else f"known names: mini, {', '.join(KNOWN[:5])}"
-        )
+        known = f"known names: mini, {', '.join(KNOWN[:5])}"
+        hint = f"did you mean {' or '.join(near)}?" if near else known
         raise ValueError(f"no model called {name!r}, and no such folder; {hint}")
     if not cached(name):
         print(

@@ -18,10 +18,17 @@ from __future__ import annotations
 import pandas as pd
 import torch
 from einops import einsum
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.weights import LayerWeights, check_position, check_tokens, layer_norm, project
+
+Texts = Int[Tensor, "*text pos"]  # one or a stack
+Rows = Float[Tensor, "*text head source"]
+Pattern = Float[Tensor, "head dest source"]
+Queries = Float[Tensor, "*any head d_head"]
+Asked = Float[Tensor, "*any head d_model"]
+Tokens = Int[Tensor, " token"] | None  # the whole vocabulary
 
 LOCAL = 15.0  #: fewer effective tokens than this: a local head
 BROAD = 40.0  #: more effective tokens than this: a broad head
@@ -53,7 +60,7 @@ def what(
     W_E = weights.embeddings()
     chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
     seen = (chosen @ M).add_(weights.W_pos[n : n + 1] @ M)
-    return seen.div_(scale_of_sum(chosen, weights.W_pos[n], weights.eps)[..., None])
+    return seen.div_(content_scale(weights, n, tokens)[..., None])
 
 
 def where(
@@ -99,18 +106,12 @@ def content_scale(
     >>> torch.allclose(scale, own[:, 0], atol=1e-3)
     True
     """
-    W_E = weights.embeddings()
-    chosen = W_E if tokens is None else W_E[tokens.to(W_E.device)]
-    return scale_of_sum(chosen, weights.W_pos[n], weights.eps)
-
-
-def scale_of_sum(
-    W_E: Float[Tensor, "*text token d_model"], here: Float[Tensor, "*dest d_model"], eps: float
-) -> Float[Tensor, "*dest_or_text token"]:
-    """LayerNorm's scale of `W_E[t] + here`."""
+    W_E, here = weights.embeddings(), weights.W_pos[n]
+    W_E = W_E if tokens is None else W_E[tokens.to(W_E.device)]
     both = (here[..., None, :] @ W_E.mT)[..., 0, :]
     squared = torch.linalg.vector_norm(W_E, dim=-1).square() + 2 * both
-    return ((squared + here.square().sum(-1, keepdim=True)) / W_E.shape[-1] + eps).sqrt()
+    squared = squared + here.square().sum(-1, keepdim=True)
+    return (squared / weights.d_model + weights.eps).sqrt()
 
 
 def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor, " n_ctx"]:
@@ -126,7 +127,7 @@ def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor,
 
 
 def content_keys(
-    weights: LayerWeights, n: int, tokens: Int[Tensor, " token"] | None = None
+    weights: LayerWeights, n: int, tokens: Tokens = None
 ) -> Float[Tensor, "head token d_head"]:
     """`E[n, t] = LN(W_E[t] + W_pos[n]) W_K`: the key that token t would have
     at the destination's position.
@@ -176,9 +177,7 @@ def destination_query(
     return queries_of(weights, layer_norm(here, weights.eps))
 
 
-def queries_of(
-    weights: LayerWeights, x: Float[Tensor, "*any d_model"]
-) -> Float[Tensor, "*any head d_head"]:
+def queries_of(weights: LayerWeights, x: Float[Tensor, "*any d_model"]) -> Queries:
     """`x W_Q + b_Q` of any normalised residuals.
 
     >>> q = cx.split.queries_of(weights, weights.normalised(tokens)[99])
@@ -190,7 +189,7 @@ def queries_of(
 
 
 def normalised_sources(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
+    weights: LayerWeights, tokens: Texts, n: int
 ) -> Float[Tensor, "*text source d_model"]:
     """`LN(W_E[x_i] + W_pos[i])` for i = 0 ... n, of one text or a stack of them.
 
@@ -205,9 +204,7 @@ def normalised_sources(
     return layer_norm(weights.embeddings()[x] + weights.W_pos[: n + 1], weights.eps)
 
 
-def asked(
-    weights: LayerWeights, q: Float[Tensor, "*any head d_head"]
-) -> Float[Tensor, "*any head d_model"]:
+def asked(weights: LayerWeights, q: Queries) -> Asked:
     """`q W_K^T / attn_scale`: what heads with these queries ask the normalised residual for. The
     query meets W_K first, so that to score sources no key is formed.
 
@@ -270,7 +267,7 @@ def content_scores(
     weights: LayerWeights,
     n: int,
     token: str | int = " the",
-    tokens: Int[Tensor, " token"] | None = None,
+    tokens: Tokens = None,
 ) -> Float[Tensor, "head token"]:
     """`log content_n(t) = q_n . E[n, t] / attn_scale`: how a head with `token` at destination n
     weighs every token t, in nats (chapter 3).
@@ -289,9 +286,7 @@ def content_scores(
 # ---------------------------------------------------------------- one row
 
 
-def exact_scores(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
-) -> Float[Tensor, "*text head source"]:
+def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
     """`q_n . key_i / attn_scale` for i = 0 ... n, b_K included, of one text or a stack of them.
     Errors as in `normalised_sources`.
 
@@ -307,9 +302,7 @@ def exact_scores(
     return asked(weights, q) @ x.mT + from_bias
 
 
-def rebuilt_scores(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int, C: float | None = None
-) -> Float[Tensor, "*text head source"]:
+def rebuilt_scores(weights: LayerWeights, tokens: Texts, n: int, C: float | None = None) -> Rows:
     """`q_n . (E[n, x_i] + P[n, i]) / attn_scale` for i = 0 ... n: Equation 1 in place of the key,
     of one text or a stack of them. Errors as in `exact_scores` and `where`.
 
@@ -323,9 +316,7 @@ def rebuilt_scores(
     return (what(weights, ask.mT, n, x) + where(weights, ask.mT, n, C)).mT
 
 
-def attention_rows(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
-) -> Float[Tensor, "*text head source"]:
+def attention_rows(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
     """The attention row of every head at destination n, exact;
     each row sums to 1 over the sources 0 ... n.
 
@@ -341,9 +332,7 @@ def attention_rows(
     return exact_scores(weights, tokens, n).softmax(-1)
 
 
-def rebuilt_rows(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int, C: float | None = None
-) -> Float[Tensor, "*text head source"]:
+def rebuilt_rows(weights: LayerWeights, tokens: Texts, n: int, C: float | None = None) -> Rows:
     """The attention rows that Equation 1 gives at destination n.
 
     Errors as in `attention_rows` and `positional_keys`.
@@ -359,9 +348,7 @@ def rebuilt_rows(
 # ---------------------------------------------------------------- every row of a text at once
 
 
-def attention_pattern(
-    weights: LayerWeights, tokens: Int[Tensor, " pos"]
-) -> Float[Tensor, "head dest source"]:
+def attention_pattern(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Pattern:
     """`attention_rows` at every destination; zero above the diagonal.
 
     >>> pattern = cx.attention_pattern(weights, tokens)
@@ -381,7 +368,7 @@ def attention_pattern(
 
 def rebuilt_pattern(
     weights: LayerWeights, tokens: Int[Tensor, " pos"], C: float | None = None
-) -> Float[Tensor, "head dest source"]:
+) -> Pattern:
     """`rebuilt_rows` at every destination, in three matrix products instead of one per
     destination.
 
@@ -398,7 +385,7 @@ def split_scores(
     tokens: Int[Tensor, " pos"],
     q: Float[Tensor, "head pos d_head"],
     C: float | None = None,
-) -> tuple[Float[Tensor, "head dest source"], Float[Tensor, "head dest source"]]:
+) -> tuple[Pattern, Pattern]:
     """`q_n . E[n, x_i] / attn_scale` and `q_n . P[n, i] / attn_scale` for all destinations n and
     sources i of a text, with any query at each destination.
 
@@ -430,7 +417,7 @@ def split_scores(
     return content, position
 
 
-def causal_softmax(scores: Float[Tensor, "head dest source"]) -> Float[Tensor, "head dest source"]:
+def causal_softmax(scores: Pattern) -> Pattern:
     """Softmax over the sources that a destination may see.
 
     >>> cx.split.causal_softmax(torch.zeros(1, 3, 3))
@@ -438,12 +425,8 @@ def causal_softmax(scores: Float[Tensor, "head dest source"]) -> Float[Tensor, "
              [0.5000, 0.5000, 0.0000],
              [0.3333, 0.3333, 0.3333]]])
     """
-    return scores.masked_fill(future(scores.shape[-1], scores.device), float("-inf")).softmax(-1)
-
-
-def future(n: int, device: torch.device | None = None) -> Bool[Tensor, "dest source"]:
-    """True where the source comes after the destination."""
-    return torch.ones(n, n, dtype=torch.bool, device=device).triu(1)
+    future = torch.ones_like(scores[0], dtype=torch.bool).triu(1)
+    return scores.masked_fill(future, float("-inf")).softmax(-1)
 
 
 # ---------------------------------------------------------------- how far apart, how spread
@@ -480,27 +463,10 @@ def half_mass(rows: Float[Tensor, "*head source"]) -> Int[Tensor, "*head"]:
     return (rows.flip(-1).cumsum(-1) < 0.5).sum(-1)
 
 
-def by_distance(rows: Float[Tensor, "*head source"], reach: int) -> Float[Tensor, "*head distance"]:
-    """Rows over the distance `n - i = 0 ... reach` in place of the position, summing to 1 there,
-    so that rows at different destinations can be compared.
-
-    Raises ValueError for a reach that goes back beyond position 0.
-
-    >>> cx.split.by_distance(torch.tensor([0.5, 0.1, 0.4]), reach=1)
-    tensor([0.8000, 0.2000])
-    """
-    if not 0 <= reach < rows.shape[-1]:
-        raise ValueError(f"reach {reach}: these rows go back 0 to {rows.shape[-1] - 1} tokens")
-    near = rows.flip(-1)[..., : reach + 1]
-    return near / near.sum(-1, keepdim=True)
-
-
 # ---------------------------------------------------------------- families
 
 
-def copy_preference(
-    weights: LayerWeights, n: int, tokens: Int[Tensor, " token"] | None = None
-) -> Float[Tensor, " head"]:
+def copy_preference(weights: LayerWeights, n: int, tokens: Tokens = None) -> Float[Tensor, " head"]:
     """By how many nats a head prefers a copy of the destination token to another token.
 
     The content score of t for the destination t, less the mean score of the other tokens for that
@@ -526,14 +492,14 @@ def copy_preference(
 
 
 def family_table(
-    kernels: Float[Tensor, "head source"], copies: Float[Tensor, " head"]
+    kernels: Float[Tensor, "head source"], copies: Float[Tensor, " head"] | None = None
 ) -> pd.DataFrame:
-    """The table of `families` from kernels and `copies`, nats for a copy (NaN: unknown).
+    """The table of `families` from kernels and `copies`, nats for a copy, where they are known.
 
-    >>> kernels = cx.positional_kernels(weights, n=256)
-    >>> cx.split.family_table(kernels, torch.full((8,), torch.nan)).loc[2, "family"]
+    >>> cx.split.family_table(cx.positional_kernels(weights, n=256)).loc[2, "family"]
     'uniform'
     """
+    copies = torch.full((len(kernels),), torch.nan) if copies is None else copies
     n = kernels.shape[1] - 1
     columns = {
         "effective tokens": effective_tokens(kernels),
@@ -573,9 +539,7 @@ def family(spread: float, half: float, uneven: float, copies: float, n: int) -> 
 # ---------------------------------------------------------------- bad input
 
 
-def seen_tokens(
-    weights: LayerWeights, tokens: Int[Tensor, "*text pos"], n: int
-) -> Int[Tensor, "*text source"]:
+def seen_tokens(weights: LayerWeights, tokens: Texts, n: int) -> Int[Tensor, "*text source"]:
     """The tokens 0 ... n, if they are there and in the vocabulary."""
     check_position(weights, n)
     length = tokens.shape[-1]

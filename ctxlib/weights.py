@@ -20,6 +20,7 @@ from torch import Tensor
 
 PROBED = 8  # tokens on which weights are held against their model
 AGREES = 1e-3  # how far they may miss what it computes, relative to its size
+OF_A_LAYER = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
 
 
 def layer_norm(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch d_model"]:
@@ -116,19 +117,17 @@ class LayerWeights:
                 "cx.texts.Reader.of(model)"
             )
         check_layer(model, layer)
-        stacks = {
-            name: getattr(model, name)
-            for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
-        }
-        tensors = {name: stack[layer] for name, stack in stacks.items()}
-        tensors |= {"W_E": model.W_E, "W_pos": model.W_pos}
+        tensors = {"W_E": model.W_E, "W_pos": model.W_pos}
+        tensors |= {name: getattr(model, name)[layer] for name in OF_A_LAYER}
         for name in ("W_K", "W_V", "b_K", "b_V"):  # in some models, heads share them
             shared = len(tensors["W_Q"]) // len(tensors[name])
             tensors[name] = tensors[name].repeat_interleave(shared, dim=0)
-        detached = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
-        scale = score_divisor(model.original_model.config, cfg.d_head, layer)
         weights = cls(
-            **detached, layer=layer, eps=cfg.eps, attn_scale=scale, tokenizer=model.tokenizer
+            **{name: tensor.detach().cpu() for name, tensor in tensors.items()},
+            layer=layer,
+            eps=cfg.eps,
+            attn_scale=score_divisor(model.original_model.config, cfg.d_head, layer),
+            tokenizer=model.tokenizer,
         )
         weights.check(model)
         return weights
@@ -137,9 +136,8 @@ class LayerWeights:
         """Nothing, or a ValueError where heads or MLP of the model read something else than the
         normalised residual stream, times these weights.
         """
-        block = f"blocks.{self.layer}."
-        names = [block + n for n in ("hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_v")]
-        names += [block + n for n in ("hook_resid_mid", "mlp.hook_pre")]
+        block, of_heads = f"blocks.{self.layer}.", ("attn.hook_q", "attn.hook_k", "attn.hook_v")
+        names = [block + n for n in ("hook_resid_pre", *of_heads, "hook_resid_mid", "mlp.hook_pre")]
         probe = torch.arange(min(PROBED, self.d_vocab, self.n_ctx))[None]
         _, cache = model.run_with_cache(probe, names_filter=names, stop_at_layer=self.layer + 1)
         pre, *qkv, mid, mlp = (cache[name][0].cpu() for name in names)
@@ -178,58 +176,41 @@ class LayerWeights:
         >>> torch.allclose(same.W_K, weights.W_K, atol=1e-3)
         True
         """
-        # half is for storage only
-        full = {name: t if t.dtype == torch.float64 else t.float() for name, t in state.items()}
-        short = {name.removeprefix("transformer."): tensor for name, tensor in full.items()}
-        block = f"h.{layer}."
-        needed = [
-            "wpe.weight",
-            *(
-                block + n
-                for n in ("ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias")
-            ),
-        ]
-        needed += [block + "attn.c_proj.weight", block + "attn.c_proj.bias"]
-        missing = [name for name in needed if name not in short]
+        tensors = {
+            name.removeprefix("transformer."): t if t.dtype == torch.float64 else t.float()
+            for name, t in state.items()  # half is for storage only
+        }
+        needed, mlp = (
+            [f"h.{layer}.{part}.{kind}" for part in parts for kind in ("weight", "bias")]
+            for parts in (("ln_1", "attn.c_attn", "attn.c_proj"), ("ln_2", "mlp.c_fc"))
+        )
+        missing = [name for name in ("wpe.weight", *needed) if name not in tensors]
         if missing:
             raise ValueError(
                 f"not a GPT-2 state dict for layer {layer}: {', '.join(missing)} missing"
             )
-        d_model = short["wpe.weight"].shape[1]
+        *attention, W_O, b_O = (tensors[name] for name in needed)
+        d_model = len(W_O)
         if n_heads < 1 or d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
-
-        gain, bias = short[block + "ln_1.weight"], short[block + "ln_1.bias"]
-        W_qkv, b_qkv = fold(
-            gain, bias, short[block + "attn.c_attn.weight"], short[block + "attn.c_attn.bias"]
+        W_QKV, b_QKV = fold(*attention)
+        folded = {"W_O": centre(rearrange(W_O, "(head d_head) d -> head d_head d", head=n_heads))}
+        by_head = "(three head d_head) -> three head"
+        for name, W, b in zip(
+            "QKV",
+            rearrange(W_QKV, f"d_model {by_head} d_model d_head", three=3, head=n_heads),
+            rearrange(b_QKV, f"{by_head} d_head", three=3, head=n_heads),
+            strict=True,
+        ):
+            folded |= {f"W_{name}": W, f"b_{name}": b}
+        W_in, b_in = (
+            fold(*(tensors[name] for name in mlp)) if tensors.keys() >= {*mlp} else (None, None)
         )
-        W_Q, W_K, W_V = rearrange(
-            W_qkv, "d_model (three head d_head) -> three head d_model d_head", three=3, head=n_heads
-        )
-        b_Q, b_K, b_V = rearrange(
-            b_qkv, "(three head d_head) -> three head d_head", three=3, head=n_heads
-        )
-        W_O = rearrange(
-            short[block + "attn.c_proj.weight"],
-            "(head d_head) d_model -> head d_head d_model",
-            head=n_heads,
-        )
-        W_in = b_in = None
-        mlp = [block + n for n in ("ln_2.weight", "ln_2.bias", "mlp.c_fc.weight", "mlp.c_fc.bias")]
-        if all(name in short for name in mlp):
-            W_in, b_in = fold(*(short[name] for name in mlp))
-        W_E = short.get("wte.weight")
         return cls(
-            W_E=None if W_E is None else centre(W_E),
-            W_pos=centre(short["wpe.weight"]),
-            W_Q=W_Q,
-            W_K=W_K,
-            W_V=W_V,
-            W_O=centre(W_O),
-            b_Q=b_Q,
-            b_K=b_K,
-            b_V=b_V,
-            b_O=centre(short[block + "attn.c_proj.bias"]),
+            **folded,
+            W_E=centre(tensors["wte.weight"]) if "wte.weight" in tensors else None,
+            W_pos=centre(tensors["wpe.weight"]),
+            b_O=centre(b_O),
             W_in=W_in,
             b_in=b_in,
             layer=layer,
@@ -239,46 +220,27 @@ class LayerWeights:
         )
 
     def __post_init__(self) -> None:
-        broken = [
-            f.name
-            for f in fields(self)
-            if isinstance(t := getattr(self, f.name), Tensor) and not t.isfinite().all()
-        ]
+        broken = [name for name, t in self.tensors().items() if not t.isfinite().all()]
         if broken:
             raise ValueError(
                 f"{', '.join(broken)} of layer {self.layer}: values that are not finite; "
                 "the checkpoint is damaged"
             )
 
+    def tensors(self) -> dict[str, Any]:
+        """Those that are there, by their names."""
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: t for name, t in held.items() if isinstance(t, Tensor)}
+
     # ------------------------------------------------------------ sizes
 
-    @property
-    def n_heads(self) -> int:
-        return self.W_Q.shape[0]
-
-    @property
-    def d_model(self) -> int:
-        return self.W_Q.shape[1]
-
-    @property
-    def d_head(self) -> int:
-        return self.W_Q.shape[2]
-
-    @property
-    def n_ctx(self) -> int:
-        return self.W_pos.shape[0]
-
-    @property
-    def d_vocab(self) -> int:
-        return self.embeddings().shape[0]
-
-    @property
-    def n_neurons(self) -> int:
-        return self.mlp_input()[0].shape[1]
-
-    @property
-    def device(self) -> torch.device:
-        return self.W_pos.device
+    n_heads = property(lambda self: self.W_Q.shape[0])
+    d_model = property(lambda self: self.W_Q.shape[1])
+    d_head = property(lambda self: self.W_Q.shape[2])
+    n_ctx = property(lambda self: self.W_pos.shape[0])
+    d_vocab = property(lambda self: self.embeddings().shape[0])
+    n_neurons = property(lambda self: self.mlp_input()[0].shape[1])
+    device = property(lambda self: self.W_pos.device)
 
     def to(
         self, dtype: torch.dtype | None = None, device: str | torch.device | None = None
@@ -297,13 +259,8 @@ class LayerWeights:
         """
         if dtype not in (None, torch.float32, torch.float64):
             raise ValueError(f"{dtype}: choose torch.float32 or torch.float64")
-        held: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        cast = {
-            name: t.to(device=device, dtype=dtype)
-            for name, t in held.items()
-            if isinstance(t, Tensor)
-        }
-        return replace(self, **held | cast)
+        moved = {name: t.to(device=device, dtype=dtype) for name, t in self.tensors().items()}
+        return replace(self, **moved)
 
     # ------------------------------------------------------------ what flows in
 
@@ -318,7 +275,7 @@ class LayerWeights:
             ...
         ValueError: ' nebulae' is 4 tokens in this vocabulary; choose a text that is exactly one
         """
-        return token_id(token, self.tokenizer, None if self.W_E is None else len(self.W_E))
+        return token_id(token, self.tokenizer, self.d_vocab)
 
     def typical_norm(self) -> float:
         """C, the median norm of a centred token embedding:
@@ -485,15 +442,12 @@ def check_position(weights: LayerWeights, n: int) -> None:
         raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
 
 
-def token_id(token: str | int, tokenizer: Any, d_vocab: int | None) -> int:
-    """The id of a token given as text or as an id, or a ValueError; None for a vocabulary whose
-    size is not known.
-    """
+def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
+    """The id of a token given as text or as an id, or a ValueError."""
     if not isinstance(token, str):
         token = operator.index(token)
-        if token < 0 or (d_vocab is not None and token >= d_vocab):
-            last = "..." if d_vocab is None else d_vocab - 1
-            raise ValueError(f"token id {token}: the vocabulary has ids 0 to {last}")
+        if not 0 <= token < d_vocab:
+            raise ValueError(f"token id {token}: the vocabulary has ids 0 to {d_vocab - 1}")
         return token
     if tokenizer is None:
         raise ValueError(

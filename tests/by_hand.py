@@ -15,6 +15,12 @@ import ctxlib as cx
 seeds = st.integers(0, 999)
 
 
+def same(found, expected):
+    """In float64, a number of either kind or a list of them."""
+    expected = torch.as_tensor(expected, dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
 def draw(*shape, seed=0):
     source = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=source, dtype=torch.float64)
@@ -47,11 +53,14 @@ def cases(draw_from):
     )
 
 
+def block_of(make_weights, case):
+    return replace(make_weights(**case.sizes), attn_scale=case.divisor)
+
+
 def calibrated(make_weights, case):
     """The circuit of a case, from its first text."""
-    w = replace(make_weights(**case.sizes), attn_scale=case.divisor)
     asked = case.heads, case.n, case.token, case.C
-    return cx.ContextualCircuit.calibrate(w, case.texts[0], *asked)
+    return cx.ContextualCircuit.calibrate(block_of(make_weights, case), case.texts[0], *asked)
 
 
 # ---------------------------------------------------------------- pieces
@@ -98,6 +107,12 @@ def content(w, h, q, n, t):
     return math.exp(score(w, h, q, what(w, t, n)))
 
 
+def denominator(w, h, text, n, token, C):
+    q = query(w, h, what(w, token, n))
+    contents = [content(w, h, q, n, t) for t in (*text[:n], token)]
+    return weighted(kernel(w, h, q, n, C), contents)
+
+
 def rebuilt_row(w, h, text, n, C):
     """Equation 1."""
     q = query(w, h, what(w, text[n], n))
@@ -118,13 +133,19 @@ def weighted(row, vectors):
 # ---------------------------------------------------------------- the truth
 
 
+def row(w, h, text, n):
+    x = [what(w, t, i) for i, t in enumerate(text[: n + 1])]
+    q = query(w, h, x[n])
+    return softmax([float(q @ (v @ w.W_K[h] + w.b_K[h])) / w.attn_scale for v in x])
+
+
 def outputs(w, text, n):
     """What each head writes at n."""
-    x, written = [what(w, t, i) for i, t in enumerate(text[: n + 1])], []
-    for h in range(w.n_heads):
-        q = query(w, h, x[n])
-        row = softmax([float(q @ (v @ w.W_K[h] + w.b_K[h])) / w.attn_scale for v in x])
-        written.append(weighted(row, [value(w, h, v) for v in x]) @ w.W_O[h])
+    x = [what(w, t, i) for i, t in enumerate(text[: n + 1])]
+    written = [
+        weighted(row(w, h, text, n), [value(w, h, v) for v in x]) @ w.W_O[h]
+        for h in range(w.n_heads)
+    ]
     return torch.stack(written)
 
 
@@ -133,7 +154,12 @@ def between(w, text, n, outputs):
     return w.W_E[text[n]] + w.W_pos[n] + sum(outputs) + w.b_O
 
 
+def neurons(w, text, heads, n, outputs):
+    """The heads' part of every neuron at n, and the whole, where heads write this."""
+    stream = between(w, text, n, outputs)
+    s = scale(w, stream)
+    return sum(outputs[h] for h in heads) @ w.W_in / s, stream / s @ w.W_in + w.b_in
+
+
 def truth(w, text, heads, n):
-    """The heads' part of every neuron at n."""
-    written = outputs(w, text, n)
-    return sum(written[h] for h in heads) @ w.W_in / scale(w, between(w, text, n, written))
+    return neurons(w, text, heads, n, outputs(w, text, n))[0]

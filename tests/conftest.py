@@ -1,8 +1,9 @@
 """Models at toy size, made on the spot: GPT-2's architecture, every parameter random."""
 
+import inspect
 import os
 import sys
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,8 +16,10 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import pretend
 import pytest
 import torch
+from beartype import beartype
 from by_hand import draw_texts
 from hypothesis import settings
+from jaxtyping import jaxtyped
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
@@ -134,6 +137,28 @@ def circuit(precise, drawn):
     return cx.ContextualCircuit.calibrate(precise, drawn[0], [2, 0], 20)
 
 
+@pytest.fixture
+def annotations_checked(monkeypatch):
+    """Lets every function from the weights to the circuit check the shapes that it names."""
+
+    modules = (cx.weights, cx.split, cx.destination, cx.denominators, cx.circuit)
+    names = {module.__name__ for module in modules}
+
+    def check(holder):
+        for name, thing in [*vars(holder).items()]:
+            if inspect.isfunction(thing) and thing.__module__ in names:
+                checked = jaxtyped(thing, typechecker=beartype)
+                for place in [cx] * (name in cx.__all__) + [holder]:  # cx keeps what it has loaded
+                    monkeypatch.setattr(place, name, checked)
+            elif isinstance(thing, cached_property):
+                monkeypatch.setattr(thing, "func", jaxtyped(thing.func, typechecker=beartype))
+            elif inspect.isclass(thing) and thing.__module__ == vars(holder).get("__name__"):
+                check(thing)
+
+    for module in modules:
+        check(module)
+
+
 @pytest.fixture(scope="session")
 def mini():
     return cx.load("mini")
@@ -172,29 +197,21 @@ def make_state():
     """A function that draws a state dict of one GPT-2 block, in float64."""
 
     def make(seed=0, n_heads=2, d_head=4, n_ctx=12, vocab=20, d_mlp=10):
-        source = torch.Generator().manual_seed(seed)
-        d = n_heads * d_head
+        source, d = torch.Generator().manual_seed(seed), n_heads * d_head
+        shapes = {
+            "h.0.ln_1": (d,), "h.0.attn.c_attn": (d, 3 * d), "h.0.attn.c_proj": (d, d),
+            "h.0.ln_2": (d,), "h.0.mlp.c_fc": (d, d_mlp),
+        }  # fmt: skip
 
         def draw(*shape, mean=0.0):
             return mean + 0.5 * torch.randn(shape, generator=source, dtype=torch.float64)
 
-        block = {
-            "ln_1.weight": draw(d, mean=1.0),
-            "ln_1.bias": draw(d),
-            "attn.c_attn.weight": draw(d, 3 * d),
-            "attn.c_attn.bias": draw(3 * d),
-            "attn.c_proj.weight": draw(d, d),
-            "attn.c_proj.bias": draw(d),
-            "ln_2.weight": draw(d, mean=1.0),
-            "ln_2.bias": draw(d),
-            "mlp.c_fc.weight": draw(d, d_mlp),
-            "mlp.c_fc.bias": draw(d_mlp),
-        }
-        embeddings = {
-            "wte.weight": draw(vocab, d, mean=0.2),
-            "wpe.weight": draw(n_ctx, d, mean=0.2),
-        }
-        return embeddings | {f"h.0.{name}": tensor for name, tensor in block.items()}
+        state = {}
+        for name, shape in shapes.items():
+            state[f"{name}.weight"] = draw(*shape, mean=float(shape == (d,)))  # a gain's is 1
+            state[f"{name}.bias"] = draw(shape[-1])
+        state["wte.weight"] = draw(vocab, d, mean=0.2)  # for centring to remove
+        return state | {"wpe.weight": draw(n_ctx, d, mean=0.2)}
 
     return make
 

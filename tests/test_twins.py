@@ -51,20 +51,12 @@ def trained(tmp_path, monkeypatch):
         (work / name).mkdir(parents=True)
         state = {k: v.detach().half() for k, v in tm.new_model(tm.RUNS[name]).named_parameters()}
         tm.save_whole(state, work / name / "at-100.safetensors", {})
-        result = {
-            "run": name,
-            "recipe": asdict(tm.RUNS[name]),
-            "tokens": 1000,
-            "minutes": 3,
-            "machine": "an abacus",
-            "nats": {"law": 3.0},
-            "bits": {"law": 1.25},
-        }
+        result = {"run": name, "recipe": asdict(tm.RUNS[name]), "tokens": 1000, "minutes": 3}
+        result |= {"machine": "an abacus", "nats": {"law": 3.0}, "bits": {"law": 1.25}}
         (work / name / "result.json").write_text(json.dumps(result))
     shutil.copy(models.MINI / "tokenizer.json", work)
-    monkeypatch.setattr(ship_mini, "MINI", tmp_path / "mini")
-    monkeypatch.setattr(ship_mini, "TWINS", tmp_path / "twins")
-    monkeypatch.setattr(ship_mini, "LISTING", tmp_path / "twins.toml")
+    for name, place in {"MINI": "mini", "TWINS": "twins", "LISTING": "twins.toml"}.items():
+        monkeypatch.setattr(ship_mini, name, tmp_path / place)
     for tool in (ship_mini, tm):
         monkeypatch.setattr(tool, "RECORD", tmp_path / "runs.json")
     return work
@@ -147,23 +139,20 @@ def test_a_twin_is_fetched_once_and_held_against_its_checksum(elsewhere, capsys)
     assert len(asked) == 3, "what was damaged is fetched again"
 
 
-def test_a_damaged_twin_is_one_clear_line_and_leaves_nothing(elsewhere):
-    elsewhere(lambda file: b"something else")
-    with pytest.raises(ValueError, match=rf"raw/main/twins/{NAME}/.* is damaged"):
-        models.twin(NAME)
-    assert not list((Path(torch.hub.get_dir()) / "ctxlib" / NAME).iterdir())
+def refuse(file):
+    raise urllib.error.URLError("no route to host")
 
 
-def test_an_address_out_of_reach_is_one_clear_line(elsewhere):
-    def refuse(file):
-        raise urllib.error.URLError("no route to host")
-
-    elsewhere(refuse)
-    with pytest.raises(OSError, match=r"out of reach .*no route.* clone") as caught:
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        (lambda file: b"something else", ValueError, rf"raw/main/twins/{NAME}/.* is damaged"),
+        (refuse, OSError, r"out of reach .*no route.* clone"),
+    ],
+)
+def test_what_comes_damaged_or_not_at_all_is_one_clear_line(elsewhere, answer, error, said):
+    elsewhere(answer)
+    with pytest.raises(error, match=said) as caught:
         models.twin(NAME)
     assert "\n" not in str(caught.value)
-
-
-def test_a_twin_that_is_not_there_has_near_names():
-    with pytest.raises(ValueError, match=NAME):
-        cx.load("mini-first-edtion")
+    assert not list((Path(torch.hub.get_dir()) / "ctxlib" / NAME).iterdir())

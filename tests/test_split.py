@@ -1,0 +1,313 @@
+"""Equation 1 and the rows that follow from it: every way to compute them against loops, the shapes
+of kernels, the families of heads, and what is refused.
+"""
+
+from dataclasses import replace
+from inspect import signature
+from itertools import accumulate
+from pathlib import Path
+
+import by_hand
+import pytest
+import torch
+from by_hand import block_of, cases, same, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+from safetensors.torch import load_file
+from torch.nn.functional import pad
+
+import ctxlib as cx
+from ctxlib.split import family
+
+GPT2_SMALL = Path(__file__).parents[2] / "shared" / "gpt2-small" / "layer0-attention.safetensors"
+
+# ---------------------------------------------------------------- Equation 1
+
+
+@given(cases())
+def test_a_rebuilt_key_has_two_halves_and_is_exact_at_the_destination(make_weights, case):
+    w, n, text = block_of(make_weights, case), case.n, case.texts[0]
+    q, keys = w.queries(text)[:, n], w.keys(text)[:, : n + 1]
+    rebuilt = cx.content_keys(w, n, text[: n + 1]) + cx.positional_keys(w, n, case.C)
+    same(rebuilt[:, n] + w.b_K, keys[:, n])
+    for scores, k in (
+        (cx.split.rebuilt_scores(w, text, n, case.C), rebuilt),
+        (cx.split.exact_scores(w, text, n), keys),
+    ):
+        same(scores, torch.einsum("he,hse->hs", q, k) / case.divisor)
+
+
+@given(cases())
+def test_rows_and_patterns_are_the_loops(make_weights, case):
+    w, n, heads = block_of(make_weights, case), case.n, range(case.sizes["n_heads"])
+    texts = case.texts.tolist()
+    exact = [[by_hand.row(w, h, x, n) for h in heads] for x in texts]
+    rebuilt = [[by_hand.rebuilt_row(w, h, x, n, case.C) for h in heads] for x in texts]
+    same(cx.attention_rows(w, case.texts, n), exact)
+    same(cx.rebuilt_rows(w, case.texts, n, case.C), rebuilt)
+    behind = 0, w.n_ctx - 1 - n
+    for pattern, rows in (
+        (cx.attention_pattern(w, case.texts[1]), exact),
+        (cx.rebuilt_pattern(w, case.texts[1], case.C), rebuilt),
+    ):
+        same(pattern[:, n], pad(torch.tensor(rows[1], dtype=torch.float64), behind))
+
+
+@given(
+    seeds,
+    st.integers(1, 4),
+    st.integers(0, 11),
+    st.floats(0.1, 30),
+    st.one_of(st.none(), st.integers(0, 19)),
+)
+def test_queries_scores_and_kernels_are_the_loops(make_weights, seed, n_heads, n, C, token):
+    """Without a token, LayerNorm's scale at n is that of a token of norm C."""
+    w = make_weights(seed, n_heads)
+    alone = w.d_model**0.5 * w.W_pos[n] / (w.W_pos[n] @ w.W_pos[n] + C**2) ** 0.5
+    x = alone if token is None else by_hand.what(w, token, n)
+    q = [by_hand.query(w, h, x) for h in range(w.n_heads)]
+
+    def scores(sources):
+        return [[by_hand.score(w, h, q_h, v) for v in sources] for h, q_h in enumerate(q)]
+
+    by_position = scores([by_hand.where(w, i, n, C) for i in range(n + 1)])
+    same(cx.split.destination_query(w, n, token, C), torch.stack(q))
+    same(cx.split.positional_scores(w, n, token, C), by_position)
+    same(cx.positional_kernels(w, n, token, C), [by_hand.softmax(row) for row in by_position])
+    if token is not None:
+        some = torch.tensor([7, 0, 19, 7])
+        sources = [by_hand.what(w, t, n) for t in range(20)]
+        by_token = torch.tensor(scores(sources), dtype=torch.float64)
+        same(cx.content_scores(w, n, token), by_token)
+        same(cx.content_scores(w, n, token, some), by_token[:, some])
+
+
+def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weights, tiny_tokens):
+    the, C = tiny_weights.token_id(" the"), tiny_weights.typical_norm()
+    for token in (the, None):
+        by_default = cx.positional_kernels(tiny_weights, 9, token)
+        assert torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, token, C))
+    by_text = cx.positional_kernels(tiny_weights, 9)
+    assert torch.equal(by_text, cx.positional_kernels(tiny_weights, 9, the))
+    assert not torch.equal(by_text, cx.positional_kernels(tiny_weights, 9, " of"))
+    for of, at in ((cx.rebuilt_rows, [9]), (cx.rebuilt_pattern, [])):
+        asked = tiny_weights, tiny_tokens, *at
+        assert torch.equal(of(*asked), of(*asked, C=C))
+
+
+def test_equation_1_is_a_good_approximation_in_the_embedded_model(mini_weights, mini_tokens):
+    apart = cx.total_variation(
+        cx.attention_pattern(mini_weights, mini_tokens),
+        cx.rebuilt_pattern(mini_weights, mini_tokens),
+    )
+    assert apart.mean() < 0.1
+
+
+# ---------------------------------------------------------------- the shape of a row
+
+rows_of_four = st.lists(st.floats(1e-3, 1), min_size=4, max_size=4).map(
+    lambda x: torch.tensor(x).double().softmax(-1)
+)
+
+
+@given(rows_of_four, rows_of_four)
+def test_total_variation_is_the_attention_that_has_to_move_either_way(a, b):
+    """So it is 0 from a row to itself, at most 1, and no smaller by a detour."""
+    apart = cx.total_variation(a, b)
+    same(apart, (a - b).clamp(min=0).sum())
+    assert apart == cx.total_variation(b, a)
+
+
+@given(st.lists(st.lists(st.floats(-20, 20), min_size=9, max_size=9), min_size=1, max_size=3))
+def test_spread_and_reach_of_each_head_are_the_loops(scores):
+    rows = torch.tensor(scores, dtype=torch.float64).softmax(-1)
+    same(cx.effective_tokens(rows), [1 / sum(p**2 for p in row) for row in rows.tolist()])
+    for row, half in zip(rows.tolist(), cx.split.half_mass(rows), strict=True):
+        held = list(accumulate(reversed(row)))
+        assert half == next((d for d, mass in enumerate(held) if mass >= 0.5), len(held))
+
+
+@pytest.mark.parametrize(
+    ("row", "spread", "half"),
+    [
+        ([0.0, 0.0, 1.0], 1, 0),
+        ([0.25, 0.5, 0.25], 8 / 3, 1),
+        ([1.0, 0.0, 0.0], 1, 2),
+        ([0.5, 0.5], 2, 0),
+        ([0.25] * 4, 4, 1),
+        ([1.0], 1, 0),
+    ],
+)
+def test_exactly_half_of_the_mass_is_half_of_it(row, spread, half):
+    """And an even row is spread over all of its tokens."""
+    assert cx.effective_tokens(torch.tensor(row)).item() == pytest.approx(spread, rel=1e-6)
+    assert cx.split.half_mass(torch.tensor(row)) == half
+
+
+# effective tokens of each head of GPT-2 small at n = 500, a typical token there (paper, Figure 2),
+# and how far back half of the mass reaches; rounded
+GPT2 = {
+    0: (113, 36), 1: (121, 40), 2: (133, 42), 3: (5.6, 1), 4: (8.9, 3), 5: (31, 311),
+    6: (102, 32), 7: (7.1, 2), 8: (90, 28), 9: (102, 33), 10: (97, 31), 11: (322, 269),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not GPT2_SMALL.exists(), reason="GPT-2 small's weights are not at hand")
+def test_the_heads_of_gpt2_small_are_what_they_are_elsewhere():
+    weights = cx.LayerWeights.from_state_dict(load_file(GPT2_SMALL), n_heads=12)
+    table = cx.families(weights, 500, token=None, C=3.5)
+    for head, (spread, half) in GPT2.items():
+        rounding = 0.06 if spread < 10 else 0.6
+        assert table.loc[head, "effective tokens"] == pytest.approx(spread, abs=rounding)
+        assert table.loc[head, "half of the mass within"] == half
+    found = {name: set(heads) for name, heads in table.groupby("family").groups.items()}
+    assert found["slowly decaying"] >= {0, 2, 6, 8, 9, 10}
+    assert (found["local"], found["uniform"]) == ({3, 4, 7}, {5, 11})
+    assert table["nats for a copy"].isna().all(), "without embeddings nothing is known of them"
+
+
+# ---------------------------------------------------------------- families
+
+others_and_none = st.one_of(
+    st.none(), st.lists(st.integers(0, 19), min_size=2, max_size=6, unique=True)
+)
+
+
+@given(seeds, st.integers(1, 4), others_and_none)
+def test_copy_preference_is_the_loops(make_weights, seed, n_heads, chosen):
+    """Of tokens, of which one may be named twice, or of all of a small vocabulary but BOS."""
+    w, by_head = make_weights(seed, n_heads), []
+    ids = [*range(1, 20)] if chosen is None else chosen
+    for h in range(n_heads):
+        x = {t: by_hand.what(w, t, 9) for t in ids}
+        preferences = []
+        for dest in ids:
+            score = {t: by_hand.score(w, h, by_hand.query(w, h, x[dest]), x[t]) for t in ids}
+            others = [score[t] for t in ids if t != dest]
+            preferences.append(score[dest] - sum(others) / len(others))
+        by_head.append(sum(preferences) / len(preferences))
+    asked = None if chosen is None else torch.tensor([*chosen, chosen[0]])
+    same(cx.split.copy_preference(w, 9, asked), by_head)
+
+
+NO_COPIES = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "name", "because"),
+    [
+        ((5.6, 1, 0.9, 0.0), "local", "spread over 5.6 tokens"),
+        ((5.6, 1, 0.9, 9.0), "local", "spread over 5.6 tokens"),
+        ((14.9, 400, 0.1, NO_COPIES), "local", "spread over 14.9 tokens"),
+        ((121, 40, 0.5, 2.1), "duplicate-token", "2.1 nats"),
+        ((450, 250, 0.1, 7.0), "duplicate-token", "7.0 nats"),
+        ((450, 250, 0.1, 2.0), "uniform", "10% of the mass"),
+        ((450, 400, 0.33, NO_COPIES), "uniform", "33% of the mass"),
+        ((90, 251, 0.34, 1.0), "remote", "more than 250 tokens back"),
+        ((90, 250, 0.34, 1.0), "slowly decaying", "half of the mass within 250"),
+        ((15, 36, 0.9, NO_COPIES), "slowly decaying", "spread over 15 tokens"),
+    ],
+)
+def test_numbers_decide_the_family_and_the_reason_names_them(numbers, name, because):
+    found, reason = family(*numbers, n=500)
+    assert found == name
+    assert because in reason
+
+
+def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights):
+    kernels, table = cx.positional_kernels(tiny_weights, 20), cx.families(tiny_weights, 20)
+    columns = {
+        "effective tokens": cx.effective_tokens(kernels),
+        "half of the mass within": cx.split.half_mass(kernels),
+        "TV to uniform": cx.total_variation(kernels, torch.full((3, 21), 1 / 21)),
+        "nats for a copy": cx.split.copy_preference(tiny_weights, 20),
+    }
+    assert {name: table[name].tolist() for name in columns} == {
+        name: values.tolist() for name, values in columns.items()
+    }
+    assert table.index.name == "head"
+    for _, row in table.iterrows():
+        assert (row["family"], row["because"]) == family(*row.iloc[:4], n=20)
+
+
+def test_a_head_that_asks_for_nothing_is_uniform_and_one_whose_keys_are_its_queries_copies(
+    tiny_weights,
+):
+    nothing = torch.zeros_like(tiny_weights.W_Q)
+    blind = replace(tiny_weights, W_Q=nothing, b_Q=nothing[:, 0])
+    assert cx.families(blind, 20)["family"].tolist() == ["uniform"] * 3
+    even = tiny_weights.W_pos[:1].expand_as(tiny_weights.W_pos)
+    twin = replace(tiny_weights, W_pos=even, W_K=5 * tiny_weights.W_Q)
+    assert cx.families(twin, 20)["family"].tolist() == ["duplicate-token"] * 3
+
+
+# ---------------------------------------------------------------- shapes, and what is refused
+
+TEXT, NONE = torch.arange(32), torch.tensor([], dtype=torch.long)
+RIGHT = {"tokens": TEXT, "n": 5, "token": 7, "C": None}
+PATTERNS = [cx.attention_pattern, cx.rebuilt_pattern, cx.LayerWeights.residual]
+ROWS = [cx.attention_rows, cx.rebuilt_rows, cx.split.exact_scores, cx.split.rebuilt_scores]
+KERNELS = [cx.split.destination_query, cx.split.positional_scores, cx.positional_kernels]
+KERNELS += [cx.families]
+ALL = [*PATTERNS, *ROWS, *KERNELS, cx.content_keys, cx.positional_keys, cx.content_scores]
+ALL += [cx.split.copy_preference]
+
+
+def ask(of, weights, **asked):
+    """With as much as it takes of what is asked."""
+    return of(weights, **{k: v for k, v in asked.items() if k in signature(of).parameters})
+
+
+def taking(name):
+    return [of for of in ALL if name in signature(of).parameters]
+
+
+REFUSED = [  # what is wrong, who is asked, and what is said
+    *(({"n": n}, taking("n"), "positions 0 to 31") for n in (-1, 32)),
+    ({"tokens": TEXT[:5]}, ROWS, "positions 0 to 4"),
+    *(
+        ({"tokens": torch.zeros(shape, dtype=torch.long)}, PATTERNS, "one text of 1 to 32 tokens")
+        for shape in ((33,), (1, 4), (0,))
+    ),
+    *(
+        ({"tokens": torch.tensor([*range(5), t, 6])}, taking("tokens"), "ids 0 to 299")
+        for t in (-1, 300)
+    ),
+    *(({"C": C, "token": None}, taking("C"), "positive") for C in (0.0, -2.0, float("nan"))),
+    ({"C": -2.0}, [cx.positional_kernels], "positive"),
+    ({"layer": 1}, ALL, "layer 1"),
+    *(({"token": text}, taking("token"), "exactly one") for text in (" bagpipes", "the the", "")),
+    *(({"token": token}, taking("token"), "ids 0 to 299") for token in (-1, 300)),
+    ({"W_E": None, "token": 3}, ALL, "without token embeddings"),
+    ({"W_E": None, "C": 3.0, "token": 3}, taking("token"), "without token embeddings"),
+    ({"W_E": None, "token": None}, KERNELS, r"\bC\b"),
+    *(
+        ({"tokens": x}, [cx.split.copy_preference], "at least two different")
+        for x in (NONE, TEXT[4:5], TEXT[[4, 4]])
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "of", "said"),
+    [(wrong, of, said) for wrong, several, said in REFUSED for of in several],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_what_makes_no_sense_is_refused(tiny_weights, wrong, of, said):
+    ask(of, tiny_weights, **RIGHT)
+    weights = replace(tiny_weights, **{k: v for k, v in wrong.items() if k not in RIGHT})
+    with pytest.raises(ValueError, match=said):
+        ask(of, weights, **RIGHT | wrong)
+
+
+def test_shapes_are_what_the_annotations_say(annotations_checked, tiny_weights):
+    for name in [of.__name__ for of in ALL]:
+        of = getattr(cx.split, name, None) or getattr(cx.LayerWeights, name, cx.families)
+        for instead in ({}, {"token": " the"}, {"tokens": TEXT[:7], "C": 2.0}):
+            ask(of, tiny_weights, **RIGHT | instead)
+    kernels = cx.positional_kernels(tiny_weights, 9)
+    for rows in (kernels, kernels[0]):
+        cx.total_variation(rows, rows), cx.effective_tokens(rows), cx.split.half_mass(rows)
+    with pytest.raises(TypeCheckError):
+        cx.total_variation(kernels, kernels[:, 1:])
