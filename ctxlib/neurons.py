@@ -222,7 +222,7 @@ def auc(
     >>> values = circuit.summary(torch.stack([text.tokens for text in passages])).numpy()
     >>> domains = np.array([text.domain for text in passages])
     >>> cx.neurons.auc(values[:, [298, 973]], domains == "python").round(2)
-    array([0.06, 1.  ])
+    array([0.15, 1.  ])
     """
     count = inside.sum(-1, keepdims=True)
     above = inside @ stats.rankdata(values, axis=0) - count * (count + 1) / 2
