@@ -453,7 +453,7 @@ def draw(passage, n):
     chosen = next(p for p in study.passages if p.name == passage)
     attention = cx.attention_rows(weights, chosen.tokens, n)
     figure, ((axis,),) = cx.plots.panels(height=3.0, width=7.5)
-    shade = {"cmap": cx.plots.SEQUENTIAL, "vmin": -5, "vmax": 0, "aspect": "auto"}
+    shade = {"cmap": "viridis", "vmin": -5, "vmax": 0, "aspect": "auto"}
     axis.imshow(attention.clamp_min(1e-5).log10(), **shade)
     axis.set(xlabel="source position i", ylabel="head", yticks=range(weights.n_heads))
     axis.grid(False)

@@ -236,33 +236,26 @@ and the direction is labelled by the domain of largest difference *on half A*. I
 
 # %%
 domains = np.intersect1d(kinds[A], kinds[B])
+belongs = kinds == domains[:, None]  # domain text
 bag = torch.zeros(len(x), len(ext)).scatter_add_(1, x, circuit.kernel.expand(len(x), -1))
 said = bag @ ext / circuit.scale  # text d_model; said @ W_in is circuit.summary(x)
 
 
-def difference(values, kinds):
+def difference(values, half):
     """Mean inside each domain less the mean outside: `text direction -> domain direction`."""
-    inside = (kinds == domains[:, None]).astype(float)  # domain text
+    inside = belongs[:, half].astype(float)
     mean = [part @ values / part.sum(1, keepdims=True) for part in (inside, 1 - inside)]
     return mean[0] - mean[1]
-
-
-def auc(values, kinds):
-    """Chance that a text inside has the larger value: `text direction -> domain direction`."""
-    inside = (kinds == domains[:, None]).astype(float)
-    count = inside.sum(1, keepdims=True)
-    ranks = inside @ stats.rankdata(values, axis=0)
-    return (ranks - count * (count + 1) / 2) / (count * (len(kinds) - count))
 
 
 def judged(directions, said=said):
     """The label of each direction by half A, and how it fares on half B."""
     values = (said @ directions).double().numpy()
-    label = difference(values[A], kinds[A]).argmax(0)
+    label = difference(values[A], A).argmax(0)
     pick = label, np.arange(len(label))
     scores = {
-        "difference": difference(values[B], kinds[B])[pick],
-        "auc": auc(values[B], kinds[B])[pick],
+        "difference": difference(values[B], B)[pick],
+        "auc": cx.neurons.auc(values[B], belongs[:, B])[pick],
     }
     return pd.DataFrame({"label": domains[label], **scores})
 
@@ -405,7 +398,7 @@ This is exact. A constant added to a column changes no difference but moves driv
 usual = bag[A].mean(0)  # vocab; p(t) over half A
 centred = contribution - usual @ contribution  # vocab neuron
 gap_A, gap_B = (
-    torch.from_numpy(difference(bag[half].numpy(), kinds[half])).to(ext.dtype) for half in (A, B)
+    torch.from_numpy(difference(bag[half].numpy(), half)).to(ext.dtype) for half in (A, B)
 )  # domain vocab; p(t | label) - p(t | rest)
 label = np.searchsorted(domains, neurons["label"])  # neuron
 drive = centred * gap_A[label].T  # vocab neuron
@@ -495,7 +488,7 @@ Probing goes the other way round: run the model on labelled texts, and for each 
 # %%
 activation = ACT2FN[model.cfg.act_fn]  # the model's own nonlinearity
 fires = activation(weights.pre_activations(streams)).double().numpy()  # text neuron
-tells, tells_B = auc(fires[A], kinds[A]), auc(fires[B], kinds[B])  # domain neuron
+tells, tells_B = (cx.neurons.auc(fires[h], belongs[:, h]) for h in (A, B))  # domain neuron
 best = tells.argmax(1)  # domain
 best_found = np.array(chosen)[tells[:, chosen].argmax(1)]  # the best among the found
 
@@ -638,7 +631,9 @@ values_B = (said[B] @ W_in[:, chosen]).double().numpy()
 
 def carrying(drawn):
     """Share of the found neurons beyond the null, on texts drawn from half B."""
-    scores = auc(values_B[drawn], kinds[B][drawn])[label[chosen], np.arange(len(chosen))]
+    scores = cx.neurons.auc(values_B[drawn], belongs[:, B][:, drawn])[
+        label[chosen], np.arange(len(chosen))
+    ]
     return float((scores > line).mean())
 
 
@@ -647,9 +642,7 @@ def named():
     told = cx.true_contribution(weights, cx.texts.at(weights, study.passages, n, TOKEN), heads, n)
 
     def favours(neuron, domain):
-        inside, values = study.domains == domain, told[:, neuron].numpy()
-        pairs = inside.sum() * (~inside).sum()
-        return float(stats.mannwhitneyu(values[inside], values[~inside]).statistic / pairs)
+        return float(cx.neurons.auc(told[:, [neuron]].numpy(), study.domains == domain)[0])
 
     words = (
         weights.tokenizer.encode(f" {w}", add_special_tokens=False)
@@ -701,7 +694,7 @@ which = np.concatenate([label[chosen], np.searchsorted(domains, null.loc[0]["lab
 
 def apart(drawn):
     """Median AUC of the found neurons less that of mixtures."""
-    scores = auc(both[drawn], kinds[B][drawn])[which, np.arange(len(which))]
+    scores = cx.neurons.auc(both[drawn], belongs[:, B][:, drawn])[which, np.arange(len(which))]
     return float(np.nanmedian(scores[: len(chosen)]) - np.nanmedian(scores[len(chosen) :]))
 
 
@@ -752,7 +745,7 @@ mine_too = ...  # one number
 if mine_too is ...:
     print("not yet")
 else:
-    asked = difference(circuit.summary(x[A])[:, [example]].double().numpy(), kinds[A])
+    asked = difference(circuit.summary(x[A])[:, [example]].double().numpy(), A)
     right = abs(float(mine_too) - asked[label[example], 0]) < 1e-3
     print("right" if right else "not this")
 

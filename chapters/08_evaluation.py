@@ -34,9 +34,11 @@ TEXTS = 1000  # how many texts of the collection are read: held-out documents of
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 OTHER = "mini-base"  # a second model, judged by conditions that were fixed on mini
+RUNS = None  # a folder of training runs: what they give is then computed and kept
 
 # %% tags=["hide-input", "nbval-check-output"]
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -556,7 +558,25 @@ def token_to_denominators(made, true, neurons, of):
     return ratio(np.arange(len(true))), cx.claims.by_document(ratio, of, 199)
 
 
-ratios = {MODEL: token_to_denominators(only, true_own, found, some)}
+def of(name):
+    """The same of another model: what is judged, its bill, and the ratio of two of its items."""
+    other = cx.study(cx.load(name), TEXTS, TOKEN, None, STEADY, PROSE)
+    there, J = other.circuit, find(other.circuit)
+    A_there, B_there = ([t for t in other.texts if t.half == h] or other.texts for h in "AB")
+    x = torch.stack([text.tokens[: other.n + 1] for text in B_there[::2]])
+    t = there.at.truth(x, other.heads)
+    only_there = alone(there, x)
+    bill_there = costs(only_there, t, J)
+    facts = numbers(
+        *compare(there, (A_there, B_there), J, regress=False),
+        bill_there,
+        costs(ladder(there, x), t, J),
+        there.at.truth(cx.texts.at(other.weights, B_there, other.n, TOKEN), other.heads)[:, J],
+    )
+    return facts, bill_there["fvu"], token_to_denominators(only_there, t, J, B_there[::2])
+
+
+KEPT = cx.models.DATA / "evidence" / "seed-1.json"
 NAMES = {
     "domain FVU": "FVU of the domain's mean",
     "line": "FVU on a line",
@@ -570,29 +590,22 @@ NAMES = {
 }
 judged = {MODEL: numbers(held, bill, climbed, true_B[:, found])}
 bills = {MODEL: bill["fvu"]}
+ratios = {MODEL: token_to_denominators(only, true_own, found, some)}
 try:
-    other = cx.study(cx.load(OTHER), TEXTS, TOKEN, None, STEADY, PROSE)
-    there, J = other.circuit, find(other.circuit)
-    A_there, B_there = ([t for t in other.texts if t.half == h] or other.texts for h in "AB")
-    x = torch.stack([text.tokens[: other.n + 1] for text in B_there[::2]])
-    t = there.at.truth(x, other.heads)
-    only_there = alone(there, x)
-    bill_there = costs(only_there, t, J)
-    judged[OTHER] = numbers(
-        *compare(there, (A_there, B_there), J, regress=False),
-        bill_there,
-        costs(ladder(there, x), t, J),
-        there.at.truth(cx.texts.at(other.weights, B_there, other.n, TOKEN), other.heads)[:, J],
-    )
-    bills[OTHER] = bill_there["fvu"]
-    ratios[OTHER] = token_to_denominators(only_there, t, J, B_there[::2])
+    judged[OTHER], bills[OTHER], ratios[OTHER] = of(OTHER)
 except (OSError, ValueError) as reason:  # out of reach
     print(f"{OTHER} is not to be had here: {reason}")
-kept = cx.models.DATA / "evidence" / "seed-1.json"  # what these cells found on weights kept apart
-if OTHER in judged and kept.exists():
-    seed = json.loads(kept.read_text(encoding="utf-8"))
-    judged["seed 1"], bills["seed 1"] = seed["judged"], pd.Series(seed["bill"])  # the third
-    ratios["seed 1"] = seed["token over denominators"]
+if RUNS:
+    place = Path(RUNS) / "seed-1-100"
+    facts, items, ratio = of(place)
+    kept = {"judged": facts, "bill": items.to_dict(), "token over denominators": ratio}
+    kept = json.loads(json.dumps(kept), parse_float=lambda v: round(float(v), 4))
+    kept = json.loads((place / "run.json").read_text()) | kept
+    KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+kept = json.loads(KEPT.read_text())
+if OTHER in judged:
+    judged["seed 1"], bills["seed 1"] = kept["judged"], pd.Series(kept["bill"])  # the third
+    ratios["seed 1"] = kept["token over denominators"]
 
 # %% tags=["hide-input", "nbval-check-output"]
 verdicts = pd.DataFrame(

@@ -546,7 +546,6 @@ if RUNS:
             told = [run(row[None], return_type="loss") for row in long[::10]]
         facts |= {"loss": rounded(torch.stack(told).mean()), **dose(run)}
         kept[name] = facts | {"only": rounded(bill.T.to_dict())}
-    KEPT.parent.mkdir(exist_ok=True)
     KEPT.write_text(json.dumps(kept, indent=1) + "\n")
 kept = json.loads(KEPT.read_text())
 here = {"mini-base": dose(cx.load("mini-base")), MODEL: dose(model)}

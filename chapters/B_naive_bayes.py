@@ -40,7 +40,6 @@ PRIOR = 1000  # how many tokens the smoothing of the counts is worth
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import mannwhitneyu
 
 import ctxlib as cx
 
@@ -289,18 +288,14 @@ The neuron has its label from half A, Naive Bayes its weights; both are asked wh
 
 # %%
 summaries = circuit.summary(x_B)[:, J].numpy()  # text neuron
-
-
-def auc(values, inside):
-    """The chance that one inside scores higher than one outside."""
-    return mannwhitneyu(values[inside], values[~inside]).statistic / inside.sum() / (~inside).sum()
-
-
+belongs = kinds["B"] == np.array(names)[:, None]  # domain text
+of_neurons = cx.neurons.auc(summaries, belongs)  # domain neuron
+of_bayes = cx.neurons.auc(scores["each token once"], belongs)  # domain domain
 duel = pd.DataFrame(
     {
         "domain": labels.to_numpy(),
-        "neuron": [auc(summaries[:, k], kinds["B"] == names[d]) for k, d in enumerate(own)],
-        "Naive Bayes": [auc(scores["each token once"][:, d], kinds["B"] == names[d]) for d in own],
+        "neuron": of_neurons[own, range(len(own))],
+        "Naive Bayes": of_bayes[own, own],
     },
     index=labels.index,
 )

@@ -507,7 +507,8 @@ for axis, (name, r) in zip(axes[0], results.items(), strict=True):
             some["spread over texts"], some[f"certified: {KEY}"], "o", mfc=fill, ms=5,
             color=cx.plots.COLOURS[0], label=label,
         )  # fmt: skip
-    cx.plots.number_points(axis, r["spread over texts"], r[f"certified: {KEY}"])
+    for head, point in r[["spread over texts", f"certified: {KEY}"]].iterrows():
+        axis.annotate(str(head), point, xytext=(4, 3), textcoords="offset points", fontsize=8)
     axis.plot([0.01, 3], [0.01, 3], color=cx.plots.INK, lw=0.8)
     axis.axhline(study.steady, color=cx.plots.COLOURS[1], ls="--", lw=1)
     axis.axvline(study.steady, color=cx.plots.COLOURS[1], ls="--", lw=1)

@@ -31,9 +31,7 @@ TEXTS = 1000  # how many texts of the collection are read: held-out documents of
 TOKEN = " the"  # the token at the destination
 LEAST = 3  # words of the table that a text must hold
 CONTEXT = 200  # tokens before a word whose spelling is predicted
-KEEP = (
-    None  # a path: where the numbers are kept as evidence (set CTX_TEXTS to read other documents)
-)
+CORPUS = None  # mini's corpus: what its training documents give is then computed and kept
 
 # %% tags=["hide-input"]
 import hashlib
@@ -41,6 +39,7 @@ import json
 import re
 import tomllib
 from collections import defaultdict
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -54,6 +53,9 @@ from ctxlib.models import DATA
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 study = cx.study(cx.load(MODEL), TEXTS, TOKEN)
+if CORPUS:
+    training = cx.texts.collection(study.weights, 6000, Path(CORPUS, "train"))
+    study = replace(study, texts=training)
 model, weights, heads = study.model, study.weights, study.heads
 neurons = range(weights.n_neurons)
 
@@ -557,7 +559,8 @@ results = {
     ),
 }
 results = {measure: str(value) for measure, value in results.items()}
-if KEEP:
+KEPT = DATA / "evidence" / "british.json"
+if CORPUS:
     facts = {
         "sha256 of model.safetensors": hashlib.sha256(
             (DATA / "mini/model.safetensors").read_bytes()
@@ -568,8 +571,8 @@ if KEEP:
         "destination": n,
         "results": results,
     }
-    Path(KEEP).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-kept = json.loads((DATA / "evidence" / "british.json").read_text(encoding="utf-8"))
+    KEPT.write_text(json.dumps(facts, indent=1) + "\n")
+kept = json.loads(KEPT.read_text())
 columns = {"held-out texts": results}
 if kept["first layer"] == cx.claims.fingerprint(weights):
     columns["training documents (kept)"] = kept["results"]

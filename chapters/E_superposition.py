@@ -92,22 +92,16 @@ say = {h: g @ ext for h, g in gap.items()}  # domain d_model
 
 
 # %% tags=["hide-input"]
-def auc(inside, outside):
-    """The chance that one inside is larger than one outside, ties counted half."""
-    outside = np.sort(outside)
-    below = np.searchsorted(outside, inside) + np.searchsorted(outside, inside, "right")
-    return below.mean() / (2 * max(len(outside), 1))
-
-
 def two_subjects(values, kinds, A, B, names=names):
     """The two domains highest in each direction on half A, and the lower of their AUCs on half B,
     each against all texts of neither: `text direction -> direction`."""
     first, second = means(values[A], kinds[A], names).argsort(0).flip(0)[:2].numpy()
     lower = []
     for column, pair in zip(values[B].T.numpy(), zip(first, second, strict=True), strict=True):
-        own = [column[kinds[B] == names[d]] for d in pair]
-        rest = column[~np.isin(kinds[B], names[list(pair)])]
-        lower.append(min(auc(own[0], rest), auc(own[1], rest)))
+        own = kinds[B] == names[list(pair)][:, None]  # subject text
+        kept = own | ~own.any(0)  # without the other subject
+        aucs = [cx.neurons.auc(column[k, None], o[k]) for o, k in zip(own, kept, strict=True)]
+        lower.append(min(aucs).item())
     both = [tuple(sorted(p)) for p in zip(names[first], names[second], strict=True)]
     return pd.DataFrame({"pair": both, "lower AUC": lower})
 

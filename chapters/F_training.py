@@ -241,7 +241,6 @@ if RUNS:
     kept["universal, interval"] = cx.claims.by_document(universal, texts, draws=99)
     angles = [geometry(end["texts"]) for end in ends]
     kept["domains"] = [congruence(angles[i], angles[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
-    KEPT.parent.mkdir(exist_ok=True)
     KEPT.write_text(json.dumps(kept, indent=1) + "\n")
 
 # %% [markdown]

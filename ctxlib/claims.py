@@ -13,7 +13,6 @@ import platform
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -62,16 +61,6 @@ def known_by(model: Any) -> tuple[str | None, int, int]:
     except ValueError:
         first = None
     return first, model.cfg.n_layers, model.cfg.d_vocab
-
-
-def is_gpt2_small(model: Any) -> bool:
-    """Whether a model loaded with `cx.load` is the GPT-2 small that was studied, by its weights
-    and not by its name.
-
-    >>> cx.claims.is_gpt2_small(model)
-    False
-    """
-    return known_by(model) == GPT2_SMALL
 
 
 def over(
@@ -204,16 +193,6 @@ def published(id: str) -> Published:
     return figures()[id]
 
 
-def as_printed(number: str) -> tuple[float, float]:
-    """The numbers that a printed one may stand for: half a unit of its last digit either way.
-
-    >>> cx.claims.as_printed("0.9485")
-    (0.94845, 0.94855)
-    """
-    half = Decimal(5).scaleb(int(Decimal(number).as_tuple().exponent) - 1)
-    return float(Decimal(number) - half), float(Decimal(number) + half)
-
-
 @dataclass(frozen=True)
 class Claim:
     """A published figure, named by its id, held against a number of this run.
@@ -224,8 +203,8 @@ class Claim:
     interval whose ends are exchanged.
 
     >>> claim = cx.claims.Claim("tv", "median TV of the stable heads", 0.06, (0.05, 0.08))
-    >>> claim.figure.condition, claim.shown, claim.verdict
-    ('at most 0.075', '0.06 [0.05, 0.08]', 'undecided')
+    >>> claim.shown, claim.verdict
+    ('0.06 [0.05, 0.08]', 'undecided')
     """
 
     id: str
@@ -241,22 +220,13 @@ class Claim:
             raise ValueError(f"interval {self.interval} of {self.id!r}: give its lower end first")
 
     @property
-    def figure(self) -> Published:
-        """The published figure.
-
-        >>> cx.claims.Claim("tv", "median TV", 0.06).figure.value
-        '~0.05'
-        """
-        return published(self.id)
-
-    @property
     def verdict(self) -> str:
         """What the bound says of the number and its interval; see `Published.verdict`.
 
         >>> cx.claims.Claim("tv", "median TV", float("nan")).verdict
         'does not apply'
         """
-        return self.figure.verdict(self.here, self.interval)
+        return published(self.id).verdict(self.here, self.interval)
 
     @property
     def shown(self) -> str:
@@ -303,14 +273,14 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
     rows = [
         {
             "claim": c.measured,
-            "published": c.figure.statement,
+            "published": figure.statement,
             "this run": c.shown,
-            "holds if": c.figure.condition,
+            "holds if": figure.condition,
             "verdict": c.verdict
-            if studied or c.on_gpt2 or not c.figure.about_gpt2
+            if studied or c.on_gpt2 or not figure.about_gpt2
             else f"another model; {c.verdict} here",
         }
-        for c in claims
+        for c, figure in ((c, published(c.id)) for c in claims)
     ]
     table = Ledger(rows, index=range(1, len(rows) + 1))
     texts = os.environ.get("CTX_TEXTS")
@@ -332,21 +302,17 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
 OTHERWISE = "Here it is otherwise: "  # how a finding begins that does not hold
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(str):
     """A sentence as a page shows it: prose, with nothing in it read as markup.
 
     >>> cx.claims.Finding("r < 1")._repr_html_()
     '<p>r &lt; 1</p>'
     """
 
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
+    __repr__ = str.__str__
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self.text, quote=False)}</p>"
+        return f"<p>{html.escape(self, quote=False)}</p>"
 
 
 def finding(sentence: str, holds: bool, otherwise: str | None = None) -> Finding:

@@ -13,14 +13,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 import pandas as pd
 import torch
 from einops import einsum, rearrange
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.circuit import (
@@ -41,24 +39,21 @@ ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, means and centred products of an approximation and a truth, one number a neuron, in
-    float64: all that r and FVU need. Adding two joins their texts (Chan's formula), so the texts
+    """Count, means and centred products of an approximation (0) and a truth (1), for each neuron,
+    in float64: all that r and FVU need. Adding two joins their texts (Chan's formula), so the texts
     themselves need not be kept.
 
     >>> truth = torch.tensor([[0.0], [1.0], [2.0], [5.0]])
     >>> guess = truth / 2
     >>> parts = cx.Moments.of(guess[:2], truth[:2]) + cx.Moments.of(guess[2:], truth[2:])
     >>> whole = cx.Moments.of(guess, truth)
-    >>> whole.count, torch.allclose(whole.at, parts.at)
+    >>> whole.count, torch.allclose(whole.products, parts.products)
     (tensor(4), True)
     """
 
     count: Int[Tensor, ""]
-    mean_a: Float[Tensor, " neuron"]
-    mean_t: Float[Tensor, " neuron"]
-    aa: Float[Tensor, " neuron"]
-    tt: Float[Tensor, " neuron"]
-    at: Float[Tensor, " neuron"]
+    means: Float[Tensor, "2 neuron"]
+    products: Float[Tensor, "2 2 neuron"]
 
     @classmethod
     def of(
@@ -67,28 +62,21 @@ class Moments:
         """The moments of some texts; those of more texts are added to them.
 
         >>> truth = torch.tensor([[0.0], [1.0], [2.0]])
-        >>> cx.Moments.of(truth / 2, truth).mean_t
+        >>> cx.Moments.of(truth / 2, truth).means[1]
         tensor([1.], dtype=torch.float64)
         """
-        a, t = approx.cpu().double(), truth.cpu().double()
-        mean_a, mean_t = a.mean(0), t.mean(0)
-        a, t = a - mean_a, t - mean_t
-        count = torch.tensor(len(a))
-        return cls(count, mean_a, mean_t, (a * a).sum(0), (t * t).sum(0), (a * t).sum(0))
+        both = torch.stack([approx.cpu().double(), truth.cpu().double()], dim=1)  # text 2 neuron
+        apart = both - both.mean(0)
+        products = (apart[:, :, None] * apart[:, None]).sum(0)
+        return cls(torch.tensor(len(both)), both.mean(0), products)
 
     def __add__(self, other: Moments) -> Moments:
         count = self.count + other.count
         share = other.count.double() / count  # two integers would give a float32
-        a, t = other.mean_a - self.mean_a, other.mean_t - self.mean_t
-        between = self.count * share
-        return Moments(
-            count,
-            self.mean_a + share * a,
-            self.mean_t + share * t,
-            self.aa + other.aa + between * a * a,
-            self.tt + other.tt + between * t * t,
-            self.at + other.at + between * a * t,
-        )
+        apart = other.means - self.means
+        between = self.count * share * apart[:, None] * apart
+        products = self.products + other.products + between
+        return Moments(count, self.means + share * apart, products)
 
     def table(self, neurons: Sequence[int]) -> pd.DataFrame:
         """One row a neuron: `r`, `fvu`, and its three parts `from offset`, `from spread`,
@@ -102,11 +90,14 @@ class Moments:
         neuron
         0       1.0  0.1     0.8
         """
-        varied_a, varied_t = self.varied(self.aa, self.mean_a), self.varied(self.tt, self.mean_t)
-        sd = (self.tt / self.count).sqrt()
-        r = torch.where(varied_a, self.at / (self.aa * self.tt).sqrt(), 0)
-        offset = (self.mean_a - self.mean_t) / sd
-        spread = torch.where(varied_a, (self.aa / self.tt).sqrt(), 0)
+        squares = self.products.diagonal().T  # 2 neuron
+        # by more than the rounding of its own mean, or no number
+        varied_a, varied_t = ~(squares <= self.count * (ROUNDING * self.means) ** 2)
+        aa, tt = squares
+        sd = (tt / self.count).sqrt()
+        r = torch.where(varied_a, self.products[0, 1] / (aa * tt).sqrt(), 0)
+        offset = (self.means[0] - self.means[1]) / sd
+        spread = torch.where(varied_a, (aa / tt).sqrt(), 0)
         parts = {"from offset": offset**2, "from spread": (spread - r) ** 2, "from shape": 1 - r**2}
         columns = {"r": torch.where(varied_a, r, torch.nan)}
         columns |= {"fvu": torch.stack(list(parts.values())).sum(0), **parts}
@@ -115,11 +106,8 @@ class Moments:
         index = pd.Index(list(neurons), name="neuron")
         return pd.DataFrame({**known, "sd": torch.where(varied_t, sd, 0).numpy()}, index=index)
 
-    def varied(
-        self, squares: Float[Tensor, " neuron"], mean: Float[Tensor, " neuron"]
-    ) -> Bool[Tensor, " neuron"]:
-        """Where a quantity varies by more than the rounding of its own mean, or is not a number."""
-        return ~(squares <= self.count * (ROUNDING * mean) ** 2)
+
+NO_TEXTS = Moments(torch.tensor(0), torch.zeros(2, 1).double(), torch.zeros(2, 2, 1).double())
 
 
 def evaluate(
@@ -160,14 +148,10 @@ def evaluate(
     """
     at = circuit.at
     chosen = check_neurons(at, range(at.n_neurons) if neurons is None else neurons)
-    comparison = Comparison(circuit, tuple(chosen), own_token)
-    if checkpoint is None and client is None:
-        parts = map(comparison, comparison.batches(texts))
-        moments = enough(reduce(add, parts, next(parts, None)))
-    else:
-        from ctxlib.scale import summed  # only who needs it loads it
+    from ctxlib.scale import summed  # it needs this module
 
-        moments = enough(summed(comparison, texts, checkpoint, client))
+    comparison = Comparison(circuit, tuple(chosen), own_token)
+    moments = enough(summed(comparison, texts, checkpoint, client))
     table = moments.table(chosen)
     table.attrs["texts"] = int(moments.count)
     return table
@@ -233,17 +217,8 @@ def approximated(
     made = set(made)
     if unknown := made - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
-    at = circuit.at
-    x = at.seen(tokens)
-    added = approximated_output(circuit, x, made) @ at.W_in
-    return added / (circuit.scale if "scale" in made else at.scale(x, at.outputs(x)))
-
-
-def approximated_output(
-    circuit: ContextualCircuit, x: Int[Tensor, "text source"], made: set[str]
-) -> Float[Tensor, "text d_model"]:
-    """What the circuit's heads write at n, with the approximations in `made`."""
-    w, n, heads = circuit.weights, circuit.n, list(circuit.heads)
+    at, w, n, heads = circuit.at, circuit.weights, circuit.n, list(circuit.heads)
+    own = x = at.seen(tokens)
     if "token" in made:
         x = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], circuit.token)], dim=1)
     ask = asked_there(w, x[:, n], n)[:, heads]  # text head d_model
@@ -276,7 +251,8 @@ def approximated_output(
         seen = rows @ normalised_sources(w, x, n)
     z = einsum(seen, w.W_V[heads], "text head d_model, head d_model d_head -> text head d_head")
     z = z + rows.sum(-1, keepdim=True) * w.b_V[heads]
-    return einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
+    added = einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
+    return added @ at.W_in / (circuit.scale if "scale" in made else at.scale(own, at.outputs(own)))
 
 
 def error_budget(
@@ -306,28 +282,23 @@ def error_budget(
     """
     at = circuit.at
     chosen = check_neurons(at, range(at.n_neurons) if neurons is None else neurons)
-    W_in = at.W_in[:, chosen]
     names = [name for name in APPROXIMATIONS if own_token or name != "token"]
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
     rows |= {("without", name): set(names) - {name} for name in names}
     rows |= {("only", name): {name} for name in names}
-    sums: dict[tuple[str, str], Moments] = {}
+    sums = dict.fromkeys(rows, NO_TEXTS)
     for x in at.read(texts, "error budget", own_token):
-        outputs = at.outputs(x)
-        own = at.scale(x, outputs)
-        truth = outputs[:, list(circuit.heads)].sum(1) @ W_in / own
+        truth = at.truth(x, circuit.heads)[:, chosen]
         for row, made in rows.items():
-            s = circuit.scale if "scale" in made else own
-            new = Moments.of(approximated_output(circuit, x, made) @ W_in / s, truth)
-            sums[row] = sums[row] + new if row in sums else new
+            sums[row] += Moments.of(approximated(circuit, x, made)[:, chosen], truth)
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]
-    medians = [enough(sums.get(row)).table(chosen)[columns].median() for row in rows]
+    medians = [enough(moments).table(chosen)[columns].median() for moments in sums.values()]
     index = pd.MultiIndex.from_tuples(rows, names=["made", "approximation"])
     return pd.DataFrame(medians, index=index)
 
 
-def enough(moments: Moments | None) -> Moments:
+def enough(moments: Moments) -> Moments:
     """The moments, if they hold at least two texts."""
-    if moments is None or moments.count < 2:
+    if moments.count < 2:
         raise ValueError("r needs at least two texts")
     return moments

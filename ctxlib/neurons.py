@@ -16,7 +16,6 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 from scipy import stats
-from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit
@@ -25,7 +24,8 @@ from ctxlib.weights import LayerWeights
 
 LARGEST = 20  #: tokens that `top` averages over
 STANDS_OUT = 2.0  #: a neuron whose `top` is this many robust deviations above the median one
-NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains
+NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains: they print, and
+# byte-level vocabularies write what prints as itself
 CHUNK = 256  # neurons at a time: bounds the memory, changes no result
 
 # ---------------------------------------------------------------- tokens that were never trained
@@ -45,7 +45,8 @@ def untrained_tokens(weights: LayerWeights | Destination) -> Bool[Tensor, " voca
     (torch.Size([8192]), False)
     """
     W_E = weights.embeddings()
-    never = impossible_bytes(weights)
+    vocabulary = weights.tokenizer.get_vocab() if weights.tokenizer else {}
+    never = [vocabulary[chr(byte)] for byte in NEVER if chr(byte) in vocabulary]
     flags = torch.zeros(len(W_E), dtype=torch.bool, device=W_E.device)
     flags[never] = True
     if len(never) < 2:
@@ -54,32 +55,6 @@ def untrained_tokens(weights: LayerWeights | Destination) -> Bool[Tensor, " voca
     total = unit[never].sum(0)
     own = torch.cosine_similarity(unit[never], total - unit[never], dim=-1)
     return flags | (torch.cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
-
-
-def impossible_bytes(weights: LayerWeights | Destination) -> list[int]:
-    """The ids of the single-byte tokens that no UTF-8 text can produce, if the vocabulary is
-    byte-level.
-
-    >>> len(cx.neurons.impossible_bytes(weights))
-    13
-    """
-    if weights.tokenizer is None:
-        return []
-    # A byte-level tokenizer writes each byte as one character; these are decoded one by one.
-    vocabulary = weights.tokenizer.get_vocab()
-    names = byte_names()
-    return [vocabulary[names[byte]] for byte in NEVER if names[byte] in vocabulary]
-
-
-def byte_names() -> dict[int, str]:
-    """The character that byte-level vocabularies write for each byte: itself where it is
-    printable and Latin-1, else the next free one from 256 on, in the order of the bytes.
-    """
-    alphabet = sorted(ByteLevel.alphabet())
-    own = [ord(c) for c in alphabet if ord(c) < 256]
-    others = [byte for byte in range(256) if byte not in own]
-    stand_ins = [c for c in alphabet if ord(c) >= 256]
-    return {byte: chr(byte) for byte in own} | dict(zip(others, stand_ins, strict=True))
 
 
 # ---------------------------------------------------------------- which neurons
@@ -121,40 +96,35 @@ def find_neurons(
             f"largest={largest}: choose at least 1 and fewer than the {int(counted.sum())} tokens"
         )
     ids = counted.nonzero()[:, 0]
-    high, mean, top, bottom = [], [], [], []
-    for part in contributions.split(CHUNK, dim=1):
+
+    def outermost(part: Float[Tensor, "vocab neuron"]) -> tuple[Tensor, ...]:
         contribution = part[ids]
         best, worst = (contribution.topk(largest, dim=0, largest=up) for up in (True, False))
-        high.append(best.values.mean(0))
-        mean.append(contribution.mean(0))
-        top.append(ids[best.indices])
-        bottom.append(ids[worst.indices])
-    mean_of = torch.cat(mean)
-    tops = torch.cat(high) - mean_of
+        mean = contribution.mean(0)
+        return best.values.mean(0) - mean, mean, ids[best.indices].T, ids[worst.indices].T
+
+    parts = map(outermost, contributions.split(CHUNK, dim=1))
+    tops, means, top, bottom = map(torch.cat, zip(*parts, strict=True))
     z = robust_z(tops)
-    if threshold is None:
-        passed = z > STANDS_OUT
-        said = f"none lies more than {STANDS_OUT:g} robust deviations above the median"
-    else:
-        passed = tops > threshold
-        said = f"threshold {threshold:g} finds none"
+    passed = z > STANDS_OUT if threshold is None else tops > threshold
     if not passed.any():
+        rule = f"none lies more than {STANDS_OUT:g} robust deviations above the median"
         raise ValueError(
-            f"{said}: the largest top of {len(tops)} neurons is {tops.max():.2f}, "
+            f"{rule if threshold is None else f'threshold {threshold:g} finds none'}: "
+            f"the largest top of {len(tops)} neurons is {tops.max():.2f}, "
             f"the median one {tops.quantile(0.5):.2f}; give a lower threshold"
         )
     if threshold is None:  # half-way to the next one, so that rounding passes nobody
         threshold = float((tops[passed].min() + tops[~passed].max()) / 2)
-    chosen = passed.nonzero()[:, 0]
-    chosen = chosen[tops[chosen].argsort(descending=True, stable=True)]
-    top_ids, bottom_ids = (torch.cat(lists, dim=1)[:, chosen].T for lists in (top, bottom))
+    order = tops.argsort(descending=True, stable=True)
+    chosen = order[passed[order]]
     table = pd.DataFrame(
         {
             "top": tops[chosen].tolist(),
             "z": z[chosen].tolist(),
-            "mean": mean_of[chosen].tolist(),
-            "top tokens": [spelled(circuit.at, row) for row in top_ids.tolist()],
-            "bottom tokens": [spelled(circuit.at, row) for row in bottom_ids.tolist()],
+            "mean": means[chosen].tolist(),
+            "top tokens": [spelled(circuit.at, row) for row in top[chosen].tolist()],
+            "bottom tokens": [spelled(circuit.at, row) for row in bottom[chosen].tolist()],
         },
         index=pd.Index(chosen.tolist(), name="neuron"),
     )
@@ -220,45 +190,41 @@ def label_neurons(
     counts = np.bincount(member)
     if len(names) < 2 or counts.min() < 2:
         raise ValueError("labels need at least two names with two texts each")
-    means = np.eye(len(names))[member].T @ y / counts[:, None]  # label neuron
-    others = (y.sum(0) - counts[:, None] * means) / (len(y) - counts)[:, None]
-    best = (means - others).argmax(0)
+    inside = member == np.arange(len(names))[:, None]  # label text
+    means = inside @ y / counts[:, None]  # label neuron
+    apart = means - ~inside @ y / (len(y) - counts)[:, None]
+    best = apart.argmax(0)
+    pick = best, np.arange(len(best))
     freedom = len(y) - len(names)
     spread = np.sqrt(((y - means[member]) ** 2).sum(0) / freedom)
     error = spread * np.sqrt(1 / counts[best] + 1 / (len(y) - counts[best]))
     reach = error * stats.t.ppf(1 - (1 - confidence) / (2 * len(names)), freedom)
-    difference = (means - others)[best, np.arange(len(best))]
-    inside = [y[member == k, j] for j, k in enumerate(best)]
-    outside = [y[member != k, j] for j, k in enumerate(best)]
-    larger = [stats.mannwhitneyu(a, b).statistic for a, b in zip(inside, outside, strict=True)]
     return pd.DataFrame(
         {
             "label": names[best],
-            "difference": difference,
-            "low": difference - reach,
-            "high": difference + reach,
+            "difference": apart[pick],
+            "low": apart[pick] - reach,
+            "high": apart[pick] + reach,
             "spread": spread,
-            "auc": larger / (counts[best] * (len(y) - counts[best])),
+            "auc": auc(y, inside)[pick],
         },
         index=pd.Index([int(j) for j in neurons], name="neuron"),
     )
 
 
-def by_label(
-    values: Float[Tensor, "text neuron"], labels: Sequence[Hashable], neurons: Sequence[int]
-) -> pd.DataFrame:
-    """The mean of each neuron over the texts of each label: neurons in rows, labels in columns.
+def auc(
+    values: Float[np.ndarray, "text neuron"], inside: Bool[np.ndarray, "*label text"]
+) -> Float[np.ndarray, "*label neuron"]:
+    """The area under the curve: the chance that a text inside has the larger value than one
+    outside, equal ones counted half (the statistic of Mann and Whitney, over the number of pairs).
+    `inside` is one mask or one a label. NaN where no text is inside, or every one.
 
-    >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
-    >>> labels = [text.domain for text in passages]
-    >>> table = cx.neurons.by_label(summaries[:, [298, 973]], labels, neurons=[298, 973])
-    >>> table[["cooking", "python", "war"]].round(1)
-            cooking  python  war
-    neuron
-    298         2.1    -0.1  0.4
-    973        -0.8     2.9 -0.7
+    >>> values = circuit.summary(torch.stack([text.tokens for text in passages])).numpy()
+    >>> domains = np.array([text.domain for text in passages])
+    >>> cx.neurons.auc(values[:, [298, 973]], domains == "python").round(2)
+    array([0.15, 1.  ])
     """
-    table = pd.DataFrame(
-        values.cpu().double().numpy(), columns=pd.Index([int(j) for j in neurons], name="neuron")
-    )
-    return table.groupby(np.array([str(label) for label in labels])).mean().T
+    count = inside.sum(-1, keepdims=True)
+    above = inside @ stats.rankdata(values, axis=0) - count * (count + 1) / 2
+    with np.errstate(invalid="ignore"):
+        return above / (count * (inside.shape[-1] - count))

@@ -14,47 +14,21 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
-from matplotlib.axes import Axes
+from matplotlib import rc_params_from_file
 from matplotlib.figure import Figure
 from torch import Tensor
 
-#: Okabe and Ito's colours, those that stand out on white and on near-black,
-#: in the order in which they are used.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#999999")
-SEQUENTIAL = "viridis"  #: matplotlib's name of the scale for what has no sign
-STRONGEST = 0.6  # of the shade behind a token: its text stays readable, on white and on near-black
-INK = "#010203"  #: stands for "the colour of the page's text" until the drawing is written out
+from ctxlib.models import DATA
 
-STYLE = {
-    "axes.edgecolor": INK,
-    "axes.formatter.min_exponent": 3,  # 10, not a power, where a power is no shorter
-    "axes.grid": True,
-    "axes.labelcolor": INK,
-    "axes.labelsize": 10,
-    "axes.prop_cycle": plt.cycler(color=COLOURS),
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlecolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "figure.constrained_layout.use": True,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "font.size": 10,
-    "grid.alpha": 0.18,
-    "grid.color": INK,
-    "hatch.color": INK,
-    "legend.frameon": False,
-    "legend.labelcolor": INK,
-    "lines.linewidth": 1.6,
-    "patch.edgecolor": "none",
-    "savefig.facecolor": "none",
-    "svg.fonttype": "none",
-    "svg.hashsalt": "ctxlib",
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
+#: what matplotlib is told, from `data/house.mplstyle`
+STYLE = rc_params_from_file(DATA / "house.mplstyle", use_default_template=False)
+#: Okabe and Ito's colours, those that stand out on white and on near-black,
+#: in the order in which they are used
+COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
+INK = STYLE["text.color"]  #: stands for "the colour of the page's text" until a drawing is written
+NO_METADATA = ("Date", "Creator", "Format", "Type")  # what would tell one drawing from the same
+STRONGEST = 0.6  # of the shade behind a token: its text stays readable, on white and on near-black
+NAMED = 5  # sources of a row that are called by their tokens
 
 
 def panels(
@@ -109,7 +83,7 @@ def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
     """
     buffer = io.StringIO()
     with plt.rc_context(STYLE):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(NO_METADATA))
     plt.close(figure)
     return Picture(inline_svg(buffer.getvalue(), number), alt, f"<b>Figure {number}.</b> {caption}")
 
@@ -122,7 +96,6 @@ def inline_svg(svg: str, number: str) -> str:
     prefix = "f" + re.sub(r"\W", "-", number)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", svg)
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # a page's font is not the one that was measured: let the digits of a number follow one another
     svg = re.sub(
         r"<!-- \$\\mathdefault.*?</text>",
@@ -131,13 +104,8 @@ def inline_svg(svg: str, number: str) -> str:
         flags=re.DOTALL,
     )
     (width,) = (float(w) for w in re.findall(r'<svg [^>]*?width="([\d.]+)pt"', svg))
-    svg = re.sub(
-        r'<svg ([^>]*?)width="[^"]*"',
-        rf'<svg \1style="width:100%;max-width:{width * 4 / 3:.0f}px;height:auto"',
-        svg,
-        count=1,
-    )
-    svg = re.sub(r'(<svg [^>]*?)\s+height="[^"]*"', r"\1", svg, count=1)
+    size = f'style="width:100%;max-width:{width * 4 / 3:.0f}px;height:auto"'
+    svg = re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
     return re.sub(r"\s*\n\s*", " ", svg)
 
 
@@ -153,56 +121,25 @@ def head_style(head: int) -> dict[str, str]:
     return {"color": COLOURS[head % 8], "ls": ("-", "--", ":", "-.")[head // 8 % 4]}
 
 
-def head_panels(n_heads: int, height: float = 1.75, **options) -> tuple[Figure, np.ndarray]:
-    """A figure with a panel for each head, four to a row; panels left over are hidden.
-
-    `height` is that of one row, in inches. The axes come as a `rows x 4` array.
-
-    >>> figure, axes = cx.plots.head_panels(6)
-    >>> [axis.get_visible() for axis in axes[1]]
-    [True, True, False, False]
-    """
-    figure, axes = panels(-(-n_heads // 4), 4, height=height, **options)
-    for column, spare in enumerate(axes.flat[n_heads:], start=n_heads % 4):
-        spare.set_visible(False)
-        if len(axes) > 1:  # the panel above is now the lowest of a column that shares its axis
-            axes[-2, column].tick_params(labelbottom=True)
-    return figure, axes
-
-
-def number_points(axis: Axes, x: Sequence[float], y: Sequence[float]) -> None:
-    """Write beside each point of a scatter plot which head it is.
-
-    >>> figure, ((axis,),) = cx.plots.panels()
-    >>> cx.plots.number_points(axis, [0.1, 0.2], [3.0, 4.0])
-    >>> [mark.get_text() for mark in axis.texts]
-    ['0', '1']
-    """
-    for head, point in enumerate(zip(x, y, strict=True)):
-        axis.annotate(str(head), point, xytext=(4, 3), textcoords="offset points", fontsize=8)
-
-
 # ---------------------------------------------------------------- one head over its sources
 
 
 def sources(
     tokens: Sequence[str],
     rows: dict[str, Float[Tensor, " source"]],
-    named: int = 5,
-    height: float = 1.15,
 ) -> tuple[Figure, np.ndarray]:
     """One head at one destination, drawn over its sources 0 ... n: a panel for each of `rows`, with
-    the key as its title. In all but the first, which is for the kernel, the `named` sources that
+    the key as its title. In all but the first, which is for the kernel, the five sources that
     stand highest are called by their tokens.
 
-    `height` is that of one panel, in inches. The axes come as a flat array, one a panel.
+    The axes come as a flat array, one a panel.
 
     >>> row = {"pos": [0.1, 0.2, 0.7], "row": [0.05, 0.6, 0.35]}
-    >>> figure, axes = cx.plots.sources(["BOS", "moon", "the"], row, named=1)
+    >>> figure, axes = cx.plots.sources(["BOS", "moon", "the"], row)
     >>> [mark.get_text() for mark in axes[1].texts]
-    ['moon']
+    ['moon', 'the', 'BOS']
     """
-    figure, axes = panels(len(rows), 1, height=height, sharex=True)
+    figure, axes = panels(len(rows), 1, height=1.15, sharex=True)
     apart = len(tokens) / 12  # names closer to one another than this would overlap
     name = {"textcoords": "offset points", "ha": "center", "fontsize": 8, "parse_math": False}
     for place, (title, values) in enumerate(rows.items()):
@@ -213,7 +150,7 @@ def sources(
         axis.set(title=title, ylim=(1.3 * min(heights.min(), 0), 1.3 * heights.max()))
         called: list[int] = []
         for i in np.argsort(-abs(heights)).tolist() if place else ():
-            if len(called) < named and all(abs(i - j) >= apart for j in called):
+            if len(called) < NAMED and all(abs(i - j) >= apart for j in called):
                 called.append(i)
                 below = heights[i] < 0
                 axis.annotate(tokens[i], (i, heights[i]), (0, -9 if below else 1), **name)
@@ -238,14 +175,13 @@ class ShadedText:
     weights: Float[Tensor, " pos"]
     caption: str
     colour: str = COLOURS[0]
-    negative: str = COLOURS[1]
 
     def _repr_html_(self) -> str:
         top = float(self.weights.abs().max()) or 1.0
         spans = []
         for token, weight in zip(self.tokens, self.weights.tolist(), strict=True):
             shown = html.escape(token.replace("\n", "↵"))
-            colour = self.colour if weight >= 0 else self.negative
+            colour = self.colour if weight >= 0 else COLOURS[1]
             r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
             shade = f"background:rgba({r},{g},{b},{STRONGEST * abs(weight) / top:.2f})"
             spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span>')

@@ -9,20 +9,22 @@ import json
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
+from operator import call
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
-import torch
 from jaxtyping import Int
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ctxlib.evaluation import Comparison, Moments
+from ctxlib.evaluation import NO_TEXTS, Comparison, Moments
 from ctxlib.texts import AnyText, Stream, check_listed
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ def summed(
     texts: Iterable[AnyText],
     file: str | os.PathLike | None = None,
     client: Any = None,
-) -> Moments | None:
-    """The moments of all texts, None of none: those in the checkpoint `file` and, batch by batch
+) -> Moments:
+    """The moments of all texts: those in the checkpoint `file` and, batch by batch
     in order, those of the texts that are not in it yet. Each batch is in the file as soon as it is
     done. Refuses what `cx.evaluate` says.
     """
@@ -91,38 +93,27 @@ def on_cluster(
     """
     import dask
 
-    ahead = 2 * max(1, sum(client.nthreads().values()))
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-        shared = client.submit(itself, work, pure=False)
-    under_way: deque[tuple[Any, Mark]] = deque()
-    trouble: list[Exception] = []
-    for tokens, mark in until(trouble, todo):
-        under_way.append((client.submit(run, shared, tokens.numpy(), pure=False), mark))
-        if len(under_way) == ahead:
-            future, mark = under_way.popleft()
-            yield future.result(), mark
-    for future, mark in under_way:
+        shared = client.submit(copy, work, pure=False)
+    sent = ((client.submit(call, shared, tokens, pure=False), mark) for tokens, mark in todo)
+    for future, mark in ahead(sent, 2 * max(1, sum(client.nthreads().values()))):
         yield future.result(), mark
-    if trouble:
-        raise trouble[0]
 
 
-def itself(work: Comparison) -> Comparison:
-    """The circuit, on a worker."""
-    return work
-
-
-def run(work: Comparison, tokens: np.ndarray) -> Moments:
-    """One batch, on a worker."""
-    return work(torch.from_numpy(tokens))
-
-
-def until(trouble: list[Exception], todo: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches up to the first error, which is put into the list."""
+def ahead(items: Iterable[T], count: int) -> Iterator[T]:
+    """The items, of which `count` are made before the first is given. Where they end in an error,
+    it is raised behind those that were made.
+    """
+    made: deque[T] = deque()
     try:
-        yield from todo
-    except Exception as error:  # not lost: it is raised when all is home
-        trouble.append(error)
+        for item in items:
+            made.append(item)
+            if len(made) == count:
+                yield made.popleft()
+    except Exception:
+        yield from made
+        raise
+    yield from made
 
 
 # ---------------------------------------------------------------- kept through kills
@@ -132,8 +123,7 @@ class Checkpoint:
     """The sums over all texts so far, kept in a file if there is one."""
 
     def __init__(self, file: Path | None, work: Comparison):
-        self.file, self.mark = file, NOTHING
-        self.moments: Moments | None = None
+        self.file, self.mark, self.moments = file, NOTHING, NO_TEXTS
         self.owner = fingerprint(work) if file else ""
         if file and file.exists():
             self.moments, self.mark = self.held(file)
@@ -157,8 +147,7 @@ class Checkpoint:
         """A batch. Written beside the old file and then put in its place: a kill leaves a whole
         one.
         """
-        self.moments = moments if self.moments is None else self.moments + moments
-        self.mark = mark
+        self.moments, self.mark = self.moments + moments, mark
         if self.file is None:
             return
         beside = self.file.with_name(self.file.name + ".part")
@@ -174,27 +163,22 @@ class Checkpoint:
         """
         check_listed(texts)
         reading: Any = iter(texts)
-        mark, left = NOTHING, 0 if self.moments is None else int(self.moments.count)
-        if isinstance(texts, Stream):
-            self.check_none_missing(left - len(texts))
-            place = json.loads(self.mark.place or "null")
-            if place and place["of"] == texts.identity:
-                reading, mark, left = texts.reading(place), Mark(self.mark.before, "", ""), 1
+        mark, left = NOTHING, int(self.moments.count)
+        place = json.loads(self.mark.place or "{}")
+        if isinstance(texts, Stream) and place.get("of") == texts.identity and left <= len(texts):
+            reading, mark, left = texts.reading(place), Mark(self.mark.before, "", ""), 1
         for tokens in comparison.batches(islice(reading, left)):
             mark, left = mark.behind(tokens), left - len(tokens)
-        self.check_none_missing(left)
+        if left > 0:
+            raise ValueError(
+                f"{self.file} holds {left} texts more than are given: name another file"
+            )
         if mark.all != self.mark.all:
             raise ValueError(f"{self.file} was made with other texts: name another file")
         for tokens in comparison.batches(reading):
             place = json.dumps(reading.place) if isinstance(texts, Stream) else ""
             mark = mark.behind(tokens, place)
             yield tokens, mark
-
-    def check_none_missing(self, texts: int) -> None:
-        if texts > 0:
-            raise ValueError(
-                f"{self.file} holds {texts} texts more than are given: name another file"
-            )
 
 
 def fingerprint(thing: Any) -> str:

@@ -4,6 +4,7 @@ import ast
 import math
 import re
 import sys
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,8 +53,10 @@ def test_a_figure_has_words_a_source_a_bound_and_a_reason(figure):
     "figure", [f for f in FIGURES.values() if not f.reason], ids=lambda f: f.id
 )
 def test_printed_digits_stand_for_half_a_unit_of_the_last(figure):
-    low, high = cx.claims.as_printed(figure.value)
-    assert figure.at_least in (-math.inf, low) and figure.at_most in (math.inf, high)
+    printed = Decimal(figure.value)
+    half = Decimal(5).scaleb(printed.as_tuple().exponent - 1)
+    assert figure.at_least in (-math.inf, float(printed - half))
+    assert figure.at_most in (math.inf, float(printed + half))
 
 
 @pytest.mark.parametrize(
@@ -103,20 +106,6 @@ def test_without_an_interval_the_number_decides_and_the_ends_belong_to_it(here, 
     assert figure.verdict(math.nan, bounds) == "does not apply"
 
 
-@given(st.decimals(1, 100, places=4, allow_nan=False))
-def test_a_printed_number_stands_for_what_rounds_to_it(number):
-    low, high = cx.claims.as_printed(str(number))
-    assert low < float(number) < high and high - low == pytest.approx(1e-4)
-    inner = np.linspace(low, high, 9)[1:-1]
-    assert {f"{v:.4f}" for v in inner} == {f"{number:.4f}"}
-
-
-def test_a_reproduced_figure_holds():
-    assert cx.claims.published("median_r").verdict(0.94845) == "holds"
-    assert cx.claims.published("median_r").verdict(0.9484) == "does not hold"
-    assert cx.claims.published("median_fvu").verdict(0.14265) == "holds"
-
-
 # ---------------------------------------------------------------- claims and ledgers
 
 
@@ -153,16 +142,20 @@ def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, tiny_weigh
 
 
 @pytest.mark.parametrize(
-    ("id", "hint"), [("median_R", "did you mean median_r"), ("?", r"see .*published\.toml")]
+    ("call", "says"),
+    [
+        (lambda: cx.claims.Claim("median_R", "", 1.0), "figure 'median_R': did you mean median_r"),
+        (lambda: cx.claims.Claim("?", "", 1.0), r"no published figure '\?': see .*published\.toml"),
+        (lambda: cx.claims.Claim("tv", "TV", 0.05, (0.06, 0.04)), "lower end first"),
+        *(
+            (lambda holds=holds: cx.claims.finding("", holds), "is no boolean: give a condition")
+            for holds in (1, 0.0, None, "yes", torch.tensor(True), np.array([True]))
+        ),
+    ],
 )
-def test_an_unknown_figure_is_named_with_what_is_near(id, hint):
-    with pytest.raises(ValueError, match=f"no published figure {re.escape(repr(id))}: {hint}"):
-        cx.claims.Claim(id, "something", 1.0)
-
-
-def test_an_interval_stands_the_right_way_round():
-    with pytest.raises(ValueError, match="lower end first"):
-        cx.claims.Claim("tv", "TV", 0.05, (0.06, 0.04))
+def test_what_cannot_be_claimed_is_refused(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
 
 
 # ---------------------------------------------------------------- findings
@@ -177,12 +170,6 @@ def test_a_finding_is_prose_and_says_when_it_is_otherwise(sentence, holds, other
     assert "<" not in body and ">" not in body
 
 
-@pytest.mark.parametrize("holds", [1, 0.0, None, "yes", torch.tensor(True), np.array([True])])
-def test_a_condition_that_is_no_boolean_is_refused(holds):
-    with pytest.raises(ValueError, match="is no boolean: give a condition"):
-        cx.claims.finding("All is well.", holds)
-
-
 @pytest.mark.parametrize("holds", [True, False])
 def test_the_build_refuses_a_committed_book_that_contradicts_itself(tmp_path, monkeypatch, holds):
     words = "cx.claims.finding('r > 0.9 in all.', holds)"
@@ -191,13 +178,9 @@ def test_the_build_refuses_a_committed_book_that_contradicts_itself(tmp_path, mo
         (tmp_path / folder).mkdir()
     chapter.write_text(f"# %%\n{words}\n")
     source = nbformat.v4.new_code_cell(words, execution_count=1)
-    source.outputs = [
-        nbformat.v4.new_output(
-            "display_data",
-            {"text/plain": repr(shown), "text/html": shown._repr_html_()},
-        )
-        for shown in (cx.claims.finding("Fine.", True), cx.claims.finding("r > 0.9.", holds))
-    ]
+    for shown in (cx.claims.finding("Fine.", True), cx.claims.finding("r > 0.9.", holds)):
+        told = {"text/plain": repr(shown), "text/html": shown._repr_html_()}
+        source.outputs.append(nbformat.v4.new_output("display_data", told))
     nbformat.write(nbformat.v4.new_notebook(cells=[source]), tmp_path / "book" / "03_x.ipynb")
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
     refused = build_book.refusals(chapter)

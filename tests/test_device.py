@@ -210,7 +210,6 @@ def of_neurons(w, texts):
         cx.find_neurons(circuit, threshold=0.0),
         cx.find_neurons(circuit, threshold=0.0, tokens=torch.arange(300) > 9),
         cx.label_neurons(several, labels, chosen),
-        cx.neurons.by_label(several, labels, chosen),
     ]
 
 

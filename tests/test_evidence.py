@@ -14,20 +14,22 @@ import ctxlib as cx
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = sorted((ROOT / "ctxlib" / "data" / "evidence").glob("*.json"))
-CHAPTER = 'RUNS = None  # a folder\nfrom pathlib import Path\nPath(RUNS, "seen").write_text(RUNS)\n'
 
 
-def test_a_chapter_is_run_with_the_models(tmp_path):
+@pytest.mark.parametrize("name", ["RUNS", "CORPUS"])
+def test_a_chapter_is_run_with_the_folder_that_it_asks_for(name, tmp_path):
     chapter = tmp_path / "Z_new.py"
-    chapter.write_text(f"# %%\n{CHAPTER}", encoding="utf-8")
-    evidence.compute(chapter, tmp_path)
-    assert (tmp_path / "seen").read_text() == str(tmp_path)
+    chapter.write_text(f'# %%\n{name} = None  # a folder\nopen({name} + "/seen", "w").close()\n')
+    evidence.compute(chapter, {"RUNS": tmp_path, "CORPUS": tmp_path})
+    assert (tmp_path / "seen").exists()
+    with pytest.raises(ValueError, match=f"Z_new.py needs {name}=folder"):
+        evidence.compute(chapter, {"RUNS": None, "CORPUS": None})
 
 
-def test_a_chapter_without_the_parameter_is_one_clear_line(tmp_path):
+def test_a_chapter_that_is_not_there_or_keeps_nothing_is_one_clear_line(tmp_path):
     (tmp_path / "Z_new.py").write_text("# %%\nRUN = None\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="no parameter RUNS = None"):
-        evidence.compute(tmp_path / "Z_new.py", tmp_path)
+    with pytest.raises(ValueError, match="no parameter RUNS = None or CORPUS = None"):
+        evidence.compute(tmp_path / "Z_new.py", {"RUNS": tmp_path, "CORPUS": tmp_path})
     assert evidence.main(["nowhere", "--work", str(tmp_path)]) == 2
 
 

@@ -1,10 +1,12 @@
-"""Compute what chapters show of training runs that do not ship: `make evidence WORK=folder`.
+"""Compute what chapters show of what does not ship, training runs and the corpus: `make evidence`.
 
     python tools/evidence.py F_training --work build/runs
+    python tools/evidence.py D_british --corpus path/to/corpus
 
-Every checkpoint that `tools/train_mini.py` kept becomes a folder that `cx.load` reads, such as
-`seed-1-030` for seed 1 after 30% of its training. Then the chapter is run with its parameter RUNS
-naming them, and writes what it finds to `ctxlib/data/evidence/`, which is committed.
+A chapter is run with its parameter RUNS or CORPUS naming the folder, and writes what it finds to
+`ctxlib/data/evidence/`, which is committed. In the folder of runs every checkpoint that
+`tools/train_mini.py` kept is a model that `cx.load` reads: `seed-1-030` is seed 1 after 30% of its
+training.
 """
 
 from __future__ import annotations
@@ -44,15 +46,18 @@ def export(work: Path, out: Path) -> None:
             told.write_text(json.dumps(facts))
 
 
-def compute(chapter: Path, models: Path) -> None:
-    """Run the code of a chapter in this process, with RUNS naming the folder of models.
+def compute(chapter: Path, folders: dict[str, Path | None]) -> None:
+    """Run the code of a chapter in this process, with its parameter naming one of these folders.
 
-    Raises ValueError for a chapter without that parameter.
+    Raises ValueError for a chapter without such a parameter, and where its folder is not given.
     """
-    cells = [c.source for c in jupytext.read(chapter).cells if c.cell_type == "code"]
-    code, found = re.subn(r"^RUNS = None", f"RUNS = {str(models)!r}", "\n".join(cells), flags=re.M)
-    if found != 1:
-        raise ValueError(f"{chapter.name} has no parameter RUNS = None")
+    code = "\n".join(c.source for c in jupytext.read(chapter).cells if c.cell_type == "code")
+    asked = re.search(rf"(?m)^({'|'.join(folders)}) = None", code)
+    if not asked:
+        raise ValueError(f"{chapter.name} has no parameter {' = None or '.join(folders)} = None")
+    if folders[asked[1]] is None:
+        raise ValueError(f"{chapter.name} needs {asked[1]}=folder")
+    code = code.replace(asked[0], f"{asked[1]} = {str(folders[asked[1]])!r}")
     exec(compile(code, chapter, "exec"), {"__name__": "__main__"})
 
 
@@ -60,11 +65,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("chapters", nargs="+", help="such as F_training")
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="of train_mini.py")
+    parser.add_argument("--corpus", type=Path, help="of train_mini.py, where a chapter reads it")
     args = parser.parse_args(argv)
     try:
         export(args.work, args.work / "models")
         for chapter in args.chapters:
-            compute(ROOT / "chapters" / f"{chapter}.py", args.work / "models")
+            folders = {"RUNS": args.work / "models", "CORPUS": args.corpus}
+            compute(ROOT / "chapters" / f"{chapter}.py", folders)
     except (ValueError, FileNotFoundError) as error:
         print(f"evidence: {error}", file=sys.stderr)
         return 2
