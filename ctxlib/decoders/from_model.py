@@ -35,7 +35,6 @@ from ctxlib.weights import check_ids, check_layer, layer_norm, token_id
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
 VOCAB_AT_A_TIME = 4096
-COPIED = 32  #: destination tokens that `copy_preference` averages over
 AGREES = 2e-3  # how far what is rebuilt exactly may miss the model's own, relative to its size
 
 SCORES, PATTERN = "blocks.0.attn.hook_attn_scores", "blocks.0.attn.hook_pattern"
@@ -351,30 +350,6 @@ def decomposition(layer: FirstLayer) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["where", "what", "interaction", "kept"])
     table.index.name = "head"
     return table
-
-
-def copy_preference(model: Any, layer: FirstLayer, count: int = COPIED) -> Float[Tensor, " head"]:
-    """By how many nats a head prefers a copy of the destination token to other tokens: a text of
-    copies against a text of others, sources weighted by the kernel, averaged over `count`
-    destination tokens spread evenly over those that occur in the texts.
-
-    >>> layer = cx.FirstLayer.of(model, passages)
-    >>> cx.decoders.copy_preference(model, layer).abs().max() < 0.2  # nats
-    tensor(True)
-    """
-    found = layer.frequency.nonzero()[:, 0]
-    tokens = found[torch.linspace(0, len(found) - 1, min(count, len(found))).long()]
-    if len(tokens) < 2:
-        raise ValueError("a preference needs at least two different tokens")
-    others = torch.arange(layer.n) % (len(tokens) - 1) + 1  # how far round the circle of tokens
-    pos = layer.kernels[:, :-1] / layer.kernels[:, :-1].sum(-1, keepdim=True)
-    parts = []
-    for k, t in enumerate(tokens):
-        mixed = torch.cat([tokens[(k + others) % len(tokens)], t[None]])
-        pair = torch.stack([t.expand(layer.n + 1), mixed])
-        copies, other = true_scores(model, pair)[..., :-1]
-        parts.append(((copies - other) * pos).nan_to_num().sum(-1))
-    return torch.stack(parts).mean(0)
 
 
 # ---------------------------------------------------------------- rows, from the model's hooks
