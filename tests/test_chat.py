@@ -12,11 +12,10 @@ import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, pairwise, repeat
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import openai._base_client
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from ctxlib import chat
 from ctxlib.chat import ChatExplainer, Estimate
@@ -36,8 +35,7 @@ NASTY = [
     '"}], "explanation": "all", "prompts": {',
     "x" * 9_990 + "by the sea",
     "by the sea" + "y" * 9_990,
-    " ",
-    "",
+    *(" ", "", "x" * 200, "x" * 201),
 ]
 
 
@@ -256,17 +254,6 @@ def test_any_strings_are_prompts_and_their_order_is_kept_and_tells_the_model_not
     assert endpoint.user() == {"active": ["the sea"], "inactive": [sent_of(p, 200) for p in NASTY]}
 
 
-@given(st.text(st.characters(), max_size=60))
-@example("x" * 12)
-@example("x" * 13)
-def test_what_is_sent_of_a_prompt_is_its_end_with_a_mark_in_utf8(prompt):
-    (sent,) = ChatExplainer("m", "answers", base_url="http://h", keep=12).shortened([prompt])
-    sent.encode()  # half a surrogate pair would raise
-    assert len(sent) <= 13
-    if not any("\ud800" <= c <= "\udfff" for c in prompt):
-        assert sent == (prompt if len(prompt) <= 12 else "…" + prompt[-12:])
-
-
 # ---------------------------------------------------------------- what comes back
 
 X, CUT_OFF = json.dumps({"explanation": "x"}), ("length", "content_filter")
@@ -458,18 +445,13 @@ def test_a_damaged_file_is_asked_for_again_and_replaced(explainer, endpoint, tmp
     whole = file.read_bytes()
     file.write_bytes(damage)
     assert e.explain(ACTIVE, INACTIVE) == EXPLANATION
-    assert len(endpoint.asked) == 2
-    assert file.read_bytes() == whole
+    assert (len(endpoint.asked), file.read_bytes()) == (2, whole)
 
 
 def test_a_kill_while_an_answer_is_written_leaves_no_half_file(explainer, tmp_path, monkeypatch):
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", killed)
-        with pytest.raises(KeyboardInterrupt):
-            explainer().explain(ACTIVE, INACTIVE)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", Mock(side_effect=KeyboardInterrupt))
+        explainer().explain(ACTIVE, INACTIVE)
     assert not list((tmp_path / "answers").glob("*.json"))
     assert explainer().explain(ACTIVE, INACTIVE) == EXPLANATION
     assert [file.suffix for file in kept(tmp_path)] == [".json"]
@@ -573,28 +555,21 @@ def test_the_estimate_counts_what_is_still_to_do(explainer, endpoint):
     assert len(endpoint.asked) == 2 + 4
 
 
-READ = "at four characters a token"
-
-
 @pytest.mark.parametrize(
     ("estimate", "words"),
     [
         (
-            Estimate(24, 31_210, 1_180, 0.048),
-            f"24 requests, about 31,000 tokens to read and 1,200 to write, {READ}: about 0.05 in "
-            "the currency of the price",
+            (1, 999, 4),
+            "1 request, about 1,000 tokens to read and 4 to write, at four characters a",
         ),
-        (Estimate(1, 999, 4), f"1 request, about 1,000 tokens to read and 4 to write, {READ}"),
-        (
-            Estimate(1, 100, 10, 0.0004),
-            f"1 request, about 100 tokens to read and 10 to write, {READ}: less than 0.01 in the "
-            "currency of the price",
-        ),
-        (Estimate(0, 0, 0, 0.0), "no requests: every answer is kept already"),
+        ((24, 31_210, 1_180, 0.048), "24 requests, about 31,000 tokens to read and 1,200 to write"),
+        ((24, 31_210, 1_180, 0.048), "a token: about 0.05 in the currency of the price"),
+        ((1, 100, 10, 0.0004), "a token: less than 0.01 in the currency of the price"),
+        ((0, 0, 0, 0.0), "no requests: every answer is kept already"),
     ],
 )
 def test_an_estimate_reads_as_a_sentence(estimate, words):
-    assert str(estimate) == words
+    assert words in str(Estimate(*estimate))
 
 
 # ---------------------------------------------------------------- bad input
@@ -621,33 +596,28 @@ def test_what_cannot_be_asked_is_refused(explainer, endpoint, ask, said):
     assert not endpoint.asked
 
 
-NUMBERS = [(name, n) for name in ("batch", "attempts", "keep") for n in (0, -1)]
-NUMBERS += [("timeout", 0), ("timeout", float("nan"))]
-REFUSED = "not of the form https://host/path"
+NUMBERS = [(name, n) for name in ("batch", "attempts", "keep", "timeout") for n in (0, -1)]
 ADDRESSES = ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/"]
+SECRET_IN = ("me:secret@h/v1", "secret@h/v1", ":secret@h", "h/v1?key=secret", "h#secret")
+ADDRESSES += [f"https://{address}" for address in SECRET_IN]
 
 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        *(({name: n}, f"{name}={n}: choose") for name, n in NUMBERS),
+        *(({name: n}, f"{name}={n}: choose") for name, n in [*NUMBERS, ("timeout", float("nan"))]),
         ({"model": " "}, "model is empty"),
         ({"cache": __file__}, r"test_chat\.py is a file: name a folder"),
-        *(({"base_url": address}, REFUSED) for address in ADDRESSES),
+        *(({"base_url": a}, "not of the form https://host/path.*API_KEY") for a in ADDRESSES),
     ],
     ids=str,
 )
-def test_a_setting_out_of_range_is_refused(tmp_path, setting, said):
-    with pytest.raises(ValueError, match=said):
-        ChatExplainer(**{"model": "tester", "cache": tmp_path} | setting)
-
-
-@pytest.mark.parametrize("address", ["me:secret@host/v1", "secret@host/v1", "host/v1?key=secret"])
-@pytest.mark.parametrize("given", [True, False])
-def test_an_address_that_carries_a_secret_is_refused_and_not_shown(
-    tmp_path, monkeypatch, address, given
+def test_a_setting_that_cannot_be_is_refused_and_no_secret_shown(
+    tmp_path, monkeypatch, setting, said
 ):
-    monkeypatch.setenv("OPENAI_BASE_URL", f"https://{address}")
-    with pytest.raises(ValueError, match=f"{REFUSED}.*OPENAI_API_KEY") as caught:
-        ChatExplainer("tester", tmp_path, f"https://{address}" if given else None)
-    assert "secret" not in str(caught.value)
+    """An address that carries a secret is none, wherever it comes from."""
+    monkeypatch.setenv("OPENAI_BASE_URL", setting.get("base_url", ""))
+    for asked in (setting, setting | {"base_url": None}):
+        with pytest.raises(ValueError, match=said) as caught:
+            ChatExplainer(**{"model": "tester", "cache": tmp_path} | asked)
+        assert "secret" not in str(caught.value)

@@ -147,7 +147,9 @@ class FirstLayer(Destination):
             n_ctx=reader.n_ctx,
             tokenizer=reader.tokenizer,
         )
-        stream = read_stream(model, reads, one)[0]
+        # behind the first layer's attention, or in front of the second, parallel layer
+        name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
+        (stream,) = centred(model, at_last_token(model, [one[0]], [name], reads + 1)[name])
         layer = replace(layer, rest=stream - layer.outputs(one[0]).sum(0))
         layer.check(model, stack[-1:])
         return layer
@@ -432,19 +434,6 @@ def stream_of(
         same = model(one[:, -1:].expand_as(one), stop_at_layer=0)[0].cpu()
     E, same = centred(model, torch.cat(parts)), centred(model, same)
     return E, same - same[0]
-
-
-def read_stream(
-    model: Any, reads: int, stack: Int[Tensor, "text source"]
-) -> Float[Tensor, "text d_model"]:
-    """What the MLP that sees the heads reads at the last token, before normalisation."""
-    name = stream_name(reads)
-    return centred(model, at_last_token(model, list(stack), [name], reads + 1)[name])
-
-
-def stream_name(reads: int) -> str:
-    """Behind the first layer's attention, or in front of the second, parallel layer."""
-    return "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
 
 
 def stream_scale(
