@@ -11,14 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+import numpy as np
 
 from ctxlib.texts import batched
 
@@ -53,63 +56,52 @@ about 0.05 in the currency of the price
     def __str__(self) -> str:
         if not self.requests:
             return "no requests: every answer is kept already"
-        tokens = (
+        asked = (
             f"{counted(self.requests, 'request')}, about {rounded(self.tokens_in)} tokens to read "
             f"and {rounded(self.tokens_out)} to write, at four characters a token"
         )
         if self.cost is None:
-            return tokens
+            return asked
         cost = f"about {self.cost:,.2f}" if self.cost >= 0.01 else "less than 0.01"
-        return f"{tokens}: {cost} in the currency of the price"
+        return f"{asked}: {cost} in the currency of the price"
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """One question to a model: `identity` is all that its answer depends on, kept beside it."""
+    """One question to a model: all that its answer depends on."""
 
-    identity: dict[str, Any]
+    base_url: str
+    model: str
+    messages: list[dict[str, str]]
+    schema: dict[str, Any]
 
     @cached_property
     def name(self) -> str:
-        """64 hexadecimal digits that stand for the identity."""
-        return digest(json.dumps(self.identity, sort_keys=True))
+        """64 hexadecimal digits that stand for the request."""
+        return digest(json.dumps(asdict(self), sort_keys=True))
 
     @property
-    def wanted(self) -> dict[str, dict[str, str]]:
-        """The properties of the answer, each with its type."""
-        return self.identity["schema"]["properties"]
-
-    @property
-    def size(self) -> int:
-        """Characters for the model to read: messages and schema."""
-        texts = [message["content"] for message in self.identity["messages"]]
-        return sum(map(len, [*texts, json.dumps(self.identity["schema"])]))
-
-    @property
-    def expected(self) -> int:
-        """Characters of its answer, as far as one can say."""
-        blank = {"string": "x" * ASSUMED, "boolean": False}
-        return len(json.dumps({name: blank[of["type"]] for name, of in self.wanted.items()}))
-
-    def read(self, answer: str) -> Any:
-        """What an answer means, a sentence or a verdict for each number; Unusable where that is
-        nothing.
+    def size(self) -> tuple[int, int]:
+        """Characters for the model to read, messages and schema, and those of its answer, as far
+        as one can say.
         """
-        try:
-            read = json.loads(answer)
-        except (ValueError, RecursionError) as error:
-            raise Unusable(f"no JSON: {answer}") from error
-        if not isinstance(read, dict):
-            raise Unusable(f"no JSON object: {answer}")
-        if "explanation" in self.wanted:
-            said = read.get("explanation")
-            if not isinstance(said, str) or not said.strip():
-                raise Unusable(f"no explanation: {answer}")
-            return sendable(said.strip())
-        count = len(self.wanted)
-        if read.keys() != self.wanted.keys() or not all(isinstance(v, bool) for v in read.values()):
-            raise Unusable(f"not true or false for each number from 1 to {count}: {answer}")
-        return [read[number] for number in self.wanted]
+        blank = {"string": "x" * ASSUMED, "boolean": False}
+        answer = {name: blank[of["type"]] for name, of in self.schema["properties"].items()}
+        texts = [json.dumps(self.schema), *(message["content"] for message in self.messages)]
+        return sum(map(len, texts)), len(json.dumps(answer))
+
+    def read(self, answer: Any) -> Any:
+        """What an answer means, a sentence or a verdict for each number; None where it is not of
+        the form asked for.
+        """
+        wanted = self.schema["required"]
+        match parsed(answer):
+            case {"explanation": str(said)} if wanted == ["explanation"] and said.strip():
+                return sendable(said.strip())
+            case dict(said) if sorted(said) == sorted(wanted):
+                verdicts = [said[number] for number in wanted]
+                return verdicts if all(isinstance(v, bool) for v in verdicts) else None
+        return None
 
 
 @dataclass(frozen=True)
@@ -153,11 +145,9 @@ class ChatExplainer:
     def __post_init__(self) -> None:
         if not self.model.strip():
             raise ValueError("model is empty: give the model's name at the endpoint")
-        for name in ("attempts", "batch", "keep"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: choose 1 or more")
-        if not self.timeout > 0:
-            raise ValueError(f"timeout={self.timeout}: choose more than 0 seconds")
+        for name in ("attempts", "batch", "keep", "timeout"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}={getattr(self, name)}: choose more than 0")
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"cache={self.folder} is a file: name a folder")
         address = self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
@@ -194,7 +184,7 @@ class ChatExplainer:
         verdicts: dict[str, bool] = {}
         for request, part in self.to_classify(explanation, prompts):
             verdicts |= zip(part, self.ask(request), strict=True)
-        return [verdicts[self.shortened(prompt)] for prompt in prompts]
+        return [verdicts[prompt] for prompt in self.shortened(prompts)]
 
     def estimate(
         self, splits: Iterable[Split], price: tuple[float, float] | None = None
@@ -216,13 +206,15 @@ class ChatExplainer:
         >>> explainer.estimate([parts], price=(2.5, 10)).cost < 0.01
         True
         """
-        if price is not None:
-            check_price(price)
-        todo = {request.name: request for s in splits for request in self.open_requests(s)}
-        read = ceil(sum(request.size for request in todo.values()) / CHARACTERS)
-        written = ceil(sum(request.expected for request in todo.values()) / CHARACTERS)
+        if price is not None and not (np.shape(price) == (2,) and all(p >= 0 for p in price)):
+            raise ValueError(
+                f"price={price}: give two numbers from 0 up, the prices of a million tokens read "
+                "and of a million tokens written, or None"
+            )
+        sizes = {r.name: r.size for s in splits for r in self.open_requests(s)}
+        read, written = (ceil(sum(size[k] for size in sizes.values()) / CHARACTERS) for k in (0, 1))
         cost = None if price is None else (read * price[0] + written * price[1]) / 1e6
-        return Estimate(len(todo), read, written, cost)
+        return Estimate(len(sizes), read, written, cost)
 
     def open_requests(self, split: Split) -> Iterator[Request]:
         """The requests of a split whose answers are not kept."""
@@ -240,12 +232,10 @@ class ChatExplainer:
     # ------------------------------------------------------------ from prompts to requests
 
     def to_explain(self, active: Sequence[str], inactive: Sequence[str]) -> Request:
-        asked = {}
-        for name, prompts in (("active", active), ("inactive", inactive)):
-            if len(prompts) == 0:
+        asked = {"active": self.shortened(active), "inactive": self.shortened(inactive)}
+        for name, prompts in asked.items():
+            if not prompts:
                 raise ValueError(f"no {name} prompts: an explanation needs some of both kinds")
-            check_prompts(prompts)
-            asked[name] = [self.shortened(prompt) for prompt in prompts]
         return self.request("explain", asked, {"explanation": {"type": "string"}})
 
     def to_classify(
@@ -254,9 +244,8 @@ class ChatExplainer:
         """Each request with the (shortened) prompts that it is about."""
         if not explanation.strip():
             raise ValueError("the explanation is empty: give the sentence to classify by")
-        check_prompts(prompts)
         # A fixed order that has nothing to do with what the prompts are.
-        distinct = sorted({self.shortened(prompt) for prompt in prompts}, key=digest)
+        distinct = sorted(set(self.shortened(prompts)), key=digest)
         for part in batched(distinct, self.batch):
             numbered = {str(i): prompt for i, prompt in enumerate(part, start=1)}
             asked = {"explanation": sendable(explanation), "prompts": numbered}
@@ -267,15 +256,16 @@ class ChatExplainer:
         user = json.dumps(asked, ensure_ascii=False, indent=1)  # a prompt a line, as it reads
         texts = {"system": TOLD[told], "user": user}
         messages = [{"role": role, "content": text} for role, text in texts.items()]
-        form = {"type": "object", "additionalProperties": False}
-        schema = form | {"properties": wanted, "required": list(wanted)}
-        named = {"base_url": self.endpoint, "model": self.model}
-        return Request({**named, "messages": messages, "schema": schema})
+        schema = {"type": "object", "additionalProperties": False}
+        schema |= {"properties": wanted, "required": list(wanted)}
+        return Request(self.endpoint, self.model, messages, schema)
 
-    def shortened(self, prompt: str) -> str:
-        """The end of a prompt, where the head matters."""
-        prompt = sendable(prompt)
-        return prompt if len(prompt) <= self.keep else CUT + prompt[-self.keep :]
+    def shortened(self, prompts: Sequence[str]) -> list[str]:
+        """The ends of prompts, where the head matters."""
+        if isinstance(prompts, str) or not all(isinstance(prompt, str) for prompt in prompts):
+            raise ValueError("prompts are a list of strings: put a single one in brackets")
+        whole = map(sendable, prompts)
+        return [p if len(p) <= self.keep else CUT + p[-self.keep :] for p in whole]
 
     # ------------------------------------------------------------ from requests to answers
 
@@ -286,19 +276,16 @@ class ChatExplainer:
             return meaning
         client = self.client  # without a package or a key nothing is made on disk
         self.folder.mkdir(parents=True, exist_ok=True)
-        what = ""
+        told = ""
         for _ in range(self.attempts):
-            try:
-                answer = answer_in(self.send(client, request))
-                meaning = request.read(answer)
-            except Unusable as error:
-                what = str(error)
-            else:
+            answer, told = answer_in(self.send(client, request))
+            meaning = request.read(answer)
+            if meaning is not None:
                 self.keep_answer(request, answer)
                 return meaning
         raise ValueError(
             f"{self.model} at {self.endpoint} gave no usable answer in "
-            f"{counted(self.attempts, 'attempt')}, in the end {self.shown(what)}; "
+            f"{counted(self.attempts, 'attempt')}, in the end {self.shown(told)}; "
             "try another model, or an endpoint that supports structured outputs"
         )
 
@@ -321,11 +308,11 @@ class ChatExplainer:
         """What the endpoint returns, unread; the client repeats what fails on the way."""
         import openai
 
-        schema = {"name": "answer", "strict": True, "schema": request.identity["schema"]}
+        schema = {"name": "answer", "strict": True, "schema": request.schema}
         try:
             reply = client.chat.completions.with_raw_response.create(
-                model=self.model,
-                messages=request.identity["messages"],
+                model=request.model,
+                messages=request.messages,
                 temperature=0,
                 response_format={"type": "json_schema", "json_schema": schema},
             )
@@ -340,29 +327,22 @@ class ChatExplainer:
         """What an error of the client means here: a status, or no answer at all."""
         import openai
 
-        at, tries = self.endpoint, counted(self.attempts, "attempt")
-        if isinstance(error, openai.APITimeoutError):
-            return TimeoutError(
-                f"{at} left {tries} unanswered for {self.timeout:g} s; {self.goes_on}"
-            )
-        if isinstance(error, openai.APIConnectionError):
-            why = self.shown(str(error.__cause__) or type(error.__cause__).__name__)
-            return ConnectionError(f"no connection to {at} held in {tries} ({why}); {self.goes_on}")
-        status, said = error.status_code, self.shown(error.message)
+        who, cause = f"{self.model} at {self.endpoint}", error.__cause__ or error
+        said = self.shown(str(cause) or type(cause).__name__)
+        reply = getattr(error, "response", None)
+        status = 500 if reply is None else reply.status_code
         if status in (401, 403):
-            return PermissionError(
-                f"{at} does not accept the key for {self.model} ({status}): check OPENAI_API_KEY"
-            )
-        if status in (408, 409, 429) or status >= 500:
-            wait = error.response.headers.get("retry-after")
-            until = f" (Retry-After: {self.shown(wait)})" if wait else ""
-            return ConnectionError(f"{at} is not ready: {said}{until}; {self.goes_on}")
-        if status == 404 or error.code == "model_not_found":
+            return PermissionError(f"the key for {who} is refused ({status}): check OPENAI_API_KEY")
+        if status < 500 and status not in (408, 409, 429):
             return ValueError(
-                f"no model {self.model} at {at}: {said}; "
-                "check the model's name and the address, which often ends in /v1"
+                f"{who} refused the request: {said}; where it does not know the model, check its "
+                "name, and the address, which often ends in /v1"
             )
-        return ValueError(f"{at} refused the request to {self.model}: {said}")
+        if reply is not None and "retry-after" in reply.headers:
+            said += f" (Retry-After: {self.shown(reply.headers['retry-after'])})"
+        kind = TimeoutError if isinstance(error, openai.APITimeoutError) else ConnectionError
+        tries = f"{counted(self.attempts, 'attempt')} of {self.timeout:g} s"
+        return kind(f"no answer from {who} within {tries}: {said}; {self.goes_on}")
 
     def shown(self, said: str) -> str:
         """What an endpoint said, on one short line and without the key."""
@@ -374,26 +354,25 @@ class ChatExplainer:
 
     @property
     def goes_on(self) -> str:
-        held = len(list(self.folder.glob("*.json")))
-        are = f"{counted(held, 'answer')} {'is' if held == 1 else 'are'}"
-        return f"{are} kept in {self.folder}, and running again goes on from there"
+        held = counted(len(list(self.folder.glob("*.json"))), "answer")
+        return f"{held} kept in {self.folder}, and running again goes on from there"
 
     def file(self, request: Request) -> Path:
         return self.folder / f"{request.name}.json"
 
     def kept(self, request: Request) -> Any:
         """What the answer on disk means; None where there is none, or a damaged one."""
-        try:
-            held = json.loads(self.file(request).read_text(encoding="utf-8"))
-            return request.read(held["answer"])
-        except (FileNotFoundError, ValueError, LookupError, TypeError, RecursionError):
-            return None
+        file = self.file(request)
+        match parsed(file.read_bytes() if file.exists() else ""):
+            case {"answer": answer}:
+                return request.read(answer)
+        return None
 
     def keep_answer(self, request: Request, answer: str) -> None:
         """Write beside the place, then put it there: a kill leaves a whole file or none."""
         file = self.file(request)
         beside = file.with_name(f"{file.name}.{os.getpid()}.part")
-        held = {**request.identity, "answer": answer}
+        held = {**asdict(request), "answer": answer}
         beside.write_text(json.dumps(held, indent=1), encoding="utf-8")
         os.replace(beside, file)
 
@@ -401,78 +380,59 @@ class ChatExplainer:
 # ---------------------------------------------------------------- reading what comes back
 
 
-class Unusable(ValueError):
-    """An answer that means nothing; says what it is instead."""
+def answer_in(reply: str) -> tuple[Any, str]:
+    """The model's answer in what an endpoint returned, None where there is no whole one; and what
+    to say of it where it is of no use.
+    """
+    match parsed(reply):
+        case {"choices": [{"message": {"refusal": str(said)}}, *_]} if said:
+            return None, f"a refusal: {said}"
+        case {"choices": [{"message": {"content": said}, "finish_reason": str(end)}, *_]} if (
+            end in ("length", "content_filter")
+        ):
+            return None, f"an answer cut off ({end}): {said}"
+        case {"choices": [{"message": {"content": said}}, *_]}:
+            return said, f"an answer of another form than was asked for: {said}"
+    return None, f"no chat completion: {reply}"
 
 
-def answer_in(reply: str) -> str:
-    """The model's answer in what an endpoint returned; Unusable where there is no whole one."""
+def parsed(text: Any) -> Any:
+    """What is written in JSON; None where nothing is."""
     try:
-        choice = json.loads(reply)["choices"][0]
-        message, finish = choice["message"], choice.get("finish_reason")
-        content, refusal = message.get("content"), message.get("refusal")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise Unusable(f"no chat completion: {reply}") from error
-    if refusal:
-        raise Unusable(f"a refusal: {refusal}")
-    if finish in ("length", "content_filter"):
-        raise Unusable(f"an answer cut off ({finish}): {content}")
-    if not isinstance(content, str) or not content.strip():
-        raise Unusable("an empty answer")
-    return content
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 # ---------------------------------------------------------------- checks and words
 
 
-def check_prompts(prompts: Sequence[str]) -> None:
-    if isinstance(prompts, str) or not all(isinstance(prompt, str) for prompt in prompts):
-        raise ValueError("prompts are a list of strings: put a single one in brackets")
-
-
-def check_price(price: object) -> None:
-    if isinstance(price, tuple | list) and len(price) == 2 and all(p >= 0 for p in price):
-        return
-    raise ValueError(
-        f"price={price}: give two numbers from 0 up, the prices of a million tokens read and of a "
-        "million tokens written, or None"
-    )
-
-
 def checked_address(address: str) -> str:
     """An address without the slash at its end.
 
-    The errors do not show it: whatever is not part of a plain address may be a password.
+    The error does not show it: whatever is not part of a plain address may be a password.
     """
     try:
         parts = urlsplit(address)
         plain = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        plain = plain and parts.username is None and not parts.query and not parts.fragment
     except ValueError:  # a port that is no number, a bracket that does not close
         plain = False
     if not plain:
         raise ValueError(
-            "the endpoint's address is not of the form https://host/path: "
-            "check base_url or OPENAI_BASE_URL"
-        )
-    if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError(
-            "the endpoint's address holds more than https://host/path: take what stands before @ "
-            "or behind ? out of base_url or OPENAI_BASE_URL; a key goes into OPENAI_API_KEY"
+            "the endpoint's address is not of the form https://host/path, with nothing before @ or "
+            "behind ?: check base_url or OPENAI_BASE_URL; a key goes into OPENAI_API_KEY"
         )
     return address.rstrip("/")
 
 
 def checked_key() -> str:
     key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if not key:
+    if not re.fullmatch("[!-~]+", key):
         raise ValueError(
-            "the environment variable OPENAI_API_KEY is not set: put the endpoint's key there, or "
-            "any word for a server of your own that asks for none"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise ValueError(
-            "OPENAI_API_KEY holds a character that cannot be sent (a space, a line break, an "
-            "accent): copy the key again"
+            "the environment variable OPENAI_API_KEY is not set, or holds what cannot be sent (a "
+            "space, a line break, an accent): put the endpoint's key there, or any word for a "
+            "server of your own that asks for none"
         )
     return key
 

@@ -15,7 +15,6 @@ import ctxlib as cx
 from ctxlib.widgets import packed_layer
 
 N, TOKEN, HEADS = 20, 5, [0, 2]
-PLACES = [(0, 3), (1, 7), (1, 30)]
 
 
 @pytest.fixture(autouse=True)
@@ -262,15 +261,10 @@ def of_congruence(m, texts):
     return cx.decoders.congruence(m, 1), cx.decoders.next_token_neurons(m)
 
 
-def of_prompts(m, texts):
-    awake = [p for p in PLACES if (cx.decoders.read_prompts(m, texts).pre_activation > 0).any()]
-    return cx.decoders.top_prompts(m, texts, awake, count=4)
-
-
 def of_attribution(m, texts):
     read = cx.decoders.read_prompts(m, [t[:k] for t, k in zip(texts, range(4, 16), strict=True)])
     terms = cx.decoders.attribution(m, 1, 7, read)
-    return read, terms, cx.decoders.explain.active(terms.of(0, 1)), terms.total()
+    return read, terms, terms.of(0, 1), terms.total()
 
 
 def of_ablation(m, texts):
@@ -294,12 +288,11 @@ def of_empirical_kernels(m, texts):
         layer.kernels,
         layer.denominators(stack),
         cx.decoders.true_rows(m, stack),
-        cx.decoders.copy_preference(m, layer, count=2),
         circuit.summary(stack),
     ]
 
 
-FROM_PASSES = [of_congruence, of_prompts, of_attribution, of_ablation, of_empirical_kernels]
+FROM_PASSES = [of_congruence, of_attribution, of_ablation, of_empirical_kernels]
 
 
 @pytest.mark.parametrize("compute", FROM_PASSES)

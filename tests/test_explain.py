@@ -13,13 +13,9 @@ from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
-from beartype import beartype
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jaxtyping import jaxtyped
 
-import ctxlib as cx
 from ctxlib.chat import ChatExplainer
 from ctxlib.decoders import explain
 from ctxlib.decoders.explain import Explainer, RuleExplainer, Split, read_rule, written
@@ -27,94 +23,7 @@ from ctxlib.decoders.explain import Explainer, RuleExplainer, Split, read_rule, 
 seeds = st.integers(0, 999)
 
 
-# ---------------------------------------------------------------- active and inactive
-
-
-@given(st.lists(st.integers(-50, 50), min_size=1, max_size=12), st.sampled_from([0.25, 0.5, 0.75]))
-@example([4, 2, 1, -4], 0.5)
-@example([-1, -2], 0.5)
-@example([0, -2], 0.5)
-def test_active_is_a_share_of_the_largest_term_and_knows_no_scale(terms, share):
-    by_hand = [t > 0 and t >= share * max(terms) for t in terms]
-    for scale in (1.0, 0.125, 64.0):
-        found = explain.active(scale * torch.tensor(terms, dtype=torch.float64), share)
-        assert found.tolist() == by_hand
-    if share == 0.5:
-        assert explain.active(torch.tensor(terms)).tolist() == by_hand
-
-
-@pytest.mark.parametrize(
-    ("terms", "share", "said"),
-    [
-        ([], 0.5, "no prompts: give at least one"),
-        *(([1.0, t], 0.5, "terms that are not finite") for t in (math.nan, math.inf, -math.inf)),
-        *(([1.0], s, f"share={s}: choose a number between") for s in (0, 1, -0.5, 1.5, math.nan)),
-    ],
-)
-def test_terms_and_shares_that_mean_nothing_are_refused(terms, share, said):
-    with pytest.raises(ValueError, match=said):
-        explain.active(torch.tensor(terms), share)
-
-
 # ---------------------------------------------------------------- who is shown what
-
-
-def numbered(on, off):
-    """Prompts and flags, the two kinds mixed."""
-    flags = np.random.default_rng(on).permutation([True] * on + [False] * off).tolist()
-    return [f"prompt {i}" for i in range(on + off)], flags
-
-
-@given(st.integers(20, 90), seeds)
-def test_a_split_halves_both_kinds(count, seed):
-    """A prompt that occurs twice counts once, by its last flag, and in whatever order they come."""
-    random = np.random.default_rng(seed)
-    prompts = [f"prompt {i}" for i in random.integers(0, 40, count)]
-    flags = random.random(count) < 0.5
-    kinds = dict(zip(prompts, flags.tolist(), strict=True))
-    on, off = sum(kinds.values()), len(kinds) - sum(kinds.values())
-    if min(on, off) < 8:
-        with pytest.raises(ValueError, match=f"{on} active and {off} inactive prompts are too few"):
-            explain.split(prompts, flags, seed)
-        return
-    s = explain.split(prompts, flags, seed)
-    assert all(kinds[p] for p in s.shown_active + s.held_active)
-    assert not any(kinds[p] for p in s.shown_inactive + s.held_inactive)
-    assert abs(len(s.shown_active) - len(s.held_active)) <= 1
-    assert abs(len(s.shown_inactive) - len(s.held_inactive)) <= 1
-    # every prompt is somewhere, and none is in two places
-    assert sorted(sum(astuple(s), ())) == sorted(kinds)
-    once = sorted(kinds)
-    assert explain.split(once, torch.tensor([kinds[p] for p in once]), seed) == s
-
-
-def test_an_even_split_is_exact_and_drawn_by_the_seed():
-    prompts, flags = numbered(10, 20)
-    splits = [explain.split(prompts, flags, seed) for seed in range(20)]
-    for s in splits:
-        assert [len(part) for part in astuple(s)] == [5, 10, 5, 10]
-    assert len(set(splits)) > 15
-    # over the seeds each prompt is shown about half the time
-    shown = [sum(p in s.shown_active + s.shown_inactive for s in splits) for p in prompts]
-    assert min(shown) >= 3 and max(shown) <= 17
-
-
-@pytest.mark.parametrize(
-    ("flags", "least", "said"),
-    [
-        *((flags, 4, f"17 prompts and {n} flags") for flags, n in (([], 0), ([True] * 16, 16))),
-        ([[True]] * 17, 4, "17 prompts and 17 flags: one for each is needed"),
-        ([True] * 7 + [False] * 10, 4, "7 active and 10 inactive .* at least 8 of each"),
-        ([True] * 10 + [False] * 7, 4, "10 active and 7 inactive .* at least 8 of each"),
-        ([False] * 17, 4, "0 active and 17 inactive .* at least 8 of each"),
-        ([True] * 9 + [False] * 8, 5, "9 active and 8 inactive .* at least 10 of each"),
-        ([True] + [False] * 16, 1, "1 active and 16 inactive .* at least 2 of each"),
-    ],
-)
-def test_flags_that_split_nothing_are_refused_with_their_numbers(flags, least, said):
-    with pytest.raises(ValueError, match=said):
-        explain.split([str(i) for i in range(17)], flags, least=least)
-    explain.split(*numbered(2 * least, 2 * least), least=least)
 
 
 def test_shuffled_labels_keep_prompts_and_numbers():
@@ -156,59 +65,32 @@ def wilson(right, of, z):
     p = right / of
     centre = (p + z * z / (2 * of)) / (1 + z * z / of)
     reach = z * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of)) / (1 + z * z / of)
-    return centre - reach, centre + reach
+    return np.array([centre - reach, centre + reach])
 
 
-def joined(hits, on, rejections, off, z):
-    """The square-and-add rule for the mean of two independent proportions."""
-    p, q = hits / on, rejections / off
-    (p_low, p_high), (q_low, q_high) = wilson(hits, on, z), wilson(rejections, off, z)
-    mean = (p + q) / 2
-    return (
-        mean - math.sqrt((p - p_low) ** 2 + (q - q_low) ** 2) / 2,
-        mean + math.sqrt((p_high - p) ** 2 + (q_high - q) ** 2) / 2,
-    )
-
-
-@given(st.data(), st.integers(1, 40), st.integers(1, 40), st.sampled_from([None, 0.8, 0.99]))
-def test_the_score_is_by_hand(data, on, off, confidence):
+@given(
+    st.data(),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.sampled_from([None, 0.8, 0.99]),
+    st.sampled_from([list, tuple, np.array]),
+)
+def test_the_score_is_by_hand(data, on, off, confidence, kind):
+    """The interval by the square-and-add rule for the mean of two independent proportions; the
+    explainer is shown one half and held to the other.
+    """
     hits, rejections = data.draw(st.integers(0, on)), data.draw(st.integers(0, off))
-    answer = [i < hits for i in range(on)] + [i >= rejections for i in range(off)]
-    s = explain.score(Says(answer), held(on, off), *[confidence] * (confidence is not None))
+    explainer = Says(kind([i < hits for i in range(on)] + [i >= rejections for i in range(off)]))
+    split = held(on, off)
+    s = explain.score(explainer, split, *[confidence] * (confidence is not None))
     assert (s.tpr, s.tnr) == (hits / on, rejections / off)
-    assert s.score == pytest.approx((hits / on + rejections / off) / 2)
-    z = NormalDist().inv_cdf((1 + (confidence or 0.95)) / 2)
-    assert (s.low, s.high) == pytest.approx(joined(hits, on, rejections, off, z), abs=1e-12)
-    assert -1e-12 <= s.low <= s.score <= s.high <= 1 + 1e-12
+    mean, z = (s.tpr + s.tnr) / 2, NormalDist().inv_cdf((1 + (confidence or 0.95)) / 2)
+    apart = np.hypot(wilson(hits, on, z) - s.tpr, wilson(rejections, off, z) - s.tnr) / 2
+    assert (s.score, s.low, s.high) == pytest.approx((mean, *(mean + [-1, 1] * apart)), abs=1e-12)
     assert (s.explanation, s.active, s.inactive) == ("because", on, off)
-
-
-def test_an_explainer_is_shown_one_half_and_held_to_the_other():
-    explainer = Says([True, True, False])
-    explain.score(explainer, held(2, 1))
     shown, (sentence, asked) = explainer.given
     assert shown == (("shown on",), ("shown off",))
-    assert (sentence, list(asked)) == ("because", ["on 0", "on 1", "off 0"])
-
-
-@pytest.mark.parametrize(("on", "off"), [(10, 10), (8, 40), (50, 12)])
-def test_the_interval_holds_the_true_score_as_often_as_it_says(on, off):
-    random = np.random.default_rng(7)
-    inside = 0
-    for _ in range(500):
-        tpr, tnr = random.random(2)
-        answer = [*(random.random(on) < tpr), *(random.random(off) >= tnr)]
-        s = explain.score(Says(answer), held(on, off))
-        inside += s.low <= (tpr + tnr) / 2 <= s.high
-    assert 0.93 <= inside / 500 <= 0.985  # nor is it wider than it says
-
-
-@pytest.mark.parametrize(
-    "answer", [(True, False, True), [np.True_, np.False_, np.True_], np.array([1, 0, 1], bool)]
-)
-def test_booleans_of_any_make_are_an_answer(answer):
-    s = explain.score(Says(answer), held(2, 1))
-    assert (s.tpr, s.tnr) == (0.5, 0)
+    assert (sentence, tuple(asked)) == ("because", split.held_active + split.held_inactive)
 
 
 WRONG = ([], [True] * 2, [True] * 4, [1, 0, 1], ["True", "False", "True"], [True, None, False])
@@ -227,20 +109,16 @@ def test_an_explainer_that_says_nothing_or_nonsense_is_named(explainer, said):
         explain.score(explainer, held(2, 1))
 
 
-def test_all_scores_are_one_row_each_in_order(monkeypatch, capfd):
-    """And pass through the bar of this package."""
+def test_all_scores_are_one_row_each_in_order_behind_a_bar(monkeypatch):
     perfect = Says(lambda prompts: [p.startswith("on") for p in prompts])
-    splits = MappingProxyType({(1, 0): held(3, 4), (0, 2): held(5, 2)})
+    splits, told = MappingProxyType({(1, 0): held(3, 4), (0, 2): held(5, 2)}), []
+    monkeypatch.setattr(explain, "progress", lambda *asked: told.append(asked[1:]) or asked[0])
     table = explain.score_all(perfect, splits)
+    assert told == [("explaining", "head")]
     assert table.index.tolist() == [(1, 0), (0, 2)]
     assert " ".join(table.columns) == "explanation score low high tpr tnr active inactive"
     for name, s in splits.items():
         assert tuple(table.loc[[name]].iloc[0]) == astuple(explain.score(perfect, s))
-    assert capfd.readouterr() == ("", "")  # nobody watches here
-    told = []
-    monkeypatch.setattr(explain, "progress", lambda *asked: told.append(asked[1:]) or asked[0])
-    assert explain.score_all(perfect, splits).equals(table)
-    assert told == [("explaining", "head")]
 
 
 # ---------------------------------------------------------------- what is true of a prompt
@@ -285,31 +163,16 @@ def true_facts(tokens, repeats):
     return found
 
 
-@given(st.data(), st.booleans())
-def test_facts_are_those_of_a_slow_reading(language, data, repeats):
-    tokens = data.draw(st.lists(st.sampled_from(language.tokens[:9]), max_size=40))
+EDGES = [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 1023, 1024, 1025]
+
+
+@given(st.data(), st.booleans(), st.sampled_from(EDGES) | st.integers(6, 40))
+def test_facts_are_those_of_a_slow_reading(language, data, repeats, n):
+    random = np.random.default_rng(data.draw(seeds))
+    tokens = random.choice(language.tokens[: data.draw(st.integers(1, 30))], n).tolist()
     found = list(RuleExplainer(language.tokenizer, repeats).facts("".join(tokens)))
     assert set(found) == true_facts(tokens, repeats)
     assert len(found) == len(set(found))
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 1023, 1024, 1025])
-def test_facts_at_the_edges_are_those_of_a_slow_reading(language, n):
-    tokens = (language.tokens * 35)[:n]
-    found = RuleExplainer(language.tokenizer, repeats=True).facts("".join(tokens))
-    assert set(found) == true_facts(tokens, repeats=True)
-
-
-@given(st.text(max_size=30))
-@example('say "with the token \\" and')
-@example("<|endoftext|>\n\x00\u2028😀 e\u0301")
-def test_every_fact_can_be_written_and_read(language, prompt):
-    explainer = RuleExplainer(language.tokenizer, repeats=True)
-    for fact in explainer.facts(prompt):
-        for wanted in (True, False):
-            sentence = written([((wanted, fact),)])
-            assert read_rule(sentence) == [((wanted, fact),)]
-            assert explainer.classify(sentence, [prompt]) == [wanted]
 
 
 # ---------------------------------------------------------------- rules and sentences
@@ -339,29 +202,16 @@ def test_a_rule_is_written_and_read_back(rule):
     assert read_rule(written(rule)) == rule
 
 
-def test_a_rule_reads_as_english():
-    rule = [
-        ((True, 'the last token " pro"'), (False, 'the token " war"')),
-        ((True, "more than 32 tokens"),),
-    ]
-    assert written(rule) == (
-        'The head is active on prompts with the last token " pro" and without the token " war", '
-        "or with more than 32 tokens."
-    )
-
-
 ALWAYS, NEVER = "The head is active on every prompt.", "The head is active on no prompt."
 
 
-def test_always_and_never_are_sentences_too(language):
-    explainer = RuleExplainer(language.tokenizer)
-    prompts = ["", *language.tokens[:3]]
+def test_always_and_never_are_sentences_too(toy_tokenizer):
+    explainer = RuleExplainer(toy_tokenizer)
     assert written([]) == NEVER
     assert written([()]) == written([((True, "more than 4 tokens"),), ()]) == ALWAYS
-    assert explainer.classify(ALWAYS, prompts) == [True] * 4
-    assert explainer.classify(NEVER, prompts) == [False] * 4
-    assert explainer.classify(ALWAYS, []) == []
-    assert explainer.classify('The head is active on prompts with the token "x".', []) == []
+    assert explainer.classify(ALWAYS, ["", "x"]) == [True] * 2
+    assert explainer.classify(NEVER, ["", "x"]) == [False] * 2
+    assert explainer.classify(ALWAYS, []) == explainer.classify(GOOD, []) == []
 
 
 GOOD = 'The head is active on prompts with the last token " of" and without more than 8 tokens.'
@@ -433,10 +283,6 @@ def told_apart(language, sentence, count, seed):
     return found[True][:count], found[False][:count]
 
 
-def split_of(on, off, seed=0):
-    return explain.split([*on, *off], [True] * len(on) + [False] * len(off), seed)
-
-
 LAST, TOKEN = 'the last token "{x}"', 'the token "{y}"'
 FACTS = [
     *(LAST, 'the last token but one "{x}"', 'the last two tokens "{x}{y}"', TOKEN),
@@ -460,38 +306,12 @@ def test_a_planted_rule_is_found_and_holds_for_prompts_never_seen(language, rule
     explainer = RuleExplainer(language.tokenizer, repeats=True)
     x, y, z = language.tokens[:3]
     planted = f"The head is active on prompts {rule.format(x=x, y=y, z=z)}."
-    s = explain.score(explainer, split_of(*told_apart(language, planted, 150, seed=0)))
+    on, off = map(tuple, told_apart(language, planted, 150, seed=0))
+    s = explain.score(explainer, Split(on[::2], off[::2], on[1::2], off[1::2]))
     assert set(map(frozenset, read_rule(s.explanation))) == set(map(frozenset, read_rule(planted)))
     assert s.score == 1.0
     on, off = told_apart(language, planted, 40, seed=1)
     assert explainer.classify(s.explanation, [*on, *off]) == [True] * 40 + [False] * 40
-
-
-def test_repetition_is_found_only_where_it_is_looked_for(language):
-    random = np.random.default_rng(0)
-    off = [random.permutation(language.tokens)[: random.integers(9, 20)] for _ in range(60)]
-    on = [[*tokens, tokens[random.integers(0, 8)]] for tokens in off]
-    parts = split_of(*([*map("".join, group)] for group in (on, off)))
-    s = explain.score(RuleExplainer(language.tokenizer), parts)
-    assert "came before" not in s.explanation
-    assert s.score < 0.8
-
-
-def test_labels_that_mean_nothing_are_not_predicted(language):
-    """Where labels are a permutation the held prompts cannot be told: the score is 0.5 on average,
-    and its variance at most 1 / (4 (2 h - 1)) with h held prompts of either kind.
-    """
-    random, explainer = np.random.default_rng(5), RuleExplainer(language.tokenizer, repeats=True)
-    scores = []
-    for seed in range(40):
-        prompts = [
-            "".join(random.choice(language.tokens, random.integers(4, 20))) for _ in range(64)
-        ]
-        s = split_of(prompts[:32], prompts[32:], seed)
-        assert len(s.held_active) == len(s.held_inactive) == 16
-        scores.append(explain.score(explainer, s).score)
-    assert abs(np.mean(scores) - 0.5) < 4 * (1 / (4 * 31) / 40) ** 0.5
-    assert np.std(scores) > 0  # it did commit itself
 
 
 @pytest.mark.parametrize(
@@ -586,30 +406,6 @@ def test_a_rule_is_short_and_no_worse_than_the_majority_in_any_order_of_the_prom
         assert {*map(type, said)} == {bool}
 
 
-@given(seeds, st.integers(6, 18), st.data())
-def test_no_part_of_a_shortened_rule_could_be_left_out(seed, count, data):
-    """Rules that no tree would write: what can be left out may depend on what has been."""
-    random = np.random.default_rng(seed)
-    seen = [{f for f in "abcdef" if random.random() < 0.5} for _ in range(count)]
-    on = data.draw(st.integers(1, count - 1))
-    rule = [
-        tuple((bool(random.random() < 0.5), f) for f in random.permutation([*"abcdef"])[:k])
-        for k in random.integers(1, 4, random.integers(1, 5))
-    ]
-
-    def right(candidate):
-        said = [
-            any(all((f in facts) == wanted for wanted, f in clause) for clause in candidate)
-            for facts in seen
-        ]
-        return Fraction(sum(said[:on]), on) - Fraction(sum(said[on:]), count - on)
-
-    found = explain.shortened(rule, seen, np.arange(count) < on)
-    assert right(found) >= right(rule)
-    assert all(right(candidate) < right(found) for candidate in shorter_rules(found))
-    assert all(any(set(clause) <= set(whole) for whole in rule) for clause in found)
-
-
 # ---------------------------------------------------------------- who is an explainer
 
 
@@ -620,39 +416,3 @@ def test_an_explainer_explains_and_classifies(kind):
         assert list(offered.parameters) == list(asked.parameters)
         if kind is not Says:  # those of the package say their types as well
             assert offered == asked
-
-
-# ---------------------------------------------------------------- from a model to a score
-
-
-def test_a_head_of_mini_is_explained(mini):
-    texts = [t.tokens for t in cx.texts.collection(cx.texts.Reader.of(mini, 48), 32)]
-    neuron = tuple(cx.decoders.next_token_neurons(mini)[["layer", "neuron"]].iloc[0].tolist())
-    explainer = RuleExplainer(mini.tokenizer, repeats=True)
-
-    def run():
-        (top,) = cx.decoders.top_prompts(mini, texts, [neuron], count=16)
-        ids = [*top.tokens, *cx.decoders.random_prompts(texts, 32)]
-        terms = cx.decoders.attribution(mini, *neuron, ids)
-        prompts = [mini.tokenizer.decode(p[1:]) for p in ids]  # BOS is in front of every one
-        splits = {}
-        for layer, head in np.ndindex(*terms.heads.shape[1:]):
-            flags = explain.active(terms.of(layer, head))
-            if 8 <= len({p for p, f in zip(prompts, flags, strict=True) if f}) <= 40:
-                splits[layer, head] = explain.split(prompts, flags)
-        return explain.score_all(explainer, splits)
-
-    table = run()
-    assert len(table) >= 2
-    assert (table["low"] <= table["score"]).all() and (table["score"] <= table["high"]).all()
-    assert run().equals(table)
-
-
-# ---------------------------------------------------------------- shapes
-
-
-def test_shapes_are_what_the_annotations_say():
-    jaxtyped(explain.active, typechecker=beartype)(torch.ones(3))
-    jaxtyped(explain.shortened, typechecker=beartype)(
-        [((True, "a"),)], [frozenset("a"), frozenset("b")], np.array([True, False])
-    )

@@ -1,7 +1,10 @@
 """Look-ups: terms against the model as transformers runs it, searches against plain loops."""
 
 from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache, partial
+from itertools import chain, product
 from types import SimpleNamespace
 from unittest import mock
 
@@ -39,10 +42,24 @@ SIZES = {
 }
 GROUPED = {"num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": EPS}
 NEOX = {"rotary_pct": 0.5, "layer_norm_eps": EPS}
-NEOX_PARTS = """gpt_neox.layers attention.dense post_attention_layernorm
-    mlp.dense_h_to_4h mlp.dense_4h_to_h gpt_neox.final_layer_norm"""
-GATED_PARTS = """model.layers self_attn.o_proj post_attention_layernorm
-    mlp.gate_proj mlp.down_proj model.norm"""
+DENSE = "post_attention_layernorm mlp.dense_h_to_4h mlp.dense_4h_to_h"
+GATED = "self_attn.o_proj post_attention_layernorm mlp.gate_proj mlp.down_proj"
+PLACES = ("blocks", "out_of_heads", "norm", "into", "out_of", "last_norm")
+#: Where transformers keeps its parts: the blocks; in each the way out of the heads, the
+#: normalisation in front of the MLP, the way into it (its gate, where there is one) and out of it;
+#: the last normalisation.
+PARTS = {
+    "gpt2": "transformer.h attn.c_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f",
+    "gpt_neox": f"gpt_neox.layers attention.dense {DENSE} gpt_neox.final_layer_norm",
+    "bloom": f"transformer.h self_attention.dense {DENSE} transformer.ln_f",
+    "mpt": "transformer.blocks attn.out_proj norm_2 ffn.up_proj ffn.down_proj transformer.norm_f",
+    "gptj": "transformer.h attn.out_proj ln_1 mlp.fc_in mlp.fc_out transformer.ln_f",
+    "gpt_neo": "transformer.h attn.attention.out_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f",
+    "opt": "model.decoder.layers self_attn.out_proj final_layer_norm fc1 fc2 "
+    "model.decoder.final_layer_norm",
+    **dict.fromkeys(("llama", "qwen2"), f"model.layers {GATED} model.norm"),
+    "phi": "model.layers self_attn.dense input_layernorm mlp.fc1 mlp.fc2 model.final_layernorm",
+}
 
 
 def drawn(architecture, **options):
@@ -51,60 +68,24 @@ def drawn(architecture, **options):
     )
 
 
-def of_kind(architecture, parts, **options):
-    """How to make one, and where transformers keeps its parts: the blocks; in each the way out of
-    the heads, the normalisation in front of the MLP, the way into it (its gate, where there is
-    one) and out of it; the last normalisation.
-    """
-    names = ("blocks", "out_of_heads", "norm", "into", "out_of", "last_norm")
-    places = dict(zip(names, parts.split(), strict=True))
+def of_kind(architecture, **options):
+    places = dict(zip(PLACES, PARTS[architecture].split(), strict=True))
     return SimpleNamespace(make=partial(drawn, architecture, **options), **places)
 
 
+WINDOWS = {"attention_types": [[["global", "local", "local"], 1]], "window_size": 8}
 KINDS = {
-    "GPT-2": of_kind(
-        "gpt2",
-        "transformer.h attn.c_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f",
-        n_inner=40,
-        layer_norm_epsilon=EPS,
-    ),
-    "NeoX, parallel": of_kind("gpt_neox", NEOX_PARTS, **NEOX),
-    "NeoX, sequential": of_kind("gpt_neox", NEOX_PARTS, **NEOX, use_parallel_residual=False),
-    "Bloom": of_kind(
-        "bloom",
-        """transformer.h self_attention.dense post_attention_layernorm
-        mlp.dense_h_to_4h mlp.dense_4h_to_h transformer.ln_f""",
-    ),
-    "MPT": of_kind(
-        "mpt",
-        "transformer.blocks attn.out_proj norm_2 ffn.up_proj ffn.down_proj transformer.norm_f",
-        max_seq_len=32,
-    ),
-    "GPT-J": of_kind(
-        "gptj",
-        "transformer.h attn.out_proj ln_1 mlp.fc_in mlp.fc_out transformer.ln_f",
-        rotary_dim=4,
-    ),
-    "GPT-Neo": of_kind(
-        "gpt_neo",
-        "transformer.h attn.attention.out_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f",
-        attention_types=[[["global", "local", "local"], 1]],
-        window_size=8,
-    ),
-    "OPT": of_kind(
-        "opt",
-        """model.decoder.layers self_attn.out_proj final_layer_norm
-        fc1 fc2 model.decoder.final_layer_norm""",
-        ffn_dim=40,
-        word_embed_proj_dim=24,
-        pad_token_id=1,
-    ),
-    "Llama": of_kind("llama", GATED_PARTS, **GROUPED),
-    "Qwen2": of_kind("qwen2", GATED_PARTS, **GROUPED),
-    "Phi": of_kind(
-        "phi",
-        "model.layers self_attn.dense input_layernorm mlp.fc1 mlp.fc2 model.final_layernorm",
-    ),
+    "GPT-2": of_kind("gpt2", n_inner=40, layer_norm_epsilon=EPS),
+    "NeoX, parallel": of_kind("gpt_neox", **NEOX),
+    "NeoX, sequential": of_kind("gpt_neox", **NEOX, use_parallel_residual=False),
+    "Bloom": of_kind("bloom"),
+    "MPT": of_kind("mpt", max_seq_len=32),
+    "GPT-J": of_kind("gptj", rotary_dim=4),
+    "GPT-Neo": of_kind("gpt_neo", **WINDOWS),
+    "OPT": of_kind("opt", ffn_dim=40, word_embed_proj_dim=24, pad_token_id=1),
+    "Llama": of_kind("llama", **GROUPED),
+    "Qwen2": of_kind("qwen2", **GROUPED),
+    "Phi": of_kind("phi"),
 }
 PARALLEL = {"NeoX, parallel", "GPT-J", "Phi"}
 RMS = {"Llama", "Qwen2"}
@@ -141,7 +122,6 @@ def draw_texts(*lengths):
 
 
 PROMPTS = draw_texts(5, 17, 2, 32, 9, 17)  # two batches, of different lengths
-TEXTS = draw_texts(9, 32, 2, 17, 5, 30, 3, 12, 12, 25, 2)
 
 
 @pytest.fixture(scope="module")
@@ -240,8 +220,9 @@ def plain_terms(case, tokens, layer, neuron):
 @pytest.mark.parametrize("layer", [0, 1, 2])
 def test_terms_are_those_of_the_untouched_model(of, kind, layer):
     case = of(kind)
-    for neuron in NEURONS:
-        terms = lookups.attribution(case.model, layer, neuron, PROMPTS)
+    read = (lookups.read_prompts(case.model, PROMPTS, n) for n in (None, layer + 1))
+    for neuron, asked in zip(NEURONS, (PROMPTS, *read), strict=True):
+        terms = lookups.attribution(case.model, layer, neuron, asked)
         n_feeding = layer if kind in PARALLEL else layer + 1
         assert terms.heads.shape == (len(PROMPTS), n_feeding, case.model.cfg.n_heads)
         assert terms.mlps.shape == (len(PROMPTS), layer)
@@ -253,18 +234,19 @@ def test_terms_are_those_of_the_untouched_model(of, kind, layer):
             near(terms.total()[p], truth.pre_activation)
 
 
-def test_heads_above_a_neuron_are_not_among_those_that_feed_it(of):
-    for kind, layer, fed, others in (
-        ("GPT-2", 1, [(1, 2)], [(2, 0), (-1, 0), (0, 3), (0, -1)]),
-        ("NeoX, parallel", 1, [(0, 2)], [(1, 0)]),
-        ("Phi", 0, [], [(0, 0)]),
-    ):
-        terms = lookups.attribution(of(kind).model, layer, 7, PROMPTS)
-        for k, head in fed:
-            assert torch.equal(terms.of(k, head), terms.heads[:, k, head])
-        for k, head in others:
-            with pytest.raises(ValueError, match=f"head {head} of layer {k}: 3 heads of"):
-                terms.of(k, head)
+@pytest.mark.parametrize(
+    ("kind", "fed", "others"),
+    [
+        ("GPT-2", [(1, 2)], [(2, 0), (-1, 0), (0, 3), (0, -1)]),
+        ("NeoX, parallel", [(0, 2)], [(1, 0)]),
+    ],
+)
+def test_heads_above_a_neuron_are_not_among_those_that_feed_it(of, kind, fed, others):
+    terms = lookups.attribution(of(kind).model, 1, 7, PROMPTS)
+    assert all(torch.equal(terms.of(k, head), terms.heads[:, k, head]) for k, head in fed)
+    for k, head in others:
+        with pytest.raises(ValueError, match=f"head {head} of layer {k}: 3 heads of"):
+            terms.of(k, head)
 
 
 # ---------------------------------------------------------------- prompts in any order
@@ -285,53 +267,26 @@ def test_prompts_in_any_order_and_batch_have_their_own_terms(tiny, many, random,
         near(shuffled, alone[order])
 
 
-@pytest.mark.parametrize("kind", ["GPT-2", "NeoX, parallel", "Llama"])
-def test_prompts_read_once_serve_every_neuron(of, kind):
-    model = of(kind).model
-    reading, part = (lookups.read_prompts(model, PROMPTS, n) for n in (None, 2))
-    for layer, read in ((0, reading), (0, part), (1, reading), (1, part), (2, reading)):
-        for neuron in NEURONS:
-            terms = lookups.attribution(model, layer, neuron, PROMPTS)
-            again = lookups.attribution(model, layer, neuron, read)
-            for name in TERMS:
-                near(getattr(again, name), getattr(terms, name))
-    with pytest.raises(ValueError, match=r"layer 2 was not read: .* behind layer 1"):
-        lookups.attribution(model, 2, 7, part)
-
-
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("layer", [0, 1, 2])
-def test_a_model_that_normalises_what_its_heads_write_is_refused(gemma2, layer):
-    for neuron in NEURONS:
-        with pytest.raises(ValueError, match=r"do not add up .* normalises or scales"):
+def test_terms_that_do_not_add_up_are_refused(gemma2, tiny):
+    """A model that normalises what its heads write, and any number that is more than a thousandth
+    of all terms away.
+    """
+    said = r"do not add up .* normalises or scales"
+    for layer, neuron in product(range(3), NEURONS):
+        with pytest.raises(ValueError, match=said):
             lookups.attribution(gemma2.model, layer, neuron, PROMPTS)
-
-
-@pytest.mark.parametrize("size", [1e-2, 1.0, 1e3])
-def test_terms_that_do_not_add_up_are_refused_at_any_size(size):
-    def terms(missing, **damage):
-        parts = {
-            "heads": torch.full((3, 2, 4), size),
-            "mlps": torch.full((3, 1), -size),
-            "embedding": torch.full((3,), size),
-            "bias": torch.full((3,), -size),
-            "pre_activation": torch.full((3,), 7 * size),
-        }
-        parts["pre_activation"][1] += missing * 11 * size  # 11 terms of this size
-        for part, value in damage.items():
-            parts[part][2] = value
-        return lookups.Attribution(0, 5, **parts, scale=torch.ones(3))
-
-    lookups.check_sum(terms(0))
-    lookups.check_sum(terms(0.95e-3))
-    wrong = [terms(missing) for missing in (1.05e-3, -1.05e-3, 1.0)]
-    parts = ("heads", "mlps", "embedding", "bias", "pre_activation")
-    wrong += [terms(0, **{part: float("nan")}) for part in parts]
-    for each in wrong:
-        with pytest.raises(ValueError, match="do not add up to the neurons of layer 0"):
-            lookups.check_sum(each)
+    read = lookups.read_prompts(tiny, PROMPTS)
+    terms = lookups.attribution(tiny, 1, 7, read)
+    parts = (terms.heads.flatten(1), terms.mlps, terms.embedding[:, None], terms.bias[:, None])
+    size = torch.cat(parts, dim=1).abs().sum(1)[3]
+    for missing in (0.95e-3, -0.95e-3, 1.05e-3, -1.05e-3, 1.0, float("nan")):
+        changed = replace(read, pre_activation=read.pre_activation.clone())
+        changed.pre_activation[3, 1, 7] += missing * size
+        with nullcontext() if abs(missing) < 1e-3 else pytest.raises(ValueError, match=said):
+            lookups.attribution(tiny, 1, 7, changed)
 
 
 ASK = {
@@ -339,11 +294,10 @@ ASK = {
     "next token": lambda model, k, j, texts: lookups.next_token_neurons(model, [k]),
     "random": lambda model, k, j, texts: lookups.random_neurons(model, 3, [k]),
     "reading": lambda model, k, j, texts: lookups.read_prompts(model, texts, k + 1),
-    "prompts": lambda model, k, j, texts: lookups.top_prompts(model, texts, [(k, j)]),
     "terms": lambda model, k, j, texts: lookups.attribution(model, k, j, texts),
     "outcome": lambda model, k, j, texts: lookups.outcome(model, k, j, texts, 7),
 }
-OF_A_NEURON = ("prompts", "terms", "outcome")
+OF_A_NEURON = ("terms", "outcome")
 OF_TEXTS = ("reading", *OF_A_NEURON)
 
 
@@ -395,17 +349,18 @@ def test_what_the_model_does_not_have_or_read_is_refused(tiny, wrong, said, aske
     ("ask", "numbers", "said"),
     [
         (lambda m, n: lookups.next_token_neurons(m, []), [0], "no layers: name at least one"),
-        (lambda m, n: lookups.top_prompts(m, TEXTS, []), [0], "no neurons: name at least one"),
-        (lambda m, n: lookups.top_prompts(m, TEXTS, [(0, 3)], n), [0, -3], "={}: ask for at least"),
+        (
+            lambda m, n: lookups.attribution(m, n, 7, lookups.read_prompts(m, PROMPTS, n)),
+            [1],
+            "layer {} was not read: the reading ends behind layer 0",
+        ),
         (
             lambda m, n: lookups.random_neurons(m, n, [0], [(0, 3)]),
             [0, -1, 40],
             "={}: there are 39",
         ),
-        (lambda m, n: lookups.random_prompts(TEXTS, n), [0, -1, 12], "={}: there are 11 texts"),
-        (lambda m, n: lookups.random_prompts(of_length(n), 3), [0, 1], "of {} tokens has nothing"),
         (
-            lambda m, n: lookups.outcome(m, 0, 3, TEXTS, n),
+            lambda m, n: lookups.outcome(m, 0, 3, PROMPTS, n),
             [-1, 300],
             "token id {}: .* ids 0 to 299",
         ),
@@ -444,22 +399,16 @@ def test_congruence_is_that_of_the_unfolded_weights(of, kind):
 
 
 def clean_by_hand(model, layers):
-    """A double loop over all neurons and tokens."""
-    W_U = model.W_U.double()
-    rows = {
-        (layer, j): [float(w @ W_U[:, t]) for t in range(W_U.shape[1])]
-        for layer in layers
-        for j, w in enumerate(model.blocks[layer].mlp.W_out.double())
-    }
+    """Neuron by neuron, each against all."""
+    places = [(k, j) for k in layers for j in range(model.cfg.d_mlp)]
+    rows = torch.cat([model.blocks[k].mlp.W_out @ model.W_U for k in layers]).double().numpy()
     found = []
-    for place, row in rows.items():
-        token = max(range(len(row)), key=lambda t: row[t])
-        others = [other[token] for key, other in rows.items() if key != place]
-        if all(row[token] > other for other in others):
-            second = max(c for t, c in enumerate(row) if t != token)
-            margins = (row[token] - second, row[token] - max(others))
+    for place, row in zip(places, rows, strict=True):
+        token, (second, first) = row.argmax(), np.sort(row)[-2:]
+        others, most = np.sort(rows[:, token])[-2:]
+        if first == most:
             text = model.tokenizer.decode([token])
-            found.append((*place, token, text, row[token], *margins))
+            found.append((*place, token, text, first, first - second, most - others))
     return sorted(found, key=lambda f: -f[4])
 
 
@@ -481,7 +430,7 @@ def bare_model(n_layers, d_mlp, vocab, seed, d_model=3):
 
 
 @given(st.data(), st.integers(1, 7), st.integers(2, 9), st.integers(2, 12), st.integers(1, 10))
-def test_next_token_neurons_are_those_of_a_double_loop(data, n_layers, d_mlp, vocab, size):
+def test_next_token_neurons_are_those_of_a_loop(data, n_layers, d_mlp, vocab, size):
     """In the last five layers, or in some that are named in any order."""
     model = bare_model(n_layers, d_mlp, vocab, data.draw(seeds))
     some = st.lists(st.integers(0, n_layers - 1), min_size=1, max_size=9)
@@ -506,144 +455,17 @@ def test_where_neurons_say_the_same_none_stands_above_the_other():
 # ---------------------------------------------------------------- neurons drawn at random
 
 
-def test_all_neurons_but_the_excluded_can_be_drawn(tiny):
+def test_all_neurons_but_the_excluded_can_be_drawn_and_each_as_often_as_any_other(tiny):
     out = [(0, 3), (1, 39), (1, 0)]
     drawn = lookups.random_neurons(tiny, 77, [1, 0, 0], iter(out))
     assert len(drawn) == 77
     assert set(drawn) == {(k, j) for k in (0, 1) for j in range(40)} - set(out)
     assert drawn == lookups.random_neurons(tiny, 77, [0, 1], out, seed=0)
-    assert drawn != lookups.random_neurons(tiny, 77, [0, 1], out, seed=1)
-
-
-def test_each_neuron_is_drawn_as_often_as_any_other(tiny):
-    often = Counter(
-        n for seed in range(800) for n in lookups.random_neurons(tiny, 8, [0, 1], seed=seed)
-    )
+    draws = (lookups.random_neurons(tiny, 8, [0, 1], seed=seed) for seed in range(800))
+    often = Counter(chain(*draws))
     assert len(often) == 80
     # 800 draws of one in ten each: 80 give or take 8.5
     assert all(45 < times < 115 for times in often.values())
-
-
-# ---------------------------------------------------------------- prompts that activate a neuron
-
-
-def labelled(texts):
-    """Every second one with its label."""
-    for i, tokens in enumerate(texts):
-        yield cx.texts.Text("a", "war", "en-GB", "", "", tokens) if i % 2 else tokens
-
-
-def watch(model, texts):
-    """Pre-activations of every text alone and whole, `[text][layer]`."""
-    names = [f"blocks.{layer}.mlp.hook_pre" for layer in range(model.cfg.n_layers)]
-    with torch.no_grad():
-        held = [model.run_with_cache(text[None], names_filter=names)[1] for text in texts]
-    return [[of_text[name][0] for name in names] for of_text in held]
-
-
-def loudest(watched, layer, neuron, count):
-    """Where each text peaks behind BOS, the loudest first."""
-    found = []
-    for number, of_text in enumerate(watched):
-        pre = of_text[layer][:, neuron].tolist()
-        place = max(range(1, len(pre)), key=lambda i: pre[i])
-        found.append((pre[place], number, place))
-    found.sort(key=lambda f: -f[0])
-    return [f for f in found[:count] if f[0] > 0]
-
-
-def are_the_loudest(watched, prompts, texts, count):
-    expected = loudest(watched, prompts.layer, prompts.neuron, count)
-    assert len(prompts) == len(expected)
-    assert prompts.text == [number for _, number, _ in expected]
-    for tokens, (_, number, place) in zip(prompts.tokens, expected, strict=True):
-        assert torch.equal(tokens, texts[number][: place + 1])
-    near(prompts.activation, torch.tensor([value for value, *_ in expected]))
-
-
-@pytest.mark.parametrize("kind", ["GPT-2", "NeoX, parallel", "Bloom", "OPT", "Llama"])
-def test_top_prompts_are_those_of_single_texts(of, kind):
-    """Also where BOS activates a neuron more than all that follows."""
-    model = of(kind).model
-    watched = watch(model, TEXTS)
-    awake = [(1, j) for j in range(40) if loudest(watched, 1, j, 1)]
-    assert any(text[1][0, j] == text[1][:, j].max() for text in watched for _, j in awake)
-    neurons = [(2, 17), (0, 3), (1, 39), (0, 8), (2, 17), *awake]
-    for count in (1, 4, 50):
-        found = lookups.top_prompts(model, labelled(TEXTS), neurons, count)
-        assert [(p.layer, p.neuron) for p in found] == neurons
-        for prompts in found:
-            are_the_loudest(watched, prompts, TEXTS, count)
-
-
-@given(
-    st.lists(lengths, min_size=1, max_size=7),
-    st.tuples(st.integers(0, 1), st.integers(0, 39)),
-    st.integers(1, 8),
-    st.sampled_from([1, 2, 4, 100]),
-    seeds,
-)
-def test_top_prompts_of_any_texts_are_those_of_single_texts(tiny, many, place, count, size, seed):
-    texts = [draw_text(length, seed + i) for i, length in enumerate(many)]
-    watched = watch(tiny, texts)
-    with mock.patch.object(lookups, "TEXTS_AT_A_TIME", size):
-        if not loudest(watched, *place, count):
-            with pytest.raises(ValueError, match="no prompt activates it"):
-                lookups.top_prompts(tiny, texts, [place], count)
-            return
-        (prompts,) = lookups.top_prompts(tiny, texts, [place], count)
-    are_the_loudest(watched, prompts, texts, count)
-
-
-def test_equal_peaks_go_to_the_first_text_and_its_first_token(tiny_folder):
-    """And a neuron that no prompt activates is named."""
-    model = cx.load(tiny_folder)
-    mlp = model.blocks[0].mlp
-    with torch.no_grad():
-        mlp.W_in[:, 3] = 0
-        mlp.b_in[3] = 0.25
-    (prompts,) = lookups.top_prompts(model, TEXTS, [(0, 3)], 6)
-    assert prompts.activation.tolist() == [0.25] * 6
-    assert prompts.text == list(range(6))
-    assert [tokens.tolist() for tokens in prompts.tokens] == [t[:2].tolist() for t in TEXTS[:6]]
-    for value in (0.0, -0.25):
-        with torch.no_grad():
-            mlp.b_in[3] = value
-        with pytest.raises(ValueError, match=rf"neuron 3 of layer 0: no prompt .* is {value:.2f}"):
-            lookups.top_prompts(model, TEXTS, [(1, 4), (0, 3)])
-
-
-# ---------------------------------------------------------------- prompts drawn at random
-
-
-@given(st.lists(lengths, min_size=1, max_size=9), st.data(), seeds)
-def test_random_prompts_are_beginnings_of_different_texts(many, data, seed):
-    # the token behind BOS says which text it is
-    texts = [
-        torch.cat([torch.tensor([0, i + 1]), torch.arange(length - 2)])
-        for i, length in enumerate(many)
-    ]
-    count = data.draw(st.integers(1, len(texts)))
-    prompts = lookups.random_prompts([*labelled(texts)], count, seed)
-    assert len(prompts) == count
-    numbers = [int(tokens[1]) - 1 for tokens in prompts]
-    assert len(set(numbers)) == count
-    for tokens, number in zip(prompts, numbers, strict=True):
-        assert 2 <= len(tokens) <= len(texts[number])
-        assert torch.equal(tokens, texts[number][: len(tokens)])
-    again = lookups.random_prompts(texts, count, seed)
-    assert all(torch.equal(a, b) for a, b in zip(prompts, again, strict=True))
-
-
-def test_random_prompts_are_cut_anywhere_and_come_from_everywhere():
-    texts = [torch.tensor([0, i, 1, 2, 3, 4]) for i in range(4000)]
-    prompts = lookups.random_prompts(texts, 2000)
-    often = Counter(len(tokens) for tokens in prompts)
-    assert set(often) == {2, 3, 4, 5, 6}
-    assert all(310 < times < 490 for times in often.values())  # 400, give or take 18
-    assert 1850 < np.mean([int(tokens[1]) for tokens in prompts]) < 2150
-    other = lookups.random_prompts(texts, 2000, seed=1)
-    assert [t.tolist() for t in other] != [t.tolist() for t in prompts]
 
 
 # ---------------------------------------------------------------- what happens without
@@ -651,7 +473,6 @@ def test_random_prompts_are_cut_anywhere_and_come_from_everywhere():
 
 def same_outcome(case, layer, neuron, token, hooks=(), changes=(), prompts=PROMPTS):
     outcome = lookups.outcome(case.model, layer, neuron, prompts, token, hooks)
-    near(outcome.probability, outcome.log_probability.exp())
     for p, tokens in enumerate(prompts):
         held = run_plain(case, tokens, changes)
         near(outcome.log_probability[p], held["logits"].log_softmax(-1)[token])
@@ -703,29 +524,16 @@ def test_a_held_neuron_is_held_through_the_rest_of_the_model(of, kind):
     case = of(kind)
     size = case.model.cfg.d_head
     for layer, tokens in [(0, PROMPTS[0]), (2, PROMPTS[3])]:
-        own = parts_of(case, layer)
+        own, silence = parts_of(case, layer), causal.replace_z(layer, [1], torch.zeros(32, 1, size))
+        hooks = [lookups.hold_neuron(layer, 17, 4.0), silence]
         changes = [
             (own.out_of, lambda activations: activations[..., -1, 17].fill_(4.0)),
             (own.out_of_heads, lambda z: z[..., size : 2 * size].zero_()),
         ]
-        hooks = [
-            lookups.hold_neuron(layer, 17, 4.0),
-            causal.replace_z(layer, [1], torch.zeros(32, 1, size)),
-        ]
         for watched, neuron in [(layer, 17), (2, 3)]:
-            same_outcome(case, watched, neuron, 7, hooks, changes, [tokens])
-        plain, held = (lookups.outcome(case.model, 2, 3, [tokens], 7, h) for h in ([], hooks[:1]))
-        assert abs(held.log_probability - plain.log_probability) > 0.01
-
-
-def test_holding_leaves_what_it_was_given_alone():
-    name, hook = lookups.hold_neuron(1, 4, 2.5)
-    own = torch.zeros(2, 5, 7)
-    changed = hook(own, hook=None)
-    assert name == "blocks.1.mlp.hook_post"
-    assert (own == 0).all()
-    assert changed.nonzero().tolist() == [[0, 4, 4], [1, 4, 4]]
-    assert (changed[:, -1, 4] == 2.5).all()
+            held = same_outcome(case, watched, neuron, 7, hooks, changes, [tokens])
+        free = lookups.outcome(case.model, 2, 3, [tokens], 7, hooks[1:])
+        assert abs(held.log_probability - free.log_probability) > 0.01
 
 
 def test_an_outcome_knows_of_capped_logits(gemma2):
@@ -738,35 +546,18 @@ def test_an_outcome_knows_of_capped_logits(gemma2):
 
 # ---------------------------------------------------------------- any model is given texts
 
-SOURCE = "the doctor gave the patient the tablets; the telescope on the hill saw the moon. " * 3
-
 
 @pytest.mark.parametrize("kind", ["GPT-2", "NeoX, parallel", "Bloom", "MPT", "OPT", "Llama"])
-@pytest.mark.parametrize("n_ctx", [None, 9])
-def test_texts_for_a_model_of_any_kind(of_kind, kind, n_ctx, tmp_path, monkeypatch):
-    monkeypatch.delenv("CTX_TEXTS", raising=False)
+def test_a_model_of_any_kind_reads_texts_in_its_own_words(of_kind, kind):
     model = of_kind(kind).model
-    reader = cx.texts.Reader.of(model, n_ctx)
-    most = n_ctx or model.cfg.n_ctx
-    assert (reader.n_ctx, reader.d_vocab) == (most, 300)
-    assert reader == cx.texts.Reader.of(model, most)
-
-    def ids(source):
-        return [0, *reader.tokenizer.encode(source, add_special_tokens=False)]
-
-    assert cx.texts.encode(reader, SOURCE, 7).tolist() == ids(SOURCE)[:7]
-    body = ids(SOURCE)[1:]
-    pieces = [[0, *body[i : i + 8]] for i in range(0, len(body) - 7, 8)]
-    assert [p.tolist() for p in cx.texts.windows(reader, SOURCE, 9)] == pieces
-    (tmp_path / "hospital.txt").write_text(SOURCE, encoding="utf-8")
-    own = cx.texts.collection(cx.texts.Reader.of(model, 9), 5, tmp_path)
-    assert [text.tokens.tolist() for text in own] == pieces[:5]
-    drawn = cx.texts.collection(reader, 3)  # in this model's words
-    assert len(drawn) == 3
-    for text in [*drawn, cx.texts.passages(reader, domains=["astronomy"])[0]]:
-        assert text.tokens.tolist() == ids(text.source)[:most]
-    if most <= 32:  # and the model reads them
-        assert lookups.read_prompts(model, drawn).embedding.shape == (3, 24)
+    reader = cx.texts.Reader.of(model)
+    assert (reader.n_ctx, reader.d_vocab) == (model.cfg.n_ctx, 300)
+    reader = cx.texts.Reader.of(model, 9)
+    texts = [*cx.texts.collection(reader, 3), *cx.texts.passages(reader, domains=["astronomy"])]
+    for text in texts:
+        ids = reader.tokenizer.encode(text.source, add_special_tokens=False)
+        assert text.tokens.tolist() == [0, *ids[:8]]
+    assert lookups.read_prompts(model, texts).embedding.shape == (len(texts), 24)
 
 
 def test_texts_start_with_EOS_where_there_is_no_BOS(toy_tokenizer):
@@ -790,19 +581,15 @@ def test_texts_start_with_EOS_where_there_is_no_BOS(toy_tokenizer):
 
 def test_shapes_are_what_the_annotations_say(tiny, of, monkeypatch):
     # one name for the lengths of all texts: jaxtyping takes them for equal
-    texts = draw_texts(12, 12, 12, 12, 12, 12)
-    terms = lookups.attribution(of("Phi").model, 1, 17, PROMPTS)
+    texts, parallel = draw_texts(*[12] * 6), of("Phi").model
+    terms = lookups.attribution(parallel, 1, 17, PROMPTS)
     calls = [
         (lookups.congruence, (tiny, 1)),
         (lookups.next_token_neurons, (tiny, [1])),
         (lookups.random_neurons, (tiny, 3, [0, 1], [(0, 3)])),
-        (lookups.top_prompts, (tiny, texts, [(1, 17), (1, 30)])),
-        (lookups.random_prompts, ([t[:2] for t in texts], 5)),
         (lookups.read_prompts, (tiny, texts)),
-        (lookups.attribution, (tiny, 1, 17, texts)),
-        (lookups.attribution, (of("Phi").model, 0, 17, texts)),
+        *((lookups.attribution, (model, k, 17, texts)) for model, k in ((tiny, 1), (parallel, 0))),
         (lookups.outcome, (tiny, 1, 17, texts, 7)),
-        (lookups.hold_neuron, (1, 17, 0.5)),
         (lookups.at_last_token, (tiny, texts, ["blocks.0.hook_resid_pre"], 1)),
         (lookups.pad, (tiny, texts)),
         (lookups.Attribution.total, (terms,)),

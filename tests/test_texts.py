@@ -663,7 +663,6 @@ def test_a_plain_string_is_a_text_everywhere(mini, mini_weights):
         lambda text: cx.decoders.mean_z(mini, [text], length=20),
         lambda text: cx.FirstLayer.of(mini, [text, text], n=30).kernels,
         lambda text: cx.decoders.attribution(mini, 1, 3, [text]).of(0, 0),
-        lambda text: cx.decoders.top_prompts(mini, [text], [(1, 62)], count=1)[0].tokens[0],
     ):
         assert torch.equal(ask(SAID), ask(ids))
 
@@ -691,4 +690,4 @@ def test_a_string_is_no_list_of_texts_and_needs_a_tokenizer(mini_weights):
         with pytest.raises(ValueError, match=says):
             cx.softmax_denominators(mini_weights, wrong, n=40)
     with pytest.raises(ValueError, match="no tokenizer to read it with"):
-        cx.decoders.random_prompts([SAID], 1)
+        cx.texts.token_ids(SAID)

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
-from numpy.typing import ArrayLike
-from scipy import stats
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, shared_kernel
@@ -225,21 +222,3 @@ def token_losses(
     logits = model.run_with_hooks(tokens, fwd_hooks=list(hooks))
     chosen = logits[:, :-1].gather(-1, tokens[:, 1:, None].to(logits.device))[..., 0]
     return (logits[:, :-1].logsumexp(-1) - chosen).cpu()
-
-
-# ---------------------------------------------------------------- with an interval
-
-
-def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float]:
-    """The mean of independent values, and where it lies with the given confidence (Student's t).
-
-    Raises ValueError for fewer than two values.
-
-    >>> [round(x, 2) for x in cx.decoders.interval([1.0, 2.0, 3.0])]
-    [2.0, -0.48, 4.48]
-    """
-    v = np.asarray(values, dtype=float)
-    if v.size < 2:
-        raise ValueError(f"{v.size} values have no spread: give at least two")
-    reach = stats.t.ppf((1 + confidence) / 2, v.size - 1) * v.std(ddof=1) / v.size**0.5
-    return float(v.mean()), float(v.mean() - reach), float(v.mean() + reach)

@@ -18,13 +18,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
-from numpy.typing import ArrayLike
+from jaxtyping import Bool
 from scipy import stats
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
-from torch import Tensor
 
 from ctxlib.texts import progress
 
@@ -62,26 +59,7 @@ class Explainer(Protocol):
         ...
 
 
-# ---------------------------------------------------------------- active and inactive
-
-
-def active(terms: Float[Tensor, " prompt"], share: float = 0.5) -> Bool[Tensor, " prompt"]:
-    """Whether a head is active on each prompt: its term is at least `share` of its largest.
-
-    `terms` are what the head puts into a neuron, over what it puts there on ordinary prompts.
-    Where even the largest is not above 0 the head is active nowhere. Raises ValueError for no
-    prompts, for terms that are not finite and for a share outside 0 to 1.
-
-    >>> cx.decoders.explain.active(torch.tensor([4.0, 2.5, 1.0, -3.0]))
-    tensor([ True,  True, False, False])
-    """
-    if not len(terms):
-        raise ValueError("no prompts: give at least one")
-    if not terms.isfinite().all():
-        raise ValueError("terms that are not finite: the model or the prompts are damaged")
-    if not 0 < share < 1:
-        raise ValueError(f"share={share}: choose a number between 0 and 1")
-    return (terms >= share * terms.max()) & (terms > 0)
+# ---------------------------------------------------------------- who is shown what
 
 
 @dataclass(frozen=True)
@@ -97,42 +75,6 @@ class Split:
     shown_inactive: tuple[str, ...]
     held_active: tuple[str, ...]
     held_inactive: tuple[str, ...]
-
-
-def split(prompts: Sequence[str], active: ArrayLike, seed: int = 0, least: int = 4) -> Split:
-    """Half of the active and half of the inactive prompts to show, the other halves to hold out.
-
-    A prompt that occurs twice counts once, by its last flag, so that none is on both sides.
-    Raises ValueError unless there is one flag for each prompt, and at least `2 least` prompts of
-    either kind.
-
-    >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
-    >>> parts = cx.decoders.explain.split(prompts, [p.endswith("was") for p in prompts])
-    >>> len(parts.shown_active), len(parts.held_active)
-    (4, 4)
-    """
-    flags = np.asarray(active, dtype=bool)
-    if flags.shape != (len(prompts),):
-        raise ValueError(f"{len(prompts)} prompts and {flags.size} flags: one for each is needed")
-    # sorted: the same split whatever order near-ties among the prompts have come out in
-    distinct = dict(sorted(dict(zip(prompts, flags.tolist(), strict=True)).items()))
-    texts, kinds = list(distinct), list(distinct.values())
-    on, off = sum(kinds), len(kinds) - sum(kinds)
-    if min(on, off) < 2 * least:
-        raise ValueError(
-            f"{on} active and {off} inactive prompts are too few to split: "
-            f"at least {2 * least} of each are needed; take more prompts or another head"
-        )
-    shown, held = train_test_split(
-        list(zip(texts, kinds, strict=True)), test_size=0.5, stratify=kinds, random_state=seed
-    )
-    return Split(
-        *(
-            tuple(t for t, k in part if k == kind)
-            for part in (shown, held)
-            for kind in (True, False)
-        )
-    )
 
 
 def shuffled(split: Split, seed: int = 0) -> Split:
@@ -166,8 +108,8 @@ class Score:
     and `tnr` of those that are not are told right; `score` is their mean, `low` and `high` bound
     it.
 
-    >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
-    >>> parts = cx.decoders.explain.split(prompts, [p.endswith("was") for p in prompts])
+    >>> on, off = (tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is"))
+    >>> parts = cx.decoders.explain.Split(on[:4], off[:4], on[4:], off[4:])
     >>> found = cx.decoders.explain.score(cx.decoders.explain.RuleExplainer(model.tokenizer), parts)
     >>> found.tpr, found.tnr, found.active, found.inactive
     (1.0, 1.0, 4, 4)
@@ -190,8 +132,8 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
     Raises ValueError for an explainer that answers nonsense: an empty sentence, or anything but
     one True or False for each prompt.
 
-    >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
-    >>> parts = cx.decoders.explain.split(prompts, [p.endswith("was") for p in prompts])
+    >>> on, off = (tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is"))
+    >>> parts = cx.decoders.explain.Split(on[:4], off[:4], on[4:], off[4:])
     >>> found = cx.decoders.explain.score(cx.decoders.explain.RuleExplainer(model.tokenizer), parts)
     >>> found.explanation
     'The head is active on prompts with the last token " was".'
@@ -232,8 +174,8 @@ def score_all(explainer: Explainer, splits: Mapping[Any, Split]) -> pd.DataFrame
     """`score` of every split, one row each, under its name; with a bar, for some explainers are
     slow.
 
-    >>> prompts = [f"{who} {verb}" for who in "ABCDEFGH" for verb in ("was", "is")]
-    >>> parts = cx.decoders.explain.split(prompts, [p.endswith("was") for p in prompts])
+    >>> on, off = (tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is"))
+    >>> parts = cx.decoders.explain.Split(on[:4], off[:4], on[4:], off[4:])
     >>> rules = cx.decoders.explain.RuleExplainer(model.tokenizer)
     >>> cx.decoders.explain.score_all(rules, {"head 3": parts})[["score", "tpr", "tnr"]]
             score  tpr  tnr

@@ -35,7 +35,6 @@ from ctxlib.weights import check_ids, check_layer, layer_norm, token_id
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
 VOCAB_AT_A_TIME = 4096
-COPIED = 32  #: destination tokens that `copy_preference` averages over
 AGREES = 2e-3  # how far what is rebuilt exactly may miss the model's own, relative to its size
 
 SCORES, PATTERN = "blocks.0.attn.hook_attn_scores", "blocks.0.attn.hook_pattern"
@@ -148,7 +147,9 @@ class FirstLayer(Destination):
             n_ctx=reader.n_ctx,
             tokenizer=reader.tokenizer,
         )
-        stream = read_stream(model, reads, one)[0]
+        # behind the first layer's attention, or in front of the second, parallel layer
+        name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
+        (stream,) = centred(model, at_last_token(model, [one[0]], [name], reads + 1)[name])
         layer = replace(layer, rest=stream - layer.outputs(one[0]).sum(0))
         layer.check(model, stack[-1:])
         return layer
@@ -353,30 +354,6 @@ def decomposition(layer: FirstLayer) -> pd.DataFrame:
     return table
 
 
-def copy_preference(model: Any, layer: FirstLayer, count: int = COPIED) -> Float[Tensor, " head"]:
-    """By how many nats a head prefers a copy of the destination token to other tokens: a text of
-    copies against a text of others, sources weighted by the kernel, averaged over `count`
-    destination tokens spread evenly over those that occur in the texts.
-
-    >>> layer = cx.FirstLayer.of(model, passages)
-    >>> cx.decoders.copy_preference(model, layer).abs().max() < 0.2  # nats
-    tensor(True)
-    """
-    found = layer.frequency.nonzero()[:, 0]
-    tokens = found[torch.linspace(0, len(found) - 1, min(count, len(found))).long()]
-    if len(tokens) < 2:
-        raise ValueError("a preference needs at least two different tokens")
-    others = torch.arange(layer.n) % (len(tokens) - 1) + 1  # how far round the circle of tokens
-    pos = layer.kernels[:, :-1] / layer.kernels[:, :-1].sum(-1, keepdim=True)
-    parts = []
-    for k, t in enumerate(tokens):
-        mixed = torch.cat([tokens[(k + others) % len(tokens)], t[None]])
-        pair = torch.stack([t.expand(layer.n + 1), mixed])
-        copies, other = true_scores(model, pair)[..., :-1]
-        parts.append(((copies - other) * pos).nan_to_num().sum(-1))
-    return torch.stack(parts).mean(0)
-
-
 # ---------------------------------------------------------------- rows, from the model's hooks
 
 
@@ -457,19 +434,6 @@ def stream_of(
         same = model(one[:, -1:].expand_as(one), stop_at_layer=0)[0].cpu()
     E, same = centred(model, torch.cat(parts)), centred(model, same)
     return E, same - same[0]
-
-
-def read_stream(
-    model: Any, reads: int, stack: Int[Tensor, "text source"]
-) -> Float[Tensor, "text d_model"]:
-    """What the MLP that sees the heads reads at the last token, before normalisation."""
-    name = stream_name(reads)
-    return centred(model, at_last_token(model, list(stack), [name], reads + 1)[name])
-
-
-def stream_name(reads: int) -> str:
-    """Behind the first layer's attention, or in front of the second, parallel layer."""
-    return "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
 
 
 def stream_scale(

@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.decoders import adapter
-from ctxlib.texts import AnyText, Reader, batched, check_listed, progress, token_ids
+from ctxlib.texts import AnyText, Reader, batched, check_listed, token_ids
 from ctxlib.weights import check_ids, check_layer
 
 if TYPE_CHECKING:
@@ -123,119 +123,6 @@ def random_neurons(
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
     drawn = np.random.default_rng(seed).choice(len(pool), size=count, replace=False)
     return [pool[i] for i in drawn]
-
-
-# ---------------------------------------------------------------- the prompts that activate it
-
-
-@dataclass(frozen=True, eq=False)
-class Prompts:
-    """The prompts that activate one neuron most, the strongest first.
-
-    Each is the beginning of a text, cut off behind the token at which the neuron peaks in it;
-    `text` is which text of the collection, `activation` the pre-activation there.
-
-    >>> texts = cx.texts.collection(cx.texts.Reader.of(model, 32), 16)
-    >>> (prompts,) = cx.decoders.top_prompts(model, texts, neurons=[(1, 62)], count=3)
-    >>> len(prompts), prompts.layer, prompts.neuron
-    (3, 1, 62)
-    >>> texts[prompts.text[0]].name, prompts.activation[0].round(decimals=1)
-    ('bible-kjv-01.1', tensor(1.4000))
-    """
-
-    layer: int
-    neuron: int
-    tokens: list[Int[Tensor, " pos"]]
-    text: list[int]
-    activation: Float[Tensor, " prompt"]
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-
-def top_prompts(
-    model: Any,
-    texts: Iterable[AnyText],
-    neurons: Sequence[Place],
-    count: int = 20,
-) -> list[Prompts]:
-    """For each of the neurons `(layer, neuron)` the prompts that activate it most, one from each
-    of `count` texts: what the neuron predicts is looked for where it is loudest.
-
-    BOS does not count: it is the same in every text. Texts are read a few at a time and may be any
-    iterable; memory does not grow with their number. A neuron that fewer than `count` texts turn
-    on (pre-activation above 0) gives as many prompts as there are. Raises ValueError for a neuron
-    that the model does not have, for no neuron, no text, a text with less than one token behind
-    BOS or more than the model reads, and for a neuron that no prompt activates.
-
-    >>> texts = cx.texts.collection(cx.texts.Reader.of(model, 32), 16)
-    >>> (prompts,) = cx.decoders.top_prompts(model, texts, neurons=[(1, 62)], count=3)
-    >>> [model.tokenizer.decode(ids[-3:]) for ids in prompts.tokens]
-    ['aul, yet', ' nation. When', 'Mr. Frank']
-    """
-    check_listed(texts)
-    if not neurons:
-        raise ValueError("no neurons: name at least one, as (layer, neuron)")
-    if count < 1:
-        raise ValueError(f"count={count}: ask for at least one prompt")
-    for layer, neuron in neurons:
-        check_neuron(model, layer, neuron)
-    layers = sorted({layer for layer, _ in neurons})
-    names = [f"blocks.{layer}.mlp.hook_pre" for layer in layers]
-    best: list[list[tuple[float, int, Tensor]]] = [[] for _ in neurons]  # activation, text, prompt
-    seen, reader = 0, Reader.of(model)
-    for batch in batched(progress(texts, "reading for the neurons"), TEXTS_AT_A_TIME):
-        read = [token_ids(text, reader) for text in batch]
-        ids, last = pad(model, read)
-        _, cache = model.run_with_cache(ids, names_filter=names, stop_at_layer=layers[-1] + 1)
-        inside = torch.arange(ids.shape[1]) <= last[:, None]
-        inside[:, 0] = False
-        for j, (layer, neuron) in enumerate(neurons):
-            pre = cache[f"blocks.{layer}.mlp.hook_pre"][..., neuron].cpu()
-            peaks, ends = pre.masked_fill(~inside, -torch.inf).max(dim=1)
-            best[j] += [
-                (v, seen + i, text[: k + 1])
-                for i, (v, k, text) in enumerate(zip(peaks.tolist(), ends, read, strict=True))
-            ]
-            best[j] = sorted(best[j], key=lambda found: -found[0])[:count]
-        seen += len(batch)
-    if not seen:
-        raise ValueError("no texts: give at least one")
-    return [awake(*place, found) for place, found in zip(neurons, best, strict=True)]
-
-
-def awake(layer: int, neuron: int, found: Sequence[tuple[float, int, Tensor]]) -> Prompts:
-    """Those on which the neuron is on; a ValueError where there are none."""
-    on = [each for each in found if each[0] > 0]
-    if not on:
-        raise ValueError(
-            f"neuron {neuron} of layer {layer}: no prompt activates it, its largest "
-            f"pre-activation is {found[0][0]:.2f}; give more texts or another neuron"
-        )
-    activation, text, tokens = zip(*on, strict=True)
-    return Prompts(layer, neuron, list(tokens), list(text), torch.tensor(activation))
-
-
-def random_prompts(
-    texts: Sequence[AnyText], count: int, seed: int = 0
-) -> list[Int[Tensor, " pos"]]:
-    """`count` prompts that nothing was chosen for: the beginnings of different texts, cut off at
-    random behind BOS. Terms and probabilities mean something next to those on such prompts.
-
-    Raises ValueError for more prompts than texts and for a text with nothing behind BOS.
-
-    >>> prompts = cx.decoders.random_prompts(passages, count=3)
-    >>> [len(ids) for ids in prompts]
-    [22, 40, 10]
-    """
-    if not 1 <= count <= len(texts):
-        raise ValueError(f"count={count}: there are {len(texts)} texts, one prompt from each")
-    generator = np.random.default_rng(seed)
-    chosen = [token_ids(texts[i]) for i in generator.choice(len(texts), size=count, replace=False)]
-    short = min(len(ids) for ids in chosen)
-    if short < 2:
-        raise ValueError(f"a text of {short} tokens has nothing behind BOS to end a prompt with")
-    return [ids[: generator.integers(2, len(ids) + 1)] for ids in chosen]
 
 
 # ---------------------------------------------------------------- who wakes it
@@ -406,17 +293,6 @@ class Outcome:
     pre_activation: Float[Tensor, " prompt"]
     log_probability: Float[Tensor, " prompt"]
 
-    @property
-    def probability(self) -> Float[Tensor, " prompt"]:
-        """Of the token, `exp(log_probability)`.
-
-        >>> which = weights.token_id(" which")
-        >>> end = cx.decoders.outcome(model, 2, 211, [tokens[:20], tokens[:30]], token=which)
-        >>> bool((end.probability < 1).all())
-        True
-        """
-        return self.log_probability.exp()
-
 
 def outcome(
     model: Any,
@@ -433,7 +309,8 @@ def outcome(
 
     >>> which = weights.token_id(" which")
     >>> prompt = cx.texts.encode(weights, "a house, in")
-    >>> cx.decoders.outcome(model, 2, 211, [prompt], token=which).probability.round(decimals=2)
+    >>> end = cx.decoders.outcome(model, 2, 211, [prompt], token=which)
+    >>> end.log_probability.exp().round(decimals=2)
     tensor([0.1400])
     """
     check_neuron(model, layer, neuron)
@@ -456,7 +333,7 @@ def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
     >>> prompt, which = cx.texts.encode(weights, "a house, in"), weights.token_id(" which")
     >>> held = cx.decoders.hold_neuron(2, 211, activation=5.0)
     >>> a, b = (cx.decoders.outcome(model, 2, 211, [prompt], which, h) for h in ([], [held]))
-    >>> bool(b.probability > a.probability)
+    >>> bool(b.log_probability > a.log_probability)
     True
     """
 
