@@ -24,27 +24,44 @@ from ctxlib.widgets.layerfile import destinations, packed_layer
 from ctxlib.widgets.record import denominator_record
 
 HERE = Path(__file__).parent
-IMPORT = re.compile(r"^import\s[^;]*?\sfrom \"\./(\w+\.js)\";\n", re.MULTILINE)
+IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.[^"]+)";$', re.MULTILINE)
+EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
+
+
+def linked(name: str) -> list[Path]:
+    """A module of the views and all that it imports, each once, behind what it needs itself."""
+    order: dict[Path, None] = {}
+
+    def visit(module: Path) -> None:
+        if module in order:
+            return
+        for _, needed in IMPORT.findall(module.read_text(encoding="utf-8")):
+            visit((module.parent / needed).resolve())
+        order[module] = None
+
+    visit(HERE / name)
+    return list(order)
 
 
 def bundled(name: str) -> str:
     """A view's module with all that it imports, as one ES module: notebooks load no second file.
 
-    Modules import one another by name only and no two of them use a name twice, so to take out
-    the lines that import and the word that exports is all.
+    Each module becomes a function that returns what it exports, its source otherwise as it is.
     """
-    order: list[str] = []
+    modules = linked(name)
+    called = {module: f"{module.parent.name}_{module.stem}" for module in modules}
 
-    def visit(name: str) -> None:
-        for needed in IMPORT.findall((HERE / name).read_text(encoding="utf-8")):
-            if needed not in order:
-                visit(needed)
-        order.append(name)
+    def wrapped(module: Path) -> str:
+        def taken(found: re.Match[str]) -> str:
+            return f"const {{{found[1]}}} = {called[(module.parent / found[2]).resolve()]};"
 
-    visit(name)
-    sources = [IMPORT.sub("", (HERE / n).read_text(encoding="utf-8")) for n in order]
-    shared = [re.sub(r"^export (?!default)", "", s, flags=re.MULTILINE) for s in sources]
-    return "\n".join(shared)
+        source = IMPORT.sub(taken, module.read_text(encoding="utf-8"))
+        names = ", ".join(name for _, name in EXPORT.findall(source))
+        given = EXPORT.sub(r"\1", source).replace("export default ", "return ")
+        end = f"return {{ {names} }};\n" if names else ""
+        return f"const {called[module]} = (() => {{\n{given}{end}}})();\n"
+
+    return "\n".join(map(wrapped, modules)) + f"export default {called[modules[-1]]};\n"
 
 
 class View(anywidget.AnyWidget):
@@ -104,8 +121,8 @@ def prepared(weights: LayerWeights) -> Prepared:
     """Made once for a weights object, and let go with it."""
     if weights not in PREPARED:
         data = packed_layer(weights)
-        engine = (HERE / "circuit.js").read_bytes()  # views of another one take no part
-        digest = hashlib.sha256(engine + data).hexdigest()
+        engine = b"".join(f.read_bytes() for f in linked("engine/packed.js"))
+        digest = hashlib.sha256(engine + data).hexdigest()  # views of another engine take no part
         PREPARED[weights] = Prepared(data, digest, len(passages(weights)))
     return PREPARED[weights]
 
@@ -160,7 +177,7 @@ class Rows(LayerView):
     """
 
     module = "rows"
-    _esm = bundled("rows.js")
+    _esm = bundled("views/rows.js")
     passage = Int(0).tag(sync=True, turned=True)
     head = Int(0).tag(sync=True, turned=True)
     n = Int(0).tag(sync=True, turned=True)
@@ -189,7 +206,7 @@ class Kernels(LayerView):
     """
 
     module = "kernels"
-    _esm = bundled("kernels.js")
+    _esm = bundled("views/kernels.js")
     heads = List(Int()).tag(sync=True, turned=True)
     n = Int(-1).tag(sync=True, turned=True)
     scale = Enum(("log", "linear"), "log").tag(sync=True, turned=True)
@@ -226,7 +243,7 @@ class Denominators(View):
     """
 
     module = "denominators"
-    _esm = bundled("denominators.js")
+    _esm = bundled("views/denominators.js")
     record = Dict(help="what was measured, relative to each head's mean").tag(sync=True, along=True)
     head = Int(0).tag(sync=True, turned=True)
     text = Int(-1).tag(sync=True, turned=True)
@@ -268,7 +285,7 @@ class NeuronExplorer(LayerView):
     """
 
     module = "neurons"
-    _esm = bundled("neurons.js")
+    _esm = bundled("views/neurons.js")
     heads = List(Int()).tag(sync=True, turned=True)
     threshold = Float(0.0).tag(sync=True, turned=True)
     token = Int(-1).tag(sync=True, turned=True)
@@ -311,7 +328,7 @@ class LiveReader(LayerView):
     """
 
     module = "reader"
-    _esm = bundled("reader.js")
+    _esm = bundled("views/reader.js")
     text = Unicode("").tag(sync=True, turned=True)
     other = Unicode("").tag(sync=True, turned=True)
     heads = List(Int()).tag(sync=True, turned=True)
@@ -336,7 +353,7 @@ class LookUps(View):
     """
 
     module = "lookups"
-    _esm = bundled("lookups.js")
+    _esm = bundled("views/lookups.js")
     record = Dict(help="neurons, their prompts, and the terms of both").tag(sync=True, along=True)
     neuron = Int(0).tag(sync=True, turned=True)
     prompt = Int(0).tag(sync=True, turned=True)

@@ -1,32 +1,21 @@
 /** How far back every head looks: positional kernels over the distance (chapter 3). */
 
 import {
-  below,
   choice,
   destinationChoice,
   destinationSlider,
-  drawn,
   either,
-  element,
-  figure,
   headChooser,
-  headStyle,
-  keptDrawn,
-  layerOf,
-  lineMark,
-  listBelow,
-  numberCell,
-  renewed,
-  scrolling,
-  sound,
-  spelling,
-  table,
-  turn,
-} from "./parts.js";
-import { TOKENS_BACK, chart, line, readable, rule } from "./plot.js";
+} from "../ui/controls.js";
+import { drawn, element, numberCell, renewed, scrolling, table } from "../ui/dom.js";
+import { headStyle, lineMark } from "../ui/marks.js";
+import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
+import { layerOf, spelling } from "../ui/source.js";
+import { below, keptDrawn, listBelow, sound, turn } from "../ui/state.js";
+import { figure } from "../ui/words.js";
 
-/** @typedef {import("./circuit.js").Layer} Layer
- *  @typedef {import("./plot.js").Chart} Chart
+/** @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("../ui/plot.js").Chart} Chart
  *  @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
 
 const FAINTEST = 1e-6; // smaller weights are not drawn

@@ -1,28 +1,16 @@
 /** A head's attention row, true and rebuilt from Equation 1 (chapter 2). */
 
-import { totalVariation } from "./circuit.js";
-import {
-  COLOURS,
-  below,
-  destinationSlider,
-  either,
-  element,
-  figure,
-  headChoice,
-  keptDrawn,
-  layerOf,
-  passageChoice,
-  renewed,
-  shadedTokens,
-  slider,
-  sound,
-  spelling,
-  tokenMark,
-  turn,
-} from "./parts.js";
-import { TOKENS_BACK, chart, legend, line, readable } from "./plot.js";
+import { totalVariation } from "../engine/linalg.js";
+import { destinationSlider, either, headChoice, passageChoice, slider } from "../ui/controls.js";
+import { element, renewed } from "../ui/dom.js";
+import { COLOURS } from "../ui/marks.js";
+import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
+import { layerOf, spelling } from "../ui/source.js";
+import { below, keptDrawn, sound, turn } from "../ui/state.js";
+import { shadedTokens } from "../ui/tokens.js";
+import { figure, tokenMark } from "../ui/words.js";
 
-/** @typedef {import("./circuit.js").Layer} Layer
+/** @typedef {import("../engine/layer.js").Layer} Layer
  *  @typedef {{passage: number, head: number, n: number, octaves: number, scale: string}} Turned
  *  @typedef {{exact: Float64Array, rebuilt: Float64Array, apart: number}} Pair the two rows of a
  *    head and their total variation */

@@ -4,56 +4,51 @@
  *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
  *  later is a matter of milliseconds. */
 
-import { defaultThreshold, robustZ } from "./circuit.js";
+import { largest, outermost } from "../engine/linalg.js";
+import { defaultThreshold, robustZ } from "../engine/ranking.js";
+import { latest } from "../engine/slices.js";
 import {
-  DOWN,
-  UNIT,
-  UP,
-  belowOrLeft,
   button,
   checkbox,
   chip,
-  circuitHeads,
   copyButton,
   destinationChoice,
-  digitsFor,
+  headChooser,
+  passageChoice,
+  pick,
+  slider,
+} from "../ui/controls.js";
+import {
   drawn,
   eachFrame,
   element,
   failed,
-  figure,
   focusIn,
   fresh,
-  grouped,
-  headChooser,
   headingsIn,
-  heard,
-  keptDrawn,
-  largest,
-  latest,
-  layerOf,
   numberCell,
-  outermost,
-  passageChoice,
-  pick,
   renewed,
-  several,
-  shadeKey,
-  signed,
-  slider,
-  sound,
-  spelling,
   table,
-  tokenMark,
-  tokenReader,
-  turn,
-  whyHere,
-} from "./parts.js";
-import { bars, chart, digitsOfStep, legend, linearTicks, readable, rule, tickFormat } from "./plot.js";
+} from "../ui/dom.js";
+import { DOWN, UP } from "../ui/marks.js";
+import {
+  bars,
+  chart,
+  digitsOfStep,
+  legend,
+  linearTicks,
+  readable,
+  rule,
+  tickFormat,
+} from "../ui/plot.js";
+import { layerOf, spelling } from "../ui/source.js";
+import { belowOrLeft, circuitHeads, heard, keptDrawn, sound, turn } from "../ui/state.js";
+import { shadeKey, tokenReader, whyHere } from "../ui/tokens.js";
+import { UNIT, digitsFor, figure, grouped, several, signed, tokenMark } from "../ui/words.js";
 
-/** @typedef {import("./circuit.js").Layer} Layer
- *  @typedef {import("./circuit.js").Circuit} Circuit
- *  @typedef {import("./circuit.js").Responses} Responses
+/** @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("../engine/circuit.js").Circuit} Circuit
+ *  @typedef {import("../engine/circuit.js").Responses} Responses
  *  @typedef {{heads: number[], token: number, threshold: number, neuron: number, passage: number,
  *    search: string}} Turned what the reader has chosen; heads and token are settled, the others may
  *    still say "choose for me"
@@ -819,7 +814,7 @@ function histogramMarks({ ranking, neuron, theta }, layer) {
 }
 
 /** @param {Scene} scene @param {Bins} held @param {ReturnType<typeof histogramMarks>} marks
- *  @param {Layer} layer @param {number} width @returns {import("./plot.js").Chart} over the bins */
+ *  @param {Layer} layer @param {number} width @returns {import("../ui/plot.js").Chart} over the bins */
 function histogram({ ranking, neuron, theta }, held, marks, layer, width) {
   const { low, high, counts } = held;
   const place = (/** @type {number} */ value) => ((value - low) / (high - low || 1)) * BINS;

@@ -3,30 +3,12 @@
  *  Nothing is computed from weights here: the terms of a pre-activation add up, so to choose heads
  *  is to add other terms, and the chapter's record has them all. */
 
-import {
-  below,
-  checkbox,
-  chip,
-  choice,
-  element,
-  failed,
-  figure,
-  keptDrawn,
-  largest,
-  numberCell,
-  pick,
-  renewed,
-  shade,
-  shadeKey,
-  shown,
-  signed,
-  sound,
-  table,
-  tokenMark,
-  tokenName,
-  tokenReader,
-  turn,
-} from "./parts.js";
+import { largest } from "../engine/linalg.js";
+import { checkbox, chip, choice, pick } from "../ui/controls.js";
+import { element, failed, numberCell, renewed, table } from "../ui/dom.js";
+import { below, keptDrawn, sound, turn } from "../ui/state.js";
+import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
+import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
 /** @typedef {{bias: number, embedding: number, mlps: number, heads: number[], rest: number}} Terms
  *    `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
