@@ -57,15 +57,41 @@ export function heard(model, traits, run) {
   return () => events.forEach((event) => model.off(event, run));
 }
 
-/** Draws a view now, and again when one of these traits or its width has changed; returns what ends
- *  it. @param {any} model @param {HTMLElement} place @param {string[]} traits
- *  @param {() => void} draw @returns {() => void} */
-export function keptDrawn(model, place, traits, draw) {
+/** @typedef {(...names: string[]) => boolean} Changed whether one of these fields of a state is another
+ *    than last time; at first, every one is */
+
+/** Two values of a state: lists are alike if what they hold is. @param {any} a @param {any} b */
+function alike(a, b) {
+  return Object.is(a, b) || (Array.isArray(a) && Array.isArray(b) && String(a) === String(b));
+}
+
+/** What is told with each state what of it is another than in the last one that it was told.
+ *  @template {Record<string, any>} S @param {(state: S, changed: Changed) => void} update
+ *  @returns {(state: S) => void} */
+export function inStep(update) {
+  /** @type {Record<string, any> | null} */ let last = null;
+  return (state) => {
+    const before = last;
+    last = { ...state };
+    update(state, (...names) => names.some((name) => !before || !alike(before[name], state[name])));
+  };
+}
+
+/** Keeps a view in step with its traits: `update` is told the state now, and with the next picture
+ *  after one of these traits or the width of the place has changed. Returns what ends it.
+ *  @template {Record<string, any>} S
+ *  @param {{model: any, place: HTMLElement, traits: string[], state: () => S,
+ *    update: (state: S & {width: number}, changed: Changed) => void}} view `state` makes the sound
+ *    state of the traits, `width` is the place's in pixels
+ *  @returns {() => void} */
+export function kept({ model, place, traits, state, update }) {
   let ended = false;
-  const redraw = eachFrame(() => ended || draw());
+  const told = inStep(update);
+  const tell = () => ended || told({ ...state(), width: place.clientWidth || 700 });
+  const redraw = eachFrame(tell);
   const deaf = heard(model, traits, redraw);
   const rest = atWidth(place, redraw);
-  draw();
+  tell();
   return () => {
     ended = true;
     deaf();

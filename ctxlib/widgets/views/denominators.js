@@ -7,7 +7,7 @@ import { either, headChoice, passageChoice, slider } from "../ui/controls.js";
 import { drawn, element, failed, numberCell, renewed, scrolling, table } from "../ui/dom.js";
 import { COLOURS, lineMark } from "../ui/marks.js";
 import { bars, chart, digitsOfStep, dots, linearTicks, readable, rule } from "../ui/plot.js";
-import { below, belowOrLeft, keptDrawn, sound, turn } from "../ui/state.js";
+import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { figure, several, tokenMark, tokenName } from "../ui/words.js";
 
 /** What bounds are made of, for one head: the variance of a token's content, its interval's width
@@ -162,19 +162,19 @@ async function render({ model, el }) {
     words,
   );
   let place = 1; // the denominator at which a reader last looked
-  const draw = () => {
-    const now = chosen();
+  /** @param {Turned & {width: number}} now */
+  const update = ({ width: room, ...now }) => {
     for (const [name, control] of Object.entries(controls))
       control.update(/** @type {never} */ (now[/** @type {keyof Turned} */ (name)]));
     const epsilon = halfWidth(now.bound, heads[now.head], now.level);
     const onMove = (/** @type {number} */ to) => (place = to);
     const onPick = (/** @type {number} */ text) =>
       turn(model, { text: text === now.text ? -1 : text });
-    const room = el.clientWidth || 700;
     renewed(picture, textsAndPassages(record, now, epsilon, room, { place, onMove, onPick }));
     words.replaceChildren(shareAccount(record, now, epsilon), boundsTable(record, now));
   };
-  return keptDrawn(model, el, ["head", "text", "bound", "level"], draw);
+  const traits = ["head", "text", "bound", "level"];
+  return kept({ model, place: el, traits, state: chosen, update });
 }
 
 /** @param {any} model @param {Measured} record @param {Turned} now */

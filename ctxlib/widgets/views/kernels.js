@@ -11,7 +11,7 @@ import { drawn, element, numberCell, renewed, scrolling, table } from "../ui/dom
 import { headStyle, lineMark } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
-import { below, keptDrawn, listBelow, sound, turn } from "../ui/state.js";
+import { below, kept, listBelow, sound, turn } from "../ui/state.js";
 import { figure } from "../ui/words.js";
 
 /** @typedef {import("../engine/layer.js").Layer} Layer
@@ -59,8 +59,8 @@ async function render({ model, el }) {
     caption,
   );
   let distance = 10; // where a reader last looked
-  const draw = () => {
-    const now = chosen();
+  /** @param {Shown & {width: number}} now */
+  const update = ({ width, ...now }) => {
     for (const [trait, control] of Object.entries(controls))
       control.update(/** @type {never} */ (now[/** @type {keyof Shown} */ (trait)]));
     const all = layer.kernels(now.n, now.token);
@@ -70,10 +70,10 @@ async function render({ model, el }) {
     numbers.replaceChildren(figures.root);
     caption.textContent = explained(layer, now.scale, name);
     const read = (/** @type {number} */ at) => figures.at((distance = at));
-    const width = el.clientWidth || 700;
     renewed(picture, kernelDrawing(kernels, now, title, { width, distance, read }));
   };
-  return keptDrawn(model, el, ["heads", "n", "scale", "family", "token"], draw);
+  const traits = ["heads", "n", "scale", "family", "token"];
+  return kept({ model, place: el, traits, state: chosen, update });
 }
 
 /** @param {any} model @param {Layer} layer @param {(id: number) => string} name

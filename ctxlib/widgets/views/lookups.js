@@ -6,7 +6,7 @@
 import { largest } from "../engine/linalg.js";
 import { checkbox, chip, choice, pick } from "../ui/controls.js";
 import { element, failed, numberCell, renewed, table } from "../ui/dom.js";
-import { below, keptDrawn, sound, turn } from "../ui/state.js";
+import { below, kept, sound, turn } from "../ui/state.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
@@ -378,34 +378,29 @@ async function render({ model, el }) {
     tables,
   );
 
-  /** @type {LookedUp | undefined} */
-  let drawn;
-  /** @type {Neuron | undefined} */
-  let listed;
   let grid = /** @type {ReturnType<typeof headGrid> | undefined} */ (undefined);
   let list = /** @type {ReturnType<typeof choice> | undefined} */ (undefined);
-  const draw = () => {
-    const now = chosen();
+  /** @param {ReturnType<typeof chosen>} now @param {import("../ui/state.js").Changed} changed */
+  const update = (now, changed) => {
     which.update(now.which);
-    if (listed !== now.neuron) {
+    if (changed("neuron")) {
       list = promptChoice(now.neuron, (prompt) => turn(model, { prompt }));
       prompts.replaceChildren(list);
     }
     list?.update(now.nth);
-    if (drawn !== now.prompt) {
+    if (changed("prompt")) {
       grid = headGrid(now, nHeads, choose);
       heads.replaceChildren(grid);
       said.replaceChildren(headline(now));
     }
     grid?.update(now.places);
-    [listed, drawn] = [now.neuron, now.prompt];
     readPrompt(now.prompt, now.places, inWords(now, nHeads));
     tables.replaceChildren(
       element("div", {}, account(now, nHeads), withoutThem(now, record)),
       ranking(now, record),
     );
   };
-  return keptDrawn(model, el, ["neuron", "prompt", "heads"], draw);
+  return kept({ model, place: el, traits: ["neuron", "prompt", "heads"], state: chosen, update });
 }
 
 /** @param {Neuron} neuron @param {(prompt: number) => void} onChange */
