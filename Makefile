@@ -55,15 +55,16 @@ lint: $(READY) types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The compiler comes by npm; where that is missing or offline, this check is left out and says so.
-types: ## the types of the JavaScript in ctxlib/widgets
-	@if [ -x node_modules/.bin/tsc ] || npm ci --no-audit --no-fund --silent; \
-	then node_modules/.bin/tsc -p jsconfig.json && echo "JavaScript: types hold"; \
-	else echo "JavaScript: types not checked, for lack of npm and a registry"; fi
+# Compiler and formatter come by npm; where that is missing or offline, this check is left out and says so.
+types: ## types and layout of the JavaScript in ctxlib/widgets
+	@if [ -x node_modules/.bin/prettier ] || npm ci --no-audit --no-fund --silent; \
+	then node_modules/.bin/tsc -p jsconfig.json && npm run --silent lint && echo "JavaScript: types hold"; \
+	else echo "JavaScript: not checked, for lack of npm and a registry"; fi
 
 format: $(READY) ## lay the code out in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@if [ -x node_modules/.bin/prettier ]; then npm run --silent format; fi
 
 serve: ## read the built site at http://localhost:8000
 	$(PYTHON) -m http.server --directory _build/html 8000

@@ -37,7 +37,10 @@ pytestmark = needs_chromium
 def folder(tmp_path_factory):
     """What the server serves."""
     place = tmp_path_factory.mktemp("served")
-    shutil.copy(WIDGETS / "circuit.js", place)
+    shutil.copytree(WIDGETS / "engine", place / "engine")
+    modules = ("packed", "ranking", "linalg")
+    doors = "".join(f'export * from "./engine/{name}.js";\n' for name in modules)
+    (place / "engine.js").write_text(doors)
     (place / "index.html").write_text("<!doctype html><title>test</title>")
     return place
 
@@ -47,7 +50,7 @@ def page(folder, browser):
     with served(folder) as address:
         page = browser.new_page()
         page.goto(address)
-        page.evaluate("async () => { window.engine = await import('/circuit.js') }")
+        page.evaluate("async () => { window.engine = await import('/engine.js') }")
         yield page
         page.close()
 

@@ -12,7 +12,7 @@ PAGE = """<html><head>
 <script src="../_static/togglebutton.js?v=1"></script>
 <script src="../searchindex.js"></script>
 <script src="../_static/book.js"></script>
-<script async="async" type="module" src="../_static/views/static.js"></script>
+<script async="async" type="module" src="../_static/views/page.js"></script>
 <script src="../_static/scripts/fontawesome.js?digest=1"></script>
 </head><body>BODY</body></html>"""
 

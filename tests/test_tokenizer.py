@@ -151,7 +151,7 @@ def expected_pieces(text, tokens):
 def site(tmp_path_factory):
     """A folder with the module and an empty page."""
     folder = tmp_path_factory.mktemp("site")
-    shutil.copy(WIDGETS / "tokenizer.js", folder)
+    shutil.copy(WIDGETS / "engine" / "tokenizer.js", folder)
     (folder / "index.html").write_text("<!doctype html><title>Tokenizer</title>")
     return folder
 

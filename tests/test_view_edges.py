@@ -219,10 +219,10 @@ def test_a_phone_prepares_no_head_that_nobody_asked_for(browser, address, phone,
         };"""
 
     def spied(route):
-        engine = (WIDGETS / "circuit.js").read_text(encoding="utf-8")
+        engine = (WIDGETS / "engine" / "circuit.js").read_text(encoding="utf-8")
         route.fulfill(body=engine + spy, content_type="text/javascript")
 
-    page.route("**/circuit.js", spied)
+    page.route("**/engine/circuit.js", spied)
     page.goto(f"{address}/neurons.html#heads=2,3")
     page.wait_for_selector(f".ctx-neurons:not([aria-busy]) {READY['neurons'].split(' ')[0]}")
     page.wait_for_function("count => prepared.length >= 1 + count", arg=len(made))

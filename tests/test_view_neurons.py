@@ -179,7 +179,7 @@ def test_the_outermost_are_found_without_a_sort_of_the_vocabulary(page):
     assert page.evaluate("longest") < 1000  # of 8192 tokens and 1024 neurons
     found = page.evaluate(
         """async () => {
-            const { outermost } = await import("./views/parts.js");
+            const { outermost } = await import("./views/engine/linalg.js");
             const values = Array.from({ length: 500 }, (_, i) => (i * 7919) % 101);
             const places = [...values.keys()];
             const sorted = places.toSorted((a, b) => values[b] - values[a]);

@@ -121,7 +121,7 @@ def box(page, which):
 
 def calibrating(weights, page):
     name = page.evaluate(
-        """async () => (await (await import('./views/circuit.js')).loadLayer(
+        """async () => (await (await import('./views/engine/packed.js')).loadLayer(
             new URL('data/layer.bin', location))).calibration.name"""
     )
     return next(p for p in cx.texts.passages(weights) if p.name == name)
@@ -240,7 +240,7 @@ def test_what_is_drawn_again_is_not_computed_again(visit):
     page = settled(visit("given.html#neuron=648"))
     page.evaluate(
         """async () => {
-            const { Circuit } = await import("./views/circuit.js");
+            const { Circuit } = await import("./views/engine/circuit.js");
             const terms = Circuit.prototype.bySource;
             window.computed = 0;
             Circuit.prototype.bySource = function (...of) {
@@ -348,7 +348,7 @@ def test_an_address_with_no_heads_asks_for_the_stable_ones(visit, folder):
     view_page(folder, "reader", STATE | {"heads": [0, 1], "text": TEXT}, name="heads")
     page = settled(visit("heads.html#heads="))
     stable = page.evaluate(
-        """async () => (await (await import('./views/circuit.js')).loadLayer(
+        """async () => (await (await import('./views/engine/packed.js')).loadLayer(
             new URL('data/layer.bin', location))).stable"""
     )
     assert page.locator(".ctx-chips input:checked").evaluate_all(

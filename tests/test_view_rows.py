@@ -154,7 +154,7 @@ def test_all_heads_are_computed_in_two_passes(visit):
     page = visit()
     page.evaluate(
         """async () => {
-            const { Layer } = await import("./views/circuit.js");
+            const { Layer } = await import("./views/engine/layer.js");
             const rows = Layer.prototype.rows;
             window.passes = 0;
             Layer.prototype.rows = function (x) { passes += 1; return rows.call(this, x); };
@@ -175,8 +175,8 @@ def test_a_character_of_several_tokens_is_shown_whole(visit, mini_weights):
     page = visit()
     told = page.evaluate(
         """async (passages) => {
-            const { loadLayer } = await import("./views/circuit.js");
-            const { Tokenizer } = await import("./views/tokenizer.js");
+            const { loadLayer } = await import("./views/engine/packed.js");
+            const { Tokenizer } = await import("./views/engine/tokenizer.js");
             const layer = await loadLayer(new URL("data/layer.bin", location));
             const tokenizer = new Tokenizer(layer.vocab, layer.merges);
             return passages.map((ids) => tokenizer.stretches(ids));

@@ -14,23 +14,16 @@ from viewing import needs_chromium, served
 
 import ctxlib as cx
 from ctxlib.widgets import views
-from ctxlib.widgets.views import HERE, View, bundled
+from ctxlib.widgets.views import HERE, LayerView, View, Whole, bundled, head_count, linked
 
-MODULES = sorted(f.stem for f in HERE.glob("*.js"))
-VIEWS = [name for name in MODULES if "export default" in (HERE / f"{name}.js").read_text()]
+MODULES = sorted(HERE.rglob("*.js"))
+VIEWS = sorted(f.stem for f in HERE.glob("views/*.js") if f.stem != "skeleton")
 HOSTILE = "</div></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;\u2028\0"
-
-
-def declared(source):
-    """The names that a module declares outside any block."""
-    pattern = r"^(?:export )?(?:async )?(?:function\*?|class|const|let) (\w+|[\[{][^=]*[\]}])"
-    found = re.findall(pattern, source, re.MULTILINE)
-    return [name for names in found for name in re.findall(r"\w+", names)]
 
 
 def test_every_view_has_a_module_and_a_class():
     classes = {c.module for c in subclasses(View) if hasattr(c, "module")}
-    assert classes == set(VIEWS)
+    assert classes - {"skeleton"} == set(VIEWS)
 
 
 def subclasses(kind):
@@ -38,18 +31,45 @@ def subclasses(kind):
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_bundle_imports_nothing_and_declares_no_name_twice(name):
-    """Modules become one file in a notebook, where a name in two of them would be an error."""
-    bundle = bundled(f"{name}.js")
+def test_a_bundle_imports_nothing_and_keeps_its_modules_apart(name):
+    """Modules become one file in a notebook, each in a function of its own."""
+    bundle = bundled(f"views/{name}.js")
     assert not re.search(r"^\s*(import\b|export (?!default))", bundle, re.MULTILINE)
     assert bundle.count("export default") == 1
-    words = declared(bundle)
-    assert [word for word in set(words) if words.count(word) > 1] == []
+    apart = re.findall(r"^const (\w+) = \(\(\) => \{$", bundle, re.MULTILINE)
+    assert re.findall(r"^const (\w+) ", bundle, re.MULTILINE).count(apart[-1]) == 1
+    assert len(apart) == len(set(apart)) == len(linked(f"views/{name}.js"))
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_no_module_makes_markup_of_a_text(name):
-    source = (HERE / f"{name}.js").read_text()
+def test_modules_of_a_bundle_may_use_one_name_twice(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(views, "HERE", tmp_path)
+    for folder in ("engine", "views"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "engine" / "two.js").write_text(
+        "const hidden = 2;\nexport const two = hidden;\nexport async function* none() {}\n"
+    )
+    (tmp_path / "engine" / "four.js").write_text(
+        'import { two } from "./two.js";\n\nconst hidden = 2;\n'
+        "export function four() {\n  return hidden * two;\n}\n"
+    )
+    (tmp_path / "views" / "six.js").write_text(
+        'import { four } from "../engine/four.js";\nimport {\n  none,\n  two,\n} from '
+        '"../engine/two.js";\n\nconst hidden = four();\n'
+        "export default { six: hidden + two, none };\n"
+    )
+    page = browser.new_page()
+    run = """async (source) => {
+        const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+        const { six, none } = (await import(url)).default;
+        return [six, typeof none().next];
+    }"""
+    assert page.evaluate(run, bundled("views/six.js")) == [6, "function"]
+    page.close()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+def test_no_module_makes_markup_of_a_text(module):
+    source = module.read_text()
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", source)
     assert "https://" not in source
 
@@ -248,3 +268,27 @@ def test_two_widgets_of_a_kind_leave_each_other_alone(hosting, mini_view):
     page.wait_for_function("hosted[1].model.get('head') === 5")
     checked = "document.querySelectorAll('.ctx-view')[0].querySelectorAll('input:checked')"
     assert page.evaluate(f"[...{checked}].map(({{ value }}) => value)") == ["1", "linear"]
+
+
+# ---------------------------------------------------------------- the view that is copied
+
+
+class Skeleton(LayerView):
+    """As CONTRIBUTING.md has it."""
+
+    module = "skeleton"
+    _esm = bundled("views/skeleton.js")
+    head = Whole(0, head_count, "head").tag(sync=True, turned=True)
+
+
+def test_the_skeleton_is_a_view(hosting, mini_weights):
+    page = hosting(Skeleton(mini_weights, head=3))
+    page.wait_for_selector(".ctx-readable")
+    assert page.locator("input:checked").get_attribute("value") == "3"
+    page.focus(".ctx-readable")
+    page.keyboard.press("End")
+    assert page.locator(".ctx-said").inner_text() == "within 256 tokens: 100.0%"
+    page.evaluate("hosted[0].model.set('head', 4)")
+    page.wait_for_selector("svg[aria-label*='head 4']")
+    page.evaluate("hosted[0].end()")
+    assert page.evaluate(LISTENING) == [0]

@@ -57,7 +57,7 @@ PAGE = """<!doctype html>
 <h2>Turn it</h2>
 <div data-view="{view}" data-addressed data-state="{state}"><p id="stand-in">a picture</p></div>
 </main>
-<script type="module" src="views/static.js"></script>
+<script type="module" src="views/page.js"></script>
 </html>
 """
 
@@ -167,10 +167,8 @@ def view_page(
     """
     modules = folder / "views"
     if not modules.exists():
-        modules.mkdir(parents=True)
-        for file in WIDGETS.iterdir():
-            if file.suffix in (".js", ".css"):
-                shutil.copy(file, modules)
+        python = shutil.ignore_patterns("*.py", "__pycache__")
+        shutil.copytree(WIDGETS, modules, ignore=python)
     if layer is not None:
         (folder / "data").mkdir(exist_ok=True)
         (folder / "data" / "layer.bin").write_bytes(layer)

@@ -57,6 +57,7 @@ from traitlets.config import Config
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = ROOT / "chapters"
 BUILD = ROOT / "_build"
+WIDGETS = ROOT / "ctxlib" / "widgets"
 OTHERWISE = "Here it is otherwise: "  # how ctxlib shows a finding that does not hold
 TOOLS = Path(__file__).resolve().parent
 PINS = ("requirements.txt", "constraints.txt")
@@ -482,11 +483,8 @@ def furnish(static: Path, model: str, kept: Path) -> bool:
     compute with, which is made anew when the package or the model has changed. False for a model
     that has no such layer.
     """
-    views = static / "views"
-    views.mkdir(exist_ok=True)
-    for file in (ROOT / "ctxlib" / "widgets").iterdir():
-        if file.suffix in (".js", ".css"):
-            shutil.copy(file, views)
+    python = shutil.ignore_patterns("*.py", "__pycache__")
+    shutil.copytree(WIDGETS, static / "views", ignore=python, dirs_exist_ok=True)
     layer, stamp, since = kept / "layer.bin", kept / "stamps" / "layer", time.time()
     if not (layer.exists() and stamps.holds(stamp, ROOT, facts(model))):
         command = [sys.executable, str(ROOT / "tools" / "export_explorer.py"), "--model", model]
@@ -569,18 +567,19 @@ def hint(page: str) -> str:
     root = re.search(r'data-content_root="([^"]*)"', page)
     folder = f"{root.group(1) if root else ''}_static/views"
     links = [
-        f'<link rel="modulepreload" href="{folder}/{name}">'
-        for name in modules(f"{view.group(1)}.js")
+        f'<link rel="modulepreload" href="{folder}/{module.relative_to(WIDGETS)}">'
+        for module in modules(WIDGETS / "views" / f"{view.group(1)}.js")
     ]
     return page.replace("</head>", "    " + "\n    ".join(links) + "\n  </head>", 1)
 
 
-def modules(name: str) -> list[str]:
+def modules(module: Path) -> list[Path]:
     """A module of the views and all that it imports, each once."""
-    source = (ROOT / "ctxlib" / "widgets" / name).read_text(encoding="utf-8")
-    found = [name]
-    for needed in re.findall(r'from "\./(\w+\.js)"', source):
-        found += [module for module in modules(needed) if module not in found]
+    found = [module]
+    source = module.read_text(encoding="utf-8")
+    for needed in re.findall(r'^import \{[^}]*\} from "(\..+)";$', source, re.M):
+        inner = modules((module.parent / needed).resolve())
+        found += [one for one in inner if one not in found]
     return found
 
 

@@ -13,7 +13,7 @@ of a step. The other matrices are float16 where that is close enough (`compact`)
 pass rounded for what they meet (`read_by_heads`), all low bytes before all high ones, which packs
 better; the biases are float32. All positions of the model are kept, so that a page can place the
 destination wherever a typed text ends.
-`circuit.js` reads it.
+`engine/packed.js` reads it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,27 +24,44 @@ from ctxlib.widgets.layerfile import destinations, packed_layer
 from ctxlib.widgets.record import denominator_record
 
 HERE = Path(__file__).parent
-IMPORT = re.compile(r"^import\s[^;]*?\sfrom \"\./(\w+\.js)\";\n", re.MULTILINE)
+IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.[^"]+)";$', re.MULTILINE)
+EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
+
+
+def linked(name: str) -> list[Path]:
+    """A module of the views and all that it imports, each once, behind what it needs itself."""
+    order: dict[Path, None] = {}
+
+    def visit(module: Path) -> None:
+        if module in order:
+            return
+        for _, needed in IMPORT.findall(module.read_text(encoding="utf-8")):
+            visit((module.parent / needed).resolve())
+        order[module] = None
+
+    visit(HERE / name)
+    return list(order)
 
 
 def bundled(name: str) -> str:
     """A view's module with all that it imports, as one ES module: notebooks load no second file.
 
-    Modules import one another by name only and no two of them use a name twice, so to take out
-    the lines that import and the word that exports is all.
+    Each module becomes a function that returns what it exports, its source otherwise as it is.
     """
-    order: list[str] = []
+    modules = linked(name)
+    called = {module: f"{module.parent.name}_{module.stem}" for module in modules}
 
-    def visit(name: str) -> None:
-        for needed in IMPORT.findall((HERE / name).read_text(encoding="utf-8")):
-            if needed not in order:
-                visit(needed)
-        order.append(name)
+    def wrapped(module: Path) -> str:
+        def taken(found: re.Match[str]) -> str:
+            return f"const {{{found[1]}}} = {called[(module.parent / found[2]).resolve()]};"
 
-    visit(name)
-    sources = [IMPORT.sub("", (HERE / n).read_text(encoding="utf-8")) for n in order]
-    shared = [re.sub(r"^export (?!default)", "", s, flags=re.MULTILINE) for s in sources]
-    return "\n".join(shared)
+        source = IMPORT.sub(taken, module.read_text(encoding="utf-8"))
+        names = ", ".join(name for _, name in EXPORT.findall(source))
+        given = EXPORT.sub(r"\1", source).replace("export default ", "return ")
+        end = f"return {{ {names} }};\n" if names else ""
+        return f"const {called[module]} = (() => {{\n{given}{end}}})();\n"
+
+    return "\n".join(map(wrapped, modules)) + f"export default {called[modules[-1]]};\n"
 
 
 class View(anywidget.AnyWidget):
@@ -104,8 +121,8 @@ def prepared(weights: LayerWeights) -> Prepared:
     """Made once for a weights object, and let go with it."""
     if weights not in PREPARED:
         data = packed_layer(weights)
-        engine = (HERE / "circuit.js").read_bytes()  # views of another one take no part
-        digest = hashlib.sha256(engine + data).hexdigest()
+        engine = b"".join(f.read_bytes() for f in linked("engine/packed.js"))
+        digest = hashlib.sha256(engine + data).hexdigest()  # views of another engine take no part
         PREPARED[weights] = Prepared(data, digest, len(passages(weights)))
     return PREPARED[weights]
 
@@ -138,17 +155,53 @@ def whole(value: int, size: int, name: str) -> int:
     raise traitlets.TraitError(f"{name} {value}: there are 0 to {size - 1}")
 
 
-def whole_or_left(value: int, size: int, name: str) -> int:
-    """The number, if it is one of 0 ... size - 1, or -1, which leaves the choice to the view."""
-    return value if value == -1 else whole(value, size, name)
+class Whole(Int):
+    """One of 0 ... size(view) - 1; -1 where that is the default, which leaves the choice to the
+    view.
+    """
+
+    def __init__(self, default: int, size: Callable[[Any], int], said: str):
+        super().__init__(default)
+        self.size, self.said = size, said
+
+    def validate(self, obj: Any, value: Any) -> int:
+        value = super().validate(obj, value)
+        left = value == self.default_value == -1
+        return value if left else whole(value, self.size(obj), self.said)
 
 
-def known_token(value: int, known: Sequence[int]) -> int:
-    """The token's id, if it is one of the known destinations', or -1 for the usual one."""
-    if value in (-1, *known):
-        return value
-    listed = ", ".join(map(str, known))
-    raise traitlets.TraitError(f"token {value}: those that can ask are {listed}, and -1")
+class Heads(List):
+    """Some of the layer's heads, in order; none leave the choice to the view."""
+
+    def __init__(self) -> None:
+        super().__init__(Int())
+
+    def validate(self, obj: Any, value: Any) -> list[int]:
+        heads = super().validate(obj, value)
+        return sorted({whole(head, obj.weights.n_heads, "head") for head in heads})
+
+
+class Destination(Int):
+    """The id of a token for which the packed layer knows a circuit; -1 for the usual one."""
+
+    def validate(self, obj: Any, value: Any) -> int:
+        value, known = super().validate(obj, value), destinations(obj.weights)
+        if value in (-1, *known):
+            return value
+        listed = ", ".join(map(str, known))
+        raise traitlets.TraitError(f"token {value}: those that can ask are {listed}, and -1")
+
+
+def passage_count(view: LayerView) -> int:
+    return view.prepared.passages
+
+
+def head_count(view: LayerView) -> int:
+    return view.weights.n_heads
+
+
+def neuron_count(view: LayerView) -> int:
+    return view.weights.n_neurons
 
 
 class Rows(LayerView):
@@ -160,24 +213,12 @@ class Rows(LayerView):
     """
 
     module = "rows"
-    _esm = bundled("rows.js")
-    passage = Int(0).tag(sync=True, turned=True)
-    head = Int(0).tag(sync=True, turned=True)
-    n = Int(0).tag(sync=True, turned=True)
+    _esm = bundled("views/rows.js")
+    passage = Whole(0, passage_count, "passage").tag(sync=True, turned=True)
+    head = Whole(0, head_count, "head").tag(sync=True, turned=True)
+    n = Whole(0, lambda view: view.weights.n_ctx, "position").tag(sync=True, turned=True)
     octaves = Float(0.0, min=-2.0, max=2.0).tag(sync=True, turned=True)
     scale = Enum(("linear", "log"), "linear").tag(sync=True, turned=True)
-
-    @traitlets.validate("passage")
-    def _passage(self, proposal: dict) -> int:
-        return whole(proposal["value"], self.prepared.passages, "passage")
-
-    @traitlets.validate("head")
-    def _head(self, proposal: dict) -> int:
-        return whole(proposal["value"], self.weights.n_heads, "head")
-
-    @traitlets.validate("n")
-    def _n(self, proposal: dict) -> int:
-        return whole(proposal["value"], self.weights.n_ctx, "position")
 
 
 class Kernels(LayerView):
@@ -189,18 +230,14 @@ class Kernels(LayerView):
     """
 
     module = "kernels"
-    _esm = bundled("kernels.js")
-    heads = List(Int()).tag(sync=True, turned=True)
+    _esm = bundled("views/kernels.js")
+    heads = Heads().tag(sync=True, turned=True)
     n = Int(-1).tag(sync=True, turned=True)
     scale = Enum(("log", "linear"), "log").tag(sync=True, turned=True)
     family = Enum(
         ("all", "local", "duplicate-token", "uniform", "remote", "slowly decaying"), "all"
     ).tag(sync=True, turned=True)
-    token = Int(-1).tag(sync=True, turned=True)
-
-    @traitlets.validate("heads")
-    def _heads(self, proposal: dict) -> list[int]:
-        return [whole(head, self.weights.n_heads, "head") for head in proposal["value"]]
+    token = Destination(-1).tag(sync=True, turned=True)
 
     @traitlets.validate("n")
     def _n(self, proposal: dict) -> int:
@@ -209,10 +246,6 @@ class Kernels(LayerView):
         raise traitlets.TraitError(
             f"destination {proposal['value']}: there are 1 to {self.weights.n_ctx - 1}"
         )
-
-    @traitlets.validate("token")
-    def _token(self, proposal: dict) -> int:
-        return known_token(proposal["value"], destinations(self.weights))
 
 
 class Denominators(View):
@@ -226,7 +259,7 @@ class Denominators(View):
     """
 
     module = "denominators"
-    _esm = bundled("denominators.js")
+    _esm = bundled("views/denominators.js")
     record = Dict(help="what was measured, relative to each head's mean").tag(sync=True, along=True)
     head = Int(0).tag(sync=True, turned=True)
     text = Int(-1).tag(sync=True, turned=True)
@@ -254,9 +287,8 @@ class Denominators(View):
 
     @traitlets.validate("text")
     def _text(self, proposal: dict) -> int:
-        if proposal["value"] == -1:
-            return -1
-        return whole(proposal["value"], len(self.record["passages"]), "passage")
+        left = proposal["value"] == -1
+        return -1 if left else whole(proposal["value"], len(self.record["passages"]), "passage")
 
 
 class NeuronExplorer(LayerView):
@@ -268,17 +300,13 @@ class NeuronExplorer(LayerView):
     """
 
     module = "neurons"
-    _esm = bundled("neurons.js")
-    heads = List(Int()).tag(sync=True, turned=True)
+    _esm = bundled("views/neurons.js")
+    heads = Heads().tag(sync=True, turned=True)
     threshold = Float(0.0).tag(sync=True, turned=True)
-    token = Int(-1).tag(sync=True, turned=True)
-    neuron = Int(-1).tag(sync=True, turned=True)
-    passage = Int(-1).tag(sync=True, turned=True)
+    token = Destination(-1).tag(sync=True, turned=True)
+    neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
+    passage = Whole(-1, passage_count, "passage").tag(sync=True, turned=True)
     search = Unicode("").tag(sync=True, turned=True)
-
-    @traitlets.validate("heads")
-    def _heads(self, proposal: dict) -> list[int]:
-        return sorted({whole(h, self.weights.n_heads, "head") for h in proposal["value"]})
 
     @traitlets.validate("threshold")
     def _threshold(self, proposal: dict) -> float:
@@ -287,18 +315,6 @@ class NeuronExplorer(LayerView):
         raise traitlets.TraitError(
             f"threshold {proposal['value']}: give a number above 0, or 0 for the rule's"
         )
-
-    @traitlets.validate("token")
-    def _token(self, proposal: dict) -> int:
-        return known_token(proposal["value"], destinations(self.weights))
-
-    @traitlets.validate("neuron")
-    def _neuron(self, proposal: dict) -> int:
-        return whole_or_left(proposal["value"], self.weights.n_neurons, "neuron")
-
-    @traitlets.validate("passage")
-    def _passage(self, proposal: dict) -> int:
-        return whole_or_left(proposal["value"], self.prepared.passages, "passage")
 
 
 class LiveReader(LayerView):
@@ -311,20 +327,11 @@ class LiveReader(LayerView):
     """
 
     module = "reader"
-    _esm = bundled("reader.js")
+    _esm = bundled("views/reader.js")
     text = Unicode("").tag(sync=True, turned=True)
     other = Unicode("").tag(sync=True, turned=True)
-    heads = List(Int()).tag(sync=True, turned=True)
-    neuron = Int(-1).tag(sync=True, turned=True)
-
-    @traitlets.validate("heads")
-    def _heads(self, proposal: dict) -> list[int]:
-        return [whole(head, self.weights.n_heads, "head") for head in proposal["value"]]
-
-    @traitlets.validate("neuron")
-    def _neuron(self, proposal: dict) -> int:
-        value = proposal["value"]
-        return value if value == -1 else whole(value, self.weights.n_neurons, "neuron")
+    heads = Heads().tag(sync=True, turned=True)
+    neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
 
 
 class LookUps(View):
@@ -336,7 +343,7 @@ class LookUps(View):
     """
 
     module = "lookups"
-    _esm = bundled("lookups.js")
+    _esm = bundled("views/lookups.js")
     record = Dict(help="neurons, their prompts, and the terms of both").tag(sync=True, along=True)
     neuron = Int(0).tag(sync=True, turned=True)
     prompt = Int(0).tag(sync=True, turned=True)

@@ -62,7 +62,8 @@ class PageModel {
     clearTimeout(this.later);
     const now = performance.now();
     this.written = this.written.filter((at) => now - at < 30_000);
-    const wait = this.written.length < WRITES ? 0 : 1000 - (now - this.written[this.written.length - 1]);
+    const wait =
+      this.written.length < WRITES ? 0 : 1000 - (now - this.written[this.written.length - 1]);
     if (wait > 0) {
       this.later = window.setTimeout(() => this.save_changes(), wait);
       return;
@@ -182,9 +183,11 @@ function readAs(like, written) {
 /** Modules that the page's head names, read while the page still arrives; one that fails is asked for again.
  *  @type {Map<string, Promise<any>>} */
 const early = new Map(
-  [.../** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll("link[rel=modulepreload]"))].map(
-    ({ href }) => [href, import(href).catch(() => undefined)],
-  ),
+  [
+    .../** @type {NodeListOf<HTMLLinkElement>} */ (
+      document.querySelectorAll("link[rel=modulepreload]")
+    ),
+  ].map(({ href }) => [href, import(href).catch(() => undefined)]),
 );
 
 /** @param {HTMLElement} place */
@@ -196,10 +199,13 @@ async function start(place) {
   place.ariaBusy = "true"; // equations are set later: `book.js`
   try {
     const state = JSON.parse(place.dataset.state ?? "{}");
-    const address = new URL(`./${place.dataset.view}.js`, import.meta.url).href;
+    const address = new URL(`./views/${place.dataset.view}.js`, import.meta.url).href;
     const module = (await early.get(address)) ?? (await import(address));
     const addressed = place.hasAttribute("data-addressed");
-    const model = new PageModel(state, addressed ? await addressedState(state, location.hash) : null);
+    const model = new PageModel(
+      state,
+      addressed ? await addressedState(state, location.hash) : null,
+    );
     await module.default.render({ model, el: view });
     if (!view.querySelector(":scope > .ctx-failed")) for (const node of fallback) node.remove();
   } catch (error) {

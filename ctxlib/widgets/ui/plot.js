@@ -1,6 +1,8 @@
 /** Charts in the house style: vector drawings whose ink has the colour of the page. */
 
-import { drawn, element, figure, fresh, lineMark } from "./parts.js";
+import { drawn, element, fresh } from "./dom.js";
+import { lineMark } from "./marks.js";
+import { figure } from "./words.js";
 
 /** @typedef {{label: string, domain: [number, number], log?: boolean, flip?: boolean,
  *    ticks?: number[], format?: (value: number) => string}} Axis
@@ -67,7 +69,11 @@ function isPower(value) {
  *  @returns {Chart} */
 export function chart({ alt, x, y, width, height = 260, title }) {
   const area = { left: 58, right: width - 12, top: title ? 26 : 12, bottom: height - 42 };
-  const place = (/** @type {Axis} */ axis, /** @type {number} */ low, /** @type {number} */ high) => {
+  const place = (
+    /** @type {Axis} */ axis,
+    /** @type {number} */ low,
+    /** @type {number} */ high,
+  ) => {
     const measure = axis.log ? Math.log10 : (/** @type {number} */ v) => v;
     const [a, b] = axis.domain.map(measure);
     const [from, to] = axis.flip ? [high, low] : [low, high];
@@ -110,7 +116,13 @@ function axisMarks(x, y, X, Y, area, title) {
       text({ x: area.left - 7, y: Y(v) + 4, "text-anchor": "end" }, sayY(v)),
     ]),
     ...across.flatMap((v) => [
-      drawn("line", { class: "ctx-axis", x1: X(v), x2: X(v), y1: area.bottom, y2: area.bottom + 4 }),
+      drawn("line", {
+        class: "ctx-axis",
+        x1: X(v),
+        x2: X(v),
+        y1: area.bottom,
+        y2: area.bottom + 4,
+      }),
       text({ x: X(v), y: area.bottom + 17, "text-anchor": "middle" }, sayX(v)),
     ]),
     drawn("path", {
@@ -138,7 +150,13 @@ export function line(on, xs, ys, style = {}) {
       pen = "L";
     } else pen = "M";
   }
-  return drawn("path", { d, fill: "none", "stroke-width": 1.6, "stroke-linejoin": "round", ...style });
+  return drawn("path", {
+    d,
+    fill: "none",
+    "stroke-width": 1.6,
+    "stroke-linejoin": "round",
+    ...style,
+  });
 }
 
 /** The area between two curves. @param {Chart} on @param {ArrayLike<number>} xs
@@ -148,7 +166,12 @@ export function band(on, xs, lows, highs, style = {}) {
   const order = Array.from(xs, (_, i) => i);
   const up = order.map((i) => `${on.X(xs[i]).toFixed(1)} ${on.Y(highs[i]).toFixed(1)}`);
   const back = order.reverse().map((i) => `${on.X(xs[i]).toFixed(1)} ${on.Y(lows[i]).toFixed(1)}`);
-  return drawn("path", { d: `M${[...up, ...back].join("L")}Z`, stroke: "none", opacity: 0.2, ...style });
+  return drawn("path", {
+    d: `M${[...up, ...back].join("L")}Z`,
+    stroke: "none",
+    opacity: 0.2,
+    ...style,
+  });
 }
 
 /** Upright bars from the foot of the chart (or from zero, if that is in it); `edges` are one more
@@ -172,7 +195,9 @@ export function bars(on, edges, heights, style = {}) {
 /** Points. @param {Chart} on @param {ArrayLike<number>} xs @param {ArrayLike<number>} ys
  *  @param {Record<string, any>} [style] @returns {SVGElement[]} */
 export function dots(on, xs, ys, style = {}) {
-  return Array.from(xs, (x, i) => drawn("circle", { cx: on.X(x), cy: on.Y(ys[i]), r: 3, ...style }));
+  return Array.from(xs, (x, i) =>
+    drawn("circle", { cx: on.X(x), cy: on.Y(ys[i]), r: 3, ...style }),
+  );
 }
 
 /** An upright (x given) or level (y given) line across the chart.

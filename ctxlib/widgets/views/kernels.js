@@ -1,32 +1,21 @@
 /** How far back every head looks: positional kernels over the distance (chapter 3). */
 
 import {
-  below,
   choice,
   destinationChoice,
   destinationSlider,
-  drawn,
   either,
-  element,
-  figure,
   headChooser,
-  headStyle,
-  keptDrawn,
-  layerOf,
-  lineMark,
-  listBelow,
-  numberCell,
-  renewed,
-  scrolling,
-  sound,
-  spelling,
-  table,
-  turn,
-} from "./parts.js";
-import { TOKENS_BACK, chart, line, readable, rule } from "./plot.js";
+} from "../ui/controls.js";
+import { drawn, element, numberCell, renewed, scrolling, table } from "../ui/dom.js";
+import { headStyle, lineMark } from "../ui/marks.js";
+import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
+import { layerOf, spelling } from "../ui/source.js";
+import { below, kept, listBelow, sound, turn } from "../ui/state.js";
+import { figure } from "../ui/words.js";
 
-/** @typedef {import("./circuit.js").Layer} Layer
- *  @typedef {import("./plot.js").Chart} Chart
+/** @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("../ui/plot.js").Chart} Chart
  *  @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
 
 const FAINTEST = 1e-6; // smaller weights are not drawn
@@ -70,8 +59,8 @@ async function render({ model, el }) {
     caption,
   );
   let distance = 10; // where a reader last looked
-  const draw = () => {
-    const now = chosen();
+  /** @param {Shown & {width: number}} now */
+  const update = ({ width, ...now }) => {
     for (const [trait, control] of Object.entries(controls))
       control.update(/** @type {never} */ (now[/** @type {keyof Shown} */ (trait)]));
     const all = layer.kernels(now.n, now.token);
@@ -81,10 +70,10 @@ async function render({ model, el }) {
     numbers.replaceChildren(figures.root);
     caption.textContent = explained(layer, now.scale, name);
     const read = (/** @type {number} */ at) => figures.at((distance = at));
-    const width = el.clientWidth || 700;
     renewed(picture, kernelDrawing(kernels, now, title, { width, distance, read }));
   };
-  return keptDrawn(model, el, ["heads", "n", "scale", "family", "token"], draw);
+  const traits = ["heads", "n", "scale", "family", "token"];
+  return kept({ model, place: el, traits, state: chosen, update });
 }
 
 /** @param {any} model @param {Layer} layer @param {(id: number) => string} name

@@ -4,51 +4,42 @@
  *  at the last one. A keystroke is answered at once with tokens, shades and the summaries at the
  *  end; the summaries of earlier prefixes follow in slices, which the next keystroke cuts short. */
 
+import { Kept } from "../engine/kept.js";
+import { largest, outermost } from "../engine/linalg.js";
+import { latest, nextTurn, sliced } from "../engine/slices.js";
+import { Tokenizer } from "../engine/tokenizer.js";
+import { checkbox, copyButton, headChooser, pick } from "../ui/controls.js";
 import {
-  COLOURS,
-  UNIT,
   atWidth,
-  below,
-  belowOrLeft,
-  checkbox,
-  circuitHeads,
-  copyButton,
-  digitsFor,
   eachFrame,
   element,
   failed,
-  figure,
   focusIn,
   fresh,
-  grouped,
-  headChooser,
-  heard,
-  largest,
-  latest,
-  layerOf,
-  nameInText,
   numberCell,
-  outermost,
-  pick,
   renewed,
   scrolling,
-  several,
-  shadeKey,
-  shadedTokens,
-  signed,
-  sliced,
-  sound,
   table,
+} from "../ui/dom.js";
+import { COLOURS } from "../ui/marks.js";
+import { band, chart, legend, line, readable, rule } from "../ui/plot.js";
+import { layerOf } from "../ui/source.js";
+import { below, belowOrLeft, circuitHeads, heard, sound, turn } from "../ui/state.js";
+import { shadeKey, shadedTokens, whyHere } from "../ui/tokens.js";
+import {
+  UNIT,
+  digitsFor,
+  figure,
+  grouped,
+  nameInText,
+  several,
+  signed,
   tokenMark,
   tokenName,
-  turn,
-  whyHere,
-} from "./parts.js";
-import { band, chart, legend, line, readable, rule } from "./plot.js";
-import { Tokenizer } from "./tokenizer.js";
+} from "../ui/words.js";
 
-/** @typedef {import("./circuit.js").Layer} Layer
- *  @typedef {import("./circuit.js").Circuit} Circuit
+/** @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("../engine/circuit.js").Circuit} Circuit
  *  @typedef {{paper: Float32Array, own: Float32Array}} Summaries of every neuron, by both circuits
  *  @typedef {{n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
  *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table */
@@ -75,7 +66,7 @@ const FEWEST = 8; // tokens of a prefix: before, the token in front of every tex
 const LISTED = 8; // neurons in a list
 const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
 const NAMED = 4; // tokens that a list names
-const KEPT = 64; // neurons whose terms in a text are remembered
+const KEPT = 64; // neurons whose terms in a text, and lengths whose passages, are remembered
 const REPAINT = 200; // milliseconds between two drawings of a line that grows
 const QUIET = 300; // milliseconds without a keystroke until Python, or the address, is told
 const CHARACTERS = 16; // per token of the context, that a box keeps
@@ -99,22 +90,16 @@ class LayerReader {
      *  text has to reach as far. */
     this.room = Math.min(layer.positions, layer.calibration.ids.length + 1) - 1;
     this.characters = CHARACTERS * this.room;
-    /** @type {Map<number, Circuit>} */
-    this.circuits = new Map();
-    /** @type {Map<string, Promise<Reference>>} */
-    this.references = new Map();
+    /** @type {Kept<Circuit>} */
+    this.circuits = new Kept(3 * PLACES);
+    /** @type {Kept<Promise<Reference>>} */
+    this.references = new Kept(KEPT);
   }
 
   /** The circuit whose destination is n. Calibrating one takes as long as reading a text, and both
    *  texts need the same ones again and again. @param {number} n */
   at(n) {
-    const known = this.circuits.get(n) ?? this.layer.circuit({ n });
-    this.circuits.delete(n); // to the end of the line
-    this.circuits.set(n, known);
-    if (this.circuits.size > 3 * PLACES) {
-      this.circuits.delete(/** @type {number} */ (this.circuits.keys().next().value));
-    }
-    return known;
+    return this.circuits.get(n, () => this.layer.circuit({ n }));
   }
 
   /** Every neuron's summaries over the labelled passages, cut about as long as a text with its
@@ -124,9 +109,8 @@ class LayerReader {
     const most = Math.min(this.room, ...this.layer.passages.map(({ ids }) => ids.length - 1));
     const near = Math.min(2 ** Math.round(Math.log2(n)), most);
     const key = `${heads} ${near}`;
-    const known = this.references.get(key) ?? this.#measured(heads, near);
-    this.references.set(key, known);
-    known.catch(() => this.references.delete(key));
+    const known = this.references.get(key, () => this.#measured(heads, near));
+    known.catch(() => this.references.drop(key));
     return known;
   }
 
@@ -169,8 +153,8 @@ class TextReading {
     this.counted = 0; // tokens in the box
     /** @type {Map<number, Summaries>} by the place of the prefix's last token */
     this.sums = new Map();
-    /** @type {Map<number, Float64Array>} by neuron, of the whole text */
-    this.known = new Map();
+    /** @type {Kept<Float64Array>} by neuron, of the whole text */
+    this.known = new Kept(KEPT);
   }
 
   /** @returns {number} where the last token stands, which is the destination */
@@ -235,11 +219,9 @@ class TextReading {
 
   /** What each token adds to a neuron, by the paper's circuit. @param {number} neuron */
   terms(neuron) {
-    const known =
-      this.known.get(neuron) ?? this.reader.at(this.n).bySource(this.ids, this.heads, neuron);
-    if (this.known.size > KEPT) this.known.clear();
-    this.known.set(neuron, known);
-    return known;
+    return this.known.get(neuron, () =>
+      this.reader.at(this.n).bySource(this.ids, this.heads, neuron),
+    );
   }
 
   /** What one of them adds, head by head. @param {number} neuron @param {number} place */
@@ -288,9 +270,7 @@ function standing(from, to, sd) {
 
 /** @param {Float64Array} scores @returns {number[]} where they are largest, in order */
 function leading(scores) {
-  return Array.from(scores.keys())
-    .sort((a, b) => scores[b] - scores[a])
-    .slice(0, LISTED);
+  return outermost(scores, Array.from(scores.keys()), LISTED).up;
 }
 
 /** Tokens of a text of any length, counted piece by piece. In front of a single space between two
@@ -875,7 +855,7 @@ class ReaderView {
     const steps = async (/** @type {AbortSignal} */ signal) => {
       const pause = sliced(signal);
       if (await this.refer(signal)) this.paint();
-      await pause();
+      await nextTurn();
       await this.list(pause);
       await this.describe(pause);
       await this.sumUp(pause);

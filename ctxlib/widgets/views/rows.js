@@ -1,28 +1,16 @@
 /** A head's attention row, true and rebuilt from Equation 1 (chapter 2). */
 
-import { totalVariation } from "./circuit.js";
-import {
-  COLOURS,
-  below,
-  destinationSlider,
-  either,
-  element,
-  figure,
-  headChoice,
-  keptDrawn,
-  layerOf,
-  passageChoice,
-  renewed,
-  shadedTokens,
-  slider,
-  sound,
-  spelling,
-  tokenMark,
-  turn,
-} from "./parts.js";
-import { TOKENS_BACK, chart, legend, line, readable } from "./plot.js";
+import { totalVariation } from "../engine/linalg.js";
+import { destinationSlider, either, headChoice, passageChoice, slider } from "../ui/controls.js";
+import { element, renewed } from "../ui/dom.js";
+import { COLOURS } from "../ui/marks.js";
+import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
+import { layerOf, spelling } from "../ui/source.js";
+import { below, kept, sound, turn } from "../ui/state.js";
+import { shadedTokens } from "../ui/tokens.js";
+import { figure, tokenMark } from "../ui/words.js";
 
-/** @typedef {import("./circuit.js").Layer} Layer
+/** @typedef {import("../engine/layer.js").Layer} Layer
  *  @typedef {{passage: number, head: number, n: number, octaves: number, scale: string}} Turned
  *  @typedef {{exact: Float64Array, rebuilt: Float64Array, apart: number}} Pair the two rows of a
  *    head and their total variation */
@@ -172,15 +160,14 @@ async function render({ model, el }) {
     element("p", { class: "ctx-label" }, TEXT_LABEL),
     text,
   );
-  let [measured, pairs] = ["", /** @type {Pair[]} */ ([])];
-  const draw = () => {
-    const now = turned(model, layer);
+  let pairs = /** @type {Pair[]} */ ([]);
+  /** @param {Turned & {width: number}} now @param {import("../ui/state.js").Changed} changed */
+  const update = ({ width, ...now }, changed) => {
     const { n, ...others } = now;
     controls.n.update(n, { max: longest(layer, now.passage) - 1 });
     for (const [name, value] of Object.entries(others))
       controls[/** @type {keyof Turned} */ (name)].update(/** @type {never} */ (value));
-    const wanted = `${now.passage} ${n} ${now.octaves}`; // another head or axis needs no new rows
-    if (wanted !== measured) [measured, pairs] = [wanted, pairsOf(layer, now)];
+    if (changed("passage", "n", "octaves")) pairs = pairsOf(layer, now); // no head or axis needs new ones
     pairs.forEach((pair, head) => (apart[head].textContent = figure(pair.apart, 3)));
     const pair = pairs[now.head];
     const { tokens, names } = inText(layer.passages[now.passage].ids.slice(0, n + 1));
@@ -198,13 +185,13 @@ async function render({ model, el }) {
         shaded.mark(place);
       },
     });
-    const width = picture.clientWidth || 700;
     const { reader, marks } = rowDrawing(pair, names, now, width, shaded.mark);
     renewed(picture, reader, marks);
     text.replaceChildren(shaded);
     shaded.mark(strongest(pair.exact));
   };
-  return keptDrawn(model, el, ["passage", "head", "n", "octaves", "scale"], draw);
+  const traits = ["passage", "head", "n", "octaves", "scale"];
+  return kept({ model, place: picture, traits, state: () => turned(model, layer), update });
 }
 
 export default { render };

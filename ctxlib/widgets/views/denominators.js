@@ -3,31 +3,12 @@
  *  No layer is needed: Python has measured, and all that is worked out here are bounds and shares.
  *  Everything in a record is in units of the head's expected denominator, so that 1 is the mean. */
 
-import {
-  COLOURS,
-  below,
-  belowOrLeft,
-  drawn,
-  either,
-  element,
-  failed,
-  figure,
-  headChoice,
-  keptDrawn,
-  lineMark,
-  numberCell,
-  passageChoice,
-  renewed,
-  scrolling,
-  several,
-  slider,
-  sound,
-  table,
-  tokenMark,
-  tokenName,
-  turn,
-} from "./parts.js";
-import { bars, chart, digitsOfStep, dots, linearTicks, readable, rule } from "./plot.js";
+import { either, headChoice, passageChoice, slider } from "../ui/controls.js";
+import { drawn, element, failed, numberCell, renewed, scrolling, table } from "../ui/dom.js";
+import { COLOURS, lineMark } from "../ui/marks.js";
+import { bars, chart, digitsOfStep, dots, linearTicks, readable, rule } from "../ui/plot.js";
+import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
+import { figure, several, tokenMark, tokenName } from "../ui/words.js";
 
 /** What bounds are made of, for one head: the variance of a token's content, its interval's width
  *  and its largest distance from the mean; of the kernel the sum of squares and the largest weight.
@@ -181,19 +162,19 @@ async function render({ model, el }) {
     words,
   );
   let place = 1; // the denominator at which a reader last looked
-  const draw = () => {
-    const now = chosen();
+  /** @param {Turned & {width: number}} now */
+  const update = ({ width: room, ...now }) => {
     for (const [name, control] of Object.entries(controls))
       control.update(/** @type {never} */ (now[/** @type {keyof Turned} */ (name)]));
     const epsilon = halfWidth(now.bound, heads[now.head], now.level);
     const onMove = (/** @type {number} */ to) => (place = to);
     const onPick = (/** @type {number} */ text) =>
       turn(model, { text: text === now.text ? -1 : text });
-    const room = el.clientWidth || 700;
     renewed(picture, textsAndPassages(record, now, epsilon, room, { place, onMove, onPick }));
     words.replaceChildren(shareAccount(record, now, epsilon), boundsTable(record, now));
   };
-  return keptDrawn(model, el, ["head", "text", "bound", "level"], draw);
+  const traits = ["head", "text", "bound", "level"];
+  return kept({ model, place: el, traits, state: chosen, update });
 }
 
 /** @param {any} model @param {Measured} record @param {Turned} now */
@@ -328,7 +309,7 @@ function textHistogram(record, now, { limits, epsilon, width }, place, onMove) {
 }
 
 /** The band that theory allows, as far as the picture goes, and the mean.
- *  @param {import("./plot.js").Chart} on @param {Turned} now @param {number} epsilon */
+ *  @param {import("../ui/plot.js").Chart} on @param {Turned} now @param {number} epsilon */
 function allowedBand(on, { bound }, epsilon) {
   const { left, right, top, bottom } = on.area;
   const [from, to] = [Math.max(on.X(1 - epsilon), left), Math.min(on.X(1 + epsilon), right)];
@@ -347,7 +328,7 @@ function allowedBand(on, { bound }, epsilon) {
 }
 
 /** The chosen passage: a line, and its name where there is room for it.
- *  @param {import("./plot.js").Chart} on @param {Measured} record @param {Turned} now
+ *  @param {import("../ui/plot.js").Chart} on @param {Measured} record @param {Turned} now
  *  @param {boolean} named */
 function passageMark(on, { passages, ofPassages }, { head, text }, named) {
   if (text < 0) return [];
@@ -403,7 +384,7 @@ function passageStrip(record, now, rows, names, { limits, epsilon, width }, onPi
   );
 }
 
-/** @param {import("./plot.js").Chart} on @param {Measured} record @param {number} value
+/** @param {import("../ui/plot.js").Chart} on @param {Measured} record @param {number} value
  *  @param {number} row @param {number} i @param {number} epsilon @param {boolean} isChosen
  *  @param {(text: number) => void} onPick */
 function passageDot(on, record, value, row, i, epsilon, isChosen, onPick) {

@@ -4,56 +4,51 @@
  *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
  *  later is a matter of milliseconds. */
 
-import { defaultThreshold, robustZ } from "./circuit.js";
+import { largest, outermost } from "../engine/linalg.js";
+import { defaultThreshold, robustZ } from "../engine/ranking.js";
+import { latest } from "../engine/slices.js";
 import {
-  DOWN,
-  UNIT,
-  UP,
-  belowOrLeft,
   button,
   checkbox,
   chip,
-  circuitHeads,
   copyButton,
   destinationChoice,
-  digitsFor,
+  headChooser,
+  passageChoice,
+  pick,
+  slider,
+} from "../ui/controls.js";
+import {
   drawn,
   eachFrame,
   element,
   failed,
-  figure,
   focusIn,
   fresh,
-  grouped,
-  headChooser,
   headingsIn,
-  heard,
-  keptDrawn,
-  largest,
-  latest,
-  layerOf,
   numberCell,
-  outermost,
-  passageChoice,
-  pick,
   renewed,
-  several,
-  shadeKey,
-  signed,
-  slider,
-  sound,
-  spelling,
   table,
-  tokenMark,
-  tokenReader,
-  turn,
-  whyHere,
-} from "./parts.js";
-import { bars, chart, digitsOfStep, legend, linearTicks, readable, rule, tickFormat } from "./plot.js";
+} from "../ui/dom.js";
+import { DOWN, UP } from "../ui/marks.js";
+import {
+  bars,
+  chart,
+  digitsOfStep,
+  legend,
+  linearTicks,
+  readable,
+  rule,
+  tickFormat,
+} from "../ui/plot.js";
+import { layerOf, spelling } from "../ui/source.js";
+import { belowOrLeft, circuitHeads, heard, inStep, kept, sound, turn } from "../ui/state.js";
+import { shadeKey, tokenReader, whyHere } from "../ui/tokens.js";
+import { UNIT, digitsFor, figure, grouped, several, signed, tokenMark } from "../ui/words.js";
 
-/** @typedef {import("./circuit.js").Layer} Layer
- *  @typedef {import("./circuit.js").Circuit} Circuit
- *  @typedef {import("./circuit.js").Responses} Responses
+/** @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("../engine/circuit.js").Circuit} Circuit
+ *  @typedef {import("../engine/circuit.js").Responses} Responses
  *  @typedef {{heads: number[], token: number, threshold: number, neuron: number, passage: number,
  *    search: string}} Turned what the reader has chosen; heads and token are settled, the others may
  *    still say "choose for me"
@@ -64,7 +59,7 @@ import { bars, chart, digitsOfStep, legend, linearTicks, readable, rule, tickFor
  *    inText: (ids: ArrayLike<number>) => {tokens: string[], names: string[]},
  *    heading: ReturnType<typeof headingsIn>, read: (text: string) => number[], go: (values: Record<string, any>) => void}} Tools
  *  @typedef {Turned & {ranking: Ranking, theta: number, found: number, neuron: number,
- *    responses: Responses | null, width: number}} Scene
+ *    responses: Responses | null, read: number, width: number}} Scene `read` is the passage shown
  *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
 
 const FIRST_ROWS = 12; // of the list, and as many more at a time
@@ -104,6 +99,7 @@ async function render({ model, el }) {
   const task = latest();
 
   /** @type {Scene | null} */ let scene = null;
+  /** @type {(Turned & {width: number}) | null} */ let last = null;
   const paintSections = (/** @type {string[]} */ ...painted) => {
     if (scene) for (const section of painted) sections[section].paint(scene);
   };
@@ -122,10 +118,10 @@ async function render({ model, el }) {
     ranked = wanted;
     task((signal) => rank(now, signal)).catch((error) => failed(el, error));
   };
-  const paint = () => {
-    const now = turned(model, layer);
+  const paint = (/** @type {Turned & {width: number}} */ now) => {
+    last = now;
     follow(now);
-    scene = ranking && sceneOf(now, ranking, responses, body.clientWidth || 700);
+    scene = ranking && sceneOf(now, ranking, responses);
     controls.paint(now, scene);
     if (!scene) return;
     columns[0].hidden = false;
@@ -134,7 +130,7 @@ async function render({ model, el }) {
   };
   // a ranking is mostly there when the picture of the turn is painted, which then is of it
   const repaint = eachFrame(() => {
-    if (scene?.ranking !== ranking || scene?.responses !== responses) paint();
+    if (last && (scene?.ranking !== ranking || scene?.responses !== responses)) paint(last);
   });
 
   /** The ranking of these heads, then what takes longer. @param {Turned} now
@@ -170,9 +166,10 @@ async function render({ model, el }) {
   };
 
   const traits = ["heads", "threshold", "token", "neuron", "passage", "search"];
-  const end = keptDrawn(model, body, traits, paint);
+  const state = () => turned(model, layer);
+  const end = kept({ model, place: body, traits, state, update: paint });
   // a ranking begins with the hand, not with the picture after it
-  const hear = () => follow(turned(model, layer));
+  const hear = () => follow(state());
   const deaf = heard(model, ["heads", "token"], hear);
   return () => {
     end();
@@ -251,15 +248,16 @@ function idle() {
 }
 
 /** Everything the sections show, with all that was left to the view chosen.
- *  @param {Turned} now @param {Ranking} ranking @param {Responses | null} responses
- *  @param {number} width @returns {Scene} */
-function sceneOf(now, ranking, responses, width) {
+ *  @param {Turned & {width: number}} now @param {Ranking} ranking
+ *  @param {Responses | null} responses @returns {Scene} */
+function sceneOf(now, ranking, responses) {
   const theta = now.threshold || ranking.rule;
   const { order, top } = ranking;
   let found = order.findIndex((j) => !(top[j] > theta));
   if (found < 0) found = order.length;
   const neuron = now.neuron === -1 ? order[0] : now.neuron;
-  return { ...now, neuron, ranking, responses, theta, found, width };
+  const read = passageOf(responses, now.passage, neuron);
+  return { ...now, neuron, ranking, responses, theta, found, read };
 }
 
 /** @param {Circuit} circuit @param {number[]} heads @returns {Ranking} */
@@ -281,19 +279,6 @@ function rankingOf(circuit, heads) {
 function asZ({ top, z, order }, theta) {
   const [first, last] = [order[0], order[order.length - 1]];
   return z[first] + ((theta - top[first]) * (z[first] - z[last])) / (top[first] - top[last]);
-}
-
-/** Runs `draw` when one of the things it depends on is another than last time.
- *  @template T @param {(scene: T) => any[]} of @param {(scene: T) => void} draw
- *  @returns {(scene: T) => void} */
-function whenOther(of, draw) {
-  /** @type {any[]} */ let last = [];
-  return (scene) => {
-    const now = of(scene);
-    if (now.length === last.length && now.every((value, i) => Object.is(value, last[i]))) return;
-    last = now;
-    draw(scene);
-  };
 }
 
 // ---------------------------------------------------------------- words
@@ -443,22 +428,18 @@ function listSection({ layer, name, go, heading }) {
     made.classList.toggle("ctx-neurons-apart", apart);
     return made;
   };
-  const fill = whenOther(
-    (/** @type {Scene} */ s) => [
-      s.ranking,
-      Math.min(s.found, room),
-      s.found > room,
-      strayed(s, room),
-    ],
-    (scene) => {
-      const { ranking, found } = scene;
-      const shown = ranking.order.slice(0, Math.min(found, room));
-      const made = Array.from(shown, (j) => row(ranking, j));
-      const apart = strayed(scene, room);
+  const fill = inStep(
+    (
+      /** @type {{ranking: Ranking, count: number, more: boolean, apart: number}} */ now,
+      changed,
+    ) => {
+      if (!changed("ranking", "count", "more", "apart")) return;
+      const { ranking, count, apart } = now;
+      const made = Array.from(ranking.order.slice(0, count), (j) => row(ranking, j));
       if (apart >= 0) made.push(row(ranking, apart, true));
       rows.replaceChildren(...made);
       holder.hidden = !made.length;
-      more.hidden = found <= room;
+      more.hidden = !now.more;
       fewer.hidden = room <= FIRST_ROWS;
       turns.hidden = more.hidden && fewer.hidden;
     },
@@ -470,7 +451,9 @@ function listSection({ layer, name, go, heading }) {
     last = scene;
     note.replaceChildren(...foundSaid(scene, layer));
     const focused = /** @type {HTMLInputElement | null} */ (focusIn(holder))?.value;
-    fill(scene);
+    const { ranking, found } = scene;
+    const count = Math.min(found, room);
+    fill({ ranking, count, more: found > room, apart: strayed(scene, room) });
     for (const input of holder.querySelectorAll("input")) {
       input.checked = Number(input.value) === scene.neuron;
       input.closest("tr")?.classList.toggle("ctx-chosen", input.checked);
@@ -552,27 +535,24 @@ function searchSection(tools) {
   const said = element("div", { role: "status", tabindex: -1 });
   const result = element("div", { class: "ctx-neurons-ends" });
   const trained = new Set(layer.counted);
-  const say = whenOther(
-    (/** @type {{typed: string, found: Found}} */ { typed, found }) => [typed, found.id],
-    ({ typed, found }) => {
-      const pressed = focusIn(said);
-      said.replaceChildren(...searchSaid(found, tools, trained.has(found.id)));
-      if (pressed) said.focus(); // the button is gone
-      // what is being typed is ahead of what is painted
-      if (input !== document.activeElement && input.value !== typed) input.value = typed;
-      input.placeholder = typed ? "" : name(found.id);
-    },
-  );
-  const fill = whenOther(
-    (/** @type {{ranking: Ranking, found: Found}} */ { ranking, found }) => [ranking, found.id],
-    ({ ranking, found }) =>
-      result.replaceChildren(...(found.id < 0 ? [] : drivenBy(found.id, ranking, tools))),
-  );
+  const say = inStep((/** @type {Found & {typed: string}} */ { typed, ...found }, changed) => {
+    if (!changed("typed", "id")) return;
+    const pressed = focusIn(said);
+    said.replaceChildren(...searchSaid(found, tools, trained.has(found.id)));
+    if (pressed) said.focus(); // the button is gone
+    // what is being typed is ahead of what is painted
+    if (input !== document.activeElement && input.value !== typed) input.value = typed;
+    input.placeholder = typed ? "" : name(found.id);
+  });
+  const fill = inStep((/** @type {{ranking: Ranking, id: number}} */ { ranking, id }, changed) => {
+    if (changed("ranking", "id"))
+      result.replaceChildren(...(id < 0 ? [] : drivenBy(id, ranking, tools)));
+  });
   const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
     const first = ranking.tokens[neuron * layer.largest];
     const found = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
-    say({ typed: search, found });
-    fill({ ranking, found });
+    say({ typed: search, ...found });
+    fill({ ranking, id: found.id });
   };
   const title = heading(0, "Which neurons does a token drive?");
   return { root: element("section", {}, title, field, said, result), paint };
@@ -701,35 +681,33 @@ function neuronSection(tools) {
   const title = heading(0);
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
-  const paint = whenOther(
-    (/** @type {Scene} */ s) => [s.ranking, s.neuron],
-    ({ ranking, neuron }) => {
-      const column = columnOf(ranking, neuron);
-      const rank = ranking.places[neuron] + 1;
-      title.textContent = `Neuron ${neuron}`;
-      const { top, z, heads, circuit } = ranking;
-      place.replaceChildren(
-        `top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
-          `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
-          `${headsSaid(heads)}, n = ${circuit.n}, destination token `,
-        tokenMark(name(circuit.token)),
-      );
-      const ends = outermost(column, layer.counted, OUTERMOST);
-      const rows = (/** @type {number[]} */ ids) =>
-        ids.map((id) => ({
-          label: name(id),
-          spoken: `Token ${name(id)}: which neurons does it drive?`,
-          value: column[id],
-          onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
-        }));
-      const [up, down] = [rows(ends.up), rows(ends.down)];
-      const among = [...up, ...down].map(({ value }) => value);
-      held.replaceChildren(
-        barTable("Tokens that push up", "token", up, among),
-        barTable("Tokens that push down", "token", down, among),
-      );
-    },
-  );
+  const paint = inStep((/** @type {Scene} */ { ranking, neuron }, changed) => {
+    if (!changed("ranking", "neuron")) return;
+    const column = columnOf(ranking, neuron);
+    const rank = ranking.places[neuron] + 1;
+    title.textContent = `Neuron ${neuron}`;
+    const { top, z, heads, circuit } = ranking;
+    place.replaceChildren(
+      `top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
+        `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
+        `${headsSaid(heads)}, n = ${circuit.n}, destination token `,
+      tokenMark(name(circuit.token)),
+    );
+    const ends = outermost(column, layer.counted, OUTERMOST);
+    const rows = (/** @type {number[]} */ ids) =>
+      ids.map((id) => ({
+        label: name(id),
+        spoken: `Token ${name(id)}: which neurons does it drive?`,
+        value: column[id],
+        onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
+      }));
+    const [up, down] = [rows(ends.up), rows(ends.down)];
+    const among = [...up, ...down].map(({ value }) => value);
+    held.replaceChildren(
+      barTable("Tokens that push up", "token", up, among),
+      barTable("Tokens that push down", "token", down, among),
+    );
+  });
   return { root: element("section", { class: "ctx-neurons-one" }, title, place, held), paint };
 }
 
@@ -738,23 +716,21 @@ function histogramSection({ layer, name, heading }) {
   const root = element("section", { class: "ctx-neurons-histogram" });
   /** @type {{held: Bins, bin: number} | null} where a reader last looked */
   let last = null;
-  const paint = whenOther(
-    (/** @type {Scene} */ s) => [s.ranking, s.neuron, s.theta, s.width],
-    (scene) => {
-      const held = binsOf(scene.ranking, scene.neuron, layer.counted);
-      const marks = histogramMarks(scene, layer);
-      const on = histogram(scene, held, marks, layer, root.clientWidth || 420);
-      const reader = readable(on, {
-        label: "Read the histogram at a contribution",
-        min: 0,
-        max: BINS - 1,
-        value: last?.held === held ? last.bin : BINS - 1,
-        read: (bin) => binSaid(held, bin, name),
-        onMove: (bin) => (last = { held, bin }),
-      });
-      renewed(root, heading(1, "All its contributions"), reader, legend(marks));
-    },
-  );
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    if (!changed("ranking", "neuron", "theta", "width")) return;
+    const held = binsOf(scene.ranking, scene.neuron, layer.counted);
+    const marks = histogramMarks(scene, layer);
+    const on = histogram(scene, held, marks, layer, root.clientWidth || 420);
+    const reader = readable(on, {
+      label: "Read the histogram at a contribution",
+      min: 0,
+      max: BINS - 1,
+      value: last?.held === held ? last.bin : BINS - 1,
+      read: (bin) => binSaid(held, bin, name),
+      onMove: (bin) => (last = { held, bin }),
+    });
+    renewed(root, heading(1, "All its contributions"), reader, legend(marks));
+  });
   return { root, paint };
 }
 
@@ -819,7 +795,7 @@ function histogramMarks({ ranking, neuron, theta }, layer) {
 }
 
 /** @param {Scene} scene @param {Bins} held @param {ReturnType<typeof histogramMarks>} marks
- *  @param {Layer} layer @param {number} width @returns {import("./plot.js").Chart} over the bins */
+ *  @param {Layer} layer @param {number} width @returns {import("../ui/plot.js").Chart} over the bins */
 function histogram({ ranking, neuron, theta }, held, marks, layer, width) {
   const { low, high, counts } = held;
   const place = (/** @type {number} */ value) => ((value - low) / (high - low || 1)) * BINS;
@@ -859,9 +835,9 @@ function histogram({ ranking, neuron, theta }, held, marks, layer, width) {
 
 // ---------------------------------------------------------------- its passages
 
-/** @param {Scene} scene @returns {number} the passage shown: that of the largest summary, unless
- *  the reader chose one */
-function passageOf({ responses, passage, neuron }) {
+/** @param {Responses | null} responses @param {number} passage @param {number} neuron
+ *  @returns {number} the passage shown: that of the largest summary, unless the reader chose one */
+function passageOf(responses, passage, neuron) {
   if (passage !== -1 || !responses) return passage;
   let [best, most] = [0, -Infinity];
   for (const { values, passages } of responses.of(neuron))
@@ -876,26 +852,23 @@ function domainsSection({ layer, go, heading }) {
   const title = heading(0);
   const note = element("p", { class: "ctx-quiet" });
   const held = element("div");
-  const paint = whenOther(
-    (/** @type {Scene} */ s) => [s.responses, s.neuron, s.width, passageOf(s)],
-    (scene) => {
-      const { responses, neuron } = scene;
-      if (!responses) return;
-      const answers = responses.of(neuron);
-      const all = answers.flatMap(({ values }) => values);
-      const usual = all.reduce((a, b) => a + b, 0) / all.length;
-      title.textContent = `What neuron ${neuron} answers to`;
-      note.textContent =
-        `Summary of each of ${several(all.length, "passage")}, in ${UNIT}: a dot each; the bar ` +
-        `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
-        "passage that is read. At n each has the destination token, as in chapter 7.";
-      const focused = focusIn(held)?.textContent;
-      const width = held.clientWidth || 360;
-      held.replaceChildren(domainTable(answers, usual, passageOf(scene), layer, width, go));
-      for (const press of held.querySelectorAll("button"))
-        if (press.textContent === focused) press.focus();
-    },
-  );
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    const { responses, neuron, read } = scene;
+    if (!responses || !changed("responses", "neuron", "width", "read")) return;
+    const answers = responses.of(neuron);
+    const all = answers.flatMap(({ values }) => values);
+    const usual = all.reduce((a, b) => a + b, 0) / all.length;
+    title.textContent = `What neuron ${neuron} answers to`;
+    note.textContent =
+      `Summary of each of ${several(all.length, "passage")}, in ${UNIT}: a dot each; the bar ` +
+      `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
+      "passage that is read. At n each has the destination token, as in chapter 7.";
+    const focused = focusIn(held)?.textContent;
+    const width = held.clientWidth || 360;
+    held.replaceChildren(domainTable(answers, usual, read, layer, width, go));
+    for (const press of held.querySelectorAll("button"))
+      if (press.textContent === focused) press.focus();
+  });
   return { root: element("section", {}, title, note, held), paint };
 }
 
@@ -1010,23 +983,18 @@ function passageSection(tools) {
     onChange: (passage) => go({ passage }),
   });
   const [held, why] = [element("div"), whyHere()];
-  const fill = whenOther(
-    (/** @type {Scene} */ s) => [s.responses, s.neuron, passageOf(s)],
-    (scene) => {
-      title.textContent = `What neuron ${scene.neuron} hears`;
-      renewed(held, passageRead(scene, passageOf(scene), tools, why));
-    },
-  );
-  const paint = (/** @type {Scene} */ scene) => {
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
     which.update(scene.passage);
-    fill(scene);
-  };
+    if (!changed("responses", "neuron", "read")) return;
+    title.textContent = `What neuron ${scene.neuron} hears`;
+    renewed(held, passageRead(scene, tools, why));
+  });
   return { root: element("section", {}, title, which, held, why.root), paint };
 }
 
-/** @param {Scene} scene @param {number} at @param {Tools} tools @param {ReturnType<typeof whyHere>} why
+/** @param {Scene} scene @param {Tools} tools @param {ReturnType<typeof whyHere>} why
  *  @returns {HTMLElement[]} */
-function passageRead({ ranking, neuron }, at, { layer, inText }, why) {
+function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
   const { circuit, heads } = ranking;
   const passage = layer.passages[at];
   const ids = Array.from(circuit.placed(passage.ids));

@@ -3,30 +3,12 @@
  *  Nothing is computed from weights here: the terms of a pre-activation add up, so to choose heads
  *  is to add other terms, and the chapter's record has them all. */
 
-import {
-  below,
-  checkbox,
-  chip,
-  choice,
-  element,
-  failed,
-  figure,
-  keptDrawn,
-  largest,
-  numberCell,
-  pick,
-  renewed,
-  shade,
-  shadeKey,
-  shown,
-  signed,
-  sound,
-  table,
-  tokenMark,
-  tokenName,
-  tokenReader,
-  turn,
-} from "./parts.js";
+import { largest } from "../engine/linalg.js";
+import { checkbox, chip, choice, pick } from "../ui/controls.js";
+import { element, failed, numberCell, renewed, table } from "../ui/dom.js";
+import { below, kept, sound, turn } from "../ui/state.js";
+import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
+import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
 /** @typedef {{bias: number, embedding: number, mlps: number, heads: number[], rest: number}} Terms
  *    `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
@@ -396,34 +378,29 @@ async function render({ model, el }) {
     tables,
   );
 
-  /** @type {LookedUp | undefined} */
-  let drawn;
-  /** @type {Neuron | undefined} */
-  let listed;
   let grid = /** @type {ReturnType<typeof headGrid> | undefined} */ (undefined);
   let list = /** @type {ReturnType<typeof choice> | undefined} */ (undefined);
-  const draw = () => {
-    const now = chosen();
+  /** @param {ReturnType<typeof chosen>} now @param {import("../ui/state.js").Changed} changed */
+  const update = (now, changed) => {
     which.update(now.which);
-    if (listed !== now.neuron) {
+    if (changed("neuron")) {
       list = promptChoice(now.neuron, (prompt) => turn(model, { prompt }));
       prompts.replaceChildren(list);
     }
     list?.update(now.nth);
-    if (drawn !== now.prompt) {
+    if (changed("prompt")) {
       grid = headGrid(now, nHeads, choose);
       heads.replaceChildren(grid);
       said.replaceChildren(headline(now));
     }
     grid?.update(now.places);
-    [listed, drawn] = [now.neuron, now.prompt];
     readPrompt(now.prompt, now.places, inWords(now, nHeads));
     tables.replaceChildren(
       element("div", {}, account(now, nHeads), withoutThem(now, record)),
       ranking(now, record),
     );
   };
-  return keptDrawn(model, el, ["neuron", "prompt", "heads"], draw);
+  return kept({ model, place: el, traits: ["neuron", "prompt", "heads"], state: chosen, update });
 }
 
 /** @param {Neuron} neuron @param {(prompt: number) => void} onChange */

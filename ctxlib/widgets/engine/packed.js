@@ -1,0 +1,185 @@
+/** The packed layer: what `layerfile.py` writes, read and checked. */
+
+import { Layer } from "./layer.js";
+
+/** @typedef {{id: number, denominators: number[], scale: number}} Destination
+ *  @typedef {{family: string, because: string, effectiveTokens: number, halfMass: number,
+ *    unevenness: number, copyPreference: number}} Family a head's, and what it was told from
+ *  @typedef {{name: string, type: string, shape: number[], offset: number}} TensorEntry
+ *  @typedef {{
+ *    format: string, version: number, tensors: TensorEntry[], model: string, vocab_size: number,
+ *    d_model: number, heads: number, d_head: number, neurons: number, positions: number, eps: number,
+ *    C: number, attn_scale: number, n: number, largest: number, finer: number, stable: number[],
+ *    destinations: Destination[], calibration: {name: string, ids: number[]}, families: Family[],
+ *    passages: {name: string, domain: string, title: string}[], untrained: number[],
+ *    vocab: string[], bos: number, byte_level: boolean}} LayerHeader */
+
+const LAYER_FILE = "ctxlib layer";
+const LAYER_VERSION = 1;
+
+/** Fetches a packed layer.
+ *  @param {string | URL} url @param {(share: number) => void} [onProgress] told 0 to 1
+ *  @returns {Promise<Layer>} or an Error with one sentence for the reader */
+export async function loadLayer(url, onProgress = () => {}) {
+  const name = new URL(url, globalThis.location?.href).pathname.split("/").pop();
+  return layerFrom(name || "layer", () => fetchedBytes(url, onProgress));
+}
+
+/** The layer in bytes that are here already: a notebook sends them.
+ *  @param {ArrayBuffer | ArrayBufferView} bytes @returns {Promise<Layer>} or an Error as above */
+export async function readLayer(bytes) {
+  const whole = ArrayBuffer.isView(bytes)
+    ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    : new Uint8Array(bytes);
+  return layerFrom("layer", async () => /** @type {Uint8Array<ArrayBuffer>} */ (whole));
+}
+
+/** @param {string} name @param {() => Promise<Uint8Array<ArrayBuffer>>} source */
+async function layerFrom(name, source) {
+  try {
+    const { header, tensors } = unpackedLayer(await unzippedBytes(await source()));
+    return new Layer(header, tensors);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`This view's data (${name}) cannot be used: ${reason}.`);
+  }
+}
+
+/** @param {string | URL} url @param {(share: number) => void} onProgress */
+async function fetchedBytes(url, onProgress) {
+  const response = await fetch(url).catch(() => {
+    throw new Error("the server does not answer");
+  });
+  if (!response.ok || !response.body) throw new Error(`the server answers ${response.status}`);
+  const size = Number(response.headers.get("Content-Length")) || Infinity;
+  const reader = response.body.getReader();
+  const parts = [];
+  for (let received = 0; ;) {
+    const { done, value } = await reader.read().catch(() => {
+      throw new Error("the connection broke off");
+    });
+    if (done) break;
+    parts.push(value);
+    received += value.length;
+    onProgress(Math.min(received / size, 1));
+  }
+  onProgress(1);
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
+}
+
+/** What gzip packed; its own checksum and length say whether all of it is there.
+ *  @param {Uint8Array<ArrayBuffer>} bytes */
+async function unzippedBytes(bytes) {
+  if (!bytes.length) throw new Error("it is empty");
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) throw new Error("it is another kind of file");
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer().catch(() => {
+    throw new Error("it is damaged or cut off");
+  });
+}
+
+/** @param {ArrayBuffer} buffer
+ *  @returns {{header: LayerHeader, tensors: Record<string, any>}} tensors by name, float16 widened */
+function unpackedLayer(buffer) {
+  const { header, start } = layerHeader(buffer);
+  if (header.format !== LAYER_FILE) throw new Error("it is another kind of file");
+  if (header.version !== LAYER_VERSION)
+    throw new Error(
+      `it has version ${header.version} and this page reads version ${LAYER_VERSION}`,
+    );
+  const malformed = malformedPart(header, buffer.byteLength - start);
+  if (malformed) throw new Error(`its header is damaged (${malformed})`);
+  /** @type {Record<string, any>} */
+  const kinds = {
+    int8: Int8Array,
+    uint16: Uint16Array,
+    uint32: Uint32Array,
+    float16: Uint8Array, // two bytes each
+    float32: Float32Array,
+  };
+  const tensors = header.tensors.map(({ name, type, shape, offset }) => {
+    const count = entries(shape);
+    const held = new kinds[type](buffer, start + offset, type === "float16" ? 2 * count : count);
+    if (type === "float16") return [name, halvesWidened(held)];
+    return [name, type === "float32" ? new Float64Array(held) : held];
+  });
+  return { header, tensors: Object.fromEntries(tensors) };
+}
+
+const WIDTHS = /** @type {Record<string, number>} */ ({
+  int8: 1, uint16: 2, uint32: 4, float16: 2, float32: 4,
+}); // prettier-ignore
+const SIZES = /** @type {const} */ ([
+  "vocab_size", "d_model", "heads", "d_head", "neurons", "positions", "n", "largest", "finer",
+]); // prettier-ignore
+const REALS = /** @type {const} */ (["eps", "C", "attn_scale"]);
+const LISTS = /** @type {const} */ ([
+  "stable",
+  "destinations",
+  "families",
+  "passages",
+  "untrained",
+  "vocab",
+]);
+const TENSORS = ("W_E W_E_step fine W_E_fine W_pos W_Q W_K W_V W_O W_in b_Q b_V b_O means ranked " +
+  "passage_ids passage_ends merges").split(" "); // prettier-ignore
+
+/** @param {number[]} shape */
+function entries(shape) {
+  return shape.reduce((a, b) => a * b, 1);
+}
+
+/** The first part of a header that is not what this page can work with. @param {any} header
+ *  @param {number} room bytes of tensors @returns {string | undefined} */
+function malformedPart(header, room) {
+  const isSize = (/** @type {any} */ v) => Number.isInteger(v) && v > 0;
+  const isTensor = (/** @type {any} */ t) =>
+    typeof t?.name === "string" &&
+    t.type in WIDTHS &&
+    Array.isArray(t.shape) &&
+    t.shape.every((/** @type {any} */ v) => v === 0 || isSize(v)) &&
+    Number.isInteger(t.offset);
+  const fits = (/** @type {TensorEntry} */ { type, shape, offset }) =>
+    offset >= 0 && offset + WIDTHS[type] * entries(shape) <= room;
+  const { vocab, families, destinations, calibration, tensors } = header;
+  return (
+    SIZES.find((name) => !isSize(header[name])) ??
+    REALS.find((name) => !(header[name] > 0)) ??
+    LISTS.find((name) => !Array.isArray(header[name])) ??
+    (vocab.length === header.vocab_size ? undefined : "vocab") ??
+    (families.length === header.heads ? undefined : "families") ??
+    (destinations.length ? undefined : "destinations") ??
+    (Array.isArray(calibration?.ids) ? undefined : "calibration") ??
+    (Array.isArray(tensors) && tensors.every(isTensor) ? undefined : "tensors") ??
+    [
+      ...TENSORS.filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
+      ...tensors.flatMap((/** @type {any} */ t) => (fits(t) ? [] : [t.name])),
+    ].map((name) => `tensor ${name}`)[0]
+  );
+}
+
+/** @param {ArrayBuffer} buffer @returns {{header: LayerHeader, start: number}} */
+function layerHeader(buffer) {
+  try {
+    const start = 4 + new DataView(buffer).getUint32(0, true);
+    const text = new TextDecoder().decode(new Uint8Array(buffer, 4, start - 4));
+    return { header: Object(JSON.parse(text)), start };
+  } catch {
+    throw new Error("it is another kind of file");
+  }
+}
+
+/** float16 to float64: by table, because not every browser has numbers of that kind.
+ *  @param {Uint8Array} bytes all low ones, then all high ones */
+function halvesWidened(bytes) {
+  const table = new Float64Array(65536);
+  for (let i = 0; i < 65536; i++) {
+    const exponent = (i >> 10) & 31;
+    const fraction = i & 1023;
+    const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
+    table[i] = i >> 15 ? -size : size;
+  }
+  const out = new Float64Array(bytes.length / 2);
+  for (let i = 0; i < out.length; i++) out[i] = table[bytes[i] | (bytes[i + out.length] << 8)];
+  return out;
+}

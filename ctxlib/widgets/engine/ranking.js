@@ -1,0 +1,350 @@
+/** Which neurons a set of heads can move far: every neuron's largest contributions. */
+
+import { dotProduct, insertPlace, medianOf, rowProducts } from "./linalg.js";
+import { doneAtOnce } from "./slices.js";
+
+/** @typedef {import("./circuit.js").Circuit} Circuit
+ *  @typedef {import("./layer.js").Layer} Layer
+ *  @typedef {import("./linalg.js").Numbers} Numbers
+ *  @typedef {{top: Float64Array, mean: Float64Array, tokens: Int32Array}} Ranked
+ *    `top` and `mean` neuron by neuron; of tokens `layer.largest` a neuron, the largest first */
+
+const SPARE = 4; // tokens picked by rounded contributions beyond those that the exact ones keep
+const STANDS_OUT = 2; // robust deviations above the median neuron, as in ctxlib.neurons
+const MAD_TO_DEVIATION = 1.4826; // of normal numbers
+export const TOKENS_AT_ONCE = 64; // of the vocabulary, in a step of such work
+
+/** What one head at n can contribute before any content weighs it: values of the ranked tokens,
+ *  readout, and their products in int8 levels with one step a neuron. They depend on neither the
+ *  destination token, nor the denominators, nor other heads: all of these may change. */
+class HeadTable {
+  #values = false;
+  #readouts = 0;
+  #rows = 0;
+
+  /** @param {Layer} layer @param {number} n @param {number} head */
+  constructor(layer, n, head) {
+    const { dHead, nNeurons, ranked } = layer;
+    this.layer = layer;
+    this.n = n;
+    this.head = head;
+    this.V = new Float64Array(ranked.length * dHead); // token after token
+    this.R = new Float64Array(nNeurons * dHead); // W_O W_in, neuron after neuron
+    this.levels = new Int8Array(nNeurons * ranked.length); // neuron after neuron
+    this.steps = new Float64Array(nNeurons);
+    this.products = new Float64Array(4 * ranked.length);
+  }
+
+  /** How much of the table is there. */
+  get share() {
+    return this.#rows / this.layer.nNeurons;
+  }
+
+  /** Goes on where an earlier call, or another one in between, has left off. */
+  *fill() {
+    const { layer, n, head, V } = this;
+    if (!this.#values) {
+      const made = new Float64Array(V.length);
+      yield* layer.values(layer.ranked, n, head, made);
+      if (!this.#values) V.set(made);
+      this.#values = true;
+    }
+    while (this.#readouts < layer.nNeurons) {
+      this.#nextReadouts();
+      yield;
+    }
+    while (this.#rows < layer.nNeurons) {
+      this.#nextRows();
+      yield;
+    }
+  }
+
+  #nextReadouts() {
+    const { d, dHead, inputs, W_O, nNeurons } = this.layer;
+    const from = this.#readouts;
+    this.#readouts = Math.min(from + TOKENS_AT_ONCE, nNeurons);
+    const out = W_O.subarray(this.head * dHead * d, (this.head + 1) * dHead * d);
+    const some = inputs.subarray(from * d, this.#readouts * d);
+    rowProducts(some, out, d, this.R.subarray(from * dHead));
+  }
+
+  #nextRows() {
+    const { dHead, nNeurons, ranked } = this.layer;
+    const from = this.#rows;
+    const size = ranked.length;
+    this.#rows = Math.min(from + 4, nNeurons);
+    rowProducts(this.R.subarray(from * dHead, this.#rows * dHead), this.V, dHead, this.products);
+    for (let j = from; j < this.#rows; j++)
+      this.steps[j] = roundedRow(this.products, (j - from) * size, this.levels, j * size, size);
+  }
+
+  /** V[t] . R[j] @param {number} t among the ranked @param {number} j */
+  exact(t, j) {
+    const { dHead } = this.layer;
+    return dotProduct(this.V, t * dHead, this.R, j * dHead, dHead);
+  }
+}
+
+/** Rounds a stretch of `from` to int8 levels in `into`. @returns {number} the step
+ *  @param {Float64Array} from @param {number} i @param {Int8Array} into @param {number} j
+ *  @param {number} size */
+function roundedRow(from, i, into, j, size) {
+  let most = 0;
+  for (let k = i; k < i + size; k++) {
+    const far = from[k] < 0 ? -from[k] : from[k];
+    if (far > most) most = far;
+  }
+  const inverse = most ? 127 / most : 0;
+  // rounded by cutting off a positive number: Math.round takes five times as long
+  for (let k = 0; k < size; k++) into[j + k] = ((from[i + k] * inverse + 128.5) | 0) - 128;
+  return most / 127;
+}
+
+/** All neurons' contributions of the ranked tokens at n, rounded, as a running sum over heads: a
+ *  head that joins is added, one that leaves is taken off, in one pass over the matrix that picks
+ *  each neuron's extremes on its way. The rounded ones only say which tokens to work out: those that
+ *  were worked out before need the one head that changes. */
+export class Ranking {
+  /** @type {Map<number, HeadTable>} */ #tables = new Map();
+  /** @type {Circuit | null} */ #circuit = null;
+  /** @type {number[]} */ #heads = [];
+  /** @type {Ranked | null} */ #result = null;
+
+  /** @param {Layer} layer @param {number} n */
+  constructor(layer, n) {
+    const size = layer.ranked.length;
+    this.layer = layer;
+    this.n = n;
+    this.kept = Math.min(layer.largest, size);
+    this.sums = new Float32Array(0); // [neuron, ranked token]; made when first needed
+    const picked = Math.min(this.kept + SPARE, size);
+    this.highest = new Largest(layer.nNeurons, picked);
+  }
+
+  /** @param {number} head */
+  head(head) {
+    const known = this.#tables.get(head) ?? new HeadTable(this.layer, this.n, head);
+    this.#tables.set(head, known);
+    return known;
+  }
+
+  /** @param {Circuit} circuit weighed @param {number[]} heads in order @returns {Ranked} */
+  of(circuit, heads) {
+    if (this.#result && this.#circuit === circuit && String(heads) === String(this.#heads))
+      return this.#result;
+    for (const head of heads) doneAtOnce(this.head(head).fill());
+    const known = this.#circuit === circuit ? this.#heads : [];
+    const joining = heads.filter((h) => !known.includes(h));
+    const leaving = known.filter((h) => !heads.includes(h));
+    const anew = joining.length + leaving.length >= heads.length;
+    if (anew) this.#clear();
+    const changes = anew
+      ? heads.map((head) => this.#part(circuit, head, 1))
+      : [
+          ...joining.map((head) => this.#part(circuit, head, 1)),
+          ...leaving.map((head) => this.#part(circuit, head, -1)),
+        ];
+    const all = heads.map((head) => this.#part(circuit, head, 1));
+    this.#result = this.#ranked(all, changes);
+    this.highest.remember();
+    this.#circuit = circuit;
+    this.#heads = heads;
+    return this.#result;
+  }
+
+  #clear() {
+    const size = this.layer.nNeurons * this.layer.ranked.length;
+    if (this.sums.length) this.sums.fill(0);
+    else this.sums = new Float32Array(size);
+    this.highest.forget();
+  }
+
+  /** @param {Circuit} circuit @param {number} head @param {1 | -1} sign @returns {HeadPart} */
+  #part(circuit, head, sign) {
+    const mean = circuit.meanValues(head).map((z) => z / circuit.scale);
+    return { table: this.head(head), weights: circuit.rankedWeights(head), mean, sign };
+  }
+
+  /** @param {HeadPart[]} all the heads @param {HeadPart[]} changes that lead to them
+   *  @returns {Ranked} */
+  #ranked(all, changes) {
+    const { nNeurons, ranked, dHead } = this.layer;
+    const { highest, kept } = this;
+    const before = changes.slice(0, -1);
+    const last = changes[changes.length - 1];
+    const top = new Float64Array(nNeurons);
+    const mean = new Float64Array(nNeurons);
+    const tokens = new Int32Array(nNeurons * kept);
+    for (let j = 0; j < nNeurons; j++) {
+      for (let k = 0; k < before.length; k++) addLevels(this.sums, before[k], j);
+      addAndPick(this.sums, last, j, highest);
+      for (const part of all) mean[j] += dotProduct(part.mean, 0, part.table.R, j * dHead, dHead);
+      top[j] = highest.settle(j, all, changes, kept) - mean[j];
+      for (let i = 0; i < kept; i++)
+        tokens[j * kept + i] = ranked[highest.places[j * highest.size + i]];
+    }
+    return { top, mean, tokens };
+  }
+}
+
+/** @typedef {{table: HeadTable, weights: Float64Array, mean: Float64Array, sign: 1 | -1}} HeadPart
+ *    a head with a circuit's weights of the ranked tokens and its mean, to be added or taken off */
+
+/** sums[j, t] += weights[t] step[j] levels[j, t] for all t
+ *  @param {Float32Array} sums @param {HeadPart} part @param {number} j */
+function addLevels(sums, { table, weights, sign }, j) {
+  const { levels } = table;
+  const factor = sign * table.steps[j];
+  const size = weights.length;
+  for (let t = 0, at = j * size; t < size; t++, at++) sums[at] += factor * weights[t] * levels[at];
+}
+
+/** The same, and picks the largest of what comes out: a number is compared before it is stored,
+ *  since to fetch it once more would take twice as long as all the rest.
+ *  @param {Float32Array} sums @param {HeadPart} part @param {number} j @param {Largest} highest */
+function addAndPick(sums, { table, weights, sign }, j, highest) {
+  const { levels } = table;
+  const factor = sign * table.steps[j];
+  const size = weights.length;
+  let least = highest.begin(j, sums, levels, weights, factor);
+  const first = j * size;
+  for (let t = 0; ; t++) {
+    t = addBelow(sums, weights, levels, factor, first, t, least);
+    if (t >= size) break;
+    const value = sums[first + t] + factor * weights[t] * levels[first + t];
+    sums[first + t] = value;
+    least = highest.offer(value, t);
+  }
+}
+
+/** Goes on adding until what comes out is not below a bound. A loop of its own, without a call
+ *  inside: only then does V8 keep what it works with in registers.
+ *  @param {Float32Array} sums @param {Float64Array} weights @param {Int8Array} levels
+ *  @param {number} factor @param {number} first of the row @param {number} from
+ *  @param {number} bound @returns {number} where it stopped */
+function addBelow(sums, weights, levels, factor, first, from, bound) {
+  const size = weights.length;
+  let t = from;
+  for (let at = first + t; t < size; t++, at++) {
+    const value = sums[at] + factor * weights[t] * levels[at];
+    if (value >= bound) break;
+    sums[at] = value;
+  }
+  return t;
+}
+
+/** Of every row of a matrix the few largest entries. */
+class Largest {
+  #values; // of the row at hand, falling
+  #first = 0; // of the row at hand in `places`
+  #least = -Infinity; // so many entries of the row are at least this large
+  #known; // whether `exact` holds anything
+  #before; // places and exact values of the last pick in this row
+  #beforeExact;
+
+  /** @param {number} rows @param {number} size */
+  constructor(rows, size) {
+    this.size = size;
+    /** Row after row, the largest first. */
+    this.places = new Int32Array(rows * size).map((_, i) => i % size);
+    this.exact = new Float64Array(rows * size);
+    this.#values = new Float64Array(size);
+    this.#before = new Int32Array(size);
+    this.#beforeExact = new Float64Array(size);
+    this.#known = false;
+  }
+
+  /** The next exact values are of other heads. The places may stay: they are tokens like others. */
+  forget() {
+    this.#known = false;
+  }
+
+  /** Starts with a row: none can be picked that is smaller than all of the last pick.
+   *  @param {number} row @param {Float32Array} sums @param {Int8Array} levels to be added to them
+   *  @param {Float64Array} weights @param {number} factor
+   *  @returns {number} the least that `offer` takes */
+  begin(row, sums, levels, weights, factor) {
+    const { exact, places, size } = this;
+    this.#first = row * size;
+    this.#least = Infinity;
+    for (let i = 0; i < size; i++) {
+      const place = places[this.#first + i];
+      const at = row * weights.length + place;
+      this.#before[i] = place;
+      this.#beforeExact[i] = exact[this.#first + i];
+      this.#least = Math.min(this.#least, sums[at] + factor * weights[place] * levels[at]);
+    }
+    this.#values.fill(-Infinity);
+    return this.#least;
+  }
+
+  /** @param {number} value @param {number} place
+   *  @returns {number} the least that it takes from now on */
+  offer(value, place) {
+    const { places, size } = this;
+    const values = this.#values;
+    insertPlace(values, places, this.#first, size, value, place);
+    if (values[size - 1] > this.#least) this.#least = values[size - 1];
+    return this.#least;
+  }
+
+  /** Puts the row's picks in the order of their exact values.
+   *  @param {number} row @param {HeadPart[]} all @param {HeadPart[]} changes since the last pick
+   *  @param {number} kept @returns {number} the mean of the first `kept` */
+  settle(row, all, changes, kept) {
+    const { exact, places, size } = this;
+    const first = this.#first;
+    const picked = places.slice(first, first + size);
+    const values = this.#values.fill(-Infinity);
+    for (let i = 0; i < size; i++) {
+      const before = this.#known ? this.#before.indexOf(picked[i]) : -1;
+      const value =
+        before < 0
+          ? workedOut(all, picked[i], row)
+          : this.#beforeExact[before] + workedOut(changes, picked[i], row);
+      insertPlace(values, places, first, size, value, picked[i]);
+    }
+    exact.set(values, first);
+    let sum = 0;
+    for (let i = 0; i < kept; i++) sum += exact[first + i];
+    return sum / kept;
+  }
+
+  /** The picks are of the heads at hand: the next ones may start from them. */
+  remember() {
+    this.#known = true;
+  }
+}
+
+/** What a ranked token contributes to a neuron through some heads.
+ *  @param {HeadPart[]} parts @param {number} t @param {number} j */
+function workedOut(parts, t, j) {
+  let sum = 0;
+  for (let k = 0; k < parts.length; k++)
+    sum += parts[k].sign * parts[k].weights[t] * parts[k].table.exact(t, j);
+  return sum;
+}
+
+// ---------------------------------------------------------------- what stands out
+
+/** Distance from the median in robust standard deviations, as in `cx.find_neurons`.
+ *  @param {Numbers} tops @returns {Float64Array} */
+export function robustZ(tops) {
+  const { middle, deviation } = robustSpread(tops);
+  // where most values are alike the spread is zero: the median itself still scores zero
+  return Float64Array.from(tops, (top) => (top === middle ? 0 : (top - middle) / deviation));
+}
+
+/** A neuron stands out that lies above this: `cx.find_neurons` without a threshold.
+ *  @param {Numbers} tops @returns {number} */
+export function defaultThreshold(tops) {
+  const { middle, deviation } = robustSpread(tops);
+  return middle + STANDS_OUT * deviation;
+}
+
+/** @param {Numbers} values */
+function robustSpread(values) {
+  const middle = medianOf(Float64Array.from(values));
+  const far = Float64Array.from(values, (value) => Math.abs(value - middle));
+  return { middle, deviation: MAD_TO_DEVIATION * medianOf(far) };
+}

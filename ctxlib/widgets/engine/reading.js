@@ -1,0 +1,259 @@
+/** What a text tells the neurons, prefix by prefix, and how two texts differ (chapters 6 and 8).
+ *
+ *  A text is read as the model would: its first token, then the text's own, with the destination at
+ *  the last one. Of a text longer than the context a window is read. */
+
+import { Kept } from "./kept.js";
+import { outermost } from "./linalg.js";
+import { Tokenizer } from "./tokenizer.js";
+
+/** @typedef {import("./circuit.js").Circuit} Circuit
+ *  @typedef {import("./layer.js").Layer} Layer
+ *  @typedef {{paper: Float32Array, own: Float32Array}} Summaries of every neuron, by both circuits
+ *  @typedef {{n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
+ *  @typedef {{id: number, text: string}} Piece a token and its stretch of the text */
+
+const PLACES = 128; // at most so many prefixes of a text are summed up for the drawing
+export const FEWEST = 8; // tokens of a prefix: before, the token in front of every text says most
+export const LISTED = 8; // neurons in a list
+export const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
+const KEPT = 64; // neurons whose terms in a text, and lengths whose passages, are remembered
+const CHARACTERS = 16; // per token of the context, that are kept of a text
+const CHUNK = 4000; // characters that are counted in one go
+
+/** A layer that reads texts; knows what does not depend on them. */
+export class LayerReader {
+  /** @param {Layer} layer */
+  constructor(layer) {
+    this.layer = layer;
+    this.tokenizer = new Tokenizer(layer.vocab, layer.merges);
+    /** Tokens of a text that are read, the first one of every text not counted: the calibration
+     *  text has to reach as far. */
+    this.room = Math.min(layer.positions, layer.calibration.ids.length + 1) - 1;
+    this.characters = CHARACTERS * this.room;
+    /** @type {Kept<Circuit>} */
+    this.circuits = new Kept(3 * PLACES);
+    /** @type {Kept<Promise<Reference>>} */
+    this.references = new Kept(KEPT);
+  }
+
+  /** The circuit whose destination is n. Calibrating one takes as long as reading a text, and both
+   *  texts need the same ones again and again. @param {number} n */
+  at(n) {
+    return this.circuits.get(n, () => this.layer.circuit({ n }));
+  }
+
+  /** Every neuron's summaries over the labelled passages, cut about as long as a text with its
+   *  last token at n: at the power of two next to it, so that a keystroke seldom asks for others.
+   *  @param {number[]} heads @param {number} n @returns {Promise<Reference>} */
+  reference(heads, n) {
+    const most = Math.min(this.room, ...this.layer.passages.map(({ ids }) => ids.length - 1));
+    const near = Math.min(2 ** Math.round(Math.log2(n)), most);
+    const key = `${heads} ${near}`;
+    const known = this.references.get(key, () => this.#measured(heads, near));
+    known.catch(() => this.references.drop(key));
+    return known;
+  }
+
+  /** @param {number[]} heads @param {number} n @returns {Promise<Reference>} */
+  async #measured(heads, n) {
+    const { values } = await this.layer.byDomain(heads, { n });
+    const size = this.layer.nNeurons;
+    const count = values.length / size;
+    const [mean, sd] = [new Float64Array(size), new Float64Array(size)];
+    for (let i = 0; i < values.length; i++) mean[i % size] += values[i] / count;
+    for (let i = 0; i < values.length; i++) sd[i % size] += (values[i] - mean[i % size]) ** 2;
+    for (let j = 0; j < size; j++) sd[j] = Math.sqrt(sd[j] / Math.max(count - 1, 1));
+    return { n, mean, sd };
+  }
+
+  /** The tokens that drive a neuron most, up and down, over the vocabulary and at the usual
+   *  destination. @param {number} neuron @param {number[]} heads */
+  drivers(neuron, heads) {
+    const all = this.layer.circuit().contribution(neuron, heads);
+    return outermost(all, this.layer.counted, LISTED);
+  }
+}
+
+/** One text as it stands, and what is known of it so far. */
+export class TextReading {
+  /** @param {LayerReader} reader */
+  constructor(reader) {
+    this.reader = reader;
+    /** @type {number[]} */
+    this.heads = [];
+    /** @type {number[]} of the window, the one in front of every text first */
+    this.ids = [];
+    /** @type {string[]} of the window, as the text has them; none for the one in front */
+    this.stretches = [];
+    /** @type {number} where the window begins: tokens of the text before it */
+    this.from = 0;
+    this.counted = 0; // tokens of the text
+    /** @type {Map<number, Summaries>} by the place of the prefix's last token */
+    this.sums = new Map();
+    /** @type {Kept<Float64Array>} terms by neuron and destination */
+    this.known = new Kept(KEPT);
+  }
+
+  /** @returns {number} where the last token stands, which is the destination */
+  get n() {
+    return this.ids.length - 1;
+  }
+
+  /** @returns {boolean} whether there is a context to speak of: two tokens of the text's own */
+  get speaks() {
+    return this.n > 1;
+  }
+
+  /** How far a window may move. */
+  get spare() {
+    return Math.max(0, this.counted - this.reader.room);
+  }
+
+  /** @param {string} text @param {number[]} heads @param {number} from where the window begins */
+  take(text, heads, from = 0) {
+    const { layer, tokenizer, room } = this.reader;
+    const pieces = tokenizer.pieces(text);
+    this.counted = pieces.length;
+    this.from = Math.min(from, this.spare);
+    const read = pieces.slice(this.from, this.from + room);
+    const ids = [layer.bos, ...read.map(({ id }) => id)];
+    this.stretches = read.map((piece) => piece.text);
+    const same = ids.findIndex((id, i) => id !== this.ids[i]);
+    this.known.clear();
+    const kept = String(heads) === String(this.heads) ? (same < 0 ? ids.length : same) : 0;
+    [this.ids, this.heads] = [ids, heads];
+    for (const n of this.sums.keys()) if (n >= kept || !this.drawnAt(n)) this.sums.delete(n);
+    if (this.speaks) this.sumUp(this.n);
+  }
+
+  /** The place in the window of the token that holds a character of the text, or stands before it:
+   *  nobody counts tokens. @param {number} character @param {string} text */
+  placeOf(character, text) {
+    const before = this.reader.tokenizer.pieces(text.slice(0, character)).length;
+    return Math.min(Math.max(before - this.from, 0), this.n);
+  }
+
+  /** Every so many tokens, a power of two so that a longer text still uses what a shorter one left.
+   *  @returns {number} */
+  get step() {
+    return 2 ** Math.max(0, Math.ceil(Math.log2(this.n / PLACES)));
+  }
+
+  /** @param {number} n @returns {boolean} whether the drawing has a point for that prefix */
+  drawnAt(n) {
+    return n === this.n || (n >= FEWEST && n < this.n && n % this.step === 0);
+  }
+
+  /** The prefixes that are not summed up yet, the longest first. @returns {number[]} */
+  missing() {
+    const places = Array.from({ length: Math.max(this.n, 0) }, (_, i) => this.n - 1 - i);
+    return this.speaks ? places.filter((n) => this.drawnAt(n) && !this.sums.has(n)) : [];
+  }
+
+  /** @param {number} n */
+  sumUp(n) {
+    if (this.sums.has(n)) return;
+    const circuit = this.reader.at(n);
+    const ids = this.ids.slice(0, n + 1);
+    this.sums.set(n, {
+      paper: Float32Array.from(circuit.summary(ids, this.heads)),
+      own: Float32Array.from(circuit.selfNormalised(ids, this.heads)),
+    });
+  }
+
+  /** @returns {Summaries} of the whole window */
+  get whole() {
+    return /** @type {Summaries} */ (this.sums.get(this.n));
+  }
+
+  /** What each token up to n adds to a neuron, by the paper's circuit whose destination is n.
+   *  @param {number} neuron @param {number} n */
+  terms(neuron, n = this.n) {
+    const circuit = this.reader.at(n);
+    return this.known.get([neuron, n], () =>
+      circuit.bySource(this.ids.slice(0, n + 1), this.heads, neuron),
+    );
+  }
+
+  /** What one of them adds, head by head. @param {number} neuron @param {number} place
+   *  @param {number} n */
+  parts(neuron, place, n = this.n) {
+    return this.reader.at(n).parts(this.ids.slice(0, n + 1), this.heads, neuron, place);
+  }
+
+  /** A neuron's line: where there is a point, and what both circuits say there.
+   *  @param {number} neuron */
+  curve(neuron) {
+    const places = [...this.sums.keys()].sort((a, b) => a - b);
+    const sums = places.map((n) => /** @type {Summaries} */ (this.sums.get(n)));
+    return {
+      places,
+      paper: sums.map(({ paper }) => paper[neuron]),
+      own: sums.map(({ own }) => own[neuron]),
+    };
+  }
+}
+
+/** The names whose terms add up to most, each once.
+ *  @param {{terms: Float64Array, names: string[], sign: number}[]} texts @param {number} count
+ *  @returns {string[]} */
+export function mostAdding(texts, count) {
+  /** @type {Map<string, number>} */
+  const sums = new Map();
+  for (const { terms, names, sign } of texts)
+    terms.forEach((term, i) => sums.set(names[i], (sums.get(names[i]) ?? 0) + sign * term));
+  const order = [...sums].filter(([, sum]) => sum > 0).sort(([, a], [, b]) => b - a);
+  return order.slice(0, count).map(([name]) => name);
+}
+
+/** Distances in standard deviations, of neurons that texts can move far; the others have none:
+ *  what little they do is mostly noise, and in standard deviations it would look like much.
+ *  @param {Float32Array} from @param {ArrayLike<number>} to @param {Float64Array} sd */
+export function standing(from, to, sd) {
+  const edge = sd.toSorted()[Math.floor(sd.length * (1 - LOUD))];
+  return Float64Array.from(from, (value, j) =>
+    sd[j] >= edge && sd[j] > 0 ? (value - to[j]) / sd[j] : 0,
+  );
+}
+
+/** @param {Float64Array} scores @returns {number[]} where they are largest, in order */
+export function leading(scores) {
+  return outermost(scores, Array.from(scores.keys()), LISTED).up;
+}
+
+/** The places of each text at which it is not the other: what is left out of a longest common
+ *  subsequence. @param {number[]} a @param {number[]} b @returns {[Set<number>, Set<number>]} */
+export function differing(a, b) {
+  const width = b.length + 1;
+  const common = new Uint16Array((a.length + 1) * width); // of a from i on and b from j on
+  for (let i = a.length - 1; i >= 0; i--)
+    for (let j = b.length - 1, at = i * width + j; j >= 0; j--, at--)
+      common[at] =
+        a[i] === b[j] ? common[at + width + 1] + 1 : Math.max(common[at + width], common[at + 1]);
+  const [own, other] = [new Set(a.keys()), new Set(b.keys())];
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    if (a[i] === b[j]) {
+      own.delete(i++);
+      other.delete(j++);
+    } else if (common[(i + 1) * width + j] >= common[i * width + j + 1]) i++;
+    else j++;
+  }
+  return [own, other];
+}
+
+/** Tokens of a text of any length, counted piece by piece. In front of a single space between two
+ *  words a text can be cut without a change of its tokens; where there is none for long, the count
+ *  may be a few too high. @param {Tokenizer} tokenizer @param {string} text
+ *  @param {() => Promise<void>} pause @returns {Promise<number>} */
+export async function tokenCount(tokenizer, text, pause) {
+  let count = 0;
+  for (let from = 0, to; from < text.length; from = to) {
+    to = from + CHUNK;
+    if (to < text.length)
+      to = from + (/^[^]*\S(?= \S)/.exec(text.slice(from, to))?.[0].length ?? CHUNK);
+    count += tokenizer.encode(text.slice(from, to)).length;
+    await pause();
+  }
+  return count;
+}

@@ -1,0 +1,61 @@
+/** Work that takes longer, in slices between which the page lives. */
+
+const SLICE = 6; // ms of work before the page is let breathe
+
+/** Does all of a work that pauses now and then. @param {Iterator<void>} work */
+export function doneAtOnce(work) {
+  while (!work.next().done);
+}
+
+/** Does it a few milliseconds at a time, so that the page stays alive.
+ *  @param {Iterator<void>} work @param {AbortSignal} [signal] @param {() => void} [onPause] */
+export async function doneInSlices(work, signal, onPause) {
+  const pause = sliced(signal, onPause);
+  signal?.throwIfAborted();
+  while (!work.next().done) await pause();
+}
+
+/** Returns a function to await between two pieces of work: whenever a slice is over, it lets the
+ *  browser listen and draw, and it ends work that is no longer wanted.
+ *  @param {AbortSignal} [signal] @param {() => void} [onPause] @returns {() => Promise<void>} */
+export function sliced(signal, onPause = () => {}) {
+  let until = performance.now() + SLICE;
+  return async () => {
+    if (performance.now() < until) return;
+    onPause();
+    await nextTurn();
+    signal?.throwIfAborted();
+    until = performance.now() + SLICE;
+  };
+}
+
+/** When the page has done what waits. By a message, since browsers make a timer wait 4 ms.
+ *  @returns {Promise<void>} */
+export function nextTurn() {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
+}
+
+/** Runs one task at a time: a new one ends the last and waits until it has let go. A task that was
+ *  ended is no failure. @returns {(run: (signal: AbortSignal) => Promise<void>) => Promise<void>} */
+export function latest() {
+  let control = new AbortController();
+  let done = Promise.resolve();
+  return (run) => {
+    control.abort();
+    control = new AbortController();
+    const { signal } = control;
+    const mine = done.then(() => (signal.aborted ? undefined : run(signal)));
+    const heard = mine.catch((error) => {
+      if (!signal.aborted) throw error;
+    });
+    done = heard.catch(() => {});
+    return heard;
+  };
+}

@@ -1,0 +1,131 @@
+/** What the views are built of: elements, tables, headings.
+ *
+ *  Whatever comes from a text, a vocabulary or an address becomes a text node or an attribute's
+ *  value, never markup. Every control is the browser's own, so a keyboard reaches it. */
+
+/** An HTML element. Attributes that are null are left out; `on...` are listeners; children are
+ *  nodes, texts, or lists of both.
+ *  @param {string} tag @param {Record<string, any>} [attributes] @param {...any} children
+ *  @returns {HTMLElement} */
+export function element(tag, attributes = {}, ...children) {
+  return /** @type {HTMLElement} */ (furnished(document.createElement(tag), attributes, children));
+}
+
+/** An element of a drawing. @param {string} tag @param {Record<string, any>} [attributes]
+ *  @param {...any} children @returns {SVGElement} */
+export function drawn(tag, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  return /** @type {SVGElement} */ (furnished(made, attributes, children));
+}
+
+/** @param {Element} made @param {Record<string, any>} attributes @param {any[]} children */
+function furnished(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+const ours = Math.random().toString(36).slice(2, 10); // a notebook has this module once a widget
+let named = 0;
+
+/** A name that no other element of the page has. @param {string} stem @returns {string} */
+export function fresh(stem) {
+  return `ctx-${stem}-${ours}-${(named += 1)}`;
+}
+
+/** A table; the titles of columns of words are in `words`, those of figures in `figures`, and a
+ *  column without a title has neither.
+ *  @param {{columns: {words?: string | Node, figures?: string | Node}[], rows: HTMLElement[],
+ *    caption?: string, kind?: string}} options @returns {HTMLElement} */
+export function table({ columns, rows, caption, kind }) {
+  const titles = columns.map(({ words, figures }) => {
+    if (!words && !figures) return element("td");
+    const side = figures && "ctx-number";
+    return element("th", { scope: "col", class: side }, words ?? figures);
+  });
+  return element(
+    "table",
+    { class: kind },
+    caption && element("caption", {}, caption),
+    element("thead", {}, element("tr", {}, titles)),
+    element("tbody", {}, rows),
+  );
+}
+
+/** @param {any} held a figure, or what holds one */
+export function numberCell(held) {
+  return element("td", { class: "ctx-number" }, held);
+}
+
+/** What may be wider than the page, in a place that scrolls.
+ *  @param {string} label @param {...any} held @returns {HTMLElement} */
+export function scrolling(label, ...held) {
+  const ways = { class: "ctx-scroll", tabindex: 0, role: "region", "aria-label": label };
+  return element("div", ways, held);
+}
+
+/** Puts something new into a place; the slider that had the focus hands it to the new one.
+ *  @param {HTMLElement} place @param {...any} held */
+export function renewed(place, ...held) {
+  const sliders = '[role="slider"], input[type="range"]';
+  const focused = focusIn(place)?.matches(sliders);
+  place.replaceChildren(...held.flat());
+  if (focused) /** @type {HTMLElement | null} */ (place.querySelector(sliders))?.focus();
+}
+
+/** What has the focus, if it is in this place; notebooks may keep views in a shadow.
+ *  @param {HTMLElement} place @returns {HTMLElement | null} */
+export function focusIn(place) {
+  const { activeElement } = /** @type {Document | ShadowRoot} */ (place.getRootNode());
+  const found = /** @type {HTMLElement | null} */ (activeElement ?? null);
+  return place.contains(found) ? found : null;
+}
+
+/** A function that makes the headings of a view: its first level is the one below the heading that it
+ *  stands under. @param {HTMLElement} place
+ *  @returns {(depth: 0 | 1, ...held: any[]) => HTMLElement} */
+export function headingsIn(place) {
+  const page = place.closest("article, main") ?? document.body;
+  const above = [...page.querySelectorAll("h1, h2, h3, h4")].filter(
+    (heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING,
+  );
+  const level = 1 + Number(above.at(-1)?.tagName.slice(1) ?? 2);
+  const kinds = ["ctx-heading", "ctx-heading ctx-subheading"]; // alike on every page
+  return (depth, ...held) =>
+    element(`h${Math.min(level + depth, 6)}`, { class: kinds[depth] }, held);
+}
+
+/** Runs a function with the next picture the browser draws, once however often it was asked.
+ *  @param {() => void} run @returns {() => void} */
+export function eachFrame(run) {
+  let asked = 0;
+  return () => {
+    asked ||= requestAnimationFrame(() => {
+      asked = 0;
+      run();
+    });
+  };
+}
+
+/** Calls `draw` when the width of an element has changed, and when it is first shown; returns what
+ *  ends it. @param {HTMLElement} place @param {() => void} draw @returns {() => void} */
+export function atWidth(place, draw) {
+  let last = place.clientWidth;
+  const observer = new ResizeObserver(() => {
+    const width = place.clientWidth;
+    if (!width || width === last) return;
+    last = width;
+    draw();
+  });
+  observer.observe(place);
+  return () => observer.disconnect();
+}
+
+/** One readable line in place of a view. @param {HTMLElement} place @param {Error} error */
+export function failed(place, error) {
+  place.replaceChildren(element("p", { class: "ctx-failed", role: "alert" }, error.message));
+}

@@ -1,0 +1,39 @@
+/** Colours and lines, the same in every view. */
+
+import { drawn } from "./dom.js";
+
+/** Okabe and Ito's colours in the order of ctxlib.plots.COLOURS. */
+export const COLOURS = [
+  "#0072B2",
+  "#D55E00",
+  "#009E73",
+  "#CC79A7",
+  "#E69F00",
+  "#56B4E9",
+  "#8C6BB1",
+  "#999999",
+];
+/** Heads' lines have the same hues, the fainter ones darker: 3:1 at least on white and on near-black. */
+const HEADS = COLOURS.with(4, "#BC8200").with(5, "#3394CC").with(7, "#8A8A8A");
+const DASHES = [null, "6 4", "2 3", "8 3 2 3"];
+
+/** The colours of what raises and of what lowers. */
+export const UP = "var(--ctx-up)";
+export const DOWN = "var(--ctx-down)";
+
+/** Colour and dash of a head's line, the same in every view: every second head is dashed, so that no
+ *  two neighbours differ by colour alone, and 32 can be told apart.
+ *  @param {number} head @returns {{stroke: string, "stroke-dasharray": string | null}} */
+export function headStyle(head) {
+  const dash = DASHES[(Math.floor(head / 8) + (head % 2)) % 4];
+  return { stroke: HEADS[head % 8], "stroke-dasharray": dash };
+}
+
+/** A piece of a line, where words say what it is. @param {Record<string, any>} style */
+export function lineMark(style) {
+  return drawn(
+    "svg",
+    { class: "ctx-mark", viewBox: "0 0 22 4", "aria-hidden": "true" },
+    drawn("line", { x1: 0, x2: 22, y1: 2, y2: 2, "stroke-width": 3, ...style }),
+  );
+}

@@ -1,0 +1,102 @@
+/** The layer behind a view: fetched by a page, asked of Python by a notebook. */
+
+import { loadLayer, readLayer } from "../engine/packed.js";
+import { Tokenizer } from "../engine/tokenizer.js";
+import { element, failed } from "./dom.js";
+import { nameInText, tokenName } from "./words.js";
+
+/** @typedef {import("../engine/layer.js").Layer} Layer */
+
+const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
+
+/** @type {Map<string, Promise<Layer>>} one download for all views of a page */
+const layers = new Map();
+
+/** What a document that shows several widgets keeps for all of them, whichever bundle they came in: a
+ *  layer that somebody waits for, or one that is in use. @returns {Map<string, Promise<Layer> | WeakRef<Layer>>} */
+function sharedLayers() {
+  const page = /** @type {Record<symbol, any>} */ (/** @type {unknown} */ (globalThis));
+  return (page[Symbol.for("ctxlib layers")] ??= new Map());
+}
+
+/** The layer of a widget: another widget's of the same name, or what Python answers.
+ *  @param {any} model @param {string} name @returns {Promise<Layer>} */
+async function askedLayer(model, name) {
+  const shared = sharedLayers();
+  const known = shared.get(name);
+  const there = known instanceof WeakRef ? known.deref() : known;
+  if (there && !(there instanceof Promise)) return there;
+  const answer = () => {
+    const asked = answeredLayer(model).then((layer) => {
+      shared.set(name, new WeakRef(layer));
+      return layer;
+    });
+    shared.set(name, asked);
+    asked.catch(() => shared.delete(name));
+    return asked;
+  };
+  if (!there) return answer();
+  // who asked may be gone, or its kernel
+  const late = new Promise((done) => setTimeout(done, PATIENCE));
+  return Promise.race([there, late.then(() => (shared.get(name) === there ? answer() : there))]);
+}
+
+/** @param {any} model @returns {Promise<Layer>} */
+function answeredLayer(model) {
+  return new Promise((done, fail) => {
+    const hear = (/** @type {any} */ said, /** @type {DataView[]} */ buffers) => {
+      if (!said?.layer) return;
+      model.off("msg:custom", hear);
+      readLayer(buffers[0]).then(done, fail);
+    };
+    model.on("msg:custom", hear);
+    model.send({ wanted: "layer" });
+  });
+}
+
+/** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line
+ *  says why, and the answer is null. It is null as well for a view that was taken away meanwhile:
+ *  there is nobody to draw for.
+ *  @param {any} model @param {HTMLElement} place
+ *  @returns {Promise<Layer | null>} */
+export async function layerOf(model, place) {
+  const bar = /** @type {HTMLProgressElement} */ (
+    element("progress", { max: 1, value: 0, "aria-label": "Loading the layer" })
+  );
+  const waiting = element("p", { class: "ctx-waiting" }, "Loading the layer’s weights ", bar);
+  place.replaceChildren(waiting);
+  const late = setTimeout(() => {
+    if (!(model.get("data") instanceof URL))
+      waiting.append(" They come from Python: if they do not, run the cell again.");
+  }, PATIENCE);
+  const there = place.isConnected; // a notebook may hand over a place before it shows it
+  const unlessLeft = (/** @type {Layer} */ layer) => (there && !place.isConnected ? null : layer);
+  try {
+    const data = model.get("data");
+    if (!(data instanceof URL)) return unlessLeft(await askedLayer(model, model.get("layer")));
+    const known = layers.get(data.href) ?? loadLayer(data, (share) => (bar.value = share));
+    layers.set(data.href, known);
+    return unlessLeft(await known);
+  } catch (error) {
+    layers.clear();
+    failed(place, /** @type {Error} */ (error));
+    return null;
+  } finally {
+    clearTimeout(late);
+    waiting.remove();
+  }
+}
+
+/** What a layer's tokens read as; where a page has no tokenizer for it, as the vocabulary spells
+ *  them. @param {Layer} layer */
+export function spelling(layer) {
+  const tokenizer = layer.byteLevel ? new Tokenizer(layer.vocab, layer.merges) : null;
+  const text = (/** @type {number} */ id) => tokenizer?.decode([id]) ?? layer.vocab[id];
+  /** The tokens of a text and their names there. */
+  const inText = (/** @type {ArrayLike<number>} */ ids) => {
+    const all = Array.from(ids);
+    const tokens = tokenizer?.stretches(all) ?? all.map(text);
+    return { tokens, names: tokens.map(nameInText) };
+  };
+  return { tokenizer, text, name: (/** @type {number} */ id) => tokenName(text(id)), inText };
+}

@@ -1,0 +1,157 @@
+/** Tokens with a shade behind each, and why one adds what it does. */
+
+import { largest } from "../engine/linalg.js";
+import { slider } from "./controls.js";
+import { element, numberCell, scrolling, table } from "./dom.js";
+import { DOWN, UP, headStyle, lineMark } from "./marks.js";
+import {
+  UNIT,
+  digitsFor,
+  figure,
+  shown,
+  signed,
+  threeDigits,
+  tokenMark,
+  tokenName,
+} from "./words.js";
+
+const STRONGEST = 0.6; // of the shade behind a token, as in ctxlib.plots
+
+/** A background as strong as a share of one: one colour above zero, another below.
+ *  @param {number} value @param {number} share @returns {string} */
+export function shade(value, share) {
+  const percent = (100 * share).toFixed(1);
+  return `color-mix(in srgb, ${value < 0 ? DOWN : UP} ${percent}%, transparent)`;
+}
+
+/** A token with a shade behind it, and a dotted line under it below zero.
+ *  @param {string} text @param {number} value @param {number} share of the strongest shade
+ *  @param {Record<string, any>} [attributes] */
+function shadedToken(text, value, share, attributes = {}) {
+  const below = value < 0 && share > 0.05;
+  const kind = below ? "ctx-token ctx-below" : "ctx-token";
+  const made = element("span", { class: kind, ...attributes }, text);
+  if (share > 0.02) made.style.backgroundColor = shade(value, share * STRONGEST);
+  return made;
+}
+
+/** Tokens with a shade behind each, as strong as its value. Each tells its value to a pointer, and
+ *  its place to `onPick`; `mark` frames the one that is read.
+ *  @param {string[]} tokens @param {ArrayLike<number>} values
+ *  @param {{most?: number, digits?: number, names?: string[], onPick?: (place: number) => void}}
+ *    [options] @returns {HTMLElement & {mark: (place: number) => void}} */
+export function shadedTokens(tokens, values, { most, digits = 2, names, onPick } = {}) {
+  const top = most ?? (largest(values) || 1);
+  const spans = tokens.map((token, i) => {
+    const title = `${names?.[i] ?? tokenName(token)} ${figure(values[i], digits)}`;
+    const share = Math.min(Math.abs(values[i]) / top, 1);
+    return shadedToken(shown(token), values[i], share, { title, "data-place": i });
+  });
+  const broken = tokens.map((token, i) =>
+    token.includes("\n") ? [spans[i], element("br")] : spans[i],
+  );
+  const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
+  const said =
+    onPick &&
+    ((/** @type {Event} */ event) => {
+      const place = /** @type {HTMLElement} */ (event.target).dataset?.place;
+      if (place !== undefined) onPick(Number(place));
+    });
+  const text = element("p", { class: "ctx-tokens", onpointerover: said, onclick: said }, broken);
+  const made = element("div", {}, text, onPick && readout); // a finger has no title to read
+  /** @type {HTMLElement | undefined} */
+  let marked;
+  return Object.assign(made, {
+    mark(/** @type {number} */ place) {
+      marked?.classList.remove("ctx-at");
+      marked = spans[place];
+      marked?.classList.add("ctx-at");
+      readout.textContent = marked?.title ?? "";
+    },
+  });
+}
+
+/** What the shades behind tokens say. @param {number} most @param {number} [digits] */
+export function shadeKey(most, digits = 2) {
+  const whole = { class: "ctx-token ctx-key" };
+  const below = { class: "ctx-token ctx-below ctx-key" };
+  return [
+    "Shade: ",
+    shadedToken(`up to ${signed(most, digits)}`, 1, 1, whole),
+    ", ",
+    shadedToken(`down to ${signed(-most, digits)}`, -1, 1, below),
+    ".",
+  ];
+}
+
+/** Shaded tokens under a slider that reads them one by one, as a pointer does.
+ *  @param {{label: string, tokens: string[], names?: string[], values: ArrayLike<number>, at: number, digits?: number,
+ *    read: (place: number) => string, onMove?: (place: number) => void}} options */
+export function tokenReader({ label, tokens, names, values, at, digits, read, onMove }) {
+  const move = (/** @type {number} */ place) => {
+    reader.update(place);
+    text.mark(place);
+    onMove?.(place);
+  };
+  const ends = { min: 0, max: tokens.length - 1 };
+  const reader = slider({ label, ...ends, value: at, format: read, onInput: move });
+  reader.classList.add("ctx-token-reader");
+  const text = shadedTokens(tokens, values, { digits, names, onPick: move });
+  text.mark(at);
+  return [reader, text];
+}
+
+/** Why a token adds what it does: opens into the book's equation, one row a head. Nothing is computed
+ *  while it is shut.
+ *  @returns {{root: HTMLElement, show: (name: string, of: () => import("../engine/circuit.js").Part[]) => void}} */
+export function whyHere() {
+  const said = element("summary");
+  const held = scrolling("Why here, head by head");
+  let explain = () => {};
+  const root = element("details", { class: "ctx-why", ontoggle: () => explain() }, said, held);
+  const show = (
+    /** @type {string} */ name,
+    /** @type {() => import("../engine/circuit.js").Part[]} */ of,
+  ) => {
+    said.replaceChildren("Why here: what ", tokenMark(name), " adds, head by head");
+    explain = () => {
+      if (/** @type {HTMLDetailsElement} */ (root).open) held.replaceChildren(...whyTable(of()));
+    };
+    explain();
+  };
+  return { root, show };
+}
+
+/** @param {import("../engine/circuit.js").Part[]} parts */
+function whyTable(parts) {
+  const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
+  const rows = parts.map(({ head, kernel, content, denominator, value, adds }) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, lineMark(headStyle(head)), String(head)),
+      [kernel, content, denominator, value].map((part) => numberCell(threeDigits(part))),
+      numberCell(signed(adds, digits)),
+    ),
+  );
+  const whole = parts.reduce((sum, { adds }) => sum + adds, 0);
+  const sum = [
+    element("th", { scope: "row" }, "all"),
+    [0, 1, 2, 3].map(() => element("td")),
+    numberCell(signed(whole, digits)),
+  ];
+  const titles = ["kernel", "×\u00a0content", "/\u00a0denominator", "×\u00a0value", "=\u00a0adds"];
+  const columns = [{ words: "head" }, ...titles.map((figures) => ({ figures }))];
+  const about =
+    "The kernel is one for all chosen heads, at this distance. Content over denominator is how much " +
+    "more attention the token draws than its place alone would give it. The value is what it brings " +
+    `the neuron, in ${UNIT}, for each unit of attention.`;
+  return [
+    table({
+      kind: "ctx-figures",
+      columns,
+      rows: [...rows, element("tr", { class: "ctx-why-sum" }, sum)],
+    }),
+    element("p", { class: "ctx-quiet" }, about),
+  ];
+}
