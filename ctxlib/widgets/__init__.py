@@ -1,9 +1,9 @@
 """What a reader turns.
 
-A view (`Rows`, `Kernels`, `Denominators`, `NeuronExplorer`, `LiveReader`, `LookUps`) computes in
-the browser: in Jupyter, Colab and VS Code it is an object whose traits can be read, set and
-observed; on a built page the same ES module runs without a kernel. `Turnable` computes in Python
-and needs nothing but ipywidgets.
+A view (`Rows`, `Kernels`, `Denominators`, `NeuronExplorer`, `LiveReader`, `Positions`, `LookUps`)
+computes in the browser: in Jupyter, Colab and VS Code it is an object whose traits can be read, set
+and observed; on a built page the same ES module runs without a kernel. `Turnable` computes in
+Python and needs nothing but ipywidgets.
 
     view = cx.widgets.NeuronExplorer(weights, heads=[3, 4])
     view.observe(lambda change: print(change.new), names="neuron")
@@ -19,6 +19,7 @@ from ctxlib.widgets.views import (
     LiveReader,
     LookUps,
     NeuronExplorer,
+    Positions,
     Rows,
 )
 
@@ -28,6 +29,7 @@ __all__ = [
     "LiveReader",
     "LookUps",
     "NeuronExplorer",
+    "Positions",
     "Rows",
     "Turnable",
     "choice",

@@ -6,7 +6,7 @@ of that is put down here, and to choose among it is then only to add or to compa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,12 +18,16 @@ from transformers.activations import ACT2FN
 from ctxlib.denominators import softmax_denominators
 from ctxlib.destination import FromWeights
 from ctxlib.texts import Text, at
-from ctxlib.weights import LayerWeights
+from ctxlib.weights import LayerWeights, layer_norm
 
 if TYPE_CHECKING:
-    from ctxlib.decoders import Attribution
+    from ctxlib.decoders.from_model import FirstLayer
+    from ctxlib.decoders.lookups import Attribution
 
 LISTED = 32  # heads of a neuron; the sum of all others is one more term
+FAINTEST = 1e-7  # weight of a kernel that is told apart from none
+LIKED = 8  # tokens at either end of a head's content
+USUAL = 300  # most frequent tokens: of them one is told that is liked, one that is not, one between
 SPAN, STEP = 16.0, 0.0625  # of the activation function's table: both exact in binary
 
 
@@ -149,6 +153,68 @@ def denominator_record(
         "passages": [{"name": p.name, "domain": p.domain} for p in passages],
         "ofPassages": significant(labelled / expected[:, None], 4),
     }
+
+
+# ---------------------------------------------------------------- positions
+
+
+def position_record(layers: Mapping[str, FirstLayer]) -> dict[str, Any]:
+    """What `positions.js` needs of first layers that keep positions in different ways: of every
+    head the kernel, what it likes, and where, what and both, as in chapter 10.
+
+    Distances leave out the destination and BOS, and take every fourth token beyond 32.
+    """
+    if not layers or len(places := {layer.n for layer in layers.values()}) > 1:
+        raise ValueError(f"{len(layers)} first layers: give one at least, all asked at one n")
+    (n,) = places
+    distances = [d for d in range(1, n) if d <= 32 or d % 4 == 0]
+    kinds = [
+        {"name": name, "heads": asked_heads(layer, distances)} for name, layer in layers.items()
+    ]
+    return {"n": n, "distances": distances, "kinds": kinds}
+
+
+def asked_heads(layer: FirstLayer, distances: list[int]) -> list[dict[str, Any]]:
+    """The heads of one first layer. What a token gets beyond the average one at a source i is
+    `g_i . (x_t - mean x)`: its log content, and the interaction, if it is not the same for all i.
+    """
+    from ctxlib.decoders.from_model import decomposition
+    from ctxlib.split import effective_tokens
+
+    sources = layer.n - torch.tensor(distances)
+    usual = layer.frequency.argsort(descending=True, stable=True)[:USUAL]
+    occurring = (layer.frequency > 1e-4).nonzero()[:, 0]
+    account = decomposition(layer)
+
+    def token(t: Tensor) -> str:
+        return layer.tokenizer.decode([int(t)])
+
+    def one(h: int) -> dict[str, Any]:
+        content = layer.content[h]
+        liked = usual[content[usual].argsort(descending=True)]
+        ends = occurring[content[occurring].argsort(descending=True)]
+        told = liked[[0, len(liked) // 2, -1]]
+        x = layer_norm(layer.E[told, None] + layer.where[sources], layer.eps)
+        more = ((x - layer.mean[sources]) * layer.asked[h, sources]).sum(-1)  # token source
+        spread = {name: round(account.loc[h, name], 4) for name in ("where", "what", "interaction")}
+        return {
+            "effective": round(float(effective_tokens(layer.kernels[h])), 2),
+            **spread,
+            "kernel": significant(layer.kernels[h, sources].clamp(min=FAINTEST).log(), 3),
+            "most": [
+                {"token": token(t), "content": significant(content[t], 3)} for t in ends[:LIKED]
+            ],
+            "least": [
+                {"token": token(t), "content": significant(content[t], 3)}
+                for t in ends.flip(0)[:LIKED]
+            ],
+            "tokens": [
+                {"token": token(t), "more": significant(m, 3)}
+                for t, m in zip(told, more, strict=True)
+            ],
+        }
+
+    return [one(h) for h in range(len(layer.kernels))]
 
 
 def significant(values: Tensor, digits: int) -> Any:

@@ -7,10 +7,10 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import anywidget
@@ -21,7 +21,10 @@ from ctxlib.plots import Picture
 from ctxlib.texts import Text, passages
 from ctxlib.weights import LayerWeights
 from ctxlib.widgets.layerfile import destinations, packed_layer
-from ctxlib.widgets.record import denominator_record
+from ctxlib.widgets.record import denominator_record, position_record
+
+if TYPE_CHECKING:
+    from ctxlib.decoders.from_model import FirstLayer
 
 HERE = Path(__file__).parent
 IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.[^"]+)";$', re.MULTILINE)
@@ -332,6 +335,30 @@ class LiveReader(LayerView):
     other = Unicode("").tag(sync=True, turned=True)
     heads = Heads().tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
+
+
+class Positions(View):
+    """What a head's scores depend on in models that keep positions in different ways: where, what,
+    and both (chapter 10).
+
+    `layers` are first layers asked at one n, by the name of their positions. `kind` counts them,
+    `head` the heads of a layer. Raises ValueError for no layers, and where they are asked at
+    different places.
+    """
+
+    module = "positions"
+    _esm = bundled("views/positions.js")
+    record = Dict(help="what each first layer is asked for").tag(sync=True, along=True)
+    kind = Whole(0, lambda view: len(view.record["kinds"]), "kind").tag(sync=True, turned=True)
+    head = Whole(0, lambda view: view.most_heads(), "head").tag(sync=True, turned=True)
+
+    def __init__(
+        self, layers: Mapping[str, FirstLayer], picture: Picture | None = None, **state: Any
+    ):
+        super().__init__(picture, record=position_record(layers), **state)
+
+    def most_heads(self) -> int:
+        return max(len(kind["heads"]) for kind in self.record["kinds"])
 
 
 class LookUps(View):

@@ -1,0 +1,252 @@
+/** What a head's scores depend on, wherever a model keeps its positions: where, what, and both
+ *  (chapter 10).
+ *
+ *  No layer is needed: Python has asked each model's first layer. Scores are in nats, distances in
+ *  tokens back from the destination. */
+
+import { either, headChoice } from "../ui/controls.js";
+import { element, failed, numberCell, renewed, scrolling, table } from "../ui/dom.js";
+import { COLOURS } from "../ui/marks.js";
+import { TOKENS_BACK, chart, legend, line, readable, rule } from "../ui/plot.js";
+import { below, kept, sound, turn } from "../ui/state.js";
+import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
+
+/** A head: over how many tokens its kernel is spread; how far its scores vary with the place, with
+ *  the token, and with both in a way that no sum can follow; the log of its kernel at the record's
+ *  distances; of some tokens, their log content and how much more than the average token they get
+ *  there.
+ *  @typedef {{effective: number, where: number, what: number, interaction: number,
+ *    kernel: number[], most: Liked[], least: Liked[], tokens: Told[]}} Head
+ *  @typedef {{token: string, content: number}} Liked
+ *  @typedef {{token: string, more: number[]}} Told
+ *  @typedef {{name: string, heads: Head[]}} Kind
+ *  @typedef {{n: number, distances: number[], kinds: Kind[]}} Asked
+ *  @typedef {{kind: number, head: number}} Turned */
+
+const NUMBERS = ["effective", "where", "what", "interaction"];
+const TOKENS = [
+  { stroke: COLOURS[0] },
+  { stroke: COLOURS[1], "stroke-dasharray": "6 4" },
+  { stroke: COLOURS[2], "stroke-dasharray": "2 3" },
+];
+
+/** The record, if it is whole. @param {any} record @returns {Asked | null} */
+function asked(record) {
+  const { n, distances, kinds } = record ?? {};
+  const some = (/** @type {any} */ v) => Array.isArray(v) && v.length > 0;
+  const along = (/** @type {any} */ v) =>
+    some(v) && v.length === distances.length && v.every(Number.isFinite);
+  const liked = (/** @type {any} */ v) =>
+    typeof v?.token === "string" && Number.isFinite(v.content);
+  const isHead = (/** @type {any} */ v) =>
+    NUMBERS.every((name) => Number.isFinite(v?.[name]) && v[name] >= 0) &&
+    along(v.kernel) &&
+    [v.most, v.least].every((list) => Array.isArray(list) && list.every(liked)) &&
+    some(v.tokens) &&
+    v.tokens.every((/** @type {any} */ t) => typeof t?.token === "string" && along(t.more));
+  const whole =
+    Number.isInteger(n) &&
+    some(distances) &&
+    distances.every(Number.isInteger) &&
+    some(kinds) &&
+    kinds.every(
+      (/** @type {any} */ kind) =>
+        typeof kind?.name === "string" && some(kind.heads) && kind.heads.every(isHead),
+    );
+  return whole ? record : null;
+}
+
+// ---------------------------------------------------------------- the view
+
+/** @param {{model: any, el: HTMLElement}} view traits: record, kind, head */
+async function render({ model, el }) {
+  const record = asked(model.get("record")) ?? asked(model.first?.record);
+  if (!record) {
+    failed(el, new Error("This view’s record is damaged. Reload the page to try again."));
+    return undefined;
+  }
+  const { kinds } = record;
+  /** @returns {Turned} */
+  const state = () => {
+    const kind = sound(model, "kind", below(kinds.length), 0);
+    return { kind, head: sound(model, "head", below(kinds[kind].heads.length), 0) };
+  };
+  const kindControl = either({
+    label: "Positions",
+    options: kinds.map(({ name }, i) => ({ value: String(i), label: name })),
+    value: String(state().kind),
+    onChange: (kind) => turn(model, { kind: Number(kind) }),
+  });
+  const headPlace = element("div");
+  const [headline, where, both] = [element("p"), element("div"), element("div")];
+  const [tastes, account] = [element("div"), element("div")];
+  el.replaceChildren(
+    element("div", { class: "ctx-controls" }, kindControl, headPlace),
+    headline,
+    element("div", { class: "ctx-positions-pair" }, where, both),
+    element("div", { class: "ctx-positions-pair" }, tastes, account),
+  );
+  /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
+  let place = Math.floor(record.distances.length / 2); // where a reader last looked
+  /** @param {Turned & {width: number}} now @param {import("../ui/state.js").Changed} changed */
+  const update = ({ kind, head, width }, changed) => {
+    const { name, heads } = kinds[kind];
+    const pick = (/** @type {number} */ head) => turn(model, { head });
+    kindControl.update(kind);
+    if (changed("kind") && headPlace.querySelectorAll("input").length !== heads.length) {
+      headControl = headChoice({ count: heads.length, value: head, onChange: pick });
+      headPlace.replaceChildren(headControl);
+    }
+    headControl?.update(head);
+    headline.textContent = inWords(name, head, heads[head]);
+    const room = width < 700 ? width : (width - 24) / 2;
+    const above = whereDrawing(record, heads[head], room, place, (to) => {
+      place = to;
+      beside.reader.update(to);
+    });
+    const beside = bothDrawing(record, heads[head], room, place, (to) => {
+      place = to;
+      above.update(to);
+    });
+    renewed(where, above);
+    renewed(both, beside.reader, beside.marks);
+    tastes.replaceChildren(tastesTable(heads[head]));
+    if (changed("kind", "head")) account.replaceChildren(accountTable(name, heads, head));
+  };
+  return kept({ model, place: el, traits: ["kind", "head"], state, update });
+}
+
+/** @param {string} kind @param {number} h @param {Head} head */
+function inWords(kind, h, { effective, where, what, interaction }) {
+  const share = what > 0 ? `, ${figure(interaction / what)} of what it varies with the token` : "";
+  return (
+    `Head ${h}, positions ${kind}: its kernel covers ${figure(effective, 0)} tokens. Its scores vary ` +
+    `by ${figure(where)} nats with the place, by ${figure(what)} with the token, and by ` +
+    `${figure(interaction)} with both${share}.`
+  );
+}
+
+// ---------------------------------------------------------------- where
+
+/** @param {Asked} record @param {Head} head @param {number} width @param {number} place
+ *  @param {(place: number) => void} onMove */
+function whereDrawing({ n, distances }, { kernel, effective }, width, place, onMove) {
+  const weights = kernel.map(Math.exp);
+  const [least, most] = [Math.min(...weights), Math.max(...weights)];
+  const on = chart({
+    alt: `Kernel over the distance: ${figure(effective, 0)} effective tokens of ${n + 1}.`,
+    title: "where: the kernel",
+    x: { label: TOKENS_BACK, domain: [0, n], flip: true },
+    y: { label: "weight in the kernel", domain: [decade(least, -1), decade(most, 1)], log: true },
+    width,
+  });
+  on.add(rule(on, { y: 1 / (n + 1) }), line(on, distances, weights, { stroke: COLOURS[0] }));
+  const read = (/** @type {number} */ i) =>
+    `${distances[i]} back: ${threeDigits(weights[i])}, in an even row ${threeDigits(1 / (n + 1))}`;
+  return readable(byPlace(on, distances), {
+    label: "Read the kernel at a distance",
+    min: 0,
+    max: distances.length - 1,
+    value: place,
+    read,
+    onMove,
+  });
+}
+
+/** The next power of ten, down or up. @param {number} value @param {1 | -1} way */
+function decade(value, way) {
+  return 10 ** (way * Math.ceil(way * Math.log10(value) - 1e-9));
+}
+
+/** The chart as it is read: place by place of the record's distances.
+ *  @param {import("../ui/plot.js").Chart} on @param {number[]} distances */
+function byPlace(on, distances) {
+  const nearest = (/** @type {number} */ distance) =>
+    distances.reduce(
+      (best, d, i) => (Math.abs(d - distance) < Math.abs(distances[best] - distance) ? i : best),
+      0,
+    );
+  return {
+    ...on,
+    X: (/** @type {number} */ i) => on.X(distances[i]),
+    from: (/** @type {number} */ pixel) => nearest(on.from(pixel)),
+  };
+}
+
+// ---------------------------------------------------------------- what, and both
+
+/** @param {Asked} record @param {Head} head @param {number} width @param {number} place
+ *  @param {(place: number) => void} onMove */
+function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
+  const all = tokens.flatMap(({ more }) => more);
+  const [low, high] = [Math.min(0, ...all), Math.max(0, ...all)];
+  const room = 0.06 * (high - low || 1);
+  const names = tokens.map(({ token }) => tokenName(token));
+  const on = chart({
+    alt: `How much more than the average token ${names.join(", ")} get, over the distance.`,
+    title: "what, and both (level: no interaction)",
+    x: { label: TOKENS_BACK, domain: [0, n], flip: true },
+    y: { label: "nats more than the average token", domain: [low - room, high + room] },
+    width,
+  });
+  on.add(rule(on, { y: 0 }));
+  tokens.forEach(({ more }, k) => on.add(line(on, distances, more, TOKENS[k % 3])));
+  const read = (/** @type {number} */ i) =>
+    `${distances[i]} back: ` +
+    tokens.map(({ more }, k) => `“${names[k]}” ${signed(more[i])}`).join(", ");
+  const reader = readable(byPlace(on, distances), {
+    label: "Read the tokens at a distance",
+    min: 0,
+    max: distances.length - 1,
+    value: place,
+    read,
+    onMove,
+  });
+  const marks = legend(names.map((label, k) => ({ label, style: TOKENS[k % 3] })));
+  return { reader, marks };
+}
+
+/** @param {Head} head */
+function tastesTable({ most, least }) {
+  const rows = most.map((liked, i) => element("tr", {}, [liked, least[i]].flatMap(likedCells)));
+  const columns = [
+    { words: "likes most" },
+    { figures: "log content" },
+    { words: "likes least" },
+    { figures: "log content" },
+  ];
+  return scrolling("Tokens", table({ kind: "ctx-figures ctx-positions-tokens", columns, rows }));
+}
+
+/** @param {Liked | undefined} liked @returns {HTMLElement[]} */
+function likedCells(liked) {
+  if (!liked) return [element("td"), element("td")];
+  return [element("td", {}, tokenMark(tokenName(liked.token))), numberCell(signed(liked.content))];
+}
+
+// ---------------------------------------------------------------- all heads
+
+/** @param {string} kind @param {Head[]} heads @param {number} chosen */
+function accountTable(kind, heads, chosen) {
+  const rows = heads.map(({ effective, where, what, interaction }, head) =>
+    element(
+      "tr",
+      { class: head === chosen ? "ctx-chosen" : null },
+      element("th", { scope: "row" }, String(head)),
+      numberCell(figure(effective, 0)),
+      [where, what, interaction].map((v) => numberCell(figure(v))),
+    ),
+  );
+  const columns = [
+    { words: "head" },
+    { figures: "effective tokens" },
+    { figures: "where" },
+    { figures: "what" },
+    { figures: "both" },
+  ];
+  const name = `All heads, positions ${kind}`;
+  const kinds = "ctx-figures ctx-positions-heads";
+  return scrolling(name, table({ kind: kinds, columns, rows, caption: `${name}, in nats` }));
+}
+
+export default { render };
