@@ -26,17 +26,17 @@ from ctxlib.split import (
     Rows,
     Texts,
     asked,
-    asked_there,
     content_scores,
     copy_preference,
     family_table,
     normalised_sources,
     positional_kernels,
-    positional_shift,
     queries_of,
+    rebuilt_rows,
     seen_tokens,
     typical_norm,
     what,
+    where,
 )
 from ctxlib.texts import AnyText, batches
 from ctxlib.weights import LayerWeights, layer_norm_scale
@@ -258,22 +258,17 @@ class FromWeights(Destination):
     @cached_property
     def all_values(self) -> tuple[Tensor, Float[Tensor, "head source d_head"]]:
         """`E_V[n, t] + b_V`, as `values`, and `P_V[n, i]` of all heads."""
-        return self.values(range(self.n_heads)), self.shift @ self.weights.W_V
+        by_source = where(self.weights, self.weights.W_V, self.n, self.C)
+        return self.values(range(self.n_heads)), by_source
 
     def outputs(self, x: Texts) -> Outputs:
         return true_outputs(self.weights, x, self.n)
-
-    @cached_property
-    def shift(self) -> Float[Tensor, "source d_model"]:
-        """What standing at i in place of n adds to a normalised residual."""
-        return positional_shift(self.weights, self.n, self.C)
 
     def rebuilt_rows(self, x: Texts) -> Rows:
         x_n = self.seen(x)[..., -1]
         if self.token is not None and (x_n == torch.tensor(self.token)).all():
             return super().rebuilt_rows(x)
-        ask = asked_there(self.weights, x_n, self.n).mT  # of another token
-        return (what(self.weights, ask, self.n, self.seen(x)) + self.shift @ ask).mT.softmax(-1)
+        return rebuilt_rows(self.weights, x, self.n, self.C)
 
     def rebuilt_outputs(self, x: Texts) -> Outputs:
         rows, (by_token, by_source) = self.rebuilt_rows(x), self.all_values

@@ -60,7 +60,7 @@ def what(
     W_E = weights.embeddings()
     chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
     seen = (chosen @ M).add_(weights.W_pos[n : n + 1] @ M)
-    return seen.div_(content_scale(weights, n, tokens)[..., None])
+    return seen.div_(scale_of_sum(chosen, weights.W_pos[n], weights.eps)[..., None])
 
 
 def where(
@@ -106,12 +106,18 @@ def content_scale(
     >>> torch.allclose(scale, own[:, 0], atol=1e-3)
     True
     """
-    W_E, here = weights.embeddings(), weights.W_pos[n]
-    W_E = W_E if tokens is None else W_E[tokens.to(W_E.device)]
+    W_E = weights.embeddings()
+    chosen = W_E if tokens is None else W_E[tokens.to(W_E.device)]
+    return scale_of_sum(chosen, weights.W_pos[n], weights.eps)
+
+
+def scale_of_sum(
+    W_E: Float[Tensor, "*text token d_model"], here: Float[Tensor, "*dest d_model"], eps: float
+) -> Float[Tensor, "*dest_or_text token"]:
+    """LayerNorm's scale of `W_E[t] + here`."""
     both = (here[..., None, :] @ W_E.mT)[..., 0, :]
     squared = torch.linalg.vector_norm(W_E, dim=-1).square() + 2 * both
-    squared = squared + here.square().sum(-1, keepdim=True)
-    return (squared / weights.d_model + weights.eps).sqrt()
+    return ((squared + here.square().sum(-1, keepdim=True)) / W_E.shape[-1] + eps).sqrt()
 
 
 def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor, " n_ctx"]:

@@ -319,8 +319,7 @@ class LayerWeights:
                 f"tokens of shape {tuple(tokens.shape)}: "
                 f"expected one text of 1 to {self.n_ctx} tokens"
             )
-        check_ids(tokens, self.d_vocab)
-        return tokens.to(self.device)
+        return check_tokens(self, tokens)
 
     def check_first(self) -> None:
         """Nothing, or a ValueError for another layer than the first."""

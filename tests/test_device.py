@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from by_hand import draw_texts
 from pretend import pretend_gpu
+from torch.nn.functional import pad
 from torch.utils._pytree import tree_map_only
 
 import ctxlib as cx
@@ -32,8 +34,7 @@ def moved(tiny_folder):
 
 @pytest.fixture(scope="module")
 def texts():
-    drawn = torch.randint(1, 300, (12, 31), generator=torch.Generator().manual_seed(3))
-    return list(torch.cat([torch.zeros(12, 1, dtype=torch.long), drawn], dim=1))
+    return list(pad(1 + draw_texts(12, 31, 299, seed=3), (1, 0)))  # BOS in front
 
 
 def leaves(x):
@@ -141,17 +142,14 @@ def test_the_model_takes_tokens_from_anywhere_and_weights_come_to_the_cpu(
 
 
 def test_tokens_on_the_gpu_meet_weights_on_the_cpu(tiny_weights, gpu, tiny_tokens):
-    ours, theirs = (
-        [
-            cx.attention_rows(tiny_weights, tokens, N),
-            cx.rebuilt_pattern(tiny_weights, tokens),
-            cx.true_contribution(tiny_weights, tokens, HEADS, N),
-            cx.softmax_denominators(tiny_weights, [tokens], N, TOKEN),
-            cx.decoders.denominators_along(tiny_weights, tokens, TOKEN),
-        ]
-        for tokens in (tiny_tokens.to(gpu), tiny_tokens)
-    )
-    assert_same(ours, theirs)
+    for of in (
+        lambda x: cx.attention_rows(tiny_weights, x, N),
+        lambda x: cx.rebuilt_pattern(tiny_weights, x),
+        lambda x: cx.true_contribution(tiny_weights, x, HEADS, N),
+        lambda x: cx.softmax_denominators(tiny_weights, [x], N, TOKEN),
+        lambda x: cx.decoders.denominators_along(tiny_weights, x, TOKEN),
+    ):
+        assert_same(of(tiny_tokens.to(gpu)), of(tiny_tokens))
 
 
 # ---------------------------------------------------------------- what follows from weights

@@ -194,6 +194,8 @@ def test_weights_without_embeddings_have_their_positional_half(make_state):
         for state in (without(make_state(), "wte.weight"), make_state())
     )
     assert torch.equal(cx.positional_keys(half, 5, C=2.0), cx.positional_keys(whole, 5, C=2.0))
+    copies = cx.families(half, 5, token=None, C=2.0)["nats for a copy"]
+    assert copies.isna().all(), "nothing is known of them"
     with pytest.raises(ValueError, match="without token embeddings"):
         half.typical_norm()
 
