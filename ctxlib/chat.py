@@ -96,9 +96,9 @@ class Request:
         """
         wanted = self.schema["required"]
         match parsed(answer):
-            case {"explanation": str(said)} if wanted == ["explanation"] and said.strip():
-                return sendable(said.strip())
-            case dict(said) if sorted(said) == sorted(wanted):
+            case {"explanation": str(said)} if wanted == ["explanation"]:
+                return sendable(said.strip()) or None
+            case dict(said) if wanted != ["explanation"] and sorted(said) == sorted(wanted):
                 verdicts = [said[number] for number in wanted]
                 return verdicts if all(isinstance(v, bool) for v in verdicts) else None
         return None

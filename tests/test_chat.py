@@ -263,7 +263,7 @@ UNUSABLE = [
     (answers("[" * 100_000), FORM + r" \[\["),
     (answers("word\n\x1b[31m\u202e" * 1000), FORM + r" word \?\[31m\?word"),
     *((answers(said), FORM) for said in (*("", "null", '{"explanation": "The pro'), None)),
-    *((answers(f'{{"explanation": {said}}}'), FORM + " {") for said in ('"  "', "3")),
+    *((answers(f'{{"explanation": {said}}}'), FORM + " {") for said in ('"  "', "3", "true")),
     (answers('["The prompt"]'), FORM + r' \["The prompt"\];'),
     *((answers(said, refusal="I would rather not."), "a refusal: I would") for said in (None, X)),
     *((answers(X, finish=end), rf"an answer cut off \({end}\): {{") for end in CUT_OFF),
