@@ -13,19 +13,17 @@ import lzma
 import os
 import re
 import warnings
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
-from itertools import count as counting
+from itertools import chain, count, islice
 from operator import length_hint
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
-from einops import rearrange
 from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
@@ -44,8 +42,6 @@ NOT_ON_THE_HUB = re.compile(r"^[./~]|^[^:]*/(?:[^:]*/|$)|[\s\\]")  # where a dat
 MARK = b"<|endoftext|>"  # alone on a line, it stands between two documents
 LONGEST = 2**20  # bytes of a file held at once: a longer document is cut at the end of a line
 HALVES = ("A", "B")
-# what keeps `datasets` from its data
-UNREACHABLE = (OSError, ImportError, RuntimeError, ValueError)
 COLUMNS = ("text", "content", "document")  # where a data set keeps its texts; the first is usual
 
 
@@ -75,35 +71,20 @@ class Text:
     half: str = ""
 
 
+Reads = Any  # a `Reader`, or what has a tokenizer, n_ctx and d_vocab as well
 AnyText = Text | str | Int[Tensor, " pos"]  #: labelled, a plain string, or token ids
-
-
-class Reads(Protocol):
-    """What a model says of itself to be given texts; `LayerWeights` and `Reader` do.
-
-    >>> for reader in (weights, cx.texts.Reader.of(model, 128)):
-    ...     print(type(reader).__name__, reader.n_ctx)
-    LayerWeights 512
-    Reader 128
-    """
-
-    @property
-    def tokenizer(self) -> Any: ...
-    @property
-    def n_ctx(self) -> int: ...
-    @property
-    def d_vocab(self) -> int: ...
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What is given texts, for a model of any kind, with or without learned positions.
+    """What is given texts, for a model of any kind, with or without learned positions; so are
+    `LayerWeights` and `cx.FirstLayer`, which have the same three.
 
     `n_ctx` is how many tokens of a text it is given, BOS included.
 
     >>> reader = cx.texts.Reader(model.tokenizer, n_ctx=64, d_vocab=8192)
-    >>> len(cx.texts.passages(reader)[0].tokens)
-    64
+    >>> [len(cx.texts.passages(one)[0].tokens) for one in (reader, weights)]
+    [64, 512]
     """
 
     tokenizer: Any
@@ -125,7 +106,7 @@ class Reader:
         return cls(model.tokenizer, n_ctx or most, model.cfg.d_vocab)
 
 
-def token_ids(text: AnyText, reader: Reads | None = None) -> Int[Tensor, " pos"]:
+def token_ids(text: AnyText, reader: Reads = None) -> Int[Tensor, " pos"]:
     """The tokens of a text, on the CPU: the door through which every text comes. It may be a
     labelled one, a plain string, which the reader's tokenizer encodes, or token ids.
 
@@ -139,26 +120,17 @@ def token_ids(text: AnyText, reader: Reads | None = None) -> Int[Tensor, " pos"]
     if isinstance(text, Text):
         return text.tokens.cpu()
     if isinstance(text, str):
-        if reader is None:
-            raise ValueError(
-                "a plain string, and no tokenizer to read it with: "
-                "give cx.texts.encode(weights, text)"
-            )
         return encode(reader, text)
+    given = repr(text)[:60]
     if isinstance(text, Tensor):
-        if text.ndim == 1 and holds_integers(text):
+        kind = text.dtype
+        if text.ndim == 1 and not (kind.is_floating_point or kind.is_complex or kind == torch.bool):
             return text.cpu()
-        given = f"a tensor of shape {tuple(text.shape)} and {text.dtype}"
-    else:
-        given = repr(text)[:60]
+        given = f"a tensor of shape {tuple(text.shape)} and {kind}"
     raise ValueError(
         f"{given} is no text: give a string, one of cx.texts.passages or cx.texts.collection, "
         "or a 1-D integer tensor of token ids that starts with BOS"
     )
-
-
-def holds_integers(ids: Tensor) -> bool:
-    return not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
 
 
 def encode(
@@ -174,16 +146,7 @@ def encode(
     >>> cx.neurons.spelled(weights, ids.tolist())
     ['<|endoftext|>', 'The', ' moon', ' is', ' far', ' away', '.']
     """
-    if not source.strip():
-        raise ValueError(f"{name} is empty")
-    if length is not None and not 2 <= length <= reader.n_ctx:
-        raise ValueError(f"length={length}: choose 2 to {reader.n_ctx}, the model's context")
-    ids = all_tokens(reader, source)
-    if length is not None and len(ids) < length:
-        raise ValueError(
-            f"{name} has {len(ids)} tokens with BOS, fewer than the {length} asked for; "
-            "take a longer text or a smaller length"
-        )
+    ids = enough_tokens(reader, source, length, name)
     if length is None and len(ids) > reader.n_ctx:
         warnings.warn(
             f"{name} has {len(ids)} tokens with BOS and the model reads {reader.n_ctx}: "
@@ -206,29 +169,42 @@ def windows(
     >>> len(pieces), {len(piece) for piece in pieces}
     (12, {64})
     """
-    encode(reader, source, length, name)  # refuses what fills none
-    return pieces(torch.tensor(all_tokens(reader, source)), length)
+    return pieces(enough_tokens(reader, source, length, name), length)
 
 
-def pieces(ids: Int[Tensor, " pos"], length: int) -> list[Int[Tensor, " pos"]]:
+def pieces(ids: list[int], length: int) -> list[Int[Tensor, " pos"]]:
     """BOS and then each stretch of the other tokens that fills `length` with it."""
-    filled = (len(ids) - 1) // (length - 1) * (length - 1)
-    rows = rearrange(ids[1 : 1 + filled], "(piece pos) -> piece pos", pos=length - 1)
-    return [torch.cat([ids[:1], row]) for row in rows]
+    begins = range(1, len(ids) - length + 2, length - 1)
+    return [torch.tensor([ids[0], *ids[k : k + length - 1]]) for k in begins]
+
+
+def enough_tokens(reader: Reads, source: str, length: int | None, name: str) -> list[int]:
+    """All tokens of a text, or a ValueError where they do not fill `length`, as `encode` says."""
+    if not source.strip():
+        raise ValueError(f"{name} is empty")
+    if length is not None and not 2 <= length <= reader.n_ctx:
+        raise ValueError(f"length={length}: choose 2 to {reader.n_ctx}, the model's context")
+    ids = all_tokens(reader, source)
+    if length is not None and len(ids) < length:
+        raise ValueError(
+            f"{name} has {len(ids)} tokens with BOS, fewer than the {length} asked for; "
+            "take a longer text or a smaller length"
+        )
+    return ids
 
 
 def all_tokens(reader: Reads, source: str) -> list[int]:
     """BOS and the tokens of a plain text, however many a model reads at once. Raises ValueError
-    for weights without a tokenizer, and for a tokenizer without a token to begin with.
+    where there is no tokenizer, and for a tokenizer without a token to begin with.
 
     >>> len(cx.texts.all_tokens(weights, "The moon and the tide. " * 200)) > weights.n_ctx
     True
     """
-    tokenizer = reader.tokenizer
+    tokenizer = getattr(reader, "tokenizer", None)
     if tokenizer is None:
         raise ValueError(
-            "these weights came without a tokenizer: "
-            "build token ids yourself, or load the model with cx.load"
+            "a text, and no tokenizer to read it with: load the model with cx.load, "
+            "or give token ids, such as those of cx.texts.encode(weights, text)"
         )
     bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     if bos is None:
@@ -253,13 +229,12 @@ def passages(
     >>> [text.name for text in texts]
     ['law-1', 'law-2', 'law-3', 'law-4', 'travel-1', 'travel-2', 'travel-3', 'travel-4']
     """
-    files: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = defaultdict(list)
     for file in sorted(PASSAGES.glob("*.txt")):
-        files.setdefault(file.stem.rpartition("-")[0], []).append(file)
-    wanted = sorted(files) if domains is None else list(domains)
+        files[file.stem.rpartition("-")[0]].append(file)
+    wanted = list(files if domains is None else domains)
     if unknown := [domain for domain in wanted if domain not in files]:
-        there = ", ".join(sorted(files))
-        raise ValueError(f"no passages for {', '.join(unknown)}; there are {there}")
+        raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(files)}")
     return [read_passage(reader, file, length) for domain in wanted for file in files[domain]]
 
 
@@ -267,7 +242,7 @@ def read_passage(reader: Reads, file: Path, length: int | None) -> Text:
     """A file whose head says `domain:`, `dialect:` and `subject:`,
     then a blank line, then the text.
     """
-    found = PASSAGE.fullmatch(decoded(file.read_bytes(), file.name))
+    found = PASSAGE.fullmatch(file.read_text("utf-8"))
     if not found:
         raise ValueError(
             f"{file.name}: the head is three lines, domain, dialect and subject, and a blank line "
@@ -275,9 +250,8 @@ def read_passage(reader: Reads, file: Path, length: int | None) -> Text:
         )
     domain, dialect, subject, body = found.groups()
     source = body.strip("\n")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the passages are meant to overfill the context
-        tokens = encode(reader, source, length, file.name)
+    ids = enough_tokens(reader, source, length, file.name)  # most overfill the context
+    tokens = torch.tensor(ids[: length or reader.n_ctx])
     return Text(file.stem, domain, dialect, subject, source, tokens, document_hash(source))
 
 
@@ -353,7 +327,8 @@ def stream(
     if count < 1:
         raise ValueError(f"count={count}: ask for at least one text")
     place = Path(source).expanduser()
-    name, sources = in_files(reader, place) if place.exists() else on_hub(reader, str(source))
+    name, found = in_files(place) if place.exists() else on_hub(str(source))
+    sources = [partial(document_texts, reader, *each) for each in found]
     return Stream(reader, count, name, sources, half)
 
 
@@ -362,6 +337,7 @@ START: Spot = (None, 0, 0)  # how many of its source's: where a text begins; all
 Texts = Iterator[tuple[Text, Spot]]  # each with its own
 Source = Callable[[Spot], Texts]  # the texts from a spot on
 Documents = Iterator[tuple[str, Any]]  # each with where it begins
+Found = tuple[str, list[tuple[str, Callable[[Any], Documents]]]]  # name; domains, their documents
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,43 +382,34 @@ class Stream:
         'bible-kjv-01.1'
         """
         if place is None:
-            return StreamReading(self, 0, [(k, START) for k in range(len(self.sources))])
+            place = {"of": self.identity, "given": 0}
+            place["turns"] = [(k, START) for k in range(len(self.sources))]
         if place["of"] != self.identity:
             raise ValueError(f"a place in {place['of']}, but these are {self.identity}")
         if place["given"] >= self.count:
             raise ValueError(f"a place behind {place['given']} texts: these are {self.count}")
-        return StreamReading(self, place["given"], place["turns"])
+        return StreamReading(self, place)
 
 
 class StreamReading(Iterator[Text]):
     """A stream that is being read, one source after the other and each in turn.
 
+    `place` is where the text that was given last begins, for `Stream.reading`; it can be kept as
+    JSON.
+
     >>> reading = iter(cx.texts.stream(weights, count=3))
     >>> text = next(reading)
-    >>> reading.given, len(reading)
-    (1, 3)
+    >>> reading.given, len(reading), reading.place["given"]
+    (1, 3, 0)
     """
 
-    def __init__(self, texts: Stream, given: int, turns: Iterable[tuple[int, Spot]]):
-        self.texts, self.given = texts, given
+    def __init__(self, texts: Stream, place: dict[str, Any]):
+        self.texts, self.place, self.given = texts, place, place["given"]
         # whose turn it is: the number of a source, where it goes on, its texts from there
-        self.turns = deque((k, spot, texts.sources[k](spot)) for k, spot in turns)
-        self.last: tuple[int, Spot] | None = None  # the source of the text given last, its spot
+        self.turns = deque((k, spot, texts.sources[k](spot)) for k, spot in place["turns"])
 
     def __len__(self) -> int:
         return self.texts.count
-
-    @property
-    def place(self) -> dict[str, Any]:
-        """Where the text that was given last begins, for `Stream.reading`; it can be kept as JSON.
-
-        >>> cx.texts.stream(weights, count=3).reading().place["given"]
-        0
-        """
-        turns, given = [(k, spot) for k, spot, _ in self.turns], self.given
-        if self.last:
-            turns, given = [self.last, *turns[:-1]], given - 1
-        return {"of": self.texts.identity, "turns": turns, "given": given}
 
     def __next__(self) -> Text:
         if self.given == self.texts.count:
@@ -451,10 +418,12 @@ class StreamReading(Iterator[Text]):
             k, _, found = self.turns[0]  # it stays there if it ends in an error
             for text, spot in found:
                 if self.texts.half in (None, text.half):
+                    self.turns.popleft()
+                    turns = [(k, spot), *((other, begin) for other, begin, _ in self.turns)]
+                    self.place = {"of": self.texts.identity, "given": self.given, "turns": turns}
                     where, before, number = spot
-                    self.turns[0] = (k, (where, before + 1, number + 1), found)
-                    self.turns.rotate(-1)
-                    self.last, self.given = (k, spot), self.given + 1
+                    self.turns.append((k, (where, before + 1, number + 1), found))
+                    self.given += 1
                     return text
             self.turns.popleft()
         raise ValueError(
@@ -488,17 +457,14 @@ def held_out(reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = STA
     """The held-out texts of one domain, with what the index says of it, in a model's vocabulary."""
     documents = {document["number"]: document for document in facts["documents"]}
     _, _, begin = spot
-    with opened(HELD_OUT / f"{domain}.jsonl.xz") as file:
+    with lzma.open(HELD_OUT / f"{domain}.jsonl.xz") as file:
         rows = [json.loads(line) for line in islice(file, begin, None)]
     for number, row in enumerate(rows, begin):
         document, source = documents[row["document"]], row["text"]
         name = f"{domain}-{row['document']:02d}.{row['window']}"
-        text = Text(
-            name, domain, facts["dialect"], document["title"], source,
-            torch.tensor(all_tokens(reader, source)[: reader.n_ctx]),
-            document["sha256"], document["half"],
-        )  # fmt: skip
-        yield text, (None, 0, number)
+        what = name, domain, facts["dialect"], document["title"], source
+        tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])
+        yield Text(*what, tokens, document["sha256"], document["half"]), (None, 0, number)
 
 
 def document_hash(document: str) -> str:
@@ -510,12 +476,12 @@ def document_hash(document: str) -> str:
     return hashlib.sha256(document.encode()).hexdigest()[:16]
 
 
-def in_files(reader: Reads, place: Path) -> tuple[str, list[Source]]:
-    """What is in a file or folder, and the texts: of each text file, or else of all files of rows,
-    which are one data set.
+def in_files(place: Path) -> Found:
+    """What is in a file or folder, and the documents: of each text file, or else of all files of
+    rows, which are one data set.
     """
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
-    plain, rows = ([f for f in files if f.is_file() and e.search(f.name)] for e in (PLAIN, ROWS))
+    files = sorted(filter(Path.is_file, place.iterdir())) if place.is_dir() else [place]
+    plain, rows = ([file for file in files if kind.search(file.name)] for kind in (PLAIN, ROWS))
     if not (plain or rows):
         holds = "holds no" if place.is_dir() else "is not a"
         raise ValueError(
@@ -523,27 +489,24 @@ def in_files(reader: Reads, place: Path) -> tuple[str, list[Source]]:
         )
     name = ", ".join(f"{file.name} ({file.stat().st_size} bytes)" for file in plain or rows)
     if plain:
-        each = [(PLAIN.sub("", file.name), partial(file_documents, file)) for file in plain]
-        return name, [partial(document_texts, reader, *source) for source in each]
+        return name, [(PLAIN.sub("", f.name), partial(file_documents, f)) for f in plain]
     kinds = {"parquet" if file.suffix == ".parquet" else "json" for file in rows}
     if len(kinds) > 1:
         raise ValueError(f"{place} holds .json and .parquet files: name one kind")
     asked = {"path": kinds.pop(), "data_files": [str(file) for file in rows], "split": "train"}
-    documents = partial(row_documents, rows[0].name, **asked)
     domain = ROWS.sub("", rows[0].name) if len(rows) == 1 else place.name
-    return name, [partial(document_texts, reader, domain, documents)]
+    return name, [(domain, partial(row_documents, rows[0].name, **asked))]
 
 
-def on_hub(reader: Reads, name: str) -> tuple[str, list[Source]]:
-    """The name, and the texts of the data set that has it on the hub."""
+def on_hub(name: str) -> Found:
+    """The name, and the documents of the data set that has it on the hub."""
     if any(kind.search(name) for kind in (PLAIN, ROWS, NOT_ON_THE_HUB)):
         raise ValueError(f"there is no file or folder {name}")
     path, configuration, split, *more = [*name.split(":"), "", ""]
     if any(more):
         raise ValueError(f"data set {name}: write name:configuration:split")
     asked = {"path": path, "name": configuration or None, "split": split or "train"}
-    documents = partial(row_documents, name, **asked)
-    return name, [partial(document_texts, reader, path.rpartition("/")[2], documents)]
+    return name, [(path.rpartition("/")[2], partial(row_documents, name, **asked))]
 
 
 def document_texts(
@@ -554,11 +517,11 @@ def document_texts(
     for source, where in documents(begin):
         digest = document_hash(source)
         half = HALVES[int(digest[-1], 16) % 2]
-        whole_texts = pieces(torch.tensor(all_tokens(reader, source)), reader.n_ctx)
+        whole_texts = pieces(all_tokens(reader, source), reader.n_ctx)
         for place, tokens in enumerate(whole_texts[before:], before):
-            name, words = f"{domain}-{number:04d}", reader.tokenizer.decode(tokens[1:].tolist())
-            text = Text(name, domain, "", "", words, tokens, digest, half)
-            yield text, (where, place, number)
+            what = f"{domain}-{number:04d}", domain, "", ""
+            words = reader.tokenizer.decode(tokens[1:].tolist())
+            yield Text(*what, words, tokens, digest, half), (where, place, number)
             number += 1
         before = 0
 
@@ -567,23 +530,29 @@ def file_documents(file: Path, begin: int | None = None) -> Documents:
     """The documents of a file from the byte `begin` on, each with the byte at which it begins; of
     a long one, its pieces of `LONGEST` bytes. No more of the file is held than that.
     """
-    lines: list[bytes] = []
-    begin, size, empty = begin or 0, 0, not begin
-    with opened(file) as raw:
+    held, begin, empty = bytearray(), begin or 0, not begin
+    damaged = refusing(f"{file.name} is not a whole .xz file: ", (lzma.LZMAError, EOFError))
+    with damaged, lzma.open(file) if file.suffix == ".xz" else file.open("rb") as raw:
         raw.seek(begin)
         for line in chain(raw, [MARK]):
             mark = line.rstrip(b"\r\n") == MARK
             empty = empty and (line is MARK or not line.strip())
-            if mark or size + len(line) > LONGEST:
-                text = decoded(b"".join(lines), file.name, begin).strip("\r\n")
+            if mark or len(held) + len(line) > LONGEST:
+                try:
+                    text = held.decode("utf-8").strip("\r\n")
+                except UnicodeDecodeError as error:
+                    first = begin + error.start
+                    raise ValueError(
+                        f"{file.name} is not UTF-8 (byte {first}); convert it first"
+                    ) from error
                 if text:
                     yield text, begin
-                lines, begin, size = [], begin + size, 0
+                begin += len(held)
+                held.clear()
             if mark:
                 begin += len(line)
             else:
-                lines.append(line)
-                size += len(line)
+                held += line
     if empty:
         raise ValueError(f"{file.name} is empty")
 
@@ -598,65 +567,39 @@ def row_documents(source: str, begin: Any = None, /, **asked: Any) -> Documents:
     if "data_files" not in asked:
         told = f"no file or folder {source}: streaming the data set from the Hugging Face hub"
         print(told, flush=True)
-    unknown = f"{source} is neither a file, nor a folder, nor a data set that can be reached: "
-    advice = "; name a .txt file or a folder of them, or leave CTX_TEXTS unset"
-    with refusing(unknown, *UNREACHABLE, advice=advice):
+    advice = "name a .txt file or a folder of them, or leave CTX_TEXTS unset"
+    unknown = f"{source} is neither a file, nor a folder, nor a data set that can be reached"
+    with refusing(f"{unknown}; {advice}: "):
         rows = load_dataset(**asked, streaming=True)
     if begin is not None:
         rows.load_state_dict(begin)
-    state, found = rows.state_dict(), iter(rows)
-    for done in counting():
-        with refusing(f"data set {source}: no row after {done} more: ", *UNREACHABLE):
+    found = iter(rows)
+    for done in count():
+        state = rows.state_dict()
+        with refusing(f"data set {source}: no row after {done} more: "):
             row = next(found, None)
         if row is None:
             return
-        column = text_column(row, source)
-        if not isinstance(row[column], str | None):
-            raise ValueError(f"data set {source}: {column} is not a column of texts")
-        if row[column]:
-            yield row[column], state
-        state = rows.state_dict()
-
-
-def text_column(row: dict, source: str) -> str:
-    """The column that holds the documents."""
-    usual, *others = COLUMNS
-    found = [column for column in COLUMNS if column in row]
-    if usual not in found and len(found) != 1:
-        also = " or ".join(map(repr, others))
-        raise ValueError(
-            f"data set {source} has no column {usual!r}, nor {also} alone; it has {', '.join(row)}"
-        )
-    return found[0]
+        columns = [column for column in COLUMNS if column in row]
+        if "text" not in columns and len(columns) != 1:
+            raise ValueError(
+                f"data set {source} has no column 'text', nor 'content' or 'document' alone; "
+                f"it has {', '.join(row)}"
+            )
+        text = row[columns[0]]
+        if not isinstance(text, str | None):
+            raise ValueError(f"data set {source}: {columns[0]} is not a column of texts")
+        if text:
+            yield text, state
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked; a ValueError where it turns out to be damaged."""
-    with (
-        refusing(f"{file.name} is not a whole .xz file: ", lzma.LZMAError, EOFError),
-        lzma.open(file) if file.suffix == ".xz" else file.open("rb") as raw,
-    ):
-        yield raw
-
-
-@contextmanager
-def refusing(said: str, *errors: type[Exception], advice: str = "") -> Iterator[None]:
-    """A library's errors as one ValueError, with what it says between what is said and advised."""
+def refusing(said: str, errors: Any = Exception) -> Iterator[None]:
+    """A library's errors as one ValueError, with what it says behind what is said."""
     try:
         yield
     except errors as error:
-        raise ValueError(f"{said}{error}{advice}") from error
-
-
-def decoded(raw: bytes, name: str, begin: int = 0) -> str:
-    """Text from the bytes that begin there in a file, or a ValueError with the first bad one."""
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{name} is not UTF-8 (byte {begin + error.start}); convert it first"
-        ) from error
+        raise ValueError(said + str(error)) from error
 
 
 # ---------------------------------------------------------------- texts in batches
@@ -682,19 +625,18 @@ def batches(
     check_listed(texts)
     if not 0 <= n < reader.n_ctx:
         raise ValueError(f"position {n}: the model has positions 0 to {reader.n_ctx - 1}")
-    needed, last = n + 1, []
-    if token is not None:
-        needed, last = n, [torch.tensor([token_id(token, reader.tokenizer, reader.d_vocab)])]
+    last = [] if token is None else [token_id(token, reader.tokenizer, reader.d_vocab)]
+    needed, put = n + 1 - len(last), torch.tensor(last, dtype=torch.int64)
     for batch in batched(progress(texts, doing), BATCH):
-        part = [token_ids(text, reader) for text in batch]
-        for ids in part:
-            if len(ids) < needed:
-                raise ValueError(
-                    f"a text of {len(ids)} tokens is too short for the destination {n}: "
-                    f"it needs at least {needed}"
-                )
-            check_ids(ids[:needed], reader.d_vocab)
-        yield torch.stack([torch.cat([t[:needed], *last]) for t in part])
+        read = [token_ids(text, reader)[:needed] for text in batch]
+        if (most := min(map(len, read))) < needed:
+            raise ValueError(
+                f"a text of {most} tokens is too short for the destination {n}: "
+                f"it needs at least {needed}"
+            )
+        tokens = torch.stack([torch.cat([ids, put]) for ids in read])
+        check_ids(tokens, reader.d_vocab)
+        yield tokens
 
 
 def at(
@@ -715,9 +657,8 @@ def at(
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The items in lists of `size`, the last one perhaps shorter."""
-    stream = iter(items)
-    while part := list(islice(stream, size)):
-        yield part
+    rest = iter(items)
+    return iter(lambda: list(islice(rest, size)), [])
 
 
 def check_listed(texts: Any) -> None:
@@ -735,7 +676,5 @@ def progress(items: Iterable[T], doing: str, unit: str = "text") -> Iterable[T]:
     >>> sum(cx.texts.progress([1, 2, 3], "adding", "number"))
     6
     """
-    begun = items.given if isinstance(items, StreamReading) else 0
-    total = length_hint(items) or None
-    shown = {"total": total, "initial": begun, "unit": unit}
-    return tqdm(items, doing, delay=1, leave=False, disable=None, **shown)
+    shown = {"total": length_hint(items) or None, "initial": getattr(items, "given", 0)}
+    return tqdm(items, doing, delay=1, leave=False, disable=None, unit=unit, **shown)

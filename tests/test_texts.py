@@ -18,27 +18,24 @@ import zstandard
 import ctxlib as cx
 from ctxlib import texts
 
-SOURCE = "the doctor gave the patient the tablets; the telescope on the hill saw the moon. " * 3
+WATER = "the colour of the water at the harbour is the colour of the sky; "
+NURSE = "the nurse took the temperature of the patient and the doctor gave the tablets; "
+MOON = "the telescope on the hill saw the moon of the planet; "
+MARK = "\n<|endoftext|>\n"
+SOURCE = NURSE * 4
 FILES = sorted(texts.PASSAGES.glob("*.txt"))
 LANGUAGES = {"spanish": "es", "french": "fr", "german": "de", "python": "python"}
 DIALECTS = {"british": "en-GB", "american": "en-US", **LANGUAGES}
-
-
-@pytest.fixture
-def body(tiny_weights):
-    """The tokens of SOURCE without BOS: more than `tiny` reads."""
-    ids = tiny_weights.tokenizer.encode(SOURCE, add_special_tokens=False)
-    assert len(ids) > 64
-    return torch.tensor(ids)
 
 
 # ---------------------------------------------------------------- one text
 
 
 @pytest.mark.parametrize("length", [2, 3, 7, 17, 32])
-def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weights, body, length):
+def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weights, length):
+    body = torch.tensor(tiny_weights.tokenizer.encode(SOURCE, add_special_tokens=False))
     windows = torch.stack(texts.windows(tiny_weights, SOURCE, length))
-    assert windows.shape == (len(body) // (length - 1), length)
+    assert windows.shape == (len(body) // (length - 1), length) and len(body) > 64
     assert not windows[:, 0].any()
     covered = windows[:, 1:].flatten()
     assert torch.equal(covered, body[: len(covered)])
@@ -46,19 +43,19 @@ def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weight
     assert encoded.dtype == torch.int64 and torch.equal(encoded, windows[0])
 
 
-def test_only_a_text_that_is_too_long_is_cut_and_the_warning_counts_what_is_dropped(
-    tiny_weights, body
-):
+def test_only_a_text_that_is_too_long_is_cut_and_the_warning_counts_what_is_dropped(tiny_weights):
     decode = tiny_weights.tokenizer.decode
-    for fits in ("the moon", decode(body[:31])):
+    first, *rest = texts.windows(tiny_weights, SOURCE, 32)
+    for fits in ("the moon", decode(first[1:])):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             tokens = texts.encode(tiny_weights, fits)
         assert (tokens[0], decode(tokens[1:])) == (0, fits)
-    dropped = 1 + len(body) - 32
-    with pytest.warns(UserWarning, match=rf"my\.txt has {32 + dropped} tokens.*{dropped} dropped"):
-        tokens = texts.encode(tiny_weights, SOURCE, name="my.txt")
-    assert tokens.tolist() == [0, *body[:31].tolist()]
+    long = decode(torch.cat([first[1:], rest[0][1:8]]))
+    with pytest.warns(
+        UserWarning, match=r"my\.txt has 39 tokens.*: cut to the first 32, 7 dropped"
+    ):
+        assert torch.equal(texts.encode(tiny_weights, long, name="my.txt"), first)
 
 
 @pytest.mark.parametrize("cut", [texts.encode, texts.windows])
@@ -74,36 +71,56 @@ def test_only_a_text_that_is_too_long_is_cut_and_the_warning_counts_what_is_drop
 def test_a_text_that_cannot_be_had_is_refused(tiny_weights, cut, source, length, says):
     with pytest.raises(ValueError, match=says):
         cut(tiny_weights, source, length)
+    with pytest.raises(ValueError, match="no tokenizer to read it with: load the model"):
+        cut(replace(tiny_weights, tokenizer=None), SOURCE, 7)
 
 
-def test_text_needs_a_tokenizer(tiny_weights, folder):
-    bare = replace(tiny_weights, tokenizer=None)
-    for ask in (
-        lambda: texts.encode(bare, SOURCE, 7),
-        lambda: texts.windows(bare, SOURCE, 7),
-        lambda: texts.collection(bare, 1, folder),
-    ):
-        with pytest.raises(ValueError, match="without a tokenizer"):
-            ask()
+# ---------------------------------------------------------------- the door for texts
+
+
+DOORS = {
+    "calibrate": lambda m, w, x: cx.ContextualCircuit.calibrate(w, x, [3, 4], n=40).calibration,
+    "denominators": lambda m, w, x: cx.softmax_denominators(w, [x, x], n=40),
+    "along": lambda m, w, x: cx.decoders.denominators_along(w, x),
+    "mean z": lambda m, w, x: cx.decoders.mean_z(m, [x], length=20),
+    "first layer": lambda m, w, x: cx.FirstLayer.of(m, [x, x], n=30).kernels,
+    "attribution": lambda m, w, x: cx.decoders.attribution(m, 1, 3, [x]).of(0, 0),
+}
+SQUARE = torch.ones(2, 300, dtype=torch.int64)
+NO_TEXTS = [None, 7, [0, 5, 6], torch.ones(300), SQUARE, torch.ones(9) > 0]
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_a_plain_string_is_a_text_and_what_is_none_is_one_clear_line(mini, mini_weights, door):
+    ids = texts.encode(mini_weights, SOURCE)
+    assert torch.equal(door(mini, mini_weights, SOURCE), door(mini, mini_weights, ids))
+    for wrong in NO_TEXTS:
+        with pytest.raises(ValueError, match=r"is no text: give a string, one of .*BOS$") as said:
+            door(mini, mini_weights, wrong)
+        assert "\n" not in str(said.value)
+
+
+def test_a_string_is_no_list_of_texts_and_needs_a_tokenizer(mini_weights):
+    for wrong, says in ((SOURCE, "put it in brackets"), (None, "a list of texts is expected")):
+        with pytest.raises(ValueError, match=says):
+            cx.softmax_denominators(mini_weights, wrong, n=40)
+    with pytest.raises(ValueError, match="no tokenizer to read it with"):
+        cx.texts.token_ids(SOURCE)
 
 
 # ---------------------------------------------------------------- the passages
 
 
 @pytest.mark.parametrize("length", [None, 20])
-def test_passages_come_labelled_and_in_the_length_asked_for(tiny_weights, length):
+def test_passages_come_labelled_and_in_the_length_and_the_domains_asked_for(tiny_weights, length):
     all_of_them = texts.passages(tiny_weights, length)
     assert [text.name for text in all_of_them] == [file.stem for file in FILES]
     assert {len(text.tokens) for text in all_of_them} == {length or 32}
     assert {text.tokens[0].item() for text in all_of_them} == {0}
-
-
-def test_domains_choose_and_order_the_passages(tiny_weights):
-    chosen = texts.passages(tiny_weights, 20, domains=["war", "astronomy"])
+    chosen = texts.passages(tiny_weights, length, domains=["war", "astronomy"])
     assert [text.domain for text in chosen] == ["war"] * 4 + ["astronomy"] * 4
-    with pytest.raises(
-        ValueError, match="no passages for alchemy, chess; there are american, astronomy"
-    ):
+    says = "no passages for alchemy, chess; there are american, astronomy"
+    with pytest.raises(ValueError, match=says):
         texts.passages(tiny_weights, domains=["war", "alchemy", "chess"])
 
 
@@ -117,10 +134,11 @@ def test_domains_choose_and_order_the_passages(tiny_weights):
     ],
     ids=["no dialect", "no blank line", "a fourth line", "none"],
 )
-def test_a_passage_with_another_head_is_refused(tiny_weights, tmp_path, head):
+def test_a_passage_with_another_head_is_refused(tiny_weights, tmp_path, head, monkeypatch):
     (tmp_path / "x-1.txt").write_text(f"{head}One paragraph.\n\nAnother.\n")
+    monkeypatch.setattr(texts, "PASSAGES", tmp_path)
     with pytest.raises(ValueError, match=r"x-1\.txt: the head is three lines, .* blank line"):
-        texts.read_passage(tiny_weights, tmp_path / "x-1.txt", None)
+        texts.passages(tiny_weights)
 
 
 @pytest.fixture(scope="module")
@@ -166,48 +184,48 @@ def test_no_two_passages_share_a_run_of_12_words(passages):
     assert {run: names for run, names in where.items() if len(names) > 1} == {}
 
 
-# ---------------------------------------------------------------- many texts: from a folder
+# ---------------------------------------------------------------- many texts: from files
 
-WATER = "the colour of the water at the harbour is the colour of the sky; "
-NURSE = "the nurse took the temperature of the patient and the doctor gave the tablets; "
-MOON = "the telescope on the hill saw the moon of the planet; "
-MARK = "\n<|endoftext|>\n"
+
+def ids(found):
+    return [getattr(text, "tokens", text).tolist() for text in found]
+
+
+def told(found):
+    """Tokens, names and words."""
+    return [vars(text) | {"tokens": text.tokens.tolist()} for text in found]
 
 
 def whole_texts(weights, *documents):
     """Every window of every document, one document after the other."""
-    return [piece for d in documents for piece in texts.windows(weights, d, weights.n_ctx)]
+    return ids(piece for d in documents for piece in texts.windows(weights, d, weights.n_ctx))
 
 
-def all_of(weights, file):
-    """Every text of one file."""
-    (source,) = texts.stream(weights, 1, file).sources
-    return [text for text, _ in source(texts.START)]
-
-
-def equal(found, expected):
-    assert [text.tokens.tolist() for text in found] == [tokens.tolist() for tokens in expected]
-
-
-def same_texts(found, expected):
-    """Tokens, names and words."""
-    assert [vars(t) | {"tokens": t.tokens.tolist()} for t in found] == [
-        vars(t) | {"tokens": t.tokens.tolist()} for t in expected
-    ]
+def everything(weights, source, half=None):
+    """All texts there are: they come before the error that they are not enough."""
+    found = []
+    with pytest.raises(ValueError, match=r"holds (\d+) texts of 32 .* fewer than the 999") as said:
+        for text in texts.stream(weights, 999, source, half):
+            found.append(text)
+    assert f"holds {len(found)} texts" in str(said.value)
+    return found
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """harbour.en.txt: two documents and one too short in between; sky.txt.xz: one document."""
+    """harbour.en.txt: two documents and one too short in between; sky.txt.xz: one document. Where
+    there are texts, files of rows are not read.
+    """
     harbour = MARK.join([WATER * 7, "the moon", NURSE * 5])
     (tmp_path / "harbour.en.txt").write_text(harbour, encoding="utf-8")
     (tmp_path / "sky.txt.xz").write_bytes(lzma.compress((MOON * 6).encode()))
-    (tmp_path / "notes.md").write_text(WATER * 99)
+    for name in ("notes.md", "about.json"):
+        (tmp_path / name).write_text(WATER * 99)
     return tmp_path
 
 
 @pytest.fixture
-def filled(tiny_weights, folder):
+def filled(tiny_weights):
     """What the two files of the folder hold, in order, by domain."""
     return {
         "harbour.en": whole_texts(tiny_weights, WATER * 7, NURSE * 5),
@@ -218,14 +236,14 @@ def filled(tiny_weights, folder):
 def test_the_files_of_a_folder_take_turns_and_no_text_mixes_two_documents(
     tiny_weights, folder, filled
 ):
-    many, few = (len(expected) for expected in filled.values())
-    found = texts.collection(tiny_weights, few + many, folder)
+    many, few = map(len, filled.values())
+    found = everything(tiny_weights, folder)
     turns = ["harbour.en", "sky"] * few + ["harbour.en"] * (many - few)
     assert [text.domain for text in found] == turns
     assert len({text.name for text in found}) == len(found)
     assert {text.tokens.dtype for text in found} == {torch.int64}
     for domain, expected in filled.items():
-        equal([text for text in found if text.domain == domain], expected)
+        assert ids(text for text in found if text.domain == domain) == expected
 
 
 def test_a_source_is_a_folder_or_a_file_given_or_named_by_the_variable(
@@ -233,48 +251,55 @@ def test_a_source_is_a_folder_or_a_file_given_or_named_by_the_variable(
 ):
     files = {domain: next(folder.glob(f"{domain}.txt*")) for domain in filled}
     for domain, file in files.items():
-        equal(all_of(tiny_weights, file), filled[domain])
+        assert ids(everything(tiny_weights, file)) == filled[domain]
     for source in (folder, *files.values()):
-        expected = texts.collection(tiny_weights, 3, source)
-        same_texts(texts.collection(tiny_weights, 3, str(source)), expected)
+        expected = told(texts.collection(tiny_weights, 3, source))
+        assert told(texts.collection(tiny_weights, 3, str(source))) == expected
         monkeypatch.setenv("CTX_TEXTS", str(source))
-        same_texts(texts.collection(tiny_weights, 3), expected)
+        assert told(texts.collection(tiny_weights, 3)) == expected
     monkeypatch.setenv("CTX_TEXTS", str(folder / "gone"))
     assert len(texts.collection(tiny_weights, 5, folder)) == 5, "what is given comes first"
 
 
 @pytest.mark.parametrize(
-    ("before", "between", "behind"),
+    "content",
     [
-        ("", MARK, ""),
-        ("", MARK, MARK),
-        ("", MARK, "\n<|endoftext|>"),
-        ("<|endoftext|>\n", MARK, "\n"),
-        ("", "\n<|endoftext|>\n<|endoftext|>\n", ""),
-        ("", "\r\n<|endoftext|>\r\n", ""),
+        f"{{one}}{MARK}{{two}}",
+        f"{{one}}{MARK}{{two}}{MARK}",
+        f"{{one}}{MARK}{{two}}\n<|endoftext|>",
+        f"<|endoftext|>\n{{one}}{MARK}{{two}}\n",
+        f"{{one}}{MARK}<|endoftext|>\n{{two}}",
+        "{one}\r\n<|endoftext|>\r\n{two}",
+        f"{{one}}{MARK}{{two}}{MARK}{{short}}\n<|endoftext|>",
     ],
-    ids=["between", "behind", "last line", "first line", "twice", "windows line ends"],
+    ids=["between", "behind", "last line", "first line", "twice", "windows line ends", "short"],
 )
-def test_a_line_that_holds_only_the_mark_separates_documents(
-    tiny_weights, tmp_path, before, between, behind
-):
-    """The two fill the context to the last token, so that one more would show."""
-    expected = [texts.encode(tiny_weights, document * 3, 32) for document in (WATER, NURSE)]
-    one, two = (tiny_weights.tokenizer.decode(tokens[1:]) for tokens in expected)
-    (tmp_path / "a.txt").write_bytes((before + one + between + two + behind).encode())
-    equal(all_of(tiny_weights, tmp_path / "a.txt"), whole_texts(tiny_weights, one, two))
-
-
-def test_a_mark_on_the_last_line_belongs_to_no_text(tiny_weights, tmp_path):
-    almost = tiny_weights.tokenizer.decode(texts.encode(tiny_weights, WATER * 3, 30)[1:])
-    (tmp_path / "a.txt").write_text(almost + "\n<|endoftext|>", encoding="utf-8")
-    assert not all_of(tiny_weights, tmp_path / "a.txt")
+def test_a_line_that_holds_only_the_mark_separates_documents(tiny_weights, tmp_path, content):
+    """The two fill the context to the last token and `short` all but it, so that one more would
+    show.
+    """
+    decode, encode = tiny_weights.tokenizer.decode, texts.encode
+    lengths = {"one": (WATER * 3, 32), "two": (NURSE * 3, 32), "short": (WATER * 3, 31)}
+    words = {k: decode(encode(tiny_weights, *asked)[1:]) for k, asked in lengths.items()}
+    (tmp_path / "a.txt").write_bytes(content.format(**words).encode())
+    expected = whole_texts(tiny_weights, words["one"], words["two"])
+    assert ids(everything(tiny_weights, tmp_path / "a.txt")) == expected
 
 
 def test_a_mark_within_a_line_separates_nothing(tiny_weights, tmp_path):
     (tmp_path / "a.txt").write_text("say <|endoftext|> to end; " * 9)
-    found = all_of(tiny_weights, tmp_path / "a.txt")
-    equal(found, whole_texts(tiny_weights, "say <|endoftext|> to end; " * 9))
+    expected = whole_texts(tiny_weights, "say <|endoftext|> to end; " * 9)
+    assert ids(everything(tiny_weights, tmp_path)) == expected
+
+
+def test_a_document_longer_than_is_held_at_once_is_cut_at_the_end_of_a_line(
+    tiny_weights, tmp_path, monkeypatch
+):
+    lines = [f"{WATER * 3}\n", f"{NURSE * 3}\n", f"{MOON * 3}\n", f"{WATER * 4}\n"]
+    (tmp_path / "a.txt").write_text("".join(lines))
+    monkeypatch.setattr(texts, "LONGEST", len(lines[0] + lines[1]))
+    expected = whole_texts(tiny_weights, (lines[0] + lines[1])[:-1], (lines[2] + lines[3])[:-1])
+    assert ids(everything(tiny_weights, tmp_path)) == expected
 
 
 DOCUMENTS = [WATER * 7, "the moon", "", NURSE * 5, MOON * 6]
@@ -289,8 +314,6 @@ PACKED = {
     "jsonl.zst": zstandard.compress(ROWS),
 }
 
-ONE = lzma.compress(b"some text " * 500)
-
 
 def many(file):
     """The same documents in a file of any kind."""
@@ -303,37 +326,73 @@ def many(file):
     return file
 
 
-@pytest.mark.parametrize(
-    ("files", "asked", "says"),
-    [
-        *(({}, {"count": count}, f"count={count}") for count in (0, -1)),
-        ({}, {"source": "notes.md"}, r"notes\.md is not a \.txt or \.txt\.xz file"),
-        ({"empty/notes.md": b"words"}, {"source": "empty"}, r"holds no \.txt or \.txt\.xz file"),
-        ({"a.txt": b""}, {}, r"a\.txt is empty"),
-        ({"a.txt": b" \n\n"}, {}, r"a\.txt is empty"),
-        ({"a.txt": "façade".encode("latin-1")}, {}, r"a\.txt is not UTF-8 \(byte 2\)"),
-        *(
-            ({"a.txt.xz": ONE[:kept]}, {}, r"a\.txt\.xz is not a whole \.xz file")
-            for kept in (-1, 40, 3)
-        ),
-        (
-            {"rows/a.jsonl": ROWS, "rows/a.parquet": b""},
-            {"source": "rows"},
-            r"holds \.json and \.parquet files: name one kind",
-        ),
-        (
-            {"a.jsonl": ROWS + b'{"text": oops}\n'},
-            {"source": "a.jsonl"},
-            r"data set a\.jsonl: no row after 0 more: JSON parse",
-        ),
-    ],
-)
-def test_files_that_cannot_be_read_are_refused_and_named(tiny_weights, folder, files, asked, says):
-    for name, content in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(content)
-    with pytest.raises(ValueError, match=says):
-        texts.collection(tiny_weights, asked.get("count", 3), folder / asked.get("source", ""))
+@pytest.mark.parametrize("kind", ["jsonl", "json.gz", "jsonl.zst", "parquet"])
+def test_files_of_rows_in_a_folder_are_one_data_set(tiny_weights, tmp_path, kind, capfd):
+    (tmp_path / "pile").mkdir()
+    for number in ("01", "02"):
+        many(tmp_path / f"many.{kind}").rename(tmp_path / "pile" / f"{number}.{kind}")
+    expected = whole_texts(tiny_weights, *FILLED * 2)
+    capfd.readouterr()
+    found = everything(tiny_weights, tmp_path / "pile")
+    assert ids(found) == expected
+    assert {text.domain for text in found} == {"pile"}
+    assert len({text.name for text in found}) == len(found)
+    assert capfd.readouterr() == ("", ""), "no network, and no word of the library's"
+
+
+ONE = lzma.compress(b"some text " * 500)
+ROW = {"id": 1, "sentence": WATER}
+NOWHERE = ("/no/such/folder", "./gone", "~/gone", "gone/", "a/b/c", "my texts", r"C:\texts")
+REFUSED = [
+    ("notes.md", b"words", "notes.md is not a .txt or .txt.xz file, nor a .jsonl"),
+    ("folder/notes.md", b"words", "folder holds no .txt or .txt.xz file, nor a .jsonl"),
+    ("a.txt", b"", "a.txt is empty"),
+    ("a.txt", b" \n\n", "a.txt is empty"),
+    ("a.txt", "façade".encode("latin-1"), "a.txt is not UTF-8 (byte 2)"),
+    *(("a.txt.xz", ONE[:kept], "a.txt.xz is not a whole .xz file") for kept in (-1, 40, 3)),
+    ("rows/b.parquet", b"", "holds .json and .parquet files: name one kind"),
+    ("a.jsonl", ROWS + b'{"text": oops}\n', "data set a.jsonl: no row after 0 more: JSON parse"),
+    (
+        "a.jsonl",
+        ROW,
+        "has no column 'text', nor 'content' or 'document' alone; it has id, sentence",
+    ),
+    ("a.jsonl", {"content": MOON, "document": WATER}, "' alone; it has content, document"),
+    ("a.jsonl", {"text": [WATER, MOON]}, "data set a.jsonl: text is not a column of texts"),
+    *((name, None, f"there is no file or folder {name}") for name in NOWHERE),
+    *(
+        (f"a/gone.{e}", None, f"no file or folder a/gone.{e}")
+        for e in ("txt.xz", "jsonl", "parquet")
+    ),
+    ("a:b:c:d", None, "data set a:b:c:d: write name:configuration:split"),
+    *(
+        (n, None, f"{n} is neither a file, nor a folder, nor a data set")
+        for n in ("gone", "a/gone")
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "says"), REFUSED)
+def test_a_source_that_cannot_be_read_is_refused_and_named(
+    tiny_weights, tmp_path, monkeypatch, name, content, says
+):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        for file, held in (("rows/a.jsonl", ROWS), (name, content)):
+            (tmp_path / file).parent.mkdir(exist_ok=True)
+            (tmp_path / file).write_bytes(
+                held if isinstance(held, bytes) else json.dumps(held).encode()
+            )
+        name = name.partition("/")[0]
+    with pytest.raises(ValueError, match=re.escape(says)):
+        texts.collection(tiny_weights, 3, name)
+
+
+@pytest.mark.parametrize("column", ["content", "document"])
+def test_the_texts_may_be_in_another_column_if_it_is_the_only_one(tiny_weights, tmp_path, column):
+    for row, used in (({"id": 1}, WATER), ({"text": MOON * 5}, MOON)):
+        (tmp_path / "a.jsonl").write_text(json.dumps(row | {column: WATER * 5}))
+        assert ids(everything(tiny_weights, tmp_path)) == whole_texts(tiny_weights, used * 5)
 
 
 # ---------------------------------------------------------------- many texts: as a stream
@@ -352,59 +411,59 @@ def tokenised(monkeypatch):
     return seen
 
 
-def test_a_stream_gives_what_a_collection_holds_every_time_anew(tiny_weights, folder):
-    stream = texts.stream(tiny_weights, 12, folder)
-    assert len(stream) == 12
-    for _ in range(2):
-        same_texts(stream, texts.collection(tiny_weights, 12, folder))
-    one, other = iter(stream), iter(stream)
-    next(one), next(one)
-    assert next(other).name == "harbour.en-0000"
-
-
-def test_nothing_is_read_before_it_is_asked_for(tiny_weights, folder, tokenised):
+def test_a_stream_reads_what_is_asked_for_and_begins_every_time_anew(
+    tiny_weights, folder, tokenised
+):
     (folder / "zebra.txt").write_bytes("façade".encode("latin-1"))
-    reading = iter(texts.stream(tiny_weights, 12, folder))
-    assert tokenised == []
-    next(reading)
-    assert tokenised == [WATER * 7]
-    next(reading)
+    stream = texts.stream(tiny_weights, 12, folder)
+    reading, other = iter(stream), iter(stream)
+    assert (len(stream), tokenised) == (12, [])
+    first = [next(reading), next(reading)]
     assert tokenised == [WATER * 7, MOON * 6]
     with pytest.raises(ValueError, match=r"zebra\.txt is not UTF-8"):
         next(reading)
-    assert len(texts.collection(tiny_weights, 2, folder)) == 2, "it does not come to the third"
+    for count in (0, -1):
+        with pytest.raises(ValueError, match=f"count={count}: ask for at least one"):
+            texts.stream(tiny_weights, count, folder)
+    for again in (islice(other, 2), texts.collection(tiny_weights, 2, folder)):
+        assert told(again) == told(first)
 
 
-@pytest.mark.parametrize("kind", [*PACKED, "parquet"])
-def test_a_stream_goes_on_at_any_text(tiny_weights, tmp_path, tokenised, kind):
+@pytest.mark.parametrize("half", [None, "A"])
+@pytest.mark.parametrize("kind", [*PACKED, "parquet", "folder"])
+def test_a_stream_goes_on_at_any_text(tiny_weights, tmp_path, tokenised, kind, half):
     """Wherever a reading stands, what it says of that survives JSON and leads back there; and of
     the documents before, none is tokenised again.
     """
-    expected = whole_texts(tiny_weights, *FILLED)
-    stream = texts.stream(tiny_weights, len(expected), many(tmp_path / f"many.{kind}"))
-    everything = list(stream)
-    equal(everything, expected)
-    assert {text.domain for text in everything} == {"many"}
-    reading = iter(stream)
-    for k in range(0, len(expected), 3):
-        list(islice(reading, 1 if k == 0 else 3))
-        place = json.loads(json.dumps(reading.place))
-        again = stream.reading(place)
+    if kind == "folder":
+        for name, words in (("harbour.txt", WATER), ("ward.txt", NURSE)):
+            (tmp_path / name).write_text(MARK.join(words * 4 + str(i) for i in range(9)))
+        source = tmp_path
+    else:
+        source = many(tmp_path / f"many.{kind}")
+        assert ids(everything(tiny_weights, source)) == whole_texts(tiny_weights, *FILLED)
+    expected = told(everything(tiny_weights, source, half))
+    stream = texts.stream(tiny_weights, len(expected), source, half)
+    reading = stream.reading()
+    for k in range(len(expected)):
+        next(reading)
+        again = stream.reading(json.loads(json.dumps(reading.place)))
         tokenised.clear()
-        same_texts([next(again)], [everything[k]])
-        assert len(tokenised) == 1 and everything[k].source in tokenised[0]
-        same_texts(again, everything[k + 1 :])
+        assert told([next(again)]) == [expected[k]] and again.given == k + 1
+        assert len(tokenised) == 1 and expected[k]["source"] in tokenised[0]
+        assert told(again) == expected[k + 1 :]
 
 
 def test_a_place_holds_for_more_texts_and_for_no_other_source(tiny_weights, folder):
     few, more = (texts.stream(tiny_weights, count, folder) for count in (3, 9))
     reading = iter(few)
     list(reading)
-    same_texts(more.reading(reading.place), list(more)[2:])
+    assert told(more.reading(reading.place)) == told(more)[2:]
     with pytest.raises(ValueError, match="a place behind 2 texts: these are 2"):
         texts.stream(tiny_weights, 2, folder).reading(reading.place)
     for other in (
         texts.stream(tiny_weights, 9, folder / "sky.txt.xz"),
+        texts.stream(tiny_weights, 9, folder, "A"),
         texts.stream(texts.Reader(tiny_weights.tokenizer, 16, 300), 9, folder),
     ):
         with pytest.raises(ValueError, match=r"a place in harbour\.en\.txt"):
@@ -425,86 +484,25 @@ def test_a_large_file_is_not_held_in_memory(tiny_weights, tmp_path):
     assert peak < 3e6
 
 
-def test_a_document_longer_than_is_held_at_once_is_cut_at_the_end_of_a_line(
-    tiny_weights, tmp_path, monkeypatch
-):
-    lines = [f"{WATER * 3}\n", f"{NURSE * 3}\n", f"{MOON * 3}\n", f"{WATER * 4}\n"]
-    (tmp_path / "a.txt").write_text("".join(lines))
-    monkeypatch.setattr(texts, "LONGEST", len(lines[0] + lines[1]))
-    expected = whole_texts(tiny_weights, (lines[0] + lines[1])[:-1], (lines[2] + lines[3])[:-1])
-    equal(texts.collection(tiny_weights, len(expected), tmp_path), expected)
-
-
-def test_the_texts_before_a_damaged_place_are_given(tmp_path):
+def test_the_texts_before_a_damaged_place_are_given(tiny_weights, tmp_path):
     source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 30000)
     whole = lzma.compress(MARK.join(map("".join, source.reshape(-1, 10))).encode(), preset=0)
     (tmp_path / "a.txt.xz").write_bytes(whole[: len(whole) // 2])
-    found = []
-    with pytest.raises(ValueError, match=r"a\.txt\.xz is not a whole \.xz file"):
-        for _, begin in texts.file_documents(tmp_path / "a.txt.xz"):
-            found.append(begin)
-    assert len(found) > 500
-
-
-def test_a_byte_that_is_not_utf_8_is_counted_from_the_beginning_of_the_file(tiny_weights, tmp_path):
     before = (WATER * 7 + MARK).encode()
-    (tmp_path / "a.txt").write_bytes(before + b"\n\nfa\xe7ade")
-    reading = iter(texts.stream(tiny_weights, 99, tmp_path))
-    last = next(reading)
-    with pytest.raises(ValueError, match=rf"a\.txt is not UTF-8 \(byte {len(before) + 4}\)"):
-        for text in reading:
-            last = text
-    same_texts([next(reading.texts.reading(reading.place))], [last])
-
-
-def test_what_there_is_comes_before_the_error_that_it_is_not_enough(tiny_weights, folder, filled):
-    there, found = sum(map(len, filled.values())), []
-    says = rf"sky\.txt\.xz .* holds {there} texts of 32 tokens, fewer than the 99"
-    with pytest.raises(ValueError, match=says):
-        for text in texts.stream(tiny_weights, 99, folder):
-            found.append(text)
-    assert len(found) == there
-
-
-# ---------------------------------------------------------------- many texts: from rows
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "json.gz", "jsonl.zst", "parquet"])
-def test_files_of_rows_in_a_folder_are_one_data_set(tiny_weights, tmp_path, kind, capfd):
-    (tmp_path / "pile").mkdir()
-    for number in ("01", "02"):
-        many(tmp_path / f"many.{kind}").rename(tmp_path / "pile" / f"{number}.{kind}")
-    expected = whole_texts(tiny_weights, *FILLED * 2)
-    capfd.readouterr()
-    found = texts.collection(tiny_weights, len(expected), tmp_path / "pile")
-    equal(found, expected)
-    assert {text.domain for text in found} == {"pile"}
-    assert len({text.name for text in found}) == len(found)
-    assert capfd.readouterr() == ("", ""), "no network, and no word of the library's"
-
-
-def test_where_there_are_texts_files_of_rows_are_not_read(tiny_weights, folder):
-    before = texts.collection(tiny_weights, 9, folder)
-    (folder / "about.json").write_text("{}")
-    same_texts(texts.collection(tiny_weights, 9, folder), before)
+    (tmp_path / "b.txt").write_bytes(before + b"\n\nfa\xe7ade")
+    for name, least, says in (
+        ("a.txt.xz", 500, r"a\.txt\.xz is not a whole \.xz file"),
+        ("b.txt", 1, rf"b\.txt is not UTF-8 \(byte {len(before) + 4}\)"),
+    ):
+        found, reading = [], iter(texts.stream(tiny_weights, 99999, tmp_path / name))
+        with pytest.raises(ValueError, match=says):
+            for text in reading:
+                found.append(text)
+        assert len({text.document for text in found}) >= least
+        assert told([next(reading.texts.reading(reading.place))]) == told(found[-1:])
 
 
 # ---------------------------------------------------------------- many texts: from a data set
-
-
-@pytest.fixture
-def data_set(monkeypatch):
-    """A function that puts rows in the place of a data set on the hub, and returns the list of how
-    it was asked for.
-    """
-    import datasets
-
-    def put(*rows):
-        asked, found = [], datasets.Dataset.from_list(list(rows)).to_iterable_dataset()
-        monkeypatch.setattr(datasets, "load_dataset", lambda **how: asked.append(how) or found)
-        return asked
-
-    return put
 
 
 @pytest.mark.parametrize(
@@ -519,175 +517,53 @@ def data_set(monkeypatch):
     ],
 )
 def test_rows_of_a_data_set_are_documents_in_the_configuration_and_the_split_named(
-    tiny_weights, data_set, name, asked, monkeypatch, capsys
+    tiny_weights, name, asked, monkeypatch, capsys
 ):
-    calls = data_set({"text": WATER * 5, "id": 1}, {"text": "short"}, {"text": MOON * 5})
-    expected = whole_texts(tiny_weights, WATER * 5, MOON * 5)
-    found = texts.collection(tiny_weights, len(expected), name)
-    equal(found, expected)
+    import datasets
+
+    rows = [{"text": WATER * 5, "id": 1}, {"text": "short"}, {"text": MOON * 5}]
+    calls, put = [], datasets.Dataset.from_list(rows).to_iterable_dataset()
+    monkeypatch.setattr(datasets, "load_dataset", lambda **how: calls.append(how) or put)
+    found = everything(tiny_weights, name)
+    assert ids(found) == whole_texts(tiny_weights, WATER * 5, MOON * 5)
     path, configuration, split = asked
     assert {text.domain for text in found} == {path.rpartition("/")[2]}
     assert f"no file or folder {name}: streaming the" in capsys.readouterr().out
     monkeypatch.setenv("CTX_TEXTS", name)
-    same_texts(texts.collection(tiny_weights, 1), found[:1])
+    assert told(texts.collection(tiny_weights, 1)) == told(found[:1])
     named = {"path": path, "name": configuration, "split": split}
     assert calls == [named | {"streaming": True}] * 2
 
 
-@pytest.mark.parametrize("column", ["content", "document"])
-def test_the_texts_may_be_in_another_column_if_it_is_the_only_one(tiny_weights, data_set, column):
-    for row, used in (({"id": 1}, WATER), ({"text": MOON * 5}, MOON)):
-        data_set(row | {column: WATER * 5})
-        equal(texts.collection(tiny_weights, 1, "a/b"), whole_texts(tiny_weights, used * 5)[:1])
-
-
-@pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        ({"id": 1, "sentence": WATER}, "no column 'text', nor 'content' .* it has id, sentence"),
-        ({"content": MOON, "document": WATER}, "or 'document' alone; it has content, document"),
-        ({"text": [WATER, MOON]}, "data set a/b: text is not a column of texts"),
-        ({"text": WATER * 5}, "fewer than the 99"),
-    ],
-)
-def test_a_data_set_without_enough_texts_is_refused(tiny_weights, data_set, row, says):
-    data_set(row)
-    with pytest.raises(ValueError, match=says):
-        texts.collection(tiny_weights, 99, "a/b")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("/no/such/folder", "./gone", "~/gone", "gone/", "a/b/c", "my texts", r"C:\texts"),
-        *("gone.txt.xz", "a/gone.jsonl", "a/gone.parquet", "a:b:c:d"),
-    ],
-)
-def test_what_can_be_no_name_on_the_hub_is_not_asked_for_there(tiny_weights, data_set, name):
-    calls = data_set({"text": WATER * 5})
-    says = f"there is no file or folder {name}"
-    if name == "a:b:c:d":
-        says = "data set a:b:c:d: write name:configuration:split"
-    with pytest.raises(ValueError, match=re.escape(says)):
-        texts.collection(tiny_weights, 1, name)
-    assert not calls
-
-
-@pytest.mark.parametrize("name", ["nobody/no-such-texts", "gone"])
-def test_a_source_that_is_neither_a_folder_nor_within_reach_is_refused(tiny_weights, name):
-    with pytest.raises(ValueError, match=f"{name} is neither a file, nor a folder, nor a data set"):
-        texts.collection(tiny_weights, 1, name)
-
-
-def test_a_row_that_cannot_be_had_is_an_error_behind_those_before_it(monkeypatch):
-    def rows():
-        yield {"text": WATER}
-        yield {"text": MOON}
-        raise ConnectionError("gone")
-
+def test_a_row_that_cannot_be_had_is_an_error_behind_those_before_it(tiny_weights, monkeypatch):
     class Streamed:
         state_dict = dict
 
         def __iter__(self):
-            return rows()
+            yield from ({"text": WATER * 3}, {"text": MOON * 3})
+            raise ConnectionError("gone")
 
     monkeypatch.setattr("datasets.load_dataset", lambda **_: Streamed())
-    documents = texts.row_documents("a/b", path="a/b")
-    assert [next(documents)[0], next(documents)[0]] == [WATER, MOON]
+    reading = iter(texts.stream(tiny_weights, 99, "a/b"))
+    expected = whole_texts(tiny_weights, WATER * 3, MOON * 3)
+    assert ids(islice(reading, len(expected))) == expected
     with pytest.raises(ValueError, match="data set a/b: no row after 2 more: gone"):
-        next(documents)
+        next(reading)
 
 
 # ---------------------------------------------------------------- many texts: in two halves
 
 
-@pytest.fixture
-def divided(tmp_path, tiny_weights):
-    """A folder of two files of twenty documents, and its texts by half."""
+def test_a_half_holds_the_whole_of_its_documents_and_nothing_else(tiny_weights, tmp_path):
     for domain, words in (("harbour", WATER), ("ward", NURSE)):
-        documents = [words * 4 + str(i) for i in range(20)]
-        (tmp_path / f"{domain}.txt").write_text(MARK.join(documents))
-    all_of_them = [t for f in tmp_path.iterdir() for t in all_of(tiny_weights, f)]
-    return tmp_path, {h: [t for t in all_of_them if t.half == h] for h in "AB"}
-
-
-@pytest.mark.parametrize("half", ["A", "B"])
-def test_a_half_holds_the_whole_of_its_documents_and_nothing_else(tiny_weights, divided, half):
-    folder, halves = divided
-    mine, others = halves[half], halves["AB".replace(half, "")]
-    found = texts.collection(tiny_weights, len(mine), folder, half)
-    assert sorted(text.name for text in found) == sorted(text.name for text in mine)
-    assert len(mine) > 20 < len(others)
-    assert not {text.document for text in mine} & {text.document for text in others}
-    with pytest.raises(ValueError, match=f"holds {len(mine)} texts"):
-        texts.collection(tiny_weights, len(mine) + 1, folder, half)
-
-
-@pytest.mark.parametrize("half", [None, "A"])
-def test_a_folder_goes_on_taking_turns_where_it_stood(tiny_weights, divided, half):
-    folder, halves = divided
-    count = len(halves["A"]) + (0 if half else len(halves["B"]))
-    whole = texts.stream(tiny_weights, count, folder, half)
-    everything, reading = list(whole), whole.reading()
-    for k in range(count):
-        assert next(reading).name == everything[k].name
-        place = json.loads(json.dumps(reading.place))
-        same_texts(whole.reading(place), everything[k:])
-    assert whole.reading(place).given == count - 1
-
-
-def test_a_document_is_the_hash_of_all_of_it(divided):
-    folder, halves = divided
-    sources = (folder / "ward.txt").read_text().split(MARK)
-    of_it = {t.document for h in halves.values() for t in h if t.domain == "ward"}
+        (tmp_path / f"{domain}.txt").write_text(MARK.join(words * 4 + str(i) for i in range(20)))
+    both = everything(tiny_weights, tmp_path)
+    a, b = (everything(tiny_weights, tmp_path, half) for half in "AB")
+    for half, found in (("A", a), ("B", b)):
+        assert len(found) > 20 and {text.half for text in found} == {half}
+    assert sorted(text.name for text in [*a, *b]) == sorted(text.name for text in both)
+    assert not {text.document for text in a} & {text.document for text in b}
+    sources = (tmp_path / "ward.txt").read_text().split(MARK)
+    of_it = {text.document for text in both if text.domain == "ward"}
     assert of_it == {texts.document_hash(source) for source in sources}
     assert all(re.fullmatch("[0-9a-f]{16}", digest) for digest in of_it)
-
-
-# ---------------------------------------------------------------- the door for texts
-
-SAID = "The moon is far away, and nobody has been there for a long time. " * 4
-
-
-def test_a_plain_string_is_a_text_everywhere(mini, mini_weights):
-    ids = texts.encode(mini_weights, SAID)
-    one, other = (
-        cx.ContextualCircuit.calibrate(mini_weights, text, [3, 4], n=40) for text in (SAID, ids)
-    )
-    assert torch.equal(one.calibration, other.calibration)
-    assert torch.equal(one.denominators, other.denominators)
-    assert torch.equal(one.summary(ids[:41]), other.summary(ids[:41]))
-    for ask in (
-        lambda text: cx.softmax_denominators(mini_weights, [text], n=40),
-        lambda text: cx.decoders.denominators_along(mini_weights, text),
-        lambda text: cx.decoders.mean_z(mini, [text], length=20),
-        lambda text: cx.FirstLayer.of(mini, [text, text], n=30).kernels,
-        lambda text: cx.decoders.attribution(mini, 1, 3, [text]).of(0, 0),
-    ):
-        assert torch.equal(ask(SAID), ask(ids))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [None, 7, [0, 5, 6], torch.ones(300), torch.ones(2, 300, dtype=torch.int64), torch.ones(9) > 0],
-    ids=["None", "a number", "a list", "floats", "two texts", "a mask"],
-)
-def test_what_is_no_text_is_one_clear_line(mini, mini_weights, wrong):
-    for ask in (
-        lambda: cx.ContextualCircuit.calibrate(mini_weights, wrong, [3, 4]),
-        lambda: cx.stable_heads(mini_weights, [wrong, wrong]),
-        lambda: cx.decoders.mean_z(mini, [wrong], length=8),
-        lambda: cx.FirstLayer.of(mini, [wrong, wrong]),
-        lambda: cx.decoders.attribution(mini, 1, 3, [wrong]),
-    ):
-        with pytest.raises(ValueError, match=r"is no text: give a string, one of .*BOS$") as caught:
-            ask()
-        assert "\n" not in str(caught.value)
-
-
-def test_a_string_is_no_list_of_texts_and_needs_a_tokenizer(mini_weights):
-    for wrong, says in ((SAID, "put it in brackets"), (None, "a list of texts is expected")):
-        with pytest.raises(ValueError, match=says):
-            cx.softmax_denominators(mini_weights, wrong, n=40)
-    with pytest.raises(ValueError, match="no tokenizer to read it with"):
-        cx.texts.token_ids(SAID)

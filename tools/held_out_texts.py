@@ -11,8 +11,8 @@ the domains equal. The documents of a domain, in the order of their SHA-256, go 
 in turns.
 
 Written to `ctxlib/data/texts/`: `<domain>.jsonl.xz`, a text a line; `index.json`, which says of
-every document what it is and how the choice was checked; `CREDITS.md`. The notices and licences in
-`LICENCES.md` beside them are written by hand.
+every document what it is and how the choice was checked; in `CREDITS.md`, a table for each domain.
+What stands above the first of these, and `LICENCES.md`, is written by hand.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import json
 import lzma
 import platform
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import count, zip_longest
+from itertools import count, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -59,8 +59,7 @@ PYTHON = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Window:
+class Window(NamedTuple):
     """A stretch of a document: its place there from 1 on, its text, its first tokens."""
 
     number: int
@@ -99,14 +98,9 @@ def windows(tokenizer: Tokenizer, document: str, length: int = LENGTH) -> Iterat
 
 
 def in_turns(documents: Iterable[list[Window]]) -> Iterator[tuple[int, Window]]:
-    """The first window of every document with its document's place, then the second, and on."""
+    """The first window of every document with its document's number, then the second, and on."""
     for turn in zip_longest(*documents):
-        yield from ((i, window) for i, window in enumerate(turn) if window)
-
-
-def shares(total: int, parts: int) -> list[int]:
-    """`total` in whole parts as equal as can be, the larger ones first."""
-    return [total // parts + (i < total % parts) for i in range(parts)]
+        yield from ((number, window) for number, window in enumerate(turn, 1) if window)
 
 
 # ---------------------------------------------------------------- the check
@@ -157,53 +151,45 @@ def choose(
         }
         for domain, pair in tqdm(domains.items(), desc="cut", unit="domain", disable=None)
     }
+    streams = {
+        domain: encode_stream(tokenizer, pair["train"])
+        for domain, pair in tqdm(domains.items(), desc="check", unit="domain", disable=None)
+    }
     every = [w for documents in cut.values() for found in documents.values() for w in found]
-    wanted = np.unique(np.concatenate([run_hashes(w.ids) for w in every]))
-    digests: dict[str, dict] = {}
-
-    def streams() -> Iterator[np.ndarray]:
-        for domain, pair in tqdm(domains.items(), desc="check", unit="domain", disable=None):
-            stream = encode_stream(tokenizer, pair["train"])
-            digest = hashlib.sha256(stream.tobytes()).hexdigest()
-            digests[domain] = {"tokens": len(stream), "sha256": digest}
-            yield stream
-
-    runs = runs_in(streams(), wanted)
-    skipped: dict[str, int] = {}
-    facts, texts = {}, {}
-    for (domain, documents), share in zip(cut.items(), shares(total, len(cut)), strict=True):
+    runs = runs_in(streams.values(), np.unique(np.concatenate([run_hashes(w.ids) for w in every])))
+    skipped, facts, texts = {}, {}, {}
+    for rank, (domain, documents) in enumerate(cut.items()):
         clean = {d: [w for w in found if not seen(w, runs)] for d, found in documents.items()}
-        clean = {d: found for d, found in clean.items() if found}
         skipped[domain] = sum(map(len, documents.values())) - sum(map(len, clean.values()))
-        taken = [pair for pair, _ in zip(in_turns(clean.values()), range(share), strict=False)]
+        clean = {d: found for d, found in clean.items() if found}
+        share = total // len(cut) + (rank < total % len(cut))
+        taken = list(islice(in_turns(clean.values()), share))
         if len(taken) < share or len(clean) < 2:
             raise ValueError(
                 f"{domain}: {len(taken)} windows of {length} tokens in {len(clean)} documents that "
                 f"share no run with the training documents, but it takes {share} in at least 2"
             )
-        places = [place for place, _ in taken]
-        facts[domain] = [
-            {
-                "number": place + 1,
-                "sha256": document_hash(document),
-                "half": "AB"[place % 2],
-                "title": title(document),
-                "texts": places.count(place),
-            }
-            for place, document in enumerate(clean)
-            if place in places
-        ]
         texts[domain] = [
-            {"document": place + 1, "window": window.number, "text": window.text}
-            for place, window in taken
+            {"document": number, "window": window.number, "text": window.text}
+            for number, window in taken
+        ]
+        counts = Counter(number for number, _ in taken)
+        facts[domain] = [
+            {"number": number, "sha256": document_hash(document), "half": "BA"[number % 2]}
+            | {"title": title(document), "texts": counts[number]}
+            for number, document in enumerate(clean, 1)
+            if counts[number]
         ]
     checked = {
         "what": f"no run of {RUN} tokens of any text is in a training document",
         "windows": len(every),
         "skipped": sum(skipped.values()),
         "skipped by domain": {domain: n for domain, n in skipped.items() if n},
-        "training tokens": sum(d["tokens"] for d in digests.values()),
-        "training streams": digests,
+        "training tokens": sum(map(len, streams.values())),
+        "training streams": {
+            domain: {"tokens": len(ids), "sha256": hashlib.sha256(ids.tobytes()).hexdigest()}
+            for domain, ids in streams.items()
+        },
     }
     return {"checked": checked, "domains": facts}, texts
 
@@ -226,35 +212,17 @@ def sources(manifest: dict, domain: str) -> list[dict]:
     return manifest["domains"][domain]["sources"]
 
 
-def credits_page(domains: Iterable[str], manifest: dict) -> str:
-    """Domain by domain, whose texts these are, under which licence, and what was changed."""
-    lines = [
-        "# Credits of the held-out texts",
-        "",
-        "The texts in this folder are excerpts from the works listed here. They are **not** under",
-        "the MIT licence of this repository but under the licence named beside each source, or in",
-        "the public domain. [LICENCES.md](LICENCES.md) carries the notices, statements and licence",
-        "texts that these ask for.",
-        "",
-        "**What was changed.** Running text was taken out of the sources' markup: title pages,",
-        "notes, figures, most exercises and tables were left out, formulae were written as plain",
-        "text, quotation marks and dashes simplified, web addresses removed. Of each document",
-        "stretches of some 2000 characters were taken, from its beginning on. Python's files are",
-        "unchanged but for that. A document is a chapter, section, recipe or file, or a piece of a",
-        "long one. None of the authors and publishers endorses this book.",
-        "",
-        "`tools/held_out_texts.py` writes this page from the manifest of the corpus.",
-    ]
-    for domain in domains:
-        lines += ["", f"## {domain}", "", "| source | titles | origin | licence |"]
-        lines += ["| --- | --- | --- | --- |"]
-        for source in sources(manifest, domain):
-            origin = source["origin"].replace("github:", "https://github.com/")
-            if "commit" in source:
-                origin += f", commit {source['commit'][:12]}"
-            by = "OpenStax, Rice University: " if "openstax" in source["source"] else ""
-            titles = by + "; ".join(source["titles"])
-            lines += [f"| {source['source']} | {titles} | {origin} | {source['licence']} |"]
+def credits_table(domain: str, manifest: dict) -> str:
+    """Whose texts these are and under which licence."""
+    lines = [f"## {domain}", "", "| source | titles | origin | licence |"]
+    lines += ["| --- | --- | --- | --- |"]
+    for source in sources(manifest, domain):
+        origin = source["origin"].replace("github:", "https://github.com/")
+        if "commit" in source:
+            origin += f", commit {source['commit'][:12]}"
+        by = "OpenStax, Rice University: " if "openstax" in source["source"] else ""
+        titles = by + "; ".join(source["titles"])
+        lines += [f"| {source['source']} | {titles} | {origin} | {source['licence']} |"]
     return "\n".join([*lines, ""])
 
 
@@ -262,10 +230,11 @@ def make(corpus: Path, out: Path, total: int) -> None:
     tokenizer = Tokenizer.from_file(str(MINI / "tokenizer.json"))
     domains = dict(sorted(read_corpus(corpus).items()))
     manifest = json.loads((corpus / "MANIFEST.json").read_text("utf-8"))
-    page = credits_page(domains, manifest)  # or the error that somebody is not credited
-    index, texts = choose(domains, tokenizer, total)
+    head, *_ = (HELD_OUT / "CREDITS.md").read_text("utf-8").partition("## ")
+    page = head + "\n".join(credits_table(domain, manifest) for domain in domains)
+    chosen, texts = choose(domains, tokenizer, total)
     files = {document_hash(text): place for place, text in reversed(python_files().items())}
-    for document in index["domains"].get("python", []):
+    for document in chosen["domains"].get("python", []):
         document["title"] = files[document["sha256"]]
     index = {
         "made by": "tools/held_out_texts.py",
@@ -274,14 +243,14 @@ def make(corpus: Path, out: Path, total: int) -> None:
         "tokenizer": hashlib.sha256((MINI / "tokenizer.json").read_bytes()).hexdigest(),
         "python": platform.python_version(),
         "halves": "the documents of a domain in the order of their sha256, A and B in turns",
-        "checked": index["checked"],
+        "checked": chosen["checked"],
         "domains": {
             domain: {
                 "dialect": DIALECTS.get(domain, "en"),
                 "sources": [source["source"] for source in sources(manifest, domain)],
                 "documents": documents,
             }
-            for domain, documents in index["domains"].items()
+            for domain, documents in chosen["domains"].items()
         },
     }
     out.mkdir(parents=True, exist_ok=True)
@@ -290,11 +259,10 @@ def make(corpus: Path, out: Path, total: int) -> None:
     for domain, rows in texts.items():
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         replace(out / f"{domain}.jsonl.xz", lzma.compress(lines.encode(), preset=9))
-    listing = json.dumps(index, indent=1, ensure_ascii=False) + "\n"
-    replace(out / "index.json", listing)
+    replace(out / "index.json", json.dumps(index, indent=1, ensure_ascii=False) + "\n")
     replace(out / "CREDITS.md", page)
     size = sum(f.stat().st_size for f in out.iterdir())
-    checked = index["checked"]
+    checked = chosen["checked"]
     print(
         f"{total} texts of {len(texts)} domains, {size / 1e6:.2f} MB; {checked['skipped']} of "
         f"{checked['windows']} windows skipped for a run that is in a training document"
