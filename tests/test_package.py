@@ -137,15 +137,8 @@ def test_a_line_that_came_in_two_pieces_is_the_same_line():
     assert list(try_colab.differences(pieces, book)) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["--work", str(ROOT / "_build")], "outside"),
-        (["12_none"], "no chapter '12_none'; there are 00_welcome"),
-    ],
-)
-def test_a_trial_that_cannot_be_made_is_one_clear_line(arguments, line, capsys):
-    assert try_colab.main(arguments) == 1
+def test_a_trial_that_cannot_be_made_is_one_clear_line(capsys):
+    assert try_colab.main(["12_none"]) == 1
     errors = capsys.readouterr().err
-    assert line in errors
+    assert "no chapter '12_none'; there are 00_welcome" in errors
     assert len(errors.strip().splitlines()) == 1
