@@ -26,11 +26,12 @@ def test_a_figure_is_text_a_drawing_and_a_caption():
     assert repr(picture) == 'a "quoted" <alt>'
 
 
-def test_ink_takes_the_colour_of_the_page():
+def test_a_drawing_is_the_same_twice_and_takes_colour_and_width_of_the_page():
     svg = drawn().svg
-    assert "currentColor" in svg
-    assert cx.plots.INK not in svg
-    assert not re.search(r"#000000|#ffffff", svg)
+    assert svg == drawn().svg
+    assert "currentColor" in svg and not re.search(rf"{cx.plots.INK}|#000000|#ffffff", svg)
+    head = svg.split(">")[0]
+    assert "max-width" in head and not re.search(r'\b(width|height)="', head)
 
 
 def test_two_figures_share_no_name_and_every_reference_is_resolved():
@@ -38,18 +39,7 @@ def test_two_figures_share_no_name_and_every_reference_is_resolved():
     ids = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (one, two)]
     assert not ids[0] & ids[1]
     references = re.findall(r'(?:url\(#|href="#)([^")]+)', one)
-    assert references
-    assert set(references) <= ids[0]
-
-
-def test_a_drawing_is_the_same_twice():
-    assert drawn().svg == drawn().svg
-
-
-def test_a_drawing_gives_way_to_a_narrow_screen():
-    head = drawn().svg.split(">")[0]
-    assert "max-width" in head
-    assert not re.search(r'\b(width|height)="', head)
+    assert references and set(references) <= ids[0]
 
 
 def contrast(colour, ground):
@@ -79,12 +69,9 @@ def test_each_head_has_a_panel_with_ticks_below_the_lowest(n_heads):
     plt.close(figure)
 
 
-def test_heads_have_lines_that_can_be_told_apart():
+def test_heads_have_lines_and_numbers_that_tell_them_apart():
     styles = [tuple(cx.plots.head_style(head).items()) for head in range(32)]
     assert len(set(styles)) == 32
-
-
-def test_points_are_numbered_by_head():
     figure, ((axis,),) = cx.plots.panels()
     cx.plots.number_points(axis, [0.1, 0.2], [3.0, 4.0])
     assert [(t.get_text(), t.xy) for t in axis.texts] == [("0", (0.1, 3.0)), ("1", (0.2, 4.0))]
