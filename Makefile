@@ -89,8 +89,7 @@ colab: $(READY) ## run every notebook on a fresh environment as Colab's: make co
 # The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
 mini: $(READY) ## train the embedded model and its twins, what is missing: make mini CORPUS=folder RUNS="mini base"
 	MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 \
-	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py $(RUNS) --corpus "$(CORPUS)" \
-	--tokenizer ctxlib/data/mini/tokenizer.json
+	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py $(RUNS) --corpus "$(CORPUS)"
 
 evidence: $(READY) ## what chapters show of what does not ship: make evidence CHAPTER=D_british CORPUS=folder
 	$(BIN)/python tools/evidence.py $(or $(CHAPTER),08_evaluation A_scale F_training) \

@@ -1,59 +1,60 @@
 """The tool that puts faults in: on a toy tree it tells those that are caught from the others."""
 
-import doctest
 import subprocess
+from pathlib import Path
 
 import mutants
 import pytest
 from mutants import Fault
 
+ROOT = Path(__file__).resolve().parent.parent
 CODE = "def less(a, b):\n    return a < b\n\n\ndef more(a, b):\n    return a > b\n"
-TEST = "import toy\n\n\ndef test_less():\n    assert not toy.less(1, 1)\n"
+TEST = """import toy
+
+
+def test_less():
+    assert not toy.less(1, 1)
+
+
+def test_wrong():
+    assert toy.more(1, 1)
+"""
 LESS = Fault("less", "toy.py", "return a < b", "return a <= b", "test_toy.py -k less")
-MORE = Fault("more", "toy.py", "return a > b", "return a >= b", "test_toy.py")
-GONE = Fault("gone", "toy.py", "return a == b", "return a != b", "test_toy.py")
-NONE = Fault("none", "toy.py", "return a < b", "return a <= b", "test_toy.py -k nothing")
+FAULTS = {
+    LESS: ("caught", "test_toy.py::test_less"),
+    Fault("more", "toy.py", "return a > b", "return a >= b", "test_toy.py -k less"): (
+        "SURVIVED", "test_toy.py -k less",
+    ),
+    Fault("anyway", "toy.py", "return a < b", "return a <= b", "test_toy.py -k wrong"): (
+        "SURVIVED", "test_toy.py::test_wrong fails without it as well",
+    ),
+    Fault("gone", "toy.py", "return a == b", "", "test_toy.py"): (
+        "STALE", "toy.py: the line is there 0 times",
+    ),
+    Fault("none", "toy.py", "return a < b", "return a <= b", "test_toy.py -k nothing"): (
+        "STALE", "no such tests: test_toy.py -k nothing",
+    ),
+}  # fmt: skip
 
 
-@pytest.fixture
-def tree(tmp_path, monkeypatch):
-    """A repository of one module; its test asks one of two functions, and needs no plugin."""
+def test_a_fault_is_caught_or_survives_or_is_stale(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (tmp_path / "toy.py").write_text(CODE)
     (tmp_path / "test_toy.py").write_text(TEST)
     for command in (["init", "-q"], ["add", "."]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    return tmp_path
-
-
-def test_a_fault_is_caught_or_survives_or_is_stale(tree, capsys):
-    assert mutants.main([], [LESS, MORE, GONE, NONE], tree) == 1
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    found = {row[0]: (row[1], row[-1]) for row in rows}
-    assert found["less"] == ("caught", "test_toy.py::test_less")
-    assert found["more"] == ("SURVIVED", "test_toy.py")
-    assert found["gone"][0] == found["none"][0] == "STALE"
-    assert (tree / "toy.py").read_text() == CODE, "the tree itself stays whole"
-
-
-def test_it_ends_well_where_every_fault_is_caught(tree):
-    assert mutants.main(["le"], [LESS, MORE], tree) == 0
-
-
-def test_nothing_is_tried_where_tests_fail_without_a_fault(tree, capsys):
-    (tree / "toy.py").write_text(CODE.replace("a < b", "a <= b"))
-    assert mutants.main([], [MORE], tree) == 1
-    said = capsys.readouterr()
-    assert "without any fault" in said.err
-    assert said.out == ""
-
-
-def test_a_line_that_is_there_twice_is_stale(tree):
-    (tree / "toy.py").write_text(CODE + CODE)
+    assert mutants.main([], list(FAULTS), tmp_path) == 1
+    said = capsys.readouterr().out
+    for fault, (result, by) in FAULTS.items():
+        (line,) = [line for line in said.splitlines() if line.startswith(f"{fault.name} ")]
+        assert line.split()[1] == result and line.endswith(f" s  {by}")
+    assert (tmp_path / "toy.py").read_text() == CODE, "the tree itself stays whole"
+    assert mutants.main(["le"], list(FAULTS), tmp_path) == 0
+    (tmp_path / "toy.py").write_text(CODE + CODE)
     with pytest.raises(mutants.Stale, match="2 times"):
-        mutants.faulty(LESS, tree)
+        mutants.faulty(LESS, tmp_path)
 
 
-def test_all_tests_together_are_each_files_own():
-    failed, tried = doctest.testmod(mutants)
-    assert tried and not failed
+@pytest.mark.parametrize("fault", mutants.FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_of_the_table_fits_the_code(fault):
+    assert mutants.faulty(fault, ROOT) != (ROOT / fault.file).read_text(encoding="utf-8")

@@ -128,15 +128,8 @@ def test_a_trial_names_the_checked_lines_that_differ():
     assert list(try_colab.differences(other, book)) == ["cell 0: -a 1", "cell 0: +a 2"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["--work", str(ROOT / "_build")], "outside"),
-        (["12_none"], "no chapter '12_none'; there are 00_welcome"),
-    ],
-)
-def test_a_trial_that_cannot_be_made_is_one_clear_line(arguments, line, capsys):
-    assert try_colab.main(arguments) == 1
+def test_a_trial_that_cannot_be_made_is_one_clear_line(capsys):
+    assert try_colab.main(["12_none"]) == 1
     errors = capsys.readouterr().err
-    assert line in errors
+    assert "no chapter '12_none'; there are 00_welcome" in errors
     assert len(errors.strip().splitlines()) == 1

@@ -25,11 +25,12 @@ def test_a_figure_is_text_a_drawing_and_a_caption():
     assert repr(picture) == 'a "quoted" <alt>'
 
 
-def test_ink_takes_the_colour_of_the_page():
+def test_a_drawing_is_the_same_twice_and_takes_colour_and_width_of_the_page():
     svg = drawn().svg
-    assert "currentColor" in svg
-    assert cx.plots.INK not in svg
-    assert not re.search(r"#000000|#ffffff", svg)
+    assert svg == drawn().svg
+    assert "currentColor" in svg and not re.search(rf"{cx.plots.INK}|#000000|#ffffff", svg)
+    head = svg.split(">")[0]
+    assert "max-width" in head and not re.search(r'\b(width|height)="', head)
 
 
 def test_two_figures_share_no_name_and_every_reference_is_resolved():
@@ -37,18 +38,7 @@ def test_two_figures_share_no_name_and_every_reference_is_resolved():
     ids = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (one, two)]
     assert not ids[0] & ids[1]
     references = re.findall(r'(?:url\(#|href="#)([^")]+)', one)
-    assert references
-    assert set(references) <= ids[0]
-
-
-def test_a_drawing_is_the_same_twice():
-    assert drawn().svg == drawn().svg
-
-
-def test_a_drawing_gives_way_to_a_narrow_screen():
-    head = drawn().svg.split(">")[0]
-    assert "max-width" in head
-    assert not re.search(r'\b(width|height)="', head)
+    assert references and set(references) <= ids[0]
 
 
 def contrast(colour, ground):

@@ -13,14 +13,13 @@ import build_book
 import nbformat
 import pytest
 import yaml
-from viewing import needs_chromium, serious, served, watched
+from viewing import needs_chromium, served, watched
 
 import ctxlib as cx
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import address
-import check_notebook
 import publishing
 import release
 
@@ -37,7 +36,7 @@ def steps(workflow):
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-@pytest.mark.parametrize("tool", [publishing, address, check_notebook], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("tool", [publishing, address], ids=lambda m: m.__name__)
 def test_the_examples_of_the_tools_hold(tool):
     failed, tried = doctest.testmod(tool)
     assert tried and not failed
@@ -50,11 +49,18 @@ def test_the_examples_of_the_tools_hold(tool):
 def test_a_workflow_runs_what_is_there_and_takes_nothing_from_outside_into_a_command(file):
     workflow = yaml.safe_load(file.read_text())
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert "permissions" in workflow
+    for job in workflow["jobs"].values():
+        assert "GH_TOKEN" not in job.get("env", {})
     for step in steps(workflow):
         if "uses" in step:
             assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+            if file.stem in ("pages", "release") and "actions/checkout" in step["uses"]:
+                assert step["with"]["persist-credentials"] is False
             continue
         assert "${{" not in step["run"], "what people type reaches a command by its environment"
+        if "GH_TOKEN" in step.get("env", {}):
+            assert step["run"].startswith(("gh ", ".ci/editions ")), "no other step can write"
         program, *words = step["run"].split()
         if program == "make":
             assert next(word for word in words if not word.startswith("-")) in targets
@@ -68,7 +74,6 @@ def test_pages_builds_mini_at_every_push_and_another_edition_when_asked():
     pages = flow("pages")
     events = pages[True]  # YAML takes `on` for a truth value
     assert set(events) == {"push", "workflow_dispatch"}
-    assert events["workflow_dispatch"]["inputs"]["model"]["default"] == "gpt2"
     edition, site = pages["jobs"]["edition"], pages["jobs"]["site"]
     assert edition["if"] == "github.event_name == 'workflow_dispatch'"
     assert "skipped" in site["if"] and "success" in site["if"] and "failure" not in site["if"]
@@ -78,33 +83,19 @@ def test_pages_builds_mini_at_every_push_and_another_edition_when_asked():
     assert runs == ["make book", ".ci/editions fetch", "make pages"]
     (upload,) = (s["with"] for s in site["steps"] if "upload-pages" in s.get("uses", ""))
     assert ROOT / upload["path"] == build_book.BUILD / "pages"
-    assert pages["permissions"] == {"contents": "read"}
     assert site["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
-    assert edition["permissions"] == {"contents": "write"}
+    assert (pages["permissions"], edition["permissions"]) == (
+        {"contents": "read"}, {"contents": "write"},
+    )  # fmt: skip
     assert site["concurrency"]["group"] != edition["concurrency"]["group"]
     assert site["steps"][0]["with"]["ref"] == "main", "not the commit an edition began with"
-
-
-@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda f: f.stem)
-def test_only_the_steps_that_write_to_the_repository_can(file):
-    workflow = yaml.safe_load(file.read_text())
-    assert "permissions" in workflow
-    for job in workflow["jobs"].values():
-        assert "GH_TOKEN" not in job.get("env", {})
-    for step in steps(workflow):
-        if "GH_TOKEN" in step.get("env", {}):
-            assert step["run"].startswith(("gh ", ".ci/editions "))
-        checkout = step.get("uses", "").startswith("actions/checkout")
-        if checkout and file.stem in ("pages", "release"):
-            assert step["with"]["persist-credentials"] is False
 
 
 def test_dead_links_fail_nothing_and_only_a_tag_of_a_version_makes_a_release():
     links, release_flow = flow("links"), flow("release")
     assert set(links[True]) == {"schedule", "workflow_dispatch"}
     assert all(step.get("continue-on-error") for step in steps(links) if "run" in step)
-    for other in WORKFLOWS:
-        assert other.stem == "links" or "make links" not in other.read_text()
+    assert [f.stem for f in WORKFLOWS if "make links" in f.read_text()] == ["links"]
     assert release_flow[True] == {"push": {"tags": ["v*"]}}
     runs = [step["run"] for step in steps(release_flow) if "run" in step]
     assert runs[0].startswith("make release TAG=") and runs[-1].startswith("gh release create")
@@ -154,24 +145,17 @@ def runner(tmp_path):
     return run
 
 
-def test_an_edition_is_kept_from_one_run_to_the_next(tmp_path, runner):
+def test_an_edition_is_kept_from_one_run_to_the_next_or_the_deployment_stops(tmp_path, runner):
+    none = (0, "editions: none is kept\n")
+    (tmp_path / "bin" / "gh").write_text(GH.replace('mkdir "$3"', "exit 1"))
+    assert runner("keep", "failed", "").returncode != 0
     done = runner("fetch", "first")
-    assert (done.returncode, done.stdout.strip()) == (0, "editions: none is kept")
+    assert (done.returncode, done.stdout) == none, "no release stands there without an edition"
+    (tmp_path / "bin" / "gh").write_text(GH)
     for content in ("old", "new"):
         assert runner("keep", content, content).returncode == 0
     assert runner("fetch", "later").stdout.strip() == "editions: gpt2"
     assert (tmp_path / "later" / EDITION).read_text() == "new"
-
-
-def test_what_keeps_editions_never_stands_there_without_one(tmp_path, runner):
-    """The first upload fails: nothing is kept, and the site is published without it."""
-    (tmp_path / "bin" / "gh").write_text(GH.replace('mkdir "$3"', "exit 1"))
-    assert runner("keep", "first", "").returncode != 0
-    done = runner("fetch", "later")
-    assert (done.returncode, done.stdout.strip()) == (0, "editions: none is kept")
-
-
-def test_an_edition_that_cannot_be_had_stops_the_deployment(tmp_path, runner):
     (tmp_path / "releases" / "offline").touch()
     assert runner("fetch", "first").returncode != 0
     assert runner("keep", "first").returncode != 0, "nothing is built"
@@ -234,13 +218,10 @@ def test_what_cannot_be_brought_together_is_one_clear_line(tmp_path, monkeypatch
 
 def test_the_edition_is_the_model_that_the_title_page_was_executed_on(tmp_path):
     assert publishing.edition(ROOT) == "mini"
-    notebook = nbformat.read(ROOT / "book" / "00_welcome.ipynb", as_version=4)
-    (cell,) = (c for c in notebook.cells if "parameters" in c.metadata.get("tags", ()))
-    cell.source = re.sub(
-        r"^MODEL = .*$", 'MODEL = "/some/where/gpt2-like"', cell.source, flags=re.M
-    )
+    text = (ROOT / "book" / "00_welcome.ipynb").read_text(encoding="utf-8")
     (tmp_path / "book").mkdir()
-    nbformat.write(notebook, tmp_path / "book" / "00_welcome.ipynb")
+    other = text.replace(r"MODEL = \"mini\"", r"MODEL = \"/some/where/gpt2-like\"")
+    (tmp_path / "book" / "00_welcome.ipynb").write_text(other, encoding="utf-8")
     assert publishing.edition(tmp_path) == "gpt2-like", "no folder of this machine is published"
 
 
@@ -287,10 +268,9 @@ def test_a_joined_page_shows_pictures_and_no_folded_code():
         '<details class="dropdown">solution</details>'
         '<div data-view="rows" data-state="{&quot;a&quot;: 1}"><figure>picture</figure></div>'
     )
-    assert publishing.joined({"a": page}) == (
-        '<div class="joined" id="page-a"><details class="dropdown">solution</details>'
-        "<div><figure>picture</figure></div></div>"
-    )
+    (body,) = re.findall(r'id="page-a">(.*)</div>', publishing.joined({"a": page}))
+    shown = '<details class="dropdown">solution</details><div><figure>picture</figure></div>'
+    assert body == shown
 
 
 def test_the_whole_book_holds_every_page_that_is_read_through_and_its_links_lead_somewhere(html):
@@ -331,32 +311,11 @@ def test_the_whole_book_can_be_read_and_printed(html, browser):
         page.close()
 
 
-@needs_chromium
-def test_a_reader_goes_from_one_edition_to_the_other_and_back(html, tmp_path, browser):
-    other = tmp_path / "other"
-    shutil.copytree(
-        html, other, ignore=shutil.ignore_patterns("_sources", "0[1-9]*", "1*", "whole*")
-    )
-    front = other / "book" / "00_welcome.html"
-    shown = front.read_text(encoding="utf-8")
-    line = publishing.editions("gpt2", {})
-    front.write_text(publishing.EDITIONS.sub(lambda _: line, shown), encoding="utf-8")
-    publishing.assemble({"": html, "gpt2": other}, tmp_path / "pages")
-    with served(tmp_path / "pages") as at:
-        page = watched(browser.new_page())
-        # all of a page is there before it is left: what is broken off counts as failed
-        page.goto(f"{at}/book/00_welcome.html", wait_until="networkidle")
-        page.click(".byline >> text=gpt2")
-        page.wait_for_url("**/gpt2/book/00_welcome.html", wait_until="networkidle")
-        assert page.inner_text(".byline b") == "gpt2"
-        assert serious(page) == []
-        page.click(".byline >> text=mini")
-        page.wait_for_url(re.compile(r":\d+/book/00_welcome\.html"), wait_until="networkidle")
-        assert (page.elsewhere, page.failed, page.said) == ([], [], [])
-        page.close()
-
-
 # ---------------------------------------------------------------- one address
+
+
+def read(files):
+    return {file: file.read_text(encoding="utf-8") for file in files}
 
 
 @pytest.fixture
@@ -374,99 +333,70 @@ def test_the_address_is_the_same_everywhere(html):
     ours = address.address()
     for name in ("README.md", "CITATION.cff", "CHANGELOG.md", "_config.yml", "book/citation.md"):
         assert ours in (ROOT / name).read_text(encoding="utf-8"), name
-    config = yaml.safe_load((ROOT / "_config.yml").read_text())["sphinx"]["config"]
-    assert config["html_theme_options"]["repository_url"] == ours
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["repository-code"] == ours
     page = (html / "book" / "01_first_layer.html").read_text(encoding="utf-8")
     assert address.forms(ours)[1] in page, "the button that opens Colab"
 
 
-def test_a_move_reaches_every_file_and_no_output(copy):
-    old, new = address.forms(address.address(copy)), address.forms(ELSEWHERE)
-    before = {f: f.read_text(encoding="utf-8") for f in address.files(copy)}
-    held = [f for f, text in before.items() if old[0] in text or old[1] in text]
-    changed = address.move(ELSEWHERE, copy)
-    assert set(held) <= set(changed) and len(held) >= 6
-    assert address.address(copy) == ELSEWHERE
-    assert address.strays(copy) == []
-    for file in before:
-        assert not any(form in file.read_text(encoding="utf-8") for form in old), file.name
-    for file in copy.glob("book/*.ipynb"):
-        was = nbformat.reads(before[file], as_version=4)
-        now = nbformat.read(file, as_version=4)
-        assert [c.get("outputs") for c in now.cells] == [c.get("outputs") for c in was.cells]
-    readme = (copy / "README.md").read_text(encoding="utf-8")
-    assert f"git clone {new[0]}\ncd a.book-2\n" in readme and f"<{new[2]}/>" in readme
-    address.move(old[0], copy)
-    assert {f: f.read_text(encoding="utf-8") for f in before} == before, "and back, to the letter"
-
-
 @pytest.mark.parametrize("longer", ["-2", ".two", ""])
-def test_an_interrupted_move_is_finished_by_the_same_command(copy, monkeypatch, longer):
+def test_a_move_reaches_every_file_and_no_output_and_may_be_interrupted(copy, monkeypatch, longer):
     old = address.address(copy)
     new = old + longer if longer else ELSEWHERE
-    before = {f: f.read_text(encoding="utf-8") for f in address.files(copy)}
-    done = []
-
-    def killed(file, text):
-        if len(done) == 3:
-            raise KeyboardInterrupt
-        done.append(file)
-        build_book.replace(file, text)
-
+    before = read(address.files(copy))
+    three = [build_book.replace] * 3
     with monkeypatch.context() as patch:
-        patch.setattr(address, "replace", killed)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(address, "replace", lambda *given: three.pop()(*given))
+        with pytest.raises(IndexError):  # it is stopped at the fourth
             address.move(new, copy)
-    assert len(done) == 3 and address.address(copy) == old
+    assert address.address(copy) == old
     address.move(new, copy)
-    assert address.strays(copy) == []
-    assert address.move(new, copy) == [], "there is nothing left to do"
+    assert (address.strays(copy), address.move(new, copy)) == ([], []), "nothing is left to do"
+    held = address.forms(new)
+    after = read(before)
+    changed = [file for file in before if before[file] != after[file]]
+    assert len(changed) >= 25 and all(any(f in after[file] for f in held) for file in changed)
+    for file in copy.glob("book/*.ipynb"):
+        was, now = (nbformat.reads(texts[file], as_version=4) for texts in (before, after))
+        assert [c.get("outputs") for c in now.cells] == [c.get("outputs") for c in was.cells]
+    readme = after[copy / "README.md"]
+    assert f"git clone {new}\ncd {new.rpartition('/')[2]}\n" in readme
+    assert f"<{held[2]}/>" in readme
+    if not longer:
+        assert not any(form in text for text in after.values() for form in address.forms(old))
     address.move(old, copy)
-    assert {f: f.read_text(encoding="utf-8") for f in before} == before
+    assert read(before) == before, "and back, to the letter"
 
 
-def test_another_address_in_a_chapter_is_found(copy):
+def test_another_address_is_found_and_what_is_none_changes_nothing(copy):
+    before = {f: f.stat().st_mtime_ns for f in address.files(copy)}
+    for given in ("github.com/a/b", "https://github.com/a", "https://a.org/b/c", "a b", ""):
+        with pytest.raises(ValueError, match="give one like https"):
+            address.move(given, copy)
+    assert {f: f.stat().st_mtime_ns for f in before} == before
     fork = "https://github.com/a-fork/context-from-weights"
     (copy / "chapters" / "99_x.py").write_text(f'# %%\n"ctxlib @ git+{fork}"\n')
     assert address.strays(copy) == [f"chapters/99_x.py: {fork}"]
 
 
-@pytest.mark.parametrize(
-    "given", ["github.com/a/b", "https://github.com/a", "https://a.org/b/c", "a b", ""]
-)
-def test_what_is_no_address_changes_nothing(copy, given):
-    before = {f: f.stat().st_mtime_ns for f in address.files(copy)}
-    with pytest.raises(ValueError, match="give one like https"):
-        address.move(given, copy)
-    assert {f: f.stat().st_mtime_ns for f in before} == before
-
-
 # ---------------------------------------------------------------- one version, one way to cite
 
 
-def test_the_version_is_the_same_everywhere():
-    assert release.problems() == []
-    assert {version for _, version in release.versions()} == {cx.__version__}
-    assert len(release.versions()) == 8
-
-
 def test_a_release_that_is_not_ready_says_what_is_missing(tmp_path, capsys):
+    assert release.problems() == [] and release.version() == cx.__version__
     assert release.main(["--tag", "v9.9.9"]) == 1
     now = cx.__version__
     assert capsys.readouterr().err == (
         f"release: the tag is v9.9.9, and the version {now} calls for v{now}\n"
     )
-    for name in release.PLACES:
+    for name in ("pyproject.toml", *release.PLACES):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         text = (ROOT / name).read_text(encoding="utf-8")
         if name == "pyproject.toml":
-            text = text.replace(f'version = "{cx.__version__}"', 'version = "9.9.9"')
+            text = text.replace(f'version = "{now}"', 'version = "9.9.9"')
         (tmp_path / name).write_text(text, encoding="utf-8")
     found = release.problems(root=tmp_path)
     assert len(found) == 8  # seven places and the notes
     assert "CHANGELOG.md has nothing under [9.9.9]" in found
-    assert f"CITATION.cff says {cx.__version__}, pyproject.toml 9.9.9" in found
+    assert f"CITATION.cff says {now}, pyproject.toml 9.9.9" in found
 
 
 def test_the_notes_are_those_of_the_version_alone(tmp_path):
@@ -474,10 +404,8 @@ def test_the_notes_are_those_of_the_version_alone(tmp_path):
         "# Changelog\n\n## [0.2.0] - 2027-01-01\n\n- new\n\n## [0.1.0] - 2026-11-21\n\n- old\n\n"
         "[0.1.0]: https://example.org\n"
     )
-    assert release.notes("0.2.0", tmp_path) == "- new"
-    assert release.notes("0.1.0", tmp_path) == "- old"
-    assert release.notes("0.3.0", tmp_path) == ""
-    assert "## [" not in release.notes(cx.__version__)
+    notes = [release.notes(version, tmp_path) for version in ("0.1.0", "0.2.0", "0.3.0")]
+    assert notes == ["- old", "- new", ""]
 
 
 def entries(text):
@@ -510,10 +438,10 @@ def test_both_papers_are_cited_as_the_bibliography_lists_them(html):
     papers = [cited for cited in references if cited["type"] != "data"]  # the texts stand there too
     for name, cited in zip(("gibson2025decomposing", "neo2024interpreting"), papers, strict=True):
         paper = listed[name]
-        assert cited["title"] == re.sub("[{}]", "", paper["title"])
-        assert cited["url"] == paper["url"] and str(cited["year"]) == paper["year"]
         authors = " and ".join(f"{a['family-names']}, {a['given-names']}" for a in cited["authors"])
-        assert authors == paper["author"]
+        assert (cited["title"], cited["url"], str(cited["year"]), authors) == (
+            re.sub("[{}]", "", paper["title"]), paper["url"], paper["year"], paper["author"],
+        )  # fmt: skip
     paper = listed["gibson2025decomposing"]
     assert papers[0]["identifiers"][0]["value"] == f"arXiv:{paper['eprint']}"
     readme = entries((ROOT / "README.md").read_text(encoding="utf-8"))["gibson2025decomposing"]
@@ -521,14 +449,10 @@ def test_both_papers_are_cited_as_the_bibliography_lists_them(html):
     page = (html / "book" / "citation.html").read_text(encoding="utf-8")
     blocks = re.findall(r'<div class="highlight-bibtex.*?</pre>', page, re.DOTALL)
     shown = ["".join(re.split(r"<[^>]+>", block)) for block in blocks]
-    assert [" ".join(re.search(r"@(\w+)\{(\w+)", block).groups()) for block in shown] == [
-        "misc gibson2025decomposing",
-        "inproceedings neo2024interpreting",
-        "misc contextfromweights2026",
-        "software ctxlib2026",
-        "misc mini2026",
-    ]
-    assert all(block.count("@") == 1 for block in shown), "one entry a block, to be copied"
+    assert [re.findall(r"@\w+\{(\w+)", block) for block in shown] == [
+        ["gibson2025decomposing"], ["neo2024interpreting"],
+        ["contextfromweights2026"], ["ctxlib2026"], ["mini2026"],
+    ], "one entry a block, to be copied"  # fmt: skip
 
 
 def test_the_release_notes_of_the_book_are_the_changelog(html):

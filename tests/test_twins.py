@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import ship_mini
 import train_mini as tm
 
-NAME = ship_mini.FIRST_EDITION
+NAME = "mini-first-edition"
 TINY = tm.Recipe(n_layer=2, n_embd=32, n_head=4, n_ctx=32, vocab=300)
 
 

@@ -23,6 +23,7 @@ FILES = (
 )  # fmt: skip
 HOLDER = "pyproject.toml"
 REPOSITORY = re.compile(r"https://github\.com/([A-Za-z0-9-]+)/([A-Za-z0-9._-]+?)(?:\.git)?/?")
+END = r"(?![\w-]|\.(?!git\b)\w)"  # of an address: no longer one that begins like it follows
 # Words that only the book's own address follows: there it is held against `pyproject.toml`.
 OWN = re.compile(
     r"(?:git clone |git\+|ctxlib @ (?!git)|repository-code: |repository_url: |^  url +=? *\{"
@@ -34,9 +35,8 @@ OWN = re.compile(
 
 def address(root: Path = ROOT) -> str:
     """What `pyproject.toml` says."""
-    return tomllib.loads((root / HOLDER).read_text(encoding="utf-8"))["project"]["urls"][
-        "Repository"
-    ]
+    project = tomllib.loads((root / HOLDER).read_text(encoding="utf-8"))["project"]
+    return project["urls"]["Repository"]
 
 
 def forms(url: str) -> tuple[str, str, str]:
@@ -60,11 +60,6 @@ def forms(url: str) -> tuple[str, str, str]:
     )
 
 
-def pattern(form: str) -> str:
-    """That address, and no longer one that begins like it."""
-    return re.escape(form) + r"(?![\w-]|\.(?!git\b)\w)"
-
-
 def files(root: Path) -> list[Path]:
     """Where the address may stand; its holder comes last."""
     return [*(file for glob in FILES for file in sorted(root.glob(glob))), root / HOLDER]
@@ -72,7 +67,7 @@ def files(root: Path) -> list[Path]:
 
 def strays(root: Path = ROOT) -> list[str]:
     """The places that name another address than `pyproject.toml`, one line each."""
-    ours = re.compile("|".join(map(pattern, forms(address(root)))))
+    ours = re.compile(f"(?:{'|'.join(map(re.escape, forms(address(root))))}){END}")
     return [
         f"{file.relative_to(root)}: {found[1]}"
         for file in files(root)
@@ -84,14 +79,13 @@ def strays(root: Path = ROOT) -> list[str]:
 def move(url: str, root: Path = ROOT) -> list[Path]:
     """Write another address wherever the present one stands; returns the files that changed."""
     old, new = forms(address(root)), forms(url)
-    moves = {pattern(before): after for before, after in zip(old, new, strict=True)}
-    clone, other = (form[0].rpartition("/")[2] for form in (old, new))
-    moves[rf"(?m)^cd {re.escape(clone)}$"] = f"cd {other}"
+    clone, other = (f"cd {form[0].rpartition('/')[2]}\n" for form in (old, new))
     changed = []
     for file in files(root) if old != new else ():
-        before = after = file.read_text(encoding="utf-8")
-        for there, here in moves.items():
-            after = re.sub(there, here, after)
+        before = file.read_text(encoding="utf-8")
+        after = before.replace(clone, other)
+        for there, here in zip(old, new, strict=True):
+            after = re.sub(re.escape(there) + END, here, after)
         if after != before:
             replace(file, after)
             changed.append(file)
@@ -108,8 +102,7 @@ def main(argv: list[str]) -> int:
     for file in changed:
         print(file.relative_to(ROOT))
     if found:
-        lines = [f"address: pyproject.toml says {address()} but", *found]
-        print("\n".join(lines), file=sys.stderr)
+        print(f"address: pyproject.toml says {address()} but", *found, sep="\n", file=sys.stderr)
         return 1
     print(f"{address()}, in every place")
     if changed:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections import Counter
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.ext.autosummary import extract_summary
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
@@ -27,7 +27,6 @@ from sphinx.util.nodes import make_refnode
 PAGES = "book/api"
 ENTRY = re.compile(r"^\.\. auto(?:function|class|data|exception):: (ctxlib\.[\w.]+)$", re.MULTILINE)
 MEMBERS = re.compile(r"^\.\. autoclass:: (ctxlib\.[\w.]+)\n   :members: (.+)$", re.MULTILINE)
-SENTENCE = re.compile(r"(?:`[^`]*`|[^`])*?(?<=[\w)\]`\"'])\.(?= [A-Z`]|$)")
 NAME = re.compile(r"(?:cx\.|ctxlib\.)?([A-Za-z][\w.]*)")
 
 # Sphinx writes a long signature as a list of definitions without terms, which is no list.
@@ -58,16 +57,11 @@ def comment(name: str, module: str) -> list[str]:
     return analyzer.find_attr_docs()["", last]
 
 
-def first_sentence(name: str, module: str) -> str:
-    """Of a name's docstring, or of the comment that documents a constant."""
+def said(name: str, module: str) -> list[str]:
+    """The lines of a name's docstring, or of the comment that documents a constant."""
     thing = resolved(name)
-    if inspect.isroutine(thing) or inspect.isclass(thing):
-        text = inspect.getdoc(thing) or ""
-    else:
-        text = "\n".join(comment(name, module))
-    paragraph = " ".join(text.partition("\n\n")[0].split())
-    sentence = SENTENCE.match(paragraph)
-    return sentence[0] if sentence else f"{paragraph.rstrip('.:')}."
+    described = inspect.isroutine(thing) or inspect.isclass(thing)
+    return (inspect.getdoc(thing) or "").splitlines() if described else comment(name, module)
 
 
 class Names(SphinxDirective):
@@ -87,7 +81,8 @@ class Names(SphinxDirective):
             shown = nodes.literal("", name.replace("ctxlib.", "cx.", 1))
             target = {"refdomain": "py", "reftype": "obj", "reftarget": name, "refexplicit": True}
             link = addnodes.pending_xref("", shown, refdoc=self.env.docname, **target)
-            words, _ = self.state.inline_text(first_sentence(name, module), self.lineno)
+            first = extract_summary(said(name, module), self.state.document)
+            words, _ = self.state.inline_text(first, self.lineno)
             meaning = nodes.definition("", nodes.paragraph("", "", *words))
             table += nodes.definition_list_item("", nodes.term("", "", link), meaning)
         return [table]
@@ -137,31 +132,22 @@ def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     A single word in small letters is left alone: it is a parameter more often than a function.
     """
     objects = app.env.get_domain("py").objects  # type: ignore[attr-defined]
-    endings = [
-        (".".join(parts[start:]), name)
-        for name, entry in objects.items()
-        if entry.objtype != "module" and not entry.aliased
-        for parts in [name.split(".")]
-        for start in range(1, len(parts))
-    ]
-    count = Counter(ending for ending, _ in endings)
-    index = {ending: name for ending, name in endings if count[ending] == 1}
+    names = [n for n, entry in objects.items() if entry.objtype != "module" and not entry.aliased]
     for code in list(doctree.findall(nodes.literal)):
-        text = code.astext()
-        named = NAME.fullmatch(text)
-        if not named or named[1] not in index or not re.search(r"[A-Z_.]", text):
+        named = NAME.fullmatch(code.astext())
+        if not named or not re.search(r"[A-Z_.]", code.astext()):
             continue
-        name = index[named[1]]
+        meant = [name for name in names if name.endswith(f".{named[1]}")]
+        if len(meant) != 1:
+            continue
+        (name,) = meant
         around = code
         while around.parent is not None and not isinstance(around, addnodes.desc):
             around = around.parent
         own = isinstance(around, addnodes.desc) and name in around[0]["ids"]
         if not own and not isinstance(code.parent, nodes.reference):
-            entry = objects[name]
-            link = make_refnode(
-                app.builder, docname, entry.docname, entry.node_id, code.deepcopy(), name
-            )
-            code.replace_self(link)
+            to = objects[name].docname, objects[name].node_id
+            code.replace_self(make_refnode(app.builder, docname, *to, code.deepcopy(), name))
 
 
 def laid_out(

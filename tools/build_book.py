@@ -35,9 +35,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -64,9 +63,12 @@ PINS = ("requirements.txt", "constraints.txt")
 SITE = ("book", "ctxlib", "tools")  # what a site is built from, with the files beside them
 KERNELS = min(2, os.cpu_count() or 1)  # of `mini` that run at a time; of other models one
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
-COMPARED = (TOOLS.parent / "tests" / "nbval_sanitize.cfg", TOOLS / "check_notebook.py")  # by these
+SANITIZE = TOOLS.parent / "tests" / "nbval_sanitize.cfg"  # what may differ between two runs
+NBVAL = ["-p", "nbval.plugin", "--nbval-lax", "--nbval-current-env", "--maxfail=5", "--color=no"]
+NBVAL += ["-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "-q", "--tb=short"]
 STOP = threading.Event()  # set when the build is interrupted: no kernel begins another cell
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # colours
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -138,12 +140,10 @@ def execute(model: str, name: str | None = None) -> None:
         stamp.unlink(missing_ok=True)
         replace(notebook, nbformat.writes(finished))
         stamps.keep(stamp, ROOT, read, given, made=[notebook], since=since)
+        took = time.monotonic() - start
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # KiB on Linux
-        print(
-            f"{chapter.name}: executed in {time.monotonic() - start:.0f} s, "
-            f"at most {peak:.1f} GiB so far",
-            flush=True,
-        )
+        said = f"executed in {took:.0f} s, at most {peak:.1f} GiB so far"
+        print(f"{chapter.name}: {said}", flush=True)
 
     side_by_side(bring, due, KERNELS if model == "mini" else 1)
 
@@ -156,20 +156,18 @@ def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> No
     failed = threading.Event()
 
     def unless_failed(file: Path) -> None:
-        if failed.is_set():
-            return
-        try:
-            do(file)
-        except BaseException:
-            failed.set()
-            raise
+        if not (failed.is_set() or STOP.is_set()):
+            try:
+                do(file)
+            except BaseException:
+                failed.set()
+                raise
 
     with ThreadPoolExecutor(most) as pool:
         asked = [pool.submit(unless_failed, file) for file in files]
         try:
             wait(asked)
         except KeyboardInterrupt:
-            failed.set()
             STOP.set()
             raise
     for one in asked:
@@ -213,13 +211,19 @@ def run(
     model: str,
     environment: dict[str, str] | None = None,
 ) -> nbformat.NotebookNode:
-    """Execute every cell; BuildError names the one that fails and says why."""
+    """Execute every cell, up to the first that needs position embeddings which the model does not
+    have. BuildError names the cell that fails and says why.
+    """
     set_model(notebook, model)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     environment = environment or os.environ | {"PYTHONPATH": str(ROOT)}
-    if model == "mini":
-        environment |= ONE_THREAD
-    with tempfile.TemporaryDirectory(prefix="book-") as sockets:
+    bar = tqdm(total=len(code), desc=chapter.stem, unit="cell", leave=False)
+
+    def go_on(**_: Any) -> None:
+        if STOP.is_set():
+            raise BuildError(f"{chapter.name}: interrupted")
+
+    with tempfile.TemporaryDirectory(prefix="book-") as sockets, bar:
         # Sockets in a folder of our own, not TCP: nobody else can read what a kernel says.
         transport = {"transport": "ipc", "ip": str(Path(sockets) / "kernel")}
         client = NotebookClient(
@@ -227,10 +231,26 @@ def run(
             timeout=900,
             kernel_name="python3",
             coalesce_streams=True,  # whether a busy machine prints in one piece or in two
+            on_cell_start=go_on,
+            on_cell_executed=lambda **_: bar.update(),
             config=Config({"KernelManager": transport}),
         )
-        with client.setup_kernel(cwd=str(ROOT), env=environment):
-            execute_cells(client, notebook, code, chapter)
+        threads = ONE_THREAD if model == "mini" else {}
+        try:
+            client.execute(cwd=str(ROOT), env=environment | threads)
+        except (CellExecutionError, DeadKernelError) as error:
+            number = client.code_cells_executed
+            cell = notebook.cells[code[number - 1]]
+            name, said = getattr(error, "ename", ""), getattr(error, "evalue", "")
+            if name == ELSEWHERE:
+                cell.outputs, cell.execution_count = [], None
+                notebook.cells.insert(code[number - 1], nbformat.v4.new_markdown_cell(NOT_HERE))
+                tqdm.write(f"{chapter.name}: {said.partition(',')[0]}; kept as text")
+            else:
+                what = f"{name}: {said}".splitlines()[0] if name else "the kernel died"
+                first = next(line for line in cell.source.splitlines() if line.strip())
+                place = f"{chapter.relative_to(ROOT)}, code cell {number} ({first!r})"
+                raise BuildError(f"{place}: {what}") from error
     set_model(notebook, called(model))  # a folder of this machine is nobody else's
     return tidy(notebook, chapter.stem)
 
@@ -241,37 +261,6 @@ def set_model(notebook: nbformat.NotebookNode, model: str) -> None:
         if "parameters" in cell.metadata.get("tags", ()):
             line = f"MODEL = {json.dumps(model)}".replace("\\", r"\\")
             cell.source = re.sub(r"^MODEL = .*?(?=\s+#|$)", line, cell.source, count=1, flags=re.M)
-
-
-def execute_cells(
-    client: NotebookClient, notebook: nbformat.NotebookNode, code: list[int], chapter: Path
-) -> None:
-    """Run the code cells in order, with a progress bar; up to the first that needs position
-    embeddings which the model does not have.
-    """
-    cells = tqdm(code, desc=chapter.stem, unit="cell", leave=False)
-    for count, index in enumerate(cells, start=1):
-        if STOP.is_set():
-            raise BuildError(f"{chapter.name}: interrupted")
-        cell = notebook.cells[index]
-        try:
-            client.execute_cell(cell, index, execution_count=count)
-        except (CellExecutionError, DeadKernelError) as error:
-            if isinstance(error, CellExecutionError) and error.ename == ELSEWHERE:
-                cell.outputs, cell.execution_count = [], None
-                notebook.cells.insert(index, nbformat.v4.new_markdown_cell(NOT_HERE))
-                tqdm.write(f"{chapter.name}: {error.evalue.partition(',')[0]}; kept as text")
-                return
-            what = (
-                f"{error.ename}: {error.evalue}"
-                if isinstance(error, CellExecutionError)
-                else "the kernel died"
-            )
-            first = next((line for line in cell.source.splitlines() if line.strip()), "")
-            raise BuildError(
-                f"{chapter.relative_to(ROOT)}, code cell {count} ({first!r}): "
-                f"{what.splitlines()[0]}"
-            ) from error
 
 
 # Where a chapter ends on a model whose positions are not in its residual stream.
@@ -316,7 +305,7 @@ def check(name: str | None = None) -> None:
     refused = [words for chapter in chapters for words in refusals(chapter)]
     if refused:
         raise BuildError("\n".join(["the committed notebooks are not the book:", *refused]))
-    given = facts("mini")
+    given = facts("mini") | {"by": NBVAL}
     due = [c for c in chapters if not stamps.holds(checked(c), ROOT, given)]
     if len(due) < len(chapters):
         print(f"{len(chapters) - len(due)} of {len(chapters)} notebooks: checked, unchanged since")
@@ -325,25 +314,23 @@ def check(name: str | None = None) -> None:
     def compare(chapter: Path) -> None:
         start, since = time.monotonic(), time.time()
         notebook = committed(chapter)
-        command = [sys.executable, str(TOOLS / "check_notebook.py"), str(notebook), str(ROOT)]
-        done = subprocess.run(
-            command, env=os.environ | ONE_THREAD, cwd=ROOT, capture_output=True, text=True
-        )
-        try:
-            found = json.loads(done.stdout)
-        except ValueError as error:
-            raise BuildError(f"{notebook.name} was not checked: {done.stderr[-3000:]}") from error
-        if found["told"] or done.returncode:
+        command = [sys.executable, "-m", "pytest", *NBVAL, f"--nbval-sanitize-with={SANITIZE}"]
+        alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""} | ONE_THREAD
+        with stamps.watched(ROOT) as (environment, reads):
+            done = subprocess.run(
+                [*command, f"--rootdir={ROOT}", str(notebook)],
+                env=environment | alone, cwd=ROOT, capture_output=True, text=True,
+            )  # fmt: skip
+            read = {notebook, SANITIZE, *(ROOT / pin for pin in PINS), *reads()}
+        if done.returncode:
             differing.append(chapter.stem)
-            print("\n".join([f"{notebook.name} comes out otherwise:", *found["told"]]), flush=True)
+            said = ESCAPES.sub("", done.stdout + done.stderr)
+            print(f"{notebook.name} comes out otherwise:\n{said}", flush=True)
             return
-        read = {notebook, *COMPARED, *(ROOT / pin for pin in PINS), *map(Path, found["read"])}
         kept = stamps.keep(checked(chapter), ROOT, read, given, since=since)
         again = "" if kept else "; what it reads was changed meanwhile, so it will be checked again"
-        print(
-            f"{notebook.name}: checked in {time.monotonic() - start:.0f} s{again}",
-            flush=True,
-        )
+        took = time.monotonic() - start
+        print(f"{notebook.name}: checked in {took:.0f} s{again}", flush=True)
 
     side_by_side(compare, due, KERNELS)
     if differing:
@@ -388,10 +375,8 @@ def refusals(chapter: Path) -> list[str]:
 
 def parts(notebook: nbformat.NotebookNode) -> list[tuple[str, str, tuple[str, ...]]]:
     """What a chapter and its notebook have in common: kind, source and tags of every cell."""
-    return [
-        (cell.cell_type, cell.source, tuple(cell.metadata.get("tags", ())))
-        for cell in notebook.cells
-    ]
+    cells = notebook.cells
+    return [(c.cell_type, c.source, tuple(c.metadata.get("tags", ()))) for c in cells]
 
 
 # ---------------------------------------------------------------- the site
@@ -402,20 +387,30 @@ def site(model: str) -> Path:
     now; returns its first page. Two builds at once wait for each other.
     """
     base = home(model)
-    stamp = base / "_build" / "stamps" / "site"
-    with alone(base / "_build" / "site.lock"):
-        if (base / "_build" / "html" / "index.html").exists() and stamps.holds(
-            stamp, ROOT, facts(model) | {"files": sources(base)}
-        ):
-            return base / "_build" / "html" / "index.html"
-        stamp.unlink(missing_ok=True)
-        before = sources(base)
-        page = build_site(model, base)
-        after = sources(base)  # an edition has got its pages meanwhile
-        if before.items() <= after.items():
-            # the files are facts, so that a new one counts as well
-            stamps.keep(stamp, ROOT, [], facts(model) | {"files": after})
-        return page
+    stamp, page = base / "_build" / "stamps" / "site", base / "_build" / "html" / "index.html"
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    with stamp.with_name("site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if base != ROOT:
+            lay_out(base)
+        given = facts(model) | {"files": sources(base)}  # facts, so that a new one counts as well
+        if not (page.exists() and stamps.holds(stamp, ROOT, given)):
+            stamp.unlink(missing_ok=True)
+            build_site(model, base)
+            stamps.keep(stamp, ROOT, [], given)
+    return page
+
+
+def lay_out(base: Path) -> None:
+    """Give the notebooks of another edition the pages around them."""
+    for name in ("_toc.yml", "CITATION.cff", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, base / name)
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    # Colab opens what the repository holds, which is mini's notebook; this one is downloaded.
+    config["sphinx"]["config"]["html_theme_options"].pop("launch_buttons", None)
+    (base / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    pages = shutil.ignore_patterns("*.ipynb", "*.part")
+    shutil.copytree(ROOT / "book", base / "book", dirs_exist_ok=True, ignore=pages)
 
 
 def sources(base: Path) -> dict[str, str | None]:
@@ -426,33 +421,18 @@ def sources(base: Path) -> dict[str, str | None]:
     return {str(file.relative_to(ROOT)): stamps.digest(file) for file in sorted(files)}
 
 
-@contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """One process at a time; the others wait."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-
-
-def build_site(model: str, base: Path) -> Path:
-    """Build an edition's site; returns its first page."""
-    if base != ROOT:
-        for name in ("_toc.yml", "CITATION.cff", "CHANGELOG.md"):
-            shutil.copy(ROOT / name, base / name)
-        config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-        # Colab opens what the repository holds, which is mini's notebook; this one is downloaded.
-        config["sphinx"]["config"]["html_theme_options"].pop("launch_buttons", None)
-        (base / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
-        pages = shutil.ignore_patterns("*.ipynb", "*.part")
-        shutil.copytree(ROOT / "book", base / "book", dirs_exist_ok=True, ignore=pages)
+def build_site(model: str, base: Path) -> None:
+    """Build the site of an edition whose pages are there."""
     listed = set(re.findall(r"book/(\d\d_\w+)", (base / "_toc.yml").read_text()))
     absent = sorted(name for name in listed if not (base / "book" / f"{name}.ipynb").exists())
     if absent:
-        raise BuildError(
-            f"book/{absent[0]}.ipynb is not there: run `make execute CHAPTER={absent[0]}` first"
-        )
-    done = jupyter_book(base, "-W", "-n", "--keep-going", "-q")
+        again = f"run `make execute CHAPTER={absent[0]}` first"
+        raise BuildError(f"book/{absent[0]}.ipynb is not there: {again}")
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
+    # the reference imports the package, and the extensions are among the tools
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
+    strict = ("-W", "-n", "--keep-going", "-q")
+    done = subprocess.run([*command, *strict], capture_output=True, text=True, env=environment)
     if done.returncode:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
         raise BuildError("the site was not built; the warnings above are errors")
@@ -460,22 +440,14 @@ def build_site(model: str, base: Path) -> Path:
     # Sphinx copies these only when a page has changed as well
     shutil.copytree(base / "book" / "_static", html / "_static", dirs_exist_ok=True)
     views = furnish(html / "_static", model, base / "_build")
-    (html / "index.html").write_text(FRONT, encoding="utf-8")
+    # in place of Jupyter Book's redirection, which has neither language nor title nor icon
+    shutil.copy(TOOLS / "front.html", html / "index.html")
     for page in html.rglob("*.html"):
         plain = page.read_text(encoding="utf-8")
         finished = hint(seal(lighten(plain if views else without_views(plain))))
         if finished != plain:
             page.write_text(finished, encoding="utf-8")
     draw_icons(html)
-    return html / "index.html"
-
-
-def jupyter_book(base: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run Jupyter Book on an edition's folder."""
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base), *options]
-    # the reference imports the package, and the extensions are among the tools
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def furnish(static: Path, model: str, kept: Path) -> bool:
@@ -487,7 +459,7 @@ def furnish(static: Path, model: str, kept: Path) -> bool:
     shutil.copytree(WIDGETS, static / "views", ignore=python, dirs_exist_ok=True)
     layer, stamp, since = kept / "layer.bin", kept / "stamps" / "layer", time.time()
     if not (layer.exists() and stamps.holds(stamp, ROOT, facts(model))):
-        command = [sys.executable, str(ROOT / "tools" / "export_explorer.py"), "--model", model]
+        command = [sys.executable, str(TOOLS / "export_explorer.py"), "--model", model]
         with stamps.watched(ROOT) as (environment, reads):
             done = subprocess.run([*command, "--out", str(kept)], env=environment)
             read = {*(ROOT / pin for pin in PINS), *reads()}
@@ -515,21 +487,6 @@ def without_views(page: str) -> str:
     return LAYER_VIEW.sub(NO_VIEW, page)
 
 
-# In place of Jupyter Book's redirection, which has neither language nor title nor icon.
-FRONT = """\
-<!DOCTYPE html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8">
-    <title>Context from Weights</title>
-    <meta http-equiv="refresh" content="0; url=book/00_welcome.html">
-    <link rel="icon" href="_static/logo.svg">
-  </head>
-  <body><a href="book/00_welcome.html">Context from Weights</a></body>
-</html>
-"""
-
-
 def seal(page: str) -> str:
     """A page that can load nothing from another host and run nothing but what was built into it.
 
@@ -541,17 +498,11 @@ def seal(page: str) -> str:
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
     handlers = [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
     allowed = sorted({fingerprint(code) for code in [*inline, *handlers]})
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src 'self' 'unsafe-hashes' {' '.join(allowed)}",
-            "style-src 'self' 'unsafe-inline'",  # MathJax and the figures bring their own
-            "img-src 'self' data:",
-            "font-src 'self' data:",
-            "connect-src 'self'",
-            "base-uri 'self'",
-            "form-action 'self'",
-        ]
+    policy = (
+        f"default-src 'none'; script-src 'self' 'unsafe-hashes' {' '.join(allowed)}; "
+        "style-src 'self' 'unsafe-inline'; "  # MathJax and the figures bring their own
+        "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'self'; "
+        "form-action 'self'"
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     return page.replace("<head>", f"<head>\n    {meta}", 1)
@@ -584,8 +535,8 @@ def modules(module: Path) -> list[Path]:
 
 
 def fingerprint(code: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
+    digest = hashlib.sha256(code.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 # ---------------------------------------------------------------- what is published
@@ -626,19 +577,12 @@ def main(argv: list[str] | None = None) -> int:
             print(f"Ready to be published: {pages()}")
         elif args.step == "site" or (args.step == "book" and not args.chapter):
             print(f"The book is at {site(args.model)}")
-    except BuildError as error:
+    except (BuildError, OSError) as error:
         print(f"book: {error}", file=sys.stderr)
         return 1
-    except OSError as error:
-        print(
-            f"book: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr
-        )
-        return 1
     except KeyboardInterrupt:
-        print(
-            "book: interrupted; what was finished is kept, `make book` goes on from there",
-            file=sys.stderr,
-        )
+        said = "interrupted; what was finished is kept, `make book` goes on from there"
+        print(f"book: {said}", file=sys.stderr)
         return 130
     return 0
 

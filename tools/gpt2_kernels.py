@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -37,27 +38,26 @@ def read(place: Path) -> tuple[dict[str, Tensor], cx.LayerWeights]:
     if not files:
         raise ValueError(f"{place} holds no .safetensors file")
     state: dict[str, Tensor] = {}
-    try:
-        for file in files:
-            state |= {k.removeprefix("transformer."): v for k, v in load_file(file).items()}
-    except Exception as error:  # safetensors raises classes of its own
-        raise ValueError(f"{place} cannot be read: {cx.models.first_line(error)}") from error
+    for file in files:
+        try:
+            held = load_file(file)
+        except SafetensorError as error:
+            raise ValueError(f"{file} cannot be read: {cx.models.first_line(error)}") from error
+        state |= {k.removeprefix("transformer."): v for k, v in held.items()}
     return state, cx.LayerWeights.from_state_dict(state, n_heads=HEADS)
 
 
-def kernels_of(place: Path) -> dict[str, np.ndarray]:
+def kernels_of(place: Path) -> dict[str, Any]:
     """What is written: kernels (`head source`) and where they come from."""
     state, weights = read(place)
     digest = hashlib.sha256(b"".join(state[name].numpy().tobytes() for name in HASHED))
     return {
         "kernels": cx.positional_kernels(weights, N, token=None, C=C).numpy().astype(np.float16),
-        "n": np.array(N),
-        "C": np.array(C),
-        "source": np.array(
-            "openai-community/gpt2, layer 0: wpe, ln_1 and attn.c_attn; "
-            "query without a token (ctxlib.positional_kernels, token=None)"
-        ),
-        "sha256": np.array(f"{digest.hexdigest()} of {', '.join(HASHED)}, float32"),
+        "n": N,
+        "C": C,
+        "source": "openai-community/gpt2, layer 0: wpe, ln_1 and attn.c_attn; "
+        "query without a token (ctxlib.positional_kernels, token=None)",
+        "sha256": f"{digest.hexdigest()} of {', '.join(HASHED)}, float32",
     }
 
 
@@ -67,8 +67,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args(argv)
     try:
-        found: dict[str, Any] = kernels_of(args.weights)
-        np.savez_compressed(args.out, **found)
+        np.savez_compressed(args.out, **kernels_of(args.weights))
     except (OSError, ValueError) as error:
         print(f"gpt2_kernels: {error}", file=sys.stderr)
         return 2

@@ -7,14 +7,11 @@ have, and marks that colour nothing; `draw_icons` keeps of the icon font (Font A
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 
-from fontTools.subset import Options, Subsetter
-from fontTools.ttLib import TTFont
+import pydata_sphinx_theme
+from fontTools import subset
 
 THEME = "pydata_sphinx_theme"
 SHEET = "styles/pydata-sphinx-theme.css"
@@ -63,32 +60,26 @@ def draw_icons(html: Path) -> None:
     time is there again. The fonts are TrueType: twelve icons need no compression.
     """
     static = html / "_static"
-    source = theme()
+    source = Path(pydata_sphinx_theme.__file__).parent / "theme" / THEME / "static"
     sheet = sheet_of(source, icons_named(html))
     codes = codepoints(sheet)
     for sheets in (*static.glob("*.css"), *(static / "styles").glob("sphinx-book-theme.css")):
         codes |= codepoints(sheets.read_text(encoding="utf-8"))
     (static / SHEET).write_text(sheet, encoding="utf-8")
     for font in (source / FONTS).glob("*.ttf"):
-        (static / FONTS / font.name).write_bytes(font_of(font, codes))
-        (static / FONTS / font.name).with_suffix(".woff2").unlink(missing_ok=True)
-
-
-def theme() -> Path:
-    """The folder of the installed theme's files."""
-    spec = find_spec(THEME)
-    if spec is None or spec.origin is None:
-        raise FileNotFoundError(2, "the theme is not installed", THEME)
-    return Path(spec.origin).parent / "theme" / THEME / "static"
+        drawn = static / FONTS / font.name
+        drawn.with_suffix(".woff2").unlink(missing_ok=True)
+        chosen = ",".join(f"U+{code:x}" for code in sorted(codes))
+        # no ligatures that spell an icon's name; the licence reserves the font's for the whole
+        options = ["--layout-features=", "--name-IDs=0,13,14"]
+        subset.main([str(font), f"--unicodes={chosen}", f"--output-file={drawn}", *options])
 
 
 def icons_named(html: Path) -> set[str]:
     """The classes fa-... that pages and the theme's own scripts name."""
     scripts = [f for f in (html / "_static" / "scripts").glob("*.js") if "awesome" not in f.name]
-    named: set[str] = set()
-    for file in (*html.rglob("*.html"), *scripts):
-        named |= set(re.findall(r"\bfa-[a-z0-9-]+", file.read_text(encoding="utf-8")))
-    return named
+    texts = (file.read_text(encoding="utf-8") for file in (*html.rglob("*.html"), *scripts))
+    return {name for text in texts for name in re.findall(r"\bfa-[a-z0-9-]+", text)}
 
 
 def sheet_of(source: Path, named: set[str]) -> str:
@@ -107,19 +98,3 @@ def codepoints(sheet: str) -> set[int]:
     """The private characters, which icons are, that a style sheet writes or spells out."""
     spelt = {int(code, 16) for code in re.findall(r"\\([ef][0-9a-f]{3})\b", sheet)}
     return spelt | {ord(c) for c in sheet if "\ue000" <= c <= "\uf8ff"}
-
-
-def font_of(file: Path, codes: Iterable[int]) -> bytes:
-    """A font with these characters only."""
-    font = TTFont(file, recalcTimestamp=False)
-    options = Options()
-    options.layout_features = []  # no ligatures that spell an icon's name
-    subsetter = Subsetter(options)
-    subsetter.populate(unicodes=codes)
-    subsetter.subset(font)
-    for record in font["name"].names:
-        if record.nameID in (1, 3, 4, 6):  # the licence reserves the name for the whole font
-            record.string = re.sub(r"Font ?Awesome", "Icons", record.toUnicode())
-    out = io.BytesIO()
-    font.save(out)
-    return out.getvalue()

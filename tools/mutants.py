@@ -1,14 +1,12 @@
 """Do the tests catch what matters? Known faults, put in one at a time.
 
-    python tools/mutants.py [NAME ...]    all of the faults, or those named
+    python tools/mutants.py [NAME ...]    all of the faults, or those whose names begin so
                             [-j 2]        so many at a time
-                            [--whole]     ask the whole suite, not the tests that a fault names
-                            [--list]      what there is, and whether it still fits
 
 The faults stand in `tools/mutants.toml`. Each is one line of the code, wrong in a way that has
 happened or could: a sign, an index, a refusal that refuses no more. It is put into a copy of the
 tracked files, and the tests that should notice are run there. Every fault has to make one of them
-fail. Before that, the same tests have to pass on a copy without any fault.
+fail, one that passes when the fault is taken out again.
 
 Ends with 1 if a fault survives, or if it is stale: its line is no longer there once, or its tests
 are none. A line that was rewritten on purpose takes its fault with it, to wherever the same mistake
@@ -28,7 +26,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -36,7 +34,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 900  # seconds for the tests of one fault
-WHOLE = 7200  # and for the whole suite
 CAUGHT, SURVIVED, STALE = "caught", "SURVIVED", "STALE"
 
 
@@ -54,22 +51,8 @@ class Fault:
     site: bool = False
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What became of a fault: `by` is the test that failed first, or the reason."""
-
-    fault: Fault
-    result: str
-    by: str
-    seconds: float = 0.0
-
-
-FAULTS = tuple(
-    Fault(name, **facts)
-    for name, facts in tomllib.loads(
-        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    ).items()
-)
+TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+FAULTS = tuple(Fault(name, **facts) for name, facts in TABLE.items())
 
 
 class Stale(Exception):
@@ -82,24 +65,21 @@ class Stale(Exception):
 def faulty(fault: Fault, tree: Path) -> str:
     """The text of a fault's file with the fault in it; Stale unless its line is there once."""
     file = tree / fault.file
-    lines = file.read_text(encoding="utf-8").split("\n") if file.exists() else []
-    places = [i for i, line in enumerate(lines) if line.strip() == fault.before]
-    if len(places) != 1:
-        raise Stale(f"{fault.file}: the line is there {len(places)} times")
-    (place,) = places
-    indent = lines[place].partition(fault.before)[0]
-    return "\n".join([*lines[:place], indent + fault.after, *lines[place + 1 :]])
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    line = re.compile(rf"^([ \t]*){re.escape(fault.before)}[ \t]*$", re.MULTILINE)
+    wrong, places = line.subn(lambda found: found[1] + fault.after, text)
+    if places != 1:
+        raise Stale(f"{fault.file}: the line is there {places} times")
+    return wrong
 
 
 @contextmanager
 def copied(root: Path) -> Iterator[Path]:
     """A copy of the tracked files of a repository as they are now, for as long as it is needed."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True)
-    if names.returncode:
-        raise SystemExit("mutants: this needs a clone of the repository, to know its files")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True)
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as place:
         tree = Path(place) / "tree"
-        for name in filter(None, names.stdout.decode().split("\0")):
+        for name in filter(None, listed.stdout.decode().split("\0")):
             if (root / name).is_file():
                 (tree / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, tree / name)
@@ -109,7 +89,7 @@ def copied(root: Path) -> Iterator[Path]:
 # ---------------------------------------------------------------- asking the tests
 
 
-def pytest_in(tree: Path, arguments: Sequence[str], limit: float) -> tuple[int | None, str]:
+def pytest_in(tree: Path, *arguments: str) -> tuple[int | None, str]:
     """Exit status and output of pytest in a copy, up to the first test that fails; None where the
     time was up. Nothing that it started is left behind.
     """
@@ -127,7 +107,7 @@ def pytest_in(tree: Path, arguments: Sequence[str], limit: float) -> tuple[int |
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=limit)
+        output, _ = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
         return None, ""
     finally:
@@ -137,93 +117,40 @@ def pytest_in(tree: Path, arguments: Sequence[str], limit: float) -> tuple[int |
     return process.returncode, output
 
 
-def judged(fault: Fault, status: int | None, output: str) -> tuple[str, str]:
-    """Result and reason, from how pytest ended."""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", output, re.MULTILINE)
-    if status == 1 and failed:
-        return CAUGHT, failed[1]
-    if status == 0 and re.search(r"\b\d+ passed", output):
-        return SURVIVED, fault.tests or "the whole suite"
-    if status == 0:
-        return SURVIVED, "all of its tests were left out here"
-    if status is None:
-        return SURVIVED, "the time was up"
-    if status in (4, 5):
-        return STALE, f"no such tests: {fault.tests}"
-    said = [line for line in output.splitlines() if line.strip()]
-    return SURVIVED, f"pytest ended with {status}: {said[-1] if said else 'nothing said'}"
-
-
-def tried(fault: Fault, root: Path, whole: bool = False) -> Verdict:
-    """What the tests say of one fault."""
-    begun = time.monotonic()
+def tried(fault: Fault, root: Path) -> tuple[str, str]:
+    """What became of a fault, and the test that caught it, or the reason."""
     with copied(root) as tree:
+        file = tree / fault.file
         try:
             wrong = faulty(fault, tree)
         except Stale as error:
-            return Verdict(fault, STALE, str(error))
-        (tree / fault.file).write_text(wrong, encoding="utf-8", newline="")
-        asked = [] if whole else shlex.split(fault.tests)
-        status, output = pytest_in(tree, asked, LIMIT if asked else WHOLE)
-    return Verdict(fault, *judged(fault, status, output), time.monotonic() - begun)
-
-
-def union(faults: Iterable[Fault]) -> list[str]:
-    """What pytest is given for the tests of all these faults together: words go with the name of
-    their file, since alone they would choose tests of other files as well.
-
-    >>> a, b = (Fault("", "", "", "", tests) for tests in ("test_a.py -k 'x or y'", "test_b.py"))
-    >>> union([a, b])
-    ['test_a.py', 'test_b.py', '-k', '(test_a and (x or y)) or test_b']
-    """
-    files: dict[str, None] = {}
-    words: dict[str, None] = {}
-    for fault in faults:
-        if not fault.tests:
-            return []
-        before, _, expression = fault.tests.partition(" -k ")
-        files |= dict.fromkeys(shlex.split(before))
-        for name in (Path(file).stem for file in shlex.split(before)):
-            also = [f"({name} and ({word}))" for word in shlex.split(expression)]
-            words |= dict.fromkeys(also or [name])
-    return [*files, "-k", " or ".join(words)]
-
-
-def sound(faults: Sequence[Fault], root: Path, whole: bool = False) -> str:
-    """What the tests of these faults say of the code without any; nothing if they pass."""
-    with copied(root) as tree:
-        status, output = pytest_in(tree, [] if whole else union(faults), WHOLE)
-    return "" if status == 0 else output[-3000:] or "the time was up"
+            return STALE, str(error)
+        right = file.read_bytes()
+        file.write_text(wrong, encoding="utf-8", newline="")
+        status, output = pytest_in(tree, *shlex.split(fault.tests))
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+::\w+)", output, re.MULTILINE)
+        if status == 1 and failed:
+            file.write_bytes(right)
+            if pytest_in(tree, failed[1])[0] == 0:
+                return CAUGHT, failed[1]
+            return SURVIVED, f"{failed[1]} fails without it as well"
+    if status in (4, 5):
+        return STALE, f"no such tests: {fault.tests}"
+    if status == 0:
+        passed = re.search(r"\b\d+ passed", output)
+        return SURVIVED, fault.tests if passed else "all of its tests were left out here"
+    return SURVIVED, f"pytest ended with {status}: {output.strip()[-300:]}"
 
 
 # ---------------------------------------------------------------- saying so
 
 
-def line(verdict: Verdict) -> str:
-    """A verdict, in the columns of a table."""
-    took = f"{verdict.seconds:.0f} s" if verdict.seconds else ""
-    return f"{verdict.fault.name:<56}  {verdict.result:<8}  {took:>5}  {verdict.by}"
-
-
-def chosen(faults: Sequence[Fault], names: Sequence[str]) -> list[Fault]:
-    """The faults whose names begin with one of these, or all; those that build the site last.
-    ValueError for a name that none begins with.
-    """
-    for name in names:
-        if not any(fault.name.startswith(name) for fault in faults):
-            known = ", ".join(fault.name for fault in faults)
-            raise ValueError(f"no fault {name!r}; there are {known}")
-    found = [f for f in faults if not names or f.name.startswith(tuple(names))]
-    return sorted(found, key=lambda fault: fault.site)
-
-
-def fitting(fault: Fault, root: Path) -> Verdict:
-    """Whether a fault still fits the code, as far as the code alone can say."""
-    try:
-        faulty(fault, root)
-    except Stale as error:
-        return Verdict(fault, STALE, str(error))
-    return Verdict(fault, "", f"{fault.file}, by {fault.tests}")
+def told(fault: Fault, root: Path) -> bool:
+    """Try a fault and say what became of it; whether it was caught."""
+    begun = time.monotonic()
+    result, by = tried(fault, root)
+    print(f"{fault.name:<56}  {result:<8}  {time.monotonic() - begun:4.0f} s  {by}", flush=True)
+    return result == CAUGHT
 
 
 def main(
@@ -232,27 +159,16 @@ def main(
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="how the names of some faults begin")
     parser.add_argument("-j", type=int, default=1, metavar="N", help="so many at a time")
-    parser.add_argument("--whole", action="store_true", help="ask the whole suite")
-    parser.add_argument("--list", action="store_true", help="show the faults and run nothing")
     options = parser.parse_args(arguments)
-    try:
-        todo = [fitting(fault, root) for fault in chosen(faults, options.names)]
-    except ValueError as error:
-        parser.error(str(error))
-    fit = [verdict.fault for verdict in todo if verdict.result != STALE]
-    if options.list:
-        print("\n".join(map(line, todo)))
-        return int(len(fit) < len(todo))
-    if fit and (wrong := sound(fit, root, options.whole)):
-        print(f"{wrong}\nmutants: without any fault the tests have to pass", file=sys.stderr)
-        return 1
-    caught = 0
-    with ThreadPoolExecutor(max(1, options.j)) as pool:
-        for verdict in pool.map(lambda v: tried(v.fault, root, options.whole), todo):
-            print(line(verdict), flush=True)
-            caught += verdict.result == CAUGHT
-    print(f"{caught} of {len(todo)} faults were caught")
-    return int(caught < len(todo))
+    for name in options.names:
+        if not any(fault.name.startswith(name) for fault in faults):
+            parser.error(f"no fault {name!r}; there are {', '.join(f.name for f in faults)}")
+    chosen = [f for f in faults if not options.names or f.name.startswith(tuple(options.names))]
+    chosen.sort(key=lambda fault: fault.site)  # those that build the site come last
+    with ThreadPoolExecutor(options.j) as pool:
+        caught = sum(pool.map(lambda fault: told(fault, root), chosen))
+    print(f"{caught} of {len(chosen)} faults were caught")
+    return int(caught < len(chosen))
 
 
 if __name__ == "__main__":

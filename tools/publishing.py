@@ -8,7 +8,6 @@ edition. `assemble` brings the sites of several editions together and completes 
 
 from __future__ import annotations
 
-import ast
 import html
 import re
 import shutil
@@ -115,15 +114,8 @@ def whole(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def edition(source: Path) -> str:
     """The model that a book's title page was executed on; of a folder, its last name."""
     notebook = nbformat.read(source / f"{FRONT}.ipynb", as_version=4)
-    parameters = next(
-        cell.source for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())
-    )
-    (assigned,) = (
-        node.value
-        for node in ast.parse(parameters).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODEL"
-    )
-    return Path(ast.literal_eval(assigned)).name
+    said = [c.source for c in notebook.cells if "parameters" in c.metadata.get("tags", ())]
+    return Path(re.findall(r'^MODEL = "(.*?)"', said[0], re.M)[0]).name
 
 
 def editions(model: str, others: dict[str, str]) -> str:
@@ -183,27 +175,18 @@ def offer(
 ) -> None:
     """The whole book in the download menu, and a line under the book's title."""
     to = context["pathto"]
+    button = {"type": "link", "url": to(WHOLE), "text": "whole book", "icon": "fas fa-book"}
+    button |= {"tooltip": "The whole book on one page", "label": "whole-book-button"}
     for group in context.get("header_buttons", ()):
         if group.get("label") == "download-buttons":
-            group["buttons"].append(
-                {
-                    "type": "link",
-                    "url": to(WHOLE),
-                    "text": "whole book",
-                    "tooltip": "The whole book on one page",
-                    "icon": "fas fa-book",
-                    "label": "whole-book-button",
-                }
-            )
+            group["buttons"].append(button)
     if pagename == FRONT:
-        links = [
-            f'<a href="{to(page)}">{words}</a>'
-            for page, words in (
-                (WHOLE, "the whole book on one page"),
-                ("book/citation", "how to cite it"),
-                ("book/releases", "what is new"),
-            )
-        ]
+        ways = {
+            WHOLE: "the whole book on one page",
+            "book/citation": "how to cite it",
+            "book/releases": "what is new",
+        }
+        links = [f'<a href="{to(page)}">{words}</a>' for page, words in ways.items()]
         line = " · ".join([editions(edition(Path(app.srcdir)), {}), *links])
         context["body"] = context["body"].replace(
             "</h1>", f'</h1>\n<p class="byline">{line}</p>', 1

@@ -20,11 +20,11 @@ import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -62,12 +62,21 @@ class Run:
 
     def of(self, fact: str) -> list[str]:
         """What the ledgers say of where they come from, each answer once."""
-        said = {
-            json.dumps(kept[fact], sort_keys=True): kept[fact] for kept in self.ledgers.values()
-        }
-        return [
+        said = (kept[fact] for kept in self.ledgers.values())
+        told = (
             ", ".join(f"{k} {v}" for k, v in sorted(one.items())) if isinstance(one, dict) else one
-            for one in said.values()
+            for one in said
+        )
+        return list(dict.fromkeys(told))
+
+    @property
+    def origin(self) -> list[tuple[str, str]]:
+        """Where the numbers come from."""
+        return [
+            ("model", self.model),
+            ("revision", "; ".join(filter(None, self.of("revision"))) or "not from a hub"),
+            ("first layer, fingerprint", "".join(self.of("first layer"))[:16]),
+            *((fact, "; ".join(self.of(fact))) for fact in ("texts", "versions")),
         ]
 
     @property
@@ -117,10 +126,7 @@ def judged_on_its_texts(run: Run, model: str) -> Run:
         enough = cx.claims.published(row["id"]).texts <= there
         return row if enough else row | {"verdict": "other texts"}
 
-    ledgers = {
-        chapter: kept | {"rows": [judged(row) for row in kept["rows"]]}
-        for chapter, kept in run.ledgers.items()
-    }
+    ledgers = {c: k | {"rows": list(map(judged, k["rows"]))} for c, k in run.ledgers.items()}
     return replace(run, ledgers=ledgers)
 
 
@@ -140,16 +146,14 @@ def positional(place: Path) -> Run:
     family = cx.families(weights, n, None, C)["family"]
     slow, local = (set(family.index[family == shape]) for shape in SHAPES[:2])
     reach = cx.effective_tokens(cx.shared_kernel(kernels[SIX]))
-    claims = [
-        cx.claims.Claim(id, measured, float(here), digits=digits)
-        for id, measured, here, digits in (
-            ("kernel_shapes", "shapes of kernels", len(set(family) & set(SHAPES)), 0),
-            ("six_decay_slowly", "heads of the six that decay slowly", len(slow & set(SIX)), 0),
-            ("local_heads", "heads local by one of rule and source", len(local ^ set(LOCAL)), 0),
-            ("bag_length", "half of the effective tokens of the six's kernel", reach / 2, 0),
-            ("local_reach", "local kernels' mass within 7", kernels[LOCAL, -8:].sum(-1).min(), 2),
-        )
+    measured: list[tuple[str, str, Any, int]] = [
+        ("kernel_shapes", "shapes of kernels", len(set(family) & set(SHAPES)), 0),
+        ("six_decay_slowly", "heads of the six that decay slowly", len(slow & set(SIX)), 0),
+        ("local_heads", "heads local by one of rule and source", len(local ^ set(LOCAL)), 0),
+        ("bag_length", "half of the effective tokens of the six's kernel", reach / 2, 0),
+        ("local_reach", "local kernels' mass within 7", kernels[LOCAL, -8:].sum(-1).min(), 2),
     ]
+    claims = [cx.claims.Claim(id, m, float(x), digits=digits) for id, m, x, digits in measured]
     kept = {
         "first layer": first,
         "is GPT-2 small": True,
@@ -186,107 +190,19 @@ def bound(figure: cx.claims.Published) -> str:
     return f"{figure.condition} ({figure.reason or 'half a unit of the last digit printed'})"
 
 
-PAGE = """# Do the published figures come out?
-
-Every chapter ends with its claims: what was published about GPT-2 small or about models like it,
-beside the same measurement on the model of the edition. Here are all of them, as the chapters found
-them on `{model}`. {judging} Why the bounds are where they are stands below the table.
-
-{table}
-{unasked}{others}
-With GPT-2 itself, `make reproduce MODEL=gpt2` executes every chapter on it, prints the same lines
-with verdicts, and ends with an error if a figure is missed. `CTX_TEXTS` names the texts; the
-publication's are OpenWebText. On fewer texts than the publication's, or on texts that do not fill
-half of the context, its figures are not judged. The figures are those of
-{{cite:t}}`gibson2025decomposing` (Gibson 2025), of the earlier post {{cite}}`gibson2025contextual`
-(Gibson 2025b), of {{cite:t}}`neo2024interpreting`, {{cite:t}}`elhage2021framework` and
-{{cite:t}}`ba2016layernorm`. Where a source speaks in words, the bound is this book's reading of
-them. A figure is undecided if the 95% interval of its number contains the bound.
-
-## Why these bounds
-
-{bounds}
-
-## Where these numbers come from
-
-{origins}
-
-Made by `python tools/reproduce.py --model {model}{command} --page book/reproduction.md`
-from the notebooks of the chapters.
-"""
-ANOTHER = (
-    "That is another model, so what is said of GPT-2 small is not judged, but for what its own "
-    "kernels say, which come with the book: the numbers say whether the method finds here what it "
-    "found there, not whether the publication is right."
-)
-UNASKED = """
-Not asked of `{model}`, because they speak of heads, neurons or sizes that GPT-2 small has:
-
-{figures}
-"""
-ALONE = """
-## What is already known of `gpt2-small`
-
-The weights are those of GPT-2 small, of which only the position embeddings and the first attention
-were at hand. `--positional FOLDER` reads them; no text is needed, and the query is the one without
-a token.
-
-{table}
-"""
-
-
 def page(run: Run, part: Run | None = None) -> str:
     """What was found on a model as a page of the book, and below it what a part of GPT-2 says."""
-    unasked = "\n".join(f"- {escaped(figure.statement)}" for figure in run.unasked)
-    runs = [run, *([part] if part else [])]
-    return PAGE.format(
-        model=run.model,
-        judging="" if run.studied else ANOTHER,
-        table=markdown(run),
-        unasked=UNASKED.format(model=run.model, figures=unasked) if unasked else "",
-        others=ALONE.format(table=markdown(part)) if part else "",
-        bounds="\n".join(
-            f"- **{escaped(figure.statement)}**: {escaped(bound(figure))}."
-            for figure in cx.claims.figures().values()
-        ),
-        origins="\n\n".join(map(origin, runs)),
-        command=" --positional FOLDER" * bool(part),
-    )
+    pages = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    pages.filters["plain"] = plain
+    template = Path(__file__).with_name("reproduction.md").read_text(encoding="utf-8")
+    given = {"figures": cx.claims.figures().values(), "published": cx.claims.published}
+    return pages.from_string(template).render(run=run, part=part, bound=bound, **given)
 
 
-def markdown(run: Run) -> str:
-    """The rows as a table, each with the chapter that it is from."""
-    rows = [
-        (
-            escaped(cx.claims.published(row["id"]).statement),
-            f"{escaped(row['claim'])} ([{row['in'].partition('_')[0].lstrip('0')}]({row['in']}))",
-            escaped(row["this run"]),
-            cx.claims.published(row["id"]).condition,
-            row["verdict"],
-        )
-        for row in run.rows
-    ]
-    return cells([("published", "measured", "this run", "holds if", "verdict"), *rows])
-
-
-def origin(run: Run) -> str:
-    """Where a run's numbers come from, as a table."""
-    facts = [
-        ("model", run.model),
-        ("revision", "; ".join(filter(None, run.of("revision"))) or "not from a hub"),
-        ("first layer, fingerprint", "".join(run.of("first layer"))[:16]),
-        *((fact, "; ".join(run.of(fact))) for fact in ("texts", "versions")),
-    ]
-    return cells([("what", "which"), *[(name, escaped(value)) for name, value in facts]])
-
-
-def cells(rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown; the first row is its head."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "| --- " * len(rows[0]) + "|", *lines[1:]])
-
-
-def escaped(text: str) -> str:
+def plain(text: str) -> str:
     """Without what Markdown would take for its own."""
     text = re.sub(r"([|*_\[\]~$])", r"\\\1", text)
     return re.sub(r"' \w+'", r"`\g<0>`", text)  # a token is code, or its quotation marks would turn

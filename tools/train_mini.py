@@ -7,13 +7,14 @@ The corpus is a folder with `train/` and `valid/`, one `<domain>.txt.xz` (or `.t
 documents separated by a line that holds only `<|endoftext|>`. The standard library of the running
 Python joins as the domain `python`. The stages, in the order in which data flows:
 
-    documents -> tokenizer -> one token stream per domain
+    documents -> one token stream per domain
               -> windows -> optimiser -> weights, and bits per byte on held-out text
 
 `RUNS` names every run. Batches are a function of the step alone, so all runs read the same text in
 the same order, and one that is killed goes on from its last checkpoint with the batches that it
-would have seen. Checkpoints are safetensors, written whole or not at all. In the end one table says
-what every run has read, learned and taken; no run is chosen by anything else than that.
+would have seen. Checkpoints are written whole or not at all. The tokenizer is the one that ships
+with `mini`. In the end one table says what every run has read, learned and taken; no run is chosen
+by anything else than that.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ import json
 import lzma
 import math
 import platform
+import re
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -38,13 +40,14 @@ import torch
 import torch.nn.functional as F
 from files import replace as write
 from files import whole
-from safetensors import safe_open
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer
 from tqdm import tqdm
 from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel
 
-RECORD = Path(__file__).resolve().parent.parent / "twins" / "runs.json"  # of runs that have ended
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "twins" / "runs.json"  # of runs that have ended
+WORDS = ROOT / "ctxlib" / "data" / "mini" / "tokenizer.json"
 SEPARATOR = "<|endoftext|>"
 BOS = 0  # the tokenizer's first and only special token is the separator
 SPLITS = ("train", "valid")
@@ -181,66 +184,19 @@ def read_corpus(corpus: Path) -> dict[str, dict[str, list[str]]]:
 # ---------------------------------------------------------------- tokens
 
 
-def train_tokenizer(
-    domains: dict[str, dict[str, list[str]]], vocab: int, cap: int = 3_000_000
-) -> Tokenizer:
-    """Byte-level BPE; each domain adds at most `cap` characters,
-    so that none owns the vocabulary.
-    """
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab,
-        special_tokens=[SEPARATOR],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-
-    def sample() -> Iterator[str]:
-        for pair in domains.values():
-            room = cap
-            for document in pair["train"]:
-                if room <= 0:
-                    break
-                yield document[:room]
-                room -= len(document)
-
-    tokenizer.train_from_iterator(sample(), trainer)
-    if tokenizer.get_vocab_size() != vocab:
-        raise ValueError(
-            f"the corpus supports {tokenizer.get_vocab_size()} tokens only; "
-            "ask for --vocab of that size or less"
-        )
-    return tokenizer
-
-
 def encode_stream(tokenizer: Tokenizer, documents: list[str]) -> np.ndarray:
     """One domain's documents as one stream of uint16, the separator before each."""
-    ids = [
-        i
-        for e in tokenizer.encode_batch_fast(documents, add_special_tokens=False)
-        for i in (BOS, *e.ids)
-    ]
-    return np.array(ids, dtype=np.uint16)
+    encoded = tokenizer.encode_batch_fast(documents, add_special_tokens=False)
+    return np.array([i for e in encoded for i in (BOS, *e.ids)], dtype=np.uint16)
 
 
-def prepare(
-    corpus: Path, work: Path, recipe: Recipe, words: Path | None
-) -> dict[str, dict[str, np.ndarray]]:
-    """Tokenizer and streams, made once and kept in `work`. `words` is a tokenizer.json to take
-    instead of training one.
-    """
+def prepare(corpus: Path, work: Path) -> dict[str, dict[str, np.ndarray]]:
+    """The streams of every domain, made once and kept in `work`, the tokenizer beside them."""
     listing = work / "streams.json"
     if not listing.exists():
-        work.mkdir(parents=True, exist_ok=True)
         domains = read_corpus(corpus)
-        if words:
-            tokenizer = Tokenizer.from_file(str(words))
-        else:
-            print(f"{len(domains)} domains; training the tokenizer", flush=True)
-            tokenizer = train_tokenizer(domains, recipe.vocab)
+        work.mkdir(parents=True, exist_ok=True)
+        tokenizer = Tokenizer.from_file(str(WORDS))
         tokenizer.save(str(work / "tokenizer.json"))
         for name, pair in tqdm(domains.items(), desc="encode", unit="domain"):
             for split in SPLITS:
@@ -342,8 +298,6 @@ def new_model(recipe: Recipe, device: str = "cpu") -> GPT2LMHeadModel:
     Where positions are not learned, W_pos is zero and stays so. The kind of model that carries
     ALiBi, MPT, has no biases and the exact GELU; there biases are zero and stay so.
     """
-    if recipe.positions not in POSITIONS:
-        raise ValueError(f"positions={recipe.positions!r}: choose one of {', '.join(POSITIONS)}")
     config = GPT2Config(
         vocab_size=recipe.vocab, n_positions=recipe.n_ctx,
         n_embd=recipe.n_embd, n_layer=recipe.n_layer, n_head=recipe.n_head,
@@ -369,22 +323,22 @@ def new_optimizers(model: GPT2LMHeadModel, recipe: Recipe) -> list[torch.optim.O
     embeddings, biases and gains. Muon's steps are scaled to be as large as AdamW's.
     """
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    hidden = [p for name, p in trained.items() if p.ndim == 2 and ".h." in name]
-    rest = [p for name, p in trained.items() if p.ndim == 2 and ".h." not in name]
-    vectors = {"params": [p for p in trained.values() if p.ndim < 2], "weight_decay": 0.0}
-    if recipe.optimizer not in ("adamw", "muon"):
-        raise ValueError(f"optimizer={recipe.optimizer!r}: choose adamw or muon")
-    muon = recipe.optimizer == "muon"
-    matrices = {"params": rest if muon else hidden + rest, "weight_decay": recipe.decay}
-    groups = [group for group in (matrices, vectors) if group["params"]]
-    found: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.95), eps=recipe.eps, fused=True)
+    matrices = {name: p for name, p in trained.items() if p.ndim == 2}
+    ours = {name for name in matrices if recipe.optimizer == "muon" and ".h." in name}
+    hidden = [p for name, p in matrices.items() if name in ours]
+    rest = [p for name, p in matrices.items() if name not in ours]
+    vectors = [p for p in trained.values() if p.ndim < 2]
+    groups = [
+        {"params": rest, "weight_decay": recipe.decay},
+        {"params": vectors, "weight_decay": 0.0},
     ]
-    if muon:
+    rate, decay = recipe.rate, recipe.decay
+    found: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95), eps=recipe.eps, fused=True)
+    ]
+    if hidden:
         found.append(
-            torch.optim.Muon(
-                hidden, lr=recipe.rate, weight_decay=recipe.decay, adjust_lr_fn="match_rms_adamw"
-            )
+            torch.optim.Muon(hidden, rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
         )
     return found
 
@@ -444,35 +398,23 @@ def save_whole(tensors: dict[str, torch.Tensor], path: Path, facts: dict[str, st
 def save_checkpoint(
     path: Path, model, optimizers, recipe: Recipe, step: int, seconds: float
 ) -> None:
-    tensors = {f"weight/{name}": p.detach() for name, p in model.named_parameters()}
-    for name, p in model.named_parameters():
-        for optimizer in optimizers:
-            for key, value in optimizer.state.get(p, {}).items():
-                tensors[f"{key}/{name}"] = value
-    facts = {"step": str(step), "seconds": f"{seconds:.1f}", "recipe": json.dumps(asdict(recipe))}
-    save_whole(tensors, path, facts)
+    kept = {
+        "recipe": asdict(recipe), "step": step, "seconds": seconds, "model": model.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+    }  # fmt: skip
+    with whole(path) as part:
+        torch.save(kept, part)
 
 
 def load_checkpoint(path: Path, model, optimizers, recipe: Recipe) -> tuple[int, float]:
     """Fill model and optimisers in place; the step to go on from and the seconds spent so far."""
-    with safe_open(path, framework="pt") as file:
-        facts = file.metadata()
-        if json.loads(facts["recipe"]) != asdict(recipe):
-            raise ValueError(f"{path} was made with another recipe; choose another --work")
-        states: dict[str, dict[str, torch.Tensor]] = {}
-        for key in list(file.keys()):
-            kind, name = key.split("/", 1)
-            states.setdefault(name, {})[kind] = file.get_tensor(key)
-    for name, p in model.named_parameters():
-        state = states[name]
-        with torch.no_grad():
-            p.copy_(state.pop("weight"))
-        for optimizer in optimizers:
-            if any(p is q for group in optimizer.param_groups for q in group["params"]):
-                optimizer.state[p] = {
-                    k: v if k == "step" else v.to(p.device) for k, v in state.items()
-                }
-    return int(facts["step"]), float(facts["seconds"])
+    kept = torch.load(path, map_location="cpu")
+    if kept["recipe"] != asdict(recipe):
+        raise ValueError(f"{path} was made with another recipe; choose another --work")
+    model.load_state_dict(kept["model"])
+    for optimizer, state in zip(optimizers, kept["optimizers"], strict=True):
+        optimizer.load_state_dict(state)
+    return kept["step"], kept["seconds"]
 
 
 # ---------------------------------------------------------------- a run
@@ -483,12 +425,8 @@ def machine(device: str) -> str:
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     info = Path("/proc/cpuinfo")
-    names = (
-        [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        if info.exists()
-        else []
-    )
-    name = names[0].split(":")[1].strip() if names else platform.processor() or platform.machine()
+    names = re.findall(r"(?m)^model name\s*: (.*)", info.read_text()) if info.exists() else []
+    name = names[0] if names else platform.processor() or platform.machine()
     return f"{name}, threads: {torch.get_num_threads()}"
 
 
@@ -498,28 +436,23 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
     """
     folder = args.work / name
     folder.mkdir(parents=True, exist_ok=True)
-    device = "cuda" if args.device == "auto" and torch.cuda.is_available() else args.device
-    device = "cpu" if device == "auto" else device
     training = {domain: pair["train"] for domain, pair in streams.items()}
-    model = new_model(recipe, device)
+    model = new_model(recipe, args.device)
     optimizers = new_optimizers(model, recipe)
-    checkpoint, first, before = folder / "checkpoint.safetensors", 0, 0.0
+    checkpoint, first, before = folder / "checkpoint.pt", 0, 0.0
     if checkpoint.exists():
         first, before = load_checkpoint(checkpoint, model, optimizers, recipe)
         print(f"{name}: resumed at step {first:,}", flush=True)
     step_loss = torch.compile(training_loss) if args.compile else training_loss
-    autocast = torch.autocast(device, dtype=torch.bfloat16, enabled=args.bf16)
+    autocast = torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.bf16)
 
     start, smooth = time.monotonic(), None
-    bar = tqdm(
-        range(first, recipe.steps), name,
-        initial=first, total=recipe.steps, unit="step", mininterval=args.every,
-    )  # fmt: skip
+    bar = tqdm(range(first, recipe.steps), name, initial=first, total=recipe.steps, unit="step")
     for step in bar:
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = recipe.rate_at(step)
-        windows = draw_batch(training, recipe, step).to(device)
+        windows = draw_batch(training, recipe, step).to(args.device)
         with autocast:
             loss = step_loss(model, windows, recipe.steady)
         loss.backward()
@@ -540,13 +473,13 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
 
     tokenizer = Tokenizer.from_file(str(args.work / "tokenizer.json"))
     with autocast:
-        losses = held_out(model, streams, bytes_of(tokenizer), device)
+        losses = held_out(model, streams, bytes_of(tokenizer), args.device)
     result = {
         "run": name,
         "recipe": asdict(recipe),
         "tokens": recipe.steps * recipe.batch * recipe.n_ctx,
         "minutes": round((before + time.monotonic() - start) / 60),
-        "machine": machine(device),
+        "machine": machine(args.device),
         **losses,
     }
     write(folder / "result.json", json.dumps(result, indent=1))
@@ -586,42 +519,25 @@ def ended(name: str, recipe: Recipe, work: Path) -> dict | None:
     return next((r for r in found if (r["run"], r["recipe"]) == (name, asdict(recipe))), None)
 
 
-def parse(argv: list[str] | None = None) -> tuple[argparse.Namespace, dict[str, Recipe]]:
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="*", metavar="run", help=f"of {', '.join(RUNS)}; or all")
     parser.add_argument("--corpus", type=Path, required=True, help="folder with train/ and valid/")
-    parser.add_argument(
-        "--work", type=Path, default=Path("build/runs"), help="tokens, checkpoints, results"
-    )
-    parser.add_argument("--tokenizer", type=Path, help="a tokenizer.json, instead of training one")
-    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--work", type=Path, default=Path("build/runs"), help="what is made of it")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
-    parser.add_argument(
-        "--every", type=float, default=1.0, help="seconds between updates of the progress bar"
-    )
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
-    kinds = {f.name: type(f.default) for f in fields(Recipe)}
-    for name, kind in kinds.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help="in all of these runs")
     args = parser.parse_args(argv)
-    unknown = [name for name in args.runs if name not in RUNS]
-    if unknown:
-        raise ValueError(f"no run {', '.join(unknown)}; there are {', '.join(RUNS)}")
-    changes = {k: getattr(args, k) for k in kinds if getattr(args, k) is not None}
-    names = dict.fromkeys(folder_of(name) for name in args.runs or RUNS)
-    return args, {name: replace(RUNS[name], **changes) for name in names}
-
-
-def main(argv: list[str] | None = None) -> int:
     try:
-        args, runs = parse(argv)
-        results = {name: ended(name, recipe, args.work) for name, recipe in runs.items()}
+        if unknown := [name for name in args.runs if name not in RUNS]:
+            raise ValueError(f"no run {', '.join(unknown)}; there are {', '.join(RUNS)}")
+        names = dict.fromkeys(map(folder_of, args.runs or RUNS))
+        results = {name: ended(name, RUNS[name], args.work) for name in names}
         missing = [name for name, result in results.items() if result is None]
-        if missing:
-            streams = prepare(args.corpus, args.work, runs[missing[0]], args.tokenizer)
+        streams = prepare(args.corpus, args.work) if missing else {}
         for name in missing:
-            results[name] = train(name, runs[name], streams, args)
+            results[name] = train(name, RUNS[name], streams, args)
         print(table([result for result in results.values() if result]))
     except ValueError as error:
         print(f"train_mini: {error}", file=sys.stderr)

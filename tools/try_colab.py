@@ -1,6 +1,6 @@
 """Run the chapters' notebooks as a fresh Colab runtime would: what stands behind `make colab`.
 
-    python tools/try_colab.py [--python python3.12] [--torch VERSION] [--work FOLDER] [NAME ...]
+    python tools/try_colab.py [--python python3.12] [NAME ...]
 
 makes a clean virtual environment outside the repository with the versions that Colab brings along
 (tools/colab.txt), installs the wheel of this package into it as pip would in Colab, names what pip
@@ -9,15 +9,12 @@ own. Each is made from its chapter, so a chapter can be tried before the book is
 outcome is a line for each notebook: how long it took, and which of the outputs that the book
 checks came out differently at these versions. A notebook that fails makes the exit status 1.
 
-PyPI's torch brings several GB of CUDA libraries; --torch takes another version than Colab's, say
-one without them. --work keeps the environment for another run; without it everything is made in a
-temporary folder and removed.
+Everything is made in a temporary folder and removed; PyPI's torch brings several GB.
 """
 
 from __future__ import annotations
 
 import argparse
-import configparser
 import difflib
 import os
 import re
@@ -29,8 +26,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import build_book
 import jupytext
 import nbformat
+from nbval.plugin import get_sanitize_patterns
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = ROOT / "tools" / "colab.txt"
@@ -76,20 +75,12 @@ def run(command: Sequence[str], cwd: Path) -> str:
 # ---------------------------------------------------------------- the environment
 
 
-def runtime(python: str, torch: str | None, work: Path) -> Path:
-    """The folder of an environment like a Colab runtime's, made unless it is there."""
-    version = run([python, "-c", "import platform; print(platform.python_version())"], work).strip()
-    home = work / "-".join(["python", version, *(["torch", torch] if torch else [])])
-    if not (home / "ready").exists():
-        run([python, "-m", "venv", "--clear", str(home)], work)
-        versions = VERSIONS.read_text(encoding="utf-8")
-        if torch:
-            versions = re.sub(r"(?m)^torch==.*", f"torch=={torch}", versions)
-        listed = home / VERSIONS.name
-        listed.write_text(versions, encoding="utf-8")
-        pip(home, "install", "--upgrade", "pip")
-        pip(home, "install", "--no-compile", "--requirement", str(listed))
-        (home / "ready").touch()
+def runtime(python: str, work: Path) -> Path:
+    """The folder of an environment like a Colab runtime's."""
+    home = work / "runtime"
+    run([python, "-m", "venv", str(home)], work)
+    pip(home, "install", "--upgrade", "pip")
+    pip(home, "install", "--no-compile", "--requirement", str(VERSIONS))
     return home
 
 
@@ -105,7 +96,6 @@ def installed(home: Path) -> dict[str, str]:
 
 def install(wheel: Path, home: Path) -> list[str]:
     """Installs the wheel as pip does in Colab, free to replace what is there; says what it did."""
-    pip(home, "uninstall", "--yes", "ctxlib")
     before = installed(home)
     pip(home, "install", str(wheel))
     after = installed(home)
@@ -118,14 +108,12 @@ def install(wheel: Path, home: Path) -> list[str]:
 def tried(chapter: Path, home: Path, work: Path) -> tuple[float, list[str]]:
     """Seconds that a chapter's notebook took, and the differences from the book's outputs."""
     file = work / f"{chapter.stem}.ipynb"
-    notebook = jupytext.read(chapter)
-    nbformat.write(notebook, file)
+    nbformat.write(jupytext.read(chapter), file)
     start = time.monotonic()
-    execute = home / "bin" / "jupyter-execute"
-    run([str(execute), "--inplace", "--timeout=1800", str(file)], work)
+    run([str(home / "bin" / "jupyter-execute"), "--inplace", "--timeout=1800", str(file)], work)
     seconds = time.monotonic() - start
-    book = nbformat.read(ROOT / "book" / file.name, as_version=4)
-    return seconds, list(differences(nbformat.read(file, as_version=4), book))
+    now, book = (nbformat.read(f, as_version=4) for f in (file, ROOT / "book" / file.name))
+    return seconds, list(differences(now, book))
 
 
 def differences(notebook: nbformat.NotebookNode, book: nbformat.NotebookNode) -> Iterator[str]:
@@ -146,46 +134,33 @@ def said(cell: nbformat.NotebookNode) -> list[str]:
         else:
             data = output.get("data", {})
             parts += [f"\n{data[kind]}\n" for kind in SHOWN if data.get(kind)]
-    allowed = configparser.RawConfigParser()
-    allowed.read(ROOT / "tests" / "nbval_sanitize.cfg", encoding="utf-8")
     text = "".join(parts)
-    for rule in allowed.sections():
-        text = re.sub(allowed[rule]["regex"], allowed[rule]["replace"], text)
+    for regex, same in get_sanitize_patterns(build_book.SANITIZE.read_text("utf-8")):
+        text = re.sub(regex, same, text)
     return text.splitlines()
 
 
-def trial(python: str, torch: str | None, work: Path, names: Sequence[str]) -> None:
+def trial(python: str, work: Path, chapters: Sequence[Path]) -> None:
     """The whole of it, told line by line."""
-    if work.resolve().is_relative_to(ROOT):
-        raise TryError(f"{work} is inside the repository; --work takes a folder outside of it")
-    chapters = sorted((ROOT / "chapters").glob("*.py"))
-    unknown = set(names) - {c.stem for c in chapters}
-    if unknown:
-        raise TryError(
-            f"no chapter {min(unknown)!r}; there are {', '.join(c.stem for c in chapters)}"
-        )
-    work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as built:
-        wheel = build_wheel(Path(built))
-        print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MB", flush=True)
-        home = runtime(python, torch, work)
-        replaced = install(wheel, home)
+    wheel = build_wheel(work)
+    print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MB", flush=True)
+    home = runtime(python, work)
+    replaced = install(wheel, home)
     versions = installed(home)
     shown = ("numpy", "pandas", "torch", "transformers", "ipywidgets", "ipykernel")
-    print(f"{home.name}: {', '.join(f'{n} {versions[n]}' for n in shown)}")
+    print(", ".join(f"{n} {versions[n]}" for n in shown))
     print(f"replaced by pip: {', '.join(replaced) or 'nothing'}", flush=True)
     failed = []
     for chapter in chapters:
-        if not names or chapter.stem in names:
-            try:
-                seconds, found = tried(chapter, home, work)
-            except TryError as error:
-                failed.append(chapter.stem)
-                print(f"{chapter.stem}: FAILED; {error}", flush=True)
-                continue
-            outcome = f"{len(found)} lines differ" if found else "checked outputs agree"
-            print(f"{chapter.stem}: ran in {seconds:.0f} s, {outcome}")
-            print("".join(f"    {line[:200]}\n" for line in found), end="", flush=True)
+        try:
+            seconds, found = tried(chapter, home, work)
+        except TryError as error:
+            failed.append(chapter.stem)
+            print(f"{chapter.stem}: FAILED; {error}", flush=True)
+            continue
+        outcome = f"{len(found)} lines differ" if found else "checked outputs agree"
+        print(f"{chapter.stem}: ran in {seconds:.0f} s, {outcome}")
+        print("".join(f"    {line[:200]}\n" for line in found), end="", flush=True)
     if failed:
         raise TryError(f"{len(failed)} failed: {', '.join(failed)}")
 
@@ -194,16 +169,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="chapters such as 02_keys")
     parser.add_argument("--python", default=sys.executable, help="whose version is tried")
-    parser.add_argument("--torch", metavar="VERSION", help="instead of Colab's")
-    parser.add_argument("--work", type=Path, help="a folder outside the repository, kept")
     options = parser.parse_args(arguments)
     try:
-        if options.work:
-            trial(options.python, options.torch, options.work, options.names)
-        else:
-            with tempfile.TemporaryDirectory(prefix="colab-") as work:
-                trial(options.python, options.torch, Path(work), options.names)
-    except (TryError, OSError) as error:
+        named = options.names or [None]
+        chapters = [chapter for name in named for chapter in build_book.named(name)]
+        with tempfile.TemporaryDirectory(prefix="colab-") as work:
+            trial(options.python, Path(work), chapters)
+    except (TryError, build_book.BuildError, OSError) as error:
         print(f"colab: {error}", file=sys.stderr)
         return 1
     return 0
