@@ -292,7 +292,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Wherever the circle and the diamond at the left stand apart, the rest of the dashed curve lies a little low: what BOS gets too much, all others get too little. But this error is the same in every text. The token is the same, the place is the same, and so is the query. In the product *kernel × content* of [chapter 3](03_kernels) BOS's entry is a constant, merely a wrong one. The chapters
+Wherever the circle and the diamond at the left stand apart, the rest of the dashed curve lies a little low: what BOS gets too much, all others get too little. But this error is the same in every text. The token is the same, the place is the same, and so is the query. In the product *kernel × content* of [chapter 3](03_kernels) BOS's entry is a constant, merely a wrong one. The harm is this model's, too: in its twin that read a fifth as much, BOS is as wrong and no head attends to it ([appendix A](A_scale)). The chapters
 that follow keep Equation 1 as published and say where BOS matters.
 
 ## What the zero buys

@@ -358,7 +358,7 @@ display(
 
 # %% [markdown]
 r"""
-A theorem cannot fail, but its assumption can: tokens are not independent.
+A theorem cannot fail, but its assumption can: tokens are not independent. ([Appendix C](C_certificates) makes promises that are kept, without reading a text in order: of blocks of tokens, from counts.)
 
 ## Text is not drawn from a hat
 

@@ -287,7 +287,7 @@ display(
 r"""
 ## Which text?
 
-The one in the middle. Each point below is a text that calibrates; how far it lies from the middle of half A nearly settles how far off the texts of half B will be.
+The one in the middle. (No text at all, but a count of how often each token occurs, calibrates too: [appendix C](C_certificates) certifies how far off that is.) Each point below is a text that calibrates; how far it lies from the middle of half A nearly settles how far off the texts of half B will be.
 """
 
 # %%

@@ -191,9 +191,8 @@ splits = {case: split_of(strings[case[:2]], *facts[1:]) for case, facts in cases
 NOTHING = "No case to show: no head of these neurons is on in enough prompts and off in enough."
 rules = cx.decoders.explain.RuleExplainer(tokenizer)
 scores = {case: cx.decoders.explain.score(rules, split) for case, split in splits.items()}
-example = max(
-    scores, key=lambda case: (case[:2] in said, scores[case].score), default=None
-)  # the best
+best_first = sorted(scores, key=lambda case: (case[:2] not in said, -scores[case].score))
+example = best_first[0] if best_first else None
 
 
 def spoken(case):
@@ -216,9 +215,7 @@ def show_example(case):
     for kind, colour, name in ((True, 1, "active"), (False, 7, "inactive")):
         where = np.flatnonzero(on[order] == kind)
         axis.bar(where, term[order][where], color=cx.plots.COLOURS[colour], label=name)
-    axis.set(
-        xlabel="held-out prompts, sorted", ylabel="head's term over its mean\n(pre-activation)"
-    )
+    axis.set(xlabel="held-out prompts, sorted", ylabel="term over its mean\n(pre-activation)")
     axis.legend()
     return cx.plots.picture(
         figure,
@@ -255,16 +252,11 @@ def score_of(sentence, active, inactive, explainer=rules):
 def told(case):
     """Some of the held-out prompts, and what the sentence says of them."""
     split, s = splits[case], scores[case]
-    held = [(p, "active") for p in split.held_active[:4]]
-    held += [(p, "inactive") for p in split.held_inactive[:4]]
-    verdicts = rules.classify(s.explanation, [p for p, _ in held])
-    table = pd.DataFrame(
-        [
-            (ending(p), truth, "active" if v else "inactive")
-            for (p, truth), v in zip(held, verdicts, strict=True)
-        ],
-        columns=["the prompt ends in", "the head is", "the sentence says"],
-    )
+    on, off = split.held_active[:4], split.held_inactive[:4]
+    says = rules.classify(s.explanation, [*on, *off])
+    table = pd.DataFrame({"the prompt ends in": map(ending, [*on, *off])})
+    table["the head is"] = ["active"] * len(on) + ["inactive"] * len(off)
+    table["the sentence says"] = np.where(says, "active", "inactive")
     return table.set_index("the prompt ends in")
 
 
@@ -306,10 +298,9 @@ for name, found, parts_of in (("true", scores, splits), ("shuffled", by_chance, 
 figure, (axes,) = cx.plots.panels(1, 2, height=2.7, sharey=True)
 for axis, part in zip(axes, ("shown", "held out"), strict=True):
     for name, colour, style in (("true", 0, "stepfilled"), ("shuffled", 1, "step")):
-        axis.hist(
-            table[f"{name}, {part}"], np.linspace(0.1, 1, 28), histtype=style,
-            color=cx.plots.COLOURS[colour], alpha=0.75, lw=2, label=f"{name} labels",
-        )  # fmt: skip
+        look = {"color": cx.plots.COLOURS[colour], "alpha": 0.75, "lw": 2}
+        scored, bins = table[f"{name}, {part}"], np.linspace(0.1, 1, 28)
+        axis.hist(scored, bins, histtype=style, label=f"{name} labels", **look)
     axis.axvline(0.5, color=cx.plots.INK, lw=1, ls=":")
     axis.set(xlabel="score", title=f"On the prompts {part}")
 axes[0].set_ylabel("cases")
@@ -373,9 +364,7 @@ def exchanged(values, other, paired=False):
 
 # %% tags=["hide-input", "nbval-check-output"]
 over_chance = exchanged(neurons["true, held out"], neurons["shuffled, held out"], paired=True)
-again, not_again = (
-    table["B to A"].corr(table[f"{name}, held out"]) for name in ("true", "shuffled")
-)
+again, not_again = (table["B to A"].corr(table[f"{k}, held out"]) for k in ("true", "shuffled"))
 display(
     cx.claims.finding(
         f"True labels score {over_chance[0]:+.2f} above shuffled ones, p = {over_chance[1]:.3f} by permutation of {len(neurons)} neurons.",
@@ -459,12 +448,13 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 top, below = verdicts[verdicts["strong"]], verdicts[~verdicts["strong"]]
 of_B = [texts[i] for i in B]
-loss = [
-    mean_score(below) - mean_score(top),
-    *cx.claims.by_document(
-        lambda d: mean_score(below, B[d]) - mean_score(top, B[d]), of_B, draws=299
-    ),
-]
+
+
+def lost(drawn):
+    return mean_score(below, drawn) - mean_score(top, drawn)
+
+
+loss = lost(B), *cx.claims.by_document(lambda d: lost(B[d]), of_B, draws=299)
 cx.claims.finding(
     f"Beyond the strongest fifth the sentences score {mean_score(below):.2f} instead of {mean_score(top):.2f}: a change of {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}].",
     holds=bool(abs(loss[0]) < 0.05),
@@ -677,9 +667,8 @@ class FewShot:
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-asking = cx.chat.ChatExplainer(
-    CHAT or "a-model", cache=CACHE, base_url=None if CHAT else cx.chat.OPENAI
-)
+address = None if CHAT else cx.chat.OPENAI
+asking = cx.chat.ChatExplainer(CHAT or "a-model", cache=CACHE, base_url=address)
 if CHAT and splits:
     asked = pd.DataFrame({"rules": table["true, held out"]})
     for name, explainer in (("zero-shot", asking), ("few-shot", FewShot(asking))):
@@ -720,11 +709,12 @@ def draw(case, explainer, labels):
     says = EXPLAINERS[explainer].classify(s.explanation, held)
     figure, ((axis,),) = cx.plots.panels(height=0.8 + 0.25 * len(held))
     for row, (prompt, on, said_on) in enumerate(zip(held, truth, says, strict=True)):
+        right = on == said_on
         axis.text(0, row, "active" if on else "inactive", va="center")
-        axis.text(0.11, row, "right" if on == said_on else "wrong", va="center",
-                  color=cx.plots.COLOURS[2 if on == said_on else 1])  # fmt: skip
-        axis.text(0.2, row, ending(prompt, 80), family="monospace", fontsize=8.5, va="center",
-                  parse_math=False)  # fmt: skip
+        colour = cx.plots.COLOURS[2 if right else 1]
+        axis.text(0.11, row, "right" if right else "wrong", va="center", color=colour)
+        look = {"family": "monospace", "fontsize": 8.5, "va": "center", "parse_math": False}
+        axis.text(0.2, row, ending(prompt, 80), **look)
     axis.set(xlim=(0, 1), ylim=(len(held) - 0.4, -0.6))
     axis.set_axis_off()
     scored = f"TPR {s.tpr:.2f} of {s.active}, TNR {s.tnr:.2f} of {s.inactive}: score {s.score:.2f}"
@@ -775,23 +765,12 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-pd.DataFrame(
-    {
-        "error": [
-            f"{mean['true, held out']:.2f} on average, {np.mean(table['true, held out'] > 0.7):.0%} of cases above 0.7",
-            f"r = {again:.2f} between two collections of about {len(B)} texts",
-            f"a fifth of {len(B)} texts or all of them: {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}]",
-        ]
-    },
-    pd.Index(
-        [
-            "A sentence of at most three conditions predicts a head better than a coin",
-            "The heads that a sentence predicts are the same in other documents",
-            "A sentence written at a neuron's maximum holds below it",
-        ],
-        name="assumption",
-    ),
-)
+assume = {
+    "A sentence of at most three conditions predicts a head better than a coin": f"{mean['true, held out']:.2f} on average, {np.mean(table['true, held out'] > 0.7):.0%} of cases above 0.7",
+    "The heads that a sentence predicts are the same in other documents": f"r = {again:.2f} between two collections of about {len(B)} texts",
+    "A sentence written at a neuron's maximum holds below it": f"a fifth of {len(B)} texts or all of them: {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}]",
+}
+pd.Series(assume, name="error").rename_axis("assumption").to_frame()
 
 # %% [markdown]
 r"""

@@ -461,6 +461,7 @@ def chosen(study, c):
 
 
 # %% tags=["hide-input"]
+KEY = f"blocks of {BLOCK}"
 absent = cx.claims.Finding(
     "The first edition's model is not here, so what is said of it is left out."
 )
@@ -477,17 +478,13 @@ def selection(one_study):
     pooled = torch.ones_like(shares[:1]), (shares @ p)[None]
     by = {
         "hat": certificate(one_study, *pooled, 1),
-        f"blocks of {BLOCK}": certificate(one_study, shares, p, BLOCK),
+        KEY: certificate(one_study, shares, p, BLOCK),
         "any dependence": certificate(one_study, *pooled, one_study.n),
     }
     found = cx.softmax_denominators(one_study.weights, one_study.texts, one_study.n, TOKEN)
-    table = pd.DataFrame(
-        {
-            "effective tokens": covers(one_study).round().int().numpy(),
-            "spread over texts": (found.std(0) / found.mean(0)).numpy(),
-            "stable": one_study.roster["stable"].to_numpy(),
-        }
-    )
+    table = pd.DataFrame({"effective tokens": covers(one_study).round().int().numpy()})
+    table["spread over texts"] = (found.std(0) / found.mean(0)).numpy()
+    table["stable"] = one_study.roster["stable"].to_numpy()
     for name, c in by.items():
         table[f"certified: {name}"] = certified(c).numpy()
         table[f"chosen: {name}"] = [h in chosen(one_study, c) for h in table.index]
@@ -495,19 +492,16 @@ def selection(one_study):
 
 
 results = {name: selection(one_study) for name, one_study in both.items()}
-KEY = f"blocks of {BLOCK}"
 
 # %% tags=["hide-input"]
+points = {k: r[[f"certified: {KEY}", "spread over texts"]].to_numpy() for k, r in results.items()}
 figure, axes = cx.plots.panels(1, len(both), height=3.4, sharey=True, sharex=True)
 for axis, (name, r) in zip(axes[0], results.items(), strict=True):
-    broad = r["effective tokens"] > cx.split.BROAD
+    broad, (promised, found) = r["effective tokens"] > cx.split.BROAD, points[name].T
     for among, fill, label in ((broad, None, "broad kernel"), (~broad, "none", "narrow kernel")):
-        some = r[among]
-        axis.plot(
-            some["spread over texts"], some[f"certified: {KEY}"], "o", mfc=fill, ms=5,
-            color=cx.plots.COLOURS[0], label=label,
-        )  # fmt: skip
-    for head, point in r[["spread over texts", f"certified: {KEY}"]].iterrows():
+        look = {"mfc": fill, "ms": 5, "color": cx.plots.COLOURS[0], "label": label}
+        axis.plot(found[among], promised[among], "o", **look)
+    for head, point in enumerate(zip(found, promised, strict=True)):
         axis.annotate(str(head), point, xytext=(4, 3), textcoords="offset points", fontsize=8)
     axis.plot([0.01, 3], [0.01, 3], color=cx.plots.INK, lw=0.8)
     axis.axhline(study.steady, color=cx.plots.COLOURS[1], ls="--", lw=1)
@@ -520,29 +514,16 @@ cx.plots.picture(
     "C.3",
     f"Certified spread ({KEY}, a table a domain) against the spread over texts, a point a head. Dashed: the threshold {study.steady}. Below the diagonal a promise would be broken; at the lower right a head would be chosen falsely.",
     "; ".join(
-        f"{name}: "
-        + ", ".join(
-            f"head {h} {a:.2f} against {b:.2f}"
-            for h, a, b in zip(r.index, r[f"certified: {KEY}"], r["spread over texts"], strict=True)
-        )
-        for name, r in results.items()
+        f"{name}: " + ", ".join(f"{a:.2f} against {b:.2f}" for a, b in points[name])
+        for name in results
     )
-    + ".",
+    + ", head by head.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-shown = pd.concat(results, names=["model"]).drop(
-    columns=[f"chosen: {k}" for k in ("hat", "any dependence")]
-)
-shown.map(
-    lambda v: (
-        ("yes" if v else "")
-        if isinstance(v, (bool, np.bool_))
-        else f"{v:.2f}"
-        if isinstance(v, float)
-        else v
-    )
-)
+shown = pd.concat(results, names=["model"]).drop(columns=["chosen: hat", "chosen: any dependence"])
+choices = ["stable", f"chosen: {KEY}"]
+shown.assign(**{k: np.where(shown[k], "yes", "") for k in choices}).round(2)
 
 # %% tags=["hide-input", "nbval-check-output"]
 mine = results[MODEL]
@@ -649,24 +630,14 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-pd.DataFrame(
-    [
-        (
-            "a head that the certificate chooses is stable",
-            f"no false choice among {sum(map(len, results.values()))} heads; {sum(int((r['stable'] & ~r[f'chosen: {KEY}']).sum()) for r in results.values())} stable ones missed",
-        ),
-        (
-            "the mean denominator computed from counts calibrates a head",
-            f"off by {float(measured.mean()):.1%} on average, {float(measured.max()):.0%} in head {int(measured.argmax())}",
-        ),
-        (
-            f"{PROMISED:.0%} of texts are within what blocks of {BLOCK} promise",
-            f"at least {least_ours:.1%} are, and the promise is {float(p_ours.min()):.0%} in the best head, vacuous in {len(empty)}",
-        ),
-    ],
-    columns=["you may assume", "and the error is"],
-    index=range(1, 4),
-)
+each = pd.concat(results)
+missing = int((each["stable"] & ~each[f"chosen: {KEY}"]).sum())
+assume = {
+    "a head that the certificate chooses is stable": f"no false choice among {len(each)} heads; {missing} stable ones missed",
+    "the mean denominator computed from counts calibrates a head": f"off by {float(measured.mean()):.1%} on average, {float(measured.max()):.0%} in head {int(measured.argmax())}",
+    f"{PROMISED:.0%} of texts are within what blocks of {BLOCK} promise": f"at least {least_ours:.1%} are, and the promise is {float(p_ours.min()):.0%} in the best head, vacuous in {len(empty)}",
+}
+pd.DataFrame(assume.items(), columns=["you may assume", "and the error is"], index=range(1, 4))
 
 # %% [markdown]
 r"""

@@ -250,32 +250,26 @@ To see what being found again looks like, there are two more pairs. Base 30% of 
 
 # %% tags=["hide-input", "nbval-check-output"]
 same_words = model.cfg.d_vocab == other.cfg.d_vocab
-pair = compare(said(model), said(other), 5) if same_words else None
-rows = {
-    name: kept["pairs"][name] for name in ("base, seed-1", "base, seed-2", "base, itself at 30%")
-}
-rows |= {f"{MODEL}, {OTHER}": pair} if pair else {}
+ours = said(model)
+theirs = said(other) if same_words else ours
+pair = compare(ours, theirs, 5) if same_words else None
+names = "base, seed-1", "base, seed-2", "base, itself at 30%"
+rows = {name: kept["pairs"][name] for name in names} | ({f"{MODEL}, {OTHER}": pair} if pair else {})
 facts = ["median", "median of mixtures", "universal", "CKA"]
-pd.DataFrame(
-    {
-        (name, over): {k: told[over][k] for k in facts}
-        for name, told in rows.items()
-        for over in told
-    }
-).T.rename_axis(["models", "over"])
+table = {(name, over): told[over] for name, told in rows.items() for over in told}
+pd.DataFrame(table).T[facts].rename_axis(["models", "over"]).astype(float)
 
 # %% tags=["hide-input"]
 figure, axes = cx.plots.panels(1, 2, height=2.7, sharex=True)
 edges, past = np.linspace(0, 1, 41), rows["base, itself at 30%"]
+mixed = {"fill": True, "color": cx.plots.INK, "alpha": 0.25, "label": "seed 1, mixed"}
+seed = {"color": cx.plots.COLOURS[0], "lw": 1.8, "label": "seed 1"}
+own_past = {"color": cx.plots.COLOURS[1], "lw": 1.4, "ls": "--", "label": "base at 30%"}
 for axis, over in zip(axes[0], ("tokens", "texts"), strict=True):
     told = rows["base, seed-1"][over]
-    axis.stairs(
-        told["of mixtures"], edges, fill=True, color=cx.plots.INK, alpha=0.25, label="seed 1, mixed"
-    )
-    axis.stairs(told["match"], edges, color=cx.plots.COLOURS[0], lw=1.8, label="seed 1")
-    axis.stairs(
-        past[over]["match"], edges, color=cx.plots.COLOURS[1], lw=1.4, ls="--", label="base at 30%"
-    )
+    axis.stairs(told["of mixtures"], edges, **mixed)
+    axis.stairs(told["match"], edges, **seed)
+    axis.stairs(past[over]["match"], edges, **own_past)
     axis.set(title=f"over {over}", xlabel="match: highest correlation")
 axes[0, 0].set_ylabel("neurons of base")
 axes[0, 0].legend(loc="upper right")
@@ -341,21 +335,15 @@ Checkpoints lie at 1, 3, 10, 30 and 100% of each training. The circuit of chapte
 
 # %% tags=["hide-input"]
 figure, axes = cx.plots.panels(2, 2, height=1.9, sharex=True)
-PANELS = {
-    "loss": "loss (nats)",
-    "effective tokens": "narrowest head (tokens)",
-    "r": "r of the circuit",
-}
-PANELS |= {"own end": "neurons, r with own end"}
-for place, (fact, title) in enumerate(PANELS.items()):
+PANELS = {"loss": "loss (nats)", "effective tokens": "narrowest head (tokens)"}
+PANELS |= {"r": "r of the circuit", "own end": "neurons, r with own end"}
+for axis, (fact, title) in zip(axes.flat, PANELS.items(), strict=True):
     for k, name in enumerate((*SEEDS, "mini")):
         told = [kept["models"][f"{name}-{age:03d}"] for age in AGES]
         values = [min(t[fact]) if isinstance(t[fact], list) else t[fact] for t in told]
         seen = [t["tokens"] * t["age"] / 1e8 for t in told]  # millions
-        axes.flat[place].plot(
-            seen, values, marker="os^D"[k], ms=3.5, lw=1.2, color=cx.plots.COLOURS[k], label=name
-        )
-    axes.flat[place].set(title=title, xscale="log")
+        axis.plot(seen, values, f"{'os^D'[k]}-", ms=3.5, lw=1.2, label=name)
+    axis.set(title=title, xscale="log")
 axes[0, 0].legend()
 for axis in axes[1]:
     axis.set_xlabel("tokens read (millions)")
@@ -435,34 +423,44 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-spread_of = {k: float(np.ptp(of_seeds[k].astype(float))) for k in ("loss", "TV", "r")}
-pd.DataFrame(
-    [
-        (
-            "another seed gives the same facts of the first layer",
-            f"r to {spread_of['r']:.3f}, TV to {spread_of['TV']:.3f}, loss to {spread_of['loss']:.3f} nats",
-        ),
-        ("it gives the same map of domains", f"r = {min(apart):.2f} over pairs of domains"),
-        ("it gives other neurons", f"matches exceed mixtures by {gain:.2f} at most, in the median"),
-    ],
-    columns=["you may assume", "and the error is"],
-    index=range(1, 4),
-)
+of_r, of_tv, of_loss = (np.ptp(of_seeds[k].astype(float)) for k in ("r", "TV", "loss"))
+assume = {
+    "another seed gives the same facts of the first layer": f"r to {of_r:.3f}, TV to {of_tv:.3f}, loss to {of_loss:.3f} nats",
+    "it gives the same map of domains": f"r = {min(apart):.2f} over pairs of domains",
+    "it gives other neurons": f"matches exceed mixtures by {gain:.2f} at most, in the median",
+}
+pd.DataFrame(assume.items(), columns=["you may assume", "and the error is"], index=range(1, 4))
 
 # %% [markdown]
 r"""
 ## Exercises
 
 1. **Predict, then run.** Match a neuron of base in base with its columns shuffled over tokens. Which correlation do you expect over tokens, and which over texts? Why is neither zero?
-2. **Break this.** Compare `mini` with the twin of the first edition: `OTHER = "mini-first-edition"`. Which rows of the table still say something?
-3. **Prove** that linear CKA does not change when either model's neurons are rotated.
+2. **Fill in** {eq}`eq-seed-match` for neuron 0 of one model over texts, from the covariances `aa`, `ab` and `bb` (`neuron neuron`).
+"""
+
+# %%
+aa, ab, bb = covariances(ours["texts"], theirs["texts"], SHARE["texts"])
+mine = ...  # one number
+
+# %% tags=["hide-input", "nbval-check-output"]
+if mine is ...:
+    print("not yet")
+else:
+    print("right" if abs(float(mine - match(aa, ab, bb)[0])) < 1e-6 else "not this")
+
+# %% [markdown]
+r"""
+3. **Break this.** Compare `mini` with the twin of the first edition: `OTHER = "mini-first-edition"`. Which rows of the table still say something?
+4. **Prove** that linear CKA does not change when either model's neurons are rotated.
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. The maximum over a thousand columns is never zero. Over tokens it is what chance gives among a thousand vectors in so many dimensions; over texts far more, since what texts differ in has few dimensions.
-2. Another initialisation and another training, so neurons are not found again. Its domains still lie where those of `mini` lie.
-3. With $b \to b\,Q$ the covariances become $C_{ab} Q$ and $Q^\top C_{bb} Q$, and Frobenius norms do not see an orthogonal $Q$.
+2. `mine = (ab[0] / (aa[0, 0] * bb.diagonal()).sqrt()).max()`
+3. Another initialisation and another training, so neurons are not found again. Its domains still lie where those of `mini` lie.
+4. With $b \to b\,Q$ the covariances become $C_{ab} Q$ and $Q^\top C_{bb} Q$, and Frobenius norms do not see an orthogonal $Q$.
 ```
 
 ## Where this comes from

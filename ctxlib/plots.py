@@ -159,7 +159,18 @@ def sources(
     return figure, axes.ravel()
 
 
-# ---------------------------------------------------------------- a text, shaded
+# ---------------------------------------------------------------- tokens and texts
+
+
+def visible(token: str) -> str:
+    """A token as it can be seen: ␣ is a space, ↵ a new line, and other invisible characters are
+    escaped.
+
+    >>> cx.plots.visible(" moon")
+    '␣moon'
+    """
+    marks = {" ": "␣", "\n": "↵"}
+    return "".join(marks.get(c, c if c.isprintable() else ascii(c)[1:-1]) for c in token)
 
 
 @dataclass(frozen=True)
