@@ -65,8 +65,7 @@ def trained(tmp_path, monkeypatch):
     monkeypatch.setattr(ship_mini, "MINI", tmp_path / "mini")
     monkeypatch.setattr(ship_mini, "TWINS", tmp_path / "twins")
     monkeypatch.setattr(ship_mini, "LISTING", tmp_path / "twins.toml")
-    for tool in (ship_mini, tm):
-        monkeypatch.setattr(tool, "RECORD", tmp_path / "runs.json")
+    monkeypatch.setattr(tm, "RECORD", tmp_path / "runs.json")
     return work
 
 
