@@ -55,10 +55,10 @@ def trained(tmp_path, monkeypatch):
         result |= {"machine": "an abacus", "nats": {"law": 3.0}, "bits": {"law": 1.25}}
         (work / name / "result.json").write_text(json.dumps(result))
     shutil.copy(models.MINI / "tokenizer.json", work)
-    for name, place in {"MINI": "mini", "TWINS": "twins", "LISTING": "twins.toml"}.items():
-        monkeypatch.setattr(ship_mini, name, tmp_path / place)
-    for tool in (ship_mini, tm):
-        monkeypatch.setattr(tool, "RECORD", tmp_path / "runs.json")
+    monkeypatch.setattr(ship_mini, "MINI", tmp_path / "mini")
+    monkeypatch.setattr(ship_mini, "TWINS", tmp_path / "twins")
+    monkeypatch.setattr(ship_mini, "LISTING", tmp_path / "twins.toml")
+    monkeypatch.setattr(tm, "RECORD", tmp_path / "runs.json")
     return work
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.ext.autosummary import extract_summary
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
@@ -27,6 +26,8 @@ from sphinx.util.nodes import make_refnode
 PAGES = "book/api"
 ENTRY = re.compile(r"^\.\. auto(?:function|class|data|exception):: (ctxlib\.[\w.]+)$", re.MULTILINE)
 MEMBERS = re.compile(r"^\.\. autoclass:: (ctxlib\.[\w.]+)\n   :members: (.+)$", re.MULTILINE)
+# Sphinx's own summary ends at the dots of an equation, "i = 0 ... n".
+SENTENCE = re.compile(r"(?:`[^`]*`|[^`])*?(?<=[\w)\]`\"'])\.(?= [A-Z`]|$)")
 NAME = re.compile(r"(?:cx\.|ctxlib\.)?([A-Za-z][\w.]*)")
 
 # Sphinx writes a long signature as a list of definitions without terms, which is no list.
@@ -57,11 +58,14 @@ def comment(name: str, module: str) -> list[str]:
     return analyzer.find_attr_docs()["", last]
 
 
-def said(name: str, module: str) -> list[str]:
-    """The lines of a name's docstring, or of the comment that documents a constant."""
+def first_sentence(name: str, module: str) -> str:
+    """Of a name's docstring, or of the comment that documents a constant."""
     thing = resolved(name)
     described = inspect.isroutine(thing) or inspect.isclass(thing)
-    return (inspect.getdoc(thing) or "").splitlines() if described else comment(name, module)
+    text = (inspect.getdoc(thing) or "") if described else "\n".join(comment(name, module))
+    paragraph = " ".join(text.partition("\n\n")[0].split())
+    sentence = SENTENCE.match(paragraph)
+    return sentence[0] if sentence else f"{paragraph.rstrip('.:')}."
 
 
 class Names(SphinxDirective):
@@ -81,8 +85,7 @@ class Names(SphinxDirective):
             shown = nodes.literal("", name.replace("ctxlib.", "cx.", 1))
             target = {"refdomain": "py", "reftype": "obj", "reftarget": name, "refexplicit": True}
             link = addnodes.pending_xref("", shown, refdoc=self.env.docname, **target)
-            first = extract_summary(said(name, module), self.state.document)
-            words, _ = self.state.inline_text(first, self.lineno)
+            words, _ = self.state.inline_text(first_sentence(name, module), self.lineno)
             meaning = nodes.definition("", nodes.paragraph("", "", *words))
             table += nodes.definition_list_item("", nodes.term("", "", link), meaning)
         return [table]

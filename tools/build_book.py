@@ -325,7 +325,7 @@ def check(name: str | None = None) -> None:
         if done.returncode:
             differing.append(chapter.stem)
             said = ESCAPES.sub("", done.stdout + done.stderr)
-            print(f"{notebook.name} comes out otherwise:\n{said}", flush=True)
+            print(f"{notebook.name} comes out otherwise (cells from 0):\n{said}", flush=True)
             return
         kept = stamps.keep(checked(chapter), ROOT, read, given, since=since)
         again = "" if kept else "; what it reads was changed meanwhile, so it will be checked again"

@@ -21,32 +21,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import jinja2
+import train_mini as tm
+import transformers
 from einops import rearrange
 from files import replace as write
 from safetensors.torch import load_file
 from torch import Tensor
-from train_mini import (
-    BOS,
-    RECORD,
-    RUNS,
-    SEPARATOR,
-    TRIALS,
-    TWIN_RUNS,
-    Recipe,
-    ended,
-    folder_of,
-    mean,
-    new_model,
-    table,
-)
-from transformers import (
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    MptConfig,
-    MptForCausalLM,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-)
 
 ROOT = Path(__file__).resolve().parent.parent
 MINI, TWINS = ROOT / "ctxlib" / "data" / "mini", ROOT / "twins"
@@ -68,8 +48,8 @@ CARD = Path(__file__).with_name("card.md")
 
 
 def as_model(
-    state: dict[str, Tensor], recipe: Recipe, layers: int | None = None
-) -> PreTrainedModel:
+    state: dict[str, Tensor], recipe: tm.Recipe, layers: int | None = None
+) -> transformers.PreTrainedModel:
     """Trained weights, under their GPT-2 names, as a model of the family that has their kind of
     positions; the first `layers` of it, or all.
     """
@@ -78,10 +58,13 @@ def as_model(
         return filled(as_neox(recipe), by_head(renamed(state, NEOX), recipe.n_head))
     if recipe.positions == "alibi":
         return filled(as_mpt(recipe), renamed(state, MPT))
-    return filled(new_model(recipe), state)
+    return filled(tm.new_model(recipe), state)
 
 
-ALIKE = {"bos_token_id": BOS, "eos_token_id": BOS, "tie_word_embeddings": True, "use_cache": False}
+ALIKE = {
+    "bos_token_id": tm.BOS, "eos_token_id": tm.BOS,
+    "tie_word_embeddings": True, "use_cache": False,
+}  # fmt: skip
 NEOX = {  # what GPT-2 calls its parts, and what GPT-NeoX
     "transformer.wte": "gpt_neox.embed_in",
     "transformer.ln_f": "gpt_neox.final_layer_norm",
@@ -105,9 +88,9 @@ MPT = {
 }
 
 
-def as_neox(recipe: Recipe) -> GPTNeoXForCausalLM:
-    return GPTNeoXForCausalLM(
-        GPTNeoXConfig(
+def as_neox(recipe: tm.Recipe) -> transformers.GPTNeoXForCausalLM:
+    return transformers.GPTNeoXForCausalLM(
+        transformers.GPTNeoXConfig(
             vocab_size=recipe.vocab, max_position_embeddings=recipe.n_ctx,
             hidden_size=recipe.n_embd, intermediate_size=4 * recipe.n_embd,
             num_hidden_layers=recipe.n_layer, num_attention_heads=recipe.n_head,
@@ -120,9 +103,9 @@ def as_neox(recipe: Recipe) -> GPTNeoXForCausalLM:
     )  # fmt: skip
 
 
-def as_mpt(recipe: Recipe) -> MptForCausalLM:
-    return MptForCausalLM(
-        MptConfig(
+def as_mpt(recipe: tm.Recipe) -> transformers.MptForCausalLM:
+    return transformers.MptForCausalLM(
+        transformers.MptConfig(
             vocab_size=recipe.vocab, max_seq_len=recipe.n_ctx,
             d_model=recipe.n_embd, n_layers=recipe.n_layer, n_heads=recipe.n_head,
             attn_config={"alibi": True}, no_bias=True, **ALIKE,
@@ -153,7 +136,9 @@ def by_head(state: dict[str, Tensor], heads: int) -> dict[str, Tensor]:
     }
 
 
-def filled(model: PreTrainedModel, state: dict[str, Tensor]) -> PreTrainedModel:
+def filled(
+    model: transformers.PreTrainedModel, state: dict[str, Tensor]
+) -> transformers.PreTrainedModel:
     """The model with these weights; the unembedding is tied, and layers beyond its own stay out.
     A weight that it lacks is an error.
     """
@@ -169,16 +154,16 @@ def filled(model: PreTrainedModel, state: dict[str, Tensor]) -> PreTrainedModel:
 
 def trained(work: Path, run: str) -> tuple[dict[str, Tensor], dict]:
     """The last weights of a run that has ended, under their GPT-2 names, and its result."""
-    folder = work / folder_of(run)
+    folder = work / tm.folder_of(run)
     result = json.loads((folder / "result.json").read_text())
     return load_file(folder / "at-100.safetensors"), result
 
 
-def recipe_of(result: dict) -> Recipe:
-    return Recipe(**result["recipe"])
+def recipe_of(result: dict) -> tm.Recipe:
+    return tm.Recipe(**result["recipe"])
 
 
-def save_half(model: PreTrainedModel, out: Path) -> None:
+def save_half(model: transformers.PreTrainedModel, out: Path) -> None:
     """A Hugging Face folder of float16 safetensors, whole or not at all."""
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
@@ -191,8 +176,8 @@ def save_half(model: PreTrainedModel, out: Path) -> None:
 
 
 def save_tokenizer(words: Path, n_ctx: int, out: Path) -> None:
-    marks = dict.fromkeys(("bos_token", "eos_token", "unk_token"), SEPARATOR)
-    PreTrainedTokenizerFast(
+    marks = dict.fromkeys(("bos_token", "eos_token", "unk_token"), tm.SEPARATOR)
+    transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(words), model_max_length=n_ctx, **marks
     ).save_pretrained(out)
 
@@ -214,7 +199,7 @@ def listing(names: dict[str, str]) -> str:
 def ship_twins(work: Path) -> list[str]:
     """The first layers of the twins that are trained; the names of those that are there now."""
     for name, (run, _) in SHIPPED.items():
-        if run and (work / folder_of(run) / "result.json").exists():
+        if run and (work / tm.folder_of(run) / "result.json").exists():
             state, result = trained(work, run)
             save_half(as_model(state, recipe_of(result), layers=1), TWINS / name)
     there = {name: said for name, (_, said) in SHIPPED.items() if (TWINS / name).is_dir()}
@@ -235,13 +220,13 @@ def card(corpus: Path, result: dict, trials: list[dict], twins: list[dict], sha2
         domains=json.loads(manifest.read_text())["domains"] if manifest.exists() else {},
         as_json=json.dumps(asdict(recipe), indent=2), version=sys.version.split()[0],
         recipe=recipe, result=result, trials=trials, twins=twins, sha256=sha256,
-        table=table, mean=mean, BOS=BOS, SEPARATOR=SEPARATOR,
+        table=tm.table, mean=tm.mean, BOS=tm.BOS, SEPARATOR=tm.SEPARATOR,
     )  # fmt: skip
 
 
 def results_of(work: Path, runs: Iterable[str]) -> list[dict]:
     """The results of these runs, as far as they have ended, under the names that are asked for."""
-    found = ((run, ended(folder_of(run), RUNS[run], work)) for run in runs)
+    found = ((run, tm.ended(tm.folder_of(run), tm.RUNS[run], work)) for run in runs)
     return [result | {"run": run} for run, result in found if result]
 
 
@@ -252,16 +237,16 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         print("twins:", ", ".join(ship_twins(args.work)) or "none")
-        known = results_of(args.work, dict.fromkeys(map(folder_of, RUNS)))
-        write(RECORD, json.dumps(known, indent=1))
+        known = results_of(args.work, dict.fromkeys(map(tm.folder_of, tm.RUNS)))
+        write(tm.RECORD, json.dumps(known, indent=1))
         if (args.work / "mini" / "result.json").exists():
             state, result = trained(args.work, "mini")
             save_half(as_model(state, recipe_of(result)), MINI)
             save_tokenizer(args.work / "tokenizer.json", result["recipe"]["n_ctx"], MINI)
-            trials, twins = (results_of(args.work, runs) for runs in (TRIALS, TWIN_RUNS))
+            trials, twins = (results_of(args.work, runs) for runs in (tm.TRIALS, tm.TWIN_RUNS))
             text = card(args.corpus, result, trials, twins, digest(MINI / "model.safetensors"))
             write(MINI / "README.md", text)
-            print(f"mini: {mean(result['bits']):.4f} bits per byte")
+            print(f"mini: {tm.mean(result['bits']):.4f} bits per byte")
     except ValueError as error:
         print(f"ship_mini: {error}", file=sys.stderr)
         return 2

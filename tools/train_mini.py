@@ -158,26 +158,17 @@ def read_corpus(corpus: Path) -> dict[str, dict[str, list[str]]]:
     one clear error for a missing or empty corpus.
     """
     if not (corpus / "train").is_dir():
-        raise ValueError(
-            f"no corpus at {corpus}: "
-            "expected a folder with train/ and valid/, each holding <domain>.txt.xz"
-        )
-    files = sorted(f for f in (corpus / "train").iterdir() if f.name.endswith((".txt", ".txt.xz")))
+        raise ValueError(f"no corpus at {corpus}: expected train/ and valid/ with <domain>.txt.xz")
     domains: dict[str, dict[str, list[str]]] = {}
-    for file in files:
-        held_out = corpus / "valid" / file.name
-        if not held_out.exists():
-            raise ValueError(
-                f"{file.name} is in {corpus}/train but not in {corpus}/valid: "
-                "every domain needs both"
-            )
-        pair = {"train": read_documents(file), "valid": read_documents(held_out)}
+    for file in sorted(f for end in ("txt", "txt.xz") for f in corpus.glob(f"train/*.{end}")):
+        places = {split: corpus / split / file.name for split in SPLITS}
+        if not places["valid"].exists():
+            raise ValueError(f"{file.name} is not in {corpus}/valid: every domain needs both")
+        pair = {split: read_documents(place) for split, place in places.items()}
         if all(pair.values()):
             domains[file.name.split(".")[0]] = pair
     if not domains:
-        raise ValueError(
-            f"the corpus at {corpus} is empty: no train/<domain>.txt.xz there holds any text"
-        )
+        raise ValueError(f"the corpus at {corpus} is empty: no <domain>.txt.xz holds any text")
     return domains | {"python": python_documents()}
 
 
