@@ -127,15 +127,19 @@ W_in, b_in = weights.mlp_input()
 
 def heard(x):
     """Of the neurons J at n: what each head adds `head text neuron`, and the whole `text neuron`."""
-    outputs = cx.destination.true_outputs(weights, x, n)
-    resid = cx.destination.resid_mid(weights, x, n, outputs)
-    scale = cx.weights.layer_norm_scale(resid, weights.eps)
-    each = einops.einsum(outputs[:, heads], W_in[:, J], "t h d, d j -> h t j") / scale
-    return each, (cx.layer_norm(resid, weights.eps) @ W_in + b_in)[:, J]
+    each, whole = [], []
+    for few in x.split(32):
+        outputs = cx.destination.true_outputs(weights, few, n)
+        resid = cx.destination.resid_mid(weights, few, n, outputs)
+        scale = cx.weights.layer_norm_scale(resid, weights.eps)
+        each.append(einops.einsum(outputs[:, heads], W_in[:, J], "t h d, d j -> h t j") / scale)
+        whole.append((cx.layer_norm(resid, weights.eps) @ W_in + b_in)[:, J])
+    return torch.cat(each, dim=1), torch.cat(whole)
 
 
 same = torch.from_numpy(kind[:, None] == kind).float()
 others = same - torch.eye(len(same))
+mates = others.sum(1, keepdim=True).clamp(min=1)
 
 
 def within(values):
@@ -160,9 +164,7 @@ guesses = {
     "even bag of its contributions": bag(even, contribution),
     "kernel, content = 1": bag(circuit.kernel, of_values),
     "even, content = 1": bag(even, of_values),
-    "mean of the domain, this text left out": others
-    @ truth
-    / others.sum(1, keepdim=True).clamp(min=1),
+    "mean of the domain, this text left out": others @ truth / mates,
     "the circuit, two constants from half A": slope * (summary_B - mean_A) + truth_A.mean(0),
 }
 fits = {name: fit(guess, truth) for name, guess in guesses.items()}
@@ -170,19 +172,11 @@ r_whole = {name: fit(guess, whole)[0] for name, guess in guesses.items()}
 
 # %% tags=["hide-input", "nbval-check-output"]
 domain_mean = "mean of the domain, this text left out"
-pd.DataFrame(
-    [
-        [
-            f"{r:.3f}",
-            "" if name == domain_mean else f"{inside:.3f}",
-            f"{fvu:.3f}",
-            f"{r_whole[name]:.3f}",
-        ]
-        for name, (r, inside, fvu) in fits.items()
-    ],
-    index=pd.Index(fits, name=f"against what the heads add; {len(half_B)} texts"),
-    columns=["r", "r within domains", "FVU", "r with the whole neuron"],
-)
+columns = "r", "r within domains", "FVU", "r with the whole neuron"
+against = {name: (*of, r_whole[name]) for name, of in fits.items()}
+against = pd.DataFrame(against, index=columns).T.map("{:.3f}".format)
+against.loc[domain_mean, "r within domains"] = ""
+against.rename_axis(f"against what the heads add; {len(half_B)} texts")
 
 # %% tags=["hide-input", "nbval-check-output"]
 r, inside, fvu = fits["the circuit"]
@@ -480,8 +474,8 @@ for m in sorted({n // 4, n // 2, 3 * n // 2, study.length - 12}):
         moved = there.extended_embedding()[often]
         pairs = (moved, embeddings), (moved - moved.mean(0), embeddings - embeddings.mean(0))
         cosine = [float(torch.cosine_similarity(*p).quantile(0.5)) for p in pairs]
-        other = there.weighted_values[x_B].flatten(2)
-        other = circuit.kernel @ other @ circuit.readout[..., J].flatten(0, 1)
+        other = bag(circuit.kernel, there.weighted_values.flatten(1))
+        other = other @ circuit.readout[..., J].flatten(0, 1)
         places.append((m, *cosine, fit(other, truth)[0]))
 columns = ["ext(t) from n", "cosine", "cosine, less the mean token", "r with what the heads add"]
 places = pd.DataFrame(places, columns=columns).set_index(columns[0])
@@ -585,7 +579,7 @@ true_asked = []  # token text neuron
 for token in [t for t in frequent if t != usual][:6]:
     asked = x_B[some].clone()
     asked[:, n] = token
-    true_asked.append(cx.true_contribution(weights, asked, heads, n)[:, J])
+    true_asked.append(heard(asked)[0].sum(0))
 asked_r = [cx.Moments.of(summary_B[some], t).table(J)["r"].median() for t in true_asked]
 inside_heads = torch.stack(
     [circuit.kernel @ circuit.weighted_values[t].flatten(1) for t in x_B[some]]
@@ -697,7 +691,9 @@ def beyond_chance(drawn):
 
 
 fires, says = (v.numpy() > 0 for v in (whole_own, both_own))
-shared_only = cx.evaluation.approximated(circuit, x_B, ["kernel"])[:, J]
+shared_only = torch.cat(
+    [cx.evaluation.approximated(circuit, few, ["kernel"])[:, J] for few in x_B.split(32)]
+)
 worst = true_asked[int(np.argmin(asked_r))]
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -302,30 +302,6 @@ r"""
 Difference and AUC are medians on half B. *Beyond the null*: better than 95% of all mixtures; beside it, than 95% of the mixtures of the same label. By chance one direction in twenty is. *Effective labels*: one over the sum of the labels' squared shares, the formula of effective tokens.
 """
 
-# %% tags=["hide-input"]
-figure, ((left, right),) = cx.plots.panels(1, 2, height=3.2, width=8.6)
-drawn = [
-    ("found neurons", neurons.loc[chosen], tops[chosen], "o"),
-    ("other neurons", neurons.loc[others], tops[others], "."),
-    ("mixtures of largest top", null.loc[0].loc[loud[0]], tops_of_draws[0][loud[0]], "^"),
-]
-for k, (name, table, at, mark) in enumerate(drawn):
-    look = {"color": cx.plots.COLOURS[(0, 7, 1)[k]], "label": name}
-    left.ecdf(table["auc"], **look, ls=("-", ":", "--")[k])
-    right.plot(at, table["difference"], mark, ms=5 - 2 * (k == 1), alpha=0.7, **look)
-left.set(xlabel="AUC of the label, half B", ylabel="share of directions below", xlim=(0.6, 1.0))
-right.set(xlabel="top", ylabel="difference, half B")
-figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
-cx.plots.picture(
-    figure,
-    "7.3",
-    "Labels chosen on half A, on half B. Left: how well they sort texts. Right: how far they move a direction, against top.",
-    "Three rising curves that lie close together, and a scatter plot. Median AUC and difference: "
-    + "; ".join(
-        f"{name} {t['auc'].median():.3f}, {t['difference'].median():.2f}" for name, t, *_ in drawn
-    ),
-)
-
 # %% tags=["hide-input", "nbval-check-output"]
 outputs = [(part, cx.destination.true_outputs(weights, part, n)) for part in x.split(64)]
 streams = torch.cat([cx.destination.resid_mid(weights, part, n, out) for part, out in outputs])
@@ -435,7 +411,7 @@ left.legend(fontsize=8)
 carried = [float(v[K - 1]) for v in shares.values()]
 cx.plots.picture(
     figure,
-    "7.4",
+    "7.3",
     f"Left: what the first tokens carry of the label's difference on half B, median of the found neurons; dotted, {K} tokens. Right: how many of the {K} agree with the label.",
     f"Two rising curves: the first {K} tokens carry {carried[0]:.0%} by the far end and {carried[1]:.0%} by drive. Two histograms around {float(agree_far.mean()):.2f} and {float(agree_drive.mean()):.2f}.",
 )
@@ -489,7 +465,7 @@ right.legend(fontsize=8)
 inside = sorted(set(best) & set(chosen))
 cx.plots.picture(
     figure,
-    "7.5",
+    "7.4",
     "The best single neuron of each domain by its activation (its number in brackets). Left: where the ranking by weights puts it; dashed, the last of the found. Right: how well it tells the domain, and the best of the found.",
     f"Two dot plots over {len(domains)} domains. {len(inside)} of the best neurons are found; ranks from {rank.min():.0f} to {rank.max():.0f}.",
 )
@@ -576,7 +552,7 @@ Choose heads, a destination token and a threshold, and the list ranks every neur
 # %% tags=["hide-input"]
 cx.widgets.NeuronExplorer(
     weights,
-    picture=draw(chosen[min(2, len(chosen) - 1)], "7.6"),
+    picture=draw(chosen[min(2, len(chosen) - 1)], "7.5"),
     heads=list(heads),
     threshold=THETA or 0,
     neuron=chosen[min(2, len(chosen) - 1)],

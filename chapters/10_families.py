@@ -482,26 +482,6 @@ r"""
 (The kernels of `mini` in the table are those of a text in which the average token stands everywhere; the first sentence compares.) ALiBi's slopes are set before training: $\tfrac12, \tfrac14, \dots$, one a head, and a slope $m$ makes a kernel of about $2/m$ effective tokens, whatever is learned. Half of the heads are narrow by decree. So the answer to *similar stable heads?* is yes, in as many heads as the slopes allow. (The TV of `mini` itself is mostly that of BOS: [appendix A](A_scale).)
 """
 
-# %% tags=["hide-input"]
-figure, axes = cx.plots.panels(1, len(decoders), height=2.4, width=10, sharey=True)
-for axis, (label, one) in zip(axes[0], decoders.items(), strict=True):
-    for head, kernel in enumerate(one.layer.kernels):
-        back = kernel.flip(-1)[1 : one.n]  # without BOS and the destination
-        axis.plot(np.arange(1, one.n), back, lw=1.2, **cx.plots.head_style(head))
-    axis.set(title=label, xlabel="distance back", yscale="log", ylim=(1e-5, 1))
-axes[0, 0].set_ylabel("pos")
-cx.plots.picture(
-    figure,
-    "10.3",
-    "Kernels of all heads, without BOS and the destination; a line a head.",
-    "Effective tokens of the heads in order: "
-    + "; ".join(
-        f"{k}: " + ", ".join(f"{v:.0f}" for v in one.roster["effective tokens"])
-        for k, one in decoders.items()
-    )
-    + ".",
-)
-
 # %% [markdown]
 r"""
 ## The same circuit
@@ -571,7 +551,7 @@ axis.set_ylabel("part of FVU")
 axis.legend()
 cx.plots.picture(
     figure,
-    "10.4",
+    "10.3",
     "What the unexplained variance comes from: a wrong mean, a wrong width, a wrong order of texts (chapter 8). Medians over neurons, which need not add up to the median FVU. Dotted: the paper's FVU.",
     "Stacked bars, offset, spread and shape: "
     + "; ".join(
@@ -657,7 +637,7 @@ def draw(positions, head):
     account = one.account.loc[h]
     return cx.plots.picture(
         figure,
-        "10.5",
+        "10.4",
         f"{positions}, head {h}: {one.roster.loc[h, 'effective tokens']:.0f} effective tokens; where {account['where']:.2f}, what {account['what']:.2f}, interaction {account['interaction']:.2f} nats.",
         f"Kernel over the distance, and bars for tokens, most liked {words[-1]}, least {words[0]}.",
     )

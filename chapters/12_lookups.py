@@ -392,29 +392,7 @@ The **profile** of a neuron is the list of its heads' mean rises. Take the profi
 profile = torch.from_numpy(rise["heads"]).flatten(1)  # neuron head
 profile_A = (peak_A["heads"].mean(0) - usual_A["heads"]).flatten(1)
 rows = np.flatnonzero(is_next)
-columns = sorted(profile[is_next].abs().amax(0).topk(min(32, profile.shape[1])).indices.tolist())
 name_of = [f"{h // n_heads}.{h % n_heads}" for h in range(n_layers * n_heads)]
-figure, (axes,) = cx.plots.panels(1, 2, width=10, height=1.6 + 0.19 * len(rows), sharey=True)
-top = float(profile[is_next].abs().max())
-for axis, values, name in zip(axes, (profile_A, profile), ("half A", "half B"), strict=True):
-    grid = values[rows][:, columns]
-    image = axis.imshow(grid, cmap="PuOr_r", vmin=-top, vmax=top, aspect="auto")
-    axis.set_xticks(range(len(columns)), [name_of[h] for h in columns], rotation=90, fontsize=7)
-    axis.grid(False)
-    axis.set_title(name)
-axes[0].set_yticks(range(len(rows)), [label(x) for x in rows], fontsize=8, parse_math=False)
-figure.colorbar(image, ax=list(axes), shrink=0.7, label="rise")
-cx.plots.picture(
-    figure,
-    "12.3",
-    "Which heads wake which next-token neuron: the mean rise of each head's term at the peaks, chosen in each half by itself. Heads in order of layer.",
-    f"Two heat maps of {len(rows)} neurons and {len(columns)} heads, nearly alike. Largest in half B: "
-    + ", ".join(
-        f"{label(x)} by {name_of[int(profile[x].argmax())]}, {float(profile[x].max()):.1f}"
-        for x in order[:3]
-    )
-    + ".",
-)
 
 # %% tags=["hide-input", "nbval-check-output"]
 r_of = np.corrcoef(profile_A, profile)[: len(each), len(each) :]  # half A against half B
@@ -472,7 +450,7 @@ axes[1].set(xlabel="tenth of the pre-activation", ylabel="P of its token", yscal
 axes[1].legend(fontsize=8)
 cx.plots.picture(
     figure,
-    "12.4",
+    "12.3",
     "All places of half B in ten groups, by how awake a neuron is. Left: what the parts bring, less their mean over all places. Right: the probability of its token.",
     "Two line charts. Highest tenth: "
     + "; ".join(f"{name} {float(v[9, is_next].mean()):+.2f}" for name, v in steps.items())
@@ -580,7 +558,7 @@ axes[1].set_xlabel("loss D of its token (nats)")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 cx.plots.picture(
     figure,
-    "12.5",
+    "12.4",
     "What silence costs, half B, mean over neurons with 95% intervals. Left: the neuron's rise; last row: what attribution credits to the heads of layer 0. Right: its token.",
     f"Two dot plots. Rise gone: {words}.",
 )
@@ -615,7 +593,7 @@ Here is the link to part I. The stable heads of `mini` (all eight of its first l
 ## What breaks it
 
 - **The peaks of these neurons are punctuation and small words.** Nothing here is about neurons of rare words, which in `mini` do not predict theirs.
-- **Silence is not neutral.** A mean is a message as well, and one that hardly any text sends. Without the first layer some tokens even become likelier: D below zero in Figure 12.5.
+- **Silence is not neutral.** A mean is a message as well, and one that hardly any text sends. Without the first layer some tokens even become likelier: D below zero in Figure 12.4.
 - **Congruence sees one step.** Later layers can take back what a neuron says.
 - **Gated MLPs.** There a second branch decides the sign, and a neuron can be wide open and push its token down.
 
@@ -670,7 +648,7 @@ axis.invert_yaxis()
 axis.set(xlabel="rise of the term", ylabel="head")
 picture = cx.plots.picture(
     figure,
-    "12.6",
+    "12.5",
     f"Neuron {label(example).replace('<', '&lt;')} at its loudest peak in half B: the heads with the largest rises.",
     "Bar chart. " + ", ".join(f"{name_of[h]} {float(rises[h]):.2f}" for h in best_heads[:3]) + ".",
 )

@@ -224,35 +224,19 @@ moved = {k: replace(weights, W_E=W_E + v, W_pos=W_pos - v) for k, v in origins.i
 rows_of = [cx.attention_rows(m, X[:20], n) for m in moved.values()]
 all(torch.allclose(rows, rows_of[0], atol=1e-4) for rows in rows_of)
 
-# %% tags=["hide-input"]
-unit = torch.nn.functional.normalize
-cosines = {
-    k: (unit(m.W_E, dim=-1)[::5] @ unit(m.W_pos, dim=-1)[::5].T).flatten() for k, m in moved.items()
-}
-unit_of_angle = weights.d_model**-0.5
-figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
-for (k, values), style in zip(cosines.items(), ("-", "--", ":", "-."), strict=True):
-    height, edge = np.histogram(values, bins=80, range=(-1, 1), density=True)
-    axis.plot((edge[1:] + edge[:-1]) / 2, height, style, label=k)
-axis.set(xlabel="cosine of a token and a position embedding", ylabel="density")
-axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-cx.plots.picture(
-    figure,
-    "A.3",
-    "The same model four times. Cosines of all tokens of the vocabulary with all positions (every fifth of each).",
-    "Four curves; mean absolute cosine: "
-    + "; ".join(f"{k} {v.abs().mean():.2f}" for k, v in cosines.items())
-    + ".",
-)
-
 # %% [markdown]
 r"""
 For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants, and the TV of rows with either one, BOS by its own key.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
+unit = torch.nn.functional.normalize
+cosines = {
+    k: (unit(m.W_E, dim=-1)[::5] @ unit(m.W_pos, dim=-1)[::5].T).flatten() for k, m in moved.items()
+}
 facts = {
-    k: {"|cosine| √d_model": float(v.abs().mean() / unit_of_angle)} for k, v in cosines.items()
+    k: {"|cosine| √d_model": float(v.abs().mean()) * weights.d_model**0.5}
+    for k, v in cosines.items()
 }
 for k, m in moved.items():
     constants = {
@@ -310,7 +294,7 @@ axes[0, 0].set_ylabel("median TV")
 axes[0, 1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
-    "A.4",
+    "A.3",
     "Distance of the rows as C moves over two octaves. Dashed: the median length in the vocabulary; dotted: in texts.",
     f"Two panels, a curve per head. In the median over heads the least distance is at {best[False]:.2f} times the vocabulary's median length for Equation 1 and at {best[True]:.2f} with BOS by its own key; that of texts is {C_texts / C:.2f} of it.",
 )
@@ -344,7 +328,7 @@ axis.set(xlabel="head", ylabel="median TV", xticks=heads)
 axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
-    "A.5",
+    "A.4",
     "What each repair takes away. The first three are splits into what and where; the last one is not.",
     "Bars, four a head; means over heads: "
     + ", ".join(f"{k} {v.mean():.3f}" for k, v in stages.items())
@@ -513,7 +497,7 @@ def of(what, which=None, names=DOSES):
 
 # %% [markdown]
 r"""
-TV is the mean over heads of the median over texts. Both repairs are those of Figure A.5. $r$ and FVU are the middle neuron's: by rows of Equation 1 with all else as in truth, and by the circuit of all heads ([chapter 6](06_circuit)), which borrows one text's denominators. The last row is the model on the page.
+TV is the mean over heads of the median over texts. Both repairs are those of Figure A.4. $r$ and FVU are the middle neuron's: by rows of Equation 1 with all else as in truth, and by the circuit of all heads ([chapter 6](06_circuit)), which borrows one text's denominators. The last row is the model on the page.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -604,7 +588,7 @@ right.minorticks_off()
 right.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
-    "A.6",
+    "A.5",
     "Left: forecast and measured TV of every head; in the band the forecast is within a factor of 1.5. Right: FVU of what the heads say, against the dose's effect.",
     f"Left, points near the diagonal; {MODEL} and one head of steady 3 lie above. Right, over spreads "
     + ", ".join(f"{v:.3f}" for v in of("spread"))
@@ -669,7 +653,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-**Why the circuit gains nothing.** We had expected its $r$ to rise with the dose. But {eq}`eq-error` is about keys, and the circuit approximates more than keys: values, kernels, denominators, the second scale ([chapter 8](08_evaluation) has the bill). The self-normalised circuit, which borrows nothing from another text, gains as rows do (Figure A.6).
+**Why the circuit gains nothing.** We had expected its $r$ to rise with the dose. But {eq}`eq-error` is about keys, and the circuit approximates more than keys: values, kernels, denominators, the second scale ([chapter 8](08_evaluation) has the bill). The self-normalised circuit, which borrows nothing from another text, gains as rows do (Figure A.5).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -709,13 +693,13 @@ So the dose mends an error that does not limit the circuit. These are one traini
 
 ## Exercises
 
-1. **Predict, then run.** Set `TOKEN = "."`. Which of the first five figures can change, and which cannot?
+1. **Predict, then run.** Set `TOKEN = "."`. Which of the first four figures can change, and which cannot?
 2. **Prove.** Let $W_E$ be tied to the unembedding. Show that {eq}`eq-scale-origin` adds the same number to all logits of a position.
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. A.1 and A.3 are about embeddings, which do not know who asks. (A.1's constants come from the tokens before $n$.) The others are about rows, and a row has a query.
+1. A.1 is about embeddings, which do not know who asks. (Its constants come from the tokens before $n$.) The others are about rows, and a row has a query.
 2. The final residual $r$ is unchanged, since its embedding part is the sum. The logit of $t$ is $r \cdot (W_E[t] + v)$ after the last LayerNorm, that is the old one plus $r \cdot v$, which does not depend on $t$.
 ```
 

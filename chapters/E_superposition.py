@@ -409,23 +409,6 @@ low = min(maps[16, s][by_plan].min() for s in (0, 1))
 top = {k: max(maps[k, s][~by_plan].max() for s in (0, 1)) for k in (16, 4)}
 again = {k: float(np.corrcoef(maps[k, 0][~by_plan], maps[k, 1][~by_plan])[0, 1]) for k in (16, 4)}
 
-# %% tags=["hide-input"]
-figure, (axes,) = cx.plots.panels(1, 2, width=7.6, height=3.6, sharex=True, sharey=True)
-looks = (~by_plan, "o", "no word in common"), (by_plan, "^", "half of the words")
-for axis, k in zip(axes, (16, 4), strict=True):
-    for inside, mark, label in looks:
-        axis.plot(maps[k, 0][inside], maps[k, 1][inside], mark, ms=5, alpha=0.7, label=label)
-    axis.set_title("room: 12 contexts, k = 16" if k == 16 else "no room: k = 4")
-    axis.set_xlabel("cosine, one training")
-axes[0].set_ylabel("cosine, the other")
-axes[0].legend(fontsize=8)
-cx.plots.picture(
-    figure,
-    "E.3",
-    "The toy: cosines of the directions of two contexts in two trainings. Triangles: the three pairs that share words by plan.",
-    f"Two scatter plots. With room the planted pairs reach {low:.2f} or more and others at most {top[16]:.2f}; without room others reach {top[4]:.2f}, another in each training.",
-)
-
 # %% tags=["hide-input", "nbval-check-output"]
 counted = {k: np.mean([toy_twice[k, s][0] for s in (0, 1)]) for k in (16, 4)}
 display(
@@ -448,7 +431,7 @@ So two marks that look like superposition, neurons with two subjects and likenes
 
 Conditions were written down before each round of measurements. These failed, and the findings say what is the case instead.
 
-- The widest directions of `mini`, as many as its effective dimensions, would sort less than three quarters of what all sort. They sort more (Figure E.4).
+- The widest directions of `mini`, as many as its effective dimensions, would sort less than three quarters of what all sort. They sort more (Figure E.3).
 - In a neuron the highest texts would be of its label less than three quarters as often as along the domain's own direction. It is somewhat more.
 - Without room, the toy's largest cosines would not be those of planted pairs, and with room its whole map would recur. Planted pairs stay ahead, and only they recur.
 - Without room, more of the toy's neurons would have two subjects.
@@ -498,7 +481,7 @@ axis.legend(fontsize=8, loc="lower right")
 few = max(k for k in by_neurons if k <= 32)
 cx.plots.picture(
     figure,
-    "E.4",
+    "E.3",
     f"The share of half B's texts sorted right into {len(names)} domains. Dotted: chance.",
     f"Two rising curves. One neuron {np.mean(by_neurons[1]):.2f}, {few} neurons {np.mean(by_neurons[few]):.2f}; the widest direction {by_widest[1]:.2f}, all {by_widest[counts[-1]]:.2f}.",
 )
