@@ -484,13 +484,14 @@ Those it misses include the three other languages, code, poetry and both kinds o
 
 ## All neurons, as data
 
-Every neuron's label, scores, top and first tokens by column and by drive are one file, made by this run:
+Every neuron's label, scores, the AUC that one in twenty mixtures of the same label exceeds (*null*), top, and first tokens by column and by drive are one file, made by this run. The [explorer](explorer) has it as a table to search and to sort:
 """
 
 # %% tags=["hide-input"]
 by_drive = (drive + never).topk(5, dim=0).indices.T
 by_column = (contribution + never).topk(5, dim=0).indices.T
 table = neurons.assign(
+    null=neurons["label"].map(null.groupby("label")["auc"].quantile(0.95)),
     top=tops,
     z=cx.neurons.robust_z(tops),
     far_end=[" ".join(show(ids)) for ids in by_column],

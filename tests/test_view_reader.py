@@ -54,7 +54,8 @@ def test_traits_are_set_and_observed(view):
         ("heads", [0, 2]),
     ]
     view.neuron = -1
-    assert view.state() == {"heads": [0, 2], "neuron": -1, "text": "a new text", "other": "another"}
+    texts = {"text": "a new text", "other": "another"}
+    assert view.state() == {"heads": [0, 2], "neuron": -1, "shades": "end"} | texts
 
 
 @pytest.mark.parametrize(
@@ -286,6 +287,7 @@ def test_a_keyboard_alone_turns_everything(visit):
     page.wait_for_url("**neuron=77")
     press("ArrowUp")
     page.wait_for_url("**neuron=78")
+    press("Tab")  # to what the shades follow
     press("Tab")
     assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
     press("Control+A")

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 
+import ipywidgets
 import pytest
 import traitlets
 from viewing import needs_chromium, served
@@ -292,3 +293,38 @@ def test_the_skeleton_is_a_view(hosting, mini_weights):
     page.wait_for_selector("svg[aria-label*='head 4']")
     page.evaluate("hosted[0].end()")
     assert page.evaluate(LISTENING) == [0]
+
+
+def test_a_saved_notebook_without_a_kernel_says_what_to_do(mini_view, browser, address):
+    page = browser.new_page()
+    page.clock.install()
+    page.goto(address)
+    view = mini_view("Rows")
+    silent = HOST.replace('if (said.wanted === "layer")', "if (false)")
+    silent = silent.replace("const end = await module", "const end = module")
+    data = base64.b64encode(b"none").decode()
+    page.evaluate(silent, [view._esm, view.state() | {"layer": "of no kernel"}, data])
+    waiting = page.locator(".ctx-waiting")
+    page.clock.run_for(9_000)
+    assert "run the cell again" not in waiting.inner_text()
+    page.clock.run_for(2_000)
+    assert "They come from Python: if they do not, run the cell again." in waiting.inner_text()
+    page.close()
+
+
+def test_views_compose_with_ipywidgets(mini_view):
+    slider, view = ipywidgets.IntSlider(min=0, max=7), mini_view("Rows", head=2)
+    box = ipywidgets.VBox([slider, view])
+    link = traitlets.link((slider, "value"), (view, "head"))
+    assert view.head == 0  # as the slider says
+    seen = []
+    view.observe(lambda change: seen.append(change.new), "head")
+    slider.value = 5
+    assert (view.head, seen) == (5, [5])
+    view.set_state({"head": 6})  # as a page tells it
+    assert slider.value == 6
+    link.unlink()
+    slider.value = 1
+    assert view.head == 6
+    assert box.children == (slider, view)
+    assert "jupyter.widget-view" in "".join(box._repr_mimebundle_())

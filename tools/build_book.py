@@ -440,6 +440,8 @@ def build_site(model: str, base: Path) -> None:
     # Sphinx copies these only when a page has changed as well
     shutil.copytree(base / "book" / "_static", html / "_static", dirs_exist_ok=True)
     views = furnish(html / "_static", model, base / "_build")
+    if views:
+        (html / "_static" / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
     # in place of Jupyter Book's redirection, which has neither language nor title nor icon
     shutil.copy(TOOLS / "front.html", html / "index.html")
     for page in html.rglob("*.html"):
@@ -472,6 +474,13 @@ def furnish(static: Path, model: str, kept: Path) -> bool:
     (static / "data").mkdir(exist_ok=True)
     shutil.copy(layer, static / "data")
     return True
+
+
+def labelled_neurons(html: Path) -> bytes:
+    """Chapter 7's table of neurons, which its page holds as a link; empty where it holds none."""
+    page = (html / "book" / "07_neurons.html").read_text(encoding="utf-8")
+    link = re.search(r'download="neurons\.csv" href="data:text/csv;[^"]*base64,([^"]*)"', page)
+    return base64.b64decode(link[1]) if link else b""
 
 
 # A view that computes with the packed layer; that of chapter 12 brings its own numbers.

@@ -9,41 +9,55 @@ const LONGEST = 6000; // characters of a packed text
 const READ = 50_000; // characters that are read of one
 const PACKED = ".z"; // behind the name of a packed text
 const WRITES = 30; // of an address, at once
+const GESTURE = 1000; // milliseconds after which another turn is a step of its own
 const NEAR = "400px"; // this far below the screen a view begins to load
 const DATA = new URL("../data/layer.bin", import.meta.url);
 /** Traits that have another name in an address. @type {Record<string, string>} */
 const CALLED = { threshold: "theta" };
 
+/** Long texts as an address has them. @type {Map<string, Promise<string>>} */
+const packed = new Map();
+
+/** A state as an address says it, trait by trait; a text that is too long even when it is packed is
+ *  left out. @param {Record<string, any>} values @param {string} prefix of the names
+ *  @returns {Promise<string[]>} */
+async function written(values, prefix) {
+  const parts = Object.entries(values).map(async ([name, value]) => {
+    const [called, said] = [prefix + (CALLED[name] ?? name), String(value).toWellFormed()];
+    if (said.length <= PLAIN) return `${called}=${encodeURIComponent(said).replaceAll("%2C", ",")}`;
+    const known = packed.get(said) ?? packedText(said);
+    if (packed.size > 8) packed.clear();
+    packed.set(said, known);
+    const short = await known;
+    return short.length <= LONGEST ? `${called}${PACKED}=${short}` : "";
+  });
+  return (await Promise.all(parts)).filter((part) => part);
+}
+
 /** A view's state: what a notebook's model is to a widget, kept in the page and in its address. */
 class PageModel {
-  /** @param {Record<string, any>} state @param {Record<string, any> | null} found what the address
-   *  says; null: it says nothing about this view */
-  constructor(state, found) {
-    const addressed = found !== null;
+  /** @param {Record<string, any>} state @param {Record<string, any>} found what the address says
+   *  @param {string} prefix of its names in the address; none where the page is the view's own
+   *  @param {string | undefined} labels where the page has a table of neurons */
+  constructor(state, found, prefix, labels) {
+    this.labels = labels;
     this.first = { ...state };
     this.values = { ...state, ...found };
-    this.addressed = addressed;
-    /** @type {Map<string, Promise<string>>} long texts as an address has them */
-    this.packed = new Map();
-    this.asked = 0; // times that the address was to be written
-    /** When the address was written. @type {number[]} */
-    this.written = [];
+    this.prefix = prefix;
     this.events = new EventTarget();
     /** @type {Map<Function, (event: Event) => void>} */
     this.listeners = new Map();
-    if (addressed) {
-      this.address = async () => new URL((await this.hash()) || " ", location.href).href.trim();
-      addEventListener("hashchange", async () => {
-        const { hash } = location; // of a heading, it says nothing about the view
-        if (hash && !hash.includes("=")) return;
-        const followed = await addressedState(state, hash);
-        if (hash === location.hash) this.take(followed);
-      });
-    }
+    addEventListener("hashchange", async () => {
+      const { hash } = location; // of a heading, it says nothing about the view
+      if (hash && !hash.includes("=")) return;
+      const followed = await addressedState(state, hash, prefix);
+      if (hash === location.hash) this.take(followed);
+    });
   }
 
   /** @param {string} name */
   get(name) {
+    if (name === "labels") return this.labels && new URL(this.labels, location.href);
     return name === "data" ? DATA : this.values[name];
   }
 
@@ -55,25 +69,8 @@ class PageModel {
     this.events.dispatchEvent(new Event("change"));
   }
 
-  /** Browsers refuse a page that writes its address all the time: after WRITES in half a minute it is
-   *  written once a second, and what a hand has reached in the end is always there. */
   save_changes() {
-    if (!this.addressed) return;
-    clearTimeout(this.later);
-    const now = performance.now();
-    this.written = this.written.filter((at) => now - at < 30_000);
-    const wait =
-      this.written.length < WRITES ? 0 : 1000 - (now - this.written[this.written.length - 1]);
-    if (wait > 0) {
-      this.later = window.setTimeout(() => this.save_changes(), wait);
-      return;
-    }
-    this.written.push(now);
-    const mine = (this.asked += 1);
-    this.hash().then((hash) => {
-      if (mine === this.asked)
-        history.replaceState(null, "", hash || location.pathname + location.search);
-    });
+    address.write(!this.prefix);
   }
 
   /** @param {string} event @param {Function} callback */
@@ -94,28 +91,81 @@ class PageModel {
     for (const [name, value] of Object.entries({ ...this.first, ...state })) this.set(name, value);
   }
 
-  /** What differs from the first state, as an address says it; a text that is too long even when it
-   *  is packed is left out. @returns {Promise<string>} */
-  async hash() {
+  /** The first state again. */
+  reset() {
+    this.values = { ...this.first };
+    for (const name of Object.keys(this.first))
+      this.events.dispatchEvent(new Event(`change:${name}`)); // also of what nobody was told
+    this.save_changes();
+  }
+
+  /** What differs from the first state. @returns {Promise<string[]>} */
+  parts() {
     const changed = Object.entries(this.values).filter(
       ([name, value]) =>
         JSON.stringify(value) !== JSON.stringify(this.first[name]) &&
         (Array.isArray(value) || typeof value !== "object"),
     );
-    const parts = changed.map(async ([name, value]) => {
-      const [called, said] = [CALLED[name] ?? name, String(value).toWellFormed()];
-      if (said.length <= PLAIN)
-        return `${called}=${encodeURIComponent(said).replaceAll("%2C", ",")}`;
-      const known = this.packed.get(said) ?? packedText(said);
-      if (this.packed.size > 8) this.packed.clear();
-      this.packed.set(said, known);
-      const packed = await known;
-      return packed.length <= LONGEST ? `${called}${PACKED}=${packed}` : "";
-    });
-    const said = (await Promise.all(parts)).filter((part) => part);
-    return said.length ? `#${said.join("&")}` : "";
+    return written(Object.fromEntries(changed), this.prefix);
+  }
+
+  /** The page's address with this state. */
+  async address() {
+    return new URL((await address.hash()) || " ", location.href).href.trim();
+  }
+
+  /** The address of another view's page in a state; null for the page that is open.
+   *  @param {string} page @param {Record<string, any>} state @returns {Promise<string | null>} */
+  async link(page, state) {
+    const there = new URL(`../../book/${page}.html`, import.meta.url);
+    if (there.pathname === location.pathname) return null;
+    return `${there.href}#${(await written(state, "")).join("&")}`;
   }
 }
+
+/** What the page's address says, which all its views share. */
+const address = {
+  /** Views that have begun. @type {PageModel[]} */
+  models: [],
+  asked: 0, // times that it was to be written
+  /** When it was written. @type {number[]} */
+  writes: [],
+  later: 0,
+
+  /** @returns {Promise<string>} */
+  async hash() {
+    const begun = this.models.map(({ prefix }) => prefix);
+    const others = location.hash
+      .slice(1)
+      .split("&")
+      .filter((part) => /^\w+\.\w+(\.z)?=/.test(part) && !begun.includes(part.split(".")[0] + "."));
+    const own = await Promise.all(this.models.map((model) => model.parts()));
+    const said = [...(begun.includes("") ? [] : others), ...own.flat()];
+    return said.length ? `#${said.join("&")}` : "";
+  },
+
+  /** Browsers refuse a page that writes its address all the time: after WRITES in half a minute it is
+   *  written once a second, and what a hand has reached in the end is always there.
+   *  @param {boolean} stepwise whether the way back leads to what was there a while ago */
+  write(stepwise) {
+    clearTimeout(this.later);
+    const now = performance.now();
+    const last = this.writes.at(-1) ?? -Infinity;
+    this.writes = this.writes.filter((at) => now - at < 30_000);
+    const wait = this.writes.length < WRITES ? 0 : 1000 - (now - last);
+    if (wait > 0) {
+      this.later = window.setTimeout(() => this.write(stepwise), wait);
+      return;
+    }
+    this.writes.push(now);
+    const mine = (this.asked += 1);
+    this.hash().then((hash) => {
+      if (mine !== this.asked || hash === location.hash) return;
+      const step = stepwise && now - last > GESTURE ? "pushState" : "replaceState";
+      history[step](null, "", hash || location.pathname + location.search);
+    });
+  },
+};
 
 /** A text deflated, in letters that an address may hold. @param {string} text @returns {Promise<string>} */
 async function packedText(text) {
@@ -147,15 +197,19 @@ async function unpackedText(packed) {
 }
 
 /** The part of an address that this state knows; whatever cannot be read is left out.
- *  @param {Record<string, any>} state @param {string} hash @returns {Promise<Record<string, any>>} */
-async function addressedState(state, hash) {
+ *  @param {Record<string, any>} state @param {string} hash @param {string} prefix
+ *  @returns {Promise<Record<string, any>>} */
+async function addressedState(state, hash, prefix) {
   /** @type {Record<string, any>} */
   const found = {};
   for (const part of hash.slice(1).split("&")) {
     const [key, ...rest] = part.split("=");
     const packed = key.endsWith(PACKED);
     const called = packed ? key.slice(0, -PACKED.length) : key;
-    const name = Object.keys(state).find((trait) => (CALLED[trait] ?? trait) === called);
+    if (!called.startsWith(prefix)) continue;
+    const name = Object.keys(state).find(
+      (trait) => (CALLED[trait] ?? trait) === called.slice(prefix.length),
+    );
     if (!name || !rest.length || (packed && typeof state[name] !== "string")) continue;
     const written = rest.join("=");
     const value = packed ? await unpackedText(written) : readAs(state[name], written);
@@ -190,6 +244,22 @@ const early = new Map(
   ].map(({ href }) => [href, import(href).catch(() => undefined)]),
 );
 
+/** @returns {HTMLElement[]} */
+function places() {
+  return [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-view]"))];
+}
+
+/** What a view's names begin with in the address: none where the page is its own; else its kind, and
+ *  a number behind the first of a kind. @param {HTMLElement} place */
+function prefixOf(place) {
+  if (place.hasAttribute("data-addressed")) return "";
+  const { view } = place.dataset;
+  const nth = places()
+    .filter((other) => other.dataset.view === view)
+    .indexOf(place);
+  return `${view}${nth ? nth + 1 : ""}.`;
+}
+
 /** @param {HTMLElement} place */
 async function start(place) {
   const fallback = [...place.childNodes];
@@ -199,13 +269,12 @@ async function start(place) {
   place.ariaBusy = "true"; // equations are set later: `book.js`
   try {
     const state = JSON.parse(place.dataset.state ?? "{}");
-    const address = new URL(`./views/${place.dataset.view}.js`, import.meta.url).href;
-    const module = (await early.get(address)) ?? (await import(address));
-    const addressed = place.hasAttribute("data-addressed");
-    const model = new PageModel(
-      state,
-      addressed ? await addressedState(state, location.hash) : null,
-    );
+    const source = new URL(`./views/${place.dataset.view}.js`, import.meta.url).href;
+    const module = (await early.get(source)) ?? (await import(source));
+    const prefix = prefixOf(place);
+    const found = await addressedState(state, location.hash, prefix);
+    const model = new PageModel(state, found, prefix, place.dataset.labels);
+    address.models.push(model);
     await module.default.render({ model, el: view });
     if (!view.querySelector(":scope > .ctx-failed")) for (const node of fallback) node.remove();
   } catch (error) {
@@ -234,20 +303,21 @@ function begin(place) {
   start(place);
 }
 
-/** Whether the address leads to the section that holds the place, or is about its state.
+/** Whether the address is about the state of a view, or leads to the section that holds it.
  *  @param {HTMLElement} place */
 function isMeant(place) {
-  const target = document.getElementById(location.hash.slice(1));
-  return target?.contains(place) || place.hasAttribute("data-addressed");
+  const [hash, prefix] = [location.hash.slice(1), prefixOf(place)];
+  if (!prefix) return true;
+  const named = hash.split("&").some((part) => part.startsWith(prefix));
+  if (named) place.scrollIntoView();
+  return named || document.getElementById(hash)?.contains(place);
 }
 
 // This module runs as soon as it is there, which may be before the page is; and the scripts that
 // wait for the page, MathJax above all, come after it.
 if (document.readyState === "loading")
   await new Promise((read) => document.addEventListener("readystatechange", read, { once: true }));
-for (const place of /** @type {NodeListOf<HTMLElement>} */ (
-  document.querySelectorAll("[data-view]")
-)) {
+for (const place of places()) {
   if (isMeant(place)) begin(place);
   else near.observe(place);
 }

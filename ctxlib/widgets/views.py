@@ -326,7 +326,7 @@ class LiveReader(LayerView):
     `text` and `other` are the texts; while both are empty, a paragraph in British and in American
     spelling stands there. `heads` are the circuit's, [] for the stable ones. `neuron` is the one
     that shades the tokens; -1 leaves it to the view, which takes the one in which the texts
-    differ most.
+    differ most. `shades` are those of the whole texts, or of what stands before the cursor.
     """
 
     module = "reader"
@@ -335,6 +335,7 @@ class LiveReader(LayerView):
     other = Unicode("").tag(sync=True, turned=True)
     heads = Heads().tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
+    shades = Enum(("end", "cursor"), "end").tag(sync=True, turned=True)
 
 
 class Positions(View):

@@ -190,20 +190,3 @@ export function pick(label, onClick, spoken) {
   const ways = { type: "button", class: "ctx-pick", "aria-label": spoken, onclick: onClick };
   return element("button", ways, label);
 }
-
-/** Copies the address of the view's present state, where a page gives it one; nothing elsewhere.
- *  @param {any} model @returns {HTMLElement | null} */
-export function copyButton(model) {
-  if (!model.address) return null;
-  const said = element("span", { role: "status", class: "ctx-quiet" });
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(await model.address());
-      said.textContent = "copied";
-    } catch {
-      said.textContent = "the address bar holds it";
-    }
-    setTimeout(() => said.replaceChildren(), 2500);
-  };
-  return element("span", { class: "ctx-copy" }, button("Copy this state's address", copy), said);
-}

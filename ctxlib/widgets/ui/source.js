@@ -5,6 +5,7 @@ import { Tokenizer } from "../engine/tokenizer.js";
 import { element, failed } from "./dom.js";
 import { nameInText, tokenName } from "./words.js";
 
+/** @typedef {import("./state.js").Model} Model */
 /** @typedef {import("../engine/layer.js").Layer} Layer */
 
 const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
@@ -20,7 +21,7 @@ function sharedLayers() {
 }
 
 /** The layer of a widget: another widget's of the same name, or what Python answers.
- *  @param {any} model @param {string} name @returns {Promise<Layer>} */
+ *  @param {Model} model @param {string} name @returns {Promise<Layer>} */
 async function askedLayer(model, name) {
   const shared = sharedLayers();
   const known = shared.get(name);
@@ -41,7 +42,7 @@ async function askedLayer(model, name) {
   return Promise.race([there, late.then(() => (shared.get(name) === there ? answer() : there))]);
 }
 
-/** @param {any} model @returns {Promise<Layer>} */
+/** @param {Model} model @returns {Promise<Layer>} */
 function answeredLayer(model) {
   return new Promise((done, fail) => {
     const hear = (/** @type {any} */ said, /** @type {DataView[]} */ buffers) => {
@@ -57,7 +58,7 @@ function answeredLayer(model) {
 /** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line
  *  says why, and the answer is null. It is null as well for a view that was taken away meanwhile:
  *  there is nobody to draw for.
- *  @param {any} model @param {HTMLElement} place
+ *  @param {Model} model @param {HTMLElement} place
  *  @returns {Promise<Layer | null>} */
 export async function layerOf(model, place) {
   const bar = /** @type {HTMLProgressElement} */ (

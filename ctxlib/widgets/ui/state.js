@@ -2,11 +2,16 @@
 
 import { atWidth, eachFrame } from "./dom.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer */
+/** @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("@anywidget/types").AnyModel} AnyModel
+ *  @typedef {Pick<AnyModel, "get" | "set" | "on" | "off" | "save_changes" | "send"> & {
+ *    first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void,
+ *    link?: (page: string, state: Record<string, any>) => Promise<string | null>}} Model of the plain
+ *    anywidget protocol; what a page adds to it (`page.js`) may be absent */
 
 /** The value of a trait if it is sound, else what it was at first, else `otherwise`; and puts it
  *  right, so that addresses and controls say the same.
- *  @template T @param {any} model @param {string} name @param {(value: any) => boolean} test
+ *  @template T @param {Model} model @param {string} name @param {(value: any) => boolean} test
  *  @param {T} otherwise @returns {T} */
 export function sound(model, name, test, otherwise) {
   const value = model.get(name);
@@ -34,14 +39,14 @@ export function listBelow(size) {
 }
 
 /** The heads of a circuit, in order: none stand for the layer's stable ones, or for all where no
- *  head is stable. @param {any} model @param {Layer} layer @returns {number[]} */
+ *  head is stable. @param {Model} model @param {Layer} layer @returns {number[]} */
 export function circuitHeads(model, layer) {
   const heads = sound(model, "heads", listBelow(layer.nHeads), /** @type {number[]} */ ([]));
   const chosen = [heads, layer.stable, layer.everyHead].find((some) => some.length) ?? [];
   return [...new Set(chosen)].sort((a, b) => a - b);
 }
 
-/** Tell the page, or Python, what a reader turned. @param {any} model
+/** Tell the page, or Python, what a reader turned. @param {Model} model
  *  @param {Record<string, any>} values */
 export function turn(model, values) {
   for (const [name, value] of Object.entries(values)) model.set(name, value);
@@ -49,7 +54,7 @@ export function turn(model, values) {
 }
 
 /** Runs a function when one of these traits has changed; returns what ends it. Each trait is an event
- *  of its own: only some hosts understand several in one. @param {any} model
+ *  of its own: only some hosts understand several in one. @param {Model} model
  *  @param {string[]} traits @param {() => void} run @returns {() => void} */
 export function heard(model, traits, run) {
   const events = traits.map((name) => `change:${name}`);
@@ -80,7 +85,7 @@ export function inStep(update) {
 /** Keeps a view in step with its traits: `update` is told the state now, and with the next picture
  *  after one of these traits or the width of the place has changed. Returns what ends it.
  *  @template {Record<string, any>} S
- *  @param {{model: any, place: HTMLElement, traits: string[], state: () => S,
+ *  @param {{model: Model, place: HTMLElement, traits: string[], state: () => S,
  *    update: (state: S & {width: number}, changed: Changed) => void}} view `state` makes the sound
  *    state of the traits, `width` is the place's in pixels
  *  @returns {() => void} */

@@ -24,29 +24,48 @@ export function shade(value, share) {
   return `color-mix(in srgb, ${value < 0 ? DOWN : UP} ${percent}%, transparent)`;
 }
 
-/** A token with a shade behind it, and a dotted line under it below zero.
- *  @param {string} text @param {number} value @param {number} share of the strongest shade
- *  @param {Record<string, any>} [attributes] */
-function shadedToken(text, value, share, attributes = {}) {
-  const below = value < 0 && share > 0.05;
-  const kind = below ? "ctx-token ctx-below" : "ctx-token";
-  const made = element("span", { class: kind, ...attributes }, text);
-  if (share > 0.02) made.style.backgroundColor = shade(value, share * STRONGEST);
+/** Puts a shade behind a token, and a dotted line under it below zero.
+ *  @param {HTMLElement} token @param {number} value @param {number} share of the strongest shade */
+function shadeToken(token, value, share) {
+  token.classList.toggle("ctx-below", value < 0 && share > 0.05);
+  token.style.backgroundColor = share > 0.02 ? shade(value, share * STRONGEST) : "";
+}
+
+/** @param {string} text @param {number} value @param {number} share @param {Record<string, any>} attributes */
+function shadedToken(text, value, share, attributes) {
+  const made = element(
+    "span",
+    { ...attributes, class: `ctx-token ${attributes.class ?? ""}`.trim() },
+    text,
+  );
+  shadeToken(made, value, share);
   return made;
 }
 
 /** Tokens with a shade behind each, as strong as its value. Each tells its value to a pointer, and
- *  its place to `onPick`; `mark` frames the one that is read.
+ *  its place to `onPick`; `mark` frames the one that is read, and `shade` has other values: where
+ *  there is none the token is not read and stays faint. Those at the places in `apart` are underlined.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
- *  @param {{most?: number, digits?: number, names?: string[], onPick?: (place: number) => void}}
- *    [options] @returns {HTMLElement & {mark: (place: number) => void}} */
-export function shadedTokens(tokens, values, { most, digits = 2, names, onPick } = {}) {
+ *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
+ *    onPick?: (place: number) => void}} [options]
+ *  @returns {HTMLElement & {mark: (place: number) => void,
+ *    shade: (values: ArrayLike<number>) => void}} */
+export function shadedTokens(tokens, values, { most, digits = 2, names, apart, onPick } = {}) {
   const top = most ?? (largest(values) || 1);
   const spans = tokens.map((token, i) => {
-    const title = `${names?.[i] ?? tokenName(token)} ${figure(values[i], digits)}`;
-    const share = Math.min(Math.abs(values[i]) / top, 1);
-    return shadedToken(shown(token), values[i], share, { title, "data-place": i });
+    const kind = apart?.has(i) ? "ctx-token ctx-apart" : "ctx-token";
+    return element("span", { class: kind, "data-place": i }, shown(token));
   });
+  const shadeAll = (/** @type {ArrayLike<number>} */ values) =>
+    spans.forEach((span, i) => {
+      const name = names?.[i] ?? tokenName(tokens[i]);
+      const unread = i >= values.length;
+      const value = unread ? 0 : values[i];
+      span.title = unread ? `${name}, not read` : `${name} ${figure(value, digits)}`;
+      span.classList.toggle("ctx-unread", unread);
+      shadeToken(span, value, Math.min(Math.abs(value) / top, 1));
+    });
+  shadeAll(values);
   const broken = tokens.map((token, i) =>
     token.includes("\n") ? [spans[i], element("br")] : spans[i],
   );
@@ -62,6 +81,7 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, onPick }
   /** @type {HTMLElement | undefined} */
   let marked;
   return Object.assign(made, {
+    shade: shadeAll,
     mark(/** @type {number} */ place) {
       marked?.classList.remove("ctx-at");
       marked = spans[place];
@@ -73,13 +93,12 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, onPick }
 
 /** What the shades behind tokens say. @param {number} most @param {number} [digits] */
 export function shadeKey(most, digits = 2) {
-  const whole = { class: "ctx-token ctx-key" };
-  const below = { class: "ctx-token ctx-below ctx-key" };
+  const whole = { class: "ctx-key" };
   return [
     "Shade: ",
     shadedToken(`up to ${signed(most, digits)}`, 1, 1, whole),
     ", ",
-    shadedToken(`down to ${signed(-most, digits)}`, -1, 1, below),
+    shadedToken(`down to ${signed(-most, digits)}`, -1, 1, whole),
     ".",
   ];
 }

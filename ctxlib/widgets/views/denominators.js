@@ -8,8 +8,10 @@ import { drawn, element, failed, numberCell, renewed, scrolling, table } from ".
 import { COLOURS, lineMark } from "../ui/marks.js";
 import { bars, chart, digitsOfStep, dots, linearTicks, readable, rule } from "../ui/plot.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
+import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure, several, tokenMark, tokenName } from "../ui/words.js";
 
+/** @typedef {import("../ui/state.js").Model} Model */
 /** What bounds are made of, for one head: the variance of a token's content, its interval's width
  *  and its largest distance from the mean; of the kernel the sum of squares and the largest weight.
  *  @typedef {{variance: number, width: number, largest: number, squares: number,
@@ -138,7 +140,7 @@ function binEdges({ texts, ofPassages }, head) {
 
 // ---------------------------------------------------------------- the view
 
-/** @param {{model: any, el: HTMLElement}} view traits: record, head, text, bound, level */
+/** @param {{model: Model, el: HTMLElement}} view traits: record, head, text, bound, level */
 async function render({ model, el }) {
   const record = measured(model.get("record")) ?? measured(model.first?.record);
   if (!record) {
@@ -156,10 +158,12 @@ async function render({ model, el }) {
   const controls = denominatorControls(model, record, chosen());
   const picture = element("div", { class: "ctx-denominators" });
   const words = element("div");
+  const ways = waysOn(model, stateButtons(model));
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, Object.values(controls)),
     picture,
     words,
+    ways.root,
   );
   let place = 1; // the denominator at which a reader last looked
   /** @param {Turned & {width: number}} now */
@@ -172,12 +176,14 @@ async function render({ model, el }) {
       turn(model, { text: text === now.text ? -1 : text });
     renewed(picture, textsAndPassages(record, now, epsilon, room, { place, onMove, onPick }));
     words.replaceChildren(shareAccount(record, now, epsilon), boundsTable(record, now));
+    const state = { heads: [now.head] };
+    ways.update([{ page: "explorer", label: "What this head tells neurons: the explorer", state }]);
   };
   const traits = ["head", "text", "bound", "level"];
   return kept({ model, place: el, traits, state: chosen, update });
 }
 
-/** @param {any} model @param {Measured} record @param {Turned} now */
+/** @param {Model} model @param {Measured} record @param {Turned} now */
 function denominatorControls(model, { heads, passages }, now) {
   return {
     head: headChoice({

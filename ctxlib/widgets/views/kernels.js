@@ -12,8 +12,10 @@ import { headStyle, lineMark } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
 import { below, kept, listBelow, sound, turn } from "../ui/state.js";
+import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure } from "../ui/words.js";
 
+/** @typedef {import("../ui/state.js").Model} Model */
 /** @typedef {import("../engine/layer.js").Layer} Layer
  *  @typedef {import("../ui/plot.js").Chart} Chart
  *  @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
@@ -23,7 +25,7 @@ const WINDOWS = 40; // stretches over which a line is averaged
 const LINES =
   "Thin: the kernel; thick: its mean over stretches of tokens that widen with the distance.";
 
-/** @param {{model: any, el: HTMLElement}} view traits: heads, n, scale, family, token; no heads
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, n, scale, family, token; no heads
  *  means all, and -1 the destination and the token of the layer's own denominators */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
@@ -52,12 +54,15 @@ async function render({ model, el }) {
   const picture = element("div", { class: "ctx-kernels" });
   const numbers = scrolling("The kernels in numbers");
   const caption = element("p", { class: "ctx-quiet" });
+  const ways = waysOn(model, stateButtons(model));
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, Object.values(controls)),
     picture,
     numbers,
     caption,
+    ways.root,
   );
+
   let distance = 10; // where a reader last looked
   /** @param {Shown & {width: number}} now */
   const update = ({ width, ...now }) => {
@@ -71,12 +76,16 @@ async function render({ model, el }) {
     caption.textContent = explained(layer, now.scale, name);
     const read = (/** @type {number} */ at) => figures.at((distance = at));
     renewed(picture, kernelDrawing(kernels, now, title, { width, distance, read }));
+    const state = { heads: now.heads, token: now.token };
+    ways.update([
+      { page: "explorer", label: "What these heads tell neurons: the explorer", state },
+    ]);
   };
   const traits = ["heads", "n", "scale", "family", "token"];
   return kept({ model, place: el, traits, state: chosen, update });
 }
 
-/** @param {any} model @param {Layer} layer @param {(id: number) => string} name
+/** @param {Model} model @param {Layer} layer @param {(id: number) => string} name
  *  @param {Shown} now */
 function kernelControls(model, layer, name, now) {
   const families = layer.families.map(({ family }) => family);

@@ -7,9 +7,11 @@ import { largest } from "../engine/linalg.js";
 import { checkbox, chip, choice, pick } from "../ui/controls.js";
 import { element, failed, numberCell, renewed, table } from "../ui/dom.js";
 import { below, kept, sound, turn } from "../ui/state.js";
+import { stateButtons, waysOn } from "../ui/ways.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
+/** @typedef {import("../ui/state.js").Model} Model */
 /** @typedef {{bias: number, embedding: number, mlps: number, heads: number[], rest: number}} Terms
  *    `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
  *  @typedef {Terms & {tokens: string[], sources: number[], probability: number, text?: string}}
@@ -331,7 +333,7 @@ function promptReader(place) {
   };
 }
 
-/** @param {{model: any, el: HTMLElement}} view traits: record, neuron, prompt, heads (counted
+/** @param {{model: Model, el: HTMLElement}} view traits: record, neuron, prompt, heads (counted
  *    through all layers; none: the one with the largest rise) */
 async function render({ model, el }) {
   const record = /** @type {LookUpRecord | null} */ (sound(model, "record", isRecord, null));
@@ -367,6 +369,7 @@ async function render({ model, el }) {
   const text = element("div");
   const tables = element("div", { class: "ctx-split ctx-lookups-tables" });
   const readPrompt = promptReader(text);
+  const ways = waysOn(model, stateButtons(model));
   const some = pick("the largest rise", () => choose([]));
   const all = pick("all heads", () => choose(chosen().neuron.heads));
   el.replaceChildren(
@@ -376,6 +379,7 @@ async function render({ model, el }) {
     element("p", { class: "ctx-quiet" }, "Choose ", some, " or ", all, "."),
     text,
     tables,
+    ways.root,
   );
 
   let grid = /** @type {ReturnType<typeof headGrid> | undefined} */ (undefined);
@@ -399,6 +403,8 @@ async function render({ model, el }) {
       element("div", {}, account(now, nHeads), withoutThem(now, record)),
       ranking(now, record),
     );
+    const state = { text: now.prompt.tokens.slice(1).join("") };
+    ways.update([{ page: "reader", label: "This prompt in the live reader, first layer", state }]);
   };
   return kept({ model, place: el, traits: ["neuron", "prompt", "heads"], state: chosen, update });
 }

@@ -11,7 +11,6 @@ import {
   button,
   checkbox,
   chip,
-  copyButton,
   destinationChoice,
   headChooser,
   passageChoice,
@@ -42,10 +41,14 @@ import {
   tickFormat,
 } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
+import { stateButtons, waysOn } from "../ui/ways.js";
+import { csvButton } from "../ui/csv.js";
+import { labelTable } from "../ui/labels.js";
 import { belowOrLeft, circuitHeads, heard, inStep, kept, sound, turn } from "../ui/state.js";
 import { shadeKey, tokenReader, whyHere } from "../ui/tokens.js";
 import { UNIT, digitsFor, figure, grouped, several, signed, tokenMark } from "../ui/words.js";
 
+/** @typedef {import("../ui/state.js").Model} Model */
 /** @typedef {import("../engine/layer.js").Layer} Layer
  *  @typedef {import("../engine/circuit.js").Circuit} Circuit
  *  @typedef {import("../engine/circuit.js").Responses} Responses
@@ -72,13 +75,13 @@ const DOMAIN_MARGINS = 168; // pixels beside the drawings: names and means
 const LONGEST_SEARCH = 200; // characters
 const QUICK = 50; // milliseconds: a ranking that takes no longer may be made beforehand
 
-/** @param {{model: any, el: HTMLElement}} view traits: heads, threshold, token, neuron, passage,
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, passage,
  *  search */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
   const tools = toolsOf(model, layer, el);
-  const controls = controlsSection(tools, copyButton(model));
+  const controls = controlsSection(tools, stateButtons(model));
   /** @type {Record<string, Section>} */
   const sections = {
     list: listSection(tools),
@@ -89,7 +92,10 @@ async function render({ model, el }) {
     passage: passageSection(tools),
   };
   const waiting = waitingLine();
+  const ways = waysOn(model);
   const { body, columns } = arranged(controls.root, waiting.root, sections);
+  const labels = labelTable(model.get("labels"), (neuron) => tools.go({ neuron }));
+  body.append(labels.root, ways.root);
   el.replaceChildren(body);
 
   /** @type {Ranking | null} */ let ranking = null;
@@ -106,10 +112,13 @@ async function render({ model, el }) {
   // a picture each: what was turned follows the hand at once, what it means a moment later
   const third = eachFrame(() => {
     columns[1].hidden &&= !scene?.responses;
-    if (scene?.responses) paintSections("domains", "passage");
+    if (!scene?.responses) return;
+    paintSections("domains", "passage");
+    ways.update(waysFrom(scene, tools));
   });
   const second = eachFrame(() => {
     paintSections("search", "neuron", "histogram");
+    if (scene) labels.update(scene.neuron);
     third();
   });
   const follow = (/** @type {Turned} */ now) => {
@@ -180,7 +189,7 @@ async function render({ model, el }) {
 
 // ---------------------------------------------------------------- state
 
-/** What the view needs at every turn. @param {any} model @param {Layer} layer @param {HTMLElement} el
+/** What the view needs at every turn. @param {Model} model @param {Layer} layer @param {HTMLElement} el
  *  @returns {Tools} */
 function toolsOf(model, layer, el) {
   const { tokenizer, text, name, inText } = spelling(layer);
@@ -208,7 +217,7 @@ function sameAgain(id, { read, text }) {
 }
 
 /** The traits, where sound. No heads mean the layer's stable ones (all, if none is), token -1 the
- *  usual destination. @param {any} model @param {Layer} layer @returns {Turned} */
+ *  usual destination. @param {Model} model @param {Layer} layer @returns {Turned} */
 function turned(model, layer) {
   const ids = layer.destinations.map(({ id }) => id);
   const token = sound(model, "token", (v) => v === -1 || ids.includes(v), -1);
@@ -272,6 +281,27 @@ function rankingOf(circuit, heads) {
   const step = 10 ** (Math.floor(Math.log10(Math.max(most, 1e-9) / 5)) - 1);
   const z = robustZ(top);
   return { ...found, circuit, heads, z, order, places, rule: defaultThreshold(top), most, step };
+}
+
+/** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools
+ *  @returns {import("../ui/ways.js").Way[]} */
+function waysFrom({ heads, token, threshold, neuron, passage, search, read }, { layer, inText }) {
+  const [{ id }] = layer.destinations;
+  const asked = { threshold, passage, search, token: token === id ? -1 : token };
+  const chosen = Object.entries(asked).filter(([, value]) => ![-1, 0, ""].includes(value));
+  const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
+  return [
+    {
+      page: "explorer",
+      label: "Open in the explorer",
+      state: { heads, neuron, ...Object.fromEntries(chosen) },
+    },
+    {
+      page: "reader",
+      label: "Read this passage in the live reader",
+      state: { heads, neuron, text },
+    },
+  ];
 }
 
 /** A threshold in robust deviations. Both measures differ by a shift and a factor, which any two
@@ -420,6 +450,9 @@ function listSection({ layer, name, go, heading }) {
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
   const turns = element("p", { class: "ctx-neurons-turns" }, more, fewer);
+  const file = csvButton("Ranking as CSV", () =>
+    rankingTable(/** @type {Scene} */ (last).ranking, layer, name),
+  );
 
   const row = (/** @type {Ranking} */ ranking, /** @type {number} */ j, apart = false) => {
     const ids = ranking.tokens.subarray(j * layer.largest, j * layer.largest + NAMED_TOKENS);
@@ -466,7 +499,8 @@ function listSection({ layer, name, go, heading }) {
     if (more.hidden && !fewer.hidden) fewer.focus();
     if (fewer.hidden && !more.hidden) more.focus();
   };
-  return { root: element("section", {}, title, note, holder, turns), paint };
+  const saved = element("p", {}, file);
+  return { root: element("section", {}, title, note, holder, turns, saved), paint };
 }
 
 /** @param {Ranking} ranking @param {number} j
@@ -485,6 +519,29 @@ function listRow(ranking, j, { group, words, onPick }) {
     numberCell(figure(ranking.z[j], 1)),
     element("td", {}, element("span", {}, words)),
   );
+}
+
+/** Every neuron, as a file. @param {Ranking} ranking @param {Layer} layer
+ *  @param {(id: number) => string} name @returns {import("../ui/csv.js").Table} */
+function rankingTable({ order, top, z, mean, tokens, heads, circuit }, layer, name) {
+  const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
+  const rows = Array.from(order, (j, place) => {
+    const ids = tokens.subarray(j * layer.largest, j * layer.largest + NAMED_TOKENS);
+    return [place + 1, j, top[j], z[j], mean[j], Array.from(ids, name).join(" ")];
+  });
+  const place = [`n-${circuit.n}`, `token-${circuit.token}`];
+  return { name: [layer.model, "neurons", headsSaid(heads), ...place], titles, rows };
+}
+
+/** One neuron's contributions over the vocabulary, as a file. @param {Scene} scene @param {Layer} layer
+ *  @param {(id: number) => string} name @returns {import("../ui/csv.js").Table} */
+function columnTable({ ranking, neuron }, layer, name) {
+  const column = columnOf(ranking, neuron);
+  const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);
+  const rows = ids.map((id) => [id, name(id), column[id]]);
+  const of = [layer.model, `neuron ${neuron}`, headsSaid(ranking.heads)];
+  const place = [`n-${ranking.circuit.n}`, `token-${ranking.circuit.token}`];
+  return { name: [...of, ...place], titles: ["token id", "token", "contribution"], rows };
 }
 
 /** The chosen neuron, if the list does not show it; -1 else.
@@ -681,7 +738,13 @@ function neuronSection(tools) {
   const title = heading(0);
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
-  const paint = inStep((/** @type {Scene} */ { ranking, neuron }, changed) => {
+  /** @type {Scene | null} */ let last = null;
+  const file = csvButton("Column as CSV", () =>
+    columnTable(/** @type {Scene} */ (last), layer, name),
+  );
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    last = scene;
+    const { ranking, neuron } = scene;
     if (!changed("ranking", "neuron")) return;
     const column = columnOf(ranking, neuron);
     const rank = ranking.places[neuron] + 1;
@@ -708,7 +771,10 @@ function neuronSection(tools) {
       barTable("Tokens that push down", "token", down, among),
     );
   });
-  return { root: element("section", { class: "ctx-neurons-one" }, title, place, held), paint };
+  return {
+    root: element("section", { class: "ctx-neurons-one" }, title, place, held, file),
+    paint,
+  };
 }
 
 /** What every token contributes, counted; the threshold moves over it. @param {Tools} tools */

@@ -4,13 +4,21 @@
  *  at the last one. A keystroke is answered at once with tokens, shades and the summaries at the
  *  end; the summaries of earlier prefixes follow in slices, which the next keystroke cuts short. */
 
-import { Kept } from "../engine/kept.js";
-import { largest, outermost } from "../engine/linalg.js";
-import { latest, nextTurn, sliced } from "../engine/slices.js";
-import { Tokenizer } from "../engine/tokenizer.js";
-import { checkbox, copyButton, headChooser, pick } from "../ui/controls.js";
+import { largest } from "../engine/linalg.js";
 import {
-  atWidth,
+  FEWEST,
+  LOUD,
+  LayerReader,
+  TextReading,
+  differing,
+  leading,
+  mostAdding,
+  standing,
+  tokenCount,
+} from "../engine/reading.js";
+import { latest, nextTurn, sliced } from "../engine/slices.js";
+import { checkbox, headChooser, pick, slider } from "../ui/controls.js";
+import {
   eachFrame,
   element,
   failed,
@@ -21,11 +29,14 @@ import {
   scrolling,
   table,
 } from "../ui/dom.js";
+import { keyed } from "../ui/keyed.js";
 import { COLOURS } from "../ui/marks.js";
 import { band, chart, legend, line, readable, rule } from "../ui/plot.js";
 import { layerOf } from "../ui/source.js";
-import { below, belowOrLeft, circuitHeads, heard, sound, turn } from "../ui/state.js";
+import { below, belowOrLeft, circuitHeads, heard, kept, sound, turn } from "../ui/state.js";
 import { shadeKey, shadedTokens, whyHere } from "../ui/tokens.js";
+import { csvButton } from "../ui/csv.js";
+import { stateButtons, waysOn } from "../ui/ways.js";
 import {
   UNIT,
   digitsFor,
@@ -38,10 +49,9 @@ import {
   tokenName,
 } from "../ui/words.js";
 
+/** @typedef {import("../ui/state.js").Model} Model */
 /** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("../engine/circuit.js").Circuit} Circuit
- *  @typedef {{paper: Float32Array, own: Float32Array}} Summaries of every neuron, by both circuits
- *  @typedef {{n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
+ *  @typedef {import("../engine/reading.js").Reference} Reference
  *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table */
 
 /** One paragraph in two spellings, word for word the same otherwise. */
@@ -61,16 +71,9 @@ const OPENING =
 const BY_PAPER = { stroke: COLOURS[0], "stroke-width": 1.9 };
 const BY_OWN = { stroke: COLOURS[1], "stroke-width": 1.7, "stroke-dasharray": "6 3" };
 const USUAL = { stroke: "var(--ctx-soft)", "stroke-width": 6, opacity: 0.3 };
-const PLACES = 128; // at most so many prefixes of a text are summed up for the drawing
-const FEWEST = 8; // tokens of a prefix: before, the token in front of every text says most
-const LISTED = 8; // neurons in a list
-const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
 const NAMED = 4; // tokens that a list names
-const KEPT = 64; // neurons whose terms in a text, and lengths whose passages, are remembered
 const REPAINT = 200; // milliseconds between two drawings of a line that grows
 const QUIET = 300; // milliseconds without a keystroke until Python, or the address, is told
-const CHARACTERS = 16; // per token of the context, that a box keeps
-const CHUNK = 4000; // characters that are counted in one go
 const START = "⟨start⟩"; // the token in front of every text
 
 /** @param {0 | 1} spelling British, American @returns {string} */
@@ -78,216 +81,7 @@ function openingText(spelling) {
   return OPENING.replace(/\{(.*?)\|(.*?)\}/g, (_, ...both) => both[spelling]);
 }
 
-// ---------------------------------------------------------------- reading, without a page
-
-/** A layer that reads texts; knows what does not depend on them. */
-class LayerReader {
-  /** @param {Layer} layer */
-  constructor(layer) {
-    this.layer = layer;
-    this.tokenizer = new Tokenizer(layer.vocab, layer.merges);
-    /** Tokens of a text that are read, the first one of every text not counted: the calibration
-     *  text has to reach as far. */
-    this.room = Math.min(layer.positions, layer.calibration.ids.length + 1) - 1;
-    this.characters = CHARACTERS * this.room;
-    /** @type {Kept<Circuit>} */
-    this.circuits = new Kept(3 * PLACES);
-    /** @type {Kept<Promise<Reference>>} */
-    this.references = new Kept(KEPT);
-  }
-
-  /** The circuit whose destination is n. Calibrating one takes as long as reading a text, and both
-   *  texts need the same ones again and again. @param {number} n */
-  at(n) {
-    return this.circuits.get(n, () => this.layer.circuit({ n }));
-  }
-
-  /** Every neuron's summaries over the labelled passages, cut about as long as a text with its
-   *  last token at n: at the power of two next to it, so that a keystroke seldom asks for others.
-   *  @param {number[]} heads @param {number} n @returns {Promise<Reference>} */
-  reference(heads, n) {
-    const most = Math.min(this.room, ...this.layer.passages.map(({ ids }) => ids.length - 1));
-    const near = Math.min(2 ** Math.round(Math.log2(n)), most);
-    const key = `${heads} ${near}`;
-    const known = this.references.get(key, () => this.#measured(heads, near));
-    known.catch(() => this.references.drop(key));
-    return known;
-  }
-
-  /** @param {number[]} heads @param {number} n @returns {Promise<Reference>} */
-  async #measured(heads, n) {
-    const { values } = await this.layer.byDomain(heads, { n });
-    const size = this.layer.nNeurons;
-    const count = values.length / size;
-    const [mean, sd] = [new Float64Array(size), new Float64Array(size)];
-    for (let i = 0; i < values.length; i++) mean[i % size] += values[i] / count;
-    for (let i = 0; i < values.length; i++) sd[i % size] += (values[i] - mean[i % size]) ** 2;
-    for (let j = 0; j < size; j++) sd[j] = Math.sqrt(sd[j] / Math.max(count - 1, 1));
-    return { n, mean, sd };
-  }
-
-  /** The tokens that drive a neuron most, up and down, over the vocabulary and at the usual
-   *  destination. @param {number} neuron @param {number[]} heads */
-  drivers(neuron, heads) {
-    const all = this.layer.circuit().contribution(neuron, heads);
-    const { up, down } = outermost(all, this.layer.counted, LISTED);
-    const spelt = (/** @type {number[]} */ ids) =>
-      ids.map((id) => tokenName(this.tokenizer.decode([id])));
-    return { up: spelt(up), down: spelt(down) };
-  }
-}
-
-/** One text as it stands, and what is known of it so far. */
-class TextReading {
-  /** @param {LayerReader} reader */
-  constructor(reader) {
-    this.reader = reader;
-    /** @type {number[]} */
-    this.heads = [];
-    /** @type {number[]} */
-    this.ids = [];
-    /** @type {string[]} as the text shows them, the one in front of every text first */
-    this.tokens = [];
-    /** @type {string[]} as sentences and tables name them */
-    this.names = [];
-    this.counted = 0; // tokens in the box
-    /** @type {Map<number, Summaries>} by the place of the prefix's last token */
-    this.sums = new Map();
-    /** @type {Kept<Float64Array>} by neuron, of the whole text */
-    this.known = new Kept(KEPT);
-  }
-
-  /** @returns {number} where the last token stands, which is the destination */
-  get n() {
-    return this.ids.length - 1;
-  }
-
-  /** @returns {boolean} whether there is a context to speak of: two tokens of the text's own */
-  get speaks() {
-    return this.n > 1;
-  }
-
-  /** @param {string} text @param {number[]} heads */
-  take(text, heads) {
-    const { layer, tokenizer, room } = this.reader;
-    const pieces = tokenizer.pieces(text);
-    this.counted = pieces.length;
-    const read = pieces.slice(0, room);
-    const ids = [layer.bos, ...read.map(({ id }) => id)];
-    this.tokens = [`${START}\u2009`, ...read.map((piece) => piece.text)];
-    this.names = [START, ...read.map((piece) => nameInText(piece.text))];
-    const same = ids.findIndex((id, i) => id !== this.ids[i]);
-    this.known.clear();
-    const kept = String(heads) === String(this.heads) ? (same < 0 ? ids.length : same) : 0;
-    [this.ids, this.heads] = [ids, heads];
-    for (const n of this.sums.keys()) if (n >= kept || !this.drawnAt(n)) this.sums.delete(n);
-    if (this.speaks) this.sumUp(this.n);
-  }
-
-  /** Every so many tokens, a power of two so that a longer text still uses what a shorter one left.
-   *  @returns {number} */
-  get step() {
-    return 2 ** Math.max(0, Math.ceil(Math.log2(this.n / PLACES)));
-  }
-
-  /** @param {number} n @returns {boolean} whether the drawing has a point for that prefix */
-  drawnAt(n) {
-    return n === this.n || (n >= FEWEST && n < this.n && n % this.step === 0);
-  }
-
-  /** The prefixes that are not summed up yet, the longest first. @returns {number[]} */
-  missing() {
-    const places = Array.from({ length: Math.max(this.n, 0) }, (_, i) => this.n - 1 - i);
-    return this.speaks ? places.filter((n) => this.drawnAt(n) && !this.sums.has(n)) : [];
-  }
-
-  /** @param {number} n */
-  sumUp(n) {
-    if (this.sums.has(n)) return;
-    const circuit = this.reader.at(n);
-    const ids = this.ids.slice(0, n + 1);
-    this.sums.set(n, {
-      paper: Float32Array.from(circuit.summary(ids, this.heads)),
-      own: Float32Array.from(circuit.selfNormalised(ids, this.heads)),
-    });
-  }
-
-  /** @returns {Summaries} of the whole text */
-  get whole() {
-    return /** @type {Summaries} */ (this.sums.get(this.n));
-  }
-
-  /** What each token adds to a neuron, by the paper's circuit. @param {number} neuron */
-  terms(neuron) {
-    return this.known.get(neuron, () =>
-      this.reader.at(this.n).bySource(this.ids, this.heads, neuron),
-    );
-  }
-
-  /** What one of them adds, head by head. @param {number} neuron @param {number} place */
-  parts(neuron, place) {
-    return this.reader.at(this.n).parts(this.ids, this.heads, neuron, place);
-  }
-
-  /** A neuron's line: where there is a point, and what both circuits say there.
-   *  @param {number} neuron */
-  curve(neuron) {
-    const places = [...this.sums.keys()].sort((a, b) => a - b);
-    const sums = places.map((n) => /** @type {Summaries} */ (this.sums.get(n)));
-    return {
-      places,
-      paper: sums.map(({ paper }) => paper[neuron]),
-      own: sums.map(({ own }) => own[neuron]),
-    };
-  }
-
-  /** The tokens that add most to a neuron, each once. @param {number} neuron @returns {string[]} */
-  raisers(neuron) {
-    return mostAdding([{ terms: this.terms(neuron), names: this.names, sign: 1 }]);
-  }
-}
-
-/** The tokens whose terms add up to most, each token once.
- *  @param {{terms: Float64Array, names: string[], sign: number}[]} texts @returns {string[]} */
-function mostAdding(texts) {
-  /** @type {Map<string, number>} */
-  const sums = new Map();
-  for (const { terms, names, sign } of texts)
-    terms.forEach((term, i) => sums.set(names[i], (sums.get(names[i]) ?? 0) + sign * term));
-  const order = [...sums].filter(([, sum]) => sum > 0).sort(([, a], [, b]) => b - a);
-  return order.slice(0, NAMED).map(([name]) => name);
-}
-
-/** Distances in standard deviations, of neurons that texts can move far; the others have none:
- *  what little they do is mostly noise, and in standard deviations it would look like much.
- *  @param {Float32Array} from @param {ArrayLike<number>} to @param {Float64Array} sd */
-function standing(from, to, sd) {
-  const edge = sd.toSorted()[Math.floor(sd.length * (1 - LOUD))];
-  return Float64Array.from(from, (value, j) =>
-    sd[j] >= edge && sd[j] > 0 ? (value - to[j]) / sd[j] : 0,
-  );
-}
-
-/** @param {Float64Array} scores @returns {number[]} where they are largest, in order */
-function leading(scores) {
-  return outermost(scores, Array.from(scores.keys()), LISTED).up;
-}
-
-/** Tokens of a text of any length, counted piece by piece. In front of a single space between two
- *  words a text can be cut without a change of its tokens; where there is none for long, the count
- *  may be a few too high. @param {Tokenizer} tokenizer @param {string} text
- *  @param {() => Promise<void>} pause @returns {Promise<number>} */
-async function tokenCount(tokenizer, text, pause) {
-  let count = 0;
-  for (let from = 0, to; from < text.length; from = to) {
-    to = from + CHUNK;
-    if (to < text.length)
-      to = from + (/^[^]*\S(?= \S)/.exec(text.slice(from, to))?.[0].length ?? CHUNK);
-    count += tokenizer.encode(text.slice(from, to)).length;
-    await pause();
-  }
-  return count;
-}
+// ---------------------------------------------------------------- in words
 
 /** The next round number above a value: the strength of a full shade, so that it can be said.
  *  @param {number} value @returns {number} */
@@ -304,42 +98,31 @@ function ordinal(step) {
 
 // ---------------------------------------------------------------- what is on the page
 
-/** A list of neurons whose rows stay while what they say changes, so that a keyboard keeps its
- *  place. @param {string} caption @param {string} whose @param {string[]} figures titles
+/** A list of neurons. @param {string} caption @param {string} whose @param {string[]} figures titles
  *  @param {string} words title of the tokens @param {(neuron: number) => void} onChoose */
 function neuronTable(caption, whose, figures, words, onChoose) {
-  /** @type {(number | null)[]} */
-  const held = Array(LISTED).fill(null);
-  const rows = held.map((_, row) => {
-    const choose = pick("", () => {
-      const neuron = held[row];
-      if (neuron !== null) onChoose(neuron);
-    });
-    const cells = figures.map(() => numberCell(""));
-    const named = element("td");
-    const root = element("tr", { hidden: true }, element("td", {}, choose), cells, named);
-    return { root, choose, cells, named };
-  });
-  const made = table({
-    kind: "ctx-reader-table",
-    caption,
-    columns: [{ words: "neuron" }, ...figures.map((title) => ({ figures: title })), { words }],
-    rows: rows.map(({ root }) => root),
-  });
-  /** @param {Listed[]} listed @param {number} chosen */
-  const show = (listed, chosen) => {
-    rows.forEach(({ root, choose, cells, named }, row) => {
-      const item = listed[row];
-      root.hidden = !item;
-      held[row] = item ? item.neuron : null;
-      if (!item) return;
-      choose.textContent = String(item.neuron);
-      choose.setAttribute("aria-label", `Read neuron ${item.neuron}`);
-      choose.setAttribute("aria-pressed", String(item.neuron === chosen));
-      cells.forEach((cell, i) => (cell.textContent = item.figures[i]));
-      named.replaceChildren(...tokenMarks(item.tokens));
-      root.classList.toggle("ctx-chosen", item.neuron === chosen);
-    });
+  const columns = [{ words: "neuron" }, ...figures.map((title) => ({ figures: title })), { words }];
+  const made = table({ kind: "ctx-reader-table", caption, columns, rows: [] });
+  const body = /** @type {HTMLElement} */ (made.querySelector("tbody"));
+  let chosen = -1;
+  const fill = keyed(
+    body,
+    (/** @type {Listed} */ { neuron }) => neuron,
+    ({ neuron }) => {
+      const choose = pick(String(neuron), () => onChoose(neuron), `Read neuron ${neuron}`);
+      return element("tr", {}, element("td", {}, choose), figures.map(numberCell), element("td"));
+    },
+    (row, { neuron, figures, tokens }) => {
+      const [choose, ...cells] = [...row.children];
+      choose.firstElementChild?.setAttribute("aria-pressed", String(neuron === chosen));
+      figures.forEach((said, i) => (cells[i].textContent = said));
+      cells[figures.length].replaceChildren(...tokenMarks(tokens));
+      row.classList.toggle("ctx-chosen", neuron === chosen);
+    },
+  );
+  const show = (/** @type {Listed[]} */ listed, /** @type {number} */ now) => {
+    chosen = now;
+    fill(listed);
   };
   return { root: scrolling(`${whose}: ${caption}`, made), show };
 }
@@ -352,8 +135,9 @@ function tokenMarks(names) {
 /** One text's part of the page.
  *  @param {string} label @param {number} limit characters that the box keeps
  *  @param {(full: string | null) => void} onInput told a text that was longer than the box keeps
- *  @param {(neuron: number) => void} onChoose */
-function textPart(label, limit, onInput, onChoose) {
+ *  @param {(neuron: number) => void} onChoose @param {() => void} onCaret
+ *  @param {(from: number) => void} onWindow */
+function textPart(label, limit, onInput, onChoose, onCaret, onWindow) {
   const id = fresh("text");
   const box = /** @type {HTMLTextAreaElement} */ (
     element("textarea", {
@@ -382,10 +166,19 @@ function textPart(label, limit, onInput, onChoose) {
     onInput(pasted ?? long);
     pasted = null;
   });
+  for (const moved of ["keyup", "pointerup"]) box.addEventListener(moved, onCaret);
   const parts = {
     box,
     count: element("p", { class: "ctx-quiet ctx-reader-count" }),
     note: element("p", { class: "ctx-quiet", role: "status" }),
+    window: slider({
+      label: "The window begins behind token",
+      min: 0,
+      max: 1,
+      value: 0,
+      format: grouped,
+      onInput: onWindow,
+    }),
     tokens: element("div", { class: "ctx-reader-text", dir: "auto" }),
     silence: element("p", { class: "ctx-quiet" }),
     picture: element("div"),
@@ -405,6 +198,7 @@ function textPart(label, limit, onInput, onChoose) {
     box,
     parts.count,
     parts.note,
+    parts.window,
     parts.tokens,
     parts.silence,
     parts.picture,
@@ -416,11 +210,13 @@ function textPart(label, limit, onInput, onChoose) {
 
 /** @typedef {ReturnType<typeof textPart>} Part
  *  @typedef {{part: Part, reading: TextReading, full: string | null, total: number | null,
- *    at: number | null, terms: Float64Array | null, reference: Reference | null, written: string,
- *    painted: string, mark: (place: number) => void, move: (place: number) => void,
- *    explain: () => void}} Side a text: its
- *    part of the page, what is known of it, and where it is read: `at` (null: at its end), `mark` in
- *    the text, `move` in the drawing; `explain` says why */
+ *    at: number | null, from: number, names: string[], apart: Set<number>,
+ *    terms: Float64Array | null, reference: Reference | null, written: string, painted: string,
+ *    mark: (place: number) => void, shade: (values: ArrayLike<number>) => void,
+ *    move: (place: number) => void, explain: () => void}} Side a text: its part of the page, what is
+ *    known of it, where its window begins, the tokens in which it is not the other text, and where it
+ *    is read: `at` (null: at its end), `mark` and `shade` in the text, `move` in the drawing; `explain`
+ *    says why */
 
 /** @param {Side} side @param {number} room */
 function sayCount({ part, reading, full, total }, room) {
@@ -434,16 +230,19 @@ function sayCount({ part, reading, full, total }, room) {
   const { maxLength, value } = part.box;
   const note = [
     full !== null && total === null ? "Counting what is left out." : null,
-    there !== null && there > read ? leftOut(read, there) : null,
+    there !== null && there > read ? leftOut(reading.from, read, there) : null,
     value.length >= maxLength ? `The box keeps ${several(maxLength, "character")}.` : null,
   ];
   const said = note.filter((sentence) => sentence !== null).join(" ");
   if (part.note.textContent !== said) part.note.textContent = said;
 }
 
-/** @param {number} read @param {number} total */
-function leftOut(read, total) {
-  return `The first ${grouped(read)} of ${several(total, "token")} are read: the model’s context holds no more.`;
+/** @param {number} from @param {number} read @param {number} total */
+function leftOut(from, read, total) {
+  const which = from
+    ? `Tokens ${grouped(from + 1)} to ${grouped(from + read)}`
+    : `The first ${grouped(read)}`;
+  return `${which} of ${several(total, "token")} are read: the model’s context holds no more.`;
 }
 
 /** What there is to say of a text without a context. @param {TextReading} reading */
@@ -453,35 +252,25 @@ function silence({ n }) {
     : "One token stands at the destination alone: a context begins with the next.";
 }
 
-/** @param {Side} side @param {number} most strength of a full shade */
-function showTokens(side, most) {
-  const { part, reading, terms } = side;
-  const values = terms ?? new Float64Array(reading.tokens.length);
-  const made = shadedTokens(reading.tokens, values, {
-    most,
-    digits: digitsFor(most),
-    names: reading.names,
-    onPick: terms ? (place) => readAt(side, place) : undefined,
-  });
-  side.mark = made.mark;
+/** @param {Side} side @param {number} most strength of a full shade
+ *  @param {(place: number) => void} onPick */
+function showTokens(side, most, onPick) {
+  const { part, reading, terms, names, apart } = side;
+  const tokens = [`${START}\u2009`, ...reading.stretches];
+  const values = terms ?? new Float64Array(tokens.length);
+  const options = { most, digits: digitsFor(most), names, apart };
+  const made = shadedTokens(tokens, values, { ...options, onPick: terms ? onPick : undefined });
+  [side.mark, side.shade] = [made.mark, made.shade];
   made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
   part.tokens.replaceChildren(made);
 }
 
-/** Reads a text at a token, in the text and in the drawing. @param {Side} side
- *  @param {number} place */
-function readAt(side, place) {
-  side.at = place === side.reading.n ? null : place;
-  side.mark(place);
-  side.move(place);
-  side.explain();
-}
-
 /** The running summaries of a text by both circuits.
  *  @param {Side} side @param {number} neuron
- *  @param {{x: number, y: [number, number]}} domain @param {number} shade @param {number} width */
-function runningSummary(side, neuron, domain, shade, width) {
-  const { part, reading, terms, reference } = side;
+ *  @param {{x: number, y: [number, number]}} domain @param {number} shade @param {number} width
+ *  @param {(place: number) => void} onMove */
+function runningSummary(side, neuron, domain, shade, width, onMove) {
+  const { part, reading, names, reference } = side;
   const { places, paper, own } = reading.curve(neuron);
   const finer = digitsFor(shade);
   const digits = digitsFor(domain.y[1] - domain.y[0]);
@@ -509,12 +298,11 @@ function runningSummary(side, neuron, domain, shade, width) {
     const near = nearest(places, place);
     const [a, b] = [paper, own].map((values) => figure(values[places.indexOf(near)], digits));
     const upTo = near === reading.n ? "At the end" : `Up to token ${near}`;
-    const adds = `Token ${place}, “${reading.names[place]}”, adds ${signed(terms?.[place] ?? NaN, finer)}`;
+    const adds = `Token ${place}, “${names[place]}”, adds ${signed(side.terms?.[place] ?? NaN, finer)}`;
     return `${adds}. ${upTo}: ${a} by the paper’s circuit, ${b} self-normalised.`;
   };
   const label = `Read the ${part.label.toLowerCase()} token by token`;
   const value = Math.min(side.at ?? reading.n, reading.n);
-  const onMove = (/** @type {number} */ place) => readAt(side, place);
   const made = readable(on, { label, min: 0, max: reading.n, value, read, onMove });
   side.move = made.update;
   return made;
@@ -541,7 +329,7 @@ function drawingLegend(reference) {
 
 /** The view at work: what a reader turns, what follows at once, and what follows in slices. */
 class ReaderView {
-  /** @param {any} model @param {HTMLElement} el @param {Layer} layer */
+  /** @param {Model} model @param {HTMLElement} el @param {Layer} layer */
   constructor(model, el, layer) {
     this.model = model;
     this.el = el;
@@ -556,6 +344,7 @@ class ReaderView {
     this.waiting = 0;
     this.begun = 0;
     this.redraw = eachFrame(() => this.ended || this.follow());
+    this.reshade = eachFrame(() => this.ended || this.shadeAgain());
     /** @type {Side[]} */
     this.sides = ["First text", "Second text"].map((label) => this.#side(label));
     /** @type {Listed[][]} the neurons of both texts' lists, and of the one between them */
@@ -577,12 +366,14 @@ class ReaderView {
       },
     });
     this.neuron = this.#neuronField();
+    this.cursor = this.#cursorBox();
     this.described = "";
     this.listedOf = "";
     this.width = 400;
     this.about = element("p", { class: "ctx-reader-about" });
     this.key = element("p", { class: "ctx-quiet" });
     this.method = element("p", { class: "ctx-quiet" });
+    this.ways = waysOn(model);
     /** @type {HTMLInputElement | null} whether the address holds the texts */
     this.keep = null;
     this.unkept = element("span", { role: "status" });
@@ -598,14 +389,23 @@ class ReaderView {
         this.reader.characters,
         (full) => this.typed(side, full),
         (neuron) => this.choose(neuron),
+        () => this.atCaret(side),
+        (from) => {
+          side.from = from;
+          this.redraw();
+        },
       ),
       reading: new TextReading(this.reader),
       /** @type {Reference | null} */ reference: null,
       /** @type {string | null} */ full: null,
       /** @type {number | null} */ total: null,
       /** @type {number | null} */ at: null,
+      from: 0,
+      /** @type {string[]} */ names: [],
+      /** @type {Set<number>} */ apart: new Set(),
       /** @type {Float64Array | null} */ terms: null,
       mark: () => {},
+      shade: () => {},
       move: () => {},
       explain: () => {
         const { neuron } = this.now();
@@ -613,7 +413,7 @@ class ReaderView {
         const at = Math.min(side.at ?? reading.n, reading.n);
         part.why.root.hidden = !reading.speaks || neuron === null;
         if (reading.speaks && neuron !== null)
-          part.why.show(reading.names[at], () => reading.parts(neuron, at));
+          part.why.show(side.names[at], () => reading.parts(neuron, at, this.upTo(side)));
       },
       written: "",
       painted: "",
@@ -630,7 +430,7 @@ class ReaderView {
       this.neuron,
     );
     this.el.replaceChildren(
-      element("div", { class: "ctx-controls" }, this.heads, asked),
+      element("div", { class: "ctx-controls" }, this.heads, asked, this.cursor.root),
       this.about,
       this.key,
       element(
@@ -639,9 +439,22 @@ class ReaderView {
         this.sides.map(({ part }) => part.root),
       ),
       this.between.root,
+      element(
+        "p",
+        {},
+        csvButton("Terms as CSV", () => this.termsTable()),
+      ),
+      this.ways.root,
       this.method,
       ...this.#sharing().flatMap((node) => node ?? []),
     );
+  }
+
+  /** Whether shades are those of the whole text or of what stands before the cursor. */
+  #cursorBox() {
+    const box = checkbox(null, () => turn(this.model, { shades: box.checked ? "cursor" : "end" }));
+    const label = "Shades follow the cursor: what the text says up to there";
+    return { box, root: element("label", { class: "ctx-control" }, box, " ", label) };
   }
 
   #neuronField() {
@@ -666,7 +479,7 @@ class ReaderView {
     return [
       element("p", {}, element("label", {}, this.keep, asked)),
       element("p", { class: "ctx-quiet" }, promise, this.unkept),
-      copyButton(model),
+      stateButtons(model),
     ];
   }
 
@@ -678,6 +491,7 @@ class ReaderView {
     return {
       heads: circuitHeads(model, layer),
       neuron: neuron < 0 ? this.auto : neuron,
+      shades: model.get("shades") === "cursor" ? "cursor" : "end",
       texts: [sound(model, "text", isText, ""), sound(model, "other", isText, "")],
     };
   }
@@ -697,10 +511,11 @@ class ReaderView {
       const kept = text.slice(0, this.reader.characters);
       if (side.part.box.value === kept) return;
       [side.part.box.value, side.full, side.total] = [kept, kept === text ? null : text, null];
+      [side.at, side.from] = [null, 0];
       this.auto = null;
     });
     const { text, other } = this.model.first ?? {};
-    if (this.keep && (texts[0] !== text || texts[1] !== other)) this.keep.checked = true;
+    if (this.keep) this.keep.checked = texts[0] !== text || texts[1] !== other;
     this.redraw();
   }
 
@@ -720,8 +535,8 @@ class ReaderView {
     const shared = !keep || keep.checked;
     this.telling = true;
     turn(model, {
-      text: shared ? (opening ? "" : text) : model.first.text,
-      other: shared ? (opening ? "" : other) : model.first.other,
+      text: shared ? (opening ? "" : text) : model.first?.text,
+      other: shared ? (opening ? "" : other) : model.first?.other,
       ...(model.get("neuron") === -1 && this.auto !== null ? { neuron: this.auto } : {}),
     });
     this.telling = false;
@@ -731,10 +546,10 @@ class ReaderView {
   /** Which texts an address does not hold though it should, as a sentence. */
   async lost() {
     const { model } = this;
-    const address = await model.address();
+    const address = (await model.address?.()) ?? "";
     const names = { text: "first", other: "second" };
     const lost = Object.entries(names).flatMap(([name, which]) =>
-      model.get(name) !== model.first[name] && !RegExp(`[#&]${name}(\\.z)?=`).test(address)
+      model.get(name) !== model.first?.[name] && !RegExp(`[#&]${name}(\\.z)?=`).test(address)
         ? [which]
         : [],
     );
@@ -743,40 +558,111 @@ class ReaderView {
     return `The ${lost.join(" and the ")} ${many} too long for an address and left out of it.`;
   }
 
+  /** The last token that the shades know of. @param {Side} side @returns {number} */
+  upTo({ reading, at }) {
+    const cursor = this.now().shades === "cursor";
+    return cursor
+      ? Math.min(Math.max(at ?? reading.n, Math.min(1, reading.n)), reading.n)
+      : reading.n;
+  }
+
+  /** Reads a text at a token, in the text and in the drawing. @param {Side} side
+   *  @param {number} place */
+  readAt(side, place) {
+    const { reading } = side;
+    side.at = place === reading.n ? null : place;
+    side.mark(place);
+    side.move(place);
+    if (this.now().shades === "cursor") this.reshade();
+    else side.explain();
+  }
+
+  /** What another cursor changes: not the lines, which are of all prefixes. */
+  shadeAgain() {
+    const { neuron } = this.now();
+    for (const side of this.sides) {
+      if (neuron === null || !side.terms) continue;
+      side.terms = side.reading.terms(neuron, this.upTo(side));
+      side.shade(side.terms);
+      const place = Math.min(side.at ?? side.reading.n, side.reading.n);
+      side.mark(place);
+      side.move(place);
+      side.explain();
+    }
+  }
+
+  /** Where the shades follow the cursor, a text is read where a hand writes. @param {Side} side */
+  atCaret(side) {
+    if (this.now().shades !== "cursor" || !side.reading.speaks) return;
+    const { box } = side.part;
+    const place = side.reading.placeOf(box.selectionStart, box.value);
+    if (place !== (side.at ?? side.reading.n)) this.readAt(side, place);
+  }
+
   /** What follows a keystroke or a turn at once. */
   follow() {
     const { heads } = this.now();
     for (const side of this.sides) {
-      const written = `${heads} ${side.part.box.value}`;
+      const { reading, part } = side;
+      const written = `${heads} ${side.from} ${part.box.value}`;
       if (side.written === written) continue;
-      if (String(side.reading.heads) !== String(heads)) side.reference = null;
-      side.reading.take(side.part.box.value, heads);
-      side.written = written;
+      if (String(reading.heads) !== String(heads)) side.reference = null;
+      reading.take(part.box.value, heads, side.from);
+      [side.written, side.from] = [written, reading.from];
+      side.names = [START, ...reading.stretches.map(nameInText)];
+      part.window.hidden = !reading.spare;
+      part.window.update(reading.from, { max: reading.spare });
+      if (part.box === focusIn(this.el)) this.atCaret(side);
     }
+    const texts = this.sides.map(({ reading }) => reading.ids);
+    const apart = this.sides.every(({ reading }) => reading.speaks)
+      ? differing(texts[0], texts[1])
+      : [new Set(), new Set()];
+    this.sides.forEach((side, i) => (side.apart = apart[i]));
     this.paint();
     this.work();
   }
 
   /** Draws what is known. */
   paint() {
-    const { heads, neuron } = this.now();
+    const { heads, neuron, shades } = this.now();
     this.width = this.sides[0].part.picture.clientWidth || 400; // asked before anything changes
     this.heads.update(heads);
     if (neuron !== null && focusIn(this.el) !== this.neuron) this.neuron.value = String(neuron);
-    for (const side of this.sides)
-      side.terms = neuron !== null && side.reading.speaks ? side.reading.terms(neuron) : null;
-    this.shade = roundedUp(Math.max(...this.sides.map(({ terms }) => largest(terms ?? []))));
+    this.cursor.box.checked = shades === "cursor";
+    /** @param {Side} side @param {number} [upTo] */
+    const termsOf = ({ reading }, upTo) =>
+      neuron !== null && reading.speaks ? reading.terms(neuron, upTo) : null;
+    // a full shade is that of the whole texts, wherever the cursor stands
+    const most = Math.max(...this.sides.map((side) => largest(termsOf(side) ?? [])));
+    this.shade = roundedUp(most);
+    for (const side of this.sides) side.terms = termsOf(side, this.upTo(side));
     for (const side of this.sides) this.paintSide(side, neuron);
     this.showLists(neuron);
     this.caption(neuron);
+    const state = { heads, ...(neuron === null ? {} : { neuron }) };
+    this.ways.update([
+      { page: "explorer", label: "This neuron in the explorer", state },
+      { page: "reader", label: "Open the live reader", state: { ...state, ...this.given() } },
+    ]);
+  }
+
+  /** The texts that may stand in an address: those that the page gave, or all where a reader asked. */
+  given() {
+    const { model, keep } = this;
+    const shared = Object.entries({ text: 0, other: 1 }).filter(
+      ([name, i]) => keep?.checked || model.first?.[name] === this.sides[i].part.box.value,
+    );
+    return Object.fromEntries(shared.map(([name, i]) => [name, this.sides[i].part.box.value]));
   }
 
   /** @param {Side} side @param {number | null} neuron */
   paintSide(side, neuron) {
     const { reading, terms } = side;
     sayCount(side, this.reader.room);
-    const painted = `${neuron} ${terms ? this.shade : ""} ${side.written}`;
-    if (side.painted !== painted) showTokens(side, this.shade);
+    const painted = `${neuron} ${terms ? this.shade : ""} ${side.written} ${[...side.apart]}`;
+    if (side.painted !== painted) showTokens(side, this.shade, (place) => this.readAt(side, place));
+    else if (terms) side.shade(terms);
     side.painted = painted;
     this.drawSums(side);
     if (side.at !== null && reading.speaks) side.mark(Math.min(side.at, reading.n));
@@ -791,6 +677,24 @@ class ReaderView {
     });
   }
 
+  /** What each token of both texts adds to the neuron, as a file.
+   *  @returns {import("../ui/csv.js").Table} */
+  termsTable() {
+    const { heads, neuron } = this.now();
+    const rows = this.sides.flatMap(({ terms, reading, names }, i) =>
+      Array.from(terms ?? [], (term, place) => [
+        i + 1,
+        place,
+        reading.ids[place],
+        names[place],
+        term,
+      ]),
+    );
+    const of = [`neuron ${neuron ?? ""}`, `heads ${heads.join(" ")}`];
+    const titles = ["text", "place", "token id", "token", "adds"];
+    return { name: [this.layer.model, ...of], titles, rows };
+  }
+
   /** The running summaries of a text, on axes that both texts share. @param {Side} side */
   drawSums(side) {
     const { part, reading, terms, reference } = side;
@@ -798,7 +702,8 @@ class ReaderView {
     part.silence.hidden = reading.speaks;
     part.silence.textContent = reading.speaks ? "" : silence(reading);
     if (!terms || neuron === null) return part.picture.replaceChildren();
-    const picture = runningSummary(side, neuron, this.axes(neuron), this.shade, this.width);
+    const onMove = (/** @type {number} */ place) => this.readAt(side, place);
+    const picture = runningSummary(side, neuron, this.axes(neuron), this.shade, this.width, onMove);
     return renewed(part.picture, picture, drawingLegend(reference));
   }
 
@@ -826,8 +731,12 @@ class ReaderView {
       ...(neuron === null
         ? []
         : [
-            `What each token adds to neuron ${neuron} at the text’s end, by the paper’s circuit. `,
+            `What each token adds to neuron ${neuron} at ` +
+              `${this.now().shades === "end" ? "the text’s end" : "the cursor"}, by the paper’s circuit. `,
             ...shadeKey(most, digits),
+            ...(this.sides.some(({ apart }) => apart.size)
+              ? [" Underlined: the tokens in which the texts differ."]
+              : []),
           ]),
     );
     this.method.textContent = this.methodInWords();
@@ -918,7 +827,8 @@ class ReaderView {
       if (!z) continue;
       for (const neuron of leading(z)) {
         const figures = [signed(z[neuron], 1), figure(reading.whole.paper[neuron])];
-        listed[i].push({ neuron, figures, tokens: reading.raisers(neuron) });
+        const terms = { terms: reading.terms(neuron), names: this.sides[i].names, sign: 1 };
+        listed[i].push({ neuron, figures, tokens: mostAdding([terms], NAMED) });
         await pause();
       }
     }
@@ -936,13 +846,12 @@ class ReaderView {
   /** The tokens that add more to a neuron in one text than in the other. @param {number} neuron
    *  @param {number} sign above zero: more in the first */
   distinctive(neuron, sign) {
-    return mostAdding(
-      this.sides.map(({ reading }, i) => ({
-        terms: reading.terms(neuron),
-        names: reading.names,
-        sign: i ? -sign : sign,
-      })),
-    );
+    const texts = this.sides.map(({ reading, names }, i) => ({
+      terms: reading.terms(neuron),
+      names,
+      sign: i ? -sign : sign,
+    }));
+    return mostAdding(texts, NAMED);
   }
 
   /** Says which tokens drive the neuron. @param {() => Promise<void>} pause */
@@ -950,7 +859,9 @@ class ReaderView {
     const { heads, neuron } = this.now();
     const key = `${heads} ${neuron}`;
     if (neuron === null || this.described === key) return;
-    const { up, down } = this.reader.drivers(neuron, heads);
+    const drivers = this.reader.drivers(neuron, heads);
+    const spelt = (/** @type {number} */ id) => tokenName(this.reader.tokenizer.decode([id]));
+    const [up, down] = [drivers.up.map(spelt), drivers.down.map(spelt)];
     this.described = key;
     this.about.replaceChildren(
       `Tokens that raise neuron ${neuron} most, of the whole vocabulary: `,
@@ -989,10 +900,11 @@ class ReaderView {
 
   /** Listens; returns what ends the view. */
   start() {
+    const traits = ["heads", "neuron", "shades"];
+    const [model, place] = [this.model, this.el];
     const ends = [
-      heard(this.model, ["text", "other"], () => this.fill()),
-      heard(this.model, ["heads", "neuron"], this.redraw),
-      atWidth(this.el, this.redraw),
+      heard(model, ["text", "other"], () => this.fill()),
+      kept({ model, place, traits, state: () => this.now(), update: () => this.follow() }),
     ];
     return () => {
       ends.forEach((end) => end());
@@ -1003,7 +915,7 @@ class ReaderView {
   }
 }
 
-/** @param {{model: any, el: HTMLElement}} view traits: text, other, neuron, heads */
+/** @param {{model: Model, el: HTMLElement}} view traits: text, other, neuron, heads, shades */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;

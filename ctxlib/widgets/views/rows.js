@@ -7,9 +7,11 @@ import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
+import { stateButtons, waysOn } from "../ui/ways.js";
 import { shadedTokens } from "../ui/tokens.js";
 import { figure, tokenMark } from "../ui/words.js";
 
+/** @typedef {import("../ui/state.js").Model} Model */
 /** @typedef {import("../engine/layer.js").Layer} Layer
  *  @typedef {{passage: number, head: number, n: number, octaves: number, scale: string}} Turned
  *  @typedef {{exact: Float64Array, rebuilt: Float64Array, apart: number}} Pair the two rows of a
@@ -21,7 +23,7 @@ const FAINTEST = 1e-6; // attention below this is not drawn on a logarithmic axi
 const TEXT_LABEL = "The passage up to n, each token shaded by its share of the true row";
 
 /** The sound part of the state. n = 0 stands for the circuit's own destination.
- *  @param {any} model @param {Layer} layer @returns {Turned} */
+ *  @param {Model} model @param {Layer} layer @returns {Turned} */
 function turned(model, layer) {
   const passage = sound(model, "passage", below(layer.passages.length), 0);
   const n = sound(model, "n", below(longest(layer, passage)), 0);
@@ -52,7 +54,7 @@ function pairsOf(layer, { passage, n, octaves }) {
 
 // ---------------------------------------------------------------- controls
 
-/** @param {Layer} layer @param {any} model @param {Turned} now @param {HTMLElement[]} apart beside
+/** @param {Layer} layer @param {Model} model @param {Turned} now @param {HTMLElement[]} apart beside
  *  each head, its total variation */
 function rowControls(layer, model, now, apart) {
   return {
@@ -143,7 +145,7 @@ function strongest(row) {
 
 // ---------------------------------------------------------------- the view
 
-/** @param {{model: any, el: HTMLElement}} view traits: passage, head, n (0: the circuit's),
+/** @param {{model: Model, el: HTMLElement}} view traits: passage, head, n (0: the circuit's),
  *    octaves, scale */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
@@ -152,6 +154,7 @@ async function render({ model, el }) {
   const apart = layer.everyHead.map(() => element("small", {}, "–"));
   const controls = rowControls(layer, model, turned(model, layer), apart);
   const headline = element("p");
+  const ways = waysOn(model, stateButtons(model));
   const [picture, text] = [element("div"), element("div")];
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, Object.values(controls)),
@@ -159,6 +162,7 @@ async function render({ model, el }) {
     picture,
     element("p", { class: "ctx-label" }, TEXT_LABEL),
     text,
+    ways.root,
   );
   let pairs = /** @type {Pair[]} */ ([]);
   /** @param {Turned & {width: number}} now @param {import("../ui/state.js").Changed} changed */
@@ -189,6 +193,16 @@ async function render({ model, el }) {
     renewed(picture, reader, marks);
     text.replaceChildren(shaded);
     shaded.mark(strongest(pair.exact));
+    const heads = [now.head];
+    const read = tokens.slice(1).join("");
+    ways.update([
+      {
+        page: "explorer",
+        label: "Head by head: the explorer",
+        state: { heads, passage: now.passage },
+      },
+      { page: "reader", label: "Read this text in the live reader", state: { heads, text: read } },
+    ]);
   };
   const traits = ["passage", "head", "n", "octaves", "scale"];
   return kept({ model, place: picture, traits, state: () => turned(model, layer), update });

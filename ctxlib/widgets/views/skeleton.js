@@ -9,6 +9,7 @@ import { layerOf } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { figure } from "../ui/words.js";
 
+/** @typedef {import("../ui/state.js").Model} Model */
 /** @typedef {import("../engine/layer.js").Layer} Layer */
 
 /** What is shown, made of numbers alone. @param {Float64Array} kernel of the sources 0 ... n */
@@ -33,7 +34,7 @@ function drawing(shares, head, width) {
   return readable(on, { label: "Read the share at a distance", min: 0, max: n, value: half, read });
 }
 
-/** @param {{model: any, el: HTMLElement}} view traits: head */
+/** @param {{model: Model, el: HTMLElement}} view traits: head */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined; // a line says why, or the view was taken away

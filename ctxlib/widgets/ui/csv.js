@@ -1,0 +1,42 @@
+/** Tables as files. */
+
+import { button } from "./controls.js";
+import { element } from "./dom.js";
+
+/** @typedef {{name: string[], titles: string[], rows: any[][]}} Table `name` in pieces */
+
+/** @param {any} value a number has the digits that hold, six of them @returns {string} */
+function field(value) {
+  const said = String(typeof value === "number" ? Number(value.toPrecision(6)) : value);
+  return /[",\r\n]/.test(said) ? `"${said.replaceAll('"', '""')}"` : said;
+}
+
+/** A button that saves a table as a file of comma-separated values, made when it is pressed.
+ *  @param {string} label @param {() => Table} made */
+export function csvButton(label, made) {
+  return button(label, () => {
+    const { name, titles, rows } = made();
+    const lines = [titles, ...rows].map((row) => `${row.map(field).join(",")}\r\n`);
+    const href = URL.createObjectURL(new Blob(lines, { type: "text/csv" }));
+    const pieces = name.filter((piece) => piece).map((piece) => piece.replace(/[^\w.]+/g, "-"));
+    /** @type {HTMLAnchorElement} */ (
+      element("a", { href, download: `${pieces.join("-")}.csv` })
+    ).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000); // a browser may ask first where to
+  });
+}
+
+/** The rows of such a file by their titles. @param {string} text @returns {Record<string, string>[]} */
+export function csvRows(text) {
+  /** @type {string[][]} */
+  const rows = [[]];
+  const fields = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g;
+  for (const [, quoted, plain, end] of text.matchAll(fields)) {
+    rows[rows.length - 1].push(quoted?.replaceAll('""', '"') ?? plain);
+    if (end !== ",") rows.push([]);
+  }
+  const [titles, ...others] = rows;
+  return others
+    .filter((row) => row.length === titles.length)
+    .map((row) => Object.fromEntries(titles.map((title, i) => [title, row[i]])));
+}

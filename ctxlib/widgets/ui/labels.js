@@ -1,0 +1,138 @@
+/** A table of labelled neurons that can be searched and sorted: what chapter 7 found, and what that is
+ *  worth. */
+
+import { button, pick } from "./controls.js";
+import { csvRows } from "./csv.js";
+import { element, failed, fresh, numberCell, scrolling } from "./dom.js";
+import { keyed } from "./keyed.js";
+import { figure, several } from "./words.js";
+
+/** @typedef {Record<string, string>} Row by the titles of chapter 7's file */
+
+const ROWS = 20; // at first, and as many more at a time
+/** @type {{title: string, from: string, digits?: number, said?: string}[]} */
+const COLUMNS = [
+  { title: "neuron", from: "neuron", digits: 0 },
+  { title: "label", from: "label" },
+  { title: "AUC", from: "auc", digits: 3, said: "AUC on half B" },
+  { title: "mixtures", from: "null", digits: 3, said: "what one mixture in twenty exceeds" },
+  { title: "difference", from: "difference", digits: 2 },
+  { title: "top", from: "top", digits: 1 },
+  { title: "tokens that drive it", from: "by_drive" },
+];
+const ABOUT =
+  "Label: the domain whose texts lift the neuron’s summary most, on half A of the held-out texts, for " +
+  "the heads of chapter 7. AUC: the chance that on half B a text of that domain has the larger summary " +
+  "than another text. Mixtures: what one in twenty random mixtures of neurons with the same label " +
+  "reaches. A row in bold has more than that; the others’ labels say little about the neuron.";
+
+/** @param {Row} row */
+function isBeyond(row) {
+  return Number(row.auc) > Number(row.null || NaN);
+}
+
+/** @param {Row[]} rows @param {string} typed @param {string} by @param {boolean} falling */
+export function foundRows(rows, typed, by, falling) {
+  const words = typed
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word);
+  const said = (/** @type {Row} */ row) =>
+    `${row.neuron} ${row.label} ${row.by_drive}`.toLowerCase();
+  const numeric = COLUMNS.find(({ from }) => from === by)?.digits !== undefined;
+  const order = (/** @type {Row} */ a, /** @type {Row} */ b) =>
+    numeric ? Number(a[by]) - Number(b[by]) : a[by].localeCompare(b[by], "en");
+  return rows
+    .filter((row) => words.every((word) => said(row).includes(word)))
+    .sort((a, b) => (falling ? -1 : 1) * order(a, b) || Number(a.neuron) - Number(b.neuron));
+}
+
+/** @param {URL | undefined} source a file; none where there is no such table
+ *  @param {(neuron: number) => void} onChoose */
+export function labelTable(source, onChoose) {
+  let [rows, by, falling, room, chosen] = [/** @type {Row[]} */ ([]), "auc", true, ROWS, -1];
+  const id = fresh("labels");
+  const input = /** @type {HTMLInputElement} */ (
+    element("input", { type: "search", id, autocomplete: "off", spellcheck: "false" })
+  );
+  const count = element("p", { class: "ctx-quiet", role: "status" });
+  const body = element("tbody");
+  const more = button("More", () => show((room += ROWS)));
+  const heads = COLUMNS.map(({ title, from, digits, said }) => {
+    const sort = () => {
+      falling = by === from ? !falling : digits !== undefined && from !== "neuron";
+      by = from;
+      show((room = ROWS));
+    };
+    const side = digits === undefined ? null : "ctx-number";
+    return element("th", { scope: "col", class: side, title: said }, pick(title, sort, said));
+  });
+  const made = element("table", {}, element("thead", {}, element("tr", {}, heads)), body);
+  const fill = keyed(
+    body,
+    (/** @type {Row} */ { neuron }) => neuron,
+    (row) =>
+      element(
+        "tr",
+        { class: isBeyond(row) ? "ctx-labels-beyond" : null },
+        COLUMNS.map(({ from, digits }) => {
+          const said = row[from] ?? "";
+          if (from === "neuron")
+            return numberCell(pick(said, () => onChoose(Number(said)), `Neuron ${said}`));
+          if (digits === undefined) return element("td", {}, said);
+          return numberCell(said ? figure(Number(said), digits) : "–");
+        }),
+      ),
+    (made, { neuron }) => made.classList.toggle("ctx-chosen", Number(neuron) === chosen),
+  );
+  const show = (/** @type {number} */ upTo) => {
+    const found = foundRows(rows, input.value, by, falling);
+    count.textContent = `${several(found.length, "neuron")} of ${rows.length}`;
+    heads.forEach((head, i) => {
+      if (COLUMNS[i].from !== by) head.removeAttribute("aria-sort");
+      else head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+    });
+    fill(found.slice(0, upTo));
+    more.hidden = found.length <= upTo;
+  };
+  input.addEventListener("input", () => show((room = ROWS)));
+  const held = element("div");
+  const open = async () => {
+    if (!(/** @type {HTMLDetailsElement} */ (root).open) || rows.length || !source) return;
+    try {
+      const answer = await fetch(source);
+      if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+      rows = csvRows(await answer.text());
+    } catch (error) {
+      failed(
+        held,
+        new Error(`The table of labels cannot be had: ${/** @type {Error} */ (error).message}.`),
+      );
+      return;
+    }
+    const field = element(
+      "div",
+      { class: "ctx-control" },
+      element("label", { for: id }, "Search label, token or number"),
+      input,
+    );
+    const about = element("p", { class: "ctx-quiet" }, ABOUT);
+    held.replaceChildren(field, count, scrolling("Neurons and their labels", made), more, about);
+    show(room);
+  };
+  const title = element("summary", {}, "All neurons by label");
+  const root = element(
+    "details",
+    { class: "ctx-labels", ontoggle: open, hidden: !source },
+    title,
+    held,
+  );
+  return {
+    root,
+    /** @param {number} neuron that is looked at */
+    update(neuron) {
+      chosen = neuron;
+      if (rows.length) show(room);
+    },
+  };
+}

@@ -1,0 +1,57 @@
+/** What a page offers beside a view, and a notebook does not: its address, its first state again, and
+ *  the way to other views in the same state. */
+
+import { button } from "./controls.js";
+import { element } from "./dom.js";
+
+/** @typedef {import("./state.js").Model} Model */
+/** @typedef {{page: string, label: string, state: Record<string, any>}} Way */
+
+/** Copies the address of the view's present state, or sets it back, where a page can; nothing
+ *  elsewhere. @param {Model} model @returns {HTMLElement | null} */
+export function stateButtons(model) {
+  if (!model.address) return null;
+  const said = element("span", { role: "status", class: "ctx-quiet" });
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText((await model.address?.()) ?? location.href);
+      said.textContent = "copied";
+    } catch {
+      said.textContent = "the address bar holds it";
+    }
+    setTimeout(() => said.replaceChildren(), 2500);
+  };
+  const reset = button("Reset", () => model.reset?.());
+  return element(
+    "span",
+    { class: "ctx-copy" },
+    button("Copy this state's address", copy),
+    reset,
+    said,
+  );
+}
+
+/** A line of links to other views' pages, each in a state, where a page knows them: told the ways at
+ *  each update, since a link is to be right before it is pressed.
+ *  @param {Model} model @param {HTMLElement | null} [buttons] behind the links
+ *  @returns {{root: HTMLElement, update: (ways: Way[]) => void}} */
+export function waysOn(model, buttons) {
+  const line = element("span");
+  const root = element("p", { class: "ctx-quiet ctx-ways" }, line, buttons);
+  let [asked, shown] = [0, ""];
+  const update = async (/** @type {Way[]} */ ways) => {
+    if (!model.link) return;
+    const mine = (asked += 1);
+    const links = await Promise.all(ways.map(({ page, state }) => model.link?.(page, state)));
+    if (mine !== asked || String(links) === shown) return;
+    shown = String(links);
+    const there = ways.flatMap(({ label }, i) => (links[i] ? [{ label, href: links[i] }] : []));
+    there.forEach(({ label, href }, i) => {
+      const link = line.children[i] ?? line.appendChild(element("a"));
+      link.textContent = label;
+      link.setAttribute("href", href);
+    });
+    while (line.children.length > there.length) line.lastElementChild?.remove();
+  };
+  return { root, update };
+}
