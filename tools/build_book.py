@@ -483,8 +483,8 @@ def labelled_neurons(html: Path) -> bytes:
     return base64.b64decode(link[1]) if link else b""
 
 
-# A view that computes with the packed layer; that of chapter 12 brings its own numbers.
-LAYER_VIEW = re.compile(r'<div data-view="(?!lookups")\w+"[^>]*>.*?</div>', re.DOTALL)
+# A view that computes with the packed layer; those of chapters 10 and 12 bring their own numbers.
+LAYER_VIEW = re.compile(r'<div data-view="(?!lookups"|positions")\w+"[^>]*>.*?</div>', re.DOTALL)
 NO_VIEW = (
     "<p>This view computes with position embeddings, which this model does not have; "
     '<a href="10_families.html">chapter 10</a> treats it.</p>'
