@@ -104,14 +104,19 @@ def ticked(page):
 
 
 @pytest.mark.parametrize(
-    "x, p, heads", [(0, 0, [4]), (0, 2, [0, 1, 5]), (0, 1, [*range(6)]), (1, 1, [0, 2])]
+    ("x", "p", "heads", "name"),
+    [
+        (0, 0, [4], "head 1.1"),
+        (0, 2, [0, 1, 5], "heads 0.0, 0.1, 1.2"),
+        (0, 1, [*range(6)], "6 chosen heads"),
+        (1, 1, [0, 2], "heads 0.0, 0.2"),
+    ],
 )
-def test_the_account_is_ctxlibs(visit, attributed, x, p, heads):
+def test_the_account_is_ctxlibs(visit, attributed, x, p, heads, name):
     page = visit(f"#neuron={x}&prompt={p}&heads={','.join(map(str, heads))}")
     terms, usually, _ = attributed[1][x]
     all_heads, means = terms.heads[p].flatten(), usually.heads.mean(0).flatten()
     others = [h for h in range(len(means)) if h not in heads]
-    name = ("heads " if len(heads) > 1 else "head ") + ", ".join(f"{h // 3}.{h % 3}" for h in heads)
     expected = {
         "bias": (terms.bias[p], usually.bias.mean()),
         "embedding": (terms.embedding[p], usually.embedding.mean()),

@@ -175,7 +175,7 @@ def test_a_token_pointed_at_is_read(visit):
     reader = page.get_by_role("slider").first
     assert reader.get_attribute("aria-valuenow") == "5"
     assert reader.get_attribute("aria-valuetext").startswith("Token 5, “␣har”, adds")
-    assert page.locator(".ctx-at").get_attribute("data-place") == "5"
+    assert page.locator(".ctx-at").first.get_attribute("data-place") == "5"
 
 
 def test_why_here_is_the_circuit_head_by_head(visit, mini_weights, calibration):
