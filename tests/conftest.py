@@ -20,7 +20,7 @@ from hypothesis import settings
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
-from viewing import attributed, browser, look_ups, views, visit, window  # noqa: F401
+from viewing import attributed, browser, calibration, look_ups, views, visit, window  # noqa: F401
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer

@@ -42,7 +42,9 @@ def page(folder, browser):
     with served(folder) as address:
         page = browser.new_page()
         page.goto(address)
-        page.evaluate(f"import('/views/{ENGINE}').then((module) => {{ window.engine = module }})")
+        for file in ENGINE:
+            load = "async (at) => void Object.assign((window.engine ??= {}), await import(at))"
+            page.evaluate(load, f"/views/{file}")
         yield page
         page.close()
 
@@ -60,12 +62,6 @@ def loaded(page, name, file):
     page.evaluate(
         "async ([name, at]) => { window[name] = await engine.loadLayer(at) }", [name, file]
     )
-
-
-@pytest.fixture(scope="module")
-def calibration(packed_mini):
-    """The text that the packing chose."""
-    return torch.tensor(header(packed_mini)["calibration"]["ids"])
 
 
 @pytest.fixture(scope="module")

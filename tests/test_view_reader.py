@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from viewing import (
-    ENGINE,
+    CIRCUIT,
     explained,
     header,
     number,
@@ -45,12 +45,6 @@ def address(tmp_path_factory, packed_mini, toy, views):
 def toy(make_folder):
     """A model of other sizes, with 40 positions."""
     return cx.LayerWeights.of(cx.load(make_folder(n_embd=24, n_head=3, n_positions=40, seed=3)))
-
-
-@pytest.fixture(scope="module")
-def calibration(packed_mini):
-    """The text that the packing chose."""
-    return torch.tensor(header(packed_mini)["calibration"]["ids"])
 
 
 def numbers(text):
@@ -148,8 +142,8 @@ def test_the_lists_are_those_of_python(visit, mini_weights, calibration):
 def test_what_is_drawn_again_is_not_computed_again(visit):
     page = visit("#neuron=648", "given")
     page.evaluate(
-        """async (engine) => {
-            const { Circuit } = await import(`./views/${engine}`);
+        """async (circuit) => {
+            const { Circuit } = await import(`./views/${circuit}`);
             const terms = Circuit.prototype.bySource;
             window.computed = 0;
             Circuit.prototype.bySource = function (...of) {
@@ -157,7 +151,7 @@ def test_what_is_drawn_again_is_not_computed_again(visit):
                 return terms.apply(this, of);
             };
         }""",
-        ENGINE,
+        CIRCUIT,
     )
     before = page.locator(".ctx-reader svg").first.get_attribute("width")
     page.set_viewport_size({"width": 820, "height": 900})

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from viewing import ENGINE, TOKENIZER, named, number, served, turned, view_page
+from viewing import LAYER, PACKED, TOKENIZER, named, number, served, turned, view_page
 
 import ctxlib as cx
 
@@ -92,11 +92,11 @@ def test_all_heads_are_computed_in_two_passes(visit):
     page = visit()
     page.evaluate(
         """async () => {
-            const { Layer } = await import("./views/ENGINE");
+            const { Layer } = await import("./views/LAYER");
             const rows = Layer.prototype.rows;
             window.passes = 0;
             Layer.prototype.rows = function (x) { passes += 1; return rows.call(this, x); };
-        }""".replace("ENGINE", ENGINE)
+        }""".replace("LAYER", LAYER)
     )
     turned(page, "n=100")
     assert page.evaluate("passes") == 2
@@ -111,14 +111,14 @@ def test_a_character_of_several_tokens_is_shown_whole(visit, mini_weights):
     passages = cx.texts.passages(mini_weights)
     page = visit()
     told = page.evaluate(
-        """async ([passages, engine, tokenizing]) => {
-            const { loadLayer } = await import(`./views/${engine}`);
+        """async ([passages, packed, tokenizing]) => {
+            const { loadLayer } = await import(`./views/${packed}`);
             const { Tokenizer } = await import(`./views/${tokenizing}`);
             const layer = await loadLayer(new URL("data/layer.bin", location));
             const tokenizer = new Tokenizer(layer.vocab, layer.merges);
             return passages.map((ids) => tokenizer.stretches(ids));
         }""",
-        [[p.tokens.tolist() for p in passages], ENGINE, TOKENIZER],
+        [[p.tokens.tolist() for p in passages], PACKED, TOKENIZER],
     )
     for passage, stretches in zip(passages, told, strict=True):
         assert len(stretches) == len(passage.tokens)

@@ -31,9 +31,10 @@ from ctxlib.widgets import look_up_record, looked_up
 
 WIDGETS = Path(__file__).resolve().parent.parent / "ctxlib" / "widgets"
 MODULES = sorted(WIDGETS.rglob("*.js"))
-# below WIDGETS, and below views/ in a page
-ENGINE, TOKENIZER, PARTS = "circuit.js", "tokenizer.js", "parts.js"
-STARTER, STYLES = "static.js", "views.css"
+# Where a test finds what it asks for: below WIDGETS, and below views/ in a page.
+ENGINE = ("circuit.js",)  # all that the engine's tests call
+CIRCUIT = LAYER = PACKED = "circuit.js"  # the classes of these names, and `loadLayer`
+TOKENIZER, STARTER, STYLES = "tokenizer.js", "static.js", "views.css"
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -171,6 +172,12 @@ def look_ups(tiny, attributed):
         for facts, of in zip(told, found, strict=True)
     ]
     return look_up_record(tiny, neurons, looks=[f"look {h}" for h in range(6)])
+
+
+@pytest.fixture(scope="session")
+def calibration(packed_mini):
+    """The text that the packing of mini's layer chose."""
+    return torch.tensor(header(packed_mini)["calibration"]["ids"])
 
 
 OF_LAYERS = {
