@@ -137,6 +137,8 @@ def test_the_lists_are_those_of_python(visit, mini_weights, calibration):
         )
     # what is chosen first is what differs most
     assert page.get_by_label("Neuron", exact=True).input_value() == str(rows[0][0])
+    pressed = page.get_by_role("button", pressed=True).all_text_contents()
+    assert set(pressed) == {str(rows[0][0])}
 
 
 def test_what_is_drawn_again_is_not_computed_again(visit):

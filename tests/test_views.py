@@ -153,7 +153,7 @@ def snapshot(page):
 ADDRESSES = {
     "rows": ("#passage=2&head=5&n=33&octaves=-1&scale=log", ["5", "2", "33", "-1", "log"]),
     "kernels": ("#heads=2,5&n=100&scale=linear", ["2", "5", "100", "linear"]),
-    "neurons": ("#neuron=123&heads=0,2,6&theta=4", ["0", "2", "6", "4", "123"]),
+    "neurons": ("#neuron=123&heads=0,2,6&theta=4&search=colourful", ["0", "2", "6", "4", "123"]),
     "reader": (
         "#text=Grey%20skies%2C%20and%20%26%23%3D%25&other=&neuron=5&heads=1,2",
         ["1", "2", "5", "Grey skies, and &#=%", "", "on"],
@@ -244,6 +244,8 @@ WALKS = {
     ],
     "kernels": [
         ("input[type=checkbox]", ["Space"], "heads=1,2,3,4,5,6,7"),
+        ("select", ["ArrowDown"], "family={}"),
+        ("select", ["ArrowDown"], "token={}"),
         ("input[type=range]", ["End", "ArrowLeft"], "n=510"),
         ("input[type=radio]", ["ArrowRight"], "scale=linear"),
         ("[role=slider]", ["Home", "End"], None),
@@ -285,6 +287,7 @@ WALKS = {
         ("select", ["ArrowDown"], "prompt=1"),
         ("button", ["Enter"], "heads=0,1,2"),
         ("[type=checkbox]", ["Space"], "heads=1,2"),
+        (":focus", ["Space"], "heads=0,1,2"),
         ("button|largest rise", ["Enter"], "!heads="),
         ("button|all heads", ["Enter"], "heads=0,1,2,3,4,5"),
         ("input[type=range]", ["Home", "End"], None),
@@ -334,7 +337,7 @@ def test_keys_alone_turn_everything_and_the_address_follows(visit, view):
         )
         led = snapshot(settled(page)), page.evaluate("location.hash")
     assert page.locator(".ctx-failed").count() == 0
-    if view not in ("neurons", "reader"):  # which keep what was read or typed, out of any address
+    if view in ("rows", "kernels", "denominators"):  # others keep which token was read
         shown, hash = led
         assert snapshot(visit(hash, view, fresh=True)) == shown
 
