@@ -23,7 +23,7 @@ from jaxtyping import jaxtyped
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
-from viewing import opened_browser
+from viewing import attributed, browser, calibration, look_ups, views, visit, window  # noqa: F401
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer
@@ -247,10 +247,3 @@ def html():
     with warnings as errors, by one worker, while the other waits.
     """
     return build_book.site("mini").parent
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Chromium, one a worker; whoever opens a page closes it."""
-    with opened_browser() as chromium:
-        yield chromium

@@ -8,18 +8,16 @@ import gzip
 import json
 import random
 import re
-import shutil
 
 import export_explorer
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import Error
 from scipy import stats
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from viewing import WIDGETS, needs_chromium, served
+from viewing import ENGINE, header, retold, served, view_page
 
 import ctxlib as cx
 from ctxlib.widgets import layerfile, packed_layer
@@ -30,18 +28,12 @@ SIZES = {"n_embd": 21, "n_head": 3, "n_inner": 37, "n_positions": 40}  # no mult
 CLOSE = 0.01  # of the range over texts
 ROUNDED = 1 / (2 * 127 * layerfile.FINER)  # of a row's largest entry, where every token is fine
 
-pytestmark = needs_chromium
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """What the server serves."""
     place = tmp_path_factory.mktemp("served")
-    shutil.copytree(WIDGETS / "engine", place / "engine")
-    modules = ("packed", "ranking", "linalg")
-    doors = "".join(f'export * from "./engine/{name}.js";\n' for name in modules)
-    (place / "engine.js").write_text(doors)
-    (place / "index.html").write_text("<!doctype html><title>test</title>")
+    view_page(place)
     return place
 
 
@@ -50,7 +42,9 @@ def page(folder, browser):
     with served(folder) as address:
         page = browser.new_page()
         page.goto(address)
-        page.evaluate("async () => { window.engine = await import('/engine.js') }")
+        for file in ENGINE:
+            load = "async (at) => void Object.assign((window.engine ??= {}), await import(at))"
+            page.evaluate(load, f"/views/{file}")
         yield page
         page.close()
 
@@ -59,13 +53,15 @@ def page(folder, browser):
 def mini_page(folder, page, packed_mini):
     """The page with `layer`, mini's."""
     (folder / "layer.bin").write_bytes(packed_mini)
-    page.evaluate("async () => { window.layer = await engine.loadLayer('/layer.bin') }")
+    loaded(page, "layer", "/layer.bin")
     return page
 
 
-@pytest.fixture(scope="module")
-def calibration(mini_weights, mini_page):
-    return calibrating(mini_weights, mini_page, "layer")
+def loaded(page, name, file):
+    """The page with the layer of a file."""
+    page.evaluate(
+        "async ([name, at]) => { window[name] = await engine.loadLayer(at) }", [name, file]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +69,7 @@ def toy(folder, page, make_folder):
     """A model of odd sizes: its weights, and the page with `toy`, from the command's file."""
     place = make_folder(**SIZES, seed=3)
     export_explorer.main(["--model", str(place), "--out", str(folder / "toy"), "--texts", "40"])
-    page.evaluate("async () => { window.toy = await engine.loadLayer('/toy/layer.bin') }")
+    loaded(page, "toy", "/toy/layer.bin")
     return cx.LayerWeights.of(cx.load(place))
 
 
@@ -82,12 +78,6 @@ def texts(mini_weights):
     """Thirty passages of all domains, 512 tokens each."""
     passages = cx.texts.passages(mini_weights)
     return torch.stack([t.tokens for t in passages[:: len(passages) // 30]])
-
-
-def calibrating(weights, page, layer):
-    """The text that the packing chose."""
-    name = page.evaluate(f"{layer}.calibration.name")
-    return next(t for t in cx.texts.passages(weights) if t.name == name)
 
 
 def off(found, truth, span):
@@ -228,15 +218,11 @@ def test_attention_rows_are_as_in_python(mini_page, mini_weights, texts, n):
             assert total_variation(mine, theirs) < 0.01
 
 
-def test_total_variation_is_half_of_the_differences(page):
-    assert page.evaluate("engine.totalVariation([0.5, 0.5], [1, 0])") == 0.5
-
-
 def test_facts_of_the_layer_are_as_in_python(mini_page, mini_weights):
     found = mini_page.evaluate(
-        """(({model, nHeads, nNeurons, n, C, stable, families, destinations}) => (
-            {model, nHeads, nNeurons, n, C, stable, families, destinations,
-             passages: layer.passages.map((p) => ({...p, ids: [...p.ids]})),
+        """(({model, nHeads, nNeurons, n, C, stable, families, destinations, vocab, merges, bos,
+             byteLevel}) => ({model, nHeads, nNeurons, n, C, stable, families, destinations, vocab,
+             merges, bos, byteLevel, passages: layer.passages.map((p) => ({...p, ids: [...p.ids]})),
              counted: [...layer.counted], ranked: [...layer.ranked]}))(layer)"""
     )
     assert (found["model"], found["nHeads"], found["nNeurons"]) == ("mini", 8, 1024)
@@ -251,15 +237,18 @@ def test_facts_of_the_layer_are_as_in_python(mini_page, mini_weights):
     assert spread == pytest.approx(table["effective tokens"].tolist())
     names = ["effectiveTokens", "halfMass", "unevenness", "copyPreference", "family", "because"]
     assert list(found["families"][0]) == names
-    passages = cx.texts.passages(mini_weights)
-    for mine, theirs in zip(found["passages"], passages, strict=True):
-        assert (mine["name"], mine["domain"]) == (theirs.name, theirs.domain)
-        assert mine["title"] == theirs.subject
-        assert mine["ids"] == theirs.tokens.tolist()
+    for mine, theirs in zip(found["passages"], cx.texts.passages(mini_weights), strict=True):
+        told = {"name": theirs.name, "domain": theirs.domain, "title": theirs.subject}
+        assert mine == told | {"ids": theirs.tokens.tolist()}
     untrained = cx.neurons.untrained_tokens(mini_weights)
     assert found["counted"] == found["ranked"] == (~untrained).nonzero()[:, 0].tolist()
-    spelt = [mini_weights.tokenizer.decode([d["id"]]) for d in found["destinations"]]
+    tokenizer = mini_weights.tokenizer
+    spelt = [tokenizer.decode([d["id"]]) for d in found["destinations"]]
     assert spelt == list(layerfile.DESTINATIONS)[: len(spelt)]
+    assert {token: i for i, token in enumerate(found["vocab"])} == tokenizer.get_vocab()
+    assert (found["bos"], found["byteLevel"]) == (tokenizer.bos_token_id, True)
+    own = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
+    assert found["merges"] == [pair if isinstance(pair, list) else pair.split(" ") for pair in own]
 
 
 # ---------------------------------------------------------------- the ranking
@@ -334,25 +323,7 @@ def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(mini_page):
     assert missed == 0
 
 
-def test_a_ranking_is_the_same_whatever_led_to_it(mini_page):
-    assert mini_page.evaluate(
-        """async () => {
-            const fresh = await engine.loadLayer('/layer.bin');
-            const shares = [];
-            const circuit = fresh.circuit();
-            const before = circuit.prepared([3, 4]);
-            await circuit.prepare([3, 4], {onProgress: (share) => shares.push(share)});
-            for (const heads of [[3], [3, 4, 5], [1, 2], [3, 4]]) layer.circuit().top(heads);
-            const [a, b] = [fresh, layer].map((l) => l.circuit().top([4, 3]));
-            return !before && circuit.prepared([3, 4])
-                && shares.at(-1) === 1 && shares.every((s, i) => !i || s >= shares[i - 1])
-                && ['top', 'mean', 'tokens'].every((name) =>
-                    a[name].every((value, i) => Math.abs(value - b[name][i]) < 1e-9));
-        }"""
-    )
-
-
-def test_preparing_can_be_given_up_and_taken_up_again(mini_page):
+def test_preparing_can_be_given_up_and_taken_up_again_and_changes_no_ranking(mini_page):
     assert mini_page.evaluate(
         """async () => {
             const circuit = (await engine.loadLayer('/layer.bin')).circuit();
@@ -361,15 +332,17 @@ def test_preparing_can_be_given_up_and_taken_up_again(mini_page):
             const onProgress = (share) => { if (share > 0.2) controller.abort(); told = share; };
             const said = await circuit.prepare([3], {onProgress, signal: controller.signal})
                 .then(() => 'done', (error) => error.name);
-            const part = told;
-            const [a, b] = [[3], [4]].map((heads) => circuit.prepare(heads));
-            const onAgain = (share) => (told = Math.min(share, told));
-            const again = circuit.prepare([3], {onProgress: onAgain});
-            await Promise.all([a, b, again]);
-            const {top} = circuit.top([3, 4]);
-            const expected = layer.circuit().top([3, 4]).top;
-            return said === 'AbortError' && part < 1 && told >= part
-                && top.every((value, i) => Math.abs(value - expected[i]) < 1e-9);
+            const [part, before] = [told, circuit.prepared([3, 4])];
+            const shares = [];
+            const onShare = (share) => shares.push(share);
+            await Promise.all([[3], [4], [3]].map((heads, i) =>
+                circuit.prepare(heads, i === 2 ? {onProgress: onShare} : {})));
+            for (const heads of [[3], [3, 4, 5], [1, 2], [3, 4]]) layer.circuit().top(heads);
+            const [a, b] = [circuit, layer.circuit()].map((c) => c.top([4, 3]));
+            return said === 'AbortError' && part < 1 && !before && circuit.prepared([3, 4])
+                && shares.every((s, i) => s >= (shares[i - 1] ?? part)) && shares.at(-1) === 1
+                && ['top', 'mean', 'tokens'].every((name) =>
+                    a[name].every((value, i) => Math.abs(value - b[name][i]) < 1e-9));
         }"""
     )
 
@@ -402,7 +375,7 @@ def test_responses_by_domain_are_as_in_python(
     mine = torch.tensor(mine).view(theirs.shape)
     wide = theirs.max(0).values - theirs.min(0).values
     assert float(((mine - theirs).abs() / wide).quantile(0.999)) < CLOSE
-    expected = pd.Series(theirs[:, 17].numpy()).groupby([p.domain for p in passages]).mean()
+    expected = cx.neurons.by_label(theirs[:, [17]], [p.domain for p in passages], [17]).loc[17]
     assert [r["domain"] for r in responses] == list(dict.fromkeys(p.domain for p in passages))
     for r in responses:
         assert r["mean"] == pytest.approx(expected[r["domain"]], abs=CLOSE * float(wide[17]))
@@ -431,7 +404,7 @@ def test_a_passage_shorter_than_the_destination_ends_there(page, toy):
 
 
 def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
-    text = calibrating(toy, page, "toy")
+    text = torch.tensor(page.evaluate("toy.calibration.ids"))
     texts = torch.stack([t.tokens for t in cx.texts.passages(toy)[:20]])
     token = page.evaluate("toy.destinations[0].id")
     groups = [
@@ -454,9 +427,7 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
 def read_in_page(page, folder, content):
     """The page with `other`, another layer."""
     (folder / "other.bin").write_bytes(content)
-    page.evaluate(
-        "async () => { window.other = await engine.loadLayer('/other.bin?' + Date.now()) }"
-    )
+    loaded(page, "other", f"/other.bin?{hash(content)}")
 
 
 def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(page, folder, toy, monkeypatch):
@@ -466,7 +437,7 @@ def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(page, folder, t
     all_of_them, chosen = page.evaluate("[[...other.counted], [...other.ranked]]")
     assert len(chosen) == 100 < len(all_of_them)
     assert chosen == sorted(set(chosen) & set(all_of_them))
-    text = calibrating(toy, page, "other")
+    text = torch.tensor(page.evaluate("other.calibration.ids"))
     first, unlisted = page.evaluate("other.destinations[0].id"), 9
     assert unlisted not in page.evaluate("other.destinations.map(({id}) => id)")
     for token in (first, unlisted):
@@ -518,18 +489,6 @@ def test_weights_that_a_page_cannot_use_are_refused(mini_weights):
             packed_layer(dataclasses.replace(mini_weights, **missing))
 
 
-def test_the_tokenizer_is_in_the_file(mini_page, mini_weights):
-    vocab, merges, bos, can_read = mini_page.evaluate(
-        "[layer.vocab, layer.merges, layer.bos, layer.byteLevel]"
-    )
-    numbers = mini_weights.tokenizer.get_vocab()
-    assert {token: i for i, token in enumerate(vocab)} == numbers
-    assert bos == mini_weights.tokenizer.bos_token_id
-    assert can_read
-    own = json.loads(mini_weights.tokenizer.backend_tokenizer.to_str())["model"]["merges"]
-    assert merges == [pair if isinstance(pair, list) else pair.split(" ") for pair in own]
-
-
 def changed(content, old, new):
     """The same file with a stretch of its inside replaced."""
     inside = gzip.decompress(content)
@@ -563,32 +522,56 @@ BROKEN = {
 }
 
 
+HEADERS = {
+    "vocab": lambda said: {"vocab": 3},
+    "heads": lambda said: {"heads": None},
+    "families": lambda said: {"families": said["families"][:-1]},
+    "destinations": lambda said: {"destinations": []},
+    "calibration": lambda said: {"calibration": {}},
+    "tensors": lambda said: {"tensors": [*said["tensors"][:-1], {"name": "W_E"}]},
+    "tensor W_Q": lambda said: {"tensors": [t for t in said["tensors"] if t["name"] != "W_Q"]},
+    "tensor W_E": lambda said: {
+        "tensors": [t | {"shape": [10**9]} if t["name"] == "W_E" else t for t in said["tensors"]]
+    },
+}
+BROKEN |= {
+    f"header: {name}": (
+        lambda c, change=change: retold(c, **change(header(c))),
+        f"its header is damaged ({name})",
+    )
+    for name, change in HEADERS.items()
+}
+
+
 def complaint(page, call, *arguments):
+    """What is wrong, according to the one line that a reader sees."""
     with pytest.raises(Error) as error:
         page.evaluate(f"(given) => engine.{call}", *arguments)
-    return error.value.message.splitlines()[0].partition("Error: ")[2]
+    said = error.value.message.splitlines()[0].partition("Error: ")[2]
+    return re.fullmatch(r"This view's data \((.*)\) cannot be used: (.*)\.", said).groups()
 
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_damaged_file_is_one_readable_error(folder, page, packed_mini, case):
     spoil, reason = BROKEN[case]
     (folder / "broken.bin").write_bytes(spoil(packed_mini))
-    said = complaint(page, "loadLayer('/broken.bin?' + given)", case)
-    assert said == f"This view's data (broken.bin) cannot be used: {reason}."
+    assert complaint(page, "loadLayer('/broken.bin?' + given)", case) == ("broken.bin", reason)
 
 
-def test_a_missing_file_is_one_readable_error(page):
-    said = "This view's data (nowhere.bin) cannot be used"
-    assert complaint(page, "loadLayer('/nowhere.bin')") == f"{said}: the server answers 404."
-    assert complaint(page, "loadLayer('http://127.0.0.1:9/nowhere.bin')") == (
-        f"{said}: the server does not answer."
-    )
+@pytest.mark.parametrize(
+    ("call", "name", "reason"),
+    [
+        ("loadLayer('/nowhere.bin')", "nowhere.bin", "the server answers 404"),
+        ("loadLayer('http://127.0.0.1:9/x.bin')", "x.bin", "the server does not answer"),
+        ("readLayer(new ArrayBuffer(0))", "layer", "it is empty"),
+    ],
+)
+def test_a_missing_file_is_one_readable_error(page, call, name, reason):
+    assert complaint(page, call) == (name, reason)
 
 
 def test_bytes_that_are_here_already_are_read(mini_page):
     """As a notebook sends them: a stretch of a larger buffer."""
-    said = complaint(mini_page, "readLayer(new ArrayBuffer(0))")
-    assert said == "This view's data (layer) cannot be used: it is empty."
     assert mini_page.evaluate(
         """async () => {
             const bytes = new Uint8Array(await (await fetch('/layer.bin')).arrayBuffer());

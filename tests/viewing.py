@@ -1,32 +1,47 @@
-"""What the browser tests of site and views share: a file server, Chromium, a page with one view.
+"""What the browser tests of site and views share: where modules lie, a file server, Chromium, pages
+with views, and how a test waits for them.
 
     from viewing import needs_chromium, served, view_page
 
-Without Chromium, tests marked `needs_chromium` are left out, and say so.
+Without Chromium, tests that ask for the fixture `browser`, or that are marked `needs_chromium`, are
+left out, and say so.
 """
 
+import gzip
 import html
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 import pytest
+import torch
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
+import ctxlib as cx
+from ctxlib.widgets import look_up_record, looked_up
+
 WIDGETS = Path(__file__).resolve().parent.parent / "ctxlib" / "widgets"
+MODULES = sorted(WIDGETS.rglob("*.js"))
+# Where a test finds what it asks for: below WIDGETS, and below views/ in a page.
+ENGINE = ("engine/packed.js", "engine/ranking.js", "engine/linalg.js")  # what its tests call
+CIRCUIT, LAYER, PACKED = (f"engine/{name}.js" for name in ("circuit", "layer", "packed"))
+TOKENIZER, STARTER, STYLES = "engine/tokenizer.js", "page.js", "views.css"
+
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 MISSING = "no Chromium on this machine: apt install chromium"
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+DESK, PHONE = {"width": 900, "height": 1000}, {"width": 390, "height": 800}
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -34,7 +49,7 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>One view</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="views/views.css">
+<link rel="stylesheet" href="views/{styles}">
 <style>
   :root {{
     --pst-color-text-base: #222832; --pst-color-text-muted: #48566b;
@@ -55,11 +70,12 @@ PAGE = """<!doctype html>
 <main>
 <h1>One view</h1>
 <h2>Turn it</h2>
-<div data-view="{view}" data-addressed data-state="{state}"><p id="stand-in">a picture</p></div>
+{places}
 </main>
-<script type="module" src="views/page.js"></script>
+<script type="module" src="views/{starter}"></script>
 </html>
 """
+PLACE = '<div data-view="{}" data-addressed data-state="{}"><p class="stand-in">a picture</p></div>'
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -79,17 +95,150 @@ def served(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-@contextmanager
-def opened_browser() -> Iterator[Browser]:
-    """Chromium; one at a time. Where there is none, the test that asks is left out. Tests take the
-    fixture `browser`, which is this, opened once a worker.
-    """
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, one a worker; whoever opens a page closes it."""
     if CHROMIUM is None:
         pytest.skip(MISSING)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> Iterator[Page]:
+    """One page for the tests of a module."""
+    page = watched(browser.new_page())
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def visit(window: Page, address: str) -> Iterator[Callable[..., Page]]:
+    """A function that shows a page of the module's `address`, in the state behind the #, and waits
+    until all of it is there. A page that is open already follows the address, as by a link, unless
+    it is to be `fresh`. In the end nothing was asked of another host, missing or complained of.
+    """
+    window.set_viewport_size(DESK)
+
+    def visit(hash: str = "", name: str = "index", fresh: bool = False) -> Page:
+        place = f"{address}/{name}.html"
+        if window.url.partition("#")[0] == place and not fresh:
+            return turned(window, hash)
+        window.goto("about:blank")
+        window.goto(place + hash)
+        return settled(window)
+
+    yield visit
+    said = [window.elsewhere[:], window.failed[:], window.said[:]]
+    for account in (window.elsewhere, window.failed, window.said):
+        account.clear()
+    assert said == [[], [], []]
+
+
+@pytest.fixture(scope="session")
+def attributed(tiny, tiny_tokens):
+    """Three prompts; and of two neurons of `tiny` at their ends, the first with heads of two
+    layers: terms, usual terms, and what each head gets from each source.
+    """
+    prompts = [tiny_tokens[:length] for length in (4, 9, 20)]
+    usual = [tiny_tokens[[0, *range(k, k + 5)]] for k in (3, 11, 17, 26)]
+
+    def of(layer, neuron):
+        terms = cx.decoders.attribution(tiny, layer, neuron, prompts)
+        sources = torch.zeros(len(prompts), layer + 1, tiny.cfg.n_heads, 20)
+        e = tiny.blocks[layer].mlp.W_in[:, neuron]
+        for p, ids in enumerate(prompts):
+            _, cache = tiny.run_with_cache(ids[None])
+            for k, i in product(range(layer + 1), range(tiny.cfg.n_heads)):
+                a = cache[f"blocks.{k}.attn.hook_pattern"][0, i, -1]
+                v = cache[f"blocks.{k}.attn.hook_v"][0, :, i]
+                part = a * (v @ tiny.blocks[k].attn.W_O[i] @ e) / terms.scale[p]
+                sources[p, k, i, : len(ids)] = part
+        return terms, cx.decoders.attribution(tiny, layer, neuron, usual), sources
+
+    return prompts, [of(1, 7), of(0, 3)]
+
+
+@pytest.fixture(scope="session")
+def look_ups(tiny, attributed):
+    """The record of both neurons."""
+    prompts, found = attributed
+    told = [("1.7", "next-token neurons", 40), ("0.3", "random neurons", 41)]
+    probability = torch.tensor([0.5, 0.25, 1e-5])
+    neurons = [
+        looked_up(tiny, *facts, prompts, *of, probability)
+        for facts, of in zip(told, found, strict=True)
+    ]
+    return look_up_record(tiny, neurons, looks=[f"look {h}" for h in range(6)])
+
+
+@pytest.fixture(scope="session")
+def calibration(packed_mini):
+    """The text that the packing of mini's layer chose."""
+    return torch.tensor(header(packed_mini)["calibration"]["ids"])
+
+
+TWINS = {"learned": "mini", "rotary": "mini-rotary", "ALiBi": "mini-alibi"}
+OF_LAYERS = {
+    "rows": "Rows",
+    "kernels": "Kernels",
+    "neurons": "NeuronExplorer",
+    "reader": "LiveReader",
+}
+VIEWS = (*OF_LAYERS, "denominators", "positions", "lookups")
+
+
+@pytest.fixture(scope="session")
+def views(mini_view, mini_weights, look_ups):
+    """One view of each kind, by its module's name."""
+    texts, passages = cx.texts.collection(mini_weights, 9), cx.texts.passages(mini_weights)
+    of_texts = cx.widgets.Denominators(mini_weights, texts, passages, 256, " the", head=4)
+    layers = {name: cx.FirstLayer.of(cx.load(twin), passages) for name, twin in TWINS.items()}
+    of_records = [of_texts, cx.widgets.Positions(layers), cx.widgets.LookUps(look_ups)]
+    made = [*map(mini_view, OF_LAYERS.values()), *of_records]
+    return dict(zip(VIEWS, made, strict=True))
+
+
+def whole(view: Any) -> dict[str, Any]:
+    """All that a page is told of a view."""
+    return view.state() | {name: getattr(view, name) for name in view.trait_names(along=True)}
+
+
+def settled(page: Page) -> Page:
+    """The page when its views are there, nothing more is being worked out, and what was drawn last
+    is on the screen: a view draws over four pictures at most.
+    """
+    page.evaluate(
+        """async () => {
+            const busy = () =>
+                !document.querySelector(".ctx-view > :not(.ctx-waiting)")
+                || document.querySelector("[aria-busy], [data-working], .ctx-waiting:not([hidden])")
+                || [...document.querySelectorAll(".ctx-chip small")]
+                    .some(({ textContent }) => textContent === "–");
+            const late = performance.now() + 30_000;
+            for (let calm = 0; calm < 5; calm = busy() ? 0 : calm + 1) {
+                if (performance.now() > late) throw new Error("a view is not done");
+                await new Promise(requestAnimationFrame);
+            }
+        }"""
+    )
+    return page
+
+
+def turned(page: Page, hash: str) -> Page:
+    """The page in the state that an address says, followed inside it."""
+    page.evaluate(
+        """(hash) => new Promise((done) => {
+            const before = location.hash;
+            addEventListener("hashchange", done, { once: true });
+            location.hash = hash;
+            if (location.hash === before) done();
+        })""",
+        hash,
+    )
+    return settled(page)
 
 
 def watched(page: Page) -> Page:
@@ -121,57 +270,75 @@ def serious(page: Page) -> list[str]:
     ]
 
 
+def number(text: str) -> float:
+    """A number as a view prints it."""
+    return float(text.replace("\u2212", "-").replace(",", "").replace("+", ""))
+
+
 def printed(text: str) -> tuple[float, float]:
-    """A number as a view prints it, and how far its rounding may have moved it."""
-    value = float(text.replace("\u2212", "-").replace(",", "").replace("+", ""))
-    return value, 0.5 * 10.0 ** -len(text.partition(".")[2])
+    """The same, and how far its rounding may have moved it."""
+    return number(text), 0.5 * 10.0 ** -len(text.partition(".")[2])
 
 
-def explained(details: Locator, by_head: list[dict[str, float]]) -> float:
-    """Opens a "why here", holds its rows against these parts and returns the sum it prints."""
+def named(token: str) -> str:
+    """A token as the book's tables have it."""
+    return token.replace(" ", "␣").replace("\n", "↵")
+
+
+def explained(details: Locator, circuit: Any, tokens: Any, neuron: int, source: int) -> float:
+    """Opens a "why here", holds its rows against a source's term as ctxlib has it, head by head:
+    kernel, content, denominator, value, and what they add. Returns the sum that it prints.
+    """
     details.locator("summary").click()
     details.locator("tbody tr").last.wait_for()
-    rows = [
+    *rows, [(whole, rounding)] = [
         [printed(cell) for cell in row.locator(".ctx-number").all_inner_texts()]
         for row in details.locator("tbody tr").all()
     ]
-    for row, part in zip(rows[:-1], by_head, strict=True):
-        for (value, rounding), name in zip(row, part, strict=True):
-            reach = 0.004 if name == "adds" else 0.02 * abs(part[name])
-            assert abs(value - part[name]) <= rounding + reach, name
-        kernel, content, denominator, value, adds = (value for value, _ in row)
-        assert kernel * content / denominator * value == pytest.approx(adds, rel=0.03, abs=0.003)
-    ((whole, rounding),) = rows[-1]
-    assert abs(sum(row[-1][0] for row in rows[:-1]) - whole) <= len(rows) * rounding
+    token, kernel = int(tokens[source]), float(circuit.kernel[source])
+    for row, k, head in zip(rows, range(len(rows)), circuit.heads, strict=True):
+        content, denominator = float(circuit.at.likes[head, token]), float(circuit.denominators[k])
+        adds = kernel * float(circuit.weighted_values[token, k] @ circuit.readout[k][:, neuron])
+        parts = [kernel, content, denominator, adds / kernel / content * denominator, adds]
+        near = [*(0.02 * abs(part) for part in parts[:4]), 0.004]
+        for (value, of_value), part, reach in zip(row, parts, near, strict=True):
+            assert abs(value - part) <= of_value + reach
+        a, b, c, d, e = (value for value, _ in row)
+        assert a * b / c * d == pytest.approx(e, rel=0.03, abs=0.003)
+    assert abs(sum(row[-1][0] for row in rows) - whole) <= (1 + len(rows)) * rounding
     return whole
 
 
-def parts_by_head(circuit: Any, tokens: Any, neuron: int, source: int) -> list[dict[str, float]]:
-    """The term of a source as ctxlib has it: kernel, content, denominator, value and product."""
-    token, parts = int(tokens[source]), []
-    for k, head in enumerate(circuit.heads):
-        content = float(circuit.at.likes[head, token])
-        denominator, kernel = float(circuit.denominators[k]), float(circuit.kernel[source])
-        adds = kernel * float(circuit.weighted_values[token, k] @ circuit.readout[k][:, neuron])
-        value = adds / kernel / content * denominator
-        named = {"kernel": kernel, "content": content, "denominator": denominator}
-        parts.append(named | {"value": value, "adds": adds})
-    return parts
+def header(layer: bytes) -> dict[str, Any]:
+    """What a packed layer says of itself."""
+    content = gzip.decompress(layer)
+    return json.loads(content[4 : 4 + int.from_bytes(content[:4], "little")])
+
+
+def retold(layer: bytes, **changes: Any) -> bytes:
+    """The same layer with another header."""
+    content = gzip.decompress(layer)
+    rest = content[4 + int.from_bytes(content[:4], "little") :]
+    head = json.dumps(header(layer) | changes).encode()
+    head += b" " * ((-len(head) - 4) % 8)
+    return gzip.compress(len(head).to_bytes(4, "little") + head + rest, 1, mtime=0)
 
 
 def view_page(
-    folder: Path, view: str, state: dict, layer: bytes | None = None, name: str = "index"
-) -> str:
-    """Writes a page with one view into a folder, with the modules and, if given, the packed layer;
-    returns the page's file name. A folder may have several pages; they share a layer.
+    folder: Path,
+    *views: tuple[str, dict[str, Any]],
+    layer: bytes | None = None,
+    name: str = "index",
+) -> None:
+    """Writes a page with views in their states into a folder, with the modules and, if given, the
+    packed layer. A folder may have several pages; they share a layer.
     """
-    modules = folder / "views"
-    if not modules.exists():
-        python = shutil.ignore_patterns("*.py", "__pycache__")
-        shutil.copytree(WIDGETS, modules, ignore=python)
+    if not (folder / "views").exists():
+        shutil.copytree(WIDGETS, folder / "views", ignore=shutil.ignore_patterns("*.py", "__py*"))
     if layer is not None:
         (folder / "data").mkdir(exist_ok=True)
         (folder / "data" / "layer.bin").write_bytes(layer)
-    written = html.escape(json.dumps(state, allow_nan=False), quote=True)
-    (folder / f"{name}.html").write_text(PAGE.format(view=view, state=written), encoding="utf-8")
-    return f"{name}.html"
+    states = [(view, html.escape(json.dumps(state, allow_nan=False))) for view, state in views]
+    places = "\n".join(PLACE.format(view, state) for view, state in states)
+    page = PAGE.format(places=places, styles=STYLES, starter=STARTER)
+    (folder / f"{name}.html").write_text(page, encoding="utf-8")

@@ -1,0 +1,723 @@
+"""What every view keeps, one test a promise: a state in the address, keys alone, names and roles,
+small screens and forced colours, one line where data are damaged, any host of the anywidget
+protocol, several side by side. What only one view says is in `test_view_*.py`.
+"""
+
+import base64
+import copy
+import re
+from functools import reduce
+from operator import getitem
+
+import pytest
+from test_pages import contrast
+from viewing import (
+    CIRCUIT,
+    DESK,
+    OF_LAYERS,
+    PHONE,
+    VIEWS,
+    WIDGETS,
+    header,
+    retold,
+    serious,
+    served,
+    settled,
+    turned,
+    view_page,
+    watched,
+    whole,
+)
+
+import ctxlib as cx
+from ctxlib.widgets import packed_layer
+from ctxlib.widgets.views import LayerView, Whole, bundled, head_count
+
+HOSTILE = '<img/src=x/onerror="document.title=1"></script><b>'
+LAYER = "This view's data (layer.bin) cannot be used"
+
+every_view = pytest.mark.parametrize("view", VIEWS)
+of_layers = pytest.mark.parametrize("view", OF_LAYERS)
+
+
+@pytest.fixture(scope="module")
+def layers(packed_mini, make_folder, mini_weights):
+    """Layers where little is there, or much, and one that says what it should not."""
+
+    def toy(heads):
+        weights = cx.LayerWeights.of(cx.load(make_folder(n_head=heads, n_embd=64, seed=3)))
+        return packed_layer(weights, cx.texts.collection(weights, 10))
+
+    said = header(packed_mini)
+    few = {"stable": [], "destinations": said["destinations"][:1], "passages": said["passages"][:1]}
+    titled = [p | {"title": HOSTILE, "domain": HOSTILE} for p in said["passages"]]
+    families = [family | {"family": HOSTILE} for family in said["families"]]
+    hostile = {"passages": titled, "families": families, "vocab": [HOSTILE] * len(said["vocab"])}
+    return {
+        "one-head": toy(1),
+        "many-heads": toy(32),
+        "few": retold(packed_mini, **few),
+        "no-tokenizer": retold(packed_mini, byte_level=False),
+        "hostile": retold(packed_mini, byte_level=False, **hostile),
+        "cut": packed_mini[:-2000],
+    }
+
+
+def hostile_records(views):
+    """The records, with markup for names."""
+    measured = copy.deepcopy(views["denominators"].record) | {"token": HOSTILE}
+    for passage in measured["passages"]:
+        passage["name"] = passage["domain"] = HOSTILE
+    looked = copy.deepcopy(views["lookups"].record) | {"looks": [HOSTILE] * 6}
+    for neuron in looked["neurons"]:
+        neuron["label"] = neuron["group"] = neuron["token"] = HOSTILE
+        neuron["prompts"][0]["tokens"][1] = HOSTILE
+    looked["activation"]["name"] = HOSTILE
+    asked = copy.deepcopy(views["positions"].record)
+    for kind in asked["kinds"]:
+        kind["name"] = HOSTILE
+        kind["heads"][0]["tokens"][0]["token"] = kind["heads"][0]["most"][0]["token"] = HOSTILE
+    return {"denominators": measured, "positions": asked, "lookups": looked}
+
+
+# view: where its record is damaged, and what stands there; each alone
+DAMAGES = {
+    "denominators": [
+        ("heads", []),
+        ("token", None),
+        ("n", None),
+        ("texts", [[1.0]]),
+        ("texts 0", [1.0]),
+        ("ofPassages 0 0", None),
+        ("passages 0", {}),
+        ("heads 0 width", "1"),
+    ],
+    "positions": [
+        ("kinds", []),
+        ("distances", [1, 2]),
+        ("kinds 0 heads 0 where", "much"),
+        ("kinds 2 heads 1 kernel", [0.5]),
+        ("kinds 1 heads 1 tokens", []),
+        ("kinds 0 heads 7 most 0", {}),
+    ],
+    "lookups": [
+        ("neurons", []),
+        ("neurons 1 prompts 2 sources", [0]),
+        ("neurons 0 usual bias", None),
+        ("neurons 0 prompts 0 tokens", [1, 2, 3, 4]),
+        ("activation step", 0),
+        ("neurons 0 heads 0", "0"),
+    ],
+}
+
+
+def damaged(record, path, value):
+    """A record with something else in one place."""
+    record = copy.deepcopy(record)
+    *way, last = [int(key) if key.isdigit() else key for key in path.split()]
+    reduce(getitem, way, record)[last] = value
+    return record
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, views, packed_mini, layers):
+    folder = tmp_path_factory.mktemp("views")
+    states = {name: whole(view) for name, view in views.items()}
+
+    def told(records):
+        return [(name, states[name] | {"record": record}) for name, record in records]
+
+    for name, state in states.items():
+        view_page(folder, (name, state), layer=packed_mini, name=name)
+        senseless = {trait: SENSELESS.get(trait, value) for trait, value in state.items()}
+        if name == "reader":
+            senseless["text"] = ""  # whatever else it was, the first text would be another
+        view_page(folder, (name, senseless), name=f"{name}-senseless")
+    of_layer = [(name, states[name]) for name in OF_LAYERS]
+    for name, layer in layers.items():
+        view_page(folder / name, *of_layer, layer=layer)
+    view_page(folder, name="host")
+    view_page(folder, *told(hostile_records(views).items()), name="hostile")
+    bare = (folder / "neurons.html").read_text().replace("<h2>Turn it</h2>", "")
+    (folder / "bare.html").write_text(bare)
+    view_page(folder / "missing", *of_layer)
+    view_page(folder, *states.items(), name="all")
+    for name, damages in DAMAGES.items():
+        spoilt = [damaged(views[name].record, *damage) for damage in damages]
+        records = [(name, record) for record in (None, {}, *spoilt)]
+        view_page(folder, *told(records), name=f"{name}-damaged")
+    with served(folder) as address:
+        yield address
+
+
+SNAPSHOT = """() => [document.querySelector("main").innerText,
+    [...document.querySelectorAll("input, select, textarea")]
+        .map((e) => ["radio", "checkbox"].includes(e.type) ? e.checked : e.value)]"""
+
+
+def snapshot(page):
+    """All that a page says, and where its controls stand."""
+    return page.evaluate(SNAPSHOT)
+
+
+# ---------------------------------------------------------------- a state in the address
+
+# view: an address, and what controls then say, from the first to the last
+ADDRESSES = {
+    "rows": ("#passage=2&head=5&n=33&octaves=-1&scale=log", ["5", "2", "33", "-1", "log"]),
+    "kernels": ("#heads=2,5&n=100&scale=linear", ["2", "5", "100", "linear"]),
+    "neurons": ("#neuron=123&heads=0,2,6&theta=4&search=colourful", ["0", "2", "6", "4", "123"]),
+    "reader": (
+        "#text=Grey%20skies%2C%20and%20%26%23%3D%25&other=&neuron=5&heads=1,2",
+        ["1", "2", "5", "Grey skies, and &#=%", "", "on"],
+    ),
+    "denominators": (
+        "#head=2&text=3&bound=Hoeffding&level=0.9",
+        ["2", "3", "0.9", "Hoeffding"],
+    ),
+    "positions": ("#kind=2&head=5", ["2", "5"]),
+    "lookups": ("#neuron=1&prompt=2&heads=1,2", ["1", "2", "1", "2"]),
+}
+SAYS = """[...document.querySelectorAll("select, textarea, input")]
+    .filter((e) => e.checked || !["radio", "checkbox"].includes(e.type)).map((e) => e.value)"""
+
+
+@every_view
+def test_an_address_brings_its_state_and_a_link_to_a_heading_leaves_it(visit, view):
+    hash, says = ADDRESSES[view]
+    page = visit(hash, view, fresh=True)
+    found = iter(page.evaluate(SAYS))
+    assert all(value in found for value in says)
+    assert page.evaluate("location.hash") == hash
+    found = snapshot(page)
+    assert snapshot(turned(page, "turn-it")) == found
+    plain = snapshot(turned(page, ""))
+    assert plain != found
+    assert snapshot(turned(page, hash)) == found
+
+
+# addresses that say nothing that could be, whatever a view's traits are
+NONSENSE = [
+    "#head=99&kind=3&heads=99&n=-5&octaves=NaN&scale=cubic&passage=7.5&prompt=-1&neuron=-5&theta=-3"
+    "&text=-2&family=none&token=7.5&bound=toString&level=7&search=%E0%A4%A",
+    "#head=8&heads=-1,2&n=1e9&octaves=-2.01&passage=-2&prompt=0.5&neuron=NaN&theta=Infinity"
+    "&text=1.5&scale=&bound=&level=0&token=12345678",
+    "#head=x&heads=a,b&n=&octaves=Infinity&passage=%E0%A4%A&prompt=1e9&neuron=1e99&level=Infinity"
+    "&bound=%E0%A4%A&token=Infinity&text=1e9",
+    "#head=-1&heads=1.5&n=NaN&record=5&data=1&layer=x&__proto__=1&no=such&=&&#",
+    "#" + "<img src=x onerror=document.title=1>" * 50,
+    "#%%&=&text",
+]
+# and traits that are none
+SENSELESS = {
+    "head": 1.5,
+    "kind": "x",
+    "heads": [99],
+    "n": 7.5,
+    "octaves": "x",
+    "scale": HOSTILE,
+    "family": HOSTILE,
+    "passage": None,
+    "prompt": "x",
+    "neuron": 0.5,
+    "threshold": -1,
+    "text": [3],
+    "token": "x",
+    "bound": "__proto__",
+    "level": None,
+    "search": 7,
+}
+
+
+@every_view
+def test_nonsense_in_an_address_changes_nothing(visit, view):
+    plain = snapshot(visit("", view, fresh=True))
+    given = [n.replace("text=", "no=") if view == "reader" else n for n in NONSENSE]
+    for nonsense in given:
+        assert snapshot(visit(nonsense, view)) == plain
+    assert snapshot(visit(given[0], view, fresh=True)) == plain
+
+
+@every_view
+def test_a_senseless_state_falls_back(visit, view):
+    fallen = snapshot(visit("", f"{view}-senseless"))
+    assert fallen == snapshot(visit("#head=0" if view == "denominators" else "", view))
+
+
+# ---------------------------------------------------------------- keys alone
+
+# view: a control (and a word on it), keys on it, and what the address then says: {} is the
+# control's value or name, ! what it no longer says, and None that another place is read
+WALKS = {
+    "rows": [
+        ("input[type=radio]", ["ArrowRight"], "head=1"),
+        ("select", ["ArrowDown"], "passage=1"),
+        ("input[type=range]", ["ArrowRight"], "n=257"),
+        ("input[type=range]", ["ArrowRight"], "octaves=0.25"),
+        ("input[type=radio]", ["ArrowRight"], "scale=log"),
+        ("[role=slider]", ["Home", "End"], None),
+    ],
+    "kernels": [
+        ("input[type=checkbox]", ["Space"], "heads=1,2,3,4,5,6,7"),
+        ("select", ["ArrowDown"], "family={}"),
+        ("select", ["ArrowDown"], "token={}"),
+        ("input[type=range]", ["End", "ArrowLeft"], "n=510"),
+        ("input[type=radio]", ["ArrowRight"], "scale=linear"),
+        ("[role=slider]", ["Home", "End"], None),
+    ],
+    "neurons": [
+        (".ctx-chips input", ["Space"], "heads=1,"),
+        ("select", ["ArrowDown"], "token={}"),
+        (".ctx-neurons-theta input", ["ArrowRight"], "theta="),
+        ("input[type=checkbox]", ["Space"], "!theta="),
+        (".ctx-neurons-list tbody input", ["ArrowDown"], "neuron={}"),
+        (".ctx-neurons-one .ctx-pick", ["Enter"], "search={}"),
+        (".ctx-readable", ["Home", "End"], None),
+        ("input[type=search]", ["Control+A", *" the"], "search=%20the"),
+        (".ctx-neurons-barred .ctx-pick", ["Enter"], "neuron={}"),
+        (".ctx-neurons-domains button", ["Enter"], "passage="),
+        ("select", ["Home"], "!passage="),
+        (".ctx-token-reader input", ["Home", "End"], None),
+    ],
+    "reader": [
+        ("input[type=checkbox]", ["Space"], "heads=1,2,3,4,5,6,7"),
+        ("input[type=number]", ["Control+A", *"77"], "neuron=77"),
+        (":focus", ["ArrowUp"], "neuron=78"),
+        ("input[type=radio]", ["ArrowRight"], "shades=cursor"),
+        (":focus", ["ArrowLeft"], "!shades="),
+        ("textarea", ["Control+A", *"Here are a few words of my own."], "!text="),
+        ("[role=slider]", ["Home", "End"], None),
+        ("button|Read neuron", ["Enter"], "neuron={}"),
+        ("[type=checkbox]:not(.ctx-chips *)", ["Space"], "text=Here%20are"),
+        (":focus", ["Space"], "!Here"),
+    ],
+    "denominators": [
+        ("input[type=radio]", ["ArrowRight"], "head=5"),
+        ("select", ["ArrowDown"], "text=0"),
+        ("input[type=range]", ["Home"], "level=0.5"),
+        ("input[type=radio]", ["ArrowRight"], "bound=Hoeffding"),
+        ("[role=slider]", ["Home", "End"], None),
+    ],
+    "positions": [
+        ("input[type=radio]", ["ArrowRight"], "kind=1"),
+        ("input[type=radio]", ["ArrowRight"], "head=1"),
+        ("[role=slider]|where", ["Home", "End"], None),
+        ("[role=slider]|level", ["Home", "End"], None),
+    ],
+    "lookups": [
+        ("select", ["ArrowDown"], "neuron=1"),
+        (":focus", ["ArrowUp"], "!neuron="),
+        ("select", ["ArrowDown"], "prompt=1"),
+        ("button", ["Enter"], "heads=0,1,2"),
+        ("[type=checkbox]", ["Space"], "heads=1,2"),
+        (":focus", ["Space"], "heads=0,1,2"),
+        ("button|largest rise", ["Enter"], "!heads="),
+        ("button|all heads", ["Enter"], "heads=0,1,2,3,4,5"),
+        ("input[type=range]", ["Home", "End"], None),
+    ],
+}
+ACTIVE = """([selector, word]) => {
+    const here = document.activeElement;
+    return here.matches(selector)
+        && `${here.textContent} ${here.ariaLabel ?? ""}`.includes(word ?? "");
+}"""
+READ = "((e) => e.getAttribute('aria-valuetext'))"
+NAME = "(({ type, textContent, value }) => (type === 'button' ? textContent : value))"
+
+
+def reach(page, control):
+    """Tabs on to a control."""
+    selector, _, word = control.partition("|")
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if page.evaluate(ACTIVE, [selector, word]):
+            return
+    raise AssertionError(f"no Tab reaches {control}")
+
+
+@every_view
+def test_keys_alone_turn_everything_and_the_address_follows(visit, view):
+    page = visit("", view, fresh=True)
+    for control, keys, then in WALKS[view]:
+        if control != ":focus":
+            reach(page, control)
+        *before, last = keys
+        for key in before:
+            page.keyboard.press(key)
+        read = page.evaluate(f"{READ}(document.activeElement)")
+        page.keyboard.press(last)
+        if then is None:
+            page.wait_for_function(f"read => {READ}(document.activeElement) !== read", arg=read)
+            continue
+        said = page.evaluate(f"{NAME}(document.activeElement)")
+        page.wait_for_function(
+            """([then, said]) => {
+                const found = decodeURIComponent(location.hash);
+                if (then.startsWith("!")) return !found.includes(then.slice(1));
+                return found.includes(decodeURIComponent(then).replace("{}", said));
+            }""",
+            arg=[then, said.replace("␣", " ")],
+        )
+        led = snapshot(settled(page)), page.evaluate("location.hash")
+    assert page.locator(".ctx-failed").count() == 0
+    if view in ("rows", "kernels", "denominators", "positions"):  # others keep which token was read
+        shown, hash = led
+        assert snapshot(visit(hash, view, fresh=True)) == shown
+
+
+# ---------------------------------------------------------------- for everyone
+
+
+@every_view
+def test_nothing_keeps_a_reader_out(visit, view):
+    page = visit(ADDRESSES[view][0], view)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        assert serious(page) == []
+    page.emulate_media(color_scheme="light")
+
+
+@every_view
+def test_a_phone_need_not_scroll_sideways(visit, view):
+    page = visit(ADDRESSES[view][0], view)
+    page.set_viewport_size(PHONE)
+    settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    for drawing in page.locator("svg.ctx-chart").all():
+        assert drawing.bounding_box()["width"] <= PHONE["width"]
+    sizes = page.evaluate(
+        """[...document.querySelectorAll(".ctx-view *")].filter((e) => e.textContent.trim())
+            .map((e) => parseFloat(getComputedStyle(e).fontSize))"""
+    )
+    assert min(sizes) >= 12
+
+
+@pytest.mark.parametrize(
+    ("view", "kinds"),
+    [
+        ("rows", [".ctx-token"]),
+        ("neurons", [".ctx-token", ".ctx-neurons-bar"]),
+        ("reader", [".ctx-token"]),
+        ("lookups", [".ctx-token", ".ctx-lookups-bar"]),
+        ("kernels", []),
+        ("denominators", []),
+        ("positions", []),
+    ],
+)
+def test_shades_and_choices_stay_where_the_system_sets_the_colours(visit, view, kinds):
+    page = visit("", view)
+    page.emulate_media(forced_colors="active")
+    for kind in kinds:
+        colours = "(all) => all.map((e) => getComputedStyle(e).backgroundColor)"
+        assert len(set(page.locator(kind).evaluate_all(colours))) > 1
+    style = "(all) => all.map((e) => getComputedStyle(e).outlineStyle)"
+    marked = page.locator(".ctx-chip input:checked + span").evaluate_all(style)
+    page.emulate_media(forced_colors="none")
+    assert set(marked) == {"solid"}
+
+
+def test_heads_are_told_apart_without_colour_and_stand_out(visit):
+    page = visit(name="many-heads/index")
+    marks = page.locator("[data-view=kernels] .ctx-chips .ctx-mark line").evaluate_all(
+        "all => all.map((e) => [e.getAttribute('stroke'), e.getAttribute('stroke-dasharray')])"
+    )
+    assert len(marks) == len(set(map(tuple, marks))) == 32
+    dashes = [dash for _, dash in marks]
+    assert all(dashes[head] != dashes[head + 1] for head in range(0, 32, 2))
+    for ground in ("#ffffff", "#14181e"):
+        assert min(contrast(stroke, ground) for stroke, _ in marks) >= 3
+
+
+def test_a_finger_has_its_readout_in_sight(browser, address):
+    page = watched(browser.new_page(viewport=PHONE, has_touch=True, is_mobile=True))
+    page.goto(f"{address}/rows.html#n=400")
+    token = settled(page).locator("[data-place='5']")
+    token.scroll_into_view_if_needed()
+    token.tap()
+    readout = page.locator(".ctx-touched")
+    assert readout.inner_text() == token.get_attribute("title")
+    box = readout.bounding_box()
+    assert 0 <= box["y"] <= box["y"] + box["height"] <= PHONE["height"]
+    assert page.said == []
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("phone", "made"), [(False, [[h] for h in range(8)]), (True, [])], ids=["desk", "phone"]
+)
+def test_a_phone_prepares_no_head_that_nobody_asked_for(browser, address, phone, made):
+    size = PHONE if phone else DESK
+    page = watched(browser.new_page(viewport=size, has_touch=phone, is_mobile=phone))
+    spy = """
+        globalThis.prepared = [];
+        const { prepare } = Circuit.prototype;
+        Circuit.prototype.prepare = function (heads, options) {
+            prepared.push(heads);
+            return prepare.call(this, heads, options);
+        };"""
+    engine = (WIDGETS / CIRCUIT).read_text(encoding="utf-8") + spy
+    page.route(
+        f"**/{CIRCUIT}", lambda route: route.fulfill(body=engine, content_type="text/javascript")
+    )
+    page.goto(f"{address}/neurons.html#heads=2,3")
+    settled(page)
+    page.wait_for_function("count => prepared.length >= 1 + count", arg=len(made))
+    assert page.evaluate("prepared") == [[2, 3], *made]
+    assert page.said == []
+    page.close()
+
+
+@pytest.mark.parametrize(("name", "expected"), [("neurons", [2, 3, 4]), ("bare", [2, 3])])
+def test_headings_go_down_by_one_level(visit, name, expected):
+    levels = "(all) => all.map((e) => Number(e.tagName[1]))"
+    found = visit("", name).locator("h2, h3, h4, h5").evaluate_all(levels)
+    assert sorted(set(found)) == expected
+
+
+# ---------------------------------------------------------------- what could go wrong
+
+RECORDS = {
+    "denominators": "This view’s measurements are damaged. Reload the page to try again.",
+    "positions": "This view’s record is damaged. Reload the page to try again.",
+    "lookups": "The record of this chapter’s look-ups is damaged. Reload the page.",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "said"),
+    [
+        ("cut/index", 4, f"{LAYER}: it is damaged or cut off."),
+        ("missing/index", 4, f"{LAYER}: the server answers 404."),
+        ("denominators-damaged", 10, RECORDS["denominators"]),
+        ("positions-damaged", 8, RECORDS["positions"]),
+        ("lookups-damaged", 8, RECORDS["lookups"]),
+    ],
+)
+def test_damaged_data_are_one_line_and_the_picture_stays(browser, address, name, count, said):
+    page = browser.new_page()
+    page.goto(f"{address}/{name}.html")
+    assert settled(page).locator(".ctx-view").all_inner_texts() == [said] * count
+    assert page.locator(".ctx-view > .ctx-failed[role=alert]").count() == count
+    assert page.locator(".stand-in:visible").count() == count
+    page.close()
+
+
+def test_names_and_tokens_are_never_markup(visit):
+    for name in ("hostile/index", "hostile"):
+        page = visit(name=name)
+        assert page.locator(".ctx-failed").count() == 0
+        assert page.locator(".ctx-view :is(script, img, b)").count() == 0
+        assert page.title() == "One view"
+        for place in page.locator(".ctx-tokens, .ctx-view:not([data-view=reader] > *)").all():
+            assert HOSTILE in place.inner_text()
+
+
+@pytest.mark.parametrize("layer", ["one-head", "many-heads", "few", "no-tokenizer"])
+def test_views_of_little_or_of_much_are_whole(visit, layer):
+    page = visit(name=f"{layer}/index")
+    assert page.locator(".ctx-failed").count() == 0
+    markup = page.locator("main").evaluate("main => main.innerHTML")
+    for broken in ("NaN", "undefined", "null", "Infinity"):
+        assert broken not in re.sub(r'data-state="[^"]*"', "", markup)
+    reads = page.locator("[data-view=reader] textarea").count()
+    assert reads == (0 if layer == "no-tokenizer" else 2)
+    assert page.get_by_text("a page cannot read text for it").count() == (reads == 0)
+
+
+def test_views_that_are_removed_while_they_load_stay_silent(browser, address):
+    page, held = watched(browser.new_page()), []
+    page.route("**/layer.bin", lambda route: held.append(route))
+    page.goto(f"{address}/few/index.html")
+    page.wait_for_function("document.querySelectorAll('.ctx-waiting').length === 4")
+    page.evaluate(
+        """() => {
+            window.left = [...document.querySelectorAll("[data-view]")];
+            left.forEach((place) => place.remove());
+        }"""
+    )
+    for route in held:
+        route.continue_()
+    page.wait_for_function("left.every((place) => !place.ariaBusy)")
+    views = "left.map((place) => place.querySelector('.ctx-view').childElementCount)"
+    assert page.evaluate(views) == [0] * 4
+    assert page.said == []
+    page.close()
+
+
+@pytest.mark.parametrize("view", ["rows", "kernels"])
+def test_a_drawing_made_anew_keeps_the_keyboards_place(visit, view):
+    page = visit("", view)
+    page.focus(".ctx-readable")
+    turned(page, "n=100")
+    page.keyboard.press("End")
+    assert page.get_attribute(".ctx-readable", "aria-valuemax") == "100"
+    assert page.get_attribute(".ctx-readable", "aria-valuenow") == "100"
+
+
+def test_a_view_that_was_hidden_takes_the_width_it_gets(visit):
+    page = visit("", "kernels")
+    page.evaluate("document.querySelector('.ctx-view').style.display = 'none'")
+    turned(page, "n=100")  # drawn without any width
+    page.set_viewport_size({"width": 500, "height": 900})
+    page.evaluate("document.querySelector('.ctx-view').style.display = ''")
+    page.wait_for_function(
+        "document.querySelector('.ctx-readable svg').viewBox.baseVal.width"
+        " === document.querySelector('.ctx-view').clientWidth"
+    )
+
+
+# ---------------------------------------------------------------- several in one document
+
+IDS = "[...document.querySelectorAll('[id]')].map((e) => e.id)"
+
+
+def test_all_views_share_a_page_and_its_layer(visit):
+    page = visit(name="all")
+    loads = "performance.getEntriesByType('resource').filter(e => e.name.endsWith('.bin')).length"
+    assert page.evaluate(loads) == 1
+    page.locator("[data-view=rows] input[value='2']").first.check()
+    settled(page)
+    assert page.locator("[data-view=kernels] input[type=checkbox]:checked").count() == 8
+    ids = page.evaluate(IDS)
+    assert len(set(ids)) == len(ids)
+
+
+# A host of the plain anywidget protocol: a model has these six functions and nothing else, and an
+# event is one name. Every view gets a bundle of its own, as in a notebook.
+HOST = """async ([source, state, data]) => {
+  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  const module = await import(url);
+  const bytes = data && Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+  const values = { ...state };
+  const listeners = new Map();
+  const heard = (name) => {
+    if (!/^(change(:\\w+)?|msg:custom)$/.test(name)) throw new Error(`no event: ${name}`);
+    if (!listeners.has(name)) listeners.set(name, new Set());
+    return listeners.get(name);
+  };
+  const model = {
+    get: (name) => values[name],
+    set(name, value) {
+      if (JSON.stringify(values[name]) === JSON.stringify(value)) return;
+      values[name] = value;
+      for (const event of [`change:${name}`, "change"]) for (const run of heard(event)) run();
+    },
+    save_changes() {},
+    on: (name, run) => void heard(name).add(run),
+    off: (name, run) => void heard(name).delete(run),
+    async send(said) {
+      window.asked = (window.asked ?? 0) + 1;
+      await null; // an answer is never there at once
+      const [answer, buffers] = [{ layer: values.layer }, [new DataView(bytes.buffer)]];
+      if (said.wanted === "layer") for (const run of heard("msg:custom")) run(answer, buffers);
+    },
+  };
+  const el = document.createElement("div");
+  el.className = "ctx-view";
+  document.querySelector("main").append(el);
+  const end = await module.default.render({ model, el });
+  window.hosted = [...(window.hosted ?? []), { model, el, end, listeners, values }];
+}"""
+LISTENING = "hosted.map(({ listeners }) => [...listeners.values()].reduce((n, s) => n + s.size, 0))"
+
+# view: what Python sets, and what the view then says
+SET = {
+    "rows": ({"n": 100}, ".ctx-readable[aria-valuemax='100']"),
+    "kernels": ({"n": 100}, ".ctx-readable[aria-valuemax='100']"),
+    "neurons": ({"neuron": 77}, ".ctx-heading:text-is('Neuron 77')"),
+    "reader": ({"neuron": 77}, "svg[aria-label*='neuron 77'] >> nth=0"),
+    "denominators": ({"head": 5, "bound": "Bernstein"}, ".ctx-chosen th:text-is('Bernstein')"),
+    "positions": ({"head": 5}, ".ctx-chosen th:text-is('5')"),
+    "lookups": ({"prompt": 2}, "[data-place='19']"),
+}
+
+
+@pytest.fixture
+def hosting(browser, address):
+    """A function that shows views in one document, as a notebook does, and gives the page."""
+    page = watched(browser.new_page(viewport=DESK))
+    page.goto(f"{address}/host.html")
+
+    def show(*shown):
+        for view in shown:
+            data, state = None, whole(view)
+            if isinstance(view, LayerView):
+                data = base64.b64encode(view.prepared.data).decode()
+                state |= {"layer": view.layer}
+            page.evaluate(HOST, [view._esm, state, data])
+        return settled(page)
+
+    yield show
+    assert (page.elsewhere, page.failed, page.said) == ([], [], [])
+    page.close()
+
+
+@every_view
+def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone(
+    hosting, views, view
+):
+    page = hosting(views[view], views[view])
+    assert page.evaluate("window.asked ?? 0") == (view in OF_LAYERS)  # once for both
+    ids = page.evaluate(IDS)
+    assert len(set(ids)) == len(ids)
+
+    first, other = (f"[hosted[{i}].values, hosted[{i}].el.innerText]" for i in (0, 1))
+    alone = page.evaluate(first)
+    place = page.locator(".ctx-view").last
+    (traits, then), (control, keys, _) = SET[view], WALKS[view][0]
+    assert place.locator(then).count() == 0
+    page.evaluate(
+        "(traits) => Object.entries(traits).forEach(([k, v]) => hosted[1].model.set(k, v))", traits
+    )
+    place.locator(then).wait_for()
+    told = page.evaluate(other)
+    place.locator(control).and_(place.locator(":checked, select")).first.focus()
+    for key in keys:
+        page.keyboard.press(key)
+    settled(page)
+    assert page.evaluate(other) != told
+    assert page.evaluate(first) == alone
+
+    assert min(page.evaluate(LISTENING)) > 0
+    page.evaluate("hosted.forEach(({ end }) => end())")
+    assert page.evaluate(LISTENING) == [0, 0]
+
+
+# ---------------------------------------------------------------- the view that is copied
+
+
+class Skeleton(LayerView):
+    """As CONTRIBUTING.md has it."""
+
+    module = "skeleton"
+    _esm = bundled("views/skeleton.js")
+    head = Whole(0, head_count, "head").tag(sync=True, turned=True)
+
+
+def test_the_skeleton_is_a_view(hosting, mini_weights):
+    page = hosting(Skeleton(mini_weights, head=3))
+    assert page.locator("input:checked").get_attribute("value") == "3"
+    page.focus(".ctx-readable")
+    page.keyboard.press("End")
+    assert page.locator(".ctx-said").inner_text() == "within 256 tokens: 100.0%"
+    page.evaluate("hosted[0].model.set('head', 4)")
+    page.wait_for_selector("svg[aria-label*='head 4']")
+    page.evaluate("hosted[0].end()")
+    assert page.evaluate(LISTENING) == [0]
+
+
+def test_a_saved_notebook_without_a_kernel_says_what_to_do(views, browser, address):
+    page = browser.new_page()
+    page.clock.install()
+    page.goto(f"{address}/host.html")
+    silent = HOST.replace('if (said.wanted === "layer")', "if (false)")
+    silent = silent.replace("const end = await module", "const end = module")
+    data = base64.b64encode(b"none").decode()
+    view = views["rows"]
+    page.evaluate(silent, [view._esm, view.state() | {"layer": "of no kernel"}, data])
+    waiting = page.locator(".ctx-waiting")
+    page.clock.run_for(9_000)
+    assert "run the cell again" not in waiting.inner_text()
+    page.clock.run_for(2_000)
+    assert "They come from Python: if they do not, run the cell again." in waiting.inner_text()
+    page.close()
