@@ -34,7 +34,6 @@ from ctxlib.split import (
     queries_of,
     rebuilt_rows,
     seen_tokens,
-    typical_norm,
     what,
     where,
 )
@@ -226,7 +225,7 @@ class FromWeights(Destination):
         """
         n = weights.n_ctx // 2 if n is None else n
         number = None if token is None else weights.token_id(token)
-        return cls(weights, n, number, typical_norm(weights, C))
+        return cls(weights, n, number, weights.typical_norm(C))
 
     eps = property(lambda self: self.weights.eps)
     tokenizer = property(lambda self: self.weights.tokenizer)

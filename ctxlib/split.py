@@ -128,7 +128,7 @@ def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor,
     >>> (exact / cx.split.shared_scale(weights)).mean().round(decimals=1)
     tensor(0.8000)
     """
-    C = typical_norm(weights, C)
+    C = weights.typical_norm(C)
     return ((weights.W_pos.square().sum(-1) + C**2) / weights.d_model).sqrt()
 
 
@@ -554,13 +554,3 @@ def seen_tokens(weights: LayerWeights, tokens: Texts, n: int) -> Int[Tensor, "*t
             f"destination {n} lies outside the text, which has positions 0 to {length - 1}"
         )
     return check_tokens(weights, tokens[..., : n + 1])
-
-
-def typical_norm(weights: LayerWeights, C: float | None) -> float:
-    """C where it is given, else the median norm of W_E, which the weights must then have."""
-    if C is None and weights.W_E is None:
-        raise ValueError("these weights came without token embeddings: give C, their typical norm")
-    C = weights.typical_norm() if C is None else C
-    if not C > 0:
-        raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
-    return C

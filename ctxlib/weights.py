@@ -277,14 +277,23 @@ class LayerWeights:
         """
         return token_id(token, self.tokenizer, self.d_vocab)
 
-    def typical_norm(self) -> float:
-        """C, the median norm of a centred token embedding:
-        what stands in for `|W_E[x_i]|` in Equation 1.
+    def typical_norm(self, C: float | None = None) -> float:
+        """C, what stands in for `|W_E[x_i]|` in Equation 1: where none is given, the median norm of
+        a centred token embedding.
 
-        >>> round(weights.typical_norm(), 1)
-        1.1
+        Raises ValueError for a C that is not positive, and for none where there are no embeddings.
+
+        >>> round(weights.typical_norm(), 1), weights.typical_norm(3.5)
+        (1.1, 3.5)
         """
-        return self.embeddings().norm(dim=-1).median().item()
+        if C is None and self.W_E is None:
+            raise ValueError(
+                "these weights came without token embeddings: give C, their typical norm"
+            )
+        C = self.embeddings().norm(dim=-1).median().item() if C is None else C
+        if not C > 0:
+            raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
+        return C
 
     def embeddings(self) -> Float[Tensor, "vocab d_model"]:
         """W_E, or a ValueError that says these weights came without it.

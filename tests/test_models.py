@@ -126,21 +126,27 @@ def test_a_damaged_folder_is_refused(broken, damage, says):
         cx.load(broken)
 
 
-OPT = {"vocab_size": 300, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
-OPT |= {"ffn_dim": 40, "max_position_embeddings": 32, "pad_token_id": 1}
+def opt(**oddity):
+    sizes = {"vocab_size": 300, "hidden_size": 24, "num_hidden_layers": 2, "ffn_dim": 40}
+    sizes |= {"num_attention_heads": 3, "max_position_embeddings": 32, "pad_token_id": 1}
+    return OPTForCausalLM(OPTConfig(**sizes | oddity))
 
 
 @pytest.mark.parametrize(
-    ("oddity", "said"),
+    ("made", "config", "said"),
     [
-        ({"word_embed_proj_dim": 12}, "does not compute what"),
-        ({"word_embed_proj_dim": 24, "do_layer_norm_before": False}, "cannot run"),
+        (lambda: opt(word_embed_proj_dim=12), {}, "TransformerLens does not compute what"),
+        (
+            lambda: opt(word_embed_proj_dim=24, do_layer_norm_before=False),
+            {},
+            "TransformerLens cannot run",
+        ),
+        (lambda: None, {"scale_attn_weights": False}, "does not scale its attention scores"),
     ],
 )
-def test_a_model_that_would_be_computed_wrongly_is_refused(make_folder, oddity, said):
-    folder = make_folder(OPTForCausalLM(OPTConfig(**OPT, **oddity)), seed=3)
-    with pytest.raises(ValueError, match=f"TransformerLens {said}"):
-        cx.load(folder)
+def test_a_model_that_would_be_computed_wrongly_is_refused(make_folder, made, config, said):
+    with pytest.raises(ValueError, match=said):
+        cx.load(make_folder(made(), seed=3, **config))
 
 
 # ---------------------------------------------------------------- nothing a model brings is run
