@@ -92,7 +92,7 @@ mini: $(READY) ## train the embedded model and its twins, what is missing: make 
 	--tokenizer ctxlib/data/mini/tokenizer.json
 
 evidence: $(READY) ## what chapters show of what does not ship: make evidence CHAPTER=D_british CORPUS=folder
-	$(BIN)/python tools/evidence.py $(or $(CHAPTER),08_evaluation A_scale F_training) \
+	$(BIN)/python tools/evidence.py $(or $(CHAPTER),08_evaluation A_scale F_training $(if $(CORPUS),D_british)) \
 	--work "$(or $(WORK),build/runs)" $(if $(CORPUS),--corpus "$(CORPUS)")
 
 address: $(READY) ## where the repository lives; move it: make address URL=https://github.com/owner/name
