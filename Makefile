@@ -92,7 +92,7 @@ mini: $(READY) ## train the embedded model and its twins, what is missing: make 
 	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py $(RUNS) --corpus "$(CORPUS)"
 
 evidence: $(READY) ## what chapters show of what does not ship: make evidence CHAPTER=D_british CORPUS=folder
-	$(BIN)/python tools/evidence.py $(or $(CHAPTER),08_evaluation A_scale F_training) \
+	$(BIN)/python tools/evidence.py $(or $(CHAPTER),08_evaluation A_scale F_training $(if $(CORPUS),D_british)) \
 	--work "$(or $(WORK),build/runs)" $(if $(CORPUS),--corpus "$(CORPUS)")
 
 address: $(READY) ## where the repository lives; move it: make address URL=https://github.com/owner/name

@@ -56,33 +56,23 @@ def summed(
     file: str | os.PathLike | None = None,
     client: Any = None,
 ) -> Moments:
-    """The moments of all texts: those in the checkpoint `file` and, batch by batch
-    in order, those of the texts that are not in it yet. Each batch is in the file as soon as it is
-    done. Refuses what `cx.evaluate` says.
+    """The moments of all texts: those in the checkpoint `file` and, batch by batch in order, those
+    of the texts that are not in it yet. Each batch is in the file as soon as it is done. Refuses
+    what `cx.evaluate` says.
     """
-    work = without_tokenizer(comparison)
-    checkpoint = Checkpoint(None if file is None else Path(file), work)
-    todo = checkpoint.unread(comparison, texts)
-    here = ((work(tokens), mark) for tokens, mark in todo)
-    for moments, mark in on_cluster(client, work, todo) if client else here:
+    checkpoint = Checkpoint(None if file is None else Path(file), comparison)
+    todo = checkpoint.unread(texts)
+    here = ((comparison(tokens), mark) for tokens, mark in todo)
+    for moments, mark in on_cluster(client, comparison, todo) if client else here:
         checkpoint.add(moments, mark)
     return checkpoint.moments
-
-
-def without_tokenizer(thing: Any) -> Any:
-    """A circuit, and what it is made of, as it travels to a worker: that sees ids only."""
-    if not hasattr(thing, "__dataclass_fields__"):
-        return thing
-    held = {f.name: getattr(thing, f.name) for f in fields(thing)}
-    changed: Any = {k: None if k == "tokenizer" else without_tokenizer(v) for k, v in held.items()}
-    return replace(thing, **changed)
 
 
 # ---------------------------------------------------------------- on a cluster
 
 
 def on_cluster(
-    client: Any, work: Comparison, todo: Iterable[Batch]
+    client: Any, comparison: Comparison, todo: Iterable[Batch]
 ) -> Iterator[tuple[Moments, Mark]]:
     """Every batch on a Dask cluster, a few ahead of what is asked for; results come in order, so
     that sums are rounded as they are here. Where the texts end in an error, what is on its way
@@ -94,10 +84,19 @@ def on_cluster(
     import dask
 
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-        shared = client.submit(copy, work, pure=False)
+        shared = client.submit(copy, without_tokenizer(comparison), pure=False)
     sent = ((client.submit(call, shared, tokens, pure=False), mark) for tokens, mark in todo)
     for future, mark in ahead(sent, 2 * max(1, sum(client.nthreads().values()))):
         yield future.result(), mark
+
+
+def without_tokenizer(thing: Any) -> Any:
+    """A circuit, and what it is made of, as it travels to a worker: that sees ids only."""
+    if not hasattr(thing, "__dataclass_fields__"):
+        return thing
+    names = [f.name for f in fields(thing)]
+    held = {k: None if k == "tokenizer" else without_tokenizer(getattr(thing, k)) for k in names}
+    return replace(thing, **held)
 
 
 def ahead(items: Iterable[T], count: int) -> Iterator[T]:
@@ -122,9 +121,10 @@ def ahead(items: Iterable[T], count: int) -> Iterator[T]:
 class Checkpoint:
     """The sums over all texts so far, kept in a file if there is one."""
 
-    def __init__(self, file: Path | None, work: Comparison):
-        self.file, self.mark, self.moments = file, NOTHING, NO_TEXTS
-        self.owner = fingerprint(work) if file else ""
+    def __init__(self, file: Path | None, comparison: Comparison):
+        self.file, self.comparison = file, comparison
+        self.mark, self.moments = NOTHING, NO_TEXTS
+        self.owner = fingerprint(comparison) if file else ""
         if file and file.exists():
             self.moments, self.mark = self.held(file)
 
@@ -154,7 +154,7 @@ class Checkpoint:
         save_file(vars(self.moments), beside, {"owner": self.owner, **vars(mark)})
         beside.replace(self.file)
 
-    def unread(self, comparison: Comparison, texts: Iterable[AnyText]) -> Iterator[Batch]:
+    def unread(self, texts: Iterable[AnyText]) -> Iterator[Batch]:
         """The batches that are not in the sums yet, each with how far the texts are with it; those
         that are must be the same as then.
 
@@ -167,7 +167,7 @@ class Checkpoint:
         place = json.loads(self.mark.place or "{}")
         if isinstance(texts, Stream) and place.get("of") == texts.identity and left <= len(texts):
             reading, mark, left = texts.reading(place), Mark(self.mark.before, "", ""), 1
-        for tokens in comparison.batches(islice(reading, left)):
+        for tokens in self.comparison.batches(islice(reading, left)):
             mark, left = mark.behind(tokens), left - len(tokens)
         if left > 0:
             raise ValueError(
@@ -175,16 +175,19 @@ class Checkpoint:
             )
         if mark.all != self.mark.all:
             raise ValueError(f"{self.file} was made with other texts: name another file")
-        for tokens in comparison.batches(reading):
+        for tokens in self.comparison.batches(reading):
             place = json.dumps(reading.place) if isinstance(texts, Stream) else ""
             mark = mark.behind(tokens, place)
             yield tokens, mark
 
 
 def fingerprint(thing: Any) -> str:
-    """What a checkpoint belongs to, in 64 hexadecimal digits: all that a circuit is made of."""
+    """What a checkpoint belongs to, in 64 hexadecimal digits: all that a circuit is made of, but
+    the tokenizer, for the texts' ids are known.
+    """
     if is_dataclass(thing):
-        held = "".join(fingerprint(getattr(thing, f.name)) for f in fields(thing)).encode()
+        names = [f.name for f in fields(thing) if f.name != "tokenizer"]
+        held = "".join(fingerprint(getattr(thing, name)) for name in names).encode()
     elif isinstance(thing, Tensor):
         held = thing.cpu().contiguous().numpy().tobytes()
     else:

@@ -19,7 +19,9 @@ KEPT = sorted((ROOT / "ctxlib" / "data" / "evidence").glob("*.json"))
 @pytest.mark.parametrize("name", ["RUNS", "CORPUS"])
 def test_a_chapter_is_run_with_the_folder_that_it_asks_for(name, tmp_path):
     chapter = tmp_path / "Z_new.py"
-    chapter.write_text(f'# %%\n{name} = None  # a folder\nopen({name} + "/seen", "w").close()\n')
+    chapter.write_text(
+        f'# %%\n{name} = None  # a folder\ndisplay({name})\nopen({name} + "/seen", "w").close()\n'
+    )
     evidence.compute(chapter, {"RUNS": tmp_path, "CORPUS": tmp_path})
     assert (tmp_path / "seen").exists()
     with pytest.raises(ValueError, match=f"Z_new.py needs {name}=folder"):

@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 import jupytext
+from IPython.display import display
 from safetensors.torch import load_file
 from ship_mini import as_model, digest, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
@@ -58,7 +59,7 @@ def compute(chapter: Path, folders: dict[str, Path | None]) -> None:
     if folders[asked[1]] is None:
         raise ValueError(f"{chapter.name} needs {asked[1]}=folder")
     code = code.replace(asked[0], f"{asked[1]} = {str(folders[asked[1]])!r}")
-    exec(compile(code, chapter, "exec"), {"__name__": "__main__"})
+    exec(compile(code, chapter, "exec"), {"__name__": "__main__", "display": display})
 
 
 def main(argv: list[str] | None = None) -> int:
