@@ -71,7 +71,7 @@ class Text:
     half: str = ""
 
 
-Reads = Any  # a `Reader`, or what has a tokenizer, n_ctx and d_vocab as well
+Reads = Any  #: a `Reader`, `LayerWeights` or `cx.FirstLayer`
 AnyText = Text | str | Int[Tensor, " pos"]  #: labelled, a plain string, or token ids
 
 
