@@ -180,7 +180,7 @@ class Heads(List):
         super().__init__(Int())
 
     def validate(self, obj: Any, value: Any) -> list[int]:
-        heads = super().validate(obj, value)
+        heads = super().validate(obj, value) or []
         return sorted({whole(head, obj.weights.n_heads, "head") for head in heads})
 
 

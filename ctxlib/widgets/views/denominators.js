@@ -6,7 +6,8 @@
 import { either, headChoice, passageChoice, slider } from "../ui/controls.js";
 import { drawn, element, failed, numberCell, renewed, scrolling, table } from "../ui/dom.js";
 import { COLOURS, lineMark } from "../ui/marks.js";
-import { bars, chart, digitsOfStep, dots, linearTicks, readable, rule } from "../ui/plot.js";
+import { readableBars } from "../ui/distributions.js";
+import { chart, digitsOfStep, dots, linearTicks, rule } from "../ui/plot.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure, several, tokenMark, tokenName } from "../ui/words.js";
@@ -290,24 +291,19 @@ function textHistogram(record, now, { limits, epsilon, width }, place, onMove) {
     title: `head ${now.head}: the mean ${offMean(epsilon)}`,
   });
   on.add(...allowedBand(on, now, epsilon));
-  on.add(...bars(on, limits, counts, { fill: "var(--ctx-ink)", opacity: 0.62 }));
-  on.add(...passageMark(on, record, now, true));
   const digits = digitsOfStep(step);
   const binAt = (/** @type {number} */ value) =>
     Math.min(Math.floor(value / step + 1e-9), bins - 1);
-  const byBin = {
-    ...on,
-    X: (/** @type {number} */ bin) => on.X((bin + 0.5) * step),
-    from: (/** @type {number} */ pixel) => on.from(pixel) / step - 0.5,
-  };
   const read = (/** @type {number} */ bin) => {
     const [from, to] = [limits[bin], limits[bin + 1]].map((limit) => figure(limit, digits));
     return `${from} to ${to} times the mean: ${counts[bin]} of ${several(texts.length, "text")}`;
   };
-  return readable(byBin, {
+  return readableBars(on, {
+    edges: limits,
+    heights: counts,
+    style: { fill: "var(--ctx-ink)", opacity: 0.62 },
+    over: passageMark(on, record, now, true),
     label: "Read the histogram at a denominator",
-    min: 0,
-    max: bins - 1,
     value: binAt(place),
     read,
     onMove: (bin) => onMove((bin + 0.5) * step),

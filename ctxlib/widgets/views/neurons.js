@@ -30,16 +30,8 @@ import {
   table,
 } from "../ui/dom.js";
 import { DOWN, UP } from "../ui/marks.js";
-import {
-  bars,
-  chart,
-  digitsOfStep,
-  legend,
-  linearTicks,
-  readable,
-  rule,
-  tickFormat,
-} from "../ui/plot.js";
+import { readableBars } from "../ui/distributions.js";
+import { chart, digitsOfStep, legend, linearTicks, rule, tickFormat } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { csvButton } from "../ui/csv.js";
@@ -786,11 +778,16 @@ function histogramSection({ layer, name, heading }) {
     if (!changed("ranking", "neuron", "theta", "width")) return;
     const held = binsOf(scene.ranking, scene.neuron, layer.counted);
     const marks = histogramMarks(scene, layer);
-    const on = histogram(scene, held, marks, layer, root.clientWidth || 420);
-    const reader = readable(on, {
+    const on = histogramAxes(scene, held, layer, root.clientWidth || 420);
+    const crossed = marks.filter(({ at }) => at >= held.low && at <= held.high);
+    const reader = readableBars(on, {
+      edges: Array.from({ length: BINS + 1 }, (_, bin) => binFrom(held, bin)),
+      heights: held.counts.map((count) => count || 0.6), // no logarithm: as low as the foot
+      style: { fill: "currentColor", opacity: 0.55 },
+      over: crossed.map(({ at, style }) =>
+        rule(on, { x: at }, { class: "ctx-neurons-rule", ...style }),
+      ),
       label: "Read the histogram at a contribution",
-      min: 0,
-      max: BINS - 1,
       value: last?.held === held ? last.bin : BINS - 1,
       read: (bin) => binSaid(held, bin, name),
       onMove: (bin) => (last = { held, bin }),
@@ -827,7 +824,7 @@ function binsOf(ranking, neuron, ids) {
 
 /** Where a bin begins. @param {Bins} bins @param {number} bin */
 function binFrom({ low, high }, bin) {
-  return low + (bin / BINS) * (high - low);
+  return low + (bin / BINS) * (high - low || 1);
 }
 
 /** A bin in words. @param {Bins} held @param {number} bin @param {(id: number) => string} name */
@@ -860,25 +857,20 @@ function histogramMarks({ ranking, neuron, theta }, layer) {
   ];
 }
 
-/** @param {Scene} scene @param {Bins} held @param {ReturnType<typeof histogramMarks>} marks
- *  @param {Layer} layer @param {number} width @returns {import("../ui/plot.js").Chart} over the bins */
-function histogram({ ranking, neuron, theta }, held, marks, layer, width) {
+/** @param {Scene} scene @param {Bins} held @param {Layer} layer @param {number} width */
+function histogramAxes({ ranking, neuron, theta }, held, layer, width) {
   const { low, high, counts } = held;
-  const place = (/** @type {number} */ value) => ((value - low) / (high - low || 1)) * BINS;
-  const ticks = linearTicks([low, high], Math.floor(width / 60));
-  const said = tickFormat(ticks);
   const tallest = Math.max(...counts);
   const top = ranking.top[neuron];
-  const on = chart({
+  return chart({
     alt:
       `How many of ${several(layer.counted.length, "token")} contribute how much to neuron ` +
       `${neuron}: from ${figure(low)} to ${figure(high)}, mean ${figure(ranking.mean[neuron])}; ` +
       `its top, ${figure(top)}, is ${top > theta ? "above" : "not above"} θ = ${figure(theta)}.`,
     x: {
       label: `contribution, ${UNIT}`,
-      domain: [0, BINS],
-      ticks: ticks.map(place),
-      format: (bin) => said(binFrom(held, bin)),
+      domain: [low, binFrom(held, BINS)],
+      ticks: linearTicks([low, high], Math.floor(width / 60)),
     },
     y: {
       label: "tokens",
@@ -890,13 +882,6 @@ function histogram({ ranking, neuron, theta }, held, marks, layer, width) {
     width,
     height: 210,
   });
-  const edges = Array.from({ length: BINS + 1 }, (_, i) => i);
-  const heights = counts.map((count) => count || 0.6); // no logarithm: as low as the foot
-  on.add(...bars(on, edges, heights, { fill: "currentColor", opacity: 0.55 }));
-  for (const { at, style } of marks)
-    if (at >= low && at <= high)
-      on.add(rule(on, { x: place(at) }, { class: "ctx-neurons-rule", ...style }));
-  return on;
 }
 
 // ---------------------------------------------------------------- its passages
