@@ -134,13 +134,7 @@ const address = {
 
   /** @returns {Promise<string>} */
   async hash() {
-    const begun = this.models.map(({ prefix }) => prefix);
-    const others = location.hash
-      .slice(1)
-      .split("&")
-      .filter((part) => /^\w+\.\w+(\.z)?=/.test(part) && !begun.includes(part.split(".")[0] + "."));
-    const own = await Promise.all(this.models.map((model) => model.parts()));
-    const said = [...(begun.includes("") ? [] : others), ...own.flat()];
+    const said = (await Promise.all(this.models.map((model) => model.parts()))).flat();
     return said.length ? `#${said.join("&")}` : "";
   },
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.[^"]+)";$', re.MULTILINE)
+REMARK = re.compile(r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/\n", re.MULTILINE)  # on lines of its own
 EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
 
 
@@ -36,11 +37,9 @@ def linked(name: str) -> list[Path]:
     order: dict[Path, None] = {}
 
     def visit(module: Path) -> None:
-        if module in order:
-            return
         for _, needed in IMPORT.findall(module.read_text(encoding="utf-8")):
             visit((module.parent / needed).resolve())
-        order[module] = None
+        order.setdefault(module)
 
     visit(HERE / name)
     return list(order)
@@ -49,7 +48,8 @@ def linked(name: str) -> list[Path]:
 def bundled(name: str) -> str:
     """A view's module with all that it imports, as one ES module: notebooks load no second file.
 
-    Each module becomes a function that returns what it exports, its source otherwise as it is.
+    Each module becomes a function that returns what it exports, its source otherwise as it is but
+    for the types and the remarks above functions.
     """
     modules = linked(name)
     called = {module: f"{module.parent.name}_{module.stem}" for module in modules}
@@ -58,7 +58,7 @@ def bundled(name: str) -> str:
         def taken(found: re.Match[str]) -> str:
             return f"const {{{found[1]}}} = {called[(module.parent / found[2]).resolve()]};"
 
-        source = IMPORT.sub(taken, module.read_text(encoding="utf-8"))
+        source = IMPORT.sub(taken, REMARK.sub("", module.read_text(encoding="utf-8")))
         names = ", ".join(name for _, name in EXPORT.findall(source))
         given = EXPORT.sub(r"\1", source).replace("export default ", "return ")
         end = f"return {{ {names} }};\n" if names else ""
