@@ -217,8 +217,17 @@ def approximated(
     made = set(made)
     if unknown := made - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
-    at, w, n, heads = circuit.at, circuit.weights, circuit.n, list(circuit.heads)
-    own = x = at.seen(tokens)
+    at = circuit.at
+    x = at.seen(tokens)
+    added = approximated_output(circuit, x, made) @ at.W_in
+    return added / (circuit.scale if "scale" in made else at.scale(x, at.outputs(x)))
+
+
+def approximated_output(
+    circuit: ContextualCircuit, x: Int[Tensor, "text source"], made: set[str]
+) -> Float[Tensor, "text d_model"]:
+    """What the circuit's heads write at n, with the approximations in `made`."""
+    w, n, heads = circuit.weights, circuit.n, list(circuit.heads)
     if "token" in made:
         x = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], circuit.token)], dim=1)
     ask = asked_there(w, x[:, n], n)[:, heads]  # text head d_model
@@ -251,8 +260,7 @@ def approximated(
         seen = rows @ normalised_sources(w, x, n)
     z = einsum(seen, w.W_V[heads], "text head d_model, head d_model d_head -> text head d_head")
     z = z + rows.sum(-1, keepdim=True) * w.b_V[heads]
-    added = einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
-    return added @ at.W_in / (circuit.scale if "scale" in made else at.scale(own, at.outputs(own)))
+    return einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
 
 
 def error_budget(
@@ -282,15 +290,19 @@ def error_budget(
     """
     at = circuit.at
     chosen = check_neurons(at, range(at.n_neurons) if neurons is None else neurons)
+    W_in = at.W_in[:, chosen]
     names = [name for name in APPROXIMATIONS if own_token or name != "token"]
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
     rows |= {("without", name): set(names) - {name} for name in names}
     rows |= {("only", name): {name} for name in names}
     sums = dict.fromkeys(rows, NO_TEXTS)
     for x in at.read(texts, "error budget", own_token):
-        truth = at.truth(x, circuit.heads)[:, chosen]
+        outputs = at.outputs(x)
+        own = at.scale(x, outputs)
+        truth = outputs[:, list(circuit.heads)].sum(1) @ W_in / own
         for row, made in rows.items():
-            sums[row] += Moments.of(approximated(circuit, x, made)[:, chosen], truth)
+            scale = circuit.scale if "scale" in made else own
+            sums[row] += Moments.of(approximated_output(circuit, x, made) @ W_in / scale, truth)
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]
     medians = [enough(moments).table(chosen)[columns].median() for moments in sums.values()]
     index = pd.MultiIndex.from_tuples(rows, names=["made", "approximation"])
