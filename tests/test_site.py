@@ -135,3 +135,11 @@ def test_a_page_with_a_view_names_its_modules(html):
         assert (html / "book" / name).resolve().exists()
     assert build_book.hint(page) == page
     assert "modulepreload" not in (html / "book" / "notation.html").read_text(encoding="utf-8")
+
+
+def test_the_explorer_has_chapter_7s_table_of_labels(html):
+    page = (html / "book" / "explorer.html").read_text(encoding="utf-8")
+    (table,) = re.findall(r'data-labels="([^"]+)"', page)
+    rows = (html / "book" / table).resolve().read_text(encoding="utf-8").splitlines()
+    assert rows[0].startswith("neuron,label,difference,auc,")
+    assert len(rows) == 1 + 1024

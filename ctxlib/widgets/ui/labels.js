@@ -5,7 +5,7 @@ import { button, pick } from "./controls.js";
 import { csvRows } from "./csv.js";
 import { element, failed, fresh, numberCell, scrolling } from "./dom.js";
 import { keyed } from "./keyed.js";
-import { figure, several } from "./words.js";
+import { figure, grouped, several } from "./words.js";
 
 /** @typedef {Record<string, string>} Row by the titles of chapter 7's file */
 
@@ -87,7 +87,7 @@ export function labelTable(source, onChoose) {
   );
   const show = (/** @type {number} */ upTo) => {
     const found = foundRows(rows, input.value, by, falling);
-    count.textContent = `${several(found.length, "neuron")} of ${rows.length}`;
+    count.textContent = `${grouped(found.length)} of ${several(rows.length, "neuron")}`;
     heads.forEach((head, i) => {
       if (COLUMNS[i].from !== by) head.removeAttribute("aria-sort");
       else head.setAttribute("aria-sort", falling ? "descending" : "ascending");

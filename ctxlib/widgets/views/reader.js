@@ -197,8 +197,7 @@ function textPart(label, limit, onInput, onChoose, onCaret, onWindow) {
     element("label", { for: id, class: "ctx-label" }, label),
     box,
     parts.count,
-    parts.note,
-    parts.window,
+    element("div", {}, parts.note, parts.window), // one row of the grid that both texts share
     parts.tokens,
     parts.silence,
     parts.picture,
@@ -614,13 +613,17 @@ class ReaderView {
       part.window.update(reading.from, { max: reading.spare });
       if (part.box === focusIn(this.el)) this.atCaret(side);
     }
-    const texts = this.sides.map(({ reading }) => reading.ids);
-    const apart = this.sides.every(({ reading }) => reading.speaks)
-      ? differing(texts[0], texts[1])
-      : [new Set(), new Set()];
-    this.sides.forEach((side, i) => (side.apart = apart[i]));
+    this.compare();
     this.paint();
     this.work();
+  }
+
+  /** Says in which tokens the texts differ, if they have most in common: else there is no telling. */
+  compare() {
+    const texts = this.sides.map(({ reading }) => reading.ids);
+    const apart = differing(texts[0], texts[1]);
+    const alike = apart.every((places, i) => 2 * places.size <= texts[i].length);
+    this.sides.forEach((side, i) => (side.apart = alike ? apart[i] : new Set()));
   }
 
   /** Draws what is known. */
