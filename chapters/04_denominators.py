@@ -83,7 +83,7 @@ hand = pd.DataFrame(
 for text in ("moon", "tide"):
     hand.loc[f"product, {text}"] = hand.loc["pos"] * hand.loc[f"content, {text}"]
 hand["denominator"] = hand.filter(like="product", axis=0).sum(axis=1)
-hand.round(2).astype(object).fillna("")
+hand.round(2).map("{:g}".format).replace("nan", "")
 
 # %% [markdown]
 r"""

@@ -290,7 +290,7 @@ hand["row"] = hand["product"] / hand["product"].sum()
 hand["row x value"] = hand["row"] * hand["value"]  # sums to the truth
 hand["borrowed"] = hand["product"] / 1.6 * hand["value"]  # sums to the summary
 hand.loc["sum"] = hand.sum().where(~hand.columns.isin(["content", "value"]))
-hand.T.round(4).astype(object).fillna("")
+hand.T.round(4).map("{:g}".format).replace("nan", "")
 
 # %% [markdown]
 r"""

@@ -613,41 +613,31 @@ Three details differ between decoders, and `cx.FirstLayer` sees to them. Where h
 
 ## Turn it
 
-Choose positions and a head: its kernel, and the tokens that it likes most and least. Try how much of a kernel the slopes of ALiBi decide, and how little the tokens. (Live in Jupyter and Colab; here you see the first setting.)
+Choose positions and a head. On the left is its kernel, *where*. On the right is how much more than the average token three tokens get at each distance: level lines are *what* alone, and what bends them is *both*. Try how much of a kernel ALiBi's slopes decide, and how little the tokens.
 """
 
-
 # %% tags=["hide-input"]
-def draw(positions, head):
-    """A kernel and the ends of the content scores."""
-    one = decoders[positions]
-    layer, h = one.layer, int(head) % one.layer.n_heads
-    occurring = (layer.frequency > 1e-4).nonzero()[:, 0]
-    likes = layer.content[h, occurring]
-    order = likes.argsort()
-    ends = torch.cat([order[:8], order[8:][-8:]])
-    figure, ((left, right),) = cx.plots.panels(1, 2, height=3.6)
-    left.plot(np.arange(1, one.n), layer.kernels[h].flip(-1)[1 : one.n])
-    left.set(yscale="log", xlabel="distance back", ylabel="pos", title=f"{positions}, head {h}")
-    colours = [cx.plots.COLOURS[0 if v >= 0 else 1] for v in likes[ends]]
-    right.barh(range(len(ends)), likes[ends], color=colours)
-    words = [ascii(one.model.tokenizer.decode([t])) for t in occurring[ends].tolist()]
-    right.set_yticks(range(len(ends)), words, family="monospace", fontsize=8, parse_math=False)
-    right.set(xlabel="log content (nats)", title="what")
-    account = one.account.loc[h]
-    return cx.plots.picture(
+layer, h = rotary.layer, rotary.worst
+usual = (layer.frequency > 1e-4).nonzero()[:, 0]
+ends = usual[layer.content[h, usual].argsort()][[*range(8), *range(-8, 0)]]
+figure, ((left, right),) = cx.plots.panels(1, 2, height=3.6)
+left.plot(np.arange(1, n), layer.kernels[h].flip(-1)[1:n])
+left.set(yscale="log", xlabel="distance back", ylabel="pos", title=f"rotary, head {h}")
+right.barh(range(16), layer.content[h, ends], color=np.repeat([*cx.plots.COLOURS[1::-1]], 8))
+words = [ascii(rotary.model.tokenizer.decode([t])) for t in ends.tolist()]
+right.set_yticks(range(16), words, family="monospace", fontsize=8, parse_math=False)
+right.set(xlabel="log content (nats)", title="what")
+account = rotary.account.loc[h]
+cx.widgets.Positions(
+    {k: one.layer for k, one in decoders.items() if one.n == n},
+    kind=labels.index("rotary"),
+    head=h,
+    picture=cx.plots.picture(
         figure,
         "10.4",
-        f"{positions}, head {h}: {one.roster.loc[h, 'effective tokens']:.0f} effective tokens; where {account['where']:.2f}, what {account['what']:.2f}, interaction {account['interaction']:.2f} nats.",
+        f"rotary, head {h}: {rotary.roster.loc[h, 'effective tokens']:.0f} effective tokens; where {account['where']:.2f}, what {account['what']:.2f}, interaction {account['interaction']:.2f} nats.",
         f"Kernel over the distance, and bars for tokens, most liked {words[-1]}, least {words[0]}.",
-    )
-
-
-choices = [str(h) for h in range(max(one.layer.n_heads for one in decoders.values()))]
-cx.widgets.Turnable(
-    draw,
-    positions=cx.widgets.choice("positions", labels, "rotary"),
-    head=cx.widgets.choice("head", choices, str(rotary.worst)),
+    ),
 )
 
 # %% [markdown]

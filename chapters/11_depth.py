@@ -564,7 +564,7 @@ r, fvu = ladder["r"].to_list(), ladder["FVU"].to_list()
 wholes = [score(whole(run), whole(run_B), "r").iloc[0] for run in (published, own)]
 part = float((T[:, J].std(0) / whole(run_B)[:, J].std(0)).median())
 display(
-    ladder.round(3).astype(object).fillna(""),
+    ladder.map("{:.3f}".format).replace("nan", ""),
     cx.claims.finding(
         f"A circuit through both layers predicts what these {len(chosen)} heads add to 100 neurons of the second at r = {r[3]:.2f} with the self-normalised circuit below, and at {r[2]:.2f} with the published one, which gets the amounts wrong (FVU {fvu[3]:.2f} and {fvu[2]:.2f}).",
         holds=bool(

@@ -371,7 +371,7 @@ display(
         holds=bool(over_chance[0] > 0 and over_chance[1] < 0.01),
     ),
     cx.claims.finding(
-        f"Cases that score high from A to B do so from B to A: r = {again:.2f} over {len(table)} cases, and {not_again:+.2f} for shuffled labels.",
+        f"Cases that score high from A to B do so from B to A: r = {again:.1f} over {len(table)} cases, and {not_again:+.2f} for shuffled labels.",
         holds=bool(again > 0.4 > abs(not_again) + 0.1),
     ),
 )
@@ -767,7 +767,7 @@ r"""
 # %% tags=["hide-input", "nbval-check-output"]
 assume = {
     "A sentence of at most three conditions predicts a head better than a coin": f"{mean['true, held out']:.2f} on average, {np.mean(table['true, held out'] > 0.7):.0%} of cases above 0.7",
-    "The heads that a sentence predicts are the same in other documents": f"r = {again:.2f} between two collections of about {len(B)} texts",
+    "The heads that a sentence predicts are the same in other documents": f"r = {again:.1f} between two collections of about {len(B)} texts",
     "A sentence written at a neuron's maximum holds below it": f"a fifth of {len(B)} texts or all of them: {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}]",
 }
 pd.Series(assume, name="error").rename_axis("assumption").to_frame()

@@ -113,12 +113,13 @@ def inline_svg(svg: str, number: str) -> str:
 
 
 def head_style(head: int) -> dict[str, str]:
-    """Colour and dash of a head's line, the same in every figure; 32 heads can be told apart.
+    """Colour and dash of a head's line, the same in every figure and view: no two neighbours differ
+    by colour alone, and 32 heads can be told apart.
 
     >>> cx.plots.head_style(0), cx.plots.head_style(9)
-    ({'color': '#0072B2', 'ls': '-'}, {'color': '#D55E00', 'ls': '--'})
+    ({'color': '#0072B2', 'ls': '-'}, {'color': '#D55E00', 'ls': ':'})
     """
-    return {"color": COLOURS[head % 8], "ls": ("-", "--", ":", "-.")[head // 8 % 4]}
+    return {"color": COLOURS[head % 8], "ls": ("-", "--", ":", "-.")[(head // 8 + head % 2) % 4]}
 
 
 # ---------------------------------------------------------------- one head over its sources

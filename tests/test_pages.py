@@ -53,7 +53,7 @@ def contrast(colour, ground):
 
 def test_colours_stand_out_on_white_and_on_near_black():
     for colour in cx.plots.COLOURS:
-        assert min(contrast(colour, ground) for ground in ("#FFFFFF", "#121212")) > 2, colour
+        assert min(contrast(colour, ground) for ground in ("#FFFFFF", "#121212")) > 3, colour
 
 
 def test_heads_have_lines_that_can_be_told_apart():

@@ -2,19 +2,17 @@
 
 import { drawn } from "./dom.js";
 
-/** Okabe and Ito's colours in the order of ctxlib.plots.COLOURS. */
+/** The colours of ctxlib.plots.COLOURS: Okabe and Ito's hues, 3:1 on white and on near-black. */
 export const COLOURS = [
   "#0072B2",
   "#D55E00",
   "#009E73",
   "#CC79A7",
-  "#E69F00",
-  "#56B4E9",
+  "#BC8200",
+  "#3394CC",
   "#8C6BB1",
-  "#999999",
+  "#8A8A8A",
 ];
-/** Heads' lines have the same hues, the fainter ones darker: 3:1 at least on white and on near-black. */
-const HEADS = COLOURS.with(4, "#BC8200").with(5, "#3394CC").with(7, "#8A8A8A");
 const DASHES = [null, "6 4", "2 3", "8 3 2 3"];
 
 /** The colours of what raises and of what lowers. */
@@ -26,7 +24,7 @@ export const DOWN = "var(--ctx-down)";
  *  @param {number} head @returns {{stroke: string, "stroke-dasharray": string | null}} */
 export function headStyle(head) {
   const dash = DASHES[(Math.floor(head / 8) + (head % 2)) % 4];
-  return { stroke: HEADS[head % 8], "stroke-dasharray": dash };
+  return { stroke: COLOURS[head % 8], "stroke-dasharray": dash };
 }
 
 /** A piece of a line, where words say what it is. @param {Record<string, any>} style */
