@@ -479,7 +479,7 @@ def furnish(static: Path, model: str, kept: Path) -> bool:
 def labelled_neurons(html: Path) -> bytes:
     """Chapter 7's table of neurons, which its page holds as a link; empty where it holds none."""
     page = (html / "book" / "07_neurons.html").read_text(encoding="utf-8")
-    link = re.search(r'download="neurons\.csv" href="data:text/csv;[^"]*base64,([^"]*)"', page)
+    link = re.search(r'download="neurons\.csv" href="data:text/csv;[^"]*base64,([\w+/]+=*)"', page)
     return base64.b64decode(link[1]) if link else b""
 
 
