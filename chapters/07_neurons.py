@@ -100,8 +100,12 @@ example = int(hundred[((passage - before.mean(0)) / before.std(0)).argmax()])
 
 
 def show(ids):
-    """Tokens; ␣ is a space, ↵ a new line."""
-    return list(map(cx.plots.visible, cx.neurons.spelled(weights, ids.tolist())))
+    """Tokens in a row; ␣ is a space, ↵ a new line, and other invisible characters are escaped."""
+    marks = {" ": "␣", "\n": "↵"}
+    return [
+        "".join(marks.get(c, c if c.isprintable() else ascii(c)[1:-1]) for c in token)
+        for token in cx.neurons.spelled(weights, ids.tolist())
+    ]
 
 
 def draw(neuron, number, count=10):
@@ -204,9 +208,15 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 pass_far, pass_z = ([int((v > at).sum()) for v in (tops, *tops_of_draws)] for at in (far, theta))
-cx.claims.finding(
-    f"At z > 2 neurons hardly stand out, farther out they stand alone: {pass_z[0]} of {len(tops)} pass, and {min(pass_z[1:])} to {max(pass_z[1:])} of as many mixtures; the line that takes the paper's share {pass_far[0]} neurons pass, and of as many mixtures {max(pass_far[1:])} at most.",
-    holds=pass_z[0] < 3 * min(pass_z[1:]) and max(pass_far[1:]) < pass_far[0] / 5,
+display(
+    cx.claims.finding(
+        f"At z > 2 neurons hardly stand out: {pass_z[0]} of {len(tops)} pass, and {min(pass_z[1:])} to {max(pass_z[1:])} of as many mixtures.",
+        holds=pass_z[0] < 3 * min(pass_z[1:]),
+    ),
+    cx.claims.finding(
+        f"Farther out they stand alone: {pass_far[0]} neurons pass the line that takes the paper's share, and at most {max(pass_far[1:])} of as many mixtures.",
+        holds=max(pass_far[1:]) < pass_far[0] / 5,
+    ),
 )
 
 # %% [markdown]
@@ -302,6 +312,34 @@ r"""
 Difference and AUC are medians on half B. *Beyond the null*: better than 95% of all mixtures; beside it, than 95% of the mixtures of the same label. By chance one direction in twenty is. *Effective labels*: one over the sum of the labels' squared shares, the formula of effective tokens.
 """
 
+# %% tags=["hide-input"]
+figure, ((left, right),) = cx.plots.panels(1, 2, height=3.2, width=8.6)
+groups_drawn = {
+    "found neurons": (neurons.loc[chosen], tops[chosen], "o"),
+    "other neurons": (neurons.loc[others], tops[others], "."),
+    "mixtures of largest top": (null.loc[0].loc[loud[0]], tops_of_draws[0][loud[0]], "^"),
+}
+for k, (name, (table, at, mark)) in enumerate(groups_drawn.items()):
+    look = {"color": cx.plots.COLOURS[(0, 7, 1)[k]], "label": name}
+    left.ecdf(table["auc"], **look, ls=("-", ":", "--")[k])
+    right.plot(
+        at, table["difference"], mark, ms=5 if k != 1 else 3, alpha=0.7, zorder=3 - k % 2, **look
+    )
+left.set(xlabel="AUC of the label, half B", ylabel="share of directions below", xlim=(0.6, 1.0))
+right.set(xlabel="top", ylabel="difference, half B")
+figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+cx.plots.picture(
+    figure,
+    "7.3",
+    "Labels chosen on half A, on half B. Left: how well they sort texts. Right: how far they move a direction, against top.",
+    "Three rising curves that lie close together, and a scatter plot. Median AUC and difference: "
+    + "; ".join(
+        f"{name} {t['auc'].median():.3f}, {t['difference'].median():.2f}"
+        for name, (t, _, _) in groups_drawn.items()
+    )
+    + ".",
+)
+
 # %% tags=["hide-input", "nbval-check-output"]
 outputs = [(part, cx.destination.true_outputs(weights, part, n)) for part in x.split(64)]
 streams = torch.cat([cx.destination.resid_mid(weights, part, n, out) for part, out in outputs])
@@ -379,15 +417,17 @@ def agreeing(tokens, of_label):
 
 agree_far, agree_drive = agreeing(far_end, label[chosen]), agreeing(driving, label[chosen])
 dealt = np.mean([agreeing(far_end, chance.permutation(label[chosen])).mean() for _ in range(100)])
-gallery = neurons.loc[chosen[:GALLERY], ["label"]].rename_axis("neuron")
-gallery["AUC"] = neurons["auc"].map("{:.2f}".format)
-for name, ids, agree in (
-    ("far end of the column", far_end, agree_far),
-    ("by drive", driving, agree_drive),
-):
-    gallery[name] = [", ".join(show(column)) for column in ids[:6].T[: len(gallery)]]
-    gallery[f"{name}: agree, of {K}"] = [f"{v * K:.0f}" for v in agree[: len(gallery)]]
-gallery
+first = range(min(GALLERY, len(chosen)))
+pd.DataFrame(
+    {
+        "label": neurons["label"][chosen].iloc[first],
+        "AUC": [f"{neurons['auc'][chosen[k]]:.2f}" for k in first],
+        "far end of the column": [", ".join(show(far_end[:6, k])) for k in first],
+        f"agree, of {K}": [f"{agree_far[k] * K:.0f}" for k in first],
+        "by drive": [", ".join(show(driving[:6, k])) for k in first],
+        f"agree, of {K} ": [f"{agree_drive[k] * K:.0f}" for k in first],
+    }
+).rename_axis("neuron")
 
 # %% [markdown]
 r"""
@@ -411,7 +451,7 @@ left.legend(fontsize=8)
 carried = [float(v[K - 1]) for v in shares.values()]
 cx.plots.picture(
     figure,
-    "7.3",
+    "7.4",
     f"Left: what the first tokens carry of the label's difference on half B, median of the found neurons; dotted, {K} tokens. Right: how many of the {K} agree with the label.",
     f"Two rising curves: the first {K} tokens carry {carried[0]:.0%} by the far end and {carried[1]:.0%} by drive. Two histograms around {float(agree_far.mean()):.2f} and {float(agree_drive.mean()):.2f}.",
 )
@@ -427,6 +467,10 @@ display(
         holds=bool(2 * dealt < agree_far.mean() < 0.5 < 0.8 < agree_drive.mean()),
     ),
     cx.claims.finding(
+        f"A label rests on many tokens: the far end carries {carried[0]:.0%} of its difference in the median, the {K} of largest drive {carried[1]:.0%}.",
+        holds=carried[0] < carried[1] < 0.5,
+    ),
+    cx.claims.finding(
         f"The same tokens recur: the hundredth with the longest extended embeddings holds {held:.0%} of these places, and {heard:.0%} of what texts say, length times frequency.",
         holds=held > 0.2 > 4 * heard,
     ),
@@ -434,7 +478,7 @@ display(
 
 # %% [markdown]
 r"""
-(A label rests on many tokens, whatever their order: left panel.) So the names at the end of a column are a poor title for a neuron: they tell first which tokens are *loud*, long in what they say to any neuron. Drive gives the better title, at a price: it needs texts with labels. (It is chosen by how the label's texts differ, so its agreement says only that half B differs in the same tokens as half A.) The steep last stretch of the left panel is the column's other end: tokens that push the neuron down, and that texts of the label lack.
+So the names at the end of a column are a poor title for a neuron: they tell first which tokens are *loud*, long in what they say to any neuron. Drive gives the better title, at a price: it needs texts with labels. (It is chosen by how the label's texts differ, so its agreement says only that half B differs in the same tokens as half A.) The steep last stretch of the left panel is the column's other end: tokens that push the neuron down, and that texts of the label lack.
 
 ## Held against the best single neurons
 
@@ -465,7 +509,7 @@ right.legend(fontsize=8)
 inside = sorted(set(best) & set(chosen))
 cx.plots.picture(
     figure,
-    "7.4",
+    "7.5",
     "The best single neuron of each domain by its activation (its number in brackets). Left: where the ranking by weights puts it; dashed, the last of the found. Right: how well it tells the domain, and the best of the found.",
     f"Two dot plots over {len(domains)} domains. {len(inside)} of the best neurons are found; ranks from {rank.min():.0f} to {rank.max():.0f}.",
 )
@@ -473,14 +517,21 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 single = sorted(set(best))
 by_luck = len(single) * len(chosen) / len(tops)
-cx.claims.finding(
-    f"Of the {len(single)} best single neurons by activation {len(inside)} are among the {len(chosen)} found by weights, where chance would put {by_luck:.0f}.",
-    holds=bool(len(inside) > 3 * by_luck),
+lost = tells_B[everyone, best] - tells_B[everyone, best_found]
+display(
+    cx.claims.finding(
+        f"Of the {len(single)} best single neurons by activation {len(inside)} are among the {len(chosen)} found by weights, where chance would put {by_luck:.0f}.",
+        holds=bool(len(inside) > 3 * by_luck),
+    ),
+    cx.claims.finding(
+        f"Little is lost by looking among the found only: for {int((lost < 0.01).sum())} of {len(domains)} domains less than 0.01 of AUC, and {lost.max():.3f} for the worst, {domains[lost.argmax()]}.",
+        holds=bool((lost < 0.01).mean() > 0.75 and lost.max() < 0.1),
+    ),
 )
 
 # %% [markdown]
 r"""
-Those it misses include the three other languages, code, poetry and both kinds of fiction. Little is lost by looking among the found only (right panel).
+Those it misses include the three other languages, code, poetry and both kinds of fiction.
 
 ## All neurons, as data
 
@@ -530,8 +581,12 @@ content = cx.content_scores(weights, n, TOKEN)[restless].exp()  # vocab
 goes = stats.spearmanr(loudness[counted], content[counted]).statistic
 display(
     cx.claims.finding(
-        f"One head decides who is found, for it makes tokens loud: without head {restless}, the least steady of the stable ones, {without} of the {len(chosen)} are found again, and the length of what a token says goes with its content there, at a rank correlation of {goes:.2f}.",
-        holds=bool(without < len(chosen) / 2 and goes > 0.7),
+        f"One head decides who is found: without head {restless}, the least steady of the stable ones, {without} of the {len(chosen)} are found again.",
+        holds=without < len(chosen) / 2,
+    ),
+    cx.claims.finding(
+        f"It is the head that makes tokens loud: the length of what a token says goes with its content in head {restless}, at a rank correlation of {goes:.2f}.",
+        holds=bool(goes > 0.7),
     ),
     cx.claims.finding(
         f"The page that calibrates does not: from a page of each of {len(pages)} domains, {min(elsewhere)} or more are found again.",
@@ -553,7 +608,7 @@ Choose heads, a destination token and a threshold, and the list ranks every neur
 # %% tags=["hide-input"]
 cx.widgets.NeuronExplorer(
     weights,
-    picture=draw(chosen[min(2, len(chosen) - 1)], "7.5"),
+    picture=draw(chosen[min(2, len(chosen) - 1)], "7.6"),
     heads=list(heads),
     threshold=THETA or 0,
     neuron=chosen[min(2, len(chosen) - 1)],

@@ -119,11 +119,20 @@ def losses(hooks):
 example = study.example.tokens[:READ]
 at_stake = losses(silence([0])) - losses([])
 pieces = cx.neurons.spelled(weights, example[1:].tolist())
-most = ", ".join(repr(pieces[k]) for k in at_stake.argsort(descending=True)[:4])
+most = at_stake.argsort(descending=True)[:4].tolist()
 cx.plots.ShadedText(
     pieces,
     at_stake,
-    f"<b>Figure 9.1.</b> {study.example.subject}: tokens that are predicted worse (blue) or better (orange) when the stable heads are silent. In the mean the loss rises by {float(at_stake.mean()):.2f} nats a token, and most for {most}.",
+    f"<b>Figure 9.1.</b> {study.example.subject}: tokens that are predicted worse (blue) or better (orange) when the stable heads are silent. In the mean the loss rises by {float(at_stake.mean()):.2f} nats a token.",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+tenth = -(-len(at_stake) // 10)
+rises = at_stake.clamp(min=0).sort(descending=True).values
+uneven = float(rises[:tenth].sum() / rises.sum())
+cx.claims.finding(
+    f"A few tokens need the context: a tenth of this text's tokens bears {uneven:.0%} of all rises, {', '.join(repr(pieces[k]) for k in most)} the most.",
+    holds=uneven > 0.3,
 )
 
 # %% [markdown]
@@ -171,7 +180,6 @@ IN_PLACE = {
     "self-normalised circuit": lambda rows: [inside(exact[rows])],
 }
 as_it_is = torch.cat([predicted([], rows) for rows in everyone.split(11)])
-chances = as_it_is.exp()
 
 
 def cost(change, rows=everyone):
@@ -180,7 +188,7 @@ def cost(change, rows=everyone):
     for some in rows.split(11):
         gap = as_it_is[some] - predicted(change(some), some)
         rise.append(gap[:, :-1].gather(-1, came[some, :, None])[..., 0])
-        divergence.append((chances[some] * gap).sum(-1))
+        divergence.append((as_it_is[some].exp() * gap).sum(-1))
     return torch.cat(rise), torch.cat(divergence)
 
 
@@ -285,12 +293,23 @@ cx.plots.picture(
     "9.2",
     "What each stand-in costs, by domain: its mean, and (small) its documents.",
     "A dot plot, one row a domain. KL with silence: "
-    + ", ".join(f"{d} {silent_kl[of == d].mean():.2f}" for d in reversed(names)),
+    + ", ".join(f"{d} {silent_kl[of == d].mean():.2f}" for d in reversed(names))
+    + ".",
 )
+
+# %% tags=["hide-input", "nbval-check-output"]
+in_english = [d for d in names if d in set(of[kinds == "English"])]
+helped = [
+    d for d in in_english if kl["paper's circuit"][of == d].mean() < silent_kl[of == d].mean()
+]
+cx.claims.finding(
+    f"English is not one case: silence costs a KL of {silent_kl[of == in_english[0]].mean():.2f} in {in_english[0]} and {silent_kl[of == in_english[-1]].mean():.2f} in {in_english[-1]}, and the paper's circuit beats silence in {len(helped)} of {len(in_english)} English domains.",
+    holds=len(helped) < len(in_english) / 2,
+) if in_english else None
 
 # %% [markdown]
 r"""
-The self-normalised circuit has no error but Equation 1, so what Equation 1 says of these heads is most of what the model uses. The published circuit asks with one token's query wherever it stands. Where that token does stand there, far inside a text, it repairs about half, too near the bound to decide whether it is the good substitute that the post hoped for; at other tokens its error outweighs what there is to repair, but for texts that are lost without context; English is not one case (Figure 9.2). Part of the error is the same for all texts, and can be put right by a mean.
+The self-normalised circuit has no error but Equation 1, so what Equation 1 says of these heads is most of what the model uses. The published circuit asks with one token's query wherever it stands. Where that token does stand there, far inside a text, it repairs about half, too near the bound to decide whether it is the good substitute that the post hoped for; at other tokens its error outweighs what there is to repair, but for texts that are lost without context. Part of the error is the same for all texts, and can be put right by a mean.
 
 ## Which heads?
 
@@ -461,16 +480,30 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-of_domain = {
-    k: repaired(lasting["its domain's"], rows, lasting["none"]) for k, rows in of_kind.items()
-}
-own_gives_e, own_gives_o, _ = by_kind(of_domain)
+
+
+def gives_back(name):
+    """Share of the late rise in silence that a vector takes away, by kind."""
+    v = lasting[name]
+    return by_kind({k: repaired(v, rows, lasting["none"]) for k, rows in of_kind.items()})
+
+
+(own_gives_e, own_gives_o, _), (kind_e, kind_o, _) = map(gives_back, list(VECTORS)[:2])
 in_english = of_kind.get(KINDS[0], firsts[:0])
+other_e, random_e = (on(lasting[name] - lasting["none"], in_english) for name in list(VECTORS)[2:])
 start_e = on(given["its domain's"][:, asked[:-1] < 16].mean(1).numpy(), in_english)
 display(
     cx.claims.finding(
         f"Late in a text one vector a domain, made from other texts, gives back {own_gives_e[0]:.0%} of what silence costs in English and {own_gives_o[0]:.0%} in other languages.",
         holds=min(own_gives_e[1], own_gives_o[1]) > 0.5,
+    ),
+    cx.claims.finding(
+        f"A vector of the kind of language gives back nothing in English and {kind_o[0]:.0%} in other languages.",
+        holds=kind_e[1] <= 0.02 and kind_e[2] < 0.1 and kind_o[2] < own_gives_o[1],
+    ),
+    cx.claims.finding(
+        f"Length is not what helps: in English a random vector as long adds {words(random_e)} to the rise, another domain's {words(other_e)}.",
+        holds=min(random_e[1], other_e[1]) > 0,
     ),
     cx.claims.finding(
         f"Over the first 16 tokens of English texts the model does better with its domain's vector than as it is: the loss falls by {words([-start_e[k] for k in (0, 2, 1)])}.",
@@ -480,7 +513,7 @@ display(
 
 # %% [markdown]
 r"""
-So what these heads tell the model late in a text is, for the most part, its domain. Figure 9.3 has the controls. In English it is not "this is English": the kind's vector is nearly nothing, since most of the mean is English. In other languages knowing only that it is not English gives back a part. Nor is it length that helps: in English a random vector as long, and another domain's, make the loss rise further. At the start of a text nobody can know the domain, and being told helps; that is why late places are judged. What remains is what they say of the single text, and what the averaging loses.
+So what these heads tell the model late in a text is, for the most part, its domain, and in English it is not "this is English": that vector is nearly nothing, since most of the mean is English. In other languages knowing only that it is not English gives back a part. At the start of a text nobody can know the domain, and being told helps; that is why late places are judged. What remains is what they say of the single text, and what the averaging loses.
 
 ## Past the neurons, or through them?
 
@@ -545,14 +578,20 @@ pd.DataFrame(
 ).T
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
-    f"Hold the {len(J)} neurons that single tokens move farthest, and {words(left[1][0], '.0%')} of the damage in English is left; hold {len(some_others)} others, and {words(left[2][0], '.0%')} is.",
-    holds=left[1][0][2] < left[2][0][1],
+display(
+    cx.claims.finding(
+        f"Through the layer's neurons alone at least {min(v[0] for v in alone[0]):.0%} of the damage is done, and past them at most {max(v[0] for v in left[0]):.1%}, in every kind of text.",
+        holds=min(v[1] for v in alone[0]) > 0.9 and max(v[2] for v in left[0]) < 0.1,
+    ),
+    cx.claims.finding(
+        f"Hold the {len(J)} neurons that single tokens move farthest, and {words(left[1][0], '.0%')} of the damage in English is left; hold {len(some_others)} others, and {words(left[2][0], '.0%')} is.",
+        holds=left[1][0][2] < left[2][0][1],
+    ),
 )
 
 # %% [markdown]
 r"""
-So the neurons are where the context is passed on, in every kind of text. The 100 are not all of it, but far more than any 100.
+So the neurons are where the context is passed on. The 100 are not all of it, but far more than any 100.
 
 ## Does half a message do half?
 
@@ -629,14 +668,24 @@ cx.plots.picture(
 early = asked[:-1] < 16
 soon, then = (on(undone[:, k].mean(1).numpy(), everywhere) for k in (early, ~early))
 half = part_way[0.5]
-cx.claims.finding(
-    f"The weakness is of use: undone, it costs {words(soon)} nats a token over the first 16 tokens, and {words(then)} after them.",
-    holds=soon[1] > 0 and then[0] < soon[0] / 3,
+display(
+    cx.claims.finding(
+        f"A text's own domain has {as_is[4]:.2f} of its strength at position 4 and {as_is[32]:.2f} at position 32; with BOS left out it has {bare[4]:.2f} and {bare[32]:.2f}, so BOS is one cause of the weakness and not the only one.",
+        holds=bool(as_is[4] < as_is[32] and 1 > bare[4] > as_is[4] + 0.1),
+    ),
+    cx.claims.finding(
+        f"Half of the message takes the prediction {words(half)} of the way: nearly in proportion, and a little more.",
+        holds=half[1] > 0.5 and half[2] < 0.75,
+    ),
+    cx.claims.finding(
+        f"The weakness is of use: undone, it costs {words(soon)} nats a token over the first 16 tokens, and {words(then)} after them.",
+        holds=soon[1] > 0 and then[0] < soon[0] / 3,
+    ),
 )
 
 # %% [markdown]
 r"""
-A text's own domain is weak at the start, and BOS is one cause of that and not the only one (left panel). Half of the message takes the prediction a little more than half of the way (right panel): the post's conclusion stands on `mini`, up to the message's own strength; beyond it the effect flattens. Its argument takes the ablation for a nuisance that models have to cope with; here undoing it does harm. One reading, not tested: a text of four tokens says little about its domain, and BOS has the weight of a prior, which fades as evidence comes in.
+So the post's conclusion stands on `mini`, up to the message's own strength; beyond it the effect flattens (right panel). Its argument takes the ablation for a nuisance that models have to cope with; here undoing it does harm. One reading, not tested: a text of four tokens says little about its domain, and BOS has the weight of a prior, which fades as evidence comes in.
 
 ## What breaks it
 

@@ -49,7 +49,10 @@ try:
 except ValueError:  # no stable head in the first layer
     study = cx.study(model, TEXTS, TOKEN, heads=range(model.cfg.n_heads))
 weights, n, L = study.weights, study.n, model.cfg.n_layers
-SECOND, THIRD = min(1, L - 1), min(2, L - 1)  # of a model with as many; counted from 0
+SECOND, THIRD = (
+    min(1, L - 1),
+    min(2, L - 1),
+)  # of a model that has as many; layers are counted from 0
 half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
 x_A, x_B = (cx.texts.at(weights, half, n, TOKEN) for half in (half_A, half_B))  # text source
@@ -176,7 +179,8 @@ cx.plots.picture(
     + "; ".join(
         f"layer {k} where {v['where']:.0%}, what {v['what']:.0%}, rest {v['rest']:.0%}"
         for k, v in by_layer.iterrows()
-    ),
+    )
+    + ".",
 )
 
 
@@ -187,18 +191,29 @@ def percent(values):
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-rest = by_layer["rest"].to_numpy()
-all_tokens = np.array(  # layer part
+place, rest = by_layer["where"].to_numpy(), by_layer["rest"].to_numpy()
+token_share = (by_layer["what"] / (1 - by_layer["where"])).to_numpy()
+all_tokens = np.array(
     [shares(parts(k, often >= 0)).mean(1).numpy() for k in range(L)]
-)
-cx.claims.finding(
-    f"For tokens seen before, place and token explain {1 - rest[SECOND]:.0%} of the variance of the second layer's scores, against {1 - rest[0]:.0%} of the first's; behind it the rest grows to {percent(rest[2:]) if L > 2 else rest[-1]}.",
-    holds=bool(L > 2 and rest[0] < rest[SECOND] < 0.1 and (rest[2:] > 2 * rest[SECOND]).all()),
+)  # layer part
+display(
+    cx.claims.finding(
+        f"For tokens seen before, place and token explain {1 - rest[SECOND]:.0%} of the variance of the second layer's scores, against {1 - rest[0]:.0%} of the first's; behind it the rest grows to {percent(rest[2:]) if L > 2 else rest[-1]}.",
+        holds=bool(L > 2 and rest[0] < rest[SECOND] < 0.1 and (rest[2:] > 2 * rest[SECOND]).all()),
+    ),
+    cx.claims.finding(
+        f"In the second layer the place alone makes {place[SECOND]:.0%}, against {place[0]:.0%} in the first, and of what it leaves the current token explains ever less: {percent(token_share)}, layer by layer.",
+        holds=bool(L > 1 and place[SECOND] > place[0] and (np.diff(token_share) < 0).all()),
+    ),
+    cx.claims.finding(
+        f"Rare tokens would have hidden the order: with all tokens judged, the rest is {all_tokens[0, 2]:.0%} in the first layer and {all_tokens[SECOND, 2]:.0%} in the second.",
+        holds=bool(L > 1 and all_tokens[0, 2] > all_tokens[SECOND, 2]),
+    ),
 )
 
 # %% [markdown]
 r"""
-In the second layer the place alone makes more than in the first, and of what the place leaves the current token explains ever less, layer by layer. (Rare tokens would have hidden the order: with all tokens judged the first layer has more rest than the second, as the conditions below show.) So one layer up, the split of [chapter 3](03_kernels) is nearly as good as it was. It is the layers after that which look at something else. An average over heads hides a kind of head, so look at one.
+So one layer up, the split of [chapter 3](03_kernels) is nearly as good as it was. It is the layers after that which look at something else. An average over heads hides a kind of head, so look at one.
 
 ## A second-layer head on the real passage
 
@@ -238,15 +253,22 @@ second[["effective tokens", "where", "what", "rest", "TV of rows to kernel"]].ro
 # %% tags=["hide-input", "nbval-check-output"]
 kernel_tv = account.groupby("layer")["TV of rows to kernel"]
 alone = kernel_tv.apply(lambda of: (of <= 0.1).sum()).to_numpy()
+narrow = account.groupby("layer")["effective tokens"].apply(lambda of: (of < 10).sum()).to_numpy()
 apart = kernel_tv.mean().to_numpy()
-cx.claims.finding(
-    f"No head of the second layer is almost entirely positional: the steadiest has {kernel_tv.min().iloc[SECOND]:.0%} of its attention elsewhere than its kernel, the average one {apart[SECOND]:.0%}, against {apart[0]:.0%} in the first layer.",
-    holds=bool(alone[SECOND] == 0 and L > 1 and apart[SECOND] >= apart[0]),
+display(
+    cx.claims.finding(
+        f"No head of the second layer is almost entirely positional: the steadiest has {kernel_tv.min().iloc[SECOND]:.0%} of its attention elsewhere than its kernel, the average one {apart[SECOND]:.0%}, against {apart[0]:.0%} in the first layer.",
+        holds=bool(alone[SECOND] == 0 and L > 1 and apart[SECOND] >= apart[0]),
+    ),
+    cx.claims.finding(
+        f"The first layer of {MODEL} has no local head; the second has {narrow[SECOND]} with fewer than 10 effective tokens.",
+        holds=bool(narrow[0] == 0 and narrow[SECOND] > 0),
+    ),
 )
 
 # %% [markdown]
 r"""
-(The first layer of `mini` has no local head; the second has some.) The post reads second-layer patterns of GPT-2 small as "almost entirely positional, with not even a content-dependent component" {cite}`gibson2025contextual`. Here the *scores* are mostly positional, and the *rows* are not, and the two do not contradict each other: a local kernel has so much variance that the same content is a small share of it, and still moves attention between a few tokens.
+The post reads second-layer patterns of GPT-2 small as "almost entirely positional, with not even a content-dependent component" {cite}`gibson2025contextual`. Here the *scores* are mostly positional, and the *rows* are not, and the two do not contradict each other: a local kernel has so much variance that the same content is a small share of it, and still moves attention between a few tokens.
 
 ## What does a broad head behind another layer average?
 
@@ -303,9 +325,11 @@ order.round(2)
 # %% tags=["hide-input", "nbval-check-output"]
 minds = [changed[layer, 1].mean() - changed[layer, 32].mean() for layer in range(THIRD + 1)]
 one, two, many = (order[f"blocks of {b}"].to_numpy() for b in BLOCKS)
-cx.claims.finding(
-    f"Shuffling all tokens changes what the broad heads write at n by {percent(one)} of its variance over texts, layer by layer; to keep runs of 32 tokens together saves little ({percent(many)}), and to keep pairs saves nothing, so no bag of bigrams is found.",
-    holds=bool((many > one / 2).all() and THIRD > 1 and (one - two < 0.02).all()),
+display(
+    cx.claims.finding(
+        f"Shuffling all tokens changes what the broad heads write at n by {percent(one)} of its variance over texts, layer by layer; to keep runs of 32 tokens together saves little ({percent(many)}), and to keep pairs saves nothing, so no bag of bigrams is found.",
+        holds=bool((many > one / 2).all() and THIRD > 1 and (one - two < 0.02).all()),
+    ),
 )
 
 # %% [markdown]
@@ -425,29 +449,33 @@ display(
 
 # %% tags=["hide-input"]
 figure, ((left, right),) = cx.plots.panels(1, 2, height=2.9)
-at, grown, noise_grown = np.arange(1, L + 1), *(v.mean(1) / v[0].mean() for v in (signal, noise))
-left.plot(at, grown, "o-", label="stream")
-left.plot(at, noise_grown, "o-", label="noise")
+at = np.arange(1, L + 1)
+left.plot(at, signal.mean(1) / signal[0].mean(), "o-", label="stream")
+left.plot(at, noise.mean(1) / noise[0].mean(), "o-", label="noise")
 left.set(yscale="log", xticks=at, xlabel="behind layer", ylabel="variance, layer 1 = 1")
 left.legend()
 right.plot(second["effective tokens"], passing, "o", label="noise as it is")
 right.plot(second["effective tokens"], passing_dealt, "o", label="the same, dealt")
 grid = np.geomspace(max(1, second["effective tokens"].min() / 2), n, 20)
 right.plot(grid, 1 / grid, ls=":", lw=1, color=cx.plots.INK, label="1 / effective tokens")
-right.loglog()
-right.set(xlabel="effective tokens of the head", ylabel="share passed on")
+right.set(
+    xscale="log", yscale="log", xlabel="effective tokens of the head", ylabel="share passed on"
+)
 right.legend(fontsize=8)
-
-
-def numbers(values, form):
-    return ", ".join(f"{v:{form}}" for v in values)
-
-
 cx.plots.picture(
     figure,
     "11.3",
     f"Left: noise and stream at n, variance over texts. Right: what each head of layer {SECOND + 1} passes on of the noise in its values; above 1 the noise has moved its row as well.",
-    f"Left: the stream grows {numbers(grown, '.1f')}; the noise {numbers(noise_grown, '.1f')}. Right, a share passed on for each head: {numbers(passing, '.2f')}; dealt {numbers(passing_dealt, '.3f')}.",
+    "Left: the stream grows "
+    + ", ".join(f"{v:.1f}" for v in signal.mean(1) / signal[0].mean())
+    + "; the noise "
+    + ", ".join(f"{v:.1f}" for v in noise.mean(1) / noise[0].mean())
+    + ". Right, a point a head: "
+    + ", ".join(
+        f"head {h} {a:.2f}, dealt {b:.3f}"
+        for h, (a, b) in enumerate(zip(passing, passing_dealt, strict=True))
+    )
+    + ".",
 )
 
 # %% [markdown]
@@ -568,9 +596,12 @@ display(
     cx.claims.finding(
         f"A circuit through both layers predicts what these {len(chosen)} heads add to 100 neurons of the second at r = {r[3]:.2f} with the self-normalised circuit below, and at {r[2]:.2f} with the published one, which gets the amounts wrong (FVU {fvu[3]:.2f} and {fvu[2]:.2f}).",
         holds=bool(
-            len(J) == 100 and r[1] < r[2] < r[3] and r[2] > 0.9 and fvu[3] < 0.2 < 1 < fvu[2]
-        )
-        and L > 1,
+            L > 1
+            and len(J) == 100
+            and r[1] < r[2] < r[3]
+            and r[2] > 0.9
+            and fvu[3] < 0.2 < 1 < fvu[2]
+        ),
     ),
     cx.claims.finding(
         f"These heads are a small part: they move the neurons by {part:.0%} of their standard deviation; the whole neuron, computed by the model above the first layer's circuit, is met at r = {wholes[0]:.3f} as published and {wholes[1]:.3f} self-normalised.",
@@ -605,10 +636,15 @@ def draw(layer, head):
     of = account[(account["layer"] == int(layer)) & (account["head"] == int(head))].iloc[0]
     figure, ((left, right),) = cx.plots.panels(1, 2, height=3.6)
     left.plot(np.arange(n), pos[int(head)].flip(-1), color=cx.plots.COLOURS[0])
-    title = f"layer {layer}, head {head}: where"
-    left.set(yscale="log", xlabel="distance back", ylabel="pos", title=title)
-    colours = [cx.plots.COLOURS[int(v < 0)] for v in likes[ends]]
-    right.barh(range(len(ends)), likes[ends], color=colours)
+    left.set(
+        yscale="log",
+        xlabel="distance back",
+        ylabel="pos",
+        title=f"layer {layer}, head {head}: where",
+    )
+    right.barh(
+        range(len(ends)), likes[ends], color=[cx.plots.COLOURS[int(v < 0)] for v in likes[ends]]
+    )
     right.set_yticks(range(len(ends)), words, family="monospace", fontsize=8, parse_math=False)
     right.set(xlabel="log content (nats)", title="what")
     return cx.plots.picture(
@@ -641,7 +677,7 @@ def of_stream(d):
 
 
 bigrams = changed[SECOND, 1] - changed[SECOND, 2]
-has_local = bool((accounts[0]["effective tokens"] < 10).any())
+has_local = narrow[0] > 0
 behind = along[SECOND + 1, "MLP"]
 cx.claims.ledger(
     model,
@@ -685,7 +721,7 @@ The noise's line holds by its words, the share falls; the section above says why
 # %% tags=["hide-input", "nbval-check-output"]
 all_rest = all_tokens[:, 2]
 all_share = all_tokens[:, 1] / (1 - all_tokens[:, 0])
-conditions = [
+asked = [
     ("least rest of a deeper layer, over the first's", min(all_rest[SECOND:] / all_rest[0]), 1, 1),
     ("what, of what the place leaves, first layer", all_share[0], 1, 0.8),
     ("the same, largest of deeper layers", max(all_share[SECOND:]), -1, 0.8),
@@ -700,7 +736,7 @@ conditions = [
     ("circuit through layer 2, published states: r", r[2], 1, 0.9),
     ("r lost to true states", r[4] - r[2], -1, 0.05),
 ]
-table = pd.DataFrame(conditions, columns=["condition", "this run", "sign", "bound"])
+table = pd.DataFrame(asked, columns=["condition", "this run", "sign", "bound"])
 table["holds if"] = np.where(table["sign"] > 0, "above ", "below ") + table["bound"].astype(str)
 table["so it is"] = np.where(table["sign"] * (table["this run"] - table["bound"]) > 0, "yes", "no")
 table.drop(columns=["sign", "bound"]).round(2)

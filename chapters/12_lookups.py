@@ -112,19 +112,26 @@ rank = pd.Series(size.flatten()).corr(pd.Series(P.flatten()), method="spearman")
 
 
 def show(ids):
-    """Tokens in a row; ␣ is a space, ↵ a new line."""
-    return cx.plots.visible(model.tokenizer.decode(list(map(int, ids))))
+    """Tokens in a row; ␣ is a space, ↵ a new line; other invisible characters are escaped."""
+    marks = {" ": "␣", "\n": "↵"}
+    text = model.tokenizer.decode(list(map(int, ids)))
+    return "".join(marks.get(c, c if c.isprintable() else ascii(c)[1:-1]) for c in text)
 
 
 figure, ((axis,),) = cx.plots.panels(1, 1, width=6.4, height=3.2)
 axis.plot(size.flatten(), P.flatten().clamp(min=1e-5), ".", ms=2, alpha=0.4)
 axis.axhline(LIKELY, color=cx.plots.INK, lw=1, ls=":")
 axis.plot(size[predicts], P[predicts], "o", ms=5, mfc="none", color=cx.plots.COLOURS[1])
-beside = {"xytext": (-9, 7), "textcoords": "offset points", "parse_math": False}
 for c, p, t in zip(size[predicts], P[predicts], favourite[predicts], strict=True):
-    axis.annotate(f"“{show([t])}”", (c, p), **beside)
-axis.set(yscale="log", ylim=(None, 4), xlabel="congruence with its token")
-axis.set_ylabel("P of the token at the peaks")
+    axis.annotate(
+        f"“{show([t])}”", (c, p), xytext=(-9, 7), textcoords="offset points", parse_math=False
+    )
+axis.set(
+    yscale="log",
+    ylim=(None, 4),
+    xlabel="congruence with its token",
+    ylabel="P of the token at the peaks",
+)
 cx.plots.picture(
     figure,
     "12.1",
@@ -133,9 +140,17 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
-    f"Of {P.numel():,} neurons only {int(predicts.sum())} predict their token: at their peaks it has a probability of one half or more.",
-    holds=bool(0 < predicts.sum() < 0.01 * P.numel()),
+most = size.flatten().topk(NEURONS).indices
+by_weights = int(predicts.flatten()[most].sum())
+display(
+    cx.claims.finding(
+        f"Of {P.numel():,} neurons only {int(predicts.sum())} predict their token: at their peaks it has a probability of one half or more.",
+        holds=bool(0 < predicts.sum() < 0.01 * P.numel()),
+    ),
+    cx.claims.finding(
+        f"Weights alone do not find such neurons: of the {NEURONS} of largest congruence {by_weights} predict.",
+        holds=by_weights < NEURONS / 2,
+    ),
 )
 
 # %% [markdown]
@@ -285,18 +300,19 @@ def ending(ids, length=16):
     return show(ids[1:])[-length:]
 
 
-rows = {}
-for x in order[:8]:
-    k, j = places[x]
-    rows[label(x)] = {
-        "its loudest peaks in half B end in": " · ".join(
-            ending(prompt(x, p)) for p in range(min(3, len(text)))
-        ),
-        "P, half A": f"{float(P[layers.index(k), j]):.2f}",
-        "P, half B": f"{float(P_B[:, x].mean()):.2f}",
-        "P usually": f"{float(P_usual[:, 1:, x].mean()):.3f}",
-    }
-pd.DataFrame(rows).T.rename_axis(f"the first 8 of {len(order)}")
+pd.DataFrame(
+    {
+        "its loudest peaks in half B end in": [
+            " · ".join(ending(prompt(x, p)) for p in range(min(3, len(text)))) for x in order[:8]
+        ],
+        "P, half A": [
+            f"{float(P[layers.index(places[x][0]), places[x][1]]):.2f}" for x in order[:8]
+        ],
+        "P, half B": [f"{float(P_B[:, x].mean()):.2f}" for x in order[:8]],
+        "P usually": [f"{float(P_usual[:, 1:, x].mean()):.3f}" for x in order[:8]],
+    },
+    index=pd.Index([label(x) for x in order[:8]], name=f"the first 8 of {len(order)}"),
+)
 
 # %% tags=["hide-input"]
 named = tokens.tolist() if len(set(tokens[is_next].tolist())) > 1 else each.tolist()
@@ -373,15 +389,22 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 all_heads, mlps = mean(share["all heads"]), mean(share["MLPs"])
 first = mean(share["heads of layer 0"])
+group = apart(share["all heads"])
 earlier = by_token(lambda x: 1 - (rise["own"] + rise["BOS"])[x].sum() / rise["heads"][x].sum())
-cx.claims.finding(
-    f"Where the {NEURONS} that come nearest rise above their mean, MLPs bring {mlps[0]:.0%} of the rise, all heads {all_heads[0]:.0%}, and the {n_heads} heads of the first layer {first[0]:.0%}.",
-    holds=mlps[1] > all_heads[0] > 2 * first[0] and all_heads[2] < 0.5,
+display(
+    cx.claims.finding(
+        f"Where the {NEURONS} that come nearest rise above their mean, MLPs bring {mlps[0]:.0%} of the rise, all heads {all_heads[0]:.0%}, and the {n_heads} heads of the first layer {first[0]:.0%}.",
+        holds=mlps[1] > all_heads[0] > 2 * first[0] and all_heads[2] < 0.5,
+    ),
+    cx.claims.finding(
+        f"No mark of prediction is seen in this: random neurons get {ends(mean(share['all heads'], ~is_next))} from heads, next-token neurons {ends(all_heads)} (p = {group:.2f}).",
+        holds=group >= 0.05,
+    ),
 )
 
 # %% [markdown]
 r"""
-No mark of prediction is seen in this: no difference from random neurons is shown (Figure 12.2). An MLP can only work on what embedding and heads have brought it, so this is credit for the last step. The silence below counts every step.
+An MLP can only work on what embedding and heads have brought it, so this is credit for the last step. The silence below counts every step.
 
 ## The same heads on other texts?
 
@@ -392,7 +415,29 @@ The **profile** of a neuron is the list of its heads' mean rises. Take the profi
 profile = torch.from_numpy(rise["heads"]).flatten(1)  # neuron head
 profile_A = (peak_A["heads"].mean(0) - usual_A["heads"]).flatten(1)
 rows = np.flatnonzero(is_next)
+columns = sorted(profile[is_next].abs().amax(0).topk(min(32, profile.shape[1])).indices.tolist())
 name_of = [f"{h // n_heads}.{h % n_heads}" for h in range(n_layers * n_heads)]
+figure, (axes,) = cx.plots.panels(1, 2, width=10, height=1.6 + 0.19 * len(rows), sharey=True)
+top = float(profile[is_next].abs().max())
+for axis, values, name in zip(axes, (profile_A, profile), ("half A", "half B"), strict=True):
+    grid = values[rows][:, columns]
+    image = axis.imshow(grid, cmap="PuOr_r", vmin=-top, vmax=top, aspect="auto")
+    axis.set_xticks(range(len(columns)), [name_of[h] for h in columns], rotation=90, fontsize=7)
+    axis.grid(False)
+    axis.set_title(name)
+axes[0].set_yticks(range(len(rows)), [label(x) for x in rows], fontsize=8, parse_math=False)
+figure.colorbar(image, ax=list(axes), shrink=0.7, label="rise")
+cx.plots.picture(
+    figure,
+    "12.3",
+    "Which heads wake which next-token neuron: the mean rise of each head's term at the peaks, chosen in each half by itself. Heads in order of layer.",
+    f"Two heat maps of {len(rows)} neurons and {len(columns)} heads, nearly alike. Largest in half B: "
+    + ", ".join(
+        f"{label(x)} by {name_of[int(profile[x].argmax())]}, {float(profile[x].max()):.1f}"
+        for x in order[:3]
+    )
+    + ".",
+)
 
 # %% tags=["hide-input", "nbval-check-output"]
 r_of = np.corrcoef(profile_A, profile)[: len(each), len(each) :]  # half A against half B
@@ -450,7 +495,7 @@ axes[1].set(xlabel="tenth of the pre-activation", ylabel="P of its token", yscal
 axes[1].legend(fontsize=8)
 cx.plots.picture(
     figure,
-    "12.3",
+    "12.4",
     "All places of half B in ten groups, by how awake a neuron is. Left: what the parts bring, less their mean over all places. Right: the probability of its token.",
     "Two line charts. Highest tenth: "
     + "; ".join(f"{name} {float(v[9, is_next].mean()):+.2f}" for name, v in steps.items())
@@ -551,14 +596,15 @@ credit = (peak["heads"][:ABLATED, :, 0].mean(0) - usual["heads"][:, 0]).sum(-1).
 gone = {name: v[:, 0] / rise_there for name, v in lost.items() if name != "the neuron alone"}
 gone |= {"layer 0, credited": credit / rise_there}
 figure, (axes,) = cx.plots.panels(1, 2, width=9.6, height=2.6)
-tokens_lose = {name: v[:, 1] for name, v in lost.items()}
-words = f"{dots(axes[0], gone)}. Loss: {dots(axes[1], tokens_lose)}"
+words = (
+    dots(axes[0], gone) + ". Loss: " + dots(axes[1], {name: v[:, 1] for name, v in lost.items()})
+)
 axes[0].set_xlabel("share of the neuron's rise that is gone")
 axes[1].set_xlabel("loss D of its token (nats)")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 cx.plots.picture(
     figure,
-    "12.4",
+    "12.5",
     "What silence costs, half B, mean over neurons with 95% intervals. Left: the neuron's rise; last row: what attribution credits to the heads of layer 0. Right: its token.",
     f"Two dot plots. Rise gone: {words}.",
 )
@@ -593,7 +639,7 @@ Here is the link to part I. The stable heads of `mini` (all eight of its first l
 ## What breaks it
 
 - **The peaks of these neurons are punctuation and small words.** Nothing here is about neurons of rare words, which in `mini` do not predict theirs.
-- **Silence is not neutral.** A mean is a message as well, and one that hardly any text sends. Without the first layer some tokens even become likelier: D below zero in Figure 12.4.
+- **Silence is not neutral.** A mean is a message as well, and one that hardly any text sends. Without the first layer some tokens even become likelier: D below zero in Figure 12.5.
 - **Congruence sees one step.** Later layers can take back what a neuron says.
 - **Gated MLPs.** There a second branch decides the sign, and a neuron can be wide open and push its token down.
 
@@ -648,7 +694,7 @@ axis.invert_yaxis()
 axis.set(xlabel="rise of the term", ylabel="head")
 picture = cx.plots.picture(
     figure,
-    "12.5",
+    "12.6",
     f"Neuron {label(example).replace('<', '&lt;')} at its loudest peak in half B: the heads with the largest rises.",
     "Bar chart. " + ", ".join(f"{name_of[h]} {float(rises[h]):.2f}" for h in best_heads[:3]) + ".",
 )

@@ -65,6 +65,7 @@ def build_wheel(out: Path) -> Path:
 def run(command: Sequence[str], cwd: Path) -> str:
     """What a command prints; TryError with the end of it when it fails."""
     alone = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    alone |= {"TORCH_HOME": str(cwd)}
     done = subprocess.run(command, cwd=cwd, env=alone, capture_output=True, text=True)
     if done.returncode:
         said = (done.stdout + done.stderr).strip()[-3000:]
@@ -145,6 +146,7 @@ def trial(python: str, work: Path, chapters: Sequence[Path]) -> None:
     wheel = build_wheel(work)
     print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MB", flush=True)
     home = runtime(python, work)
+    shutil.copytree(ROOT / "twins", work / "hub" / "ctxlib")  # as if they had been fetched
     replaced = install(wheel, home)
     versions = installed(home)
     shown = ("numpy", "pandas", "torch", "transformers", "ipywidgets", "ipykernel")
