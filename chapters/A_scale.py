@@ -40,6 +40,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from IPython.display import display
 
 import ctxlib as cx
 
@@ -94,9 +95,17 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 ratios = [float((length / place)[:, 1:].median()) for place in (in_P(C), in_P(C_texts))]
-cx.claims.finding(
-    f"The true length in texts is {ratios[0]:.2f} of what Equation 1 puts in its place, by the median, and {ratios[1]:.2f} with C from texts.",
-    holds=ratios[0] < 0.95 and abs(ratios[1] - 1) < 0.05,
+count = torch.bincount(long.flatten(), minlength=len(W_E))
+by_count = W_E.norm(dim=-1)[count.argsort(descending=True)]
+display(
+    cx.claims.finding(
+        f"The true length in texts is {ratios[0]:.2f} of what Equation 1 puts in its place, by the median, and {ratios[1]:.2f} with C from texts.",
+        holds=ratios[0] < 0.95 and abs(ratios[1] - 1) < 0.05,
+    ),
+    cx.claims.finding(
+        f"The 100 tokens that texts use most have a median length of {by_count[:100].median():.2f}, the vocabulary one of {C:.2f}.",
+        holds=bool(by_count[:100].median() < 0.9 * C),
+    ),
 )
 
 # %% [markdown]
@@ -224,34 +233,53 @@ moved = {k: replace(weights, W_E=W_E + v, W_pos=W_pos - v) for k, v in origins.i
 rows_of = [cx.attention_rows(m, X[:20], n) for m in moved.values()]
 all(torch.allclose(rows, rows_of[0], atol=1e-4) for rows in rows_of)
 
+# %% tags=["hide-input"]
+unit = torch.nn.functional.normalize
+cosines = {
+    k: (unit(m.W_E, dim=-1)[::5] @ unit(m.W_pos, dim=-1)[::5].T).flatten() for k, m in moved.items()
+}
+chance = weights.d_model**-0.5 * (2 / np.pi) ** 0.5  # mean |cosine| of random directions
+figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
+for (k, values), style in zip(cosines.items(), ("-", "--", ":", "-."), strict=True):
+    height, edge = np.histogram(values, bins=80, range=(-1, 1), density=True)
+    axis.plot((edge[1:] + edge[:-1]) / 2, height, style, label=k)
+axis.set(xlabel="cosine of a token and a position embedding", ylabel="density")
+axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+cx.plots.picture(
+    figure,
+    "A.3",
+    "The same model four times. Cosines of all tokens of the vocabulary with all positions (every fifth of each).",
+    "Four curves; mean absolute cosine: "
+    + "; ".join(f"{k} {v.abs().mean():.2f}" for k, v in cosines.items())
+    + ".",
+)
+
 # %% [markdown]
 r"""
 For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants, and the TV of rows with either one, BOS by its own key.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-unit = torch.nn.functional.normalize
-cosines = {
-    k: (unit(m.W_E, dim=-1)[::5] @ unit(m.W_pos, dim=-1)[::5].T).flatten() for k, m in moved.items()
-}
-facts = {
-    k: {"|cosine| √d_model": float(v.abs().mean()) * weights.d_model**0.5}
-    for k, v in cosines.items()
-}
+facts = []
 for k, m in moved.items():
-    constants = {
-        name: float(m.W_E[t].norm(dim=-1).median())
-        for name, t in {"C of the vocabulary": slice(None), "C of texts": used}.items()
-    }
-    facts[k] |= constants
-    for name, c in constants.items():
-        left = distance(cx.split.rebuilt_scores(m, X, n, C=c), own=True).mean()
-        facts[k][f"TV by the {name}"] = float(left)
-facts = pd.DataFrame(facts).T.rename_axis("origin")
+    constants = [float(m.W_E[t].norm(dim=-1).median()) for t in (slice(None), used)]
+    left = [distance(cx.split.rebuilt_scores(m, X, n, C=c), own=True).mean() for c in constants]
+    facts.append(
+        [float(cosines[k].abs().mean()) * weights.d_model**0.5, *constants, *map(float, left)]
+    )
+facts = pd.DataFrame(facts, index=pd.Index(list(moved), name="origin"))
+facts.columns = [
+    "|cosine| √d_model",
+    "C of the vocabulary",
+    "C of texts",
+    "TV by the C of the vocabulary",
+    "TV by the C of texts",
+]
 facts.round(dict(zip(facts.columns, (1, 2, 2, 3, 3), strict=True)))
 
 # %% tags=["hide-input", "nbval-check-output"]
-before, tokens_moved, _, positions_moved = facts["|cosine| √d_model"]
+angle, of_vocabulary, of_tokens, by_former, by_latter = (facts[k] for k in facts)
+before, tokens_moved, _, positions_moved = angle
 cx.claims.finding(
     f"With the mean position moved into the tokens the two are as good as orthogonal, {positions_moved:.1f} in place of {before:.1f}; with the mean token of the vocabulary moved into the positions they are not, {tokens_moved:.1f}.",
     holds=positions_moved < 2 < min(before, tokens_moved),
@@ -259,8 +287,22 @@ cx.claims.finding(
 
 # %% [markdown]
 """
-No attention row has changed, so orthogonality is no fact about how this model attends. It is a fact about where its origin was left. The C of texts depends less on the origin than that of the vocabulary. As the model comes it gives the better rows; it does not at every origin.
+No attention row has changed, so orthogonality is no fact about how this model attends. It is a fact about where its origin was left.
 """
+
+# %% tags=["hide-input", "nbval-check-output"]
+display(
+    cx.claims.finding(
+        f"The C of texts depends less on the origin, {of_tokens.min():.2f} to {of_tokens.max():.2f}, than that of the vocabulary, {of_vocabulary.min():.2f} to {of_vocabulary.max():.2f}; as the model comes it gives the better rows, {by_latter.iloc[0]:.3f} against {by_former.iloc[0]:.3f}.",
+        holds=bool(
+            np.ptp(of_tokens) < np.ptp(of_vocabulary) and by_latter.iloc[0] < by_former.iloc[0]
+        ),
+    ),
+    cx.claims.finding(
+        f"It does not at every origin: with the mean token of the vocabulary moved, rows are at {by_latter.iloc[1]:.3f} against {by_former.iloc[1]:.3f}.",
+        holds=bool(by_latter.iloc[1] > by_former.iloc[1]),
+    ),
+)
 
 # %% [markdown]
 r"""
@@ -277,24 +319,39 @@ for octave in octaves:
     for own, found in sweep.items():
         found.append(distance(made, own))
 figure, axes = cx.plots.panels(1, 2, height=2.9, sharey=True)
-best = {}
 for axis, (own, found) in zip(axes[0], sweep.items(), strict=True):
-    found = torch.stack(found)  # octave head
-    best[own] = float(2 ** octaves[int(found.median(1).values.argmin())])
     for head in heads:
-        look = cx.plots.head_style(head)
-        axis.plot(C * 2**octaves, found[:, head], label=f"head {head}", **look)
-    axis.axvline(C, color=cx.plots.INK, lw=1, ls="--", label="C of the vocabulary")
-    axis.axvline(C_texts, color=cx.plots.INK, lw=1, ls=":", label="C of texts")
-    axis.set(xscale="log", xlabel="C", ylim=(0, None))
-    axis.set_title("BOS by its own key" if own else "Equation 1")
+        axis.plot(
+            C * 2**octaves,
+            [f[head] for f in found],
+            label=f"head {head}",
+            **cx.plots.head_style(head),
+        )
+    for at, name in ((C, "vocabulary"), (C_texts, "texts")):
+        axis.axvline(
+            at,
+            color=cx.plots.INK,
+            lw=1,
+            ls=":" if name == "texts" else "--",
+            label=f"C of {name}" if name == "texts" else "C of the vocabulary",
+        )
+    axis.set(
+        xscale="log",
+        xlabel="C",
+        ylim=(0, None),
+        title="BOS by its own key" if own else "Equation 1",
+    )
     axis.set_xticks([C / 2, C, 2 * C], [f"{t:.2f}" for t in (C / 2, C, 2 * C)])
     axis.minorticks_off()
 axes[0, 0].set_ylabel("median TV")
 axes[0, 1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+best = {
+    own: float(2 ** octaves[int(torch.stack(f).median(1).values.argmin())])
+    for own, f in sweep.items()
+}
 cx.plots.picture(
     figure,
-    "A.3",
+    "A.4",
     "Distance of the rows as C moves over two octaves. Dashed: the median length in the vocabulary; dotted: in texts.",
     f"Two panels, a curve per head. In the median over heads the least distance is at {best[False]:.2f} times the vocabulary's median length for Equation 1 and at {best[True]:.2f} with BOS by its own key; that of texts is {C_texts / C:.2f} of it.",
 )
@@ -322,13 +379,18 @@ stages = {
 }
 figure, ((axis,),) = cx.plots.panels(height=2.7, width=8.0)
 for k, (name, values) in enumerate(stages.items()):
-    at, hatch = np.arange(len(heads)) + 0.2 * (k - 1.5), ("", "//", "..", "xx")[k]
-    axis.bar(at, values, width=0.18, label=name, hatch=hatch)
+    axis.bar(
+        np.arange(len(heads)) + 0.2 * (k - 1.5),
+        values,
+        width=0.18,
+        label=name,
+        hatch=("", "//", "..", "xx")[k],
+    )
 axis.set(xlabel="head", ylabel="median TV", xticks=heads)
 axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
-    "A.4",
+    "A.5",
     "What each repair takes away. The first three are splits into what and where; the last one is not.",
     "Bars, four a head; means over heads: "
     + ", ".join(f"{k} {v.mean():.3f}" for k, v in stages.items())
@@ -497,7 +559,7 @@ def of(what, which=None, names=DOSES):
 
 # %% [markdown]
 r"""
-TV is the mean over heads of the median over texts. Both repairs are those of Figure A.4. $r$ and FVU are the middle neuron's: by rows of Equation 1 with all else as in truth, and by the circuit of all heads ([chapter 6](06_circuit)), which borrows one text's denominators. The last row is the model on the page.
+TV is the mean over heads of the median over texts. Both repairs are those of Figure A.5. $r$ and FVU are the middle neuron's: by rows of Equation 1 with all else as in truth, and by the circuit of all heads ([chapter 6](06_circuit)), which borrows one text's denominators. The last row is the model on the page.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -511,17 +573,16 @@ shown = {
     ("circuit", "r"): ("circuit", "r", 3),
     ("circuit", "FVU"): ("circuit", "FVU", 2),
 }
-runs = {f"steady {d}": kept[k] for k, d in zip(DOSES, (0, 1, 3), strict=True)}
-runs[MODEL] = here[MODEL]
-
-
-def words(facts, what, which, digits):
-    return f"{facts[what] if which is None else facts[what][which]:.{digits}f}"
-
-
+listed = {f"steady {d}": kept[k] for k, d in zip(DOSES, (0, 1, 3), strict=True)}
 pd.DataFrame(
-    {column: [words(f, *of_what) for f in runs.values()] for column, of_what in shown.items()},
-    index=list(runs),
+    {
+        column: [
+            f"{f[a] if b is None else f[a][b]:.{digits}f}"
+            for f in [*listed.values(), kept.get(MODEL, here[MODEL])]
+        ]
+        for column, (a, b, digits) in shown.items()
+    },
+    index=[*listed, MODEL],
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -562,6 +623,9 @@ pd.DataFrame(
 
 # %% tags=["hide-input"]
 figure, ((left, right),) = cx.plots.panels(1, 2, height=3.3)
+runs = {f"steady {d}": kept[k] for k, d in zip(DOSES, (0, 1, 3), strict=True)} | {
+    MODEL: here[MODEL]
+}
 for k, (name, facts) in enumerate(runs.items()):
     across = [facts[row]["TV of heads"] for row in ("forecast", "Equation 1")]
     fill = "none" if name == MODEL else cx.plots.COLOURS[k]
@@ -569,26 +633,24 @@ for k, (name, facts) in enumerate(runs.items()):
 ends = np.array([0.003, 0.12])
 left.plot(ends, ends, color=cx.plots.INK, lw=1)
 left.fill_between(ends, ends / FACTOR, ends * FACTOR, color=cx.plots.INK, alpha=0.1, lw=0)
-left.loglog()
-left.set(xlabel="forecast TV", ylabel="TV of Equation 1", title="a head")
+left.set(
+    xscale="log", yscale="log", xlabel="forecast TV", ylabel="TV of Equation 1", title="a head"
+)
 left.legend(fontsize=8, loc="upper left")
-lines = {
-    "circuit": ("o-", "circuit"),
-    "self-normalised": ("s-", "self-normalised"),
-    "Equation 1": ("^-", "rows of Equation 1"),
-    "forecast": ("x--", "forecast"),
-    "once a token": ("+:", "forecast, once a token"),
-}
-for row, (style, name) in lines.items():
-    right.plot(of("spread"), of(row, "FVU"), style, ms=5, lw=1.2, label=name)
-right.loglog()
-right.set(xlabel="sd of log ℓ", ylabel="FVU", title="the middle neuron")
+lines = {"circuit": "o-", "self-normalised": "s-", "Equation 1": "^-", "forecast": "x--"}
+for k, (row, style) in enumerate((lines | {"once a token": "+:"}).items()):
+    name = {"Equation 1": "rows of Equation 1", "once a token": "forecast, once a token"}.get(
+        row, row
+    )
+    colour = cx.plots.COLOURS[k]
+    right.plot(of("spread"), of(row, "FVU"), style, ms=5, lw=1.2, color=colour, label=name)
+right.set(xscale="log", yscale="log", xlabel="sd of log ℓ", ylabel="FVU", title="the middle neuron")
 right.set_xticks(of("spread"), [f"{v:.3f}" for v in of("spread")])
 right.minorticks_off()
 right.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
-    "A.5",
+    "A.6",
     "Left: forecast and measured TV of every head; in the band the forecast is within a factor of 1.5. Right: FVU of what the heads say, against the dose's effect.",
     f"Left, points near the diagonal; {MODEL} and one head of steady 3 lie above. Right, over spreads "
     + ", ".join(f"{v:.3f}" for v in of("spread"))
@@ -598,17 +660,34 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-of_heads, with_bos, expected = (
-    np.array([kept[d][k]["TV of heads"] for d in DOSES])
+of_heads = {
+    k: np.array([kept[d][k]["TV of heads"] for d in DOSES])
     for k in ("Equation 1", "BOS by its own key", "forecast")
-)
-off = of_heads / expected
+}
+off = of_heads["Equation 1"] / of_heads["forecast"]
 beyond = np.abs(np.log(off)) > np.log(FACTOR)
 dose_of, head_of = np.unravel_index(off.argmax(), off.shape)
-own_bos = with_bos[dose_of, head_of] / expected[dose_of, head_of]
-cx.claims.finding(
-    f"The forecast is good in {(~beyond).sum()} of {off.size} heads; in the other one, head {head_of} at steady {(0, 1, 3)[dose_of]}, TV is {off.max():.1f} times the forecast, and {own_bos:.1f} times with BOS by its own key.",
-    holds=bool(beyond.sum() == 1 and off.max() > FACTOR > own_bos),
+own_bos = float(
+    of_heads["BOS by its own key"][dose_of, head_of] / of_heads["forecast"][dose_of, head_of]
+)
+outside = {
+    k: (
+        np.abs(
+            np.log(np.divide(here[MODEL][k]["TV of heads"], here[MODEL]["forecast"]["TV of heads"]))
+        )
+        > np.log(FACTOR)
+    ).sum()
+    for k in ("Equation 1", "BOS by its own key")
+}
+display(
+    cx.claims.finding(
+        f"The forecast is good in {(~beyond).sum()} of {off.size} heads; in the other one, head {head_of} at steady {(0, 1, 3)[dose_of]}, TV is {off.max():.1f} times the forecast, and {own_bos:.1f} times with BOS by its own key.",
+        holds=bool(beyond.sum() == 1 and off.max() > FACTOR > own_bos),
+    ),
+    cx.claims.finding(
+        f"In {MODEL} it misses {outside['Equation 1']} of {len(heads)} heads, and {outside['BOS by its own key'] or 'none'} with BOS by its own key.",
+        holds=bool(outside["Equation 1"] > 0 == outside["BOS by its own key"]),
+    ),
 )
 
 # %% [markdown]
@@ -653,12 +732,13 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-**Why the circuit gains nothing.** We had expected its $r$ to rise with the dose. But {eq}`eq-error` is about keys, and the circuit approximates more than keys: values, kernels, denominators, the second scale ([chapter 8](08_evaluation) has the bill). The self-normalised circuit, which borrows nothing from another text, gains as rows do (Figure A.5).
+**Why the circuit gains nothing.** We had expected its $r$ to rise with the dose. But {eq}`eq-error` is about keys, and the circuit approximates more than keys: values, kernels, denominators, the second scale ([chapter 8](08_evaluation) has the bill). The self-normalised circuit, which borrows nothing from another text, gains as rows do.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 r, fvu, by_keys = of("circuit", "r"), of("circuit", "FVU"), of("Equation 1", "FVU")
 seeds = {k: of("circuit", k, SEEDS) for k in ("r", "FVU")}
+own_rows = of("self-normalised", "FVU")
 bill = pd.DataFrame({d: {k: v["fvu"] for k, v in kept[d]["only"].items()} for d in DOSES})
 shapes = np.array([kept[k]["only"]["kernel"]["from shape"] for k in (*DOSES, *SEEDS[1:])])
 display(
@@ -678,6 +758,10 @@ display(
         f"What costs more with the dose is the one kernel for all heads: alone it leaves 1 − r² of {shapes[0]:.3f}, {shapes[1]:.3f} and {shapes[2]:.3f}, in the other seeds {shapes[3]:.3f} and {shapes[4]:.3f}.",
         holds=falls(-shapes[:3]) and bool(shapes[1] > shapes[3:].max()),
     ),
+    cx.claims.finding(
+        f"The self-normalised circuit does gain: its FVU falls from {own_rows[0]:.4f} to {own_rows[1]:.4f} and {own_rows[2]:.4f}.",
+        holds=falls(own_rows),
+    ),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -693,13 +777,13 @@ So the dose mends an error that does not limit the circuit. These are one traini
 
 ## Exercises
 
-1. **Predict, then run.** Set `TOKEN = "."`. Which of the first four figures can change, and which cannot?
+1. **Predict, then run.** Set `TOKEN = "."`. Which of the first five figures can change, and which cannot?
 2. **Prove.** Let $W_E$ be tied to the unembedding. Show that {eq}`eq-scale-origin` adds the same number to all logits of a position.
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. A.1 is about embeddings, which do not know who asks. (Its constants come from the tokens before $n$.) The others are about rows, and a row has a query.
+1. A.1 and A.3 are about embeddings, which do not know who asks. (A.1's constants come from the tokens before $n$.) The others are about rows, and a row has a query.
 2. The final residual $r$ is unchanged, since its embedding part is the sum. The logit of $t$ is $r \cdot (W_E[t] + v)$ after the last LayerNorm, that is the old one plus $r \cdot v$, which does not depend on $t$.
 ```
 

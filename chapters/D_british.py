@@ -247,7 +247,7 @@ cx.plots.picture(
 m = len(rules)
 limit = stats.t.isf(0.05 / (2 * weights.n_neurons), m - 1)  # for the best of all neurons to pass
 seen = optimize.brentq(lambda mean: stats.nct.sf(limit, m - 1, mean * m**0.5) - 0.8, 0.01, 90)
-spelt, at_random, one_pair = counts[0], counts[2:4], counts[4:]
+spelt, mixtures, at_random, one_pair = counts[0], counts[1], counts[2:4], counts[4:]
 display(
     cx.claims.finding(
         f"{spelt[0]} of {weights.n_neurons} neurons tell the two spellings of {len(by_document)} documents apart, and {spelt[1]} do so over words; with random words it is {at_random[:, 0].max()} and {at_random[:, 1].max()} at most.",
@@ -260,6 +260,10 @@ display(
     cx.claims.finding(
         f"No single neuron is shown to be British: over the {m} rules of spelling none of {weights.n_neurons} passes, and a mean {seen:.1f} times as large as its spread between rules would have been seen four times in five.",
         holds=not over_rules.any(),
+    ),
+    cx.claims.finding(
+        f"Random mixtures of the neurons read spelling as well as neurons do: {mixtures[1]} of {weights.n_neurons} pass over words.",
+        holds=bool(mixtures[1] > 0.8 * spelt[1]),
     ),
 )
 
