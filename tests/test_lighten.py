@@ -32,7 +32,7 @@ PAGE = """<html><head>
 def test_a_page_loads_what_it_has_parts_for(body, kept):
     found = lighten.lighten(PAGE.replace("BODY", body))
     loads = set(re.findall(r'(?:src|href)="[^"]*?(\w+)(?:\.min)?\.(?:js|css)', found))
-    assert loads == {"book", "static"} | kept
+    assert loads == {"book", "page"} | kept
     assert body in found
     assert lighten.lighten(found) == found
 

@@ -181,10 +181,12 @@ def test_links_carry_heads_neuron_and_text(visit, mini_weights):
     page = visit("chapter", "#neurons.neuron=78")
     page.wait_for_selector("[data-view=neurons] .ctx-ways a")
     links = page.locator("[data-view=neurons] .ctx-ways a")
+    page.wait_for_load_state("networkidle")  # or leaving the page would cut a request off
     links.get_by_text("Open in the explorer").click()
     page.wait_for_url("**/explorer.html#heads=3,4&neuron=78")
     page.wait_for_selector(READY["explorer"])
     assert page.locator(".ctx-neurons-one .ctx-heading").inner_text() == "Neuron 78"
+    page.wait_for_load_state("networkidle")
     page.locator(".ctx-ways a").get_by_text("live reader").click()
     page.wait_for_url("**/reader.html#**")
     page.wait_for_selector(READY["reader"])
@@ -334,7 +336,7 @@ def test_labels_are_searched_sorted_and_lead_to_a_neuron(visit):
     def shown():
         return [row.split("\t")[0] for row in rows.all_inner_texts()]
 
-    assert shown() == ["7", "648", "12"]  # by AUC
+    assert shown() == ["7", "648", "12"]  # by how far AUC is above that of mixtures
     assert table.locator("tbody .ctx-labels-beyond").count() == 1
     assert re.split(r"\s*\t\s*", rows.first.inner_text())[1:4] == ["astronomy", "0.991", "0.980"]
     table.get_by_role("button", name="top").click()

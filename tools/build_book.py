@@ -459,6 +459,8 @@ def furnish(static: Path, model: str, kept: Path) -> bool:
     """
     python = shutil.ignore_patterns("*.py", "__pycache__")
     shutil.copytree(WIDGETS, static / "views", ignore=python, dirs_exist_ok=True)
+    for module in (static / "views").rglob("*.js"):  # a quarter of them are types and remarks
+        module.write_text(REMARK.sub("", module.read_text(encoding="utf-8")), encoding="utf-8")
     layer, stamp, since = kept / "layer.bin", kept / "stamps" / "layer", time.time()
     if not (layer.exists() and stamps.holds(stamp, ROOT, facts(model))):
         command = [sys.executable, str(TOOLS / "export_explorer.py"), "--model", model]
@@ -483,6 +485,7 @@ def labelled_neurons(html: Path) -> bytes:
     return base64.b64decode(link[1]) if link else b""
 
 
+REMARK = re.compile(r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/\n", re.MULTILINE)  # on lines of its own
 # A view that computes with the packed layer; those of chapters 10 and 12 bring their own numbers.
 LAYER_VIEW = re.compile(r'<div data-view="(?!lookups"|positions")\w+"[^>]*>.*?</div>', re.DOTALL)
 NO_VIEW = (

@@ -16,6 +16,7 @@ const COLUMNS = [
   { title: "label", from: "label" },
   { title: "AUC", from: "auc", digits: 3, said: "AUC on half B" },
   { title: "mixtures", from: "null", digits: 3, said: "what one mixture in twenty exceeds" },
+  { title: "above", from: "above", digits: 3, said: "AUC above the mixtures’" },
   { title: "difference", from: "difference", digits: 2 },
   { title: "top", from: "top", digits: 1 },
   { title: "tokens that drive it", from: "by_drive" },
@@ -26,9 +27,10 @@ const ABOUT =
   "than another text. Mixtures: what one in twenty random mixtures of neurons with the same label " +
   "reaches. A row in bold has more than that; the others’ labels say little about the neuron.";
 
-/** @param {Row} row */
-function isBeyond(row) {
-  return Number(row.auc) > Number(row.null || NaN);
+/** How much higher than the mixtures' a neuron's AUC is; empty where no mixture has its label.
+ *  @param {Row} row */
+function above({ auc, null: mixtures }) {
+  return mixtures ? String(Number(auc) - Number(mixtures)) : "";
 }
 
 /** @param {Row[]} rows @param {string} typed @param {string} by @param {boolean} falling */
@@ -41,7 +43,7 @@ export function foundRows(rows, typed, by, falling) {
     `${row.neuron} ${row.label} ${row.by_drive}`.toLowerCase();
   const numeric = COLUMNS.find(({ from }) => from === by)?.digits !== undefined;
   const order = (/** @type {Row} */ a, /** @type {Row} */ b) =>
-    numeric ? Number(a[by]) - Number(b[by]) : a[by].localeCompare(b[by], "en");
+    numeric ? Number(a[by] || -1) - Number(b[by] || -1) : a[by].localeCompare(b[by], "en");
   return rows
     .filter((row) => words.every((word) => said(row).includes(word)))
     .sort((a, b) => (falling ? -1 : 1) * order(a, b) || Number(a.neuron) - Number(b.neuron));
@@ -50,7 +52,7 @@ export function foundRows(rows, typed, by, falling) {
 /** @param {URL | undefined} source a file; none where there is no such table
  *  @param {(neuron: number) => void} onChoose */
 export function labelTable(source, onChoose) {
-  let [rows, by, falling, room, chosen] = [/** @type {Row[]} */ ([]), "auc", true, ROWS, -1];
+  let [rows, by, falling, room, chosen] = [/** @type {Row[]} */ ([]), "above", true, ROWS, -1];
   const id = fresh("labels");
   const input = /** @type {HTMLInputElement} */ (
     element("input", { type: "search", id, autocomplete: "off", spellcheck: "false" })
@@ -74,7 +76,7 @@ export function labelTable(source, onChoose) {
     (row) =>
       element(
         "tr",
-        { class: isBeyond(row) ? "ctx-labels-beyond" : null },
+        { class: Number(row.above) > 0 ? "ctx-labels-beyond" : null },
         COLUMNS.map(({ from, digits }) => {
           const said = row[from] ?? "";
           if (from === "neuron")
@@ -102,7 +104,7 @@ export function labelTable(source, onChoose) {
     try {
       const answer = await fetch(source);
       if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
-      rows = csvRows(await answer.text());
+      rows = csvRows(await answer.text()).map((row) => ({ ...row, above: above(row) }));
     } catch (error) {
       failed(
         held,
