@@ -14,7 +14,7 @@
 r"""
 # Context from Weights
 
-A language model reads one token at a time, and yet it knows what a page is about. Some neurons of its very first layer do. Here is one of them, in a small model that comes with this book and on a page that the
+A language model reads one token at a time, and yet it knows what a page is about. Even neurons of its first layer know it. Here is one of them, in a small model that comes with this book and on a page that the
 model never saw in training: first as the model computes it, then as this book predicts it.
 """
 
@@ -165,12 +165,13 @@ Each head of a first layer takes a weighted mean over the text behind it. How mu
 *kernel*, which knows the place, times a *content*, which knows the token, divided by the sum of these products, the *denominator*.
 
 When a head spreads over many tokens, its denominator is an average, and such an average varies little from text to text. So one page of other text gives it, at a price that the book
-measures. The rest comes from the weights: each token of the vocabulary adds a fixed amount to each neuron, and the sum of these amounts over a text, weighted by the kernel, predicts what the neuron receives.
+measures. The rest comes from the weights. Each token of the vocabulary adds a fixed amount to each neuron, reckoned as if the token stood at the end of the text. The sum of these amounts over the text, weighted by the
+kernel, predicts what the neuron receives.
 
-So the neurons that know a context can be found without a corpus. Sort each neuron's tokens by what they add, and read both ends of the list.
+So neurons that know a context can be looked for without a corpus: sort each neuron's tokens by what they add, and read both ends of the list. [Chapter 7](07_neurons) counts how many of the best are found.
 
-The book derives each step, measures its error on a model that nobody tuned for it, and says where it fails. Texts come out in the right order; the amounts are wrong until nothing is borrowed from
-another text and every token is read where it stands. Then the book puts the prediction in the place of the model's heads, goes beyond the first layer, and turns to models with other positions.
+The book derives each step, measures its error on a model that nobody tuned to suit it, and says where it fails. Texts come out nearly in the right order. The amounts are wrong until the denominators are the text's own
+and every token is read where it stands. Then the book puts the prediction in the place of the model's heads, goes beyond the first layer, and turns to models with other positions.
 
 ## The chapters
 
@@ -186,8 +187,8 @@ Each asks one question, and answers it for `mini`, the small model of these page
 | [Chapter 6](06_circuit) | What do the stable heads say together? | An average of the text: each token adds a fixed number to each neuron. The order of texts comes out nearly right, the amounts do not. |
 | [Chapter 7](07_neurons) | Which neurons know the context? | Nearly all, and so do random mixtures of them; the weights single out those that a subject moves far, half of the best ones among them. |
 | [Chapter 8](08_evaluation) | How good is it, and what limits it? | The order of texts is good and the amounts are wrong: values are read in the wrong place. What costs most after that depends on the training. |
-| [Chapter 9](09_causal) | Does the model use it? | Yes: most of what silencing the heads costs is the text's domain, which one vector gives back. All of it goes through the layer's neurons. |
-| [Chapter 10](10_families) | What if positions are elsewhere? | Stable heads form all the same, and there is less to approximate. Only rotary positions leave something over. |
+| [Chapter 9](09_causal) | Does the model use it? | Yes: most of what silencing the heads costs is the text's domain, which one vector gives back. Nearly all of it goes through the layer's neurons. |
+| [Chapter 10](10_families) | What if positions are elsewhere? | Stable heads form all the same, and there is less to approximate. Only with rotary positions is an error left that no calibration removes. |
 | [Chapter 11](11_depth) | What of deeper layers? | The second layer's scores are still nearly where plus what, and a circuit reaches through its broad heads. Calibration noise is averaged away only in part. |
 | [Chapter 12](12_lookups) | Which head wakes this neuron? | Seldom one head, hardly ever directly one of the first layer; the MLPs do more than all heads together. |
 | [Chapter 13](13_explanations) | Can a sentence predict a head? | A few heads; most hardly better than a coin, and a high score may only say how long the text is. |
@@ -201,7 +202,7 @@ Each asks one question, and answers it for `mini`, the small model of these page
 ## How to read it
 
 A chapter opens with its answer, goes from an example to the equation, and runs the equation as code. It ends with a **ledger**: each published claim beside what this run found. Every number is
-computed; if one changes, the book does not build.
+computed. If one changes, the book does not build.
 
 The chapters run on **mini**, which comes with the book and needs no network. They run as well on GPT-2 itself, or on a model of yours: open one in Colab with the rocket at the top of the page, set
 `MODEL`, and run it. What a symbol means is on the [notation](notation) page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and to have met a

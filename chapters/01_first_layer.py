@@ -53,7 +53,7 @@ weights, n = study.weights, study.n
 """
 ## The same word on three pages
 
-Here are three pages that the model never saw in training: a textbook of astronomy, a statute and a piece of Python. Each is cut after the same number of tokens, and the last token is made the same, ' the'.
+Here are three pages that the model never saw in training: a textbook of astronomy, a statute and a piece of Python. Each is cut at the same position $n$, the middle of the model's context, and the last token is made the same, ' the'.
 What does the model expect next?
 """
 
@@ -89,13 +89,13 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The last word alone cannot tell the pages apart. Something carries the page to it, and in a transformer only attention does. In later layers attention may carry what earlier layers worked out. In the
+The last word alone cannot tell the pages apart. Something carries to it what stands before, and in a transformer only attention does. In later layers attention may carry what earlier layers worked out. In the
 first layer it has only the raw text, and this is why the book begins there: everything that its heads can know can be written down.
 
 ## The model on these pages
 
-`mini` has the architecture of GPT-2 {cite}`radford2019language`, and is much smaller. It was trained for this book on textbooks, statutes, novels, recipes and code, and **nobody tuned it**: its recipe was chosen by its loss on
-held-out text alone, and it ships as it came out. Expect from it less than from GPT-2. It is no use as a writer, and heads that GPT-2 has, such as those that join the pieces of a word, need not be there.
+`mini` has the architecture of GPT-2 {cite}`radford2019language`, and is much smaller. It was trained for this book on textbooks, statutes, novels, recipes and code, and **nobody tuned it** to suit what the book says: its recipe was chosen by its loss on
+held-out text alone. Expect from it less than from GPT-2. It is no use as a writer, and heads that GPT-2 has, such as those that join the pieces of a word, need not be there.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -179,7 +179,7 @@ This is the start of the **residual stream**, from which every layer reads and t
 
 Both tables are **centred**: the mean over the $d_\text{model}$ entries of each row is taken out. All layers read through LayerNorm, which takes it out anyway.
 
-## LayerNorm is a sphere
+## LayerNorm puts the sum on a sphere
 
 Before a head reads $r_i$, LayerNorm {cite}`ba2016layernorm` subtracts the mean, of which nothing is left, divides by the standard deviation, multiplies by a gain and adds a bias. Gain and bias can be multiplied into the matrices that follow,
 once and for all. This is called **folding**, and from here on $W_Q, W_K, W_V$ and $b_Q, b_K, b_V$ are folded. What remains is
@@ -205,7 +205,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-This is the one place before the softmax where token and position meet other than by addition: how loudly a token speaks depends on the position that it was added to. [Chapter 2](02_keys) takes the two apart again.
+At a source this is the one place where token and position meet other than by addition: how loudly a token speaks depends on the position that it was added to. [Chapter 2](02_keys) takes the two apart again.
 
 ## What a head looks at: the QK circuit
 
@@ -229,7 +229,7 @@ row = torch.softmax(torch.einsum("he,hie->hi", q, k) / weights.attn_scale, dim=-
 
 # %% [markdown]
 """
-Here is the page as the head with the most uneven row sees it from ' the' at the end, and then as the one with the most even row does. The shade is relative to the strongest token shown.
+Here is the page as the head with the most uneven row sees it from ' the' at the end, and then as the one with the most even row does. The shade is relative to the strongest token shown. The two colours only tell the heads apart: attention is never below zero.
 """
 
 # %% tags=["hide-input"]
@@ -298,7 +298,7 @@ display(
 # %% [markdown]
 r"""
 GPT-2 is richer here. Three of its first-layer heads live on the last few tokens, where they join the pieces of words, and two look for earlier copies of the present token {cite}`gibson2025contextual`. `mini` has
-neither kind, as the roster below shows. What it does have is the kind that the book is about.
+neither kind, as the table of its heads below shows. What it does have is the kind that the book is about: heads that look over the whole text.
 
 ## What a head says: the OV circuit
 
@@ -318,7 +318,7 @@ layer = out.sum(0) + weights.b_O
 
 # %% [markdown]
 """
-Does all of this say what the model does? The residual stream, the rows and the layer's output are held against TransformerLens' hooks, and in the ledger below the rows against the checkpoint as it is stored, with nothing folded.
+Does all of this say what the model does? The residual stream, the rows and the layer's output are compared with those of TransformerLens' hooks. Under *Claims* below, the rows are compared with those of the checkpoint as it is stored, with nothing folded.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -337,7 +337,7 @@ r"""
 ## A mean that knows the page
 
 So a head writes a weighted mean of what its OV circuit says about each token. Does such a mean know what the page is about? Take the book's passages, put ' the' at position $n$ of each, and compare a head's outputs on two of them: the
-cosine of the angle between them, once the mean over all passages is taken out. The **gap** of a head is its mean cosine within a domain, less that between domains. To see what chance alone gives, it is measured again with the domains dealt to the passages at random; and to see what the order of the words does, with the words of every passage shuffled.
+cosine of the angle between them, once the mean over all passages is taken out. The **gap** of a head is its mean cosine within a domain, less that between domains. To see what chance alone gives, it is measured again with the domains dealt to the passages at random. To see what the order of the words does, it is measured with the words of every passage (its tokens) shuffled.
 """
 
 
@@ -384,7 +384,7 @@ figure.legend(loc="outside lower center", ncols=3, fontsize=8)
 cx.plots.picture(
     figure,
     "1.2",
-    f"How much more alike a head's outputs are within a domain than between domains: {len(passages)} passages, position {n}.",
+    f"How much more alike a head's outputs are within a domain than between domains: {len(passages)} passages, position {n}. Grey: what 99 of 100 random labellings stay below.",
     "Three bars a head: "
     + ", ".join(f"head {h} {a:.2f} as written, {b:.2f} shuffled, {c:.2f} by chance" for h, a, b, c in zip(heads, measured, shuffled, ceiling, strict=True))
     + ".",
@@ -411,12 +411,12 @@ display(
 
 # %% [markdown]
 r"""
-No head was told what a domain is, and the order of the words hardly matters. A mean over the page is enough, if the tokens of one domain push in one direction. The book follows this thread. *Which* heads
+The order of the words hardly matters. A mean over the page is enough, if the tokens of one domain push in one direction. The book follows this thread. *Which* heads
 take such means, what do they say together, and which neurons listen?
 
 ## The heads, one row each
 
-This table comes back in every chapter up to the sixth. **Effective tokens** count how far a row is spread, $1 / \sum_i a_i^2$: a row that is even over $k$ tokens and zero elsewhere has exactly $k$. They are counted on the row that position alone would give, before
+This table, the **roster** of the heads, comes back in every chapter up to the sixth. **Effective tokens** count how far a row is spread, $1 / \sum_i a_i^2$: a row that is even over $k$ tokens and zero elsewhere has exactly $k$. They are counted on the row that position alone would give, before
 it matters which words stand where; [chapter 3](03_kernels) computes that row. This chapter explains the first column; the next two are chapter 3's, the last two those of [chapter 4](04_denominators).
 """
 
@@ -564,7 +564,7 @@ r"""
 
 1. The token is longer than its position (see the lengths in the table), so most of the vector stays.
 2. `torch.softmax(k @ q / d_head**0.5, dim=-1)`.
-3. Put `blind` in the place of `weights` in both cells. The row now depends on the tokens alone, so a source far back counts as much as a near one, and every bar comes out like the even one. The gaps remain, for the words remain.
+3. Put `blind` in the place of `weights` in both cells. The row now depends on the tokens alone, so a source far back counts as much as a near one, and every bar comes out like the even one, but for BOS and for ' the' at $n$, which stand in every text. The gaps remain, for the words remain.
 4. $b_K$ adds $q_n \cdot b_K / \sqrt{d_\text{head}}$ to every score of the row alike, and the softmax is blind to that. $b_Q$ adds $b_Q \cdot \text{key}_i / \sqrt{d_\text{head}}$, which depends on $i$: it stays.
 ```
 

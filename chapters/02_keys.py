@@ -14,7 +14,7 @@
 r"""
 # Can a key be split into what and where?
 
-**Yes, to within a few hundredths of the attention, and in half of the heads most of the error is one token's.**
+**Yes, to within about a tenth of the attention, and in half of the heads most of the error is one token's.**
 In every head the rows rebuilt from the two halves are nearer to the true ones than a row that ignores the tokens: they misplace 0.02 to 0.10 of the attention, against 0.07 to 0.56.
 In heads 1, 2, 3 and 4 most of the error comes from one token, BOS: read by the key that it has in truth, the misplaced share falls from 0.07 to 0.02.
 """
@@ -59,7 +59,7 @@ study.roster
 
 # %% [markdown]
 r"""
-The roster is the same in every chapter: heads of the first layer, seen from position $n$, where ` the` stands. Most of its columns speak of a head's *kernel*, the attention that position alone would give. A head has one only if its keys can be split. Whether they can is this chapter's
+This is the roster of [chapter 1](01_first_layer): the heads of the first layer, seen from position $n$, where ` the` stands. Most of its columns speak of a head's *kernel*, the attention that position alone would give. A head has one only if its keys can be split. Whether they can is this chapter's
 question, and it is asked at that $n$ and that token.
 
 ## A length ties what to where
@@ -147,11 +147,11 @@ all(torch.allclose(mine, theirs, atol=1e-3) for mine, theirs in zip((E, P), pack
 
 # %% [markdown]
 r"""
-The last line holds both halves against the package. At $i = n$ the second part is zero and the first exact, so there the equation has no error at all.
+The last line compares both halves with the package's. At $i = n$ the second part is zero and the first exact, so there the equation has no error at all.
 
 ## Four sources by hand
 
-Here is the example that the book keeps returning to, read by the head in which Equation 1 errs most. Write $c_i$ and $p_i$ for the two parts of a score, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$.
+Here are four sources of the page on the solar system, read by the head in which Equation 1 errs most: BOS; the source that gets most in the rest of the first half, a piece of *comets*; the token before ` the`; and ` the` itself. Write $c_i$ and $p_i$ for the two parts of a score, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$.
 """
 
 # %%
@@ -190,7 +190,7 @@ $$
 \delta_i \;=\; c_i \left( 1 - \frac{\ell_i^n}{\ell_i} \right) \;+\; p_i \left( 1 - \frac{\bar\ell_i}{\ell_i} \right) .
 $$ (eq-error)
 
-An error of a tenth makes a source's weight a tenth too large, before the softmax normalises. Trouble takes two things at once: a part of the score that is large, and a length that is wrong. BOS has both.
+An error of a tenth makes a source's weight a tenth too large, before the softmax makes the row sum to one. The last column of the table is this factor, $e^{\delta_i}$. Trouble takes two things at once: a part of the score that is large, and a length that is wrong. BOS has both.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -222,7 +222,7 @@ pd.DataFrame({k: cx.total_variation(true, r).numpy() for k, r in example.items()
 
 # %% [markdown]
 """
-Is that good? It depends on what costs nothing: an even row, or the row that the kernel gives without looking at a token. Over the held-out texts, the median distance of all four from the true row at $n$:
+Is that good? Compare it with two guesses that look at no token: an even row, and the kernel. Here is the median distance of all four from the true row at $n$, over the held-out texts:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -286,18 +286,18 @@ bos = "; ".join(
 cx.plots.picture(
     figure,
     "2.2",
-    f"True and rebuilt rows at n = {n} of the book's example, “{study.example.subject}”, on a logarithmic axis. The two marks at the left are BOS.",
+    f"True and rebuilt rows at n = {n} of the book's example, “{study.example.subject}”, attention on a logarithmic axis. The two marks at the left are BOS.",
     f"A panel per head with two curves that nearly coincide. What BOS gets, true and rebuilt: {bos}.",
 )
 
 # %% [markdown]
 r"""
-Wherever the circle and the diamond at the left stand apart, the rest of the dashed curve lies a little low: what BOS gets too much, all others get too little. But this error is the same in every text. The token is the same, the place is the same, and so is the query. In the product *kernel × content* of [chapter 3](03_kernels) BOS's entry is a constant, merely a wrong one. The harm is this model's, too: in its twin that read a fifth as much, BOS is as wrong and no head attends to it ([appendix A](A_scale)). The chapters
+Wherever the circle and the diamond at the left stand apart, the rest of the dashed curve lies a little low: what BOS gets too much, all others get too little. But this error is the same in every text. The token is the same, the place is the same, and so is the query. In the product *kernel × content* of [chapter 3](03_kernels) BOS's entry is a constant, merely a wrong one. Nor need it do harm: in a twin of `mini` that read a fifth as much, the length of BOS is wrong as well, but no head attends to BOS ([appendix A](A_scale)). The chapters
 that follow keep Equation 1 as published and say where BOS matters.
 
 ## What the zero buys
 
-Why add and subtract $W_\text{pos}[n]$? Without it the split would be $W_E[x_i]$ over one length and $W_\text{pos}[i]$ over the other. The two differ by where $W_\text{pos}[n]\,W_K$ is divided. Below are both, with BOS by its own key.
+Why add and subtract $W_\text{pos}[n]$? Without it the split would be $W_E[x_i]$ over one length and $W_\text{pos}[i]$ over the other. The two splits differ only in which of the lengths divides $W_\text{pos}[n]\,W_K$. Below are both, with BOS by its own key.
 """
 
 # %%
@@ -330,7 +330,7 @@ right.set(
 cx.plots.picture(
     figure,
     "2.3",
-    f"Left: the error of a score by distance, over all heads and {len(X)} texts. Right: what it does to rows.",
+    f"Left: the error of a score by distance, in nats, over all heads and {len(X)} texts. Right: what it does to rows, with BOS by its own key.",
     f"Within 16 tokens the mean error of a score is {near['with the zero']:.3f} with the zero and {near['without']:.3f} without. Median TV with and without: "
     + ", ".join(
         f"head {h} {a:.3f}, {b:.3f}" for h, (a, b) in enumerate(zip(mended, bare, strict=True))
@@ -350,7 +350,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The paper's reason is that most attention sits near $n$. In a broad head it does not, and there the mean position does better than $W_\text{pos}[n]$ (exercise 1).
+The paper's reason is that most attention sits near $n$. In the uniform heads it does not, and there the mean of $W_\text{pos}$ over the sources does better than $W_\text{pos}[n]$ (exercise 1).
 
 ## Where in the text, and in which heads?
 
@@ -390,9 +390,9 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The earlier post finds for GPT-2 that LayerNorm distorts least at the centre of the sequence {cite}`gibson2025contextual`. On this model the rows do not have it so. Figure 2.3 suggests why: scores are nearly exact in the neighbourhood of $n$, and the later $n$ is, the more sources stand outside of it.
+An earlier post by the paper's author finds for GPT-2 that LayerNorm distorts least at the centre of the sequence {cite}`gibson2025contextual`. The rows of this model do not agree. Figure 2.3 suggests why: scores are nearly exact in the neighbourhood of $n$, and the later $n$ is, the more sources stand outside of it.
 
-Which heads have it worst? The lengths are the same for all heads, so by {eq}`eq-error` a head should err by more the larger its parts $c_i$ and $p_i$ are. For $p_i$, and once BOS is out of the way, this is so:
+In which heads are the errors largest? The lengths are the same for all heads, so by {eq}`eq-error` a head should err by more the larger its parts $c_i$ and $p_i$ are. For $p_i$ this is so, once BOS is read by its own key:
 """
 
 # %% tags=["hide-input"]
@@ -423,12 +423,12 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The two are the heads that positions move most, one of them the one that fades with distance. What makes lengths wrong, and what a better $C$ would give, is the question of [appendix A](A_scale).
+The two are heads 0 and 5, which positions move most. What makes lengths wrong, and what a better $C$ would give, is the question of [appendix A](A_scale).
 
 ## What breaks it
 
 - **A loud token at a long position.** BOS at 0 is both. Any model that parks attention on its first token deserves the own key of this chapter.
-- **A constant from the wrong crowd.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter ([appendix A](A_scale)).
+- **A constant from the wrong tokens.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter ([appendix A](A_scale)).
 - **No position vector.** Rotary positions and ALiBi add none, so there is nothing to split ([chapter 10](10_families)).
 
 ## Turn it
@@ -468,7 +468,7 @@ cx.widgets.Rows(weights, passage=here, head=shown, n=n, picture=draw(shown, n))
 """
 ## Claims
 
-The distances are over all positions of the book's passages, as in the paper's first figure. Three lines fail. The worst head is the one in which BOS is loudest. Tokens and positions are not orthogonal because their origin is free and nobody moved it, and the best C is too large because it makes up for BOS: [appendix A](A_scale) shows both.
+The distances are over all positions of the book's passages, as in the paper's first figure. Three lines fail. The worst head is the one in which BOS is loudest. That tokens and positions are not orthogonal says little: take a vector from all positions and add it to all tokens, and their angles change, but no attention row does. The best $C$ is larger than the median because it makes up for BOS. [Appendix A](A_scale) shows both.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

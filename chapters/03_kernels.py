@@ -14,7 +14,7 @@
 r"""
 # How far back does a head look?
 
-**Asked by *the*, seven of the eight heads of `mini` look over the whole text almost evenly, and one decays slowly.** None is local and none looks for copies, as heads of GPT-2 small do {cite}`gibson2025contextual`.
+**Asked by *the*, seven of the eight heads of `mini` look over the whole text almost evenly, and one decays slowly.** None is local and none looks for copies; GPT-2 small has heads of both kinds {cite}`gibson2025contextual`.
 Head 0 has half of its kernel, the attention that places alone would give, within 43 of 256 tokens; in every other head at most 19% of the kernel would have to move to make it even.
 The kernel alone misplaces 56% of head 0's attention, and kernel times content 6%.
 """
@@ -91,7 +91,7 @@ $$
 \hat a_{n,i} \;=\; \frac{\text{pos}_{n,i}\;\text{content}_n(x_i)}{\text{denom}_n}, \qquad \text{denom}_n = \sum_{k \le n} \text{pos}_{n,k}\;\text{content}_n(x_k) .
 $$ (eq-kernel-row)
 
-Multiply all contents by three, and the denominator takes it out again. So content has no unit; here that of BOS is 1, as in the table. In code, with a last line that holds the row against the one that chapter 2 rebuilt:
+Multiply all contents by three, and the denominator takes it out again. So content has no unit; here that of BOS is 1, as in the table. In code, with a last line that compares the row with the one that chapter 2 rebuilt:
 """
 
 # %% tags=["nbval-check-output"]
@@ -151,11 +151,11 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The kernel is a slope, with a step at BOS, and would be the same under any other text. The content is a barcode; shuffle the words and its bars move along with them. The product is the row: a word counts if it is loud *and* near. The first *planets* is as loud as the last and has next to no weight.
+The kernel is a slope, with a spike at BOS, and would be the same under any other text. The content is a barcode; shuffle the words and its bars move along with them. The product is the row: a word counts if it is loud *and* near. The first *planets* is as loud as the last and has next to no weight.
 
 ## What does a head listen for?
 
-Content can be computed for the whole vocabulary, without a text. Here are the ten tokens of highest content of each head, in units of BOS; one marked ° occurs in none of the texts. *Average* is the mean content over the tokens of the texts. *Rare to common* takes this mean over all but the hundred commonest tokens, and divides it by the mean over those hundred.
+Content can be computed for the whole vocabulary, without a text. Here are the ten tokens of highest content of each head, in units of BOS; one marked ° occurs in none of the texts. *Average* is the mean content over the tokens of the texts; beside it stands the content of ` the`. *Rare to common* takes this mean over all but the hundred commonest tokens, and divides it by the mean over those hundred.
 """
 
 # %%
@@ -210,7 +210,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-So the eight heads do four different things with words. Head 0 turns function words off and leaves the names of subjects. Head 5 does the same more gently and likes what opens a section or a list. Head 7 is drawn to what is not English prose: words of other languages, marks of code. The rest hardly choose: no word has three times the average content, and BOS has more than any word. (Chapter 2 found BOS to be the worst source of Equation 1, which reads it as if it stood at $n$.)
+So the eight heads do four different things with words. Head 0 turns function words off and leaves the names of subjects. Head 5 does the same more gently and likes what opens a section or a list. Head 7 is drawn to what is not English prose: words of other languages, marks of code. The rest hardly choose: no word has three times the average content, and BOS has more than any word. (Part of that is an error: as [chapter 2](02_keys) found, Equation 1 reads BOS as if it stood at $n$, and counts its content too much.)
 
 Content depends on who asks as well, for the query is that of $x_n$. Does a head prefer the words that belong before the asking token, a *known bigram* such as *amount of*? The post hopes to find such pairs in local heads, among the largest contents over all pairs of asking token and source {cite}`gibson2025contextual`. `mini` has no local heads. In those that it has:
 """
@@ -389,12 +389,14 @@ display(
 
 # %% [markdown]
 r"""
-The two names do not contradict the post, which says that one of the two heads finds near copies and the other finds them anywhere: these are the two kernels. Head 11, it says, behaves like the six. Its kernel does so in one thing: most of it lies more than 7 tokens back. But half of it lies in the far half of the text, and half of each of theirs within a few dozen tokens.
+The names of heads 1 and 5 do not contradict the post. It says that one of the two finds near copies and the other finds them anywhere; one of the two kernels decays, and the other is nearly even. Head 11, the post says, behaves like the six. Its kernel does so in one thing: most of it lies more than 7 tokens back. But half of it lies in the far half of the text, and half of each of theirs within a few dozen tokens.
+
+Why is head 5 called uniform, with so few effective tokens? It leaves much on position 0. A kernel that is even but for a share $\beta$ on position 0 has fewer than $1/\beta^2$ of them, however long the text.
 
 ```{admonition} What the stored kernels are, and are not
 :class: dropdown
 
-They were computed from the position embeddings and attention weights of the first layer alone. For want of token embeddings the query is read from the position: in place of $\text{LN}(W_E[x_n] + W_\text{pos}[n])$ stands $\sqrt{d_\text{model}}\, W_\text{pos}[n] / \sqrt{\lvert W_\text{pos}[n] \rvert^2 + C^2}$, as if the token were a vector of length $C$ at right angles to everything. With a real token the far part may come out otherwise. Nothing is known here of their content. And effective tokens can mislead: a kernel that is even but for a share $\beta$ on position 0 has fewer than $1/\beta^2$ of them, however long the text. So head 5 has few and is called uniform.
+They were computed from the position embeddings and attention weights of the first layer alone. For want of token embeddings the query is read from the position: in place of $\text{LN}(W_E[x_n] + W_\text{pos}[n])$ stands $\sqrt{d_\text{model}}\, W_\text{pos}[n] / \sqrt{\lvert W_\text{pos}[n] \rvert^2 + C^2}$, as if the token were a vector of length $C$ at right angles to everything. With a real token the far part may come out otherwise. Nothing is known here of their content.
 ```
 
 ## And in `mini`
@@ -419,7 +421,7 @@ study.roster
 
 # %% [markdown]
 r"""
-The first three columns are now explained: no head is local, and none looks for copies.
+The first three columns are now explained. No head is local, and none looks for copies.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -534,9 +536,9 @@ display(
 
 # %% [markdown]
 r"""
-So the answer to this chapter's question has a caveat. In `mini` reach says where a head *may* look; which of these places it takes is for the words to say, in head 0 above all. GPT-2 small has steeper kernels; how much its words decide, the stored half cannot tell.
+So the answer to this chapter's question has a caveat. In `mini` reach says where a head *may* look; which of these places it takes is for the words to say, in head 0 above all. Many heads of GPT-2 small have steeper kernels. How much its words decide, its stored kernels cannot tell.
 
-So far *the* asked, in the middle of the context. Does a kernel depend on that?
+So far *the* asked, in the middle of the context. Does a kernel depend on who asks, and where?
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
