@@ -72,7 +72,7 @@ a_i \;\approx\; \frac{\text{pos}_i\;\text{content}(x_i)}{\text{denom}}, \qquad
 \text{denom} \;=\; \sum_{i \le n} \text{pos}_i\;\text{content}(x_i).
 $$ (eq-denom)
 
-Take its three tokens again, and beside them a second text that says *tide* where the first says *moon*. Kernel and content are definitions here.
+Take its three tokens again, and beside them a second text that says *tide* where the first says *moon*. Kernel and content are chosen by hand here.
 """
 
 # %% tags=["nbval-check-output"]
@@ -87,7 +87,7 @@ hand.round(2).map("{:g}".format).replace("nan", "")
 
 # %% [markdown]
 r"""
-The kernel sums to one, so a denominator is a weighted mean of contents. Two things keep these two close. Only the middle token differs, and it counts for a fifth. And its content differs little: 6 against 4. A real head has both in its favour: a kernel over hundreds of tokens, so that each counts for little, and a content
+The kernel sums to one, so a denominator is a weighted mean of contents. Two things keep the two denominators close. Only the middle token differs, and it counts for a fifth. And its content differs little: 6 against 4. A real head has both in its favour: a kernel over hundreds of tokens, so that each counts for little, and a content
 that varies moderately from token to token. If the denominator were the same number in every text, a head would be a plain weighted sum over tokens. How far does it move, and why no further?
 
 ## One real text
@@ -138,7 +138,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-A single loud token, *planets* at the right, moves the average of the first few sources, and hardly moves that of two hundred. The roster has the relative spread of every head. A head is called **stable** if that is below 0.3 and its kernel covers more than 40 effective tokens; why the second is asked, another model will show.
+A single loud token, *planets* at the right, moves the average of the few sources nearest to $n$, and hardly moves that of two hundred. The roster has the relative spread of every head. A head is called **stable** if that is below 0.3 and its kernel covers more than 40 effective tokens; why the second is asked, another model will show.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -194,7 +194,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-So "wide kernels hold still" cannot be the whole explanation. There head 0 spreads least, and its kernel covers 2 effective tokens. The hand example shows why: 0.7 of the kernel sits on *the*, the destination, which is the same in every text because we put it there. Take away what BOS and the destination add, and look at the rest:
+So width cannot be the whole explanation. In the model on the right head 0 spreads least, and its kernel covers only 2 effective tokens. The hand example shows why: 0.7 of the kernel sits on *the*, the destination, which is the same in every text because we put it there. Take away what BOS and the destination add, and look at the rest:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -283,7 +283,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-So both count: many tokens, and an even content. (The post describes such a pair in GPT-2 small {cite}`gibson2025contextual`.) But denominators of real texts vary several times more than a hat would make them. Before we ask why, see what a variance promises.
+So both count: many tokens, and an even content. (An earlier post describes such a pair of heads in GPT-2 small {cite}`gibson2025contextual`.) But the denominators of real texts have several times the variance that a hat would give them. Before we ask why, see what a variance promises.
 
 ## How often is a denominator far off?
 
@@ -305,7 +305,7 @@ $$
 P(\lvert \text{denom} - \mu \rvert \ge \varepsilon) \;\le\; 2 \exp\left( - \frac{2 \varepsilon^2}{(b - a)^2 \sum_i \text{pos}_i^2} \right) .
 $$ (eq-hoeffding)
 
-How many texts may have a denominator that is off by a fifth, for independent tokens, and how many have one?
+If tokens were independent, how many texts could have a denominator that is off by a fifth or more? And how many do?
 """
 
 
@@ -358,7 +358,7 @@ display(
 
 # %% [markdown]
 r"""
-A theorem cannot fail, but its assumption can: tokens are not independent. ([Appendix C](C_certificates) makes promises that are kept, without reading a text in order: of blocks of tokens, from counts.)
+A theorem cannot fail, but its assumption can: tokens are not independent. ([Appendix C](C_certificates) makes promises that are kept: from counts of tokens, and with blocks of tokens in the place of single ones.)
 
 ## Text is not drawn from a hat
 
@@ -428,7 +428,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Neighbours hardly matter: at short lags the correlations are small and of both signs, and few pairs of tokens are so close. But the curves on the left do not go to zero. Tokens a hundred places apart hardly influence one another; if their contents still vary together, it is because both belong to the same text. Such a correlation is tiny, about a hundredth, but *every* pair of tokens has it, so averaging does not remove it.
+Neighbours add little: at short lags the correlations are of both signs, and few pairs of tokens are so close. But the curves on the left do not go to zero. Tokens a hundred places apart hardly influence one another; if their contents still vary together, it is because both belong to the same text. Such a correlation is tiny, about a hundredth, but *every* pair of tokens has it, so averaging does not remove it.
 
 Give each text a topic with a mean content of its own, and call the variance of these means $\tau^2$. The **law of total variance** splits
 
@@ -436,7 +436,7 @@ $$
 \operatorname{Var}\,\text{denom} \;=\; \mathbb{E}\bigl[\operatorname{Var}(\text{denom} \mid \text{topic})\bigr] + \operatorname{Var}\bigl(\mathbb{E}[\text{denom} \mid \text{topic}]\bigr),
 $$ (eq-total-variance)
 
-and the second part is $\tau^2$ (times $(\sum_i \text{pos}_i)^2$, nearly one), however wide the kernel. We read $\tau^2$ off $\gamma$ as its level at long lags, over the second half of them. So "topic" means whatever all tokens of a text share, language and author included. Every covariance now has its place:
+and the second part is $\tau^2$ (times $(\sum_i \text{pos}_i)^2$, nearly one), however wide the kernel. We read $\tau^2$ off $\gamma$ as its level at long lags, the mean over the longer half of them. So "topic" means whatever all tokens of a text share, language and author included. Every covariance now has its place:
 
 $$
 \begin{aligned}
@@ -445,6 +445,8 @@ $$
 & +\; \underbrace{\sum_{i \ne k} \text{pos}_i\,\text{pos}_k \bigl(\gamma(\lvert i - k\rvert) - \tau^2\bigr)}_{\text{neighbours}} .
 \end{aligned}
 $$ (eq-account)
+
+In the tables that follow, square brackets hold 95% intervals over documents.
 """
 
 
@@ -543,7 +545,7 @@ display(
 r"""
 The sum need not be 100%, because stationarity is an assumption; it is farthest off in head 0, of both models. And a topic is more than a domain: domains alone make less of the variance in every head.
 
-The post argues in three steps {cite}`gibson2025contextual`. A denominator is an average of contents; an average over many tokens is close to the mean of its own context; and this mean is "basically independent of the particular context". The second step holds, since within a topic text is nearly a hat. The third nearly holds, as a share of the mean. But of what still moves, the context is the larger part, and no wider kernel takes it away.
+The post argues in three steps {cite}`gibson2025contextual`. A denominator is an average of contents; an average over many tokens is close to the mean of its own context; and this mean is "basically independent of the particular context". The second step holds, since within a topic text is nearly a hat. The third nearly holds in most heads: there, topics move a denominator by a small part of its mean. But of what still moves, the context is the larger part, and no wider kernel takes it away.
 
 ## Would random content do?
 
@@ -594,11 +596,11 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-To explain the steadiness, nobody need look for something that training arranged.
+So the steadiness does not depend on which words are loud. These draws leave two things as training made them: how wide the kernel is, and how much contents differ.
 
 ## Smooth along a text, or confetti
 
-So far $n$ was fixed. The post's picture is another: one text, $n$ running. Denominators of averaging heads should then be smooth, since neighbouring destinations average nearly the same tokens; those of local heads look like *confetti*. Roughness is the mean of $\lvert \text{denom}(n+1) - \text{denom}(n) \rvert$ along a text, over the mean. One thing must come out first: a factor that all texts share, the arbitrary unit of content, which is another one at each $n$.
+So far $n$ was fixed. The post's picture is another: one text, $n$ running. Denominators of averaging heads should then be smooth, since neighbouring destinations average nearly the same tokens; those of local heads look like *confetti*. Roughness is the mean of $\lvert \text{denom}(n+1) - \text{denom}(n) \rvert$ along a text, over the mean. One thing is divided out first, a factor that all texts share: the arbitrary unit of content, which differs from one $n$ to the next.
 """
 
 
@@ -650,7 +652,7 @@ The post's word fits the built-in local heads (lower right in Figure 4.5); `mini
 
 ## Code, verse, dialogue
 
-Independence may fail for code, poetry or dialogue, as the paper warns {cite}`gibson2025decomposing`. For each kind of text, take the variance of the denominators, each domain about its own mean, and divide it by the variance that independent tokens of that kind would give. What neighbours and topic add is in the same unit.
+Independence may fail for code, poetry or dialogue, as the paper warns {cite}`gibson2025decomposing`. For each kind of text, take the variance of the denominators, each domain about its own mean, and divide it by the variance that independent tokens of that kind would give. What neighbours and topic add is in the same unit. Each number is a median over heads, and stationarity is assumed again, so a row need not add up.
 """
 
 # %% tags=["hide-input"]
@@ -740,7 +742,7 @@ cx.claims.finding(
 r"""
 ## Turn it
 
-Try head 7 with Chebyshev's band at 95%, then a head between 1 and 4: the band is what the bound allows independent tokens, the histogram is where the texts are, and below it lie the book's labelled passages by domain. ("Bernstein" is a third bound, sharper than Hoeffding where content is rarely loud {cite}`boucheron2013`.)
+Try head 7 with Chebyshev's band at 95%, then a head between 1 and 4: the band is what the bound allows independent tokens, the histogram is where the texts are, and below it lie the book's labelled passages by domain. ("Bernstein" is a third bound, sharper than Hoeffding where content is rarely loud {cite}`boucheron2013`.) The controls are live in Jupyter and Colab; on this page you see one head, without the band.
 """
 
 
@@ -758,7 +760,7 @@ def draw(head):
     return cx.plots.picture(
         figure,
         "4.6",
-        f"Head {head}: spread over texts {spread[head]:.0%}; independent tokens would give {width:.0%}.",
+        f"Head {head}: spread over texts {spread[head]:.0%}; independent tokens would give {width:.0%}. Curve: a normal law of that spread.",
         f"Two histograms, of one token's content and of denominators: spread over texts {spread[head]:.0%}, independent {width:.0%}.",
     )
 

@@ -14,7 +14,7 @@
 r"""
 # Is one calibration text enough?
 
-**Yes, if the average over heads may be off by a fifth; and a text from the middle does nearly all that many could.**
+**Yes, if the average over heads may be off by a fifth; and one text, from the middle of many, does nearly all that any number of texts could.**
 Of 510 texts drawn blindly, all but one put the denominators of other documents off by less than 20% on average over the heads.
 The book's page of prose is off by 11.2%, the text in the middle by 6.1%, and no constants do better than 5.9%.
 Heads 1, 2, 3, 4 and 6 are off by at most 4% with the page of prose, heads 0, 5 and 7 by 20% to 29%.
@@ -91,7 +91,7 @@ $$
 \end{aligned}
 $$ (eq-cal-output)
 
-The sum has one term a token. Only the factor knows the whole text. The paper reads it off *one* text, the **calibration text**, and uses it for all others {cite}`gibson2025decomposing`; $\text{denom}^\text{cal}$ is the denominator there. Here is the same with the real passage, and with the calibration text of this book, its **page of prose**:
+The sum has one term a token, with $v_i$ the value of source $i$. Only the factor knows the whole text. The paper reads it off *one* text, the **calibration text**, and uses it for all others {cite}`gibson2025decomposing`; $\text{denom}^\text{cal}$ is the denominator there. Here is the same with the real passage, and with the calibration text of this book, its **page of prose** (how it was chosen comes under *Which text?*):
 """
 
 # %%
@@ -149,7 +149,7 @@ study.roster
 
 # %% [markdown]
 r"""
-Of this roster the chapter uses the relative spread: four fifths of it is about the error that a head is left with when the calibration text is well chosen.
+Of this roster the chapter uses the relative spread: four fifths of it is about the error that a head is left with when the calibration text is well chosen, as the next section derives.
 
 One choice is to take, from half A, the **text in the middle**: the one with log denominators nearest to their mean over half A, on average over the heads.
 """
@@ -164,7 +164,7 @@ middle = A[distance.argmin()]  # head: the denominators of the text in the middl
 
 # %% [markdown]
 r"""
-What is the least error that constants can leave? The mean of $\lvert \text{denom}(x) / c - 1 \rvert$ over texts is least at a median of the denominators in which each text counts as much as its denominator (Exercise 4). We call that error the **floor**: it is found with the tested texts in hand, and no calibration can go below it.
+How far off a constant $c$ is, we measure by the mean of $\lvert \text{denom}(x) / c - 1 \rvert$ over the texts of half B. What is the least that constants can leave? The mean is least at a median of the denominators in which each text counts as much as its denominator (Exercise 4). We call what is left there the **floor**: it is found with the tested texts in hand, and no calibration can go below it.
 """
 
 
@@ -261,7 +261,7 @@ $$
 \operatorname{mean} \lvert \text{error} \rvert \;\approx\; \sqrt{\tfrac{2}{\pi}}\; \omega \, \sqrt{1 + \tfrac1k} .
 $$ (eq-cal-average)
 
-At $k \to \infty$ this is the floor, $0.8\, \omega$: the last two columns of the table above. At $k = 1$, a text drawn blindly, it is $\sqrt 2$ times the floor. So a blind draw costs little, and many texts give no more than one text in the middle. What is left is an error of length, head by head; [chapter 6](06_circuit) adds up the heads and sees what it does to a neuron.
+At $k \to \infty$ this is the floor, $0.8\, \omega$. A small $\omega$ is nearly the relative spread, which is why the last two columns of the table above nearly agree. At $k = 1$, a text drawn blindly, it is $\sqrt 2$ times the floor. So a blind draw costs less than half as much again, and many texts give no more than one text in the middle. What is left is an error of length, head by head; [chapter 6](06_circuit) adds up the heads and sees what it does to a neuron.
 """
 
 # %%
@@ -287,7 +287,7 @@ display(
 r"""
 ## Which text?
 
-The one in the middle. (No text at all, but a count of how often each token occurs, calibrates too: [appendix C](C_certificates) certifies how far off that is.) Each point below is a text that calibrates; how far it lies from the middle of half A nearly settles how far off the texts of half B will be.
+The one in the middle. (One can also calibrate without a text, on a count of how often each token occurs: [appendix C](C_certificates) certifies how far off that is.) Each point below is a text that calibrates; the crosses are the plain prose among the passages written for this book, those labelled american, british and travel. How far a text lies from the middle of half A nearly settles how far off the texts of half B will be.
 """
 
 # %%
@@ -384,13 +384,13 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The paper's advice is that ordinary prose serves in general {cite}`gibson2025decomposing`. It serves. But this page is light, as we shall call a text with small denominators, and a page from the middle would be better. Real fiction would not (Exercise 1).
+The paper's advice is that ordinary prose serves in general {cite}`gibson2025decomposing`. It serves. But this page is light, as we shall call a text with small denominators, and a page from the middle would be better. Published British fiction would hardly be (Exercise 1).
 
 [Chapter 6](06_circuit) keeps to the advice all the same. The page of prose, `study.calibrating`, is the one of the book's passages of plain prose with log denominators nearest to their mean over these passages; no held-out text and no result takes part in that choice, so it is not tuned.
 
 ## One kind of text for another
 
-Rows calibrate, columns are read; each cell is the mean error over heads and pairs.
+Rows calibrate, columns are read; each cell is the mean size of the error over heads and pairs of texts.
 """
 
 # %% tags=["nbval-check-output"]
@@ -437,7 +437,7 @@ So the second half of the paper's advice, a text of its own for work on a single
 
 ## What if another token asks?
 
-All of this was asked by *the*. Another token at the destination has another query, and so other kernels and other contents. The post reports that most tokens are consistent in their normalisation, even where the context is *semantically related* to $x_n$ {cite}`gibson2025contextual`. One might expect otherwise: ` stars` at the destination could look for astronomy, and find more of it in astronomy.
+All of this was asked by *the*. Another token at the destination has another query, and so other kernels and other contents. An earlier post reports that most tokens are consistent in their normalisation, even where the context is *semantically related* to $x_n$ {cite}`gibson2025contextual`. One might expect otherwise: ` stars` at the destination could look for astronomy, and find more of it in astronomy.
 Take the two most characteristic words of each domain by half A, and ask with each in every text of half B.
 """
 
@@ -525,7 +525,7 @@ display(
 
 # %% [markdown]
 r"""
-The post is right about `mini`. The denominators that a related word needs are its own, but they are as steady as those of *the*. What becomes of a neuron when another token asks is a different question, for [chapter 6](06_circuit).
+The post is right about `mini`. Each word that asks needs denominators of its own, but they are as steady as those of *the*. What becomes of a neuron when another token asks is a different question, for [chapter 6](06_circuit).
 
 ## Newlines in scripture
 
@@ -622,7 +622,7 @@ contrast
 
 # %% [markdown]
 r"""
-Two more limits. An average over heads is kind to heads that are far off, and what leans on these heads inherits their error, as [chapter 6](06_circuit) will. And everything above is about the denominators of Equation 1. The model has its own, with exact keys:
+Two more limits. An average over heads is kind to heads that are far off, and what leans on these heads inherits their error, as [chapter 6](06_circuit) does. And everything above is about the denominators of Equation 1. The model has its own, with exact keys:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -720,7 +720,7 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-The heads were chosen for a small spread on this collection, so the first line cannot fail by much; the third was not chosen for.
+The heads were chosen for a small spread on this collection, so the first line cannot fail by much. Nothing was chosen with the third in view.
 
 ## What you may now assume
 """
@@ -777,7 +777,7 @@ check(other_way)
 
 # %% [markdown]
 r"""
-3. *Break this.* Calibrate on a page that says one word over and over. Find a word that makes what the first head writes ten times too long, and one that leaves it within 20%. Which heads do not care?
+3. *Break this.* Calibrate on a page that says one word over and over. Find a word that makes what the first head writes ten times too long, and one that leaves it within 20%. Which heads care least?
 """
 
 # %% tags=["nbval-check-output"]
@@ -794,7 +794,7 @@ r"""
 
 1. Code makes the worst page and expository English the best: the middle is between stories, which are light, and reference works, which are heavy.
 2. $(1 + e)(1 + e') = 1$, so $e' = -e / (1 + e)$: `return -e / (1 + e)`. The text with the smaller denominator is the worse page of a pair.
-3. The denominator is then nearly the content of the word, since kernels sum to 1. A word that the head likes makes it too large, and the error tends to -1; a comma, a newline or ` a` makes it too small, and the error has no bound. ` walked` is close to right. The quiet heads hardly care even here: they give all tokens nearly the same weight.
+3. The denominator is then nearly the content of the word, since kernels sum to 1. A word that the head likes makes it too large, and the error tends to -1; a comma, a newline or ` a` makes it too small, and the error has no bound. ` walked` is close to right. The steadiest heads care less, though not all equally: they give most tokens nearly the same weight.
 4. With $u = 1/c$ the mean of $D \lvert u - 1/D \rvert$ is least where $u$ is a median of $1/D$ with weights $D$. And $\sqrt{1 + 1/k} \le 1.05$ needs $1/k \le 0.1025$: ten texts.
 ```
 

@@ -101,9 +101,9 @@ $$
 \;+\; \underbrace{\bigl( W_E[x_n] + W_\text{pos}[n] + b_O \bigr) \cdot w_j + b_{\text{in},j}}_{\text{knows } x_n \text{ only}} ,
 $$ (eq-cir-pre)
 
-where $H$ are the stable heads, $w_j = W_\text{in}[:, j] / s$, and $s$ is the scale of the second LayerNorm. The **summary** $\text{approx}_j$ is what the circuit gives for the first part. In `mini` all heads are stable, so the second is empty; elsewhere each of those heads is taken to attend to $x_n$ alone, as the post does {cite}`gibson2025contextual`. The third has no context in it.
+where $H$ are the stable heads, $w_j = W_\text{in}[:, j] / s$, and $s$ is the scale of the second LayerNorm. The **summary** $\text{approx}_j$ is what the circuit gives for the first part. In `mini` all heads are stable, so the second is empty; elsewhere each head outside $H$ is taken to attend to $x_n$ alone, as an earlier post does {cite}`gibson2025contextual`. The third has no context in it.
 
-Two numbers are reported for such circuits, here as medians over the neurons, on half B. The correlation $r$ asks whether texts come in the right order. The fraction of variance unexplained (FVU), the mean squared error over the variance, also asks for the right amounts: it is 0 if all is right, and 1 if one always guesses the mean. Since two texts on different subjects are easily told apart, $r$ is also taken *within domains*, after each domain's mean has been taken off both sides.
+Two numbers are reported for such circuits, here as medians over the neurons, on half B. The correlation $r$ is blind to a slope and an offset: it asks, roughly, whether texts come in the right order. The fraction of variance unexplained (FVU), the mean squared error over the variance, also asks for the right amounts: it is 0 if all is right, and 1 if one always guesses the mean. Since two texts on different subjects are easily told apart, $r$ is also taken *within domains*, after each domain's mean has been taken off both sides.
 
 Beside the circuit stand four simpler guesses: the same contributions averaged evenly (no kernel), the kernel with content 1 (no content), neither, and no circuit at all but the mean of the other texts of the same domain. The last row keeps the circuit and gives each neuron two constants, a slope and an offset, fitted on half A.
 """
@@ -201,9 +201,9 @@ display(
 
 # %% [markdown]
 r"""
-So read the circuit for the order of texts and not for their amounts. The kernel's part shows only within domains; by FVU it buys nothing.
+So read the circuit for the order of texts and not for their amounts. The kernel's part shows mainly within domains; by FVU it buys nothing.
 
-One cause of the wrong amounts is inherited from [chapter 5](05_calibration): where the page's denominator is smaller than a text's own, what the head writes comes out too long.
+One cause of the wrong amounts is inherited from [chapter 5](05_calibration): where the page's denominator is smaller than a text's own, what the head writes comes out too long. (The width of summaries is their standard deviation over texts.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -219,7 +219,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The column on the right of the table flatters. With the same token at $n$ in every text, the third part of {eq}`eq-cir-pre` hardly varies, and the heads are all that is left. In a real text $x_n$ is what it is, and says much itself:
+The column on the right of the table flatters. With the same token at $n$ in every text, the third part of {eq}`eq-cir-pre` hardly varies, and the heads are all that is left. In a real text $x_n$ varies, and says much itself:
 """
 
 # %%
@@ -415,7 +415,7 @@ pd.DataFrame(
 r"""
 ## Who speaks, and do they cancel?
 
-The post asks whether some of the heads' *VO matrices*, $W_V^h W_O^h$, cancel, and did not look {cite}`gibson2025contextual`. Three measurements on half B: each head's share of the variance that the heads add to a neuron, one by one; the variance of their sum over the sum of their variances (below 1 they cancel, above 1 they speak alike); and the cosine between the VO matrices of two heads. The size of such a matrix is its norm.
+The post asks whether some of the heads' *VO matrices*, $W_V^h W_O^h$, cancel, and leaves it open {cite}`gibson2025contextual`. Three measurements on half B: each head's share of the variance that the heads, taken one by one, add to a neuron; the variance of their sum over the sum of their variances (below 1 they cancel, above 1 they speak alike); and the cosine between the VO matrices of two heads. The size of such a matrix is its norm.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -458,11 +458,11 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The first finding is news. "Stable" was to pick the heads that gather the context, and in `mini` it picks all; but the steadiest say next to nothing. The heads that speak have content that differs much from token to token, and large VO matrices. The first of these is also what makes a denominator move ([chapter 4](04_denominators)). So the method asks for steady heads and lives on the others, and calibration errs most where most is said.
+The first finding is news. "Stable" was meant to pick the heads that gather the context, and in `mini` it picks all; but the steadiest say next to nothing. The heads that speak have content that differs much from token to token, and large VO matrices. The first of these is also what makes a denominator move ([chapter 4](04_denominators)). So the method asks for steady heads, but most of what it finds comes from the least steady among them, and calibration errs most where most is said.
 
-The shared kernel, a median over quiet heads, also fits worst the head that speaks most (last row).
+The shared kernel is a median, mostly of heads that say little. It fits worst the head that speaks most (last row).
 
-*Does* $\text{ext}(t)$ *depend on n?* That would be very strange, says the post {cite}`gibson2025contextual`. Calibrate the circuit at another destination, take $\text{ext}(t)$ from there, and use it at $n$ with everything else as it was. First its cosine with $\text{ext}(t)$ at $n$, as it is and after the mean over tokens has been taken off (the median token, of those that occur five times or more in half A); then what the summaries are worth.
+*Does* $\text{ext}(t)$ *depend on n?* That would be very strange, says the post {cite}`gibson2025contextual`. Calibrate the circuit at another destination, take $\text{ext}(t)$ from there, and use it at $n$ with everything else as it was. First its cosine with $\text{ext}(t)$ at $n$, as it is and after the mean over tokens, which adds the same to every text, has been taken off (the median token, of those that occur five times or more in half A). Then what the summaries are worth.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -535,7 +535,7 @@ figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center
 cx.plots.picture(
     figure,
     "6.3",
-    f"A text of {first} that goes over, where the shade begins, into one of {second}: what the stable heads add to two neurons.",
+    f"A text of {first} that turns, where the shade begins, into one of {second}: what the stable heads add to two neurons.",
     "Two panels. "
     + "; ".join(
         f"neuron {J[k]}: truth from {true[0, k]:+.1f} to {true[-1, k]:+.1f}, summary from {told[0, k]:+.1f} to {told[-1, k]:+.1f}"
@@ -562,9 +562,9 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The dashed line is $\kappa$ with two levels fitted to the truth. The summary was fitted to nothing and calibrated anew at each destination, which makes it uneven. It turns with the heads and misses their level, as the FVU said.
+The dashed line is $\kappa$ with two levels fitted to the truth. The summary was fitted to nothing and calibrated anew at each destination, which makes it uneven. It turns with the heads and misses their level, most of all in the second neuron.
 
-What does a bag lose? Order, by construction (Exercise 1 measures how much there was). And each neuron's weights must pass through the heads' few dimensions, which costs next to nothing, as [appendix B](B_naive_bayes) shows with Naive Bayes.
+What does a bag lose? Order, by construction (Exercise 1 measures how much there was). And what a token says reaches a neuron only through the heads' few dimensions. That costs next to nothing, as [appendix B](B_naive_bayes) shows with Naive Bayes.
 
 ## What breaks it
 
@@ -609,7 +609,7 @@ display(
 r"""
 ## Turn it
 
-Choose a domain, a neuron and the heads. On the left every passage; on the right the tokens that make the domain different. Try the heads alone, and see which of them can do without the others. (Live in Jupyter and Colab; here you see the first setting.)
+Choose a domain, a neuron and the heads. On the left every passage; on the right the tokens that make the domain different. Try one head at a time, and see which can do without the others. (Live in Jupyter and Colab; here you see the first setting.)
 """
 
 # %% tags=["hide-input"]
@@ -734,11 +734,11 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-The published $r$ is GPT-2 small's. *The previous 50 tokens* is read as a time constant: an exponential kernel has twice as many effective tokens.
+The published $r$ is GPT-2 small's. *The previous 50 tokens* is read as a time constant: an exponential kernel has twice as many effective tokens. The first two lines fail, for most kernels of `mini` are nearly even, and that of head 0 is not.
 
 ## The method in six lines
 
-On any model in reach: its weights, texts on which the stable heads are chosen, and one page of prose. Here the page is simply the first of the book's passages.
+What it takes is a model's weights, texts on which the stable heads are chosen, and one page of prose. Here the page is simply the first of the book's passages.
 """
 
 # %% tags=["nbval-check-output"]
@@ -870,9 +870,9 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. The means hardly move: these heads do not read order. Single shuffles move the truth more than the summary. That is what the kernels let one expect: the own kernel of head 0 is shorter than the shared one, and a token that is dealt a late place counts for more.
+1. The means hardly move: these heads do not read order. Single shuffles move the truth more than the summary. That is what the kernels let one expect: head 0's own kernel is shorter than the shared one, and a token that comes to stand late counts for more.
 2. `mine = circuit.kernel @ circuit.contribution[x]`
-3. The order of texts stays, and the size of all summaries of a neuron changes together, by one factor a head: the denominators.
+3. The order of texts nearly stays, as *What breaks it* found. What changes is the size of what each head says, by one factor a head: the row of the denominators.
 4. Expectation $\bar c_d = \sum_t p(t \mid d)\, \text{contribution}[j, t]$ (BOS and destination apart), variance $\sigma_d^2 \sum_i \text{pos}_i^2$ with $\sigma_d^2$ the variance of one token's contribution: chapter 4's argument with another number a token. Two domains are told apart if their means differ by several times $\sigma_d$ over the root of the effective tokens.
 ```
 
