@@ -196,7 +196,7 @@ An error of a tenth makes a source's weight a tenth too large, before the softma
 # %% tags=["hide-input", "nbval-check-output"]
 factor = (c + p - true_score).exp()
 cx.claims.finding(
-    f"BOS is {at_i[0] / at_n[0]:.1f} times as long where it stands as it would be at n, so Equation 1 counts its content too much and gives it {factor[0]:.1f} times its weight in head {worst}; the token beside n gets its own to within 2%.",
+    f"BOS is {at_i[0] / at_n[0]:.1f} times as long where it stands as it would be at n, so Equation 1 counts its content too much and gives it {factor[0]:.1f} times its weight in head {worst}, before the row is normalised; the token beside n gets its own to within 2%.",
     holds=bool(at_i[0] > 1.2 * at_n[0] and factor[0] > 1.5 and abs(factor[n - 1] - 1) < 0.02),
 )
 
@@ -547,7 +547,7 @@ pd.DataFrame(
         "its error here": [
             f"{split.min():.2f} to {split.max():.2f} of a row's weight",
             f"{near['with the zero']:.2f} nats of a score within 16 tokens, {errors['with the zero'][..., (back > 64)].mean():.2f} beyond 64",
-            f"BOS gets {factors.min():.1f} to {factors.max():.1f} times its weight",
+            f"BOS gets {factors.min():.1f} to {factors.max():.1f} times its weight, before normalising",
         ]
     },
     index=[

@@ -743,7 +743,7 @@ What it takes is a model's weights, texts on which the stable heads are chosen, 
 
 # %% tags=["nbval-check-output"]
 layer = cx.LayerWeights.of(cx.load(MODEL), layer=0)  # the first layer, LayerNorm folded in
-pages = cx.texts.passages(layer)  # pages of prose; one of them calibrates
+pages = cx.texts.passages(layer)  # pages of many kinds; one calibrates
 stable = HEADS or cx.stable_heads(layer, half_A, n, TOKEN, steady=STEADY)  # denominators hold still
 six = cx.ContextualCircuit.calibrate(layer, pages[0], stable, n, TOKEN)  # kernel, denominators, s
 sensitive = cx.find_neurons(six, threshold=-np.inf)[:5]  # which neurons tokens move far, and which
