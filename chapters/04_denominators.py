@@ -167,7 +167,7 @@ try:
 except (OSError, ValueError):
     first = None
 both = {MODEL: study} | ({"the first edition's model": first} if first else {})
-figure, axes = cx.plots.panels(1, len(both), height=3.0, sharey=True)
+figure, axes = cx.plots.panels(1, len(both), height=2.6, sharey=True)
 told = []
 for axis, (name, one) in zip(axes[0], both.items(), strict=True):
     found = cx.softmax_denominators(one.weights, one.texts, one.n, TOKEN)
@@ -358,7 +358,7 @@ display(
 
 # %% [markdown]
 r"""
-A theorem cannot fail, but its assumption can: tokens are not independent. ([Appendix C](C_certificates) makes promises that are kept: from counts of tokens, and with blocks of tokens in the place of single ones.)
+A theorem cannot fail, but its assumption can: tokens are not independent. ([Appendix C](C_certificates) has promises that are kept.)
 
 ## Text is not drawn from a hat
 
@@ -406,7 +406,7 @@ curves = [
     {k: (g / g[:, :1]).median(0).values for k, g in of_kind.items()},
 ]
 steps = np.unique(np.geomspace(1, max(2, gamma.shape[1] * 3 // 4), 12).astype(int))
-figure, axes = cx.plots.panels(1, 2, height=3.4, sharey=True)
+figure, axes = cx.plots.panels(1, 2, height=2.8, sharey=True)
 for axis, lines in zip(axes[0], curves, strict=True):
     for i, (name, line) in enumerate(lines.items()):
         binned = [float(line[low:high].mean()) for low, high in pairwise(steps)]
@@ -473,7 +473,7 @@ def account(values, kernel):
 terms = account(inner, kernel)
 
 # %% tags=["hide-input"]
-figure, axes = cx.plots.panels(1, len(both), height=3.0, sharey=True)
+figure, axes = cx.plots.panels(1, len(both), height=2.6, sharey=True)
 sums = {}
 for axis, (name, one) in zip(axes[0], both.items(), strict=True):
     found, row = contents(one)
@@ -620,7 +620,7 @@ raw = {name: along(one, one.texts[:200]) for name, one in both.items()}
 runs = {name: run / run.mean(1, keepdim=True) for name, run in raw.items()}  # unit divided out
 
 # %% tags=["hide-input"]
-figure, axes = cx.plots.panels(len(both), 2, height=1.8, sharex=True)
+figure, axes = cx.plots.panels(len(both), 2, height=1.5, sharex=True)
 told = []
 for (left, right), (name, run) in zip(axes, runs.items(), strict=True):
     rough, past = roughness(run), np.arange(1 - len(run), 1)
@@ -742,7 +742,7 @@ cx.claims.finding(
 r"""
 ## Turn it
 
-Try head 7 with Chebyshev's band at 95%, then a head between 1 and 4: the band is what the bound allows independent tokens, the histogram is where the texts are, and below it lie the book's labelled passages by domain. ("Bernstein" is a third bound, sharper than Hoeffding where content is rarely loud {cite}`boucheron2013`.) The controls are live in Jupyter and Colab; on this page you see one head, without the band.
+Try head 7 with Chebyshev's band at 95%, then a head between 1 and 4: the band is what the bound allows independent tokens, the histogram is where the texts are, and below it lie the book's labelled passages by domain. ("Bernstein" is a third bound, sharper than Hoeffding where content is rarely loud {cite}`boucheron2013`.)
 """
 
 
