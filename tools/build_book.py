@@ -418,7 +418,7 @@ def sources(base: Path) -> dict[str, str | None]:
     files = [file for file in ROOT.iterdir() if file.suffix in (".yml", ".cff", ".md", ".txt")]
     for folder in {*(ROOT / name for name in SITE), base / "book"}:
         files += [f for f in folder.rglob("*") if f.is_file() and stamps.counts(f, folder)]
-    return {str(file.relative_to(ROOT)): stamps.digest(file) for file in sorted(files)}
+    return {os.path.relpath(file, ROOT): stamps.digest(file) for file in sorted(files)}
 
 
 def build_site(model: str, base: Path) -> None:
