@@ -445,8 +445,6 @@ $$
 & +\; \underbrace{\sum_{i \ne k} \text{pos}_i\,\text{pos}_k \bigl(\gamma(\lvert i - k\rvert) - \tau^2\bigr)}_{\text{neighbours}} .
 \end{aligned}
 $$ (eq-account)
-
-In the tables that follow, square brackets hold 95% intervals over documents.
 """
 
 
@@ -543,7 +541,7 @@ display(
 
 # %% [markdown]
 r"""
-The sum need not be 100%, because stationarity is an assumption; it is farthest off in head 0, of both models. And a topic is more than a domain: domains alone make less of the variance in every head.
+(Square brackets hold 95% intervals over documents.) The sum need not be 100%, because stationarity is an assumption; it is farthest off in head 0, of both models. And a topic is more than a domain: domains alone make less of the variance in every head.
 
 The post argues in three steps {cite}`gibson2025contextual`. A denominator is an average of contents; an average over many tokens is close to the mean of its own context; and this mean is "basically independent of the particular context". The second step holds, since within a topic text is nearly a hat. The third nearly holds in most heads: there, topics move a denominator by a small part of its mean. But of what still moves, the context is the larger part, and no wider kernel takes it away.
 
