@@ -181,12 +181,10 @@ def test_links_carry_heads_neuron_and_text(visit, mini_weights):
     page = visit("chapter", "#neurons.neuron=78")
     page.wait_for_selector("[data-view=neurons] .ctx-ways a")
     links = page.locator("[data-view=neurons] .ctx-ways a")
-    page.wait_for_load_state("networkidle")  # or leaving the page would cut a request off
     links.get_by_text("Open in the explorer").click()
     page.wait_for_url("**/explorer.html#heads=3,4&neuron=78")
     page.wait_for_selector(READY["explorer"])
     assert page.locator(".ctx-neurons-one .ctx-heading").inner_text() == "Neuron 78"
-    page.wait_for_load_state("networkidle")
     page.locator(".ctx-ways a").get_by_text("live reader").click()
     page.wait_for_url("**/reader.html#**")
     page.wait_for_selector(READY["reader"])

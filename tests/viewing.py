@@ -243,7 +243,8 @@ def turned(page: Page, hash: str) -> Page:
 
 def watched(page: Page) -> Page:
     """Keeps an account of what a page asks of other hosts, of what it is not given, and of what
-    it says: `page.elsewhere`, `page.failed`, `page.said`.
+    it says: `page.elsewhere`, `page.failed`, `page.said`. What a browser gives up because its
+    reader goes on to another page was not refused, and a view whose file never comes is not drawn.
     """
     page.elsewhere, page.failed, page.said = [], [], []
 
@@ -251,8 +252,12 @@ def watched(page: Page) -> Page:
         if urlparse(request.url).hostname not in ("127.0.0.1", None):
             page.elsewhere.append(request.url)
 
+    def ended(request):
+        if request.failure != "net::ERR_ABORTED":
+            page.failed.append(f"{request.url}: {request.failure}")
+
     page.on("request", asked)
-    page.on("requestfailed", lambda r: page.failed.append(f"{r.url}: {r.failure}"))
+    page.on("requestfailed", ended)
     page.on("response", lambda r: r.status < 400 or page.failed.append(f"{r.url}: {r.status}"))
     page.on("console", lambda m: m.type in ("error", "warning") and page.said.append(m.text))
     page.on("pageerror", lambda e: page.said.append(str(e)))
