@@ -36,6 +36,7 @@ PAGES = {
     "kernels, chapter 3": "book/03_kernels.html#turn-it",
     "denominators, chapter 4": "book/04_denominators.html#turn-it",
     "neuron explorer, chapter 7": "book/07_neurons.html#turn-it",
+    "positions, chapter 10": "book/10_families.html#turn-it",
     "look-ups, chapter 12": "book/12_lookups.html#turn-it",
     "neuron explorer, its page": "book/explorer.html",
     "live reader, its page": "book/reader.html",
