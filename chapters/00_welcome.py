@@ -28,6 +28,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 
 # %% tags=["remove-input"]
+from dataclasses import replace
 from html import escape
 from urllib.parse import quote
 
@@ -65,12 +66,19 @@ shown = [sentences[i] for i in sorted({int(np.argmax(pushed)), int(np.argmin(pus
 with torch.inference_mode():
     _, cache = model.run_with_cache(x[None], names_filter="blocks.0.mlp.hook_pre", stop_at_layer=1)
 received = cache["blocks.0.mlp.hook_pre"][0, :, neuron].cpu()
+
+# A circuit reads a whole vocabulary. One is asked here at every token of the page, so it is given
+# the words of the two pages alone, numbered anew.
+both = torch.cat([x, study.calibrating.tokens, torch.tensor([weights.token_id(study.token)])])
+vocabulary, ids = both.unique(return_inverse=True)
+small, C = replace(weights, W_E=weights.embeddings()[vocabulary]), circuit.C
+ids, calibrating, token = ids[: n + 1], ids[n + 1 : -1], int(ids[-1])
 predicted, alone, own = torch.full((3, n + 1), torch.nan)
 for m in range(FIRST, n + 1):
-    there = cx.ContextualCircuit.calibrate(weights, study.calibrating, study.heads, m, study.token)
-    predicted[m] = there.pre_activations(x[: m + 1])[neuron]
-    alone[m] = predicted[m] - there.summary(x[: m + 1])[neuron]  # the token at hand, no context
-    own[m] = there.self_normalised().pre_activations(x[: m + 1])[neuron]  # chapter 8
+    there = cx.ContextualCircuit.calibrate(small, calibrating, study.heads, m, token, C)
+    predicted[m] = there.pre_activations(ids[: m + 1])[neuron]
+    alone[m] = predicted[m] - there.summary(ids[: m + 1])[neuron]  # the token at hand, no context
+    own[m] = there.self_normalised().pre_activations(ids[: m + 1])[neuron]  # chapter 8
 
 # %% tags=["remove-input", "nbval-check-output"]
 top_words = ", ".join(str(word).strip() for word in found.loc[neuron, "top tokens"][3:8])
