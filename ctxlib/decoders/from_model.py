@@ -29,8 +29,9 @@ from torch import Tensor
 
 from ctxlib.decoders.adapter import centred, feeding, input_weights
 from ctxlib.decoders.lookups import at_last_token
-from ctxlib.destination import Batches, Destination, Outputs, Rows, Texts, written
-from ctxlib.texts import AnyText, Reader, at, batches, check_listed, progress, token_ids
+from ctxlib.destination import Destination, Outputs, Rows, Texts, written
+from ctxlib.split import scale_of_sum
+from ctxlib.texts import AnyText, Reader, at, check_listed, progress, token_ids
 from ctxlib.weights import check_ids, check_layer, layer_norm, token_id
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
@@ -194,9 +195,6 @@ class FirstLayer(Destination):
         """
         return at(self, texts, self.n, self.token)
 
-    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
-        return batches(self, texts, self.n, None if own_token else self.token, doing)
-
     def seen(self, x: Texts) -> Texts:
         """The tokens, if `placed` would give them; ValueError otherwise."""
         check_ids(x, self.d_vocab)
@@ -260,7 +258,7 @@ class FirstLayer(Destination):
         torch.Size([257, 256])
         """
         share, E = self.occurring
-        weight = share[:, None] / stream_scale(E, self.where, self.eps)  # token source
+        weight = share[:, None] / scale_of_sum(E, self.where, self.eps).T  # token source
         return weight.T @ E + weight.sum(0)[:, None] * self.where
 
     @cached_property
@@ -333,7 +331,7 @@ def decomposition(layer: FirstLayer) -> pd.DataFrame:
     [0.61, 0.26, 0.06, 1.0]
     """
     share, E = layer.occurring
-    scale = stream_scale(E, layer.where, layer.eps)  # token source
+    scale = scale_of_sum(E, layer.where, layer.eps).T  # token source
     rows = []
     for g, c, pos in zip(layer.asked, layer.alone, layer.kernels, strict=True):
         seen = pos > 0
@@ -434,11 +432,3 @@ def stream_of(
         same = model(one[:, -1:].expand_as(one), stop_at_layer=0)[0].cpu()
     E, same = centred(model, torch.cat(parts)), centred(model, same)
     return E, same - same[0]
-
-
-def stream_scale(
-    E: Float[Tensor, "token d_model"], where: Float[Tensor, "source d_model"], eps: float
-) -> Float[Tensor, "token source"]:
-    """The norm's scale of every token at every source."""
-    squared = E.square().sum(-1)[:, None] + 2 * E @ where.T + where.square().sum(-1)
-    return (squared / E.shape[1] + eps).sqrt()
