@@ -30,7 +30,6 @@ from torch import Tensor
 from ctxlib.decoders.adapter import centred, feeding, input_weights
 from ctxlib.decoders.lookups import at_last_token
 from ctxlib.destination import Destination, Outputs, Rows, Texts, written
-from ctxlib.split import scale_of_sum
 from ctxlib.texts import AnyText, Reader, at, check_listed, progress, token_ids
 from ctxlib.weights import check_ids, check_layer, layer_norm, token_id
 
@@ -258,7 +257,7 @@ class FirstLayer(Destination):
         torch.Size([257, 256])
         """
         share, E = self.occurring
-        weight = share[:, None] / scale_of_sum(E, self.where, self.eps).T  # token source
+        weight = share[:, None] / stream_scale(E, self.where, self.eps)  # token source
         return weight.T @ E + weight.sum(0)[:, None] * self.where
 
     @cached_property
@@ -331,7 +330,7 @@ def decomposition(layer: FirstLayer) -> pd.DataFrame:
     [0.61, 0.26, 0.06, 1.0]
     """
     share, E = layer.occurring
-    scale = scale_of_sum(E, layer.where, layer.eps).T  # token source
+    scale = stream_scale(E, layer.where, layer.eps)  # token source
     rows = []
     for g, c, pos in zip(layer.asked, layer.alone, layer.kernels, strict=True):
         seen = pos > 0
@@ -432,3 +431,11 @@ def stream_of(
         same = model(one[:, -1:].expand_as(one), stop_at_layer=0)[0].cpu()
     E, same = centred(model, torch.cat(parts)), centred(model, same)
     return E, same - same[0]
+
+
+def stream_scale(
+    E: Float[Tensor, "token d_model"], where: Float[Tensor, "source d_model"], eps: float
+) -> Float[Tensor, "token source"]:
+    """The norm's scale of every token at every source."""
+    squared = E.square().sum(-1)[:, None] + 2 * E @ where.T + where.square().sum(-1)
+    return (squared / E.shape[1] + eps).sqrt()
