@@ -302,17 +302,21 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
 OTHERWISE = "Here it is otherwise: "  # how a finding begins that does not hold
 
 
-class Finding(str):
+@dataclass(frozen=True)
+class Finding:
     """A sentence as a page shows it: prose, with nothing in it read as markup.
 
     >>> cx.claims.Finding("r < 1")._repr_html_()
     '<p>r &lt; 1</p>'
     """
 
-    __repr__ = str.__str__
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self, quote=False)}</p>"
+        return f"<p>{html.escape(self.text, quote=False)}</p>"
 
 
 def finding(sentence: str, holds: bool, otherwise: str | None = None) -> Finding:

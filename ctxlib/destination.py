@@ -25,7 +25,7 @@ from torch.nn.functional import embedding_bag
 from ctxlib import split
 from ctxlib.split import Rows, Texts
 from ctxlib.texts import AnyText, batches
-from ctxlib.weights import LayerWeights, layer_norm_scale
+from ctxlib.weights import LayerWeights, check_there, layer_norm_scale
 
 Batches = Iterator[Int[Tensor, "text source"]]
 Outputs = Float[Tensor, "*text head d_model"]
@@ -408,6 +408,6 @@ def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int
     listed = [int(i) for i in (range(size) if chosen is None else chosen)]
     if not listed:
         raise ValueError(f"no {kind}s: choose at least one")
-    if wrong := [i for i in listed if not 0 <= i < size]:
-        raise ValueError(f"{kind} {wrong[0]}: this layer has {kind}s 0 to {size - 1}")
+    for i in listed:
+        check_there(kind, i, size)
     return listed

@@ -29,7 +29,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ctxlib.models import DATA
-from ctxlib.weights import check_ids, token_id
+from ctxlib.weights import check_ids, check_there, token_id
 
 T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result
@@ -632,8 +632,7 @@ def batches(
     [torch.Size([64, 100]), torch.Size([8, 100])]
     """
     check_listed(texts)
-    if not 0 <= n < reader.n_ctx:
-        raise ValueError(f"position {n}: the model has positions 0 to {reader.n_ctx - 1}")
+    check_there("position", n, reader.n_ctx)
     last = [] if token is None else [token_id(token, reader.tokenizer, reader.d_vocab)]
     needed, put = n + 1 - len(last), torch.tensor(last, dtype=torch.int64)
     for batch in batched(progress(texts, doing), BATCH):

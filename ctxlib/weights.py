@@ -404,18 +404,21 @@ def check_layer(model: Any, layer: int) -> None:
             "the model is not folded: load it with cx.load, "
             "or call model.enable_compatibility_mode(fold_value_biases=False)"
         )
-    if not 0 <= layer < model.cfg.n_layers:
-        raise ValueError(f"layer {layer}: the model has layers 0 to {model.cfg.n_layers - 1}")
+    check_there("layer", layer, model.cfg.n_layers)
+
+
+def check_there(kind: str, given: int, size: int) -> None:
+    """Nothing, or a ValueError for a layer, head, neuron, position or token id that is not there: a
+    negative one would be counted from the end.
+    """
+    if not 0 <= given < size:
+        raise ValueError(f"{kind} {given}: the model has {kind}s 0 to {size - 1}")
 
 
 def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> None:
-    """Nothing, or a ValueError for ids that a vocabulary of this size does not have: a negative
-    one would be counted from its end.
-    """
-    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < d_vocab:
-        raise ValueError(
-            f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {d_vocab - 1}"
-        )
+    """Nothing, or a ValueError for ids that a vocabulary of this size does not have."""
+    for extreme in (tokens.min(), tokens.max()) if tokens.numel() else ():
+        check_there("token id", int(extreme), d_vocab)
 
 
 def check_tokens(weights: Any, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
@@ -427,16 +430,14 @@ def check_tokens(weights: Any, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any
 def check_position(weights: LayerWeights, n: int) -> None:
     """Nothing, or a ValueError for a position that the first layer does not have."""
     weights.check_first()
-    if not 0 <= n < weights.n_ctx:
-        raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
+    check_there("position", n, weights.n_ctx)
 
 
 def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
     """The id of a token given as text or as an id, or a ValueError."""
     if not isinstance(token, str):
         token = operator.index(token)
-        if not 0 <= token < d_vocab:
-            raise ValueError(f"token id {token}: the vocabulary has ids 0 to {d_vocab - 1}")
+        check_there("token id", token, d_vocab)
         return token
     if tokenizer is None:
         raise ValueError(
