@@ -19,16 +19,9 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.destination import (
-    Destination,
-    FromWeights,
-    asked_by,
-    check_chosen,
-    check_heads,
-    weighted_sum,
-)
+from ctxlib.destination import Destination, FromWeights, asked_by, check_heads, weighted_sum
 from ctxlib.texts import AnyText
-from ctxlib.weights import LayerWeights, layer_norm
+from ctxlib.weights import LayerWeights, check_chosen, layer_norm
 
 # ---------------------------------------------------------------- the paper's circuit
 

@@ -25,7 +25,7 @@ from torch.nn.functional import embedding_bag
 from ctxlib import split
 from ctxlib.split import Rows, Texts
 from ctxlib.texts import AnyText, batches
-from ctxlib.weights import LayerWeights, check_there, layer_norm_scale
+from ctxlib.weights import LayerWeights, check_chosen, layer_norm_scale
 
 Batches = Iterator[Int[Tensor, "text source"]]
 Outputs = Float[Tensor, "*text head d_model"]
@@ -396,18 +396,3 @@ def check_heads(place: Any, heads: Sequence[int]) -> list[int]:
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"heads {chosen}: one is there twice")
     return chosen
-
-
-def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int]:
-    """Heads or neurons as a list, all of them by default; ValueError where there are none and for
-    those that do not exist.
-
-    >>> cx.destination.check_chosen("neuron", range(3), size=1024)
-    [0, 1, 2]
-    """
-    listed = [int(i) for i in (range(size) if chosen is None else chosen)]
-    if not listed:
-        raise ValueError(f"no {kind}s: choose at least one")
-    for i in listed:
-        check_there(kind, i, size)
-    return listed

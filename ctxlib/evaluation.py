@@ -22,11 +22,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
-from ctxlib.destination import check_chosen
 from ctxlib.scale import summed
 from ctxlib.split import asked_there, normalised_sources, what, where
 from ctxlib.texts import AnyText
-from ctxlib.weights import layer_norm
+from ctxlib.weights import check_chosen, layer_norm
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
 ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64

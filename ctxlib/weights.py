@@ -9,7 +9,7 @@ sphere of radius sqrt(d_model) (chapter 1).
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -412,7 +412,22 @@ def check_there(kind: str, given: int, size: int) -> None:
     negative one would be counted from the end.
     """
     if not 0 <= given < size:
-        raise ValueError(f"{kind} {given}: the model has {kind}s 0 to {size - 1}")
+        raise ValueError(f"{kind} {given}: there are {kind}s 0 to {size - 1}")
+
+
+def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int]:
+    """Heads or neurons as a list, all of them by default; ValueError where there are none and for
+    those that do not exist.
+
+    >>> cx.weights.check_chosen("neuron", range(3), size=1024)
+    [0, 1, 2]
+    """
+    listed = [int(i) for i in (range(size) if chosen is None else chosen)]
+    if not listed:
+        raise ValueError(f"no {kind}s: choose at least one")
+    for i in listed:
+        check_there(kind, i, size)
+    return listed
 
 
 def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> None:

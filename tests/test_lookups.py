@@ -324,8 +324,8 @@ def with_stranger(number):
 @pytest.mark.parametrize(
     ("wrong", "said", "asked"),
     [
-        ({"k": -1}, "layer -1: the model has layers 0 to 1", ASK),
-        ({"k": 2}, "layer 2: the model has layers 0 to 1", ASK),
+        ({"k": -1}, "layer -1: there are layers 0 to 1", ASK),
+        ({"k": 2}, "layer 2: there are layers 0 to 1", ASK),
         ({"k": 1, "j": -1}, "neuron -1 of layer 1: it has neurons 0 to 39", OF_A_NEURON),
         ({"k": 1, "j": 40}, "neuron 40 of layer 1: it has neurons 0 to 39", OF_A_NEURON),
         ({"texts": []}, r"no (texts|prompts): give at least one", OF_TEXTS),
