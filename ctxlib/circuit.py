@@ -18,11 +18,10 @@ import torch
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding_bag
 
-from ctxlib.destination import Destination, FromWeights, asked_by, check_heads
+from ctxlib.destination import Destination, FromWeights, asked_by, check_heads, weighted_sum
 from ctxlib.texts import AnyText
-from ctxlib.weights import LayerWeights, check_tokens, layer_norm
+from ctxlib.weights import LayerWeights, check_chosen, layer_norm
 
 # ---------------------------------------------------------------- the paper's circuit
 
@@ -167,21 +166,17 @@ class ContextualCircuit:
             "vocab head d_head, head d_head neuron -> vocab neuron",
         )
 
-    def extended_embedding(
-        self, tokens: Int[Tensor, " token"] | None = None
-    ) -> Float[Tensor, "token d_model"]:
+    def extended_embedding(self) -> Float[Tensor, "vocab d_model"]:
         """`ext(t) = sum_h content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h) W_O^h`:
-        what a token adds to the residual stream, per unit of kernel; all tokens by default.
+        what every token adds to the residual stream, per unit of kernel.
 
-        >>> ext = circuit.extended_embedding(tokens[:5])
+        >>> ext = circuit.extended_embedding()[tokens[:5]]
         >>> W_in, _ = weights.mlp_input()
         >>> torch.allclose(ext @ W_in / circuit.scale, circuit.contribution[tokens[:5]], atol=1e-3)
         True
         """
-        by_token = self.weighted_values
-        chosen = by_token if tokens is None else by_token[check_tokens(self.at, tokens)]
-        W_O = self.at.W_O[list(self.heads)]
-        return einsum(chosen, W_O, "token head d_head, head d_head d_model -> token d_model")
+        W_O, into = self.at.W_O[list(self.heads)], "t head d_head, head d_head d_model -> t d_model"
+        return einsum(self.weighted_values, W_O, into)
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """`sum_i pos_i contribution[x_i, j]` of one text or a stack of them: what the heads add to
@@ -197,15 +192,9 @@ class ContextualCircuit:
         tensor(0.9700)
         """
         x = self.at.seen(tokens)
-        bags = x.reshape(-1, self.n + 1)
-        z = embedding_bag(  # the mean over sources without a copy of what is averaged
-            bags,
-            rearrange(self.weighted_values, "vocab head d_head -> vocab (head d_head)"),
-            per_sample_weights=self.kernel.expand(bags.shape),
-            mode="sum",
-        )
-        summaries = z @ rearrange(self.readout, "head d_head neuron -> (head d_head) neuron")
-        return summaries.view(*x.shape[:-1], -1)
+        by_token = rearrange(self.weighted_values, "vocab head d_head -> vocab (head d_head)")
+        z = weighted_sum(by_token, x, self.kernel.expand(x.shape))
+        return z @ rearrange(self.readout, "head d_head neuron -> (head d_head) neuron")
 
     def by_source(
         self, tokens: Int[Tensor, " pos"], neurons: Sequence[int]
@@ -219,7 +208,7 @@ class ContextualCircuit:
         >>> torch.allclose(terms.sum(0), circuit.summary(tokens)[[298, 973]], atol=1e-3)
         True
         """
-        chosen = check_neurons(self.at, neurons)
+        chosen = check_chosen("neuron", neurons, self.at.n_neurons)
         x = self.weights.check_text(self.at.seen(tokens))
         return einsum(
             self.kernel,
@@ -333,14 +322,3 @@ class SelfNormalisedCircuit:
         """
         rebuilt = self.at.resid_mid(tokens, self.at.rebuilt_outputs(tokens))
         return self.circuit.weights.pre_activations(rebuilt) + self.offsets
-
-
-def check_neurons(place: Destination | LayerWeights, neurons: Iterable[int]) -> list[int]:
-    """The neurons as a list, if there are any and each exists; ValueError otherwise."""
-    chosen, size = [int(j) for j in neurons], place.n_neurons
-    if not chosen:
-        raise ValueError("no neurons: choose at least one")
-    if min(chosen) < 0 or max(chosen) >= size:
-        wrong = next(j for j in chosen if not 0 <= j < size)
-        raise ValueError(f"neuron {wrong}: this layer has neurons 0 to {size - 1}")
-    return chosen

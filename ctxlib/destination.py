@@ -22,23 +22,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from ctxlib.split import (
-    Rows,
-    Texts,
-    asked,
-    content_scores,
-    copy_preference,
-    family_table,
-    normalised_sources,
-    positional_kernels,
-    queries_of,
-    rebuilt_rows,
-    seen_tokens,
-    what,
-    where,
-)
+from ctxlib import split
+from ctxlib.split import Rows, Texts
 from ctxlib.texts import AnyText, batches
-from ctxlib.weights import LayerWeights, layer_norm_scale
+from ctxlib.weights import LayerWeights, check_chosen, layer_norm_scale
 
 Batches = Iterator[Int[Tensor, "text source"]]
 Outputs = Float[Tensor, "*text head d_model"]
@@ -62,6 +49,7 @@ class Destination(ABC):
 
     n: int
     token: Any
+    n_ctx: int
     eps: float
     tokenizer: Any
     W_O: Float[Tensor, "head d_head d_model"]
@@ -70,13 +58,6 @@ class Destination(ABC):
     kernels: Float[Tensor, "head source"]
     #: `log content(t)` in nats; only differences between tokens of one head mean anything
     content: Float[Tensor, "head vocab"]
-
-    @abstractmethod
-    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
-        """The tokens 0 ... n of texts, a batch at a time, `token` in place of their own at n
-        unless `own_token`; with a bar named after what is being done. Raises ValueError for texts
-        that are too short and for ids outside the vocabulary.
-        """
 
     @abstractmethod
     def seen(self, x: Texts) -> Int[Tensor, "*text source"]:
@@ -104,21 +85,17 @@ class Destination(ABC):
 
     # ------------------------------------------------------------ what follows
 
-    @property
-    def n_heads(self) -> int:
-        return len(self.W_O)
+    n_heads = property(lambda self: self.W_O.shape[0])
+    n_neurons = property(lambda self: self.W_in.shape[1])
+    d_vocab = property(lambda self: self.embeddings().shape[0])
+    device = property(lambda self: self.W_O.device)
 
-    @property
-    def n_neurons(self) -> int:
-        return self.W_in.shape[1]
-
-    @property
-    def d_vocab(self) -> int:
-        return len(self.embeddings())
-
-    @property
-    def device(self) -> torch.device:
-        return self.W_O.device
+    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
+        """The tokens 0 ... n of texts, a batch at a time, `token` in place of their own at n
+        unless `own_token`; with a bar named after what is being done. Raises ValueError for texts
+        that are too short and for ids outside the vocabulary.
+        """
+        return batches(self, texts, self.n, None if own_token else self.token, doing)
 
     def denominators(self, x: Texts) -> Float[Tensor, "*text head"]:
         """`denom = sum_i pos_i content(x_i)`, in an arbitrary unit, one for each head. Raises
@@ -227,37 +204,38 @@ class FromWeights(Destination):
         number = None if token is None else weights.token_id(token)
         return cls(weights, n, number, weights.typical_norm(C))
 
+    n_ctx = property(lambda self: self.weights.n_ctx)
     eps = property(lambda self: self.weights.eps)
     tokenizer = property(lambda self: self.weights.tokenizer)
     W_O = property(lambda self: self.weights.W_O)
     W_in = property(lambda self: self.weights.mlp_input()[0])
 
     def seen(self, tokens: Texts) -> Int[Tensor, "*text source"]:
-        return seen_tokens(self.weights, tokens, self.n)
+        return split.seen_tokens(self.weights, tokens, self.n)
 
     def embeddings(self) -> Float[Tensor, "vocab d_model"]:
         return self.weights.embeddings()
 
     @cached_property
     def kernels(self) -> Float[Tensor, "head source"]:  # type: ignore[override]
-        return positional_kernels(self.weights, self.n, self.token, self.C)
+        return split.positional_kernels(self.weights, self.n, self.token, self.C)
 
     @cached_property
     def content(self) -> Float[Tensor, "head vocab"]:  # type: ignore[override]
         if self.token is None:
             raise ValueError("content needs a token at the destination, and token is None")
-        return content_scores(self.weights, self.n, self.token)
+        return split.content_scores(self.weights, self.n, self.token)
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
         chosen = list(heads)
         W_V = rearrange(self.weights.W_V[chosen], "head d_model d_head -> d_model (head d_head)")
-        values = what(self.weights, W_V, self.n).unflatten(-1, (len(chosen), -1))
+        values = split.what(self.weights, W_V, self.n).unflatten(-1, (len(chosen), -1))
         return values.add_(self.weights.b_V[chosen])
 
     @cached_property
     def all_values(self) -> tuple[Tensor, Float[Tensor, "head source d_head"]]:
         """`E_V[n, t] + b_V`, as `values`, and `P_V[n, i]` of all heads."""
-        by_source = where(self.weights, self.weights.W_V, self.n, self.C)
+        by_source = split.where(self.weights, self.weights.W_V, self.n, self.C)
         return self.values(range(self.n_heads)), by_source
 
     def outputs(self, x: Texts) -> Outputs:
@@ -267,26 +245,18 @@ class FromWeights(Destination):
         x_n = self.seen(x)[..., -1]
         if self.token is not None and (x_n == torch.tensor(self.token)).all():
             return super().rebuilt_rows(x)
-        return rebuilt_rows(self.weights, x, self.n, self.C)
+        return split.rebuilt_rows(self.weights, x, self.n, self.C)
 
     def rebuilt_outputs(self, x: Texts) -> Outputs:
         rows, (by_token, by_source) = self.rebuilt_rows(x), self.all_values
         heads = torch.arange(self.n_heads, device=rows.device)[:, None]
         entry = x[..., None, : self.n + 1].to(rows.device) * self.n_heads + heads
-        z = embedding_bag(  # the mean over sources without a copy of what is averaged
-            entry.reshape(-1, self.n + 1),
-            by_token.flatten(0, 1),
-            per_sample_weights=rows.reshape(-1, self.n + 1),
-            mode="sum",
-        ).view(*rows.shape[:-1], -1)
+        z = weighted_sum(by_token.flatten(0, 1), entry, rows)
         z = z + einsum(rows, by_source, "... head source, head source d_head -> ... head d_head")
         return written(self.W_O, z)
 
     def resid_mid(self, x: Texts, outputs: Outputs) -> Stream:
         return resid_mid(self.weights, x, self.n, outputs)
-
-    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
-        return batches(self.weights, texts, self.n, None if own_token else self.token, doing)
 
 
 def asked_by(
@@ -316,8 +286,8 @@ def true_outputs(weights: LayerWeights, tokens: Texts, n: int) -> Outputs:
     >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
     2
     """
-    x = normalised_sources(weights, tokens, n)
-    rows = (asked(weights, queries_of(weights, x[..., n, :])) @ x.mT).softmax(-1)
+    x = split.normalised_sources(weights, tokens, n)
+    rows = (split.asked(weights, split.queries_of(weights, x[..., n, :])) @ x.mT).softmax(-1)
     seen = rows @ x
     z = einsum(seen, weights.W_V, "... head d_model, head d_model d_head -> ... head d_head")
     return written(weights.W_O, z + weights.b_V)
@@ -333,7 +303,7 @@ def resid_mid(weights: LayerWeights, tokens: Texts, n: int, outputs: Outputs) ->
     >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
     True
     """
-    here = weights.embeddings()[seen_tokens(weights, tokens, n)[..., n]] + weights.W_pos[n]
+    here = weights.embeddings()[split.seen_tokens(weights, tokens, n)[..., n]] + weights.W_pos[n]
     return here + outputs.sum(-2) + weights.b_O
 
 
@@ -363,6 +333,22 @@ def written(
     return einsum(z, W_O, "... head d_head, head d_head d_model -> ... head d_model")
 
 
+def weighted_sum(
+    table: Float[Tensor, "row out"],
+    x: Int[Tensor, "*any source"],
+    share: Float[Tensor, "*any source"],
+) -> Float[Tensor, "*any out"]:
+    """`sum_i share_i table[x_i]`, without a copy of what is summed.
+
+    >>> ones, halves = torch.ones(3, 2), torch.tensor([0.5, 0.5])
+    >>> cx.destination.weighted_sum(ones, torch.tensor([0, 2]), halves)
+    tensor([1., 1.])
+    """
+    bags, shares = (v.reshape(-1, v.shape[-1]) for v in (x, share))
+    sums = embedding_bag(bags, table, per_sample_weights=shares, mode="sum")
+    return sums.view(*x.shape[:-1], -1)
+
+
 # ---------------------------------------------------------------- families
 
 
@@ -371,15 +357,14 @@ def families(
     n: int | None = None,
     token: str | int | None = " the",
     C: float | None = None,
-    copies: Float[Tensor, " head"] | None = None,
 ) -> pd.DataFrame:
     """What kind of head each one is, and why: one row a head (paper, Figure 2; chapter 3).
 
     `place` is a destination, or weights with n (by default `n_ctx // 2`), token and C. The kernel
     decides between local, slowly decaying, uniform and remote; among the heads that are not local,
-    a strong preference for copies of the destination makes a duplicate-token head. `copies` are
-    the nats for a copy, from `copy_preference` where there are weights with embeddings; where they
-    are not known, the kernel decides alone. Errors as in `positional_kernels`.
+    a strong preference for copies of the destination makes a duplicate-token head. The nats for a
+    copy come from `copy_preference`, where there are weights with embeddings; where they are not
+    known, the kernel decides alone. Errors as in `positional_kernels`.
 
     >>> table = cx.families(weights, n=256)
     >>> table.loc[[0, 2, 4], "family"].tolist()
@@ -390,9 +375,10 @@ def families(
     ['slowly decaying', 'uniform']
     """
     at = asked_by(place, n, token, C)
-    if copies is None and isinstance(at, FromWeights) and at.weights.W_E is not None:
-        copies = copy_preference(at.weights, at.n)
-    return family_table(at.kernels, copies)
+    copies = None
+    if isinstance(at, FromWeights) and at.weights.W_E is not None:
+        copies = split.copy_preference(at.weights, at.n)
+    return split.family_table(at.kernels, copies)
 
 
 def check_heads(place: Any, heads: Sequence[int]) -> list[int]:
@@ -406,11 +392,7 @@ def check_heads(place: Any, heads: Sequence[int]) -> list[int]:
         ...
     ValueError: heads [3, 3]: one is there twice
     """
-    chosen = [int(h) for h in heads]
-    if not chosen:
-        raise ValueError("no heads: choose at least one")
-    if min(chosen) < 0 or max(chosen) >= place.n_heads:
-        raise ValueError(f"heads {chosen}: this layer has heads 0 to {place.n_heads - 1}")
+    chosen = check_chosen("head", heads, place.n_heads)
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"heads {chosen}: one is there twice")
     return chosen

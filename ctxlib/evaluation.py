@@ -21,15 +21,11 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.circuit import (
-    ContextualCircuit,
-    SelfNormalisedCircuit,
-    check_neurons,
-    shared_kernel,
-)
+from ctxlib.circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
+from ctxlib.scale import summed
 from ctxlib.split import asked_there, normalised_sources, what, where
 from ctxlib.texts import AnyText
-from ctxlib.weights import layer_norm
+from ctxlib.weights import check_chosen, layer_norm
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
 ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64
@@ -82,7 +78,7 @@ class Moments:
         """One row a neuron: `r`, `fvu`, and its three parts `from offset`, `from spread`,
         `from shape`, then `offset` and `spread` themselves and the standard deviation `sd` of the
         truth. NaN where the truth does not vary; where only the approximation does not, r alone
-        is NaN and counts as 0 in the parts.
+        is NaN and counts as 0 in the parts. Raises ValueError for fewer than two texts.
 
         >>> truth = torch.tensor([[0.0], [1.0], [2.0]])
         >>> cx.Moments.of(0.8 * truth, truth).table([0])[["r", "fvu", "spread"]].round(2)
@@ -90,6 +86,8 @@ class Moments:
         neuron
         0       1.0  0.1     0.8
         """
+        if self.count < 2:
+            raise ValueError("r needs at least two texts")
         squares = self.products.diagonal().T  # 2 neuron
         # by more than the rounding of its own mean, or no number
         varied_a, varied_t = ~(squares <= self.count * (ROUNDING * self.means) ** 2)
@@ -147,11 +145,9 @@ def evaluate(
     973     1.0  0.01
     """
     at = circuit.at
-    chosen = check_neurons(at, range(at.n_neurons) if neurons is None else neurons)
-    from ctxlib.scale import summed  # it needs this module
-
+    chosen = check_chosen("neuron", neurons, at.n_neurons)
     comparison = Comparison(circuit, tuple(chosen), own_token)
-    moments = enough(summed(comparison, texts, checkpoint, client))
+    moments = summed(comparison, NO_TEXTS, texts, checkpoint, client)
     table = moments.table(chosen)
     table.attrs["texts"] = int(moments.count)
     return table
@@ -289,7 +285,7 @@ def error_budget(
     Name: fvu, dtype: float64
     """
     at = circuit.at
-    chosen = check_neurons(at, range(at.n_neurons) if neurons is None else neurons)
+    chosen = check_chosen("neuron", neurons, at.n_neurons)
     W_in = at.W_in[:, chosen]
     names = [name for name in APPROXIMATIONS if own_token or name != "token"]
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
@@ -304,13 +300,6 @@ def error_budget(
             scale = circuit.scale if "scale" in made else own
             sums[row] += Moments.of(approximated_output(circuit, x, made) @ W_in / scale, truth)
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]
-    medians = [enough(moments).table(chosen)[columns].median() for moments in sums.values()]
+    medians = [moments.table(chosen)[columns].median() for moments in sums.values()]
     index = pd.MultiIndex.from_tuples(rows, names=["made", "approximation"])
     return pd.DataFrame(medians, index=index)
-
-
-def enough(moments: Moments) -> Moments:
-    """The moments, if they hold at least two texts."""
-    if moments.count < 2:
-        raise ValueError("r needs at least two texts")
-    return moments

@@ -71,18 +71,20 @@ def load(name: str | os.PathLike, device: str | torch.device | None = None) -> T
         )
         words = MINI if str(name) in twins() else source  # a twin has mini's tokens
         tokenizer = AutoTokenizer.from_pretrained(words, trust_remote_code=False)
-    except OSError as error:
-        raise unreadable(source, error) from error
-    except Exception as error:
+    except Exception as error:  # safetensors and the hub raise classes of their own
+        if isinstance(error, OSError) and not Path(source).is_dir():
+            raise OSError(
+                f"{source} is no folder here and not in the cache, and the Hugging Face hub did "
+                f"not give it: {first_line(error)}. Check the name and the connection, or download "
+                'it elsewhere and pass the folder; "mini" needs no network.'
+            ) from error
         if "Unrecognized configuration class" in str(error):
             raise ValueError(
                 f"{source} is not a decoder: encoder-decoders such as T5 and encoders are not read "
                 "here; chapter 10, What if positions are elsewhere?, treats T5's kind of positions"
             ) from error
-        # safetensors raises its own classes for truncated and for corrupt files
         raise ValueError(
-            f"the weights in {source} cannot be read: {first_line(error)}; "
-            "fetch or export them again"
+            f"the model in {source} cannot be read: {first_line(error)}; fetch or export it again"
         ) from error
     absent = sorted(report["missing_keys"])
     wrong = sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
@@ -185,7 +187,6 @@ def locate(name: str) -> str:
     return name
 
 
-@cache
 def twins() -> dict[str, str]:
     """The twins of `mini`, and what each is: its embeddings and first layer, trained on the same
     text in the same order.
@@ -239,17 +240,6 @@ def cached(name: str) -> bool:
 
     weights = here("model.safetensors", "model.safetensors.index.json")
     return weights and here("config.json") and here("tokenizer.json", "vocab.json")
-
-
-def unreadable(source: str, error: OSError) -> Exception:
-    """The one clear error for a source that transformers could not open."""
-    if Path(source).is_dir():
-        return ValueError(f"the model in {source} cannot be read: {first_line(error)}")
-    return OSError(
-        f"{source} is no folder here and not in the cache, and the Hugging Face hub did not give "
-        f"it: {first_line(error)}. Check the name and the connection, or download it elsewhere and "
-        'pass the folder; "mini" needs no network.'
-    )
 
 
 def first_line(error: BaseException) -> str:

@@ -108,10 +108,9 @@ def find_neurons(
     z = robust_z(tops)
     passed = z > STANDS_OUT if threshold is None else tops > threshold
     if not passed.any():
-        rule = f"none lies more than {STANDS_OUT:g} robust deviations above the median"
+        bar = f"z above {STANDS_OUT:g}" if threshold is None else f"a top above {threshold:g}"
         raise ValueError(
-            f"{rule if threshold is None else f'threshold {threshold:g} finds none'}: "
-            f"the largest top of {len(tops)} neurons is {tops.max():.2f}, "
+            f"no neuron has {bar}: the largest top of {len(tops)} neurons is {tops.max():.2f}, "
             f"the median one {tops.quantile(0.5):.2f}; give a lower threshold"
         )
     if threshold is None:  # half-way to the next one, so that rounding passes nobody

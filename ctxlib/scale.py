@@ -1,5 +1,5 @@
-"""More texts than one sitting or one machine reads: an evaluation that is kept in a checkpoint, or
-done by a Dask cluster. `cx.evaluate` comes here when it is given `checkpoint=` or `client=`.
+"""Sums over texts, batch by batch: over more than one sitting reads, kept in a checkpoint, or over
+more than one machine reads, on a Dask cluster. `cx.evaluate` comes here.
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
 from operator import call
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from jaxtyping import Int
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ctxlib.evaluation import NO_TEXTS, Comparison, Moments
 from ctxlib.texts import AnyText, Stream, check_listed
 
 T = TypeVar("T")
+Tokens = Int[Tensor, "text source"]
+Sums = Any  # a dataclass of tensors that can be added; its `count` is that of its texts
+
+
+class Measure(Protocol):
+    """A dataclass that makes batches of texts and gives the sums over one."""
+
+    def batches(self, texts: Iterable[AnyText]) -> Iterator[Tokens]: ...
+    def __call__(self, tokens: Tokens) -> Sums: ...
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Mark:
     before: str
     place: str
 
-    def behind(self, tokens: Int[Tensor, "text source"], place: str = "") -> Mark:
+    def behind(self, tokens: Tokens, place: str = "") -> Mark:
         """The mark with these texts done as well."""
         mark = self
         for text in tokens:
@@ -47,44 +55,47 @@ class Mark:
 
 
 NOTHING = Mark("", "", "")
-Batch = tuple[Int[Tensor, "text source"], Mark]  # tokens, and how far the texts are with them
+Batch = tuple[Tokens, Mark]  # tokens, and how far the texts are with them
 
 
 def summed(
-    comparison: Comparison,
+    measure: Measure,
+    nothing: Sums,
     texts: Iterable[AnyText],
-    file: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike | None = None,
     client: Any = None,
-) -> Moments:
-    """The moments of all texts: those in the checkpoint `file` and, batch by batch in order, those
-    of the texts that are not in it yet. Each batch is in the file as soon as it is done. Refuses
-    what `cx.evaluate` says.
+) -> Sums:
+    """The sums over all texts, `nothing` where there are none: those in the checkpoint and, batch
+    by batch in order, those of the texts that are not in it yet. Each batch is in the file as soon
+    as it is done. Refuses what `cx.evaluate` says.
     """
-    checkpoint = Checkpoint(None if file is None else Path(file), comparison)
-    todo = checkpoint.unread(texts)
-    here = ((comparison(tokens), mark) for tokens, mark in todo)
-    for moments, mark in on_cluster(client, comparison, todo) if client else here:
-        checkpoint.add(moments, mark)
-    return checkpoint.moments
+    file = None if checkpoint is None else Path(checkpoint)
+    owner = fingerprint(measure) if file else ""
+    sums, mark = held(file, owner, nothing) if file and file.exists() else (nothing, NOTHING)
+    todo = unread(measure, texts, int(sums.count), mark, file)
+    here = ((measure(tokens), mark) for tokens, mark in todo)
+    for more, mark in on_cluster(client, measure, todo) if client else here:
+        sums += more
+        if file:
+            keep(file, owner, sums, mark)
+    return sums
 
 
 # ---------------------------------------------------------------- on a cluster
 
 
-def on_cluster(
-    client: Any, comparison: Comparison, todo: Iterable[Batch]
-) -> Iterator[tuple[Moments, Mark]]:
+def on_cluster(client: Any, measure: Measure, todo: Iterable[Batch]) -> Iterator[tuple[Sums, Mark]]:
     """Every batch on a Dask cluster, a few ahead of what is asked for; results come in order, so
     that sums are rounded as they are here. Where the texts end in an error, what is on its way
     comes in first.
 
-    The circuit is a task of its own rather than scattered data: what a lost worker held, a circuit
+    The measure is a task of its own rather than scattered data: what a lost worker held, a measure
     or a batch, Dask makes again, as often as its `distributed.scheduler.allowed-failures` say.
     """
     import dask
 
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-        shared = client.submit(copy, without_tokenizer(comparison), pure=False)
+        shared = client.submit(copy, without_tokenizer(measure), pure=False)
     sent = ((client.submit(call, shared, tokens, pure=False), mark) for tokens, mark in todo)
     for future, mark in ahead(sent, 2 * max(1, sum(client.nthreads().values()))):
         yield future.result(), mark
@@ -118,67 +129,53 @@ def ahead(items: Iterable[T], count: int) -> Iterator[T]:
 # ---------------------------------------------------------------- kept through kills
 
 
-class Checkpoint:
-    """The sums over all texts so far, kept in a file if there is one."""
+def held(file: Path, owner: str, kind: Sums) -> tuple[Sums, Mark]:
+    """What is in a checkpoint; ValueError where that is something else."""
+    try:
+        with safe_open(file, "pt") as tensors:
+            sums = type(kind)(*(tensors.get_tensor(f.name) for f in fields(kind)))
+            words = tensors.metadata()
+        whose, mark = words.pop("owner"), Mark(**words)
+    except Exception as error:  # safetensors raises classes of its own
+        raise ValueError(f"{file} is not a checkpoint of an evaluation: {error}") from error
+    if whose != owner:
+        raise ValueError(
+            f"{file} belongs to another circuit, other neurons or another own_token: "
+            "name another file, or delete it"
+        )
+    return sums, mark
 
-    def __init__(self, file: Path | None, comparison: Comparison):
-        self.file, self.comparison = file, comparison
-        self.mark, self.moments = NOTHING, NO_TEXTS
-        self.owner = fingerprint(comparison) if file else ""
-        if file and file.exists():
-            self.moments, self.mark = self.held(file)
 
-    def held(self, file: Path) -> tuple[Moments, Mark]:
-        try:
-            with safe_open(file, "pt") as tensors:
-                moments = Moments(*(tensors.get_tensor(f.name) for f in fields(Moments)))
-                words = tensors.metadata()
-            owner, mark = words.pop("owner"), Mark(**words)
-        except Exception as error:  # safetensors raises classes of its own
-            raise ValueError(f"{file} is not a checkpoint of an evaluation: {error}") from error
-        if owner != self.owner:
-            raise ValueError(
-                f"{file} belongs to another circuit, other neurons or another own_token: "
-                "name another file, or delete it"
-            )
-        return moments, mark
+def keep(file: Path, owner: str, sums: Sums, mark: Mark) -> None:
+    """Written beside the old file and then put in its place: a kill leaves a whole one."""
+    beside = file.with_name(file.name + ".part")
+    save_file({**vars(sums)}, beside, {"owner": owner, **vars(mark)})
+    beside.replace(file)
 
-    def add(self, moments: Moments, mark: Mark) -> None:
-        """A batch. Written beside the old file and then put in its place: a kill leaves a whole
-        one.
-        """
-        self.moments, self.mark = self.moments + moments, mark
-        if self.file is None:
-            return
-        beside = self.file.with_name(self.file.name + ".part")
-        save_file(vars(self.moments), beside, {"owner": self.owner, **vars(mark)})
-        beside.replace(self.file)
 
-    def unread(self, texts: Iterable[AnyText]) -> Iterator[Batch]:
-        """The batches that are not in the sums yet, each with how far the texts are with it; those
-        that are must be the same as then.
+def unread(
+    measure: Measure, texts: Iterable[AnyText], left: int, done: Mark, file: Path | None
+) -> Iterator[Batch]:
+    """The batches behind the `left` texts that are done, each with how far the texts are with it;
+    those that are must be the same as then.
 
-        A stream begins with the last text done, if that was one of the same source; other texts
-        begin with the first.
-        """
-        check_listed(texts)
-        reading: Any = iter(texts)
-        mark, left = NOTHING, int(self.moments.count)
-        place = json.loads(self.mark.place or "{}")
-        if isinstance(texts, Stream) and place.get("of") == texts.identity and left <= len(texts):
-            reading, mark, left = texts.reading(place), Mark(self.mark.before, "", ""), 1
-        for tokens in self.comparison.batches(islice(reading, left)):
-            mark, left = mark.behind(tokens), left - len(tokens)
-        if left > 0:
-            raise ValueError(
-                f"{self.file} holds {left} texts more than are given: name another file"
-            )
-        if mark.all != self.mark.all:
-            raise ValueError(f"{self.file} was made with other texts: name another file")
-        for tokens in self.comparison.batches(reading):
-            place = json.dumps(reading.place) if isinstance(texts, Stream) else ""
-            mark = mark.behind(tokens, place)
-            yield tokens, mark
+    A stream begins with the last text done, if that was one of the same source; other texts begin
+    with the first.
+    """
+    check_listed(texts)
+    reading: Any = iter(texts)
+    mark, place = NOTHING, json.loads(done.place or "{}")
+    if isinstance(texts, Stream) and place.get("of") == texts.identity and left <= len(texts):
+        reading, mark, left = texts.reading(place), Mark(done.before, "", ""), 1
+    for tokens in measure.batches(islice(reading, left)):
+        mark, left = mark.behind(tokens), left - len(tokens)
+    if left > 0:
+        raise ValueError(f"{file} holds {left} texts more than are given: name another file")
+    if mark.all != done.all:
+        raise ValueError(f"{file} was made with other texts: name another file")
+    for tokens in measure.batches(reading):
+        mark = mark.behind(tokens, json.dumps(reading.place) if isinstance(texts, Stream) else "")
+        yield tokens, mark
 
 
 def fingerprint(thing: Any) -> str:

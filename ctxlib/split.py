@@ -364,11 +364,7 @@ def attention_pattern(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Pat
     >>> torch.allclose(pattern[:, 99, :100], rows, atol=1e-4)
     True
     """
-    scores = einsum(
-        weights.queries(tokens),
-        weights.keys(tokens),
-        "head dest d_head, head source d_head -> head dest source",
-    )
+    scores = weights.queries(tokens) @ weights.keys(tokens).mT  # head dest source
     return causal_softmax(scores / weights.attn_scale)
 
 
@@ -408,14 +404,7 @@ def split_scores(
     """
     tokens = weights.check_text(tokens)
     W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
-    what, where = (
-        einsum(x, weights.W_K, "source d_model, head d_model d_head -> head source d_head")
-        for x in (W_E, W_pos)
-    )
-    q_what, q_where = (
-        einsum(q, k, "head dest d_head, head source d_head -> head dest source")
-        for k in (what, where)
-    )
+    q_what, q_where = (q @ (x @ weights.W_K).mT for x in (W_E, W_pos))  # head dest source
     q_here = q_where.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
     scale = content_scale(weights, torch.arange(len(tokens)), tokens)
     content = (q_what + q_here) / (scale * weights.attn_scale)
@@ -472,26 +461,22 @@ def half_mass(rows: Float[Tensor, "*head source"]) -> Int[Tensor, "*head"]:
 # ---------------------------------------------------------------- families
 
 
-def copy_preference(weights: LayerWeights, n: int, tokens: Tokens = None) -> Float[Tensor, " head"]:
+def copy_preference(weights: LayerWeights, n: int) -> Float[Tensor, " head"]:
     """By how many nats a head prefers a copy of the destination token to another token.
 
     The content score of t for the destination t, less the mean score of the other tokens for that
-    destination, averaged over destinations. `tokens` are the distinct ids that serve as both, by
-    default 256 spread evenly over the vocabulary. Raises ValueError for fewer than two.
+    destination, averaged over destinations: 256 tokens spread evenly over the vocabulary, without
+    the first, serve as both. Raises ValueError for a position that the model does not have.
 
     >>> cx.split.copy_preference(weights, n=256).abs().max() < 0.2  # nats
     tensor(True)
     """
     check_position(weights, n)
     W_E = weights.embeddings()
-    if tokens is None:
-        tokens = torch.linspace(1, len(W_E) - 1, min(256, len(W_E) - 1)).long()
-    tokens = check_tokens(weights, tokens).unique()
-    if len(tokens) < 2:
-        raise ValueError("a preference needs at least two different tokens")
+    tokens = torch.linspace(1, len(W_E) - 1, min(256, len(W_E) - 1)).long().unique()
     x = layer_norm(W_E[tokens] + weights.W_pos[n], weights.eps)
     q, k = project(x, weights.W_Q, weights.b_Q), project(x, weights.W_K, weights.b_K)
-    scores = einsum(q, k, "head dest d_head, head source d_head -> head dest source")
+    scores = q @ k.mT  # head dest source
     own = scores.diagonal(dim1=1, dim2=2)
     others = (scores.sum(-1) - own) / (len(tokens) - 1)
     return (own - others).mean(-1) / weights.attn_scale

@@ -21,7 +21,7 @@ from functools import partial
 from itertools import chain, count, islice
 from operator import length_hint
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from jaxtyping import Int
@@ -29,7 +29,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ctxlib.models import DATA
-from ctxlib.weights import check_ids, token_id
+from ctxlib.weights import check_ids, check_there, token_id
 
 T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result
@@ -71,8 +71,18 @@ class Text:
     half: str = ""
 
 
-Reads = Any  #: a `Reader`, `LayerWeights` or `cx.FirstLayer`
 AnyText = Text | str | Int[Tensor, " pos"]  #: labelled, a plain string, or token ids
+
+
+class Reads(Protocol):
+    """What is given texts: a `Reader`, `LayerWeights` or a `cx.destination.Destination`."""
+
+    @property
+    def tokenizer(self) -> Any: ...
+    @property
+    def n_ctx(self) -> int: ...
+    @property
+    def d_vocab(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,10 @@ class Reader:
         return cls(model.tokenizer, n_ctx or most, model.cfg.d_vocab)
 
 
-def token_ids(text: AnyText, reader: Reads = None) -> Int[Tensor, " pos"]:
+NOBODY = Reader(tokenizer=None, n_ctx=0, d_vocab=0)  # reads no strings
+
+
+def token_ids(text: AnyText, reader: Reads = NOBODY) -> Int[Tensor, " pos"]:
     """The tokens of a text, on the CPU: the door through which every text comes. It may be a
     labelled one, a plain string, which the reader's tokenizer encodes, or token ids.
 
@@ -133,9 +146,7 @@ def token_ids(text: AnyText, reader: Reads = None) -> Int[Tensor, " pos"]:
     )
 
 
-def encode(
-    reader: Reads, source: str, length: int | None = None, name: str = "the text"
-) -> Int[Tensor, " pos"]:
+def encode(reader: Reads, source: str, length: int | None = None) -> Int[Tensor, " pos"]:
     """BOS and then the tokens of `source`, in the model's own vocabulary.
 
     With `length`, exactly that many tokens, BOS included. Without it, all of them up to the
@@ -146,10 +157,10 @@ def encode(
     >>> cx.neurons.spelled(weights, ids.tolist())
     ['<|endoftext|>', 'The', ' moon', ' is', ' far', ' away', '.']
     """
-    ids = enough_tokens(reader, source, length, name)
+    ids = enough_tokens(reader, source, length)
     if length is None and len(ids) > reader.n_ctx:
         warnings.warn(
-            f"{name} has {len(ids)} tokens with BOS and the model reads {reader.n_ctx}: "
+            f"the text has {len(ids)} tokens with BOS and the model reads {reader.n_ctx}: "
             f"cut to the first {reader.n_ctx}, {len(ids) - reader.n_ctx} dropped at the end; "
             "cx.texts.windows keeps them all",
             stacklevel=2,
@@ -157,9 +168,7 @@ def encode(
     return torch.tensor(ids[: length or reader.n_ctx])
 
 
-def windows(
-    reader: Reads, source: str, length: int, name: str = "the text"
-) -> list[Int[Tensor, " pos"]]:
+def windows(reader: Reads, source: str, length: int) -> list[Int[Tensor, " pos"]]:
     """All of a long text in pieces of exactly `length` tokens, BOS in front of each;
     what is left at the end is dropped.
 
@@ -169,7 +178,7 @@ def windows(
     >>> len(pieces), {len(piece) for piece in pieces}
     (12, {64})
     """
-    return pieces(enough_tokens(reader, source, length, name), length)
+    return pieces(enough_tokens(reader, source, length), length)
 
 
 def pieces(ids: list[int], length: int) -> list[Int[Tensor, " pos"]]:
@@ -178,7 +187,9 @@ def pieces(ids: list[int], length: int) -> list[Int[Tensor, " pos"]]:
     return [torch.tensor([ids[0], *ids[k : k + length - 1]]) for k in begins]
 
 
-def enough_tokens(reader: Reads, source: str, length: int | None, name: str) -> list[int]:
+def enough_tokens(
+    reader: Reads, source: str, length: int | None, name: str = "the text"
+) -> list[int]:
     """All tokens of a text, or a ValueError where they do not fill `length`, as `encode` says."""
     if not source.strip():
         raise ValueError(f"{name} is empty")
@@ -200,7 +211,7 @@ def all_tokens(reader: Reads, source: str) -> list[int]:
     >>> len(cx.texts.all_tokens(weights, "The moon and the tide. " * 200)) > weights.n_ctx
     True
     """
-    tokenizer = getattr(reader, "tokenizer", None)
+    tokenizer = reader.tokenizer
     if tokenizer is None:
         raise ValueError(
             "a text, and no tokenizer to read it with: load the model with cx.load, "
@@ -415,17 +426,15 @@ class StreamReading(Iterator[Text]):
         if self.given == self.texts.count:
             raise StopIteration
         while self.turns:
-            k, _, found = self.turns[0]  # it stays there if it ends in an error
+            k, _, found = self.turns.popleft()
             for text, spot in found:
                 if self.texts.half in (None, text.half):
-                    self.turns.popleft()
                     turns = [(k, spot), *((other, begin) for other, begin, _ in self.turns)]
                     self.place = {"of": self.texts.identity, "given": self.given, "turns": turns}
                     where, before, number = spot
                     self.turns.append((k, (where, before + 1, number + 1), found))
                     self.given += 1
                     return text
-            self.turns.popleft()
         raise ValueError(
             f"{self.texts.name} holds {self.given} texts of {self.texts.reader.n_ctx} tokens, "
             f"fewer than the {self.texts.count} asked for; shorter documents do not count"
@@ -623,8 +632,7 @@ def batches(
     [torch.Size([64, 100]), torch.Size([8, 100])]
     """
     check_listed(texts)
-    if not 0 <= n < reader.n_ctx:
-        raise ValueError(f"position {n}: the model has positions 0 to {reader.n_ctx - 1}")
+    check_there("position", n, reader.n_ctx)
     last = [] if token is None else [token_id(token, reader.tokenizer, reader.d_vocab)]
     needed, put = n + 1 - len(last), torch.tensor(last, dtype=torch.int64)
     for batch in batched(progress(texts, doing), BATCH):

@@ -9,12 +9,12 @@ sphere of radius sqrt(d_model) (chapter 1).
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
-from einops import einsum, rearrange, reduce
+from einops import einsum, rearrange, reduce, repeat
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -103,18 +103,13 @@ class LayerWeights:
         """
         cfg = model.cfg
         kind = cfg.positional_embedding_type
-        if kind != "standard":
+        if kind != "standard" or getattr(model, "W_pos", None) is None:
+            kind = "computed" if kind == "standard" else kind
             raise NoPositionEmbeddings(
-                f"{cfg.model_name} has {kind} positions, which are not in the residual stream, so "
-                "there is no W_pos to split its keys by; chapter 10, What if positions are "
-                "elsewhere?, goes on with cx.FirstLayer.of(model, texts), chapters 12 and 13 with "
-                "cx.texts.Reader.of(model)"
-            )
-        if getattr(model, "W_pos", None) is None:
-            raise NoPositionEmbeddings(
-                f"{cfg.model_name} computes its positions and keeps no table of them, so there is "
-                "no W_pos to split its keys by; chapters 12 and 13 go on with "
-                "cx.texts.Reader.of(model)"
+                f"{cfg.model_name} has {kind} positions, of which it adds no table to the residual "
+                "stream, so there is no W_pos to split its keys by; chapter 10, What if positions "
+                "are elsewhere?, goes on with cx.FirstLayer.of(model, texts), chapters 12 and 13 "
+                "with cx.texts.Reader.of(model)"
             )
         check_layer(model, layer)
         tensors = {"W_E": model.W_E, "W_pos": model.W_pos}
@@ -144,8 +139,8 @@ class LayerWeights:
         maps = ((self.W_Q, self.b_Q), (self.W_K, self.b_K), (self.W_V, self.b_V))
         pairs = [(self.pre_activations(mid), mlp)]
         for (W, b), own in zip(maps, qkv, strict=True):
-            own = rearrange(own, "pos head d_head -> head pos d_head")
-            own = own.repeat_interleave(self.n_heads // len(own), dim=0)
+            shared = self.n_heads // own.shape[1]
+            own = repeat(own, "pos kv d_head -> (kv shared) pos d_head", shared=shared)
             pairs.append((project(layer_norm(pre, self.eps), W, b), own))
         if not all((ours - own).abs().max() <= AGREES * own.abs().max() for ours, own in pairs):
             raise ValueError(
@@ -193,26 +188,16 @@ class LayerWeights:
         d_model = len(W_O)
         if n_heads < 1 or d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
-        W_QKV, b_QKV = fold(*attention)
-        folded = {"W_O": centre(rearrange(W_O, "(head d_head) d -> head d_head d", head=n_heads))}
-        by_head = "(three head d_head) -> three head"
-        for name, W, b in zip(
-            "QKV",
-            rearrange(W_QKV, f"d_model {by_head} d_model d_head", three=3, head=n_heads),
-            rearrange(b_QKV, f"{by_head} d_head", three=3, head=n_heads),
-            strict=True,
-        ):
-            folded |= {f"W_{name}": W, f"b_{name}": b}
-        W_in, b_in = (
-            fold(*(tensors[name] for name in mlp)) if tensors.keys() >= {*mlp} else (None, None)
-        )
+        by_head = "... (qkv head d_head) -> qkv head ... d_head"
+        W_QKV, b_QKV = (rearrange(t, by_head, qkv=3, head=n_heads) for t in fold(*attention))
+        W_O = centre(rearrange(W_O, "(head d_head) d -> head d_head d", head=n_heads))
+        has_mlp = tensors.keys() >= {*mlp}
+        of_mlp = fold(*(tensors[name] for name in mlp)) if has_mlp else (None, None)
+        of_a_layer = (*W_QKV, W_O, *b_QKV, centre(b_O), *of_mlp)
         return cls(
-            **folded,
+            **dict(zip(OF_A_LAYER, of_a_layer, strict=True)),
             W_E=centre(tensors["wte.weight"]) if "wte.weight" in tensors else None,
             W_pos=centre(tensors["wpe.weight"]),
-            b_O=centre(b_O),
-            W_in=W_in,
-            b_in=b_in,
             layer=layer,
             eps=eps,
             attn_scale=(d_model // n_heads) ** 0.5,
@@ -286,10 +271,6 @@ class LayerWeights:
         >>> round(weights.typical_norm(), 1), weights.typical_norm(3.5)
         (1.1, 3.5)
         """
-        if C is None and self.W_E is None:
-            raise ValueError(
-                "these weights came without token embeddings: give C, their typical norm"
-            )
         C = self.embeddings().norm(dim=-1).median().item() if C is None else C
         if not C > 0:
             raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
@@ -303,7 +284,8 @@ class LayerWeights:
         """
         if self.W_E is None:
             raise ValueError(
-                "these weights came without token embeddings (wte.weight), and this needs them"
+                "these weights came without token embeddings (wte.weight), and this needs them; "
+                "where it is for their typical norm, give C"
             )
         return self.W_E
 
@@ -334,8 +316,7 @@ class LayerWeights:
         """Nothing, or a ValueError for another layer than the first."""
         if self.layer != 0:
             raise ValueError(
-                f"layer {self.layer}: "
-                "only what enters layer 0 is the sum of a token and a position embedding"
+                f"layer {self.layer}: only what enters layer 0 is a token plus a position embedding"
             )
 
     def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
@@ -423,18 +404,36 @@ def check_layer(model: Any, layer: int) -> None:
             "the model is not folded: load it with cx.load, "
             "or call model.enable_compatibility_mode(fold_value_biases=False)"
         )
-    if not 0 <= layer < model.cfg.n_layers:
-        raise ValueError(f"layer {layer}: the model has layers 0 to {model.cfg.n_layers - 1}")
+    check_there("layer", layer, model.cfg.n_layers)
+
+
+def check_there(kind: str, given: int, size: int) -> None:
+    """Nothing, or a ValueError for a layer, head, neuron, position or token id that is not there: a
+    negative one would be counted from the end.
+    """
+    if not 0 <= given < size:
+        raise ValueError(f"{kind} {given}: there are {kind}s 0 to {size - 1}")
+
+
+def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int]:
+    """Heads or neurons as a list, all of them by default; ValueError where there are none and for
+    those that do not exist.
+
+    >>> cx.weights.check_chosen("neuron", range(3), size=1024)
+    [0, 1, 2]
+    """
+    listed = [int(i) for i in (range(size) if chosen is None else chosen)]
+    if not listed:
+        raise ValueError(f"no {kind}s: choose at least one")
+    for i in listed:
+        check_there(kind, i, size)
+    return listed
 
 
 def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> None:
-    """Nothing, or a ValueError for ids that a vocabulary of this size does not have: a negative
-    one would be counted from its end.
-    """
-    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < d_vocab:
-        raise ValueError(
-            f"token ids {tokens.min()} to {tokens.max()}: the vocabulary has ids 0 to {d_vocab - 1}"
-        )
+    """Nothing, or a ValueError for ids that a vocabulary of this size does not have."""
+    for extreme in (tokens.min(), tokens.max()) if tokens.numel() else ():
+        check_there("token id", int(extreme), d_vocab)
 
 
 def check_tokens(weights: Any, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
@@ -446,16 +445,14 @@ def check_tokens(weights: Any, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any
 def check_position(weights: LayerWeights, n: int) -> None:
     """Nothing, or a ValueError for a position that the first layer does not have."""
     weights.check_first()
-    if not 0 <= n < weights.n_ctx:
-        raise ValueError(f"position {n}: the model has positions 0 to {weights.n_ctx - 1}")
+    check_there("position", n, weights.n_ctx)
 
 
 def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
     """The id of a token given as text or as an id, or a ValueError."""
     if not isinstance(token, str):
         token = operator.index(token)
-        if not 0 <= token < d_vocab:
-            raise ValueError(f"token id {token}: the vocabulary has ids 0 to {d_vocab - 1}")
+        check_there("token id", token, d_vocab)
         return token
     if tokenizer is None:
         raise ValueError(

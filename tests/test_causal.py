@@ -169,7 +169,7 @@ def test_the_mean_inside_the_heads_is_that_over_texts(tiny, drawn, untouched):
         ([torch.arange(1, 20), torch.arange(8)], 9, "a text of 8 tokens is shorter than 9"),
         (torch.arange(1, 20), 9, "one text where a list"),
         *(([torch.arange(1, 60)], n, f"length={n}: choose 1 to 32") for n in (0, 40)),
-        ([torch.arange(-5, 20)], 9, "the vocabulary has ids 0 to 299"),
+        ([torch.arange(-5, 20)], 9, "there are token ids 0 to 299"),
     ],
 )
 def test_what_cannot_be_averaged_is_refused(tiny, texts, length, said):

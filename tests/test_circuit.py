@@ -69,9 +69,7 @@ def test_calibration_and_what_a_token_puts_in_are_the_loops(make_weights, case):
     assert circuit.scale == pytest.approx(hand.scale, rel=1e-9)
     for name in ("kernel", "denominators", "weighted_values", "readout", "contribution"):
         same(getattr(circuit, name), getattr(hand, name))
-    some = torch.arange(5) * 3 % case.sizes["vocab"]
     same(circuit.extended_embedding(), hand.extended)
-    same(circuit.extended_embedding(some), hand.extended[some])
 
 
 def test_the_destination_the_token_and_C_have_defaults(precise, drawn):
@@ -242,8 +240,7 @@ def test_shapes_are_what_the_annotations_say(annotations_checked, precise, drawn
     circuit.self_normalised(list(drawn)).pre_activations(drawn[0])
     circuit.by_source(drawn[0], [0, 1])
     assert circuit.contribution.shape == (300, 40)
-    for tokens in (None, drawn[0]):
-        circuit.extended_embedding(tokens)
+    circuit.extended_embedding()
 
 
 # ---------------------------------------------------------------- what is refused
@@ -269,7 +266,6 @@ LABELLED = cx.texts.Text("a", "war", "en-GB", "war", "", TEXT)
         (lambda c: c.by_source(TEXT.expand(2, -1), [0]), "expected one text"),
         *((lambda c, j=j: c.by_source(TEXT, j), "neurons 0 to 39") for j in ([-1], [3, 40, 5])),
         (lambda c: c.by_source(TEXT, []), "no neurons"),
-        *((lambda c, t=t: c.extended_embedding(torch.tensor([t])), "ids 0 to") for t in (-1, 300)),
         *((lambda c, x=x: c.self_normalised(x), "put it in brackets") for x in (TEXT, LABELLED)),
         (
             lambda c: c.self_normalised([TEXT, TEXT[:20]]),

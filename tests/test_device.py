@@ -188,7 +188,7 @@ def of_circuit(w, texts):
     better = circuit.self_normalised(texts[:4])
     return [
         circuit.contribution,
-        circuit.extended_embedding(texts[0]),
+        circuit.extended_embedding(),
         circuit.by_source(texts[0], [1, 2]),
         cx.true_contribution(w, stack, HEADS, N),
         *(f(stack) for c in (circuit, better) for f in (c.summary, c.pre_activations)),

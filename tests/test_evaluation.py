@@ -376,11 +376,11 @@ def read(monkeypatch):
 def test_a_stream_goes_on_without_reading_again_what_is_done(
     circuit, precise, folder, in_fours, read, batches
 ):
-    add = scale.Checkpoint.add
+    keep = scale.keep
 
-    def killed_behind(sums, *done):
-        add(sums, *done)
-        if sums.moments.count == 4 * batches:
+    def killed_behind(file, owner, sums, mark):
+        keep(file, owner, sums, mark)
+        if sums.count == 4 * batches:
             raise Killed
 
     stream = cx.texts.stream(precise, 80, folder)
@@ -388,7 +388,7 @@ def test_a_stream_goes_on_without_reading_again_what_is_done(
     everything = len(read)
     read.clear(), in_fours.clear()
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(scale.Checkpoint, "add", killed_behind)
+        patch.setattr(scale, "keep", killed_behind)
         cx.evaluate(circuit, stream, checkpoint=folder / "sums")
     before = len(read)
     table = cx.evaluate(circuit, stream, checkpoint=folder / "sums")

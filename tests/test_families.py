@@ -225,7 +225,7 @@ def test_an_encoder_decoder_is_one_clear_line(make_folder):
         ({"n": 32}, "destination 32: choose 2 to 31"),
         ({"n": 33}, "destination 33: choose 2 to 31"),
         ({"token": " moonlight"}, "tokens in this vocabulary"),
-        ({"token": 300}, "the vocabulary has ids 0 to 299"),
+        ({"token": 300}, "there are token ids 0 to 299"),
     ],
 )
 def test_bad_input_is_one_clear_line(of, change, said):
@@ -243,7 +243,7 @@ def test_what_does_not_fit_the_layer_is_refused(of):
         (x[1:], "give the 25 up to n=24"),
         (torch.cat([x, x]), "give the 25 up to n=24"),
         (x.flip(0), "another than the layer's"),
-        (x - 20, "the vocabulary has ids 0"),
+        (x - 20, "there are token ids 0"),
     ):
         for ask in asked:
             with pytest.raises(ValueError, match=said):

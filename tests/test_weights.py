@@ -143,7 +143,7 @@ XGLM = partial(
     [
         (lambda: OpenAIGPTLMHeadModel(OpenAI()), 0, "than the normalised residual stream"),
         (lambda: OpenAIGPTLMHeadModel(OpenAI()), 1, "than the normalised residual stream"),
-        (lambda: XGLMForCausalLM(XGLM()), 0, "computes its positions"),
+        (lambda: XGLMForCausalLM(XGLM()), 0, "computed positions"),
     ],
 )
 def test_a_model_whose_weights_would_say_something_else_is_refused(make_folder, made, layer, says):

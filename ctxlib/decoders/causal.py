@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from einops import einsum, rearrange
+from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -46,8 +46,7 @@ def denominators_along(
     content, position = split_scores(weights, x, q, C)
     # at the destination itself stands `token`
     own = layer_norm(weights.embeddings()[t] + weights.W_pos[: len(x)], weights.eps)
-    keys = einsum(own, weights.W_K, "pos d_model, head d_model d_head -> head pos d_head")
-    at_n = einsum(q, keys, "head pos d_head, head pos d_head -> head pos") / weights.attn_scale
+    at_n = (q * (own @ weights.W_K)).sum(-1) / weights.attn_scale  # head pos
     content.diagonal(dim1=1, dim2=2).copy_(at_n)
     return (causal_softmax(position) * content.exp().tril()).sum(-1)
 
@@ -100,11 +99,7 @@ def self_normalised_z(
     tokens = weights.check_text(tokens)
     content, position = split_scores(weights, tokens, weights.queries(tokens), circuit.C)
     rows = causal_softmax((content + position)[heads])
-    where = einsum(
-        weights.W_pos[: len(tokens)],
-        weights.W_V[heads],
-        "pos d_model, head d_model d_head -> head pos d_head",
-    )
+    where = weights.W_pos[: len(tokens)] @ weights.W_V[heads]  # head pos d_head
     shifted = rows / shared_scale(weights, circuit.C)[: len(tokens)]
     moved = shifted @ where - shifted.sum(-1, keepdim=True) * where
     return values_seen(weights, tokens, rows, heads) + rearrange(moved, "head pos d -> pos head d")
@@ -117,9 +112,8 @@ def values_seen(
     heads: list[int],
 ) -> Float[Tensor, "dest chosen d_head"]:
     """`sum_i a_{n,i} (LN(W_E[x_i] + W_pos[n]) W_V + b_V)` for every destination n."""
-    what, here = (
-        einsum(x, weights.W_V[heads], "pos d_model, head d_model d_head -> head pos d_head")
-        for x in (weights.embeddings()[tokens], weights.W_pos[: len(tokens)])
+    what, here = (  # head pos d_head
+        x @ weights.W_V[heads] for x in (weights.embeddings()[tokens], weights.W_pos[: len(tokens)])
     )
     scaled = rows / content_scale(weights, torch.arange(len(tokens)), tokens)
     z = scaled @ what + scaled.sum(-1, keepdim=True) * here

@@ -29,8 +29,8 @@ from torch import Tensor
 
 from ctxlib.decoders.adapter import centred, feeding, input_weights
 from ctxlib.decoders.lookups import at_last_token
-from ctxlib.destination import Batches, Destination, Outputs, Rows, Texts, written
-from ctxlib.texts import AnyText, Reader, at, batches, check_listed, progress, token_ids
+from ctxlib.destination import Destination, Outputs, Rows, Texts, written
+from ctxlib.texts import AnyText, Reader, at, check_listed, progress, token_ids
 from ctxlib.weights import check_ids, check_layer, layer_norm, token_id
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
@@ -193,9 +193,6 @@ class FirstLayer(Destination):
         torch.Size([72, 257])
         """
         return at(self, texts, self.n, self.token)
-
-    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
-        return batches(self, texts, self.n, None if own_token else self.token, doing)
 
     def seen(self, x: Texts) -> Texts:
         """The tokens, if `placed` would give them; ValueError otherwise."""

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from ctxlib.decoders import adapter
 from ctxlib.texts import AnyText, Reader, batched, check_listed, token_ids
-from ctxlib.weights import check_ids, check_layer
+from ctxlib.weights import check_ids, check_layer, check_there
 
 if TYPE_CHECKING:
     from ctxlib.decoders.causal import Hook
@@ -314,8 +314,7 @@ def outcome(
     tensor([0.1400])
     """
     check_neuron(model, layer, neuron)
-    if not 0 <= token < model.cfg.d_vocab:
-        raise ValueError(f"token id {token}: the vocabulary has ids 0 to {model.cfg.d_vocab - 1}")
+    check_there("token id", token, model.cfg.d_vocab)
     n_layers = model.cfg.n_layers
     pre_name, end = f"blocks.{layer}.mlp.hook_pre", f"blocks.{n_layers - 1}.hook_resid_post"
     with model.hooks(fwd_hooks=list(hooks)):
