@@ -72,7 +72,7 @@ class Text:
 
 
 Reads = Any  #: a `Reader`, `LayerWeights` or `cx.FirstLayer`
-AnyText = Text | str | Int[Tensor, " pos"]  #: labelled, a plain string, or token ids
+AnyText = Text | str | Int[Tensor, " _pos"]  #: labelled, a plain string, or token ids
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from kinds import drawn
 from safetensors.torch import load_file
 from torch import Tensor
-from transformer_lens.model_bridge import TransformerBridge
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    GPTBigCodeConfig,
-    GPTBigCodeForCausalLM,
-    OpenAIGPTConfig,
-    OpenAIGPTLMHeadModel,
-    XGLMConfig,
-    XGLMForCausalLM,
-)
 
 import ctxlib as cx
 from ctxlib.models import MINI
@@ -51,33 +41,29 @@ def recorded(model, tokens):
 def run(request, make_folder):
     """One forward pass with every hook recorded, for several shapes and for `mini`."""
     shape = request.param
-    if shape == "mini":
-        folder, (model, tokens) = MINI, map(request.getfixturevalue, ("mini", "mini_tokens"))
-    else:
-        folder, tokens = (
-            make_folder(seed=7, **SHAPES[shape]),
-            request.getfixturevalue("tiny_tokens"),
-        )
-        model = cx.load(folder)
+    mini = shape == "mini"
+    folder = MINI if mini else make_folder(seed=7, **SHAPES[shape])
+    tokens = request.getfixturevalue("mini_tokens" if mini else "tiny_tokens")
+    model = request.getfixturevalue("mini") if mini else cx.load(folder)
     hooks = recorded(model, tokens)
     return SimpleNamespace(shape=shape, folder=folder, model=model, tokens=tokens, hooks=hooks)
 
 
 def test_the_first_layer_is_computed_from_the_tokens(run):
-    weights, hooks = cx.LayerWeights.of(run.model), run.hooks
+    weights, hooks, tokens = cx.LayerWeights.of(run.model), run.hooks, run.tokens
     near = partial(agree, rtol=1e-4, atol=1e-4 if run.shape == "mini" else 1e-5)
-    agree(weights.residual(run.tokens), hooks["blocks.0.hook_resid_pre"])
-    agree(cx.attention_pattern(weights, run.tokens), hooks["blocks.0.attn.hook_pattern"])
+    agree(weights.residual(tokens), hooks["blocks.0.hook_resid_pre"])
+    agree(cx.attention_pattern(weights, tokens), hooks["blocks.0.attn.hook_pattern"])
     for n in (0, 1, 17, 31):
-        heads = weights.head_outputs(cx.attention_rows(weights, run.tokens, n), run.tokens[: n + 1])
-        agree(heads, torch.einsum("hd,hdm->hm", hooks["blocks.0.attn.hook_z"][n], weights.W_O))
-        agree(heads.sum(0) + weights.b_O, hooks["blocks.0.hook_attn_out"][n])
-        near(cx.destination.true_outputs(weights, run.tokens, n), heads)
+        heads = torch.einsum("hd,hdm->hm", hooks["blocks.0.attn.hook_z"][n], weights.W_O)
+        rows = cx.attention_rows(weights, tokens, n)
+        agree(weights.head_outputs(rows, tokens[: n + 1]), heads)
+        near(cx.destination.true_outputs(weights, tokens, n), heads)
         stream, scale = (hooks[f"blocks.0.{of}"][n] for of in ("hook_resid_mid", "ln2.hook_scale"))
-        near(cx.destination.resid_mid(weights, run.tokens, n, heads), stream)
-        contribution = cx.true_contribution(weights, run.tokens, [0], n)
-        rest = (stream - heads[0]) @ weights.W_in / scale + weights.b_in
+        near(cx.destination.resid_mid(weights, tokens, n, heads), stream)
+        contribution = cx.true_contribution(weights, tokens, [0], n)
         near(contribution, heads[0] @ weights.W_in / scale)
+        rest = (stream - heads[0]) @ weights.W_in / scale + weights.b_in
         near(contribution + rest, hooks["blocks.0.mlp.hook_pre"][n])
 
 
@@ -110,16 +96,8 @@ def test_both_ways_in_give_the_same_tensors(run, layer):
     assert (folded.attn_scale * divided, folded.layer) == (loaded.attn_scale, layer)
 
 
-def bigcode():
-    config = GPTBigCodeConfig(
-        vocab_size=300, n_positions=32, n_embd=24, n_head=3, n_layer=1, multi_query=True,
-        bos_token_id=0, eos_token_id=0,
-    )  # fmt: skip
-    return GPTBigCodeForCausalLM(config)
-
-
 def test_scores_may_be_left_undivided_and_keys_and_values_shared(make_folder, of_kind, tiny_tokens):
-    for model in (of_kind("GPT-Neo").model, cx.load(make_folder(bigcode()))):
+    for model in (of_kind("GPT-Neo").model, cx.load(make_folder(drawn("gpt_bigcode")))):
         weights, hooks = cx.LayerWeights.of(model), recorded(model, tiny_tokens)
         pattern = cx.attention_pattern(weights, tiny_tokens)
         agree(pattern, hooks["blocks.0.attn.hook_pattern"])
@@ -131,19 +109,12 @@ def test_scores_may_be_left_undivided_and_keys_and_values_shared(make_folder, of
 
 # ---------------------------------------------------------------- models that are refused
 
-OpenAI = partial(OpenAIGPTConfig, vocab_size=300, n_positions=32, n_embd=24, n_head=3, n_layer=2)
-XGLM = partial(
-    XGLMConfig, vocab_size=300, max_position_embeddings=32, d_model=24, attention_heads=3,
-    num_layers=1, ffn_dim=40, bos_token_id=0, eos_token_id=0, pad_token_id=1,
-)  # fmt: skip
-
 
 @pytest.mark.parametrize(
     ("made", "layer", "says"),
     [
-        (lambda: OpenAIGPTLMHeadModel(OpenAI()), 0, "than the normalised residual stream"),
-        (lambda: OpenAIGPTLMHeadModel(OpenAI()), 1, "than the normalised residual stream"),
-        (lambda: XGLMForCausalLM(XGLM()), 0, "computes its positions"),
+        *((partial(drawn, "openai-gpt"), k, "than the normalised residual stream") for k in (0, 1)),
+        (partial(drawn, "xglm", ffn_dim=40, pad_token_id=1), 0, "computes its positions"),
     ],
 )
 def test_a_model_whose_weights_would_say_something_else_is_refused(make_folder, made, layer, says):
@@ -151,23 +122,13 @@ def test_a_model_whose_weights_would_say_something_else_is_refused(make_folder, 
         cx.LayerWeights.of(cx.load(make_folder(made())), layer)
 
 
-def test_a_model_that_does_not_have_the_layer_or_positions_or_is_not_folded_is_refused(
-    tiny, tiny_folder, of_kind
-):
-    hf_model, tokenizer = (
-        cls.from_pretrained(tiny_folder) for cls in (AutoModelForCausalLM, AutoTokenizer)
-    )
-    raw = TransformerBridge.boot_transformers(
-        str(tiny_folder), hf_model=hf_model, tokenizer=tokenizer, device="cpu"
-    )
-    rotary = of_kind("NeoX, parallel").model
-    for model, layer, says in (
-        (raw, 0, "not folded"),
-        (rotary, 0, "rotary positions"),
-        *((tiny, layer, "layers 0 to 1") for layer in (2, -1)),
-    ):
-        with pytest.raises(ValueError, match=says):
-            cx.LayerWeights.of(model, layer)
+@pytest.mark.parametrize(
+    ("given", "layer", "says"),
+    [("unfolded", 0, "not folded"), *(("tiny", layer, "layers 0 to 1") for layer in (2, -1))],
+)
+def test_a_model_that_is_not_folded_or_lacks_the_layer_is_refused(request, given, layer, says):
+    with pytest.raises(ValueError, match=says):
+        cx.LayerWeights.of(request.getfixturevalue(given), layer)
 
 
 @pytest.mark.parametrize("name", TENSORS)
