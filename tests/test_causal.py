@@ -6,14 +6,13 @@ from functools import partial
 import by_hand
 import pytest
 import torch
-from by_hand import calibrated, cases, draw
+from by_hand import calibrated, cases, draw, same
 from hypothesis import given
 from transformers import AutoModelForCausalLM
 
 import ctxlib as cx
-from ctxlib.decoders import causal
+from ctxlib.decoders import causal, hold_neuron
 
-same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # float32
 
 
@@ -32,18 +31,15 @@ def test_what_is_at_every_destination_is_the_loops(make_weights, case):
     assert along.shape == (w.n_heads, len(text))
     assert paper.shape == better.shape == (len(text), len(heads), w.d_head)
     for n in range(len(text)):
-        whats, kernels, contents = [by_hand.what(w, t, n) for t in tokens[: n + 1]], [], []
-        for h in range(w.n_heads):
-            q = by_hand.query(w, h, by_hand.what(w, case.token, n))
-            kernels.append(by_hand.kernel(w, h, q, n, case.C))
-            contents.append([by_hand.content(w, h, q, n, t) for t in tokens[: n + 1]])
-            with_token = [*contents[h][:n], by_hand.content(w, h, q, n, case.token)]
-            denominator = by_hand.weighted(kernels[h], with_token)
-            assert along[h, n].item() == pytest.approx(denominator, rel=1e-9)
-        shared = by_hand.shared([kernels[h] for h in heads])
+        asked = n, case.token, case.C
+        same(along[:, n], [by_hand.denominator(w, h, tokens, *asked) for h in range(w.n_heads)])
+        whats = [by_hand.what(w, t, n) for t in tokens[: n + 1]]
         sources = [x + by_hand.where(w, i, n, case.C) for i, x in enumerate(whats)]
+        q = [by_hand.query(w, h, by_hand.what(w, case.token, n)) for h in heads]
+        kernels = [by_hand.kernel(w, h, q_h, n, case.C) for h, q_h in zip(heads, q, strict=True)]
         for number, h in enumerate(heads):
-            row = [a * c for a, c in zip(shared, contents[h], strict=True)]
+            content = [by_hand.content(w, h, q[number], n, t) for t in tokens[: n + 1]]
+            row = [a * c for a, c in zip(by_hand.shared(kernels), content, strict=True)]
             inside = by_hand.weighted(row, [by_hand.value(w, h, x) for x in whats])
             same(paper[n, number], inside / given_too[h, n])
             row = by_hand.rebuilt_row(w, h, tokens, n, case.C)
@@ -120,6 +116,20 @@ def recorded(model, tokens, hooks=()):
 @pytest.fixture(scope="module")
 def untouched(tiny, drawn):
     return recorded(tiny, drawn)
+
+
+@pytest.mark.parametrize(
+    ("hook", "shape"),
+    [
+        (causal.replace_z(0, [1], torch.zeros(32, 1, 8)), (4, 32, 3, 8)),
+        (causal.add_direction(1, draw(24)), (4, 32, 24)),
+        (hold_neuron(1, 4, 2.5), (4, 32, 7)),
+    ],
+    ids=lambda value: value[0] if callable(value[1]) else "",
+)
+def test_hooks_leave_what_they_are_given_alone(hook, shape):
+    changed = hook[1](own := torch.ones(shape), hook=None)
+    assert (own == 1).all() and not torch.equal(changed, own)
 
 
 @pytest.mark.parametrize("layer", [0, 1])

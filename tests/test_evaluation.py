@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import weakref
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from functools import partial, reduce
@@ -473,16 +473,6 @@ def test_a_cluster_gives_the_identical_table(either, in_fours, threads):
     assert client.most == min(5, 2 * threads), "as far ahead, and no further"
 
 
-@contextmanager
-def dask(**kind):
-    """A client of a cluster on this machine, and the cluster."""
-    from distributed import Client, LocalCluster
-
-    quiet = {"dashboard_address": None, "silence_logs": "CRITICAL"}
-    with LocalCluster(threads_per_worker=1, **kind, **quiet) as cluster, Client(cluster) as client:
-        yield client, cluster
-
-
 @pytest.mark.parametrize(
     ("workers", "processes"),
     [
@@ -494,13 +484,17 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
     circuit, tmp_path, in_fours, monkeypatch, workers, processes
 ):
     """What it held is made again; with one worker, the circuit that was sent out is lost too."""
+    import distributed
+
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the workers, which import the package
     whole, lost = cx.evaluate(circuit, TEXTS * 3), []
     # a lock cannot travel: nothing that a worker does not need may be sent to it
     tokenizer = SimpleNamespace(lock=threading.Lock())
     heavy = replace(circuit.at, weights=replace(circuit.weights, tokenizer=tokenizer))
     asked = {"checkpoint": tmp_path / "sums"}
-    with dask(n_workers=workers, processes=processes) as (client, cluster):
+    kind = {"n_workers": workers, "processes": processes, "threads_per_worker": 1}
+    quiet = {"dashboard_address": None, "silence_logs": "CRITICAL"}
+    with distributed.LocalCluster(**kind, **quiet) as cluster, cluster.get_client() as client:
 
         def losing():
             """The texts; half-way, a worker is lost."""

@@ -24,7 +24,6 @@ from ctxlib.decoders import causal, lookups
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
 
-lengths = st.integers(2, 32)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 NEURONS = (0, 17, 39)
 TERMS = ("heads", "mlps", "embedding", "bias", "scale", "pre_activation")
@@ -145,39 +144,6 @@ def test_terms_are_those_of_the_untouched_model(of_kind, kind, layer):
             near(terms.total()[p], truth.pre_activation)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fed", "others"),
-    [
-        ("GPT-2", [(1, 2)], [(2, 0), (-1, 0), (0, 3), (0, -1)]),
-        ("NeoX, parallel", [(0, 2)], [(1, 0)]),
-    ],
-)
-def test_heads_above_a_neuron_are_not_among_those_that_feed_it(of_kind, kind, fed, others):
-    terms = lookups.attribution(of_kind(kind).model, 1, 7, PROMPTS)
-    assert all(torch.equal(terms.of(k, head), terms.heads[:, k, head]) for k, head in fed)
-    for k, head in others:
-        with pytest.raises(ValueError, match=f"head {head} of layer {k}: 3 heads of"):
-            terms.of(k, head)
-
-
-# ---------------------------------------------------------------- prompts in any order
-
-
-@given(st.lists(lengths, min_size=1, max_size=9), st.randoms(use_true_random=False), seeds)
-def test_prompts_in_any_order_and_batch_have_their_own_terms(tiny, many, random, seed):
-    prompts = [draw_text(length, seed + i) for i, length in enumerate(many)]
-    order = random.sample(range(len(prompts)), len(prompts))
-    found = []
-    for size, asked in ((1, prompts), (random.choice([2, 3, 100]), [prompts[i] for i in order])):
-        with mock.patch.object(lookups, "TEXTS_AT_A_TIME", size):
-            terms = lookups.attribution(tiny, 1, 7, asked)
-            end = lookups.outcome(tiny, 1, 7, asked, 11)
-        parts = [getattr(terms, name) for name in TERMS]
-        found.append([*parts, end.log_probability, end.pre_activation])
-    for alone, shuffled in zip(*found, strict=True):
-        near(shuffled, alone[order])
-
-
 # ---------------------------------------------------------------- what is refused
 
 
@@ -260,6 +226,11 @@ def test_what_the_model_does_not_have_or_read_is_refused(tiny, wrong, said, aske
             lambda m, n: lookups.attribution(m, n, 7, lookups.read_prompts(m, PROMPTS, n)),
             [1],
             "layer {} was not read: the reading ends behind layer 0",
+        ),
+        (
+            lambda m, place: lookups.attribution(m, 1, 7, PROMPTS).of(*place),
+            [(2, 0), (-1, 0), (0, 3), (0, -1)],
+            "head {0[1]} of layer {0[0]}: 3 heads of",
         ),
         (
             lambda m, n: lookups.random_neurons(m, n, [0], [(0, 3)]),

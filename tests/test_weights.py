@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from kinds import drawn
+from kinds import WINDOWS, drawn
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -30,11 +30,10 @@ SHAPES = {
 }
 
 
-def recorded(model, tokens):
-    """Every hook of a forward pass."""
-    with torch.inference_mode():
-        _, cache = model.run_with_cache(tokens[None])
-    return {name: cache[name][0] for name in cache}
+OTHERS = {  # whose first layer has the same parts
+    "scores not divided": partial(drawn, "gpt_neo", **WINDOWS),
+    "keys and values shared": partial(drawn, "gpt_bigcode"),
+}
 
 
 @pytest.fixture(scope="module", params=[*SHAPES, "mini"])
@@ -42,13 +41,17 @@ def run(request, make_folder):
     """One forward pass with every hook recorded, for several shapes and for `mini`."""
     shape = request.param
     mini = shape == "mini"
-    folder = MINI if mini else make_folder(seed=7, **SHAPES[shape])
+    made = OTHERS[shape]() if shape in OTHERS else None
+    folder = MINI if mini else make_folder(made, seed=7, **SHAPES.get(shape, {}))
     tokens = request.getfixturevalue("mini_tokens" if mini else "tiny_tokens")
     model = request.getfixturevalue("mini") if mini else cx.load(folder)
-    hooks = recorded(model, tokens)
+    with torch.inference_mode():
+        _, cache = model.run_with_cache(tokens[None])
+    hooks = {name: cache[name][0] for name in cache}
     return SimpleNamespace(shape=shape, folder=folder, model=model, tokens=tokens, hooks=hooks)
 
 
+@pytest.mark.parametrize("run", [*SHAPES, "mini", *OTHERS], indirect=True)
 def test_the_first_layer_is_computed_from_the_tokens(run):
     weights, hooks, tokens = cx.LayerWeights.of(run.model), run.hooks, run.tokens
     near = partial(agree, rtol=1e-4, atol=1e-4 if run.shape == "mini" else 1e-5)
@@ -58,6 +61,7 @@ def test_the_first_layer_is_computed_from_the_tokens(run):
         heads = torch.einsum("hd,hdm->hm", hooks["blocks.0.attn.hook_z"][n], weights.W_O)
         rows = cx.attention_rows(weights, tokens, n)
         agree(weights.head_outputs(rows, tokens[: n + 1]), heads)
+        agree(heads.sum(0) + weights.b_O, hooks["blocks.0.hook_attn_out"][n])
         near(cx.destination.true_outputs(weights, tokens, n), heads)
         stream, scale = (hooks[f"blocks.0.{of}"][n] for of in ("hook_resid_mid", "ln2.hook_scale"))
         near(cx.destination.resid_mid(weights, tokens, n, heads), stream)
@@ -94,17 +98,6 @@ def test_both_ways_in_give_the_same_tensors(run, layer):
         agree(getattr(folded, name), getattr(loaded, name), msg=lambda said, t=name: f"{t}: {said}")
     divided = layer + 1 if "divided" in run.shape else 1
     assert (folded.attn_scale * divided, folded.layer) == (loaded.attn_scale, layer)
-
-
-def test_scores_may_be_left_undivided_and_keys_and_values_shared(make_folder, of_kind, tiny_tokens):
-    for model in (of_kind("GPT-Neo").model, cx.load(make_folder(drawn("gpt_bigcode")))):
-        weights, hooks = cx.LayerWeights.of(model), recorded(model, tiny_tokens)
-        pattern = cx.attention_pattern(weights, tiny_tokens)
-        agree(pattern, hooks["blocks.0.attn.hook_pattern"])
-        outputs = cx.destination.true_outputs(weights, tiny_tokens, 20)
-        agree(outputs.sum(0) + weights.b_O, hooks["blocks.0.hook_attn_out"][20])
-    assert weights.W_K.shape == weights.W_V.shape == (3, 24, 8), "each has them"
-    assert weights.b_K.shape == weights.b_V.shape == (3, 8)
 
 
 # ---------------------------------------------------------------- models that are refused
