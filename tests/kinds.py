@@ -49,7 +49,7 @@ def drawn(architecture, **options):
     )
 
 
-def of_kind(architecture, **options):
+def kind(architecture, **options):
     places = dict(zip(PLACES, PARTS[architecture].split(), strict=True))
     return SimpleNamespace(make=partial(drawn, architecture, **options), **places)
 
@@ -57,17 +57,17 @@ def of_kind(architecture, **options):
 WINDOWS = {"attention_types": [[["global", "local", "local"], 1]], "window_size": 8}
 OPT = {"ffn_dim": 40, "word_embed_proj_dim": 24, "pad_token_id": 1}
 KINDS = {
-    "GPT-2": of_kind("gpt2", n_inner=40, layer_norm_epsilon=EPS),
-    "NeoX, parallel": of_kind("gpt_neox", **NEOX),
-    "NeoX, sequential": of_kind("gpt_neox", **NEOX, use_parallel_residual=False),
-    "Bloom": of_kind("bloom"),
-    "MPT": of_kind("mpt", max_seq_len=32),
-    "GPT-J": of_kind("gptj", rotary_dim=4),
-    "GPT-Neo": of_kind("gpt_neo", **WINDOWS),
-    "OPT": of_kind("opt", **OPT),
-    "Llama": of_kind("llama", **GROUPED),
-    "Qwen2": of_kind("qwen2", **GROUPED),
-    "Phi": of_kind("phi"),
+    "GPT-2": kind("gpt2", n_inner=40, layer_norm_epsilon=EPS),
+    "NeoX, parallel": kind("gpt_neox", **NEOX),
+    "NeoX, sequential": kind("gpt_neox", **NEOX, use_parallel_residual=False),
+    "Bloom": kind("bloom"),
+    "MPT": kind("mpt", max_seq_len=32),
+    "GPT-J": kind("gptj", rotary_dim=4),
+    "GPT-Neo": kind("gpt_neo", **WINDOWS),
+    "OPT": kind("opt", **OPT),
+    "Llama": kind("llama", **GROUPED),
+    "Qwen2": kind("qwen2", **GROUPED),
+    "Phi": kind("phi"),
 }
 PARALLEL = {"NeoX, parallel", "GPT-J", "Phi"}
 RMS = {"Llama", "Qwen2"}

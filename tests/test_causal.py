@@ -96,7 +96,7 @@ def test_a_text_that_cannot_be_read_is_refused(circuit, text, said):
             (lambda _, m, n=n: causal.mean_z(m, [TEXT], n), f"length={n}: choose 1 to 32")
             for n in (0, 40)
         ),
-        (lambda _, m: causal.mean_z(m, [TEXT - 6], 9), "the vocabulary has ids 0 to 299"),
+        (lambda _, m: causal.mean_z(m, [TEXT - 6], 9), "ids 0 to 299"),
     ],
 )
 def test_what_means_nothing_is_refused(circuit, tiny, ask, said):

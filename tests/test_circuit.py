@@ -7,7 +7,7 @@ import by_hand
 import numpy as np
 import pytest
 import torch
-from by_hand import block_of, calibrated, cases, draw, draw_texts, same
+from by_hand import block_of, calibrated, cases, draw_texts, same
 from hypothesis import given
 
 import ctxlib as cx
@@ -39,36 +39,31 @@ def circuit_by_hand(circuit, case):
     )
 
 
-# ---------------------------------------------------------------- the truth
-
-
-@given(cases())
-def test_the_truth_is_the_loops(make_weights, case):
-    weights, n = block_of(make_weights, case), case.n
-    texts = case.texts.tolist()
-    outputs = torch.stack([by_hand.outputs(weights, x, n) for x in texts])
-    same(cx.destination.true_outputs(weights, case.texts, n), outputs)
-    changed = outputs + draw(*outputs.shape)  # any will do
-    streams = [by_hand.between(weights, x, n, o) for x, o in zip(texts, changed, strict=True)]
-    same(cx.destination.resid_mid(weights, case.texts, n, changed), torch.stack(streams))
-    truth = [by_hand.truth(weights, x, case.heads, n) for x in texts]
-    same(cx.true_contribution(weights, case.texts, case.heads, n), torch.stack(truth))
-
-
 # ---------------------------------------------------------------- calibration
 
 
 @given(cases())
-def test_calibration_and_what_a_token_puts_in_are_the_loops(make_weights, case):
+def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     circuit = calibrated(make_weights, case)
-    hand = circuit_by_hand(circuit, case)
-    asked = tuple(case.heads), case.n, case.token, case.C
+    hand, w, n = circuit_by_hand(circuit, case), circuit.weights, case.n
+    asked = tuple(case.heads), n, case.token, case.C
     assert (circuit.heads, circuit.n, circuit.token, circuit.C) == asked
-    assert circuit.calibration.tolist() == [*case.texts[0, : case.n].tolist(), case.token]
+    assert circuit.calibration.tolist() == [*case.texts[0, :n].tolist(), case.token]
     assert circuit.scale == pytest.approx(hand.scale, rel=1e-9)
     for name in ("kernel", "denominators", "weighted_values", "readout", "contribution"):
         same(getattr(circuit, name), getattr(hand, name))
     same(circuit.extended_embedding(), hand.extended)
+    neurons, summaries, whole = [case.sizes["d_mlp"] - 1, 0], [], []
+    for text in case.texts.tolist():
+        terms = [k * hand.contribution[t] for k, t in zip(hand.kernel, text, strict=False)]
+        same(circuit.by_source(torch.tensor(text), neurons), torch.stack(terms)[:, neurons])
+        summaries.append(sum(terms))
+        rest = w.W_E[text[n]] + w.W_pos[n] + w.b_O
+        for h in set(range(w.n_heads)) - set(case.heads):
+            rest = rest + by_hand.value(w, h, by_hand.what(w, text[n], n)) @ w.W_O[h]
+        whole.append(summaries[-1] + rest @ w.W_in / hand.scale + w.b_in)
+    same(circuit.summary(case.texts), torch.stack(summaries))
+    same(circuit.pre_activations(case.texts), torch.stack(whole))
 
 
 def test_the_destination_the_token_and_C_have_defaults(precise, drawn):
@@ -89,26 +84,6 @@ def test_a_circuit_is_made_of_the_first_n_tokens_and_of_heads_of_any_kind(precis
             assert other.scale == circuit.scale
             assert other.heads == (2, 0)
             assert {type(h) for h in other.heads} == {int}
-
-
-# ---------------------------------------------------------------- the summary of a text
-
-
-@given(cases())
-def test_what_is_said_of_texts_is_the_loops(make_weights, case):
-    circuit = calibrated(make_weights, case)
-    hand, w, n = circuit_by_hand(circuit, case), circuit.weights, case.n
-    neurons, summaries, whole = [case.sizes["d_mlp"] - 1, 0], [], []
-    for text in case.texts.tolist():
-        terms = [k * hand.contribution[t] for k, t in zip(hand.kernel, text, strict=False)]
-        same(circuit.by_source(torch.tensor(text), neurons), torch.stack(terms)[:, neurons])
-        summaries.append(sum(terms))
-        rest = w.W_E[text[n]] + w.W_pos[n] + w.b_O
-        for h in set(range(w.n_heads)) - set(case.heads):
-            rest = rest + by_hand.value(w, h, by_hand.what(w, text[n], n)) @ w.W_O[h]
-        whole.append(summaries[-1] + rest @ w.W_in / hand.scale + w.b_in)
-    same(circuit.summary(case.texts), torch.stack(summaries))
-    same(circuit.pre_activations(case.texts), torch.stack(whole))
 
 
 # ---------------------------------------------------------------- when it is exact

@@ -2,11 +2,11 @@
 
 import math
 import re
-import sys
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
+import build_book
 import nbformat
 import numpy as np
 import pytest
@@ -17,9 +17,6 @@ from hypothesis import strategies as st
 import ctxlib as cx
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-import build_book
-
 FIGURES = cx.claims.figures()
 SOURCES = (
     "Gibson 2025", "Gibson 2025b", "Neo et al. 2024", "Elhage 2021", "Ba 2016", "Gurnee 2024"

@@ -218,7 +218,7 @@ def test_what_does_not_fit_the_layer_is_refused(layer_of):
         *((ask, x[1:], "give the 25 up to n=24") for ask in asked),
         *((ask, torch.cat([x, x]), "give the 25 up to n=24") for ask in asked),
         *((ask, x.flip(0), "another than the layer's") for ask in asked),
-        *((ask, x - 20, "the vocabulary has ids 0") for ask in asked),
+        *((ask, x - 20, "ids 0 to 299") for ask in asked),
         (partial(cx.ContextualCircuit.calibrate, layer, TEXTS[0]), [4], "heads 0 to 3"),
         (layer.placed, [], "no texts"),
         (partial(cx.stable_heads, layer), TEXTS[:1], "at least two"),

@@ -26,7 +26,6 @@ near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=Fal
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 NEURONS = (0, 17, 39)
-TERMS = ("heads", "mlps", "embedding", "bias", "scale", "pre_activation")
 
 
 def draw_texts(*lengths):
@@ -94,10 +93,9 @@ def run_plain(case, tokens, changes=()):
     return held
 
 
-def plain_terms(case, tokens, layer, neuron):
+def plain_terms(case, held, layer, neuron):
     """A neuron's terms from unfolded weights and what the untouched model holds."""
-    held, own = run_plain(case, tokens), parts_of(case, layer)
-    stream, _ = held["norm", layer]
+    own, (stream, _) = parts_of(case, layer), held["norm", layer]
     eps = getattr(own.norm, "eps", None) or own.norm.variance_epsilon
     d_model, scale = len(stream), (centred(case, stream).pow(2).mean() + eps).sqrt()
     w = matrix(own.into)[:, neuron]
@@ -127,21 +125,22 @@ def plain_terms(case, tokens, layer, neuron):
 
 
 @every_kind
-@pytest.mark.parametrize("layer", [0, 1, 2])
-def test_terms_are_those_of_the_untouched_model(of_kind, kind, layer):
+def test_terms_are_those_of_the_untouched_model(of_kind, kind):
     case = of_kind(kind)
-    read = (lookups.read_prompts(case.model, PROMPTS, n) for n in (None, layer + 1))
-    for neuron, asked in zip(NEURONS, (PROMPTS, *read), strict=True):
-        terms = lookups.attribution(case.model, layer, neuron, asked)
-        n_feeding = layer if kind in PARALLEL else layer + 1
-        assert terms.heads.shape == (len(PROMPTS), n_feeding, case.model.cfg.n_heads)
-        assert terms.mlps.shape == (len(PROMPTS), layer)
-        assert (terms.layer, terms.neuron) == (layer, neuron)
-        for p, tokens in enumerate(PROMPTS):
-            truth = plain_terms(case, tokens, layer, neuron)
-            for name, value in vars(truth).items():
-                near(getattr(terms, name)[p], value.detach().to(torch.float32))
-            near(terms.total()[p], truth.pre_activation)
+    held, n_heads = [run_plain(case, tokens) for tokens in PROMPTS], case.model.cfg.n_heads
+    for layer in range(3):
+        read = (lookups.read_prompts(case.model, PROMPTS, n) for n in (None, layer + 1))
+        for neuron, asked in zip(NEURONS, (PROMPTS, *read), strict=True):
+            terms = lookups.attribution(case.model, layer, neuron, asked)
+            n_feeding = layer if kind in PARALLEL else layer + 1
+            assert terms.heads.shape == (len(PROMPTS), n_feeding, n_heads)
+            assert terms.mlps.shape == (len(PROMPTS), layer)
+            assert (terms.layer, terms.neuron) == (layer, neuron)
+            for p, of_prompt in enumerate(held):
+                truth = plain_terms(case, of_prompt, layer, neuron)
+                for name, value in vars(truth).items():
+                    near(getattr(terms, name)[p], value.to(torch.float32))
+                near(terms.total()[p], truth.pre_activation)
 
 
 # ---------------------------------------------------------------- what is refused

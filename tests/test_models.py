@@ -3,7 +3,6 @@
 import json
 import pickle
 import shutil
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import torch
 from huggingface_hub import constants
 from kinds import OPT, drawn
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
 
 import ctxlib as cx
 from ctxlib import models
@@ -61,13 +59,8 @@ def written(name, content):
 # ---------------------------------------------------------------- what it opens
 
 
-def test_a_loaded_model_predicts_what_the_saved_one_predicts(tiny_folder, tiny, tiny_tokens):
-    saved = AutoModelForCausalLM.from_pretrained(tiny_folder)
+def test_a_loaded_model_is_folded_and_only_read(tiny_folder, tiny):
     for model in (tiny, cx.load(str(tiny_folder))):
-        with torch.inference_mode():
-            expected = saved(tiny_tokens[None]).logits.log_softmax(-1)
-            found = model(tiny_tokens[None]).log_softmax(-1)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
         assert model.compatibility_mode and not model.training
         assert not any(p.requires_grad for p in model.parameters())
 
@@ -127,24 +120,18 @@ def test_a_damaged_folder_is_refused(broken, damage, says):
 
 
 @pytest.mark.parametrize(
-    ("made", "config", "said"),
+    ("architecture", "options", "said"),
     [
-        (
-            partial(drawn, "opt", **OPT | {"word_embed_proj_dim": 12}),
-            {},
-            "TransformerLens does not compute what",
-        ),
-        (
-            partial(drawn, "opt", **OPT, do_layer_norm_before=False),
-            {},
-            "TransformerLens cannot run",
-        ),
-        (lambda: None, {"scale_attn_weights": False}, "does not scale its attention scores"),
+        ("opt", OPT | {"word_embed_proj_dim": 12}, "TransformerLens does not compute what"),
+        ("opt", OPT | {"do_layer_norm_before": False}, "TransformerLens cannot run"),
+        ("gpt2", {"scale_attn_weights": False}, "does not scale its attention scores"),
     ],
 )
-def test_a_model_that_would_be_computed_wrongly_is_refused(make_folder, made, config, said):
+def test_a_model_that_would_be_computed_wrongly_is_refused(
+    make_folder, architecture, options, said
+):
     with pytest.raises(ValueError, match=said):
-        cx.load(make_folder(made(), seed=3, **config))
+        cx.load(make_folder(drawn(architecture, **options), seed=3))
 
 
 # ---------------------------------------------------------------- nothing a model brings is run

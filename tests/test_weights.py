@@ -13,8 +13,6 @@ from torch import Tensor
 
 import ctxlib as cx
 from ctxlib.models import MINI
-from ctxlib.split import causal_softmax
-from ctxlib.weights import layer_norm, layer_norm_scale, project
 
 agree = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)  # float32
 TENSORS = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
@@ -28,8 +26,6 @@ SHAPES = {
     "large epsilon": {"layer_norm_epsilon": 1e-2},
     "scores divided by the layer's number": {"scale_attn_by_inverse_layer_idx": True},
 }
-
-
 OTHERS = {  # whose first layer has the same parts
     "scores not divided": partial(drawn, "gpt_neo", **WINDOWS),
     "keys and values shared": partial(drawn, "gpt_bigcode"),
@@ -65,32 +61,14 @@ def test_the_first_layer_is_computed_from_the_tokens(run):
         near(cx.destination.true_outputs(weights, tokens, n), heads)
         stream, scale = (hooks[f"blocks.0.{of}"][n] for of in ("hook_resid_mid", "ln2.hook_scale"))
         near(cx.destination.resid_mid(weights, tokens, n, heads), stream)
+        agree(weights.pre_activations(stream), hooks["blocks.0.mlp.hook_pre"][n])
         contribution = cx.true_contribution(weights, tokens, [0], n)
         near(contribution, heads[0] @ weights.W_in / scale)
-        rest = (stream - heads[0]) @ weights.W_in / scale + weights.b_in
-        near(contribution + rest, hooks["blocks.0.mlp.hook_pre"][n])
-
-
-@pytest.mark.parametrize("layer", [0, 1])
-def test_every_step_of_a_layer_follows_from_the_one_before(run, layer):
-    weights = cx.LayerWeights.of(run.model, layer)
-    hooks = {name.removeprefix(f"blocks.{layer}."): value for name, value in run.hooks.items()}
-    x = layer_norm(hooks["hook_resid_pre"], weights.eps)
-    q, k, v = (hooks[f"attn.hook_{name}"].transpose(0, 1) for name in "qkv")
-    agree(project(x, weights.W_Q, weights.b_Q), q)
-    agree(project(x, weights.W_K, weights.b_K), k)
-    agree(project(x, weights.W_V, weights.b_V), v)
-    pattern = causal_softmax(q @ k.transpose(1, 2) / weights.attn_scale)
-    agree(pattern, hooks["attn.hook_pattern"])
-    heads = torch.einsum("phd,hdm->phm", hooks["attn.hook_z"], weights.W_O)
-    agree(heads.sum(1) + weights.b_O, hooks["hook_attn_out"])
-    agree(layer_norm_scale(hooks["hook_resid_mid"], weights.eps), hooks["ln2.hook_scale"])
-    agree(weights.pre_activations(hooks["hook_resid_mid"]), hooks["mlp.hook_pre"])
 
 
 @pytest.mark.parametrize("layer", [0, 1])
 def test_both_ways_in_give_the_same_tensors(run, layer):
-    """From the model, folded by TransformerLens, and from its state dict."""
+    """From the model, folded by TransformerLens, and from its state dict, folded here."""
     loaded = cx.LayerWeights.of(run.model, layer)
     state = load_file(run.folder / "model.safetensors")  # float16 on disk in `mini`
     folded = cx.LayerWeights.from_state_dict(state, loaded.n_heads, layer, loaded.eps)
@@ -107,7 +85,7 @@ def test_both_ways_in_give_the_same_tensors(run, layer):
     ("made", "layer", "says"),
     [
         *((partial(drawn, "openai-gpt"), k, "than the normalised residual stream") for k in (0, 1)),
-        (partial(drawn, "xglm", ffn_dim=40, pad_token_id=1), 0, "computes its positions"),
+        (partial(drawn, "xglm", ffn_dim=40, pad_token_id=1), 0, r"comput\w+ (its )?positions"),
     ],
 )
 def test_a_model_whose_weights_would_say_something_else_is_refused(make_folder, made, layer, says):
