@@ -71,7 +71,7 @@ class Text:
     half: str = ""
 
 
-AnyText = Text | str | Int[Tensor, " pos"]  #: labelled, a plain string, or token ids
+AnyText = Text | str | Int[Tensor, " _pos"]  #: labelled, a plain string, or token ids
 
 
 class Reads(Protocol):

@@ -31,6 +31,12 @@ def draw_texts(count, length, vocab, seed=0):
     return torch.randint(0, vocab, (count, length), generator=source)
 
 
+def draw_text(length, seed=0):
+    """BOS and tokens of the toy vocabulary."""
+    source = torch.Generator().manual_seed(seed)
+    return torch.cat([torch.tensor([0]), torch.randint(1, 300, (length - 1,), generator=source)])
+
+
 # ---------------------------------------------------------------- small blocks
 
 

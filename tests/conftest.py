@@ -1,11 +1,9 @@
 """Models at toy size, made on the spot: GPT-2's architecture, every parameter random."""
 
-import inspect
 import os
 import sys
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 # Before anything imports huggingface_hub: no test may reach a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -16,12 +14,12 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import pretend
 import pytest
 import torch
-from beartype import beartype
-from by_hand import draw_texts
+from by_hand import draw_text, draw_texts
 from hypothesis import settings
-from jaxtyping import jaxtyped
+from kinds import KINDS, Case
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from transformer_lens.model_bridge import TransformerBridge
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 from viewing import attributed, browser, calibration, look_ups, views, visit, window  # noqa: F401
 
@@ -110,15 +108,20 @@ def tiny(tiny_folder):
 
 
 @pytest.fixture(scope="session")
+def unfolded(tiny_folder):
+    """The same model as TransformerLens boots it."""
+    return TransformerBridge.boot_transformers(str(tiny_folder), device="cpu")
+
+
+@pytest.fixture(scope="session")
 def tiny_weights(tiny):
     return cx.LayerWeights.of(tiny)
 
 
 @pytest.fixture(scope="session")
 def tiny_tokens():
-    """BOS and 31 tokens: as much as `tiny` reads."""
-    drawn = torch.randint(1, 300, (31,), generator=torch.Generator().manual_seed(5))
-    return torch.cat([torch.tensor([0]), drawn])
+    """As many as `tiny` reads."""
+    return draw_text(32, seed=5)
 
 
 @pytest.fixture(scope="session")
@@ -135,28 +138,6 @@ def drawn():
 @pytest.fixture(scope="session")
 def circuit(precise, drawn):
     return cx.ContextualCircuit.calibrate(precise, drawn[0], [2, 0], 20)
-
-
-@pytest.fixture
-def annotations_checked(monkeypatch):
-    """Lets every function from the weights to the circuit check the shapes that it names."""
-
-    modules = (cx.weights, cx.split, cx.destination, cx.denominators, cx.circuit)
-    names = {module.__name__ for module in modules}
-
-    def check(holder):
-        for name, thing in [*vars(holder).items()]:
-            if inspect.isfunction(thing) and thing.__module__ in names:
-                checked = jaxtyped(thing, typechecker=beartype)
-                for place in [cx] * (name in cx.__all__) + [holder]:  # cx keeps what it has loaded
-                    monkeypatch.setattr(place, name, checked)
-            elif isinstance(thing, cached_property):
-                monkeypatch.setattr(thing, "func", jaxtyped(thing.func, typechecker=beartype))
-            elif inspect.isclass(thing) and thing.__module__ == vars(holder).get("__name__"):
-                check(thing)
-
-    for module in modules:
-        check(module)
 
 
 @pytest.fixture(scope="session")
@@ -197,21 +178,9 @@ def make_state():
     """A function that draws a state dict of one GPT-2 block, in float64."""
 
     def make(seed=0, n_heads=2, d_head=4, n_ctx=12, vocab=20, d_mlp=10):
-        source, d = torch.Generator().manual_seed(seed), n_heads * d_head
-        shapes = {
-            "h.0.ln_1": (d,), "h.0.attn.c_attn": (d, 3 * d), "h.0.attn.c_proj": (d, d),
-            "h.0.ln_2": (d,), "h.0.mlp.c_fc": (d, d_mlp),
-        }  # fmt: skip
-
-        def draw(*shape, mean=0.0):
-            return mean + 0.5 * torch.randn(shape, generator=source, dtype=torch.float64)
-
-        state = {}
-        for name, shape in shapes.items():
-            state[f"{name}.weight"] = draw(*shape, mean=float(shape == (d,)))  # a gain's is 1
-            state[f"{name}.bias"] = draw(shape[-1])
-        state["wte.weight"] = draw(vocab, d, mean=0.2)  # for centring to remove
-        return state | {"wpe.weight": draw(n_ctx, d, mean=0.2)}
+        sizes = {"n_embd": n_heads * d_head, "n_head": n_heads, "n_layer": 1, "n_inner": d_mlp}
+        sizes |= {"vocab_size": vocab, "n_positions": n_ctx, "bos_token_id": 0, "eos_token_id": 0}
+        return randomise(GPT2Model(GPT2Config(**sizes)), seed).double().state_dict()
 
     return make
 
@@ -228,17 +197,8 @@ def make_weights(make_state):
 
 @pytest.fixture(scope="session")
 def of_kind(make_folder):
-    """A function that makes a random model of a kind (test_lookups.KINDS), once: `folder`, and
-    `model` as cx.load gives it.
-    """
-    from test_lookups import KINDS
-
-    @cache
-    def load(kind):
-        folder = make_folder(KINDS[kind].make(), seed=3)
-        return SimpleNamespace(kind=kind, folder=folder, model=cx.load(folder))
-
-    return load
+    """A function that makes a random model of a kind, once."""
+    return cache(lambda kind: Case(kind, make_folder(KINDS[kind].make(), seed=3)))
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import chain, product
 from types import SimpleNamespace
 from unittest import mock
@@ -12,12 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from beartype import beartype
+from by_hand import draw_text, seeds
 from hypothesis import given
 from hypothesis import strategies as st
-from jaxtyping import jaxtyped
-from transformer_lens.model_bridge import TransformerBridge
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from kinds import GROUPED, KINDS, PARALLEL, RMS, Case, drawn
+from transformers import PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 import ctxlib as cx
@@ -25,96 +24,8 @@ from ctxlib.decoders import causal, lookups
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
 
-seeds = st.integers(0, 999)
-lengths = st.integers(2, 32)
-
-# ---------------------------------------------------------------- models of every kind
-
-EPS = 0.3  # where a config has it by a name of its own: large enough to be seen
-SIZES = {
-    **dict.fromkeys(("bos_token_id", "eos_token_id"), 0),
-    "vocab_size": 300,
-    "max_position_embeddings": 32,
-    "hidden_size": 24,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 3,
-    "intermediate_size": 40,
-}
-GROUPED = {"num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": EPS}
-NEOX = {"rotary_pct": 0.5, "layer_norm_eps": EPS}
-DENSE = "post_attention_layernorm mlp.dense_h_to_4h mlp.dense_4h_to_h"
-GATED = "self_attn.o_proj post_attention_layernorm mlp.gate_proj mlp.down_proj"
-PLACES = ("blocks", "out_of_heads", "norm", "into", "out_of", "last_norm")
-#: Where transformers keeps its parts: the blocks; in each the way out of the heads, the
-#: normalisation in front of the MLP, the way into it (its gate, where there is one) and out of it;
-#: the last normalisation.
-PARTS = {
-    "gpt2": "transformer.h attn.c_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f",
-    "gpt_neox": f"gpt_neox.layers attention.dense {DENSE} gpt_neox.final_layer_norm",
-    "bloom": f"transformer.h self_attention.dense {DENSE} transformer.ln_f",
-    "mpt": "transformer.blocks attn.out_proj norm_2 ffn.up_proj ffn.down_proj transformer.norm_f",
-    "gptj": "transformer.h attn.out_proj ln_1 mlp.fc_in mlp.fc_out transformer.ln_f",
-    "gpt_neo": "transformer.h attn.attention.out_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f",
-    "opt": "model.decoder.layers self_attn.out_proj final_layer_norm fc1 fc2 "
-    "model.decoder.final_layer_norm",
-    **dict.fromkeys(("llama", "qwen2"), f"model.layers {GATED} model.norm"),
-    "phi": "model.layers self_attn.dense input_layernorm mlp.fc1 mlp.fc2 model.final_layernorm",
-}
-
-
-def drawn(architecture, **options):
-    return AutoModelForCausalLM.from_config(
-        AutoConfig.for_model(architecture, **SIZES | options), dtype=torch.float32
-    )
-
-
-def of_kind(architecture, **options):
-    places = dict(zip(PLACES, PARTS[architecture].split(), strict=True))
-    return SimpleNamespace(make=partial(drawn, architecture, **options), **places)
-
-
-WINDOWS = {"attention_types": [[["global", "local", "local"], 1]], "window_size": 8}
-KINDS = {
-    "GPT-2": of_kind("gpt2", n_inner=40, layer_norm_epsilon=EPS),
-    "NeoX, parallel": of_kind("gpt_neox", **NEOX),
-    "NeoX, sequential": of_kind("gpt_neox", **NEOX, use_parallel_residual=False),
-    "Bloom": of_kind("bloom"),
-    "MPT": of_kind("mpt", max_seq_len=32),
-    "GPT-J": of_kind("gptj", rotary_dim=4),
-    "GPT-Neo": of_kind("gpt_neo", **WINDOWS),
-    "OPT": of_kind("opt", ffn_dim=40, word_embed_proj_dim=24, pad_token_id=1),
-    "Llama": of_kind("llama", **GROUPED),
-    "Qwen2": of_kind("qwen2", **GROUPED),
-    "Phi": of_kind("phi"),
-}
-PARALLEL = {"NeoX, parallel", "GPT-J", "Phi"}
-RMS = {"Llama", "Qwen2"}
 every_kind = pytest.mark.parametrize("kind", KINDS)
 NEURONS = (0, 17, 39)
-TERMS = ("heads", "mlps", "embedding", "bias", "scale", "pre_activation")
-
-
-@pytest.fixture(scope="module")
-def of(of_kind):
-    """A function that makes a random model of a kind, once: `model` as cx.load gives it, `plain`
-    as transformers runs it, unfolded and in float64.
-    """
-
-    @cache
-    def load(kind):
-        made = of_kind(kind)
-        plain = AutoModelForCausalLM.from_pretrained(
-            made.folder, dtype=torch.float64, attn_implementation="eager"
-        )
-        plain = plain.eval().requires_grad_(False)
-        return SimpleNamespace(**vars(made), plain=plain)
-
-    return load
-
-
-def draw_text(length, seed=0):
-    source = torch.Generator().manual_seed(seed)
-    return torch.cat([torch.tensor([0]), torch.randint(1, 300, (length - 1,), generator=source)])
 
 
 def draw_texts(*lengths):
@@ -127,9 +38,7 @@ PROMPTS = draw_texts(5, 17, 2, 32, 9, 17)  # two batches, of different lengths
 @pytest.fixture(scope="module")
 def gemma2(make_folder):
     """Normalises what its heads write before it is added, and caps its logits."""
-    folder = make_folder(drawn("gemma2", **GROUPED, head_dim=8), seed=3)
-    plain = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
-    return SimpleNamespace(model=cx.load(folder), plain=plain)
+    return Case("Gemma 2", make_folder(drawn("gemma2", **GROUPED, head_dim=8), seed=3))
 
 
 # ---------------------------------------------------------------- the model, untouched
@@ -184,10 +93,9 @@ def run_plain(case, tokens, changes=()):
     return held
 
 
-def plain_terms(case, tokens, layer, neuron):
+def plain_terms(case, held, layer, neuron):
     """A neuron's terms from unfolded weights and what the untouched model holds."""
-    held, own = run_plain(case, tokens), parts_of(case, layer)
-    stream, _ = held["norm", layer]
+    own, (stream, _) = parts_of(case, layer), held["norm", layer]
     eps = getattr(own.norm, "eps", None) or own.norm.variance_epsilon
     d_model, scale = len(stream), (centred(case, stream).pow(2).mean() + eps).sqrt()
     w = matrix(own.into)[:, neuron]
@@ -217,54 +125,22 @@ def plain_terms(case, tokens, layer, neuron):
 
 
 @every_kind
-@pytest.mark.parametrize("layer", [0, 1, 2])
-def test_terms_are_those_of_the_untouched_model(of, kind, layer):
-    case = of(kind)
-    read = (lookups.read_prompts(case.model, PROMPTS, n) for n in (None, layer + 1))
-    for neuron, asked in zip(NEURONS, (PROMPTS, *read), strict=True):
-        terms = lookups.attribution(case.model, layer, neuron, asked)
-        n_feeding = layer if kind in PARALLEL else layer + 1
-        assert terms.heads.shape == (len(PROMPTS), n_feeding, case.model.cfg.n_heads)
-        assert terms.mlps.shape == (len(PROMPTS), layer)
-        assert (terms.layer, terms.neuron) == (layer, neuron)
-        for p, tokens in enumerate(PROMPTS):
-            truth = plain_terms(case, tokens, layer, neuron)
-            for name, value in vars(truth).items():
-                near(getattr(terms, name)[p], value.detach().to(torch.float32))
-            near(terms.total()[p], truth.pre_activation)
-
-
-@pytest.mark.parametrize(
-    ("kind", "fed", "others"),
-    [
-        ("GPT-2", [(1, 2)], [(2, 0), (-1, 0), (0, 3), (0, -1)]),
-        ("NeoX, parallel", [(0, 2)], [(1, 0)]),
-    ],
-)
-def test_heads_above_a_neuron_are_not_among_those_that_feed_it(of, kind, fed, others):
-    terms = lookups.attribution(of(kind).model, 1, 7, PROMPTS)
-    assert all(torch.equal(terms.of(k, head), terms.heads[:, k, head]) for k, head in fed)
-    for k, head in others:
-        with pytest.raises(ValueError, match=f"head {head} of layer {k}: 3 heads of"):
-            terms.of(k, head)
-
-
-# ---------------------------------------------------------------- prompts in any order
-
-
-@given(st.lists(lengths, min_size=1, max_size=9), st.randoms(use_true_random=False), seeds)
-def test_prompts_in_any_order_and_batch_have_their_own_terms(tiny, many, random, seed):
-    prompts = [draw_text(length, seed + i) for i, length in enumerate(many)]
-    order = random.sample(range(len(prompts)), len(prompts))
-    found = []
-    for size, asked in ((1, prompts), (random.choice([2, 3, 100]), [prompts[i] for i in order])):
-        with mock.patch.object(lookups, "TEXTS_AT_A_TIME", size):
-            terms = lookups.attribution(tiny, 1, 7, asked)
-            end = lookups.outcome(tiny, 1, 7, asked, 11)
-        parts = [getattr(terms, name) for name in TERMS]
-        found.append([*parts, end.log_probability, end.pre_activation])
-    for alone, shuffled in zip(*found, strict=True):
-        near(shuffled, alone[order])
+def test_terms_are_those_of_the_untouched_model(of_kind, kind):
+    case = of_kind(kind)
+    held, n_heads = [run_plain(case, tokens) for tokens in PROMPTS], case.model.cfg.n_heads
+    for layer in range(3):
+        read = (lookups.read_prompts(case.model, PROMPTS, n) for n in (None, layer + 1))
+        for neuron, asked in zip(NEURONS, (PROMPTS, *read), strict=True):
+            terms = lookups.attribution(case.model, layer, neuron, asked)
+            n_feeding = layer if kind in PARALLEL else layer + 1
+            assert terms.heads.shape == (len(PROMPTS), n_feeding, n_heads)
+            assert terms.mlps.shape == (len(PROMPTS), layer)
+            assert (terms.layer, terms.neuron) == (layer, neuron)
+            for p, of_prompt in enumerate(held):
+                truth = plain_terms(case, of_prompt, layer, neuron)
+                for name, value in vars(truth).items():
+                    near(getattr(terms, name)[p], value.to(torch.float32))
+                near(terms.total()[p], truth.pre_activation)
 
 
 # ---------------------------------------------------------------- what is refused
@@ -301,11 +177,7 @@ OF_A_NEURON = ("terms", "outcome")
 OF_TEXTS = ("reading", *OF_A_NEURON)
 
 
-def test_a_model_that_is_not_folded_is_refused(tiny_folder):
-    model = AutoModelForCausalLM.from_pretrained(tiny_folder)
-    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
-    load = TransformerBridge.boot_transformers
-    unfolded = load(str(tiny_folder), hf_model=model, tokenizer=tokenizer, device="cpu")
+def test_a_model_that_is_not_folded_is_refused(unfolded):
     for name in ASK.keys() - {"reading"}:
         with pytest.raises(ValueError, match=r"not folded: load it with cx\.load"):
             ASK[name](unfolded, 0, 5, PROMPTS)
@@ -355,6 +227,11 @@ def test_what_the_model_does_not_have_or_read_is_refused(tiny, wrong, said, aske
             "layer {} was not read: the reading ends behind layer 0",
         ),
         (
+            lambda m, place: lookups.attribution(m, 1, 7, PROMPTS).of(*place),
+            [(2, 0), (-1, 0), (0, 3), (0, -1)],
+            "head {0[1]} of layer {0[0]}: 3 heads of",
+        ),
+        (
             lambda m, n: lookups.random_neurons(m, n, [0], [(0, 3)]),
             [0, -1, 40],
             "={}: there are 39",
@@ -385,9 +262,9 @@ def test_a_gain_that_is_left_outside_the_unembedding_is_refused(make_folder):
 
 
 @every_kind
-def test_congruence_is_that_of_the_unfolded_weights(of, kind):
+def test_congruence_is_that_of_the_unfolded_weights(of_kind, kind):
     """What all tokens share says nothing about any of them."""
-    case = of(kind)
+    case = of_kind(kind)
     norm = case.plain.get_submodule(KINDS[kind].last_norm)
     for layer in range(3):
         w = centred(case, matrix(parts_of(case, layer).out_of))
@@ -481,8 +358,8 @@ def same_outcome(case, layer, neuron, token, hooks=(), changes=(), prompts=PROMP
 
 
 @every_kind
-def test_an_outcome_is_that_of_the_untouched_model_with_or_without_heads(of, kind):
-    case = of(kind)
+def test_an_outcome_is_that_of_the_untouched_model_with_or_without_heads(of_kind, kind):
+    case = of_kind(kind)
     size = case.model.cfg.d_head
     for layer, neuron, token in [(0, 3, 7), (2, 39, 0), (1, 17, 299)]:
         same_outcome(case, layer, neuron, token)
@@ -519,9 +396,9 @@ def test_hooks_are_gone_where_a_prompt_is_refused(tiny, tiny_tokens):
 
 
 @every_kind
-def test_a_held_neuron_is_held_through_the_rest_of_the_model(of, kind):
+def test_a_held_neuron_is_held_through_the_rest_of_the_model(of_kind, kind):
     """It says what it is told to, whatever a silenced head takes from its inputs."""
-    case = of(kind)
+    case = of_kind(kind)
     size = case.model.cfg.d_head
     for layer, tokens in [(0, PROMPTS[0]), (2, PROMPTS[3])]:
         own, silence = parts_of(case, layer), causal.replace_z(layer, [1], torch.zeros(32, 1, size))
@@ -539,8 +416,7 @@ def test_a_held_neuron_is_held_through_the_rest_of_the_model(of, kind):
 def test_an_outcome_knows_of_capped_logits(gemma2):
     outcome = lookups.outcome(gemma2.model, 1, 17, PROMPTS, 7)
     for p, tokens in enumerate(PROMPTS):
-        with torch.no_grad():
-            logits = gemma2.plain(tokens[None]).logits[0, -1]
+        logits = gemma2.plain(tokens[None]).logits[0, -1]
         near(outcome.log_probability[p], logits.log_softmax(-1)[7])
 
 
@@ -574,30 +450,3 @@ def test_texts_start_with_EOS_where_there_is_no_BOS(toy_tokenizer):
     assert ids(bos_token=both, eos_token=end)[0] == 0
     with pytest.raises(ValueError, match="neither a BOS nor an EOS token"):
         ids()
-
-
-# ---------------------------------------------------------------- shapes
-
-
-def test_shapes_are_what_the_annotations_say(tiny, of, monkeypatch):
-    # one name for the lengths of all texts: jaxtyping takes them for equal
-    texts, parallel = draw_texts(*[12] * 6), of("Phi").model
-    terms = lookups.attribution(parallel, 1, 17, PROMPTS)
-    calls = [
-        (lookups.congruence, (tiny, 1)),
-        (lookups.next_token_neurons, (tiny, [1])),
-        (lookups.random_neurons, (tiny, 3, [0, 1], [(0, 3)])),
-        (lookups.read_prompts, (tiny, texts)),
-        *((lookups.attribution, (model, k, 17, texts)) for model, k in ((tiny, 1), (parallel, 0))),
-        (lookups.outcome, (tiny, 1, 17, texts, 7)),
-        (lookups.at_last_token, (tiny, texts, ["blocks.0.hook_resid_pre"], 1)),
-        (lookups.pad, (tiny, texts)),
-        (lookups.Attribution.total, (terms,)),
-        (lookups.Attribution.of, (terms, 0, 2)),
-    ]
-    for function, arguments in calls:
-        jaxtyped(function, typechecker=beartype)(*arguments)
-    for result in (terms, lookups.read_prompts(tiny, PROMPTS)):
-        kind = type(result)
-        monkeypatch.setattr(kind, "__init__", kind.__init__)  # checked here, not in all tests after
-        jaxtyped(kind, typechecker=beartype)(**vars(result))

@@ -9,7 +9,7 @@ from itertools import accumulate
 import by_hand
 import pytest
 import torch
-from by_hand import block_of, cases, same, seeds
+from by_hand import block_of, cases, draw, same, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
@@ -94,14 +94,11 @@ def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weig
 
 # ---------------------------------------------------------------- the shape of a row
 
-rows_of_four = st.lists(st.floats(1e-3, 1), min_size=4, max_size=4).map(
-    lambda x: torch.tensor(x).double().softmax(-1)
-)
 
-
-@given(rows_of_four, rows_of_four)
-def test_total_variation_is_the_attention_that_has_to_move_either_way(a, b):
+@given(seeds)
+def test_total_variation_is_the_attention_that_has_to_move_either_way(seed):
     """So it is 0 from a row to itself, at most 1, and no smaller by a detour."""
+    a, b = draw(2, 4, seed=seed).softmax(-1)
     apart = cx.total_variation(a, b)
     same(apart, (a - b).clamp(min=0).sum())
     assert apart == cx.total_variation(b, a)
@@ -191,17 +188,6 @@ def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights):
         assert (row["family"], row["because"]) == family(*row.iloc[:4], n=20)
 
 
-def test_a_head_that_asks_for_nothing_is_uniform_and_one_whose_keys_are_its_queries_copies(
-    tiny_weights,
-):
-    nothing = torch.zeros_like(tiny_weights.W_Q)
-    blind = replace(tiny_weights, W_Q=nothing, b_Q=nothing[:, 0])
-    assert cx.families(blind, 20)["family"].tolist() == ["uniform"] * 3
-    even = tiny_weights.W_pos[:1].expand_as(tiny_weights.W_pos)
-    twin = replace(tiny_weights, W_pos=even, W_K=5 * tiny_weights.W_Q)
-    assert cx.families(twin, 20)["family"].tolist() == ["duplicate-token"] * 3
-
-
 # ---------------------------------------------------------------- shapes, and what is refused
 
 TEXT = torch.arange(32)
@@ -257,13 +243,7 @@ def test_what_makes_no_sense_is_refused(tiny_weights, wrong, of, said):
         ask(of, weights, **RIGHT | wrong)
 
 
-def test_shapes_are_what_the_annotations_say(annotations_checked, tiny_weights):
-    for name in [of.__name__ for of in ALL]:
-        of = getattr(cx.split, name, None) or getattr(cx.LayerWeights, name, cx.families)
-        for instead in ({}, {"token": " the"}, {"tokens": TEXT[:7], "C": 2.0}):
-            ask(of, tiny_weights, **RIGHT | instead)
+def test_a_shape_that_is_not_what_the_annotation_says_is_noticed(annotations_checked, tiny_weights):
     kernels = cx.positional_kernels(tiny_weights, 9)
-    for rows in (kernels, kernels[0]):
-        cx.total_variation(rows, rows), cx.effective_tokens(rows), cx.split.half_mass(rows)
     with pytest.raises(TypeCheckError):
         cx.total_variation(kernels, kernels[:, 1:])

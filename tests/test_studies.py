@@ -44,11 +44,3 @@ def test_heads_that_are_named_are_taken_as_they_are(mini):
 def test_without_plain_prose_every_passage_may_calibrate(mini):
     study = cx.study(mini, texts=2, heads=[3], prose=["nowhere"])
     assert study.prose == study.passages
-
-
-def test_texts_at_a_destination_end_with_its_token(mini_weights):
-    texts = cx.texts.collection(mini_weights, 70)  # more than one batch
-    x = cx.texts.at(mini_weights, texts, 99, " of")
-    assert x.shape == (70, 100)
-    assert (x[:, 99] == mini_weights.token_id(" of")).all()
-    assert all(torch.equal(row[:99], text.tokens[:99]) for row, text in zip(x, texts, strict=True))

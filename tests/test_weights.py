@@ -7,24 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from kinds import WINDOWS, drawn
 from safetensors.torch import load_file
 from torch import Tensor
-from transformer_lens.model_bridge import TransformerBridge
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    GPTBigCodeConfig,
-    GPTBigCodeForCausalLM,
-    OpenAIGPTConfig,
-    OpenAIGPTLMHeadModel,
-    XGLMConfig,
-    XGLMForCausalLM,
-)
 
 import ctxlib as cx
 from ctxlib.models import MINI
-from ctxlib.split import causal_softmax
-from ctxlib.weights import layer_norm, layer_norm_scale, project
 
 agree = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)  # float32
 TENSORS = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
@@ -38,69 +26,49 @@ SHAPES = {
     "large epsilon": {"layer_norm_epsilon": 1e-2},
     "scores divided by the layer's number": {"scale_attn_by_inverse_layer_idx": True},
 }
-
-
-def recorded(model, tokens):
-    """Every hook of a forward pass."""
-    with torch.inference_mode():
-        _, cache = model.run_with_cache(tokens[None])
-    return {name: cache[name][0] for name in cache}
+OTHERS = {  # whose first layer has the same parts
+    "scores not divided": partial(drawn, "gpt_neo", **WINDOWS),
+    "keys and values shared": partial(drawn, "gpt_bigcode"),
+}
 
 
 @pytest.fixture(scope="module", params=[*SHAPES, "mini"])
 def run(request, make_folder):
     """One forward pass with every hook recorded, for several shapes and for `mini`."""
     shape = request.param
-    if shape == "mini":
-        folder, (model, tokens) = MINI, map(request.getfixturevalue, ("mini", "mini_tokens"))
-    else:
-        folder, tokens = (
-            make_folder(seed=7, **SHAPES[shape]),
-            request.getfixturevalue("tiny_tokens"),
-        )
-        model = cx.load(folder)
-    hooks = recorded(model, tokens)
+    mini = shape == "mini"
+    made = OTHERS[shape]() if shape in OTHERS else None
+    folder = MINI if mini else make_folder(made, seed=7, **SHAPES.get(shape, {}))
+    tokens = request.getfixturevalue("mini_tokens" if mini else "tiny_tokens")
+    model = request.getfixturevalue("mini") if mini else cx.load(folder)
+    with torch.inference_mode():
+        _, cache = model.run_with_cache(tokens[None])
+    hooks = {name: cache[name][0] for name in cache}
     return SimpleNamespace(shape=shape, folder=folder, model=model, tokens=tokens, hooks=hooks)
 
 
+@pytest.mark.parametrize("run", [*SHAPES, "mini", *OTHERS], indirect=True)
 def test_the_first_layer_is_computed_from_the_tokens(run):
-    weights, hooks = cx.LayerWeights.of(run.model), run.hooks
+    weights, hooks, tokens = cx.LayerWeights.of(run.model), run.hooks, run.tokens
     near = partial(agree, rtol=1e-4, atol=1e-4 if run.shape == "mini" else 1e-5)
-    agree(weights.residual(run.tokens), hooks["blocks.0.hook_resid_pre"])
-    agree(cx.attention_pattern(weights, run.tokens), hooks["blocks.0.attn.hook_pattern"])
+    agree(weights.residual(tokens), hooks["blocks.0.hook_resid_pre"])
+    agree(cx.attention_pattern(weights, tokens), hooks["blocks.0.attn.hook_pattern"])
     for n in (0, 1, 17, 31):
-        heads = weights.head_outputs(cx.attention_rows(weights, run.tokens, n), run.tokens[: n + 1])
-        agree(heads, torch.einsum("hd,hdm->hm", hooks["blocks.0.attn.hook_z"][n], weights.W_O))
+        heads = torch.einsum("hd,hdm->hm", hooks["blocks.0.attn.hook_z"][n], weights.W_O)
+        rows = cx.attention_rows(weights, tokens, n)
+        agree(weights.head_outputs(rows, tokens[: n + 1]), heads)
         agree(heads.sum(0) + weights.b_O, hooks["blocks.0.hook_attn_out"][n])
-        near(cx.destination.true_outputs(weights, run.tokens, n), heads)
+        near(cx.destination.true_outputs(weights, tokens, n), heads)
         stream, scale = (hooks[f"blocks.0.{of}"][n] for of in ("hook_resid_mid", "ln2.hook_scale"))
-        near(cx.destination.resid_mid(weights, run.tokens, n, heads), stream)
-        contribution = cx.true_contribution(weights, run.tokens, [0], n)
-        rest = (stream - heads[0]) @ weights.W_in / scale + weights.b_in
+        near(cx.destination.resid_mid(weights, tokens, n, heads), stream)
+        agree(weights.pre_activations(stream), hooks["blocks.0.mlp.hook_pre"][n])
+        contribution = cx.true_contribution(weights, tokens, [0], n)
         near(contribution, heads[0] @ weights.W_in / scale)
-        near(contribution + rest, hooks["blocks.0.mlp.hook_pre"][n])
-
-
-@pytest.mark.parametrize("layer", [0, 1])
-def test_every_step_of_a_layer_follows_from_the_one_before(run, layer):
-    weights = cx.LayerWeights.of(run.model, layer)
-    hooks = {name.removeprefix(f"blocks.{layer}."): value for name, value in run.hooks.items()}
-    x = layer_norm(hooks["hook_resid_pre"], weights.eps)
-    q, k, v = (hooks[f"attn.hook_{name}"].transpose(0, 1) for name in "qkv")
-    agree(project(x, weights.W_Q, weights.b_Q), q)
-    agree(project(x, weights.W_K, weights.b_K), k)
-    agree(project(x, weights.W_V, weights.b_V), v)
-    pattern = causal_softmax(q @ k.transpose(1, 2) / weights.attn_scale)
-    agree(pattern, hooks["attn.hook_pattern"])
-    heads = torch.einsum("phd,hdm->phm", hooks["attn.hook_z"], weights.W_O)
-    agree(heads.sum(1) + weights.b_O, hooks["hook_attn_out"])
-    agree(layer_norm_scale(hooks["hook_resid_mid"], weights.eps), hooks["ln2.hook_scale"])
-    agree(weights.pre_activations(hooks["hook_resid_mid"]), hooks["mlp.hook_pre"])
 
 
 @pytest.mark.parametrize("layer", [0, 1])
 def test_both_ways_in_give_the_same_tensors(run, layer):
-    """From the model, folded by TransformerLens, and from its state dict."""
+    """From the model, folded by TransformerLens, and from its state dict, folded here."""
     loaded = cx.LayerWeights.of(run.model, layer)
     state = load_file(run.folder / "model.safetensors")  # float16 on disk in `mini`
     folded = cx.LayerWeights.from_state_dict(state, loaded.n_heads, layer, loaded.eps)
@@ -110,40 +78,14 @@ def test_both_ways_in_give_the_same_tensors(run, layer):
     assert (folded.attn_scale * divided, folded.layer) == (loaded.attn_scale, layer)
 
 
-def bigcode():
-    config = GPTBigCodeConfig(
-        vocab_size=300, n_positions=32, n_embd=24, n_head=3, n_layer=1, multi_query=True,
-        bos_token_id=0, eos_token_id=0,
-    )  # fmt: skip
-    return GPTBigCodeForCausalLM(config)
-
-
-def test_scores_may_be_left_undivided_and_keys_and_values_shared(make_folder, of_kind, tiny_tokens):
-    for model in (of_kind("GPT-Neo").model, cx.load(make_folder(bigcode()))):
-        weights, hooks = cx.LayerWeights.of(model), recorded(model, tiny_tokens)
-        pattern = cx.attention_pattern(weights, tiny_tokens)
-        agree(pattern, hooks["blocks.0.attn.hook_pattern"])
-        outputs = cx.destination.true_outputs(weights, tiny_tokens, 20)
-        agree(outputs.sum(0) + weights.b_O, hooks["blocks.0.hook_attn_out"][20])
-    assert weights.W_K.shape == weights.W_V.shape == (3, 24, 8), "each has them"
-    assert weights.b_K.shape == weights.b_V.shape == (3, 8)
-
-
 # ---------------------------------------------------------------- models that are refused
-
-OpenAI = partial(OpenAIGPTConfig, vocab_size=300, n_positions=32, n_embd=24, n_head=3, n_layer=2)
-XGLM = partial(
-    XGLMConfig, vocab_size=300, max_position_embeddings=32, d_model=24, attention_heads=3,
-    num_layers=1, ffn_dim=40, bos_token_id=0, eos_token_id=0, pad_token_id=1,
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("made", "layer", "says"),
     [
-        (lambda: OpenAIGPTLMHeadModel(OpenAI()), 0, "than the normalised residual stream"),
-        (lambda: OpenAIGPTLMHeadModel(OpenAI()), 1, "than the normalised residual stream"),
-        (lambda: XGLMForCausalLM(XGLM()), 0, "computed positions"),
+        *((partial(drawn, "openai-gpt"), k, "than the normalised residual stream") for k in (0, 1)),
+        (partial(drawn, "xglm", ffn_dim=40, pad_token_id=1), 0, r"comput\w+ (its )?positions"),
     ],
 )
 def test_a_model_whose_weights_would_say_something_else_is_refused(make_folder, made, layer, says):
@@ -151,23 +93,13 @@ def test_a_model_whose_weights_would_say_something_else_is_refused(make_folder, 
         cx.LayerWeights.of(cx.load(make_folder(made())), layer)
 
 
-def test_a_model_that_does_not_have_the_layer_or_positions_or_is_not_folded_is_refused(
-    tiny, tiny_folder, of_kind
-):
-    hf_model, tokenizer = (
-        cls.from_pretrained(tiny_folder) for cls in (AutoModelForCausalLM, AutoTokenizer)
-    )
-    raw = TransformerBridge.boot_transformers(
-        str(tiny_folder), hf_model=hf_model, tokenizer=tokenizer, device="cpu"
-    )
-    rotary = of_kind("NeoX, parallel").model
-    for model, layer, says in (
-        (raw, 0, "not folded"),
-        (rotary, 0, "rotary positions"),
-        *((tiny, layer, "layers 0 to 1") for layer in (2, -1)),
-    ):
-        with pytest.raises(ValueError, match=says):
-            cx.LayerWeights.of(model, layer)
+@pytest.mark.parametrize(
+    ("given", "layer", "says"),
+    [("unfolded", 0, "not folded"), *(("tiny", layer, "layers 0 to 1") for layer in (2, -1))],
+)
+def test_a_model_that_is_not_folded_or_lacks_the_layer_is_refused(request, given, layer, says):
+    with pytest.raises(ValueError, match=says):
+        cx.LayerWeights.of(request.getfixturevalue(given), layer)
 
 
 @pytest.mark.parametrize("name", TENSORS)

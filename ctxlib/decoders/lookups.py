@@ -378,7 +378,7 @@ def at_last_token(
 
 
 def pad(
-    model: Any, texts: Sequence[Int[Tensor, " pos"]]
+    model: Any, texts: Sequence[Int[Tensor, " _pos"]]
 ) -> tuple[Int[Tensor, "text pos"], Int[Tensor, " text"]]:
     """Texts of different lengths as one batch, filled up behind their ends, where a causal model
     does not look from inside them; and the index of each one's last token.
