@@ -23,7 +23,17 @@ from jaxtyping import jaxtyped
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
-from viewing import attributed, browser, calibration, look_ups, views, visit, window  # noqa: F401
+from viewing import (  # noqa: F401
+    address,
+    attributed,
+    browser,
+    calibration,
+    look_ups,
+    view_folder,
+    views,
+    visit,
+    window,
+)
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer

@@ -6,21 +6,17 @@ Without Chromium these tests are left out, and say so.
 import json
 import random
 import re
-import shutil
 import sys
 from itertools import accumulate, pairwise
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from viewing import WIDGETS, needs_chromium, served
 
 import ctxlib as cx
 
 PASSAGES = [f.read_text() for f in sorted((cx.models.MINI.parent / "passages").glob("*.txt"))]
 SPECIAL = "<le début du texte>"  # neither its spaces nor all its bytes are of the byte alphabet
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
-
-pytestmark = needs_chromium
 
 
 def byte_level(model):
@@ -136,37 +132,26 @@ def expected_pieces(text, tokens):
 
 
 @pytest.fixture(scope="module")
-def ask(browser, tmp_path_factory):
-    """A function that runs JavaScript with `Tokenizer`, a `make` that constructs it from a
-    vocabulary's tokenizer.json, and `data`; both ways go by JSON that keeps lone surrogates."""
-    site = tmp_path_factory.mktemp("site")
-    shutil.copy(WIDGETS / "engine" / "tokenizer.js", site)
-    (site / "index.html").write_text("<!doctype html><title>Tokenizer</title>")
+def ask(browser, address):
+    """A function that runs JavaScript with `data` and a `make` that constructs the tokenizer of a
+    vocabulary; both ways go by JSON, which keeps lone surrogates.
+    """
+    page = browser.new_page()
+    page.goto(f"{address}/host.html")
 
     def ask(tokenizer, body, data=None):
-        content = json.loads(tokenizer.to_str())
+        merges = json.loads(tokenizer.to_str())["model"]["merges"]
         vocab = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
-        asked = {"vocab": vocab, "merges": content["model"]["merges"], "data": data}
-        (site / "asked.json").write_text(json.dumps(asked))
-        return json.loads(
-            page.evaluate(
-                """async (body) => {
-                    const { Tokenizer } = await import("/tokenizer.js");
-                    const answer = await fetch("/asked.json", { cache: "no-store" });
-                    const { vocab, merges, data } = await answer.json();
-                    const make = () => new Tokenizer(vocab, merges);
-                    const run = new Function("Tokenizer", "make", "data", body);
-                    return JSON.stringify(run(Tokenizer, make, data));
-                }""",
-                body,
-            )
-        )
+        script = """async ([body, asked]) => {
+            const { Tokenizer } = await import("/views/engine/tokenizer.js");
+            const [vocab, merges, data] = JSON.parse(asked);
+            const make = () => new Tokenizer(vocab, merges);
+            return JSON.stringify(new Function("make", "data", body)(make, data));
+        }"""
+        return json.loads(page.evaluate(script, [body, json.dumps([vocab, merges, data])]))
 
-    with served(site) as address:
-        page = browser.new_page()
-        page.goto(address)
-        yield ask
-        page.close()
+    yield ask
+    page.close()
 
 
 @pytest.fixture(scope="module", params=VOCABULARIES)

@@ -4,17 +4,9 @@ import re
 
 import pytest
 import torch
-from viewing import LAYER, PACKED, TOKENIZER, named, number, served, turned, view_page
+from viewing import LAYER, PACKED, TOKENIZER, named, number, turned
 
 import ctxlib as cx
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory, packed_mini, views):
-    folder = tmp_path_factory.mktemp("rows")
-    view_page(folder, ("rows", views["rows"].state()), layer=packed_mini)
-    with served(folder) as address:
-        yield address
 
 
 def variations(page):
@@ -35,7 +27,7 @@ def rows_of(weights, passage=0, n=None, octaves=0.0):
     [{}, {"passage": 30, "n": 1}, {"passage": 71, "n": 511, "octaves": -1.5}, {"octaves": 2}],
 )
 def test_the_distances_are_ctxlibs(visit, mini_weights, state):
-    page = visit("#" + "&".join(f"{name}={value}" for name, value in state.items()))
+    page = visit("#" + "&".join(f"{name}={value}" for name, value in state.items()), "rows")
     true, rebuilt = rows_of(mini_weights, **state)
     expected = cx.total_variation(true, rebuilt).tolist()
     assert variations(page) == pytest.approx(expected, abs=0.006)
@@ -43,10 +35,9 @@ def test_the_distances_are_ctxlibs(visit, mini_weights, state):
     assert f"is {variations(page)[0]:.3f}." in said
 
 
-@pytest.mark.parametrize("head", [0, 1, 6])
-@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize(("head", "scale"), [(0, "linear"), (1, "log"), (6, "linear")])
 def test_the_rows_read_what_ctxlib_computes(visit, mini_weights, head, scale):
-    page = visit(f"#passage=12&head={head}&n=40&scale={scale}")
+    page = visit(f"#passage=12&head={head}&n=40&scale={scale}", "rows")
     true, rebuilt = (row[head] for row in rows_of(mini_weights, passage=12, n=40))
     handle = page.get_by_role("slider", name="Read the rows")
     assert handle.get_attribute("aria-valuenow") == str(40 - int(true.argmax()))
@@ -64,7 +55,7 @@ def test_the_rows_read_what_ctxlib_computes(visit, mini_weights, head, scale):
 
 
 def test_reading_a_row_marks_the_token(visit):
-    page = visit("#n=20")
+    page = visit("#n=20", "rows")
     page.get_by_role("slider", name="Read the rows").focus()
     page.keyboard.press("Home")
     assert page.locator(".ctx-at").get_attribute("data-place") == "20"
@@ -78,7 +69,7 @@ def test_reading_a_row_marks_the_token(visit):
 
 
 def test_the_text_ends_at_the_destination_and_tokens_are_named_as_in_tables(visit, mini_weights):
-    page = visit("#passage=3&n=40")
+    page = visit("#passage=3&n=40", "rows")
     tokens = cx.texts.passages(mini_weights)[3].tokens[:41].tolist()
     words = [mini_weights.tokenizer.decode([t]) for t in tokens]
     titles = page.locator(".ctx-token").evaluate_all("all => all.map((token) => token.title)")
@@ -89,7 +80,7 @@ def test_the_text_ends_at_the_destination_and_tokens_are_named_as_in_tables(visi
 
 
 def test_all_heads_are_computed_in_two_passes(visit):
-    page = visit()
+    page = visit(name="rows")
     page.evaluate(
         """async () => {
             const { Layer } = await import("./views/LAYER");
@@ -109,7 +100,7 @@ def test_all_heads_are_computed_in_two_passes(visit):
 def test_a_character_of_several_tokens_is_shown_whole(visit, mini_weights):
     decode = mini_weights.tokenizer.decode
     passages = cx.texts.passages(mini_weights)
-    page = visit()
+    page = visit(name="rows")
     told = page.evaluate(
         """async ([passages, packed, tokenizing]) => {
             const { loadLayer } = await import(`./views/${packed}`);
@@ -126,7 +117,7 @@ def test_a_character_of_several_tokens_is_shown_whole(visit, mini_weights):
     alone = [sum("\ufffd" in decode([t]) for t in p.tokens[:100]) for p in passages]
     broken = max(range(len(alone)), key=alone.__getitem__)
     assert alone[broken] > 0
-    page = visit(f"#passage={broken}&n=100")
+    page = visit(f"#passage={broken}&n=100", "rows")
     text = page.locator(".ctx-tokens")
     assert "\ufffd" not in text.inner_text()
     titles = [e.get_attribute("title") for e in text.locator("[data-place]").all()]

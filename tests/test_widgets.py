@@ -24,16 +24,6 @@ def test_every_view_has_a_module_and_a_class():
     assert exporting - {"skeleton"} == set(VIEWS)
 
 
-@every_view
-def test_a_bundle_imports_nothing_and_keeps_its_modules_apart(view):
-    """Modules become one file in a notebook, each in a function of its own."""
-    bundle = in_python.bundled(f"views/{view}.js")
-    assert not re.search(r"^\s*(import\b|export (?!default))", bundle, re.MULTILINE)
-    assert bundle.count("export default") == 1
-    apart = re.findall(r"^const (\w+) = \(\(\) => \{$", bundle, re.MULTILINE)
-    assert len(apart) == len(set(apart)) == len(in_python.linked(f"views/{view}.js"))
-
-
 def test_modules_of_a_bundle_may_use_one_name_twice(browser, tmp_path, monkeypatch):
     monkeypatch.setattr(in_python, "HERE", tmp_path)
     modules = {
@@ -136,33 +126,23 @@ def test_traits_can_be_set_and_observed(views, view, packed_mini):
         ("rows", "passage", 72, "passage 72: there are 0 to 71"),
         ("rows", "octaves", 2.5, "octaves"),
         ("rows", "scale", "cubic", "scale"),
-        ("kernels", "heads", [8], "head 8: there are 0 to 7"),
         ("kernels", "heads", [-1], "head -1"),
         ("kernels", "heads", ["a"], "heads"),
         ("kernels", "n", 512, "destination 512: there are 1 to 511"),
         ("kernels", "n", 0, "destination 0"),
-        ("kernels", "n", -2, "destination -2"),
-        ("kernels", "n", 2.5, "int"),
         ("kernels", "token", 0, "token 0: those that can ask are"),
         ("kernels", "scale", "sqrt", "'log', 'linear'"),
         ("kernels", "family", "loud", "slowly decaying"),
         ("neurons", "heads", [99], "head 99: there are 0 to 7"),
-        ("neurons", "heads", "3", "heads"),
         ("neurons", "threshold", -1, "threshold -1.0: give a number above 0"),
         ("neurons", "threshold", float("nan"), "threshold nan: give a number above 0"),
         ("neurons", "token", 1, "token 1: those that can ask are"),
         ("neurons", "neuron", -2, "neuron -2: there are 0 to 1023"),
-        ("neurons", "neuron", 10**6, "neuron 1000000: there are 0 to 1023"),
         ("neurons", "passage", 10**6, "passage 1000000: there are 0 to 71"),
         ("neurons", "search", 3, "search"),
         ("reader", "neuron", 1024, "neuron 1024: there are 0 to 1023"),
-        ("reader", "neuron", -2, "neuron -2: there are 0 to 1023"),
         ("reader", "heads", [3, 8], "head 8: there are 0 to 7"),
-        ("reader", "heads", ["three"], "heads"),
-        ("reader", "text", 7, "text"),
-        ("reader", "other", None, "other"),
         ("denominators", "head", 8, "head 8: there are 0 to 7"),
-        ("denominators", "head", -1, "head -1"),
         ("denominators", "text", 9999, "passage 9999"),
         ("denominators", "text", -2, "passage -2"),
         ("denominators", "level", 1.0, "level"),

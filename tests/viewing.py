@@ -52,15 +52,11 @@ PAGE = """<!doctype html>
 <link rel="stylesheet" href="views/{styles}">
 <style>
   :root {{
-    --pst-color-text-base: #222832; --pst-color-text-muted: #48566b;
-    --pst-color-background: #fff; --pst-color-link: #176de8;
-    font: 16px/1.65 system-ui, sans-serif;
-  }}
-  @media (prefers-color-scheme: dark) {{
-    :root {{
-      --pst-color-text-base: #ced6dd; --pst-color-text-muted: #9ca4af;
-      --pst-color-background: #14181e; --pst-color-link: #66b5ff; color-scheme: dark;
-    }}
+    --pst-color-text-base: light-dark(#222832, #ced6dd);
+    --pst-color-text-muted: light-dark(#48566b, #9ca4af);
+    --pst-color-background: light-dark(#fff, #14181e);
+    --pst-color-link: light-dark(#176de8, #66b5ff);
+    color-scheme: light dark; font: 16px/1.65 system-ui, sans-serif;
   }}
   body {{
     background: var(--pst-color-background); color: var(--pst-color-text-base);
@@ -193,8 +189,8 @@ VIEWS = (*OF_LAYERS, "denominators", "positions", "lookups")
 @pytest.fixture(scope="session")
 def views(mini_view, mini_weights, look_ups):
     """One view of each kind, by its module's name."""
-    texts, passages = cx.texts.collection(mini_weights, 9), cx.texts.passages(mini_weights)
-    of_texts = cx.widgets.Denominators(mini_weights, texts, passages, 256, " the", head=4)
+    texts, passages = cx.texts.collection(mini_weights, 300), cx.texts.passages(mini_weights)
+    of_texts = cx.widgets.Denominators(mini_weights, texts, passages, 256, " the")
     layers = {name: cx.FirstLayer.of(cx.load(twin), passages) for name, twin in TWINS.items()}
     of_records = [of_texts, cx.widgets.Positions(layers), cx.widgets.LookUps(look_ups)]
     made = [*map(mini_view, OF_LAYERS.values()), *of_records]
@@ -204,6 +200,25 @@ def views(mini_view, mini_weights, look_ups):
 def whole(view: Any) -> dict[str, Any]:
     """All that a page is told of a view."""
     return view.state() | {name: getattr(view, name) for name in view.trait_names(along=True)}
+
+
+@pytest.fixture(scope="session")
+def view_folder(tmp_path_factory, views, packed_mini):
+    """Pages that every file of tests may visit, and add to: one a view, by its module's name, and
+    `host`, without any.
+    """
+    folder = tmp_path_factory.mktemp("views")
+    for name, view in views.items():
+        view_page(folder, (name, whole(view)), layer=packed_mini, name=name)
+    view_page(folder, name="host")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(view_folder):
+    """Where these pages are."""
+    with served(view_folder) as address:
+        yield address
 
 
 def settled(page: Page) -> Page:
