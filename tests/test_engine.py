@@ -18,7 +18,7 @@ from playwright.sync_api import Error
 from scipy import stats
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from viewing import ENGINE, header, retold
+from viewing import header, retold
 
 import ctxlib as cx
 from ctxlib.widgets import layerfile, packed_layer
@@ -35,9 +35,9 @@ def page(browser, address):
     """The page with `engine`, and with `layer`, mini's."""
     page = browser.new_page()
     page.goto(f"{address}/host.html")
-    for file in ENGINE:
+    for file in ("packed", "ranking"):
         load = "async (at) => void Object.assign((window.engine ??= {}), await import(at))"
-        page.evaluate(load, f"/views/{file}")
+        page.evaluate(load, f"/views/engine/{file}.js")
     loaded(page, "layer", "/data/layer.bin")
     yield page
     page.close()
@@ -170,24 +170,21 @@ def test_the_pieces_are_as_in_python(page, mini_weights, calibration, token, n):
 
 
 def test_facts_of_the_layer_are_as_in_python(page, mini_weights):
+    names = "model nHeads nNeurons n C stable families destinations vocab merges bos byteLevel"
     found = page.evaluate(
-        """(({model, nHeads, nNeurons, n, C, stable, families, destinations, vocab, merges, bos,
-             byteLevel}) => ({model, nHeads, nNeurons, n, C, stable, families, destinations, vocab,
-             merges, bos, byteLevel, passages: layer.passages.map((p) => ({...p, ids: [...p.ids]})),
-             counted: [...layer.counted], ranked: [...layer.ranked]}))(layer)"""
+        """(names) => ({...Object.fromEntries(names.map((name) => [name, layer[name]])),
+            passages: layer.passages.map((p) => ({...p, ids: [...p.ids]})),
+            counted: [...layer.counted], ranked: [...layer.ranked]})""",
+        names.split(),
     )
     assert (found["model"], found["nHeads"], found["nNeurons"]) == ("mini", 8, 1024)
     assert found["n"] == mini_weights.n_ctx // 2
     assert pytest.approx(mini_weights.typical_norm()) == found["C"]
     read = cx.texts.collection(mini_weights, 1000)
     assert found["stable"] == list(cx.stable_heads(mini_weights, read))
-    table = cx.families(mini_weights, found["n"])
-    assert [f["family"] for f in found["families"]] == table["family"].tolist()
-    assert [f["because"] for f in found["families"]] == table["because"].tolist()
-    spread = [f["effectiveTokens"] for f in found["families"]]
-    assert spread == pytest.approx(table["effective tokens"].tolist())
     names = ["effectiveTokens", "halfMass", "unevenness", "copyPreference", "family", "because"]
-    assert list(found["families"][0]) == names
+    table = cx.families(mini_weights, found["n"]).set_axis(names, axis=1).reset_index(drop=True)
+    pd.testing.assert_frame_equal(pd.DataFrame(found["families"]), table, check_dtype=False)
     for mine, theirs in zip(found["passages"], cx.texts.passages(mini_weights), strict=True):
         told = {"name": theirs.name, "domain": theirs.domain, "title": theirs.subject}
         assert mine == told | {"ids": theirs.tokens.tolist()}

@@ -1,12 +1,11 @@
 """The view of denominators: bands, shares and passages are those of ctxlib."""
 
 import re
-from math import exp
+from math import log, sqrt
 
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import brentq
 from scipy.stats import norm
 from viewing import settled
 
@@ -51,25 +50,20 @@ def measured(mini_weights, texts, drawn):
     return (cx.softmax_denominators(mini_weights, texts, N, TOKEN) / drawn[2]).T
 
 
-@pytest.fixture(scope="module")
-def half_widths(drawn):
-    """A function from a head and a level to the four half-widths, by chapter 4's bounds."""
-
-    def half_widths(head, level):
-        own, row, mean = (of[head].double() for of in drawn)
-        mean = float(mean)
-        width, far = float(own.max() - own.min()), float((own - own.mean()).abs().max())
-        squares, heaviest = float((row**2).sum()), float(row.max())
-        spread = float(own.var()) * squares
-        tails = (
-            lambda e: spread / e**2,
-            lambda e: 2 * exp(-2 * e**2 / (width**2 * squares)),
-            lambda e: 2 * exp(-(e**2) / (2 * spread + 2 / 3 * heaviest * far * e)),
-        )
-        found = [brentq(lambda e, f=f: f(e * mean) - (1 - level), 1e-6, 1e4) for f in tails]
-        return [*found, norm.ppf((1 + level) / 2) * spread**0.5 / mean]
-
-    return half_widths
+def half_widths(drawn, head, level):
+    """The four half-widths at a level, by chapter 4's bounds."""
+    own, row, mean = (of[head].double() for of in drawn)
+    width, far = float(own.max() - own.min()), float((own - own.mean()).abs().max())
+    squares, spread = float((row**2).sum()), float(own.var() * (row**2).sum())
+    most = log(2 / (1 - level))
+    linear = float(row.max()) * far * most / 3
+    found = [
+        sqrt(spread / (1 - level)),
+        width * sqrt(squares * most / 2),
+        linear + sqrt(linear**2 + 2 * spread * most),
+        norm.ppf((1 + level) / 2) * sqrt(spread),
+    ]
+    return [epsilon / float(mean) for epsilon in found]
 
 
 def table(page):
@@ -82,13 +76,13 @@ def table(page):
 
 
 @pytest.mark.parametrize(("head", "level"), [(0, 0.5), (2, 0.9), (4, 0.95), (6, 0.999)])
-def test_bands_and_shares_are_those_of_ctxlib(visit, record, measured, half_widths, head, level):
+def test_bands_and_shares_are_those_of_ctxlib(visit, record, measured, drawn, head, level):
     page = visit(f"#head={head}&level={level}&bound={BOUNDS[3]}", "denominators")
     shown = table(page)
     assert tuple(shown) == BOUNDS
     own = (measured[head] - 1).abs()
     labelled = np.abs(np.array(record["ofPassages"][head]) - 1)
-    for bound, epsilon in zip(BOUNDS, half_widths(head, level), strict=True):
+    for bound, epsilon in zip(BOUNDS, half_widths(drawn, head, level), strict=True):
         allowed, of_texts, of_passages = shown[bound]
         assert allowed == pytest.approx(epsilon, abs=0.0051, rel=1e-3)
         # a text may lie on the edge, where four digits decide
@@ -98,9 +92,9 @@ def test_bands_and_shares_are_those_of_ctxlib(visit, record, measured, half_widt
     assert page.locator(".ctx-denominators-in").count() == sum(labelled < epsilon)
 
 
-def test_the_words_say_promise_and_share(visit, measured, half_widths):
+def test_the_words_say_promise_and_share(visit, measured, drawn):
     page = visit("#head=2&bound=normal, i.i.d.", "denominators")
-    share = float(((measured[2] - 1).abs() < half_widths(2, 0.95)[3]).float().mean())
+    share = float(((measured[2] - 1).abs() < half_widths(drawn, 2, 0.95)[3]).float().mean())
     account = page.text_content(".ctx-view strong").replace("\u00a0", " ")
     said = re.fullmatch(r"([\d.]+)% of (\d+) texts have\.", account)
     assert float(said[1]) / 100 == pytest.approx(share, abs=1.5 / TEXTS)

@@ -31,10 +31,7 @@ from ctxlib.widgets import look_up_record, looked_up
 
 WIDGETS = Path(__file__).resolve().parent.parent / "ctxlib" / "widgets"
 MODULES = sorted(WIDGETS.rglob("*.js"))
-# Where a test finds what it asks for: below WIDGETS, and below views/ in a page.
-ENGINE = ("engine/packed.js", "engine/ranking.js", "engine/linalg.js")  # what its tests call
-CIRCUIT, LAYER, PACKED = (f"engine/{name}.js" for name in ("circuit", "layer", "packed"))
-TOKENIZER, STARTER, STYLES = "engine/tokenizer.js", "page.js", "views.css"
+CIRCUIT = "engine/circuit.js"  # below WIDGETS, and below views/ in a page
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -49,7 +46,7 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>One view</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="views/{styles}">
+<link rel="stylesheet" href="views/views.css">
 <style>
   :root {{
     --pst-color-text-base: light-dark(#222832, #ced6dd);
@@ -68,7 +65,7 @@ PAGE = """<!doctype html>
 <h2>Turn it</h2>
 {places}
 </main>
-<script type="module" src="views/{starter}"></script>
+<script type="module" src="views/page.js"></script>
 </html>
 """
 PLACE = '<div data-view="{}" data-addressed data-state="{}"><p class="stand-in">a picture</p></div>'
@@ -360,5 +357,5 @@ def view_page(
         (folder / "data" / "layer.bin").write_bytes(layer)
     states = [(view, html.escape(json.dumps(state, allow_nan=False))) for view, state in views]
     places = "\n".join(PLACE.format(view, state) for view, state in states)
-    page = PAGE.format(places=places, styles=STYLES, starter=STARTER)
+    page = PAGE.format(places=places)
     (folder / f"{name}.html").write_text(page, encoding="utf-8")
