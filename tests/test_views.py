@@ -50,23 +50,24 @@ def spoilt(said):
 
 
 @pytest.fixture(scope="module")
-def layers(packed_mini, make_folder, mini_weights):
+def layers(make_folder):
     """Layers where little is there, or much, and one that says what it should not."""
 
     def toy(heads):
         weights = cx.LayerWeights.of(cx.load(make_folder(n_head=heads, n_embd=64, seed=3)))
         return packed_layer(weights, cx.texts.collection(weights, 10))
 
-    said = header(packed_mini)
+    some = toy(2)
+    said = header(some)
     few = {"stable": [], "destinations": said["destinations"][:1], "passages": said["passages"][:1]}
     hostile = spoilt({name: said[name] for name in ("passages", "families", "vocab")})
     return {
         "one-head": toy(1),
         "many-heads": toy(32),
-        "few": retold(packed_mini, **few),
-        "no-tokenizer": retold(packed_mini, byte_level=False),
-        "hostile": retold(packed_mini, byte_level=False, **hostile),
-        "cut": packed_mini[:-2000],
+        "few": retold(some, **few),
+        "no-tokenizer": retold(some, byte_level=False),
+        "hostile": retold(some, byte_level=False, **hostile),
+        "cut": some[:-2000],
     }
 
 
@@ -122,8 +123,8 @@ def address(address, view_folder, views, layers):
         view_page(folder / name, *of_layer, layer=layer)
     hostile = [(name, states[name] | spoilt({"record": views[name].record})) for name in DAMAGES]
     view_page(folder, *hostile, name="hostile")
-    bare = (folder / "neurons.html").read_text().replace("<h2>Turn it</h2>", "")
-    (folder / "bare.html").write_text(bare)
+    bare = (folder / "few" / "index.html").read_text().replace("<h2>Turn it</h2>", "")
+    (folder / "few" / "bare.html").write_text(bare)
     view_page(folder / "missing", *of_layer)
     view_page(folder, *states.items(), name="all")
     for name, damages in DAMAGES.items():
@@ -423,7 +424,7 @@ LEVELS = "[...document.querySelectorAll('h2, h3, h4, h5')].map((e) => Number(e.t
 
 
 def test_headings_go_down_by_one_level(visit):
-    assert set(visit(name="bare").evaluate(LEVELS)) == {2, 3}
+    assert set(visit(name="few/bare").evaluate(LEVELS)) == {2, 3}
 
 
 # ---------------------------------------------------------------- what could go wrong
