@@ -21,7 +21,17 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformer_lens.model_bridge import TransformerBridge
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
-from viewing import attributed, browser, calibration, look_ups, views, visit, window  # noqa: F401
+from viewing import (  # noqa: F401
+    address,
+    attributed,
+    browser,
+    calibration,
+    look_ups,
+    view_folder,
+    views,
+    visit,
+    window,
+)
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer

@@ -18,7 +18,7 @@ from playwright.sync_api import Error
 from scipy import stats
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from viewing import ENGINE, header, retold, served, view_page
+from viewing import header, retold
 
 import ctxlib as cx
 from ctxlib.widgets import layerfile, packed_layer
@@ -31,31 +31,16 @@ ROUNDED = 1 / (2 * 127 * layerfile.FINER)  # of a row's largest entry, where eve
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """What the server serves."""
-    place = tmp_path_factory.mktemp("served")
-    view_page(place)
-    return place
-
-
-@pytest.fixture(scope="module")
-def page(folder, browser):
-    with served(folder) as address:
-        page = browser.new_page()
-        page.goto(address)
-        for file in ENGINE:
-            load = "async (at) => void Object.assign((window.engine ??= {}), await import(at))"
-            page.evaluate(load, f"/views/{file}")
-        yield page
-        page.close()
-
-
-@pytest.fixture(scope="module")
-def mini_page(folder, page, packed_mini):
-    """The page with `layer`, mini's."""
-    (folder / "layer.bin").write_bytes(packed_mini)
-    loaded(page, "layer", "/layer.bin")
-    return page
+def page(browser, address):
+    """The page with `engine`, and with `layer`, mini's."""
+    page = browser.new_page()
+    page.goto(f"{address}/host.html")
+    for file in ("packed", "ranking"):
+        load = "async (at) => void Object.assign((window.engine ??= {}), await import(at))"
+        page.evaluate(load, f"/views/engine/{file}.js")
+    loaded(page, "layer", "/data/layer.bin")
+    yield page
+    page.close()
 
 
 def loaded(page, name, file):
@@ -66,10 +51,12 @@ def loaded(page, name, file):
 
 
 @pytest.fixture(scope="module")
-def toy(folder, page, make_folder):
+def toy(view_folder, page, make_folder):
     """A model of odd sizes: its weights, and the page with `toy`, from the command's file."""
     place = make_folder(**SIZES, seed=3)
-    export_explorer.main(["--model", str(place), "--out", str(folder / "toy"), "--texts", "40"])
+    export_explorer.main(
+        ["--model", str(place), "--out", str(view_folder / "toy"), "--texts", "40"]
+    )
     loaded(page, "toy", "/toy/layer.bin")
     return cx.LayerWeights.of(cx.load(place))
 
@@ -110,8 +97,8 @@ CASES = """cases => cases.map(({ids, heads, neuron, n, token}) => {
 })"""
 
 
-def agreement(page, layer, weights, calibration, texts, groups, per_group, draw):
-    """The page against ctxlib: the differences, as shares of the range over texts.
+def agree(page, layer, weights, calibration, texts, groups, per_group, draw, close):
+    """The page and ctxlib differ by no larger share of the range over texts.
 
     A group is a length, heads and a destination token; n is the usual one for texts that are as
     long, else the last token.
@@ -119,22 +106,19 @@ def agreement(page, layer, weights, calibration, texts, groups, per_group, draw)
     usual = page.evaluate(f"{layer}.n")
     cases, expected = [], []
     for length, heads, token in groups:
-        n = length - 1
+        n, read = length - 1, texts[:, :length]
         circuit = cx.ContextualCircuit.calibrate(weights, calibration, heads, n, token)
-        summaries = circuit.summary(texts[:, :length])
-        own = circuit.self_normalised().summary(texts[:, :length])
+        summaries, own = circuit.summary(read), circuit.self_normalised().summary(read)
         for _ in range(per_group):
             neuron, which = draw.randrange(weights.n_neurons), draw.randrange(len(texts))
-            ids = texts[which, :length]
-            terms = circuit.by_source(ids, [neuron])[:, 0]
-            contribution = circuit.contribution[:, neuron]
+            ids, contribution = read[which], circuit.contribution[:, neuron]
             # the widest that one place of a text ranges, over texts
-            seen = contribution[texts[:, :length]] * circuit.kernel
-            wide = float((seen.max(0).values - seen.min(0).values).max())
+            seen = contribution[read] * circuit.kernel
+            wide = float((seen.amax(0) - seen.amin(0)).max())
             expected.append(
                 {
                     "summary": (summaries[which, neuron], span(summaries[:, neuron])),
-                    "terms": (terms, wide),
+                    "terms": (circuit.by_source(ids, [neuron])[:, 0], wide),
                     "own": (own[which, neuron], span(own[:, neuron])),
                     "contribution": (contribution[ids[length // 2]], span(contribution)),
                 }
@@ -144,12 +128,11 @@ def agreement(page, layer, weights, calibration, texts, groups, per_group, draw)
     found = page.evaluate(CASES.replace("LAYER", layer), cases)
     for got, want in zip(found, expected, strict=True):
         assert sum(got["terms"]) == pytest.approx(got["summary"], rel=1e-6, abs=1e-9)
-        assert got.keys() == want.keys()
-    pairs = list(zip(found, expected, strict=True))
-    return {name: [off(got[name], *want[name]) for got, want in pairs] for name in expected[0]}
+        for name, (truth, wide) in want.items():
+            assert off(got[name], truth, wide) <= close, name
 
 
-def test_200_random_triples_are_as_in_python(mini_page, mini_weights, calibration, texts):
+def test_200_random_triples_are_as_in_python(page, mini_weights, calibration, texts):
     draw = random.Random(0)
     the, of = mini_weights.token_id(" the"), mini_weights.token_id(" of")
     groups = [
@@ -157,87 +140,51 @@ def test_200_random_triples_are_as_in_python(mini_page, mini_weights, calibratio
         for i, (length, heads) in enumerate((a, b) for b in HEADS for a in LENGTHS)
     ]
     draw.shuffle(groups)
-    differences = agreement(
-        mini_page, "layer", mini_weights, calibration, texts, groups[:25], 8, draw
-    )
-    assert len(differences["summary"]) == 200
-    assert {k: max(v) for k, v in differences.items() if max(v) > CLOSE} == {}
+    agree(page, "layer", mini_weights, calibration, texts, groups[:25], 8, draw, CLOSE)
 
 
 @pytest.mark.parametrize("token", [" the", " of"])
 @pytest.mark.parametrize("n", [256, 40])
-def test_the_pieces_are_as_in_python(mini_page, mini_weights, calibration, token, n):
-    number = mini_weights.token_id(token)
+def test_the_pieces_are_as_in_python(page, mini_weights, calibration, token, n):
     circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, range(8), n, token)
-    found = mini_page.evaluate(
+    found = page.evaluate(
         """([n, token]) => {
-            const c = layer.circuit({n, token});
+            const circuit = layer.circuit({n, token});
             const rows = (many) => Array.from(many, (row) => [...row]);
-            const size = layer.dHead;
-            const tenth = (row, width) => row.filter((_, i) => Math.floor(i / width) % 10 === 0);
-            return {kernels: rows(layer.kernels(n, token)),
-                content: rows(c.contentScores().map((row) => tenth(row, 1))),
-                denominators: [...c.denominators], scale: c.scale,
-                values: rows([3, 6].map((head) => tenth(c.weightedValues(head), size))),
-                contribution: [...c.contribution(17, [6, 3])], driven: [...c.driven(500, [6, 3])]};
+            return {kernels: rows(layer.kernels(n, token)), content: rows(circuit.contentScores()),
+                denominators: [...circuit.denominators], scale: circuit.scale,
+                values: [...circuit.weightedValues(6).subarray(0, 1000 * layer.dHead)]};
         }""",
-        [n, number],
+        [n, mini_weights.token_id(token)],
     )
     kernels = cx.positional_kernels(mini_weights, n, token)
     pairs = zip(found["kernels"], kernels, strict=True)
     assert max(total_variation(a, b) for a, b in pairs) < 0.01
     content = cx.content_scores(mini_weights, n, token)
     for mine, theirs in zip(found["content"], content, strict=True):
-        assert off(mine, theirs[::10], span(theirs)) < CLOSE
+        assert off(mine, theirs, span(theirs)) < CLOSE
     assert found["denominators"] == pytest.approx(circuit.denominators.tolist(), rel=0.01)
     assert found["scale"] == pytest.approx(circuit.scale, rel=0.005)
-    for mine, head in zip(found["values"], (3, 6), strict=True):
-        theirs = circuit.weighted_values[:, head]
-        assert off(mine, theirs[::10].flatten(), span(theirs)) < CLOSE
-    two = cx.ContextualCircuit.calibrate(mini_weights, calibration, [3, 6], n, token)
-    theirs = two.contribution[:, 17]
-    assert off(found["contribution"], theirs, span(theirs)) < CLOSE
-    assert off(found["driven"], two.contribution[500], span(two.contribution[500])) < CLOSE
+    values = circuit.weighted_values[:, 6]
+    assert off(found["values"], values[:1000].flatten(), span(values)) < CLOSE
 
 
-@pytest.mark.parametrize("n", [1, 50, 256, 511])
-def test_attention_rows_are_as_in_python(mini_page, mini_weights, texts, n):
-    for tokens, share in zip(texts[:3], (1, 1 / 3, 2.5), strict=True):
-        C = share * mini_weights.typical_norm()
-        found = mini_page.evaluate(
-            """([ids, n, C]) => {
-                const heads = [0, 1, 2, 3, 4, 5, 6, 7];
-                return [heads.map((head) => [...layer.attentionRow(head, ids, n)]),
-                        heads.map((head) => [...layer.rebuiltRow(head, ids, n, C)])];
-            }""",
-            [tokens.tolist(), n, C],
-        )
-        exact = cx.attention_rows(mini_weights, tokens, n)
-        rebuilt = cx.rebuilt_rows(mini_weights, tokens, n, C)
-        for mine, theirs in zip(found[0] + found[1], [*exact, *rebuilt], strict=True):
-            assert len(mine) == n + 1
-            assert total_variation(mine, theirs) < 0.01
-
-
-def test_facts_of_the_layer_are_as_in_python(mini_page, mini_weights):
-    found = mini_page.evaluate(
-        """(({model, nHeads, nNeurons, n, C, stable, families, destinations, vocab, merges, bos,
-             byteLevel}) => ({model, nHeads, nNeurons, n, C, stable, families, destinations, vocab,
-             merges, bos, byteLevel, passages: layer.passages.map((p) => ({...p, ids: [...p.ids]})),
-             counted: [...layer.counted], ranked: [...layer.ranked]}))(layer)"""
+def test_facts_of_the_layer_are_as_in_python(page, mini_weights):
+    names = "model nHeads nNeurons n C stable families destinations vocab merges bos byteLevel"
+    found = page.evaluate(
+        """(names) => ({...Object.fromEntries(names.map((name) => [name, layer[name]])),
+            passages: layer.passages.map((p) => ({...p, ids: [...p.ids]})),
+            counted: [...layer.counted], ranked: [...layer.ranked]})""",
+        names.split(),
     )
     assert (found["model"], found["nHeads"], found["nNeurons"]) == ("mini", 8, 1024)
     assert found["n"] == mini_weights.n_ctx // 2
     assert pytest.approx(mini_weights.typical_norm()) == found["C"]
     read = cx.texts.collection(mini_weights, 1000)
     assert found["stable"] == list(cx.stable_heads(mini_weights, read))
-    table = cx.families(mini_weights, found["n"])
-    assert [f["family"] for f in found["families"]] == table["family"].tolist()
-    assert [f["because"] for f in found["families"]] == table["because"].tolist()
-    spread = [f["effectiveTokens"] for f in found["families"]]
-    assert spread == pytest.approx(table["effective tokens"].tolist())
     names = ["effectiveTokens", "halfMass", "unevenness", "copyPreference", "family", "because"]
-    assert list(found["families"][0]) == names
+    table = cx.families(mini_weights, found["n"]).set_axis(names, axis=1).reset_index(drop=True)
+    pd.testing.assert_frame_equal(pd.DataFrame(found["families"]), table, check_dtype=False)
     for mine, theirs in zip(found["passages"], cx.texts.passages(mini_weights), strict=True):
         told = {"name": theirs.name, "domain": theirs.domain, "title": theirs.subject}
         assert mine == told | {"ids": theirs.tokens.tolist()}
@@ -271,10 +218,10 @@ def ranked(page, heads, token, layer="layer"):
     [([3, 4], " the"), ([3, 4, 6], " the"), ([3, 4], " of"), (list(range(8)), " of"), ([1], "he")],
     ids=str,
 )
-def test_neurons_are_ranked_as_in_python(mini_page, mini_weights, calibration, heads, token):
+def test_neurons_are_ranked_as_in_python(page, mini_weights, calibration, heads, token):
     circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, heads, token=token)
     table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
-    found = ranked(mini_page, heads, mini_weights.token_id(token))
+    found = ranked(page, heads, mini_weights.token_id(token))
     mine, theirs = np.array(found["top"]), table["top"].to_numpy()
     assert stats.spearmanr(mine, theirs).statistic > 0.999
     assert off(mine, theirs.copy(), span(theirs)) < CLOSE
@@ -284,8 +231,6 @@ def test_neurons_are_ranked_as_in_python(mini_page, mini_weights, calibration, h
     got = set(np.flatnonzero(mine > found["threshold"]).tolist())
     for neuron in got ^ set(usual.index):  # near ties only
         assert theirs[neuron] == pytest.approx(usual.attrs["threshold"], rel=0.01)
-    order = np.argsort(-mine, kind="stable")[: len(usual)]
-    assert np.abs(theirs[order] - usual["top"].to_numpy()).max() < CLOSE * span(theirs)
     tokens = np.array(found["tokens"]).reshape(-1, cx.neurons.LARGEST)
     shared = [
         len({mini_weights.tokenizer.decode([t]) for t in row} & set(spelt))
@@ -296,9 +241,9 @@ def test_neurons_are_ranked_as_in_python(mini_page, mini_weights, calibration, h
     assert not untrained & set(tokens.flatten().tolist())
 
 
-def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(mini_page):
+def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page):
     """Tables and running sums only save work: the largest contributions come out, in order."""
-    worst, missed = mini_page.evaluate(
+    worst, missed = page.evaluate(
         """() => {
             let worst = 0, missed = 0;
             for (const heads of [[3, 4], [3], [0, 3, 4], [0, 1], [5, 2, 7, 1], [5, 2, 1], [3, 4]]) {
@@ -324,10 +269,10 @@ def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(mini_page):
     assert missed == 0
 
 
-def test_preparing_can_be_given_up_and_taken_up_again_and_changes_no_ranking(mini_page):
-    assert mini_page.evaluate(
+def test_preparing_can_be_given_up_and_taken_up_again_and_changes_no_ranking(page):
+    assert page.evaluate(
         """async () => {
-            const circuit = (await engine.loadLayer('/layer.bin')).circuit();
+            const circuit = (await engine.loadLayer('/data/layer.bin')).circuit();
             const controller = new AbortController();
             let told = 0;
             const onProgress = (share) => { if (share > 0.2) controller.abort(); told = share; };
@@ -356,7 +301,7 @@ def test_preparing_can_be_given_up_and_taken_up_again_and_changes_no_ranking(min
     [([3, 4], None, " the", True), ([3, 4], None, " the", False), ([2, 5, 6], 90, " of", True)],
 )
 def test_responses_by_domain_are_as_in_python(
-    mini_page, mini_weights, calibration, heads, n, token, placed
+    page, mini_weights, calibration, heads, n, token, placed
 ):
     passages = cx.texts.passages(mini_weights)
     circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, heads, n, token)
@@ -364,7 +309,7 @@ def test_responses_by_domain_are_as_in_python(
     if placed:
         read[:, circuit.n] = circuit.token
     theirs = circuit.summary(read)
-    mine, responses, same = mini_page.evaluate(
+    mine, responses, same = page.evaluate(
         """async ([heads, n, token, placed]) => {
             const place = {n: n ?? undefined, token, placed};
             const found = await layer.byDomain(heads, place);
@@ -411,8 +356,7 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
     groups = [
         (length, heads, token) for length in (21, 40, 8, 2) for heads in ([0], [1, 2], [0, 1, 2])
     ]
-    differences = agreement(page, "toy", toy, text, texts, groups, 4, random.Random(1))
-    assert {k: max(v) for k, v in differences.items() if max(v) > 20 * ROUNDED} == {}
+    agree(page, "toy", toy, text, texts, groups, 4, random.Random(1), 20 * ROUNDED)
     circuit = cx.ContextualCircuit.calibrate(toy, text, [0, 2], 20, token)
     table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
     mine = ranked(page, [0, 2], token, "toy")
@@ -425,16 +369,18 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
     assert max(total_variation(a, b) for a, b in zip(rows, exact, strict=True)) < 20 * ROUNDED
 
 
-def read_in_page(page, folder, content):
+def read_in_page(page, view_folder, content):
     """The page with `other`, another layer."""
-    (folder / "other.bin").write_bytes(content)
+    (view_folder / "other.bin").write_bytes(content)
     loaded(page, "other", f"/other.bin?{hash(content)}")
 
 
-def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(page, folder, toy, monkeypatch):
+def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
+    page, view_folder, toy, monkeypatch
+):
     """The mean still counts all of them, at a destination in the file and at another one."""
     monkeypatch.setattr(layerfile, "RANKED", 100 * toy.n_neurons)
-    read_in_page(page, folder, packed_layer(toy, cx.texts.collection(toy, 40)))
+    read_in_page(page, view_folder, packed_layer(toy, cx.texts.collection(toy, 40)))
     all_of_them, chosen = page.evaluate("[[...other.counted], [...other.ranked]]")
     assert len(chosen) == 100 < len(all_of_them)
     assert chosen == sorted(set(chosen) & set(all_of_them))
@@ -451,14 +397,14 @@ def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(page, folder, t
         assert stats.spearmanr(found["top"], table["top"]).statistic > 0.9
 
 
-def test_a_model_with_another_kind_of_tokenizer_can_all_but_read_text(page, folder, toy):
+def test_a_model_with_another_kind_of_tokenizer_can_all_but_read_text(page, view_folder, toy):
     words = ["[start]", "[other]", "the", "of", "and", ","]
     vocab = {word: i for i, word in enumerate(words)}
     raw = Tokenizer(models.WordLevel(vocab, unk_token="[other]"))
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     own = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="[start]", unk_token="[other]")
     weights = dataclasses.replace(toy, tokenizer=own)
-    read_in_page(page, folder, packed_layer(weights, cx.texts.collection(weights, 10)))
+    read_in_page(page, view_folder, packed_layer(weights, cx.texts.collection(weights, 10)))
     can_read, merges, vocab, top = page.evaluate(
         "[other.byteLevel, other.merges, other.vocab, [...other.circuit().top([0]).top]]"
     )
@@ -490,13 +436,6 @@ def test_weights_that_a_page_cannot_use_are_refused(mini_weights):
             packed_layer(dataclasses.replace(mini_weights, **missing))
 
 
-def changed(content, old, new):
-    """The same file with a stretch of its inside replaced."""
-    inside = gzip.decompress(content)
-    assert old in inside
-    return gzip.compress(inside.replace(old, new, 1), 1, mtime=0)
-
-
 def flipped(content, at):
     return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
 
@@ -504,7 +443,6 @@ def flipped(content, at):
 BROKEN = {
     "a flipped byte": (lambda c: flipped(c, len(c) // 2), "it is damaged or cut off"),
     "a flipped checksum": (lambda c: flipped(c, len(c) - 6), "it is damaged or cut off"),
-    "a flipped length": (lambda c: flipped(c, len(c) - 1), "it is damaged or cut off"),
     "cut off": (lambda c: c[: len(c) // 3], "it is damaged or cut off"),
     "the last byte missing": (lambda c: c[:-1], "it is damaged or cut off"),
     "empty": (lambda c: b"", "it is empty"),
@@ -513,13 +451,10 @@ BROKEN = {
     "nothing, packed": (lambda c: gzip.compress(b""), "it is another kind of file"),
     "null, packed": (lambda c: gzip.compress(b"\4\0\0\0null"), "it is another kind of file"),
     "another version": (
-        lambda c: changed(c, b'"version":1', b'"version":2'),
+        lambda c: retold(c, version=2),
         "it has version 2 and this page reads version 1",
     ),
-    "another format": (
-        lambda c: changed(c, b"ctxlib layer", b"ctxlib lawyr"),
-        "it is another kind of file",
-    ),
+    "another format": (lambda c: retold(c, format="ctxlib lawyr"), "it is another kind of file"),
 }
 
 
@@ -553,9 +488,9 @@ def complaint(page, call, *arguments):
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_damaged_file_is_one_readable_error(folder, page, packed_mini, case):
+def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_mini, case):
     spoil, reason = BROKEN[case]
-    (folder / "broken.bin").write_bytes(spoil(packed_mini))
+    (view_folder / "broken.bin").write_bytes(spoil(packed_mini))
     assert complaint(page, "loadLayer('/broken.bin?' + given)", case) == ("broken.bin", reason)
 
 
@@ -571,11 +506,11 @@ def test_a_missing_file_is_one_readable_error(page, call, name, reason):
     assert complaint(page, call) == (name, reason)
 
 
-def test_bytes_that_are_here_already_are_read(mini_page):
+def test_bytes_that_are_here_already_are_read(page):
     """As a notebook sends them: a stretch of a larger buffer."""
-    assert mini_page.evaluate(
+    assert page.evaluate(
         """async () => {
-            const bytes = new Uint8Array(await (await fetch('/layer.bin')).arrayBuffer());
+            const bytes = new Uint8Array(await (await fetch('/data/layer.bin')).arrayBuffer());
             const larger = new Uint8Array(bytes.length + 20);
             larger.set(bytes, 7);
             const forms = [bytes, bytes.buffer, new DataView(larger.buffer, 7, bytes.length)];
@@ -585,11 +520,11 @@ def test_bytes_that_are_here_already_are_read(mini_page):
     )
 
 
-def test_progress_is_told_from_start_to_end(mini_page):
-    shares = mini_page.evaluate(
+def test_progress_is_told_from_start_to_end(page):
+    shares = page.evaluate(
         """async () => {
             const shares = [];
-            await engine.loadLayer('/layer.bin', (share) => shares.push(share));
+            await engine.loadLayer('/data/layer.bin', (share) => shares.push(share));
             return shares;
         }"""
     )
@@ -605,31 +540,26 @@ def test_progress_is_told_from_start_to_end(mini_page):
         ("circuit().summary([0, 1, 2], [8])", "head 8: there are 0 to 7"),
         ("circuit().summary([0, 1, 9000], [3])", "token 9000: there are 0 to 8191"),
         ("circuit().summary([], [3])", "no tokens: a text has at least one"),
-        ("circuit().bySource([], [3], 0)", "no tokens: a text has at least one"),
-        ("circuit().selfNormalised([], [3])", "no tokens: a text has at least one"),
         ("circuit().bySource([0, 1, 2], [3], 1024)", "neuron 1024: there are 0 to 1023"),
         ("circuit().contribution(-1, [3])", "neuron -1: there are 0 to 1023"),
         ("circuit().driven(8192, [3])", "token 8192: there are 0 to 8191"),
-        ("circuit().tokenWeights(8)", "head 8: there are 0 to 7"),
         ("circuit().top([1.5])", "head 1.5: there are 0 to 7"),
-        ("circuit().top([])", "no heads: choose at least one"),
         ("circuit({n: 512})", "position 512: there are 0 to 511"),
         ("circuit({token: NaN})", "token NaN: there are 0 to 8191"),
         ("attentionRow(0, [])", "no tokens: a text has at least one"),
         ("attentionRow(0, [0, 1], 2)", "destination 2: there are 0 to 1"),
-        ("rebuiltRow(9, [0, 1])", "head 9: there are 0 to 7"),
         ("rebuiltRow(0, [0, 1], 1, 0)", "C = 0: the norm of an embedding is a positive number"),
         ("byDomain([])", "no heads: choose at least one"),
         ("circuit().prepare([8])", "head 8: there are 0 to 7"),
     ],
 )
-def test_what_does_not_exist_is_refused(mini_page, call, said):
+def test_what_does_not_exist_is_refused(page, call, said):
     with pytest.raises(Error, match=f"RangeError: {re.escape(said)}"):
-        mini_page.evaluate(f"async () => {{ await layer.{call}; }}")
+        page.evaluate(f"async () => {{ await layer.{call}; }}")
 
 
-def test_kernels_reach_beyond_a_short_calibration_text(mini_page):
-    sums, refused = mini_page.evaluate(
+def test_kernels_reach_beyond_a_short_calibration_text(page):
+    sums, refused = page.evaluate(
         """() => {
             const kept = layer.calibration;
             layer.calibration = {...kept, ids: kept.ids.slice(0, 20)};
@@ -646,8 +576,8 @@ def test_kernels_reach_beyond_a_short_calibration_text(mini_page):
     assert refused == "position 301 lies behind the calibration text"
 
 
-def test_the_shortest_texts_have_numbers(mini_page):
-    assert mini_page.evaluate(
+def test_the_shortest_texts_have_numbers(page):
+    assert page.evaluate(
         """() => [[0], [0, 5]].every((ids) => {
             const circuit = layer.circuit();
             const whole = circuit.summary(ids, [3, 4]);

@@ -6,7 +6,6 @@ import inspect
 import math
 from dataclasses import astuple
 from fractions import Fraction
-from functools import partial
 from itertools import chain
 from statistics import NormalDist
 from types import MappingProxyType, SimpleNamespace
@@ -124,25 +123,18 @@ def test_all_scores_are_one_row_each_in_order_behind_a_bar(monkeypatch):
 # ---------------------------------------------------------------- what is true of a prompt
 
 
-@pytest.fixture(scope="module", params=["toy", "mini"])
-def language(request):
+@pytest.fixture(scope="module")
+def language(mini):
     """A tokenizer and 30 of its tokens that stay apart wherever they meet."""
-    if request.param == "toy":
-        tokenizer = request.getfixturevalue("toy_tokenizer")
-        tokens = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123"]
-    else:
-        tokenizer = request.getfixturevalue("mini").tokenizer
-        words = (tokenizer.decode([t]) for t in range(400, 1200))
-        tokens = [w for w in words if w.startswith(" ") and w[1:].isalpha() and w.isascii()][:30]
-    encode = partial(tokenizer.encode, add_special_tokens=False)
-    assert all(len(encode(t)) == 1 for t in tokens)
-    for a in tokens:
-        assert all(encode(a + b) == encode(a) + encode(b) for b in tokens)
-    return SimpleNamespace(
-        tokenizer=tokenizer,
-        tokens=tokens,
-        read=lambda prompt: [tokenizer.decode([t]) for t in encode(prompt)],
-    )
+    words = (mini.tokenizer.decode([t]) for t in range(400, 1200))
+    tokens = [w for w in words if w.startswith(" ") and w[1:].isalpha() and w.isascii()][:30]
+
+    def read(prompt):
+        ids = mini.tokenizer.encode(prompt, add_special_tokens=False)
+        return [mini.tokenizer.decode([t]) for t in ids]
+
+    assert all(read(a + b) == [a, b] for a in tokens for b in tokens)
+    return SimpleNamespace(tokenizer=mini.tokenizer, tokens=tokens, read=read)
 
 
 def true_facts(tokens, repeats):
@@ -154,10 +146,8 @@ def true_facts(tokens, repeats):
             found.add(f'the last {name} "{"".join(tokens[n - k :])}"')
     if n >= 2:
         found.add(f'the last token but one "{tokens[n - 2]}"')
-    for i, token in enumerate(tokens):
-        found.add(f'the token "{token}"')
-        if i >= n - 8:
-            found.add(f'the token "{token}" near the end')
+    found |= {f'the token "{token}"' for token in tokens}
+    found |= {f'the token "{tokens[i]}" near the end' for i in range(max(n - 8, 0), n)}
     if repeats and any(tokens[i] == tokens[-1] for i in range(n - 1)):
         found.add("a last token that came before")
     return found
@@ -206,12 +196,9 @@ ALWAYS, NEVER = "The head is active on every prompt.", "The head is active on no
 
 
 def test_always_and_never_are_sentences_too(toy_tokenizer):
-    explainer = RuleExplainer(toy_tokenizer)
-    assert written([]) == NEVER
-    assert written([()]) == written([((True, "more than 4 tokens"),), ()]) == ALWAYS
-    assert explainer.classify(ALWAYS, ["", "x"]) == [True] * 2
-    assert explainer.classify(NEVER, ["", "x"]) == [False] * 2
-    assert explainer.classify(ALWAYS, []) == explainer.classify(GOOD, []) == []
+    assert written([((True, "more than 4 tokens"),), ()]) == ALWAYS
+    for sentence, said in ((ALWAYS, True), (NEVER, False)):
+        assert RuleExplainer(toy_tokenizer).classify(sentence, ["", "x"]) == [said] * 2
 
 
 GOOD = 'The head is active on prompts with the last token " of" and without more than 8 tokens.'
@@ -221,17 +208,13 @@ GOOD = 'The head is active on prompts with the last token " of" and without more
     "sentence",
     [
         *("", "because", GOOD[:-1], GOOD + "\n", GOOD + GOOD, " " + GOOD, GOOD.lower()),
-        *(GOOD.replace(" and ", joint) for joint in (", and ", " or ", ",or ", " and and ")),
-        *(GOOD.replace('" of"', token) for token in ("' of'", " of", '" of', '" of\\"')),
-        *(GOOD.replace("8", number) for number in ("eight", "-8", "30", "08", "2", "\u0668")),
-        *(GOOD.replace('" of"', token) for token in ('"\\q"', '"\\u0041"', '"\n"')),
+        *(GOOD.replace(" and ", joint) for joint in (", and ", " or ", " and and ")),
+        *(GOOD.replace("8", number) for number in ("eight", "30", "08", "\u0668")),
+        *(GOOD.replace('" of"', token) for token in (" of", '" of', '"\\q"', '"\\u0041"', '"\n"')),
         GOOD.replace('" of"', '" of" near the end'),
         GOOD.replace("without more than 8 tokens", "without"),
-        GOOD.replace("last token", "last four tokens"),
         GOOD.replace(".", ", or ."),
-        "The head is active on prompts .",
-        "The head is active on prompts , or with more than 8 tokens.",
-        "The head is active on no prompts.",
+        *(f"The head is active on {what}." for what in ("prompts ", "prompts , or", "no prompts")),
     ],
 )
 def test_a_sentence_that_is_no_rule_is_refused(toy_tokenizer, sentence):
@@ -409,10 +392,8 @@ def test_a_rule_is_short_and_no_worse_than_the_majority_in_any_order_of_the_prom
 # ---------------------------------------------------------------- who is an explainer
 
 
-@pytest.mark.parametrize("kind", [RuleExplainer, ChatExplainer, Says])
+@pytest.mark.parametrize("kind", [RuleExplainer, ChatExplainer])
 def test_an_explainer_explains_and_classifies(kind):
     for name in ("explain", "classify"):
         asked, offered = (inspect.signature(getattr(k, name)) for k in (Explainer, kind))
-        assert list(offered.parameters) == list(asked.parameters)
-        if kind is not Says:  # those of the package say their types as well
-            assert offered == asked
+        assert offered == asked

@@ -1,14 +1,13 @@
 """The view of denominators: bands, shares and passages are those of ctxlib."""
 
 import re
-from math import exp
+from math import log, sqrt
 
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import brentq
 from scipy.stats import norm
-from viewing import served, settled, view_page, whole
+from viewing import settled
 
 import ctxlib as cx
 
@@ -28,58 +27,43 @@ def passages(mini_weights):
 
 
 @pytest.fixture(scope="module")
-def view(mini_weights, texts, passages):
-    return cx.widgets.Denominators(mini_weights, texts, passages, N, TOKEN, head=4)
-
-
-def contents(weights, texts):
-    """The content of every source, BOS and the destination included: head, text, source."""
-    return cx.content_scores(weights, N, TOKEN).exp()[:, cx.texts.at(weights, texts, N, TOKEN)]
+def record(views):
+    return views["denominators"].record
 
 
 @pytest.fixture(scope="module")
-def expected(mini_weights, texts):
-    """Chapter 4's expected denominators, one a head."""
-    values = contents(mini_weights, texts)
+def drawn(mini_weights, texts):
+    """Contents of the sources between BOS and the destination (head, text, source), their kernels,
+    and chapter 4's expected denominators, one a head.
+    """
+    here = cx.texts.at(mini_weights, texts, N, TOKEN)
+    contents = cx.content_scores(mini_weights, N, TOKEN).exp()[:, here]
     kernels = cx.positional_kernels(mini_weights, N, TOKEN)
-    inner = values[..., 1:-1].mean((1, 2)) * kernels[:, 1:-1].sum(-1)
-    return inner + kernels[:, 0] * values[:, 0, 0] + kernels[:, -1] * values[:, 0, -1]
+    ends = kernels[:, 0] * contents[:, 0, 0] + kernels[:, -1] * contents[:, 0, -1]
+    inner, kernel = contents[..., 1:-1], kernels[:, 1:-1]
+    return inner, kernel, inner.mean((1, 2)) * kernel.sum(-1) + ends
 
 
 @pytest.fixture(scope="module")
-def measured(mini_weights, texts, expected):
+def measured(mini_weights, texts, drawn):
     """Denominators over their mean: head, text."""
-    return (cx.softmax_denominators(mini_weights, texts, N, TOKEN) / expected).T
+    return (cx.softmax_denominators(mini_weights, texts, N, TOKEN) / drawn[2]).T
 
 
-@pytest.fixture(scope="module")
-def half_widths(mini_weights, texts, expected):
-    """A function from a head and a level to the four half-widths, by chapter 4's bounds."""
-    values = contents(mini_weights, texts)[..., 1:-1]
-    kernel = cx.positional_kernels(mini_weights, N, TOKEN)[:, 1:-1]
-
-    def half_widths(head, level):
-        own, row, mean = values[head].double(), kernel[head].double(), float(expected[head])
-        width, far = float(own.max() - own.min()), float((own - own.mean()).abs().max())
-        squares, heaviest = float((row**2).sum()), float(row.max())
-        spread = float(own.var()) * squares
-        tails = (
-            lambda e: spread / e**2,
-            lambda e: 2 * exp(-2 * e**2 / (width**2 * squares)),
-            lambda e: 2 * exp(-(e**2) / (2 * spread + 2 / 3 * heaviest * far * e)),
-        )
-        found = [brentq(lambda e, f=f: f(e * mean) - (1 - level), 1e-6, 1e4) for f in tails]
-        return [*found, norm.ppf((1 + level) / 2) * spread**0.5 / mean]
-
-    return half_widths
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory, view):
-    folder = tmp_path_factory.mktemp("denominators")
-    view_page(folder, ("denominators", whole(view)))
-    with served(folder) as address:
-        yield address
+def half_widths(drawn, head, level):
+    """The four half-widths at a level, by chapter 4's bounds."""
+    own, row, mean = (of[head].double() for of in drawn)
+    width, far = float(own.max() - own.min()), float((own - own.mean()).abs().max())
+    squares, spread = float((row**2).sum()), float(own.var() * (row**2).sum())
+    most = log(2 / (1 - level))
+    linear = float(row.max()) * far * most / 3
+    found = [
+        sqrt(spread / (1 - level)),
+        width * sqrt(squares * most / 2),
+        linear + sqrt(linear**2 + 2 * spread * most),
+        norm.ppf((1 + level) / 2) * sqrt(spread),
+    ]
+    return [epsilon / float(mean) for epsilon in found]
 
 
 def table(page):
@@ -92,40 +76,42 @@ def table(page):
 
 
 @pytest.mark.parametrize(("head", "level"), [(0, 0.5), (2, 0.9), (4, 0.95), (6, 0.999)])
-def test_bands_and_shares_are_those_of_ctxlib(visit, view, measured, half_widths, head, level):
-    page = visit(f"#head={head}&level={level}")
+def test_bands_and_shares_are_those_of_ctxlib(visit, record, measured, drawn, head, level):
+    page = visit(f"#head={head}&level={level}&bound={BOUNDS[3]}", "denominators")
     shown = table(page)
     assert tuple(shown) == BOUNDS
     own = (measured[head] - 1).abs()
-    labelled = np.abs(np.array(view.record["ofPassages"][head]) - 1)
-    for bound, epsilon in zip(BOUNDS, half_widths(head, level), strict=True):
+    labelled = np.abs(np.array(record["ofPassages"][head]) - 1)
+    for bound, epsilon in zip(BOUNDS, half_widths(drawn, head, level), strict=True):
         allowed, of_texts, of_passages = shown[bound]
         assert allowed == pytest.approx(epsilon, abs=0.0051, rel=1e-3)
         # a text may lie on the edge, where four digits decide
         assert of_texts == pytest.approx(float((own < epsilon).float().mean()), abs=1.5 / TEXTS)
         assert of_passages == pytest.approx(np.mean(labelled < epsilon), abs=6e-4)
+    assert page.locator(".ctx-denominators-out").count() == sum(labelled >= epsilon)  # hollow
+    assert page.locator(".ctx-denominators-in").count() == sum(labelled < epsilon)
 
 
-def test_the_words_say_promise_and_share(visit, measured, half_widths):
-    page = visit("#head=2&bound=normal, i.i.d.")
-    share = float(((measured[2] - 1).abs() < half_widths(2, 0.95)[3]).float().mean())
+def test_the_words_say_promise_and_share(visit, measured, drawn):
+    page = visit("#head=2&bound=normal, i.i.d.", "denominators")
+    share = float(((measured[2] - 1).abs() < half_widths(drawn, 2, 0.95)[3]).float().mean())
     account = page.text_content(".ctx-view strong").replace("\u00a0", " ")
     said = re.fullmatch(r"([\d.]+)% of (\d+) texts have\.", account)
     assert float(said[1]) / 100 == pytest.approx(share, abs=1.5 / TEXTS)
     assert int(said[2]) == TEXTS
     assert "Fewer than that" in page.text_content(".ctx-view")
-    page = visit("#head=2&bound=Hoeffding&level=0.9")
+    page = visit("#head=2&bound=Hoeffding&level=0.9", "denominators")
     assert "at least 90.0%" in page.text_content(".ctx-view")
     assert "As promised" in page.text_content(".ctx-view")
 
 
-def test_the_histogram_counts_the_texts(visit, view):
-    page = visit("#head=3")
+def test_the_histogram_counts_the_texts(visit, record):
+    page = visit("#head=3", "denominators")
     page.focus("[role=slider]")
     page.keyboard.press("Home")
     bins = int(page.get_attribute("[role=slider]", "aria-valuemax")) + 1
     counted, pattern = 0, r"([\d.]+) to ([\d.]+) times the mean: (\d+) of (\d+) texts"
-    values = np.array(view.record["texts"][3])
+    values = np.array(record["texts"][3])
     for _ in range(bins):
         said = page.get_attribute("[role=slider]", "aria-valuetext")
         low, high, count, total = map(float, re.fullmatch(pattern, said).groups())
@@ -136,12 +122,12 @@ def test_the_histogram_counts_the_texts(visit, view):
     assert counted >= 0.99 * TEXTS
 
 
-def test_the_record_holds_every_denominator(view, measured, mini_weights, passages, expected):
-    held = torch.tensor(view.record["texts"])
+def test_the_record_holds_every_denominator(record, measured, mini_weights, passages, drawn):
+    held = torch.tensor(record["texts"])
     assert torch.allclose(held, measured, rtol=1e-3)
-    labelled = cx.softmax_denominators(mini_weights, passages, N, TOKEN) / expected
-    assert torch.allclose(torch.tensor(view.record["ofPassages"]), labelled.T, rtol=1e-3)
-    assert [p["domain"] for p in view.record["passages"]] == [p.domain for p in passages]
+    labelled = cx.softmax_denominators(mini_weights, passages, N, TOKEN) / drawn[2]
+    assert torch.allclose(torch.tensor(record["ofPassages"]), labelled.T, rtol=1e-3)
+    assert [p["domain"] for p in record["passages"]] == [p.domain for p in passages]
 
 
 def test_a_thousand_texts_fit_into_a_page(mini_weights, passages):
@@ -150,33 +136,25 @@ def test_a_thousand_texts_fit_into_a_page(mini_weights, passages):
     assert len(place.encode()) < 120_000
 
 
-def test_a_chosen_passage_and_bound_are_named(visit, view):
-    page = visit("#head=5&text=0&level=0.5&bound=Hoeffding")
+def test_a_chosen_passage_and_bound_are_named(visit, record):
+    page = visit("#head=5&text=0&level=0.5&bound=Hoeffding", "denominators")
     assert page.text_content(f"{TABLE} .ctx-chosen th") == "Hoeffding"
-    name, value = view.record["passages"][0]["name"], view.record["ofPassages"][5][0]
+    name, value = record["passages"][0]["name"], record["ofPassages"][5][0]
     assert page.text_content(".ctx-denominators-name") == f"{name}, {value:.2f}"
 
 
-def test_a_passage_can_be_picked_from_the_picture_and_let_go(visit, view):
-    page = visit()
+def test_a_passage_can_be_picked_from_the_picture_and_let_go(visit, record):
+    page = visit(name="denominators")
     dot = page.locator("circle").nth(7)
     name = dot.locator("title").text_content().split(":")[0]
     dot.click()
     settled(page)
     index = int(re.fullmatch(r"#text=(\d+)", page.evaluate("location.hash"))[1])
-    assert view.record["passages"][index]["name"] == name
+    assert record["passages"][index]["name"] == name
     assert page.input_value("select") == str(index)
     page.locator("circle").nth(7).click()
     settled(page)
     assert page.evaluate("location.hash") == ""
-
-
-def test_passages_outside_the_band_are_hollow(visit, view, half_widths):
-    page = visit("#head=2&bound=normal, i.i.d.&level=0.8")
-    epsilon = half_widths(2, 0.8)[3]
-    values = np.array(view.record["ofPassages"][2])
-    assert page.locator(".ctx-denominators-out").count() == (abs(values - 1) >= epsilon).sum()
-    assert page.locator(".ctx-denominators-in").count() == (abs(values - 1) < epsilon).sum()
 
 
 def test_no_texts_are_an_error(mini_weights, passages):

@@ -3,20 +3,17 @@
 import re
 
 import pytest
-from viewing import served, settled, view_page
+from viewing import settled, view_page
 
 import ctxlib as cx
 from ctxlib.widgets.layerfile import destinations, packed_layer
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory, packed_mini, tiny_weights, views):
-    folder, first = tmp_path_factory.mktemp("kernels"), ("kernels", views["kernels"].state())
-    view_page(folder, first, layer=packed_mini)
-    texts = cx.texts.passages(tiny_weights)
-    view_page(folder / "tiny", first, layer=packed_layer(tiny_weights, texts))
-    with served(folder) as address:
-        yield address
+def address(address, view_folder, tiny_weights, views):
+    layer = packed_layer(tiny_weights, cx.texts.passages(tiny_weights))
+    view_page(view_folder / "tiny", ("kernels", views["kernels"].state()), layer=layer)
+    return address
 
 
 def rows(page):
@@ -51,9 +48,9 @@ def check_numbers(page, weights, n, token):
 
 
 def test_the_table_says_what_ctxlib_computes(visit, mini_weights, tiny_weights):
-    check_numbers(visit(), mini_weights, mini_weights.n_ctx // 2, " the")
+    check_numbers(visit(name="kernels"), mini_weights, mini_weights.n_ctx // 2, " the")
     other = destinations(mini_weights)[1]
-    check_numbers(visit(f"#n=301&token={other}"), mini_weights, 301, other)
+    check_numbers(visit(f"#n=301&token={other}", "kernels"), mini_weights, 301, other)
     page = visit(name="tiny/index")  # other heads, other positions
     check_numbers(page, tiny_weights, 16, destinations(tiny_weights)[0])
     assert page.get_attribute("input[type=range]", "max") == "31"
@@ -61,7 +58,7 @@ def test_the_table_says_what_ctxlib_computes(visit, mini_weights, tiny_weights):
 
 @pytest.mark.parametrize("scale", ["log", "linear"])
 def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights, scale):
-    page = visit(f"#heads=2,5&n=100&scale={scale}")
+    page = visit(f"#heads=2,5&n=100&scale={scale}", "kernels")
     kernels = cx.positional_kernels(mini_weights, 100).flip(-1)
     walk = [("Home", 0), ("ArrowRight", 0), ("PageUp", 10), ("ArrowLeft", 11), ("End", 100)]
     for key, distance in walk:
@@ -79,7 +76,7 @@ def test_a_family_shows_its_heads_until_a_head_is_turned(visit, mini_weights):
     families = cx.families(mini_weights, mini_weights.n_ctx // 2)["family"]
     rarest = families.value_counts().idxmin()
     few = families.index[families == rarest].tolist()
-    page = visit()
+    page = visit(name="kernels")
     page.select_option("select >> nth=0", rarest)
     assert heads(page) == few
     assert page.locator("input[type=checkbox]:checked").count() == len(few)
@@ -91,7 +88,7 @@ def test_a_family_shows_its_heads_until_a_head_is_turned(visit, mini_weights):
 
 
 def test_one_head_stays_and_so_does_the_place_that_was_read(visit):
-    page = visit("#heads=3")
+    page = visit("#heads=3", "kernels")
     page.locator("input[type=checkbox]").nth(3).press("Space")
     assert heads(page) == [3]
     press(page, "[role=slider]", "Home", "PageUp", "PageUp")

@@ -4,17 +4,9 @@ import re
 
 import pytest
 import torch
-from viewing import LAYER, PACKED, TOKENIZER, named, number, served, turned, view_page
+from viewing import named, number, turned
 
 import ctxlib as cx
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory, packed_mini, views):
-    folder = tmp_path_factory.mktemp("rows")
-    view_page(folder, ("rows", views["rows"].state()), layer=packed_mini)
-    with served(folder) as address:
-        yield address
 
 
 def variations(page):
@@ -35,7 +27,7 @@ def rows_of(weights, passage=0, n=None, octaves=0.0):
     [{}, {"passage": 30, "n": 1}, {"passage": 71, "n": 511, "octaves": -1.5}, {"octaves": 2}],
 )
 def test_the_distances_are_ctxlibs(visit, mini_weights, state):
-    page = visit("#" + "&".join(f"{name}={value}" for name, value in state.items()))
+    page = visit("#" + "&".join(f"{name}={value}" for name, value in state.items()), "rows")
     true, rebuilt = rows_of(mini_weights, **state)
     expected = cx.total_variation(true, rebuilt).tolist()
     assert variations(page) == pytest.approx(expected, abs=0.006)
@@ -43,10 +35,9 @@ def test_the_distances_are_ctxlibs(visit, mini_weights, state):
     assert f"is {variations(page)[0]:.3f}." in said
 
 
-@pytest.mark.parametrize("head", [0, 1, 6])
-@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize(("head", "scale"), [(0, "linear"), (1, "log"), (6, "linear")])
 def test_the_rows_read_what_ctxlib_computes(visit, mini_weights, head, scale):
-    page = visit(f"#passage=12&head={head}&n=40&scale={scale}")
+    page = visit(f"#passage=12&head={head}&n=40&scale={scale}", "rows")
     true, rebuilt = (row[head] for row in rows_of(mini_weights, passage=12, n=40))
     handle = page.get_by_role("slider", name="Read the rows")
     assert handle.get_attribute("aria-valuenow") == str(40 - int(true.argmax()))
@@ -64,7 +55,7 @@ def test_the_rows_read_what_ctxlib_computes(visit, mini_weights, head, scale):
 
 
 def test_reading_a_row_marks_the_token(visit):
-    page = visit("#n=20")
+    page = visit("#n=20", "rows")
     page.get_by_role("slider", name="Read the rows").focus()
     page.keyboard.press("Home")
     assert page.locator(".ctx-at").get_attribute("data-place") == "20"
@@ -78,7 +69,7 @@ def test_reading_a_row_marks_the_token(visit):
 
 
 def test_the_text_ends_at_the_destination_and_tokens_are_named_as_in_tables(visit, mini_weights):
-    page = visit("#passage=3&n=40")
+    page = visit("#passage=3&n=40", "rows")
     tokens = cx.texts.passages(mini_weights)[3].tokens[:41].tolist()
     words = [mini_weights.tokenizer.decode([t]) for t in tokens]
     titles = page.locator(".ctx-token").evaluate_all("all => all.map((token) => token.title)")
@@ -89,14 +80,14 @@ def test_the_text_ends_at_the_destination_and_tokens_are_named_as_in_tables(visi
 
 
 def test_all_heads_are_computed_in_two_passes(visit):
-    page = visit()
+    page = visit(name="rows")
     page.evaluate(
         """async () => {
-            const { Layer } = await import("./views/LAYER");
+            const { Layer } = await import("./views/engine/layer.js");
             const rows = Layer.prototype.rows;
             window.passes = 0;
             Layer.prototype.rows = function (x) { passes += 1; return rows.call(this, x); };
-        }""".replace("LAYER", LAYER)
+        }"""
     )
     turned(page, "n=100")
     assert page.evaluate("passes") == 2
@@ -109,24 +100,10 @@ def test_all_heads_are_computed_in_two_passes(visit):
 def test_a_character_of_several_tokens_is_shown_whole(visit, mini_weights):
     decode = mini_weights.tokenizer.decode
     passages = cx.texts.passages(mini_weights)
-    page = visit()
-    told = page.evaluate(
-        """async ([passages, packed, tokenizing]) => {
-            const { loadLayer } = await import(`./views/${packed}`);
-            const { Tokenizer } = await import(`./views/${tokenizing}`);
-            const layer = await loadLayer(new URL("data/layer.bin", location));
-            const tokenizer = new Tokenizer(layer.vocab, layer.merges);
-            return passages.map((ids) => tokenizer.stretches(ids));
-        }""",
-        [[p.tokens.tolist() for p in passages], PACKED, TOKENIZER],
-    )
-    for passage, stretches in zip(passages, told, strict=True):
-        assert len(stretches) == len(passage.tokens)
-        assert "".join(stretches).rstrip("\ufffd") == decode(passage.tokens).rstrip("\ufffd")
     alone = [sum("\ufffd" in decode([t]) for t in p.tokens[:100]) for p in passages]
     broken = max(range(len(alone)), key=alone.__getitem__)
     assert alone[broken] > 0
-    page = visit(f"#passage={broken}&n=100")
+    page = visit(f"#passage={broken}&n=100", "rows")
     text = page.locator(".ctx-tokens")
     assert "\ufffd" not in text.inner_text()
     titles = [e.get_attribute("title") for e in text.locator("[data-place]").all()]

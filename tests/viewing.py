@@ -31,10 +31,7 @@ from ctxlib.widgets import look_up_record, looked_up
 
 WIDGETS = Path(__file__).resolve().parent.parent / "ctxlib" / "widgets"
 MODULES = sorted(WIDGETS.rglob("*.js"))
-# Where a test finds what it asks for: below WIDGETS, and below views/ in a page.
-ENGINE = ("engine/packed.js", "engine/ranking.js", "engine/linalg.js")  # what its tests call
-CIRCUIT, LAYER, PACKED = (f"engine/{name}.js" for name in ("circuit", "layer", "packed"))
-TOKENIZER, STARTER, STYLES = "engine/tokenizer.js", "page.js", "views.css"
+CIRCUIT = "engine/circuit.js"  # below WIDGETS, and below views/ in a page
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -49,18 +46,14 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>One view</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="views/{styles}">
+<link rel="stylesheet" href="views/views.css">
 <style>
   :root {{
-    --pst-color-text-base: #222832; --pst-color-text-muted: #48566b;
-    --pst-color-background: #fff; --pst-color-link: #176de8;
-    font: 16px/1.65 system-ui, sans-serif;
-  }}
-  @media (prefers-color-scheme: dark) {{
-    :root {{
-      --pst-color-text-base: #ced6dd; --pst-color-text-muted: #9ca4af;
-      --pst-color-background: #14181e; --pst-color-link: #66b5ff; color-scheme: dark;
-    }}
+    --pst-color-text-base: light-dark(#222832, #ced6dd);
+    --pst-color-text-muted: light-dark(#48566b, #9ca4af);
+    --pst-color-background: light-dark(#fff, #14181e);
+    --pst-color-link: light-dark(#176de8, #66b5ff);
+    color-scheme: light dark; font: 16px/1.65 system-ui, sans-serif;
   }}
   body {{
     background: var(--pst-color-background); color: var(--pst-color-text-base);
@@ -72,7 +65,7 @@ PAGE = """<!doctype html>
 <h2>Turn it</h2>
 {places}
 </main>
-<script type="module" src="views/{starter}"></script>
+<script type="module" src="views/page.js"></script>
 </html>
 """
 PLACE = '<div data-view="{}" data-addressed data-state="{}"><p class="stand-in">a picture</p></div>'
@@ -193,8 +186,8 @@ VIEWS = (*OF_LAYERS, "denominators", "positions", "lookups")
 @pytest.fixture(scope="session")
 def views(mini_view, mini_weights, look_ups):
     """One view of each kind, by its module's name."""
-    texts, passages = cx.texts.collection(mini_weights, 9), cx.texts.passages(mini_weights)
-    of_texts = cx.widgets.Denominators(mini_weights, texts, passages, 256, " the", head=4)
+    texts, passages = cx.texts.collection(mini_weights, 300), cx.texts.passages(mini_weights)
+    of_texts = cx.widgets.Denominators(mini_weights, texts, passages, 256, " the")
     layers = {name: cx.FirstLayer.of(cx.load(twin), passages) for name, twin in TWINS.items()}
     of_records = [of_texts, cx.widgets.Positions(layers), cx.widgets.LookUps(look_ups)]
     made = [*map(mini_view, OF_LAYERS.values()), *of_records]
@@ -204,6 +197,25 @@ def views(mini_view, mini_weights, look_ups):
 def whole(view: Any) -> dict[str, Any]:
     """All that a page is told of a view."""
     return view.state() | {name: getattr(view, name) for name in view.trait_names(along=True)}
+
+
+@pytest.fixture(scope="session")
+def view_folder(tmp_path_factory, views, packed_mini):
+    """Pages that every file of tests may visit, and add to: one a view, by its module's name, and
+    `host`, without any.
+    """
+    folder = tmp_path_factory.mktemp("views")
+    for name, view in views.items():
+        view_page(folder, (name, whole(view)), layer=packed_mini, name=name)
+    view_page(folder, name="host")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(view_folder):
+    """Where these pages are."""
+    with served(view_folder) as address:
+        yield address
 
 
 def settled(page: Page) -> Page:
@@ -345,5 +357,5 @@ def view_page(
         (folder / "data" / "layer.bin").write_bytes(layer)
     states = [(view, html.escape(json.dumps(state, allow_nan=False))) for view, state in views]
     places = "\n".join(PLACE.format(view, state) for view, state in states)
-    page = PAGE.format(places=places, styles=STYLES, starter=STARTER)
+    page = PAGE.format(places=places)
     (folder / f"{name}.html").write_text(page, encoding="utf-8")
