@@ -19,6 +19,7 @@ from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -27,8 +28,6 @@ from ctxlib.texts import batched
 if TYPE_CHECKING:
     from ctxlib.decoders.explain import Split
 
-# of an address that is shown: no password before @, no key behind ?
-PLAIN = re.compile(r"(?i)https?://(\[[\da-f:.]+\]|[^\s/?#@:\[\]]+)(:[1-9]\d{0,4})?(/[^\s?#]*)?")
 OPENAI = "https://api.openai.com/v1"  #: where the openai package turns when nothing else is named
 CUT = "…"  # in front of a prompt whose beginning was left out
 CHARACTERS = 4  # to a token, a rule of thumb for English
@@ -413,7 +412,13 @@ def checked_address(address: str) -> str:
 
     The error does not show it: whatever is not part of a plain address may be a password.
     """
-    if not PLAIN.fullmatch(address):
+    try:
+        parts = urlsplit(address)
+        plain = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        plain = plain and parts.username is None and not parts.query and not parts.fragment
+    except ValueError:  # a port that is no number, a bracket that does not close
+        plain = False
+    if not plain:
         raise ValueError(
             "the endpoint's address is not of the form https://host/path, with nothing before @ or "
             "behind ?: check base_url or OPENAI_BASE_URL; a key goes into OPENAI_API_KEY"

@@ -235,8 +235,12 @@ class FromWeights(Destination):
     @cached_property
     def all_values(self) -> tuple[Tensor, Float[Tensor, "head source d_head"]]:
         """`E_V[n, t] + b_V`, as `values`, and `P_V[n, i]` of all heads."""
-        by_source = split.where(self.weights, self.weights.W_V, self.n, self.C)
-        return self.values(range(self.n_heads)), by_source
+        return self.values(range(self.n_heads)), self.shift @ self.weights.W_V
+
+    @cached_property
+    def shift(self) -> Float[Tensor, "source d_model"]:
+        """`positional_shift`: a summary of many texts asks for it once."""
+        return split.positional_shift(self.weights, self.n, self.C)
 
     def outputs(self, x: Texts) -> Outputs:
         return true_outputs(self.weights, x, self.n)
@@ -245,7 +249,7 @@ class FromWeights(Destination):
         x_n = self.seen(x)[..., -1]
         if self.token is not None and (x_n == torch.tensor(self.token)).all():
             return super().rebuilt_rows(x)
-        return split.rebuilt_rows(self.weights, x, self.n, self.C)
+        return split.rebuilt_scores(self.weights, x, self.n, shift=self.shift).softmax(-1)
 
     def rebuilt_outputs(self, x: Texts) -> Outputs:
         rows, (by_token, by_source) = self.rebuilt_rows(x), self.all_values

@@ -308,9 +308,16 @@ def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
     return asked(weights, q) @ x.mT + from_bias
 
 
-def rebuilt_scores(weights: LayerWeights, tokens: Texts, n: int, C: float | None = None) -> Rows:
+def rebuilt_scores(
+    weights: LayerWeights,
+    tokens: Texts,
+    n: int,
+    C: float | None = None,
+    shift: Float[Tensor, "source d_model"] | None = None,
+) -> Rows:
     """`q_n . (E[n, x_i] + P[n, i]) / attn_scale` for i = 0 ... n: Equation 1 in place of the key,
-    of one text or a stack of them. Errors as in `exact_scores` and `where`.
+    of one text or a stack of them. `shift` is `positional_shift` for C, where it is at hand. Errors
+    as in `exact_scores` and `positional_shift`.
 
     >>> exact = cx.split.exact_scores(weights, tokens, n=99)
     >>> rebuilt = cx.split.rebuilt_scores(weights, tokens, n=99)
@@ -318,8 +325,9 @@ def rebuilt_scores(weights: LayerWeights, tokens: Texts, n: int, C: float | None
     tensor(0.9900)
     """
     x = seen_tokens(weights, tokens, n)
-    ask = asked_there(weights, x[..., n], n)
-    return (what(weights, ask.mT, n, x) + where(weights, ask.mT, n, C)).mT
+    ask = asked_there(weights, x[..., n], n).mT
+    shift = positional_shift(weights, n, C) if shift is None else shift
+    return (what(weights, ask, n, x) + shift @ ask).mT
 
 
 def attention_rows(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
