@@ -35,7 +35,7 @@ def test_a_bundle_imports_nothing_and_keeps_its_modules_apart(view):
 
 
 def test_modules_of_a_bundle_may_use_one_name_twice(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr(in_python, "HERE", tmp_path)
+    monkeypatch.setattr("ctxlib.widgets.bundle.HERE", tmp_path)
     modules = {
         "engine/two.js": "const hidden = 2;\nexport const two = hidden;\n"
         "export async function* none() {}\n",
