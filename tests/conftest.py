@@ -2,9 +2,7 @@
 
 import inspect
 import os
-import sys
 from functools import cache, cached_property
-from pathlib import Path
 from types import SimpleNamespace
 
 # Before anything imports huggingface_hub: no test may reach a network.
@@ -13,6 +11,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import build_book
 import pretend
 import pytest
 import torch
@@ -27,9 +26,6 @@ from viewing import attributed, browser, calibration, look_ups, views, visit, wi
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-import build_book
 
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, database=None, max_examples=30
@@ -247,3 +243,13 @@ def html():
     with warnings as errors, by one worker, while the other waits.
     """
     return build_book.site("mini").parent
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """An empty repository, which is the one that `build_book` works on."""
+    for name in ("chapters", "book", "ctxlib"):
+        (tmp_path / name).mkdir()
+    for name, place in (("ROOT", ""), ("CHAPTERS", "chapters"), ("BUILD", "_build")):
+        monkeypatch.setattr(build_book, name, tmp_path / place)
+    return tmp_path

@@ -4,15 +4,14 @@ import inspect
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import api_reference
 import pytest
 from bs4 import BeautifulSoup
+from command import ROOT
 
 import ctxlib as cx
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted((ROOT / api_reference.PAGES).glob("*.md"))
 NAMES = [name for page in PAGES for name in api_reference.documented(page)]
 MEMBERS = [name for page in PAGES for name in api_reference.members(page)]
