@@ -545,7 +545,7 @@ def pages() -> Path:
 
 
 @command("book", status=1)
-def main(argv: list[str] | None = None) -> int | None:
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("step", choices=("book", "check", "execute", "site", "pages"))
     parser.add_argument("--model", default="mini", help="what cx.load takes")
@@ -555,20 +555,14 @@ def main(argv: list[str] | None = None) -> int | None:
         parser.error(f"--chapter does not go with {args.step}, which takes the whole book")
     if args.step == "check" and args.model != "mini":
         parser.error("only the committed book, which is mini's, can be checked")
-    try:
-        if args.step == "execute" or (args.step == "book" and args.model != "mini"):
-            execute(args.model, args.chapter)
-        elif args.step in ("check", "book"):
-            check(args.chapter)
-        if args.step == "pages":
-            print(f"Ready to be published: {pages()}")
-        elif args.step == "site" or (args.step == "book" and not args.chapter):
-            print(f"The book is at {site(args.model)}")
-    except KeyboardInterrupt:
-        said = "interrupted; what was finished is kept, `make book` goes on from there"
-        print(f"book: {said}", file=sys.stderr)
-        return 130
-    return None
+    if args.step == "execute" or (args.step == "book" and args.model != "mini"):
+        execute(args.model, args.chapter)
+    elif args.step in ("check", "book"):
+        check(args.chapter)
+    if args.step == "pages":
+        print(f"Ready to be published: {pages()}")
+    elif args.step == "site" or (args.step == "book" and not args.chapter):
+        print(f"The book is at {site(args.model)}")
 
 
 if __name__ == "__main__":

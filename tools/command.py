@@ -15,7 +15,7 @@ Main = Callable[[list[str] | None], int | None]
 
 def command(name: str, status: int = 2) -> Callable[[Main], Callable[..., int]]:
     """Let what cannot be done, a ValueError or an OSError, be one clear line for the person who
-    called, and this exit status; nothing returned is success.
+    called, and this exit status; an interruption is 130, and nothing returned is success.
     """
 
     def ended(main: Main) -> Callable[..., int]:
@@ -26,6 +26,10 @@ def command(name: str, status: int = 2) -> Callable[[Main], Callable[..., int]]:
             except (ValueError, OSError) as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 return status
+            except KeyboardInterrupt:
+                said = "interrupted; the same command goes on with what is not finished"
+                print(f"{name}: {said}", file=sys.stderr)
+                return 130
 
         return told
 
