@@ -93,7 +93,7 @@ def move(url: str, root: Path = ROOT) -> list[Path]:
 
 
 @command("address", status=1)
-def main(argv: list[str] | None) -> int:
+def main(argv: list[str] | None) -> None:
     changed = move(argv[0]) if argv else []
     for file in changed:
         print(file.relative_to(ROOT))

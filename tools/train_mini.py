@@ -323,8 +323,10 @@ def new_optimizers(model: GPT2LMHeadModel, recipe: Recipe) -> list[torch.optim.O
     if recipe.optimizer != "muon":
         return [adamw]
     hidden = [p for p, ours in matrices if ours]
-    alike = {"weight_decay": recipe.decay, "adjust_lr_fn": "match_rms_adamw"}
-    return [adamw, torch.optim.Muon(hidden, recipe.rate, **alike)]
+    muon = torch.optim.Muon(
+        hidden, recipe.rate, weight_decay=recipe.decay, adjust_lr_fn="match_rms_adamw"
+    )
+    return [adamw, muon]
 
 
 def loss_of(model, windows: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
