@@ -1,9 +1,7 @@
 """Models at toy size, made on the spot: GPT-2's architecture, every parameter random."""
 
 import os
-import sys
 from functools import cache
-from pathlib import Path
 
 # Before anything imports huggingface_hub: no test may reach a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -11,6 +9,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import build_book
 import pretend
 import pytest
 import torch
@@ -35,9 +34,6 @@ from viewing import (  # noqa: F401
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-import build_book
 
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, database=None, max_examples=30
@@ -217,3 +213,13 @@ def html():
     with warnings as errors, by one worker, while the other waits.
     """
     return build_book.site("mini").parent
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """An empty repository, which is the one that `build_book` works on."""
+    for name in ("chapters", "book", "ctxlib"):
+        (tmp_path / name).mkdir()
+    for name, place in (("ROOT", ""), ("CHAPTERS", "chapters"), ("BUILD", "_build")):
+        monkeypatch.setattr(build_book, name, tmp_path / place)
+    return tmp_path

@@ -9,15 +9,13 @@ from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 
+import address
+import build_book
 import jupytext
 import nbformat
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-import address
-import build_book
 import stamps
+from command import ROOT
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
 NUMBERED = [c for c in CHAPTERS if c.stem[:2].isdigit() and not c.stem.startswith("00")]
@@ -142,7 +140,9 @@ def test_every_cell_that_prints_is_compared(chapter):
 @pytest.mark.parametrize("which", ["mini", "another model"])
 def test_the_template_runs_as_it_stands(which, tiny_folder):
     model = which if which == "mini" else str(tiny_folder)
-    finished = build_book.run(deepcopy(SOURCES[TEMPLATE]), TEMPLATE, model)
+    finished = build_book.run(
+        deepcopy(SOURCES[TEMPLATE]), TEMPLATE, model, os.environ | {"PYTHONPATH": str(ROOT)}
+    )
     nbformat.validate(finished)
     outputs = [o for c in finished.cells for o in c.get("outputs", ())]
     assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
@@ -157,18 +157,17 @@ def test_the_template_runs_as_it_stands(which, tiny_folder):
 # ---------------------------------------------------------------- the build loses nothing
 
 
-def house(tmp_path, monkeypatch, body):
-    """A repository with one chapter, whose notebook was made before and is to be kept."""
-    for name in ("chapters", "book", "ctxlib"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "requirements.txt").write_text("")
-    (tmp_path / "chapters" / "01_x.py").write_text(body)
-    (tmp_path / "book" / "01_x.ipynb").write_text("as it was")
-    monkeypatch.setattr(build_book, "ROOT", tmp_path)
-    monkeypatch.setattr(build_book, "CHAPTERS", tmp_path / "chapters")
-    monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return tmp_path / "book" / "01_x.ipynb"
+@pytest.fixture
+def house(repository):
+    """A function that puts one chapter into a repository, with a notebook that was made before."""
+
+    def build(body):
+        (repository / "chapters" / "01_x.py").write_text(body)
+        notebook = repository / "book" / "01_x.ipynb"
+        notebook.write_text("as it was")
+        return notebook
+
+    return build
 
 
 def full_disk(patch):
@@ -193,10 +192,9 @@ def full_disk(patch):
     ids=["failing", "chapter", "model", "texts", "disk", "folder"],
 )
 def test_what_cannot_be_executed_is_one_clear_line_and_leaves_the_notebook(
-    tmp_path, monkeypatch, capsys, arguments, change, says
+    house, monkeypatch, capsys, arguments, change, says
 ):
-    body = "# %%\na = 1\n" + ("" if change else "\n# %%\nb = a / 0\n")
-    notebook = house(tmp_path, monkeypatch, body)
+    notebook = house("# %%\na = 1\n" + ("" if change else "\n# %%\nb = a / 0\n"))
     with monkeypatch.context() as patch:
         if change:
             change(patch)
@@ -207,8 +205,8 @@ def test_what_cannot_be_executed_is_one_clear_line_and_leaves_the_notebook(
     assert list(notebook.parent.iterdir()) == [notebook], "nothing half-written is left"
 
 
-def test_a_chapter_is_executed_once_and_alone_when_it_changes(tmp_path, monkeypatch, capsys):
-    notebook = house(tmp_path, monkeypatch, "# %%\nprint(6 * 7)\n")
+def test_a_chapter_is_executed_once_and_alone_when_it_changes(house, tmp_path, capsys):
+    notebook = house("# %%\nprint(6 * 7)\n")
     assert build_book.main(["execute"]) == 0
     assert "42" in notebook.read_text()
     first = notebook.stat().st_mtime_ns
@@ -223,10 +221,9 @@ def test_a_chapter_is_executed_once_and_alone_when_it_changes(tmp_path, monkeypa
 
 
 def test_another_edition_goes_elsewhere_and_one_on_other_texts_is_another(
-    tmp_path, monkeypatch, capsys
+    house, tmp_path, monkeypatch, capsys
 ):
-    body = '# %% tags=["parameters"]\nMODEL = "mini"  # which\n\n# %%\nprint(MODEL)\n'
-    notebook = house(tmp_path, monkeypatch, body)
+    notebook = house('# %% tags=["parameters"]\nMODEL = "mini"  # which\n\n# %%\nprint(MODEL)\n')
     model, own = tmp_path / "my model", tmp_path / "texts"
     for folder in (model, own):
         folder.mkdir()
@@ -256,15 +253,14 @@ def test_two_are_done_at_a_time_and_none_is_begun_after_a_failure():
 
     def fail(file):
         done.append(file)
-        raise build_book.BuildError("a chapter fails")
+        raise ValueError("a chapter fails")
 
-    with pytest.raises(build_book.BuildError, match="a chapter fails"):
+    with pytest.raises(ValueError, match="a chapter fails"):
         build_book.side_by_side(fail, [Path(name) for name in "abcd"], 1)
     assert done == [Path("a")]
 
 
-def test_a_site_is_built_once_and_again_when_a_page_changes(tmp_path, monkeypatch):
-    house(tmp_path, monkeypatch, "# %%\n1\n")
+def test_a_site_is_built_once_and_again_when_a_page_changes(repository, monkeypatch):
     built = []
 
     def build(model, base):
@@ -273,20 +269,20 @@ def test_a_site_is_built_once_and_again_when_a_page_changes(tmp_path, monkeypatc
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text("a site")
         if len(built) == 2:
-            raise build_book.BuildError("a warning")
+            raise ValueError("a warning")
         return page
 
     monkeypatch.setattr(build_book, "build_site", build)
     for _ in range(2):
         assert build_book.site("mini").read_text() == "a site"
     assert built == ["mini"]
-    (tmp_path / "book" / "new.md").write_text("# A page\n")
-    with pytest.raises(build_book.BuildError):
+    (repository / "book" / "new.md").write_text("# A page\n")
+    with pytest.raises(ValueError):
         build_book.site("mini")
     build_book.site("mini")
     assert len(built) == 3, "one that failed is built again"
-    (tmp_path / "ctxlib" / "__pycache__").mkdir()
-    (tmp_path / "ctxlib" / "__pycache__" / "x.pyc").touch()
+    (repository / "ctxlib" / "__pycache__").mkdir()
+    (repository / "ctxlib" / "__pycache__" / "x.pyc").touch()
     build_book.site("mini")
     assert len(built) == 3, "what a site is not built from changes nothing"
 
@@ -297,12 +293,12 @@ CHECKED = '# %% tags=["nbval-check-output"]\n'
 
 
 @pytest.fixture
-def book(tmp_path, monkeypatch, capsys):
+def book(house, tmp_path, capsys):
     """A repository with one chapter and the notebook that `execute` makes of it, and a function
     that checks it: its exit status, and what it says.
     """
     body = f"# %%\nimport read\n\n{CHECKED}a = read.tv()\nprint(f'TV {{a:.2f}}')\n"
-    notebook = house(tmp_path, monkeypatch, body)
+    notebook = house(body)
     (tmp_path / "read.py").write_text("def tv():\n    return 0.01\n")
     (tmp_path / "other.py").write_text("# nobody reads this\n")
     assert build_book.main(["execute"]) == 0

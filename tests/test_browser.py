@@ -5,12 +5,11 @@ Without Chromium these tests are left out, and say so.
 """
 
 import re
-from pathlib import Path
 
 import pytest
+from command import ROOT
 from viewing import serious, served, watched
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     "search",
     "genindex",

@@ -12,17 +12,14 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import build_book
+import editions
 import nbformat
 import pytest
+from command import ROOT
 
 import ctxlib as cx
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import editions
 
 CHAPTERS = sorted(c.stem for c in (ROOT / "chapters").glob("*.py"))
 

@@ -2,17 +2,16 @@
 
 import json
 import re
-from pathlib import Path
 
 import evidence
 import pytest
 import torch
+from command import ROOT
 from safetensors.torch import save_file
 from train_mini import RUNS, new_model
 
 import ctxlib as cx
 
-ROOT = Path(__file__).resolve().parent.parent
 KEPT = sorted((ROOT / "ctxlib" / "data" / "evidence").glob("*.json"))
 
 

@@ -1,17 +1,13 @@
 """The results file that shows GPT-2 small's own kernels where its weights are not at hand."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from command import ROOT
 
 import ctxlib as cx
 
-ROOT = Path(__file__).resolve().parent.parent
 GPT2_SMALL = ROOT.parent / "shared" / "gpt2-small" / "layer0-attention.safetensors"
-sys.path.insert(0, str(ROOT / "tools"))
 import gpt2_kernels as tool
 
 # this book's own: family: head: effective tokens, how far back half of the mass reaches; rounded

@@ -4,18 +4,17 @@ import hashlib
 import json
 import math
 import re
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 import torch
+from command import ROOT
 from safetensors import safe_open
 from scipy.stats import spearmanr
 
 import ctxlib as cx
 from ctxlib.models import MINI
 
-ROOT = Path(__file__).resolve().parent.parent
 CARD = (MINI / "README.md").read_text()
 RUNS = {run["run"]: run for run in json.loads((ROOT / "twins" / "runs.json").read_text())}
 

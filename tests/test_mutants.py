@@ -1,13 +1,12 @@
 """The tool that puts faults in: on a toy tree it tells those that are caught from the others."""
 
 import subprocess
-from pathlib import Path
 
 import mutants
 import pytest
+from command import ROOT
 from mutants import Fault
 
-ROOT = Path(__file__).resolve().parent.parent
 CODE = "def less(a, b):\n    return a < b\n\n\ndef more(a, b):\n    return a > b\n"
 TEST = """import toy
 

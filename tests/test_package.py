@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 import try_colab
+from command import ROOT
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parent.parent
 MB = 2**20
 
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import build_book
@@ -12,13 +10,12 @@ import nbformat
 import pandas as pd
 import pytest
 import torch
+from command import ROOT
 from safetensors.torch import load_file, save_file
 
 import ctxlib as cx
 
-ROOT = Path(__file__).resolve().parent.parent
 GPT2_SMALL = ROOT.parent / "shared" / "gpt2-small"
-sys.path.insert(0, str(ROOT / "tools"))
 import reproduce as tool
 
 CODE = "cx.claims.ledger(model)"
@@ -38,17 +35,13 @@ def as_gpt2_small(tiny, monkeypatch):
 
 
 @pytest.fixture
-def write(tmp_path, monkeypatch):
+def write(repository):
     """A function that writes a book of one notebook a ledger; it hands back their folder."""
-    chapters, book = tmp_path / "chapters", tmp_path / "book"
-    chapters.mkdir()
-    book.mkdir()
-    monkeypatch.setattr(build_book, "CHAPTERS", chapters)
-    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    book = repository / "book"
 
     def notebooks(**ledgers):
         for name, data in ledgers.items():
-            (chapters / f"{name}.py").touch()
+            (repository / "chapters" / f"{name}.py").touch()
             kept = {tool.LEDGER: data} if data else {}
             shown = nbformat.v4.new_output("execute_result", {"text/plain": "..."}, metadata=kept)
             cells = [nbformat.v4.new_code_cell(CODE, outputs=[shown])]

@@ -7,9 +7,9 @@ from urllib.parse import unquote, urlparse
 
 import build_book
 import pytest
+from command import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
-
+from ctxlib.widgets import bundle
 
 UNLOADED = ("canonical", "next", "prev", "author", "index", "search", "license")
 
@@ -129,8 +129,7 @@ def test_the_marks_that_are_left_out_of_code_have_its_colour(html, scheme):
 def test_a_page_with_a_view_names_its_modules(html):
     page = (html / "book" / "explorer.html").read_text(encoding="utf-8")
     named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
-    view = build_book.WIDGETS / "views" / "neurons.js"
-    assert {Path(n).name for n in named} == {m.name for m in build_book.modules(view)}
+    assert {Path(n).name for n in named} == {m.name for m in bundle.linked("views/neurons.js")}
     for name in named:
         assert (html / "book" / name).resolve().exists()
     assert build_book.hint(page) == page

@@ -8,16 +8,13 @@ import subprocess
 import sys
 from dataclasses import asdict, replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
 import train_mini as tm
+from command import ROOT
+from safetensors.torch import load_file
 
 TINY = tm.Recipe(
     n_layer=1, n_embd=16, n_head=2, n_ctx=16, vocab=300, tokens=16 * 2 * 300, batch=2, rate=1e-2

@@ -1,25 +1,18 @@
 """What ships of the twins: first layers that compute what training computed, found by name."""
 
-import email.message
-import io
 import json
 import shutil
-import sys
 import tomllib
-import urllib.error
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+import ship_mini
 import torch
+import train_mini as tm
 
 import ctxlib as cx
 from ctxlib import models
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-import ship_mini
-import train_mini as tm
 
 NAME = "mini-first-edition"
 TINY = tm.Recipe(n_layer=2, n_embd=32, n_head=4, n_ctx=32, vocab=300)
@@ -106,53 +99,36 @@ def test_the_listing_is_what_lies_there():
 
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """No clone: twins come from the address, which a test plays."""
-    folder = models.TWINS / NAME
+def address(tmp_path, monkeypatch):
+    """No clone: a twin's files come from its address, which is this folder."""
+    folder = shutil.copytree(models.TWINS / NAME, tmp_path / "address" / NAME)
+    monkeypatch.setattr(models, "ADDRESS", folder.parent.as_uri())
     monkeypatch.setattr(models, "TWINS", tmp_path / "nowhere")
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "cache"))
-    asked = []
-
-    def serve(answer):
-        def urlopen(request):
-            asked.append(request.full_url)
-            body = answer(folder / request.full_url.rsplit("/", 1)[1])
-            reply = io.BytesIO(body)
-            reply.info = email.message.Message
-            return reply
-
-        monkeypatch.setattr(torch.hub, "urlopen", urlopen)
-        return asked
-
-    return serve
+    return folder
 
 
-def test_a_twin_is_fetched_once_and_held_against_its_checksum(elsewhere, capsys):
-    asked = elsewhere(lambda file: file.read_bytes())
-    folder = models.twin(NAME)
-    assert capsys.readouterr().out.count("downloading") == len(asked) == 2
-    assert all(url.startswith(f"{models.ADDRESS}/{NAME}/") for url in asked)
-    assert models.twin(NAME) == folder
-    assert len(asked) == 2, "it is there now"
+def test_a_twin_is_fetched_once_and_held_against_its_checksum(address, capsys):
+    def fetched():
+        return models.twin(NAME), capsys.readouterr().out.count("downloading")
+
+    folder, count = fetched()
+    assert count == 2
+    assert fetched() == (folder, 0), "it is there now"
     (folder / "config.json").write_text("{}")
-    models.twin(NAME)
-    assert len(asked) == 3, "what was damaged is fetched again"
-
-
-def refuse(file):
-    raise urllib.error.URLError("no route to host")
+    assert fetched() == (folder, 1), "what was damaged is fetched again"
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "said"),
+    ("change", "error", "said"),
     [
-        (lambda file: b"something else", ValueError, rf"raw/main/twins/{NAME}/.* is damaged"),
-        (refuse, OSError, r"out of reach .*no route.* clone"),
+        (lambda file: file.write_bytes(b"something else"), ValueError, rf"{NAME}/.* is damaged"),
+        (Path.unlink, OSError, r"out of reach .* clone"),
     ],
 )
-def test_what_comes_damaged_or_not_at_all_is_one_clear_line(elsewhere, answer, error, said):
-    elsewhere(answer)
+def test_what_comes_damaged_or_not_at_all_is_one_clear_line(address, change, error, said):
+    change(address / "config.json")
     with pytest.raises(error, match=said) as caught:
         models.twin(NAME)
     assert "\n" not in str(caught.value)
-    assert not list((Path(torch.hub.get_dir()) / "ctxlib" / NAME).iterdir())
+    assert not (Path(torch.hub.get_dir()) / "ctxlib" / NAME / "config.json").exists()

@@ -25,7 +25,7 @@ def test_every_view_has_a_module_and_a_class():
 
 
 def test_modules_of_a_bundle_may_use_one_name_twice(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr(in_python, "HERE", tmp_path)
+    monkeypatch.setattr("ctxlib.widgets.bundle.HERE", tmp_path)
     modules = {
         "engine/two.js": "const hidden = 2;\nexport const two = hidden;\n"
         "export async function* none() {}\n",

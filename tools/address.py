@@ -15,9 +15,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+from command import ROOT, command
 from files import replace
 
-ROOT = Path(__file__).resolve().parent.parent
 FILES = (
     "*.md", "*.cff", "*.yml", "chapters/**/*.py", "ctxlib/*.py", "book/**/*.md", "book/*.ipynb",
 )  # fmt: skip
@@ -92,22 +92,16 @@ def move(url: str, root: Path = ROOT) -> list[Path]:
     return changed
 
 
-def main(argv: list[str]) -> int:
-    try:
-        changed = move(argv[0]) if argv else []
-        found = strays()
-    except ValueError as error:
-        print(f"address: {error}", file=sys.stderr)
-        return 1
+@command("address", status=1)
+def main(argv: list[str] | None) -> None:
+    changed = move(argv[0]) if argv else []
     for file in changed:
         print(file.relative_to(ROOT))
-    if found:
-        print(f"address: pyproject.toml says {address()} but", *found, sep="\n", file=sys.stderr)
-        return 1
+    if found := strays():
+        raise ValueError("\n".join([f"pyproject.toml says {address()} but", *found]))
     print(f"{address()}, in every place")
     if changed:
         print("Next: make execute, for the first cells of the chapters are others.")
-    return 0
 
 
 if __name__ == "__main__":

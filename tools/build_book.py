@@ -46,6 +46,7 @@ import nbformat
 import publishing
 import stamps
 import yaml
+from command import ROOT, command
 from files import replace
 from lighten import draw_icons, lighten
 from nbclient import NotebookClient
@@ -53,13 +54,12 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
 from traitlets.config import Config
 
-ROOT = Path(__file__).resolve().parent.parent
+from ctxlib.widgets import bundle
+
 CHAPTERS = ROOT / "chapters"
 BUILD = ROOT / "_build"
-WIDGETS = ROOT / "ctxlib" / "widgets"
 OTHERWISE = "Here it is otherwise: "  # how ctxlib shows a finding that does not hold
 TOOLS = Path(__file__).resolve().parent
-PINS = ("requirements.txt", "constraints.txt")
 SITE = ("book", "ctxlib", "tools")  # what a site is built from, with the files beside them
 KERNELS = min(2, os.cpu_count() or 1)  # of `mini` that run at a time; of other models one
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
@@ -70,10 +70,6 @@ STOP = threading.Event()  # set when the build is interrupted: no kernel begins 
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # colours
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-
-
-class BuildError(Exception):
-    """One clear line for the person who ran the build."""
 
 
 def home(model: str) -> Path:
@@ -100,7 +96,7 @@ def slug(name: str) -> str:
 def execute(model: str, name: str | None = None) -> None:
     """Bring every notebook of an edition up to date, or that of one chapter.
 
-    Raises BuildError when a chapter fails, and begins no further one; for a chapter that is not
+    Raises ValueError when a chapter fails, and begins no further one; for a chapter that is not
     there; and for `mini` on other texts than its own: its notebooks are the book.
     """
     chapters = named(name)
@@ -111,31 +107,23 @@ def execute(model: str, name: str | None = None) -> None:
     for folder in (book, kept):
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
-            raise BuildError(f"cannot write to {folder}")
+            raise ValueError(f"cannot write to {folder}")
     given = facts(model)
-    due = []
-    for chapter in chapters:
-        if stamps.holds(kept / f"{chapter.stem}.executed", ROOT, given):
-            print(f"{chapter.name}: unchanged")
-        else:
-            due.append(chapter)
+    due = [c for c in chapters if not stamps.holds(kept / f"{c.stem}.executed", ROOT, given)]
+    for chapter in [c for c in chapters if c not in due]:
+        print(f"{chapter.name}: unchanged")
     if not due:
         return
-    sys.path.insert(0, str(ROOT))
-    # the package is needed only here, and its import takes seconds
-    from ctxlib.models import locate
+    from ctxlib.models import locate  # only here, for its import takes seconds
 
-    try:
-        locate(model)
-    except ValueError as error:
-        raise BuildError(str(error)) from error
+    locate(model)
 
     def bring(chapter: Path) -> None:
         start, since = time.monotonic(), time.time()
         notebook = book / f"{chapter.stem}.ipynb"
         with stamps.watched(ROOT) as (environment, reads):
             finished = run(jupytext.read(chapter), chapter, model, environment)
-            read = {chapter, *(ROOT / pin for pin in PINS), *reads()} - {notebook}
+            read = {chapter, *reads()} - {notebook}
         stamp = kept / f"{chapter.stem}.executed"
         stamp.unlink(missing_ok=True)
         replace(notebook, nbformat.writes(finished))
@@ -175,26 +163,26 @@ def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> No
 
 
 def refuse_other_texts() -> None:
-    """BuildError where `mini` would not read the texts that it brings."""
+    """ValueError where `mini` would not read the texts that it brings."""
     if os.environ.get("CTX_TEXTS"):
-        raise BuildError(
+        raise ValueError(
             "CTX_TEXTS is set, and the book on mini holds what it found in the texts that it "
             "brings: unset CTX_TEXTS, or name a model"
         )
 
 
 def named(name: str | None = None) -> list[Path]:
-    """The chapter of this name ("05_calibration"), or all of them; BuildError for another name."""
+    """The chapter of this name ("05_calibration"), or all of them; ValueError for another name."""
     chapters = sorted(CHAPTERS.glob("*.py"))
     chosen = [chapter for chapter in chapters if name in (None, chapter.stem)]
     if not chosen:
         there = ", ".join(chapter.stem for chapter in chapters)
-        raise BuildError(f"no chapter {name!r}; there are {there}")
+        raise ValueError(f"no chapter {name!r}; there are {there}")
     return chosen
 
 
 def facts(model: str) -> dict[str, Any]:
-    """What the outputs of a chapter depend on besides the repository's files."""
+    """What the outputs of a chapter depend on besides the files that it reads."""
     texts = os.environ.get("CTX_TEXTS", "")
     own = []
     for place in filter(None, (model, texts)):  # a model and texts of one's own, perhaps anew
@@ -202,26 +190,26 @@ def facts(model: str) -> dict[str, Any]:
         for file in [path] if path.is_file() else sorted(path.glob("*")):
             own.append(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}")
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return {"python": python, "model": model, "texts": texts, "own": own}
+    pins = [stamps.digest(ROOT / name) for name in ("requirements.txt", "constraints.txt")]
+    return {"python": python, "pins": pins, "model": model, "texts": texts, "own": own}
 
 
 def run(
     notebook: nbformat.NotebookNode,
     chapter: Path,
     model: str,
-    environment: dict[str, str] | None = None,
+    environment: dict[str, str],
 ) -> nbformat.NotebookNode:
     """Execute every cell, up to the first that needs position embeddings which the model does not
-    have. BuildError names the cell that fails and says why.
+    have. ValueError names the cell that fails and says why.
     """
     set_model(notebook, model)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    environment = environment or os.environ | {"PYTHONPATH": str(ROOT)}
     bar = tqdm(total=len(code), desc=chapter.stem, unit="cell", leave=False)
 
     def go_on(**_: Any) -> None:
         if STOP.is_set():
-            raise BuildError(f"{chapter.name}: interrupted")
+            raise ValueError(f"{chapter.name}: interrupted")
 
     with tempfile.TemporaryDirectory(prefix="book-") as sockets, bar:
         # Sockets in a folder of our own, not TCP: nobody else can read what a kernel says.
@@ -250,7 +238,7 @@ def run(
                 what = f"{name}: {said}".splitlines()[0] if name else "the kernel died"
                 first = next(line for line in cell.source.splitlines() if line.strip())
                 place = f"{chapter.relative_to(ROOT)}, code cell {number} ({first!r})"
-                raise BuildError(f"{place}: {what}") from error
+                raise ValueError(f"{place}: {what}") from error
     set_model(notebook, called(model))  # a folder of this machine is nobody else's
     return tidy(notebook, chapter.stem)
 
@@ -297,14 +285,14 @@ def check(name: str | None = None) -> None:
     """Run the committed notebooks again, or that of one chapter, and compare with nbval. Writes no
     notebook.
 
-    Raises BuildError for notebooks that are not to be committed as they are, and where a checked
+    Raises ValueError for notebooks that are not to be committed as they are, and where a checked
     output comes out differently: all such chapters are run, and told of, first.
     """
     chapters = named(name)
     refuse_other_texts()
     refused = [words for chapter in chapters for words in refusals(chapter)]
     if refused:
-        raise BuildError("\n".join(["the committed notebooks are not the book:", *refused]))
+        raise ValueError("\n".join(["the committed notebooks are not the book:", *refused]))
     given = facts("mini") | {"by": NBVAL}
     due = [c for c in chapters if not stamps.holds(checked(c), ROOT, given)]
     if len(due) < len(chapters):
@@ -321,7 +309,7 @@ def check(name: str | None = None) -> None:
                 [*command, f"--rootdir={ROOT}", str(notebook)],
                 env=environment | alone, cwd=ROOT, capture_output=True, text=True,
             )  # fmt: skip
-            read = {notebook, SANITIZE, *(ROOT / pin for pin in PINS), *reads()}
+            read = {notebook, SANITIZE, *reads()}
         if done.returncode:
             differing.append(chapter.stem)
             said = ESCAPES.sub("", done.stdout + done.stderr)
@@ -334,7 +322,7 @@ def check(name: str | None = None) -> None:
 
     side_by_side(compare, due, KERNELS)
     if differing:
-        raise BuildError(
+        raise ValueError(
             "other outputs than committed: " + ", ".join(sorted(differing)) + "; see above. "
             "Where the new ones are right, `make execute CHAPTER=...` writes them into the notebook"
         )
@@ -427,7 +415,7 @@ def build_site(model: str, base: Path) -> None:
     absent = sorted(name for name in listed if not (base / "book" / f"{name}.ipynb").exists())
     if absent:
         again = f"run `make execute CHAPTER={absent[0]}` first"
-        raise BuildError(f"book/{absent[0]}.ipynb is not there: {again}")
+        raise ValueError(f"book/{absent[0]}.ipynb is not there: {again}")
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
     # the reference imports the package, and the extensions are among the tools
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
@@ -435,7 +423,7 @@ def build_site(model: str, base: Path) -> None:
     done = subprocess.run([*command, *strict], capture_output=True, text=True, env=environment)
     if done.returncode:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
-        raise BuildError("the site was not built; the warnings above are errors")
+        raise ValueError("the site was not built; the warnings above are errors")
     html = base / "_build" / "html"
     # Sphinx copies these only when a page has changed as well
     shutil.copytree(base / "book" / "_static", html / "_static", dirs_exist_ok=True)
@@ -457,21 +445,21 @@ def furnish(static: Path, model: str, kept: Path) -> bool:
     compute with, which is made anew when the package or the model has changed. False for a model
     that has no such layer.
     """
-    python = shutil.ignore_patterns("*.py", "__pycache__")
-    shutil.copytree(WIDGETS, static / "views", ignore=python, dirs_exist_ok=True)
-    for module in (static / "views").rglob("*.js"):  # a quarter of them are types and remarks
-        module.write_text(REMARK.sub("", module.read_text(encoding="utf-8")), encoding="utf-8")
+    python = shutil.ignore_patterns("*.py*", "__pycache__")
+    shutil.copytree(bundle.HERE, static / "views", ignore=python, dirs_exist_ok=True)
+    for module in (static / "views").rglob("*.js"):
+        module.write_text(bundle.plain(module), encoding="utf-8")
     layer, stamp, since = kept / "layer.bin", kept / "stamps" / "layer", time.time()
     if not (layer.exists() and stamps.holds(stamp, ROOT, facts(model))):
         command = [sys.executable, str(TOOLS / "export_explorer.py"), "--model", model]
         with stamps.watched(ROOT) as (environment, reads):
             done = subprocess.run([*command, "--out", str(kept)], env=environment)
-            read = {*(ROOT / pin for pin in PINS), *reads()}
+            read = reads()
         if done.returncode == os.EX_UNAVAILABLE:  # no position embeddings
             layer.unlink(missing_ok=True)
             return False
         if done.returncode:
-            raise BuildError("the data of the site's views were not made; see above")
+            raise ValueError("the data of the site's views were not made; see above")
         stamps.keep(stamp, ROOT, read, facts(model), since=since)
     (static / "data").mkdir(exist_ok=True)
     shutil.copy(layer, static / "data")
@@ -485,7 +473,6 @@ def labelled_neurons(html: Path) -> bytes:
     return base64.b64decode(link[1]) if link else b""
 
 
-REMARK = re.compile(r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/\n", re.MULTILINE)  # on lines of its own
 # A view that computes with the packed layer; those of chapters 10 and 12 bring their own numbers.
 LAYER_VIEW = re.compile(r'<div data-view="(?!lookups"|positions")\w+"[^>]*>.*?</div>', re.DOTALL)
 NO_VIEW = (
@@ -530,20 +517,10 @@ def hint(page: str) -> str:
     root = re.search(r'data-content_root="([^"]*)"', page)
     folder = f"{root.group(1) if root else ''}_static/views"
     links = [
-        f'<link rel="modulepreload" href="{folder}/{module.relative_to(WIDGETS)}">'
-        for module in modules(WIDGETS / "views" / f"{view.group(1)}.js")
+        f'<link rel="modulepreload" href="{folder}/{module.relative_to(bundle.HERE)}">'
+        for module in bundle.linked(f"views/{view.group(1)}.js")
     ]
     return page.replace("</head>", "    " + "\n    ".join(links) + "\n  </head>", 1)
-
-
-def modules(module: Path) -> list[Path]:
-    """A module of the views and all that it imports, each once."""
-    found = [module]
-    source = module.read_text(encoding="utf-8")
-    for needed in re.findall(r'^import \{[^}]*\} from "(\..+)";$', source, re.M):
-        inner = modules((module.parent / needed).resolve())
-        found += [one for one in inner if one not in found]
-    return found
 
 
 def fingerprint(code: str) -> str:
@@ -560,17 +537,15 @@ def pages() -> Path:
         site.parent.parent.name: site for site in BUILD.glob("editions/*/_build/html")
     }
     if not (sites[""] / "index.html").exists():
-        raise BuildError("there is no site in _build/html: run `make book` first")
-    try:
-        publishing.assemble(sites, BUILD / "pages")
-    except ValueError as error:
-        raise BuildError(str(error)) from error
+        raise ValueError("there is no site in _build/html: run `make book` first")
+    publishing.assemble(sites, BUILD / "pages")
     for name, built in sorted(sites.items()):
         print(f"/{name}: {built.relative_to(ROOT)}")
     return BUILD / "pages"
 
 
-def main(argv: list[str] | None = None) -> int:
+@command("book", status=1)
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("step", choices=("book", "check", "execute", "site", "pages"))
     parser.add_argument("--model", default="mini", help="what cx.load takes")
@@ -580,23 +555,14 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"--chapter does not go with {args.step}, which takes the whole book")
     if args.step == "check" and args.model != "mini":
         parser.error("only the committed book, which is mini's, can be checked")
-    try:
-        if args.step == "execute" or (args.step == "book" and args.model != "mini"):
-            execute(args.model, args.chapter)
-        elif args.step in ("check", "book"):
-            check(args.chapter)
-        if args.step == "pages":
-            print(f"Ready to be published: {pages()}")
-        elif args.step == "site" or (args.step == "book" and not args.chapter):
-            print(f"The book is at {site(args.model)}")
-    except (BuildError, OSError) as error:
-        print(f"book: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        said = "interrupted; what was finished is kept, `make book` goes on from there"
-        print(f"book: {said}", file=sys.stderr)
-        return 130
-    return 0
+    if args.step == "execute" or (args.step == "book" and args.model != "mini"):
+        execute(args.model, args.chapter)
+    elif args.step in ("check", "book"):
+        check(args.chapter)
+    if args.step == "pages":
+        print(f"Ready to be published: {pages()}")
+    elif args.step == "site" or (args.step == "book" and not args.chapter):
+        print(f"The book is at {site(args.model)}")
 
 
 if __name__ == "__main__":

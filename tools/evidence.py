@@ -18,15 +18,14 @@ import sys
 from pathlib import Path
 
 import jupytext
+from command import ROOT, command
 from IPython.display import display
 from safetensors.torch import load_file
 from ship_mini import as_model, digest, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
 from train_mini import RUNS, TWIN_RUNS, folder_of
 
-ROOT = Path(__file__).resolve().parent.parent
 LEARNED = [name for name in ("mini", *TWIN_RUNS) if RUNS[name].positions == "learned"]
-sys.path.insert(0, str(ROOT))  # for the chapters
 
 
 def export(work: Path, out: Path) -> None:
@@ -62,21 +61,17 @@ def compute(chapter: Path, folders: dict[str, Path | None]) -> None:
     exec(compile(code, chapter, "exec"), {"__name__": "__main__", "display": display})
 
 
-def main(argv: list[str] | None = None) -> int:
+@command("evidence")
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("chapters", nargs="+", help="such as F_training")
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="of train_mini.py")
     parser.add_argument("--corpus", type=Path, help="of train_mini.py, where a chapter reads it")
     args = parser.parse_args(argv)
-    try:
-        export(args.work, args.work / "models")
-        for chapter in args.chapters:
-            folders = {"RUNS": args.work / "models", "CORPUS": args.corpus}
-            compute(ROOT / "chapters" / f"{chapter}.py", folders)
-    except (ValueError, FileNotFoundError) as error:
-        print(f"evidence: {error}", file=sys.stderr)
-        return 2
-    return 0
+    export(args.work, args.work / "models")
+    for chapter in args.chapters:
+        folders = {"RUNS": args.work / "models", "CORPUS": args.corpus}
+        compute(ROOT / "chapters" / f"{chapter}.py", folders)
 
 
 if __name__ == "__main__":

@@ -10,45 +10,36 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from build_book import called
+from command import command
+from files import replace
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
 from ctxlib.widgets.layerfile import packed_layer
 
-TEXTS = 1000  # how many of the collection say which heads are stable
 
-
-def main(arguments: Sequence[str] | None = None) -> None:
+@command("export_explorer")
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="mini", help="what cx.load takes")
     parser.add_argument("--out", type=Path, required=True, help="a folder")
-    parser.add_argument("--texts", type=int, default=TEXTS, help="how many texts to measure on")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--texts", type=int, default=1000, help="how many to measure on")
+    options = parser.parse_args(argv)
     try:
-        file = export(options.model, options.out, options.texts)
+        weights = cx.LayerWeights.of(cx.load(options.model))
     except cx.weights.NoPositionEmbeddings as error:  # the build goes on without
         print(f"no views of {options.model}: {error}")
-        raise SystemExit(os.EX_UNAVAILABLE) from error
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"{options.model} cannot be exported: {error}") from error
+        return os.EX_UNAVAILABLE
+    texts = cx.texts.collection(weights, options.texts)
+    file = options.out / "layer.bin"
+    replace(file, packed_layer(weights, texts, called(options.model)))
     print(f"{file}: {file.stat().st_size / 1e6:.2f} MB")
-
-
-def export(model: str, out: Path, texts: int = TEXTS) -> Path:
-    """Writes OUT/layer.bin and returns its path."""
-    weights = cx.LayerWeights.of(cx.load(model))
-    content = packed_layer(weights, cx.texts.collection(weights, texts), called(model))
-    out.mkdir(parents=True, exist_ok=True)
-    file = out / "layer.bin"
-    file.write_bytes(content)
-    return file
+    return 0
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # sums in one order: the same bytes on every run
-    main()
+    sys.exit(main())

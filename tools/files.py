@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and templates that are filled in."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import jinja2
 
 
 @contextmanager
@@ -26,3 +29,13 @@ def replace(path: Path, content: str | bytes) -> None:
     """Write a whole file or leave the old one."""
     with whole(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def filled_in(template: str, **given: Any) -> str:
+    """A template of this folder; what it asks for and is not given is an error."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return templates.get_template(template).render(given)

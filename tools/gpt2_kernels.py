@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import command
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ctxlib as cx
 from ctxlib.models import DATA
 
@@ -61,18 +61,14 @@ def kernels_of(place: Path) -> dict[str, Any]:
     }
 
 
-def main(argv: list[str] | None = None) -> int:
+@command("gpt2_kernels")
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("weights", type=Path, help="a .safetensors file")
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args(argv)
-    try:
-        np.savez_compressed(args.out, **kernels_of(args.weights))
-    except (OSError, ValueError) as error:
-        print(f"gpt2_kernels: {error}", file=sys.stderr)
-        return 2
+    np.savez_compressed(args.out, **kernels_of(args.weights))
     print(f"{args.out}: {args.out.stat().st_size:,} bytes")
-    return 0
 
 
 if __name__ == "__main__":

@@ -24,18 +24,16 @@ import lzma
 import platform
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from command import command
+from files import filled_in, replace
 from tokenizers import Tokenizer
 from tqdm import tqdm
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from files import replace
 from train_mini import encode_stream, python_files, read_corpus
 
 from ctxlib.models import MINI
@@ -115,19 +113,16 @@ def run_hashes(ids: np.ndarray, run: int = RUN) -> np.ndarray:
     return hashes
 
 
-def runs_in(streams: Iterable[np.ndarray], wanted: np.ndarray, run: int = RUN) -> set[bytes]:
-    """The runs of the streams that have one of these hashes, token by token."""
-    found: set[bytes] = set()
-    for stream in streams:
-        hits = np.flatnonzero(np.isin(run_hashes(stream, run), wanted))
-        found.update(stream[i : i + run].tobytes() for i in hits)
-    return found
-
-
-def seen(window: Window, runs: set[bytes], run: int = RUN) -> bool:
-    """Whether one of these runs is in a window."""
-    places = range(len(window.ids) - run + 1)
-    return any(window.ids[i : i + run].tobytes() in runs for i in places)
+def seen(
+    texts: Sequence[np.ndarray], streams: Iterable[np.ndarray], run: int = RUN
+) -> Iterator[bool]:
+    """Whether a run of each text is in one of the streams. Two runs that have one hash by chance
+    are taken for the same: a text may be left out that need not be, and none kept that must not.
+    """
+    hashes = [run_hashes(ids, run) for ids in texts]
+    wanted = np.unique(np.concatenate(hashes))
+    there = np.concatenate([np.intersect1d(wanted, run_hashes(s, run)) for s in streams])
+    return (bool(np.isin(own, there).any()) for own in hashes)
 
 
 # ---------------------------------------------------------------- the choice
@@ -144,25 +139,27 @@ def choose(
     Raises ValueError for a domain without its share of windows that are not in the training
     documents, or without two documents that have one.
     """
-    cut = {
-        domain: {
-            document: list(windows(tokenizer, document, length))
-            for document in sorted(pair["valid"], key=document_hash)
-        }
+    cut = [
+        (domain, document, window)
         for domain, pair in tqdm(domains.items(), desc="cut", unit="domain", disable=None)
-    }
+        for document in sorted(pair["valid"], key=document_hash)
+        for window in windows(tokenizer, document, length)
+    ]
     streams = {
         domain: encode_stream(tokenizer, pair["train"])
         for domain, pair in tqdm(domains.items(), desc="check", unit="domain", disable=None)
     }
-    every = [w for documents in cut.values() for found in documents.values() for w in found]
-    runs = runs_in(streams.values(), np.unique(np.concatenate([run_hashes(w.ids) for w in every])))
-    skipped, facts, texts = {}, {}, {}
-    for rank, (domain, documents) in enumerate(cut.items()):
-        clean = {d: [w for w in found if not seen(w, runs)] for d, found in documents.items()}
-        skipped[domain] = sum(map(len, documents.values())) - sum(map(len, clean.values()))
-        clean = {d: found for d, found in clean.items() if found}
-        share = total // len(cut) + (rank < total % len(cut))
+    skipped: Counter[str] = Counter()
+    kept: dict[str, dict[str, list[Window]]] = {domain: {} for domain in domains}
+    known = seen([window.ids for *_, window in cut], streams.values())
+    for (domain, document, window), elsewhere in zip(cut, known, strict=True):
+        if elsewhere:
+            skipped[domain] += 1
+        else:
+            kept[domain].setdefault(document, []).append(window)
+    facts, texts = {}, {}
+    for rank, (domain, clean) in enumerate(kept.items()):
+        share = total // len(domains) + (rank < total % len(domains))
         taken = list(islice(in_turns(clean.values()), share))
         if len(taken) < share or len(clean) < 2:
             raise ValueError(
@@ -182,9 +179,9 @@ def choose(
         ]
     checked = {
         "what": f"no run of {RUN} tokens of any text is in a training document",
-        "windows": len(every),
-        "skipped": sum(skipped.values()),
-        "skipped by domain": {domain: n for domain, n in skipped.items() if n},
+        "windows": len(cut),
+        "skipped": skipped.total(),
+        "skipped by domain": dict(skipped),
         "training tokens": sum(map(len, streams.values())),
         "training streams": {
             domain: {"tokens": len(ids), "sha256": hashlib.sha256(ids.tobytes()).hexdigest()}
@@ -212,26 +209,13 @@ def sources(manifest: dict, domain: str) -> list[dict]:
     return manifest["domains"][domain]["sources"]
 
 
-def credits_table(domain: str, manifest: dict) -> str:
-    """Whose texts these are and under which licence."""
-    lines = [f"## {domain}", "", "| source | titles | origin | licence |"]
-    lines += ["| --- | --- | --- | --- |"]
-    for source in sources(manifest, domain):
-        origin = source["origin"].replace("github:", "https://github.com/")
-        if "commit" in source:
-            origin += f", commit {source['commit'][:12]}"
-        by = "OpenStax, Rice University: " if "openstax" in source["source"] else ""
-        titles = by + "; ".join(source["titles"])
-        lines += [f"| {source['source']} | {titles} | {origin} | {source['licence']} |"]
-    return "\n".join([*lines, ""])
-
-
 def make(corpus: Path, out: Path, total: int) -> None:
     tokenizer = Tokenizer.from_file(str(MINI / "tokenizer.json"))
     domains = dict(sorted(read_corpus(corpus).items()))
     manifest = json.loads((corpus / "MANIFEST.json").read_text("utf-8"))
     head, *_ = (HELD_OUT / "CREDITS.md").read_text("utf-8").partition("## ")
-    page = head + "\n".join(credits_table(domain, manifest) for domain in domains)
+    origins = {domain: sources(manifest, domain) for domain in domains}
+    page = head + filled_in("credits.md", origins=origins)
     chosen, texts = choose(domains, tokenizer, total)
     files = {document_hash(text): place for place, text in reversed(python_files().items())}
     for document in chosen["domains"].get("python", []):
@@ -247,7 +231,7 @@ def make(corpus: Path, out: Path, total: int) -> None:
         "domains": {
             domain: {
                 "dialect": DIALECTS.get(domain, "en"),
-                "sources": [source["source"] for source in sources(manifest, domain)],
+                "sources": [source["source"] for source in origins[domain]],
                 "documents": documents,
             }
             for domain, documents in chosen["domains"].items()
@@ -269,18 +253,14 @@ def make(corpus: Path, out: Path, total: int) -> None:
     )
 
 
-def main(argv: list[str] | None = None) -> int:
+@command("held_out_texts")
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--corpus", type=Path, required=True, help="folder with train/ and valid/")
     parser.add_argument("--out", type=Path, default=HELD_OUT, help="where the texts go")
     parser.add_argument("--count", type=int, default=1000, help="texts of all domains together")
     args = parser.parse_args(argv)
-    try:
-        make(args.corpus, args.out, args.count)
-    except ValueError as error:
-        print(f"held_out_texts: {error}", file=sys.stderr)
-        return 2
-    return 0
+    make(args.corpus, args.out, args.count)
 
 
 if __name__ == "__main__":

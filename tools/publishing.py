@@ -9,6 +9,7 @@ edition. `assemble` brings the sites of several editions together and completes 
 from __future__ import annotations
 
 import html
+import os
 import re
 import shutil
 from collections import Counter
@@ -154,15 +155,13 @@ def assemble(sites: dict[str, Path], out: Path) -> None:
             raise ValueError(f"{page.name} of {sites[name]} names no edition: build it again")
         models[name] = html.unescape(found[1])
     for name, page in fronts.items():
-        up = "../../" if name else "../"
         others = {
-            models[other]: f"{up}{f'{other}/' if other else ''}{FRONT}.html"
-            for other in fronts
+            models[other]: os.path.relpath(to, page.parent)
+            for other, to in fronts.items()
             if other != name
         }
-        line = editions(models[name], others)
         before, _, after = EDITIONS.split(page.read_text(encoding="utf-8"), maxsplit=1)
-        page.write_text(before + line + after, encoding="utf-8")
+        page.write_text(before + editions(models[name], others) + after, encoding="utf-8")
     shutil.rmtree(out, ignore_errors=True)
     part.rename(out)
 

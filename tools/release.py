@@ -15,8 +15,8 @@ import tomllib
 from pathlib import Path
 
 import yaml
+from command import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 VERSION = r"\d+\.\d+\.\d+"
 ENTRY = re.compile(rf"^## \[({VERSION})\] - (\d{{4}}-\d\d-\d\d)$", re.MULTILINE)
 SAID = rf"^  (?:version|note) +=? *\{{(?:Version |.*ctxlib )?({VERSION})"

@@ -24,13 +24,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jinja2
-import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import build_book
 import files
 import gpt2_kernels
+import torch
+from command import command
 
 import ctxlib as cx
 
@@ -192,14 +190,11 @@ def bound(figure: cx.claims.Published) -> str:
 
 def page(run: Run, part: Run | None = None) -> str:
     """What was found on a model as a page of the book, and below it what a part of GPT-2 says."""
-    pages = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
+    figures, published = cx.claims.figures().values(), cx.claims.published
+    return files.filled_in(
+        "reproduction.md",
+        run=run, part=part, figures=figures, published=published, bound=bound, plain=plain,
     )  # fmt: skip
-    pages.filters["plain"] = plain
-    template = Path(__file__).with_name("reproduction.md").read_text(encoding="utf-8")
-    given = {"figures": cx.claims.figures().values(), "published": cx.claims.published}
-    return pages.from_string(template).render(run=run, part=part, bound=bound, **given)
 
 
 def plain(text: str) -> str:
@@ -208,22 +203,19 @@ def plain(text: str) -> str:
     return re.sub(r"' \w+'", r"`\g<0>`", text)  # a token is code, or its quotation marks would turn
 
 
+@command("reproduce")
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", help="mini, a folder, or a hub name, whose edition is executed")
     parser.add_argument("--positional", type=Path, metavar="FOLDER", help="a part of GPT-2 small")
     parser.add_argument("--page", type=Path, help="write a page of the book, too")
     args = parser.parse_args(argv)
-    try:
-        part = positional(args.positional) if args.positional else None
-        run = None if part and not args.model else collected(args.model or "mini")
-        runs = [found for found in (run, part) if found]
-        print("\n\n".join(map(table, runs)))
-        if args.page and run:
-            files.replace(args.page, page(run, part))
-    except (ValueError, OSError, build_book.BuildError) as error:
-        print(f"reproduce: {cx.models.first_line(error)}", file=sys.stderr)
-        return 2
+    part = positional(args.positional) if args.positional else None
+    run = None if part and not args.model else collected(args.model or "mini")
+    runs = [found for found in (run, part) if found]
+    print("\n\n".join(map(table, runs)))
+    if args.page and run:
+        files.replace(args.page, page(run, part))
     missed = any(row["verdict"] == "does not hold" for r in runs if r.studied for row in r.rows)
     return int(missed)
 

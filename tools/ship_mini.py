@@ -20,15 +20,15 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import jinja2
 import train_mini as tm
 import transformers
+from command import ROOT, command
 from einops import rearrange
+from files import filled_in
 from files import replace as write
 from safetensors.torch import load_file
 from torch import Tensor
 
-ROOT = Path(__file__).resolve().parent.parent
 MINI, TWINS = ROOT / "ctxlib" / "data" / "mini", ROOT / "twins"
 LISTING = ROOT / "ctxlib" / "data" / "twins.toml"
 SHIPPED = {  # the twins that ship: the run of each, where it was trained here, and what it is
@@ -42,7 +42,6 @@ SHIPPED = {  # the twins that ship: the run of each, where it was trained here, 
         "of the first LayerNorm steady; the contrast",
     ),
 }
-CARD = Path(__file__).with_name("card.md")
 
 # ---------------------------------------------------------------- formats
 
@@ -215,8 +214,8 @@ def card(corpus: Path, result: dict, trials: list[dict], twins: list[dict], sha2
     and licences are those of the corpus manifest, where there is one.
     """
     recipe, manifest = recipe_of(result), corpus / "MANIFEST.json"
-    cards = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined)
-    return cards.from_string(CARD.read_text(encoding="utf-8") + "\n").render(
+    return filled_in(
+        "card.md",
         domains=json.loads(manifest.read_text())["domains"] if manifest.exists() else {},
         as_json=json.dumps(asdict(recipe), indent=2), version=sys.version.split()[0],
         recipe=recipe, result=result, trials=trials, twins=twins, sha256=sha256,
@@ -230,27 +229,23 @@ def results_of(work: Path, runs: Iterable[str]) -> list[dict]:
     return [result | {"run": run} for run, result in found if result]
 
 
-def main(argv: list[str] | None = None) -> int:
+@command("ship_mini")
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", type=Path, required=True, help="the folder it was trained on")
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="of train_mini.py")
     args = parser.parse_args(argv)
-    try:
-        print("twins:", ", ".join(ship_twins(args.work)) or "none")
-        known = results_of(args.work, dict.fromkeys(map(tm.folder_of, tm.RUNS)))
-        write(tm.RECORD, json.dumps(known, indent=1))
-        if (args.work / "mini" / "result.json").exists():
-            state, result = trained(args.work, "mini")
-            save_half(as_model(state, recipe_of(result)), MINI)
-            save_tokenizer(args.work / "tokenizer.json", result["recipe"]["n_ctx"], MINI)
-            trials, twins = (results_of(args.work, runs) for runs in (tm.TRIALS, tm.TWIN_RUNS))
-            text = card(args.corpus, result, trials, twins, digest(MINI / "model.safetensors"))
-            write(MINI / "README.md", text)
-            print(f"mini: {tm.mean(result['bits']):.4f} bits per byte")
-    except ValueError as error:
-        print(f"ship_mini: {error}", file=sys.stderr)
-        return 2
-    return 0
+    print("twins:", ", ".join(ship_twins(args.work)) or "none")
+    known = results_of(args.work, dict.fromkeys(map(tm.folder_of, tm.RUNS)))
+    write(tm.RECORD, json.dumps(known, indent=1))
+    if (args.work / "mini" / "result.json").exists():
+        state, result = trained(args.work, "mini")
+        save_half(as_model(state, recipe_of(result)), MINI)
+        save_tokenizer(args.work / "tokenizer.json", result["recipe"]["n_ctx"], MINI)
+        trials, twins = (results_of(args.work, runs) for runs in (tm.TRIALS, tm.TWIN_RUNS))
+        text = card(args.corpus, result, trials, twins, digest(MINI / "model.safetensors"))
+        write(MINI / "README.md", text)
+        print(f"mini: {tm.mean(result['bits']):.4f} bits per byte")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ Python joins as the domain `python`. The stages, in the order in which data flow
 
 `RUNS` names every run. Batches are a function of the step alone, so all runs read the same text in
 the same order, and one that is killed goes on from its last checkpoint with the batches that it
-would have seen. Checkpoints are safetensors, written whole or not at all. The tokenizer is the one
-that ships with `mini`. In the end one table says what every run has read, learned and taken; no run
-is chosen by anything else than that.
+would have seen. Files are written whole or not at all; the weights that are kept are safetensors.
+The tokenizer is the one that ships with `mini`. In the end one table says what every run has read,
+learned and taken; no run is chosen by anything else than that.
 """
 
 from __future__ import annotations
@@ -38,15 +38,14 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from command import ROOT, command
 from files import replace as write
 from files import whole
-from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from tqdm import tqdm
 from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel
 
-ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "twins" / "runs.json"  # of runs that have ended
 WORDS = ROOT / "ctxlib" / "data" / "mini" / "tokenizer.json"
 SEPARATOR = "<|endoftext|>"
@@ -314,25 +313,20 @@ def new_optimizers(model: GPT2LMHeadModel, recipe: Recipe) -> list[torch.optim.O
     """AdamW for everything; or Muon for the matrices of the layers and AdamW for what is left:
     embeddings, biases and gains. Muon's steps are scaled to be as large as AdamW's.
     """
-    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    matrices = {name: p for name, p in trained.items() if p.ndim == 2}
-    ours = {name for name in matrices if recipe.optimizer == "muon" and ".h." in name}
-    hidden = [p for name, p in matrices.items() if name in ours]
-    rest = [p for name, p in matrices.items() if name not in ours]
-    vectors = [p for p in trained.values() if p.ndim < 2]
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    matrices = [(p, recipe.optimizer == "muon" and ".h." in n) for n, p in trained if p.ndim == 2]
     groups = [
-        {"params": rest, "weight_decay": recipe.decay},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": [p for p, ours in matrices if not ours], "weight_decay": recipe.decay},
+        {"params": [p for _, p in trained if p.ndim < 2], "weight_decay": 0.0},
     ]
-    rate, decay = recipe.rate, recipe.decay
-    found: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95), eps=recipe.eps, fused=True)
-    ]
-    if hidden:
-        found.append(
-            torch.optim.Muon(hidden, rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
-        )
-    return found
+    adamw = torch.optim.AdamW(groups, recipe.rate, betas=(0.9, 0.95), eps=recipe.eps, fused=True)
+    if recipe.optimizer != "muon":
+        return [adamw]
+    hidden = [p for p, ours in matrices if ours]
+    muon = torch.optim.Muon(
+        hidden, recipe.rate, weight_decay=recipe.decay, adjust_lr_fn="match_rms_adamw"
+    )
+    return [adamw, muon]
 
 
 def loss_of(model, windows: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
@@ -390,35 +384,21 @@ def save_whole(tensors: dict[str, torch.Tensor], path: Path, facts: dict[str, st
 def save_checkpoint(
     path: Path, model, optimizers, recipe: Recipe, step: int, seconds: float
 ) -> None:
-    tensors = {f"weight/{name}": p.detach() for name, p in model.named_parameters()}
-    for name, p in model.named_parameters():
-        for optimizer in optimizers:
-            for key, value in optimizer.state.get(p, {}).items():
-                tensors[f"{key}/{name}"] = value
-    facts = {"step": str(step), "seconds": f"{seconds:.1f}", "recipe": json.dumps(asdict(recipe))}
-    save_whole(tensors, path, facts)
+    facts = {"recipe": asdict(recipe), "step": step, "seconds": seconds}
+    states = {"model": model.state_dict(), "optimizers": [o.state_dict() for o in optimizers]}
+    with whole(path) as part:
+        torch.save(facts | states, part)
 
 
 def load_checkpoint(path: Path, model, optimizers, recipe: Recipe) -> tuple[int, float]:
     """Fill model and optimisers in place; the step to go on from and the seconds spent so far."""
-    with safe_open(path, framework="pt") as file:
-        facts = file.metadata()
-        if json.loads(facts["recipe"]) != asdict(recipe):
-            raise ValueError(f"{path} was made with another recipe; choose another --work")
-        states: dict[str, dict[str, torch.Tensor]] = {}
-        for key in list(file.keys()):
-            kind, name = key.split("/", 1)
-            states.setdefault(name, {})[kind] = file.get_tensor(key)
-    for name, p in model.named_parameters():
-        state = states[name]
-        with torch.no_grad():
-            p.copy_(state.pop("weight"))
-        for optimizer in optimizers:
-            if any(p is q for group in optimizer.param_groups for q in group["params"]):
-                optimizer.state[p] = {
-                    k: v if k == "step" else v.to(p.device) for k, v in state.items()
-                }
-    return int(facts["step"]), float(facts["seconds"])
+    kept = torch.load(path, map_location="cpu", weights_only=True)
+    if kept["recipe"] != asdict(recipe):
+        raise ValueError(f"{path} was made with another recipe; choose another --work")
+    model.load_state_dict(kept["model"])
+    for optimizer, state in zip(optimizers, kept["optimizers"], strict=True):
+        optimizer.load_state_dict(state)
+    return kept["step"], kept["seconds"]
 
 
 # ---------------------------------------------------------------- a run
@@ -443,7 +423,7 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
     training = {domain: pair["train"] for domain, pair in streams.items()}
     model = new_model(recipe, args.device)
     optimizers = new_optimizers(model, recipe)
-    checkpoint, first, before = folder / "checkpoint.safetensors", 0, 0.0
+    checkpoint, first, before = folder / "checkpoint.pt", 0, 0.0
     if checkpoint.exists():
         first, before = load_checkpoint(checkpoint, model, optimizers, recipe)
         print(f"{name}: resumed at step {first:,}", flush=True)
@@ -451,8 +431,9 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
     autocast = torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.bf16)
 
     start, smooth = time.monotonic(), None
-    bar = tqdm(range(first, recipe.steps), name, initial=first, total=recipe.steps, unit="step")
-    for step in bar:
+    each = recipe.batch * recipe.n_ctx  # tokens a step
+    bar = tqdm(None, name, recipe.steps * each, initial=first * each, unit="token", unit_scale=True)
+    for step in range(first, recipe.steps):
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = recipe.rate_at(step)
@@ -465,8 +446,8 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         smooth = loss.item() if smooth is None else 0.98 * smooth + 0.02 * loss.item()
-        speed = (step + 1 - first) * recipe.batch * recipe.n_ctx / (time.monotonic() - start)
-        bar.set_postfix_str(f"loss {smooth:.3f}, {speed:,.0f} tokens/s", refresh=False)
+        bar.set_postfix_str(f"loss {smooth:.3f}", refresh=False)
+        bar.update(each)
         done, spent = step + 1, before + time.monotonic() - start
         if done in recipe.kept:
             half = {k: v.detach().half() for k, v in model.named_parameters()}
@@ -481,7 +462,7 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
     result = {
         "run": name,
         "recipe": asdict(recipe),
-        "tokens": recipe.steps * recipe.batch * recipe.n_ctx,
+        "tokens": recipe.steps * each,
         "minutes": round((before + time.monotonic() - start) / 60),
         "machine": machine(args.device),
         **losses,
@@ -523,7 +504,8 @@ def ended(name: str, recipe: Recipe, work: Path) -> dict | None:
     return next((r for r in found if (r["run"], r["recipe"]) == (name, asdict(recipe))), None)
 
 
-def main(argv: list[str] | None = None) -> int:
+@command("train_mini")
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="*", metavar="run", help=f"of {', '.join(RUNS)}; or all")
     parser.add_argument("--corpus", type=Path, required=True, help="folder with train/ and valid/")
@@ -533,20 +515,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
     args = parser.parse_args(argv)
-    try:
-        if unknown := [name for name in args.runs if name not in RUNS]:
-            raise ValueError(f"no run {', '.join(unknown)}; there are {', '.join(RUNS)}")
-        names = dict.fromkeys(map(folder_of, args.runs or RUNS))
-        results = {name: ended(name, RUNS[name], args.work) for name in names}
-        missing = [name for name, result in results.items() if result is None]
-        streams = prepare(args.corpus, args.work) if missing else {}
-        for name in missing:
-            results[name] = train(name, RUNS[name], streams, args)
-        print(table([result for result in results.values() if result]))
-    except ValueError as error:
-        print(f"train_mini: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if unknown := [name for name in args.runs if name not in RUNS]:
+        raise ValueError(f"no run {', '.join(unknown)}; there are {', '.join(RUNS)}")
+    names = dict.fromkeys(map(folder_of, args.runs or RUNS))
+    results = {name: ended(name, RUNS[name], args.work) for name in names}
+    missing = [name for name, result in results.items() if result is None]
+    streams = prepare(args.corpus, args.work) if missing else {}
+    for name in missing:
+        results[name] = train(name, RUNS[name], streams, args)
+    print(table([result for result in results.values() if result]))
 
 
 if __name__ == "__main__":

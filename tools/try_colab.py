@@ -29,16 +29,12 @@ from pathlib import Path
 import build_book
 import jupytext
 import nbformat
+from command import ROOT, command
 from nbval.plugin import get_sanitize_patterns
 
-ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = ROOT / "tools" / "colab.txt"
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "NOTICE")  # what a build needs
 SHOWN = ("text/plain", "text/html")  # of an output, as far as it is text
-
-
-class TryError(Exception):
-    """One clear line for the person who tried."""
 
 
 def build_wheel(out: Path) -> Path:
@@ -63,13 +59,13 @@ def build_wheel(out: Path) -> Path:
 
 
 def run(command: Sequence[str], cwd: Path) -> str:
-    """What a command prints; TryError with the end of it when it fails."""
+    """What a command prints; ValueError with the end of it when it fails."""
     alone = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     alone |= {"TORCH_HOME": str(cwd)}
     done = subprocess.run(command, cwd=cwd, env=alone, capture_output=True, text=True)
     if done.returncode:
         said = (done.stdout + done.stderr).strip()[-3000:]
-        raise TryError(f"{' '.join(command)} failed:\n{said}")
+        raise ValueError(f"{' '.join(command)} failed:\n{said}")
     return done.stdout
 
 
@@ -156,7 +152,7 @@ def trial(python: str, work: Path, chapters: Sequence[Path]) -> None:
     for chapter in chapters:
         try:
             seconds, found = tried(chapter, home, work)
-        except TryError as error:
+        except ValueError as error:
             failed.append(chapter.stem)
             print(f"{chapter.stem}: FAILED; {error}", flush=True)
             continue
@@ -164,23 +160,19 @@ def trial(python: str, work: Path, chapters: Sequence[Path]) -> None:
         print(f"{chapter.stem}: ran in {seconds:.0f} s, {outcome}")
         print("".join(f"    {line[:200]}\n" for line in found), end="", flush=True)
     if failed:
-        raise TryError(f"{len(failed)} failed: {', '.join(failed)}")
+        raise ValueError(f"{len(failed)} failed: {', '.join(failed)}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@command("colab", status=1)
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="chapters such as 02_keys")
     parser.add_argument("--python", default=sys.executable, help="whose version is tried")
-    options = parser.parse_args(arguments)
-    try:
-        named = options.names or [None]
-        chapters = [chapter for name in named for chapter in build_book.named(name)]
-        with tempfile.TemporaryDirectory(prefix="colab-") as work:
-            trial(options.python, Path(work), chapters)
-    except (TryError, build_book.BuildError, OSError) as error:
-        print(f"colab: {error}", file=sys.stderr)
-        return 1
-    return 0
+    options = parser.parse_args(argv)
+    named = options.names or [None]
+    chapters = [chapter for name in named for chapter in build_book.named(name)]
+    with tempfile.TemporaryDirectory(prefix="colab-") as work:
+        trial(options.python, Path(work), chapters)
 
 
 if __name__ == "__main__":

@@ -8,33 +8,10 @@ Python and needs nothing but ipywidgets.
     view = cx.widgets.NeuronExplorer(weights, heads=[3, 4])
     view.observe(lambda change: print(change.new), names="neuron")
     view.threshold = 4
+
+Each is loaded when it is first used.
 """
 
-from ctxlib.widgets.layerfile import packed_layer
-from ctxlib.widgets.plain import Turnable, choice, slider
-from ctxlib.widgets.record import look_up_record, looked_up
-from ctxlib.widgets.views import (
-    Denominators,
-    Kernels,
-    LiveReader,
-    LookUps,
-    NeuronExplorer,
-    Positions,
-    Rows,
-)
+import lazy_loader as _lazy
 
-__all__ = [
-    "Denominators",
-    "Kernels",
-    "LiveReader",
-    "LookUps",
-    "NeuronExplorer",
-    "Positions",
-    "Rows",
-    "Turnable",
-    "choice",
-    "look_up_record",
-    "looked_up",
-    "packed_layer",
-    "slider",
-]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

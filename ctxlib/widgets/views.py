@@ -6,10 +6,8 @@ import hashlib
 import html
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -20,51 +18,12 @@ from traitlets import Dict, Enum, Float, Int, List, Unicode
 from ctxlib.plots import Picture
 from ctxlib.texts import Text, passages
 from ctxlib.weights import LayerWeights
+from ctxlib.widgets.bundle import HERE, bundled, linked
 from ctxlib.widgets.layerfile import destinations, packed_layer
 from ctxlib.widgets.record import denominator_record, position_record
 
 if TYPE_CHECKING:
     from ctxlib.decoders.from_model import FirstLayer
-
-HERE = Path(__file__).parent
-IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.[^"]+)";$', re.MULTILINE)
-REMARK = re.compile(r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/\n", re.MULTILINE)  # on lines of its own
-EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
-
-
-def linked(name: str) -> list[Path]:
-    """A module of the views and all that it imports, each once, behind what it needs itself."""
-    order: dict[Path, None] = {}
-
-    def visit(module: Path) -> None:
-        for _, needed in IMPORT.findall(module.read_text(encoding="utf-8")):
-            visit((module.parent / needed).resolve())
-        order.setdefault(module)
-
-    visit(HERE / name)
-    return list(order)
-
-
-def bundled(name: str) -> str:
-    """A view's module with all that it imports, as one ES module: notebooks load no second file.
-
-    Each module becomes a function that returns what it exports, its source otherwise as it is but
-    for the types and the remarks above functions.
-    """
-    modules = linked(name)
-    called = {module: f"{module.parent.name}_{module.stem}" for module in modules}
-
-    def wrapped(module: Path) -> str:
-        def taken(found: re.Match[str]) -> str:
-            return f"const {{{found[1]}}} = {called[(module.parent / found[2]).resolve()]};"
-
-        source = IMPORT.sub(taken, REMARK.sub("", module.read_text(encoding="utf-8")))
-        names = ", ".join(name for _, name in EXPORT.findall(source))
-        given = EXPORT.sub(r"\1", source).replace("export default ", "return ")
-        end = f"return {{ {names} }};\n" if names else ""
-        return f"const {called[module]} = (() => {{\n{given}{end}}})();\n"
-
-    return "\n".join(map(wrapped, modules)) + f"export default {called[modules[-1]]};\n"
 
 
 class View(anywidget.AnyWidget):

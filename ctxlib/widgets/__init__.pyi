@@ -1,0 +1,28 @@
+from .layerfile import packed_layer
+from .plain import Turnable, choice, slider
+from .record import look_up_record, looked_up
+from .views import (
+    Denominators,
+    Kernels,
+    LiveReader,
+    LookUps,
+    NeuronExplorer,
+    Positions,
+    Rows,
+)
+
+__all__ = [
+    "Denominators",
+    "Kernels",
+    "LiveReader",
+    "LookUps",
+    "NeuronExplorer",
+    "Positions",
+    "Rows",
+    "Turnable",
+    "choice",
+    "look_up_record",
+    "looked_up",
+    "packed_layer",
+    "slider",
+]
