@@ -756,13 +756,16 @@ What the sources say here they say in words, without an experiment; the bounds a
 on_all = repaired(kl["paper's circuit"], everywhere)
 apart = on(lasting["its domain's"] - lasting["another domain's"], everywhere)
 of_all = "paper's circuit at every destination: share of the damage repaired (KL)"
-judged = [
-    ("good_substitute", of_all, on_all),
-    ("good_substitute", f"the same at home: {TOKEN!r} at the destination", at_home),
-    ("contexts_separate", "own domain's vector less another's (nats)", apart),
-    ("weak_linear", "share of the way that half of the message goes", half),
-]
-cx.claims.ledger(model, *(cx.claims.Claim(k, what, v[0], v[1:]) for k, what, v in judged))
+of_home = f"the same at home: {TOKEN!r} at the destination"
+of_vectors = "own domain's vector less another's (nats)"
+of_half = "share of the way that half of the message goes"
+cx.claims.ledger(
+    model,
+    cx.claims.Claim("good_substitute", of_all, on_all[0], on_all[1:]),
+    cx.claims.Claim("good_substitute", of_home, at_home[0], at_home[1:]),
+    cx.claims.Claim("contexts_separate", of_vectors, apart[0], apart[1:]),
+    cx.claims.Claim("weak_linear", of_half, half[0], half[1:]),
+)
 
 # %% [markdown]
 r"""

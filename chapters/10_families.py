@@ -655,16 +655,16 @@ own_tv = cx.claims.by_document(lambda d: np.median(own.tv[d].mean(0)), own.B, 19
 apart = less_neat(slice(None)), cx.claims.by_document(less_neat, rotary.B, 199)
 here, with_alibi = (len(stable[k]) / decoders[k].layer.n_heads for k in (yours, "ALiBi"))
 by_slow = float(np.median(by_slow))
-judged = [  # figure, what is measured, number, interval, digits
-    ("tv", "TV of rebuilt rows, middle one of the stable heads", float(middle_tv[yours]), own_tv, 3),
-    ("share_stable", "stable heads among all of the layer", here, None, 2),
-    ("median_r", "r of summary and truth, median neuron", *results[yours]["r"], 4),
-    ("median_fvu", "FVU of summary and truth, median neuron", *results[yours]["fvu"], 4),
-    ("similar_elsewhere", "stable heads among all of the ALiBi twin", with_alibi, None, 2),
-    ("rotary_slow", "share of the slow planes in the rotary twin's scores, middle stable head", by_slow, None, 2),
-    ("rotary_less_neat", "TV of rebuilt rows, middle stable head, rotary twin less learned", *apart, 3),
+claims = [
+    cx.claims.Claim("tv", "TV of rebuilt rows, middle one of the stable heads", float(middle_tv[yours]), own_tv, digits=3),
+    cx.claims.Claim("share_stable", "stable heads among all of the layer", here),
+    cx.claims.Claim("median_r", "r of summary and truth, median neuron", *results[yours]["r"], digits=4),
+    cx.claims.Claim("median_fvu", "FVU of summary and truth, median neuron", *results[yours]["fvu"], digits=4),
+    cx.claims.Claim("similar_elsewhere", "stable heads among all of the ALiBi twin", with_alibi),
+    cx.claims.Claim("rotary_slow", "share of the slow planes in the rotary twin's scores, middle stable head", by_slow),
+    cx.claims.Claim("rotary_less_neat", "TV of rebuilt rows, middle stable head, rotary twin less learned", *apart, digits=3),
 ]  # fmt: skip
-cx.claims.ledger(own.model, *(cx.claims.Claim(*of, digits=k) for *of, k in judged))
+cx.claims.ledger(own.model, *claims)
 
 # %% [markdown]
 r"""
