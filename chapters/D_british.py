@@ -409,8 +409,9 @@ def expected(B, A, words):
             own[2:, :, heads] = torch.cat([own[:1, :, heads], summaries.to(own)])
             return own
 
-        put = [("blocks.0.attn.hook_z", put)]
-        return model.run_with_hooks(tokens, put, return_type="logits_and_cache", **kept)
+        few = ("unembed.hook_in", lambda own, hook: own[:, -len(word) :])  # no others are asked for
+        hooks = [("blocks.0.attn.hook_z", put), few]
+        return model.run_with_hooks(tokens, hooks, return_type="logits_and_cache", **kept)
 
     start = len(B)
     for word in words:
@@ -598,13 +599,14 @@ def british_more(j):
 
 
 TELL = "neurons that tell British from American spelling over documents, words and rules"
-WRITE = "neurons 300 and 704: cosine of what they write"
 passed = float(len(british_neurons))
 claims = [cx.claims.Claim("commonwealth_neuron", TELL, passed, digits=0)]
-for j in NAMED:
-    claims.append(cx.claims.Claim(f"neuron_{j}", f"neuron {j}: {MORE}", share[j], british_more(j)))
 if NAMED:
-    claims.append(cx.claims.Claim("opposite", WRITE, opposite))
+    claims += [
+        cx.claims.Claim("neuron_300", f"neuron 300: {MORE}", share[300], british_more(300)),
+        cx.claims.Claim("neuron_704", f"neuron 704: {MORE}", share[704], british_more(704)),
+        cx.claims.Claim("opposite", "neurons 300 and 704: cosine of what they write", opposite),
+    ]
 cx.claims.ledger(model, *claims)
 
 # %% [markdown]
