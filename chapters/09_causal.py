@@ -104,10 +104,21 @@ def silence(rows):
     return [inside(silent.expand(len(rows), -1, -1, -1))]
 
 
+LAST = f"blocks.{model.cfg.n_layers - 1}.mlp.hook_"  # this MLP too works at asked places only
+
+
+def back(own, hook):
+    """What was computed at the asked places, in a text of zeros."""
+    whole = own.new_zeros(len(own), READ, own.shape[-1])
+    whole[:, asked] = own
+    return whole
+
+
 def predicted(hooks, rows):
     """Log-probabilities behind the asked destinations: `text place vocab`."""
-    only = ("unembed.hook_in", lambda own, hook: own[:, asked])
-    return model.run_with_hooks(x[rows], fwd_hooks=[*hooks, only]).log_softmax(-1).cpu()
+    only = [(place, lambda own, hook: own[:, asked]) for place in ("unembed.hook_in", LAST + "in")]
+    only.append((LAST + "out", back))
+    return model.run_with_hooks(x[rows], fwd_hooks=[*hooks, *only]).log_softmax(-1).cpu()
 
 
 # %% tags=["hide-input"]
@@ -326,7 +337,8 @@ share = (said / said.sum(0)).quantile(0.5, dim=1)  # head
 J = cx.find_neurons(circuit, threshold=-np.inf)[:NEURONS].index.tolist()
 in_J = (said / said.sum(0))[:, J].quantile(0.5, dim=1)
 a, b = sorted(share.argsort(descending=True)[:2].tolist()) if len(heads) > 1 else (0, 0)
-firsts = np.array([np.flatnonzero(of == domain)[0] for domain in sorted(set(of))])
+firsts = np.unique(of, return_index=True)[1]  # the first document of each domain
+FIRSTS = torch.from_numpy(firsts)
 
 
 def first_layer(*parts, hooks=()):
@@ -348,11 +360,16 @@ def without(some):
     return lambda rows: [inside(quiet[rows])]
 
 
-def first_kl(change):
-    """KL of the first document of each domain: a number a text, NaN for the others."""
+def of_firsts(values):
+    """A number a text, NaN for all but the first document of each domain."""
     found = np.full(len(x), np.nan)
-    found[firsts] = cost(change, torch.from_numpy(firsts))[1][:, :-1].mean(1)
+    found[firsts] = values
     return found
+
+
+def first_kl(change):
+    """KL of the first document of each domain."""
+    return of_firsts(cost(change, FIRSTS)[1][:, :-1].mean(1))
 
 
 some_of = [*([k] for k in range(len(heads))), [a, b]]
@@ -557,24 +574,18 @@ def two_ways(members):
 
 through = {name: two_ways(members) for name, members in SETS.items()}
 
+
 # %% tags=["hide-input", "nbval-check-output"]
-left, alone = (
-    [
-        [
-            over(rows, lambda d, v=v[m]: v[d].mean() / silent_kl[d].mean())
-            for rows in first_of.values()
-        ]
-        for v in through.values()
-    ]
-    for m in (0, 1)
-)
+def share_of(v):
+    """What a change costs, as a share of what silence does, by kind."""
+    return [over(d, lambda d: v[d].mean() / silent_kl[d].mean()) for d in first_of.values()]
+
+
+left, alone = ([share_of(v[m]) for v in through.values()] for m in (0, 1))
 pd.DataFrame(
     [[words(v, ".0%") for v in (*p, *q)] for p, q in zip(left, alone, strict=True)],
     index=pd.Index(SETS, name="share of the KL of silence"),
-    columns=[
-        *(f"{k}: left when held" for k in first_of),
-        *(f"{k}: done by them alone" for k in first_of),
-    ],
+    columns=[f"{k}: {s}" for s in ("left when held", "done by them alone") for k in first_of],
 ).T
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -624,25 +635,20 @@ def scaled(alpha):
 DOSES = (0.5, 1.5)
 
 
-def by_batch(change):
-    """Log-probabilities of the first documents with a change."""
-    return torch.cat([predicted(change(k), k) for k in torch.from_numpy(firsts).split(11)])
-
-
-quiet = by_batch(silence)
-whole_way, *ways = (by_batch(scaled(alpha)) - quiet for alpha in (1, *DOSES))
+changes = (silence, *map(scaled, DOSES))
+quiet, *part = (predicted(change(FIRSTS), FIRSTS) for change in changes)
+ways = [v - quiet for v in (as_it_is[FIRSTS], *part)]  # α = 1 is the model as it is
 undo = 1 / (1 - on_bos).clamp(min=0.05)
 undone, _ = cost(scaled(undo))
 
 # %% tags=["hide-input"]
-centred = [v - v.mean(-1, keepdim=True) for v in (whole_way, *ways)]  # text place vocab
-along = np.full((len(centred), len(x)), np.nan)  # dose text
-along[:, firsts] = torch.stack([(v * centred[0]).sum((1, 2)) for v in centred])
+centred = [v - v.mean(-1, keepdim=True) for v in ways]  # text place vocab
+along = [of_firsts((v * centred[0]).sum((1, 2))) for v in centred]
 part_way = {
     alpha: over(firsts, lambda d, v=v: v[d].sum() / along[0][d].sum())
     for alpha, v in zip(DOSES, along[1:], strict=True)
 }
-as_is, bare = strength(z).mean(0), strength(bos_left_out).mean(0)
+as_is, bare, far = strength(z).mean(0), strength(bos_left_out).mean(0), min(64, READ - 2)
 figure, ((left_axis, right_axis),) = cx.plots.panels(1, 2, height=2.9, width=8.6)
 left_axis.plot(range(1, READ - 1), as_is[1:-1], label="as it is")
 left_axis.plot(range(1, READ - 1), bare[1:-1], "--", label="BOS left out of the rows")
@@ -659,7 +665,7 @@ cx.plots.picture(
     figure,
     "9.4",
     "Left: how strong a text's own domain is in what the stable heads write, along the text. Right: how far the prediction goes with a share of their message, with 95% intervals; dotted: in proportion.",
-    f"Two panels. Strength at positions 1, 8 and 64: {as_is[1]:.2f}, {as_is[8]:.2f} and {as_is[64] if READ > 65 else as_is[-2]:.2f}, without BOS {bare[1]:.2f}, {bare[8]:.2f} and {bare[64] if READ > 65 else bare[-2]:.2f}. Share of the way: "
+    f"Two panels. Strength at positions 1, 8 and 64: {as_is[1]:.2f}, {as_is[8]:.2f} and {as_is[far]:.2f}, without BOS {bare[1]:.2f}, {bare[8]:.2f} and {bare[far]:.2f}. Share of the way: "
     + ", ".join(f"{v[0]:.2f} for {alpha:g}" for alpha, v in part_way.items())
     + ".",
 )
@@ -719,7 +725,7 @@ def draw(domain, strength, heads_are):
     left.set_yticks(range(len(spelt)), spelt, family="monospace", parse_math=False)
     left.set(xlabel="gain of log-probability (nats)", title="Tokens that follow")
     right.barh(range(len(most)), change[most], color=cx.plots.COLOURS[1])
-    right.set_yticks(range(len(most)), [str(j) for j in most])
+    right.set_yticks(range(len(most)), most)
     right.set(xlabel="change of the pre-activation", title="Neurons moved most")
     for axis in (left, right):
         axis.invert_yaxis()
@@ -749,26 +755,16 @@ What the sources say here they say in words, without an experiment; the bounds a
 # %% tags=["hide-input", "nbval-check-output"]
 on_all = repaired(kl["paper's circuit"], everywhere)
 apart = on(lasting["its domain's"] - lasting["another domain's"], everywhere)
+of_all = "paper's circuit at every destination: share of the damage repaired (KL)"
+of_home = f"the same at home: {TOKEN!r} at the destination"
+of_vectors = "own domain's vector less another's (nats)"
+of_half = "share of the way that half of the message goes"
 cx.claims.ledger(
     model,
-    cx.claims.Claim(
-        "good_substitute",
-        "paper's circuit at every destination: share of the damage repaired (KL)",
-        on_all[0],
-        on_all[1:],
-    ),
-    cx.claims.Claim(
-        "good_substitute",
-        f"the same at home: {TOKEN!r} at the destination",
-        at_home[0],
-        at_home[1:],
-    ),
-    cx.claims.Claim(
-        "contexts_separate", "own domain's vector less another's (nats)", apart[0], apart[1:]
-    ),
-    cx.claims.Claim(
-        "weak_linear", "share of the way that half of the message goes", half[0], half[1:]
-    ),
+    cx.claims.Claim("good_substitute", of_all, on_all[0], on_all[1:]),
+    cx.claims.Claim("good_substitute", of_home, at_home[0], at_home[1:]),
+    cx.claims.Claim("contexts_separate", of_vectors, apart[0], apart[1:]),
+    cx.claims.Claim("weak_linear", of_half, half[0], half[1:]),
 )
 
 # %% [markdown]
@@ -801,9 +797,8 @@ r"""
 """
 
 # %% tags=["nbval-check-output"]
-taken, _ = cost(lambda rows: [cx.decoders.add_direction(0, -own[rows])], torch.from_numpy(firsts))
-against = np.full(len(x), np.nan)
-against[firsts] = taken.mean(1)
+taken, _ = cost(lambda rows: [cx.decoders.add_direction(0, -own[rows])], FIRSTS)
+against = of_firsts(taken.mean(1))
 pd.DataFrame(
     {
         "own vector taken away": [f"{against[rows].mean():+.2f}" for rows in first_of.values()],

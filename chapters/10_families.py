@@ -163,11 +163,8 @@ turned = np.array([[+2.0, 0.0], [-1.0, +1.0]])  # nearby, and far back: the othe
 
 # %% tags=["hide-input", "nbval-check-output"]
 entries = ["near, moon", "near, the", "far, moon", "far, the"]
-columns = pd.MultiIndex.from_tuples(
-    [("score", e) for e in entries]
-    + [("where", "near"), ("where", "far"), ("what", "moon"), ("what", "the")]
-    + [("left over", e) for e in entries]
-)
+parts = {"score": entries, "where": ["near", "far"], "what": ["moon", "the"], "left over": entries}
+columns = pd.MultiIndex.from_tuples([(part, e) for part, of in parts.items() for e in of])
 by_hand = {
     name: np.concatenate([table.ravel(), *map(np.ravel, two_means(table))])
     for name, table in {"shifted": shifted, "turned": turned}.items()
@@ -258,7 +255,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The zeros are algebra. Learned positions interact a little, because a position changes LayerNorm's scale. What an interaction costs follows from its size. A rebuilt row is $\text{pos}_i\,\text{content}(x_i)$ over its sum ({eq}`eq-denom`). If its scores are off by $\delta$, then to second order, by Pinsker's inequality,
+The zeros are algebra. Learned positions interact a little, because a position changes LayerNorm's scale. What an interaction costs follows from its size. A rebuilt row is $\text{pos}_i\,\text{content}(x_i)$ over its sum ({eq}`eq-denom`). TV is the share of attention that it has elsewhere than the true row ([chapter 2](02_keys)). If its scores are off by $\delta$, then to second order, by Pinsker's inequality,
 
 $$
 \text{TV} \;\lesssim\; \tfrac12\, \sigma_\delta , \qquad \sigma_\delta^2 \;=\; \sum_{i,t} \text{pos}_i\, f_t\, \delta(i, t)^2 .
@@ -495,7 +492,7 @@ $$
 \end{aligned}
 $$ (eq-fam-circuit)
 
-holds for all. Two circuits are held against what the heads really add on half B, for the 100 neurons that single tokens can move farthest: the published one, with one page's constants, and the one of [chapter 8](08_evaluation), with the text's own constants and each head's own kernel.
+holds for all. Two circuits are held against what the heads really add on half B, for the 100 neurons that single tokens can move farthest: the published one, with one page's constants, and the one of [chapter 8](08_evaluation), with the text's own constants and each head's own kernel. Over texts, r is the correlation of circuit and truth, and FVU the share of the truth's variance that the circuit misses: r asks for the order of texts, FVU for the amounts too.
 """
 
 # %%
@@ -651,47 +648,23 @@ The first four lines are about the model that is named in the first cell, the la
 # %% tags=["hide-input", "nbval-check-output"]
 def less_neat(drawn):
     """TV of the middle head, rotary less learned, over the texts drawn."""
-    return np.median(rotary.tv[drawn].mean(0)) - np.median(learned.tv[drawn].mean(0))
+    return float(np.median(rotary.tv[drawn].mean(0)) - np.median(learned.tv[drawn].mean(0)))
 
 
-cx.claims.ledger(
-    own.model,
-    cx.claims.Claim(
-        "tv",
-        "TV of rebuilt rows, middle one of the stable heads",
-        float(middle_tv[yours]),
-        cx.claims.by_document(lambda d: np.median(own.tv[d].mean(0)), own.B, 199),
-        digits=3,
-    ),
-    cx.claims.Claim(
-        "share_stable",
-        "stable heads among all of the layer",
-        len(stable[yours]) / own.layer.n_heads,
-    ),
-    cx.claims.Claim(
-        "median_r", "r of summary and truth, median neuron", *results[yours]["r"], digits=4
-    ),
-    cx.claims.Claim(
-        "median_fvu", "FVU of summary and truth, median neuron", *results[yours]["fvu"], digits=4
-    ),
-    cx.claims.Claim(
-        "similar_elsewhere",
-        "stable heads among all of the ALiBi twin",
-        counts["ALiBi"] / alibi.layer.n_heads,
-    ),
-    cx.claims.Claim(
-        "rotary_slow",
-        "share of the slow planes in the rotary twin's scores, middle stable head",
-        float(np.median(by_slow)),
-    ),
-    cx.claims.Claim(
-        "rotary_less_neat",
-        "TV of rebuilt rows, middle stable head, rotary twin less learned",
-        float(middle_tv["rotary"] - middle_tv["learned"]),
-        cx.claims.by_document(less_neat, rotary.B, 199),
-        digits=3,
-    ),
-)
+own_tv = cx.claims.by_document(lambda d: np.median(own.tv[d].mean(0)), own.B, 199)
+apart = less_neat(slice(None)), cx.claims.by_document(less_neat, rotary.B, 199)
+here, with_alibi = (len(stable[k]) / decoders[k].layer.n_heads for k in (yours, "ALiBi"))
+by_slow = float(np.median(by_slow))
+claims = [
+    cx.claims.Claim("tv", "TV of rebuilt rows, middle one of the stable heads", float(middle_tv[yours]), own_tv, digits=3),
+    cx.claims.Claim("share_stable", "stable heads among all of the layer", here),
+    cx.claims.Claim("median_r", "r of summary and truth, median neuron", *results[yours]["r"], digits=4),
+    cx.claims.Claim("median_fvu", "FVU of summary and truth, median neuron", *results[yours]["fvu"], digits=4),
+    cx.claims.Claim("similar_elsewhere", "stable heads among all of the ALiBi twin", with_alibi),
+    cx.claims.Claim("rotary_slow", "share of the slow planes in the rotary twin's scores, middle stable head", by_slow),
+    cx.claims.Claim("rotary_less_neat", "TV of rebuilt rows, middle stable head, rotary twin less learned", *apart, digits=3),
+]  # fmt: skip
+cx.claims.ledger(own.model, *claims)
 
 # %% [markdown]
 r"""

@@ -49,10 +49,7 @@ try:
 except ValueError:  # no stable head in the first layer
     study = cx.study(model, TEXTS, TOKEN, heads=range(model.cfg.n_heads))
 weights, n, L = study.weights, study.n, model.cfg.n_layers
-SECOND, THIRD = (
-    min(1, L - 1),
-    min(2, L - 1),
-)  # of a model that has as many; layers are counted from 0
+SECOND, THIRD = min(1, L - 1), min(2, L - 1)  # where a model has as many; counted from 0
 half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
 x_A, x_B = (cx.texts.at(weights, half, n, TOKEN) for half in (half_A, half_B))  # text source
@@ -78,7 +75,7 @@ s_i \;=\; \underbrace{p_i}_{\text{where}} \;+\; \underbrace{c(x_i)}_{\text{what}
 \qquad \text{pos} = \operatorname{softmax}(p) .
 $$ (eq-depth-means)
 
-$p_i$ is the mean over the texts of half A, $c(t)$ the mean of $s_i - p_i$ over the sources of half A that hold token $t$, drawn towards zero where there are few. On half B we ask what share of the variance of scores each of the three has, sources weighted by the kernel. Only **known** tokens are judged, those that half A has at least five times: of others it cannot say what a head thinks of them, and that would count as rest. BOS is left out, for it always stands at one place.
+$p_i$ is the mean over the texts of half A, $c(t)$ the mean of $s_i - p_i$ over the sources of half A that hold token $t$, drawn towards zero where there are few. On half B we ask what share of the variance of scores each of the three has, sources weighted by the kernel. Only **known** tokens are judged, those that half A has at least five times: of others it cannot say what a head thinks of them, and that would count as rest. BOS is left out, for it always stands at one place. Beside the shares the table shows what BOS gets, the effective tokens of the kernel, the **TV** of rows to kernel (the share of a row's attention that is elsewhere than the kernel has it), and the relative spread of the denominators over half A.
 """
 
 
@@ -89,6 +86,7 @@ def read(x, hook=None, layers=L, batch=4):
     last = ("attn.hook_pattern", "attn.hook_z", "hook_resid_mid", "hook_resid_post")
     names = [f"{k}.{name}" for k in range(layers) for name in last] + [f"{SECOND}.attn.hook_v"]
     found = {name: [] for name in names}
+    top = (f"blocks.{layers - 1}.mlp.hook_in", lambda v, hook: v[:, -1:])  # asked at n alone
 
     def keep(name):
         def at_n(v, hook):
@@ -100,7 +98,7 @@ def read(x, hook=None, layers=L, batch=4):
     with torch.inference_mode():
         for k in range(0, len(x), batch):
             hooks = ([] if hook is None else [hook(slice(k, k + batch))]) + [keep(m) for m in names]
-            model.run_with_hooks(x[k : k + batch], fwd_hooks=hooks, stop_at_layer=layers)
+            model.run_with_hooks(x[k : k + batch], fwd_hooks=[*hooks, top], stop_at_layer=layers)
     return {name: torch.cat(parts) for name, parts in found.items()}
 
 
@@ -193,9 +191,7 @@ def percent(values):
 
 place, rest = by_layer["where"].to_numpy(), by_layer["rest"].to_numpy()
 token_share = (by_layer["what"] / (1 - by_layer["where"])).to_numpy()
-all_tokens = np.array(
-    [shares(parts(k, often >= 0)).mean(1).numpy() for k in range(L)]
-)  # layer part
+all_tokens = np.array([shares(parts(k, often >= 0)).mean(1).numpy() for k in range(L)])
 display(
     cx.claims.finding(
         f"For tokens seen before, place and token explain {1 - rest[SECOND]:.0%} of the variance of the second layer's scores, against {1 - rest[0]:.0%} of the first's; behind it the rest grows to {percent(rest[2:]) if L > 2 else rest[-1]}.",
@@ -488,7 +484,7 @@ $$
 \text{approx}_j \;=\; \sum_h \sum_i \frac{\text{pos}^h_i\, e^{c_h(x_i)}}{\text{denom}_h}\; v^h_i\, W_O^h \cdot W_\text{in}[:, j] / s ,
 $$ (eq-depth-circuit)
 
-with values $v^h_i$ read from one of four kinds of state: the mean state of the token $x_i$ over half A; the states that the model makes when its first-layer heads say what the circuit predicts, as published (one page of prose, ' the' asks everywhere) or self-normalised ([chapter 8](08_evaluation): own denominators, own $x_n$); the true states. The truth is what the model's heads add to the 100 neurons of the second MLP that they move most over half A.
+with values $v^h_i$ read from one of four kinds of state: the mean state of the token $x_i$ over half A; the states that the model makes when its first-layer heads say what the circuit predicts, as published (one page of prose, ' the' asks everywhere) or self-normalised ([chapter 8](08_evaluation): own denominators, own $x_n$); the true states. The truth is what the model's heads add to the 100 neurons of the second MLP that they move most over half A. Over texts, r is the correlation of the two, and FVU the share of the truth's variance that is missed.
 """
 
 # %%
@@ -572,10 +568,9 @@ def score(guess, truth, *of):
     return cx.Moments.of(guess[:, J], truth[:, J]).table(J)[list(of)].median()
 
 
+by_domain = {k: T_A[kinds_A == k].mean(0) if k in kinds_A else T_A.mean(0) for k in set(kinds)}
 guesses = {
-    "mean of the text's domain": torch.stack(
-        [T_A[kinds_A == k].mean(0) if k in kinds_A else T_A.mean(0) for k in kinds]
-    ),
+    "mean of the text's domain": torch.stack([by_domain[k] for k in kinds]),
     "mean state of the token": bag(x_B, mean_of[x_B]),
     "states by the circuit, as published": bag(x_B, values(published)),
     "states by the circuit, self-normalised": bag(x_B, values(own)),
@@ -595,13 +590,8 @@ display(
     ladder.map("{:.3f}".format).replace("nan", ""),
     cx.claims.finding(
         f"A circuit through both layers predicts what these {len(chosen)} heads add to 100 neurons of the second at r = {r[3]:.2f} with the self-normalised circuit below, and at {r[2]:.2f} with the published one, which gets the amounts wrong (FVU {fvu[3]:.2f} and {fvu[2]:.2f}).",
-        holds=bool(
-            L > 1
-            and len(J) == 100
-            and r[1] < r[2] < r[3]
-            and r[2] > 0.9
-            and fvu[3] < 0.2 < 1 < fvu[2]
-        ),
+        holds=bool(L > 1 and len(J) == 100 and 0.9 < r[2] < r[3] and r[1] < r[2])
+        and fvu[3] < 0.2 < 1 < fvu[2],
     ),
     cx.claims.finding(
         f"These heads are a small part: they move the neurons by {part:.0%} of their standard deviation; the whole neuron, computed by the model above the first layer's circuit, is met at r = {wholes[0]:.3f} as published and {wholes[1]:.3f} self-normalised.",
@@ -636,15 +626,10 @@ def draw(layer, head):
     of = account[(account["layer"] == int(layer)) & (account["head"] == int(head))].iloc[0]
     figure, ((left, right),) = cx.plots.panels(1, 2, height=3.6)
     left.plot(np.arange(n), pos[int(head)].flip(-1), color=cx.plots.COLOURS[0])
-    left.set(
-        yscale="log",
-        xlabel="distance back",
-        ylabel="pos",
-        title=f"layer {layer}, head {head}: where",
-    )
-    right.barh(
-        range(len(ends)), likes[ends], color=[cx.plots.COLOURS[int(v < 0)] for v in likes[ends]]
-    )
+    left.set(yscale="log", xlabel="distance back", ylabel="pos")
+    left.set_title(f"layer {layer}, head {head}: where")
+    colours = [cx.plots.COLOURS[int(v < 0)] for v in likes[ends]]
+    right.barh(range(len(ends)), likes[ends], color=colours)
     right.set_yticks(range(len(ends)), words, family="monospace", fontsize=8, parse_math=False)
     right.set(xlabel="log content (nats)", title="what")
     return cx.plots.picture(
@@ -721,16 +706,12 @@ The noise's line holds by its words, the share falls; the section above says why
 # %% tags=["hide-input", "nbval-check-output"]
 all_rest = all_tokens[:, 2]
 all_share = all_tokens[:, 1] / (1 - all_tokens[:, 0])
+over_dealt = np.median(passing / passing_dealt)
 asked = [
     ("least rest of a deeper layer, over the first's", min(all_rest[SECOND:] / all_rest[0]), 1, 1),
     ("what, of what the place leaves, first layer", all_share[0], 1, 0.8),
     ("the same, largest of deeper layers", max(all_share[SECOND:]), -1, 0.8),
-    (
-        "noise over dealt noise passed on, median second-layer head",
-        np.median(passing / passing_dealt),
-        1,
-        2,
-    ),
+    ("noise over dealt noise passed on, median second-layer head", over_dealt, 1, 2),
     ("order counts (blocks of 1 less 32), second layer over first", minds[SECOND] / minds[0], 1, 2),
     ("AUC of repeated texts behind the first layer", auc.iloc[1], -1, 0.6),
     ("circuit through layer 2, published states: r", r[2], 1, 0.9),

@@ -113,9 +113,7 @@ rank = pd.Series(size.flatten()).corr(pd.Series(P.flatten()), method="spearman")
 
 def show(ids):
     """Tokens in a row; ␣ is a space, ↵ a new line; other invisible characters are escaped."""
-    marks = {" ": "␣", "\n": "↵"}
-    text = model.tokenizer.decode(list(map(int, ids)))
-    return "".join(marks.get(c, c if c.isprintable() else ascii(c)[1:-1]) for c in text)
+    return cx.plots.visible(model.tokenizer.decode(list(map(int, ids))))
 
 
 figure, ((axis,),) = cx.plots.panels(1, 1, width=6.4, height=3.2)
@@ -126,12 +124,8 @@ for c, p, t in zip(size[predicts], P[predicts], favourite[predicts], strict=True
     axis.annotate(
         f"“{show([t])}”", (c, p), xytext=(-9, 7), textcoords="offset points", parse_math=False
     )
-axis.set(
-    yscale="log",
-    ylim=(None, 4),
-    xlabel="congruence with its token",
-    ylabel="P of the token at the peaks",
-)
+axis.set(yscale="log", ylim=(None, 4))
+axis.set(xlabel="congruence with its token", ylabel="P of the token at the peaks")
 cx.plots.picture(
     figure,
     "12.1",
@@ -229,18 +223,23 @@ HOOKS |= {"pre": "mlp.hook_pre", "post": "mlp.hook_post"}
 NAMES = [f"blocks.{k}.{hook}" for k in range(n_layers) for hook in HOOKS.values()]
 
 
+def of_layers(cache, w, count=n_layers):
+    """What one of the hooks has seen in each layer, `text layer pos ...`; shared values repeated."""
+    seen = torch.stack([cache[f"blocks.{k}.{HOOKS[w]}"].cpu() for k in range(count)], 1)
+    return seen.repeat_interleave(n_heads // seen.shape[3], dim=3) if w == "v" else seen
+
+
 def read(part, stop=None):
     """Terms, pre-activation, and log P of the token at every place: `text pos neuron ...`."""
     names = ["blocks.0.hook_resid_pre", *NAMES]
     logits, cache = model.run_with_cache(part, names_filter=names, stop_at_layer=stop)
-    flow = {w: [cache[f"blocks.{k}.{h}"].cpu() for k in range(n_layers)] for w, h in HOOKS.items()}
-    seen = {w: torch.stack(flow[w], 1) for w in "avz"} | {"m": flow["m"]}
-    seen["v"] = seen["v"].repeat_interleave(n_heads // seen["v"].shape[3], dim=3)  # shared values
+    seen = {w: of_layers(cache, w) for w in "avz"} | {"m": of_layers(cache, "m").unbind(1)}
     seen["x_0"] = cache["blocks.0.hook_resid_pre"].cpu()
     found = [terms(seen, k, neurons) for k, neurons in by_layer.items()]
     whole = {name: torch.cat([f[name] for f in found], 2) for name in found[0]}
     for w in ("pre", "post"):
-        whole[w] = torch.cat([flow[w][k][..., js] for k, js in by_layer.items()], -1)
+        own = [cache[f"blocks.{k}.{HOOKS[w]}"].cpu()[..., js] for k, js in by_layer.items()]
+        whole[w] = torch.cat(own, -1)
     if stop is None:
         whole["log P"] = logits.log_softmax(-1)[..., tokens].cpu()
     return whole | {"z": seen["z"].sum(0, keepdim=True)}
@@ -300,19 +299,15 @@ def ending(ids, length=16):
     return show(ids[1:])[-length:]
 
 
-pd.DataFrame(
-    {
-        "its loudest peaks in half B end in": [
-            " · ".join(ending(prompt(x, p)) for p in range(min(3, len(text)))) for x in order[:8]
-        ],
-        "P, half A": [
-            f"{float(P[layers.index(places[x][0]), places[x][1]]):.2f}" for x in order[:8]
-        ],
-        "P, half B": [f"{float(P_B[:, x].mean()):.2f}" for x in order[:8]],
-        "P usually": [f"{float(P_usual[:, 1:, x].mean()):.3f}" for x in order[:8]],
-    },
-    index=pd.Index([label(x) for x in order[:8]], name=f"the first 8 of {len(order)}"),
-)
+rows = []
+for x in order[:8]:
+    loud = " · ".join(ending(prompt(x, p)) for p in range(min(3, len(text))))
+    in_half_A = float(P[layers.index(places[x][0]), places[x][1]])
+    in_half_B, usually = float(P_B[:, x].mean()), float(P_usual[:, 1:, x].mean())
+    rows.append([label(x), loud, f"{in_half_A:.2f}", f"{in_half_B:.2f}", f"{usually:.3f}"])
+name = f"the first 8 of {len(order)}"
+columns = [name, "its loudest peaks in half B end in", "P, half A", "P, half B", "P usually"]
+pd.DataFrame(rows, columns=columns).set_index(name)
 
 # %% tags=["hide-input"]
 named = tokens.tolist() if len(set(tokens[is_next].tolist())) > 1 else each.tolist()
@@ -487,12 +482,13 @@ P_tenth = in_tenths(flat["log P"].exp())
 figure, (axes,) = cx.plots.panels(1, 2, width=9, height=3)
 for name, v in steps.items():
     axes[0].plot(range(1, 11), v[:, is_next].mean(1), ".-", label=name)
-axes[0].legend(fontsize=8)
 for name, mask in GROUPS.items():
     axes[1].plot(range(1, 11), P_tenth[:, mask].mean(1), ".-", label=name)
-axes[0].set(xlabel="tenth of the pre-activation", ylabel="rise", title="Next-token neurons")
-axes[1].set(xlabel="tenth of the pre-activation", ylabel="P of its token", yscale="log")
-axes[1].legend(fontsize=8)
+axes[0].set(ylabel="rise", title="Next-token neurons")
+axes[1].set(ylabel="P of its token", yscale="log")
+for axis in axes:
+    axis.set_xlabel("tenth of the pre-activation")
+    axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
     "12.4",
@@ -658,11 +654,7 @@ def from_each(x, shown):
     to = W_O @ cx.decoders.input_weights(model, k)[0][:, j].cpu()  # layer head d
     with torch.no_grad():
         _, cache = model.run_with_cache(ids, names_filter=NAMES, stop_at_layer=k + 1)
-    a, v = (
-        torch.stack([cache[f"blocks.{i}.{HOOKS[w]}"].cpu() for i in range(len(W_O))], 1)
-        for w in "av"
-    )
-    v = v.repeat_interleave(n_heads // v.shape[3], dim=3)
+    a, v = (of_layers(cache, w, len(W_O)) for w in "av")
     said = einops.einsum(v, to, "p k u i d, k i d -> p k i u")
     return a[range(len(ids)), :, :, last] * said / peak["scale"][: len(ids), x, None, None, None]
 

@@ -80,8 +80,8 @@ variance = contents**2 @ chances - mu**2
 bound = {
     "Chebyshev": variance * w**2 / far**2,
     "Hoeffding": 2 * np.exp(-2 * far**2 / (np.ptp(contents) ** 2 * w**2)),
-    "Bernstein": 2
-    * np.exp(-(far**2) / 2 / (variance * w**2 + 1 * w * far / 3)),  # 6 is 1 off the mean
+    # 6 is 1 off the mean
+    "Bernstein": 2 * np.exp(-(far**2) / 2 / (variance * w**2 + 1 * w * far / 3)),
     "true": 0.0,
 }
 pd.DataFrame(bound, index=["texts off by 0.36 or more, at most"]).round(2)
@@ -201,16 +201,25 @@ def within(c, which=tuple(INEQUALITIES)):
     return torch.where(kept.any(0), ERRORS[first], torch.inf)
 
 
+def certificates(study, texts):
+    """A table for each domain, all domains in one table, and what is certified from them."""
+    many = shares, p = counted(study, texts)
+    one = torch.ones_like(shares[:1]), (shares @ p)[None]
+    return (
+        many,
+        one,
+        {
+            "hat": certificate(study, *one, 1),
+            f"blocks of {BLOCK}": certificate(study, *many, BLOCK),
+            f"blocks of {4 * BLOCK}": certificate(study, *many, 4 * BLOCK),
+            "any dependence": certificate(study, *one, study.n),
+        },
+    )
+
+
 read_A, read_B = halves(study)
-many = counted(study, read_A)
-one = torch.ones_like(many[0][:1]), (many[0] @ many[1])[None]  # all domains in one table
+many, one, made = certificates(study, read_A)
 heads = np.arange(study.weights.n_heads)
-made = {
-    "hat": certificate(study, *one, 1),
-    f"blocks of {BLOCK}": certificate(study, *many, BLOCK),
-    f"blocks of {4 * BLOCK}": certificate(study, *many, 4 * BLOCK),
-    "any dependence": certificate(study, *one, n),
-}
 hat, ours, *_ = made.values()
 
 # %% [markdown]
@@ -264,11 +273,11 @@ def share_inside(promise, h, drawn=slice(None)):
 def broken(promise):
     """Heads in which fewer texts than promised are within, and those where this is beyond chance."""
     short = [h for h in heads if share_inside(promise, h) < PROMISED]
-    ends = {
-        h: cx.claims.by_document(lambda d, h=h: share_inside(promise, h, d), read_B, 399)[1]
-        for h in short
-    }
-    return short, [h for h in short if ends[h] < PROMISED]
+
+    def highest(h):
+        return cx.claims.by_document(lambda d: share_inside(promise, h, d), read_B, 399)[1]
+
+    return short, [h for h in short if highest(h) < PROMISED]
 
 
 p_hat, p_ours, _, p_any = promises.values()
@@ -462,9 +471,6 @@ def chosen(study, c):
 
 # %% tags=["hide-input"]
 KEY = f"blocks of {BLOCK}"
-absent = cx.claims.Finding(
-    "The first edition's model is not here, so what is said of it is left out."
-)
 try:
     first = studied("mini-first-edition")
 except (OSError, ValueError):
@@ -474,20 +480,14 @@ both = {MODEL: study} | ({"the first edition's model": first} if first else {})
 
 def selection(one_study):
     """A row a head: what texts say and what certificates say."""
-    shares, p = counted(one_study, halves(one_study)[0])
-    pooled = torch.ones_like(shares[:1]), (shares @ p)[None]
-    by = {
-        "hat": certificate(one_study, *pooled, 1),
-        KEY: certificate(one_study, shares, p, BLOCK),
-        "any dependence": certificate(one_study, *pooled, one_study.n),
-    }
+    by = certificates(one_study, halves(one_study)[0])[-1]
     found = cx.softmax_denominators(one_study.weights, one_study.texts, one_study.n, TOKEN)
     table = pd.DataFrame({"effective tokens": covers(one_study).round().int().numpy()})
     table["spread over texts"] = (found.std(0) / found.mean(0)).numpy()
     table["stable"] = one_study.roster["stable"].to_numpy()
-    for name, c in by.items():
-        table[f"certified: {name}"] = certified(c).numpy()
-        table[f"chosen: {name}"] = [h in chosen(one_study, c) for h in table.index]
+    for name in ("hat", KEY, "any dependence"):
+        table[f"certified: {name}"] = certified(by[name]).numpy()
+        table[f"chosen: {name}"] = [h in chosen(one_study, by[name]) for h in table.index]
     return table.rename_axis("head")
 
 
@@ -504,8 +504,8 @@ for axis, (name, r) in zip(axes[0], results.items(), strict=True):
     for head, point in enumerate(zip(found, promised, strict=True)):
         axis.annotate(str(head), point, xytext=(4, 3), textcoords="offset points", fontsize=8)
     axis.plot([0.01, 3], [0.01, 3], color=cx.plots.INK, lw=0.8)
-    axis.axhline(study.steady, color=cx.plots.COLOURS[1], ls="--", lw=1)
-    axis.axvline(study.steady, color=cx.plots.COLOURS[1], ls="--", lw=1)
+    for line in (axis.axhline, axis.axvline):
+        line(study.steady, color=cx.plots.COLOURS[1], ls="--", lw=1)
     axis.set(xscale="log", yscale="log", xlabel="spread over texts", title=name)
 axes[0, 0].set_ylabel("certified spread")
 axes[0, 0].legend(fontsize=8, loc="lower right")
@@ -563,7 +563,10 @@ if first:
             and bool(theirs["spread over texts"][near] > 1.5 * theirs["certified: hat"][near]),
         ),
     ]
-display(*(said if first else [*said, absent]))
+else:
+    absent = "The first edition's model is not here, so what is said of it is left out."
+    said.append(cx.claims.Finding(absent))
+display(*said)
 
 # %% [markdown]
 r"""

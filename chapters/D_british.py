@@ -398,32 +398,42 @@ def last_place(t):
 READ = ("British context", "American context", "heads", "summary", "summary, American")
 
 
-def expected(B, A, k):
-    """Log-probability of the last k tokens in the two contexts, and in the American one with other
-    things inside the stable heads: their own z from the British one, and both summaries."""
-    summaries = torch.stack([cx.decoders.self_normalised_z(study.circuit, x) for x in (B, A)])
+def expected(B, A, words):
+    """Log-probability of words behind the two contexts, and behind the American one with other
+    things inside the stable heads: their own z from the British one, and both summaries. The
+    contexts are read once, and kept while a word follows."""
 
-    def put(own, hook):  # text pos head d_head
-        own = own.clone()
-        own[2:, :, heads] = torch.cat([own[:1, :, heads], summaries.to(own)])
-        return own
+    def read(tokens, summaries, **kept):
+        def put(own, hook):  # text pos head d_head
+            own = own.clone()
+            own[2:, :, heads] = torch.cat([own[:1, :, heads], summaries.to(own)])
+            return own
 
-    rows = torch.stack([B, A, A, A, A])
-    before = ("unembed.hook_in", lambda own, hook: own[:, -k - 1 : -1])  # where these are predicted
-    logits = model.run_with_hooks(rows, fwd_hooks=[("blocks.0.attn.hook_z", put), before])
-    log_p = logits.log_softmax(-1).cpu().gather(-1, rows[:, -k:, None])
-    return log_p.sum((1, 2)).double().numpy()
+        few = ("unembed.hook_in", lambda own, hook: own[:, -len(word) :])  # no others are asked for
+        hooks = [("blocks.0.attn.hook_z", put), few]
+        return model.run_with_hooks(tokens, hooks, return_type="logits_and_cache", **kept)
+
+    start = len(B)
+    for word in words:
+        followed = [torch.cat([context, word]) for context in (B, A)]
+        z = torch.stack([cx.decoders.self_normalised_z(study.circuit, x) for x in followed])
+        if word is words[0]:
+            first, kept = read(torch.stack([B, A, A, A, A]), z[:, :start], use_cache=True)
+        rows = word.expand(5, -1)
+        rest, kept = read(rows, z[:, start:], past_key_values=kept)
+        kept.crop(-len(word))
+        log_p = torch.cat([first[:, -1:], rest[:, :-1]], 1).log_softmax(-1).cpu()
+        yield log_p.gather(-1, rows[..., None]).sum((1, 2)).double().numpy()
 
 
 places = [place for place in map(last_place, english) if place]
 log_odds = []
 for t, m, _, before in places:
-    odds, tail = np.zeros(len(READ)), re.match(r"\W*\w*", t.source[m.end() :]).group()
-    for form, sign in zip(PAIR[m.group()], (1, -1), strict=True):
-        word = ids(f" {form}{tail}")[1 : size(form) + 2]  # it, and one token more
-        B, A = (torch.cat([x[:1], x[1:][-CONTEXT:], word]) for x in before)
-        odds += sign * expected(B, A, len(word))
-    log_odds.append(odds)
+    tail = re.match(r"\W*\w*", t.source[m.end() :]).group()  # of it, one token
+    endings = [ids(f" {form}{tail}")[1 : size(form) + 2] for form in PAIR[m.group()]]
+    contexts = [torch.cat([x[:1], x[1:][-CONTEXT:]]) for x in before]
+    as_british, as_american = expected(*contexts, endings)  # of the two forms
+    log_odds.append(as_british - as_american)
 log_odds = pd.DataFrame(log_odds, columns=READ)
 delta = pd.DataFrame(
     {
@@ -473,9 +483,10 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 whole = delta["the whole model"]
-apart = [all(RULE[c] != RULE[PAIR[m.group()]] for c in near) for _, m, near, _ in places]
-apart = np.array(apart)
+rule_apart = [RULE[PAIR[m.group()]] not in {RULE[c] for c in near} for _, m, near, _ in places]
+apart = np.array(rule_apart)
 shares = {k: (carried(k), *interval(lambda d, k=k: carried(k, d))) for k in delta.columns[1:]}
+by_heads, by_summary = ("{:.0%} [{:.0%}, {:.0%}]".format(*share) for share in shares.values())
 before, after = (
     1 / (1 + np.exp(-log_odds[f"{side} context"].median())) for side in ("American", "British")
 )
@@ -495,9 +506,7 @@ display(
         ),
     ),
     cx.claims.finding(
-        "The first layer's heads carry {:.0%} [{:.0%}, {:.0%}] of the rise, in logarithms, and their summary {:.0%} [{:.0%}, {:.0%}].".format(
-            *shares["heads alone"], *shares["their summary alone"]
-        ),
+        f"The first layer's heads carry {by_heads} of the rise, in logarithms, and their summary {by_summary}.",
         holds=bool(0 < shares["heads alone"][0] < 1 and shares["their summary alone"][1] > 0),
     ),
 )
@@ -514,9 +523,8 @@ NAMED = [300, 704] if weights.n_neurons == 3072 else []  # the sources number GP
 share = {j: float((by_document[:, j] > 0).mean()) for j in NAMED}
 opposite = float("nan")
 if NAMED:
-    opposite = float(
-        torch.cosine_similarity(*model.blocks[0].mlp.W_out[NAMED].detach().cpu(), dim=0)
-    )
+    W_out = model.blocks[0].mlp.W_out[NAMED].detach().cpu()
+    opposite = float(torch.cosine_similarity(*W_out, dim=0))
 judged = "; ".join(
     f"neuron {j} is higher in the British version of {share[j]:.0%} of documents, t is {t_document[j]:.1f} over documents, {t_word[j]:.1f} over words and {t_rule[j]:.1f} over rules"
     for j in NAMED
@@ -548,10 +556,8 @@ results = {
     "texts with a next word": len(delta),
     "odds of the British form, times": f"{np.exp(whole.mean()):.2f}",
     "the same, no rule shared": f"{np.exp(whole[apart].mean()):.2f}",
-    "share that the heads carry": "{:.0%} [{:.0%}, {:.0%}]".format(*shares["heads alone"]),
-    "share that their summary carries": "{:.0%} [{:.0%}, {:.0%}]".format(
-        *shares["their summary alone"]
-    ),
+    "share that the heads carry": by_heads,
+    "share that their summary carries": by_summary,
 }
 results = {measure: str(value) for measure, value in results.items()}
 KEPT = DATA / "evidence" / "british.json"
@@ -592,24 +598,16 @@ def british_more(j):
     return cx.claims.by_document(lambda d: (british[d, j] > american[d, j]).mean(), english)
 
 
-cx.claims.ledger(
-    model,
-    cx.claims.Claim(
-        "commonwealth_neuron",
-        "neurons that tell British from American spelling over documents, words and rules",
-        float(len(british_neurons)),
-        digits=0,
-    ),
-    *(
-        [
-            cx.claims.Claim("neuron_300", f"neuron 300: {MORE}", share[300], british_more(300)),
-            cx.claims.Claim("neuron_704", f"neuron 704: {MORE}", share[704], british_more(704)),
-            cx.claims.Claim("opposite", "neurons 300 and 704: cosine of what they write", opposite),
-        ]
-        if NAMED
-        else []
-    ),
-)  # fmt: skip
+TELL = "neurons that tell British from American spelling over documents, words and rules"
+passed = float(len(british_neurons))
+claims = [cx.claims.Claim("commonwealth_neuron", TELL, passed, digits=0)]
+if NAMED:
+    claims += [
+        cx.claims.Claim("neuron_300", f"neuron 300: {MORE}", share[300], british_more(300)),
+        cx.claims.Claim("neuron_704", f"neuron 704: {MORE}", share[704], british_more(704)),
+        cx.claims.Claim("opposite", "neurons 300 and 704: cosine of what they write", opposite),
+    ]
+cx.claims.ledger(model, *claims)
 
 # %% [markdown]
 r"""

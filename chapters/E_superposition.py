@@ -70,7 +70,7 @@ g_d(t) \;=\; \operatorname*{mean}_{x \in d} b_x(t) - \operatorname*{mean}_{d'} \
 D_d \;=\; \sum_t g_d(t)\, \text{ext}(t) .
 $$ (eq-sup-direction)
 
-$D_d$ is the domain's **direction**, and neuron $j$, with input weights $w_j$, hears of it $D_d \cdot w_j$. Its two subjects are the two domains that it hears most, chosen on half A of the texts. A subject is *ahead* if its AUC against the texts of neither is above `AHEAD`, on half B.
+$D_d$ is the domain's **direction**, and neuron $j$, with input weights $w_j$, hears of it $D_d \cdot w_j$. Its two subjects are the two domains that it hears most, chosen on half A of the texts. A subject is *ahead* if on half B its texts are above those of neither subject in more than 90% of pairs of texts (an AUC above `AHEAD`).
 """
 
 # %%

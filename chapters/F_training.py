@@ -50,7 +50,7 @@ print(study)
 
 # %% [markdown]
 r"""
-All chapters looked at one trained model. Training begins with random weights, and a **seed** says which. Three models here share all but the seed: architecture, text, its order, optimiser, and 10 million tokens. *Base* is seed 0, the twin that ships; `mini` is seed 0 as well, and read five times as much. Of seeds 1 and 2 the book keeps what was measured, with checksums of the weights; base is computed again on this page.
+All chapters looked at one trained model. Training begins with random weights, and a **seed** says which. Three models here share all but the seed: architecture, text, its order, optimiser, and 10 million tokens. *Base* is seed 0, the twin of [chapter 10](10_families) with learned positions, which ships with the book; `mini` is seed 0 as well, and read five times as much. Of seeds 1 and 2 the book keeps what was measured, with checksums of the weights; base is computed again on this page.
 
 ## Three first layers
 
@@ -77,7 +77,7 @@ def describe(model):
 
 
 # %% tags=["hide-input"]
-KEPT = cx.models.DATA / "evidence" / "training.json"
+KEPT, BINS = cx.models.DATA / "evidence" / "training.json", np.linspace(0, 1, 41)
 SEEDS, AGES = ("base", "seed-1", "seed-2"), (1, 3, 10, 30, 100)  # ages in % of training
 kept = json.loads(KEPT.read_text())
 
@@ -172,8 +172,8 @@ def compare(a, b, draws):
         C = covariances(a[over], b[over], share)
         best, mixed = match(*C), mixtures(*C, turns)
         told[over] = {
-            "match": np.histogram(best, np.linspace(0, 1, 41))[0].tolist(),
-            "of mixtures": np.histogram(mixed[0], np.linspace(0, 1, 41))[0].tolist(),
+            "match": np.histogram(best, BINS)[0].tolist(),
+            "of mixtures": np.histogram(mixed[0], BINS)[0].tolist(),
             "median": round(float(best.median()), 2),
             "median of mixtures": round(float(mixed.median(1).values.max()), 2),
             "universal": round(float((best - mixed.mean(0) > 0.5).double().mean()), 3),
@@ -261,19 +261,17 @@ pd.DataFrame(table).T[facts].rename_axis(["models", "over"]).astype(float)
 
 # %% tags=["hide-input"]
 figure, axes = cx.plots.panels(1, 2, height=2.7, sharex=True)
-edges, past = np.linspace(0, 1, 41), rows["base, itself at 30%"]
-mixed = {"fill": True, "color": cx.plots.INK, "alpha": 0.25, "label": "seed 1, mixed"}
-seed = {"color": cx.plots.COLOURS[0], "lw": 1.8, "label": "seed 1"}
-own_past = {"color": cx.plots.COLOURS[1], "lw": 1.4, "ls": "--", "label": "base at 30%"}
+seed_1, past = rows["base, seed-1"], rows["base, itself at 30%"]
+one, two = cx.plots.COLOURS[:2]
 for axis, over in zip(axes[0], ("tokens", "texts"), strict=True):
-    told = rows["base, seed-1"][over]
-    axis.stairs(told["of mixtures"], edges, **mixed)
-    axis.stairs(told["match"], edges, **seed)
-    axis.stairs(past[over]["match"], edges, **own_past)
+    mixed, own, before = seed_1[over]["of mixtures"], seed_1[over]["match"], past[over]["match"]
+    axis.stairs(mixed, BINS, fill=True, color=cx.plots.INK, alpha=0.25, label="seed 1, mixed")
+    axis.stairs(own, BINS, color=one, lw=1.8, label="seed 1")
+    axis.stairs(before, BINS, color=two, lw=1.4, ls="--", label="base at 30%")
     axis.set(title=f"over {over}", xlabel="match: highest correlation")
 axes[0, 0].set_ylabel("neurons of base")
 axes[0, 0].legend(loc="upper right")
-of = {over: [rows["base, seed-1"][over][k] for k in facts[:2]] for over in ("tokens", "texts")}
+of = {over: [told[k] for k in facts[:2]] for over, told in seed_1.items()}
 cx.plots.picture(
     figure,
     "F.1",
