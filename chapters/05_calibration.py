@@ -469,21 +469,11 @@ by_others = (everywhere * ~akin).sum(1) / (~akin).sum(1)
 # %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(height=3.4, width=5.4)
 for k, head in enumerate(heads):
-    axis.plot(
-        by_others[:, k],
-        by_related[:, k],
-        "osD^vP*X"[k % 8],
-        ms=5,
-        alpha=0.8,
-        color=cx.plots.COLOURS[k % 8],
-        label=f"head {head}",
-    )
+    look = {"color": cx.plots.COLOURS[k % 8], "ms": 5, "alpha": 0.8, "label": f"head {head}"}
+    axis.plot(by_others[:, k], by_related[:, k], "osD^vP*X"[k % 8], **look)
 axis.axline((0, 0), slope=1, color=cx.plots.INK, lw=1, ls="--")
-axis.set(
-    xlabel="asked by words of other domains",
-    ylabel="asked by words of its own",
-    title="A domain's place (log units)",
-)
+axis.set(xlabel="asked by words of other domains", ylabel="asked by words of its own")
+axis.set_title("A domain's place (log units)")
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,

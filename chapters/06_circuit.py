@@ -190,9 +190,8 @@ errors = cx.softmax_denominators(weights, half_B, n, TOKEN)[:, heads] / circuit.
 off = [k for k, size in enumerate(errors.abs().mean(0).tolist()) if size >= 0.1]
 too_small = float((errors[:, off] > 0).float().mean()) if off else 0.0
 wide = float(cx.Moments.of(summary_B, truth).table(J)["spread"].median())
-named = [str(heads[k]) for k in off] or ["none"]
 cx.claims.finding(
-    f"The page of prose, {calibrating.name}, has too small a denominator in heads {', '.join(named[:-1])} and {named[-1]} for {too_small:.0%} of the texts, and summaries come out {wide:.2f} times as wide as the truth.",
+    f"The page of prose, {calibrating.name}, has too small a denominator in heads {cx.claims.listed(heads[k] for k in off)} for {too_small:.0%} of the texts, and summaries come out {wide:.2f} times as wide as the truth.",
     holds=len(off) > 1 and too_small > 0.75 and wide > 1.1,
 )
 
@@ -417,7 +416,7 @@ loud = sorted(heads[k] for k in order)
 by_two = float((variance[order].sum(0) / variance.sum(0)).quantile(0.5))
 least_steady = study.roster["relative spread"][heads].nlargest(2).index
 cx.claims.finding(
-    f"Of {len(heads)} heads two speak: heads {' and '.join(map(str, loud))} hold {by_two:.0%} of the summed variance of what they add, and they are the two with the least steady denominators.",
+    f"Of {len(heads)} heads two speak: heads {cx.claims.listed(loud)} hold {by_two:.0%} of the summed variance of what they add, and they are the two with the least steady denominators.",
     holds=bool(by_two > 0.75 and sorted(least_steady) == loud),
 )
 
@@ -653,6 +652,7 @@ shared_only = torch.cat(
     [cx.evaluation.approximated(circuit, few, ["kernel"])[:, J] for few in x_B.split(32)]
 )
 worst = true_asked[int(np.argmin(asked_r))]
+r_all, ends_all = by_document(summary_B, truth)
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.ledger(
@@ -674,7 +674,8 @@ cx.claims.ledger(
     cx.claims.Claim(
         "median_r",
         "r of summary and truth over half B, median neuron",
-        *by_document(summary_B, truth),
+        r_all,
+        ends_all,
         digits=4,
     ),
     cx.claims.Claim(
@@ -749,10 +750,9 @@ Made alone, Equation 1 for the keys, on which the chapters before spent most car
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-_, (low, high) = by_document(summary_B, truth)
 cx.claims.finding(
-    f"The stable heads write a bag of tokens: r with what they add lies between {low:.3f} and {high:.3f} (95%, by document).",
-    holds=bool(low > 0.9),
+    f"The stable heads write a bag of tokens: r with what they add lies between {ends_all[0]:.3f} and {ends_all[1]:.3f} (95%, by document).",
+    holds=bool(ends_all[0] > 0.9),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -635,10 +635,9 @@ def carrying(drawn):
 def named():
     """What the post says of single neurons of GPT-2 small, on the book's passages."""
     told = cx.true_contribution(weights, cx.texts.at(weights, study.passages, n, TOKEN), heads, n)
-
-    def favours(neuron, domain):
-        return float(cx.neurons.auc(told[:, [neuron]].numpy(), study.domains == domain)[0])
-
+    war, scripture = (
+        cx.neurons.auc(told.numpy(), study.domains == domain) for domain in ("war", "scripture")
+    )
     words = (
         weights.tokenizer.encode(f" {w}", add_special_tokens=False)
         for w in (1917, 1918, 1942, 1943, 1944, "Sherman")
@@ -647,13 +646,11 @@ def named():
     above = (contribution[:, [1621]] > contribution[single, 1621]).double().mean(0).median()
     over = "AUC of passages over others"
     return [
-        cx.claims.Claim("neuron_1621", f"neuron 1621, war: {over}", favours(1621, "war")),
+        cx.claims.Claim("neuron_1621", f"neuron 1621, war: {over}", float(war[1621])),
         cx.claims.Claim(
             "war_tokens", "1621: vocabulary above the tokens named", float(above), digits=4
         ),
-        cx.claims.Claim(
-            "neuron_1710", f"neuron 1710, scripture: {over}", favours(1710, "scripture")
-        ),
+        cx.claims.Claim("neuron_1710", f"neuron 1710, scripture: {over}", float(scripture[1710])),
     ]
 
 
