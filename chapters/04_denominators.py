@@ -81,7 +81,7 @@ that varies moderately from token to token. If the denominator were the same num
 
 ## One real text
 
-First the code, for every held-out text at once. All are asked by the same token, $x_n$ replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. Contents have an arbitrary unit, one for each head, so only ratios of denominators mean anything. The **relative spread** of a head is the standard deviation of its denominator over texts, divided by the mean.
+First the code, for every held-out text at once. All are asked by the same token, $x_n$ replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. Contents have an arbitrary unit, one a head, so only ratios of denominators mean anything. The **relative spread** of a head is the standard deviation of its denominator over texts, over the mean.
 """
 
 
@@ -127,7 +127,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-A single loud token, *planets* at the right, moves the average of the few sources nearest to $n$, and hardly moves that of two hundred. The roster has the relative spread of every head. A head is called **stable** if that is below 0.3 and its kernel covers more than 40 effective tokens; why the second is asked, another model will show.
+A single loud token, *planets* at the right, moves the average of the few sources nearest to $n$, and hardly moves that of two hundred. The roster has the spread of every head. A head is called **stable** if that is below 0.3 and its kernel covers more than 40 effective tokens; why the second is asked, another model will show.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -183,7 +183,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-So width cannot be the whole explanation. In the model on the right head 0 spreads least, and its kernel covers only 2 effective tokens. The hand example shows why: 0.7 of the kernel sits on *the*, the destination, which is the same in every text because we put it there. Take away what BOS and the destination add, and look at the rest:
+Width is not all, then. In the model on the right head 0 spreads least, and its kernel covers only 2 effective tokens. The hand example shows why: 0.7 of the kernel sits on *the*, the destination, which is the same in every text because we put it there. Take away what BOS and the destination add, and this is left:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
