@@ -15,8 +15,9 @@ r"""
 # What does a first layer see?
 
 **A token and a position, added, and nothing else.** On `mini` no head gives the last ten tokens more than 15% of its attention: the rest goes further back.
-All 8 heads write more alike on two pages of one domain than on pages of two, and by a wider gap than 99% of random labels give.
+All 8 heads write more alike on two pages of one domain than on pages of two domains, and by a wider gap than 99% of random labels give.
 Shuffle the words of every page, and every head keeps at least 95% of that gap, which is 0.31 to 0.68 in cosine.
+About half of it is language: among the English passages alone the gap of the median head is 0.20, among all 0.41.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -229,7 +230,7 @@ row = torch.softmax(torch.einsum("he,hie->hi", q, k) / weights.attn_scale, dim=-
 
 # %% [markdown]
 """
-Here is the page as the head with the most uneven row sees it from ' the' at the end, and then as the one with the most even row does. The shade is relative to the strongest token shown. The two colours only tell the heads apart: attention is never below zero.
+Here is the page as the head with the most uneven row sees it from ' the' at the end, and then as the one with the most even row does. The shade is relative to the strongest token shown.
 """
 
 # %% tags=["hide-input"]
@@ -238,11 +239,14 @@ narrow, broad = int(spread.argmin()), int(spread.argmax())
 begin = max(0, n - 110)
 pieces = list(map(str, spelled(x[begin:])))
 cx.plots.ShadedText(
-    pieces, row[narrow, begin:], f"Head {narrow}. The page goes on before the first word shown."
+    pieces,
+    row[narrow, begin:],
+    f"Head {narrow}. The page goes on before the first word shown. Grey, since attention has no sign.",
+    cx.plots.COLOURS[7],
 )
 
 # %% tags=["hide-input"]
-cx.plots.ShadedText(pieces, row[broad, begin:], f"Head {broad}.", cx.plots.COLOURS[1])
+cx.plots.ShadedText(pieces, row[broad, begin:], f"Head {broad}.", cx.plots.COLOURS[7])
 
 # %% [markdown]
 """
@@ -396,7 +400,7 @@ within_english = gap(passages[torch.from_numpy(english)], study.domains[english]
 kept = np.floor(100 * (shuffled / measured).min()) / 100
 display(
     cx.claims.finding(
-        f"All {weights.n_heads} heads write more alike on two pages of one domain than on pages of two, and by a wider gap than 99% of random labels give.",
+        f"All {weights.n_heads} heads write more alike on two pages of one domain than on pages of two domains, and by a wider gap than 99% of random labels give.",
         holds=bool((measured > ceiling).all()),
     ),
     cx.claims.finding(
@@ -404,8 +408,8 @@ display(
         holds=kept > 0.8,
     ),
     cx.claims.finding(
-        f"Part of the gap is language: among the English passages alone its median over heads is {np.median(within_english):.2f}, and {np.median(measured):.2f} among all.",
-        holds=0 < np.median(within_english) < 0.9 * np.median(measured),
+        f"About half of it is language: among the English passages alone the gap of the median head is {np.median(within_english):.2f}, among all {np.median(measured):.2f}.",
+        holds=0.4 < np.median(within_english) / np.median(measured) < 0.6,
     ),
 )
 

@@ -51,8 +51,7 @@ names = ["BOS", *map(str, cx.neurons.spelled(weights, x[1:].tolist()))]
 
 def heads_of(which):
     """Heads by number, in words."""
-    *most, last = map(str, which)
-    return f"heads {', '.join(most)} and {last}" if most else f"head {last}"
+    return f"head{'s' * (len(which) > 1)} {cx.claims.listed(which)}"
 
 
 study.roster
@@ -279,6 +278,7 @@ for head, axis in enumerate(axes.flat):
 for axis in axes[-1]:
     axis.set_xlabel("source i")
 axes[0, 0].legend(fontsize=8, loc="upper left")
+figure.supylabel("attention, a share of the row", fontsize=10)
 bos = "; ".join(
     f"head {h} {t:.2f} and {r:.2f}"
     for h, (t, r) in enumerate(zip(true[:, 0], rebuilt[:, 0], strict=True))

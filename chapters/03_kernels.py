@@ -371,20 +371,18 @@ by_rule = {
     name: set(np.flatnonzero(gpt2_named == name))
     for name in ("local", "slowly decaying", "uniform")
 }
+FAR = 200
+e = gpt2_eff[six]
 display(
     cx.claims.finding(
         "From kernels alone the rule finds the three local heads of GPT-2 small and the six slowly decaying ones as published; of the two that look for copies it calls head 1 slowly decaying and head 5 uniform.",
         holds=by_rule
         == {"local": {3, 4, 7}, "slowly decaying": {0, 1, 2, 6, 8, 9, 10}, "uniform": {5, 11}},
-    )
-)
-FAR = 200
-e = gpt2_eff[six]
-display(
+    ),
     cx.claims.finding(
         f"The post calls the six kernels exponential, but each is {to_exponential(gpt2)[six].min():.2f} to {to_exponential(gpt2)[six].max():.2f} (TV) away from the exponential with as many effective tokens, and they keep {gpt2[six, : -FAR - 1].sum(-1).mean():.0%} of their weight beyond {FAR} tokens, where the exponentials keep {(((e - 1) / (e + 1)) ** FAR).mean():.0%}.",
         holds=bool(to_exponential(gpt2)[six].min() > 0.1),
-    )
+    ),
 )
 
 # %% [markdown]
@@ -523,15 +521,13 @@ display(
     cx.claims.finding(
         f"The kernel alone misplaces {placed[least]:.0%} of head {least}'s attention, and kernel times content {product[least]:.0%}.",
         holds=bool(placed[least] > 2 * product[least]),
-    )
-)
-display(
+    ),
     cx.claims.finding(
         f"Content alone is a better guess than the kernel alone in {len(better)} of {len(heads)} heads, and the kernel takes away only {float((1 - placed / middle['even row']).median()):.0%} of an even row's error in the middle head.",
         holds=bool(
             len(better) > len(heads) / 2 and (1 - placed / middle["even row"]).median() < 0.33
         ),
-    )
+    ),
 )
 
 # %% [markdown]
@@ -562,14 +558,12 @@ display(
     cx.claims.finding(
         f"With another common token at n a kernel moves by at most {who.max():.2f} (TV, median of {len(askers)} tokens), with n between {late[0]} and {n} by at most {shifted.max():.2f} (mean of {len(late)} places).",
         holds=bool(who.max() < 0.1 and shifted.max() < 0.1),
-    )
-)
-display(
+    ),
     cx.claims.finding(
         f"Head {least} alone can change its name by that: for {renaming} of the {len(askers)} tokens, most of them punctuation, the rule calls it uniform.",
         holds=bool(renaming and kept[:, heads != least].all() and 2 * words_only < renaming),
         otherwise=f"common tokens change the names of the heads {np.flatnonzero(~kept.all(0)).tolist()}.",
-    )
+    ),
 )
 
 # %% [markdown]

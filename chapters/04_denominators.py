@@ -14,10 +14,10 @@
 r"""
 # Why do denominators hold still?
 
-**Because each is an average over many tokens, and what is averaged differs little from topic to topic.**
+**Because each is an average over many tokens, and what is averaged differs little from topic to topic.** A head's denominator is the sum by which its row of attention is divided.
 Over 1000 held-out texts the denominators of `mini` spread by 2% to 24% of their mean, in heads that cover 126 to 249 effective tokens.
 Most of their variance is the topic of the text, which makes 53% to 83% of it; tokens drawn independently would make 11% to 39%.
-Content dealt to the vocabulary at random holds still too, in every head and each of 40 draws.
+With content dealt to the vocabulary at random denominators hold still too, in every head and each of 40 draws.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -45,18 +45,7 @@ from einops import einsum
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-
-
-def studied(name):
-    """The study of a model; one without a stable head is studied in all of its heads."""
-    model = cx.load(name)
-    try:
-        return cx.study(model, TEXTS, TOKEN)
-    except ValueError:
-        return cx.study(model, TEXTS, TOKEN, heads=range(model.cfg.n_heads))
-
-
-study = studied(MODEL)
+study = cx.studies.stable_or_all(cx.load(MODEL), TEXTS, TOKEN)
 model, weights, texts, n = study.model, study.weights, study.texts, study.n
 heads = np.arange(weights.n_heads)
 print(study)
@@ -92,7 +81,7 @@ that varies moderately from token to token. If the denominator were the same num
 
 ## One real text
 
-First the code, for every held-out text at once. All are asked by the same token, $x_n$ replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. Contents have an arbitrary unit, one for each head, so only ratios of denominators mean anything. The **relative spread** of a head is the standard deviation of its denominator over texts, divided by the mean.
+First the code, for every held-out text at once. All are asked by the same token, $x_n$ replaced by `TOKEN`, as in the paper {cite}`gibson2025decomposing`. Contents have an arbitrary unit, one a head, so only ratios of denominators mean anything. The **relative spread** of a head is the standard deviation of its denominator over texts, over the mean.
 """
 
 
@@ -138,17 +127,17 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-A single loud token, *planets* at the right, moves the average of the few sources nearest to $n$, and hardly moves that of two hundred. The roster has the relative spread of every head. A head is called **stable** if that is below 0.3 and its kernel covers more than 40 effective tokens; why the second is asked, another model will show.
+A single loud token, *planets* at the right, moves the average of the few sources nearest to $n$, and hardly moves that of two hundred. The roster has the spread of every head. A head is called **stable** if that is below 0.3 and its kernel covers more than 40 effective tokens; why the second is asked, another model will show.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-study.roster
-
-# %% tags=["hide-input", "nbval-check-output"]
 effective = cx.effective_tokens(pos)
-cx.claims.finding(
-    f"Over {len(texts)} held-out texts the denominators of {MODEL} spread by {spread.min():.0%} to {spread.max():.0%} of their mean, in heads that cover {effective.min():.0f} to {effective.max():.0f} effective tokens.",
-    holds=bool(spread.max() < study.steady and effective.min() > cx.split.BROAD),
+display(
+    study.roster,
+    cx.claims.finding(
+        f"Over {len(texts)} held-out texts the denominators of {MODEL} spread by {spread.min():.0%} to {spread.max():.0%} of their mean, in heads that cover {effective.min():.0f} to {effective.max():.0f} effective tokens.",
+        holds=bool(spread.max() < study.steady and effective.min() > cx.split.BROAD),
+    ),
 )
 
 # %% [markdown]
@@ -163,7 +152,7 @@ absent = cx.claims.Finding(
     "The first edition's model is not here, so what is said of it is left out."
 )
 try:
-    first = studied("mini-first-edition")
+    first = cx.studies.stable_or_all(cx.load("mini-first-edition"), TEXTS, TOKEN)
 except (OSError, ValueError):
     first = None
 both = {MODEL: study} | ({"the first edition's model": first} if first else {})
@@ -194,7 +183,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-So width cannot be the whole explanation. In the model on the right head 0 spreads least, and its kernel covers only 2 effective tokens. The hand example shows why: 0.7 of the kernel sits on *the*, the destination, which is the same in every text because we put it there. Take away what BOS and the destination add, and look at the rest:
+Width is not all, then. In the model on the right head 0 spreads least, and its kernel covers only 2 effective tokens. The hand example shows why: 0.7 of the kernel sits on *the*, the destination, which is the same in every text because we put it there. Take away what BOS and the destination add, and this is left:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -212,16 +201,12 @@ if first:
         "spread of the rest": [f"{v:.0%}" for v in rest],
         "stable": ["yes" if h in first.heads else "" for h in range(len(held))],
     }
-pd.DataFrame(rows).rename_axis("head") if first else absent
-
-# %% tags=["hide-input", "nbval-check-output"]
-if first:
     calm = int(moves.argmin())
     trivial = cx.claims.finding(
         f"Head {calm} of the first edition's model spreads by only {moves[calm]:.0%}, since {held[calm]:.0%} of its denominator comes from tokens that were held fixed; the rest of it spreads by {rest[calm]:.0%}.",
         holds=bool(calm not in first.heads and held[calm] > 0.9 and rest[calm] > 1),
     )
-trivial if first else absent
+display(*([pd.DataFrame(rows).rename_axis("head"), trivial] if first else [absent]))
 
 # %% [markdown]
 r"""
@@ -335,23 +320,16 @@ pd.DataFrame(
     index=pd.Index(heads, name="head"),
 )
 
-
 # %% tags=["hide-input", "nbval-check-output"]
-def listed(chosen):
-    """Heads as a sentence has them."""
-    words = [str(int(h)) for h in chosen]
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:]))) or "none"
-
-
 kept = (promised[1] < 0.01) & (promised[0] < 0.01)
-silent, broken = (promised[1] >= 1).nonzero()[:, 0], (off > promised[0]).nonzero()[:, 0]
+silent, broken = (v.nonzero()[:, 0].tolist() for v in (promised[1] >= 1, off > promised[0]))
 display(
     cx.claims.finding(
-        f"In {int(kept.sum())} heads both inequalities promise less than 1% of texts off by a fifth; for heads {listed(silent)} Hoeffding promises nothing, since single tokens are up to {(inner.amax((1, 2)) / mu)[silent].max() if len(silent) else 0:.0f} times as loud as the mean.",
-        holds=bool(kept.sum() >= weights.n_heads / 2 and len(silent) and not (kept[silent]).any()),
+        f"In {int(kept.sum())} heads both inequalities promise less than 1% of texts off by a fifth; for heads {cx.claims.listed(silent)} Hoeffding promises nothing, since single tokens are up to {(inner.amax((1, 2)) / mu)[silent].max() if len(silent) else 0:.0f} times as loud as the mean.",
+        holds=bool(kept.sum() >= weights.n_heads / 2 and silent and not kept[silent].any()),
     ),
     cx.claims.finding(
-        f"In head {listed(broken)}, {off[broken].max() if len(broken) else 0:.0%} of the texts are off by a fifth where Chebyshev allows {promised[0][broken].max() if len(broken) else 0:.0%}.",
+        f"In head {cx.claims.listed(broken)}, {off[broken].max() if len(broken) else 0:.0%} of the texts are off by a fifth where Chebyshev allows {promised[0][broken].max() if len(broken) else 0:.0%}.",
         holds=len(broken) == 1,
     ),
 )
@@ -574,27 +552,22 @@ drawn = torch.stack([dealt(source) for source in drawn])  # draw (spread, topic)
 
 # %% tags=["hide-input", "nbval-check-output"]
 largest = max(permuted[:, 0].max(), drawn[:, 0].max())
-cx.claims.finding(
-    f"Content dealt to the vocabulary at random holds still too, in every head and each of {2 * DRAWS} draws.",
-    holds=bool(largest < study.steady),
-)
-
-# %% [markdown]
-r"""
-So the post is right that random content works. Here it works *better*:
-"""
-
-# %% tags=["hide-input", "nbval-check-output"]
 own_topic = terms["topic"].mean(1).clamp(min=0).sqrt() / mean  # head
 middle = torch.stack([draws[:, 1].median(0).values for draws in (permuted, drawn)])
-cx.claims.finding(
-    f"In every head the median draw moves less with the topic than what was learned: by {middle.min():.1%} to {middle.max():.1%} of the mean, against {own_topic.min():.1%} to {own_topic.max():.1%}.",
-    holds=bool((middle < own_topic).all()),
+display(
+    cx.claims.finding(
+        f"With content dealt to the vocabulary at random denominators hold still too, in every head and each of {2 * DRAWS} draws.",
+        holds=bool(largest < study.steady),
+    ),
+    cx.claims.finding(
+        f"In every head the median draw moves less with the topic than what was learned: by {middle.min():.1%} to {middle.max():.1%} of the mean, against {own_topic.min():.1%} to {own_topic.max():.1%}.",
+        holds=bool((middle < own_topic).all()),
+    ),
 )
 
 # %% [markdown]
 r"""
-So the steadiness does not depend on which words are loud. These draws leave two things as training made them: how wide the kernel is, and how much contents differ.
+So the post is right that random content works, and here it works *better*. The steadiness does not depend on which words are loud. These draws leave two things as training made them: how wide the kernel is, and how much contents differ.
 
 ## Smooth along a text, or confetti
 
@@ -770,15 +743,13 @@ cx.widgets.Denominators(weights, texts, labelled, n, TOKEN, picture=draw(head), 
 r"""
 ## Claims
 
-Every number of the third column was computed in this run; the intervals are over documents. Two lines are about what this page does not treat: keywords, which are all but the 50 most frequent tokens, and how far into a text the first token counts.
+Intervals are over documents. Two lines are about what this page does not treat: keywords, which are all but the 50 most frequent tokens, and how far into a text the first token counts.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 broad, local = (
-    (effective > cx.split.BROAD).nonzero()[:, 0],
-    (effective < cx.split.LOCAL).nonzero()[:, 0],
+    heads[of].tolist() for of in (effective > cx.split.BROAD, effective < cx.split.LOCAL)
 )
-broad, local = broad.tolist(), local.tolist()
 raw_rough = roughness(raw[MODEL])
 denom_np = denoms.numpy()
 is_stop = torch.isin(x[:, 1:-1], seen.argsort(descending=True, stable=True)[:50])

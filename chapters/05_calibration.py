@@ -47,14 +47,7 @@ half_A = np.array([text.half != "B" for text in texts])  # calibrate on A, judge
 if half_A.all() or not half_A.any():  # texts that have no halves
     half_A = np.arange(len(texts)) % 2 == 0
 read_A, read = ([t for t, a in zip(texts, half_A, strict=True) if a == side] for side in (1, 0))
-
-
-def listed(items):
-    """0, 5 and 7."""
-    items = [str(item) for item in items]
-    return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else "none"
-
-
+listed = cx.claims.listed  # 0, 5 and 7
 print(study)
 
 # %% [markdown]
@@ -218,7 +211,7 @@ table = {"page of prose": page, "text in the middle": in_middle, "floor": floor}
 table["0.8 x relative spread"] = (2 / np.pi) ** 0.5 * (B.std(0) / B.mean(0))
 by_head = pd.DataFrame({k: v.numpy() for k, v in table.items()}, pd.Index(heads, name="head"))
 by_head = pd.concat([by_head, by_head.mean().rename("mean").to_frame().T])
-by_head.rename_axis("head").map("{:.1%}".format)
+by_head.rename_axis(index="head", columns="mean |error|, % of c").map("{:.1%}".format)
 
 # %% tags=["hide-input", "nbval-check-output"]
 quiet = [h for h, e in zip(heads, page, strict=True) if e < ENOUGH / 2]
@@ -396,7 +389,8 @@ Rows calibrate, columns are read; each cell is the mean size of the error over h
 # %% tags=["nbval-check-output"]
 there = [name for name in KINDS if (kinds_A == name).any() and (kinds_B == name).any()]
 across = {b: {a: each[kinds_A == a][:, kinds_B == b].mean().item() for a in there} for b in there}
-pd.DataFrame(across).map("{:.1%}".format).rename_axis("calibrated on")
+unit = {"index": "calibrated on", "columns": "mean |error|, % of c"}
+pd.DataFrame(across).map("{:.1%}".format).rename_axis(**unit)
 
 # %% tags=["hide-input", "nbval-check-output"]
 drawn_of = np.stack([each[of_A == d].mean(0).numpy() for d in shared])  # domain, tested on
@@ -475,21 +469,11 @@ by_others = (everywhere * ~akin).sum(1) / (~akin).sum(1)
 # %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(height=3.4, width=5.4)
 for k, head in enumerate(heads):
-    axis.plot(
-        by_others[:, k],
-        by_related[:, k],
-        "osD^vP*X"[k % 8],
-        ms=5,
-        alpha=0.8,
-        color=cx.plots.COLOURS[k % 8],
-        label=f"head {head}",
-    )
+    look = {"color": cx.plots.COLOURS[k % 8], "ms": 5, "alpha": 0.8, "label": f"head {head}"}
+    axis.plot(by_others[:, k], by_related[:, k], "osD^vP*X"[k % 8], **look)
 axis.axline((0, 0), slope=1, color=cx.plots.INK, lw=1, ls="--")
-axis.set(
-    xlabel="asked by words of other domains",
-    ylabel="asked by words of its own",
-    title="A domain's place (log units)",
-)
+axis.set(xlabel="asked by words of other domains", ylabel="asked by words of its own")
+axis.set_title("A domain's place (log units)")
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,

@@ -15,6 +15,7 @@ r"""
 # Which neurons know the context?
 
 **Nearly all do, and so do random mixtures of neurons; what the weights single out are the neurons that a subject moves far.**
+A neuron's column is what each token of the vocabulary adds to it; the neuron counts as found where the largest of these numbers stand out. Its label is the domain of texts that raises it most.
 Of 5120 random mixtures one in twenty sorts texts by its label without an error, so no neuron beats the best of them.
 Of the 20 tokens at the far end of a found neuron's column 35% agree with its label (9% by chance); of the 20 that drive it most, 86%.
 Of the 22 best single neurons by activation 11 are among the 90 found by weights, where chance would put 2.
@@ -100,12 +101,8 @@ example = int(hundred[((passage - before.mean(0)) / before.std(0)).argmax()])
 
 
 def show(ids):
-    """Tokens in a row; ␣ is a space, ↵ a new line, and other invisible characters are escaped."""
-    marks = {" ": "␣", "\n": "↵"}
-    return [
-        "".join(marks.get(c, c if c.isprintable() else ascii(c)[1:-1]) for c in token)
-        for token in cx.neurons.spelled(weights, ids.tolist())
-    ]
+    """Tokens in a row; ␣ is a space, ↵ a new line."""
+    return list(map(cx.plots.visible, cx.neurons.spelled(weights, ids.tolist())))
 
 
 def draw(neuron, number, count=10):
@@ -119,12 +116,12 @@ def draw(neuron, number, count=10):
     right.barh(range(len(outer)), column[outer])
     right.set_yticks(range(len(outer)), show(outer), fontsize=8, parse_math=False)
     right.set(xlabel="contribution", title="its highest and lowest tokens")
-    ends = f"from {column.min():.1f} ({show(order[-1:])[0]}) to {column.max():.1f} ({show(order[:1])[0]})"
+    highest, lowest = show(order[:4]), show(order[-1:])[0]
     return cx.plots.picture(
         figure,
         number,
         f"What each token adds to neuron {neuron}, in the unit of the pre-activation. Logarithmic counts; ␣ is a space.",
-        f"A histogram of {int(counted.sum())} contributions {ends}, and bars of the outermost: {', '.join(show(order[:4]))}.",
+        f"A histogram of {int(counted.sum())} contributions from {column.min():.1f} ({lowest}) to {column.max():.1f} ({highest[0]}), and bars of the outermost: {', '.join(highest)}.",
     )
 
 
@@ -290,16 +287,12 @@ def account(table, beaten):
 
 own = beats(neurons)
 keen = np.flatnonzero((tops > far).numpy())
-groups = {
-    f"found, z > {cx.neurons.STANDS_OUT:g}": account(neurons.loc[chosen], own[chosen]),
-    "of these, the paper's share": account(neurons.loc[keen], own[keen]),
-    "the other neurons": account(neurons.loc[others], own[others]),
-}
+picks = {f"found, z > {cx.neurons.STANDS_OUT:g}": chosen}
+picks |= {"of these, the paper's share": keen, "the other neurons": others}
+groups = [account(neurons.loc[ids], own[ids]) for ids in picks.values()]
 for k, ids in enumerate(loud):
-    groups[f"mixtures of largest top, draw {k + 1}"] = account(
-        null.loc[k].loc[ids], beats(null.loc[k], but=k)[ids]
-    )
-groups = pd.DataFrame(groups).T
+    groups.append(account(null.loc[k].loc[ids], beats(null.loc[k], but=k)[ids]))
+groups = pd.DataFrame(groups, index=[*picks, *range(DRAWS)])  # last, the draws of mixtures
 
 # %% tags=["hide-input", "nbval-check-output"]
 forms = {"difference": "{:.2f}", "AUC": "{:.3f}", "effective labels": "{:.1f}"}
@@ -341,10 +334,9 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-outputs = [(part, cx.destination.true_outputs(weights, part, n)) for part in x.split(64)]
-streams = torch.cat([cx.destination.resid_mid(weights, part, n, out) for part, out in outputs])
-added = torch.cat([out[:, heads].sum(1) for _, out in outputs])  # what the heads really add
-in_truth = judged(W_in[:, chosen], added / cx.weights.layer_norm_scale(streams, weights.eps))
+outputs = torch.cat([circuit.at.outputs(part) for part in x.split(64)])  # text head d_model
+streams, scale = circuit.at.resid_mid(x, outputs), circuit.at.scale(x, outputs)
+in_truth = judged(W_in[:, chosen], outputs[:, heads].sum(1) / scale)  # what the heads really add
 same = float((in_truth["label"].to_numpy() == neurons["label"][chosen]).mean())
 mine, mixed = groups.iloc[0], groups.iloc[3:]
 beyond, rivals = mine["beyond their label's null"], mixed["beyond their label's null"].max()
@@ -366,7 +358,7 @@ display(
 
 # %% [markdown]
 r"""
-To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix E](E_superposition)'s question.) More of the found neurons than chance allows are among the best for their label, and along the ranking their share grows, as the second row of the table says; the median found neuron is no better than a mixture. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. What marks them is how different their labels are.
+To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix E](E_superposition)'s question.) More of the found neurons than chance allows are among the best for their label, and along the ranking their share grows, as the second row of the table says; the median found neuron is no better than a mixture. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. What sets them apart is that they have more different labels, as the last column counts.
 
 Probes of larger models saw the like: in early layers a feature is spread over several neurons, and neurons given to one context stand in the middle layers {cite}`gurnee2023finding`.
 
@@ -630,21 +622,22 @@ silent = (cache[hook][0].cpu() <= 0).all(0)[chosen]  # found
 values_B = (said[B] @ W_in[:, chosen]).double().numpy()
 
 
+def sorts(values, labels, drawn):
+    """AUC of every direction for its label, on texts drawn from half B."""
+    return cx.neurons.auc(values[drawn], belongs[:, B][:, drawn])[labels, range(len(labels))]
+
+
 def carrying(drawn):
-    """Share of the found neurons beyond the null, on texts drawn from half B."""
-    scores = cx.neurons.auc(values_B[drawn], belongs[:, B][:, drawn])[
-        label[chosen], np.arange(len(chosen))
-    ]
-    return float((scores > line).mean())
+    """Share of the found neurons beyond the null."""
+    return float((sorts(values_B, label[chosen], drawn) > line).mean())
 
 
 def named():
     """What the post says of single neurons of GPT-2 small, on the book's passages."""
     told = cx.true_contribution(weights, cx.texts.at(weights, study.passages, n, TOKEN), heads, n)
-
-    def favours(neuron, domain):
-        return float(cx.neurons.auc(told[:, [neuron]].numpy(), study.domains == domain)[0])
-
+    war, scripture = (
+        cx.neurons.auc(told.numpy(), study.domains == domain) for domain in ("war", "scripture")
+    )
     words = (
         weights.tokenizer.encode(f" {w}", add_special_tokens=False)
         for w in (1917, 1918, 1942, 1943, 1944, "Sherman")
@@ -653,13 +646,11 @@ def named():
     above = (contribution[:, [1621]] > contribution[single, 1621]).double().mean(0).median()
     over = "AUC of passages over others"
     return [
-        cx.claims.Claim("neuron_1621", f"neuron 1621, war: {over}", favours(1621, "war")),
+        cx.claims.Claim("neuron_1621", f"neuron 1621, war: {over}", float(war[1621])),
         cx.claims.Claim(
             "war_tokens", "1621: vocabulary above the tokens named", float(above), digits=4
         ),
-        cx.claims.Claim(
-            "neuron_1710", f"neuron 1710, scripture: {over}", favours(1710, "scripture")
-        ),
+        cx.claims.Claim("neuron_1710", f"neuron 1710, scripture: {over}", float(scripture[1710])),
     ]
 
 
@@ -695,7 +686,7 @@ which = np.concatenate([label[chosen], np.searchsorted(domains, null.loc[0]["lab
 
 def apart(drawn):
     """Median AUC of the found neurons less that of mixtures."""
-    scores = cx.neurons.auc(both[drawn], belongs[:, B][:, drawn])[which, np.arange(len(which))]
+    scores = sorts(both, which, drawn)
     return float(np.nanmedian(scores[: len(chosen)]) - np.nanmedian(scores[len(chosen) :]))
 
 

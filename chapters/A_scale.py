@@ -40,17 +40,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from IPython.display import display
 
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
-weights = cx.LayerWeights.of(model, layer=0)
-heads = list(range(weights.n_heads))
-study = cx.study(model, TEXTS, TOKEN, heads)
-n = study.n
-X = cx.texts.at(weights, study.texts, n, TOKEN)[:, : n + 1]  # text source: TOKEN stands at n
+study = cx.study(model, TEXTS, TOKEN, range(model.cfg.n_heads))
+weights, heads, n = study.weights, study.heads, study.n
+X = cx.texts.at(weights, study.texts, n, TOKEN)  # text source: TOKEN stands at n
 
 # %% [markdown]
 r"""
@@ -238,7 +235,6 @@ unit = torch.nn.functional.normalize
 cosines = {
     k: (unit(m.W_E, dim=-1)[::5] @ unit(m.W_pos, dim=-1)[::5].T).flatten() for k, m in moved.items()
 }
-chance = weights.d_model**-0.5 * (2 / np.pi) ** 0.5  # mean |cosine| of random directions
 figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
 for (k, values), style in zip(cosines.items(), ("-", "--", ":", "-."), strict=True):
     height, edge = np.histogram(values, bins=80, range=(-1, 1), density=True)
@@ -260,22 +256,18 @@ For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of 
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-facts = []
+facts = {}
 for k, m in moved.items():
-    constants = [float(m.W_E[t].norm(dim=-1).median()) for t in (slice(None), used)]
-    left = [distance(cx.split.rebuilt_scores(m, X, n, C=c), own=True).mean() for c in constants]
-    facts.append(
-        [float(cosines[k].abs().mean()) * weights.d_model**0.5, *constants, *map(float, left)]
-    )
-facts = pd.DataFrame(facts, index=pd.Index(list(moved), name="origin"))
-facts.columns = [
-    "|cosine| √d_model",
-    "C of the vocabulary",
-    "C of texts",
-    "TV by the C of the vocabulary",
-    "TV by the C of texts",
-]
-facts.round(dict(zip(facts.columns, (1, 2, 2, 3, 3), strict=True)))
+    at = {"the vocabulary": m.W_E, "texts": m.W_E[used]}
+    constants = {f"C of {of}": float(v.norm(dim=-1).median()) for of, v in at.items()}
+    left = {
+        f"TV by the {of}": float(distance(cx.split.rebuilt_scores(m, X, n, C=c), own=True).mean())
+        for of, c in constants.items()
+    }
+    angle = float(cosines[k].abs().mean()) * weights.d_model**0.5
+    facts[k] = {"|cosine| √d_model": angle, **constants, **left}
+facts = pd.DataFrame(facts).T.rename_axis("origin")
+facts.round(dict(zip(facts, (1, 2, 2, 3, 3), strict=True)))
 
 # %% tags=["hide-input", "nbval-check-output"]
 angle, of_vocabulary, of_tokens, by_former, by_latter = (facts[k] for k in facts)
@@ -313,53 +305,32 @@ The paper's open question: how much hangs on $C$? Here it moves from half the vo
 
 # %% tags=["hide-input"]
 octaves = np.linspace(-1, 1, 9)
-sweep = {own: [] for own in (False, True)}
-for octave in octaves:
-    made = cx.split.rebuilt_scores(weights, X, n, C=C * 2**octave)
-    for own, found in sweep.items():
-        found.append(distance(made, own))
+swept = [cx.split.rebuilt_scores(weights, X, n, C=C * 2**octave) for octave in octaves]
+sweep = [torch.stack([distance(made, own) for made in swept]) for own in (False, True)]
 figure, axes = cx.plots.panels(1, 2, height=2.9, sharey=True)
-for axis, (own, found) in zip(axes[0], sweep.items(), strict=True):
+for axis, found, title in zip(axes[0], sweep, ("Equation 1", "BOS by its own key"), strict=True):
     for head in heads:
-        axis.plot(
-            C * 2**octaves,
-            [f[head] for f in found],
-            label=f"head {head}",
-            **cx.plots.head_style(head),
-        )
-    for at, name in ((C, "vocabulary"), (C_texts, "texts")):
-        axis.axvline(
-            at,
-            color=cx.plots.INK,
-            lw=1,
-            ls=":" if name == "texts" else "--",
-            label=f"C of {name}" if name == "texts" else "C of the vocabulary",
-        )
-    axis.set(
-        xscale="log",
-        xlabel="C",
-        ylim=(0, None),
-        title="BOS by its own key" if own else "Equation 1",
-    )
+        style = cx.plots.head_style(head)
+        axis.plot(C * 2**octaves, found[:, head], label=f"head {head}", **style)
+    axis.axvline(C, color=cx.plots.INK, lw=1, ls="--", label="C of the vocabulary")
+    axis.axvline(C_texts, color=cx.plots.INK, lw=1, ls=":", label="C of texts")
+    axis.set(xscale="log", xlabel="C", ylim=(0, None), title=title)
     axis.set_xticks([C / 2, C, 2 * C], [f"{t:.2f}" for t in (C / 2, C, 2 * C)])
     axis.minorticks_off()
 axes[0, 0].set_ylabel("median TV")
 axes[0, 1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
-best = {
-    own: float(2 ** octaves[int(torch.stack(f).median(1).values.argmin())])
-    for own, f in sweep.items()
-}
+best, best_own = (float(2 ** octaves[found.median(1).values.argmin()]) for found in sweep)
 cx.plots.picture(
     figure,
     "A.4",
     "Distance of the rows as C moves over two octaves. Dashed: the median length in the vocabulary; dotted: in texts.",
-    f"Two panels, a curve per head. In the median over heads the least distance is at {best[False]:.2f} times the vocabulary's median length for Equation 1 and at {best[True]:.2f} with BOS by its own key; that of texts is {C_texts / C:.2f} of it.",
+    f"Two panels, a curve per head. In the median over heads the least distance is at {best:.2f} times the vocabulary's median length for Equation 1 and at {best_own:.2f} with BOS by its own key; that of texts is {C_texts / C:.2f} of it.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.finding(
-    f"As published, rows are best in the middle head at a C {best[False]:.2f} times the vocabulary's typical length; with BOS by its own key they are best at {best[True]:.2f} times, near the typical length in texts, {C_texts / C:.2f}.",
-    holds=best[False] > 1.5 and abs(best[True] - C_texts / C) < 0.1,
+    f"As published, rows are best in the middle head at a C {best:.2f} times the vocabulary's typical length; with BOS by its own key they are best at {best_own:.2f} times, near the typical length in texts, {C_texts / C:.2f}.",
+    holds=best > 1.5 and abs(best_own - C_texts / C) < 0.1,
 )
 
 # %% [markdown]
@@ -379,13 +350,8 @@ stages = {
 }
 figure, ((axis,),) = cx.plots.panels(height=2.7, width=8.0)
 for k, (name, values) in enumerate(stages.items()):
-    axis.bar(
-        np.arange(len(heads)) + 0.2 * (k - 1.5),
-        values,
-        width=0.18,
-        label=name,
-        hatch=("", "//", "..", "xx")[k],
-    )
+    beside = np.arange(len(heads)) + 0.2 * (k - 1.5)
+    axis.bar(beside, values, width=0.18, label=name, hatch=("", "//", "..", "xx")[k])
 axis.set(xlabel="head", ylabel="median TV", xticks=heads)
 axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
@@ -466,20 +432,18 @@ def dose(model):
 def responses(own, x, true, rows):
     """TV of rows; r and FVU of the middle neuron, by these rows with the rest as in truth, and of
     the circuit of all heads and the self-normalised one."""
-    w, n = own.weights, own.n
-    (W_in, _), seen = w.mlp_input(), cx.layer_norm(w.W_E[x] + w.W_pos[: n + 1], w.eps)
+    w, at = own.weights, own.circuit.at
+    seen, s = cx.split.normalised_sources(w, x, own.n), at.scale(x, at.outputs(x))
 
-    def outputs(rows):
-        z = torch.einsum("thd,hde->the", rows @ seen, w.W_V) + w.b_V[None]
-        return torch.einsum("the,hed->thd", z, w.W_O)
+    def added(rows):
+        z = torch.einsum("thd,hde->the", rows @ seen, w.W_V) + w.b_V
+        return torch.einsum("the,hed->td", z, w.W_O) @ at.W_in / s
 
-    there = cx.destination.resid_mid(w, x, n, outputs(true))
-    s = cx.weights.layer_norm_scale(there, w.eps)
-    truth, told = outputs(true).sum(1) @ W_in / s, {}
+    truth, told = added(true), {}
     for k, row in rows.items():
         of_head = cx.total_variation(true, row).median(0).values
         told[k] = {"TV": of_head.mean(), "TV of heads": of_head.tolist()}
-        told[k] |= r_and_fvu(outputs(row).sum(1) @ W_in / s, truth)
+        told[k] |= r_and_fvu(added(row), truth)
     told["circuit"] = r_and_fvu(own.circuit.summary(x), truth)
     told["self-normalised"] = r_and_fvu(own.circuit.self_normalised().summary(x), truth)
     return told
@@ -492,11 +456,7 @@ def r_and_fvu(said, truth):
 
 def rounded(v):
     """Numbers to five decimals, however nested."""
-    if isinstance(v, dict | list):
-        items = v.items() if isinstance(v, dict) else enumerate(v)
-        told = {k: rounded(e) for k, e in items}
-        return told if isinstance(v, dict) else list(told.values())
-    return round(float(v), 5)
+    return json.loads(json.dumps(v, default=float), parse_float=lambda e: round(float(e), 5))
 
 
 # %% tags=["hide-input"]
@@ -549,6 +509,7 @@ if RUNS:
     KEPT.write_text(json.dumps(kept, indent=1) + "\n")
 kept = json.loads(KEPT.read_text())
 here = {"mini-base": dose(cx.load("mini-base")), MODEL: dose(model)}
+doses = {f"steady {d}": kept[k] for d, k in zip((0, 1, 3), DOSES, strict=True)}
 
 
 def of(what, which=None, names=DOSES):
@@ -573,16 +534,13 @@ shown = {
     ("circuit", "r"): ("circuit", "r", 3),
     ("circuit", "FVU"): ("circuit", "FVU", 2),
 }
-listed = {f"steady {d}": kept[k] for k, d in zip(DOSES, (0, 1, 3), strict=True)}
+listed = doses | {MODEL: kept.get(MODEL, here[MODEL])}
 pd.DataFrame(
     {
-        column: [
-            f"{f[a] if b is None else f[a][b]:.{digits}f}"
-            for f in [*listed.values(), kept.get(MODEL, here[MODEL])]
-        ]
+        column: [f"{f[a] if b is None else f[a][b]:.{digits}f}" for f in listed.values()]
         for column, (a, b, digits) in shown.items()
     },
-    index=[*listed, MODEL],
+    index=list(listed),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -615,18 +573,12 @@ What was asked, and what counts as a good forecast, a factor of 1.5 at every dos
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-pd.DataFrame(
-    {"at all three doses": ["yes" if so else "no" for so in asked(of).values()]},
-    index=list(asked(of)),
-)
+pd.Series(asked(of)).map({True: "yes", False: "no"}).to_frame("at all three doses")
 
 
 # %% tags=["hide-input"]
 figure, ((left, right),) = cx.plots.panels(1, 2, height=3.3)
-runs = {f"steady {d}": kept[k] for k, d in zip(DOSES, (0, 1, 3), strict=True)} | {
-    MODEL: here[MODEL]
-}
-for k, (name, facts) in enumerate(runs.items()):
+for k, (name, facts) in enumerate((doses | {MODEL: here[MODEL]}).items()):
     across = [facts[row]["TV of heads"] for row in ("forecast", "Equation 1")]
     fill = "none" if name == MODEL else cx.plots.COLOURS[k]
     left.plot(*across, "os^D"[k], ms=5, mfc=fill, mec=cx.plots.COLOURS[k], label=name)
@@ -638,12 +590,9 @@ left.set(
 )
 left.legend(fontsize=8, loc="upper left")
 lines = {"circuit": "o-", "self-normalised": "s-", "Equation 1": "^-", "forecast": "x--"}
-for k, (row, style) in enumerate((lines | {"once a token": "+:"}).items()):
-    name = {"Equation 1": "rows of Equation 1", "once a token": "forecast, once a token"}.get(
-        row, row
-    )
-    colour = cx.plots.COLOURS[k]
-    right.plot(of("spread"), of(row, "FVU"), style, ms=5, lw=1.2, color=colour, label=name)
+names = {"Equation 1": "rows of Equation 1", "once a token": "forecast, once a token"}
+for row, style in (lines | {"once a token": "+:"}).items():
+    right.plot(of("spread"), of(row, "FVU"), style, ms=5, lw=1.2, label=names.get(row, row))
 right.set(xscale="log", yscale="log", xlabel="sd of log ℓ", ylabel="FVU", title="the middle neuron")
 right.set_xticks(of("spread"), [f"{v:.3f}" for v in of("spread")])
 right.minorticks_off()
@@ -660,33 +609,26 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-of_heads = {
-    k: np.array([kept[d][k]["TV of heads"] for d in DOSES])
-    for k in ("Equation 1", "BOS by its own key", "forecast")
-}
-off = of_heads["Equation 1"] / of_heads["forecast"]
-beyond = np.abs(np.log(off)) > np.log(FACTOR)
-dose_of, head_of = np.unravel_index(off.argmax(), off.shape)
-own_bos = float(
-    of_heads["BOS by its own key"][dose_of, head_of] / of_heads["forecast"][dose_of, head_of]
-)
-outside = {
-    k: (
-        np.abs(
-            np.log(np.divide(here[MODEL][k]["TV of heads"], here[MODEL]["forecast"]["TV of heads"]))
-        )
-        > np.log(FACTOR)
-    ).sum()
-    for k in ("Equation 1", "BOS by its own key")
-}
+
+
+def over_forecast(runs, row):
+    """TV over its forecast, `run head`, and how many of these are beyond the factor."""
+    tv, expected = (np.array([run[k]["TV of heads"] for run in runs]) for k in (row, "forecast"))
+    return tv / expected, int((np.abs(np.log(tv / expected)) > np.log(FACTOR)).sum())
+
+
+pair = "Equation 1", "BOS by its own key"
+(off, beyond), (off_own, _) = (over_forecast(doses.values(), row) for row in pair)
+missed, missed_own = (over_forecast([here[MODEL]], row)[1] for row in pair)
+worst = np.unravel_index(off.argmax(), off.shape)  # dose, head
 display(
     cx.claims.finding(
-        f"The forecast is good in {(~beyond).sum()} of {off.size} heads; in the other one, head {head_of} at steady {(0, 1, 3)[dose_of]}, TV is {off.max():.1f} times the forecast, and {own_bos:.1f} times with BOS by its own key.",
-        holds=bool(beyond.sum() == 1 and off.max() > FACTOR > own_bos),
+        f"The forecast is good in {off.size - beyond} of {off.size} heads; in the other one, head {worst[1]} at {list(doses)[worst[0]]}, TV is {off.max():.1f} times the forecast, and {off_own[worst]:.1f} times with BOS by its own key.",
+        holds=bool(beyond == 1 and off.max() > FACTOR > off_own[worst]),
     ),
     cx.claims.finding(
-        f"In {MODEL} it misses {outside['Equation 1']} of {len(heads)} heads, and {outside['BOS by its own key'] or 'none'} with BOS by its own key.",
-        holds=bool(outside["Equation 1"] > 0 == outside["BOS by its own key"]),
+        f"In {MODEL} it misses {missed} of {len(heads)} heads, and {missed_own or 'none'} with BOS by its own key.",
+        holds=missed > 0 == missed_own,
     ),
 )
 

@@ -304,25 +304,9 @@ duel = pd.DataFrame(
 by_domain = duel.groupby("domain")
 figure, ((axis,),) = cx.plots.panels(height=0.6 + 0.2 * by_domain.ngroups, width=7)
 order = by_domain["neuron"].median().sort_values().index
-for row, d in enumerate(order):
-    axis.plot(
-        duel["neuron"][duel["domain"] == d],
-        [row] * (duel["domain"] == d).sum(),
-        "o",
-        ms=4,
-        alpha=0.6,
-        color=cx.plots.COLOURS[0],
-        label=None if row else "a neuron",
-    )
-    axis.plot(
-        by_domain["Naive Bayes"].first()[d],
-        row,
-        "|",
-        ms=12,
-        mew=2.5,
-        color=cx.plots.COLOURS[1],
-        label=None if row else "Naive Bayes",
-    )
+rows = order.get_indexer(duel["domain"])
+axis.plot(duel["neuron"], rows, "o", ms=4, alpha=0.6, label="a neuron")
+axis.plot(duel["Naive Bayes"], rows, "|", ms=12, mew=2.5, label="Naive Bayes")
 axis.set_yticks(range(len(order)), order)
 axis.set(xlabel="AUC on half B")
 axis.legend(fontsize=8)
@@ -379,12 +363,8 @@ r"""
 # %% tags=["hide-input", "nbval-check-output"]
 def own_fits_best(drawn):
     """The share of neurons whose own domain fits best, with half B's documents drawn anew."""
-    return (
-        correlation(contribution, bayes_weights(counts_B[drawn], kinds["B"][drawn]), often).argmax(
-            1
-        )
-        == own
-    ).mean()
+    w_drawn = bayes_weights(counts_B[drawn], kinds["B"][drawn])
+    return (correlation(contribution, w_drawn, often).argmax(1) == own).mean()
 
 
 lost = right["discounted by the kernel"].astype(float) - right["and squeezed through the heads"]

@@ -11,7 +11,7 @@ import math
 import os
 import platform
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -105,6 +105,16 @@ def by_document(
     )  # fmt: skip
     low, high = drawn.confidence_interval
     return float(low), float(high)
+
+
+def listed(items: Iterable[object]) -> str:
+    """Items as a sentence has them; "none" where there are none.
+
+    >>> cx.claims.listed([0, 5, 7]), cx.claims.listed(["law"]), cx.claims.listed([])
+    ('0, 5 and 7', 'law', 'none')
+    """
+    *most, last = [str(item) for item in items] or ["none"]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 @dataclass(frozen=True)

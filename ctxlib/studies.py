@@ -162,6 +162,18 @@ def study(
     return Study(model, weights, labelled, measured, n, token, chosen, prose, steady)
 
 
+def stable_or_all(model: Any, texts: int | None = None, token: str | int = " the") -> Study:
+    """`study` of the stable heads, or of all heads where none is stable.
+
+    >>> cx.studies.stable_or_all(model, texts=100).heads
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+    try:
+        return study(model, texts, token)
+    except ValueError:
+        return study(model, texts, token, heads=range(model.cfg.n_heads))
+
+
 def shortest(texts: Sequence[Text]) -> int:
     """The number of tokens of the shortest text."""
     return min(len(text.tokens) for text in texts)
