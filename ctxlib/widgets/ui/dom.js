@@ -85,12 +85,12 @@ export function focusIn(place) {
   return place.contains(found) ? found : null;
 }
 
-/** A function that makes the headings of a view: its first level is the one below the heading that it
- *  stands under. @param {HTMLElement} place
+/** A function that makes the headings of a view: its first level is the one below the document's heading
+ *  that it stands under, whatever other views have between them. @param {HTMLElement} place
  *  @returns {(depth: 0 | 1, ...held: any[]) => HTMLElement} */
 export function headingsIn(place) {
   const page = place.closest("article, main") ?? document.body;
-  const above = [...page.querySelectorAll("h1, h2, h3, h4")].filter(
+  const above = [...page.querySelectorAll(":is(h1, h2, h3, h4):not(.ctx-heading)")].filter(
     (heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING,
   );
   const level = 1 + Number(above.at(-1)?.tagName.slice(1) ?? 2);
