@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from viewing import (
-    CIRCUIT,
+    LAYER,
     explained,
     header,
     number,
@@ -142,18 +142,18 @@ def test_the_lists_are_those_of_python(visit, mini_weights, calibration):
 
 
 def test_what_is_drawn_again_is_not_computed_again(visit):
-    page = visit("#neuron=648", "given")
+    page = visit("#neuron=648&heads=3,4", "given")
     page.evaluate(
-        """async (circuit) => {
-            const { Circuit } = await import(`./views/${circuit}`);
-            const terms = Circuit.prototype.bySource;
-            window.computed = 0;
-            Circuit.prototype.bySource = function (...of) {
-                computed += 1;
-                return terms.apply(this, of);
+        """async (layer) => {
+            const { Layer } = await import(`./views/${layer}`);
+            const { stream } = Layer.prototype;
+            window.computed = [];
+            Layer.prototype.stream = function (ids, n, kind, ...rest) {
+                computed.push(kind);
+                return stream.call(this, ids, n, kind, ...rest);
             };
         }""",
-        CIRCUIT,
+        LAYER,
     )
     before = page.locator(".ctx-reader svg").first.get_attribute("width")
     page.set_viewport_size({"width": 820, "height": 900})
@@ -162,7 +162,13 @@ def test_what_is_drawn_again_is_not_computed_again(visit):
         arg=before,
     )
     settled(page)
-    assert page.evaluate("computed") == 0
+    assert page.evaluate("computed") == []
+    page.locator(".ctx-chips input").nth(5).check()
+    page.wait_for_url("**heads=3,4,5**")
+    settled(page)
+    kinds = page.evaluate("computed")  # of every head's own attention nothing is new
+    assert "here" in kinds
+    assert "split" not in kinds
 
 
 def test_a_token_pointed_at_is_read(visit):

@@ -30,6 +30,7 @@ PLACE = '<div data-view="{view}" {more} data-state="{state}"><p>a picture</p></d
 ROWS = {"passage": 0, "head": 0, "n": 0, "octaves": 0.0, "scale": "linear"}
 EXPLORER = {"neuron": -1, "heads": [], "threshold": 0, "token": -1, "passage": -1, "search": ""}
 READER = {"heads": [], "neuron": -1, "shades": "end", "text": "", "other": ""}
+READER |= {"window": 0, "other_window": 0, "cursor": -1, "other_cursor": -1}
 TEXT = "The colour of the harbour at dusk, and the theatre in the old centre of the town. " * 3
 OTHER = TEXT.replace("colour", "color").replace("theatre", "theater")
 LABELS = """neuron,label,difference,auc,null,top,z,far_end,by_drive

@@ -43,25 +43,29 @@ function shadedToken(text, value, share, attributes) {
 }
 
 /** Tokens with a shade behind each, as strong as its value. Each tells its value to a pointer, and
- *  its place to `onPick`; `mark` frames the one that is read, and `shade` has other values: where
- *  there is none the token is not read and stays faint. Those at the places in `apart` are underlined.
+ *  its place to `onPick`; `mark` frames the one that is read, and `shade` has other values, in other
+ *  strengths: where there is none the token is not read and stays faint. Those at the places in `apart`
+ *  are underlined.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
  *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
  *    onPick?: (place: number) => void}} [options]
  *  @returns {HTMLElement & {mark: (place: number) => void,
- *    shade: (values: ArrayLike<number>) => void}} */
+ *    shade: (values: ArrayLike<number>, most?: number, digits?: number) => void}} */
 export function shadedTokens(tokens, values, { most, digits = 2, names, apart, onPick } = {}) {
-  const top = most ?? (largest(values) || 1);
   const spans = tokens.map((token, i) => {
     const kind = apart?.has(i) ? "ctx-token ctx-apart" : "ctx-token";
     return element("span", { class: kind, "data-place": i }, shown(token));
   });
-  const shadeAll = (/** @type {ArrayLike<number>} */ values) =>
+  const shadeAll = (
+    /** @type {ArrayLike<number>} */ values,
+    top = most ?? (largest(values) || 1),
+    exact = digits,
+  ) =>
     spans.forEach((span, i) => {
       const name = names?.[i] ?? tokenName(tokens[i]);
       const unread = i >= values.length;
       const value = unread ? 0 : values[i];
-      span.title = unread ? `${name}, not read` : `${name} ${figure(value, digits)}`;
+      span.title = unread ? `${name}, not read` : `${name} ${figure(value, exact)}`;
       span.classList.toggle("ctx-unread", unread);
       shadeToken(span, value, Math.min(Math.abs(value) / top, 1));
     });
@@ -122,7 +126,7 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
 
 /** Why a token adds what it does: opens into the book's equation, one row a head. Nothing is computed
  *  while it is shut.
- *  @returns {{root: HTMLElement, show: (name: string, of: () => import("../engine/circuit.js").Part[]) => void}} */
+ *  @returns {{root: HTMLElement, show: (name: string, of: () => import("../engine/prefix.js").Part[]) => void}} */
 export function whyHere() {
   const said = element("summary");
   const held = scrolling("Why here, head by head");
@@ -130,7 +134,7 @@ export function whyHere() {
   const root = element("details", { class: "ctx-why", ontoggle: () => explain() }, said, held);
   const show = (
     /** @type {string} */ name,
-    /** @type {() => import("../engine/circuit.js").Part[]} */ of,
+    /** @type {() => import("../engine/prefix.js").Part[]} */ of,
   ) => {
     said.replaceChildren("Why here: what ", tokenMark(name), " adds, head by head");
     explain = () => {
@@ -141,7 +145,7 @@ export function whyHere() {
   return { root, show };
 }
 
-/** @param {import("../engine/circuit.js").Part[]} parts */
+/** @param {import("../engine/prefix.js").Part[]} parts */
 function whyTable(parts) {
   const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
   const rows = parts.map(({ head, kernel, content, denominator, value, adds }) =>

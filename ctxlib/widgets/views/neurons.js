@@ -1049,7 +1049,8 @@ function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
   const { circuit, heads } = ranking;
   const passage = layer.passages[at];
   const ids = Array.from(circuit.placed(passage.ids));
-  const terms = circuit.bySource(ids, heads, neuron);
+  const text = circuit.read(ids);
+  const terms = text.terms(heads, neuron);
   const { tokens, names } = inText(ids);
   const summary = terms.reduce((a, b) => a + b, 0);
   const last = ids.length - 1;
@@ -1060,7 +1061,7 @@ function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
     "the sum of what its tokens add. Numbers are rounded: they hold to about a hundredth of their range. ";
   const digits = digitsFor(largest(terms));
   const explain = (/** @type {number} */ i) =>
-    why.show(names[i], () => circuit.parts(ids, heads, neuron, i));
+    why.show(names[i], () => text.parts(heads, neuron, i));
   explain(order[0]);
   const reader = tokenReader({
     label: "Read a token: what it adds",
