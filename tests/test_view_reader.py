@@ -171,27 +171,24 @@ def test_what_is_drawn_again_is_not_computed_again(visit):
     assert "split" not in kinds
 
 
-def test_a_token_pointed_at_is_read(visit):
-    page = visit("#neuron=3", "given")
-    page.locator(".ctx-reader-text").first.locator("[data-place='5']").hover()
-    reader = page.get_by_role("slider").first
-    assert reader.get_attribute("aria-valuenow") == "5"
-    assert reader.get_attribute("aria-valuetext").startswith("Token 5, “␣har”, adds")
-    assert page.locator(".ctx-at").first.get_attribute("data-place") == "5"
-
-
-def test_why_here_is_the_circuit_head_by_head(visit, mini_weights, calibration):
+def test_a_token_pointed_at_is_read_and_explained(visit, mini_weights, calibration):
     page = visit("#neuron=648&heads=2,3,4", "given")
     tokens = encoded(mini_weights, TEXT)
     n = len(tokens) - 1
     circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, [2, 3, 4], n)
     token = page.locator(".ctx-reader-text").first.locator("[data-place='5']")
     token.hover()
-    why = page.locator(".ctx-why").first
+    reader, why = page.get_by_role("slider").first, page.locator(".ctx-why").first
+    assert reader.get_attribute("aria-valuenow") == "5"
+    assert reader.get_attribute("aria-valuetext").startswith("Token 5, “␣har”, adds")
+    assert page.locator(".ctx-at").first.get_attribute("data-place") == "5"
+    why.locator(".ctx-word:text-is('␣har')").wait_for()
+    assert "cursor" not in page.url  # pointing reads, pressing keeps
+    token.click()
+    page.wait_for_url("**cursor=5**")
     whole = explained(why, circuit, tokens, 648, 5)
     shade, rounding = printed(token.get_attribute("title").rpartition(" ")[2])
     assert abs(whole - shade) <= 1.1 * rounding
-    assert why.locator(".ctx-word").inner_text() == "␣har"
     box(page, "First").fill("")
     page.get_by_text("Nothing to read yet.").wait_for()
     assert why.is_hidden()

@@ -102,7 +102,8 @@ def test_a_state_cannot_break_out_of_its_place_in_the_page(mini_view):
 TURNED = {
     "rows": {"head": 3, "n": 17, "octaves": 0.5, "scale": "log", "passage": 2},
     "kernels": {"n": 5, "scale": "linear", "family": "local", "token": 1, "heads": [3]},
-    "neurons": {"neuron": 12, "heads": [3, 4], "threshold": 4.0, "search": " the", "passage": 1},
+    "neurons": {"neuron": 12, "heads": [3, 4], "threshold": 4.0, "search": " the", "passage": 1}
+    | {"pinned": 3},
     "reader": {"text": "a new text", "other": "another", "neuron": 7, "heads": [0, 2]}
     | {"shades": "cursor", "window": 9, "other_window": 2, "cursor": 5, "other_cursor": 0},
     "denominators": {"head": 7, "text": 3, "bound": "Bernstein", "level": 0.5},
@@ -153,6 +154,7 @@ def test_traits_can_be_set_and_observed(views, view, packed_mini):
         ("neurons", "token", 1, "token 1: those that can ask are"),
         ("neurons", "neuron", -2, "neuron -2: there are 0 to 1023"),
         ("neurons", "neuron", 10**6, "neuron 1000000: there are 0 to 1023"),
+        ("neurons", "pinned", 1024, "neuron 1024: there are 0 to 1023"),
         ("neurons", "passage", 10**6, "passage 1000000: there are 0 to 71"),
         ("neurons", "search", 3, "search"),
         ("reader", "neuron", 1024, "neuron 1024: there are 0 to 1023"),

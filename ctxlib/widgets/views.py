@@ -307,8 +307,9 @@ class NeuronExplorer(LayerView):
     """Which neurons a set of heads can move far, and what moves one (chapter 7).
 
     No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
-    `neuron` -1 the loudest, `passage` -1 the one with the largest summary. `search` is a token as
-    a reader types it: the view shows the neurons that it drives.
+    `neuron` -1 the loudest, `passage` -1 the one with the largest summary. `pinned` is a neuron
+    that stays beside the chosen one, -1 for none. `search` is a token as a reader types it: the
+    view shows the neurons that it drives.
     """
 
     module = "neurons"
@@ -317,6 +318,7 @@ class NeuronExplorer(LayerView):
     threshold = Float(0.0).tag(sync=True, turned=True)
     token = Destination(-1).tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
+    pinned = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     passage = Whole(-1, passage_count, "passage").tag(sync=True, turned=True)
     search = Unicode("").tag(sync=True, turned=True)
 

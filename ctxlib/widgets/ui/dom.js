@@ -61,6 +61,14 @@ export function numberCell(held) {
   return element("td", { class: "ctx-number" }, held);
 }
 
+/** What a table's columns are, for those who cannot see it. @param {string[]} names */
+export function unseenHead(names) {
+  const cells = names.map((said) =>
+    element("th", { scope: "col" }, element("span", { class: "ctx-unseen" }, said)),
+  );
+  return element("thead", { class: "ctx-flat" }, element("tr", {}, cells));
+}
+
 /** What may be wider than the page, in a place that scrolls.
  *  @param {string} label @param {...any} held @returns {HTMLElement} */
 export function scrolling(label, ...held) {

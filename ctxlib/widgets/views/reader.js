@@ -34,6 +34,7 @@ import { COLOURS } from "../ui/marks.js";
 import { band, chart, legend, line, readable, rule } from "../ui/plot.js";
 import { layerOf } from "../ui/source.js";
 import { below, belowOrLeft, circuitHeads, heard, inStep, kept, sound, turn } from "../ui/state.js";
+import { svgButton } from "../ui/svg.js";
 import { textBox } from "../ui/textbox.js";
 import { shadeKey, shadedTokens, whyHere } from "../ui/tokens.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
@@ -170,6 +171,15 @@ async function render({ model, el }) {
   const ways = waysOn(model);
   /** @type {Scene | null} */ let scene = null;
   const file = csvButton("Terms as CSV", () => termsTable(/** @type {Scene} */ (scene), layer));
+  const drawings = OF_TEXTS.map(({ label }, i) =>
+    svgButton(`${label}’s lines as SVG`, () => {
+      const { neuron, heads, texts } = /** @type {Scene} */ (scene);
+      const title = `${label}: what it says to neuron ${neuron}`;
+      const name = [layer.model, `neuron ${neuron}`, `heads ${heads.join(" ")}`, label];
+      const marks = drawingMarks(texts[i].reference);
+      return { name, title, root: sides[i].root.querySelector(".ctx-readable svg"), marks };
+    }),
+  );
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
     caption.about,
@@ -180,7 +190,7 @@ async function render({ model, el }) {
       sides.map(({ root }) => root),
     ),
     between.root,
-    element("p", {}, file),
+    element("p", { class: "ctx-turns" }, file, drawings),
     ways.root,
     caption.method,
     ...sharing.parts,
@@ -695,7 +705,7 @@ function pictureSection(label, onMove) {
     else if (changed(...drawnOf)) {
       const made = runningSummary(label, text, () => shown?.terms ?? [], onMove);
       mark = made.update;
-      renewed(root, made, drawingLegend(text.reference));
+      renewed(root, made, legend(drawingMarks(text.reference)));
     } else if (changed("at", "terms")) mark(text.at);
   });
   return { root, update, mark: (/** @type {number} */ place) => mark(place) };
@@ -748,15 +758,15 @@ function nearest(places, place) {
 }
 
 /** What the lines of a drawing are. @param {Reference | null} reference */
-function drawingLegend(reference) {
+function drawingMarks(reference) {
   const usual = reference
     ? [{ label: `passages at token ${reference.n}, mean ± sd`, style: USUAL }]
     : [];
-  return legend([
+  return [
     { label: "paper’s circuit", style: BY_PAPER },
     { label: "self-normalised", style: BY_OWN },
     ...usual,
-  ]);
+  ];
 }
 
 /** A list of neurons. @param {string} caption @param {string} whose @param {string[]} figures titles
