@@ -276,13 +276,12 @@ def test_hostile_texts_stay_texts(visit):
             }""",
             text,
         )
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
-        plain = page.locator(".ctx-reader-text").first.text_content()
+        plain = settled(page).locator(".ctx-reader-text").first.text_content()
         if text.startswith("<"):
             assert plain.startswith(("⟨start⟩\u2009" + text)[: len(plain)][:200])
     assert page.locator(".ctx-view :is(script, img, b, i)").count() == 0
     assert page.title() == "One view"
-    keep = settled(page).get_by_role("checkbox", name="Put both texts")
+    keep = page.get_by_role("checkbox", name="Put both texts")
     keep.check()  # lone halves fit into no address
     settled(page)
 

@@ -288,6 +288,15 @@ export class Circuit {
     return this.layer.ranking(this.n).of(this, chosen);
   }
 
+  /** The same where a page has to stay alive meanwhile.
+   *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
+  async topInSlices(heads, signal) {
+    const chosen = this.layer.heads(heads);
+    await doneInSlices(this.weigh(), signal);
+    await doneInSlices(this.layer.ranking(this.n).making(this, chosen), signal);
+    return this.top(chosen);
+  }
+
   /** What a ranking needs of this circuit: `rankedWeights` and `meanValues`. */
   *weigh() {
     this.#means ??= this.#packedMeans() ?? (yield* this.#averaged());

@@ -150,6 +150,7 @@ async function render({ model, el }) {
     }
     signal.throwIfAborted();
     const begun = performance.now();
+    if (!roomy()) await circuit.topInSlices(heads, signal); // a hand is not to wait for it
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
     const quick = performance.now() - begun < QUICK;
     ranking = found;
@@ -945,7 +946,7 @@ function comparedSection(tools) {
   const title = heading(0);
   const held = element("div");
   const unpin = button("Unpin", () => go({ pinned: -1 }));
-  const root = element("section", {}, title, held, element("p", {}, unpin));
+  const root = element("section", { hidden: true }, title, held, element("p", {}, unpin));
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { neuron, pinned, responses } = scene;
     root.hidden = pinned < 0;

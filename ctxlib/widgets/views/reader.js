@@ -1,8 +1,8 @@
 /** What a text tells the neurons, while it is typed (chapters 6 and 8); two texts side by side.
  *
  *  A text is read as the model would: its first token, then the text's own, with the destination
- *  at the last one. A keystroke is answered at once with tokens, shades and the summaries at the
- *  end; the summaries of earlier prefixes follow in slices, which the next keystroke cuts short. */
+ *  at the last one. A keystroke is seen at once, with the next picture come tokens, shades and the
+ *  summaries at the end; those of earlier prefixes follow in slices, which the next one cuts short. */
 
 import { largest } from "../engine/linalg.js";
 import {
@@ -152,7 +152,7 @@ async function render({ model, el }) {
     choose: (/** @type {number} */ neuron) => turn(model, { neuron }),
     forget: () => (found.auto = null),
     typed: () => {
-      tools.again();
+      requestAnimationFrame(() => tools.again()); // what was typed is seen first
       sharing.later();
     },
   };
@@ -623,7 +623,7 @@ function textSection({ label, window, cursor }, tools) {
       if (written) side.names = [START, ...taken.stretches.map(nameInText)];
       side.taken = taken;
       follows = shades === "cursor";
-      if (written && follows && focusIn(root)) atCaret();
+      if (written && follows && focusIn(root) === box) atCaret();
       return taken;
     },
     /** Counts what does not fit. @param {() => Promise<void>} pause */
@@ -679,16 +679,22 @@ function tokensSection(onPick) {
   const update = inStep((/** @type {Text & {picks: boolean}} */ text, changed) => {
     const { stretches, names, apart, shade, picks } = text;
     const digits = digitsFor(shade);
-    const anew = changed("ids", "apart", "picks");
+    const tokens = [`${START}\u2009`, ...stretches];
+    const anew = changed("picks");
     if (anew) {
-      const tokens = [`${START}\u2009`, ...stretches];
       const values = text.terms ?? new Float64Array(tokens.length);
       const pick = picks ? onPick : undefined;
       made = shadedTokens(tokens, values, { most: shade, digits, names, apart, onPick: pick });
       made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
       root.replaceChildren(made);
-    } else if (text.terms && changed("terms", "shade")) made?.shade(text.terms, shade, digits);
-    if (anew ? text.at < text.reading.n : changed("at")) made?.mark(text.at);
+    } else {
+      if (changed("ids", "apart")) made?.write(tokens, names, apart);
+      if (text.terms && changed("terms", "shade")) made?.shade(text.terms, shade, digits);
+      else if (changed("ids")) made?.shade(new Float64Array(tokens.length));
+    }
+    // tokens that were written have no frame; the last one has it when it is asked for
+    const written = anew || changed("ids", "apart");
+    if (written ? text.at < text.reading.n : changed("at")) made?.mark(text.at);
   });
   return { root, update, mark: (/** @type {number} */ place) => made?.mark(place) };
 }
