@@ -32,8 +32,8 @@ export function spots(spots, radii, onPick) {
   });
 }
 
-/** A neuron's summaries of the passages, the domain with the largest mean first: a line each with its
- *  mean, as far as `reach` if others are to be on the same scale. A domain leads to the passage of it
+/** A neuron's summaries of the passages, one domain's after another's: a line each with its mean, as far
+ *  as `reach` if others are to be on the same scale. A domain leads to the passage of it
  *  with the largest summary, where that can be read.
  *  @param {Answer[]} answers
  *  @param {{passages: {name: string}[], chosen: number, width: number, caption?: string,
@@ -51,17 +51,15 @@ export function domainTable(answers, { passages, chosen, width, caption, reach, 
     press.title = `Read the passage of ${domain} with the largest summary`;
     return press;
   };
-  const rows = answers
-    .toSorted((a, b) => b.mean - a.mean)
-    .map((answer) =>
-      element(
-        "tr",
-        {},
-        element("th", { scope: "row" }, named(answer)),
-        element("td", {}, strip(answer, usual, chosen, passages, scale)),
-        numberCell(signed(answer.mean)),
-      ),
-    );
+  const rows = answers.map((answer) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, named(answer)),
+      element("td", {}, strip(answer, usual, chosen, passages, scale)),
+      numberCell(signed(answer.mean)),
+    ),
+  );
   const foot = [element("td"), element("td", {}, scaleUnder(scale)), element("td")];
   return element(
     "table",

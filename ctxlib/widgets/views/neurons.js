@@ -920,7 +920,7 @@ function domainsSection({ layer, go, heading }) {
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { responses, neuron, read } = scene;
     if (!responses || !changed("responses", "neuron", "width", "read")) return;
-    const answers = responses.of(neuron);
+    const answers = responses.of(neuron).sort((a, b) => b.mean - a.mean);
     const { usual, count } = overall(answers);
     title.textContent = `What neuron ${neuron} answers to`;
     note.textContent =
@@ -958,7 +958,10 @@ function comparedSection(tools) {
       : `Neuron ${neuron} beside neuron ${pinned}`;
     const asked = "Choose another neuron, and both stand here side by side.";
     if (alone) return held.replaceChildren(element("p", { class: "ctx-quiet" }, asked));
-    const [mine, other] = [neuron, pinned].map((j) => responses.of(j));
+    const mine = responses.of(neuron).sort((a, b) => b.mean - a.mean);
+    const places = new Map(mine.map(({ domain }, place) => [domain, place]));
+    const placeOf = (/** @type {{domain: string}} */ { domain }) => Number(places.get(domain));
+    const other = responses.of(pinned).sort((a, b) => placeOf(a) - placeOf(b)); // row by row
     const values = [mine, other].map((answers) => answers.flatMap(({ values }) => values));
     const columns = [neuron, pinned].map((j) => {
       const column = columnOf(scene.ranking, j);
