@@ -1,5 +1,6 @@
 """The neuron explorer: what it shows is ctxlib's, and what is typed and dragged does no harm."""
 
+import re
 from functools import cache
 
 import pandas as pd
@@ -137,7 +138,7 @@ def test_its_domains_and_its_best_passage_are_those_of_the_summary(visit, circui
     table = pd.Series(said[:, neuron].numpy()).groupby([p.domain for p in passages]).mean()
     reach = float(said[:, neuron].max() - said[:, neuron].min())
     page = visit(f"#neuron={neuron}")
-    rows = cells(page, ".ctx-neurons-domains tbody tr")
+    rows = cells(page, ".ctx-domains tbody tr")
     assert {row[0] for row in rows} == set(table.index)
     values = [number(row[-1]) for row in rows]
     assert values == sorted(values, reverse=True)
@@ -150,7 +151,7 @@ def test_its_domains_and_its_best_passage_are_those_of_the_summary(visit, circui
     assert summary == pytest.approx(float(said[best, neuron]), abs=0.006 + WIDEST * reach)
 
 
-def test_a_token_of_the_passage_can_be_read(visit, circuit, mini_weights):
+def test_a_token_of_the_passage_can_be_read_and_explained(visit, circuit, mini_weights):
     here, passages = circuit(), cx.texts.passages(mini_weights)
     page = visit("#neuron=463&passage=2")
     read = passages[2].tokens[: here.n + 1].clone()
@@ -167,25 +168,42 @@ def test_a_token_of_the_passage_can_be_read(visit, circuit, mini_weights):
     page.locator("[data-place='7']").first.hover()
     assert reader.input_value() == "7"
     assert f"{here.n - 7} back" in reader.get_attribute("aria-valuetext")
-
-
-def test_why_here_is_the_circuit_head_by_head(visit, circuit, mini_weights):
-    here, passage = circuit(), cx.texts.passages(mini_weights)[2]
-    page = visit("#neuron=463&passage=2")
-    read = passage.tokens[: here.n + 1].clone()
-    read[here.n] = here.token
-    page.locator("[data-place='7']").first.hover()
     assert page.locator(".ctx-why table").count() == 0  # nothing is computed while it is shut
     whole = explained(page.locator(".ctx-why"), here, read, 463, 7)
     shade, rounding = printed(
         page.locator("[data-place='7']").first.get_attribute("title").rpartition(" ")[2]
     )
     assert abs(whole - shade) <= 1.1 * rounding
-    assert whole == pytest.approx(float(here.by_source(read, [463])[7, 0]), abs=0.004)
+    assert whole == pytest.approx(float(terms[7]), abs=0.004)
     page.locator("[data-place='9']").first.hover()  # it follows the token that is read
     name = page.locator("[data-place='9']").first.get_attribute("title").rpartition(" ")[0]
     page.locator(f".ctx-why .ctx-word:text-is('{name}')").wait_for()
     page.locator(".ctx-why summary").click()
+
+
+def test_a_pinned_neuron_stands_beside_the_chosen_one(visit, circuit, mini_weights):
+    here, passages = circuit(), cx.texts.passages(mini_weights)
+    page, found = visit("#neuron=463&pinned=77"), cx.find_neurons(circuit(), threshold=-1e9)
+    compared = page.locator("section", has=page.get_by_role("heading", name="beside neuron 77"))
+    ranks = {neuron: place + 1 for place, neuron in enumerate(found.index)}
+    for row, neuron in zip(compared.locator(".ctx-figures tbody tr").all(), (463, 77), strict=True):
+        rank, top, z, mean = map(number, row.locator(".ctx-number").all_inner_texts())
+        usual = found.loc[neuron]
+        assert abs(rank - ranks[neuron]) <= 3  # near ties
+        assert (top, z) == pytest.approx((usual["top"], usual["z"]), abs=0.15)
+        assert mean == pytest.approx(usual["mean"], abs=0.06)
+    read = torch.stack([p.tokens[: here.n + 1] for p in passages])
+    read[:, here.n] = here.token
+    counted = ~cx.neurons.untrained_tokens(mini_weights)
+    both = here.contribution[counted][:, [463, 77]], here.summary(read)[:, [463, 77]]
+    said = re.findall(r"at ([−\d.]+\d)", compared.locator(".ctx-quiet").inner_text())
+    truth = [float(torch.corrcoef(values.T)[0, 1]) for values in both]
+    assert list(map(number, said)) == pytest.approx(truth, abs=0.03)
+    captions = compared.locator(".ctx-domains caption").all_inner_texts()
+    assert captions == ["Neuron 463", "Neuron 77, pinned"]
+    compared.get_by_role("button", name="Unpin").click()
+    page.wait_for_url(lambda url: "pinned" not in url)
+    compared.wait_for(state="hidden")
 
 
 def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_weights):

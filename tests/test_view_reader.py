@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from viewing import (
-    CIRCUIT,
+    LAYER,
     explained,
     header,
     number,
@@ -142,18 +142,18 @@ def test_the_lists_are_those_of_python(visit, mini_weights, calibration):
 
 
 def test_what_is_drawn_again_is_not_computed_again(visit):
-    page = visit("#neuron=648", "given")
+    page = visit("#neuron=648&heads=3,4", "given")
     page.evaluate(
-        """async (circuit) => {
-            const { Circuit } = await import(`./views/${circuit}`);
-            const terms = Circuit.prototype.bySource;
-            window.computed = 0;
-            Circuit.prototype.bySource = function (...of) {
-                computed += 1;
-                return terms.apply(this, of);
+        """async (layer) => {
+            const { Layer } = await import(`./views/${layer}`);
+            const { stream } = Layer.prototype;
+            window.computed = [];
+            Layer.prototype.stream = function (ids, n, kind, ...rest) {
+                computed.push(kind);
+                return stream.call(this, ids, n, kind, ...rest);
             };
         }""",
-        CIRCUIT,
+        LAYER,
     )
     before = page.locator(".ctx-reader svg").first.get_attribute("width")
     page.set_viewport_size({"width": 820, "height": 900})
@@ -162,30 +162,33 @@ def test_what_is_drawn_again_is_not_computed_again(visit):
         arg=before,
     )
     settled(page)
-    assert page.evaluate("computed") == 0
+    assert page.evaluate("computed") == []
+    page.locator(".ctx-chips input").nth(5).check()
+    page.wait_for_url("**heads=3,4,5**")
+    settled(page)
+    kinds = page.evaluate("computed")  # of every head's own attention nothing is new
+    assert "here" in kinds
+    assert "split" not in kinds
 
 
-def test_a_token_pointed_at_is_read(visit):
-    page = visit("#neuron=3", "given")
-    page.locator(".ctx-reader-text").first.locator("[data-place='5']").hover()
-    reader = page.get_by_role("slider").first
-    assert reader.get_attribute("aria-valuenow") == "5"
-    assert reader.get_attribute("aria-valuetext").startswith("Token 5, “␣har”, adds")
-    assert page.locator(".ctx-at").first.get_attribute("data-place") == "5"
-
-
-def test_why_here_is_the_circuit_head_by_head(visit, mini_weights, calibration):
+def test_a_token_pointed_at_is_read_and_explained(visit, mini_weights, calibration):
     page = visit("#neuron=648&heads=2,3,4", "given")
     tokens = encoded(mini_weights, TEXT)
     n = len(tokens) - 1
     circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, [2, 3, 4], n)
     token = page.locator(".ctx-reader-text").first.locator("[data-place='5']")
     token.hover()
-    why = page.locator(".ctx-why").first
+    reader, why = page.get_by_role("slider").first, page.locator(".ctx-why").first
+    assert reader.get_attribute("aria-valuenow") == "5"
+    assert reader.get_attribute("aria-valuetext").startswith("Token 5, “␣har”, adds")
+    assert page.locator(".ctx-at").first.get_attribute("data-place") == "5"
+    why.locator(".ctx-word:text-is('␣har')").wait_for()
+    assert "cursor" not in page.url  # pointing reads, pressing keeps
+    token.click()
+    page.wait_for_url("**cursor=5**")
     whole = explained(why, circuit, tokens, 648, 5)
     shade, rounding = printed(token.get_attribute("title").rpartition(" ")[2])
     assert abs(whole - shade) <= 1.1 * rounding
-    assert why.locator(".ctx-word").inner_text() == "␣har"
     box(page, "First").fill("")
     page.get_by_text("Nothing to read yet.").wait_for()
     assert why.is_hidden()
@@ -273,13 +276,12 @@ def test_hostile_texts_stay_texts(visit):
             }""",
             text,
         )
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
-        plain = page.locator(".ctx-reader-text").first.text_content()
+        plain = settled(page).locator(".ctx-reader-text").first.text_content()
         if text.startswith("<"):
             assert plain.startswith(("⟨start⟩\u2009" + text)[: len(plain)][:200])
     assert page.locator(".ctx-view :is(script, img, b, i)").count() == 0
     assert page.title() == "One view"
-    keep = settled(page).get_by_role("checkbox", name="Put both texts")
+    keep = page.get_by_role("checkbox", name="Put both texts")
     keep.check()  # lone halves fit into no address
     settled(page)
 

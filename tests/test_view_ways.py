@@ -10,6 +10,7 @@ import json
 import random
 import re
 import shutil
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -29,7 +30,9 @@ PAGE = """<!doctype html>
 PLACE = '<div data-view="{view}" {more} data-state="{state}"><p>a picture</p></div>'
 ROWS = {"passage": 0, "head": 0, "n": 0, "octaves": 0.0, "scale": "linear"}
 EXPLORER = {"neuron": -1, "heads": [], "threshold": 0, "token": -1, "passage": -1, "search": ""}
+EXPLORER |= {"pinned": -1}
 READER = {"heads": [], "neuron": -1, "shades": "end", "text": "", "other": ""}
+READER |= {"window": 0, "other_window": 0, "cursor": -1, "other_cursor": -1}
 TEXT = "The colour of the harbour at dusk, and the theatre in the old centre of the town. " * 3
 OTHER = TEXT.replace("colour", "color").replace("theatre", "theater")
 LABELS = """neuron,label,difference,auc,null,top,z,far_end,by_drive
@@ -71,7 +74,7 @@ def address(tmp_path_factory, packed_mini):
 
 READY = {
     "chapter": ".ctx-readable",
-    "explorer": ".ctx-neurons:not([aria-busy]) .ctx-neurons-domains svg",
+    "explorer": ".ctx-neurons:not([aria-busy]) .ctx-domains svg",
     "reader": ".ctx-view:not([data-working]) .ctx-reader-about .ctx-word",
 }
 
@@ -149,6 +152,25 @@ def test_terms_are_a_file(visit, mini_weights):
     circuit = circuit_of(mini_weights, page, [3, 4], len(tokens) - 1)
     truth = circuit.by_source(tokens, [648])[:, 0].numpy()
     assert np.abs(np.array([float(row["adds"]) for row in own]) - truth).max() < 0.01
+
+
+def test_a_chart_is_a_file_that_needs_no_page(visit):
+    page = visit("explorer", "#heads=3,4&neuron=648")
+    page.emulate_media(color_scheme="dark")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Histogram as SVG").click()
+    assert download.value.suggested_filename == "mini-neuron-648-heads-3-4-histogram.svg"
+    drawing = ElementTree.parse(download.value.path()).getroot()
+    title, description, ground = drawing[:3]
+    assert re.fullmatch(r"Contributions of 8,\d+ tokens to neuron 648", title.text)
+    shown = page.locator(".ctx-neurons-histogram [role=img]")
+    assert description.text == shown.get_attribute("aria-label")
+    assert ground.attrib["fill"] == "#ffffff"
+    said = [part.text for part in drawing.iter() if part.tag.endswith("text")]
+    assert said[-3:] == ["mean of all", "mean of the 20 largest", "mean of all + θ"]
+    assert not re.search("var\\(|class=|currentColor", download.value.path().read_text())
+    colours = {part.attrib["fill"] for part in drawing.iter() if part.tag.endswith("text")}
+    assert colours == {"rgb(34, 40, 50)"}
 
 
 # ---------------------------------------------------------------- addresses and links
@@ -255,14 +277,14 @@ def test_shades_follow_the_cursor(visit, mini_weights):
 
 
 def test_a_window_moves_over_a_long_text(visit, mini_weights):
-    page = visit("reader", "#heads=3,4&neuron=648")
     words = " ".join(str(number) for number in range(400))
-    page.locator("textarea").first.fill(words)
+    page = visit("reader", f"#heads=3,4&neuron=648&text={words.replace(' ', '%20')}&cursor=7")
     tokens = encoded(mini_weights, words)[1:]
     window = page.get_by_label("The window begins behind token").first
     page.get_by_text(f"The first 511 of {len(tokens):,} tokens are read").wait_for()
     assert window.get_attribute("max") == str(len(tokens) - 511)
     window.fill("100")
+    page.wait_for_url("**&window=100&cursor=7")
     page.get_by_text(f"Tokens 101 to 611 of {len(tokens):,} tokens are read").wait_for()
     titles = page.locator(".ctx-reader-text").first.locator("[data-place]")
     said = titles.evaluate_all("all => all.map(({ title }) => title)")
@@ -272,6 +294,19 @@ def test_a_window_moves_over_a_long_text(visit, mini_weights):
     for title, term in zip(said, truth, strict=True):
         value, rounding = printed(title.rpartition(" ")[2])
         assert value == pytest.approx(term, abs=0.01 + rounding)
+    again = visit("reader", "#" + page.url.partition("#")[2])
+    text = again.locator(".ctx-reader-text").first
+    assert text.locator(".ctx-at").get_attribute("data-place") == "7"
+    assert text.inner_text() == page.locator(".ctx-reader-text").first.inner_text()
+    again.locator("[role=slider]").first.press("End")
+    again.wait_for_url(lambda url: "cursor" not in url)
+    again.go_back()
+    again.wait_for_url("**&window=100&cursor=7")
+    again.wait_for_selector("[role=slider][aria-valuenow='7']")
+    again.get_by_role("button", name="Reset").click()
+    again.wait_for_url(lambda url: "#" not in url)
+    again.locator(".ctx-reader-count").first.get_by_text("up to 511 are read").wait_for()
+    assert again.locator("[role=slider][aria-valuenow='7']").count() == 0
 
 
 def test_tokens_in_which_two_texts_differ_are_marked(visit, mini_weights):

@@ -150,9 +150,12 @@ def snapshot(page):
 ADDRESSES = {
     "rows": ("#passage=2&head=5&n=33&octaves=-1&scale=log", ["5", "2", "33", "-1", "log"]),
     "kernels": ("#heads=2,5&n=100&scale=linear", ["2", "5", "100", "linear"]),
-    "neurons": ("#neuron=123&heads=0,2,6&theta=4&search=colourful", ["0", "2", "6", "4", "123"]),
+    "neurons": (
+        "#neuron=123&pinned=7&heads=0,2,6&theta=4&search=colourful",
+        ["0", "2", "6", "4", "123"],
+    ),
     "reader": (
-        "#text=Grey%20skies%2C%20and%20%26%23%3D%25&other=&neuron=5&heads=1,2",
+        "#text=Grey%20skies%2C%20and%20%26%23%3D%25&other=&neuron=5&heads=1,2&cursor=3",
         ["1", "2", "5", "Grey skies, and &#=%", "", "on"],
     ),
     "denominators": ("#head=2&text=3&bound=Hoeffding&level=0.9", ["2", "3", "0.9", "Hoeffding"]),
@@ -180,11 +183,11 @@ def test_an_address_brings_its_state_and_a_link_to_a_heading_leaves_it(visit, vi
 # addresses that say nothing that could be, whatever a view's traits are
 NONSENSE = [
     "#head=99&kind=3&heads=99&n=-5&octaves=NaN&scale=cubic&passage=7.5&prompt=-1&neuron=-5&theta=-3"
-    "&text=-2&family=none&token=7.5&bound=toString&level=7&search=%E0%A4%A",
+    "&text=-2&family=none&token=7.5&bound=toString&level=7&search=%E0%A4%A&window=-1&cursor=512",
     "#head=8&heads=-1,2&n=1e9&octaves=-2.01&passage=-2&prompt=0.5&neuron=NaN&theta=Infinity"
-    "&text=1.5&scale=&bound=&level=0&token=12345678",
+    "&text=1.5&scale=&bound=&level=0&token=12345678&pinned=1e9&other_window=8192&other_cursor=-2",
     "#head=x&heads=a,b&n=&octaves=Infinity&passage=%E0%A4%A&prompt=1e9&neuron=1e99&level=Infinity"
-    "&bound=%E0%A4%A&token=Infinity&text=1e9",
+    "&bound=%E0%A4%A&token=Infinity&text=1e9&pinned=-2&window=0.5&cursor=x",
     "#head=-1&heads=1.5&n=NaN&record=5&data=1&layer=x&__proto__=1&no=such&=&&#",
     "#" + "<img src=x onerror=document.title=1>" * 50,
     "#%%&=&text",
@@ -229,10 +232,11 @@ WALKS = {
         ("input[type=checkbox]", ["Space"], "!theta="),
         (".ctx-neurons-list tbody input", ["ArrowDown"], "neuron={}"),
         (".ctx-neurons-one .ctx-pick", ["Enter"], "search={}"),
+        ("button|Pin for comparison", ["Enter"], "pinned="),
         (".ctx-readable", ["Home", "End"], None),
         ("input[type=search]", ["Control+A", *" the"], "search=%20the"),
         (".ctx-neurons-barred .ctx-pick", ["Enter"], "neuron={}"),
-        (".ctx-neurons-domains button", ["Enter"], "passage="),
+        (".ctx-domains button", ["Enter"], "passage="),
         ("select", ["Home"], "!passage="),
         (".ctx-token-reader input", ["Home", "End"], None),
     ],
@@ -243,7 +247,8 @@ WALKS = {
         ("[type=checkbox]", ["Space"], "shades=cursor"),
         (":focus", ["Space"], "!shades="),
         ("textarea", ["Control+A", *"Here are a few words of my own."], "!text="),
-        ("[role=slider]", ["Home", "End"], None),
+        ("[role=slider]", ["Home"], "cursor=0"),
+        (":focus", ["Home", "End"], None),
         ("button|Read neuron", ["Enter"], "neuron={}"),
         ("[type=checkbox]:not(.ctx-chips *)", ["Space"], "text=Here%20are"),
         (":focus", ["Space"], "!Here"),
@@ -306,7 +311,7 @@ def test_keys_alone_turn_everything_and_the_address_follows(visit, view):
         if then is None:
             page.wait_for_function(f"read => {READ}(document.activeElement) !== read", arg=read)
             continue
-        said = page.evaluate(f"{NAME}(document.activeElement)")
+        said = page.evaluate(f"{NAME}(document.activeElement)") or ""
         page.wait_for_function(
             """([then, said]) => {
                 const found = decodeURIComponent(location.hash);

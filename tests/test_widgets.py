@@ -92,9 +92,10 @@ def test_a_state_cannot_break_out_of_its_place_in_the_page(mini_view):
 TURNED = {
     "rows": {"head": 3, "n": 17, "octaves": 0.5, "scale": "log", "passage": 2},
     "kernels": {"n": 5, "scale": "linear", "family": "local", "token": 1, "heads": [3]},
-    "neurons": {"neuron": 12, "heads": [3, 4], "threshold": 4.0, "search": " the", "passage": 1},
+    "neurons": {"neuron": 12, "heads": [3, 4], "threshold": 4.0, "search": " the", "passage": 1}
+    | {"pinned": 3},
     "reader": {"text": "a new text", "other": "another", "neuron": 7, "heads": [0, 2]}
-    | {"shades": "cursor"},
+    | {"shades": "cursor", "window": 9, "other_window": 2, "cursor": 5, "other_cursor": 0},
     "denominators": {"head": 7, "text": 3, "bound": "Bernstein", "level": 0.5},
     "positions": {"kind": 2, "head": 7},
     "lookups": {"heads": [0], "prompt": 2, "neuron": 1},
@@ -125,6 +126,11 @@ WRONG = {
     "lookups heads": [([1, 6], "heads [6]: this neuron's record has")],
     "neuron": [(1024, "neuron 1024: there are 0 to 1023"), (-2, "neuron -2")],
     "lookups neuron": [(2, "neuron 2: there are 0 to 1")],
+    "pinned": [(1024, "neuron 1024: there are 0 to 1023")],
+    "window": [(-1, "token -1: there are 0 to 8191")],
+    "other_window": [(8192, "token 8192: there are 0 to 8191")],
+    "cursor": [(512, "token 512: there are 0 to 511")],
+    "other_cursor": [(-2, "token -2: there are 0 to 511")],
     "passage": [(72, "passage 72: there are 0 to 71"), (-2, "passage -2")],
     "rows n": [(-1, "position -1: there are 0 to 511")],
     "kernels n": [(n, f"destination {n}: there are 1 to 511") for n in (512, 0, -2)],

@@ -166,6 +166,15 @@ def neuron_count(view: LayerView) -> int:
     return view.weights.n_neurons
 
 
+def position_count(view: LayerView) -> int:
+    return view.weights.n_ctx
+
+
+def character_count(view: LayerView) -> int:
+    """Characters that the live reader keeps of a text; no window begins behind them."""
+    return 16 * view.weights.n_ctx
+
+
 class Rows(LayerView):
     """A head's attention row over a passage, true and rebuilt from Equation 1 (chapter 2).
 
@@ -178,7 +187,7 @@ class Rows(LayerView):
     _esm = bundled("views/rows.js")
     passage = Whole(0, passage_count, "passage").tag(sync=True, turned=True)
     head = Whole(0, head_count, "head").tag(sync=True, turned=True)
-    n = Whole(0, lambda view: view.weights.n_ctx, "position").tag(sync=True, turned=True)
+    n = Whole(0, position_count, "position").tag(sync=True, turned=True)
     octaves = Float(0.0, min=-2.0, max=2.0).tag(sync=True, turned=True)
     scale = Enum(("linear", "log"), "linear").tag(sync=True, turned=True)
 
@@ -257,8 +266,9 @@ class NeuronExplorer(LayerView):
     """Which neurons a set of heads can move far, and what moves one (chapter 7).
 
     No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
-    `neuron` -1 the loudest, `passage` -1 the one with the largest summary. `search` is a token as
-    a reader types it: the view shows the neurons that it drives.
+    `neuron` -1 the loudest, `passage` -1 the one with the largest summary. `pinned` is a neuron
+    that stays beside the chosen one, -1 for none. `search` is a token as a reader types it: the
+    view shows the neurons that it drives.
     """
 
     module = "neurons"
@@ -267,6 +277,7 @@ class NeuronExplorer(LayerView):
     threshold = Float(0.0).tag(sync=True, turned=True)
     token = Destination(-1).tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
+    pinned = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     passage = Whole(-1, passage_count, "passage").tag(sync=True, turned=True)
     search = Unicode("").tag(sync=True, turned=True)
 
@@ -286,6 +297,9 @@ class LiveReader(LayerView):
     spelling stands there. `heads` are the circuit's, [] for the stable ones. `neuron` is the one
     that shades the tokens; -1 leaves it to the view, which takes the one in which the texts
     differ most. `shades` are those of the whole texts, or of what stands before the cursor.
+    `window` says how many tokens of a text longer than the context stand before those that are
+    read, at most as many as do not fit; `cursor` which of those is looked at, -1 the last. Those of
+    the second text are `other_window` and `other_cursor`.
     """
 
     module = "reader"
@@ -295,6 +309,10 @@ class LiveReader(LayerView):
     heads = Heads().tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     shades = Enum(("end", "cursor"), "end").tag(sync=True, turned=True)
+    window = Whole(0, character_count, "token").tag(sync=True, turned=True)
+    other_window = Whole(0, character_count, "token").tag(sync=True, turned=True)
+    cursor = Whole(-1, position_count, "token").tag(sync=True, turned=True)
+    other_cursor = Whole(-1, position_count, "token").tag(sync=True, turned=True)
 
 
 class Positions(View):

@@ -10,6 +10,7 @@ import {
   softmaxInPlace,
   wholeBelow,
 } from "./linalg.js";
+import { Prefix } from "./prefix.js";
 import { TOKENS_AT_ONCE } from "./ranking.js";
 import { doneAtOnce, doneInSlices } from "./slices.js";
 
@@ -17,9 +18,6 @@ import { doneAtOnce, doneInSlices } from "./slices.js";
  *  @typedef {import("./linalg.js").Numbers} Numbers
  *  @typedef {import("./packed.js").Destination} Destination
  *  @typedef {import("./ranking.js").Ranked} Ranked
- *  @typedef {{head: number, kernel: number, content: number, denominator: number, value: number,
- *    adds: number}} Part what a source gives a neuron through one head: `value` is what the token would add
- *    if the head attended to nothing else
  *  @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse */
 
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
@@ -77,7 +75,7 @@ export class Circuit {
     const ids = [...layer.calibration.ids.slice(0, n), token];
     const contents = this.contents(layer.stream(ids, n, "here"), layer.everyHead);
     const denominators = contents.map((row, h) => dotProduct(this.kernels[h], 0, row, 0, n + 1));
-    return { denominators, scale: layer.attend(layer.stream(ids, n, "exact"), ids, []).scale };
+    return { denominators, scale: layer.attend(layer.stream(ids, n, "exact"), ids).scale };
   }
 
   /** content_h of every source of a stream `here`, one row for each of these heads.
@@ -91,7 +89,7 @@ export class Circuit {
   }
 
   /** The kernel that these heads share. @param {number[]} heads */
-  #kernelOf(heads) {
+  kernelOf(heads) {
     const known = this.#shared.get(String(heads));
     const kernel = known ?? sharedKernel(heads.map((h) => this.kernels[h]));
     this.#shared.set(String(heads), kernel);
@@ -132,7 +130,7 @@ export class Circuit {
 
   /** From a stream to one neuron through each head: W_V W_O W_in[:, j] / s, and b_V by the way.
    *  @param {number} neuron @param {number[]} heads */
-  #paths(neuron, heads) {
+  paths(neuron, heads) {
     const { layer } = this;
     const { d, dHead } = layer;
     wholeBelow(neuron, layer.nNeurons, "neuron");
@@ -154,7 +152,7 @@ export class Circuit {
   contribution(neuron, heads) {
     const { layer } = this;
     const chosen = layer.heads(heads);
-    const { directions, biases } = this.#paths(neuron, chosen);
+    const { directions, biases } = this.paths(neuron, chosen);
     const through = new Float64Array(layer.nVocab * chosen.length);
     doneAtOnce(layer.ofTokens(everyToken(layer.nVocab), this.n, directions, through));
     const out = new Float64Array(layer.nVocab);
@@ -204,92 +202,25 @@ export class Circuit {
     return read;
   }
 
-  /** The paper's circuit: sum_i pos_i contribution[j, x_i] for every neuron. Of a text longer than
-   *  n + 1 tokens the first n + 1 are read.
-   *  @param {Numbers} ids @param {number[]} heads @returns {Float64Array} */
-  summary(ids, heads) {
-    const circuit = this.for(ids);
-    return this.layer.read(circuit.written(ids, this.layer.heads(heads)), circuit.scale);
+  /** A text up to n, or to its last token if that comes first. @param {Numbers} ids */
+  read(ids) {
+    return new Prefix(this.for(ids), ids);
   }
 
-  /** What the circuit says that the heads write to the residual stream.
-   *  @param {Numbers} ids of at least n + 1 tokens @param {number[]} heads */
-  written(ids, heads) {
-    const { layer, n } = this;
-    const x = layer.stream(layer.text(ids, n), n, "here");
-    const kernel = this.#kernelOf(heads);
-    const out = new Float64Array(layer.d);
-    this.contents(x, heads).forEach((contents, k) => {
-      const seen = new Float64Array(layer.d);
-      let mass = 0;
-      for (let i = 0; i <= n; i++) {
-        const weight = (kernel[i] * contents[i]) / this.denominators[heads[k]];
-        addScaled(seen, 0, weight, x, i * layer.d, layer.d);
-        mass += weight;
-      }
-      layer.write(out, heads[k], layer.inside(heads[k], seen, mass));
-    });
-    return out;
+  /** The paper's circuit of a text for every neuron. @param {Numbers} ids @param {number[]} heads */
+  summary(ids, heads) {
+    return this.read(ids).summary(heads);
   }
 
   /** The terms of the summary for one neuron, one a source.
-   *  @param {Numbers} ids @param {number[]} heads @param {number} neuron @returns {Float64Array} */
+   *  @param {Numbers} ids @param {number[]} heads @param {number} neuron */
   bySource(ids, heads, neuron) {
-    if (ids.length <= this.n) return this.for(ids).bySource(ids, heads, neuron);
-    const partOf = this.#parted(ids, heads, neuron);
-    return new Float64Array(this.n + 1).map((_, i) => {
-      let sum = 0;
-      for (const { adds } of partOf(i)) sum += adds;
-      return sum;
-    });
+    return this.read(ids).terms(heads, neuron);
   }
 
-  /** One of these terms, head by head: kernel times content over denominator times value.
-   *  @param {Numbers} ids @param {number[]} heads @param {number} neuron @param {number} source
-   *  @returns {Part[]} in the order of the heads; what they add sums to the term */
-  parts(ids, heads, neuron, source) {
-    const circuit = this.for(ids);
-    wholeBelow(source, circuit.n + 1, "source");
-    return circuit.#parted(ids, heads, neuron)(source);
-  }
-
-  /** @param {Numbers} ids of at least n + 1 tokens @param {number[]} heads @param {number} neuron
-   *  @returns {(source: number) => Part[]} */
-  #parted(ids, heads, neuron) {
-    const { layer, n } = this;
-    const chosen = layer.heads(heads);
-    const x = layer.stream(layer.text(ids, n), n, "here");
-    const { directions, biases } = this.#paths(neuron, chosen);
-    const contents = this.contents(x, chosen);
-    const kernels = this.#kernelOf(chosen);
-    return (i) =>
-      chosen.map((head, k) => {
-        const [kernel, content, denominator] = [
-          kernels[i],
-          contents[k][i],
-          this.denominators[head],
-        ];
-        const value = dotProduct(x, i * layer.d, directions, k * layer.d, layer.d) + biases[k];
-        return {
-          head,
-          kernel,
-          content,
-          denominator,
-          value,
-          adds: (kernel * content * value) / denominator,
-        };
-      });
-  }
-
-  /** The self-normalised circuit (chapter 8): the text's own denominators, scale and token at n.
-   *  Texts are placed as in `summary`.
-   *  @param {Numbers} ids @param {number[]} heads @returns {Float64Array} */
+  /** The self-normalised circuit of a text. @param {Numbers} ids @param {number[]} heads */
   selfNormalised(ids, heads) {
-    const { layer } = this;
-    const text = layer.text(ids, Math.min(ids.length - 1, this.n));
-    const x = layer.stream(text, text.length - 1, "split");
-    const { written, scale } = layer.attend(x, text, layer.heads(heads));
-    return layer.read(written, scale);
+    return this.read(ids).selfNormalised(heads);
   }
 
   /** `layer.byDomain` here.
@@ -319,9 +250,8 @@ export class Circuit {
   *#readPassages(heads, placed, scaled, onEach) {
     const { d, passages } = this.layer;
     for (const [i, { ids }] of passages.entries()) {
-      const circuit = this.for(ids);
-      const written = circuit.written(placed ? this.placed(ids) : ids, heads);
-      addScaled(scaled, i * d, 1 / circuit.scale, written, 0, d);
+      const read = this.read(placed ? this.placed(ids) : ids);
+      addScaled(scaled, i * d, 1 / read.circuit.scale, read.written(heads), 0, d);
       onEach();
       yield;
     }
@@ -356,6 +286,15 @@ export class Circuit {
     const chosen = this.layer.heads(heads);
     doneAtOnce(this.weigh());
     return this.layer.ranking(this.n).of(this, chosen);
+  }
+
+  /** The same where a page has to stay alive meanwhile.
+   *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
+  async topInSlices(heads, signal) {
+    const chosen = this.layer.heads(heads);
+    await doneInSlices(this.weigh(), signal);
+    await doneInSlices(this.layer.ranking(this.n).making(this, chosen), signal);
+    return this.top(chosen);
   }
 
   /** What a ranking needs of this circuit: `rankedWeights` and `meanValues`. */

@@ -231,25 +231,24 @@ export class Layer {
     for (let k = 0; k < dHead; k++) addScaled(into, 0, z[k], this.W_O, (head * dHead + k) * d, d);
   }
 
-  /** What the chosen heads write and the LayerNorm-2 scale behind all of them, with the attention
-   *  of a stream, at its last source.
-   *  @param {Float64Array} x @param {Numbers} ids @param {number[]} heads */
-  attend(x, ids, heads) {
+  /** What each head writes and the LayerNorm-2 scale behind all of them, with the attention of a
+   *  stream, at its last source. @param {Float64Array} x @param {Numbers} ids */
+  attend(x, ids) {
     const { d } = this;
-    const chosen = new Float64Array(d);
-    const others = new Float64Array(d);
-    this.rows(x).forEach((row, h) => {
-      const seen = new Float64Array(d);
+    const written = this.rows(x).map((row, head) => {
+      const [seen, out] = [new Float64Array(d), new Float64Array(d)];
       row.forEach((weight, i) => addScaled(seen, 0, weight, x, i * d, d));
-      this.write(heads.includes(h) ? chosen : others, h, this.inside(h, seen, 1));
+      this.write(out, head, this.inside(head, seen, 1));
+      return out;
     });
     const n = ids.length - 1;
     let squared = 0;
     for (let k = 0; k < d; k++) {
       const token = this.W_E[ids[n] * d + k] * this.W_E_step[ids[n]];
-      squared += (token + this.W_pos[n * d + k] + this.b_O[k] + chosen[k] + others[k]) ** 2;
+      const attended = written.reduce((sum, out) => sum + out[k], 0);
+      squared += (token + this.W_pos[n * d + k] + this.b_O[k] + attended) ** 2;
     }
-    return { written: chosen, scale: Math.sqrt(squared / d + this.eps) };
+    return { written, scale: Math.sqrt(squared / d + this.eps) };
   }
 
   /** r W_in / scale @param {Float64Array} r @param {number} scale

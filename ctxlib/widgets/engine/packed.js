@@ -97,10 +97,11 @@ function unpackedLayer(buffer) {
     float16: Uint8Array, // two bytes each
     float32: Float32Array,
   };
+  const halves = everyHalf();
   const tensors = header.tensors.map(({ name, type, shape, offset }) => {
     const count = entries(shape);
     const held = new kinds[type](buffer, start + offset, type === "float16" ? 2 * count : count);
-    if (type === "float16") return [name, halvesWidened(held)];
+    if (type === "float16") return [name, halvesWidened(held, halves)];
     return [name, type === "float32" ? new Float64Array(held) : held];
   });
   return { header, tensors: Object.fromEntries(tensors) };
@@ -169,16 +170,19 @@ function layerHeader(buffer) {
   }
 }
 
-/** float16 to float64: by table, because not every browser has numbers of that kind.
- *  @param {Uint8Array} bytes all low ones, then all high ones */
-function halvesWidened(bytes) {
-  const table = new Float64Array(65536);
-  for (let i = 0; i < 65536; i++) {
+/** Every float16 as a float64, because not every browser has numbers of that kind. */
+function everyHalf() {
+  return new Float64Array(65536).map((_, i) => {
     const exponent = (i >> 10) & 31;
     const fraction = i & 1023;
     const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
-    table[i] = i >> 15 ? -size : size;
-  }
+    return i >> 15 ? -size : size;
+  });
+}
+
+/** float16 to float64. @param {Uint8Array} bytes all low ones, then all high ones
+ *  @param {Float64Array} table */
+function halvesWidened(bytes, table) {
   const out = new Float64Array(bytes.length / 2);
   for (let i = 0; i < out.length; i++) out[i] = table[bytes[i] | (bytes[i + out.length] << 8)];
   return out;

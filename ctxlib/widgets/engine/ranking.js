@@ -9,6 +9,7 @@ import { doneAtOnce } from "./slices.js";
  *  @typedef {{top: Float64Array, mean: Float64Array, tokens: Int32Array}} Ranked
  *    `top` and `mean` neuron by neuron; of tokens `layer.largest` a neuron, the largest first */
 
+const AT_ONCE = 16; // neurons that are ranked in a step
 const SPARE = 4; // tokens picked by rounded contributions beyond those that the exact ones keep
 const STANDS_OUT = 2; // robust deviations above the median neuron, as in ctxlib.neurons
 const MAD_TO_DEVIATION = 1.4826; // of normal numbers
@@ -109,6 +110,7 @@ export class Ranking {
   /** @type {Circuit | null} */ #circuit = null;
   /** @type {number[]} */ #heads = [];
   /** @type {Ranked | null} */ #result = null;
+  #runs = 0;
 
   /** @param {Layer} layer @param {number} n */
   constructor(layer, n) {
@@ -130,10 +132,25 @@ export class Ranking {
 
   /** @param {Circuit} circuit weighed @param {number[]} heads in order @returns {Ranked} */
   of(circuit, heads) {
-    if (this.#result && this.#circuit === circuit && String(heads) === String(this.#heads))
-      return this.#result;
-    for (const head of heads) doneAtOnce(this.head(head).fill());
+    doneAtOnce(this.making(circuit, heads));
+    return /** @type {Ranked} */ (this.#result);
+  }
+
+  /** Makes the ranking that `of` then gives, some neurons at a time; where another one was made
+   *  meanwhile, from the beginning. @param {Circuit} circuit weighed @param {number[]} heads in order */
+  *making(circuit, heads) {
+    if (this.#result && this.#circuit === circuit && String(heads) === String(this.#heads)) return;
+    for (const head of heads) yield* this.head(head).fill();
+    let done = false;
+    while (!done) done = yield* this.#run(circuit, heads);
+  }
+
+  /** @param {Circuit} circuit @param {number[]} heads
+   *  @returns {Generator<void, boolean>} whether it came to its end undisturbed */
+  *#run(circuit, heads) {
+    const mine = (this.#runs += 1);
     const known = this.#circuit === circuit ? this.#heads : [];
+    this.#circuit = null; // until the sums are whole again
     const joining = heads.filter((h) => !known.includes(h));
     const leaving = known.filter((h) => !heads.includes(h));
     const anew = joining.length + leaving.length >= heads.length;
@@ -145,11 +162,15 @@ export class Ranking {
           ...leaving.map((head) => this.#part(circuit, head, -1)),
         ];
     const all = heads.map((head) => this.#part(circuit, head, 1));
-    this.#result = this.#ranked(all, changes);
+    for (const result of this.#ranked(all, changes)) {
+      this.#result = result;
+      yield;
+      if (mine !== this.#runs) return false;
+    }
     this.highest.remember();
     this.#circuit = circuit;
     this.#heads = heads;
-    return this.#result;
+    return true;
   }
 
   #clear() {
@@ -166,8 +187,8 @@ export class Ranking {
   }
 
   /** @param {HeadPart[]} all the heads @param {HeadPart[]} changes that lead to them
-   *  @returns {Ranked} */
-  #ranked(all, changes) {
+   *  @returns {Generator<Ranked>} the same one, as far as it is */
+  *#ranked(all, changes) {
     const { nNeurons, ranked, dHead } = this.layer;
     const { highest, kept } = this;
     const before = changes.slice(0, -1);
@@ -182,8 +203,8 @@ export class Ranking {
       top[j] = highest.settle(j, all, changes, kept) - mean[j];
       for (let i = 0; i < kept; i++)
         tokens[j * kept + i] = ranked[highest.places[j * highest.size + i]];
+      if (j % AT_ONCE === AT_ONCE - 1 || j === nNeurons - 1) yield { top, mean, tokens };
     }
-    return { top, mean, tokens };
   }
 }
 

@@ -5,20 +5,25 @@
 
 import { Kept } from "./kept.js";
 import { outermost } from "./linalg.js";
+import { Prefix } from "./prefix.js";
 import { Tokenizer } from "./tokenizer.js";
 
 /** @typedef {import("./circuit.js").Circuit} Circuit
  *  @typedef {import("./layer.js").Layer} Layer
  *  @typedef {{paper: Float32Array, own: Float32Array}} Summaries of every neuron, by both circuits
- *  @typedef {{n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
- *  @typedef {{id: number, text: string}} Piece a token and its stretch of the text */
+ *  @typedef {{heads: number[], n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
+ *  @typedef {{id: number, text: string}} Piece a token and its stretch of the text
+ *  @typedef {{text: string, asked: number, pieces: Piece[], spare: number, from: number,
+ *    stretches: string[], reading: Reading}} Taken a text and the window of it that is read: where it was
+ *    asked to begin, how far it may move, where it begins, its tokens as the text has them */
 
 const PLACES = 128; // at most so many prefixes of a text are summed up for the drawing
 export const FEWEST = 8; // tokens of a prefix: before, the token in front of every text says most
 export const LISTED = 8; // neurons in a list
 export const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
 const KEPT = 64; // neurons whose terms in a text, and lengths whose passages, are remembered
-const CHARACTERS = 16; // per token of the context, that are kept of a text
+const STREAMS = 4; // that are remembered: they are large
+export const CHARACTERS = 16; // per token of the context, that are kept of a text
 const CHUNK = 4000; // characters that are counted in one go
 
 /** A layer that reads texts; knows what does not depend on them. */
@@ -35,6 +40,41 @@ export class LayerReader {
     this.circuits = new Kept(3 * PLACES);
     /** @type {Kept<Promise<Reference>>} */
     this.references = new Kept(KEPT);
+    /** @type {Kept<Float64Array>} */
+    this.streams = new Kept(STREAMS);
+    this.prefixes = 0; // so far
+  }
+
+  /** A text's window as it is read; what was taken before itself where nothing is another.
+   *  @param {string} text @param {number} asked where the window is to begin @param {number[]} heads
+   *  @param {Taken} [before] @returns {Taken} */
+  take(text, asked, heads, before) {
+    const same = before?.text === text;
+    const sameHeads = String(heads) === String(before?.reading.heads);
+    if (same && sameHeads && before.asked === asked) return before;
+    const { layer, room, tokenizer } = this;
+    const pieces = same ? before.pieces : tokenizer.pieces(text);
+    const spare = Math.max(0, pieces.length - room);
+    const from = Math.min(asked, spare);
+    const read = pieces.slice(from, from + room);
+    const ids = [layer.bos, ...read.map(({ id }) => id)];
+    const reading = new Reading(this, ids, heads, before?.reading);
+    const known = same && before.from === from;
+    const stretches = known ? before.stretches : read.map((piece) => piece.text);
+    return { text, asked, pieces, spare, from, stretches, reading };
+  }
+
+  /** A text up to one of its tokens. @param {number[]} ids @param {number} n */
+  prefix(ids, n) {
+    const key = (this.prefixes += 1);
+    return new Prefix(this.at(n), ids, (make) => this.streams.get(key, make));
+  }
+
+  /** The place in the window of the token that holds a character of the text, or stands before it:
+   *  nobody counts tokens. @param {Taken} taken @param {number} character */
+  placeOf({ text, from, reading }, character) {
+    const before = this.tokenizer.pieces(text.slice(0, character)).length;
+    return Math.min(Math.max(before - from, 0), reading.n);
   }
 
   /** The circuit whose destination is n. Calibrating one takes as long as reading a text, and both
@@ -64,7 +104,7 @@ export class LayerReader {
     for (let i = 0; i < values.length; i++) mean[i % size] += values[i] / count;
     for (let i = 0; i < values.length; i++) sd[i % size] += (values[i] - mean[i % size]) ** 2;
     for (let j = 0; j < size; j++) sd[j] = Math.sqrt(sd[j] / Math.max(count - 1, 1));
-    return { n, mean, sd };
+    return { heads, n, mean, sd };
   }
 
   /** The tokens that drive a neuron most, up and down, over the vocabulary and at the usual
@@ -75,24 +115,28 @@ export class LayerReader {
   }
 }
 
-/** One text as it stands, and what is known of it so far. */
-export class TextReading {
-  /** @param {LayerReader} reader */
-  constructor(reader) {
+/** A text's tokens as some heads tell of them. What another reading before it had in common with it, of
+ *  the tokens or of the heads, is not computed again. */
+export class Reading {
+  /** @type {Map<number, Prefix>} by the place of the last token */ #prefixes;
+  /** @type {Map<number, Summaries>} likewise */ #sums;
+  /** @type {Kept<Float64Array>} terms by neuron and destination */ #terms = new Kept(KEPT);
+
+  /** @param {LayerReader} reader @param {number[]} ids the one in front of every text first
+   *  @param {number[]} heads @param {Reading} [before] */
+  constructor(reader, ids, heads, before) {
     this.reader = reader;
+    this.heads = heads;
+    const other = ids.findIndex((id, i) => id !== before?.ids[i]);
+    const shared = other < 0 ? ids.length : other;
     /** @type {number[]} */
-    this.heads = [];
-    /** @type {number[]} of the window, the one in front of every text first */
-    this.ids = [];
-    /** @type {string[]} of the window, as the text has them; none for the one in front */
-    this.stretches = [];
-    /** @type {number} where the window begins: tokens of the text before it */
-    this.from = 0;
-    this.counted = 0; // tokens of the text
-    /** @type {Map<number, Summaries>} by the place of the prefix's last token */
-    this.sums = new Map();
-    /** @type {Kept<Float64Array>} terms by neuron and destination */
-    this.known = new Kept(KEPT);
+    this.ids = before && shared === Math.max(ids.length, before.ids.length) ? before.ids : ids;
+    /** @template T @param {Map<number, T> | undefined} known @returns {Map<number, T>} */
+    const still = (known) =>
+      new Map([...(known ?? [])].filter(([n]) => n < shared && this.drawnAt(n)));
+    this.#prefixes = still(before && before.#prefixes);
+    this.#sums = still(before && String(heads) === String(before.heads) ? before.#sums : undefined);
+    if (this.speaks) this.sumUp(this.n);
   }
 
   /** @returns {number} where the last token stands, which is the destination */
@@ -103,35 +147,6 @@ export class TextReading {
   /** @returns {boolean} whether there is a context to speak of: two tokens of the text's own */
   get speaks() {
     return this.n > 1;
-  }
-
-  /** How far a window may move. */
-  get spare() {
-    return Math.max(0, this.counted - this.reader.room);
-  }
-
-  /** @param {string} text @param {number[]} heads @param {number} from where the window begins */
-  take(text, heads, from = 0) {
-    const { layer, tokenizer, room } = this.reader;
-    const pieces = tokenizer.pieces(text);
-    this.counted = pieces.length;
-    this.from = Math.min(from, this.spare);
-    const read = pieces.slice(this.from, this.from + room);
-    const ids = [layer.bos, ...read.map(({ id }) => id)];
-    this.stretches = read.map((piece) => piece.text);
-    const same = ids.findIndex((id, i) => id !== this.ids[i]);
-    this.known.clear();
-    const kept = String(heads) === String(this.heads) ? (same < 0 ? ids.length : same) : 0;
-    [this.ids, this.heads] = [ids, heads];
-    for (const n of this.sums.keys()) if (n >= kept || !this.drawnAt(n)) this.sums.delete(n);
-    if (this.speaks) this.sumUp(this.n);
-  }
-
-  /** The place in the window of the token that holds a character of the text, or stands before it:
-   *  nobody counts tokens. @param {number} character @param {string} text */
-  placeOf(character, text) {
-    const before = this.reader.tokenizer.pieces(text.slice(0, character)).length;
-    return Math.min(Math.max(before - this.from, 0), this.n);
   }
 
   /** Every so many tokens, a power of two so that a longer text still uses what a shorter one left.
@@ -148,45 +163,48 @@ export class TextReading {
   /** The prefixes that are not summed up yet, the longest first. @returns {number[]} */
   missing() {
     const places = Array.from({ length: Math.max(this.n, 0) }, (_, i) => this.n - 1 - i);
-    return this.speaks ? places.filter((n) => this.drawnAt(n) && !this.sums.has(n)) : [];
+    return this.speaks ? places.filter((n) => this.drawnAt(n) && !this.#sums.has(n)) : [];
+  }
+
+  /** @param {number} n @returns {Prefix} */
+  #upTo(n) {
+    const known = this.#prefixes.get(n) ?? this.reader.prefix(this.ids, n);
+    this.#prefixes.set(n, known);
+    return known;
   }
 
   /** @param {number} n */
   sumUp(n) {
-    if (this.sums.has(n)) return;
-    const circuit = this.reader.at(n);
-    const ids = this.ids.slice(0, n + 1);
-    this.sums.set(n, {
-      paper: Float32Array.from(circuit.summary(ids, this.heads)),
-      own: Float32Array.from(circuit.selfNormalised(ids, this.heads)),
-    });
+    if (this.#sums.has(n)) return;
+    const [paper, own] = [
+      this.#upTo(n).summary(this.heads),
+      this.#upTo(n).selfNormalised(this.heads),
+    ];
+    this.#sums.set(n, { paper: Float32Array.from(paper), own: Float32Array.from(own) });
   }
 
   /** @returns {Summaries} of the whole window */
   get whole() {
-    return /** @type {Summaries} */ (this.sums.get(this.n));
+    return /** @type {Summaries} */ (this.#sums.get(this.n));
   }
 
   /** What each token up to n adds to a neuron, by the paper's circuit whose destination is n.
    *  @param {number} neuron @param {number} n */
   terms(neuron, n = this.n) {
-    const circuit = this.reader.at(n);
-    return this.known.get([neuron, n], () =>
-      circuit.bySource(this.ids.slice(0, n + 1), this.heads, neuron),
-    );
+    return this.#terms.get([neuron, n], () => this.#upTo(n).terms(this.heads, neuron));
   }
 
   /** What one of them adds, head by head. @param {number} neuron @param {number} place
    *  @param {number} n */
   parts(neuron, place, n = this.n) {
-    return this.reader.at(n).parts(this.ids.slice(0, n + 1), this.heads, neuron, place);
+    return this.#upTo(n).parts(this.heads, neuron, place);
   }
 
   /** A neuron's line: where there is a point, and what both circuits say there.
    *  @param {number} neuron */
   curve(neuron) {
-    const places = [...this.sums.keys()].sort((a, b) => a - b);
-    const sums = places.map((n) => /** @type {Summaries} */ (this.sums.get(n)));
+    const places = [...this.#sums.keys()].sort((a, b) => a - b);
+    const sums = places.map((n) => /** @type {Summaries} */ (this.#sums.get(n)));
     return {
       places,
       paper: sums.map(({ paper }) => paper[neuron]),

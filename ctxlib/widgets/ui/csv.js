@@ -11,18 +11,24 @@ function field(value) {
   return /[",\r\n]/.test(said) ? `"${said.replaceAll('"', '""')}"` : said;
 }
 
+/** Saves a file. @param {string[]} name in pieces @param {string} ending @param {string} type
+ *  @param {string[]} held */
+export function save(name, ending, type, held) {
+  const href = URL.createObjectURL(new Blob(held, { type }));
+  const pieces = name.filter((piece) => piece).map((piece) => piece.replace(/[^\w.]+/g, "-"));
+  /** @type {HTMLAnchorElement} */ (
+    element("a", { href, download: `${pieces.join("-")}.${ending}` })
+  ).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000); // a browser may ask first where to
+}
+
 /** A button that saves a table as a file of comma-separated values, made when it is pressed.
  *  @param {string} label @param {() => Table} made */
 export function csvButton(label, made) {
   return button(label, () => {
     const { name, titles, rows } = made();
     const lines = [titles, ...rows].map((row) => `${row.map(field).join(",")}\r\n`);
-    const href = URL.createObjectURL(new Blob(lines, { type: "text/csv" }));
-    const pieces = name.filter((piece) => piece).map((piece) => piece.replace(/[^\w.]+/g, "-"));
-    /** @type {HTMLAnchorElement} */ (
-      element("a", { href, download: `${pieces.join("-")}.csv` })
-    ).click();
-    setTimeout(() => URL.revokeObjectURL(href), 60_000); // a browser may ask first where to
+    save(name, "csv", "text/csv", lines);
   });
 }
 

@@ -1,13 +1,22 @@
 /** How values are spread: counts in bins that are read one by one. */
 
 import { bars, readable } from "./plot.js";
+import { figure } from "./words.js";
+
+/** Which bin a value falls into, the first one counted 0; bins are of one width.
+ *  @param {number[]} edges @param {number} value */
+export function binAt(edges, value) {
+  return Math.floor((value - edges[0]) / (edges[1] - edges[0]) + 1e-9);
+}
 
 /** Bars over bins of one width in a chart of the values.
  *  @param {import("./plot.js").Chart} on
  *  @param {{edges: number[], heights: number[], style: Record<string, any>, over: SVGElement[],
- *    label: string, value: number, read: (bin: number) => string, onMove: (bin: number) => void}} bins
- *    `edges` are one more than heights; what is `over` the bars is drawn last */
-export function readableBars(on, { edges, heights, style, over, ...reader }) {
+ *    label: string, value: number, digits?: number, said: (bin: number) => string,
+ *    onMove: (bin: number) => void}} bins
+ *    `edges` are one more than heights; what is `over` the bars is drawn last; `said` goes on from the
+ *    edges of a bin */
+export function readableBars(on, { edges, heights, style, over, digits, said, ...reader }) {
   const [first, step] = [edges[0], edges[1] - edges[0]];
   on.add(...bars(on, edges, heights, style), ...over);
   const byBin = {
@@ -15,5 +24,7 @@ export function readableBars(on, { edges, heights, style, over, ...reader }) {
     X: (/** @type {number} */ bin) => on.X(first + (bin + 0.5) * step),
     from: (/** @type {number} */ pixel) => (on.from(pixel) - first) / step - 0.5,
   };
-  return readable(byBin, { min: 0, max: heights.length - 1, ...reader });
+  const read = (/** @type {number} */ bin) =>
+    `${figure(edges[bin], digits)} to ${figure(edges[bin + 1], digits)}${said(bin)}`;
+  return readable(byBin, { min: 0, max: heights.length - 1, read, ...reader });
 }

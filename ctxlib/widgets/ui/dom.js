@@ -61,6 +61,14 @@ export function numberCell(held) {
   return element("td", { class: "ctx-number" }, held);
 }
 
+/** What a table's columns are, for those who cannot see it. @param {string[]} names */
+export function unseenHead(names) {
+  const cells = names.map((said) =>
+    element("th", { scope: "col" }, element("span", { class: "ctx-unseen" }, said)),
+  );
+  return element("thead", { class: "ctx-flat" }, element("tr", {}, cells));
+}
+
 /** What may be wider than the page, in a place that scrolls.
  *  @param {string} label @param {...any} held @returns {HTMLElement} */
 export function scrolling(label, ...held) {
@@ -85,12 +93,12 @@ export function focusIn(place) {
   return place.contains(found) ? found : null;
 }
 
-/** A function that makes the headings of a view: its first level is the one below the heading that it
- *  stands under. @param {HTMLElement} place
+/** A function that makes the headings of a view: its first level is the one below the document's heading
+ *  that it stands under, whatever other views have between them. @param {HTMLElement} place
  *  @returns {(depth: 0 | 1, ...held: any[]) => HTMLElement} */
 export function headingsIn(place) {
   const page = place.closest("article, main") ?? document.body;
-  const above = [...page.querySelectorAll("h1, h2, h3, h4")].filter(
+  const above = [...page.querySelectorAll(":is(h1, h2, h3, h4):not(.ctx-heading)")].filter(
     (heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING,
   );
   const level = 1 + Number(above.at(-1)?.tagName.slice(1) ?? 2);

@@ -83,12 +83,13 @@ export function inStep(update) {
 }
 
 /** Keeps a view in step with its traits: `update` is told the state now, and with the next picture
- *  after one of these traits or the width of the place has changed. Returns what ends it.
+ *  after one of these traits or the width of the place has changed. Returns what ends it; its `again` is
+ *  for what a view has learnt by itself.
  *  @template {Record<string, any>} S
  *  @param {{model: Model, place: HTMLElement, traits: string[], state: () => S,
  *    update: (state: S & {width: number}, changed: Changed) => void}} view `state` makes the sound
  *    state of the traits, `width` is the place's in pixels
- *  @returns {() => void} */
+ *  @returns {(() => void) & {again: () => void}} */
 export function kept({ model, place, traits, state, update }) {
   let ended = false;
   const told = inStep(update);
@@ -97,9 +98,10 @@ export function kept({ model, place, traits, state, update }) {
   const deaf = heard(model, traits, redraw);
   const rest = atWidth(place, redraw);
   tell();
-  return () => {
+  const end = () => {
     ended = true;
     deaf();
     rest();
   };
+  return Object.assign(end, { again: redraw });
 }

@@ -43,44 +43,68 @@ function shadedToken(text, value, share, attributes) {
 }
 
 /** Tokens with a shade behind each, as strong as its value. Each tells its value to a pointer, and
- *  its place to `onPick`; `mark` frames the one that is read, and `shade` has other values: where
- *  there is none the token is not read and stays faint. Those at the places in `apart` are underlined.
+ *  its place to `onPick`; `mark` frames the one that is read, and `shade` has other values, in other
+ *  strengths: where there is none the token is not read and stays faint. Those at the places in `apart`
+ *  are underlined. `write` has other tokens, of which those that begin as before are not made anew.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
  *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
  *    onPick?: (place: number) => void}} [options]
  *  @returns {HTMLElement & {mark: (place: number) => void,
- *    shade: (values: ArrayLike<number>) => void}} */
+ *    write: (tokens: string[], names?: string[], apart?: Set<number>) => void,
+ *    shade: (values: ArrayLike<number>, most?: number, digits?: number) => void}} */
 export function shadedTokens(tokens, values, { most, digits = 2, names, apart, onPick } = {}) {
-  const top = most ?? (largest(values) || 1);
-  const spans = tokens.map((token, i) => {
-    const kind = apart?.has(i) ? "ctx-token ctx-apart" : "ctx-token";
-    return element("span", { class: kind, "data-place": i }, shown(token));
-  });
-  const shadeAll = (/** @type {ArrayLike<number>} */ values) =>
+  const text = element("p", { class: "ctx-tokens" });
+  const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
+  /** @type {HTMLElement | undefined} */
+  let marked;
+  /** @type {HTMLElement[]} */
+  let spans = [];
+  /** @type {string[]} */
+  let written = [];
+  const write = (
+    /** @type {string[]} */ now,
+    /** @type {string[] | undefined} */ called,
+    /** @type {Set<number> | undefined} */ differing,
+  ) => {
+    const other = written.findIndex((token, i) => token !== now[i]);
+    const same = other < 0 ? written.length : other;
+    while (spans[same]?.nextSibling) text.lastChild?.remove();
+    spans[same]?.remove();
+    const added = now.slice(same).map((token, i) => {
+      const span = element("span", { class: "ctx-token", "data-place": same + i }, shown(token));
+      text.append(...(token.includes("\n") ? [span, element("br")] : [span]));
+      return span;
+    });
+    marked?.classList.remove("ctx-at");
+    readout.textContent = "";
+    [spans, written, names] = [[...spans.slice(0, same), ...added], now, called];
+    spans.forEach((span, i) => span.classList.toggle("ctx-apart", Boolean(differing?.has(i))));
+  };
+  write(tokens, names, apart);
+  const shadeAll = (
+    /** @type {ArrayLike<number>} */ values,
+    top = most ?? (largest(values) || 1),
+    exact = digits,
+  ) =>
     spans.forEach((span, i) => {
-      const name = names?.[i] ?? tokenName(tokens[i]);
+      const name = names?.[i] ?? tokenName(written[i]);
       const unread = i >= values.length;
       const value = unread ? 0 : values[i];
-      span.title = unread ? `${name}, not read` : `${name} ${figure(value, digits)}`;
+      span.title = unread ? `${name}, not read` : `${name} ${figure(value, exact)}`;
       span.classList.toggle("ctx-unread", unread);
       shadeToken(span, value, Math.min(Math.abs(value) / top, 1));
     });
   shadeAll(values);
-  const broken = tokens.map((token, i) =>
-    token.includes("\n") ? [spans[i], element("br")] : spans[i],
-  );
-  const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
   const said =
     onPick &&
     ((/** @type {Event} */ event) => {
       const place = /** @type {HTMLElement} */ (event.target).dataset?.place;
       if (place !== undefined) onPick(Number(place));
     });
-  const text = element("p", { class: "ctx-tokens", onpointerover: said, onclick: said }, broken);
+  if (said) for (const asked of ["pointerover", "click"]) text.addEventListener(asked, said);
   const made = element("div", {}, text, onPick && readout); // a finger has no title to read
-  /** @type {HTMLElement | undefined} */
-  let marked;
   return Object.assign(made, {
+    write,
     shade: shadeAll,
     mark(/** @type {number} */ place) {
       marked?.classList.remove("ctx-at");
@@ -122,7 +146,7 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
 
 /** Why a token adds what it does: opens into the book's equation, one row a head. Nothing is computed
  *  while it is shut.
- *  @returns {{root: HTMLElement, show: (name: string, of: () => import("../engine/circuit.js").Part[]) => void}} */
+ *  @returns {{root: HTMLElement, show: (name: string, of: () => import("../engine/prefix.js").Part[]) => void}} */
 export function whyHere() {
   const said = element("summary");
   const held = scrolling("Why here, head by head");
@@ -130,7 +154,7 @@ export function whyHere() {
   const root = element("details", { class: "ctx-why", ontoggle: () => explain() }, said, held);
   const show = (
     /** @type {string} */ name,
-    /** @type {() => import("../engine/circuit.js").Part[]} */ of,
+    /** @type {() => import("../engine/prefix.js").Part[]} */ of,
   ) => {
     said.replaceChildren("Why here: what ", tokenMark(name), " adds, head by head");
     explain = () => {
@@ -141,7 +165,7 @@ export function whyHere() {
   return { root, show };
 }
 
-/** @param {import("../engine/circuit.js").Part[]} parts */
+/** @param {import("../engine/prefix.js").Part[]} parts */
 function whyTable(parts) {
   const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
   const rows = parts.map(({ head, kernel, content, denominator, value, adds }) =>

@@ -20,9 +20,11 @@ export function signed(value, digits = 2) {
   return Number(value.toFixed(digits)) > 0 ? `+${said}` : said;
 }
 
+const GROUPS = new Intl.NumberFormat("en-GB"); // a new one each time costs more than a drawing
+
 /** A count. @param {number} count @returns {string} */
 export function grouped(count) {
-  return count.toLocaleString("en-GB");
+  return GROUPS.format(count);
 }
 
 /** @param {number} count @param {string} noun @returns {string} */

@@ -6,8 +6,9 @@
 import { either, headChoice, passageChoice, slider } from "../ui/controls.js";
 import { drawn, element, failed, numberCell, renewed, scrolling, table } from "../ui/dom.js";
 import { COLOURS, lineMark } from "../ui/marks.js";
-import { readableBars } from "../ui/distributions.js";
-import { chart, digitsOfStep, dots, linearTicks, rule } from "../ui/plot.js";
+import { binAt, readableBars } from "../ui/distributions.js";
+import { spots } from "../ui/domains.js";
+import { chart, digitsOfStep, linearTicks, rule } from "../ui/plot.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure, several, tokenMark, tokenName } from "../ui/words.js";
@@ -272,12 +273,8 @@ function cutName(name) {
 function textHistogram(record, now, { limits, epsilon, width }, place, onMove) {
   const texts = record.texts[now.head];
   const bins = limits.length - 1;
-  const step = limits[1];
   const counts = new Array(bins).fill(0);
-  for (const value of texts) {
-    const bin = Math.floor(value / step + 1e-9);
-    if (bin < bins) counts[bin]++;
-  }
+  for (const value of texts) if (binAt(limits, value) < bins) counts[binAt(limits, value)]++;
   const most = 1.08 * Math.max(...counts);
   const share = inPercent(shareInside(texts, epsilon));
   const on = chart({
@@ -291,22 +288,16 @@ function textHistogram(record, now, { limits, epsilon, width }, place, onMove) {
     title: `head ${now.head}: the mean ${offMean(epsilon)}`,
   });
   on.add(...allowedBand(on, now, epsilon));
-  const digits = digitsOfStep(step);
-  const binAt = (/** @type {number} */ value) =>
-    Math.min(Math.floor(value / step + 1e-9), bins - 1);
-  const read = (/** @type {number} */ bin) => {
-    const [from, to] = [limits[bin], limits[bin + 1]].map((limit) => figure(limit, digits));
-    return `${from} to ${to} times the mean: ${counts[bin]} of ${several(texts.length, "text")}`;
-  };
   return readableBars(on, {
     edges: limits,
     heights: counts,
     style: { fill: "var(--ctx-ink)", opacity: 0.62 },
     over: passageMark(on, record, now, true),
     label: "Read the histogram at a denominator",
-    value: binAt(place),
-    read,
-    onMove: (bin) => onMove((bin + 0.5) * step),
+    value: Math.min(binAt(limits, place), bins - 1),
+    digits: digitsOfStep(limits[1]),
+    said: (bin) => ` times the mean: ${counts[bin]} of ${several(texts.length, "text")}`,
+    onMove: (bin) => onMove((bin + 0.5) * limits[1]),
   });
 }
 
@@ -370,8 +361,14 @@ function passageStrip(record, now, rows, names, { limits, epsilon, width }, onPi
   rows.forEach(({ members, mean }, row) => {
     const [x, y] = [on.X(mean), on.Y(row)];
     on.add(drawn("line", { class: "ctx-denominators-mean", x1: x, x2: x, y1: y - 6, y2: y + 6 }));
-    for (const i of members)
-      on.add(passageDot(on, record, values[i], row, i, epsilon, i === now.text, onPick));
+    const dots = members.map((i) => ({
+      x: on.X(values[i]),
+      y,
+      said: `${record.passages[i].name}: ${figure(values[i], 3)}`,
+      chosen: i === now.text,
+      kind: Math.abs(values[i] - 1) < epsilon ? "ctx-denominators-in" : "ctx-denominators-out",
+    }));
+    on.add(...spots(dots, [3.6, 6], (i) => onPick(members[i])));
   });
   return element(
     "div",
@@ -384,20 +381,6 @@ function passageStrip(record, now, rows, names, { limits, epsilon, width }, onPi
         "upright, and the rows are in the order of these means.",
     ),
   );
-}
-
-/** @param {import("../ui/plot.js").Chart} on @param {Measured} record @param {number} value
- *  @param {number} row @param {number} i @param {number} epsilon @param {boolean} isChosen
- *  @param {(text: number) => void} onPick */
-function passageDot(on, record, value, row, i, epsilon, isChosen, onPick) {
-  const within = Math.abs(value - 1) < epsilon;
-  const [made] = dots(on, [value], [row], {
-    r: isChosen ? 6 : 3.6,
-    class: within ? "ctx-denominators-in" : "ctx-denominators-out",
-    onclick: () => onPick(i),
-  });
-  made.append(drawn("title", {}, `${record.passages[i].name}: ${figure(value, 3)}`));
-  return made;
 }
 
 // ---------------------------------------------------------------- words

@@ -4,6 +4,7 @@
  *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
  *  later is a matter of milliseconds. */
 
+import { Kept } from "../engine/kept.js";
 import { largest, outermost } from "../engine/linalg.js";
 import { defaultThreshold, robustZ } from "../engine/ranking.js";
 import { latest } from "../engine/slices.js";
@@ -18,7 +19,6 @@ import {
   slider,
 } from "../ui/controls.js";
 import {
-  drawn,
   eachFrame,
   element,
   failed,
@@ -27,14 +27,18 @@ import {
   headingsIn,
   numberCell,
   renewed,
+  scrolling,
   table,
+  unseenHead,
 } from "../ui/dom.js";
 import { DOWN, UP } from "../ui/marks.js";
-import { readableBars } from "../ui/distributions.js";
-import { chart, digitsOfStep, legend, linearTicks, rule, tickFormat } from "../ui/plot.js";
+import { binAt, readableBars } from "../ui/distributions.js";
+import { domainTable, overall } from "../ui/domains.js";
+import { chart, digitsOfStep, legend, linearTicks, rule } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { csvButton } from "../ui/csv.js";
+import { svgButton } from "../ui/svg.js";
 import { labelTable } from "../ui/labels.js";
 import { belowOrLeft, circuitHeads, heard, inStep, kept, sound, turn } from "../ui/state.js";
 import { shadeKey, tokenReader, whyHere } from "../ui/tokens.js";
@@ -44,8 +48,8 @@ import { UNIT, digitsFor, figure, grouped, several, signed, tokenMark } from "..
 /** @typedef {import("../engine/layer.js").Layer} Layer
  *  @typedef {import("../engine/circuit.js").Circuit} Circuit
  *  @typedef {import("../engine/circuit.js").Responses} Responses
- *  @typedef {{heads: number[], token: number, threshold: number, neuron: number, passage: number,
- *    search: string}} Turned what the reader has chosen; heads and token are settled, the others may
+ *  @typedef {{heads: number[], token: number, threshold: number, neuron: number, pinned: number,
+ *    passage: number, search: string}} Turned what the reader has chosen; heads and token are settled, the others may
  *    still say "choose for me"
  *  @typedef {{circuit: Circuit, heads: number[], top: Float64Array, mean: Float64Array,
  *    tokens: Int32Array, z: Float64Array, order: Int32Array,
@@ -63,23 +67,24 @@ const OUTERMOST = 12; // tokens shown of each end of a neuron
 const DRIVEN = 8; // neurons shown of each end of a token
 const BINS = 56;
 const NAMED_IN_BIN = 4; // tokens of a bin that is read, if it holds no more
-const DOMAIN_MARGINS = 168; // pixels beside the drawings: names and means
 const LONGEST_SEARCH = 200; // characters
 const QUICK = 50; // milliseconds: a ranking that takes no longer may be made beforehand
 
-/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, passage,
- *  search */
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, pinned,
+ *  passage, search */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
   const tools = toolsOf(model, layer, el);
   const controls = controlsSection(tools, stateButtons(model));
+  const histogram = histogramSection(tools);
   /** @type {Record<string, Section>} */
   const sections = {
     list: listSection(tools),
     search: searchSection(tools),
-    neuron: neuronSection(tools),
-    histogram: histogramSection(tools),
+    neuron: neuronSection(tools, histogram.file),
+    histogram,
+    compared: comparedSection(tools),
     domains: domainsSection(tools),
     passage: passageSection(tools),
   };
@@ -87,7 +92,7 @@ async function render({ model, el }) {
   const ways = waysOn(model);
   const { body, columns } = arranged(controls.root, waiting.root, sections);
   const labels = labelTable(model.get("labels"), (neuron) => tools.go({ neuron }));
-  body.append(labels.root, ways.root);
+  body.append(sections.compared.root, labels.root, ways.root);
   el.replaceChildren(body);
 
   /** @type {Ranking | null} */ let ranking = null;
@@ -105,7 +110,7 @@ async function render({ model, el }) {
   const third = eachFrame(() => {
     columns[1].hidden &&= !scene?.responses;
     if (!scene?.responses) return;
-    paintSections("domains", "passage");
+    paintSections("domains", "passage", "compared");
     ways.update(waysFrom(scene, tools));
   });
   const second = eachFrame(() => {
@@ -145,6 +150,7 @@ async function render({ model, el }) {
     }
     signal.throwIfAborted();
     const begun = performance.now();
+    if (!roomy()) await circuit.topInSlices(heads, signal); // a hand is not to wait for it
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
     const quick = performance.now() - begun < QUICK;
     ranking = found;
@@ -166,7 +172,7 @@ async function render({ model, el }) {
     }
   };
 
-  const traits = ["heads", "threshold", "token", "neuron", "passage", "search"];
+  const traits = ["heads", "threshold", "token", "neuron", "pinned", "passage", "search"];
   const state = () => turned(model, layer);
   const end = kept({ model, place: body, traits, state, update: paint });
   // a ranking begins with the hand, not with the picture after it
@@ -218,6 +224,7 @@ function turned(model, layer) {
     token: token === -1 ? ids[0] : token,
     threshold: sound(model, "threshold", (v) => Number.isFinite(v) && v >= 0, 0),
     neuron: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
+    pinned: sound(model, "pinned", belowOrLeft(layer.nNeurons), -1),
     passage: sound(model, "passage", belowOrLeft(layer.passages.length), -1),
     search: sound(model, "search", (v) => typeof v === "string", "").slice(0, LONGEST_SEARCH),
   };
@@ -277,9 +284,10 @@ function rankingOf(circuit, heads) {
 
 /** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools
  *  @returns {import("../ui/ways.js").Way[]} */
-function waysFrom({ heads, token, threshold, neuron, passage, search, read }, { layer, inText }) {
+function waysFrom({ heads, token, threshold, neuron, read, ...now }, { layer, inText }) {
   const [{ id }] = layer.destinations;
-  const asked = { threshold, passage, search, token: token === id ? -1 : token };
+  const { pinned, passage, search } = now;
+  const asked = { threshold, pinned, passage, search, token: token === id ? -1 : token };
   const chosen = Object.entries(asked).filter(([, value]) => ![-1, 0, ""].includes(value));
   const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
   return [
@@ -301,6 +309,20 @@ function waysFrom({ heads, token, threshold, neuron, passage, search, read }, { 
 function asZ({ top, z, order }, theta) {
   const [first, last] = [order[0], order[order.length - 1]];
   return z[first] + ((theta - top[first]) * (z[first] - z[last])) / (top[first] - top[last]);
+}
+
+/** @param {ArrayLike<number>} a @param {ArrayLike<number>} b @returns {number} Pearson's */
+function correlation(a, b) {
+  const mean = (/** @type {ArrayLike<number>} */ of) =>
+    Array.from(of).reduce((sum, value) => sum + value, 0) / of.length;
+  const [left, right] = [mean(a), mean(b)];
+  let [both, ofA, ofB] = [0, 0, 0];
+  for (let i = 0; i < a.length; i++) {
+    both += (a[i] - left) * (b[i] - right);
+    ofA += (a[i] - left) ** 2;
+    ofB += (b[i] - right) ** 2;
+  }
+  return both / Math.sqrt(ofA * ofB);
 }
 
 // ---------------------------------------------------------------- words
@@ -441,7 +463,7 @@ function listSection({ layer, name, go, heading }) {
   /** @type {Scene | null} */ let last = null;
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
-  const turns = element("p", { class: "ctx-neurons-turns" }, more, fewer);
+  const turns = element("p", { class: "ctx-turns" }, more, fewer);
   const file = csvButton("Ranking as CSV", () =>
     rankingTable(/** @type {Scene} */ (last).ranking, layer, name),
   );
@@ -694,38 +716,22 @@ function barTable(title, kind, rows, among) {
   );
 }
 
-/** What a table's columns are, for those who cannot see it. @param {string[]} names */
-function unseenHead(names) {
-  const cells = names.map((said) =>
-    element("th", { scope: "col" }, element("span", { class: "ctx-unseen" }, said)),
-  );
-  return element("thead", { class: "ctx-neurons-flat" }, element("tr", {}, cells));
-}
-
-/** @param {number | null} width in units of the type; null: what is left */
-function columnWidth(width) {
-  const column = element("col");
-  if (width !== null) column.style.width = `${width}rem`;
-  return column;
-}
-
 // ---------------------------------------------------------------- one neuron
 
-/** A neuron's contributions over the vocabulary, kept while it is looked at.
+/** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
  *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
 function columnOf(ranking, neuron) {
-  const known = columns.get(ranking);
-  if (known?.neuron === neuron) return known.column;
-  const column = ranking.circuit.contribution(neuron, ranking.heads);
-  columns.set(ranking, { neuron, column });
-  return column;
+  const known = columns.get(ranking) ?? new Kept(2);
+  columns.set(ranking, known);
+  return known.get(neuron, () => ranking.circuit.contribution(neuron, ranking.heads));
 }
 
-/** @type {WeakMap<Ranking, {neuron: number, column: Float64Array}>} the last one of a ranking */
+/** @type {WeakMap<Ranking, Kept<Float64Array>>} */
 const columns = new WeakMap();
 
-/** Name, place, and the outermost tokens. @param {Tools} tools */
-function neuronSection(tools) {
+/** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its
+ *  histogram */
+function neuronSection(tools, drawing) {
   const { layer, name, text, go, heading } = tools;
   const title = heading(0);
   const place = element("p", { class: "ctx-quiet", role: "status" });
@@ -734,9 +740,15 @@ function neuronSection(tools) {
   const file = csvButton("Column as CSV", () =>
     columnTable(/** @type {Scene} */ (last), layer, name),
   );
+  const pin = button("Pin for comparison", () => {
+    const { neuron, pinned } = /** @type {Scene} */ (last);
+    go({ pinned: pinned === neuron ? -1 : neuron });
+  });
+  const turns = element("p", { class: "ctx-turns" }, file, drawing, pin);
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     last = scene;
-    const { ranking, neuron } = scene;
+    const { ranking, neuron, pinned } = scene;
+    pin.textContent = pinned === neuron ? "Unpin" : "Pin for comparison";
     if (!changed("ranking", "neuron")) return;
     const column = columnOf(ranking, neuron);
     const rank = ranking.places[neuron] + 1;
@@ -764,7 +776,7 @@ function neuronSection(tools) {
     );
   });
   return {
-    root: element("section", { class: "ctx-neurons-one" }, title, place, held, file),
+    root: element("section", { class: "ctx-neurons-one" }, title, place, held, turns),
     paint,
   };
 }
@@ -772,16 +784,25 @@ function neuronSection(tools) {
 /** What every token contributes, counted; the threshold moves over it. @param {Tools} tools */
 function histogramSection({ layer, name, heading }) {
   const root = element("section", { class: "ctx-neurons-histogram" });
+  /** @type {Scene | null} */ let shown = null;
+  const file = svgButton("Histogram as SVG", () => {
+    const { ranking, neuron } = /** @type {Scene} */ (shown);
+    const title = `Contributions of ${several(layer.counted.length, "token")} to neuron ${neuron}`;
+    const name = [layer.model, `neuron ${neuron}`, headsSaid(ranking.heads), "histogram"];
+    const marks = histogramMarks(/** @type {Scene} */ (shown), layer);
+    return { name, title, root: root.querySelector("svg"), marks };
+  });
   /** @type {{held: Bins, bin: number} | null} where a reader last looked */
   let last = null;
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     if (!changed("ranking", "neuron", "theta", "width")) return;
+    shown = scene;
     const held = binsOf(scene.ranking, scene.neuron, layer.counted);
     const marks = histogramMarks(scene, layer);
     const on = histogramAxes(scene, held, layer, root.clientWidth || 420);
-    const crossed = marks.filter(({ at }) => at >= held.low && at <= held.high);
+    const crossed = marks.filter(({ at }) => at >= held.edges[0] && at <= held.edges[BINS]);
     const reader = readableBars(on, {
-      edges: Array.from({ length: BINS + 1 }, (_, bin) => binFrom(held, bin)),
+      edges: held.edges,
       heights: held.counts.map((count) => count || 0.6), // no logarithm: as low as the foot
       style: { fill: "currentColor", opacity: 0.55 },
       over: crossed.map(({ at, style }) =>
@@ -789,15 +810,19 @@ function histogramSection({ layer, name, heading }) {
       ),
       label: "Read the histogram at a contribution",
       value: last?.held === held ? last.bin : BINS - 1,
-      read: (bin) => binSaid(held, bin, name),
+      said: (bin) => {
+        const [count, outer] = [held.counts[bin], held.outer[bin]];
+        const tokens = count && count <= NAMED_IN_BIN ? `: ${outer.map(name).join("  ")}` : "";
+        return `: ${several(count, "token")}${tokens}`;
+      },
       onMove: (bin) => (last = { held, bin }),
     });
     renewed(root, heading(1, "All its contributions"), reader, legend(marks));
   });
-  return { root, paint };
+  return { root, file, paint };
 }
 
-/** @typedef {{low: number, high: number, counts: number[], outer: number[][]}} Bins */
+/** @typedef {{edges: number[], counts: number[], outer: number[][]}} Bins some tokens of each, to name it by */
 /** @type {WeakMap<Ranking, {neuron: number, held: Bins}>} the last one of a ranking */
 const binned = new WeakMap();
 
@@ -811,28 +836,16 @@ function binsOf(ranking, neuron, ids) {
     low = Math.min(low, column[id]);
     high = Math.max(high, column[id]);
   }
+  const edges = Array.from({ length: BINS + 1 }, (_, i) => low + (i / BINS) * (high - low || 1));
   const counts = Array(BINS).fill(0);
-  /** @type {number[][]} */ const outer = counts.map(() => []); // some tokens of each, to name it by
+  /** @type {number[][]} */ const outer = counts.map(() => []);
   for (const id of ids) {
-    const bin = Math.min(Math.floor(((column[id] - low) / (high - low || 1)) * BINS), BINS - 1);
+    const bin = Math.min(binAt(edges, column[id]), BINS - 1);
     if ((counts[bin] += 1) <= NAMED_IN_BIN) outer[bin].push(id);
   }
-  const held = { low, high, counts, outer };
+  const held = { edges, counts, outer };
   binned.set(ranking, { neuron, held });
   return held;
-}
-
-/** Where a bin begins. @param {Bins} bins @param {number} bin */
-function binFrom({ low, high }, bin) {
-  return low + (bin / BINS) * (high - low || 1);
-}
-
-/** A bin in words. @param {Bins} held @param {number} bin @param {(id: number) => string} name */
-function binSaid(held, bin, name) {
-  const [count, outer] = [held.counts[bin], held.outer[bin]];
-  const tokens = count && count <= NAMED_IN_BIN ? `: ${outer.map(name).join("  ")}` : "";
-  const [from, to] = [bin, bin + 1].map((edge) => figure(binFrom(held, edge)));
-  return `${from} to ${to}: ${several(count, "token")}${tokens}`;
 }
 
 /** The lines across the histogram. @param {Scene} scene @param {Layer} layer */
@@ -859,7 +872,8 @@ function histogramMarks({ ranking, neuron, theta }, layer) {
 
 /** @param {Scene} scene @param {Bins} held @param {Layer} layer @param {number} width */
 function histogramAxes({ ranking, neuron, theta }, held, layer, width) {
-  const { low, high, counts } = held;
+  const { edges, counts } = held;
+  const [low, high] = [edges[0], edges[BINS]];
   const tallest = Math.max(...counts);
   const top = ranking.top[neuron];
   return chart({
@@ -869,7 +883,7 @@ function histogramAxes({ ranking, neuron, theta }, held, layer, width) {
       `its top, ${figure(top)}, is ${top > theta ? "above" : "not above"} θ = ${figure(theta)}.`,
     x: {
       label: `contribution, ${UNIT}`,
-      domain: [low, binFrom(held, BINS)],
+      domain: [low, high],
       ticks: linearTicks([low, high], Math.floor(width / 60)),
     },
     y: {
@@ -906,121 +920,101 @@ function domainsSection({ layer, go, heading }) {
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { responses, neuron, read } = scene;
     if (!responses || !changed("responses", "neuron", "width", "read")) return;
-    const answers = responses.of(neuron);
-    const all = answers.flatMap(({ values }) => values);
-    const usual = all.reduce((a, b) => a + b, 0) / all.length;
+    const answers = responses.of(neuron).sort((a, b) => b.mean - a.mean);
+    const { usual, count } = overall(answers);
     title.textContent = `What neuron ${neuron} answers to`;
     note.textContent =
-      `Summary of each of ${several(all.length, "passage")}, in ${UNIT}: a dot each; the bar ` +
+      `Summary of each of ${several(count, "passage")}, in ${UNIT}: a dot each; the bar ` +
       `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
       "passage that is read. At n each has the destination token, as in chapter 7.";
     const focused = focusIn(held)?.textContent;
     const width = held.clientWidth || 360;
-    held.replaceChildren(domainTable(answers, usual, read, layer, width, go));
+    const onPick = (/** @type {number} */ passage) => go({ passage });
+    held.replaceChildren(
+      domainTable(answers, { passages: layer.passages, chosen: read, width, onPick }),
+    );
     for (const press of held.querySelectorAll("button"))
       if (press.textContent === focused) press.focus();
   });
   return { root: element("section", {}, title, note, held), paint };
 }
 
-/** @param {ReturnType<Responses["of"]>} answers @param {number} usual the mean of all
- *  @param {number} chosen @param {Layer} layer @param {number} width
- *  @param {(values: Record<string, any>) => void} go */
-function domainTable(answers, usual, chosen, layer, width, go) {
-  const all = answers.flatMap(({ values }) => values);
-  const [low, high] = [Math.min(...all), Math.max(...all)];
-  const across = Math.max(90, width - DOMAIN_MARGINS);
-  const X = (/** @type {number} */ value) =>
-    6 + ((value - low) / (high - low || 1)) * (across - 12);
-  const rows = [...answers]
-    .sort((a, b) => b.mean - a.mean)
-    .map((answer) => {
-      const { domain, mean, values, passages } = answer;
-      const best = passages[values.indexOf(Math.max(...values))];
-      const press = pick(domain, () => go({ passage: best }));
-      press.title = `Read the passage of ${domain} with the largest summary`;
-      return element(
-        "tr",
-        {},
-        element("th", { scope: "row" }, press),
-        element("td", {}, strip(answer, usual, chosen, layer, across, X)),
-        numberCell(signed(mean)),
-      );
+/** A pinned neuron beside the chosen one: their numbers, and their domains on one scale.
+ *  @param {Tools} tools @returns {Section} */
+function comparedSection(tools) {
+  const { layer, go, heading } = tools;
+  const title = heading(0);
+  const held = element("div");
+  const unpin = button("Unpin", () => go({ pinned: -1 }));
+  const root = element("section", { hidden: true }, title, held, element("p", {}, unpin));
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    const { neuron, pinned, responses } = scene;
+    root.hidden = pinned < 0;
+    if (root.hidden || !responses) return;
+    if (!changed("ranking", "responses", "neuron", "pinned", "read", "width")) return;
+    const alone = pinned === neuron;
+    title.textContent = alone
+      ? `Neuron ${pinned} is pinned`
+      : `Neuron ${neuron} beside neuron ${pinned}`;
+    const asked = "Choose another neuron, and both stand here side by side.";
+    if (alone) return held.replaceChildren(element("p", { class: "ctx-quiet" }, asked));
+    const mine = responses.of(neuron).sort((a, b) => b.mean - a.mean);
+    const places = new Map(mine.map(({ domain }, place) => [domain, place]));
+    const placeOf = (/** @type {{domain: string}} */ { domain }) => Number(places.get(domain));
+    const other = responses.of(pinned).sort((a, b) => placeOf(a) - placeOf(b)); // row by row
+    const values = [mine, other].map((answers) => answers.flatMap(({ values }) => values));
+    const columns = [neuron, pinned].map((j) => {
+      const column = columnOf(scene.ranking, j);
+      return Array.from(layer.counted, (id) => column[id]);
     });
-  return element(
-    "table",
-    { class: "ctx-neurons-domains" },
-    element("colgroup", {}, [6.6, null, 3.4].map(columnWidth)),
-    unseenHead(["domain", "passages", "mean"]),
-    element("tbody", {}, rows),
-    element(
-      "tfoot",
-      { "aria-hidden": "true" },
+    const reach = { low: Math.min(...values.flat()), high: Math.max(...values.flat()) };
+    const width = Math.min(scene.width, Math.max(scene.width / 2 - 20, 320));
+    const options = { passages: layer.passages, chosen: scene.read, width, reach };
+    held.replaceChildren(
+      scrolling(title.textContent, comparedTable(scene, tools)),
       element(
-        "tr",
-        {},
-        element("td"),
-        element("td", {}, scaleUnder(low, high, across, X)),
-        element("td"),
+        "p",
+        { class: "ctx-quiet" },
+        `Over ${several(layer.counted.length, "token")} their contributions correlate at ` +
+          `${figure(correlation(columns[0], columns[1]))}, over ` +
+          `${several(values[0].length, "passage")} their summaries at ` +
+          `${figure(correlation(values[0], values[1]))}. Below, both on one scale, in ${UNIT}.`,
       ),
-    ),
-  );
+      element(
+        "div",
+        { class: "ctx-split" },
+        domainTable(mine, { ...options, caption: `Neuron ${neuron}` }),
+        domainTable(other, { ...options, caption: `Neuron ${pinned}, pinned` }),
+      ),
+    );
+    return undefined;
+  });
+  return { root, paint };
 }
 
-/** One domain: its passages as dots, its mean as a bar.
- *  @param {ReturnType<Responses["of"]>[number]} answer @param {number} usual @param {number} chosen
- *  @param {Layer} layer @param {number} across @param {(value: number) => number} X */
-function strip({ domain, mean, values, passages }, usual, chosen, layer, across, X) {
-  const spots = values.map((value, i) =>
-    drawn(
-      "circle",
-      {
-        cx: X(value),
-        cy: 9,
-        r: passages[i] === chosen ? 4.5 : 2.6,
-        class: passages[i] === chosen ? "ctx-neurons-ring" : "ctx-neurons-dot",
-      },
-      drawn("title", {}, `${layer.passages[passages[i]].name} ${signed(value)}`),
-    ),
-  );
-  const [a, b] = [X(usual), X(mean)];
-  return drawn(
-    "svg",
-    {
-      class: "ctx-chart",
-      width: across,
-      height: 18,
-      viewBox: `0 0 ${across} 18`,
-      role: "img",
-      "aria-label": `${domain}: ${several(values.length, "passage")} from ${figure(Math.min(...values))} to ${figure(Math.max(...values))}`,
-    },
-    drawn("rect", {
-      x: Math.min(a, b),
-      width: Math.max(Math.abs(b - a), 1),
-      y: 4,
-      height: 10,
-      fill: mean < usual ? DOWN : UP,
-      opacity: 0.35,
-    }),
-    drawn("line", { class: "ctx-axis", x1: a, x2: a, y1: 0, y2: 18 }),
-    spots,
-  );
-}
-
-/** The scale that all strips share. @param {number} low @param {number} high
- *  @param {number} across @param {(value: number) => number} X */
-function scaleUnder(low, high, across, X) {
-  const ticks = linearTicks([low, high], Math.max(3, Math.floor(across / 45)));
-  const said = tickFormat(ticks);
-  return drawn(
-    "svg",
-    { class: "ctx-chart", width: across, height: 22, viewBox: `0 0 ${across} 22` },
-    drawn("line", { class: "ctx-axis", x1: 0, x2: across, y1: 0.5, y2: 0.5 }),
-    ticks.map((tick) => [
-      drawn("line", { class: "ctx-axis", x1: X(tick), x2: X(tick), y1: 0, y2: 4 }),
-      drawn("text", { x: X(tick), y: 17, "text-anchor": "middle" }, said(tick)),
-    ]),
-  );
+/** @param {Scene} scene @param {Tools} tools */
+function comparedTable({ ranking, neuron, pinned }, { layer, name, go }) {
+  const { top, z, mean, places, tokens } = ranking;
+  const digits = digitsFor(ranking.most);
+  const rows = [neuron, pinned].map((j) => {
+    const first = Array.from(tokens.subarray(j * layer.largest, j * layer.largest + 4), name);
+    const said = j === pinned ? pick(String(j), () => go({ neuron: j }), `Neuron ${j}`) : String(j);
+    const numbers = [grouped(places[j] + 1), figure(top[j], digits), figure(z[j], 1)];
+    return element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, said, j === pinned ? ", pinned" : ""),
+      [...numbers, figure(mean[j], digits)].map(numberCell),
+      element(
+        "td",
+        {},
+        first.flatMap((token) => [tokenMark(token), " "]),
+      ),
+    );
+  });
+  const figures = ["rank", "top", "z", "mean of all"].map((figures) => ({ figures }));
+  const columns = [{ words: "neuron" }, ...figures, { words: "first tokens" }];
+  return table({ kind: "ctx-figures", columns, rows });
 }
 
 /** A passage, shaded by what each token adds to the neuron's summary. @param {Tools} tools */
@@ -1049,7 +1043,8 @@ function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
   const { circuit, heads } = ranking;
   const passage = layer.passages[at];
   const ids = Array.from(circuit.placed(passage.ids));
-  const terms = circuit.bySource(ids, heads, neuron);
+  const text = circuit.read(ids);
+  const terms = text.terms(heads, neuron);
   const { tokens, names } = inText(ids);
   const summary = terms.reduce((a, b) => a + b, 0);
   const last = ids.length - 1;
@@ -1060,7 +1055,7 @@ function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
     "the sum of what its tokens add. Numbers are rounded: they hold to about a hundredth of their range. ";
   const digits = digitsFor(largest(terms));
   const explain = (/** @type {number} */ i) =>
-    why.show(names[i], () => circuit.parts(ids, heads, neuron, i));
+    why.show(names[i], () => text.parts(heads, neuron, i));
   explain(order[0]);
   const reader = tokenReader({
     label: "Read a token: what it adds",

@@ -1,15 +1,15 @@
 /** What a text tells the neurons, while it is typed (chapters 6 and 8); two texts side by side.
  *
  *  A text is read as the model would: its first token, then the text's own, with the destination
- *  at the last one. A keystroke is answered at once with tokens, shades and the summaries at the
- *  end; the summaries of earlier prefixes follow in slices, which the next keystroke cuts short. */
+ *  at the last one. A keystroke is seen at once, with the next picture come tokens, shades and the
+ *  summaries at the end; those of earlier prefixes follow in slices, which the next one cuts short. */
 
 import { largest } from "../engine/linalg.js";
 import {
+  CHARACTERS,
   FEWEST,
   LOUD,
   LayerReader,
-  TextReading,
   differing,
   leading,
   mostAdding,
@@ -18,8 +18,8 @@ import {
 } from "../engine/reading.js";
 import { latest, nextTurn, sliced } from "../engine/slices.js";
 import { checkbox, headChooser, pick, slider } from "../ui/controls.js";
+import { csvButton } from "../ui/csv.js";
 import {
-  eachFrame,
   element,
   failed,
   focusIn,
@@ -33,9 +33,10 @@ import { keyed } from "../ui/keyed.js";
 import { COLOURS } from "../ui/marks.js";
 import { band, chart, legend, line, readable, rule } from "../ui/plot.js";
 import { layerOf } from "../ui/source.js";
-import { below, belowOrLeft, circuitHeads, heard, kept, sound, turn } from "../ui/state.js";
+import { below, belowOrLeft, circuitHeads, heard, inStep, kept, sound, turn } from "../ui/state.js";
+import { svgButton } from "../ui/svg.js";
+import { textBox } from "../ui/textbox.js";
 import { shadeKey, shadedTokens, whyHere } from "../ui/tokens.js";
-import { csvButton } from "../ui/csv.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import {
   UNIT,
@@ -51,8 +52,30 @@ import {
 
 /** @typedef {import("../ui/state.js").Model} Model */
 /** @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("../engine/reading.js").Reading} Reading
  *  @typedef {import("../engine/reading.js").Reference} Reference
- *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table */
+ *  @typedef {import("../engine/reading.js").Taken} Taken
+ *  @typedef {ReturnType<typeof turned>} Turned what a reader chose
+ *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table
+ *  @typedef {{auto: number | null, references: (Reference | null)[], listed: Listed[][],
+ *    listedOf: Reading[], drivers: {of: string, neuron: number, up: string[], down: string[]} | null, points: number}} Found
+ *    what follows in slices: the neuron that the view chose where it was left to choose, the rows of
+ *    both texts' lists and of the one between them, what raises the neuron, and how often a line has
+ *    grown
+ *  @typedef {Omit<Taken, "text" | "pieces" | "asked"> & {ids: number[], counted: number, names: string[],
+ *    full: string | null, total: number | null, apart: Set<number>, reference: Reference | null,
+ *    neuron: number | null, terms: Float64Array | null, at: number, upTo: number, shade: number,
+ *    axes: string, listed: Listed[], points: number}} Text one text as it is shown: the tokens in which
+ *    it is not the other, where it is read (`at`), up to where the shades know it
+ *  @typedef {Turned & {neuron: number | null, shade: number, texts: Text[]}} Scene `shade` is the
+ *    strength of a full one
+ *  @typedef {ReturnType<typeof textSection>} Side */
+
+/** What an address calls the two texts, and where each is read. */
+const OF_TEXTS = [
+  { label: "First text", text: "text", window: "window", cursor: "cursor" },
+  { label: "Second text", text: "other", window: "other_window", cursor: "other_cursor" },
+];
 
 /** One paragraph in two spellings, word for word the same otherwise. */
 const OPENING =
@@ -96,144 +119,542 @@ function ordinal(step) {
   return step === 1 ? "token" : `${step}${step % 10 === 2 ? "nd" : "th"} token`;
 }
 
-// ---------------------------------------------------------------- what is on the page
+// ---------------------------------------------------------------- the view
 
-/** A list of neurons. @param {string} caption @param {string} whose @param {string[]} figures titles
- *  @param {string} words title of the tokens @param {(neuron: number) => void} onChoose */
-function neuronTable(caption, whose, figures, words, onChoose) {
-  const columns = [{ words: "neuron" }, ...figures.map((title) => ({ figures: title })), { words }];
-  const made = table({ kind: "ctx-reader-table", caption, columns, rows: [] });
-  const body = /** @type {HTMLElement} */ (made.querySelector("tbody"));
-  let chosen = -1;
-  const fill = keyed(
-    body,
-    (/** @type {Listed} */ { neuron }) => neuron,
-    ({ neuron }) => {
-      const choose = pick(String(neuron), () => onChoose(neuron), `Read neuron ${neuron}`);
-      return element("tr", {}, element("td", {}, choose), figures.map(numberCell), element("td"));
-    },
-    (row, { neuron, figures, tokens }) => {
-      const [choose, ...cells] = [...row.children];
-      choose.firstElementChild?.setAttribute("aria-pressed", String(neuron === chosen));
-      figures.forEach((said, i) => (cells[i].textContent = said));
-      cells[figures.length].replaceChildren(...tokenMarks(tokens));
-      row.classList.toggle("ctx-chosen", neuron === chosen);
-    },
-  );
-  const show = (/** @type {Listed[]} */ listed, /** @type {number} */ now) => {
-    chosen = now;
-    fill(listed);
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, neuron, shades, and those of `OF_TEXTS` */
+async function render({ model, el }) {
+  const layer = await layerOf(model, el);
+  if (!layer) return undefined;
+  if (!layer.byteLevel) {
+    const said = "This model’s tokenizer is no byte-level one, so a page cannot read text for it.";
+    el.replaceChildren(element("p", {}, said));
+    return undefined;
+  }
+  const reader = new LayerReader(layer);
+  /** @type {Found} */
+  const found = {
+    auto: null,
+    references: [null, null],
+    listed: [[], [], []],
+    listedOf: [],
+    drivers: null,
+    points: 0,
   };
-  return { root: scrolling(`${whose}: ${caption}`, made), show };
-}
-
-/** Tokens named in a line or a table. @param {string[]} names @returns {(Node | string)[]} */
-function tokenMarks(names) {
-  return names.flatMap((name) => [tokenMark(name), " "]);
-}
-
-/** One text's part of the page.
- *  @param {string} label @param {number} limit characters that the box keeps
- *  @param {(full: string | null) => void} onInput told a text that was longer than the box keeps
- *  @param {(neuron: number) => void} onChoose @param {() => void} onCaret
- *  @param {(from: number) => void} onWindow */
-function textPart(label, limit, onInput, onChoose, onCaret, onWindow) {
-  const id = fresh("text");
-  const box = /** @type {HTMLTextAreaElement} */ (
-    element("textarea", {
-      id,
-      rows: 7,
-      maxlength: limit, // the browser cuts a long paste before it lays it out
-      spellcheck: "false",
-      autocomplete: "off",
-      autocapitalize: "off",
-      dir: "auto",
-    })
-  );
-  /** @type {string | null} */
-  let pasted = null;
-  const remember = (/** @type {DataTransfer | null} */ data) => {
-    const added = data?.getData("text/plain") ?? "";
-    const whole =
-      box.value.slice(0, box.selectionStart) + added + box.value.slice(box.selectionEnd);
-    pasted = whole.length > limit ? whole : null;
+  const learn = (/** @type {Partial<Found>} */ more) => {
+    Object.assign(found, more);
+    tools.again();
   };
-  box.addEventListener("paste", (event) => remember(event.clipboardData));
-  box.addEventListener("drop", (event) => remember(event.dataTransfer));
-  box.addEventListener("input", () => {
-    const long = box.value.length > limit ? box.value : null;
-    if (long) box.value = long.slice(0, limit);
-    onInput(pasted ?? long);
-    pasted = null;
-  });
-  for (const moved of ["keyup", "pointerup"]) box.addEventListener(moved, onCaret);
-  const parts = {
-    box,
-    count: element("p", { class: "ctx-quiet ctx-reader-count" }),
-    note: element("p", { class: "ctx-quiet", role: "status" }),
-    window: slider({
-      label: "The window begins behind token",
-      min: 0,
-      max: 1,
-      value: 0,
-      format: grouped,
-      onInput: onWindow,
+  const tools = {
+    layer,
+    reader,
+    again: () => {}, // before there is anything
+    go: (/** @type {Record<string, any>} */ values) => turn(model, values),
+    choose: (/** @type {number} */ neuron) => turn(model, { neuron }),
+    forget: () => (found.auto = null),
+    typed: () => {
+      requestAnimationFrame(() => tools.again()); // what was typed is seen first
+      sharing.later();
+    },
+  };
+  const sides = OF_TEXTS.map((of) => textSection(of, tools));
+  const sharing = sharingSection(model, sides, found);
+  const controls = controlsSection(model, el, tools);
+  const titles = ["apart", "first", "second"];
+  const between = neuronTable(
+    "Neurons in which the two differ most",
+    "Both texts",
+    titles,
+    "tokens that part them",
+    tools.choose,
+  );
+  const caption = captionSection(layer);
+  const ways = waysOn(model);
+  /** @type {Scene | null} */ let scene = null;
+  const file = csvButton("Terms as CSV", () => termsTable(/** @type {Scene} */ (scene), layer));
+  const drawings = OF_TEXTS.map(({ label }, i) =>
+    svgButton(`${label}’s lines as SVG`, () => {
+      const { neuron, heads, texts } = /** @type {Scene} */ (scene);
+      const title = `${label}: what it says to neuron ${neuron}`;
+      const name = [layer.model, `neuron ${neuron}`, `heads ${heads.join(" ")}`, label];
+      const marks = drawingMarks(texts[i].reference);
+      return { name, title, root: sides[i].root.querySelector(".ctx-readable svg"), marks };
     }),
-    tokens: element("div", { class: "ctx-reader-text", dir: "auto" }),
-    silence: element("p", { class: "ctx-quiet" }),
-    picture: element("div"),
-    why: whyHere(),
-    table: neuronTable(
-      "Neurons that this text excites most",
-      label,
-      ["z", "summary"],
-      "tokens that add most",
-      onChoose,
+  );
+  el.replaceChildren(
+    element("div", { class: "ctx-controls" }, controls.parts),
+    caption.about,
+    caption.key,
+    element(
+      "div",
+      { class: "ctx-split ctx-reader" },
+      sides.map(({ root }) => root),
     ),
+    between.root,
+    element("p", { class: "ctx-turns" }, file, drawings),
+    ways.root,
+    caption.method,
+    ...sharing.parts,
+  );
+
+  const task = latest();
+  let begun = 0;
+  const work = (/** @type {Scene} */ now) => {
+    const mine = (begun += 1);
+    el.dataset.working = ""; // until lists and lines are complete
+    task((signal) => follow(now, sides, found, learn, reader, signal))
+      .catch((error) => failed(el, error))
+      .finally(() => mine === begun && delete el.dataset.working);
   };
+  const relink = inStep((/** @type {Record<string, any>} */ _, changed) => {
+    if (changed("first", "second", "neuron"))
+      ways.update(waysFrom(/** @type {Scene} */ (scene), sharing.given()));
+  });
+  const compare = compared();
+  const state = () => {
+    const now = turned(model, layer);
+    const [first, second] = sides.map((side, i) => side.take(now.windows[i], now));
+    return { ...now, first, second, typings: sides[0].typings() + sides[1].typings() };
+  };
+  /** @param {ReturnType<typeof state>} now @param {import("../ui/state.js").Changed} changed */
+  const update = ({ first, second, ...now }, changed) => {
+    const width = sides[0].width(); // asked before anything changes
+    const apart = compare(first.reading.ids, second.reading.ids);
+    scene = sceneOf(now, [first, second], apart, sides, found);
+    for (const [i, text] of scene.texts.entries()) sides[i].update({ ...text, width });
+    controls.update(scene);
+    between.show(found.listed[2], scene.neuron);
+    caption.update(scene, found);
+    relink({ first, second, neuron: scene.neuron });
+    if (changed("first", "second", "asked", "typings")) work(scene);
+  };
+  // texts and cursors are set anew whenever they are named: a box and a hand are ahead of both
+  const named = (/** @type {"text" | "cursor"} */ kind) => OF_TEXTS.map((of) => of[kind]);
+  const place = () => {
+    const { cursors } = turned(model, layer);
+    sides.forEach((side, i) => side.place(cursors[i]));
+    tools.again();
+  };
+  const fill = () => {
+    if (!sharing.fill()) return;
+    tools.forget();
+    place();
+  };
+  fill();
+  const deaf = [heard(model, named("text"), fill), heard(model, named("cursor"), place)];
+  const traits = ["heads", "neuron", "shades", ...OF_TEXTS.map(({ window }) => window)];
+  const end = kept({ model, place: el, traits, state, update });
+  tools.again = end.again;
+  return () => {
+    [end, sharing.end, ...deaf].forEach((stop) => stop());
+    task(async () => {});
+  };
+}
+
+// ---------------------------------------------------------------- state
+
+/** The traits, where sound; texts are in their boxes. @param {Model} model @param {Layer} layer */
+function turned(model, layer) {
+  const [characters, places] = [CHARACTERS * layer.positions, layer.positions];
+  return {
+    heads: circuitHeads(model, layer),
+    asked: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
+    shades: sound(model, "shades", (value) => value === "end" || value === "cursor", "end"),
+    windows: OF_TEXTS.map(({ window }) => sound(model, window, below(characters), 0)),
+    cursors: OF_TEXTS.map(({ cursor }) => sound(model, cursor, belowOrLeft(places), -1)),
+  };
+}
+
+/** A function that says in which tokens two texts differ, if they have most in common: else there is no
+ *  telling. @returns {(first: number[], second: number[]) => Set<number>[]} */
+function compared() {
+  /** @type {number[][]} */ let last = [];
+  let apart = [new Set(), new Set()];
+  return (...texts) => {
+    if (texts.every((ids, i) => ids === last[i])) return apart;
+    last = texts;
+    const places = differing(texts[0], texts[1]);
+    const alike = places.every(({ size }, i) => 2 * size <= texts[i].length);
+    return (apart = alike ? places : [new Set(), new Set()]);
+  };
+}
+
+/** Everything the sections show. @param {Turned} now @param {Taken[]} taken
+ *  @param {Set<number>[]} apart @param {Side[]} sides @param {Found} found @returns {Scene} */
+function sceneOf(now, taken, apart, sides, found) {
+  const neuron = now.asked < 0 ? found.auto : now.asked;
+  const termsOf = (/** @type {Reading} */ reading, n = reading.n) =>
+    neuron !== null && reading.speaks ? reading.terms(neuron, n) : null;
+  // a full shade is that of the whole texts, wherever the cursor stands
+  const shade = roundedUp(Math.max(...taken.map(({ reading }) => largest(termsOf(reading) ?? []))));
+  // of other heads they would say nothing
+  const references = found.references.map((of) =>
+    String(of?.heads) === String(now.heads) ? of : null,
+  );
+  const axes = axesOf(taken, neuron, references);
+  const texts = taken.map(({ reading, pieces, spare, from, stretches }, i) => {
+    const { names, full, total } = sides[i].known();
+    const at = Math.min(sides[i].at() ?? reading.n, reading.n);
+    const upTo = now.shades === "cursor" ? Math.max(at, Math.min(1, reading.n)) : reading.n;
+    return {
+      ...{ reading, spare, from, stretches, names, full, total, neuron, shade, axes, at, upTo },
+      ids: reading.ids,
+      counted: pieces.length,
+      terms: termsOf(reading, upTo),
+      apart: apart[i],
+      reference: references[i],
+      listed: found.listed[i],
+      points: found.points,
+    };
+  });
+  return { ...now, neuron, shade, texts };
+}
+
+/** How far the drawings of both texts reach, in words. @param {Taken[]} taken
+ *  @param {number | null} neuron @param {(Reference | null)[]} references */
+function axesOf(taken, neuron, references) {
+  if (neuron === null) return "";
+  const reach = taken.map(({ reading }) => (reading.speaks ? reading.n : 0));
+  const values = taken.flatMap(({ reading }, i) => {
+    if (!reading.speaks) return [];
+    const { paper, own } = reading.curve(neuron);
+    const { mean, sd } = references[i] ?? { mean: [0], sd: [0] };
+    const usual = references[i] ? [mean[neuron] - sd[neuron], mean[neuron] + sd[neuron]] : [];
+    return [0, ...usual, ...paper, ...own];
+  });
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const room = 0.06 * (high - low || 1);
+  return JSON.stringify({ x: Math.max(...reach), y: [low - room, high + room] });
+}
+
+/** Where else this can be looked at. @param {Scene} scene @param {Record<string, any>} given texts that
+ *  may stand in an address @returns {import("../ui/ways.js").Way[]} */
+function waysFrom({ heads, neuron }, given) {
+  const state = { heads, ...(neuron === null ? {} : { neuron }) };
+  return [
+    { page: "explorer", label: "This neuron in the explorer", state },
+    { page: "reader", label: "Open the live reader", state: { ...state, ...given } },
+  ];
+}
+
+/** What each token of both texts adds to the neuron, as a file. @param {Scene} scene
+ *  @param {Layer} layer @returns {import("../ui/csv.js").Table} */
+function termsTable({ heads, neuron, texts }, layer) {
+  const rows = texts.flatMap(({ terms, reading, names }, i) =>
+    Array.from(terms ?? [], (term, at) => [i + 1, at, reading.ids[at], names[at], term]),
+  );
+  const of = [`neuron ${neuron ?? ""}`, `heads ${heads.join(" ")}`];
+  const titles = ["text", "place", "token id", "token", "adds"];
+  return { name: [layer.model, ...of], titles, rows };
+}
+
+// ---------------------------------------------------------------- controls and words
+
+/** Heads, neuron, and whether the shades follow the cursor.
+ *  @param {Model} model @param {HTMLElement} el
+ *  @param {{layer: Layer, go: (values: Record<string, any>) => void, choose: (neuron: number) => void,
+ *    forget: () => void, again: () => void}} tools */
+function controlsSection(model, el, tools) {
+  const { layer, go, choose } = tools;
+  const heads = headChooser({
+    count: layer.nHeads,
+    chosen: circuitHeads(model, layer),
+    note: (head) => layer.families[head].family,
+    onChange: (heads) => {
+      tools.forget();
+      go({ heads });
+    },
+  });
+  const size = layer.nNeurons;
+  const attributes = { id: fresh("neuron"), type: "number", min: 0, max: size - 1, step: 1 };
+  const field = /** @type {HTMLInputElement} */ (element("input", attributes));
+  field.addEventListener("input", () => {
+    if (field.value !== "" && below(size)(Number(field.value))) choose(Number(field.value));
+  });
+  field.addEventListener("blur", () => tools.again()); // what is no neuron goes away
+  const label = element("label", { for: field.id }, "Neuron");
+  const box = checkbox(null, () => go({ shades: box.checked ? "cursor" : "end" }));
+  const follows = "Shades follow the cursor: what the text says up to there";
+  return {
+    parts: [
+      heads,
+      element("div", { class: "ctx-control" }, label, field),
+      element("label", { class: "ctx-control" }, box, " ", follows),
+    ],
+    /** @param {Scene} scene */
+    update(scene) {
+      heads.update(scene.heads);
+      if (scene.neuron !== null && focusIn(el) !== field) field.value = String(scene.neuron);
+      box.checked = scene.shades === "cursor";
+    },
+  };
+}
+
+/** What is shown, in words: what drives the neuron, what shades say, how lists and lines are made.
+ *  @param {Layer} layer */
+function captionSection(layer) {
+  const about = element("p", { class: "ctx-reader-about" });
+  const key = element("p", { class: "ctx-quiet" });
+  const method = element("p", { class: "ctx-quiet" });
+  const say = inStep((/** @type {Record<string, any>} */ { drivers, ...now }, changed) => {
+    if (drivers && changed("drivers"))
+      about.replaceChildren(
+        `Tokens that raise neuron ${drivers.neuron} most, of the whole vocabulary: `,
+        ...tokenMarks(drivers.up),
+        "; those that lower it most: ",
+        ...tokenMarks(drivers.down),
+      );
+    if (changed("made")) method.textContent = now.made;
+    if (!changed("neuron", "shades", "shade", "differ")) return;
+    const where = now.shades === "end" ? "the text’s end" : "the cursor";
+    const most = Number(now.shade.toPrecision(2));
+    const digits = String(most).split(".")[1]?.length ?? 0;
+    const said = [
+      `What each token adds to neuron ${now.neuron} at ${where}, by the paper’s circuit. `,
+      ...shadeKey(most, digits),
+      now.differ ? " Underlined: the tokens in which the texts differ." : "",
+    ];
+    key.replaceChildren(...(now.neuron === null ? [] : said));
+  });
+  /** @param {Scene} scene @param {Found} found */
+  const update = ({ neuron, shades, shade, texts }, { drivers }) => {
+    const differ = texts.some(({ apart }) => apart.size);
+    say({ drivers, neuron, shades, shade, differ, made: methodInWords(texts, layer) });
+  };
+  return { about, key, method, update };
+}
+
+/** @param {Text[]} texts @param {Layer} layer @returns {string} */
+function methodInWords(texts, { passages, nNeurons }) {
+  const speaking = texts.filter(({ reference }) => reference);
+  if (!speaking.length) return "";
+  const cut = new Set(speaking.map(({ reference }) => reference?.n));
+  const step = Math.max(...speaking.map(({ reading }) => reading.step));
+  return (
+    `z and apart are in standard deviations of the ${passages.length} labelled passages’ ` +
+    `summaries at token ${[...cut].join(" or ")}, by the paper’s circuit: z counts from their ` +
+    "mean, apart is the first text less the second. Listed are neurons among the " +
+    `${grouped(Math.ceil(LOUD * nNeurons))} of ${grouped(nNeurons)} that vary most over ` +
+    `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}. ` +
+    "Numbers are rounded: they hold to about a hundredth of their range."
+  );
+}
+
+/** What a page with an address offers: to put the texts into it, which it does not do unasked; and what
+ *  Python, or the address, is told of them. @param {Model} model @param {Side[]} sides @param {Found} found */
+function sharingSection(model, sides, found) {
+  let [telling, waiting] = [false, 0];
+  const unkept = element("span", { role: "status" });
+  const keep = model.address ? checkbox(null, () => tell()) : null;
+  // lone surrogates fit in neither
+  const tell = () => {
+    const [text, other] = sides.map(({ box }) => box.value.toWellFormed());
+    const opening = text === openingText(0) && other === openingText(1);
+    const shared = !keep || keep.checked;
+    telling = true;
+    turn(model, {
+      text: shared ? (opening ? "" : text) : model.first?.text,
+      other: shared ? (opening ? "" : other) : model.first?.other,
+      ...(model.get("neuron") === -1 && found.auto !== null ? { neuron: found.auto } : {}),
+    });
+    telling = false;
+    if (keep) textsLost(model).then((said) => (unkept.textContent = said));
+  };
+  const asked = " Put both texts into the address of the page, to keep or to share them";
+  const promise =
+    "Nothing you type leaves the page. The address holds the texts only while the box is ticked. ";
+  const parts = keep && [
+    element("p", {}, element("label", {}, keep, asked)),
+    element("p", { class: "ctx-quiet" }, promise, unkept),
+    stateButtons(model) ?? "",
+  ];
+  return {
+    parts: parts ?? [],
+    later() {
+      clearTimeout(waiting);
+      waiting = window.setTimeout(tell, QUIET);
+    },
+    end: () => clearTimeout(waiting),
+    /** Texts that come from Python, or with an address. @returns {boolean} whether there were others */
+    fill() {
+      if (telling) return false;
+      const isText = (/** @type {any} */ value) => typeof value === "string";
+      const said = OF_TEXTS.map(({ text }) => sound(model, text, isText, ""));
+      const opening = said.every((text) => text === "");
+      if (keep) keep.checked = OF_TEXTS.some(({ text }, i) => said[i] !== model.first?.[text]);
+      return sides
+        .map((side, i) => side.fill(opening ? openingText(/** @type {0 | 1} */ (i)) : said[i]))
+        .includes(true);
+    },
+    /** The texts that may stand in an address: those that the page gave, or all where a reader asked. */
+    given() {
+      const texts = OF_TEXTS.map(({ text }, i) => [text, sides[i].box.value]);
+      return Object.fromEntries(
+        texts.filter(([name, value]) => keep?.checked || model.first?.[name] === value),
+      );
+    },
+  };
+}
+
+/** Which texts an address does not hold though it should, as a sentence. @param {Model} model */
+async function textsLost(model) {
+  const address = (await model.address?.()) ?? "";
+  const names = { text: "first", other: "second" };
+  const lost = Object.entries(names).flatMap(([name, which]) =>
+    model.get(name) !== model.first?.[name] && !RegExp(`[#&]${name}(\\.z)?=`).test(address)
+      ? [which]
+      : [],
+  );
+  if (!lost.length) return "";
+  const many = lost.length > 1 ? "texts are" : "text is";
+  return `The ${lost.join(" and the ")} ${many} too long for an address and left out of it.`;
+}
+
+// ---------------------------------------------------------------- one text
+
+/** A text: its box, its window, its tokens, its lines, its neurons.
+ *  @param {typeof OF_TEXTS[number]} of
+ *  @param {{reader: LayerReader, go: (values: Record<string, any>) => void, again: () => void,
+ *    choose: (neuron: number) => void, typed: () => void}} tools */
+function textSection({ label, window, cursor }, tools) {
+  const { reader, go } = tools;
+  /** @type {{taken: Taken | undefined, names: string[], full: string | null, total: number | null,
+   *    at: number | null, typings: number}} what is known of it; `at` is null at its end */
+  const side = { taken: undefined, names: [], full: null, total: null, at: null, typings: 0 };
+  const { box, title } = textBox(label, reader.characters, (full) => {
+    [side.full, side.total, side.typings] = [full, null, side.typings + 1];
+    tools.typed();
+  });
+  const count = countLines();
+  const from = slider({
+    label: "The window begins behind token",
+    min: 0,
+    max: 1,
+    value: 0,
+    format: grouped,
+    onInput: (from) => go({ [window]: from }),
+  });
+  const tokens = tokensSection(read);
+  const silent = element("p", { class: "ctx-quiet" });
+  const picture = pictureSection(label, read);
+  const why = whyHere();
+  const figures = ["z", "summary"];
+  const list = neuronTable(
+    "Neurons that this text excites most",
+    label,
+    figures,
+    "tokens that add most",
+    tools.choose,
+  );
+
+  /** What a hand or a pointer asks for is there at once; the rest with the next picture.
+   *  @param {number} place */
+  function read(place) {
+    side.at = place === side.taken?.reading.n ? null : place;
+    tokens.mark(place);
+    picture.mark(place);
+    tools.again();
+  }
+  const atCaret = () => {
+    if (!side.taken?.reading.speaks) return;
+    const place = reader.placeOf(side.taken, box.selectionStart);
+    if (place !== (side.at ?? side.taken.reading.n)) read(place);
+  };
+  // pointing reads, pressing keeps
+  const keep = () => go({ [cursor]: side.at ?? -1 });
+  let follows = false;
+  for (const pressed of ["click", "keyup"]) {
+    for (const { root } of [tokens, picture]) root.addEventListener(pressed, keep);
+    box.addEventListener(pressed, () => {
+      if (!follows) return;
+      atCaret();
+      keep();
+    });
+  }
+
+  const update = inStep((/** @type {Text & {width: number}} */ text, changed) => {
+    const { reading, terms, neuron, at, upTo } = text;
+    if (changed("counted", "reading", "full", "total")) count.update(text, reader.room, box);
+    from.hidden = !text.spare;
+    from.update(text.from, { max: text.spare });
+    tokens.update({ ...text, picks: terms !== null });
+    silent.hidden = reading.speaks;
+    silent.textContent = reading.speaks ? "" : silence(reading);
+    picture.update(text);
+    why.root.hidden = terms === null;
+    if (neuron !== null && terms && changed("reading", "neuron", "at", "upTo"))
+      why.show(text.names[at], () => reading.parts(neuron, at, upTo));
+    list.show(text.listed, neuron);
+  });
   const root = element(
     "section",
     { "aria-label": label },
-    element("label", { for: id, class: "ctx-label" }, label),
+    title,
     box,
-    parts.count,
-    element("div", {}, parts.note, parts.window), // one row of the grid that both texts share
-    parts.tokens,
-    parts.silence,
-    parts.picture,
-    parts.why.root,
-    parts.table.root,
+    count.said,
+    element("div", {}, count.note, from), // one row of the grid that both texts share
+    tokens.root,
+    silent,
+    picture.root,
+    why.root,
+    list.root,
   );
-  return { ...parts, root, label };
+  return {
+    root,
+    box,
+    update,
+    at: () => side.at,
+    known: () => side,
+    typings: () => side.typings,
+    width: () => picture.root.clientWidth || 400,
+    /** @param {number} cursor */
+    place: (cursor) => (side.at = cursor < 0 ? null : cursor),
+    /** @param {string} text @returns {boolean} whether it is another */
+    fill(text) {
+      const held = text.slice(0, reader.characters);
+      if (box.value === held) return false;
+      [box.value, side.full, side.total] = [held, held === text ? null : text, null];
+      side.typings += 1;
+      return true;
+    },
+    /** @param {number} asked where its window is to begin @param {Turned} now */
+    take(asked, { heads, shades }) {
+      const taken = reader.take(box.value, asked, heads, side.taken);
+      const written = taken.stretches !== side.taken?.stretches;
+      if (written) side.names = [START, ...taken.stretches.map(nameInText)];
+      side.taken = taken;
+      follows = shades === "cursor";
+      if (written && follows && focusIn(root) === box) atCaret();
+      return taken;
+    },
+    /** Counts what does not fit. @param {() => Promise<void>} pause */
+    async count(pause) {
+      if (side.full === null || side.total !== null) return;
+      side.total = await tokenCount(reader.tokenizer, side.full, pause);
+    },
+  };
 }
 
-/** @typedef {ReturnType<typeof textPart>} Part
- *  @typedef {{part: Part, reading: TextReading, full: string | null, total: number | null,
- *    at: number | null, from: number, names: string[], apart: Set<number>,
- *    terms: Float64Array | null, reference: Reference | null, written: string, painted: string,
- *    mark: (place: number) => void, shade: (values: ArrayLike<number>) => void,
- *    move: (place: number) => void, explain: () => void}} Side a text: its part of the page, what is
- *    known of it, where its window begins, the tokens in which it is not the other text, and where it
- *    is read: `at` (null: at its end), `mark` and `shade` in the text, `move` in the drawing; `explain`
- *    says why */
-
-/** @param {Side} side @param {number} room */
-function sayCount({ part, reading, full, total }, room) {
-  const { counted } = reading;
-  const read = Math.min(counted, room);
-  const all = read === counted && full === null;
-  part.count.textContent = all
-    ? `${several(counted, "token")}; up to ${grouped(room)} are read`
-    : `${several(read, "token")} read`;
-  const there = full === null ? counted : total;
-  const { maxLength, value } = part.box;
-  const note = [
-    full !== null && total === null ? "Counting what is left out." : null,
-    there !== null && there > read ? leftOut(reading.from, read, there) : null,
-    value.length >= maxLength ? `The box keeps ${several(maxLength, "character")}.` : null,
-  ];
-  const said = note.filter((sentence) => sentence !== null).join(" ");
-  if (part.note.textContent !== said) part.note.textContent = said;
+/** How many tokens a text has, and which are read. */
+function countLines() {
+  const said = element("p", { class: "ctx-quiet ctx-reader-count" });
+  const note = element("p", { class: "ctx-quiet", role: "status" });
+  /** @param {Text} text @param {number} room @param {HTMLTextAreaElement} box */
+  const update = ({ counted, full, total, from }, room, { maxLength, value }) => {
+    const read = Math.min(counted, room);
+    said.textContent =
+      read === counted && full === null
+        ? `${several(counted, "token")}; up to ${grouped(room)} are read`
+        : `${several(read, "token")} read`;
+    const there = full === null ? counted : total;
+    const notes = [
+      full !== null && total === null ? "Counting what is left out." : null,
+      there !== null && there > read ? leftOut(from, read, there) : null,
+      value.length >= maxLength ? `The box keeps ${several(maxLength, "character")}.` : null,
+    ];
+    const told = notes.filter((sentence) => sentence !== null).join(" ");
+    if (note.textContent !== told) note.textContent = told;
+  };
+  return { said, note, update };
 }
 
 /** @param {number} from @param {number} read @param {number} total */
@@ -244,39 +665,72 @@ function leftOut(from, read, total) {
   return `${which} of ${several(total, "token")} are read: the model’s context holds no more.`;
 }
 
-/** What there is to say of a text without a context. @param {TextReading} reading */
+/** What there is to say of a text without a context. @param {Reading} reading */
 function silence({ n }) {
   return n < 1
     ? "Nothing to read yet."
     : "One token stands at the destination alone: a context begins with the next.";
 }
 
-/** @param {Side} side @param {number} most strength of a full shade
- *  @param {(place: number) => void} onPick */
-function showTokens(side, most, onPick) {
-  const { part, reading, terms, names, apart } = side;
-  const tokens = [`${START}\u2009`, ...reading.stretches];
-  const values = terms ?? new Float64Array(tokens.length);
-  const options = { most, digits: digitsFor(most), names, apart };
-  const made = shadedTokens(tokens, values, { ...options, onPick: terms ? onPick : undefined });
-  [side.mark, side.shade] = [made.mark, made.shade];
-  made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
-  part.tokens.replaceChildren(made);
+/** A text's tokens with their shades. @param {(place: number) => void} onPick */
+function tokensSection(onPick) {
+  const root = element("div", { class: "ctx-reader-text", dir: "auto" });
+  /** @type {ReturnType<typeof shadedTokens> | null} */ let made = null;
+  const update = inStep((/** @type {Text & {picks: boolean}} */ text, changed) => {
+    const { stretches, names, apart, shade, picks } = text;
+    const digits = digitsFor(shade);
+    const tokens = [`${START}\u2009`, ...stretches];
+    const anew = changed("picks");
+    if (anew) {
+      const values = text.terms ?? new Float64Array(tokens.length);
+      const pick = picks ? onPick : undefined;
+      made = shadedTokens(tokens, values, { most: shade, digits, names, apart, onPick: pick });
+      made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
+      root.replaceChildren(made);
+    } else {
+      if (changed("ids", "apart")) made?.write(tokens, names, apart);
+      if (text.terms && changed("terms", "shade")) made?.shade(text.terms, shade, digits);
+      else if (changed("ids")) made?.shade(new Float64Array(tokens.length));
+    }
+    // tokens that were written have no frame; the last one has it when it is asked for
+    const written = anew || changed("ids", "apart");
+    if (written ? text.at < text.reading.n : changed("at")) made?.mark(text.at);
+  });
+  return { root, update, mark: (/** @type {number} */ place) => made?.mark(place) };
 }
 
-/** The running summaries of a text by both circuits.
- *  @param {Side} side @param {number} neuron
- *  @param {{x: number, y: [number, number]}} domain @param {number} shade @param {number} width
+/** A text's lines. @param {string} label @param {(place: number) => void} onMove */
+function pictureSection(label, onMove) {
+  const root = element("div");
+  let mark = (/** @type {number} */ _) => {};
+  /** @type {Text | null} */ let shown = null;
+  const drawnOf = ["reading", "neuron", "axes", "shade", "reference", "points", "width"];
+  const update = inStep((/** @type {Text & {width: number}} */ text, changed) => {
+    shown = text;
+    if (!text.terms) root.replaceChildren();
+    else if (changed(...drawnOf)) {
+      const made = runningSummary(label, text, () => shown?.terms ?? [], onMove);
+      mark = made.update;
+      renewed(root, made, legend(drawingMarks(text.reference)));
+    } else if (changed("at", "terms")) mark(text.at);
+  });
+  return { root, update, mark: (/** @type {number} */ place) => mark(place) };
+}
+
+/** The running summaries of a text by both circuits. @param {string} label
+ *  @param {Text & {width: number}} text @param {() => ArrayLike<number>} terms as the shades have them
  *  @param {(place: number) => void} onMove */
-function runningSummary(side, neuron, domain, shade, width, onMove) {
-  const { part, reading, names, reference } = side;
+function runningSummary(label, text, terms, onMove) {
+  const { reading, names, reference, shade, width, at } = text;
+  const neuron = /** @type {number} */ (text.neuron);
   const { places, paper, own } = reading.curve(neuron);
+  const domain = JSON.parse(text.axes);
   const finer = digitsFor(shade);
   const digits = digitsFor(domain.y[1] - domain.y[0]);
   const ends = [paper, own].map((values) => figure(values[values.length - 1], digits));
   const on = chart({
     alt:
-      `${part.label}: running summary of neuron ${neuron}; at the end ${ends[0]} by the paper’s ` +
+      `${label}: running summary of neuron ${neuron}; at the end ${ends[0]} by the paper’s ` +
       `circuit and ${ends[1]} by the self-normalised one.`,
     x: { label: "tokens read", domain: [0, domain.x] },
     y: { label: UNIT, domain: domain.y },
@@ -297,14 +751,11 @@ function runningSummary(side, neuron, domain, shade, width, onMove) {
     const near = nearest(places, place);
     const [a, b] = [paper, own].map((values) => figure(values[places.indexOf(near)], digits));
     const upTo = near === reading.n ? "At the end" : `Up to token ${near}`;
-    const adds = `Token ${place}, “${names[place]}”, adds ${signed(side.terms?.[place] ?? NaN, finer)}`;
+    const adds = `Token ${place}, “${names[place]}”, adds ${signed(terms()[place] ?? NaN, finer)}`;
     return `${adds}. ${upTo}: ${a} by the paper’s circuit, ${b} self-normalised.`;
   };
-  const label = `Read the ${part.label.toLowerCase()} token by token`;
-  const value = Math.min(side.at ?? reading.n, reading.n);
-  const made = readable(on, { label, min: 0, max: reading.n, value, read, onMove });
-  side.move = made.update;
-  return made;
+  const asked = `Read the ${label.toLowerCase()} token by token`;
+  return readable(on, { label: asked, min: 0, max: reading.n, value: at, read, onMove });
 }
 
 /** @param {number[]} places in order @param {number} place @returns {number} the one closest to it */
@@ -313,621 +764,163 @@ function nearest(places, place) {
 }
 
 /** What the lines of a drawing are. @param {Reference | null} reference */
-function drawingLegend(reference) {
+function drawingMarks(reference) {
   const usual = reference
     ? [{ label: `passages at token ${reference.n}, mean ± sd`, style: USUAL }]
     : [];
-  return legend([
+  return [
     { label: "paper’s circuit", style: BY_PAPER },
     { label: "self-normalised", style: BY_OWN },
     ...usual,
-  ]);
+  ];
 }
 
-// ---------------------------------------------------------------- the view
+/** A list of neurons. @param {string} caption @param {string} whose @param {string[]} figures titles
+ *  @param {string} words title of the tokens @param {(neuron: number) => void} onChoose */
+function neuronTable(caption, whose, figures, words, onChoose) {
+  const columns = [{ words: "neuron" }, ...figures.map((title) => ({ figures: title })), { words }];
+  const made = table({ kind: "ctx-reader-table", caption, columns, rows: [] });
+  const body = /** @type {HTMLElement} */ (made.querySelector("tbody"));
+  /** @type {number | null} */ let chosen = null;
+  const fill = keyed(
+    body,
+    (/** @type {Listed} */ { neuron }) => neuron,
+    ({ neuron }) => {
+      const choose = pick(String(neuron), () => onChoose(neuron), `Read neuron ${neuron}`);
+      return element("tr", {}, element("td", {}, choose), figures.map(numberCell), element("td"));
+    },
+    (row, { neuron, figures, tokens }) => {
+      const [choose, ...cells] = [...row.children];
+      choose.firstElementChild?.setAttribute("aria-pressed", String(neuron === chosen));
+      figures.forEach((said, i) => (cells[i].textContent = said));
+      cells[figures.length].replaceChildren(...tokenMarks(tokens));
+      row.classList.toggle("ctx-chosen", neuron === chosen);
+    },
+  );
+  const root = scrolling(`${whose}: ${caption}`, made);
+  /** @type {Listed[] | null} */ let shown = null;
+  const show = (/** @type {Listed[]} */ listed, /** @type {number | null} */ now) => {
+    if (listed === shown && chosen === now) return;
+    [shown, chosen] = [listed, now];
+    fill(listed);
+    root.hidden = !listed.length;
+  };
+  return { root, show };
+}
 
-/** The view at work: what a reader turns, what follows at once, and what follows in slices. */
-class ReaderView {
-  /** @param {Model} model @param {HTMLElement} el @param {Layer} layer */
-  constructor(model, el, layer) {
-    this.model = model;
-    this.el = el;
-    this.layer = layer;
-    this.reader = new LayerReader(layer);
-    /** @type {number | null} what the view chose where it was left to choose */
-    this.auto = null;
-    this.shade = 1;
-    this.telling = false;
-    this.task = latest();
-    this.ended = false;
-    this.waiting = 0;
-    this.begun = 0;
-    this.redraw = eachFrame(() => this.ended || this.follow());
-    this.reshade = eachFrame(() => this.ended || this.shadeAgain());
-    /** @type {Side[]} */
-    this.sides = ["First text", "Second text"].map((label) => this.#side(label));
-    /** @type {Listed[][]} the neurons of both texts' lists, and of the one between them */
-    this.listed = [[], [], []];
-    this.between = neuronTable(
-      "Neurons in which the two differ most",
-      "Both texts",
-      ["apart", "first", "second"],
-      "tokens that part them",
-      (neuron) => this.choose(neuron),
-    );
-    this.heads = headChooser({
-      count: layer.nHeads,
-      chosen: this.now().heads,
-      note: (head) => layer.families[head].family,
-      onChange: (heads) => {
-        this.auto = null;
-        turn(model, { heads });
-      },
-    });
-    this.neuron = this.#neuronField();
-    this.cursor = this.#cursorBox();
-    this.described = "";
-    this.listedOf = "";
-    this.width = 400;
-    this.about = element("p", { class: "ctx-reader-about" });
-    this.key = element("p", { class: "ctx-quiet" });
-    this.method = element("p", { class: "ctx-quiet" });
-    this.ways = waysOn(model);
-    /** @type {HTMLInputElement | null} whether the address holds the texts */
-    this.keep = null;
-    this.unkept = element("span", { role: "status" });
-    this.#furnish();
-    this.fill();
+/** Tokens named in a line or a table. @param {string[]} names @returns {(Node | string)[]} */
+function tokenMarks(names) {
+  return names.flatMap((name) => [tokenMark(name), " "]);
+}
+
+// ---------------------------------------------------------------- what follows in slices
+
+/** Measures the passages, chooses a neuron, makes the lists, says what drives the neuron, completes the
+ *  lines and counts what is not read, until the next keystroke cuts it short.
+ *  @param {Scene} scene @param {Side[]} sides @param {Found} found
+ *  @param {(more: Partial<Found>) => void} learn @param {LayerReader} reader @param {AbortSignal} signal */
+async function follow(scene, sides, found, learn, reader, signal) {
+  const { heads, texts } = scene;
+  const readings = texts.map(({ reading }) => reading);
+  const references = [];
+  for (const { n, speaks } of readings) {
+    references.push(speaks ? await reader.reference(heads, n) : null);
+    signal.throwIfAborted();
   }
-
-  /** @param {string} label @returns {Side} */
-  #side(label) {
-    const side = {
-      part: textPart(
-        label,
-        this.reader.characters,
-        (full) => this.typed(side, full),
-        (neuron) => this.choose(neuron),
-        () => this.atCaret(side),
-        (from) => {
-          side.from = from;
-          this.redraw();
-        },
-      ),
-      reading: new TextReading(this.reader),
-      /** @type {Reference | null} */ reference: null,
-      /** @type {string | null} */ full: null,
-      /** @type {number | null} */ total: null,
-      /** @type {number | null} */ at: null,
-      from: 0,
-      /** @type {string[]} */ names: [],
-      /** @type {Set<number>} */ apart: new Set(),
-      /** @type {Float64Array | null} */ terms: null,
-      mark: () => {},
-      shade: () => {},
-      move: () => {},
-      explain: () => {
-        const { neuron } = this.now();
-        const { reading, part } = side;
-        const at = Math.min(side.at ?? reading.n, reading.n);
-        part.why.root.hidden = !reading.speaks || neuron === null;
-        if (reading.speaks && neuron !== null)
-          part.why.show(side.names[at], () => reading.parts(neuron, at, this.upTo(side)));
-      },
-      written: "",
-      painted: "",
-    };
-    return side;
-  }
-
-  /** Puts everything where it belongs. */
-  #furnish() {
-    const asked = element(
-      "div",
-      { class: "ctx-control" },
-      element("label", { for: this.neuron.id }, "Neuron"),
-      this.neuron,
-    );
-    this.el.replaceChildren(
-      element("div", { class: "ctx-controls" }, this.heads, asked, this.cursor.root),
-      this.about,
-      this.key,
-      element(
-        "div",
-        { class: "ctx-split ctx-reader" },
-        this.sides.map(({ part }) => part.root),
-      ),
-      this.between.root,
-      element(
-        "p",
-        {},
-        csvButton("Terms as CSV", () => this.termsTable()),
-      ),
-      this.ways.root,
-      this.method,
-      ...this.#sharing().flatMap((node) => node ?? []),
-    );
-  }
-
-  /** Whether shades are those of the whole text or of what stands before the cursor. */
-  #cursorBox() {
-    const box = checkbox(null, () => turn(this.model, { shades: box.checked ? "cursor" : "end" }));
-    const label = "Shades follow the cursor: what the text says up to there";
-    return { box, root: element("label", { class: "ctx-control" }, box, " ", label) };
-  }
-
-  #neuronField() {
-    const size = this.layer.nNeurons;
-    const attributes = { id: fresh("neuron"), type: "number", min: 0, max: size - 1, step: 1 };
-    const field = /** @type {HTMLInputElement} */ (element("input", attributes));
-    field.addEventListener("input", () => {
-      if (field.value !== "" && below(size)(Number(field.value))) this.choose(Number(field.value));
-    });
-    field.addEventListener("blur", this.redraw); // what is no neuron goes away
-    return field;
-  }
-
-  /** What a page with an address offers: to put the texts into it, which it does not do unasked. */
-  #sharing() {
-    const { model } = this;
-    if (!model.address) return [];
-    this.keep = checkbox(null, () => this.tell());
-    const asked = " Put both texts into the address of the page, to keep or to share them";
-    const promise =
-      "Nothing you type leaves the page. The address holds the texts only while the box is ticked. ";
-    return [
-      element("p", {}, element("label", {}, this.keep, asked)),
-      element("p", { class: "ctx-quiet" }, promise, this.unkept),
-      stateButtons(model),
-    ];
-  }
-
-  /** The state, sound. */
-  now() {
-    const { model, layer } = this;
-    const neuron = sound(model, "neuron", belowOrLeft(layer.nNeurons), -1);
-    const isText = (/** @type {any} */ v) => typeof v === "string";
-    return {
-      heads: circuitHeads(model, layer),
-      neuron: neuron < 0 ? this.auto : neuron,
-      shades: model.get("shades") === "cursor" ? "cursor" : "end",
-      texts: [sound(model, "text", isText, ""), sound(model, "other", isText, "")],
-    };
-  }
-
-  /** @param {number} neuron */
-  choose(neuron) {
-    turn(this.model, { neuron });
-  }
-
-  /** Texts that come from Python, or with an address. */
-  fill() {
-    if (this.telling) return;
-    const { texts } = this.now();
-    const opening = texts.every((text) => text === "");
-    this.sides.forEach((side, i) => {
-      const text = opening ? openingText(/** @type {0 | 1} */ (i)) : texts[i];
-      const kept = text.slice(0, this.reader.characters);
-      if (side.part.box.value === kept) return;
-      [side.part.box.value, side.full, side.total] = [kept, kept === text ? null : text, null];
-      [side.at, side.from] = [null, 0];
-      this.auto = null;
-    });
-    const { text, other } = this.model.first ?? {};
-    if (this.keep) this.keep.checked = texts[0] !== text || texts[1] !== other;
-    this.redraw();
-  }
-
-  /** @param {Side} side @param {string | null} full */
-  typed(side, full) {
-    [side.full, side.total] = [full, null];
-    this.redraw();
-    clearTimeout(this.waiting);
-    this.waiting = window.setTimeout(() => this.tell(), QUIET);
-  }
-
-  /** Tells Python, or the address, what was typed. Lone surrogates fit in neither. */
-  tell() {
-    const { model, keep } = this;
-    const [text, other] = this.sides.map(({ part }) => part.box.value.toWellFormed());
-    const opening = text === openingText(0) && other === openingText(1);
-    const shared = !keep || keep.checked;
-    this.telling = true;
-    turn(model, {
-      text: shared ? (opening ? "" : text) : model.first?.text,
-      other: shared ? (opening ? "" : other) : model.first?.other,
-      ...(model.get("neuron") === -1 && this.auto !== null ? { neuron: this.auto } : {}),
-    });
-    this.telling = false;
-    if (keep) this.lost().then((said) => (this.unkept.textContent = said));
-  }
-
-  /** Which texts an address does not hold though it should, as a sentence. */
-  async lost() {
-    const { model } = this;
-    const address = (await model.address?.()) ?? "";
-    const names = { text: "first", other: "second" };
-    const lost = Object.entries(names).flatMap(([name, which]) =>
-      model.get(name) !== model.first?.[name] && !RegExp(`[#&]${name}(\\.z)?=`).test(address)
-        ? [which]
-        : [],
-    );
-    if (!lost.length) return "";
-    const many = lost.length > 1 ? "texts are" : "text is";
-    return `The ${lost.join(" and the ")} ${many} too long for an address and left out of it.`;
-  }
-
-  /** The last token that the shades know of. @param {Side} side @returns {number} */
-  upTo({ reading, at }) {
-    const cursor = this.now().shades === "cursor";
-    return cursor
-      ? Math.min(Math.max(at ?? reading.n, Math.min(1, reading.n)), reading.n)
-      : reading.n;
-  }
-
-  /** Reads a text at a token, in the text and in the drawing. @param {Side} side
-   *  @param {number} place */
-  readAt(side, place) {
-    const { reading } = side;
-    side.at = place === reading.n ? null : place;
-    side.mark(place);
-    side.move(place);
-    if (this.now().shades === "cursor") this.reshade();
-    else side.explain();
-  }
-
-  /** What another cursor changes: not the lines, which are of all prefixes. */
-  shadeAgain() {
-    const { neuron } = this.now();
-    for (const side of this.sides) {
-      if (neuron === null || !side.terms) continue;
-      side.terms = side.reading.terms(neuron, this.upTo(side));
-      side.shade(side.terms);
-      const place = Math.min(side.at ?? side.reading.n, side.reading.n);
-      side.mark(place);
-      side.move(place);
-      side.explain();
-    }
-  }
-
-  /** Where the shades follow the cursor, a text is read where a hand writes. @param {Side} side */
-  atCaret(side) {
-    if (this.now().shades !== "cursor" || !side.reading.speaks) return;
-    const { box } = side.part;
-    const place = side.reading.placeOf(box.selectionStart, box.value);
-    if (place !== (side.at ?? side.reading.n)) this.readAt(side, place);
-  }
-
-  /** What follows a keystroke or a turn at once. */
-  follow() {
-    const { heads } = this.now();
-    for (const side of this.sides) {
-      const { reading, part } = side;
-      const written = `${heads} ${side.from} ${part.box.value}`;
-      if (side.written === written) continue;
-      if (String(reading.heads) !== String(heads)) side.reference = null;
-      reading.take(part.box.value, heads, side.from);
-      [side.written, side.from] = [written, reading.from];
-      side.names = [START, ...reading.stretches.map(nameInText)];
-      part.window.hidden = !reading.spare;
-      part.window.update(reading.from, { max: reading.spare });
-      if (part.box === focusIn(this.el)) this.atCaret(side);
-    }
-    this.compare();
-    this.paint();
-    this.work();
-  }
-
-  /** Says in which tokens the texts differ, if they have most in common: else there is no telling. */
-  compare() {
-    const texts = this.sides.map(({ reading }) => reading.ids);
-    const apart = differing(texts[0], texts[1]);
-    const alike = apart.every((places, i) => 2 * places.size <= texts[i].length);
-    this.sides.forEach((side, i) => (side.apart = alike ? apart[i] : new Set()));
-  }
-
-  /** Draws what is known. */
-  paint() {
-    const { heads, neuron, shades } = this.now();
-    this.width = this.sides[0].part.picture.clientWidth || 400; // asked before anything changes
-    this.heads.update(heads);
-    if (neuron !== null && focusIn(this.el) !== this.neuron) this.neuron.value = String(neuron);
-    this.cursor.box.checked = shades === "cursor";
-    /** @param {Side} side @param {number} [upTo] */
-    const termsOf = ({ reading }, upTo) =>
-      neuron !== null && reading.speaks ? reading.terms(neuron, upTo) : null;
-    // a full shade is that of the whole texts, wherever the cursor stands
-    const most = Math.max(...this.sides.map((side) => largest(termsOf(side) ?? [])));
-    this.shade = roundedUp(most);
-    for (const side of this.sides) side.terms = termsOf(side, this.upTo(side));
-    for (const side of this.sides) this.paintSide(side, neuron);
-    this.showLists(neuron);
-    this.caption(neuron);
-    const state = { heads, ...(neuron === null ? {} : { neuron }) };
-    this.ways.update([
-      { page: "explorer", label: "This neuron in the explorer", state },
-      { page: "reader", label: "Open the live reader", state: { ...state, ...this.given() } },
-    ]);
-  }
-
-  /** The texts that may stand in an address: those that the page gave, or all where a reader asked. */
-  given() {
-    const { model, keep } = this;
-    const shared = Object.entries({ text: 0, other: 1 }).filter(
-      ([name, i]) => keep?.checked || model.first?.[name] === this.sides[i].part.box.value,
-    );
-    return Object.fromEntries(shared.map(([name, i]) => [name, this.sides[i].part.box.value]));
-  }
-
-  /** @param {Side} side @param {number | null} neuron */
-  paintSide(side, neuron) {
-    const { reading, terms } = side;
-    sayCount(side, this.reader.room);
-    const painted = `${neuron} ${terms ? this.shade : ""} ${side.written} ${[...side.apart]}`;
-    if (side.painted !== painted) showTokens(side, this.shade, (place) => this.readAt(side, place));
-    else if (terms) side.shade(terms);
-    side.painted = painted;
-    this.drawSums(side);
-    if (side.at !== null && reading.speaks) side.mark(Math.min(side.at, reading.n));
-    side.explain();
-  }
-
-  /** @param {number | null} neuron that is chosen */
-  showLists(neuron) {
-    [...this.sides.map(({ part }) => part.table), this.between].forEach((table, i) => {
-      table.show(this.listed[i], neuron ?? -1);
-      table.root.hidden = !this.listed[i].length;
-    });
-  }
-
-  /** What each token of both texts adds to the neuron, as a file.
-   *  @returns {import("../ui/csv.js").Table} */
-  termsTable() {
-    const { heads, neuron } = this.now();
-    const rows = this.sides.flatMap(({ terms, reading, names }, i) =>
-      Array.from(terms ?? [], (term, place) => [
-        i + 1,
-        place,
-        reading.ids[place],
-        names[place],
-        term,
-      ]),
-    );
-    const of = [`neuron ${neuron ?? ""}`, `heads ${heads.join(" ")}`];
-    const titles = ["text", "place", "token id", "token", "adds"];
-    return { name: [this.layer.model, ...of], titles, rows };
-  }
-
-  /** The running summaries of a text, on axes that both texts share. @param {Side} side */
-  drawSums(side) {
-    const { part, reading, terms, reference } = side;
-    const { neuron } = this.now();
-    part.silence.hidden = reading.speaks;
-    part.silence.textContent = reading.speaks ? "" : silence(reading);
-    if (!terms || neuron === null) return part.picture.replaceChildren();
-    const onMove = (/** @type {number} */ place) => this.readAt(side, place);
-    const picture = runningSummary(side, neuron, this.axes(neuron), this.shade, this.width, onMove);
-    return renewed(part.picture, picture, drawingLegend(reference));
-  }
-
-  /** How far both drawings reach. @param {number} neuron @returns {{x: number, y: [number, number]}} */
-  axes(neuron) {
-    const speaking = this.sides.filter(({ reading }) => reading.speaks);
-    const values = speaking.flatMap(({ reading, reference }) => {
-      const { paper, own } = reading.curve(neuron);
-      const [mean, sd] = reference ? [reference.mean[neuron], reference.sd[neuron]] : [0, 0];
-      return [0, mean - sd, mean + sd, ...paper, ...own];
-    });
-    const [low, high] = [Math.min(...values), Math.max(...values)];
-    const room = 0.06 * (high - low || 1);
-    return {
-      x: Math.max(...speaking.map(({ reading }) => reading.n)),
-      y: [low - room, high + room],
-    };
-  }
-
-  /** What is shown, in words. @param {number | null} neuron */
-  caption(neuron) {
-    const most = Number(this.shade.toPrecision(2));
-    const digits = String(most).split(".")[1]?.length ?? 0;
-    this.key.replaceChildren(
-      ...(neuron === null
-        ? []
-        : [
-            `What each token adds to neuron ${neuron} at ` +
-              `${this.now().shades === "end" ? "the text’s end" : "the cursor"}, by the paper’s circuit. `,
-            ...shadeKey(most, digits),
-            ...(this.sides.some(({ apart }) => apart.size)
-              ? [" Underlined: the tokens in which the texts differ."]
-              : []),
-          ]),
-    );
-    this.method.textContent = this.methodInWords();
-  }
-
-  /** How lists and lines are made. @returns {string} */
-  methodInWords() {
-    const speaking = this.sides.filter(({ reference }) => reference);
-    if (!speaking.length) return "";
-    const { passages, nNeurons } = this.layer;
-    const cut = new Set(speaking.map(({ reference }) => reference?.n));
-    const step = Math.max(...speaking.map(({ reading }) => reading.step));
-    return (
-      `z and apart are in standard deviations of the ${passages.length} labelled passages’ ` +
-      `summaries at token ${[...cut].join(" or ")}, by the paper’s circuit: z counts from their ` +
-      "mean, apart is the first text less the second. Listed are neurons among the " +
-      `${grouped(Math.ceil(LOUD * nNeurons))} of ${grouped(nNeurons)} that vary most over ` +
-      `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}. ` +
-      "Numbers are rounded: they hold to about a hundredth of their range."
-    );
-  }
-
-  /** What follows in slices, until the next keystroke cuts it short. */
-  work() {
-    const steps = async (/** @type {AbortSignal} */ signal) => {
-      const pause = sliced(signal);
-      if (await this.refer(signal)) this.paint();
-      await nextTurn();
-      await this.list(pause);
-      await this.describe(pause);
-      await this.sumUp(pause);
-      await this.count(pause);
-    };
-    const mine = (this.begun += 1);
-    this.el.dataset.working = ""; // until lists and lines are complete
-    this.task(steps)
-      .catch((error) => failed(this.el, error))
-      .finally(() => mine === this.begun && delete this.el.dataset.working);
-  }
-
-  /** Measures the passages. @param {AbortSignal} signal @returns {Promise<boolean>} whether a
-   *  reference or the neuron has changed */
-  async refer(signal) {
-    const before = this.sides.map((side) => side.reference);
-    for (const side of this.sides) {
-      const { n, heads, speaks } = side.reading;
-      const reference = speaks ? await this.reader.reference(heads, n) : null;
-      signal.throwIfAborted();
-      side.reference = reference;
-    }
-    return this.settle() || this.sides.some((side, i) => side.reference !== before[i]);
-  }
-
-  /** Chooses a neuron where that was left to the view: the one in which two texts differ most, or
-   *  that the only one excites most. It then stays, whatever is typed. Returns whether it did. */
-  settle() {
-    if (this.now().neuron !== null) return false;
-    const scores = this.differences()?.map(Math.abs) ?? this.excitements().find((z) => z);
-    if (scores) this.auto = leading(scores)[0];
-    return this.auto !== null;
-  }
-
-  /** Each text's summaries in standard deviations from the passages' mean. */
-  excitements() {
-    return this.sides.map(({ reading, reference }) =>
-      reading.speaks && reference
-        ? standing(reading.whole.paper, reference.mean, reference.sd)
-        : null,
-    );
-  }
-
-  /** The first text's summaries less the second's, in the passages' standard deviations. */
-  differences() {
-    const [a, b] = this.sides;
-    if (!a.reading.speaks || !b.reading.speaks || !a.reference || !b.reference) return null;
-    const { sd } = a.reference.n < b.reference.n ? a.reference : b.reference;
-    return standing(a.reading.whole.paper, b.reading.whole.paper, sd);
-  }
-
-  /** Makes the three lists. @param {() => Promise<void>} pause */
-  async list(pause) {
-    const texts = this.sides.map(({ written }) => written).join();
-    if (this.listedOf === texts) return;
-    /** @type {Listed[][]} */
-    const listed = [[], [], []];
-    for (const [i, z] of this.excitements().entries()) {
-      const { reading } = this.sides[i];
-      if (!z) continue;
-      for (const neuron of leading(z)) {
-        const figures = [signed(z[neuron], 1), figure(reading.whole.paper[neuron])];
-        const terms = { terms: reading.terms(neuron), names: this.sides[i].names, sign: 1 };
-        listed[i].push({ neuron, figures, tokens: mostAdding([terms], NAMED) });
-        await pause();
-      }
-    }
-    const apart = this.differences() ?? new Float64Array();
-    for (const neuron of leading(apart.map(Math.abs))) {
-      const both = this.sides.map(({ reading }) => figure(reading.whole.paper[neuron]));
-      const tokens = this.distinctive(neuron, Math.sign(apart[neuron]));
-      listed[2].push({ neuron, figures: [signed(apart[neuron], 1), ...both], tokens });
-      await pause();
-    }
-    [this.listed, this.listedOf] = [listed, texts];
-    this.showLists(this.now().neuron);
-  }
-
-  /** The tokens that add more to a neuron in one text than in the other. @param {number} neuron
-   *  @param {number} sign above zero: more in the first */
-  distinctive(neuron, sign) {
-    const texts = this.sides.map(({ reading, names }, i) => ({
-      terms: reading.terms(neuron),
-      names,
-      sign: i ? -sign : sign,
-    }));
-    return mostAdding(texts, NAMED);
-  }
-
-  /** Says which tokens drive the neuron. @param {() => Promise<void>} pause */
-  async describe(pause) {
-    const { heads, neuron } = this.now();
-    const key = `${heads} ${neuron}`;
-    if (neuron === null || this.described === key) return;
-    const drivers = this.reader.drivers(neuron, heads);
-    const spelt = (/** @type {number} */ id) => tokenName(this.reader.tokenizer.decode([id]));
-    const [up, down] = [drivers.up.map(spelt), drivers.down.map(spelt)];
-    this.described = key;
-    this.about.replaceChildren(
-      `Tokens that raise neuron ${neuron} most, of the whole vocabulary: `,
-      ...tokenMarks(up),
-      "; those that lower it most: ",
-      ...tokenMarks(down),
-    );
+  const told = {
+    excited: excitements(readings, references),
+    apart: apartness(readings, references),
+  };
+  const neuron = scene.neuron ?? settled(told);
+  learn({ references, ...(scene.neuron === null ? { auto: neuron } : {}) });
+  await nextTurn();
+  const pause = sliced(signal);
+  if (readings.some((reading, i) => reading !== found.listedOf[i]))
+    learn({ listed: await listedNeurons(texts, told, pause), listedOf: readings });
+  const of = `${heads} ${neuron}`;
+  if (neuron !== null && found.drivers?.of !== of) {
+    const { up, down } = reader.drivers(neuron, heads);
+    const spelt = (/** @type {number} */ id) => tokenName(reader.tokenizer.decode([id]));
+    learn({ drivers: { of, neuron, up: up.map(spelt), down: down.map(spelt) } });
     await pause();
   }
-
-  /** Fills in the lines of both texts, from the end. @param {() => Promise<void>} pause */
-  async sumUp(pause) {
-    const missing = this.sides.flatMap(({ reading }) =>
-      reading.missing().map((n) => ({ reading, n })),
-    );
-    let since = performance.now();
-    for (const { reading, n } of missing.sort((a, b) => b.n - a.n)) {
-      reading.sumUp(n);
-      if (performance.now() - since > REPAINT) {
-        this.sides.forEach((side) => this.drawSums(side));
-        since = performance.now();
-      }
-      await pause();
-    }
-    if (missing.length) this.sides.forEach((side) => this.drawSums(side));
-  }
-
-  /** Counts what does not fit. @param {() => Promise<void>} pause */
-  async count(pause) {
-    for (const side of this.sides) {
-      if (side.full === null || side.total !== null) continue;
-      side.total = await tokenCount(this.reader.tokenizer, side.full, pause);
-      sayCount(side, this.reader.room);
-    }
-  }
-
-  /** Listens; returns what ends the view. */
-  start() {
-    const traits = ["heads", "neuron", "shades"];
-    const [model, place] = [this.model, this.el];
-    const ends = [
-      heard(model, ["text", "other"], () => this.fill()),
-      kept({ model, place, traits, state: () => this.now(), update: () => this.follow() }),
-    ];
-    return () => {
-      ends.forEach((end) => end());
-      clearTimeout(this.waiting);
-      this.ended = true;
-      this.task(async () => {});
-    };
-  }
+  await sumUp(readings, () => learn({ points: found.points + 1 }), pause);
+  for (const side of sides) await side.count(pause);
+  learn({});
 }
 
-/** @param {{model: Model, el: HTMLElement}} view traits: text, other, neuron, heads, shades */
-async function render({ model, el }) {
-  const layer = await layerOf(model, el);
-  if (!layer) return undefined;
-  if (!layer.byteLevel) {
-    const said = "This model’s tokenizer is no byte-level one, so a page cannot read text for it.";
-    el.replaceChildren(element("p", {}, said));
-    return undefined;
+/** Each text's summaries in standard deviations from the passages' mean. @param {Reading[]} readings
+ *  @param {(Reference | null)[]} references */
+function excitements(readings, references) {
+  return readings.map(({ whole }, i) => {
+    const of = references[i];
+    return of && standing(whole.paper, of.mean, of.sd);
+  });
+}
+
+/** The first text's summaries less the second's, in the passages' standard deviations.
+ *  @param {Reading[]} readings @param {(Reference | null)[]} references */
+function apartness([a, b], [first, second]) {
+  if (!first || !second) return null;
+  const { sd } = first.n < second.n ? first : second;
+  return standing(a.whole.paper, b.whole.paper, sd);
+}
+
+/** @typedef {{excited: (Float64Array | null)[], apart: Float64Array | null}} Told */
+
+/** The neuron where that was left to the view: the one in which two texts differ most, or that the only
+ *  one excites most. It then stays, whatever is typed. @param {Told} told @returns {number | null} */
+function settled({ excited, apart }) {
+  const scores = apart?.map(Math.abs) ?? excited.find((z) => z);
+  return scores ? leading(scores)[0] : null;
+}
+
+/** The three lists. @param {Text[]} texts @param {Told} told @param {() => Promise<void>} pause */
+async function listedNeurons(texts, { excited, apart }, pause) {
+  /** @type {Listed[][]} */
+  const listed = [[], [], []];
+  for (const [i, { reading, names }] of texts.entries()) {
+    const z = excited[i];
+    for (const neuron of z ? leading(z) : []) {
+      const figures = [signed(z?.[neuron] ?? NaN, 1), figure(reading.whole.paper[neuron])];
+      const tokens = mostAdding([{ terms: reading.terms(neuron), names, sign: 1 }], NAMED);
+      listed[i].push({ neuron, figures, tokens });
+      await pause();
+    }
   }
-  return new ReaderView(model, el, layer).start();
+  for (const neuron of apart ? leading(apart.map(Math.abs)) : []) {
+    const far = apart?.[neuron] ?? NaN;
+    const both = texts.map(({ reading }) => figure(reading.whole.paper[neuron]));
+    // the tokens that add more to the neuron in one text than in the other
+    const terms = texts.map(({ reading, names }, i) => ({
+      terms: reading.terms(neuron),
+      names,
+      sign: (i ? -1 : 1) * Math.sign(far),
+    }));
+    listed[2].push({
+      neuron,
+      figures: [signed(far, 1), ...both],
+      tokens: mostAdding(terms, NAMED),
+    });
+    await pause();
+  }
+  return listed;
+}
+
+/** Fills in the lines of both texts, from the end. @param {Reading[]} readings
+ *  @param {() => void} onPoints @param {() => Promise<void>} pause */
+async function sumUp(readings, onPoints, pause) {
+  const missing = readings.flatMap((reading) => reading.missing().map((n) => ({ reading, n })));
+  let since = performance.now();
+  for (const { reading, n } of missing.sort((a, b) => b.n - a.n)) {
+    reading.sumUp(n);
+    if (performance.now() - since > REPAINT) {
+      onPoints();
+      since = performance.now();
+    }
+    await pause();
+  }
+  if (missing.length) onPoints();
 }
 
 export default { render };

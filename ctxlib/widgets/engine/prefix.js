@@ -1,0 +1,107 @@
+/** A text up to the destination of a circuit, as that circuit reads it (chapters 5 to 8).
+ *
+ *  What no choice of heads or neurons changes is worked out once: another head then costs what it says
+ *  itself, another neuron its own terms. */
+
+import { addScaled, dotProduct, wholeBelow } from "./linalg.js";
+
+/** @typedef {import("./circuit.js").Circuit} Circuit
+ *  @typedef {import("./linalg.js").Numbers} Numbers
+ *  @typedef {{head: number, kernel: number, content: number, denominator: number, value: number,
+ *    adds: number}} Part what a source gives a neuron through one head: `value` is what the token would add
+ *    if the head attended to nothing else */
+
+export class Prefix {
+  /** @type {Float64Array[]} by head */ #contents = [];
+  /** @type {{written: Float64Array[], scale: number} | undefined} */ #attention;
+
+  /** @param {Circuit} circuit @param {Numbers} ids of at least n + 1 tokens
+   *  @param {(make: () => Float64Array) => Float64Array} [kept] the stream, where it is remembered */
+  constructor(circuit, ids, kept = (make) => make()) {
+    const { layer, n } = circuit;
+    this.circuit = circuit;
+    this.layer = layer;
+    this.ids = layer.text(ids, n);
+    this.stream = () => kept(() => layer.stream(this.ids, n, "here"));
+  }
+
+  /** content_h of every source, one row for each of these heads. @param {number[]} heads */
+  contents(heads) {
+    const missing = heads.filter((head) => !this.#contents[head]);
+    if (missing.length)
+      this.circuit
+        .contents(this.stream(), missing)
+        .forEach((row, k) => (this.#contents[missing[k]] = row));
+    return heads.map((head) => this.#contents[head]);
+  }
+
+  /** The paper's circuit: sum_i pos_i contribution[j, x_i] for every neuron. @param {number[]} heads */
+  summary(heads) {
+    return this.layer.read(this.written(this.layer.heads(heads)), this.circuit.scale);
+  }
+
+  /** What the circuit says that the heads write to the residual stream. @param {number[]} heads */
+  written(heads) {
+    const { circuit, layer } = this;
+    const [x, kernel] = [this.stream(), circuit.kernelOf(heads)];
+    const out = new Float64Array(layer.d);
+    this.contents(heads).forEach((contents, k) => {
+      const seen = new Float64Array(layer.d);
+      let mass = 0;
+      for (let i = 0; i <= circuit.n; i++) {
+        const weight = (kernel[i] * contents[i]) / circuit.denominators[heads[k]];
+        addScaled(seen, 0, weight, x, i * layer.d, layer.d);
+        mass += weight;
+      }
+      layer.write(out, heads[k], layer.inside(heads[k], seen, mass));
+    });
+    return out;
+  }
+
+  /** The self-normalised circuit (chapter 8): the text's own denominators, scale and token at n.
+   *  @param {number[]} heads */
+  selfNormalised(heads) {
+    const { ids, layer } = this;
+    this.#attention ??= layer.attend(layer.stream(ids, ids.length - 1, "split"), ids);
+    const { written, scale } = this.#attention;
+    const out = new Float64Array(layer.d);
+    for (const head of layer.heads(heads)) addScaled(out, 0, 1, written[head], 0, layer.d);
+    return layer.read(out, scale);
+  }
+
+  /** The terms of the summary for one neuron, one a source. @param {number[]} heads
+   *  @param {number} neuron @returns {Float64Array} */
+  terms(heads, neuron) {
+    const partOf = this.#parted(heads, neuron);
+    return new Float64Array(this.ids.length).map((_, i) => {
+      let sum = 0;
+      for (const { adds } of partOf(i)) sum += adds;
+      return sum;
+    });
+  }
+
+  /** One of these terms, head by head: kernel times content over denominator times value.
+   *  @param {number[]} heads @param {number} neuron @param {number} source
+   *  @returns {Part[]} in the order of the heads; what they add sums to the term */
+  parts(heads, neuron, source) {
+    return this.#parted(heads, neuron)(wholeBelow(source, this.ids.length, "source"));
+  }
+
+  /** @param {number[]} heads @param {number} neuron @returns {(source: number) => Part[]} */
+  #parted(heads, neuron) {
+    const { circuit, layer } = this;
+    const chosen = layer.heads(heads);
+    const x = this.stream();
+    const { directions, biases } = circuit.paths(neuron, chosen);
+    const contents = this.contents(chosen);
+    const kernels = circuit.kernelOf(chosen);
+    return (i) =>
+      chosen.map((head, k) => {
+        const [kernel, content] = [kernels[i], contents[k][i]];
+        const denominator = circuit.denominators[head];
+        const value = dotProduct(x, i * layer.d, directions, k * layer.d, layer.d) + biases[k];
+        const adds = (kernel * content * value) / denominator;
+        return { head, kernel, content, denominator, value, adds };
+      });
+  }
+}

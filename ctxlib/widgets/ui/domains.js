@@ -1,0 +1,123 @@
+/** Passages by domain: a line each, a dot a passage. */
+
+import { drawn, element, numberCell, unseenHead } from "./dom.js";
+import { pick } from "./controls.js";
+import { DOWN, UP } from "./marks.js";
+import { linearTicks, tickFormat } from "./plot.js";
+import { figure, several, signed } from "./words.js";
+
+/** @typedef {import("../engine/circuit.js").DomainResponse} Answer
+ *  @typedef {{low: number, high: number, across: number, X: (value: number) => number}} Scale */
+
+const MARGINS = 168; // pixels beside the drawings: names and means
+
+/** The mean over all passages, how many they are, and how far they reach. @param {Answer[]} answers */
+export function overall(answers) {
+  const all = answers.flatMap(({ values }) => values);
+  const usual = all.reduce((a, b) => a + b, 0) / all.length;
+  return { usual, count: all.length, low: Math.min(...all), high: Math.max(...all) };
+}
+
+/** Dots of passages, each with its name and number; the chosen one is larger, `kind` says how a dot looks.
+ *  @param {{x: number, y: number, said: string, chosen: boolean, kind: string}[]} spots
+ *  @param {[number, number]} radii usual and chosen @param {((i: number) => void)} [onPick] */
+export function spots(spots, radii, onPick) {
+  return spots.map(({ x, y, said, chosen, kind }, i) => {
+    const at = { cx: x, cy: y, r: radii[Number(chosen)], class: kind };
+    return drawn(
+      "circle",
+      { ...at, onclick: onPick && (() => onPick(i)) },
+      drawn("title", {}, said),
+    );
+  });
+}
+
+/** A neuron's summaries of the passages, one domain's after another's: a line each with its mean, as far
+ *  as `reach` if others are to be on the same scale. A domain leads to the passage of it
+ *  with the largest summary, where that can be read.
+ *  @param {Answer[]} answers
+ *  @param {{passages: {name: string}[], chosen: number, width: number, caption?: string,
+ *    reach?: {low: number, high: number}, onPick?: (passage: number) => void}} options */
+export function domainTable(answers, { passages, chosen, width, caption, reach, onPick }) {
+  const { usual, ...own } = overall(answers);
+  const { low, high } = reach ?? own;
+  const across = Math.max(90, width - MARGINS);
+  const X = (/** @type {number} */ value) =>
+    6 + ((value - low) / (high - low || 1)) * (across - 12);
+  const scale = { low, high, across, X };
+  const named = (/** @type {Answer} */ { domain, values, passages }) => {
+    if (!onPick) return domain;
+    const press = pick(domain, () => onPick(passages[values.indexOf(Math.max(...values))]));
+    press.title = `Read the passage of ${domain} with the largest summary`;
+    return press;
+  };
+  const rows = answers.map((answer) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, named(answer)),
+      element("td", {}, strip(answer, usual, chosen, passages, scale)),
+      numberCell(signed(answer.mean)),
+    ),
+  );
+  const foot = [element("td"), element("td", {}, scaleUnder(scale)), element("td")];
+  return element(
+    "table",
+    { class: "ctx-domains" },
+    caption && element("caption", {}, caption),
+    element("colgroup", {}, element("col"), element("col"), element("col")),
+    unseenHead(["domain", "passages", "mean"]),
+    element("tbody", {}, rows),
+    element("tfoot", { "aria-hidden": "true" }, element("tr", {}, foot)),
+  );
+}
+
+/** One domain: its passages as dots, its mean as a bar. @param {Answer} answer @param {number} usual
+ *  @param {number} chosen @param {{name: string}[]} all @param {Scale} scale */
+function strip({ domain, mean, values, passages }, usual, chosen, all, { across, X }) {
+  const dots = values.map((value, i) => ({
+    x: X(value),
+    y: 9,
+    said: `${all[passages[i]].name} ${signed(value)}`,
+    chosen: passages[i] === chosen,
+    kind: passages[i] === chosen ? "ctx-domains-ring" : "ctx-domains-dot",
+  }));
+  const [a, b] = [X(usual), X(mean)];
+  const reach = `from ${figure(Math.min(...values))} to ${figure(Math.max(...values))}`;
+  return drawn(
+    "svg",
+    {
+      class: "ctx-chart",
+      width: across,
+      height: 18,
+      viewBox: `0 0 ${across} 18`,
+      role: "img",
+      "aria-label": `${domain}: ${several(values.length, "passage")} ${reach}`,
+    },
+    drawn("rect", {
+      x: Math.min(a, b),
+      width: Math.max(Math.abs(b - a), 1),
+      y: 4,
+      height: 10,
+      fill: mean < usual ? DOWN : UP,
+      opacity: 0.35,
+    }),
+    drawn("line", { class: "ctx-axis", x1: a, x2: a, y1: 0, y2: 18 }),
+    spots(dots, [2.6, 4.5]),
+  );
+}
+
+/** The scale that all lines share. @param {Scale} scale */
+function scaleUnder({ low, high, across, X }) {
+  const ticks = linearTicks([low, high], Math.max(3, Math.floor(across / 45)));
+  const said = tickFormat(ticks);
+  return drawn(
+    "svg",
+    { class: "ctx-chart", width: across, height: 22, viewBox: `0 0 ${across} 22` },
+    drawn("line", { class: "ctx-axis", x1: 0, x2: across, y1: 0.5, y2: 0.5 }),
+    ticks.map((tick) => [
+      drawn("line", { class: "ctx-axis", x1: X(tick), x2: X(tick), y1: 0, y2: 4 }),
+      drawn("text", { x: X(tick), y: 17, "text-anchor": "middle" }, said(tick)),
+    ]),
+  );
+}
