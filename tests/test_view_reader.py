@@ -6,7 +6,6 @@ import re
 import pytest
 import torch
 from viewing import (
-    LAYER,
     explained,
     header,
     number,
@@ -144,16 +143,15 @@ def test_the_lists_are_those_of_python(visit, mini_weights, calibration):
 def test_what_is_drawn_again_is_not_computed_again(visit):
     page = visit("#neuron=648&heads=3,4", "given")
     page.evaluate(
-        """async (layer) => {
-            const { Layer } = await import(`./views/${layer}`);
+        """async () => {
+            const { Layer } = await import("./views/engine/layer.js");
             const { stream } = Layer.prototype;
             window.computed = [];
             Layer.prototype.stream = function (ids, n, kind, ...rest) {
                 computed.push(kind);
                 return stream.call(this, ids, n, kind, ...rest);
             };
-        }""",
-        LAYER,
+        }"""
     )
     before = page.locator(".ctx-reader svg").first.get_attribute("width")
     page.set_viewport_size({"width": 820, "height": 900})
