@@ -172,14 +172,13 @@ display(
 Each head of a first layer takes a weighted mean over the text behind it. How much a token weighs depends on where it stands and on what it is, and the two can be taken apart: the weight is a
 *kernel*, which knows the place, times a *content*, which knows the token, divided by the sum of these products, the *denominator*.
 
-When a head spreads over many tokens, its denominator is an average, and such an average varies little from text to text. So one page of other text gives it, at a price that the book
-measures. The rest comes from the weights. Each token of the vocabulary adds a fixed amount to each neuron, reckoned as if the token stood at the end of the text. The sum of these amounts over the text, weighted by the
-kernel, predicts what the neuron receives.
+When a head spreads over many tokens, its denominator is an average, and such an average varies little from text to text. Many texts tell in which heads; one page of other text then gives the denominators, at a price that
+the book measures. The rest comes from the weights. Each token of the vocabulary adds a fixed amount to each neuron. The sum of these amounts over the text, weighted by the kernel, predicts what the neuron receives.
 
 So neurons that know a context can be looked for without a corpus: sort each neuron's tokens by what they add, and read both ends of the list. [Chapter 7](07_neurons) counts how many of the best are found.
 
-The book derives each step, measures its error on a model that nobody tuned to suit it, and says where it fails. Texts come out nearly in the right order. The amounts are wrong until the denominators are the text's own
-and every token is read where it stands. Then the book puts the prediction in the place of the model's heads, goes beyond the first layer, and turns to models with other positions.
+The book derives each step, measures its error on a model that nobody tuned to suit it, and says where it fails. Then it puts the prediction in the place of the model's heads, goes beyond the first layer, and turns to
+models with other positions.
 
 ## The chapters
 

@@ -260,6 +260,8 @@ The zeros are algebra. Learned positions interact a little, because a position c
 $$
 \text{TV} \;\lesssim\; \tfrac12\, \sigma_\delta , \qquad \sigma_\delta^2 \;=\; \sum_{i,t} \text{pos}_i\, f_t\, \delta(i, t)^2 .
 $$ (eq-fam-left)
+
+The sum weighs a source by its place and by how common its token is. A row weighs it by its content as well, so it is off by more where the tokens that a head likes are those that interact.
 """
 
 

@@ -686,6 +686,7 @@ r"""
 
 - **What prompts share.** A score holds among the prompts that it was taken on. Inside German texts the word *German* explains nothing; among prompts of many lengths, length explains much.
 - **The cut.** Half of the largest term, the largest fifth: a head that answers by degrees is cut where it has no joint.
+- **Readers.** Nobody was asked which sentence tells a person more: a score is what a classifier makes of the words.
 - **Words and behaviour.** A sentence that predicts when a head is active need not name what it reads; tests by intervention find explanations by language models far from faithful {cite}`huang2023rigorously`. Nor does an active head mean an effect: for that, [chapter 12](12_lookups) silences heads.
 
 ## Turn it

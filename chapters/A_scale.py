@@ -720,13 +720,15 @@ So the dose mends an error that does not limit the circuit. These are one traini
 ## Exercises
 
 1. **Predict, then run.** Set `TOKEN = "."`. Which of the first five figures can change, and which cannot?
-2. **Prove.** Let $W_E$ be tied to the unembedding. Show that {eq}`eq-scale-origin` adds the same number to all logits of a position.
+2. **Break this.** Move the origin ({eq}`eq-scale-origin`) so that Equation 1 says of every head that it looks everywhere alike.
+3. **Prove.** Let $W_E$ be tied to the unembedding. Show that {eq}`eq-scale-origin` adds the same number to all logits of a position.
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. A.1 and A.3 are about embeddings, which do not know who asks. (A.1's constants come from the tokens before $n$.) The others are about rows, and a row has a query.
-2. The final residual $r$ is unchanged, since its embedding part is the sum. The logit of $t$ is $r \cdot (W_E[t] + v)$ after the last LayerNorm, that is the old one plus $r \cdot v$, which does not depend on $t$.
+2. Any long $v$ will do. $W_\text{pos}[i] - W_\text{pos}[n]$ stays, but $\lvert W_\text{pos}[i] \rvert^2 + C^2$ grows with $2 \lvert v \rvert^2$, so the shift of positions goes to zero and every kernel to an even row, while the model's own rows do not change. The origin is chosen, and not found.
+3. The final residual $r$ is unchanged, since its embedding part is the sum. The logit of $t$ is $r \cdot (W_E[t] + v)$ after the last LayerNorm, that is the old one plus $r \cdot v$, which does not depend on $t$.
 ```
 
 ## Where this comes from

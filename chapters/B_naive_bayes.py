@@ -390,14 +390,18 @@ The first line asks whether a neuron leans to its own domain, which it does; the
 
 ## Exercises
 
-1. *Prove.* Adding a constant to $\text{contribution}[j, t]$ for all $t$ changes every summary by that constant, so a neuron's bias can undo it. Does the same hold in {eq}`eq-cir-bayes`? Why was a correlation the right way to compare the weights?
-2. *Prove.* Let the subject be $d$ or $\bar d$, and change with probability $\lambda$ from each token to the next. Show that the log odds obey $L_n = g(L_{n-1}) + w_d(x_n)$ with $g(L) \approx (1 - 2\lambda) L$ near zero. What kernel is that?
+1. *Predict, then run.* Set `TOKEN = "."`. A neuron and Naive Bayes: the weights of which of them change?
+2. *Break this.* Write a text of which both classifiers say the same subject, one hardly and one with certainty. What does the analogy lack?
+3. *Prove.* Adding a constant to $\text{contribution}[j, t]$ for all $t$ changes every summary by that constant, so a neuron's bias can undo it. Does the same hold in {eq}`eq-cir-bayes`? Why was a correlation the right way to compare the weights?
+4. *Prove.* Let the subject be $d$ or $\bar d$, and change with probability $\lambda$ from each token to the next. Show that the log odds obey $L_n = g(L_{n-1}) + w_d(x_n)$ with $g(L) \approx (1 - 2\lambda) L$ near zero. What kernel is that?
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. The kernel sums to one, so a constant $a$ adds $a$. In Naive Bayes it adds $a$ for each token: a bias can undo that for texts of one length only. In a mean a constant a token and a bias are the same thing, so only the rest of the weights says anything.
-2. Before token $n$ the probability of $d$ has become $(1 - \lambda) p + \lambda (1 - p)$; with $p = e^L / (1 + e^L)$ the log odds are $g(L) = \log \frac{(1 - \lambda) e^L + \lambda}{\lambda e^L + 1 - \lambda}$, to which Bayes' rule adds $w_d(x_n)$. $g(0) = 0$ and $g'(0) = 1 - 2\lambda$. While evidence is weak, $L_n \approx \sum_i (1 - 2\lambda)^{n - i} w_d(x_i)$: an exponential kernel, with half of its mass within $D$ tokens if $\lambda \approx 0.35 / D$.
+1. A neuron's: they contain the content of the heads and their denominators, and these depend on the token that asks. Counts of tokens do not know who asks.
+2. One word of the subject, repeated. Naive Bayes adds the same evidence each time and is soon certain; the neuron takes a mean, and that is what one word gives. A mean does not count, so it cannot become more certain with the length of the text.
+3. The kernel sums to one, so a constant $a$ adds $a$. In Naive Bayes it adds $a$ for each token: a bias can undo that for texts of one length only. In a mean a constant a token and a bias are the same thing, so only the rest of the weights says anything.
+4. Before token $n$ the probability of $d$ has become $(1 - \lambda) p + \lambda (1 - p)$; with $p = e^L / (1 + e^L)$ the log odds are $g(L) = \log \frac{(1 - \lambda) e^L + \lambda}{\lambda e^L + 1 - \lambda}$, to which Bayes' rule adds $w_d(x_n)$. $g(0) = 0$ and $g'(0) = 1 - 2\lambda$. While evidence is weak, $L_n \approx \sum_i (1 - 2\lambda)^{n - i} w_d(x_i)$: an exponential kernel, with half of its mass within $D$ tokens if $\lambda \approx 0.35 / D$.
 ```
 
 ## Where this comes from

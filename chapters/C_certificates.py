@@ -647,13 +647,15 @@ r"""
 ## Exercises
 
 1. **Predict, then run.** Let `BLOCK` be 1 and keep the table for each domain. Which heads gain most, and which least, against blocks of four?
-2. **Prove.** Somebody calibrates on one text in place of $M$. Show that with an error $e < 1$ promised to a share $1 - \delta$ of texts, the ratio of two independent texts' denominators is within $\tfrac{2e}{1 - e}$ of one with chance at least $1 - 2\delta$.
+2. **Break this.** Write a text that breaks the promise in the head with the best one. Why does it not contradict the certificate?
+3. **Prove.** Somebody calibrates on one text in place of $M$. Show that with an error $e < 1$ promised to a share $1 - \delta$ of texts, the ratio of two independent texts' denominators is within $\tfrac{2e}{1 - e}$ of one with chance at least $1 - 2\delta$.
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. All gain, since every $w_k$ shrinks. Those gain least in which the domains' means make the larger part of the certified spread: no block length touches them. `(ours.away.square() @ ours.shares).sqrt() / ours.centre` shows which.
-2. With chance $1 - 2\delta$ at least, both denominators lie in $M(1 \pm e)$. Then their ratio is at most $\tfrac{1 + e}{1 - e} = 1 + \tfrac{2e}{1 - e}$ and at least $\tfrac{1 - e}{1 + e} = 1 - \tfrac{2e}{1 + e}$.
+2. Repeat one token. The kernel sums to one, so the denominator is that token's content, and any token that is louder than the mean by more than the promised share will do. The promise is about all but a small share of texts like those that were counted; a text of one word is none of them.
+3. With chance $1 - 2\delta$ at least, both denominators lie in $M(1 \pm e)$. Then their ratio is at most $\tfrac{1 + e}{1 - e} = 1 + \tfrac{2e}{1 - e}$ and at least $\tfrac{1 - e}{1 + e} = 1 - \tfrac{2e}{1 + e}$.
 ```
 
 ## Where this comes from

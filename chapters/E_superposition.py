@@ -590,14 +590,16 @@ else:
 
 # %% [markdown]
 r"""
-3. *Prove.* Two domains have directions of equal length at right angles, and all others lie at the middle. What share of random axes has both ahead of the rest? And of three such domains, all three? What does the answer need of the number of dimensions?
+3. *Break this.* In the cell of exercise 1, divide each row of `means(...)` by its length before it meets $W_\text{in}$. Does the pair of the title survive?
+4. *Prove.* Two domains have directions of equal length at right angles, and all others lie at the middle. What share of random axes has both ahead of the rest? And of three such domains, all three? What does the answer need of the number of dimensions?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. The later pairs are mostly ones that a person would put together. Once the domains that lie far out are gone, the lengths are more even, and likeness decides.
 2. `mine = (gap["B"][ends[0]] * gap["B"][ends[1]] * loud).sum()`
-3. A quarter: the two projections are independent and symmetric, and both must be positive. An eighth. Of the dimensions nothing but that the directions fit: two, and three. With a hundred dimensions to spare it is still a quarter.
+3. It does not: the most frequent pairs are alike now, French and Spanish, the two fictions, war and political speech, Python and technical documents. Only how far German lies out had brought it to Python.
+4. A quarter: the two projections are independent and symmetric, and both must be positive. An eighth. Of the dimensions nothing but that the directions fit: two, and three. With a hundred dimensions to spare it is still a quarter.
 ```
 
 ## Where this comes from

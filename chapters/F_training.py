@@ -391,7 +391,7 @@ Random weights give small scores, so kernels start even and content starts near 
 
 - **Small and alike.** These are four trainings of one small architecture on one corpus. The source found its universal neurons in larger models, by their whole activation, after the nonlinearity; this page looks at what the first layer's heads say to a neuron before it.
 - **One destination.** All is asked by *the* at one place.
-- **Seeds share the order of the text.** Whether another order would matter more than other weights was not tried.
+- **Seeds share the order of the text.** Whether another order would matter more than other weights was not tried. It might change the answer, as larger models might.
 
 ## Claims
 
