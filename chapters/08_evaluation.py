@@ -631,6 +631,28 @@ cx.claims.finding(
 r"""
 A page chosen after looking at this figure would be chosen on the test; the page of this book was chosen by its denominators. The self-normalised circuit needs none.
 
+**Another place.** All of this was asked in the middle of the context. The same page calibrates at other destinations:
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+last = min(len(text.tokens) for text in (*half_B, study.calibrating)) - 1
+at_places = {}
+for place in sorted({n // 4, n // 2, n, (n + last) // 2, last}):
+    there = cx.ContextualCircuit.calibrate(weights, study.calibrating, heads, place, TOKEN)
+    at_places[place] = cx.evaluate(there, half_B[::2], found)[["r", "fvu"]].median()
+at_places = pd.DataFrame(at_places).T.rename_axis("n").rename(columns={"fvu": "FVU"})
+display(
+    at_places.round(2),
+    cx.claims.finding(
+        f"Where it asks matters little to r, {at_places['r'].min():.2f} to {at_places['r'].max():.2f}, and much to FVU, {at_places['FVU'].min():.2f} to {at_places['FVU'].max():.2f}.",
+        holds=bool(
+            np.ptp(at_places["r"]) < 0.05 and at_places["FVU"].max() > 2 * at_places["FVU"].min()
+        ),
+    ),
+)
+
+# %% [markdown]
+r"""
 ## Turn it
 
 Choose a neuron and a step of the ladder: a dot is a text with its own token at $n$. Step from the first to the third and see the dots turn onto the diagonal. (Live in Jupyter and Colab; here you see the first setting.)

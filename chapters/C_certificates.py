@@ -44,23 +44,7 @@ import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 
-
-def studied(name):
-    """The study of a model; one without a stable head is studied in all of its heads."""
-    model = cx.load(name)
-    try:
-        return cx.study(model, TEXTS, TOKEN)
-    except ValueError:
-        return cx.study(model, TEXTS, TOKEN, heads=range(model.cfg.n_heads))
-
-
-def listed(items):
-    """0, 5 and 7."""
-    words = [str(int(item)) for item in items]
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:]))) or "none"
-
-
-study = studied(MODEL)
+study = cx.studies.stable_or_all(cx.load(MODEL), TEXTS, TOKEN)
 n = study.n
 print(study)
 
@@ -288,7 +272,7 @@ empty = [h for h in heads if p_ours[h] >= 1]
 loose = (p_ours / came)[p_ours < 1]
 display(
     cx.claims.finding(
-        f"The promise for tokens drawn from a hat is broken in {len(clearly_hat)} of {len(heads)} heads, number {listed(clearly_hat)}, where as few as {least:.0%} of the texts are within.",
+        f"The promise for tokens drawn from a hat is broken in {len(clearly_hat)} of {len(heads)} heads, number {cx.claims.listed(clearly_hat)}, where as few as {least:.0%} of the texts are within.",
         holds=len(clearly_hat) > 0 and least < PROMISED,
     ),
     cx.claims.finding(
@@ -296,7 +280,7 @@ display(
         holds=not short_ours,
     ),
     cx.claims.finding(
-        f"The price is looseness: the promise is vacuous in head {listed(empty)}, and elsewhere {float(loose.min()) if len(loose) else np.nan:.1f} to {float(loose.max()) if len(loose) else np.nan:.1f} times as wide as what comes.",
+        f"The price is looseness: the promise is vacuous in head {cx.claims.listed(empty)}, and elsewhere {float(loose.min()) if len(loose) else np.nan:.1f} to {float(loose.max()) if len(loose) else np.nan:.1f} times as wide as what comes.",
         holds=bool(len(empty) == 1 and len(loose) and loose.min() >= 1 and loose.max() < 5),
     ),
     cx.claims.finding(
@@ -472,7 +456,7 @@ def chosen(study, c):
 # %% tags=["hide-input"]
 KEY = f"blocks of {BLOCK}"
 try:
-    first = studied("mini-first-edition")
+    first = cx.studies.stable_or_all(cx.load("mini-first-edition"), TEXTS, TOKEN)
 except (OSError, ValueError):
     first = None
 both = {MODEL: study} | ({"the first edition's model": first} if first else {})
@@ -541,7 +525,7 @@ said = [
         holds=len(ours_chosen) > 0 and set(ours_chosen) <= set(by_texts),
     ),
     cx.claims.finding(
-        f"For heads {listed(free)} nothing need be assumed about dependence: one token with all of the kernel's weight would spread by at most {mine['certified: any dependence'][free].max():.2f}.",
+        f"For heads {cx.claims.listed(free)} nothing need be assumed about dependence: one token with all of the kernel's weight would spread by at most {mine['certified: any dependence'][free].max():.2f}.",
         holds=0 < len(free) < len(mine) and set(free) <= set(by_texts),
     ),
 ]
@@ -554,7 +538,7 @@ if first:
     hats = [heads_that(r, "chosen: hat") == heads_that(r, "stable") for r in results.values()]
     said += [
         cx.claims.finding(
-            f"The certificate refuses all {len(restless)} heads of the first edition's model that texts refuse, {len(restless) - len(wide)} by their kernels and heads {listed(wide.index)} by their spread, and chooses {len(right)} of its {int(theirs['stable'].sum())} stable ones.",
+            f"The certificate refuses all {len(restless)} heads of the first edition's model that texts refuse, {len(restless) - len(wide)} by their kernels and heads {cx.claims.listed(wide.index)} by their spread, and chooses {len(right)} of its {int(theirs['stable'].sum())} stable ones.",
             holds=len(restless) > 0 and not restless[f"chosen: {KEY}"].any(),
         ),
         cx.claims.finding(

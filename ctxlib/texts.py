@@ -75,7 +75,13 @@ AnyText = Text | str | Int[Tensor, " _pos"]  #: labelled, a plain string, or tok
 
 
 class Reads(Protocol):
-    """What is given texts: a `Reader`, `LayerWeights` or a `cx.destination.Destination`."""
+    """What is given texts: a `Reader`, `LayerWeights` or a `cx.destination.Destination`.
+
+    >>> for reader in (weights, cx.texts.Reader.of(model, 128)):
+    ...     print(type(reader).__name__, reader.n_ctx)
+    LayerWeights 512
+    Reader 128
+    """
 
     @property
     def tokenizer(self) -> Any: ...
