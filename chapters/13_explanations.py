@@ -419,7 +419,7 @@ def mean_score(verdicts, drawn=B):
             / np.bincount(verdicts["case"], weight * (verdicts["on"] == kind))
             for kind in (True, False)
         ]
-    return float(np.nanmean(np.mean(rates, axis=0)))
+    return float(pd.Series(np.mean(rates, axis=0)).mean())  # nan where no case has both kinds
 
 
 # %% tags=["hide-input"]
