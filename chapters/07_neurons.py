@@ -15,7 +15,7 @@ r"""
 # Which neurons know the context?
 
 **Nearly all do, and so do random mixtures of neurons; what the weights single out are the neurons that a subject moves far.**
-A neuron's column is what each token of the vocabulary adds to it; the neuron counts as found where the largest of these numbers stand out by a $z$ above 2. Its label is the domain of texts that raises it most.
+A neuron's column is what each token of the vocabulary adds to it; the neuron counts as found where the largest of these numbers stand out, by a robust $z$. Its label is the domain of texts that raises it most.
 Of 5120 random mixtures one in twenty sorts texts by its label without an error, so no neuron beats the best of them.
 At z > 2 neurons hardly stand out: 90 of 1024 pass, and 44 to 55 of as many mixtures.
 Of the 20 tokens at the far end of a found neuron's column 35% agree with its label (9% by chance); of the 20 that drive it most, 86%.
