@@ -30,9 +30,9 @@ def test_the_distances_are_ctxlibs(visit, mini_weights, state):
     page = visit("#" + "&".join(f"{name}={value}" for name, value in state.items()), "rows")
     true, rebuilt = rows_of(mini_weights, **state)
     expected = cx.total_variation(true, rebuilt).tolist()
-    assert variations(page) == pytest.approx(expected, abs=0.006)
+    assert variations(page) == pytest.approx(expected, abs=0.006 + 0.005)  # two digits
     said = page.locator(".ctx-view > p").first.inner_text()
-    assert f"is {variations(page)[0]:.3f}." in said
+    assert f"is {variations(page)[0]:.2f}." in said
 
 
 @pytest.mark.parametrize(("head", "scale"), [(0, "linear"), (1, "log"), (6, "linear")])

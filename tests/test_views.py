@@ -126,6 +126,7 @@ def address(address, view_folder, views, layers):
     bare = (folder / "few" / "index.html").read_text().replace("<h2>Turn it</h2>", "")
     (folder / "few" / "bare.html").write_text(bare)
     view_page(folder / "missing", *of_layer)
+    view_page(folder, *[("../views/rows", states["rows"])] * 4, name="nowhere")
     view_page(folder, *states.items(), name="all")
     for name, damages in DAMAGES.items():
         records = [None, {}, *(damaged(views[name].record, *damage) for damage in damages)]
@@ -178,6 +179,9 @@ def test_an_address_brings_its_state_and_a_link_to_a_heading_leaves_it(visit, vi
     plain = snapshot(turned(page, ""))
     assert plain != found
     assert snapshot(turned(page, hash)) == found
+    page.get_by_role("button", name="Reset", exact=True).press("Enter")  # a pointer would read
+    page.wait_for_url(lambda url: "#" not in url)
+    assert snapshot(settled(page)) == plain
 
 
 # addresses that say nothing that could be, whatever a view's traits are
@@ -441,6 +445,7 @@ def test_headings_go_down_by_one_level(visit):
     [
         ("cut/index", f"{LAYER}: it is damaged or cut off."),
         ("missing/index", f"{LAYER}: the server answers 404."),
+        ("nowhere", "This view could not be started. Reload the page to try again."),
         ("denominators-damaged", f"This view’s measurements are {AGAIN}"),
         ("positions-damaged", f"This view’s record is {AGAIN}"),
         ("lookups-damaged", "The record of this chapter’s look-ups is damaged. Reload the page."),

@@ -263,7 +263,9 @@ async function start(place) {
   place.ariaBusy = "true"; // equations are set later: `book.js`
   try {
     const state = JSON.parse(place.dataset.state ?? "{}");
-    const source = new URL(`./views/${place.dataset.view}.js`, import.meta.url).href;
+    const name = place.dataset.view ?? "";
+    if (!/^\w+$/.test(name)) throw new Error(`no view is called “${name}”`);
+    const source = new URL(`./views/${name}.js`, import.meta.url).href;
     const module = (await early.get(source)) ?? (await import(source));
     const prefix = prefixOf(place);
     const found = await addressedState(state, location.hash, prefix);

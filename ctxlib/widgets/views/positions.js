@@ -9,6 +9,7 @@ import { element, failed, numberCell, renewed, scrolling, table } from "../ui/do
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, legend, line, readable, rule } from "../ui/plot.js";
 import { below, kept, sound, turn } from "../ui/state.js";
+import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
 
 /** A head: over how many tokens its kernel is spread; how far its scores vary with the place, with
@@ -85,6 +86,7 @@ async function render({ model, el }) {
     headline,
     element("div", { class: "ctx-positions-pair" }, where, both),
     element("div", { class: "ctx-positions-pair" }, tastes, account),
+    waysOn(model, stateButtons(model)).root,
   );
   /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
   let place = Math.floor(record.distances.length / 2); // where a reader last looked

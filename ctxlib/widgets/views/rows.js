@@ -9,7 +9,7 @@ import { layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { shadedTokens } from "../ui/tokens.js";
-import { figure, tokenMark } from "../ui/words.js";
+import { figure, threeDigits, tokenMark } from "../ui/words.js";
 
 /** @typedef {import("../ui/state.js").Model} Model */
 /** @typedef {import("../engine/layer.js").Layer} Layer
@@ -20,7 +20,9 @@ import { figure, tokenMark } from "../ui/words.js";
 const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.1 };
 const REBUILT = { stroke: COLOURS[1], "stroke-width": 1.8, "stroke-dasharray": "5 3" };
 const FAINTEST = 1e-6; // attention below this is not drawn on a logarithmic axis
-const TEXT_LABEL = "The passage up to n, each token shaded by its share of the true row";
+const TEXT_LABEL =
+  "The passage up to n, each token shaded by its share of the true row. Numbers are rounded: they " +
+  "hold to about a hundredth of the largest.";
 
 /** The sound part of the state. n = 0 stands for the circuit's own destination.
  *  @param {Model} model @param {Layer} layer @returns {Turned} */
@@ -108,7 +110,7 @@ function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width,
   const on = chart({
     alt:
       `Attention of head ${head} at position ${n}, true and rebuilt, over the distance to the ` +
-      `source; total variation ${figure(apart, 3)}.`,
+      `source; total variation ${figure(apart)}.`,
     x: { label: TOKENS_BACK, domain: [0, n], flip: true },
     y: { label: "attention", domain: log ? [least / 1.5, top * 1.5] : [0, 1.05 * top], log },
     width,
@@ -117,7 +119,7 @@ function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width,
   const [above, guessed] = [exact, rebuilt].map((row) => row.map((v) => Math.max(v, floor)));
   on.add(line(on, back, above, TRUE), line(on, back, guessed, REBUILT));
   const digits = (/** @type {number} */ value) =>
-    value < 0.001 ? value.toExponential(1).replace("-", "\u2212") : figure(value, 4);
+    value < 0.001 ? value.toExponential(1).replace("-", "\u2212") : threeDigits(value);
   const read = (/** @type {number} */ distance) => {
     const i = n - distance;
     const values = `true ${digits(exact[i])}, rebuilt ${digits(rebuilt[i])}`;
@@ -172,17 +174,17 @@ async function render({ model, el }) {
     for (const [name, value] of Object.entries(others))
       controls[/** @type {keyof Turned} */ (name)].update(/** @type {never} */ (value));
     if (changed("passage", "n", "octaves")) pairs = pairsOf(layer, now); // no head or axis needs new ones
-    pairs.forEach((pair, head) => (apart[head].textContent = figure(pair.apart, 3)));
+    pairs.forEach((pair, head) => (apart[head].textContent = figure(pair.apart)));
     const pair = pairs[now.head];
     const { tokens, names } = inText(layer.passages[now.passage].ids.slice(0, n + 1));
     headline.replaceChildren(
       `Head ${now.head} looks back from `,
       tokenMark(names[n]),
       ` at n = ${n}: the total variation of its true and its rebuilt row is ` +
-        `${figure(pair.apart, 3)}.`,
+        `${figure(pair.apart)}.`,
     );
     const shaded = shadedTokens(tokens, pair.exact, {
-      digits: 4,
+      digits: 3,
       names,
       onPick: (place) => {
         reader.update(n - place);
