@@ -297,7 +297,7 @@ groups = pd.DataFrame(groups, index=[*picks, *range(DRAWS)])  # last, the draws 
 
 # %% tags=["hide-input", "nbval-check-output"]
 forms = {"difference": "{:.2f}", "AUC": "{:.3f}", "effective labels": "{:.1f}"}
-shown = groups.iloc[:3].copy()
+shown = groups.iloc[:3].astype(float)
 shown.loc[f"mixtures of largest top, mean of {DRAWS} draws"] = groups.iloc[3:].mean()
 pd.DataFrame({k: shown[k].map(forms.get(k, "{:.0f}").format) for k in shown})
 
