@@ -2,13 +2,14 @@
 PYTHON ?= python3
 MODEL ?= mini
 BIN := .venv/bin
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 READY := .venv/.ready
 
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help book execute check pages links test nightly mutants lint types format serve bench editions reproduce
-.PHONY: mini evidence address release colab clean
+.PHONY: mini evidence address release notes colab clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -73,7 +74,7 @@ bench: $(READY) ## speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/texts.py --page book/benchmarks.md
 	$(BIN)/python benchmarks/views.py --page book/speed.md
 
-editions: $(READY) ## the whole book on models of GPT-2's size with random weights; some forty minutes
+editions: $(READY) ## the whole book on a model of GPT-2 small's size with random weights; some forty minutes
 	$(BIN)/python benchmarks/editions.py --page book/editions.md
 
 # The chapters of an edition are executed first, those that changed; mini's are committed.
@@ -93,11 +94,24 @@ evidence: $(READY) ## what chapters show of what does not ship: make evidence CH
 	$(BIN)/python tools/evidence.py $(or $(CHAPTER),08_evaluation A_scale F_training $(if $(CORPUS),D_british)) \
 	--work "$(or $(WORK),build/runs)" $(if $(CORPUS),--corpus "$(CORPUS)")
 
-address: $(READY) ## where the repository lives; move it: make address URL=https://github.com/owner/name
-	@$(BIN)/python tools/address.py $(URL)
+# The file that holds it comes last, so that the same command ends a move that was interrupted.
+address: export WAS = $(shell sed -n 's/^Repository = "\(.*\)"/\1/p' pyproject.toml)
+address: ## move the repository, in every file that names it: make address URL=https://github.com/owner/name
+	@{ git grep -lI --untracked github -- ':!pyproject.toml'; echo pyproject.toml; } | xargs perl -pi -e 'BEGIN {' \
+	-e '($$was, $$now) = map { m{^https://github\.com/([\w-]+/[\w.-]+?)(\.git)?/?$$} && $$1 } @ENV{"WAS", "URL"};' \
+	-e '$$now or print STDERR "address: \"$$ENV{URL}\" is no repository: give one like https://github.com/owner/name\n" and exit 1;' \
+	-e '($$folder, $$clone) = map { s{.*/}{}r } $$was, $$now;' \
+	-e '($$site, $$pages) = map { m{(.*)/(.*)}; lc($$1) . ".github.io/$$2" } $$was, $$now; }' \
+	-e 's{(github\.com|com/github)/\Q$$was\E(?![\w-]|\.(?!git\b)\w)}{$$1/$$now}g;' \
+	-e 's{\Q$$site\E(?![\w-]|\.\w)}{$$pages}g; s{^cd \Q$$folder\E$$}{cd $$clone};'
+	@echo "$$URL, in every place. Next: make execute, for the first cells of the chapters are others."
 
-release: $(READY) ## whether this version can be released, and its notes
-	@$(BIN)/python tools/release.py $(if $(TAG),--tag "$(TAG)")
+release: $(READY) ## whether this version can be released, under this tag: make release TAG=v0.1.0
+	@[ "$${TAG:-v$(VERSION)}" = v$(VERSION) ] || { echo "release: $$TAG is no tag of $(VERSION)" >&2; exit 1; }
+	@$(BIN)/python -m pytest -q tests/test_publish.py -k one_version
+
+notes: ## what CHANGELOG.md says of this version
+	@awk -v "head=## [$(VERSION)]" '/^## |^\[.*\]: /{ours = index($$0, head) == 1; next} ours' CHANGELOG.md
 
 clean: ## remove everything that can be made again, but not the environment
 	rm -rf _build build .pytest_cache .ruff_cache .mypy_cache .hypothesis

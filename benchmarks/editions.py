@@ -1,12 +1,11 @@
-"""How long the book takes on models that it has never seen, and how much memory.
+"""How long the book takes on a model that it has never seen, and how much memory.
 
-    python benchmarks/editions.py                        # prints the table
+    python benchmarks/editions.py                        # prints the page
     python benchmarks/editions.py --page book/editions.md    # and writes it to a page of the book
 
-Makes two folders in Hugging Face layout with random weights, one of GPT-2 small's shape and one
-like GPT-2 medium with fewer layers, and executes every chapter on them, as `make book MODEL=...`
-does. Ends with an error if a chapter crashes or takes more than its share. A model's chapters that
-were executed stay, so a run that was interrupted goes on; `--work` says where.
+Makes a folder in Hugging Face layout with random weights of GPT-2 small's shape, and executes every
+chapter on it, as `make book MODEL=...` does. Ends with an error if a chapter crashes or takes more
+than its share. Chapters that were executed stay, so a run that was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import torch
 from circuit import machine
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -31,10 +29,8 @@ import ctxlib as cx
 ROOT = Path(__file__).resolve().parent.parent
 END = "<|endoftext|>"
 VOCABULARY, CONTEXT = 50257, 1024
-SHAPES = {
-    "GPT-2 small": {"n_embd": 768, "n_head": 12, "n_layer": 12},
-    "like GPT-2 medium": {"n_embd": 1024, "n_head": 16, "n_layer": 4},
-}
+GPT2_SMALL = {"n_embd": 768, "n_head": 12, "n_layer": 12}
+MODEL = ROOT / "_build" / "random-models" / "GPT-2-small"
 MOST_SECONDS, MOST_GIB = 300, 8  # a chapter, on two cores
 EXECUTED = re.compile(r"^(\w+)\.py: executed in (\d+) s, at most ([\d.]+) GiB", re.MULTILINE)
 PAGE = """# The book on other models
@@ -49,13 +45,14 @@ the chapter that it was in. Chapters take the number of heads and layers, contex
 which heads are stable and which neurons stand out from the model. What it does not have, they say
 in a sentence; and a published claim about GPT-2 small is judged on GPT-2 small only.
 
-What that costs, by `make editions`, which writes this page: seconds for each chapter, on models
+What that costs, by `make editions`, which writes this page: seconds for each chapter, on a model
 with random weights, {vocabulary} tokens and a context of {context}. Random weights know nothing, so
-these editions are about the cost alone.
+this edition is about the cost alone.
 
 {table}
 
-{shapes}. The most that any of them held in memory at once: {memory}.
+Of GPT-2 small's shape: {n_layer} layers, {n_head} heads, {n_embd} numbers a token. The most that a
+chapter held in memory at once: {memory:.1f} GiB.
 
 Machine: {machine}.
 """
@@ -103,7 +100,7 @@ def random_model(place: Path, words: PreTrainedTokenizerFast, **shape: int) -> P
     return place
 
 
-def execute(folder: Path, log: Path) -> tuple[pd.Series, float]:
+def execute(folder: Path, log: Path) -> tuple[dict[str, int], float]:
     """Seconds by chapter, and the GiB that the largest of them held.
 
     Raises RuntimeError for a chapter that crashes.
@@ -114,47 +111,28 @@ def execute(folder: Path, log: Path) -> tuple[pd.Series, float]:
     with log.open("a") as file:  # of every run, where it took several
         file.write(done.stdout)
     if done.returncode:
-        raise RuntimeError(f"the edition of {folder.name} was not finished; see above")
-    facts = {name: (int(s), float(gib)) for name, s, gib in EXECUTED.findall(log.read_text())}
-    seconds = pd.Series({name: s for name, (s, _) in facts.items()})
-    return seconds, max(gib for _, gib in facts.values())
-
-
-def described(name: str, n_embd: int, n_head: int, n_layer: int) -> str:
-    return f"{name}: {n_layer} layers, {n_head} heads, {n_embd} numbers a token"
+        raise RuntimeError("the edition was not finished; see above")
+    found = EXECUTED.findall(log.read_text())
+    return {name: int(s) for name, s, _ in found}, max(float(gib) for *_, gib in found)
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--page", type=Path)
-    parser.add_argument("--work", type=Path, default=ROOT / "_build" / "random-models")
     args = parser.parse_args(argv)
-    words, columns, memory = None, {}, {}
-    for name, shape in SHAPES.items():
-        folder = args.work / name.replace(" ", "-")
-        if not (folder / "tokenizer.json").exists():
-            words = words or tokenizer()
-            random_model(folder, words, **shape)
-        columns[name], memory[name] = execute(folder, folder.with_suffix(".log"))
-    table = pd.DataFrame(columns)
-    table.loc["together"] = table.sum()
-    print(table)
-    print(memory)
+    if not (MODEL / "tokenizer.json").exists():
+        random_model(MODEL, tokenizer(), **GPT2_SMALL)
+    seconds, memory = execute(MODEL, MODEL.with_suffix(".log"))
+    rows = seconds | {"together": sum(seconds.values())}
+    table = "\n".join(f"| {name} | {took} |" for name, took in rows.items())
+    page = PAGE.format(
+        vocabulary=VOCABULARY, context=CONTEXT, **GPT2_SMALL, memory=memory, machine=machine(),
+        table=f"| chapter | seconds |\n| --- | --: |\n{table}",
+    )  # fmt: skip
+    print(page)
     if args.page:
-        rows = [["chapter", *table.columns], ["---", *["--:"] * len(table.columns)]]
-        rows += [[str(name), *map(str, cells)] for name, cells in table.iterrows()]
-        args.page.write_text(
-            PAGE.format(
-                vocabulary=VOCABULARY,
-                context=CONTEXT,
-                table="\n".join(f"| {' | '.join(row)} |" for row in rows),
-                shapes="; ".join(described(name, **shape) for name, shape in SHAPES.items()),
-                memory=", ".join(f"{gib:.1f} GiB on {name}" for name, gib in memory.items()),
-                machine=machine(),
-            ),
-            encoding="utf-8",
-        )
-    return int(table.iloc[:-1].max(axis=None) > MOST_SECONDS or max(memory.values()) > MOST_GIB)
+        args.page.write_text(page, encoding="utf-8")
+    return int(max(seconds.values()) > MOST_SECONDS or memory > MOST_GIB)
 
 
 if __name__ == "__main__":

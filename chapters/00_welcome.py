@@ -122,30 +122,28 @@ HTML(
 
 
 # %% tags=["remove-input"]
-def smooth(values, window=8):
-    """Means over the last `window` tokens."""
-    return np.convolve(values.numpy(), np.ones(window) / window, "full")[: len(values)]
-
-
-tokens = np.arange(FIRST, n + 1)
 truth, ours = received[FIRST:], predicted[FIRST:]
-figure, ((axis,),) = cx.plots.panels(height=2.4)
-for s in shown:
-    axis.axvspan(s.start, s.stop, color=cx.plots.COLOURS[4], alpha=0.14, lw=0)
-for values, colour, style, name in (
-    (truth, cx.plots.INK, "-", "the model"),
-    (ours, cx.plots.COLOURS[0], "--", "the prediction"),
-):
-    axis.plot(tokens, values, lw=0.5, alpha=0.45, color=colour)
-    axis.plot(tokens[7:], smooth(values)[7:], style, lw=2, color=colour, label=name)
-axis.axhline(0, color=cx.plots.INK, lw=0.6)
-axis.set(xlabel="token of the page", ylabel="pre-activation", xlim=(FIRST, n))
-axis.legend(fontsize=8)
 r, r_alone, r_own = (
     float(torch.corrcoef(torch.stack([truth, values[FIRST:]]))[0, 1])
     for values in (predicted, alone, own)
 )
 above, above_own = (float((values[FIRST:] - truth).mean()) for values in (predicted, own))
+
+# %% tags=["remove-input"]
+tokens = np.arange(FIRST, n + 1)
+figure, ((axis,),) = cx.plots.panels(height=2.4)
+for s in shown:
+    axis.axvspan(s.start, s.stop, color="C4", alpha=0.14, lw=0)
+for values, colour, style, name in (
+    (truth, cx.plots.INK, "-", "the model"),
+    (ours, "C0", "--", "the prediction"),
+):
+    means = np.convolve(values, np.ones(8) / 8, "valid")  # over the last 8 tokens
+    axis.plot(tokens, values, lw=0.5, alpha=0.45, color=colour)
+    axis.plot(tokens[7:], means, style, lw=2, color=colour, label=name)
+axis.axhline(0, color=cx.plots.INK, lw=0.6)
+axis.set(xlabel="token of the page", ylabel="pre-activation", xlim=(FIRST, n))
+axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
     "0.1",

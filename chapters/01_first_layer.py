@@ -102,40 +102,34 @@ held-out text alone. Expect from it less than from GPT-2. It is no use as a writ
 # %% tags=["hide-input", "nbval-check-output"]
 card = Path(cx.models.locate(MODEL)) / "README.md"
 card = card.read_text("utf-8") if card.exists() else ""
-# rows of the card: run, tokens, bits per byte, nats a token
-runs = {
-    name: (int(tokens.replace(",", "")), float(bits), float(nats))
-    for name, tokens, bits, nats in re.findall(
-        r"^\| (\S+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|", card, re.M
-    )
-}
-recipe = json.loads((re.findall(r"```json\n(.*?)```", card, re.S) or ["{}"])[0])
-# the recipes that were tried are named by optimizer and rate; other runs are of mini and its twins
-tried = {name: run[1] for name, run in runs.items() if re.fullmatch(r"[a-z]+-\de-\d", name)}
-read, bits, nats = runs.get("mini", (float("nan"),) * 3)
+rows = re.findall(r"^\| (\S+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|", card, re.M)
+runs = pd.DataFrame(rows, columns=["run", "tokens", "bits per byte", "nats a token"])
+runs = runs.set_index("run").replace(",", "", regex=True).astype(float)
+read, bits, nats = runs.reindex(["mini"]).iloc[0]
 gigabytes = read * nats / np.log(2) / bits / 1e9
-cfg = model.cfg
-pd.DataFrame(
-    {
-        MODEL: [
-            cfg.n_layers, weights.d_model, weights.n_heads, weights.d_head, weights.n_neurons, weights.n_ctx, weights.d_vocab,
-            f"{sum(p.numel() for p in model.original_model.parameters()) / 1e6:.0f} million",
-            f"{gigabytes:.1f} GB of text" if runs else "see its card",
-        ],
-        "GPT-2 small": [12, 768, 12, 64, 3072, 1024, 50257, "124 million", "40 GB of text"],
-    },
-    index=[
-        "layers", "d_model, the width of the residual stream", "heads in a layer", "d_head, the width of a head",
-        "neurons in a layer's MLP", "n_ctx, the longest text", "vocabulary", "parameters", "read in training",
-    ],
-)  # fmt: skip
+trained_on = f"{gigabytes:.1f} GB of text" if len(runs) else "see its card"
+parameters = sum(p.numel() for p in model.original_model.parameters())
+sizes = {
+    "layers": (model.cfg.n_layers, 12),
+    "d_model, the width of the residual stream": (weights.d_model, 768),
+    "heads in a layer": (weights.n_heads, 12),
+    "d_head, the width of a head": (weights.d_head, 64),
+    "neurons in a layer's MLP": (weights.n_neurons, 3072),
+    "n_ctx, the longest text": (weights.n_ctx, 1024),
+    "vocabulary": (weights.d_vocab, 50257),
+    "parameters": (f"{parameters / 1e6:.0f} million", "124 million"),
+    "read in training": (trained_on, "40 GB of text"),
+}
+pd.DataFrame.from_dict(sizes, orient="index", columns=[MODEL, "GPT-2 small"])
 
 # %% tags=["hide-input", "nbval-check-output"]
-best = min(tried, key=tried.get, default="")
+recipe = json.loads((re.findall(r"```json\n(.*?)```", card, re.S) or ["{}"])[0])
+# the recipes that were tried are named by optimizer and rate; other runs are of mini and its twins
+tried = runs.filter(regex=r"^[a-z]+-\de-\d$", axis=0)["bits per byte"]
 cx.claims.finding(
     f"{MODEL} read {read / 1e6:.0f} million tokens and predicts held-out text at {bits:.2f} bits a byte; its recipe is the best of the {len(tried)} that were tried, by that number.",
-    holds=bool(tried)
-    and best == f"{recipe['optimizer']}-{recipe['rate']:.0e}".replace("e-0", "e-"),
+    holds=len(tried) > 0
+    and tried.idxmin() == f"{recipe['optimizer']}-{recipe['rate']:.0e}".replace("e-0", "e-"),
     otherwise=f"how {MODEL} was trained is not on a card that this page can read.",
 )
 
@@ -236,25 +230,22 @@ Here is the page as the head with the most uneven row sees it from ' the' at the
 # %% tags=["hide-input"]
 spread = cx.effective_tokens(row)
 narrow, broad = int(spread.argmin()), int(spread.argmax())
-begin = max(0, n - 110)
+begin, grey = max(0, n - 110), cx.plots.COLOURS[7]
 pieces = list(map(str, spelled(x[begin:])))
-cx.plots.ShadedText(
-    pieces,
-    row[narrow, begin:],
-    f"Head {narrow}. The page goes on before the first word shown. Grey, since attention has no sign.",
-    cx.plots.COLOURS[7],
-)
+caption = f"Head {narrow}. The page goes on before the first word shown. Grey, since attention has no sign."
+cx.plots.ShadedText(pieces, row[narrow, begin:], caption, grey)
 
 # %% tags=["hide-input"]
-cx.plots.ShadedText(pieces, row[broad, begin:], f"Head {broad}.", cx.plots.COLOURS[7])
+cx.plots.ShadedText(pieces, row[broad, begin:], f"Head {broad}.", grey)
 
 # %% [markdown]
 """
 The first picks out words, the second hardly does. But how far back do they look? Add up, over many texts, how much of its attention each head leaves at which distance:
 """
 
-# %% tags=["hide-input"]
+# %%
 texts = cx.texts.at(weights, study.texts, n, TOKEN)  # text source
+rows = torch.stack([cx.attention_rows(weights, text, n) for text in texts])  # text head source
 back = n - torch.arange(n + 1)
 bands = {
     "BOS": back == n,
@@ -263,16 +254,16 @@ bands = {
     "1 to 9 back": (back >= 1) & (back < 10),
     "itself": back == 0,
 }
-rows = torch.stack([cx.attention_rows(weights, text, n) for text in texts])  # text head source
 share = torch.stack([rows[..., band].sum(-1) for band in bands.values()])  # band text head
-mean = share.mean(1).numpy()  # band head
-even = np.array([float(band.float().mean()) for band in bands.values()])
-heights = np.column_stack([mean, even])
+
+# %% tags=["hide-input"]
+mean = pd.DataFrame(share.mean(1).T.double().numpy(), columns=list(bands))  # a row a head
+bars = mean.rename("head {}".format)
+bars.loc["even"] = [float(band.float().mean()) for band in bands.values()]
+left = bars.cumsum(axis=1) - bars
 figure, ((axis,),) = cx.plots.panels(height=2.9)
-left, names = np.zeros(heights.shape[1]), [f"head {h}" for h in range(weights.n_heads)]
-for (name, width), colour in zip(zip(bands, heights, strict=True), (7, 0, 5, 4, 1), strict=True):
-    axis.barh([*names, "even"], width, left=left, color=cx.plots.COLOURS[colour], label=name)
-    left += width
+for name, place in zip(bands, (7, 0, 5, 4, 1), strict=True):
+    axis.barh(bars.index, bars[name], left=left[name], color=cx.plots.COLOURS[place], label=name)
 axis.invert_yaxis()
 axis.set(xlim=(0, 1), xlabel="share of the attention")
 figure.legend(loc="outside lower center", ncols=5, fontsize=8)
@@ -281,12 +272,13 @@ cx.plots.picture(
     "1.1",
     f"Where each head of <code>{MODEL}</code> looks from position {n}, mean over {len(texts)} held-out texts. The last bar is a head that looks everywhere alike.",
     "Stacked bars, one a head. "
-    + "; ".join(f"{name}: " + ", ".join(f"head {h} {v:.2f}" for h, v in enumerate(b)) for name, b in zip(bands, mean, strict=True))
+    + "; ".join(f"{band}: {v.min():.2f} to {v.max():.2f} by head, {bars.loc['even', band]:.2f} if even" for band, v in mean.items())
     + ".",
 )  # fmt: skip
 
 # %% tags=["hide-input", "nbval-check-output"]
-near = np.ceil(100 * (mean[3] + mean[4]).max()) / 100  # "no more than" bears no rounding down
+# "no more than" bears no rounding down
+near = np.ceil(100 * mean[["1 to 9 back", "itself"]].sum(axis=1).max()) / 100
 moves = share.std(1)
 display(
     cx.claims.finding(
@@ -332,7 +324,7 @@ errors = {
     "the layer's output": (layer - cache["blocks.0.hook_attn_out"][0, n]).abs().max(),
 }
 cx.claims.finding(
-    f"Computed from the weights, {', '.join(list(errors)[:2])} and {list(errors)[2]} agree with TransformerLens' hooks to within {ROUNDING:g}.",
+    f"Computed from the weights, {cx.claims.listed(errors)} agree with TransformerLens' hooks to within {ROUNDING:g}.",
     holds=max(map(float, errors.values())) < ROUNDING,
 )
 
@@ -360,56 +352,60 @@ def gap(tokens, labels):
     return (within - between).numpy()
 
 
-# %% tags=["hide-input"]
+# %%
 passages = cx.texts.at(weights, study.passages, n, TOKEN)
 rng = np.random.default_rng(0)
-measured = gap(passages, study.domains)  # head
-drawn = gap(passages, np.stack([rng.permutation(study.domains) for _ in range(200)]))  # draw head
-ceiling = np.quantile(drawn, 0.99, axis=0)
-shuffled = np.zeros(weights.n_heads)
-for _ in range(10):
+deals = np.stack([rng.permutation(study.domains) for _ in range(200)])  # draw text
+
+
+def shuffled():
+    """The passages, each with its tokens in another order; BOS and the last token stay."""
     order = np.stack([rng.permutation(np.arange(1, n)) for _ in passages])
     mixed = passages.clone()
-    mixed[:, 1:n] = passages.gather(1, torch.from_numpy(order))  # BOS and the last token stay
-    shuffled += gap(mixed, study.domains) / 10
-heads = np.arange(weights.n_heads)
+    mixed[:, 1:n] = passages.gather(1, torch.from_numpy(order))
+    return mixed
+
+
+gaps = pd.DataFrame(
+    {
+        "as written": gap(passages, study.domains),
+        "its words shuffled": np.mean([gap(shuffled(), study.domains) for _ in range(10)], axis=0),
+        "99% of random labels": np.quantile(gap(passages, deals), 0.99, axis=0),
+    }
+)  # a row a head
+
+# %% tags=["hide-input"]
+measured, mixed, ceiling = (gaps[name] for name in gaps)
+kept = mixed / measured
 figure, ((axis,),) = cx.plots.panels(height=2.8)
-for place, (values, name) in enumerate(
-    (
-        (measured, "as written"),
-        (shuffled, "its words shuffled"),
-        (ceiling, "99% of random labels"),
-    )
-):
+for place, (name, values) in enumerate(gaps.items()):
     colour = cx.plots.COLOURS[(0, 5, 7)[place]]
-    axis.bar(heads + 0.27 * (place - 1), values, width=0.25, color=colour, label=name)
-axis.set(xlabel="head", ylabel="gap (cosine)", xticks=heads)
+    axis.bar(gaps.index + 0.27 * (place - 1), values, width=0.25, color=colour, label=name)
+axis.set(xlabel="head", ylabel="gap (cosine)", xticks=gaps.index)
 figure.legend(loc="outside lower center", ncols=3, fontsize=8)
 cx.plots.picture(
     figure,
     "1.2",
     f"How much more alike a head's outputs are within a domain than between domains: {len(passages)} passages, position {n}. Grey: what 99 of 100 random labellings stay below.",
-    "Three bars a head: "
-    + ", ".join(f"head {h} {a:.2f} as written, {b:.2f} shuffled, {c:.2f} by chance" for h, a, b, c in zip(heads, measured, shuffled, ceiling, strict=True))
-    + ".",
-)  # fmt: skip
+    f"Three bars a head. As written: {cx.plots.by_head(measured)}. With its words shuffled a head keeps {kept.min():.0%} to {kept.max():.0%} of that; by chance it has {ceiling.max():.2f} at most.",
+)
 
 # %% tags=["hide-input", "nbval-check-output"]
 english = np.array([p.dialect.startswith("en") for p in study.passages])
-within_english = gap(passages[torch.from_numpy(english)], study.domains[english])
-kept = np.floor(100 * (shuffled / measured).min()) / 100
+within_english = np.median(gap(passages[torch.from_numpy(english)], study.domains[english]))
+least = np.floor(100 * kept.min()) / 100
 display(
     cx.claims.finding(
         f"All {weights.n_heads} heads write more alike on two pages of one domain than on pages of two domains, and by a wider gap than 99% of random labels give.",
         holds=bool((measured > ceiling).all()),
     ),
     cx.claims.finding(
-        f"Shuffle the words of every page, and every head keeps at least {kept:.0%} of that gap, which is {measured.min():.2f} to {measured.max():.2f} in cosine.",
-        holds=kept > 0.8,
+        f"Shuffle the words of every page, and every head keeps at least {least:.0%} of that gap, which is {measured.min():.2f} to {measured.max():.2f} in cosine.",
+        holds=least > 0.8,
     ),
     cx.claims.finding(
-        f"About half of it is language: among the English passages alone the gap of the median head is {np.median(within_english):.2f}, among all {np.median(measured):.2f}.",
-        holds=0.4 < np.median(within_english) / np.median(measured) < 0.6,
+        f"About half of it is language: among the English passages alone the gap of the median head is {within_english:.2f}, among all {measured.median():.2f}.",
+        holds=0.4 < within_english / measured.median() < 0.6,
     ),
 )
 
@@ -428,11 +424,11 @@ it matters which words stand where; [chapter 3](03_kernels) computes that row. T
 study.roster
 
 # %% tags=["hide-input", "nbval-check-output"]
-kinds = study.roster["family"].value_counts()
+kinds = [f"{count} {kind}" for kind, count in study.roster["family"].value_counts().items()]
 cx.claims.finding(
-    f"{MODEL} has no head that lives on the last few tokens or looks for copies: the roster calls {' and '.join(f'{count} {kind}' for kind, count in kinds.items())}.",
-    holds=set(kinds.index) <= {"slowly decaying", "uniform"},
-    otherwise=f"{MODEL} has {', '.join(f'{count} {kind}' for kind, count in kinds.items())} heads.",
+    f"{MODEL} has no head that lives on the last few tokens or looks for copies: the roster calls {' and '.join(kinds)}.",
+    holds=set(study.roster["family"]) <= {"slowly decaying", "uniform"},
+    otherwise=f"{MODEL} has {', '.join(kinds)} heads.",
 )
 
 # %% [markdown]
@@ -453,27 +449,28 @@ Choose a passage and a destination, small ones too: near the beginning there is 
 
 
 # %% tags=["hide-input"]
+tokens_of = {passage.name: passage.tokens for passage in study.passages}
+
+
 def draw(passage, n):
-    chosen = next(p for p in study.passages if p.name == passage)
-    attention = cx.attention_rows(weights, chosen.tokens, n)
+    attention = cx.attention_rows(weights, tokens_of[passage], n)
     figure, ((axis,),) = cx.plots.panels(height=3.0, width=7.5)
-    shade = {"cmap": "viridis", "vmin": -5, "vmax": 0, "aspect": "auto"}
-    axis.imshow(attention.clamp_min(1e-5).log10(), **shade)
+    shades = axis.imshow(attention.clamp_min(1e-5).log10(), vmin=-5, vmax=0, aspect="auto")
     axis.set(xlabel="source position i", ylabel="head", yticks=range(weights.n_heads))
     axis.grid(False)
-    figure.colorbar(axis.images[0], ax=axis, label="log10 attention")
-    most = ", ".join(f"head {h}: {v:.2f}" for h, v in enumerate(attention.max(-1).values))
+    figure.colorbar(shades, label="log10 attention")
+    most = ", ".join(f"head {h}: {v:.2f}" for h, v in enumerate(attention.amax(-1)))
     return cx.plots.picture(
         figure,
         "1.3",
         f"Every head's true row in {passage}, from position {n}, with its own token there. The largest single weight, {most}.",
         f"A heat map of heads against sources for {passage} at {n}. The largest single weight, {most}.",
-    )  # fmt: skip
+    )
 
 
 cx.widgets.Turnable(
     draw,
-    passage=cx.widgets.choice("passage", [p.name for p in study.passages], study.passages[0].name),
+    passage=cx.widgets.choice("passage", list(tokens_of), study.passages[0].name),
     n=cx.widgets.slider("position n", 1, study.length - 1, n),
 )
 
@@ -491,6 +488,8 @@ stored = AutoModelForCausalLM.from_pretrained(
 with torch.inference_mode():
     own = stored(pages, output_attentions=True).attentions[0][:, :, n]  # page head source
 folded = torch.stack([cx.attention_rows(weights, page, n) for page in pages])
+off = float(errors["the layer's output"])
+shortest = float(cx.layer_norm(r, weights.eps).norm(dim=-1).min() / weights.d_model**0.5)
 cx.claims.ledger(
     model,
     cx.claims.Claim(
@@ -500,15 +499,10 @@ cx.claims.ledger(
         digits=4,
     ),
     cx.claims.Claim(
-        "heads_add",
-        "heads plus bias minus the layer's output, largest difference",
-        float(errors["the layer's output"]),
-        digits=4,
+        "heads_add", "heads plus bias minus the layer's output, largest difference", off, digits=4
     ),
     cx.claims.Claim(
-        "layernorm_length",
-        "length after LayerNorm over sqrt(d_model), smallest",
-        float(cx.layer_norm(r, weights.eps).norm(dim=-1).min() / weights.d_model**0.5),
+        "layernorm_length", "length after LayerNorm over sqrt(d_model), smallest", shortest
     ),
 )
 
@@ -518,11 +512,12 @@ cx.claims.ledger(
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
+exact = f"off by less than {ROUNDING:g}"
 pd.Series(
     {
-        "The first layer reads one vector a token, W_E[x_i] + W_pos[i], on a sphere.": f"off by less than {ROUNDING:g}",
-        "A head writes its row times its values, and the heads add.": f"off by less than {ROUNDING:g}",
-        "What a head writes is a mean over far more than the last ten tokens, and their order hardly counts.": f"{near:.0%} of a row at most on the last ten tokens; {kept:.0%} of the gap, or more, stays",
+        "The first layer reads one vector a token, W_E[x_i] + W_pos[i], on a sphere.": exact,
+        "A head writes its row times its values, and the heads add.": exact,
+        "What a head writes is a mean over far more than the last ten tokens, and their order hardly counts.": f"{near:.0%} of a row at most on the last ten tokens; {least:.0%} of the gap, or more, stays",
     },
     name="error",
 ).to_frame()

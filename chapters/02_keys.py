@@ -31,8 +31,6 @@ TEXTS = 1000  # how many texts of the collection are read: held-out documents of
 TOKEN = " the"  # the token at the destination
 
 # %% tags=["hide-input"]
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import torch
@@ -74,12 +72,11 @@ Above the line, *what* ($x_i$) and *where* ($i$) are already apart. Only the len
 
 # %%
 W_E, W_pos, W_K = weights.W_E, weights.W_pos, weights.W_K
-d_model, eps = weights.d_model, weights.eps
+d_model, eps, H = weights.d_model, weights.eps, weights.n_heads
 C = W_E.norm(dim=-1).median()  # a typical token's length
 
 # %% tags=["hide-input"]
-in_texts = W_E[X[:, 1:]].norm(dim=-1)
-low, _, high = (float(np.quantile(in_texts, p)) for p in (0.05, 0.5, 0.95))
+low, high = np.quantile(W_E[X[:, 1:]].norm(dim=-1), (0.05, 0.95))
 lengths = W_pos.norm(dim=-1)
 figure, ((axis,),) = cx.plots.panels(height=2.5, width=7.5)
 axis.plot(lengths, color=cx.plots.COLOURS[1], label="position i")
@@ -224,29 +221,30 @@ pd.DataFrame({k: cx.total_variation(true, r).numpy() for k, r in example.items()
 Is that good? Compare it with two guesses that look at no token: an even row, and the kernel. Here is the median distance of all four from the true row at $n$, over the held-out texts:
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %%
 true_rows = cx.attention_rows(weights, X, n)  # text head source
 scores = cx.split.rebuilt_scores(weights, X, n)
 ask = cx.split.asked_there(weights, X[:, n], n)  # text head d_model
-first = (ask @ cx.layer_norm(W_E[X[:, :1]] + W_pos[0], eps).mT)[..., 0]  # BOS by its own key
+first = ask @ cx.layer_norm(W_E[X[:, :1]] + W_pos[0], eps).mT  # text head 1: BOS by its own key
 
 
 def with_own_bos(scores):
     """The rows of these scores, with the first source read by its own key."""
-    return torch.cat([first[..., None], scores[..., 1:]], -1).softmax(-1)
+    return torch.cat([first, scores[..., 1:]], -1).softmax(-1)
 
 
-kernel = cx.positional_kernels(weights, n, TOKEN)
+kernel = cx.positional_kernels(weights, n, TOKEN)  # head source
 rows = {
     "even row": torch.full_like(kernel, 1 / (n + 1)),
     "kernel only": kernel,
     "Equation 1": scores.softmax(-1),
     "Equation 1, BOS by its own key": with_own_bos(scores),
 }
-tv = {k: cx.total_variation(true_rows, r.expand_as(true_rows)) for k, r in rows.items()}
-median = {k: v.median(0).values for k, v in tv.items()}  # head
-table = pd.DataFrame({k: [f"{v:.2f}" for v in m] for k, m in median.items()})
-table.rename_axis("head")
+tv = {name: cx.total_variation(true_rows, row.expand_as(true_rows)) for name, row in rows.items()}
+
+# %% tags=["hide-input", "nbval-check-output"]
+median = {name: of_texts.median(0).values for name, of_texts in tv.items()}  # each: head
+pd.DataFrame({k: [f"{v:.2f}" for v in m] for k, m in median.items()}).rename_axis("head")
 
 # %% tags=["hide-input", "nbval-check-output"]
 even, by_kernel, split, mended = median.values()
@@ -256,7 +254,7 @@ cx.claims.finding(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-by_bos = [h for h in range(weights.n_heads) if mended[h] < split[h] / 2]
+by_bos = [h for h in range(H) if mended[h] < split[h] / 2]
 cx.claims.finding(
     f"In {heads_of(by_bos)} most of the error comes from one token, BOS: read by the key that it has in truth, the misplaced share falls from {split[by_bos].mean():.2f} to {mended[by_bos].mean():.2f}."
     if by_bos
@@ -266,7 +264,6 @@ cx.claims.finding(
 )
 
 # %% tags=["hide-input"]
-H = weights.n_heads
 columns = next(k for k in (4, 3, 5, 2, 1) if H % k == 0)
 figure, axes = cx.plots.panels(H // columns, columns, height=1.75, sharex=True, sharey=True)
 for head, axis in enumerate(axes.flat):
@@ -279,15 +276,11 @@ for axis in axes[-1]:
     axis.set_xlabel("source i")
 axes[0, 0].legend(fontsize=8, loc="upper left")
 figure.supylabel("attention, a share of the row", fontsize=10)
-bos = "; ".join(
-    f"head {h} {t:.2f} and {r:.2f}"
-    for h, (t, r) in enumerate(zip(true[:, 0], rebuilt[:, 0], strict=True))
-)
 cx.plots.picture(
     figure,
     "2.2",
     f"True and rebuilt rows at n = {n} of the book's example, “{study.example.subject}”, attention on a logarithmic axis. The two marks at the left are BOS.",
-    f"A panel per head with two curves that nearly coincide. What BOS gets, true and rebuilt: {bos}.",
+    f"A panel per head with two curves that nearly coincide. BOS gets, in truth, {cx.plots.by_head(true[:, 0])}, and in the rebuilt rows {cx.plots.by_head(rebuilt[:, 0])}.",
 )
 
 # %% [markdown]
@@ -305,41 +298,35 @@ shift = (W_pos[n] @ ask.mT)[..., None]  # text head 1: the score of W_pos[n], be
 at_n_of = cx.split.content_scale(weights, n, X)[:, None]  # text 1 source
 without = scores - shift / at_n_of + shift / shared
 
-# %% tags=["hide-input"]
 exact = cx.split.exact_scores(weights, X, n)
 exact = exact - exact[..., n:] + scores[..., n:]  # b_K apart
+errors = {"with the zero": (scores - exact).abs(), "without": (without - exact).abs()}  # in nats
+bare = cx.total_variation(true_rows, with_own_bos(without)).median(0).values  # head
+
+# %% tags=["hide-input"]
 back = n - np.arange(n + 1)
+by_distance = pd.DataFrame({k: e.mean((0, 1)).numpy() for k, e in errors.items()}, index=back)
+near = by_distance.loc[16:1].mean()
 edges = np.unique(np.geomspace(1, n, 16).astype(int))
-errors = {"with the zero": (scores - exact).abs(), "without": (without - exact).abs()}
-near = {k: float(e[..., (back > 0) & (back <= 16)].mean()) for k, e in errors.items()}
-bare = cx.total_variation(true_rows, with_own_bos(without)).median(0).values
+binned = by_distance.groupby(pd.cut(back, edges, right=False), observed=True).mean()
 figure, ((left, right),) = cx.plots.panels(1, 2, height=2.6)
-for (name, e), style in zip(errors.items(), ("-", "--"), strict=True):
-    of = e.mean((0, 1)).numpy()
-    middle = [of[(back >= a) & (back < b)].mean() for a, b in pairwise(edges)]
-    left.plot(edges[:-1], middle, style, marker="o", ms=3, label=name)
-left.set(
-    xscale="log", xlabel="tokens back, n − i", ylabel="mean |error| of a score", ylim=(0, None)
-)
+for name, style in zip(binned, ("o-", "o--"), strict=True):
+    left.plot(edges[:-1], binned[name], style, ms=3, label=name)
+left.set(xscale="log", xlabel="tokens back, n − i", ylabel="mean |error| of a score")
+left.set_ylim(0, None)
 left.legend(fontsize=8)
 right.plot(mended, "o", label="with the zero")
 right.plot(bare, "D", ms=4, label="without")
-right.set(
-    xlabel="head", ylabel="median TV, BOS apart", ylim=(0, None), xticks=range(weights.n_heads)
-)
+right.set(xlabel="head", ylabel="median TV, BOS apart", ylim=(0, None), xticks=range(H))
 cx.plots.picture(
     figure,
     "2.3",
     f"Left: the error of a score by distance, in nats, over all heads and {len(X)} texts. Right: what it does to rows, with BOS by its own key.",
-    f"Within 16 tokens the mean error of a score is {near['with the zero']:.3f} with the zero and {near['without']:.3f} without. Median TV with and without: "
-    + ", ".join(
-        f"head {h} {a:.3f}, {b:.3f}" for h, (a, b) in enumerate(zip(mended, bare, strict=True))
-    )
-    + ".",
+    f"Within 16 tokens the mean error of a score is {near['with the zero']:.3f} with the zero and {near['without']:.3f} without. Median TV with the zero: {cx.plots.by_head(mended, '.3f')}; without: {cx.plots.by_head(bare, '.3f')}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-better = [h for h in range(weights.n_heads) if mended[h] < 0.8 * bare[h]]
+better = [h for h in range(H) if mended[h] < 0.8 * bare[h]]
 ratio = near["without"] / near["with the zero"]
 cx.claims.finding(
     f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact, and yet rows gain by more than a fifth in {heads_of(better)} only."
@@ -357,19 +344,25 @@ The paper's reason is that most attention sits near $n$. In the uniform heads it
 So far $n$ was the middle of the context. Along the text the two errors go opposite ways: what BOS does shrinks, and the rest grows.
 """
 
-# %% tags=["hide-input"]
+# %%
 stops = sorted({*np.linspace(n // 8, study.length - 1, 9).astype(int).tolist(), n})
-along = []
-for m in stops:
-    z = torch.stack([t.tokens[: m + 1] for t in study.texts[:: max(1, len(study.texts) // 100)]])
-    truth, made = cx.attention_rows(weights, z, m), cx.rebuilt_rows(weights, z, m)
-    rest = [r[..., 1:] / r[..., 1:].sum(-1, keepdim=True) for r in (truth, made)]
-    both = cx.total_variation(truth, made), cx.total_variation(*rest)
-    along.append(torch.stack([t.median(0).values for t in both]))
-along = torch.stack(along)  # position (all, BOS left out) head
+some = study.texts[:: max(1, len(study.texts) // 100)]
+
+
+def misplaced(m):
+    """`2 head`: the median TV at destination m, with all sources and with BOS left out."""
+    z = torch.stack([text.tokens[: m + 1] for text in some])
+    whole = cx.attention_rows(weights, z, m), cx.rebuilt_rows(weights, z, m)
+    rest = [row[..., 1:] / row[..., 1:].sum(-1, keepdim=True) for row in whole]
+    return torch.stack([cx.total_variation(*pair).median(0).values for pair in (whole, rest)])
+
+
+along = torch.stack([misplaced(m) for m in stops])  # position (all, BOS left out) head
+
+# %% tags=["hide-input"]
 figure, axes = cx.plots.panels(1, 2, height=2.7, sharey=True)
 for k, title in enumerate(("all sources", "BOS left out")):
-    for head in range(weights.n_heads):
+    for head in range(H):
         axes[0, k].plot(stops, along[:, k, head], label=f"head {head}", **cx.plots.head_style(head))
     axes[0, k].set(title=title, xlabel="position n", ylim=(0, None))
 axes[0, 0].set_ylabel("median TV")
@@ -396,11 +389,12 @@ In which heads are the errors largest? The lengths are the same for all heads, s
 """
 
 # %% tags=["hide-input"]
-where = cx.split.positional_scores(weights, n, TOKEN)[:, 1:].abs().mean(-1)  # head
+asks = cx.split.asked(weights, cx.split.destination_query(weights, n, TOKEN))  # head d_model
+where = cx.split.where(weights, asks.mT, n).mT[:, 1:].abs().mean(-1)  # head
 agreement = {k: float(np.corrcoef(where, m)[0, 1]) for k, m in (("in", split), ("apart", mended))}
 figure, ((left, right),) = cx.plots.panels(1, 2, height=2.5, sharey=True)
 for axis, values, title in ((left, split, "Equation 1"), (right, mended, "BOS by its own key")):
-    for h in range(weights.n_heads):
+    for h in range(H):
         colour = cx.plots.head_style(h)["color"]
         axis.plot(where[h], values[h], "osD^"[h % 4], ms=5, color=colour, label=f"head {h}")
     axis.set(title=title, xlabel="mean |p| of a source, nats", ylim=(0, None))
@@ -438,31 +432,23 @@ Choose a passage, a head, a destination and a $C$; the page computes both rows f
 
 
 # %% tags=["hide-input"]
-text = next((p for p in passages if p.domain == "astronomy"), passages[0])
-tokens = text.tokens[: study.length]
-
-
-def draw(head, n):
-    true = cx.attention_rows(weights, tokens, n)[head]
-    rebuilt = cx.rebuilt_rows(weights, tokens, n)[head]
-    figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
-    back = np.arange(n + 1)[::-1]
-    axis.plot(back, true, lw=1.2, label="true")
-    axis.plot(back, rebuilt, lw=1.2, ls="--", label="rebuilt")
-    axis.set(xlabel="tokens back, n − i", ylabel="attention", title=f"head {head}, n = {n}")
-    axis.invert_xaxis()
-    axis.legend()
-    distance = float(cx.total_variation(true, rebuilt))
-    return cx.plots.picture(
-        figure,
-        "2.6",
-        f"True and rebuilt row of head {head} at n = {n}, C = {C:.2f}. Distance {distance:.3f}.",
-        f"True and rebuilt row of head {head}; distance {distance:.3f}.",
-    )
-
-
-shown, here = study.heads[0], [p.name for p in passages].index(text.name)
-cx.widgets.Rows(weights, passage=here, head=shown, n=n, picture=draw(shown, n))
+passage = next((k for k, p in enumerate(passages) if p.domain == "astronomy"), 0)
+tokens, shown = passages[passage].tokens[: study.length], study.heads[0]
+two = [rows(weights, tokens, n)[shown] for rows in (cx.attention_rows, cx.rebuilt_rows)]
+distance = float(cx.total_variation(*two))
+figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
+axis.plot(back, two[0], lw=1.2, label="true")
+axis.plot(back, two[1], lw=1.2, ls="--", label="rebuilt")
+axis.set(xlabel="tokens back, n − i", ylabel="attention", title=f"head {shown}, n = {n}")
+axis.invert_xaxis()
+axis.legend()
+picture = cx.plots.picture(
+    figure,
+    "2.6",
+    f"True and rebuilt row of head {shown} at n = {n}, C = {C:.2f}. Distance {distance:.3f}.",
+    f"True and rebuilt row of head {shown}; distance {distance:.3f}.",
+)
+cx.widgets.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
 
 # %% [markdown]
 """
@@ -480,36 +466,40 @@ everywhere = torch.stack(
     ]
 ).numpy()  # text head dest
 of_text = np.median(everywhere, -1)  # text head
-
-
-def typical_tv(summary):
-    """A statistic of texts: the median over them for each broad head, then a summary of these."""
-    return lambda drawn: cx.claims.over(np.median(of_text[drawn], 0), broad, summary)
-
-
-octaves, every = np.linspace(-1, 1, 9), np.arange(len(passages))
-sweep = [
-    cx.total_variation(true_rows[::5], cx.rebuilt_rows(weights, X[::5], n, C=float(C) * 2**o))
-    for o in octaves
-]
-best = octaves[int(torch.stack([t.median(0).values.median() for t in sweep]).argmin())]
 level = everywhere[:, broad].mean((1, 2)) if broad else np.full(2, np.nan)
+
+
+def typical_tv(name, summary):
+    """The claim on a summary, over the broad heads, of their median over texts."""
+
+    def typical(drawn):
+        return cx.claims.over(np.median(of_text[drawn], 0), broad, summary)
+
+    here, interval = typical(slice(None)), cx.claims.by_document(typical, passages)
+    measured = f"median TV, {name} of the broad heads"
+    return cx.claims.Claim("tv", measured, here, interval, digits=3)
+
+
+def over_some(octave):
+    """The distance of the middle head where C is so many octaves above the median."""
+    made = cx.rebuilt_rows(weights, X[::5], n, C=float(C) * 2**octave)
+    return cx.total_variation(true_rows[::5], made).median(0).values.median()
+
+
+best = min(np.linspace(-1, 1, 9), key=over_some)
 unit = torch.nn.functional.normalize
-cosines = unit(W_E, dim=-1) @ unit(W_pos, dim=-1).T
+cosine = float((unit(W_E, dim=-1) @ unit(W_pos, dim=-1).T).abs().mean())
 scales = cx.weights.layer_norm_scale(W_E[X[:, 1:]] + W_pos[1 : n + 1], eps)
 least, most = 0.145, 0.1755  # half a unit of the last printed digit beyond 0.15 and 0.175
+inside = cx.claims.Claim(
+    "norm_scale",
+    f"share of LayerNorm's scales from {least:g} to {most:g}, all positions but the first",
+    float(((scales >= least) & (scales <= most)).float().mean()),
+)
 cx.claims.ledger(
     model,
-    *(
-        cx.claims.Claim(
-            "tv",
-            f"median TV, {name} of the broad heads",
-            typical_tv(summary)(every),
-            cx.claims.by_document(typical_tv(summary), passages),
-            digits=3,
-        )
-        for name, summary in (("middle one", np.median), ("worst", max))
-    ),
+    typical_tv("middle one", np.median),
+    typical_tv("worst", max),
     cx.claims.Claim(
         "tv_alike",
         "texts whose mean TV is within a factor of 2 of the first's",
@@ -518,21 +508,11 @@ cx.claims.ledger(
     cx.claims.Claim(
         "orthogonal",
         "mean |cosine| of tokens and positions, over that of random directions",
-        float(cosines.abs().mean()) * d_model**0.5,
+        cosine * d_model**0.5,
         digits=1,
     ),
     cx.claims.Claim("typical_norm", "best C over the median token norm", float(2**best)),
-    *(
-        [
-            cx.claims.Claim(
-                "norm_scale",
-                f"share of LayerNorm's scales from {least:g} to {most:g}, all positions but the first",
-                float(((scales >= least) & (scales <= most)).float().mean()),
-            )
-        ]
-        if weights.n_heads == 12  # a range of GPT-2 small's own
-        else []
-    ),
+    *[inside] * (H == 12),  # a range of GPT-2 small's own
 )
 
 # %% [markdown]
@@ -542,11 +522,12 @@ cx.claims.ledger(
 
 # %% tags=["hide-input", "nbval-check-output"]
 factors = (scores - exact)[..., 0].exp().mean(0)
+far = by_distance["with the zero"].loc[:65].mean()
 pd.DataFrame(
     {
         "its error here": [
             f"{split.min():.2f} to {split.max():.2f} of a row's weight",
-            f"{near['with the zero']:.2f} nats of a score within 16 tokens, {errors['with the zero'][..., (back > 64)].mean():.2f} beyond 64",
+            f"{near['with the zero']:.2f} nats of a score within 16 tokens, {far:.2f} beyond 64",
             f"BOS gets {factors.min():.1f} to {factors.max():.1f} times its weight, before normalising",
         ]
     },
@@ -570,8 +551,8 @@ as_if_at_m = cx.weights.layer_norm_scale(W_E[X] + m, eps).mT  # text 1 source
 what, where_m = ask @ (W_E[X] + m).mT, ask @ (W_pos[: n + 1] - m).mT
 moved = cx.total_variation(true_rows, with_own_bos(what / as_if_at_m + where_m / shared))
 moved = moved.median(0).values
-gain = [h for h in range(weights.n_heads) if moved[h] < mended[h]]
-lose = [h for h in range(weights.n_heads) if moved[h] >= mended[h]]
+gain = [h for h in range(H) if moved[h] < mended[h]]
+lose = [h for h in range(H) if moved[h] >= mended[h]]
 cx.claims.finding(
     f"With the mean position as the zero, rows come nearer in {len(gain)} of {weights.n_heads} heads ({mended[gain].mean():.3f} becomes {moved[gain].mean():.3f}); head {lose[0]}, which looks back least far, loses ({mended[lose[0]]:.3f} becomes {moved[lose[0]]:.3f})."
     if len(lose) == 1
@@ -594,12 +575,7 @@ def equation_1(x, n):
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-for name, mine, wanted in zip(
-    "EP",
-    equation_1(x, n),
-    (cx.content_keys(weights, n, x), cx.positional_keys(weights, n)),
-    strict=True,
-):
+for name, mine, wanted in zip("EP", equation_1(x, n), package, strict=True):
     if mine is ...:
         print(name, "not yet")
     elif mine.shape != wanted.shape:

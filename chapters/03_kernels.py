@@ -225,16 +225,14 @@ pairs, times = torch.stack([second, first])[:, second >= 0].unique(dim=1, return
 by_chance = of_asking[pairs[0]] * frequency[pairs[1]] * times.sum()
 known = pairs[:, (times >= SEEN) & (times > KNOWN * by_chance)]
 residual = cx.layer_norm(weights.W_E[asking] + weights.W_pos[n], weights.eps)
+queries = cx.split.queries_of(weights, residual).unbind(1)  # each: asking d_head
 own, gain = [], []
-for q, K in zip(
-    cx.split.queries_of(weights, residual).unbind(1), cx.content_keys(weights, n), strict=True
-):
+for q, K in zip(queries, cx.content_keys(weights, n), strict=True):
     score = q @ K.T / weights.attn_scale  # asking source
     score = score - (score @ frequency)[:, None]
     alone = of_asking @ score  # what a source has whoever asks
-    rest_of = score - alone
     own.append(float(alone.square() @ frequency / (of_asking @ score.square() @ frequency)))
-    gain.append(float(rest_of[known[0], known[1]].mean().exp()) if known.numel() else float("nan"))
+    gain.append(float((score - alone)[known[0], known[1]].mean().exp()))  # NaN: none is known
 cx.claims.finding(
     f"Who asks hardly matters: {min(own):.0%} to {max(own):.0%} of the variance of log content over such pairs belongs to the source alone, and in no head do words that often precede the asking token gain more than a factor of {max(gain):.2f} on average.",
     holds=min(own) > 0.9 and max(gain) < 1.1,
@@ -287,11 +285,6 @@ with np.load(DATA / "gpt2-kernels.npz", allow_pickle=False) as stored:
 gpt2 = gpt2 / gpt2.sum(-1, keepdim=True)  # they are stored in half precision
 
 
-def shapes(kernels):
-    """The family of each kernel by the rule, where nothing is known of copies."""
-    return cx.split.family_table(kernels)["family"]
-
-
 def to_exponential(kernels):
     """TV of each kernel to the exponential with as many effective tokens (Exercise 2)."""
     eff = cx.effective_tokens(kernels)[:, None]
@@ -299,7 +292,8 @@ def to_exponential(kernels):
     return cx.total_variation(kernels, fall / fall.sum(-1, keepdim=True))
 
 
-gpt2_named = shapes(gpt2)
+gpt2_table = cx.split.family_table(gpt2)  # the rule, where nothing is known of copies
+gpt2_table["TV to an exponential"] = to_exponential(gpt2).tolist()
 
 
 # %% tags=["hide-input"]
@@ -310,40 +304,40 @@ def smooth(kernel):
     return (edges[:-1] + edges[1:] - 1) / 2, np.add.reduceat(near, edges[:-1]) / np.diff(edges)
 
 
-def shape_panels(kernels, named, behind=()):
-    """The kernels of a model, a panel for each family; pale, those of another one behind them."""
+def facts(table):
+    """The kernels of a model in words."""
+    groups = table.groupby("family")["effective tokens"]
+    return "; ".join(
+        f"{family}, head{'s' * (len(eff) > 1)} {cx.claims.listed(eff.index)}: {', '.join(eff.map('{:.0f}'.format))} effective tokens"
+        for family, eff in groups
+    )
+
+
+# %% tags=["hide-input"]
+def shape_panels(kernels, families, pale=None):
+    """A panel for each family; behind the kernels, pale, those of GPT-2 if their families are given."""
     figure, (axes,) = cx.plots.panels(1, 3, height=3.0, width=8.6, sharey=True)
     for axis, shape in zip(axes, ("local", "slowly decaying", "uniform"), strict=True):
-        for other in behind:
-            if gpt2_named[other] == shape:
-                axis.plot(*smooth(gpt2[other]), lw=1, alpha=0.35, color=cx.plots.COLOURS[7])
-        for h in np.flatnonzero(named == shape):
+        for h in np.flatnonzero(pale == shape):
+            axis.plot(*smooth(gpt2[h]), lw=1, alpha=0.35, color=cx.plots.COLOURS[7])
+        for h in np.flatnonzero(families == shape):
             axis.plot(*smooth(kernels[h]), lw=1.3, label=f"head {h}", **cx.plots.head_style(h))
             axis.legend(fontsize=7, loc="lower right")
         axis.axhline(1 / kernels.shape[-1], color=cx.plots.INK, lw=1, ls=":")
         axis.set_xscale("symlog", linthresh=1)
         axis.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
         axis.set(yscale="log", ylim=(1e-6, 1.5), xlim=(kernels.shape[-1] - 1, 0))
-        axis.set(xlabel="tokens back, n − i", title=shape + ": none" * (shape not in set(named)))
+        axis.set(xlabel="tokens back, n − i", title=shape + ": none" * (shape not in set(families)))
     axes[0].set_ylabel("weight in the kernel")
     return figure
 
 
 # %% tags=["hide-input"]
-def facts(kernels, named):
-    """The kernels of a model in words."""
-    eff = cx.effective_tokens(kernels).tolist()
-    return "; ".join(
-        f"head {h} {s}, {e:.0f} effective tokens"
-        for h, (s, e) in enumerate(zip(named, eff, strict=True))
-    )
-
-
 cx.plots.picture(
-    shape_panels(gpt2, gpt2_named),
+    shape_panels(gpt2, gpt2_table["family"]),
     "3.2",
     f"The kernels of GPT-2 small's first layer at n = {gpt2.shape[-1] - 1}, averaged over windows that widen with the distance; position 0 is left out. Dotted: an even row. The bumps about 390 tokens back hold at most {gpt2[[3, 4, 7], 1:200].sum(-1).max():.1%} of a local kernel.",
-    f"One panel a family, a curve a head. {facts(gpt2, gpt2_named)}. An even row has {1 / gpt2.shape[-1]:.4f} everywhere.",
+    f"One panel a family, a curve a head. {facts(gpt2_table)}. An even row has {1 / gpt2.shape[-1]:.4f} everywhere.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -351,28 +345,22 @@ PUBLISHED = {  # the groups of the post, by what the heads do
     "slowly decaying": (0, 2, 6, 8, 9, 10), "local": (3, 4, 7), "duplicate-token": (1, 5), "other": (11,),
 }  # fmt: skip
 six, three = list(PUBLISHED["slowly decaying"]), list(PUBLISHED["local"])
-gpt2_eff, gpt2_half = cx.effective_tokens(gpt2), cx.split.half_mass(gpt2)
-beyond = 1 - gpt2[:, -8:].sum(-1)  # more than 7 tokens back
 pd.DataFrame(
     {
-        "effective tokens": [f"{v:.0f}" for v in gpt2_eff],
-        "half of the mass within": gpt2_half.tolist(),
-        "more than 7 tokens back": [f"{v:.0%}" for v in beyond],
+        "effective tokens": gpt2_table["effective tokens"].map("{:.0f}".format),
+        "half of the mass within": gpt2_table["half of the mass within"],
+        "more than 7 tokens back": [f"{v:.0%}" for v in 1 - gpt2[:, -8:].sum(-1)],
         "on position 0": [f"{v:.2f}" for v in gpt2[:, 0]],
-        "TV to an exponential": [f"{v:.2f}" for v in to_exponential(gpt2)],
-        "family by the rule": gpt2_named.tolist(),
+        "TV to an exponential": gpt2_table["TV to an exponential"].map("{:.2f}".format),
+        "family by the rule": gpt2_table["family"],
         "published group": [g for h in range(len(gpt2)) for g, of in PUBLISHED.items() if h in of],
-    },
-    index=pd.Index(range(len(gpt2)), name="head"),
+    }
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-by_rule = {
-    name: set(np.flatnonzero(gpt2_named == name))
-    for name in ("local", "slowly decaying", "uniform")
-}
-FAR = 200
-e = gpt2_eff[six]
+by_rule = {name: set(of.index) for name, of in gpt2_table.groupby("family")}
+FAR, of_six = 200, gpt2_table.loc[six]
+eff, misfit = of_six["effective tokens"], of_six["TV to an exponential"]
 display(
     cx.claims.finding(
         "From kernels alone the rule finds the three local heads of GPT-2 small and the six slowly decaying ones as published; of the two that look for copies it calls head 1 slowly decaying and head 5 uniform.",
@@ -380,8 +368,8 @@ display(
         == {"local": {3, 4, 7}, "slowly decaying": {0, 1, 2, 6, 8, 9, 10}, "uniform": {5, 11}},
     ),
     cx.claims.finding(
-        f"The post calls the six kernels exponential, but each is {to_exponential(gpt2)[six].min():.2f} to {to_exponential(gpt2)[six].max():.2f} (TV) away from the exponential with as many effective tokens, and they keep {gpt2[six, : -FAR - 1].sum(-1).mean():.0%} of their weight beyond {FAR} tokens, where the exponentials keep {(((e - 1) / (e + 1)) ** FAR).mean():.0%}.",
-        holds=bool(to_exponential(gpt2)[six].min() > 0.1),
+        f"The post calls the six kernels exponential, but each is {misfit.min():.2f} to {misfit.max():.2f} (TV) away from the exponential with as many effective tokens, and they keep {gpt2[six, : -FAR - 1].sum(-1).mean():.0%} of their weight beyond {FAR} tokens, where the exponentials keep {(((eff - 1) / (eff + 1)) ** FAR).mean():.0%}.",
+        holds=misfit.min() > 0.1,
     ),
 )
 
@@ -404,14 +392,12 @@ The same picture of `mini`, and its roster:
 
 # %% tags=["hide-input"]
 kernels = cx.positional_kernels(weights, n, TOKEN)  # head source
-named = shapes(kernels)
-eff, half = cx.effective_tokens(kernels), cx.split.half_mass(kernels)
-uneven = cx.total_variation(kernels, torch.full_like(kernels, 1 / (n + 1)))
+table = cx.split.family_table(kernels)
 cx.plots.picture(
-    shape_panels(kernels, named, behind=range(len(gpt2))),
+    shape_panels(kernels, table["family"], pale=gpt2_table["family"]),
     "3.3",
     f"The kernels of {MODEL} at n = {n} with x<sub>n</sub> = '{TOKEN}', drawn as in Figure 3.2. Pale: those of GPT-2 small at n = {gpt2.shape[-1] - 1}. Dotted: an even row of {MODEL}.",
-    f"One panel a family, a curve a head. {facts(kernels, named)}. An even row has {1 / (n + 1):.4f} everywhere.",
+    f"One panel a family, a curve a head. {facts(table)}. An even row has {1 / (n + 1):.4f} everywhere.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -423,20 +409,13 @@ The first three columns are now explained. No head is local, and none looks for 
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-decays, even = named == "slowly decaying", named == "uniform"
-least = int(eff.argmin())
-most_uneven = cx.claims.over(uneven, heads != least, np.max)
-display(
-    cx.claims.finding(
-        f"Head {least} has half of its kernel, the attention that places alone would give, within {half[least]} of {n} tokens; in every other head at most {most_uneven:.0%} of the kernel would have to move to make it even.",
-        holds=bool(
-            decays[least]
-            and decays.sum() == 1
-            and even.sum() == len(heads) - 1
-            and most_uneven < 0.2
-        ),
-        otherwise=f"the slowly decaying heads are {np.flatnonzero(decays).tolist()} and the uniform ones {np.flatnonzero(even).tolist()}.",
-    )
+least = int(table["effective tokens"].argmin())
+decays, even = (heads[table["family"] == name].tolist() for name in ("slowly decaying", "uniform"))
+most_uneven = cx.claims.over(table["TV to uniform"], heads != least, np.max)
+cx.claims.finding(
+    f"Head {least} has half of its kernel, the attention that places alone would give, within {table['half of the mass within'][least]} of {n} tokens; in every other head at most {most_uneven:.0%} of the kernel would have to move to make it even.",
+    holds=decays == [least] and len(even) == len(heads) - 1 and most_uneven < 0.2,
+    otherwise=f"the slowly decaying heads are {decays} and the uniform ones {even}.",
 )
 
 # %% [markdown]
@@ -445,21 +424,14 @@ A language model has to know which words came just before. Where does this one l
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-LAST = 8
-read = torch.stack(
-    [t.tokens[: study.length] for t in study.texts[:: max(1, len(study.texts) // 8)][:8]]
-)
+LAST, step = 8, max(1, len(study.texts) // 8)
+read = torch.stack([text.tokens[: study.length] for text in study.texts[::step][:8]])
+rows = [f"blocks.{layer}.attn.hook_pattern" for layer in range(min(2, model.cfg.n_layers))]
 with torch.no_grad():
-    _, cache = model.run_with_cache(
-        read,
-        names_filter=lambda name: name.endswith("hook_pattern"),
-        stop_at_layer=min(2, model.cfg.n_layers),
-    )
-dest = torch.arange(study.length // 2, study.length)
-nearest = dest[:, None] - torch.arange(LAST)  # the last eight sources of each destination
-shares = [
-    pattern[:, :, dest[:, None], nearest].sum(-1).mean((0, 2)).cpu() for pattern in cache.values()
-]
+    _, cache = model.run_with_cache(read, names_filter=rows, stop_at_layer=len(rows))
+dest = torch.arange(study.length // 2, study.length)[:, None]
+nearest = dest - torch.arange(LAST)  # the last eight sources of each destination
+shares = [cache[row][:, :, dest, nearest].sum(-1).mean((0, 2)).cpu() for row in rows]
 cx.claims.finding(
     f"In the model as it runs, {int((shares[-1] > 0.8).sum())} heads of the second layer give the last {LAST} tokens more than 80% of their attention, and no head of the first more than {shares[0].max():.0%}.",
     holds=bool(shares[0].max() < 0.2 and (shares[-1] > 0.8).sum() > 1),
@@ -490,43 +462,36 @@ misplaced = {
 }  # each: text head
 
 # %% tags=["hide-input"]
-middle = {name: tv.median(0).values for name, tv in misplaced.items()}
+middle = {name: tv.median(0).values for name, tv in misplaced.items()}  # each: head
 figure, ((axis,),) = cx.plots.panels(height=2.7, width=7.5)
 for k, (name, tv) in enumerate(misplaced.items()):
-    low, high = tv.quantile(torch.tensor([0.05, 0.95]), dim=0)
-    at = heads + (k - 1.5) * 0.17
-    axis.vlines(at, low, high, color=cx.plots.COLOURS[k], lw=1.2)
-    axis.plot(at, middle[name], "os^D"[k], ms=5, color=cx.plots.COLOURS[k], label=name)
-kernel_alone = misplaced["kernel alone"][:, head].numpy()
-interval = cx.claims.by_document(
-    lambda drawn: np.median(kernel_alone[drawn]), study.texts[: len(several)]
-)
+    at, colour = heads + (k - 1.5) * 0.17, cx.plots.COLOURS[k]
+    axis.vlines(at, *tv.quantile(torch.tensor([0.05, 0.95]), dim=0), color=colour, lw=1.2)
+    axis.plot(at, middle[name], "os^D"[k], ms=5, color=colour, label=name)
 axis.set(xlabel="head", ylabel="misplaced (TV)", xticks=heads, ylim=(0, None))
 axis.legend(fontsize=8, ncols=2)
+alone = misplaced["kernel alone"][:, head].numpy()
+low, high = cx.claims.by_document(lambda drawn: np.median(alone[drawn]), study.texts[: len(alone)])
 cx.plots.picture(
     figure,
     "3.4",
-    f"How much of a true row lies elsewhere than in four guesses: median over {len(several)} held-out texts, and the range of nine texts in ten. The kernel alone, head {head}: {middle['kernel alone'][head]:.2f} [{interval[0]:.2f}, {interval[1]:.2f}], 95% over documents.",
+    f"How much of a true row lies elsewhere than in four guesses: median over {len(several)} held-out texts, and the range of nine texts in ten. The kernel alone, head {head}: {middle['kernel alone'][head]:.2f} [{low:.2f}, {high:.2f}], 95% over documents.",
     "Four marks a head. "
-    + "; ".join(f"{name}: " + ", ".join(f"{v:.2f}" for v in tv) for name, tv in middle.items())
-    + ", for the heads in turn.",
-)
+    + "; ".join(f"{k}: {v[head]:.2f} in head {head}, over all heads {v.min():.2f} to {v.max():.2f}" for k, v in middle.items())
+    + ".",
+)  # fmt: skip
 
 # %% tags=["hide-input", "nbval-check-output"]
-placed, loudness, product = (
-    middle[name] for name in ("kernel alone", "content alone", "kernel × content")
-)
-better = np.flatnonzero((loudness < placed).numpy())
+even_row, placed, loudness, product = middle.values()
+better, taken = int((loudness < placed).sum()), float((1 - placed / even_row).median())
 display(
     cx.claims.finding(
         f"The kernel alone misplaces {placed[least]:.0%} of head {least}'s attention, and kernel times content {product[least]:.0%}.",
         holds=bool(placed[least] > 2 * product[least]),
     ),
     cx.claims.finding(
-        f"Content alone is a better guess than the kernel alone in {len(better)} of {len(heads)} heads, and the kernel takes away only {float((1 - placed / middle['even row']).median()):.0%} of an even row's error in the middle head.",
-        holds=bool(
-            len(better) > len(heads) / 2 and (1 - placed / middle["even row"]).median() < 0.33
-        ),
+        f"Content alone is a better guess than the kernel alone in {better} of {len(heads)} heads, and the kernel takes away only {taken:.0%} of an even row's error in the middle head.",
+        holds=better > len(heads) / 2 and taken < 0.33,
     ),
 )
 
@@ -537,31 +502,35 @@ So the answer to this chapter's question has a caveat. In `mini` reach says wher
 So far *the* asked, in the middle of the context. Does a kernel depend on who asks, and where?
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
-askers = [
-    t for t in count.topk(min(25, len(count))).indices.tolist() if t != weights.token_id(TOKEN)
-][:24]
-other_kernels = torch.stack([cx.positional_kernels(weights, n, t) for t in askers])
-who = cx.total_variation(other_kernels, kernels).median(0).values  # head
-kept = np.array([shapes(k).to_numpy() == named.to_numpy() for k in other_kernels])  # token head
+# %%
+often = count.index_fill(0, torch.tensor(weights.token_id(TOKEN)), -1)  # any token but this one
+askers = often.topk(min(24, len(often) - 1)).indices.tolist()
+others = torch.stack([cx.positional_kernels(weights, n, t) for t in askers])  # token head source
+who = cx.total_variation(others, kernels)  # token head
+
+
+def moved(m):
+    """`head`: TV of the kernels at m to those at n, over the distances that both have."""
+    there, here = cx.positional_kernels(weights, m, TOKEN), kernels[:, -m - 1 :]
+    return cx.total_variation(there, here / here.sum(-1, keepdim=True))
+
+
 late = np.linspace(n / 2, n - 1, 16).astype(int).tolist()
-nearest = [kernels[:, -m - 1 :] for m in late]
-moved = [
-    cx.total_variation(cx.positional_kernels(weights, m, TOKEN), row / row.sum(-1, keepdim=True))
-    for m, row in zip(late, nearest, strict=True)
-]
-shifted = torch.stack(moved).mean(0)  # head
+shifted = torch.stack([moved(m) for m in late]).mean(0)  # head
+
+# %% tags=["hide-input", "nbval-check-output"]
+other = who.median(0).values  # head
+kept = np.array([cx.split.family_table(k)["family"] == table["family"] for k in others])
 renamed_by = np.array(askers)[~kept[:, least]].tolist()
 words_only = sum(str(w).strip().isalnum() for w in cx.neurons.spelled(weights, renamed_by))
-renaming = int((~kept[:, least]).sum())
 display(
     cx.claims.finding(
-        f"With another common token at n a kernel moves by at most {who.max():.2f} (TV, median of {len(askers)} tokens), with n between {late[0]} and {n} by at most {shifted.max():.2f} (mean of {len(late)} places).",
-        holds=bool(who.max() < 0.1 and shifted.max() < 0.1),
+        f"With another common token at n a kernel moves by at most {other.max():.2f} (TV, median of {len(askers)} tokens), with n between {late[0]} and {n} by at most {shifted.max():.2f} (mean of {len(late)} places).",
+        holds=bool(other.max() < 0.1 and shifted.max() < 0.1),
     ),
     cx.claims.finding(
-        f"Head {least} alone can change its name by that: for {renaming} of the {len(askers)} tokens, most of them punctuation, the rule calls it uniform.",
-        holds=bool(renaming and kept[:, heads != least].all() and 2 * words_only < renaming),
+        f"Head {least} alone can change its name by that: for {len(renamed_by)} of the {len(askers)} tokens, most of them punctuation, the rule calls it uniform.",
+        holds=bool(kept[:, heads != least].all()) and 2 * words_only < len(renamed_by),
         otherwise=f"common tokens change the names of the heads {np.flatnonzero(~kept.all(0)).tolist()}.",
     ),
 )
@@ -579,20 +548,16 @@ As to the token: the query is a sum of what the token asks, what the position as
 
 # %% tags=["hide-input", "nbval-check-output"]
 end = max(n, weights.n_ctx - 26)  # near the end of the context, not at it
-at_end = cx.positional_kernels(weights, end, TOKEN)
-named_there = shapes(at_end)
-renamed = np.flatnonzero(named_there.to_numpy() != named.to_numpy())
-uneven_there = cx.total_variation(at_end, torch.full_like(at_end, 1 / (end + 1)))
-lowest, highest = (cx.claims.over(uneven_there, heads != least, f) for f in (np.min, np.max))
+there = cx.split.family_table(cx.positional_kernels(weights, end, TOKEN))
+renamed = heads[there["family"] != table["family"]].tolist()
+uneven = there["TV to uniform"]
+lowest, highest = (cx.claims.over(uneven, heads != least, f) for f in (np.min, np.max))
 cx.claims.finding(
     f"Near the end of the context, at n = {end}, the seven uniform heads are less even, {lowest:.0%} to {highest:.0%} (TV) away from an even row, and the rule calls head {', '.join(map(str, renamed))} slowly decaying.",
-    holds=bool(
-        len(heads) == 8
-        and (uneven_there > uneven).all()
-        and len(renamed) == 1
-        and set(named_there.iloc[renamed]) == {"slowly decaying"}
-    ),
-    otherwise=f"near the end of the context, at n = {end}, the heads {renamed.tolist()} have another name than in the middle.",
+    holds=len(heads) == 8
+    and bool((uneven > table["TV to uniform"]).all())
+    and there["family"][renamed].tolist() == ["slowly decaying"],
+    otherwise=f"near the end of the context, at n = {end}, the heads {renamed} have another name than in the middle.",
 )
 
 # %% [markdown]
@@ -616,16 +581,13 @@ for h in heads:
 axis.axhline(1 / (n + 1), color=cx.plots.INK, lw=1, ls=":")
 axis.set(yscale="log", xlim=(n, 0), xlabel="tokens back, n − i", ylabel="weight in the kernel")
 axis.legend(fontsize=7, ncols=2, title="head", loc="upper left")
-cx.widgets.Kernels(
-    weights,
-    n=n,
-    picture=cx.plots.picture(
-        figure,
-        "3.5",
-        f"All kernels at n = {n}, asked by '{TOKEN}'. Dotted: an even row.",
-        f"A curve a head. {facts(kernels, named)}.",
-    ),
+picture = cx.plots.picture(
+    figure,
+    "3.5",
+    f"All kernels at n = {n}, asked by '{TOKEN}'. Dotted: an even row.",
+    f"A curve a head. {facts(table)}.",
 )
+cx.widgets.Kernels(weights, n=n, picture=picture)
 
 # %% [markdown]
 """
@@ -636,37 +598,51 @@ The lines on GPT-2 small are computed from its stored kernels. Where a source sp
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-broad, local = eff.numpy() > rule.BROAD, (named == "local").to_numpy()
-finds = (study.roster["family"] == "duplicate-token").to_numpy()
+broad, local = table["effective tokens"] > rule.BROAD, table["family"] == "local"
+finds = study.roster["family"] == "duplicate-token"
 on_copies = torch.full((len(heads),), torch.nan)
 if finds.any():  # attention on x_n and its earlier copies, where there are any
     found = []
-    for p in study.passages[::3]:
-        alike = (p.tokens[: n + 1, None] == p.tokens[None, : n + 1]).tril()
+    for tokens in (p.tokens[: n + 1] for p in study.passages[::3]):
+        alike = (tokens[:, None] == tokens).tril()
         late_copies = (alike.sum(-1) > 1) & (torch.arange(n + 1) >= n // 4)
-        pattern = cx.attention_pattern(weights, p.tokens[: n + 1])
-        found.append((pattern * alike).sum(-1)[:, late_copies])
+        found.append((cx.attention_pattern(weights, tokens) * alike).sum(-1)[:, late_copies])
     on_copies = torch.cat(found, -1).mean(-1)
-
-
-def apart_from(kind):
-    """How many heads are of a kind by the rule or by the source, not by both."""
-    by_rule = cx.families(weights, min(500, n), TOKEN)["family"]  # at the paper's destination
-    return float(len(set(np.flatnonzero(by_rule == kind)) ^ set(PUBLISHED[kind])))
-
-
+by_name = []
+if weights.n_heads == len(gpt2):  # the source names heads of GPT-2 small
+    family = cx.families(weights, min(500, n), TOKEN)["family"]  # at the paper's destination
+    one_only = [  # heads that are of a kind by the rule or by the source
+        float(len(set(heads[family == kind]) ^ set(PUBLISHED[kind])))
+        for kind in ("slowly decaying", "duplicate-token")
+    ]
+    by_name = [
+        cx.claims.Claim(
+            "contextual_heads",
+            "heads that decay slowly by the rule or by the source, not by both",
+            one_only[0],
+            digits=0,
+        ),
+        cx.claims.Claim(
+            "duplicate_heads",
+            "duplicate-token heads by the rule or by the source, not by both",
+            one_only[1],
+            digits=0,
+        ),
+    ]
+shapes = {"slowly decaying", "local", "uniform"} & set(table["family"])
+of_gpt2 = {"digits": 0, "on_gpt2": True}
 cx.claims.ledger(
     model,
     cx.claims.Claim(
         "kernel_shapes",
         "shapes found among slowly decaying, local and uniform",
-        float(len({"slowly decaying", "local", "uniform"} & set(named))),
+        float(len(shapes)),
         digits=0,
     ),
     cx.claims.Claim(
         "kernel_of_other_tokens",
         "TV between kernels of common tokens, median over broad heads",
-        cx.claims.over(who, broad, np.median),
+        cx.claims.over(other, broad, np.median),
     ),
     cx.claims.Claim(
         "kernel_character",
@@ -687,36 +663,29 @@ cx.claims.ledger(
     cx.claims.Claim(
         "six_decay_slowly",
         "GPT-2 small: heads of the six with a slowly decaying kernel",
-        float(sum(gpt2_named[six] == "slowly decaying")),
-        digits=0,
-        on_gpt2=True,
+        float(sum(of_six["family"] == "slowly decaying")),
+        **of_gpt2,
     ),
     cx.claims.Claim(
         "local_heads",
         "GPT-2 small: heads that are local by the rule or by the source, not by both",
         float(len(by_rule["local"] ^ set(three))),
-        digits=0,
-        on_gpt2=True,
+        **of_gpt2,
     ),
     cx.claims.Claim(
-        "spread_broadly",
-        "GPT-2 small: effective tokens of the six, fewest",
-        float(gpt2_eff[six].min()),
-        digits=0,
-        on_gpt2=True,
+        "spread_broadly", "GPT-2 small: effective tokens of the six, fewest", eff.min(), **of_gpt2
     ),
     cx.claims.Claim(
         "exponential",
         "GPT-2 small: TV of the six to an exponential, worst",
-        float(to_exponential(gpt2)[six].max()),
+        misfit.max(),
         on_gpt2=True,
     ),
     cx.claims.Claim(
         "bag_length",
         "GPT-2 small: time constant of the six's shared kernel, half of its effective tokens",
         float(cx.effective_tokens(cx.shared_kernel(gpt2[six]))) / 2,
-        digits=0,
-        on_gpt2=True,
+        **of_gpt2,
     ),
     cx.claims.Claim(
         "local_reach",
@@ -724,24 +693,7 @@ cx.claims.ledger(
         float(gpt2[three, -8:].sum(-1).min()),
         on_gpt2=True,
     ),
-    *(
-        [
-            cx.claims.Claim(
-                "contextual_heads",
-                "heads that decay slowly by the rule or by the source, not by both",
-                apart_from("slowly decaying"),
-                digits=0,
-            ),
-            cx.claims.Claim(
-                "duplicate_heads",
-                "duplicate-token heads by the rule or by the source, not by both",
-                apart_from("duplicate-token"),
-                digits=0,
-            ),
-        ]
-        if weights.n_heads == len(gpt2)  # the source names heads of GPT-2 small
-        else []
-    ),
+    *by_name,
 )
 
 # %% [markdown]
@@ -751,25 +703,12 @@ cx.claims.ledger(
 
 # %% tags=["hide-input", "nbval-check-output"]
 worst = misplaced["kernel × content"].quantile(0.95, dim=0)
-other_far = float(cx.total_variation(other_kernels, kernels).max())
-pd.DataFrame(
-    [
-        (
-            "a row of attention is kernel times content over their sum",
-            f"{product.min():.0%} to {product.max():.0%} of a row misplaced in the middle text, by head; in nineteen texts of twenty at most {worst.max():.0%}",
-        ),
-        (
-            "one kernel a head serves all texts and most askers",
-            f"none for another text; TV {who.max():.2f} for another common token, {other_far:.2f} at most",
-        ),
-        (
-            "one content a token serves all texts and most askers",
-            f"none for another text; {1 - min(own):.0%} at most of the variance of log content is a matter of who asks",
-        ),
-    ],
-    columns=["you may assume", "and the error is"],
-    index=range(1, 4),
-)
+assumed = {
+    "a row of attention is kernel times content over their sum": f"{product.min():.0%} to {product.max():.0%} of a row misplaced in the middle text, by head; in nineteen texts of twenty at most {worst.max():.0%}",
+    "one kernel a head serves all texts and most askers": f"none for another text; TV {other.max():.2f} for another common token, {who.max():.2f} at most",
+    "one content a token serves all texts and most askers": f"none for another text; {1 - min(own):.0%} at most of the variance of log content is a matter of who asks",
+}
+pd.DataFrame(assumed.items(), columns=["you may assume", "and the error is"], index=range(1, 4))
 
 # %% [markdown]
 r"""
@@ -798,18 +737,13 @@ def fall(eff):
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-def check(wanted=50):
-    r = fall(wanted)
-    if r is ...:
-        return "not yet"
+wanted, r, said = 50, fall(50), "not yet"
+if r is not ...:
     kernel = torch.tensor(float(r)) ** torch.arange(4000).flip(0)
     eff = float(cx.effective_tokens(kernel / kernel.sum()))
-    return (
-        "right" if abs(eff - wanted) < 0.1 else f"this has {eff:.1f} effective tokens, not {wanted}"
-    )
-
-
-print(check())
+    wrong = f"this has {eff:.1f} effective tokens, not {wanted}"
+    said = "right" if abs(eff - wanted) < 0.1 else wrong
+print(said)
 
 # %% [markdown]
 r"""

@@ -35,12 +35,14 @@ TOKEN = " the"  # the destination token
 
 # %% tags=["hide-input", "nbval-check-output"]
 import re
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import torch
 from einops import einsum
+from scipy.stats import norm
 
 import ctxlib as cx
 
@@ -93,36 +95,39 @@ def contents(study):
     return content[:, x], cx.positional_kernels(study.weights, study.n, study.token)
 
 
+def average(values, pos):
+    """`text head`: the mean of each text's contents under each kernel."""
+    return einsum(pos, values, "head source, head text source -> text head")
+
+
 values, pos = contents(study)
-denoms = einsum(pos, values, "head source, head text source -> text head")
+denoms = average(values, pos)
 relative = denoms / denoms.mean(0)  # what texts can be compared by
 spread = relative.std(0)  # head
 
+# %%
+head, example = study.heads[0], texts.index(study.example)
+loudness = values[head, example] / denoms[:, head].mean()  # source
+summed, weight = (v.flip(0).cumsum(0).flip(0) for v in (pos[head] * loudness, pos[head]))
+running = summed / weight  # what the denominator would be of the sources i ... n alone
+
 # %% tags=["hide-input"]
-head, where = study.heads[0], texts.index(study.example)
-kernel_h, content_h = pos[head], values[head, where] / denoms[:, head].mean()
-sums = [v.flip(0).cumsum(0).flip(0) for v in (kernel_h * content_h, kernel_h)]
-running = sums[0] / sums[1]  # over the sources i ... n
 x = cx.texts.at(weights, [study.example], n, TOKEN)[0]
 names = ["BOS", *cx.neurons.spelled(weights, x[1:].tolist())]
-figure, axes = cx.plots.sources(
-    names,
-    {
-        "kernel": kernel_h,
-        "content (mean denominator = 1)": content_h,
-        "running denominator: the weighted mean of content over sources i ... n": running,
-    },
-)
+panels = {
+    "kernel": pos[head],
+    "content (mean denominator = 1)": loudness,
+    "running denominator: the weighted mean of content over sources i ... n": running,
+}
+figure, axes = cx.plots.sources(names, panels)
 for mark in list(axes[2].texts):
     mark.remove()
 axes[2].axhspan(1 - spread[head], 1 + spread[head], color=cx.plots.INK, alpha=0.2, lw=0)
 cx.plots.picture(
     figure,
     "4.1",
-    f"Head {head} at n = {n} in “{study.example.subject}”. The third panel is read from right to left: it averages the sources from n back to i, and at i = 0 it is this text's denominator. "
-    f"Grey: one standard deviation over the {len(texts)} texts about their mean.",
-    f"Three panels over the sources 0 to {n}: the kernel, the content with its loudest tokens named, and the running denominator, "
-    f"which is {running[-1]:.2f} at the destination, {running[n // 2]:.2f} half way back and {running[0]:.2f} at source 0, in units of the mean over texts.",
+    f"Head {head} at n = {n} in “{study.example.subject}”. The third panel is read from right to left: it averages the sources from n back to i, and at i = 0 it is this text's denominator. Grey: one standard deviation over the {len(texts)} texts about their mean.",
+    f"Three panels over the sources 0 to {n}: the kernel, the content with its loudest tokens named, and the running denominator, which is {running[-1]:.2f} at the destination, {running[n // 2]:.2f} half way back and {running[0]:.2f} at source 0, in units of the mean over texts.",
 )
 
 # %% [markdown]
@@ -148,37 +153,31 @@ The first edition of this book had another model of the same shape, with three l
 """
 
 # %% tags=["hide-input"]
-absent = cx.claims.Finding(
-    "The first edition's model is not here, so what is said of it is left out."
-)
-try:
-    first = cx.studies.stable_or_all(cx.load("mini-first-edition"), TEXTS, TOKEN)
-except (OSError, ValueError):
-    first = None
-both = {MODEL: study} | ({"the first edition's model": first} if first else {})
+FIRST, both = "the first edition's model", {MODEL: study}
+with suppress(OSError, ValueError):  # it is not everywhere
+    both[FIRST] = cx.studies.stable_or_all(cx.load("mini-first-edition"), TEXTS, TOKEN)
+measured = {name: contents(one) for name, one in both.items()}
+
+# %% tags=["hide-input"]
 figure, axes = cx.plots.panels(1, len(both), height=2.6, sharey=True)
 told = []
-for axis, (name, one) in zip(axes[0], both.items(), strict=True):
-    found = cx.softmax_denominators(one.weights, one.texts, one.n, TOKEN)
-    found = (found / found.mean(0)).numpy()
-    at = np.arange(found.shape[1])
-    axis.vlines(
-        at, *np.quantile(found, (0.05, 0.95), axis=0), color=cx.plots.COLOURS[0], lw=5, alpha=0.4
-    )
+for axis, (name, found) in zip(axes[0], measured.items(), strict=True):
+    of_mean = average(*found)
+    of_mean = (of_mean / of_mean.mean(0)).numpy()
+    at, (low, high) = np.arange(of_mean.shape[1]), np.quantile(of_mean, (0.05, 0.95), axis=0)
+    axis.vlines(at, low, high, color=cx.plots.COLOURS[0], lw=5, alpha=0.4)
     for h in at:
-        axis.plot(h + np.linspace(-0.3, 0.3, 60), found[:60, h], ".", ms=2.5, color=cx.plots.INK)
+        axis.plot(h + np.linspace(-0.3, 0.3, 60), of_mean[:60, h], ".", ms=2.5, color=cx.plots.INK)
     axis.axhline(1, color=cx.plots.INK, lw=0.8, ls=":")
     axis.set(title=name, xlabel="head", xticks=at, yscale="log", ylim=(0.1, 10))
     axis.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
-    told.append(
-        f"{name}: " + ", ".join(f"head {h} {s:.0%}" for h, s in enumerate(found.std(0, ddof=1)))
-    )
+    told.append(f"{name}: {cx.plots.by_head(of_mean.std(0, ddof=1), '.0%')}")
 axes[0, 0].set_ylabel("denom / mean over texts")
 cx.plots.picture(
     figure,
     "4.2",
     f"Denominators of the same texts in {len(both)} models, over their mean. Bars: the middle 90% of {len(texts)} texts; dots: 60 of them. Logarithmic axis.",
-    "A column of points a head. Standard deviation over mean, " + "; ".join(told) + ".",
+    f"A column of points a head. Standard deviation over mean, {'; '.join(told)}.",
 )
 
 # %% [markdown]
@@ -187,26 +186,28 @@ Width is not all, then. In the model on the right head 0 spreads least, and its 
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-if first:
-    values_1, pos_1 = contents(first)
-    parts_1 = einsum(pos_1, values_1, "head source, head text source -> head text source")
-    whole = parts_1.sum(-1)  # head text
-    free = parts_1[..., 1:-1].sum(-1)  # head text: without BOS and destination
-    held = 1 - free.mean(1) / whole.mean(1)
-    moves, rest = whole.std(1) / whole.mean(1), free.std(1) / free.mean(1)
+if FIRST in both:
+    values_1, pos_1 = measured[FIRST]
+    whole = average(values_1, pos_1)
+    free = average(values_1[..., 1:-1], pos_1[:, 1:-1])  # without BOS and destination
+    held = 1 - free.mean(0) / whole.mean(0)  # head
+    moves, rest = (denom.std(0) / denom.mean(0) for denom in (whole, free))
     rows = {
         "effective tokens": [f"{v:.0f}" for v in cx.effective_tokens(pos_1)],
         "spread": [f"{v:.0%}" for v in moves],
         "part that is the same in all texts": [f"{v:.0%}" for v in held],
         "spread of the rest": [f"{v:.0%}" for v in rest],
-        "stable": ["yes" if h in first.heads else "" for h in range(len(held))],
+        "stable": ["yes" if h in both[FIRST].heads else "" for h in range(len(held))],
     }
     calm = int(moves.argmin())
     trivial = cx.claims.finding(
         f"Head {calm} of the first edition's model spreads by only {moves[calm]:.0%}, since {held[calm]:.0%} of its denominator comes from tokens that were held fixed; the rest of it spreads by {rest[calm]:.0%}.",
-        holds=bool(calm not in first.heads and held[calm] > 0.9 and rest[calm] > 1),
+        holds=bool(calm not in both[FIRST].heads and held[calm] > 0.9 and rest[calm] > 1),
     )
-display(*([pd.DataFrame(rows).rename_axis("head"), trivial] if first else [absent]))
+    display(pd.DataFrame(rows).rename_axis("head"), trivial)
+else:
+    said = "The first edition's model is not here, so what is said of it is left out."
+    display(cx.claims.Finding(said))
 
 # %% [markdown]
 r"""
@@ -230,37 +231,31 @@ mu, variance = inner.mean((1, 2)), inner.var((1, 2))
 iid = variance * kernel.square().sum(-1)  # head
 
 hat = torch.randperm(inner[0].numel(), generator=torch.Generator().manual_seed(0))
-shuffled = inner.flatten(1)[:, hat].view_as(inner)
-shuffled = einsum(shuffled, kernel, "head text source, head source -> text head")
+shuffled = average(inner.flatten(1)[:, hat].view_as(inner), kernel)
 
 # %% tags=["hide-input", "nbval-check-output"]
-mean = denoms.mean(0)
+mean, varies, over_iid = denoms.mean(0), variance.sqrt() / mu, denoms.var(0) / iid  # each: head
 pd.DataFrame(
     {
-        "σ/μ of one token": [f"{v:.2f}" for v in variance.sqrt() / mu],
+        "σ/μ of one token": [f"{v:.2f}" for v in varies],
         "spread, independent tokens": [f"{v:.1%}" for v in iid.sqrt() / mean],
         "spread, shuffled texts": [f"{v:.1%}" for v in shuffled.std(0) / mean],
         "spread, texts as they are": [f"{v:.1%}" for v in spread],
-        "variance over independent": [f"{v:.1f}" for v in denoms.var(0) / iid],
+        "variance over independent": [f"{v:.1f}" for v in over_iid],
     },
     index=pd.Index(heads, name="head"),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-close = [
-    (abs(float(effective[a] / effective[b]) - 1), a, b)
-    for a in heads
-    for b in heads
-    if spread[a] < spread[b] / 2
-]
-gap, a, b = min(close, default=(1.0, 0, 0))
+gap = (effective[:, None] / effective - 1).abs()  # head head
+gap[spread[:, None] >= spread / 2] = torch.inf  # pairs of heads that spread alike
+a, b = divmod(int(gap.argmin()), len(heads))
 cx.claims.finding(
-    f"Heads {a} and {b} have kernels of the same width, {effective[a]:.0f} effective tokens, and spread by {spread[a]:.1%} and {spread[b]:.1%}: the content of head {b} varies {(variance.sqrt() / mu)[b] / (variance.sqrt() / mu)[a]:.1f} times as much from token to token.",
-    holds=bool(gap < 0.05 and (variance.sqrt() / mu)[b] > 2 * (variance.sqrt() / mu)[a]),
+    f"Heads {a} and {b} have kernels of the same width, {effective[a]:.0f} effective tokens, and spread by {spread[a]:.1%} and {spread[b]:.1%}: the content of head {b} varies {varies[b] / varies[a]:.1f} times as much from token to token.",
+    holds=bool(gap[a, b] < 0.05 and varies[b] > 2 * varies[a]),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-over_iid = denoms.var(0) / iid
 cx.claims.finding(
     f"Shuffled texts spread as independent tokens should, and texts as they are have {over_iid.min():.1f} to {over_iid.max():.1f} times that variance.",
     holds=bool(((shuffled.var(0) / iid).log().abs() < 0.2).all() and over_iid.min() > 1.5),
@@ -310,9 +305,10 @@ promised = chebyshev(variance, kernel, fifth), hoeffding(width, kernel, fifth)
 off = ((denoms - mean).abs() >= fifth).float().mean(0)
 
 # %% tags=["hide-input", "nbval-check-output"]
+loudest = inner.amax((1, 2)) / mu  # head
 pd.DataFrame(
     {
-        "loudest token / mean": [f"{v:.1f}" for v in inner.amax((1, 2)) / mu],
+        "loudest token / mean": [f"{v:.1f}" for v in loudest],
         "off by a fifth: Chebyshev allows": [f"{v:.1%}" for v in promised[0]],
         "Hoeffding allows": [f"{v:.1%}" for v in promised[1]],
         "texts that are": [f"{v:.1%}" for v in off],
@@ -322,14 +318,15 @@ pd.DataFrame(
 
 # %% tags=["hide-input", "nbval-check-output"]
 kept = (promised[1] < 0.01) & (promised[0] < 0.01)
-silent, broken = (v.nonzero()[:, 0].tolist() for v in (promised[1] >= 1, off > promised[0]))
+silent, broken = (heads[v].tolist() for v in (promised[1] >= 1, off > promised[0]))
+most = [max(v.tolist(), default=0) for v in (loudest[silent], off[broken], promised[0][broken])]
 display(
     cx.claims.finding(
-        f"In {int(kept.sum())} heads both inequalities promise less than 1% of texts off by a fifth; for heads {cx.claims.listed(silent)} Hoeffding promises nothing, since single tokens are up to {(inner.amax((1, 2)) / mu)[silent].max() if len(silent) else 0:.0f} times as loud as the mean.",
+        f"In {int(kept.sum())} heads both inequalities promise less than 1% of texts off by a fifth; for heads {cx.claims.listed(silent)} Hoeffding promises nothing, since single tokens are up to {most[0]:.0f} times as loud as the mean.",
         holds=bool(kept.sum() >= weights.n_heads / 2 and silent and not kept[silent].any()),
     ),
     cx.claims.finding(
-        f"In head {cx.claims.listed(broken)}, {off[broken].max() if len(broken) else 0:.0%} of the texts are off by a fifth where Chebyshev allows {promised[0][broken].max() if len(broken) else 0:.0%}.",
+        f"In head {cx.claims.listed(broken)}, {most[1]:.0%} of the texts are off by a fifth where Chebyshev allows {most[2]:.0%}.",
         holds=len(broken) == 1,
     ),
 )
@@ -350,7 +347,7 @@ For independent tokens $\gamma$ is $\sigma^2$ at zero and nothing elsewhere, and
 """
 
 
-# %% tags=["hide-input"]
+# %%
 def autocovariance(values):
     """`head text lag`; the mean over texts is γ. By Fourier transform, padded, so that no pair
     wraps around: at each lag the mean over the pairs that are so far apart."""
@@ -375,17 +372,14 @@ kind = np.select([np.isin(domain, v) for v in KINDS.values()], list(KINDS), "Eng
 own = inner.clone()  # about the mean of its domain, so that domains do not count as dependence
 for name in set(domain.tolist()):
     own[:, domain == name] -= inner[:, domain == name].mean((1, 2), keepdim=True)
-
+of_kind = {k: autocovariance(own[:, kind == k]).mean(1) for k in sorted(set(kind.tolist()))}
 
 # %% tags=["hide-input"]
-of_kind = {k: autocovariance(own[:, kind == k]).mean(1) for k in sorted(set(kind.tolist()))}
-curves = [
-    {f"head {h}": gamma[h] / gamma[h, 0] for h in heads},
-    {k: (g / g[:, :1]).median(0).values for k, g in of_kind.items()},
-]
+all_texts = {f"head {h}": gamma[h] / gamma[h, 0] for h in heads}
+all_heads = {k: (g / g[:, :1]).median(0).values for k, g in of_kind.items()}
 steps = np.unique(np.geomspace(1, max(2, gamma.shape[1] * 3 // 4), 12).astype(int))
 figure, axes = cx.plots.panels(1, 2, height=2.8, sharey=True)
-for axis, lines in zip(axes[0], curves, strict=True):
+for axis, lines in zip(axes[0], (all_texts, all_heads), strict=True):
     for i, (name, line) in enumerate(lines.items()):
         binned = [float(line[low:high].mean()) for low, high in pairwise(steps)]
         axis.plot(steps[:-1], binned, label=name, lw=1.3, **cx.plots.head_style(i))
@@ -394,14 +388,11 @@ for axis, lines in zip(axes[0], curves, strict=True):
     axis.legend(ncols=2, fontsize=7)
 axes[0, 0].set(ylabel="γ(k) / γ(0)", title="heads, all texts")
 axes[0, 1].set_title("kinds of text, median over heads")
-far = gamma[:, gamma.shape[1] // 2 :].mean(-1) / gamma[:, 0]
 cx.plots.picture(
     figure,
     "4.3",
     "The autocorrelation of content, averaged over stretches of lags. Left: every head, all texts together. Right: by kind of text, each domain about its own mean; at each lag the median over heads.",
-    "Two panels of curves over the lag. Level at the longest lags, left: "
-    + ", ".join(f"head {h} {v:.3f}" for h, v in enumerate(far.tolist()))
-    + ".",
+    f"Two panels of curves over the lag. Level at the longest lags, left: {cx.plots.by_head(gamma[:, gamma.shape[1] // 2 :].mean(-1) / gamma[:, 0], '.3f')}.",
 )
 
 # %% [markdown]
@@ -435,7 +426,7 @@ def account(values, kernel):
     pairs[:, 0] /= 2
     far = torch.arange(length - length // 2, 0, -1.0)  # how many pairs there are, at long lags
     tau2 = gamma[..., length // 2 :] @ far / far.sum()
-    summed = einsum(values, kernel, "head text source, head source -> head text")
+    summed = average(values, kernel).T
     terms = {
         "independent": (gamma[..., 0] - tau2) * kernel.square().sum(-1, keepdim=True),
         "topic": tau2 * kernel.sum(-1, keepdim=True) ** 2,
@@ -446,70 +437,63 @@ def account(values, kernel):
     return terms
 
 
-terms = account(inner, kernel)
+accounts = {name: account(v[..., 1:-1], p[:, 1:-1]) for name, (v, p) in measured.items()}
+terms = accounts[MODEL]
+
+
+def share(part, h=slice(None), drawn=slice(None), of=terms):
+    """A term as a share of the measured variance, over the texts drawn."""
+    return of[part][h][..., drawn].mean(-1) / of["measured"][h][..., drawn].mean(-1)
+
 
 # %% tags=["hide-input"]
 figure, axes = cx.plots.panels(1, len(both), height=2.6, sharey=True)
-sums = {}
-for axis, (name, one) in zip(axes[0], both.items(), strict=True):
-    found, row = contents(one)
-    parts = {k: v.mean(1).numpy() for k, v in account(found[..., 1:-1], row[:, 1:-1]).items()}
-    at, top, low = np.arange(len(row)), np.zeros(len(row)), np.zeros(len(row))
+told = []
+for axis, (name, of) in zip(axes[0], accounts.items(), strict=True):
+    at, top, low, total = range(len(of["all"])), 0, 0, share("all", of=of)
     for part, hatch in (("independent", ""), ("topic", ".."), ("neighbours", "//")):
-        share = parts[part] / parts["measured"]
-        axis.bar(at, share, 0.6, bottom=np.where(share >= 0, top, low), label=part, hatch=hatch)
-        top, low = top + np.maximum(share, 0), low + np.minimum(share, 0)
-    sums[name] = parts["all"] / parts["measured"]
-    axis.plot(at, sums[name], "D", ms=5, color=cx.plots.INK, mfc="none", label="sum")
+        bar = share(part, of=of)
+        axis.bar(at, bar, 0.6, bottom=np.where(bar >= 0, top, low), label=part, hatch=hatch)
+        top, low = top + bar.clip(min=0), low + bar.clip(max=0)
+    axis.plot(at, total, "D", ms=5, color=cx.plots.INK, mfc="none", label="sum")
     axis.axhline(1, color=cx.plots.INK, lw=1, ls=":")
     axis.set(title=name, xlabel="head", xticks=at)
+    told.append(f"{name}: {cx.plots.by_head(total)}")
 axes[0, 0].set_ylabel("share of the measured variance")
 figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
 cx.plots.picture(
     figure,
     "4.4",
     "The variance of the denominator over texts, term by term, as a share of what is measured (dotted line).",
-    "Stacked bars a head. Sum of the terms over the measured variance, "
-    + "; ".join(
-        f"{name}: " + ", ".join(f"head {h} {v:.2f}" for h, v in enumerate(v))
-        for name, v in sums.items()
-    )
-    + ".",
+    f"Stacked bars a head. Sum of the terms over the measured variance, {'; '.join(told)}.",
 )
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-by_text = {part: term.numpy() for part, term in terms.items()}  # head text
-
-
-def share(part, h=slice(None), drawn=slice(None)):
-    """A term as a share of the measured variance, over the texts drawn."""
-    return by_text[part][h][..., drawn].mean(-1) / by_text["measured"][h][..., drawn].mean(-1)
-
-
 def with_interval(part, h):
     low, high = cx.claims.by_document(lambda drawn: share(part, h, drawn), texts, draws=199)
     return f"{share(part, h):.0%} [{low:.0%}, {high:.0%}]"
 
 
-table = pd.DataFrame(
-    {part: share(part) for part in ("independent", "neighbours")},
+of_domain = pd.DataFrame(denoms.numpy()).groupby(domain).transform("mean")
+pd.DataFrame(
+    {
+        "independent": [f"{v:.0%}" for v in share("independent")],
+        "neighbours": [f"{v:.0%}" for v in share("neighbours")],
+        "topic": [with_interval("topic", h) for h in heads],
+        "sum": [with_interval("all", h) for h in heads],
+        "means of domains alone": [f"{v:.0%}" for v in of_domain.var() / denoms.var(0).numpy()],
+    },
     index=pd.Index(heads, name="head"),
 )
-table = table.map(lambda v: f"{v:.0%}")
-for part, title in (("topic", "topic"), ("all", "sum")):
-    table[title] = [with_interval(part, h) for h in heads]
-means = pd.DataFrame(denoms.numpy()).groupby(domain).transform("mean").var() / denoms.var(0).numpy()
-table["means of domains alone"] = [f"{v:.0%}" for v in means]
-table
 
 # %% tags=["hide-input", "nbval-check-output"]
-closes = abs(share("all") - 1).max()
-within = share("independent") / (1 - share("topic"))
+topic, independent = share("topic"), share("independent")
+within = independent / (1 - topic)
 display(
     cx.claims.finding(
-        f"Most of their variance is the topic of the text, which makes {share('topic').min():.0%} to {share('topic').max():.0%} of it; tokens drawn independently would make {share('independent').min():.0%} to {share('independent').max():.0%}.",
-        holds=bool(share("independent").max() < 0.5 < share("topic").min() and closes < 0.1),
+        f"Most of their variance is the topic of the text, which makes {topic.min():.0%} to {topic.max():.0%} of it; tokens drawn independently would make {independent.min():.0%} to {independent.max():.0%}.",
+        holds=bool(independent.max() < 0.5 < topic.min() and abs(share("all") - 1).max() < 0.1),
     ),
     cx.claims.finding(
         f"Within a topic text is nearly a hat: independent tokens give {within.min():.2f} to {within.max():.2f} times the variance that is left once the topic is taken off.",
@@ -540,15 +524,15 @@ def dealt(source):
     """Spread and topic, each `head`, when token t has the content of token `source[t]`."""
     source[fixed] = fixed
     values = content[:, source][:, x]
-    denom = einsum(pos, values, "head source, head text source -> text head")
+    denom = average(values, pos)
     topic = account(values[..., 1:-1], kernel)["topic"].mean(1).clamp(min=0)
     return torch.stack([denom.std(0), topic.sqrt()]) / denom.mean(0)
 
 
 DRAWS = 20
-permuted = torch.stack([dealt(torch.randperm(vocabulary, generator=dice)) for _ in range(DRAWS)])
+permuted = [torch.randperm(vocabulary, generator=dice) for _ in range(DRAWS)]
 drawn = [torch.multinomial(seen.float(), vocabulary, True, generator=dice) for _ in range(DRAWS)]
-drawn = torch.stack([dealt(source) for source in drawn])  # draw (spread, topic) head
+permuted, drawn = (torch.stack([dealt(s) for s in by]) for by in (permuted, drawn))
 
 # %% tags=["hide-input", "nbval-check-output"]
 largest = max(permuted[:, 0].max(), drawn[:, 0].max())
@@ -599,16 +583,15 @@ for (left, right), (name, run) in zip(axes, runs.items(), strict=True):
         for text in range(5):
             axis.plot(past, run[:, text, h], lw=1, color=cx.plots.COLOURS[text])
         axis.set(ylim=(0, 3), title=f"{name}, head {h}")
-    told.append(f"{name}: " + ", ".join(f"head {h} {v:.1%}" for h, v in enumerate(rough.tolist())))
+    left.set_ylabel("denom / mean")
+    told.append(f"{name}: {cx.plots.by_head(rough, '.1%')}")
 for axis in axes[-1]:
     axis.set_xlabel(f"destination − {n}")
-for axis in axes[:, 0]:
-    axis.set_ylabel("denom / mean")
 cx.plots.picture(
     figure,
     "4.5",
     "Denominators of five texts along the text, over the mean of all texts at the same destination. A row a model: its smoothest head on the left, its roughest on the right.",
-    "Five lines a panel. Mean step from one destination to the next, " + "; ".join(told) + ".",
+    f"Five lines a panel. Mean step from one destination to the next, {'; '.join(told)}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -629,18 +612,16 @@ Independence may fail for code, poetry or dialogue, as the paper warns {cite}`gi
 # %% tags=["hide-input"]
 DIALOGUE = 8  # so many quotation marks in a window of fiction make it dialogue
 quotes = [len(re.findall('["“”]', weights.tokenizer.decode(row[1:-1].tolist()))) for row in x]
-kind = np.where((kind == "fiction") & (np.array(quotes) >= DIALOGUE), "dialogue in fiction", kind)
-kind = np.where(kind == "fiction", "other fiction", kind)
+fiction = np.where(np.array(quotes) >= DIALOGUE, "dialogue in fiction", "other fiction")
+kind = np.where(kind == "fiction", fiction, kind)
 
-about = denoms.clone()  # text head, about the mean of its domain
-for name in set(domain.tolist()):
-    about[domain == name] -= denoms[domain == name].mean(0)
-squares = about.square().numpy(), own.square().mean(-1).T.numpy()
+squares = (denoms.numpy() - of_domain.to_numpy()) ** 2  # text head, about the mean of its domain
+of_one = own.square().mean(-1).T.numpy()  # the same of one token
 
 
 def excess(chosen):
     """The middle head's variance over that of independent tokens."""
-    ratio = squares[0][chosen].mean(0) / squares[1][chosen].mean(0)
+    ratio = squares[chosen].mean(0) / of_one[chosen].mean(0)
     return float(np.median(ratio / kernel.square().sum(-1).numpy()))
 
 
@@ -652,25 +633,21 @@ for name in sorted(set(kind.tolist()), key=lambda name: (name != "English prose"
     low = high = float("nan")
     if len({text.document or text.name for text in chosen}) > 1:
         low, high = cx.claims.by_document(lambda d, member=member: excess(member[d]), chosen)
-    of = {part: term.mean(1) for part, term in account(own[:, member], kernel).items()}
-    plain = torch.tensor(squares[1][member].mean(0)) * kernel.square().sum(-1)
-    added = [float((of[part] / plain).median()) for part in ("neighbours", "topic")]
-    ratios[name] = (excess(member), low, high, *added)
+    ratios[name] = (excess(member), low, high)
+    of = account(own[:, member], kernel)
+    plain = torch.tensor(of_one[member].mean(0)) * kernel.square().sum(-1)
     rows[name] = {
         "texts": len(chosen),
         "documents": len({text.document for text in chosen}),
         "variance over independent": f"{ratios[name][0]:.1f} [{low:.1f}, {high:.1f}]",
-        "neighbours add": f"{added[0]:.1f}",
-        "topic adds": f"{added[1]:.1f}",
+        "neighbours add": f"{(of['neighbours'].mean(1) / plain).median():.1f}",
+        "topic adds": f"{(of['topic'].mean(1) / plain).median():.1f}",
     }
 pd.DataFrame(rows).T.rename_axis("kind of text")
 
 # %% tags=["hide-input", "nbval-check-output"]
-none = (float("nan"),) * 5
-prose, code, verse, talk = (
-    ratios.get(k, none)
-    for k in ("English prose", "code", "poetry and drama", "dialogue in fiction")
-)
+named = "English prose", "code", "poetry and drama", "dialogue in fiction"
+prose, code, verse, talk = (ratios.get(name, (np.nan,) * 3) for name in named)
 cx.claims.finding(
     f"Independence fails worst for code, which has {code[0]:.1f} times the variance of independent tokens [{code[1]:.1f}, {code[2]:.1f}], against {prose[0]:.1f} [{prose[1]:.1f}, {prose[2]:.1f}] in English prose; verse ({verse[0]:.1f}) and dialogue ({talk[0]:.1f}) cannot be told from prose.",
     holds=bool(
@@ -718,26 +695,22 @@ Try head 7 with Chebyshev's band at 95%, then a head between 1 and 4: the band i
 
 
 # %% tags=["hide-input"]
-def draw(head):
-    figure, ((left, right),) = cx.plots.panels(1, 2, height=2.6)
-    left.hist((inner[head] / mu[head]).log10().flatten(), bins=60, density=True)
-    left.set(xlabel="log₁₀ of content / mean", ylabel="density", title="one token")
-    right.hist(relative[:, head], bins=60, range=(0, 2.5), density=True, label="texts")
-    at, width = np.linspace(0, 2.5, 300), float(iid[head].sqrt() / mean[head])
-    normal = np.exp(-((at - 1) ** 2) / 2 / width**2) / width / np.sqrt(2 * np.pi)
-    right.plot(at, normal, label="independent tokens")
-    right.set(xlabel="denom / mean", ylabel="density", title=f"head {head}, n = {n}")
-    right.legend(fontsize=8)
-    return cx.plots.picture(
-        figure,
-        "4.6",
-        f"Head {head}: spread over texts {spread[head]:.0%}; independent tokens would give {width:.0%}. Curve: a normal law of that spread.",
-        f"Two histograms, of one token's content and of denominators: spread over texts {spread[head]:.0%}, independent {width:.0%}.",
-    )
-
-
+figure, ((left, right),) = cx.plots.panels(1, 2, height=2.6)
+left.hist((inner[head] / mu[head]).log10().flatten(), bins=60, density=True)
+left.set(xlabel="log₁₀ of content / mean", ylabel="density", title="one token")
+right.hist(relative[:, head], bins=60, range=(0, 2.5), density=True, label="texts")
+at, expected = np.linspace(0, 2.5, 300), float(iid[head].sqrt() / mean[head])
+right.plot(at, norm.pdf(at, 1, expected), label="independent tokens")
+right.set(xlabel="denom / mean", ylabel="density", title=f"head {head}, n = {n}")
+right.legend(fontsize=8)
+picture = cx.plots.picture(
+    figure,
+    "4.6",
+    f"Head {head}: spread over texts {spread[head]:.0%}; independent tokens would give {expected:.0%}. Curve: a normal law of that spread.",
+    f"Two histograms, of one token's content and of denominators: spread over texts {spread[head]:.0%}, independent {expected:.0%}.",
+)
 labelled = [p for p in study.passages if len(p.tokens) > n]  # long enough to look at n
-cx.widgets.Denominators(weights, texts, labelled, n, TOKEN, picture=draw(head), head=head)
+cx.widgets.Denominators(weights, texts, labelled, n, TOKEN, picture=picture, head=head)
 
 # %% [markdown]
 r"""
@@ -747,61 +720,58 @@ Intervals are over documents. Two lines are about what this page does not treat:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-broad, local = (
-    heads[of].tolist() for of in (effective > cx.split.BROAD, effective < cx.split.LOCAL)
-)
-raw_rough = roughness(raw[MODEL])
-denom_np = denoms.numpy()
+broad, local = effective > cx.split.BROAD, effective < cx.split.LOCAL
 is_stop = torch.isin(x[:, 1:-1], seen.argsort(descending=True, stable=True)[:50])
-keyword_share, logs = 1 - is_stop.float().mean(1).numpy(), np.log(denom_np)
+keyword_share, denom_np = 1 - is_stop.float().mean(1).numpy(), denoms.numpy()
 
 
-def spread_of(drawn=slice(None)):
-    some = denom_np[drawn]
-    return cx.claims.over(some.std(0, ddof=1) / some.mean(0), broad, np.median)
+def judged(of_heads, summary=np.median):
+    """A summary of what the broad heads have, and its interval."""
+
+    def statistic(drawn):
+        return cx.claims.over(of_heads(drawn), broad, summary)
+
+    return statistic(slice(None)), cx.claims.by_document(statistic, texts, draws=399)
 
 
-def left_over(drawn=slice(None)):
-    return cx.claims.over(
-        share("independent", drawn=drawn) / (1 - share("topic", drawn=drawn)), broad, np.median
-    )
+def spread_of(drawn):
+    return denom_np[drawn].std(0, ddof=1) / denom_np[drawn].mean(0)
 
 
-def topic_of(drawn=slice(None)):
-    tau = np.sqrt(by_text["topic"][:, drawn].mean(1).clip(min=0))
-    return cx.claims.over(tau / denom_np[drawn].mean(0), broad, np.median)
+def left_over(drawn):
+    return share("independent", drawn=drawn) / (1 - share("topic", drawn=drawn))
 
 
-def by_keywords(drawn=slice(None)):
-    r2 = [np.corrcoef(keyword_share[drawn], logs[drawn, h])[0, 1] ** 2 for h in heads]
-    return cx.claims.over(r2, broad, np.max)
+def tau(drawn):
+    tau2 = terms["topic"].numpy()[:, drawn].mean(1).clip(min=0)
+    return np.sqrt(tau2) / denom_np[drawn].mean(0)
 
 
-def judged(statistic):
-    """The number and its interval; no interval where the model has no such number."""
-    here = statistic()
-    return here, None if np.isnan(here) else cx.claims.by_document(statistic, texts, draws=399)
+def by_keywords(drawn):
+    logs = np.log(denom_np[drawn]).T  # head text
+    return [np.corrcoef(keyword_share[drawn], log)[0, 1] ** 2 for log in logs]
+
+
+def of_bos(m):
+    """`head`: what BOS adds to every denominator at m."""
+    loudness = cx.content_scores(weights, m, TOKEN, x[0, :1]).exp()[:, 0]
+    return loudness * cx.positional_kernels(weights, m, TOKEN)[:, 0]
 
 
 grid = np.unique(np.linspace(1, study.length - 1, 48).astype(int)).tolist()
 runs_of = torch.stack([cx.softmax_denominators(weights, texts[::5], m, TOKEN) for m in grid])
-bos = weights.tokenizer.bos_token_id
-bos = x[0, 0] if bos is None else bos
-first_token = torch.stack(
-    [
-        cx.content_scores(weights, m, TOKEN).exp()[:, bos]
-        * cx.positional_kernels(weights, m, TOKEN)[:, 0]
-        for m in grid
-    ]
-)
-bos_share = (first_token / runs_of.mean(1))[:, study.heads].quantile(0.5, dim=1)  # dest
-faded = float(np.array(grid)[(bos_share >= 0.1).numpy()].max(initial=0))
-stable = [h for h in heads.tolist() if h in broad and spread[h] < study.steady]
-SIX = [0, 2, 6, 8, 9, 10]  # the stable heads of GPT-2 small (Gibson 2025)
+bos_share = torch.stack([of_bos(m) for m in grid]) / runs_of.mean(1)  # dest head
+bos_share = bos_share[:, study.heads].quantile(0.5, dim=1)
+loud = [m for m, part in zip(grid, bos_share, strict=True) if part >= 0.1]
+confetti = cx.claims.over(with_unit, local, np.median) / cx.claims.over(with_unit, broad, np.median)
+stable = heads[broad & (spread < study.steady)].tolist()
+typical, interval = judged(spread_of)
 gpt2 = []
 if weights.n_heads == 12:  # the sources name heads of GPT-2 small
+    SIX = [0, 2, 6, 8, 9, 10]  # its stable heads (Gibson 2025)
     keyword, stop = ((inner * m).sum((1, 2)) / m.sum() for m in (~is_stop, is_stop))
     lift = (keyword / stop)[SIX]
+    stops = float(len({SIX[int(lift.argmin())]} ^ {8}))
     middle = (runs_of.std(1) / runs_of.mean(1))[:, SIX].quantile(0.5, dim=0)
     gpt2 = [
         cx.claims.Claim(
@@ -821,12 +791,7 @@ if weights.n_heads == 12:  # the sources name heads of GPT-2 small
             float(len({SIX[int(lift.argmax())]} ^ {6})),
             digits=0,
         ),
-        cx.claims.Claim(
-            "stop_word_head",
-            "the same with stop words",
-            float(len({SIX[int(lift.argmin())]} ^ {8})),
-            digits=0,
-        ),
+        cx.claims.Claim("stop_word_head", "the same with stop words", stops, digits=0),
     ]
 cx.claims.ledger(
     model,
@@ -834,12 +799,12 @@ cx.claims.ledger(
         "share_stable", "stable heads among all of the layer", len(stable) / len(heads)
     ),
     cx.claims.Claim(
-        "spread_at_half", "relative spread of denom, middle broad head", *judged(spread_of)
+        "spread_at_half", "relative spread of denom, middle broad head", typical, interval
     ),
     cx.claims.Claim(
         "confetti",
         "mean step of denom from n to n + 1 over its mean, local heads over broad ones, both middle",
-        cx.claims.over(raw_rough, local, np.median) / cx.claims.over(raw_rough, broad, np.median),
+        confetti,
         digits=1,
     ),
     cx.claims.Claim(
@@ -848,19 +813,17 @@ cx.claims.ledger(
         *judged(left_over),
     ),
     cx.claims.Claim(
-        "mean_of_context",
-        "topic: standard deviation over mean, middle broad head",
-        *judged(topic_of),
+        "mean_of_context", "topic: standard deviation over mean, middle broad head", *judged(tau)
     ),
     cx.claims.Claim(
         "keywords_explain",
         "variance of log denom explained by plain keyword density, best broad head",
-        *judged(by_keywords),
+        *judged(by_keywords, np.max),
     ),
     cx.claims.Claim(
         "inflated",
         "last position at which BOS has a tenth of denom, middle one of the stable heads",
-        faded,
+        float(max(loud, default=0)),
         digits=0,
     ),
     *gpt2,
@@ -872,26 +835,13 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-ends = cx.claims.by_document(spread_of, texts, draws=399)
-bad, good, least = int(off.argmax()), off < 0.01, int(share("topic").argmin())
-pd.DataFrame(
-    [
-        (
-            "a head's denominator at n is its mean over texts",
-            f"spread {spread_of():.1%} in the middle head [{ends[0]:.1%}, {ends[1]:.1%}], {spread.max():.0%} in head {int(spread.argmax())}",
-        ),
-        (
-            "that mean serves a new text to within a fifth",
-            f"more than 99% of texts in {int(good.sum())} heads, {1 - off[bad]:.0%} in head {bad}",
-        ),
-        (
-            "what moves it is mostly the topic, by which a wider kernel gains nothing",
-            f"{with_interval('topic', least)} of the variance in head {least}, where it is least",
-        ),
-    ],
-    columns=["you may assume", "and the error is"],
-    index=range(1, 4),
-)
+bad, good, least = int(off.argmax()), int((off < 0.01).sum()), int(share("topic").argmin())
+assumed = {
+    "a head's denominator at n is its mean over texts": f"spread {typical:.1%} in the middle head [{interval[0]:.1%}, {interval[1]:.1%}], {spread.max():.0%} in head {int(spread.argmax())}",
+    "that mean serves a new text to within a fifth": f"more than 99% of texts in {good} heads, {1 - off[bad]:.0%} in head {bad}",
+    "what moves it is mostly the topic, by which a wider kernel gains nothing": f"{with_interval('topic', least)} of the variance in head {least}, where it is least",
+}
+pd.DataFrame(assumed.items(), columns=["you may assume", "and the error is"], index=range(1, 4))
 
 # %% [markdown]
 r"""
@@ -906,13 +856,12 @@ r"""
 end = study.length - 1
 later = cx.softmax_denominators(weights, texts, end, TOKEN)
 there = cx.content_scores(weights, end, TOKEN).exp()[:, x[:, 1:-1]]  # head text source
-varies_there = there.var((1, 2)).sqrt() / there.mean((1, 2))
 pd.DataFrame(
     {
         f"spread at {n}": [f"{v:.1%}" for v in spread],
         f"spread at {end}": [f"{v:.1%}" for v in later.std(0) / later.mean(0)],
-        f"σ/μ of one token at {n}": [f"{v:.2f}" for v in variance.sqrt() / mu],
-        f"σ/μ at {end}": [f"{v:.2f}" for v in varies_there],
+        f"σ/μ of one token at {n}": [f"{v:.2f}" for v in varies],
+        f"σ/μ at {end}": [f"{v:.2f}" for v in there.var((1, 2)).sqrt() / there.mean((1, 2))],
     },
     index=pd.Index(heads, name="head"),
 )
@@ -930,11 +879,10 @@ def double_sum(gamma, kernel):
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-answer, right = double_sum(gamma[0], kernel[0]), float(terms["all"][0].mean())
-if answer is ...:
-    verdict = "not yet"
-else:
-    verdict = "right" if abs(float(answer) / right - 1) < 1e-3 else "not the same as the account"
+answer, right, verdict = double_sum(gamma[0], kernel[0]), float(terms["all"][0].mean()), "not yet"
+if answer is not ...:
+    same = abs(float(answer) / right - 1) < 1e-3
+    verdict = "right" if same else "not the same as the account"
 print(verdict)
 
 # %% [markdown]

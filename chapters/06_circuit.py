@@ -71,11 +71,14 @@ x_A, x_B = (cx.texts.at(weights, half, n, TOKEN) for half in (half_A, half_B))
 summary_A, summary_B = (circuit.summary(texts)[:, J] for texts in (x_A, x_B))  # text neuron
 raised = (circuit.summary(x)[J] - summary_A.mean(0)) / summary_A.std(0)
 j = J[int(raised.argmax())]
-terms = circuit.by_source(x, [j])[:, 0]  # source
-said, added = (
-    float(v[j]) for v in (circuit.summary(x), cx.true_contribution(weights, x, heads, n))
-)
+said = float(circuit.summary(x)[j])
+added = float(cx.true_contribution(weights, x, heads, n)[j])
 names = ["BOS", *cx.neurons.spelled(weights, x[1 : n + 1].tolist())]
+
+# %%
+terms = circuit.kernel * circuit.contribution[x, j]  # source
+
+# %% tags=["hide-input"]
 cx.plots.ShadedText(
     names,
     terms,
@@ -135,25 +138,26 @@ def heard(x):
     return torch.cat(each), torch.cat(whole)
 
 
-same = torch.from_numpy(kind[:, None] == kind).float()
-others = same - torch.eye(len(same))
+# %%
 (each, whole), (each_A, _) = heard(x_B), heard(x_A)
-truth, truth_A = each.sum(1), each_A.sum(1)  # text neuron
-mean_A, spread_A = summary_A.mean(0), summary_A.var(0)
+truth, truth_A = each.sum(1), each_A.sum(1)  # text neuron: what the heads really add
+others = torch.from_numpy(kind[:, None] == kind).float().fill_diagonal_(0)  # of the domain
+others = others / others.sum(1, keepdim=True).clamp(min=1)  # text text
+mean_A, spread_A = summary_A.mean(0), summary_A.var(0)  # neuron
 slope = ((summary_A - mean_A) * truth_A).mean(0) / spread_A
 guesses = {
     "the circuit": summary_B,
     "even bag of its contributions": bag(even, contribution),
     "kernel, content = 1": bag(circuit.kernel, of_values),
     "even, content = 1": bag(even, of_values),
-    "mean of the domain, this text left out": others @ truth / others.sum(1)[:, None].clamp(min=1),
+    "mean of the domain, this text left out": others @ truth,
     "the circuit, two constants from half A": slope * (summary_B - mean_A) + truth_A.mean(0),
 }
 fit = cx.evaluation.fit  # r, r within domains and FVU, medians over neurons
 fits = pd.DataFrame({name: fit(guess, truth, kind) for name, guess in guesses.items()}).T
-fits["r with the whole neuron"] = [fit(guess, whole, kind)["r"] for guess in guesses.values()]
 
 # %% tags=["hide-input", "nbval-check-output"]
+fits["r with the whole neuron"] = [fit(guess, whole, kind)["r"] for guess in guesses.values()]
 shown = fits.map("{:.3f}".format)
 shown.iloc[4, 1] = ""  # a domain's mean does not vary within it
 r, (inside, in_even, in_ones) = fits["r"].iloc[0], fits["r within domains"].iloc[:3]
@@ -162,19 +166,19 @@ display(
     shown.rename_axis(f"against what the heads add; {len(half_B)} texts"),
     cx.claims.finding(
         f"This average puts {len(half_B)} held-out texts nearly in the right order: in the median of {len(J)} neurons it correlates with what the heads really add at r = {r:.3f}.",
-        holds=bool(r > 0.95),
+        holds=r > 0.95,
     ),
     cx.claims.finding(
         f"It gets the amounts wrong: {fvu:.0%} of the variance stays unexplained, where the mean of the text's domain would leave {bare:.0%}.",
-        holds=bool(bare < fvu),
+        holds=bare < fvu,
     ),
     cx.claims.finding(
         f"A slope and an offset a neuron, fitted on other texts, bring that down to {fixed:.0%}.",
-        holds=bool(fixed < 0.5 * bare),
+        holds=fixed < 0.5 * bare,
     ),
     cx.claims.finding(
         f"Content buys much and the kernel little: within domains r falls from {inside:.3f} to {in_ones:.3f} without content, and to {in_even:.3f} without the kernel.",
-        holds=bool(inside - in_ones > 3 * (inside - in_even) > 0),
+        holds=inside - in_ones > 3 * (inside - in_even) > 0,
     ),
 )
 
@@ -204,46 +208,44 @@ The column on the right of the table flatters. With the same token at $n$ in eve
 own = torch.stack([text.tokens[: n + 1] for text in half_B])  # with its own token at n
 each_own, whole_own = heard(own)
 bag_own, both_own = circuit.summary(own)[:, J], circuit.pre_activations(own)[:, J]
-
-# %% tags=["hide-input", "nbval-check-output"]
 rows = {
     "what the heads really add": each_own.sum(1),
     "the circuit's summary": bag_own,
     "what the current token says": both_own - bag_own,
     "summary and current token": both_own,
 }
+
+# %% tags=["hide-input", "nbval-check-output"]
 own_fits = pd.DataFrame({name: fit(guess, whole_own, kind) for name, guess in rows.items()}).T
 _, r_bag, _, r_both = own_fits["r"]
+shown = own_fits[["r", "r within domains"]].map("{:.3f}".format)
 display(
-    own_fits.drop(columns="FVU")
-    .map("{:.3f}".format)
-    .rename_axis("against the whole pre-activation, own token at n"),
+    shown.rename_axis("against the whole pre-activation, own token at n"),
     cx.claims.finding(
         f"With the text's own token at the destination the average correlates {r_bag:.3f} with the whole neuron, and {r_both:.3f} once what the weights say of that token is added.",
-        holds=bool(r_both > 0.9 and r_bag < r_both - 0.1),
+        holds=r_both > 0.9 and r_bag < r_both - 0.1,
     ),
 )
 
 # %% tags=["hide-input"]
-k = J.index(j)
 figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=3.2)
 shown = {
-    "what the heads add": (summary_B[:, k], truth[:, k]),
-    "the whole neuron, own token at n": (both_own[:, k], whole_own[:, k]),
+    "what the heads add": (summary_B[:, J.index(j)], truth[:, J.index(j)]),
+    "the whole neuron, own token at n": (both_own[:, J.index(j)], whole_own[:, J.index(j)]),
 }
+own_kind = kind == study.example.domain
 for axis, (title, (p, q)) in zip(axes, shown.items(), strict=True):
-    own_kind = kind == study.example.domain
     axis.plot(p[~own_kind], q[~own_kind], ".", ms=4, alpha=0.5, label="other texts")
     axis.plot(p[own_kind], q[own_kind], "^", ms=4, label=study.example.domain)
     axis.axline((0, 0), slope=1, color=cx.plots.INK, lw=1, ls="--")
     axis.set(title=title, xlabel="by the circuit", ylabel="in the model")
 axes[0].legend(fontsize=8)
-r_shown = [float(np.corrcoef(p, q)[0, 1]) for p, q in shown.values()]
+r_left, r_right = (np.corrcoef(p, q)[0, 1] for p, q in shown.values())
 cx.plots.picture(
     figure,
     "6.1",
     f"Neuron {j} on the texts of half B. Dashed: equality. Left: what the heads add; right: the whole neuron, summary and current token.",
-    f"Two scatter plots: r = {r_shown[0]:.2f} for what the heads add, {r_shown[1]:.2f} for the whole neuron.",
+    f"Two scatter plots: r = {r_left:.2f} for what the heads add, {r_right:.2f} for the whole neuron.",
 )
 
 # %% [markdown]
@@ -272,14 +274,17 @@ The truth is .85, the summary 1.06: too large by a quarter, as everything is tha
 The same for a head of the model, on the real passage and for the same neuron:
 """
 
-# %% tags=["hide-input"]
+# %%
 head = heads[0]
 kernel_h = cx.positional_kernels(weights, n, TOKEN)[head]  # source
 content_h = cx.content_scores(weights, n, TOKEN, x)[head].exp()  # source
 row = kernel_h * content_h / circuit.denominators[0]
 passed = row * (at.values([head])[x, 0] @ circuit.readout[0, :, j])  # source
+
 value = weights.values(x)[head] @ weights.W_O[head] @ W_in[:, j]  # read where each source stands
 true_term = cx.attention_rows(weights, x, n)[head] * value / at.scale(x, at.outputs(x))
+
+# %% tags=["hide-input"]
 figure, axes = cx.plots.sources(
     names,
     {
@@ -292,11 +297,12 @@ figure, axes = cx.plots.sources(
 axes[3].plot(true_term, ".", ms=2.5, color=cx.plots.INK)
 low, high = axes[3].get_ylim()
 axes[3].set_ylim(low - 0.25 * (high - low), high)  # room for a name below
+largest = passed.abs().argmax()
 cx.plots.picture(
     figure,
     "6.2",
     f"Head {head} over the sources of the real passage, at n = {n}: kernel, content, row, and what the row passes on to neuron {j}. Dots: the model's own attention, values and scale.",
-    f"Four panels. The terms of the last sum to {passed.sum():+.2f}, the model's to {true_term.sum():+.2f}; the largest is {names[passed.abs().argmax()]!r}, {passed[passed.abs().argmax()]:+.2f}.",
+    f"Four panels. The terms of the last sum to {passed.sum():+.2f}, the model's to {true_term.sum():+.2f}; the largest is {names[largest]!r}, {passed[largest]:+.2f}.",
 )
 
 # %% [markdown]
@@ -388,13 +394,15 @@ r"""
 The post asks whether some of the heads' *VO matrices*, $W_V^h W_O^h$, cancel, and leaves it open {cite}`gibson2025contextual`. Three measurements on half B: each head's share of the variance that the heads, taken one by one, add to a neuron; the variance of their sum over the sum of their variances (below 1 they cancel, above 1 they speak alike); and the cosine between the VO matrices of two heads. The size of such a matrix is its norm.
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %%
 variance = each.var(0)  # head neuron
-share = (variance / variance.sum(0)).quantile(0.5, dim=1)
+share = (variance / variance.sum(0)).quantile(0.5, dim=1)  # head
 alike = float((truth.var(0) / variance.sum(0)).quantile(0.5))
 VO = (weights.W_V[heads] @ weights.W_O[heads]).flatten(1)  # head, d_model d_model
 unit = torch.nn.functional.normalize(VO, dim=1)
 cosines = (unit @ unit.T)[~torch.eye(len(heads), dtype=bool)]
+
+# %% tags=["hide-input", "nbval-check-output"]
 content = circuit.at.likes[heads][:, x_B[:, 1:n].flatten()]  # head, token of half B
 content_spread = content.std(1) / content.mean(1)
 apart = cx.total_variation(pos, circuit.kernel)  # head
@@ -487,31 +495,32 @@ for m in walk:
     kappa.append(float(here.kernel[turn:].sum()))
 told, true, kappa = torch.stack(told), torch.stack(true), torch.tensor(kappa)
 
-# %% tags=["hide-input"]
+# %%
 of_A = np.array([text.domain for text in half_A])
 should = summary_A[of_A == second].mean(0) - summary_A[of_A == first].mean(0)
 watched = [int(should.argmax()), int(should.argmin())]
 pace = torch.stack([1 - kappa, kappa], dim=1)
-levels = pace @ torch.linalg.pinv(pace) @ true  # two levels, fitted to the truth
+levels = pace @ torch.linalg.pinv(pace) @ true  # both levels fitted to the truth
+
+# %% tags=["hide-input"]
 figure, axes = cx.plots.panels(1, 2, height=2.6, width=8.6)
 for axis, k in zip(axes[0], watched, strict=True):
-    axis.axvspan(turn, walk[-1], color=cx.plots.COLOURS[4], alpha=0.12, lw=0)
+    axis.axvspan(turn, walk[-1], color="C4", alpha=0.12, lw=0)
     axis.plot(walk, true[:, k], color=cx.plots.INK, label="truth")
     axis.plot(walk, told[:, k], "o-", ms=3, lw=1.1, label="summary")
     axis.plot(walk, levels[:, k], "--", label="two levels, the kernel's pace")
     axis.set(title=f"neuron {J[k]}", xlabel="destination")
 axes[0, 0].set_ylabel("added to the neuron")
-figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+turned = [
+    f"neuron {J[k]}: truth from {true[0, k]:+.1f} to {true[-1, k]:+.1f}, summary from {told[0, k]:+.1f} to {told[-1, k]:+.1f}"
+    for k in watched
+]
 cx.plots.picture(
     figure,
     "6.3",
     f"A text of {first} that turns, where the shade begins, into one of {second}: what the stable heads add to two neurons.",
-    "Two panels. "
-    + "; ".join(
-        f"neuron {J[k]}: truth from {true[0, k]:+.1f} to {true[-1, k]:+.1f}, summary from {told[0, k]:+.1f} to {told[-1, k]:+.1f}"
-        for k in watched
-    )
-    + ".",
+    f"Two panels. {'; '.join(turned)}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -555,16 +564,15 @@ factor = circuit.denominators / at.denominators(pages)[:, heads]
 factor = factor * circuit.scale / at.scale(pages, at.outputs(pages))  # page head
 guess = einops.einsum(inside_heads, factor, circuit.readout[..., J], "t h d, p h, h d j -> p t j")
 by_page = pd.DataFrame([cx.Moments.of(g, truth[some]).table(J).median() for g in guess])
+least_r, narrow, wide = by_page["r"].min(), by_page["spread"].min(), by_page["spread"].max()
 display(
     cx.claims.finding(
         f"Who asks hardly matters: with each of {len(asked_r)} other tokens at n, r is {min(asked_r):.2f} or more.",
-        holds=bool(min(asked_r) > 0.9),
+        holds=min(asked_r) > 0.9,
     ),
     cx.claims.finding(
-        f"Which page calibrates matters for the amounts: on each of {len(passages)} pages r is {by_page['r'].min():.2f} or more, but summaries come out between {by_page['spread'].min():.1f} and {by_page['spread'].max():.1f} times as wide as the truth.",
-        holds=bool(
-            by_page["r"].min() > 0.9 and by_page["spread"].max() > 1.5 * by_page["spread"].min()
-        ),
+        f"Which page calibrates matters for the amounts: on each of {len(passages)} pages r is {least_r:.2f} or more, but summaries come out between {narrow:.1f} and {wide:.1f} times as wide as the truth.",
+        holds=least_r > 0.9 and wide > 1.5 * narrow,
     ),
 )
 
@@ -575,48 +583,53 @@ r"""
 Choose a domain, a neuron and the heads. On the left every passage; on the right the tokens that make the domain different. Try one head at a time, and see which can do without the others. (Live in Jupyter and Colab; here you see the first setting.)
 """
 
-# %% tags=["hide-input"]
-domains, of_book = study.domains, study.names
-circuits = {"all": circuit}
+
+# %%
+domains = study.domains
 
 
-def draw(domain, neuron, heads):
-    if heads not in circuits:
-        circuits[heads] = cx.ContextualCircuit.calibrate(at, calibrating, [int(heads)])
-    made, k, inside = circuits[heads], int(neuron), torch.from_numpy(domains == domain)
-    values = made.summary(pages)[:, k]
-    adds = einops.einsum(made.weighted_values, made.readout[..., k], "t h d, h d -> t")
+def by_token(made, neuron, domain, most=14):
+    """By how much a domain's pages differ in what they add to a neuron, by the tokens that do it."""
+    inside = torch.from_numpy(domains == domain)
+    adds = einops.einsum(made.weighted_values, made.readout[..., neuron], "t h d, h d -> t")
     sign = inside / inside.sum() - ~inside / (~inside).sum().clamp(min=1)  # page
-    weight = sign[:, None] * made.kernel[1:n]
+    weight = sign[:, None] * made.kernel[1:n]  # page source
     gap = adds * torch.zeros(len(adds)).index_add_(0, pages[:, 1:n].flatten(), weight.flatten())
-    shown = gap.abs().argsort(descending=True)[:14]
-    shown = shown[gap[shown].argsort()]
-    figure, ((left, right),) = cx.plots.panels(1, 2, width=8.6, height=0.6 + 0.24 * len(of_book))
-    ordered = sorted(of_book, key=lambda d: float(values[domains == d].mean()))
+    shown = gap.abs().argsort(descending=True)[:most]
+    spelled = map(ascii, cx.neurons.spelled(weights, shown.tolist()))
+    return pd.Series(gap[shown], spelled).sort_values()
+
+
+# %% tags=["hide-input"]
+def draw(domain, neuron, heads):
+    made = circuit if heads == "all" else cx.ContextualCircuit.calibrate(at, calibrating, [heads])
+    gap = by_token(made, neuron, domain)
+    values = made.summary(pages)[:, neuron]
+    ordered = pd.Series(values).groupby(domains).mean().sort_values().index
+    figure, ((left, right),) = cx.plots.panels(1, 2, width=8.6, height=0.6 + 0.24 * len(ordered))
     for row, d in enumerate(ordered):
         own = values[domains == d]
-        left.plot(own, [row] * len(own), "o", ms=4, color=cx.plots.COLOURS[int(d == domain)])
+        left.plot(own, [row] * len(own), "o", ms=4, color=f"C{int(d == domain)}")
     left.set_yticks(range(len(ordered)), ordered)
-    left.set(xlabel="summary", title=f"neuron {k}, heads: {heads}")
-    right.barh(range(len(shown)), gap[shown].numpy())
-    spelt = [ascii(t) for t in cx.neurons.spelled(weights, shown.tolist())]
-    right.set_yticks(range(len(shown)), spelt, family="monospace", parse_math=False)
+    left.set(xlabel="summary", title=f"neuron {neuron}, heads: {heads}")
+    right.barh(range(len(gap)), gap)
+    right.set_yticks(range(len(gap)), gap.index, family="monospace", parse_math=False)
     right.set(xlabel=f"{domain} less the others", title="by token")
     return cx.plots.picture(
         figure,
         "6.4",
-        f"Neuron {k} with heads: {heads}. Mean summary in {domain} {float(values[inside].mean()):+.2f}, elsewhere {float(values[~inside].mean()):+.2f}.",
-        f"Summaries of neuron {k} by domain, lowest {ordered[0]}, highest {ordered[-1]}. The token that raises the difference most: {spelt[-1]}.",
+        f"Neuron {neuron} with heads: {heads}. Mean summary in {domain} {values[domains == domain].mean():+.2f}, elsewhere {values[domains != domain].mean():+.2f}.",
+        f"Summaries of neuron {neuron} by domain, lowest {ordered[0]}, highest {ordered[-1]}. The token that raises the difference most: {gap.index[-1]}.",
     )
 
 
+# %% tags=["hide-input"]
+at_first = "astronomy" if "astronomy" in study.names else study.names[0]
 cx.widgets.Turnable(
     draw,
-    domain=cx.widgets.choice(
-        "domain", of_book, "astronomy" if "astronomy" in of_book else of_book[0]
-    ),
-    neuron=cx.widgets.choice("neuron", [str(k) for k in J], str(j)),
-    heads=cx.widgets.choice("heads", ["all", *(str(h) for h in heads)], "all"),
+    domain=cx.widgets.choice("domain", study.names, at_first),
+    neuron=cx.widgets.choice("neuron", J, j),
+    heads=cx.widgets.choice("heads", ["all", *heads], "all"),
 )
 
 # %% [markdown]
@@ -628,15 +641,20 @@ Intervals are by document of half B. Where a source speaks in words, the conditi
 
 
 # %% tags=["hide-input"]
-def by_document(approx, true, of=half_B):
-    """Median r over neurons, and its interval when other documents had been read."""
+def measured(statistic, of=half_B):
+    """On all documents, and where it lies when others had been read."""
+    return float(statistic(np.arange(len(of)))), cx.claims.by_document(statistic, of)
+
+
+def median_r(approx, true):
+    """r of the median neuron, as a statistic of the texts that are drawn."""
     approx, true = (v.double().numpy() for v in (approx, true))
 
-    def median_r(drawn):
+    def of_drawn(drawn):
         p, q = (v[drawn] - v[drawn].mean(0) for v in (approx, true))
         return np.median((p * q).sum(0) / np.sqrt((p * p).sum(0) * (q * q).sum(0)))
 
-    return float(median_r(np.arange(len(true)))), cx.claims.by_document(median_r, of)
+    return of_drawn
 
 
 def beyond_chance(drawn):
@@ -648,11 +666,9 @@ def beyond_chance(drawn):
 
 
 fires, says = (v.numpy() > 0 for v in (whole_own, both_own))
-shared_only = torch.cat(
-    [cx.evaluation.approximated(circuit, few, ["kernel"])[:, J] for few in x_B.split(32)]
-)
+shared_only = [cx.evaluation.approximated(circuit, few, ["kernel"])[:, J] for few in x_B.split(32)]
 worst = true_asked[int(np.argmin(asked_r))]
-r_all, ends_all = by_document(summary_B, truth)
+r_all, ends_all = measured(median_r(summary_B, truth))
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.ledger(
@@ -669,25 +685,20 @@ cx.claims.ledger(
     cx.claims.Claim(
         "one_kernel_will_do",
         "r with the shared kernel alone, median neuron",
-        *by_document(shared_only, truth),
+        *measured(median_r(torch.cat(shared_only), truth)),
     ),
     cx.claims.Claim(
-        "median_r",
-        "r of summary and truth over half B, median neuron",
-        r_all,
-        ends_all,
-        digits=4,
+        "median_r", "r of summary and truth over half B, median neuron", r_all, ends_all, digits=4
     ),
     cx.claims.Claim(
         "agrees_on_decisions",
         "agreement whether a neuron fires, beyond chance, own token at n, median",
-        float(beyond_chance(np.arange(len(half_B)))),
-        cx.claims.by_document(beyond_chance, half_B),
+        *measured(beyond_chance),
     ),
     cx.claims.Claim(
         "bag_for_other_tokens",
         f"r of the circuit for {TOKEN!r} when another token asks, the worst of {len(asked_r)}",
-        *by_document(summary_B[some], worst, half_B[some]),
+        *measured(median_r(summary_B[some], worst), half_B[some]),
     ),
 )
 
@@ -723,22 +734,22 @@ On every other text of half B. *Alone*: only this one is made, the rest is exact
 # %% tags=["hide-input", "nbval-check-output"]
 budget = cx.evaluation.error_budget(circuit, half_B[::2], J)[["r", "fvu"]]
 alone, mended = budget.loc["only"], budget.loc["without"]
-costs = pd.concat({"alone": alone, "mended": mended}, axis=1)
+costs = pd.concat({"alone": alone, "mended": mended}, axis=1).rename(cx.evaluation.APPROXIMATIONS)
 costs.columns = [f"{how}: {'r' if of == 'r' else 'FVU'}" for how, of in costs]
-costs = costs.rename(index=cx.evaluation.APPROXIMATIONS)
 all_r, all_fvu = budget.loc["all"].iloc[0]
 costs.loc["all of them"] = [all_r, all_fvu, np.nan, np.nan]
-next_r = mended["r"].drop(["kernel", "denominators"]).max()
-next_fvu = mended["fvu"].drop(["values", "denominators"]).min()
+mended_r, mended_fvu = mended["r"], mended["fvu"]
+next_r = mended_r.drop(["kernel", "denominators"]).max()
+next_fvu = mended_fvu.drop(["values", "denominators"]).min()
 display(
     costs.map("{:.3f}".format).replace("nan", ""),
     cx.claims.finding(
-        f"The amounts are lost in two places: values read where they stand bring the FVU from {all_fvu:.2f} to {mended['fvu']['values']:.2f}, the text's own denominators to {mended['fvu']['denominators']:.2f}, and nothing else below {next_fvu:.2f}.",
-        holds=bool(mended["fvu"][["values", "denominators"]].max() < 0.6 * all_fvu < next_fvu),
+        f"The amounts are lost in two places: values read where they stand bring the FVU from {all_fvu:.2f} to {mended_fvu['values']:.2f}, the text's own denominators to {mended_fvu['denominators']:.2f}, and nothing else below {next_fvu:.2f}.",
+        holds=mended_fvu[["values", "denominators"]].max() < 0.6 * all_fvu < next_fvu,
     ),
     cx.claims.finding(
-        f"The little order that is lost is lost in two places as well: each head's own kernel brings r from {all_r:.3f} to {mended['r']['kernel']:.3f}, the text's own denominators to {mended['r']['denominators']:.3f}, and nothing else above {next_r:.3f}.",
-        holds=bool(mended["r"][["kernel", "denominators"]].min() > next_r),
+        f"The little order that is lost is lost in two places as well: each head's own kernel brings r from {all_r:.3f} to {mended_r['kernel']:.3f}, the text's own denominators to {mended_r['denominators']:.3f}, and nothing else above {next_r:.3f}.",
+        holds=mended_r[["kernel", "denominators"]].min() > next_r,
     ),
 )
 

@@ -330,7 +330,7 @@ In [chapter 6](06_circuit), with `TOKEN` at $n$, two heads hold most of the vari
 # %%
 tokens_A = torch.stack([text.tokens[: n + 1] for text in half_A])
 outputs = torch.cat(  # text head d_model, of half A at n
-    [cx.destination.true_outputs(weights, some, n)[:, heads] for some in tokens_A.split(32)]
+    [circuit.at.outputs(some)[:, heads] for some in tokens_A.split(32)]
 )
 said = (outputs @ weights.mlp_input()[0]).var(0)  # head neuron
 share = (said / said.sum(0)).quantile(0.5, dim=1)  # head

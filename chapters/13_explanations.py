@@ -454,9 +454,7 @@ def lost(drawn):
     return mean_score(below, drawn) - mean_score(top, drawn)
 
 
-loss = [lost(B)] * 3  # not a number where no case has both kinds below the fifth
-if np.isfinite(loss[0]):
-    loss[1:] = cx.claims.by_document(lambda d: lost(B[d]), of_B, draws=299)
+loss = lost(B), *cx.claims.by_document(lambda d: lost(B[d]), of_B, draws=299)
 cx.claims.finding(
     f"Beyond the strongest fifth the sentences score {mean_score(below):.2f} instead of {mean_score(top):.2f}: a change of {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}].",
     holds=bool(abs(loss[0]) < 0.05),

@@ -64,7 +64,6 @@ used = X[:, 1:n]  # what stands in texts, BOS and the last token apart
 C = float(W_E.norm(dim=-1).median())  # typical of the vocabulary: the paper's, as read here
 C_texts = float(W_E[used].norm(dim=-1).median())  # typical of texts
 
-# %% tags=["hide-input"]
 long = torch.stack([t.tokens[: study.length] for t in study.texts])
 length = torch.stack([(W_E[t] + W_pos[: study.length]).norm(dim=-1) for t in long])  # text pos
 
@@ -74,13 +73,14 @@ def in_P(C):
     return (W_pos[: study.length].square().sum(-1) + C**2).sqrt()
 
 
-low, mid, high = (np.quantile(length.numpy(), p, axis=0) for p in (0.05, 0.5, 0.95))
+# %% tags=["hide-input"]
+low, mid, high = (np.quantile(length, p, axis=0) for p in (0.05, 0.5, 0.95))
 figure, ((axis,),) = cx.plots.panels(height=2.8, width=7.5)
 i = np.arange(study.length)
 axis.fill_between(i, low, high, alpha=0.25, label="true, middle 90% of texts")
 axis.plot(i, mid, lw=0.8, label="true, median")
-axis.plot(i, in_P(C), color=cx.plots.COLOURS[1], ls="--", label="in P, C of the vocabulary")
-axis.plot(i, in_P(C_texts), color=cx.plots.COLOURS[2], ls="-.", label="in P, C of texts")
+axis.plot(i, in_P(C), "C1--", label="in P, C of the vocabulary")
+axis.plot(i, in_P(C_texts), "C2-.", label="in P, C of texts")
 axis.set(xlabel="position i", ylabel="length", ylim=(0, None))
 axis.legend(fontsize=8, ncols=2)
 cx.plots.picture(
@@ -91,17 +91,17 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-ratios = [float((length / place)[:, 1:].median()) for place in (in_P(C), in_P(C_texts))]
-count = torch.bincount(long.flatten(), minlength=len(W_E))
-by_count = W_E.norm(dim=-1)[count.argsort(descending=True)]
+too_long, about_right = (float((length / in_P(c))[:, 1:].median()) for c in (C, C_texts))
+often = long.flatten().bincount(minlength=len(W_E)).argsort(descending=True)[:100]
+of_often = W_E[often].norm(dim=-1).median()
 display(
     cx.claims.finding(
-        f"The true length in texts is {ratios[0]:.2f} of what Equation 1 puts in its place, by the median, and {ratios[1]:.2f} with C from texts.",
-        holds=ratios[0] < 0.95 and abs(ratios[1] - 1) < 0.05,
+        f"The true length in texts is {too_long:.2f} of what Equation 1 puts in its place, by the median, and {about_right:.2f} with C from texts.",
+        holds=too_long < 0.95 and abs(about_right - 1) < 0.05,
     ),
     cx.claims.finding(
-        f"The 100 tokens that texts use most have a median length of {by_count[:100].median():.2f}, the vocabulary one of {C:.2f}.",
-        holds=bool(by_count[:100].median() < 0.9 * C),
+        f"The 100 tokens that texts use most have a median length of {of_often:.2f}, the vocabulary one of {C:.2f}.",
+        holds=bool(of_often < 0.9 * C),
     ),
 )
 
@@ -116,20 +116,21 @@ Does the scale hold still, as the earlier post assumes to begin with {cite}`gibs
 ask = cx.split.asked_there(weights, X[:, n], n)  # text head d_model: what the query asks for
 total = ask @ (W_E[X] + W_pos[: n + 1]).mT  # the score before any length
 true_length = cx.weights.layer_norm_scale(W_E[X] + W_pos[: n + 1], weights.eps)[..., 0]
-true = (total / true_length[:, None]).softmax(-1)  # text head source
+exact = total / true_length[:, None]
+true = exact.softmax(-1)  # text head source
 
 
 def distance(scores, own=False):
     """Median TV of every head; with `own`, BOS is read by its own key."""
     if own:
-        scores = torch.cat([(total / true_length[:, None])[..., :1], scores[..., 1:]], -1)
+        scores = torch.cat([exact[..., :1], scores[..., 1:]], -1)
     return cx.total_variation(true, scores.softmax(-1)).median(0).values
 
 
-# %% tags=["hide-input", "nbval-check-output"]
 constant = total / true_length[:, 1:].mean()
-published = cx.split.rebuilt_scores(weights, X, n)
 at_once, with_bos = distance(constant), distance(constant, own=True)
+
+# %% tags=["hide-input", "nbval-check-output"]
 cx.claims.finding(
     f"With one constant for the whole text, rows misplace {at_once.min():.2f} to {at_once.max():.2f} of the attention, and {with_bos.min():.2f} to {with_bos.max():.2f} where BOS alone keeps its own scale.",
     holds=bool(with_bos.max() < at_once.max() / 2),
@@ -157,8 +158,10 @@ for power, factor in enumerate((1, -1 / 2, 3 / 8, -5 / 16)):
     series = series + factor * deviation**power
     orders.append(distance(total * (series / mean_square.sqrt())[:, None]))
 
+published = cx.split.rebuilt_scores(weights, X, n)  # Equation 1
+split = {own: distance(published, own) for own in (False, True)}
+
 # %% tags=["hide-input"]
-split = {False: distance(published), True: distance(published, own=True)}
 figure, ((axis,),) = cx.plots.panels(height=2.7, width=7.5)
 for head in heads:
     line = [o[head] for o in orders]
@@ -167,24 +170,20 @@ for head in heads:
 axis.set(yscale="log", ylabel="median TV", xticks=[-0.8, 0, 1, 2, 3])
 axis.set_xticklabels(["Eq. 1, BOS\nby its own key", "order 0", "1", "2", "3"])
 axis.legend(ncols=2, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+middle = ", ".join(f"order {k} {o.median():.4f}" for k, o in enumerate(orders))
 cx.plots.picture(
     figure,
     "A.2",
     "Distance to the true rows when the series is cut off at each order; at the left, Equation 1.",
-    "One falling line a head on a logarithmic axis; medians over heads: "
-    + ", ".join(f"order {k} {o.median():.4f}" for k, o in enumerate(orders))
-    + f"; Equation 1 with BOS by its own key {split[True].median():.4f}.",
+    f"One falling line a head on a logarithmic axis; medians over heads: {middle}; Equation 1 with BOS by its own key {split[True].median():.4f}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-wide = float(np.quantile(deviation[:, 1:].abs().numpy(), 0.95))
+wide = deviation[:, 1:].abs().flatten().quantile(0.95)
+zero, one, two = (float(o.median()) for o in orders[:3])
 cx.claims.finding(
-    f"The series converges fast, as 19 tokens in 20 deviate by less than {wide:.1f}: cut off at orders 0, 1 and 2 it misplaces {orders[0].median():.3f}, {orders[1].median():.3f} and {orders[2].median():.3f} in the middle head, where Equation 1 with BOS by its own key misplaces {split[True].median():.3f}.",
-    holds=bool(
-        wide < 1
-        and orders[1].median() < orders[0].median() / 2
-        and orders[2].median() < orders[1].median() / 2
-    ),
+    f"The series converges fast, as 19 tokens in 20 deviate by less than {wide:.1f}: cut off at orders 0, 1 and 2 it misplaces {zero:.3f}, {one:.3f} and {two:.3f} in the middle head, where Equation 1 with BOS by its own key misplaces {split[True].median():.3f}.",
+    holds=bool(wide < 1) and one < zero / 2 and two < one / 2,
 )
 
 # %% [markdown]
@@ -194,11 +193,12 @@ Equation 1 beats order 0 and loses to order 1: its content half knows the token'
 What of denominators? The exact one is Equation 1's with every source multiplied by $e^{-\delta_i}$, $\delta_i$ the error of its score ({eq}`eq-error`). That is one more mean over tokens, weighted by the same kernel, so the post argues that it holds still from text to text for the same reason as the denominator itself ([chapter 4](04_denominators)).
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
-exact = total / true_length[:, None]
+# %%
 anchored = [s - s[..., n:] for s in (exact, published)]  # at i = n there is no error
 quotient = (anchored[0].logsumexp(-1) - anchored[1].logsumexp(-1)).exp()  # text head
-taken, spread = 1 - quotient.mean(0), quotient.std(0) / quotient.mean(0)
+taken, spread = 1 - quotient.mean(0), quotient.std(0) / quotient.mean(0)  # head
+
+# %% tags=["hide-input", "nbval-check-output"]
 cx.claims.finding(
     f"The correction does hold still: the wrong scale makes denominators {taken.min():.0%} to {taken.max():.0%} too large, and that factor varies over texts by {spread.min():.1%} to {spread.max():.1%} only.",
     holds=bool(taken.min() > 0 and (spread < taken / 2).all()),
@@ -226,15 +226,16 @@ origins = {
 }
 moved = {k: replace(weights, W_E=W_E + v, W_pos=W_pos - v) for k, v in origins.items()}
 
+unit = torch.nn.functional.normalize
+cosines = {  # of tokens with positions
+    k: (unit(m.W_E, dim=-1)[::5] @ unit(m.W_pos, dim=-1)[::5].T).flatten() for k, m in moved.items()
+}
+
 # %% tags=["nbval-check-output"]
 rows_of = [cx.attention_rows(m, X[:20], n) for m in moved.values()]
 all(torch.allclose(rows, rows_of[0], atol=1e-4) for rows in rows_of)
 
 # %% tags=["hide-input"]
-unit = torch.nn.functional.normalize
-cosines = {
-    k: (unit(m.W_E, dim=-1)[::5] @ unit(m.W_pos, dim=-1)[::5].T).flatten() for k, m in moved.items()
-}
 figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
 for (k, values), style in zip(cosines.items(), ("-", "--", ":", "-."), strict=True):
     height, edge = np.histogram(values, bins=80, range=(-1, 1), density=True)
@@ -245,9 +246,7 @@ cx.plots.picture(
     figure,
     "A.3",
     "The same model four times. Cosines of all tokens of the vocabulary with all positions (every fifth of each).",
-    "Four curves; mean absolute cosine: "
-    + "; ".join(f"{k} {v.abs().mean():.2f}" for k, v in cosines.items())
-    + ".",
+    f"Four curves; mean absolute cosine: {'; '.join(f'{k} {v.abs().mean():.2f}' for k, v in cosines.items())}.",
 )
 
 # %% [markdown]
@@ -258,19 +257,17 @@ For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of 
 # %% tags=["hide-input", "nbval-check-output"]
 facts = {}
 for k, m in moved.items():
-    at = {"the vocabulary": m.W_E, "texts": m.W_E[used]}
-    constants = {f"C of {of}": float(v.norm(dim=-1).median()) for of, v in at.items()}
-    left = {
-        f"TV by the {of}": float(distance(cx.split.rebuilt_scores(m, X, n, C=c), own=True).mean())
-        for of, c in constants.items()
-    }
-    angle = float(cosines[k].abs().mean()) * weights.d_model**0.5
-    facts[k] = {"|cosine| √d_model": angle, **constants, **left}
-facts = pd.DataFrame(facts).T.rename_axis("origin")
+    constants = [float(e.norm(dim=-1).median()) for e in (m.W_E, m.W_E[used])]
+    rebuilt = (cx.split.rebuilt_scores(m, X, n, C=c) for c in constants)
+    errors = [float(distance(scores, own=True).mean()) for scores in rebuilt]
+    facts[k] = [float(cosines[k].abs().mean()) * weights.d_model**0.5, *constants, *errors]
+columns = ["|cosine| √d_model", "C of the vocabulary", "C of texts"]
+columns += [f"TV by the {name}" for name in columns[1:]]
+facts = pd.DataFrame.from_dict(facts, "index", columns=columns).rename_axis("origin")
 facts.round(dict(zip(facts, (1, 2, 2, 3, 3), strict=True)))
 
 # %% tags=["hide-input", "nbval-check-output"]
-angle, of_vocabulary, of_tokens, by_former, by_latter = (facts[k] for k in facts)
+angle, of_vocabulary, of_tokens, by_former, by_latter = facts.to_numpy().T
 before, tokens_moved, _, positions_moved = angle
 cx.claims.finding(
     f"With the mean position moved into the tokens the two are as good as orthogonal, {positions_moved:.1f} in place of {before:.1f}; with the mean token of the vocabulary moved into the positions they are not, {tokens_moved:.1f}.",
@@ -285,14 +282,12 @@ No attention row has changed, so orthogonality is no fact about how this model a
 # %% tags=["hide-input", "nbval-check-output"]
 display(
     cx.claims.finding(
-        f"The C of texts depends less on the origin, {of_tokens.min():.2f} to {of_tokens.max():.2f}, than that of the vocabulary, {of_vocabulary.min():.2f} to {of_vocabulary.max():.2f}; as the model comes it gives the better rows, {by_latter.iloc[0]:.3f} against {by_former.iloc[0]:.3f}.",
-        holds=bool(
-            np.ptp(of_tokens) < np.ptp(of_vocabulary) and by_latter.iloc[0] < by_former.iloc[0]
-        ),
+        f"The C of texts depends less on the origin, {of_tokens.min():.2f} to {of_tokens.max():.2f}, than that of the vocabulary, {of_vocabulary.min():.2f} to {of_vocabulary.max():.2f}; as the model comes it gives the better rows, {by_latter[0]:.3f} against {by_former[0]:.3f}.",
+        holds=np.ptp(of_tokens) < np.ptp(of_vocabulary) and by_latter[0] < by_former[0],
     ),
     cx.claims.finding(
-        f"It does not at every origin: with the mean token of the vocabulary moved, rows are at {by_latter.iloc[1]:.3f} against {by_former.iloc[1]:.3f}.",
-        holds=bool(by_latter.iloc[1] > by_former.iloc[1]),
+        f"It does not at every origin: with the mean token of the vocabulary moved, rows are at {by_latter[1]:.3f} against {by_former[1]:.3f}.",
+        holds=by_latter[1] > by_former[1],
     ),
 )
 
@@ -303,12 +298,18 @@ r"""
 The paper's open question: how much hangs on $C$? Here it moves from half the vocabulary's median length to twice that.
 """
 
-# %% tags=["hide-input"]
+# %%
 octaves = np.linspace(-1, 1, 9)
 swept = [cx.split.rebuilt_scores(weights, X, n, C=C * 2**octave) for octave in octaves]
-sweep = [torch.stack([distance(made, own) for made in swept]) for own in (False, True)]
+sweep = {  # octave head
+    "Equation 1": torch.stack([distance(scores) for scores in swept]),
+    "BOS by its own key": torch.stack([distance(scores, own=True) for scores in swept]),
+}
+best, best_own = (float(2 ** octaves[found.median(1).values.argmin()]) for found in sweep.values())
+
+# %% tags=["hide-input"]
 figure, axes = cx.plots.panels(1, 2, height=2.9, sharey=True)
-for axis, found, title in zip(axes[0], sweep, ("Equation 1", "BOS by its own key"), strict=True):
+for axis, (title, found) in zip(axes[0], sweep.items(), strict=True):
     for head in heads:
         style = cx.plots.head_style(head)
         axis.plot(C * 2**octaves, found[:, head], label=f"head {head}", **style)
@@ -319,7 +320,6 @@ for axis, found, title in zip(axes[0], sweep, ("Equation 1", "BOS by its own key
     axis.minorticks_off()
 axes[0, 0].set_ylabel("median TV")
 axes[0, 1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
-best, best_own = (float(2 ** octaves[found.median(1).values.argmin()]) for found in sweep)
 cx.plots.picture(
     figure,
     "A.4",
@@ -340,7 +340,7 @@ So it is BOS that makes the line on $C$ in the ledger of [chapter 2](02_keys) fa
 ## The account
 """
 
-# %% tags=["hide-input"]
+# %%
 of_texts = cx.split.rebuilt_scores(weights, X, n, C=C_texts)
 stages = {
     "Equation 1": split[False],
@@ -348,6 +348,8 @@ stages = {
     "and C of texts": distance(of_texts, own=True),
     "series to order 1": orders[1],
 }
+
+# %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(height=2.7, width=8.0)
 for k, (name, values) in enumerate(stages.items()):
     beside = np.arange(len(heads)) + 0.2 * (k - 1.5)
@@ -358,9 +360,7 @@ cx.plots.picture(
     figure,
     "A.5",
     "What each repair takes away. The first three are splits into what and where; the last one is not.",
-    "Bars, four a head; means over heads: "
-    + ", ".join(f"{k} {v.mean():.3f}" for k, v in stages.items())
-    + ".",
+    f"Bars, four a head; means over heads: {', '.join(f'{k} {v.mean():.3f}' for k, v in stages.items())}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -439,19 +439,18 @@ def responses(own, x, true, rows):
         z = torch.einsum("thd,hde->the", rows @ seen, w.W_V) + w.b_V
         return torch.einsum("the,hed->td", z, w.W_O) @ at.W_in / s
 
+    def r_and_fvu(said):
+        domains = [text.domain for text in own.texts]
+        return cx.evaluation.fit(said, truth, domains)[["r", "FVU"]].to_dict()
+
     truth, told = added(true), {}
     for k, row in rows.items():
         of_head = cx.total_variation(true, row).median(0).values
         told[k] = {"TV": of_head.mean(), "TV of heads": of_head.tolist()}
-        told[k] |= r_and_fvu(added(row), truth)
-    told["circuit"] = r_and_fvu(own.circuit.summary(x), truth)
-    told["self-normalised"] = r_and_fvu(own.circuit.self_normalised().summary(x), truth)
+        told[k] |= r_and_fvu(added(row))
+    told["circuit"] = r_and_fvu(own.circuit.summary(x))
+    told["self-normalised"] = r_and_fvu(own.circuit.self_normalised().summary(x))
     return told
-
-
-def r_and_fvu(said, truth):
-    of_neuron = cx.Moments.of(said, truth).table(range(truth.shape[1]))
-    return {"r": of_neuron["r"].median(), "FVU": of_neuron["fvu"].median()}
 
 
 def rounded(v):
@@ -470,25 +469,25 @@ def falls(values):
 
 def close(forecast, values):
     """Whether every forecast is within the factor."""
-    return bool((np.abs(np.log(np.array(forecast) / values)) <= np.log(FACTOR)).all())
+    return bool((np.abs(np.log(forecast / values)) <= np.log(FACTOR)).all())
 
 
-def asked(of):
-    """Every question and whether it is so; `of(what, which)` has a number a dose."""
-    forecast = {k: of("forecast", k) for k in ("TV", "FVU")}
+def asked(doses):
+    """Every question and whether it is so; `doses` has a row a dose."""
+    tv, fvu = doses["forecast.TV"], doses["forecast.FVU"]
     return {
-        "the scale's spread falls with the dose": falls(of("spread")),
-        "TV of Equation 1 falls with the dose": falls(of("Equation 1", "TV")),
-        "TV with both repairs falls with the dose": falls(of("both repairs", "TV")),
-        "the forecast of TV is good for Equation 1": close(forecast["TV"], of("Equation 1", "TV")),
-        "and with BOS by its own key": close(forecast["TV"], of("BOS by its own key", "TV")),
-        "and with both repairs": close(forecast["TV"], of("both repairs", "TV")),
-        "FVU by rows of Equation 1 falls with the dose": falls(of("Equation 1", "FVU")),
-        "the forecast of FVU is good for its rows": close(forecast["FVU"], of("Equation 1", "FVU")),
-        "and for rows with both repairs": close(forecast["FVU"], of("both repairs", "FVU")),
-        "r of the circuit rises with the dose": falls([-r for r in of("circuit", "r")]),
-        "FVU of the circuit falls with the dose": falls(of("circuit", "FVU")),
-        "the forecast of FVU is good for the circuit": close(forecast["FVU"], of("circuit", "FVU")),
+        "the scale's spread falls with the dose": falls(doses["spread"]),
+        "TV of Equation 1 falls with the dose": falls(doses["Equation 1.TV"]),
+        "TV with both repairs falls with the dose": falls(doses["both repairs.TV"]),
+        "the forecast of TV is good for Equation 1": close(tv, doses["Equation 1.TV"]),
+        "and with BOS by its own key": close(tv, doses["BOS by its own key.TV"]),
+        "and with both repairs": close(tv, doses["both repairs.TV"]),
+        "FVU by rows of Equation 1 falls with the dose": falls(doses["Equation 1.FVU"]),
+        "the forecast of FVU is good for its rows": close(fvu, doses["Equation 1.FVU"]),
+        "and for rows with both repairs": close(fvu, doses["both repairs.FVU"]),
+        "r of the circuit rises with the dose": falls(-doses["circuit.r"]),
+        "FVU of the circuit falls with the dose": falls(doses["circuit.FVU"]),
+        "the forecast of FVU is good for the circuit": close(fvu, doses["circuit.FVU"]),
     }
 
 
@@ -507,15 +506,13 @@ if RUNS:
         facts |= {"loss": rounded(torch.stack(told).mean()), **dose(run)}
         kept[name] = facts | {"only": rounded(bill.T.to_dict())}
     KEPT.write_text(json.dumps(kept, indent=1) + "\n")
-kept = json.loads(KEPT.read_text())
 here = {"mini-base": dose(cx.load("mini-base")), MODEL: dose(model)}
-doses = {f"steady {d}": kept[k] for d, k in zip((0, 1, 3), DOSES, strict=True)}
-
-
-def of(what, which=None, names=DOSES):
-    """A number of several models, as an array."""
-    found = [kept[k][what] for k in names]
-    return np.array(found if which is None else [f[which] for f in found])
+kept, here = (  # a row a model; a column is called "Equation 1.TV", say
+    pd.json_normalize(list(facts.values())).set_axis(list(facts))
+    for facts in (json.loads(KEPT.read_text()), here)
+)
+doses = kept.loc[list(DOSES)].set_axis(["steady 0", "steady 1", "steady 3"])
+seeds = kept.loc[list(SEEDS)]
 
 
 # %% [markdown]
@@ -524,46 +521,36 @@ TV is the mean over heads of the median over texts. Both repairs are those of Fi
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-shown = {
-    ("", "sd of log ℓ"): ("spread", None, 3),
-    ("TV", "Equation 1"): ("Equation 1", "TV", 3),
-    ("TV", "both repairs"): ("both repairs", "TV", 3),
-    ("TV", "forecast"): ("forecast", "TV", 3),
-    ("FVU by rows", "Equation 1"): ("Equation 1", "FVU", 4),
-    ("FVU by rows", "forecast"): ("forecast", "FVU", 4),
-    ("circuit", "r"): ("circuit", "r", 3),
-    ("circuit", "FVU"): ("circuit", "FVU", 2),
+columns = {
+    ("", "sd of log ℓ"): ("spread", "{:.3f}"),
+    ("TV", "Equation 1"): ("Equation 1.TV", "{:.3f}"),
+    ("TV", "both repairs"): ("both repairs.TV", "{:.3f}"),
+    ("TV", "forecast"): ("forecast.TV", "{:.3f}"),
+    ("FVU by rows", "Equation 1"): ("Equation 1.FVU", "{:.4f}"),
+    ("FVU by rows", "forecast"): ("forecast.FVU", "{:.4f}"),
+    ("circuit", "r"): ("circuit.r", "{:.3f}"),
+    ("circuit", "FVU"): ("circuit.FVU", "{:.2f}"),
 }
-listed = doses | {MODEL: kept.get(MODEL, here[MODEL])}
-pd.DataFrame(
-    {
-        column: [f"{f[a] if b is None else f[a][b]:.{digits}f}" for f in listed.values()]
-        for column, (a, b, digits) in shown.items()
-    },
-    index=list(listed),
-)
+rows = pd.concat([doses, kept.combine_first(here).loc[[MODEL]]])
+pd.DataFrame({name: rows[column].map(form.format) for name, (column, form) in columns.items()})
 
 # %% tags=["hide-input", "nbval-check-output"]
-tvs = of("Equation 1", "TV", SEEDS)
-spread, tv, forecast = of("spread"), of("Equation 1", "TV"), of("forecast", "TV")
-factor = float(np.exp(np.abs(np.log(tv / forecast)).max()))
+spread, tv, forecast = (doses[k] for k in ("spread", "Equation 1.TV", "forecast.TV"))
+factor = np.exp(np.abs(np.log(tv / forecast)).max())
+checked = ["Equation 1.TV", "forecast.TV", "circuit.r"]
+again = (here.rename({"mini-base": "base"})[checked] - kept[checked]).dropna().abs()
 display(
     cx.claims.finding(
-        f"In trainings with a loss term that holds the scale steady, its spread falls from {spread[0]:.3f} to {spread[-1]:.3f}, and the attention that Equation 1 misplaces from {tv[0]:.3f} to {tv[-1]:.3f}, within a factor of {factor:.1f} of what the error formula forecasts.",
+        f"In trainings with a loss term that holds the scale steady, its spread falls from {spread.iloc[0]:.3f} to {spread.iloc[-1]:.3f}, and the attention that Equation 1 misplaces from {tv.iloc[0]:.3f} to {tv.iloc[-1]:.3f}, within a factor of {factor:.1f} of what the error formula forecasts.",
         holds=falls(spread) and falls(tv) and close(forecast, tv),
     ),
     cx.claims.finding(
-        f"That is beyond chance: three seeds without any dose have a TV of {tvs.min():.3f} to {tvs.max():.3f}.",
-        holds=bool(tv[1] < tvs.min()),
+        f"That is beyond chance: three seeds without any dose have a TV of {seeds['Equation 1.TV'].min():.3f} to {seeds['Equation 1.TV'].max():.3f}.",
+        holds=tv.iloc[1] < seeds["Equation 1.TV"].min(),
     ),
     cx.claims.finding(
         "Computed again on this page, the twin base and mini are what was kept of them.",
-        holds=all(
-            abs(here[k][row][fact] - kept[name][row][fact]) < 0.001
-            for k, name in {"mini-base": "base", "mini": "mini"}.items()
-            for row, fact in (("Equation 1", "TV"), ("forecast", "TV"), ("circuit", "r"))
-            if k in here
-        ),
+        holds=bool((again < 0.001).all(axis=None)),
     ),
 )
 
@@ -573,58 +560,50 @@ What was asked, and what counts as a good forecast, a factor of 1.5 at every dos
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-pd.Series(asked(of)).map({True: "yes", False: "no"}).to_frame("at all three doses")
+pd.Series(asked(doses)).map({True: "yes", False: "no"}).to_frame("at all three doses")
 
 
 # %% tags=["hide-input"]
+three = [f"{row}.TV of heads" for row in ("forecast", "Equation 1", "BOS by its own key")]
+models = pd.concat([doses, here.loc[[MODEL]]])[three]
+of_heads = {name: np.array(of_model.tolist()) for name, of_model in models.iterrows()}  # row head
+fvu = doses.set_index("spread").filter(like=".FVU").rename(columns=lambda name: name[:-4])
+fvu = fvu[["circuit", "self-normalised", "Equation 1", "forecast", "once a token"]]
+fvu.columns = [*fvu.columns[:2], "rows of Equation 1", "forecast", "forecast, once a token"]
+
+# %% tags=["hide-input"]
 figure, ((left, right),) = cx.plots.panels(1, 2, height=3.3)
-for k, (name, facts) in enumerate((doses | {MODEL: here[MODEL]}).items()):
-    across = [facts[row]["TV of heads"] for row in ("forecast", "Equation 1")]
-    fill = "none" if name == MODEL else cx.plots.COLOURS[k]
-    left.plot(*across, "os^D"[k], ms=5, mfc=fill, mec=cx.plots.COLOURS[k], label=name)
+for k, (name, (expected, found, _)) in enumerate(of_heads.items()):
+    fill = "none" if name == MODEL else f"C{k}"
+    left.loglog(expected, found, "os^D"[k], ms=5, mfc=fill, mec=f"C{k}", label=name)
 ends = np.array([0.003, 0.12])
 left.plot(ends, ends, color=cx.plots.INK, lw=1)
 left.fill_between(ends, ends / FACTOR, ends * FACTOR, color=cx.plots.INK, alpha=0.1, lw=0)
-left.set(
-    xscale="log", yscale="log", xlabel="forecast TV", ylabel="TV of Equation 1", title="a head"
-)
+left.set(xlabel="forecast TV", ylabel="TV of Equation 1", title="a head")
 left.legend(fontsize=8, loc="upper left")
-lines = {"circuit": "o-", "self-normalised": "s-", "Equation 1": "^-", "forecast": "x--"}
-names = {"Equation 1": "rows of Equation 1", "once a token": "forecast, once a token"}
-for row, style in (lines | {"once a token": "+:"}).items():
-    right.plot(of("spread"), of(row, "FVU"), style, ms=5, lw=1.2, label=names.get(row, row))
+fvu.plot(ax=right, style=["o-", "s-", "^-", "x--", "+:"], ms=5, lw=1.2, legend=False)
 right.set(xscale="log", yscale="log", xlabel="sd of log ℓ", ylabel="FVU", title="the middle neuron")
-right.set_xticks(of("spread"), [f"{v:.3f}" for v in of("spread")])
+right.set_xticks(spread, [f"{v:.3f}" for v in spread])
 right.minorticks_off()
 right.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
     "A.6",
     "Left: forecast and measured TV of every head; in the band the forecast is within a factor of 1.5. Right: FVU of what the heads say, against the dose's effect.",
-    f"Left, points near the diagonal; {MODEL} and one head of steady 3 lie above. Right, over spreads "
-    + ", ".join(f"{v:.3f}" for v in of("spread"))
-    + ": "
-    + "; ".join(f"{row} {' '.join(f'{v:.4f}' for v in of(row, 'FVU'))}" for row in lines)
-    + ".",
+    f"Left, points near the diagonal; {MODEL} and one head of steady 3 lie above. Right, at spreads of {spread.iloc[0]:.3f}, {spread.iloc[1]:.3f} and {spread.iloc[2]:.3f}: {'; '.join(f'{k} {v.iloc[0]:.4f}, {v.iloc[1]:.4f} and {v.iloc[2]:.4f}' for k, v in fvu.items())}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-
-
-def over_forecast(runs, row):
-    """TV over its forecast, `run head`, and how many of these are beyond the factor."""
-    tv, expected = (np.array([run[k]["TV of heads"] for run in runs]) for k in (row, "forecast"))
-    return tv / expected, int((np.abs(np.log(tv / expected)) > np.log(FACTOR)).sum())
-
-
-pair = "Equation 1", "BOS by its own key"
-(off, beyond), (off_own, _) = (over_forecast(doses.values(), row) for row in pair)
-missed, missed_own = (over_forecast([here[MODEL]], row)[1] for row in pair)
+over = {name: tvs[1:] / tvs[0] for name, tvs in of_heads.items()}  # TV over its forecast
+beyond = {name: (np.abs(np.log(v)) > np.log(FACTOR)).sum(1) for name, v in over.items()}
+off, off_own = np.stack([over[dose] for dose in doses.index], axis=1)  # dose head
+missed, missed_own = beyond[MODEL]
 worst = np.unravel_index(off.argmax(), off.shape)  # dose, head
+beyond = sum(beyond[dose][0] for dose in doses.index)
 display(
     cx.claims.finding(
-        f"The forecast is good in {off.size - beyond} of {off.size} heads; in the other one, head {worst[1]} at {list(doses)[worst[0]]}, TV is {off.max():.1f} times the forecast, and {off_own[worst]:.1f} times with BOS by its own key.",
-        holds=bool(beyond == 1 and off.max() > FACTOR > off_own[worst]),
+        f"The forecast is good in {off.size - beyond} of {off.size} heads; in the other one, head {worst[1]} at {doses.index[worst[0]]}, TV is {off.max():.1f} times the forecast, and {off_own[worst]:.1f} times with BOS by its own key.",
+        holds=beyond == 1 and off.max() > FACTOR > off_own[worst],
     ),
     cx.claims.finding(
         f"In {MODEL} it misses {missed} of {len(heads)} heads, and {missed_own or 'none'} with BOS by its own key.",
@@ -638,7 +617,7 @@ So it is BOS again, which the dose leaves out. In base, which began from the sam
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-base, own = here["mini-base"], here[MODEL]
+base, own = here.loc["mini-base"], here.loc[MODEL]
 cx.claims.finding(
     f"BOS is {base['BOS longer']:.2f} times as long as it would be at n in base and {own['BOS longer']:.2f} times in {MODEL}, but no head of base gives it more than {base['to BOS']:.1%} of the attention, while one of {MODEL} gives it {own['to BOS']:.0%}.",
     holds=base["BOS longer"] > 1.5 and own["to BOS"] > 10 * base["to BOS"],
@@ -650,12 +629,11 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-by = {k: of(f"by {k} alone", "TV") for k in "uv"}
-fall = {k: float(v[0] / v[-1]) for k, v in by.items()}
-growth = [float(v[-1] / v[0]) - 1 for v in (of("mean |c|"), of("mean |p|"))]
+changed = ["spread", "Equation 1.TV", "by v alone.TV", "by u alone.TV", "mean |c|", "mean |p|"]
+by_spread, by_tv, by_v, by_u, c, p = doses[changed].iloc[0] / doses[changed].iloc[-1]
 cx.claims.finding(
-    f"The highest dose makes the spread {spread[0] / spread[-1]:.1f} times smaller and TV {tv[0] / tv[-1]:.1f} times; the forecast by v alone falls {fall['v']:.1f} times, by u alone {fall['u']:.1f} times, and both halves of a score grow, by {growth[0]:.0%} and {growth[1]:.0%}.",
-    holds=fall["v"] > 2 * fall["u"] and spread[0] / spread[-1] > tv[0] / tv[-1] and min(growth) > 0,
+    f"The highest dose makes the spread {by_spread:.1f} times smaller and TV {by_tv:.1f} times; the forecast by v alone falls {by_v:.1f} times, by u alone {by_u:.1f} times, and both halves of a score grow, by {1 / c - 1:.0%} and {1 / p - 1:.0%}.",
+    holds=by_v > 2 * by_u and by_spread > by_tv and max(c, p) < 1,
 )
 
 # %% [markdown]
@@ -664,12 +642,11 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-missed, drawn, alike = (of(k, "FVU") for k in ("Equation 1", "forecast", "once a token"))
-between = of("v between tokens")
-ratios_of = {k: missed / v for k, v in (("drawn", drawn), ("alike", alike))}
+whole, by_own, by_keys, drawn, alike = fvu.to_numpy().T  # FVU at every dose
+as_drawn, as_alike, between = by_keys / drawn, by_keys / alike, doses["v between tokens"]
 cx.claims.finding(
-    f"Rows of Equation 1 leave {ratios_of['drawn'].min():.1f} to {ratios_of['drawn'].max():.1f} times as much of a neuron unexplained as forecast, and {ratios_of['alike'].min():.1f} to {ratios_of['alike'].max():.1f} times as much when v is drawn once a token; {between.min():.0%} to {between.max():.0%} of its variance is between tokens.",
-    holds=not close(drawn, missed) and close(alike, missed) and between.min() > 0.5,
+    f"Rows of Equation 1 leave {as_drawn.min():.1f} to {as_drawn.max():.1f} times as much of a neuron unexplained as forecast, and {as_alike.min():.1f} to {as_alike.max():.1f} times as much when v is drawn once a token; {between.min():.0%} to {between.max():.0%} of its variance is between tokens.",
+    holds=not close(drawn, by_keys) and close(alike, by_keys) and between.min() > 0.5,
 )
 
 # %% [markdown]
@@ -678,39 +655,37 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-r, fvu, by_keys = of("circuit", "r"), of("circuit", "FVU"), of("Equation 1", "FVU")
-seeds = {k: of("circuit", k, SEEDS) for k in ("r", "FVU")}
-own_rows = of("self-normalised", "FVU")
-bill = pd.DataFrame({d: {k: v["fvu"] for k, v in kept[d]["only"].items()} for d in DOSES})
-shapes = np.array([kept[k]["only"]["kernel"]["from shape"] for k in (*DOSES, *SEEDS[1:])])
+r, seeds_r, seeds_fvu = doses["circuit.r"], seeds["circuit.r"], seeds["circuit.FVU"]
+bill = doses.filter(regex=r"^only\..*\.fvu$")
+shapes = kept.loc[[*DOSES, *SEEDS[1:]], "only.kernel.from shape"].to_numpy()
 display(
     cx.claims.finding(
-        f"The circuit gains nothing from it: its correlation with what the heads say is {r[0]:.3f}, {r[1]:.3f} and {r[2]:.3f} at the three doses.",
-        holds=bool(r.max() == r[0]),
+        f"The circuit gains nothing from it: its correlation with what the heads say is {r.iloc[0]:.3f}, {r.iloc[1]:.3f} and {r.iloc[2]:.3f} at the three doses.",
+        holds=r.idxmax() == "steady 0",
     ),
     cx.claims.finding(
-        f"Of its FVU, {fvu.min():.2f} to {fvu.max():.2f}, Equation 1 alone would make {by_keys.max():.4f} at most, the least of its {len(bill)} approximations.",
-        holds=bool(by_keys.max() < 0.01 * fvu.min()) and bill.idxmin().eq("keys").all(),
+        f"Of its FVU, {whole.min():.2f} to {whole.max():.2f}, Equation 1 alone would make {by_keys.max():.4f} at most, the least of its {bill.shape[1]} approximations.",
+        holds=by_keys.max() < 0.01 * whole.min() and bill.idxmin(axis=1).eq("only.keys.fvu").all(),
     ),
     cx.claims.finding(
-        f"Without any dose three seeds have an r from {seeds['r'].min():.3f} to {seeds['r'].max():.3f}, so r falls by more than seeds differ; their FVU of {seeds['FVU'].min():.2f} to {seeds['FVU'].max():.2f} differs too much to say anything of FVU.",
-        holds=bool(r[1] < seeds["r"].min() and np.ptp(seeds["FVU"]) > 0.1),
+        f"Without any dose three seeds have an r from {seeds_r.min():.3f} to {seeds_r.max():.3f}, so r falls by more than seeds differ; their FVU of {seeds_fvu.min():.2f} to {seeds_fvu.max():.2f} differs too much to say anything of FVU.",
+        holds=r.iloc[1] < seeds_r.min() and np.ptp(seeds_fvu) > 0.1,
     ),
     cx.claims.finding(
         f"What costs more with the dose is the one kernel for all heads: alone it leaves 1 − r² of {shapes[0]:.3f}, {shapes[1]:.3f} and {shapes[2]:.3f}, in the other seeds {shapes[3]:.3f} and {shapes[4]:.3f}.",
-        holds=falls(-shapes[:3]) and bool(shapes[1] > shapes[3:].max()),
+        holds=falls(-shapes[:3]) and shapes[1] > shapes[3:].max(),
     ),
     cx.claims.finding(
-        f"The self-normalised circuit does gain: its FVU falls from {own_rows[0]:.4f} to {own_rows[1]:.4f} and {own_rows[2]:.4f}.",
-        holds=falls(own_rows),
+        f"The self-normalised circuit does gain: its FVU falls from {by_own[0]:.4f} to {by_own[1]:.4f} and {by_own[2]:.4f}.",
+        holds=falls(by_own),
     ),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-losses, of_seeds = of("loss"), of("loss", names=SEEDS)
+losses, of_seeds = doses["loss"], seeds["loss"]
 cx.claims.finding(
-    f"For language the dose is free: held-out losses are {losses[0]:.2f}, {losses[1]:.2f} and {losses[2]:.2f} nats, where seeds have {of_seeds.min():.2f} to {of_seeds.max():.2f}.",
-    holds=bool(np.ptp(losses) < np.ptp(of_seeds)),
+    f"For language the dose is free: held-out losses are {losses.iloc[0]:.2f}, {losses.iloc[1]:.2f} and {losses.iloc[2]:.2f} nats, where seeds have {of_seeds.min():.2f} to {of_seeds.max():.2f}.",
+    holds=np.ptp(losses) < np.ptp(of_seeds),
 )
 
 # %% [markdown]

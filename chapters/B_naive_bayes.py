@@ -54,9 +54,8 @@ for h, texts in halves.items():  # domains with two texts or more in both halves
     halves[h] = [t for t in texts if t.domain in names]
     kinds[h] = np.array([t.domain for t in halves[h]])
 x_A, x_B = (cx.texts.at(weights, halves[h], n, TOKEN) for h in "AB")  # text source
-print(
-    f"{study}\n{len(J)} neurons; half A {len(x_A)} texts, half B {len(x_B)}, {len(names)} domains"
-)
+print(study)
+print(f"{len(J)} neurons; half A {len(x_A)} texts, half B {len(x_B)}, {len(names)} domains")
 
 # %% [markdown]
 r"""
@@ -111,21 +110,23 @@ often = counts_B.sum(0)  # token
 fit = correlation(contribution, w_B, often)  # neuron domain
 ceiling = np.diag(correlation(w_A, w_B, often))  # domain: weights of the two halves
 
+fit_own = fit[np.arange(len(J)), own]  # neuron: with the weights of its own domain
+others = np.concatenate([np.delete(row, d) for row, d in zip(fit, own, strict=True)])
+best = fit.argmax(1) == own  # neuron: whether its own domain's weights fit best
+
 # %% tags=["hide-input"]
-fit_own = fit[np.arange(len(J)), own]
 middle = int(np.argsort(fit_own)[len(J) // 2])
+some = (often >= 80).nonzero()[:, 0]
+words = [ascii(word) for word in cx.neurons.spelled(weights, some.tolist())]
+name = {"textcoords": "offset points", "fontsize": 8, "parse_math": False}
 figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=3.4)
 for axis, k in zip(axes, (int(fit_own.argmax()), middle), strict=True):
-    some = (often >= 80).nonzero()[:, 0]
-    a, b = w_B[own[k]], contribution[k]
-    axis.scatter(a[some], b[some], s=0.6 * often[some].sqrt(), alpha=0.35, lw=0)
-    pull = ((a - a[some].mean()) * (b - b[some].mean()))[some]
-    for t in some[pull.argsort(descending=True)[[0, 2, 5, 9]]].tolist():
-        word = ascii(weights.tokenizer.decode([t])) if weights.tokenizer else str(t)
-        side = -1 if a[t] > 0 else 1  # words in the strip at the left go to its right
-        spot = {"xytext": (3 * side, 3), "textcoords": "offset points"}
-        spot["ha"] = "right" if side < 0 else "left"
-        axis.annotate(word, (float(a[t]), float(b[t])), fontsize=8, parse_math=False, **spot)
+    a, b = w_B[own[k], some], contribution[k, some]
+    axis.scatter(a, b, s=0.6 * often[some].sqrt(), alpha=0.35, lw=0)
+    pull = (a - a.mean()) * (b - b.mean())
+    for t in pull.argsort(descending=True)[[0, 2, 5, 9]].tolist():
+        side, dx = ("right", -3) if a[t] > 0 else ("left", 3)  # away from the strip at the left
+        axis.annotate(words[t], (float(a[t]), float(b[t])), (dx, 3), ha=side, **name)
     axis.set(title=f"neuron {J[k]}, r = {fit_own[k]:.2f}", xlabel=f"w of {names[own[k]]}")
 axes[0].set_ylabel("contribution")
 cx.plots.picture(
@@ -141,15 +142,12 @@ On the left the neuron does nearly what Naive Bayes would. On the right, the mid
 """
 
 # %% tags=["hide-input"]
-others = np.concatenate([np.delete(row, d) for row, d in zip(fit, own, strict=True)])
 figure, ((axis,),) = cx.plots.panels(height=2.6, width=7)
 bins = np.linspace(min(others.min(), fit_own.min()), max(fit.max(), ceiling.max()) + 0.02, 45)
-for values, label, shade in (
-    (others, "neurons, other domains", cx.plots.COLOURS[7]),
-    (fit_own, "neurons, their own domain", cx.plots.COLOURS[0]),
-    (ceiling, "counts of half A", cx.plots.COLOURS[1]),
-):
-    axis.hist(values, bins, density=True, alpha=0.6, label=label, color=shade)
+groups = {"neurons, other domains": others, "neurons, their own domain": fit_own}
+groups["counts of half A"] = ceiling
+for (label, values), colour in zip(groups.items(), ("C7", "C0", "C1"), strict=True):
+    axis.hist(values, bins, density=True, alpha=0.6, label=label, color=colour)
 axis.set(xlabel="correlation with the weights counted on half B", ylabel="density")
 axis.legend(fontsize=8)
 cx.plots.picture(
@@ -160,7 +158,6 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-best = fit.argmax(1) == own
 cx.claims.finding(
     f"In the median of {len(J)} neurons, what tokens add correlates {np.median(fit_own):.2f} with the Naive Bayes weights of the neuron's domain, where weights counted on other documents reach {np.median(ceiling[own]):.2f}.",
     holds=bool(np.median(others) < 0.1 < np.median(fit_own) < 0.6 * np.median(ceiling[own])),
@@ -227,6 +224,11 @@ def judge(w, kernel):
     return torch.stack([w[:, text] @ kernel for text in x_B[:, 1:n]]).numpy()
 
 
+def hits(scores):
+    """Whether each text has its largest score in its own domain."""
+    return np.array(names)[scores.argmax(1)] == kinds["B"]
+
+
 u, chance = circuit.weighted_values, torch.Generator().manual_seed(0)  # u: vocab head d_head
 kernel, once = circuit.kernel[1:n].double(), torch.ones(n - 1).double()
 by_heads, by_noise = squeezed(w_A, u), squeezed(w_A, torch.randn(u.shape, generator=chance))
@@ -236,17 +238,14 @@ scores = {
     "and squeezed through the heads": judge(by_heads, kernel),
     "squeezed through random numbers": judge(by_noise, kernel),
 }
-right = {form: np.array(names)[s.argmax(1)] == kinds["B"] for form, s in scores.items()}
+right = {form: hits(of_texts) for form, of_texts in scores.items()}
 
 # %% tags=["hide-input"]
-ends = {
-    form: cx.claims.by_document(lambda d, h=h: h[d].mean(), halves["B"])
-    for form, h in right.items()
-}
 figure, ((axis,),) = cx.plots.panels(height=2.0, width=7)
-for row, (form, hits) in enumerate(right.items()):
-    axis.barh(-row, hits.mean(), 0.6, color=cx.plots.COLOURS[7 if "random" in form else 0])
-    axis.plot(ends[form], [-row, -row], color=cx.plots.INK, lw=1.6)
+for row, (form, hit) in enumerate(right.items()):
+    ends = cx.claims.by_document(lambda drawn, hit=hit: hit[drawn].mean(), halves["B"])
+    axis.barh(-row, hit.mean(), 0.6, color="C7" if "random" in form else "C0")
+    axis.plot(ends, [-row, -row], color=cx.plots.INK, lw=1.6)
 axis.axvline(1 / len(names), color=cx.plots.INK, lw=1, ls=":")
 axis.set_yticks(-np.arange(len(right)), right)
 axis.set(xlabel=f"right domain of {len(names)} (share of half B)", xlim=(0, 1))
@@ -254,19 +253,19 @@ cx.plots.picture(
     figure,
     "B.3",
     f"Naive Bayes in a neuron's form, one step at a time, on the {len(x_B)} texts of half B. Lines: 95% intervals by document. Dotted: chance.",
-    "Bars: " + ", ".join(f"{form} {hits.mean():.2f}" for form, hits in right.items()) + ".",
+    f"Bars: {', '.join(f'{form} {hit.mean():.2f}' for form, hit in right.items())}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-acc_once, acc_kernel, acc_heads, acc_noise = (float(hits.mean()) for hits in right.values())
+acc_once, acc_kernel, acc_heads, acc_noise = (hit.mean() for hit in right.values())
 display(
     cx.claims.finding(
         f"The form of a neuron is no excuse: Naive Bayes puts {acc_once:.0%} of the texts into the right one of {len(names)} domains, and {acc_heads:.0%} when it is forced into that form.",
-        holds=bool(acc_once - acc_heads < 0.05),
+        holds=acc_once - acc_heads < 0.05,
     ),
     cx.claims.finding(
         f"With as many random numbers a token in place of the heads' {u[0].numel()} it is {acc_noise:.0%}.",
-        holds=bool(acc_heads > acc_noise + 0.1),
+        holds=acc_heads > acc_noise + 0.1,
     ),
 )
 
@@ -301,9 +300,8 @@ duel = pd.DataFrame(
 )
 
 # %% tags=["hide-input"]
-by_domain = duel.groupby("domain")
-figure, ((axis,),) = cx.plots.panels(height=0.6 + 0.2 * by_domain.ngroups, width=7)
-order = by_domain["neuron"].median().sort_values().index
+order = duel.groupby("domain")["neuron"].median().sort_values().index
+figure, ((axis,),) = cx.plots.panels(height=0.6 + 0.2 * len(order), width=7)
 rows = order.get_indexer(duel["domain"])
 axis.plot(duel["neuron"], rows, "o", ms=4, alpha=0.6, label="a neuron")
 axis.plot(duel["Naive Bayes"], rows, "|", ms=12, mew=2.5, label="Naive Bayes")
@@ -333,24 +331,24 @@ A single neuron is a good classifier all the same. Its weights correlate little 
 *The smoothing.* It decides what a rare token weighs. The same numbers with weaker and stronger smoothing:
 """
 
+
+# %%
+def smoothed(worth):
+    """The same numbers when the smoothing is worth so many tokens."""
+    w = bayes_weights(counts_A, kinds["A"], worth)
+    fit = correlation(contribution, bayes_weights(counts_B, kinds["B"], worth), often)
+    return {
+        "r with own domain": np.median(fit[np.arange(len(J)), own]),
+        "own fits best": (fit.argmax(1) == own).mean(),
+        "right, each token once": hits(judge(w, once)).mean(),
+        "right, by kernel": hits(judge(w, kernel)).mean(),
+        "right, through the heads": hits(judge(squeezed(w, u), kernel)).mean(),
+    }
+
+
 # %% tags=["hide-input", "nbval-check-output"]
-by_worth = []
-for worth in sorted({PRIOR // 10, PRIOR, 10 * PRIOR}):
-    w, v = bayes_weights(counts_A, kinds["A"], worth), bayes_weights(counts_B, kinds["B"], worth)
-    other_fit = correlation(contribution, v, often)
-    forms = [(w, once), (w, kernel), (squeezed(w, u), kernel)]
-    hits = [np.mean(np.array(names)[judge(*form).argmax(1)] == kinds["B"]) for form in forms]
-    numbers = [np.median(other_fit[np.arange(len(J)), own]), (other_fit.argmax(1) == own).mean()]
-    by_worth.append((worth, *numbers, *hits))
-columns = [
-    "smoothing, tokens",
-    "r with own domain",
-    "own fits best",
-    "right, each token once",
-    "right, by kernel",
-    "right, through the heads",
-]
-pd.DataFrame(by_worth, columns=columns).set_index(columns[0]).map("{:.2f}".format)
+by_worth = {worth: smoothed(worth) for worth in sorted({PRIOR // 10, PRIOR, 10 * PRIOR})}
+pd.DataFrame(by_worth).T.rename_axis("smoothing, tokens").map("{:.2f}".format)
 
 # %% [markdown]
 r"""

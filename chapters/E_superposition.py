@@ -503,9 +503,8 @@ The confusion is one neuron's and not the layer's: a few dozen of them together 
 # %% tags=["hide-input", "nbval-check-output"]
 real = []  # what the heads really add on half B
 for part in x[B].split(64):
-    outputs = cx.destination.true_outputs(weights, part, n)
-    stream = cx.destination.resid_mid(weights, part, n, outputs)
-    real.append(outputs[:, heads].sum(1) / cx.weights.layer_norm_scale(stream, weights.eps))
+    outputs = circuit.at.outputs(part)
+    real.append(outputs[:, heads].sum(1) / circuit.at.scale(part, outputs))
 real = means(torch.cat(real).double(), kinds[B])
 as_heard = say["B"] @ W_in
 alike = [

@@ -56,14 +56,16 @@ about 0.05 in the currency of the price
     def __str__(self) -> str:
         if not self.requests:
             return "no requests: every answer is kept already"
+        # two digits, as much as an estimate is good for
+        read, written = (int(float(f"{n:.2g}")) for n in (self.tokens_in, self.tokens_out))
         asked = (
-            f"{counted(self.requests, 'request')}, about {rounded(self.tokens_in)} tokens to read "
-            f"and {rounded(self.tokens_out)} to write, at four characters a token"
+            f"{counted(self.requests, 'request')}, about {read:,} tokens to read and {written:,} "
+            "to write, at four characters a token"
         )
         if self.cost is None:
             return asked
-        cost = f"about {self.cost:,.2f}" if self.cost >= 0.01 else "less than 0.01"
-        return f"{asked}: {cost} in the currency of the price"
+        about = "about" if self.cost >= 0.01 else "less than"
+        return f"{asked}: {about} {max(self.cost, 0.01):,.2f} in the currency of the price"
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,8 +256,7 @@ class ChatExplainer:
 
     def request(self, told: str, asked: dict, wanted: dict[str, dict[str, str]]) -> Request:
         user = json.dumps(asked, ensure_ascii=False, indent=1)  # a prompt a line, as it reads
-        texts = {"system": TOLD[told], "user": user}
-        messages = [{"role": role, "content": text} for role, text in texts.items()]
+        messages = [{"role": "system", "content": TOLD[told]}, {"role": "user", "content": user}]
         schema = {"type": "object", "additionalProperties": False}
         schema |= {"properties": wanted, "required": list(wanted)}
         return Request(self.endpoint, self.model, messages, schema)
@@ -271,16 +272,14 @@ class ChatExplainer:
 
     def ask(self, request: Request) -> Any:
         """What the answer to a request means: the one that is kept, or else a new one."""
-        meaning = self.kept(request)
-        if meaning is not None:
+        if (meaning := self.kept(request)) is not None:
             return meaning
         client = self.client  # without a package or a key nothing is made on disk
         self.folder.mkdir(parents=True, exist_ok=True)
         told = ""
         for _ in range(self.attempts):
             answer, told = answer_in(self.send(client, request))
-            meaning = request.read(answer)
-            if meaning is not None:
+            if (meaning := request.read(answer)) is not None:
                 self.keep_answer(request, answer)
                 return meaning
         raise ValueError(
@@ -363,18 +362,14 @@ class ChatExplainer:
     def kept(self, request: Request) -> Any:
         """What the answer on disk means; None where there is none, or a damaged one."""
         file = self.file(request)
-        match parsed(file.read_bytes() if file.exists() else ""):
-            case {"answer": answer}:
-                return request.read(answer)
-        return None
+        held = parsed(file.read_bytes()) if file.exists() else None
+        return request.read(held.get("answer")) if isinstance(held, dict) else None
 
     def keep_answer(self, request: Request, answer: str) -> None:
         """Write beside the place, then put it there: a kill leaves a whole file or none."""
-        file = self.file(request)
-        beside = file.with_name(f"{file.name}.{os.getpid()}.part")
-        held = {**asdict(request), "answer": answer}
-        beside.write_text(json.dumps(held, indent=1), encoding="utf-8")
-        os.replace(beside, file)
+        beside = self.file(request).with_suffix(f".{os.getpid()}.part")
+        beside.write_text(json.dumps({**asdict(request), "answer": answer}, indent=1), "utf-8")
+        beside.replace(self.file(request))
 
 
 # ---------------------------------------------------------------- reading what comes back
@@ -448,8 +443,3 @@ def digest(text: str) -> str:
 
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def rounded(number: int) -> str:
-    """Two digits, as much as an estimate is good for."""
-    return f"{int(float(f'{number:.2g}')):,}"

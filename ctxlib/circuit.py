@@ -228,18 +228,14 @@ class ContextualCircuit:
         >>> torch.corrcoef(torch.stack([ours, exact]))[0, 1].round(decimals=1)
         tensor(0.7000)
         """
-        x_n = self.at.seen(tokens)[..., self.n]
-        here = self.weights.embeddings()[x_n] + self.weights.W_pos[self.n]
-        others = [h for h in range(self.weights.n_heads) if h not in self.heads]
-        v = layer_norm(here, self.weights.eps)[..., None, None, :] @ self.weights.W_V[others]
-        alone = einsum(
-            v[..., 0, :] + self.weights.b_V[others],
-            self.weights.W_O[others],
-            "... head d_head, head d_head d_model -> ... d_model",
-        )
-        W_in, b_in = self.weights.mlp_input()
-        rest = (here + alone + self.weights.b_O) @ W_in / self.scale
-        return self.summary(tokens) + rest + b_in
+        w, x_n = self.weights, self.at.seen(tokens)[..., self.n]
+        others = [h for h in range(w.n_heads) if h not in self.heads]
+        own = layer_norm(w.embeddings()[x_n] + w.W_pos[self.n], w.eps)
+        v = einsum(own, w.W_V[others], "... d_model, head d_model d -> ... head d") + w.b_V[others]
+        alone = einsum(v, w.W_O[others], "... head d, head d d_model -> ... head d_model")
+        rest = self.at.resid_mid(tokens, alone)
+        W_in, b_in = w.mlp_input()
+        return self.summary(tokens) + rest @ W_in / self.scale + b_in
 
     def self_normalised(self, texts: Iterable[AnyText] = ()) -> SelfNormalisedCircuit:
         """The circuit that takes denominators and scale from the text that it reads (chapter 8).

@@ -11,6 +11,7 @@ import math
 import os
 import platform
 import tomllib
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike
-from scipy.stats import bootstrap
+from scipy.stats import DegenerateDataWarning, bootstrap
 
 from ctxlib import __version__
 from ctxlib.texts import Text
@@ -84,7 +85,8 @@ def by_document(
     """The 95% interval of `statistic` when other documents had been read: documents are drawn with
     replacement, each with all of its texts (percentile bootstrap, Efron and Tibshirani 1993).
     `statistic` gets the indices of the texts drawn, with repeats, as an array. A text without a
-    document counts as one of its own. The same draws every time.
+    document counts as one of its own. The same draws every time. Where a draw gives a statistic
+    that is not a number, the interval is not one either.
 
     >>> texts = cx.texts.collection(weights, 100)
     >>> of_python = np.array([text.domain == "python" for text in texts])
@@ -99,10 +101,12 @@ def by_document(
     def redrawn(chosen: np.ndarray) -> float:
         return float(statistic(np.concatenate([of_document[d] for d in chosen])))
 
-    drawn = bootstrap(
-        (np.arange(len(of_document)),), redrawn, n_resamples=draws,
-        vectorized=False, method="percentile", random_state=0,
-    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        drawn = bootstrap(
+            (np.arange(len(of_document)),), redrawn, n_resamples=draws,
+            vectorized=False, method="percentile", random_state=0,
+        )  # fmt: skip
     low, high = drawn.confidence_interval
     return float(low), float(high)
 
@@ -255,6 +259,7 @@ class Claim:
 
 
 LEDGER = "application/vnd.ctxlib.ledger+json"  # what its data are called in a notebook
+KEPT = ["id", "claim", "this run", "verdict"]  # of each row
 
 
 class Ledger(pd.DataFrame):
@@ -301,10 +306,7 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
         "texts": Path(texts).name if texts else "held-out documents",
         "versions": {"python": platform.python_version(), "ctxlib": __version__}
         | {name: version(name).partition("+")[0] for name in ("numpy", "torch", "transformers")},
-        "rows": [
-            {"id": c.id} | {key: row[key] for key in ("claim", "this run", "verdict")}
-            for c, row in zip(claims, rows, strict=True)
-        ],
+        "rows": table.assign(id=[c.id for c in claims])[KEPT].to_dict("records"),
     }
     return table
 

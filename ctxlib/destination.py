@@ -42,7 +42,7 @@ class Destination(ABC):
     `x` stands for one text or a stack of them, of which the tokens 0 ... n are read. `W_in` reads
     the residual stream `resid_mid`, behind LayerNorm with `eps`.
 
-    >>> here = cx.destination.FromWeights.of(weights, n=256)
+    >>> here = cx.destination.asked_by(weights, n=256)
     >>> here.kernels.shape, here.content.shape, here.values([3, 4]).shape
     (torch.Size([8, 257]), torch.Size([8, 8192]), torch.Size([8192, 2, 32]))
     """
@@ -73,7 +73,15 @@ class Destination(ABC):
 
     @abstractmethod
     def outputs(self, x: Texts) -> Outputs:
-        """What every head writes at n, exact."""
+        """What every head writes to the residual stream at n, exact. What comes after n is not
+        seen. Raises ValueError for texts that are too short and for ids outside the vocabulary.
+
+        >>> outputs = cx.destination.asked_by(weights, n=99).outputs(tokens)
+        >>> outputs.shape
+        torch.Size([8, 256])
+        >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
+        2
+        """
 
     @abstractmethod
     def rebuilt_outputs(self, x: Texts) -> Outputs:
@@ -81,7 +89,14 @@ class Destination(ABC):
 
     @abstractmethod
     def resid_mid(self, x: Texts, outputs: Outputs) -> Stream:
-        """The residual stream that the MLP reads at n, with these outputs of the heads in it."""
+        """The residual stream that the MLP reads at n, with these outputs of the heads in it.
+
+        >>> here = cx.destination.asked_by(weights, n=99)
+        >>> resid = here.resid_mid(tokens, here.outputs(tokens))
+        >>> _, cache = model.run_with_cache(tokens[None, :100], stop_at_layer=1, device="cpu")
+        >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
+        True
+        """
 
     # ------------------------------------------------------------ what follows
 
@@ -101,7 +116,7 @@ class Destination(ABC):
         """`denom = sum_i pos_i content(x_i)`, in an arbitrary unit, one for each head. Raises
         ValueError where that is beyond the range of the tensors' precision.
 
-        >>> here = cx.destination.FromWeights.of(weights, n=256)
+        >>> here = cx.destination.asked_by(weights, n=256)
         >>> x = cx.texts.at(weights, passages, n=256)
         >>> torch.allclose(here.denominators(x), cx.softmax_denominators(weights, passages))
         True
@@ -141,7 +156,7 @@ class Destination(ABC):
         """`sum_{h in heads} (output of h at n) . W_in / s(x)`: what chosen heads add to each
         neuron's pre-activation.
 
-        >>> here, x = cx.destination.FromWeights.of(weights, n=256), tokens[:257]
+        >>> here, x = cx.destination.asked_by(weights, n=256), tokens[:257]
         >>> added = here.to_neurons(x, here.outputs(x), heads)
         >>> torch.equal(added, cx.true_contribution(weights, tokens, heads, n=256))
         True
@@ -166,13 +181,13 @@ class Destination(ABC):
 @dataclass(frozen=True, eq=False)
 class FromWeights(Destination):
     """A destination as the weights of a first layer show it, by Equation 1. Make one with
-    `FromWeights.of`.
+    `asked_by`.
 
     `token` is None for the query without a token, of weights that came without embeddings; then
     there are kernels, and nothing that tokens are needed for. `C` is the typical norm of a token
     embedding. Texts may have their own token at n.
 
-    >>> here = cx.destination.FromWeights.of(weights, n=100, token=" of")
+    >>> here = cx.destination.asked_by(weights, n=100, token=" of")
     >>> here.n, here.token, here.kernels.shape
     (100, 284, torch.Size([8, 101]))
     """
@@ -182,28 +197,6 @@ class FromWeights(Destination):
     token: int | None
     C: float
 
-    @classmethod
-    def of(
-        cls,
-        weights: LayerWeights,
-        n: int | None = None,
-        token: str | int | None = " the",
-        C: float | None = None,
-    ) -> FromWeights:
-        """The middle of the context is n by default, where the paper calibrates, and C the median
-        norm of W_E.
-
-        Raises ValueError for a `token` that is not exactly one, and for weights without embeddings
-        where C is not given.
-
-        >>> here = cx.destination.FromWeights.of(weights)
-        >>> here.n, round(here.C, 1)
-        (256, 1.1)
-        """
-        n = weights.n_ctx // 2 if n is None else n
-        number = None if token is None else weights.token_id(token)
-        return cls(weights, n, number, weights.typical_norm(C))
-
     n_ctx = property(lambda self: self.weights.n_ctx)
     eps = property(lambda self: self.weights.eps)
     tokenizer = property(lambda self: self.weights.tokenizer)
@@ -211,7 +204,7 @@ class FromWeights(Destination):
     W_in = property(lambda self: self.weights.mlp_input()[0])
 
     def seen(self, tokens: Texts) -> Int[Tensor, "*text source"]:
-        return split.seen_tokens(self.weights, tokens, self.n)
+        return self.weights.seen(tokens, self.n)
 
     def embeddings(self) -> Float[Tensor, "vocab d_model"]:
         return self.weights.embeddings()
@@ -243,7 +236,13 @@ class FromWeights(Destination):
         return split.positional_shift(self.weights, self.n, self.C)
 
     def outputs(self, x: Texts) -> Outputs:
-        return true_outputs(self.weights, x, self.n)
+        # the query meets W_K and the row meets the sources before W_V: no key and no value is ever
+        # formed, which at one destination saves a factor of d_head
+        x = split.normalised_sources(self.weights, x, self.n)
+        ask = split.asked(self.weights, split.queries_of(self.weights, x[..., self.n, :]))
+        seen = (ask @ x.mT).softmax(-1) @ x
+        W_V, into = self.weights.W_V, "... head d_model, head d_model d_head -> ... head d_head"
+        return written(self.W_O, einsum(seen, W_V, into) + self.weights.b_V)
 
     def rebuilt_rows(self, x: Texts) -> Rows:
         x_n = self.seen(x)[..., -1]
@@ -260,7 +259,8 @@ class FromWeights(Destination):
         return written(self.W_O, z)
 
     def resid_mid(self, x: Texts, outputs: Outputs) -> Stream:
-        return resid_mid(self.weights, x, self.n, outputs)
+        here = self.embeddings()[self.seen(x)[..., self.n]] + self.weights.W_pos[self.n]
+        return here + outputs.sum(-2) + self.weights.b_O
 
 
 def asked_by(
@@ -269,46 +269,24 @@ def asked_by(
     token: str | int | None = " the",
     C: float | None = None,
 ) -> Destination:
-    """The destination that is given, or the one of these weights at n."""
-    return place if isinstance(place, Destination) else FromWeights.of(place, n, token, C)
+    """The destination that is given, or that of weights at n, by default the middle of the context,
+    where the paper calibrates; C is by default the median norm of W_E.
+
+    Raises ValueError for a `token` that is not exactly one, and for weights without embeddings
+    where C is not given.
+
+    >>> here = cx.destination.asked_by(weights)
+    >>> here.n, round(here.C, 1), cx.destination.asked_by(here) is here
+    (256, 1.1, True)
+    """
+    if isinstance(place, Destination):
+        return place
+    n = place.n_ctx // 2 if n is None else n
+    number = None if token is None else place.token_id(token)
+    return FromWeights(place, n, number, place.typical_norm(C))
 
 
 # ---------------------------------------------------------------- the truth, from the weights
-
-
-def true_outputs(weights: LayerWeights, tokens: Texts, n: int) -> Outputs:
-    """What every head writes to the residual stream at destination n, exact.
-
-    `tokens` is one text or a stack of them, each with more than n tokens; what comes after n is
-    not seen. The query meets W_K and the row meets the sources before W_V, so that no key and no
-    value is ever formed: at one destination that saves a factor of d_head. Raises ValueError for
-    texts that are too short, for ids outside the vocabulary and for layers other than the first.
-
-    >>> outputs = cx.destination.true_outputs(weights, tokens, n=99)
-    >>> outputs.shape
-    torch.Size([8, 256])
-    >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
-    2
-    """
-    x = split.normalised_sources(weights, tokens, n)
-    rows = (split.asked(weights, split.queries_of(weights, x[..., n, :])) @ x.mT).softmax(-1)
-    seen = rows @ x
-    z = einsum(seen, weights.W_V, "... head d_model, head d_model d_head -> ... head d_head")
-    return written(weights.W_O, z + weights.b_V)
-
-
-def resid_mid(weights: LayerWeights, tokens: Texts, n: int, outputs: Outputs) -> Stream:
-    """The residual stream between attention and MLP at destination n: `W_E[x_n] + W_pos[n]`, the
-    outputs of all heads, and b_O. Errors as in `true_outputs`.
-
-    >>> outputs = cx.destination.true_outputs(weights, tokens, n=99)
-    >>> resid = cx.destination.resid_mid(weights, tokens, 99, outputs)
-    >>> _, cache = model.run_with_cache(tokens[None, :100], stop_at_layer=1, device="cpu")
-    >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
-    True
-    """
-    here = weights.embeddings()[split.seen_tokens(weights, tokens, n)[..., n]] + weights.W_pos[n]
-    return here + outputs.sum(-2) + weights.b_O
 
 
 def true_contribution(
@@ -318,8 +296,9 @@ def true_contribution(
     `sum_{h in heads} (output of h at n) . W_in[:, j] / s(x)`, with the text's own LayerNorm-2
     scale s(x). This is what a summary is held against (chapter 6).
 
-    Raises ValueError for heads that do not exist, for weights without the MLP, and as
-    `true_outputs` does.
+    `tokens` is one text or a stack of them, each with more than n tokens. Raises ValueError for
+    heads that do not exist, for weights without the MLP, for texts that are too short, for ids
+    outside the vocabulary and for layers other than the first.
 
     >>> truth = cx.true_contribution(weights, tokens, heads, n=256)
     >>> truth.shape

@@ -11,7 +11,7 @@ deviations of the truth: three ways of being wrong that add up.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,12 +98,11 @@ class Moments:
         offset = (self.means[0] - self.means[1]) / sd
         spread = torch.where(varied_a, (aa / tt).sqrt(), 0)
         parts = {"from offset": offset**2, "from spread": (spread - r) ** 2, "from shape": 1 - r**2}
-        columns = {"r": torch.where(varied_a, r, torch.nan)}
-        columns |= {"fvu": torch.stack(list(parts.values())).sum(0), **parts}
-        columns |= {"offset": offset, "spread": spread}
-        known = {k: torch.where(varied_t, v, torch.nan).numpy() for k, v in columns.items()}
-        index = pd.Index(list(neurons), name="neuron")
-        return pd.DataFrame({**known, "sd": torch.where(varied_t, sd, 0).numpy()}, index=index)
+        columns = {"r": torch.where(varied_a, r, torch.nan), "fvu": sum(parts.values()), **parts}
+        columns |= {"offset": offset, "spread": spread, "sd": torch.where(varied_t, sd, 0)}
+        table = pd.DataFrame(columns, index=pd.Index(list(neurons), name="neuron"))
+        table.loc[~varied_t.numpy(), table.columns != "sd"] = np.nan
+        return table
 
 
 NO_TEXTS = Moments(torch.tensor(0), torch.zeros(2, 1).double(), torch.zeros(2, 2, 1).double())
@@ -212,7 +211,7 @@ APPROXIMATIONS = {
 
 
 def approximated(
-    circuit: ContextualCircuit, tokens: Int[Tensor, "text pos"], made: Iterable[str]
+    circuit: ContextualCircuit, tokens: Int[Tensor, "text pos"], made: Collection[str]
 ) -> Float[Tensor, "text neuron"]:
     """What the circuit's heads add to each neuron at n, with only the approximations named in
     `made` (keys of `APPROXIMATIONS`) and everything else exact.
@@ -237,20 +236,11 @@ def approximated(
     >>> torch.allclose(exact, truth, atol=1e-3)
     True
     """
-    made = set(made)
-    if unknown := made - APPROXIMATIONS.keys():
+    if unknown := set(made) - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
-    at = circuit.at
+    at, w, n, heads = circuit.at, circuit.weights, circuit.n, list(circuit.heads)
     x = at.seen(tokens)
-    added = approximated_output(circuit, x, made) @ at.W_in
-    return added / (circuit.scale if "scale" in made else at.scale(x, at.outputs(x)))
-
-
-def approximated_output(
-    circuit: ContextualCircuit, x: Int[Tensor, "text source"], made: set[str]
-) -> Float[Tensor, "text d_model"]:
-    """What the circuit's heads write at n, with the approximations in `made`."""
-    w, n, heads = circuit.weights, circuit.n, list(circuit.heads)
+    scale = circuit.scale if "scale" in made else at.scale(x, at.outputs(x))
     if "token" in made:
         x = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], circuit.token)], dim=1)
     ask = asked_there(w, x[:, n], n)[:, heads]  # text head d_model
@@ -263,27 +253,21 @@ def approximated_output(
         return ask @ normalised_sources(w, x, n).mT - positional
 
     said = content(x)
-    numerators = kernels + said
-    if "denominators" in made:
-        # the calibration text, with the same token at n and the same query
-        calibration = (kernels + content(circuit.calibration[None]))[..., :-1]
-        denominators = torch.logaddexp(
-            calibration.logsumexp(-1, keepdim=True), numerators[..., -1:]
-        )
+    numerators = summed = kernels + said
     if "kernel" in made:
         shared = shared_kernel(rearrange(kernels.exp(), "text head source -> head text source"))
-        numerators = shared.log()[:, None] + said
-    if "denominators" not in made:
-        denominators = numerators.logsumexp(-1, keepdim=True)
-    rows = (numerators - denominators).exp()
+        numerators = summed = shared.log()[:, None] + said
+    if "denominators" in made:  # the same token stands at n, and asks with the same query
+        before_n = content(circuit.calibration[None])[..., :-1]
+        summed = kernels + torch.cat([before_n, said[..., -1:]], dim=-1)
+    rows = (numerators - summed.logsumexp(-1, keepdim=True)).exp()
 
-    if "values" in made:
-        seen = rows @ layer_norm(w.embeddings()[x] + w.W_pos[n], w.eps)  # text head d_model
-    else:
-        seen = rows @ normalised_sources(w, x, n)
+    stands = w.W_pos[n] if "values" in made else w.W_pos[: n + 1]
+    seen = rows @ layer_norm(w.embeddings()[x] + stands, w.eps)  # text head d_model
     z = einsum(seen, w.W_V[heads], "text head d_model, head d_model d_head -> text head d_head")
     z = z + rows.sum(-1, keepdim=True) * w.b_V[heads]
-    return einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
+    out = einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
+    return out @ at.W_in / scale
 
 
 def error_budget(
@@ -313,19 +297,15 @@ def error_budget(
     """
     at = circuit.at
     chosen = check_chosen("neuron", neurons, at.n_neurons)
-    W_in = at.W_in[:, chosen]
     names = [name for name in APPROXIMATIONS if own_token or name != "token"]
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
     rows |= {("without", name): set(names) - {name} for name in names}
     rows |= {("only", name): {name} for name in names}
     sums = dict.fromkeys(rows, NO_TEXTS)
     for x in at.read(texts, "error budget", own_token):
-        outputs = at.outputs(x)
-        own = at.scale(x, outputs)
-        truth = outputs[:, list(circuit.heads)].sum(1) @ W_in / own
+        truth = at.truth(x, circuit.heads)[:, chosen]
         for row, made in rows.items():
-            scale = circuit.scale if "scale" in made else own
-            sums[row] += Moments.of(approximated_output(circuit, x, made) @ W_in / scale, truth)
+            sums[row] += Moments.of(approximated(circuit, x, made)[:, chosen], truth)
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]
     medians = [moments.table(chosen)[columns].median() for moments in sums.values()]
     index = pd.MultiIndex.from_tuples(rows, names=["made", "approximation"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -120,6 +120,15 @@ def head_style(head: int) -> dict[str, str]:
     ({'color': '#0072B2', 'ls': '-'}, {'color': '#D55E00', 'ls': ':'})
     """
     return {"color": COLOURS[head % 8], "ls": ("-", "--", ":", "-.")[(head // 8 + head % 2) % 4]}
+
+
+def by_head(values: Iterable[float], form: str = ".2f") -> str:
+    """Numbers, one a head, as an alternative text says them; `form` is how each is written.
+
+    >>> cx.plots.by_head([0.125, 0.3], ".0%")
+    'head 0 12%, head 1 30%'
+    """
+    return ", ".join(f"head {head} {value:{form}}" for head, value in enumerate(values))
 
 
 # ---------------------------------------------------------------- one head over its sources

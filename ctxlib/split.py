@@ -21,7 +21,7 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.weights import LayerWeights, check_position, check_tokens, layer_norm, project
+from ctxlib.weights import LayerWeights, check_tokens, layer_norm, project
 
 Texts = Int[Tensor, "*text pos"]  # one or a stack
 Rows = Float[Tensor, "*text head source"]
@@ -56,11 +56,10 @@ def what(
     >>> torch.allclose(seen, there @ weights.W_K, atol=1e-3)
     True
     """
-    check_position(weights, n)
-    W_E = weights.embeddings()
+    here, W_E = weights.position(n), weights.embeddings()
     chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
-    seen = (chosen @ M).add_(weights.W_pos[n : n + 1] @ M)
-    return seen.div_(scale_of_sum(chosen, weights.W_pos[n], weights.eps)[..., None])
+    seen = (chosen @ M).add_(here[None] @ M)
+    return seen.div_(scale_of_sum(chosen, here, weights.eps)[..., None])
 
 
 def where(
@@ -88,8 +87,8 @@ def positional_shift(
     >>> cx.split.positional_shift(weights, n=99).shape
     torch.Size([100, 256])
     """
-    check_position(weights, n)
-    return (weights.W_pos[: n + 1] - weights.W_pos[n]) / shared_scale(weights, C)[: n + 1, None]
+    here = weights.position(n)
+    return (weights.W_pos[: n + 1] - here) / shared_scale(weights, C)[: n + 1, None]
 
 
 def content_scale(
@@ -176,11 +175,11 @@ def destination_query(
     >>> cx.split.destination_query(weights, n=256, token=" of").shape
     torch.Size([8, 32])
     """
-    check_position(weights, n)
+    here = weights.position(n)
     if token is None:
-        return queries_of(weights, weights.W_pos[n] / shared_scale(weights, C)[n])
-    here = weights.embeddings()[weights.token_id(token)] + weights.W_pos[n]
-    return queries_of(weights, layer_norm(here, weights.eps))
+        return queries_of(weights, here / shared_scale(weights, C)[n])
+    own = weights.embeddings()[weights.token_id(token)]
+    return queries_of(weights, layer_norm(own + here, weights.eps))
 
 
 def queries_of(weights: LayerWeights, x: Float[Tensor, "*any d_model"]) -> Queries:
@@ -206,7 +205,7 @@ def normalised_sources(
     >>> torch.allclose(x, weights.normalised(tokens)[:100], atol=1e-4)
     True
     """
-    x = seen_tokens(weights, tokens, n)
+    x = weights.seen(tokens, n)
     return layer_norm(weights.embeddings()[x] + weights.W_pos[: n + 1], weights.eps)
 
 
@@ -236,20 +235,6 @@ def asked_there(
     return asked(weights, queries_of(weights, layer_norm(here, weights.eps)))
 
 
-def positional_scores(
-    weights: LayerWeights, n: int, token: str | int | None = " the", C: float | None = None
-) -> Float[Tensor, "head source"]:
-    """`q_n . P[n, i] / attn_scale` for i = 0 ... n, with `token` at destination n; zero at i = n.
-
-    Errors as in `positional_kernels`.
-
-    >>> scores = cx.split.positional_scores(weights, n=256)
-    >>> scores.shape, scores[:, 256].abs().max().item()
-    (torch.Size([8, 257]), 0.0)
-    """
-    return where(weights, asked(weights, destination_query(weights, n, token, C)).mT, n, C).mT
-
-
 def positional_kernels(
     weights: LayerWeights, n: int, token: str | int | None = " the", C: float | None = None
 ) -> Float[Tensor, "head source"]:
@@ -266,7 +251,8 @@ def positional_kernels(
     >>> cx.effective_tokens(kernels).round()
     tensor([126., 215., 214., 204., 198., 215., 229., 249.])
     """
-    return positional_scores(weights, n, token, C).softmax(-1)
+    ask = asked(weights, destination_query(weights, n, token, C))
+    return where(weights, ask.mT, n, C).mT.softmax(-1)
 
 
 def content_scores(
@@ -324,7 +310,7 @@ def rebuilt_scores(
     >>> torch.corrcoef(torch.stack([exact[4], rebuilt[4]]))[0, 1].round(decimals=2)
     tensor(0.9900)
     """
-    x = seen_tokens(weights, tokens, n)
+    x = weights.seen(tokens, n)
     ask = asked_there(weights, x[..., n], n).mT
     shift = positional_shift(weights, n, C) if shift is None else shift
     return (what(weights, ask, n, x) + shift @ ask).mT
@@ -479,10 +465,9 @@ def copy_preference(weights: LayerWeights, n: int) -> Float[Tensor, " head"]:
     >>> cx.split.copy_preference(weights, n=256).abs().max() < 0.2  # nats
     tensor(True)
     """
-    check_position(weights, n)
-    W_E = weights.embeddings()
+    here, W_E = weights.position(n), weights.embeddings()
     tokens = torch.linspace(1, len(W_E) - 1, min(256, len(W_E) - 1)).long().unique()
-    x = layer_norm(W_E[tokens] + weights.W_pos[n], weights.eps)
+    x = layer_norm(W_E[tokens] + here, weights.eps)
     q, k = project(x, weights.W_Q, weights.b_Q), project(x, weights.W_K, weights.b_K)
     scores = q @ k.mT  # head dest source
     own = scores.diagonal(dim1=1, dim2=2)
@@ -533,17 +518,3 @@ def family(spread: float, half: float, uneven: float, copies: float, n: int) -> 
     if half > n / 2:
         return "remote", f"half of the mass lies more than {n // 2} tokens back"
     return "slowly decaying", f"spread over {spread:.0f} tokens, half of the mass within {half:.0f}"
-
-
-# ---------------------------------------------------------------- bad input
-
-
-def seen_tokens(weights: LayerWeights, tokens: Texts, n: int) -> Int[Tensor, "*text source"]:
-    """The tokens 0 ... n, if they are there and in the vocabulary."""
-    check_position(weights, n)
-    length = tokens.shape[-1]
-    if n >= length:
-        raise ValueError(
-            f"destination {n} lies outside the text, which has positions 0 to {length - 1}"
-        )
-    return check_tokens(weights, tokens[..., : n + 1])

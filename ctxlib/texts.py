@@ -122,16 +122,13 @@ class Reader:
         return cls(model.tokenizer, n_ctx or most, model.cfg.d_vocab)
 
 
-NOBODY = Reader(tokenizer=None, n_ctx=0, d_vocab=0)  # reads no strings
-
-
-def token_ids(text: AnyText, reader: Reads = NOBODY) -> Int[Tensor, " pos"]:
+def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
     """The tokens of a text, on the CPU: the door through which every text comes. It may be a
     labelled one, a plain string, which the reader's tokenizer encodes, or token ids.
 
-    Raises ValueError for anything else, and for a string where there is no reader.
+    Raises ValueError for anything else, and for a string where there is no tokenizer.
 
-    >>> cx.texts.token_ids(passages[0]) is passages[0].tokens
+    >>> cx.texts.token_ids(passages[0], weights) is passages[0].tokens
     True
     >>> cx.texts.token_ids("The moon is far away.", weights).shape
     torch.Size([7])
@@ -398,9 +395,8 @@ class Stream:
         >>> next(texts.reading(first.place)).name
         'bible-kjv-01.1'
         """
-        if place is None:
-            place = {"of": self.identity, "given": 0}
-            place["turns"] = [(k, START) for k in range(len(self.sources))]
+        turns = [(k, START) for k in range(len(self.sources))]
+        place = place or {"of": self.identity, "given": 0, "turns": turns}
         if place["of"] != self.identity:
             raise ValueError(f"a place in {place['of']}, but these are {self.identity}")
         if place["given"] >= self.count:
@@ -470,12 +466,11 @@ def held_out_stream(reader: Reads, count: int | None, half: str | None) -> Strea
 
 def held_out(reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = START) -> Texts:
     """The held-out texts of one domain, with what the index says of it, in a model's vocabulary."""
-    documents = {document["number"]: document for document in facts["documents"]}
     _, _, begin = spot
     with lzma.open(HELD_OUT / f"{domain}.jsonl.xz") as file:
         rows = [json.loads(line) for line in islice(file, begin, None)]
     for number, row in enumerate(rows, begin):
-        document, source = documents[row["document"]], row["text"]
+        document, source = facts["documents"][row["document"] - 1], row["text"]
         name = f"{domain}-{row['document']:02d}.{row['window']}"
         what = name, domain, facts["dialect"], document["title"], source
         tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])
@@ -562,8 +557,7 @@ def file_documents(file: Path, begin: int | None = None) -> Documents:
                     ) from error
                 if text:
                     yield text, begin
-                begin += len(held)
-                held.clear()
+                begin, held = begin + len(held), bytearray()
             if mark:
                 begin += len(line)
             else:
@@ -621,11 +615,7 @@ def refusing(said: str, errors: Any = Exception) -> Iterator[None]:
 
 
 def batches(
-    reader: Reads,
-    texts: Iterable[AnyText],
-    n: int,
-    token: str | int | None,
-    doing: str,
+    reader: Reads, texts: Iterable[AnyText], n: int, token: str | int | None, doing: str
 ) -> Iterator[Int[Tensor, "text source"]]:
     """The first n tokens of every text and then `token`, or the text's own token at n where
     `token` is None; `BATCH` texts at a time, with a bar named after what is being done.

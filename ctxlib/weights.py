@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -214,8 +214,7 @@ class LayerWeights:
 
     def tensors(self) -> dict[str, Any]:
         """Those that are there, by their names."""
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: t for name, t in held.items() if isinstance(t, Tensor)}
+        return {name: t for name, t in vars(self).items() if isinstance(t, Tensor)}
 
     # ------------------------------------------------------------ sizes
 
@@ -304,20 +303,33 @@ class LayerWeights:
 
     def check_text(self, tokens: Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
         """The tokens, on the weights' device, or the ValueError of `residual`."""
-        self.check_first()
         if tokens.ndim != 1 or not 0 < len(tokens) <= self.n_ctx:
             raise ValueError(
                 f"tokens of shape {tuple(tokens.shape)}: "
                 f"expected one text of 1 to {self.n_ctx} tokens"
             )
-        return check_tokens(self, tokens)
+        return self.seen(tokens, len(tokens) - 1)
 
-    def check_first(self) -> None:
-        """Nothing, or a ValueError for another layer than the first."""
+    def seen(self, tokens: Int[Tensor, "*text pos"], n: int) -> Int[Tensor, "*text source"]:
+        """The tokens 0 ... n, on the weights' device, if they are there and in the vocabulary."""
+        self.position(n)
+        length = tokens.shape[-1]
+        if n >= length:
+            raise ValueError(
+                f"destination {n} lies outside the text, which has positions 0 to {length - 1}"
+            )
+        return check_tokens(self, tokens[..., : n + 1])
+
+    def position(self, n: int) -> Float[Tensor, " d_model"]:
+        """`W_pos[n]`, or a ValueError for a position that is not there, and for another layer than
+        the first.
+        """
         if self.layer != 0:
             raise ValueError(
                 f"layer {self.layer}: only what enters layer 0 is a token plus a position embedding"
             )
+        check_there("position", n, self.n_ctx)
+        return self.W_pos[n]
 
     def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
         """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from.
@@ -388,8 +400,8 @@ class LayerWeights:
         """The MLP's pre-activations from the centred residual stream behind attention:
         `LN(r) W_in + b_in`.
 
-        >>> outputs = cx.destination.true_outputs(weights, tokens, n=99)
-        >>> resid = cx.destination.resid_mid(weights, tokens, 99, outputs)
+        >>> here = cx.destination.asked_by(weights, n=99)
+        >>> resid = here.resid_mid(tokens, here.outputs(tokens))
         >>> weights.pre_activations(resid).shape
         torch.Size([1024])
         """
@@ -440,12 +452,6 @@ def check_tokens(weights: Any, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any
     """The tokens, on the weights' device, if they are in the vocabulary."""
     check_ids(tokens, weights.d_vocab)
     return tokens.to(weights.device)
-
-
-def check_position(weights: LayerWeights, n: int) -> None:
-    """Nothing, or a ValueError for a position that the first layer does not have."""
-    weights.check_first()
-    check_there("position", n, weights.n_ctx)
 
 
 def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:

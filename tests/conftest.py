@@ -10,13 +10,13 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import build_book
-import pretend
+import pretend  # noqa: F401 - before the first derivative
 import pytest
 import torch
 from by_hand import draw_text, draw_texts
 from hypothesis import settings
 from kinds import KINDS, Case
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import ByteLevelBPETokenizer, Tokenizer
 from transformer_lens.model_bridge import TransformerBridge
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
@@ -24,8 +24,9 @@ from viewing import (  # noqa: F401
     address,
     attributed,
     browser,
-    calibration,
+    circuit_of,
     look_ups,
+    twins,
     view_folder,
     views,
     visit,
@@ -40,7 +41,6 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 transformers_logging.disable_progress_bar()
-pretend.register()  # torch counts its devices once, when a process takes its first derivative
 
 BOS = "<|endoftext|>"
 SENTENCES = [
@@ -74,15 +74,9 @@ def randomise(model, seed):
 @pytest.fixture(scope="session")
 def toy_tokenizer():
     """A byte-level BPE of 300 tokens; the end-of-text mark has id 0 and is BOS as well."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=[BOS], initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    assert tokenizer.get_vocab_size() == 300
+    trained, marks = ByteLevelBPETokenizer(), {"special_tokens": [BOS], "show_progress": False}
+    trained.train_from_iterator(SENTENCES, 300, min_frequency=0, **marks)
+    tokenizer = Tokenizer.from_str(trained.to_str())
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token=BOS, eos_token=BOS, unk_token=BOS
     )
@@ -172,11 +166,6 @@ def mini_view(mini_weights, packed_mini):
             return getattr(cx.widgets, kind)(mini_weights, **state)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def mini_tokens(mini_weights):
-    return cx.texts.passages(mini_weights, length=96, domains=["astronomy"])[0].tokens
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cache
 from typing import Any
 
 import pytest
@@ -24,21 +23,12 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 NAME = "pretend"
 aten = torch.ops.aten
-COPIES = (aten._to_copy.default, aten.copy_.default)
-INDEXED = (  # their second argument may lie on the CPU
-    aten.index.Tensor,
-    aten._unsafe_index.Tensor,
-    aten.index_put.default,
-    aten.index_put_.default,
-    aten._index_put_impl_.default,
-)
-TAKES_SCALARS = (  # beside the pointwise ones
-    aten.fill_.Tensor,
-    aten.where.self,
-    aten.masked_fill.Tensor,
-    aten.masked_fill_.Tensor,
-    *INDEXED[2:],
-)
+#: Their second argument may lie on the CPU.
+INDEXED = (aten.index.Tensor, aten.index_put_.default)
+
+# Once in a process, and before its first derivative, when torch counts its devices; that cannot be
+# taken back.
+_setup_privateuseone_for_python_backend(NAME)
 
 
 class OnGPU(Tensor):
@@ -103,23 +93,16 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def check(func: Any, args: tuple[Any, ...], given: list[Any]) -> None:
     """RuntimeError where CUDA gives one for operands on two devices."""
     free = tree_leaves(args[1]) if func in INDEXED and isinstance(args[0], OnGPU) else []
-    scalars = torch.Tag.pointwise in func.tags or func in TAKES_SCALARS
+    scalars = torch.Tag.pointwise in func.tags
     for x in given:
         on_cpu = isinstance(x, Tensor) and not isinstance(x, OnGPU)
         if on_cpu and not any(x is y for y in free) and not (scalars and x.ndim == 0):
             raise RuntimeError(f"{func}: expected all tensors to be on the same device")
 
 
-@cache
-def register() -> None:
-    """Make torch know the name; that cannot be taken back."""
-    _setup_privateuseone_for_python_backend(NAME)
-
-
 @contextmanager
 def pretend_gpu() -> Iterator[torch.device]:
-    """A machine with one GPU; `register` has to come before the first derivative."""
-    register()
+    """A machine with one GPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_available", lambda: True)
         patch.setattr(torch.cuda, "_lazy_init", lambda: None)

@@ -4,6 +4,8 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
+from pydoc import locate
 
 import api_reference
 import pytest
@@ -14,31 +16,22 @@ import ctxlib as cx
 
 PAGES = sorted((ROOT / api_reference.PAGES).glob("*.md"))
 NAMES = [name for page in PAGES for name in api_reference.documented(page)]
-MEMBERS = [name for page in PAGES for name in api_reference.members(page)]
-WIDGETS = {"widgets"}  # the chapters' own
+MEMBERS = [
+    f"{name}.{member}"
+    for page in PAGES
+    for name, several in re.findall(r"autoclass:: (.+)\n   :members: (.+)", page.read_text("utf-8"))
+    for member in several.split(", ")
+]
 
 
 def code_of(name):
     """The function, class or property behind a name; None for a constant."""
-    parent, _, last = name.rpartition(".")
-    holder = api_reference.resolved(parent)
+    holder, last = locate(name.rpartition(".")[0]), name.rpartition(".")[2]
     look = getattr if inspect.ismodule(holder) else inspect.getattr_static  # a module may be lazy
     thing = look(holder, last)
     thing = getattr(thing, "__func__", thing)  # of a class method
     thing = getattr(thing, "fget", None) or getattr(thing, "func", thing)  # of a property
     return thing if inspect.isroutine(thing) or inspect.isclass(thing) else None
-
-
-CODE = [name for name in [*NAMES, *MEMBERS] if code_of(name) is not None]
-
-
-def test_what_the_package_gives_is_in_all():
-    for name in cx.__all__:
-        getattr(cx, name)
-    public = {name for name in vars(cx) if not name.startswith("_")}
-    assert {name for name in public if not inspect.ismodule(vars(cx)[name])} <= set(cx.__all__)
-    given = {f"ctxlib.decoders.{n}" for n in set(cx.decoders.__all__) - {"explain"}}
-    assert given == {n for n in NAMES if re.fullmatch(r"ctxlib\.decoders\.\w+", n)}
 
 
 def test_what_is_imported_on_demand_is_not_imported_before():
@@ -50,27 +43,24 @@ def test_what_is_imported_on_demand_is_not_imported_before():
 def test_every_name_of_the_package_has_one_entry():
     assert len(NAMES) == len(set(NAMES))
     modules = {n for n in cx.__all__ if inspect.ismodule(getattr(cx, n))}
-    assert {page.stem for page in PAGES} == modules - WIDGETS
+    assert {page.stem for page in PAGES} == modules - {"widgets"}  # the chapters' own
     names = {n.removeprefix("ctxlib.") for n in NAMES}
     assert set(cx.__all__) - modules == {n for n in names if "." not in n}
+    given = {f"decoders.{n}" for n in cx.decoders.__all__ if n != "explain"}
+    assert given == {n for n in names if re.fullmatch(r"decoders\.\w+", n)}
 
 
 def test_every_name_that_readers_meet_has_an_entry():
     """The chapters' and the README's `cx.name` and `cx.module.name`."""
     sources = [*(ROOT / "chapters").glob("*.py"), ROOT / "README.md"]
-    used = {
-        name
-        for source in sources
-        for name in re.findall(r"\bcx\.(\w+(?:\.[A-Za-z_]\w*)*)", source.read_text("utf-8"))
-        if not name.startswith("widgets")
-    }
-    entries = {name.removeprefix("ctxlib.") for name in [*NAMES, *MEMBERS]}
-    things = [api_reference.resolved(name) for name in [*NAMES, *MEMBERS]]
-    others = {name: api_reference.resolved(f"ctxlib.{name}") for name in used - entries}
-    assert not [n for n in others.keys() - set(cx.__all__) if all(others[n] != t for t in things)]
+    met = (re.findall(r"\bcx(\.(?!widgets)\w+(?:\.[A-Za-z_]\w*)*)", s.read_text()) for s in sources)
+    used = {f"ctxlib{name}" for names in met for name in names}
+    entries = [*NAMES, *MEMBERS, *(f"ctxlib.{name}" for name in cx.__all__)]
+    things = [locate(name) for name in entries]
+    assert not [n for n in used - {*entries} if all(locate(n) != thing for thing in things)]
 
 
-@pytest.mark.parametrize("name", CODE)
+@pytest.mark.parametrize("name", [n for n in [*NAMES, *MEMBERS] if code_of(n)])
 def test_it_says_what_it_does_shows_it_and_has_types(name):
     thing = code_of(name)
     text = inspect.getdoc(thing)
@@ -87,19 +77,18 @@ def test_it_says_what_it_does_shows_it_and_has_types(name):
 
 @pytest.fixture(scope="module")
 def pages(html):
-    """The built pages, by module."""
-    files = (html / api_reference.PAGES).glob("*.html")
+    """The built pages: the contents, and one by module."""
+    files = [html / f"{api_reference.PAGES}.html", *(html / api_reference.PAGES).glob("*.html")]
     return {file.stem: BeautifulSoup(file.read_text("utf-8"), "html.parser") for file in files}
 
 
-def test_every_entry_has_an_anchor_and_the_contents_lead_to_it(html, pages):
-    contents = BeautifulSoup((html / f"{api_reference.PAGES}.html").read_text(), "html.parser")
-    links = {link["href"] for link in contents.find_all("a", href=True)}
+def test_every_entry_has_an_anchor_and_the_contents_lead_to_it(pages):
+    links = {link["href"] for link in pages["api"].find_all("a", href=True)}
     for page in PAGES:
-        names = api_reference.documented(page)
-        for name in [*names, *api_reference.members(page)]:
-            assert len(pages[page.stem].find_all(id=name)) == 1, name
-        assert {f"api/{page.stem}.html#{name}" for name in names} <= links
+        anchors = {f"api/{page.stem}.html#{name}" for name in api_reference.documented(page)}
+        assert anchors <= links
+    ids = Counter(entry["id"] for page in pages.values() for entry in page.find_all(id=True))
+    assert [name for name in [*NAMES, *MEMBERS] if ids[name] != 1] == []
 
 
 def test_shapes_read_as_they_are_written(pages):
@@ -114,10 +103,11 @@ def test_shapes_read_as_they_are_written(pages):
 README = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("number", range(len(README)))
-def test_the_examples_of_the_readme_run_as_they_stand(number, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("code", "shows"), zip(README, (["top tokens", "fvu"], ["Score("]), strict=True)
+)
+def test_the_examples_of_the_readme_run_as_they_stand(code, shows, monkeypatch, capsys):
     monkeypatch.delenv("CTX_TEXTS", raising=False)
-    assert len(README) == 2
-    exec(README[number], {})
+    exec(code, {})
     shown = capsys.readouterr().out
-    assert ("top tokens" in shown and "fvu" in shown) if number == 0 else "Score(" in shown
+    assert all(words in shown for words in shows)

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from command import ROOT
-from viewing import serious, served, watched
+from viewing import blameless, serious, served
 
 PAGES = [
     "search",
@@ -28,31 +28,23 @@ def address(html):
         yield address
 
 
-@pytest.fixture(scope="module")
-def visit(browser, address):
-    """A function that opens a page and keeps an account of what it asks for and says."""
-    opened = []
+@pytest.fixture
+def visit(window, address):
+    """A function that opens a page of the site; in the end nothing was asked of another host,
+    missing or complained of.
+    """
 
-    def visit(name, width=1440, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        opened.append(watched(page))
-        page.goto(f"{address}/{name}.html", wait_until="networkidle")
-        page.wait_for_function(  # on a busy machine the script itself may come late
+    def visit(name, width=1440):
+        window.set_viewport_size({"width": width, "height": 900})
+        window.goto(f"{address}/{name}.html", wait_until="networkidle")
+        window.wait_for_function(  # on a busy machine the script itself may come late
             """() => !document.querySelector('.math')
                 || window.MathJax?.startup?.promise?.then(() => true)"""
         )
-        return page
+        return window
 
     yield visit
-    for page in opened:
-        page.close()
-
-
-@pytest.fixture(scope="module", params=PAGES)
-def page(request, visit):
-    opened = visit(request.param)
-    yield opened
-    opened.close()
+    blameless(window)
 
 
 def test_the_address_of_the_site_leads_to_its_first_page(browser, address):
@@ -62,8 +54,9 @@ def test_the_address_of_the_site_leads_to_its_first_page(browser, address):
     page.close()
 
 
-def test_a_page_is_whole_asks_nobody_else_and_complains_of_nothing(page):
-    assert (page.elsewhere, page.failed, page.said) == ([], [], [])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, name):
+    page = visit(name)
     formulas, drawn, broken, pictures = page.evaluate(
         """() => [
             document.querySelectorAll('.math').length,
@@ -75,6 +68,18 @@ def test_a_page_is_whole_asks_nobody_else_and_complains_of_nothing(page):
     assert drawn >= formulas
     assert broken == 0
     assert pictures == []
+    # axe takes a second for a thousand elements: drawings and equations, which have a text of their
+    # own, and all but the first blocks of code, which look alike, are left out
+    page.evaluate(
+        """() => {
+            document.querySelectorAll('figure.picture svg, mjx-container').forEach(e => e.remove());
+            [...document.querySelectorAll('pre')].slice(5).forEach(e => e.remove());
+        }"""
+    )
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.wait_for_function("s => document.documentElement.dataset.theme === s", arg=scheme)
+        assert serious(page) == []
 
 
 @pytest.mark.parametrize("name", [page for page in PAGES if re.match(r"book/\d\d_", page)])
@@ -95,7 +100,6 @@ def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
     )
     assert cut == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    page.close()
 
 
 def test_numbers_in_a_table_stand_under_one_another(visit):
@@ -112,7 +116,6 @@ def test_numbers_in_a_table_stand_under_one_another(visit):
     )
     assert not any(word.strip("+−±%.,0123456789 ") for word in words), "no hyphen for a minus"
     assert any(word.startswith("−") for word in words)
-    page.close()
 
 
 @pytest.mark.parametrize("name", ["book/04_denominators", "book/explorer", "book/reader"])
@@ -129,19 +132,3 @@ def test_who_goes_by_keyboard_sees_where_they_are(visit, name):
     for _ in range(60):
         page.keyboard.press("Tab")
         assert page.evaluate(marked) is True
-    page.close()
-
-
-def test_nothing_keeps_a_reader_out(page):
-    # axe takes a second for a thousand elements: drawings and equations, which have a text of their
-    # own, and all but the first blocks of code, which look alike, are left out
-    page.evaluate(
-        """() => {
-            document.querySelectorAll('figure.picture svg, mjx-container').forEach(e => e.remove());
-            [...document.querySelectorAll('pre')].slice(5).forEach(e => e.remove());
-        }"""
-    )
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        page.wait_for_function("s => document.documentElement.dataset.theme === s", arg=scheme)
-        assert serious(page) == []

@@ -27,10 +27,6 @@ numbers = st.floats(-1e3, 1e3)
 intervals = st.tuples(numbers, numbers).map(sorted).map(tuple)
 
 
-def bounded(low=-math.inf, high=math.inf):
-    return cx.claims.Published("x", "q", "s", at_least=low, at_most=high)
-
-
 # ---------------------------------------------------------------- the file
 
 
@@ -67,24 +63,20 @@ def test_every_figure_is_judged_somewhere_and_no_ledger_has_one_or_a_bound_of_it
 # ---------------------------------------------------------------- verdicts
 
 
-@given(here=numbers, interval=intervals, bounds=intervals, sides=st.sampled_from(["l", "h", "lh"]))
-def test_undecided_is_exactly_a_bound_strictly_inside_the_interval(here, interval, bounds, sides):
+@given(numbers, st.none() | intervals, intervals, st.sampled_from(["l", "h", "lh"]))
+def test_the_number_decides_unless_a_bound_lies_strictly_inside_its_interval(
+    here, interval, bounds, sides
+):
+    """The ends of the bound belong to it."""
     low = bounds[0] if "l" in sides else -math.inf
     high = bounds[1] if "h" in sides else math.inf
-    verdict = bounded(low, high).verdict(here, interval)
-    inside = interval[0] < low < interval[1] or interval[0] < high < interval[1]
-    assert (verdict == "undecided") is inside
-    if not inside:
-        assert verdict == bounded(low, high).verdict(here) != "undecided"
-
-
-@given(here=numbers, bounds=intervals)
-def test_without_an_interval_the_number_decides_and_the_ends_belong_to_it(here, bounds):
-    figure = bounded(*bounds)
-    assert (figure.verdict(here) == "holds") is (bounds[0] <= here <= bounds[1])
-    assert {figure.verdict(b) for b in bounds} == {"holds"}
-    assert figure.verdict(here, (math.nan, math.nan)) == figure.verdict(here)
-    assert figure.verdict(math.nan, bounds) == "does not apply"
+    verdict = cx.claims.Published("x", "q", "s", at_least=low, at_most=high).verdict
+    decided = "holds" if low <= here <= high else "does not hold"
+    inside = interval and any(interval[0] < bound < interval[1] for bound in (low, high))
+    assert verdict(here, interval) == ("undecided" if inside else decided)
+    assert verdict(here) == verdict(here, (math.nan, math.nan)) == decided
+    assert verdict(math.nan, interval) == "does not apply"
+    assert {verdict(bound) for bound in bounds} == {"holds"}
 
 
 # ---------------------------------------------------------------- claims and ledgers
@@ -155,18 +147,15 @@ def test_a_finding_is_prose_and_says_when_it_is_otherwise(sentence, holds, other
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_the_build_refuses_a_committed_book_that_contradicts_itself(tmp_path, monkeypatch, holds):
+def test_the_build_refuses_a_committed_book_that_contradicts_itself(repository, holds):
     words = "cx.claims.finding('r > 0.9 in all.', holds)"
-    chapter = tmp_path / "chapters" / "03_x.py"
-    for folder in ("book", "chapters"):
-        (tmp_path / folder).mkdir()
+    chapter = repository / "chapters" / "03_x.py"
     chapter.write_text(f"# %%\n{words}\n")
     source = nbformat.v4.new_code_cell(words, execution_count=1)
     for shown in (cx.claims.finding("Fine.", True), cx.claims.finding("r > 0.9.", holds)):
         told = {"text/plain": repr(shown), "text/html": shown._repr_html_()}
         source.outputs.append(nbformat.v4.new_output("display_data", told))
-    nbformat.write(nbformat.v4.new_notebook(cells=[source]), tmp_path / "book" / "03_x.ipynb")
-    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    nbformat.write(nbformat.v4.new_notebook(cells=[source]), repository / "book" / "03_x.ipynb")
     refused = build_book.refusals(chapter)
     assert refused == ([] if holds else ["  03_x: code cell 1: Here it is otherwise: r > 0.9."])
 
@@ -188,3 +177,9 @@ def test_more_windows_of_the_same_documents_make_no_interval_narrower():
     assert once[1] - once[0] > 1.5 * (loose[1] - loose[0])
     exact = 1.96 * values.std() / 20**0.5
     assert once[1] - once[0] == pytest.approx(2 * exact, rel=0.15)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_no_number_has_no_interval_and_no_warning():
+    interval = cx.claims.by_document(lambda drawn: float("nan"), texts_of("a", "b", "c"))
+    assert np.isnan(interval).all()

@@ -68,7 +68,6 @@ def test_heads_are_stable_by_both_thresholds_and_the_table_says_why(precise, dra
         ]
         stable = [h for h in range(3) if not reasons[h]]
         table = cx.denominators.roster(still, drawn, 20, broad=broad, steady=steady)
-        assert table.index.name == "head"
         assert table["effective tokens"].tolist() == pytest.approx(spread)
         assert table["relative spread"].tolist() == pytest.approx(strays)
         assert table["family"].tolist() == cx.families(still, 20)["family"].tolist()

@@ -5,11 +5,12 @@ Without Chromium these tests are left out, and say so.
 
 import dataclasses
 import gzip
+import itertools
 import json
 import random
 import re
+from functools import partial
 
-import export_explorer
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,16 +32,14 @@ ROUNDED = 1 / (2 * 127 * layerfile.FINER)  # of a row's largest entry, where eve
 
 
 @pytest.fixture(scope="module")
-def page(browser, address):
+def page(window, address):
     """The page with `engine`, and with `layer`, mini's."""
-    page = browser.new_page()
-    page.goto(f"{address}/host.html")
+    window.goto(f"{address}/host.html")
     for file in ("packed", "ranking"):
         load = "async (at) => void Object.assign((window.engine ??= {}), await import(at))"
-        page.evaluate(load, f"/views/engine/{file}.js")
-    loaded(page, "layer", "/data/layer.bin")
-    yield page
-    page.close()
+        window.evaluate(load, f"/views/engine/{file}.js")
+    loaded(window, "layer", "/data/layer.bin")
+    return window
 
 
 def loaded(page, name, file):
@@ -52,13 +51,11 @@ def loaded(page, name, file):
 
 @pytest.fixture(scope="module")
 def toy(view_folder, page, make_folder):
-    """A model of odd sizes: its weights, and the page with `toy`, from the command's file."""
-    place = make_folder(**SIZES, seed=3)
-    export_explorer.main(
-        ["--model", str(place), "--out", str(view_folder / "toy"), "--texts", "40"]
-    )
-    loaded(page, "toy", "/toy/layer.bin")
-    return cx.LayerWeights.of(cx.load(place))
+    """A model of odd sizes: its weights, and the page with `toy`."""
+    weights = cx.LayerWeights.of(cx.load(make_folder(**SIZES, seed=3)))
+    (view_folder / "toy.bin").write_bytes(packed_layer(weights, cx.texts.collection(weights, 40)))
+    loaded(page, "toy", "/toy.bin")
+    return weights
 
 
 @pytest.fixture(scope="module")
@@ -68,18 +65,15 @@ def texts(mini_weights):
     return torch.stack([t.tokens for t in passages[:: len(passages) // 30]])
 
 
-def off(found, truth, span):
-    """How far apart, as a share of a range."""
-    difference = torch.tensor(found) - torch.tensor(np.array(truth))
-    return float(difference.abs().max() / span)
-
-
 def span(values):
     return float(values.max() - values.min())
 
 
-def total_variation(row, other):
-    return float((torch.tensor(row) - other).abs().sum() / 2)
+def off(found, truth, wide=None):
+    """How far apart at most, as a share of a range: each row's own, if no other is given."""
+    truth = np.asarray(truth)
+    wide = np.ptp(truth, -1, keepdims=True) if wide is None else wide
+    return float((abs(np.asarray(found) - truth) / wide).max())
 
 
 # ---------------------------------------------------------------- the numbers
@@ -97,7 +91,7 @@ CASES = """cases => cases.map(({ids, heads, neuron, n, token}) => {
 })"""
 
 
-def agree(page, layer, weights, calibration, texts, groups, per_group, draw, close):
+def agree(page, layer, circuit_of, texts, groups, per_group, draw, close):
     """The page and ctxlib differ by no larger share of the range over texts.
 
     A group is a length, heads and a destination token; n is the usual one for texts that are as
@@ -107,10 +101,10 @@ def agree(page, layer, weights, calibration, texts, groups, per_group, draw, clo
     cases, expected = [], []
     for length, heads, token in groups:
         n, read = length - 1, texts[:, :length]
-        circuit = cx.ContextualCircuit.calibrate(weights, calibration, heads, n, token)
+        circuit = circuit_of(heads, n, token)
         summaries, own = circuit.summary(read), circuit.self_normalised().summary(read)
         for _ in range(per_group):
-            neuron, which = draw.randrange(weights.n_neurons), draw.randrange(len(texts))
+            neuron, which = draw.randrange(circuit.at.n_neurons), draw.randrange(len(texts))
             ids, contribution = read[which], circuit.contribution[:, neuron]
             # the widest that one place of a text ranges, over texts
             seen = contribution[read] * circuit.kernel
@@ -132,21 +126,18 @@ def agree(page, layer, weights, calibration, texts, groups, per_group, draw, clo
             assert off(got[name], truth, wide) <= close, name
 
 
-def test_200_random_triples_are_as_in_python(page, mini_weights, calibration, texts):
-    draw = random.Random(0)
-    the, of = mini_weights.token_id(" the"), mini_weights.token_id(" of")
-    groups = [
-        (length, heads, of if i % 5 == 4 else the)
-        for i, (length, heads) in enumerate((a, b) for b in HEADS for a in LENGTHS)
-    ]
+def test_200_random_triples_are_as_in_python(page, mini_weights, circuit_of, texts):
+    draw, ask = random.Random(0), [mini_weights.token_id(token) for token in (" the", " of")]
+    asked = itertools.product(HEADS, LENGTHS)
+    groups = [(length, heads, ask[i % 5 == 4]) for i, (heads, length) in enumerate(asked)]
     draw.shuffle(groups)
-    agree(page, "layer", mini_weights, calibration, texts, groups[:25], 8, draw, CLOSE)
+    agree(page, "layer", circuit_of, texts, groups[:25], 8, draw, CLOSE)
 
 
 @pytest.mark.parametrize("token", [" the", " of"])
 @pytest.mark.parametrize("n", [256, 40])
-def test_the_pieces_are_as_in_python(page, mini_weights, calibration, token, n):
-    circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, range(8), n, token)
+def test_the_pieces_are_as_in_python(page, mini_weights, circuit_of, token, n):
+    circuit = circuit_of(range(8), n, token)
     found = page.evaluate(
         """([n, token]) => {
             const circuit = layer.circuit({n, token});
@@ -158,11 +149,8 @@ def test_the_pieces_are_as_in_python(page, mini_weights, calibration, token, n):
         [n, mini_weights.token_id(token)],
     )
     kernels = cx.positional_kernels(mini_weights, n, token)
-    pairs = zip(found["kernels"], kernels, strict=True)
-    assert max(total_variation(a, b) for a, b in pairs) < 0.01
-    content = cx.content_scores(mini_weights, n, token)
-    for mine, theirs in zip(found["content"], content, strict=True):
-        assert off(mine, theirs, span(theirs)) < CLOSE
+    assert cx.total_variation(torch.tensor(found["kernels"]), kernels).max() < 0.01
+    assert off(found["content"], cx.content_scores(mini_weights, n, token)) < CLOSE
     assert found["denominators"] == pytest.approx(circuit.denominators.tolist(), rel=0.01)
     assert found["scale"] == pytest.approx(circuit.scale, rel=0.005)
     values = circuit.weighted_values[:, 6]
@@ -218,27 +206,23 @@ def ranked(page, heads, token, layer="layer"):
     [([3, 4], " the"), ([3, 4, 6], " the"), ([3, 4], " of"), (list(range(8)), " of"), ([1], "he")],
     ids=str,
 )
-def test_neurons_are_ranked_as_in_python(page, mini_weights, calibration, heads, token):
-    circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, heads, token=token)
+def test_neurons_are_ranked_as_in_python(page, mini_weights, circuit_of, heads, token):
+    circuit = circuit_of(heads, token=token)
     table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
     found = ranked(page, heads, mini_weights.token_id(token))
-    mine, theirs = np.array(found["top"]), table["top"].to_numpy()
-    assert stats.spearmanr(mine, theirs).statistic > 0.999
-    assert off(mine, theirs.copy(), span(theirs)) < CLOSE
-    assert off(found["mean"], table["mean"].to_numpy().copy(), span(table["mean"])) < CLOSE
-    assert off(found["z"], table["z"].to_numpy().copy(), span(table["z"])) < CLOSE
+    assert stats.spearmanr(found["top"], table["top"]).statistic > 0.999
+    assert max(off(found[name], table[name]) for name in ("top", "mean", "z")) < CLOSE
     usual = cx.find_neurons(circuit)
-    got = set(np.flatnonzero(mine > found["threshold"]).tolist())
+    got = set(np.flatnonzero(np.array(found["top"]) > found["threshold"]).tolist())
     for neuron in got ^ set(usual.index):  # near ties only
-        assert theirs[neuron] == pytest.approx(usual.attrs["threshold"], rel=0.01)
+        assert table["top"][neuron] == pytest.approx(usual.attrs["threshold"], rel=0.01)
     tokens = np.array(found["tokens"]).reshape(-1, cx.neurons.LARGEST)
     shared = [
-        len({mini_weights.tokenizer.decode([t]) for t in row} & set(spelt))
+        len({*cx.neurons.spelled(mini_weights, row)} & {*spelt})
         for row, spelt in zip(tokens.tolist(), table["top tokens"], strict=True)
     ]
     assert np.mean(shared) > 0.95 * cx.neurons.LARGEST
-    untrained = set(cx.neurons.untrained_tokens(mini_weights).nonzero()[:, 0].tolist())
-    assert not untrained & set(tokens.flatten().tolist())
+    assert not cx.neurons.untrained_tokens(mini_weights)[tokens].any()
 
 
 def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page):
@@ -301,10 +285,9 @@ def test_preparing_can_be_given_up_and_taken_up_again_and_changes_no_ranking(pag
     [([3, 4], None, " the", True), ([3, 4], None, " the", False), ([2, 5, 6], 90, " of", True)],
 )
 def test_responses_by_domain_are_as_in_python(
-    page, mini_weights, calibration, heads, n, token, placed
+    page, mini_weights, circuit_of, heads, n, token, placed
 ):
-    passages = cx.texts.passages(mini_weights)
-    circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, heads, n, token)
+    passages, circuit = cx.texts.passages(mini_weights), circuit_of(heads, n, token)
     read = torch.stack([p.tokens for p in passages])
     if placed:
         read[:, circuit.n] = circuit.token
@@ -356,21 +339,19 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
     groups = [
         (length, heads, token) for length in (21, 40, 8, 2) for heads in ([0], [1, 2], [0, 1, 2])
     ]
-    agree(page, "toy", toy, text, texts, groups, 4, random.Random(1), 20 * ROUNDED)
-    circuit = cx.ContextualCircuit.calibrate(toy, text, [0, 2], 20, token)
-    table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
+    circuit_of = partial(cx.ContextualCircuit.calibrate, toy, text)
+    agree(page, "toy", circuit_of, texts, groups, 4, random.Random(1), 20 * ROUNDED)
+    table = cx.find_neurons(circuit_of([0, 2], 20, token), threshold=-1e9).sort_index()
     mine = ranked(page, [0, 2], token, "toy")
-    assert off(mine["top"], table["top"].to_numpy(), span(table["top"])) < 20 * ROUNDED
-    assert off(mine["mean"], table["mean"].to_numpy(), span(table["mean"])) < 20 * ROUNDED
-    rows = page.evaluate(
-        "ids => [0, 1, 2].map((head) => [...toy.attentionRow(head, ids)])", texts[0].tolist()
-    )
-    exact = cx.attention_rows(toy, texts[0], 39)
-    assert max(total_variation(a, b) for a, b in zip(rows, exact, strict=True)) < 20 * ROUNDED
+    assert max(off(mine[name], table[name]) for name in ("top", "mean")) < 20 * ROUNDED
+    ask = "ids => [0, 1, 2].map((head) => [...toy.attentionRow(head, ids)])"
+    rows = torch.tensor(page.evaluate(ask, texts[0].tolist()))
+    assert cx.total_variation(rows, cx.attention_rows(toy, texts[0], 39)).max() < 20 * ROUNDED
 
 
-def read_in_page(page, view_folder, content):
-    """The page with `other`, another layer."""
+def read_in_page(page, view_folder, weights, texts):
+    """The page with `other`, the layer of these weights."""
+    content = packed_layer(weights, cx.texts.collection(weights, texts))
     (view_folder / "other.bin").write_bytes(content)
     loaded(page, "other", f"/other.bin?{hash(content)}")
 
@@ -380,7 +361,7 @@ def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
 ):
     """The mean still counts all of them, at a destination in the file and at another one."""
     monkeypatch.setattr(layerfile, "RANKED", 100 * toy.n_neurons)
-    read_in_page(page, view_folder, packed_layer(toy, cx.texts.collection(toy, 40)))
+    read_in_page(page, view_folder, toy, 40)
     all_of_them, chosen = page.evaluate("[[...other.counted], [...other.ranked]]")
     assert len(chosen) == 100 < len(all_of_them)
     assert chosen == sorted(set(chosen) & set(all_of_them))
@@ -391,7 +372,7 @@ def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
         circuit = cx.ContextualCircuit.calibrate(toy, text, [0, 1, 2], 20, token)
         table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
         found = ranked(page, [0, 1, 2], token, "other")
-        assert off(found["mean"], table["mean"].to_numpy(), span(table["mean"])) < 20 * ROUNDED
+        assert off(found["mean"], table["mean"]) < 20 * ROUNDED
         assert set(found["tokens"]) <= set(chosen)
         # a few largest tokens of some neurons are not among the hundred
         assert stats.spearmanr(found["top"], table["top"]).statistic > 0.9
@@ -404,7 +385,7 @@ def test_a_model_with_another_kind_of_tokenizer_can_all_but_read_text(page, view
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     own = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="[start]", unk_token="[other]")
     weights = dataclasses.replace(toy, tokenizer=own)
-    read_in_page(page, view_folder, packed_layer(weights, cx.texts.collection(weights, 10)))
+    read_in_page(page, view_folder, weights, 10)
     can_read, merges, vocab, top = page.evaluate(
         "[other.byteLevel, other.merges, other.vocab, [...other.circuit().top([0]).top]]"
     )
@@ -422,13 +403,6 @@ def test_the_file_is_small_and_the_same_each_time(mini_weights, packed_mini):
     assert str(cx.models.MINI).encode() not in gzip.decompress(packed_mini)
 
 
-def test_the_command_says_in_one_line_what_is_wrong(tmp_path, capsys):
-    assert export_explorer.main(["--model", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("export_explorer: ") and said.count("\n") == 1 and str(tmp_path) in said
-    assert not (tmp_path / "out").exists()
-
-
 def test_weights_that_a_page_cannot_use_are_refused(mini_weights):
     for missing in ({"tokenizer": None}, {"W_E": None}, {"W_in": None, "b_in": None}):
         with pytest.raises(ValueError):
@@ -439,24 +413,23 @@ def flipped(content, at):
     return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
 
 
+DAMAGED, ANOTHER = "it is damaged or cut off", "it is another kind of file"
 BROKEN = {
-    "a flipped byte": (lambda c: flipped(c, len(c) // 2), "it is damaged or cut off"),
-    "a flipped checksum": (lambda c: flipped(c, len(c) - 6), "it is damaged or cut off"),
-    "cut off": (lambda c: c[: len(c) // 3], "it is damaged or cut off"),
-    "the last byte missing": (lambda c: c[:-1], "it is damaged or cut off"),
+    "a flipped byte": (lambda c: flipped(c, len(c) // 2), DAMAGED),
+    "a flipped checksum": (lambda c: flipped(c, len(c) - 6), DAMAGED),
+    "cut off": (lambda c: c[: len(c) // 3], DAMAGED),
+    "the last byte missing": (lambda c: c[:-1], DAMAGED),
     "empty": (lambda c: b"", "it is empty"),
-    "a page in its place": (lambda c: b"<!doctype html><p>Not found", "it is another kind of file"),
-    "another packed file": (lambda c: gzip.compress(b"hello world"), "it is another kind of file"),
-    "nothing, packed": (lambda c: gzip.compress(b""), "it is another kind of file"),
-    "null, packed": (lambda c: gzip.compress(b"\4\0\0\0null"), "it is another kind of file"),
+    "a page in its place": (lambda c: b"<!doctype html><p>Not found", ANOTHER),
+    "another packed file": (lambda c: gzip.compress(b"hello world"), ANOTHER),
+    "nothing, packed": (lambda c: gzip.compress(b""), ANOTHER),
+    "null, packed": (lambda c: gzip.compress(b"\4\0\0\0null"), ANOTHER),
     "another version": (
         lambda c: retold(c, version=2),
         "it has version 2 and this page reads version 1",
     ),
-    "another format": (lambda c: retold(c, format="ctxlib lawyr"), "it is another kind of file"),
+    "another format": (lambda c: retold(c, format="ctxlib lawyr"), ANOTHER),
 }
-
-
 HEADERS = {
     "vocab": lambda said: {"vocab": 3},
     "heads": lambda said: {"heads": None},
@@ -496,27 +469,12 @@ def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_mini, ca
 @pytest.mark.parametrize(
     ("call", "name", "reason"),
     [
-        ("loadLayer('/nowhere.bin')", "nowhere.bin", "the server answers 404"),
         ("loadLayer('http://127.0.0.1:9/x.bin')", "x.bin", "the server does not answer"),
         ("readLayer(new ArrayBuffer(0))", "layer", "it is empty"),
     ],
 )
 def test_a_missing_file_is_one_readable_error(page, call, name, reason):
     assert complaint(page, call) == (name, reason)
-
-
-def test_bytes_that_are_here_already_are_read(page):
-    """As a notebook sends them: a stretch of a larger buffer."""
-    assert page.evaluate(
-        """async () => {
-            const bytes = new Uint8Array(await (await fetch('/data/layer.bin')).arrayBuffer());
-            const larger = new Uint8Array(bytes.length + 20);
-            larger.set(bytes, 7);
-            const forms = [bytes, bytes.buffer, new DataView(larger.buffer, 7, bytes.length)];
-            const layers = await Promise.all(forms.map((form) => engine.readLayer(form)));
-            return layers.every((l) => l.W_in.every((w, i) => w === layer.W_in[i]));
-        }"""
-    )
 
 
 def test_progress_is_told_from_start_to_end(page):

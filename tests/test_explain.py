@@ -2,25 +2,21 @@
 and the rules that need nobody to write or read them.
 """
 
-import inspect
-import math
 from dataclasses import astuple
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, combinations
 from statistics import NormalDist
 from types import MappingProxyType, SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from by_hand import seeds
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ctxlib.chat import ChatExplainer
 from ctxlib.decoders import explain
-from ctxlib.decoders.explain import Explainer, RuleExplainer, Split, read_rule, written
-
-seeds = st.integers(0, 999)
-
+from ctxlib.decoders.explain import RuleExplainer, Split, read_rule, written
 
 # ---------------------------------------------------------------- who is shown what
 
@@ -39,19 +35,9 @@ def test_shuffled_labels_keep_prompts_and_numbers():
 # ---------------------------------------------------------------- the score
 
 
-class Says:
+def says(answer, sentence="because"):
     """An explainer that answers what a test wants it to."""
-
-    def __init__(self, answer, sentence="because"):
-        self.answer, self.sentence, self.given = answer, sentence, []
-
-    def explain(self, active, inactive):
-        self.given.append((active, inactive))
-        return self.sentence
-
-    def classify(self, explanation, prompts):
-        self.given.append((explanation, prompts))
-        return self.answer(prompts) if callable(self.answer) else self.answer
+    return Mock(**{"explain.return_value": sentence, "classify.return_value": answer})
 
 
 def held(on, off):
@@ -61,10 +47,9 @@ def held(on, off):
 
 
 def wilson(right, of, z):
-    p = right / of
-    centre = (p + z * z / (2 * of)) / (1 + z * z / of)
-    reach = z * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of)) / (1 + z * z / of)
-    return np.array([centre - reach, centre + reach])
+    """The rates that lie z of their own standard errors from the one that was found."""
+    p, c = right / of, z * z / of
+    return np.sort(np.roots([1 + c, -2 * p - c, p * p]))
 
 
 @given(
@@ -79,7 +64,7 @@ def test_the_score_is_by_hand(data, on, off, confidence, kind):
     explainer is shown one half and held to the other.
     """
     hits, rejections = data.draw(st.integers(0, on)), data.draw(st.integers(0, off))
-    explainer = Says(kind([i < hits for i in range(on)] + [i >= rejections for i in range(off)]))
+    explainer = says(kind([i < hits for i in range(on)] + [i >= rejections for i in range(off)]))
     split = held(on, off)
     s = explain.score(explainer, split, *[confidence] * (confidence is not None))
     assert (s.tpr, s.tnr) == (hits / on, rejections / off)
@@ -87,9 +72,9 @@ def test_the_score_is_by_hand(data, on, off, confidence, kind):
     apart = np.hypot(wilson(hits, on, z) - s.tpr, wilson(rejections, off, z) - s.tnr) / 2
     assert (s.score, s.low, s.high) == pytest.approx((mean, *(mean + [-1, 1] * apart)), abs=1e-12)
     assert (s.explanation, s.active, s.inactive) == ("because", on, off)
-    shown, (sentence, asked) = explainer.given
-    assert shown == (("shown on",), ("shown off",))
-    assert (sentence, tuple(asked)) == ("because", split.held_active + split.held_inactive)
+    explainer.explain.assert_called_once_with(("shown on",), ("shown off",))
+    asked = [*split.held_active, *split.held_inactive]
+    explainer.classify.assert_called_once_with("because", asked)
 
 
 WRONG = ([], [True] * 2, [True] * 4, [1, 0, 1], ["True", "False", "True"], [True, None, False])
@@ -99,17 +84,18 @@ WRONG += ("TFT", {"on 0": True, "on 1": True, "off 0": False}, None, True, iter(
 @pytest.mark.parametrize(
     ("explainer", "said"),
     [
-        *((Says([True] * 3, s), "nothing") for s in ("", " \n", None, 3, b"because", ["because"])),
-        *((Says(answer), "was asked about 3 prompts and answered") for answer in WRONG),
+        *((says([True] * 3, s), "nothing") for s in ("", " \n", None, 3, b"because", ["because"])),
+        *((says(answer), "was asked about 3 prompts and answered") for answer in WRONG),
     ],
 )
 def test_an_explainer_that_says_nothing_or_nonsense_is_named(explainer, said):
-    with pytest.raises(ValueError, match=f"Says .*{said}"):
+    with pytest.raises(ValueError, match=f"Mock .*{said}"):
         explain.score(explainer, held(2, 1))
 
 
 def test_all_scores_are_one_row_each_in_order_behind_a_bar(monkeypatch):
-    perfect = Says(lambda prompts: [p.startswith("on") for p in prompts])
+    perfect = says(None)
+    perfect.classify.side_effect = lambda _, prompts: [p.startswith("on") for p in prompts]
     splits, told = MappingProxyType({(1, 0): held(3, 4), (0, 2): held(5, 2)}), []
     monkeypatch.setattr(explain, "progress", lambda *asked: told.append(asked[1:]) or asked[0])
     table = explain.score_all(perfect, splits)
@@ -223,18 +209,6 @@ def test_a_sentence_that_is_no_rule_is_refused(toy_tokenizer, sentence):
         RuleExplainer(toy_tokenizer).classify(sentence, ["x"])
 
 
-@given(st.lists(clauses, min_size=1, max_size=2), st.integers(0, 200), st.integers(0, 6), texts)
-def test_a_sentence_that_was_changed_is_another_rule_or_none(rule, start, piece, other):
-    """Whatever is read is all that the sentence says: nothing in it is passed over."""
-    sentence = written(rule)
-    changed = sentence[:start] + other + sentence[start + piece :]
-    try:
-        found = read_rule(changed)
-    except ValueError:
-        return
-    assert written(found) == changed
-
-
 # ---------------------------------------------------------------- the explainer
 
 
@@ -251,11 +225,11 @@ def verdict(sentence, tokens):
     return any(all((fact in found) == (word == "with") for word, fact in c) for c in rule)
 
 
-def told_apart(language, sentence, count, seed):
+def told_apart(language, sentence, count):
     """As many prompts of which a sentence is true as others, drawn at random. Three of the tokens
     are so frequent, above all at the end, that those others are near misses.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     found = {True: [], False: []}
     while min(map(len, found.values())) < count:
         tokens = random.choice(language.tokens[3:], random.integers(6, 32))
@@ -289,12 +263,10 @@ def test_a_planted_rule_is_found_and_holds_for_prompts_never_seen(language, rule
     explainer = RuleExplainer(language.tokenizer, repeats=True)
     x, y, z = language.tokens[:3]
     planted = f"The head is active on prompts {rule.format(x=x, y=y, z=z)}."
-    on, off = map(tuple, told_apart(language, planted, 150, seed=0))
+    on, off = map(tuple, told_apart(language, planted, 150))
     s = explain.score(explainer, Split(on[::2], off[::2], on[1::2], off[1::2]))
     assert set(map(frozenset, read_rule(s.explanation))) == set(map(frozenset, read_rule(planted)))
     assert s.score == 1.0
-    on, off = told_apart(language, planted, 40, seed=1)
-    assert explainer.classify(s.explanation, [*on, *off]) == [True] * 40 + [False] * 40
 
 
 @pytest.mark.parametrize(
@@ -357,11 +329,9 @@ def balanced(explainer, sentence, on, off):
 def shorter_rules(rule):
     """All rules with one clause or one condition less that still say something."""
     for k, clause in enumerate(rule):
-        if len(rule) > 1:
-            yield [*rule[:k], *rule[k + 1 :]]
-        if len(clause) > 1:
-            for i in range(len(clause)):
-                yield [*rule[:k], (*clause[:i], *clause[i + 1 :]), *rule[k + 1 :]]
+        for left in {(), *combinations(clause, len(clause) - 1)}:
+            if less := [*rule[:k], *filter(None, [left]), *rule[k + 1 :]]:
+                yield less
 
 
 def test_a_rule_is_short_and_no_worse_than_the_majority_in_any_order_of_the_prompts(language):
@@ -387,13 +357,3 @@ def test_a_rule_is_short_and_no_worse_than_the_majority_in_any_order_of_the_prom
         said = explainer.classify(sentence, prompts)
         assert said == [verdict(sentence, language.read(p)) for p in prompts]
         assert {*map(type, said)} == {bool}
-
-
-# ---------------------------------------------------------------- who is an explainer
-
-
-@pytest.mark.parametrize("kind", [RuleExplainer, ChatExplainer])
-def test_an_explainer_explains_and_classifies(kind):
-    for name in ("explain", "classify"):
-        asked, offered = (inspect.signature(getattr(k, name)) for k in (Explainer, kind))
-        assert offered == asked

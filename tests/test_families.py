@@ -1,29 +1,25 @@
 """Empirical kernels: against the model as transformers runs it, a table of scores made by hand,
 and the weights where there are any to compare with."""
 
-import os
 import re
 from functools import cache, partial
 from pathlib import Path
 
 import build_book
-import export_explorer
 import nbformat
 import pytest
 import torch
 from kinds import KINDS, PARALLEL, drawn
-from test_lookups import draw_texts
+from test_lookups import draw_texts, every_kind, near
 from transformers import T5Config, T5ForConditionalGeneration
 
 import ctxlib as cx
 from ctxlib.decoders import from_model
 
 ROOT = Path(__file__).resolve().parent.parent
-near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
 N, THE = 24, 262
 ALIBI, ROTARY = ("Bloom", "MPT"), ("NeoX, sequential", "NeoX, parallel", "GPT-J", "Llama", "Phi")
 ELSEWHERE = [kind for kind in KINDS if kind not in ("GPT-2", "GPT-Neo", "OPT")]
-every_kind = pytest.mark.parametrize("kind", KINDS)
 TEXTS = draw_texts(*[32] * 9)
 
 
@@ -78,7 +74,8 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, lay
     tokens = layer.frequency.nonzero()[:, 0]
     share = layer.frequency[tokens].double()
     same = torch.cat([tokens[:, None].expand(-1, N), torch.full((len(tokens), 1), THE)], dim=1)
-    table = from_model.true_scores(of_kind(kind).model, same).double()[..., :N]  # token head source
+    logs = from_model.true_rows(of_kind(kind).model, same).double().log()
+    table = (logs - logs[..., N:])[..., :N]  # token head source
     pos = layer.kernels[:, :N].double() / layer.kernels[:, :N].double().sum(1, keepdim=True)
     where = torch.einsum("t,ths->hs", share, table)
     near(pos, where.softmax(-1))
@@ -118,11 +115,6 @@ def test_on_mini_kernels_families_and_neurons_are_those_of_the_weights(mini, min
     C = float(mini_weights.W_E[torch.cat([t.tokens for t in passages])].norm(dim=-1).median())
     kernels = cx.positional_kernels(mini_weights, 256, C=C)
     assert cx.total_variation(layer.kernels, kernels).max() < 0.03
-    assert (layer.content - cx.content_scores(mini_weights, n=256)).std(1).max() < 1e-3
-    heads = cx.stable_heads(layer, passages)
-    assert heads == cx.stable_heads(mini_weights, passages)
-    assert len(heads.table) == 8
-
     ours, theirs = cx.families(layer), cx.families(mini_weights, 256, C=C)
     assert (ours["family"] == "local").equals(theirs["family"] == "local")
     assert (ours["TV to uniform"] - theirs["TV to uniform"]).abs().max() < 0.03
@@ -240,21 +232,14 @@ CELLS = [
 ]
 
 
-def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(
-    tiny_folder, tmp_path, monkeypatch, capsys
-):
+def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(tiny_folder, repository, capsys):
     """In an edition of a book of one chapter; the error goes by its name."""
     assert cx.weights.NoPositionEmbeddings.__name__ == build_book.ELSEWHERE
-    for name in ("chapters", "book", "ctxlib"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "requirements.txt").write_text("")
+    (repository / "requirements.txt").write_text("")
     chapter = "\n\n".join(f"# %% {cell}" for cell in CELLS)
-    (tmp_path / "chapters" / "01_x.py").write_text(chapter + "\n")
-    monkeypatch.setattr(build_book, "ROOT", tmp_path)
-    monkeypatch.setattr(build_book, "CHAPTERS", tmp_path / "chapters")
-    monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
+    (repository / "chapters" / "01_x.py").write_text(chapter + "\n")
     assert build_book.main(["execute", "--model", str(tiny_folder)]) == 0
-    (notebook,) = (tmp_path / "_build" / "editions").rglob("01_x.ipynb")
+    (notebook,) = (repository / "_build" / "editions").rglob("01_x.ipynb")
     assert "alibi positions" in capsys.readouterr().out
     cells = nbformat.read(notebook, as_version=4).cells
     assert [c.cell_type[0] for c in cells] == [*"mccmccm"]
@@ -265,14 +250,11 @@ def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(
     assert len({c.id for c in cells}) == len(cells)
 
 
-def test_an_edition_without_a_packed_layer_says_so_in_place_of_its_views(of_kind, tmp_path):
-    folder = str(of_kind("Bloom").folder)
-    arguments = ["--model", folder, "--out", str(tmp_path / "out"), "--texts", "2"]
-    assert export_explorer.main(arguments) == os.EX_UNAVAILABLE
-    assert not (tmp_path / "out").exists()
+def test_an_edition_without_a_packed_layer_says_so_in_place_of_its_views(of_kind):
+    assert build_book.packed_for(str(of_kind("Bloom").folder)) is None
     page = (ROOT / "book" / "explorer.md").read_text("utf-8")
     look_up = '<div data-view="lookups" data-state="{}"><p>picture</p></div>'
-    finished = build_book.without_views(page + look_up)
+    finished = build_book.LAYER_VIEW.sub(build_book.NO_VIEW, page + look_up)
     assert finished.endswith(look_up), "this view needs no layer"
     assert 'data-view="neurons"' not in finished
     assert 'href="10_families.html"' in finished

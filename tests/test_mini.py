@@ -33,13 +33,7 @@ def test_it_has_the_shape_that_the_book_says(mini):
     assert [config[name] for name in sizes] == [4, 256, 8, 512, 8192, True]
     assert (mini.tokenizer.bos_token, mini.tokenizer.bos_token_id) == ("<|endoftext|>", 0)
     assert {p.dtype for p in mini.parameters()} == {torch.float32}
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["The colour of the sea.", "def f(x):\n    return x**2\n", "¿Dónde está el niño?", "日本 🙂"],
-)
-def test_any_text_survives_the_tokenizer(mini, text):
+    text = "The colour of the sea.\ndef f(x):\n    return x**2\n¿Dónde está el niño? 日本 🙂"
     assert mini.tokenizer.decode(mini.tokenizer.encode(text, add_special_tokens=False)) == text
 
 
@@ -50,9 +44,8 @@ def card_table(heading: str) -> dict[str, list[str]]:
     return {cells[0]: cells[1:] for cells in rows[2:]}
 
 
-def bits_told() -> dict[str, float]:
-    """Bits per byte of each domain of held-out text."""
-    return {k: float(row[0]) for k, row in card_table("Held-out text").items() if "*" not in k}
+# of each domain of held-out text
+BITS_TOLD = {k: float(row[0]) for k, row in card_table("Held-out text").items() if "*" not in k}
 
 
 def test_the_card_gives_data_choice_and_recipe_and_names_this_file():
@@ -68,8 +61,7 @@ def test_the_card_says_what_the_record_of_the_runs_says():
     tokens, bits = card_table("The run")["mini"][:2]
     assert int(tokens.replace(",", "")) == RUNS["mini"]["tokens"] >= 50_000_000
     assert float(bits) == pytest.approx(fmean(RUNS["mini"]["bits"].values()), abs=5e-5)
-    told = bits_told()
-    assert told == pytest.approx(RUNS["mini"]["bits"], abs=5e-5)
+    assert pytest.approx(RUNS["mini"]["bits"], abs=5e-5) == BITS_TOLD
 
 
 def test_the_recipe_was_the_trial_of_the_fewest_bits():
@@ -80,13 +72,10 @@ def test_the_recipe_was_the_trial_of_the_fewest_bits():
 
 def test_the_model_reads_its_held_out_text_as_the_card_says(mini):
     """Bits per byte of two windows a domain: near those of all windows, and in their order."""
-    told = bits_told()
-    seen: dict[str, list[float]] = {}
-    for text in cx.texts.collection(cx.texts.Reader.of(mini)):
-        mine = seen.setdefault(text.domain, [])
-        if len(mine) < 2:
-            nats = mini(text.tokens[None], return_type="loss").item() * (len(text.tokens) - 1)
-            content = mini.tokenizer.decode(text.tokens[1:]).encode()
-            mine.append(nats / math.log(2) / len(content))
-    assert spearmanr([fmean(seen[k]) for k in told], list(told.values())).statistic > 0.6
-    assert fmean(map(fmean, seen.values())) == pytest.approx(fmean(told.values()), rel=0.1)
+    seen = {domain: [] for domain in BITS_TOLD}
+    for text in cx.texts.collection(cx.texts.Reader.of(mini), 2 * len(seen)):
+        nats = mini(text.tokens[None], return_type="loss").item() * (len(text.tokens) - 1)
+        content = mini.tokenizer.decode(text.tokens[1:]).encode()
+        seen[text.domain].append(nats / math.log(2) / len(content))
+    assert spearmanr([*map(fmean, seen.values())], [*BITS_TOLD.values()]).statistic > 0.6
+    assert fmean(map(fmean, seen.values())) == pytest.approx(fmean(BITS_TOLD.values()), rel=0.1)

@@ -63,14 +63,6 @@ def test_the_table_is_the_loops(seed, counted, largest, threshold):
     assert found.attrs["threshold"] == threshold
 
 
-def test_it_reads_the_contributions_of_a_circuit(circuit):
-    counted = (~untrained_tokens(circuit.at)).nonzero()[:, 0].tolist()
-    hand = table_by_hand(circuit.contribution, counted, LARGEST)
-    for column in ("top tokens", "bottom tokens"):
-        hand[column] = [[circuit.at.tokenizer.decode([t]) for t in ids] for ids in hand[column]]
-    pd.testing.assert_frame_equal(cx.find_neurons(circuit, threshold=-1.0), hand)
-
-
 def test_neurons_that_are_alike_keep_their_order_and_a_threshold_has_to_be_passed():
     column = draw(30, 1)
     found = cx.find_neurons(planted(column.expand(-1, 4)), threshold=0.0, largest=3)
@@ -92,15 +84,11 @@ def some_stand_out(seed=0):
 @given(seeds, st.floats(0.01, 100), st.floats(-50, 50))
 def test_without_a_threshold_those_two_robust_deviations_up_pass_in_any_unit(seed, unit, level):
     """And the threshold that was found finds the same, rounded to single precision too."""
-    contribution = some_stand_out(seed)
+    contribution = unit * some_stand_out(seed) + level
     hand = table_by_hand(contribution, list(range(200)), LARGEST)
     found = cx.find_neurons(planted(contribution))
     assert found.index.tolist() == hand.index[hand["z"] > 2].tolist()
     assert found.index[:2].tolist() == [11, 4]
-    scaled = cx.find_neurons(planted(unit * contribution + level))
-    assert scaled.index.tolist() == found.index.tolist()
-    assert scaled["z"].tolist() == pytest.approx(found["z"].tolist())
-    assert scaled["top"].tolist() == pytest.approx((unit * found["top"]).tolist())
     single = planted(contribution.float())
     found = cx.find_neurons(single)
     again = cx.find_neurons(single, threshold=found.attrs["threshold"])
@@ -248,20 +236,3 @@ def test_labels_are_compared_as_by_hand(seed, labels, confidence):
             (row.difference - reach, row.difference + reach)
         )
     assert np.isnan(cx.neurons.auc(y, np.stack([labels == "d", labels != "d"]))).all()
-
-
-@pytest.mark.parametrize("effect", [0.0, 1.0])
-@pytest.mark.parametrize(("counts", "confidence"), [((8, 8), 0.95), ((4, 10, 20, 6, 5), 0.9)])
-def test_the_interval_holds_the_true_difference_as_often_as_it_says(effect, counts, confidence):
-    """Whichever label came out best: 2000 neurons are 2000 repetitions."""
-    names = np.repeat(np.arange(len(counts)), counts)
-    true_means = effect * np.arange(len(counts)) / len(counts)
-    random = np.random.default_rng(0)
-    y = true_means[names][:, None] + random.normal(size=(len(names), 2000))
-    table = cx.label_neurons(torch.from_numpy(y), names.tolist(), range(2000), confidence)
-    best = table["label"].astype(int).to_numpy()
-    true = np.array(
-        [true_means[k] - true_means[names[names != k]].mean() for k in range(len(counts))]
-    )[best]
-    covered = ((table["low"] <= true) & (true <= table["high"])).mean()
-    assert covered >= confidence - 3 * (confidence * (1 - confidence) / 2000) ** 0.5

@@ -1,8 +1,8 @@
 """The package as pip installs it: whole, small, typed, in ranges, at work far from its source."""
 
+import re
 import subprocess
 import sys
-import tarfile
 import zipfile
 from importlib.metadata import distributions
 from pathlib import Path
@@ -12,8 +12,6 @@ import pytest
 import try_colab
 from command import ROOT
 from packaging.requirements import Requirement
-
-MB = 2**20
 
 
 @pytest.fixture(scope="module")
@@ -32,30 +30,14 @@ def needed(metadata):
     return [Requirement(line) for line in metadata.get_all("Requires-Dist")]
 
 
-def belongs():
-    """Every file of the package, by its path in the repository."""
-    files = (f for f in (ROOT / "ctxlib").rglob("*") if f.is_file())
-    return {f.relative_to(ROOT).as_posix() for f in files if "__pycache__" not in f.parts}
-
-
 def test_the_wheel_is_the_package_and_nothing_else(wheel):
+    files = (f for f in (ROOT / "ctxlib").rglob("*") if f.is_file())
+    package = {f.relative_to(ROOT).as_posix(): f.read_bytes() for f in files if f.suffix != ".pyc"}
     with zipfile.ZipFile(wheel) as archive:
-        assert archive.testzip() is None
-        held = {n for n in archive.namelist() if ".dist-info/" not in n}
-        assert held == belongs()
-        for name in held:
-            assert archive.read(name) == (ROOT / name).read_bytes()
-    assert {"ctxlib/py.typed", "ctxlib/data/mini/model.safetensors"} <= held
-    assert wheel.stat().st_size <= 16 * MB
-
-
-def test_the_source_distribution_holds_what_the_wheel_is_built_from(wheel):
-    """The wheel was built from it alone."""
-    (source,) = wheel.parent.glob("*.tar.gz")
-    with tarfile.open(source) as archive:
-        names = {n.partition("/")[2] for n in archive.getnames()}
-    assert belongs() | {"pyproject.toml", "README.md", "LICENSE", "NOTICE"} <= names
-    assert source.stat().st_size <= 16 * MB
+        held = {n: archive.read(n) for n in archive.namelist() if ".dist-info/" not in n}
+    assert held.keys() == package.keys() and held == package
+    assert {"ctxlib/py.typed", "ctxlib/data/mini/model.safetensors"} <= held.keys()
+    assert wheel.stat().st_size <= 16 * 2**20
 
 
 def test_the_package_asks_for_ranges(metadata, needed):
@@ -109,23 +91,26 @@ print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), len(view._esm
 # ---------------------------------------------------------------- trying it as Colab would
 
 
-def cell(*pieces, tags=("nbval-check-output",)):
-    made = nbformat.v4.new_code_cell("1", metadata={"tags": list(tags)})
-    made.outputs = [nbformat.v4.new_output("stream", name="stdout", text=p) for p in pieces]
-    return made
-
-
-def test_a_trial_names_the_checked_lines_that_differ():
-    book, same, other = (
-        nbformat.v4.new_notebook(cells=[cell(*pieces), cell(unchecked, tags=())])
-        for pieces, unchecked in (
-            (["a 1\nb -0.0\n"], "c"),
-            (["a ", "1\nb 0.0\n"], "other"),  # a line that came in two pieces is the same line
-            (["a 2\nb 0.0\n"], "c"),
-        )
-    )
-    assert list(try_colab.differences(same, book)) == []
-    assert list(try_colab.differences(other, book)) == ["cell 0: -a 1", "cell 0: +a 2"]
+@pytest.mark.parametrize(
+    ("source", "shown", "said"),
+    [
+        ("1", "1", r"ran in \d+ s, checked outputs agree"),
+        ("1", "2", r"ran in \d+ s, checked outputs come out otherwise:(?s:.)*Cell 0"),
+        ("1 / 0", "2", r"FAILED in \d+ s(?s:.)*ZeroDivisionError"),
+    ],
+)
+def test_a_trial_says_what_ran_and_what_comes_out_otherwise(
+    tmp_path, capsys, monkeypatch, source, shown, said
+):
+    monkeypatch.setenv("CI", "true")  # where pytest's summary tells everything again
+    cell = nbformat.v4.new_code_cell(source, metadata={"tags": ["nbval-check-output"]})
+    cell.outputs = [nbformat.v4.new_output("execute_result", {"text/plain": shown})]
+    cell.execution_count = 1
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "02_a.ipynb")
+    (tmp_path / "work").mkdir()
+    ran = try_colab.tried(tmp_path / "02_a.ipynb", Path(sys.prefix), tmp_path / "work")
+    assert ran == (source == "1")
+    assert re.match(f"02_a: {said}", capsys.readouterr().out)
 
 
 def test_a_trial_that_cannot_be_made_is_one_clear_line(capsys):

@@ -3,8 +3,10 @@
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_rgb
 
 import ctxlib as cx
 
@@ -40,13 +42,13 @@ def test_two_figures_share_no_name_and_every_reference_is_resolved():
     assert references and set(references) <= ids[0]
 
 
-def contrast(colour, ground):
-    def luminance(hexed):
-        channels = [int(hexed[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+def luminance(colour):
+    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return np.dot(channels, (0.2126, 0.7152, 0.0722))
 
-    low, high = sorted((luminance(colour), luminance(ground)))
+
+def contrast(colour, ground):
+    low, high = sorted(map(luminance, (colour, ground)))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -63,9 +65,7 @@ def test_heads_have_lines_that_can_be_told_apart():
 def test_a_shaded_text_shows_its_tokens_and_weights():
     shaded = cx.plots.ShadedText([" a", "<b>", "\n"], torch.tensor([0.5, 0.25, 0.0]), "cap")
     page = shaded._repr_html_()
-    assert "&lt;b&gt;" in page
-    assert "<b>" not in page
-    assert 'title="0.500"' in page
+    assert "&lt;b&gt;" in page and "<b>" not in page and 'title="0.500"' in page
     assert "0.60)" in page, "the strongest token has the strongest shade"
     HTMLParser().feed(page)
 

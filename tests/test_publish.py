@@ -5,45 +5,39 @@ import os
 import re
 import shutil
 import subprocess
-from collections import Counter
+import tomllib
 
-import address
 import build_book
 import nbformat
 import publishing
 import pytest
-import release
 import yaml
 from command import ROOT
-from viewing import needs_chromium, served, watched
+from viewing import blameless, needs_chromium, served, watched
 
-import ctxlib as cx
-
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+WORKFLOWS = {
+    file.stem: yaml.safe_load(file.read_text())
+    for file in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+}
 EDITION = "_build/editions/gpt2/_build/html/index.html"
-ELSEWHERE = "https://github.com/somebody-else/a.book-2"
-
-
-def flow(name):
-    return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
 
 
 def steps(workflow):
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-@pytest.mark.parametrize("tool", [publishing, address], ids=lambda m: m.__name__)
-def test_the_examples_of_the_tools_hold(tool):
-    failed, tried = doctest.testmod(tool)
+def test_the_examples_of_the_tool_hold():
+    failed, tried = doctest.testmod(publishing)
     assert tried and not failed
 
 
 # ---------------------------------------------------------------- workflows
 
 
-@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda f: f.stem)
-def test_a_workflow_runs_what_is_there_and_takes_nothing_from_outside_into_a_command(file):
-    workflow = yaml.safe_load(file.read_text())
+@pytest.mark.parametrize(("name", "workflow"), WORKFLOWS.items(), ids=WORKFLOWS)
+def test_a_workflow_runs_what_is_there_and_takes_nothing_from_outside_into_a_command(
+    name, workflow
+):
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert "permissions" in workflow
     for job in workflow["jobs"].values():
@@ -51,7 +45,7 @@ def test_a_workflow_runs_what_is_there_and_takes_nothing_from_outside_into_a_com
     for step in steps(workflow):
         if "uses" in step:
             assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
-            if file.stem in ("pages", "release") and "actions/checkout" in step["uses"]:
+            if name in ("pages", "release") and "actions/checkout" in step["uses"]:
                 assert step["with"]["persist-credentials"] is False
             continue
         assert "${{" not in step["run"], "what people type reaches a command by its environment"
@@ -67,7 +61,7 @@ def test_a_workflow_runs_what_is_there_and_takes_nothing_from_outside_into_a_com
 
 
 def test_pages_come_from_main_with_no_more_rights_than_each_job_needs():
-    pages = flow("pages")
+    pages = WORKFLOWS["pages"]
     edition, site = pages["jobs"]["edition"], pages["jobs"]["site"]
     assert "skipped" in site["if"] and "success" in site["if"] and "failure" not in site["if"]
     (upload,) = (s["with"] for s in site["steps"] if "upload-pages" in s.get("uses", ""))
@@ -81,16 +75,17 @@ def test_pages_come_from_main_with_no_more_rights_than_each_job_needs():
 
 
 def test_dead_links_fail_nothing_and_only_a_tag_of_a_version_makes_a_release():
-    assert [f.stem for f in WORKFLOWS if "make links" in f.read_text()] == ["links"]
-    assert all(step.get("continue-on-error") for step in steps(flow("links")) if "run" in step)
-    release_flow = flow("release")
-    assert release_flow[True] == {"push": {"tags": ["v*"]}}  # YAML takes `on` for a truth value
-    runs = [step["run"] for step in steps(release_flow) if "run" in step]
+    assert [name for name, w in WORKFLOWS.items() if "make links" in str(w)] == ["links"]
+    asked = steps(WORKFLOWS["links"])
+    assert all(step.get("continue-on-error") for step in asked if "run" in step)
+    release = WORKFLOWS["release"]
+    assert release[True] == {"push": {"tags": ["v*"]}}  # YAML takes `on` for a truth value
+    runs = [step["run"] for step in steps(release) if "run" in step]
     assert runs[0].startswith("make release TAG=") and runs[-1].startswith("gh release create")
 
 
-GH = """#!/usr/bin/env bash
-# The GitHub CLI, of a repository whose releases are folders.
+# The GitHub CLI, of a repository whose releases are folders, as a function of bash
+GH = """() { (
 set -e
 cd "$RELEASES"
 case "$1 $2" in
@@ -103,50 +98,35 @@ case "$1 $2" in
 "release upload") cp "${@:4:$#-4}" "$3" ;;
 "release download") cp "$3"/*.tar.gz "$7" ;;
 esac
-"""
+) }"""
 
 
-@pytest.fixture
-def runner(tmp_path):
-    """A function that runs `.ci/editions` as a fresh machine would, one that has built `content`
-    as its edition.
-    """
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "releases").mkdir()
-    (tmp_path / "bin" / "gh").write_text(GH)
-    (tmp_path / "bin" / "gh").chmod(0o755)
+def test_an_edition_is_kept_from_one_run_to_the_next_or_the_deployment_stops(tmp_path):
+    releases = tmp_path / "releases"
+    releases.mkdir()
 
-    def run(step, machine, content=None):
-        (tmp_path / machine / ".ci").mkdir(parents=True, exist_ok=True)
-        script = shutil.copy(ROOT / ".ci" / "editions", tmp_path / machine / ".ci")
+    def run(step, machine, content=None, gh=GH):
+        """As a fresh machine would, one that has built `content` as its edition."""
+        script = tmp_path / machine / ".ci" / "editions"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / ".ci" / "editions", script)
         if content is not None:
             (tmp_path / machine / EDITION).parent.mkdir(parents=True)
             (tmp_path / machine / EDITION).write_text(content)
-        paths = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-        return subprocess.run(
-            ["bash", str(script), step],
-            env=os.environ | paths | {"RELEASES": str(tmp_path / "releases")},
-            capture_output=True,
-            text=True,
-        )
+        given = os.environ | {"RELEASES": str(releases), "BASH_FUNC_gh%%": gh}
+        done = subprocess.run(["bash", str(script), step], env=given, capture_output=True)
+        return done.returncode, done.stdout.decode()
 
-    return run
-
-
-def test_an_edition_is_kept_from_one_run_to_the_next_or_the_deployment_stops(tmp_path, runner):
+    assert run("keep", "failed", "", GH.replace('mkdir "$3"', "exit 1"))[0] != 0
     none = (0, "editions: none is kept\n")
-    (tmp_path / "bin" / "gh").write_text(GH.replace('mkdir "$3"', "exit 1"))
-    assert runner("keep", "failed", "").returncode != 0
-    done = runner("fetch", "first")
-    assert (done.returncode, done.stdout) == none, "no release stands there without an edition"
-    (tmp_path / "bin" / "gh").write_text(GH)
+    assert run("fetch", "first") == none, "no release stands there without an edition"
     for content in ("old", "new"):
-        assert runner("keep", content, content).returncode == 0
-    assert runner("fetch", "later").stdout.strip() == "editions: gpt2"
+        assert run("keep", content, content)[0] == 0
+    assert run("fetch", "later") == (0, "editions: gpt2\n")
     assert (tmp_path / "later" / EDITION).read_text() == "new"
-    (tmp_path / "releases" / "offline").touch()
-    assert runner("fetch", "first").returncode != 0
-    assert runner("keep", "first").returncode != 0, "nothing is built"
+    (releases / "offline").touch()
+    assert run("fetch", "first")[0] != 0
+    assert run("keep", "first")[0] != 0, "nothing is built"
 
 
 # ---------------------------------------------------------------- editions together
@@ -177,7 +157,6 @@ def test_every_edition_leads_to_every_other(tmp_path):
             for other, model in names.items()
             if other != name
         }
-        assert all(target.exists() for target in led)
         assert page.read_text().count("</b>") == 1 and page.read_text().endswith(" · more</p>")
     assert not list(tmp_path.glob("*.part"))
     assert "<a" not in (sites[""] / "book" / "00_welcome.html").read_text(), "sites stay as built"
@@ -192,7 +171,6 @@ def test_what_cannot_be_brought_together_is_one_clear_line(repository, tmp_path,
     assert build_book.main(["pages"]) == 0
     before = sorted((tmp_path / "_build" / "pages").rglob("*"))
     clash = site_of(tmp_path / "_build" / "editions" / "book" / "_build" / "html", "book")
-    capsys.readouterr()
     assert build_book.main(["pages"]) == 1
     assert "an edition cannot be called 'book'" in capsys.readouterr().err
     clash.parent.parent.rename(tmp_path / "_build" / "editions" / "x")
@@ -215,10 +193,8 @@ def test_the_title_page_of_one_edition_promises_no_other(html):
     page = (html / "book" / "00_welcome.html").read_text(encoding="utf-8")
     assert page.count('class="byline"') == 1
     assert publishing.editions("mini", {}) in page
-    line = publishing.BYLINE.search(page)[0]
-    led = re.findall(r'href="([^"]+)"', line)
+    led = re.findall(r'href="([^"]+)"', publishing.BYLINE.search(page)[0])
     assert led == ["whole.html", "citation.html", "releases.html"]
-    assert all((html / "book" / to).exists() for to in led)
 
 
 # ---------------------------------------------------------------- downloads
@@ -248,7 +224,7 @@ def test_pages_join_without_losing_a_link():
     assert re.findall(r'href="([^"]+)"', body) == ["#page-b", "#only", "#x-a", "#x-b", *outside]
 
 
-def test_the_whole_book_holds_every_page_that_is_read_through_and_its_links_lead_somewhere(html):
+def test_the_whole_book_holds_every_page_that_is_read_through(html):
     whole = (html / f"{publishing.WHOLE}.html").read_text(encoding="utf-8")
     pages = publishing.listed(yaml.safe_load((ROOT / "_toc.yml").read_text()))
     assert pages[0] == "book/00_welcome" and len(pages) >= 18
@@ -259,10 +235,9 @@ def test_the_whole_book_holds_every_page_that_is_read_through_and_its_links_lead
     ]
     contents = whole.partition('id="pst-page-toc-nav"')[2].partition("</nav>")[0]
     assert contents.count('href="#page-') == len(pages)
-    uses = Counter(re.findall(r'\sid="([^"]+)"', whole))
-    assert [name for name, count in uses.items() if count > 1] == []
-    led = set(re.findall(r'\shref="#([^"]+)"', whole))
-    assert len(led) > 100 and led <= set(uses)
+    names = re.findall(r'\sid="([^"]+)"', whole)
+    assert len(names) == len(set(names))
+    assert len(set(re.findall(r'\shref="#([^"]+)"', whole))) > 100, "links within it"
     for left_out in ("data-view", "admonition hide", 'class="byline"'):
         assert left_out not in whole
     assert whole.count("<figure") > 50 and "dropdown admonition" in whole, "solutions stay"
@@ -284,103 +259,134 @@ def test_the_whole_book_can_be_read_and_printed(html, browser):
         page.emulate_media(media="print")
         skipped = "getComputedStyle(document.querySelector('.joined section section'))"
         assert page.evaluate(f"{skipped}.contentVisibility") == "visible", "all of it is printed"
-        assert (page.elsewhere, page.failed, page.said) == ([], [], [])
+        blameless(page)
         page.close()
 
 
 # ---------------------------------------------------------------- one address
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ADDRESS = PROJECT["urls"]["Repository"]
+# What follows words behind which only the book's own address stands.
+OWN = re.compile(
+    r"(?:git clone |git\+|ctxlib @ (?!git)|repository-code: |repository_url: |^  url +=? *\{"
+    r"|^ADDRESS = \"|^\[[\w.]+\]: |^(?:Homepage|Documentation|Issues|Changelog) = \""
+    r"|(?=colab\.research\.google\.com/github/)|\*\*Online:\*\* <)([^\s\"'>)}\\]+)",
+    re.MULTILINE,
+)
 
-def read(files):
-    return {file: file.read_text(encoding="utf-8") for file in files}
+
+def forms(url):
+    """An address as it is met: the repository, its notebooks in Colab, its pages."""
+    owner, name = url.split("/")[3:]
+    colab = f"colab.research.google.com/github/{owner}/{name}"
+    return url, colab, f"https://{owner.lower()}.github.io/{name}"
+
+
+def strays(files, url):
+    """The places where another address stands than this one."""
+    ours = re.compile(f"(?:{'|'.join(map(re.escape, forms(url)))})(?![\\w-]|\\.(?!git)\\w)")
+    found = [(name, said) for name, text in files.items() for said in OWN.findall(text)]
+    return [place for place in found if not ours.match(place[1])]
+
+
+def called(*words, root=ROOT):
+    """What `make` says, in the environment as it is."""
+    command = ["make", "--silent", "--old-file=.venv/.ready", *words]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True)
+
+
+def read(root):
+    """The files in which an address may stand."""
+    globs = "*.md", "*.cff", "*.yml", "*.toml", "chapters/*.py", "ctxlib/*.py", "book/**/*.md"
+    files = [file for glob in (*globs, "book/*.ipynb") for file in sorted(root.glob(glob))]
+    return {str(f.relative_to(root)): f.read_text(encoding="utf-8") for f in files}
 
 
 @pytest.fixture
 def copy(tmp_path):
-    """The files that may hold the address, where they can be changed."""
-    for file in address.files(ROOT):
-        there = tmp_path / file.relative_to(ROOT)
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, there)
+    """A repository of these files, where they can be changed."""
+    for name in (*read(ROOT), "Makefile"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     return tmp_path
 
 
 def test_the_address_is_the_same_everywhere(html):
-    assert address.strays() == []
-    ours = address.address()
-    page = (html / "book" / "01_first_layer.html").read_text(encoding="utf-8")
-    assert address.forms(ours)[1] in page, "the button that opens Colab"
-
-
-@pytest.mark.parametrize("longer", ["-2", ".two", ""])
-def test_a_move_reaches_every_file_and_no_output_and_may_be_interrupted(copy, monkeypatch, longer):
-    old = address.address(copy)
-    new = old + longer if longer else ELSEWHERE
-    before = read(address.files(copy))
-    three = [build_book.replace] * 3
-    with monkeypatch.context() as patch:
-        patch.setattr(address, "replace", lambda *given: three.pop()(*given))
-        with pytest.raises(IndexError):  # it is stopped at the fourth
-            address.move(new, copy)
-    assert address.address(copy) == old
-    address.move(new, copy)
-    assert (address.strays(copy), address.move(new, copy)) == ([], []), "nothing is left to do"
-    held = address.forms(new)
-    after = read(before)
-    changed = [file for file in before if before[file] != after[file]]
-    assert len(changed) >= 25 and all(any(f in after[file] for f in held) for file in changed)
-    for file in copy.glob("book/*.ipynb"):
-        was, now = (nbformat.reads(texts[file], as_version=4) for texts in (before, after))
-        assert [c.get("outputs") for c in now.cells] == [c.get("outputs") for c in was.cells]
-    readme = after[copy / "README.md"]
-    assert f"git clone {new}\ncd {new.rpartition('/')[2]}\n" in readme
-    assert f"<{held[2]}/>" in readme
-    if not longer:
-        assert not any(form in text for text in after.values() for form in address.forms(old))
-    address.move(old, copy)
-    assert read(before) == before, "and back, to the letter"
-
-
-def test_another_address_is_found_and_what_is_none_changes_nothing(copy):
-    before = {f: f.stat().st_mtime_ns for f in address.files(copy)}
-    for given in ("github.com/a/b", "https://github.com/a", "https://a.org/b/c", "a b", ""):
-        with pytest.raises(ValueError, match="give one like https"):
-            address.move(given, copy)
-    assert {f: f.stat().st_mtime_ns for f in before} == before
     fork = "https://github.com/a-fork/context-from-weights"
-    (copy / "chapters" / "99_x.py").write_text(f'# %%\n"ctxlib @ git+{fork}"\n')
-    assert address.strays(copy) == [f"chapters/99_x.py: {fork}"]
+    files = read(ROOT) | {"chapters/99_x.py": f'# %%\n"ctxlib @ git+{fork}"\n'}
+    assert strays(files, ADDRESS) == [("chapters/99_x.py", fork)]
+    page = (html / "book" / "01_first_layer.html").read_text(encoding="utf-8")
+    assert forms(ADDRESS)[1] in page, "the button that opens Colab"
+
+
+@pytest.mark.parametrize(
+    "new", [f"{ADDRESS}-2", f"{ADDRESS}.two", "https://github.com/Else/a.book-2"]
+)
+def test_a_move_reaches_every_file_and_no_output_and_may_be_interrupted(copy, new):
+    before = read(copy)
+    called("address", f"URL={new}.git", root=copy)
+    after = read(copy)
+    changed = [name for name in before if before[name] != after[name]]
+    assert len(changed) >= 25 and strays(after, new) == []
+    for name in filter(re.compile(r"\.ipynb$").search, changed):
+        was, now = (nbformat.reads(texts[name], as_version=4) for texts in (before, after))
+        assert [c.get("outputs") for c in now.cells] == [c.get("outputs") for c in was.cells]
+    assert f"git clone {new}\ncd {new.rpartition('/')[2]}\n" in after["README.md"]
+    assert f"<{forms(new)[2]}/>" in after["README.md"]
+    for name in ("README.md", "pyproject.toml"):  # it was stopped before these
+        (copy / name).write_text(before[name], encoding="utf-8")
+    called("address", f"URL={new}", root=copy)
+    assert read(copy) == after, "nothing is left to do"
+    called("address", f"URL={ADDRESS}", root=copy)
+    assert read(copy) == before, "and back, to the letter"
+
+
+@pytest.mark.parametrize("url", ["github.com/a/b", "https://github.com/a", "https://a.org/b/c", ""])
+def test_what_is_no_address_is_one_clear_line_and_changes_nothing(copy, url):
+    before = read(copy)
+    said, *_ = called("address", f"URL={url}", root=copy).stderr.splitlines()
+    assert said == f'address: "{url}" is no repository: give one like https://github.com/owner/name'
+    assert read(copy) == before
 
 
 # ---------------------------------------------------------------- one version, one way to cite
 
-
-def test_a_release_that_is_not_ready_says_what_is_missing(tmp_path, capsys):
-    assert release.problems() == [] and release.version() == cx.__version__
-    assert release.main(["--tag", "v9.9.9"]) == 1
-    now = cx.__version__
-    assert capsys.readouterr().err == (
-        f"release: the tag is v9.9.9, and the version {now} calls for v{now}\n"
-    )
-    for name in ("pyproject.toml", *release.PLACES):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        text = (ROOT / name).read_text(encoding="utf-8")
-        if name == "pyproject.toml":
-            text = text.replace(f'version = "{now}"', 'version = "9.9.9"')
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    found = release.problems(root=tmp_path)
-    assert len(found) == 8  # seven places and the notes
-    assert "CHANGELOG.md has nothing under [9.9.9]" in found
-    assert f"CITATION.cff says {now}, pyproject.toml 9.9.9" in found
+ENTRY = re.compile(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", re.MULTILINE)
+SAID = r"^  (?:version|note) +=? *\{(?:Version |.*ctxlib )?(\d+\.\d+\.\d+)"
 
 
-def test_the_notes_are_those_of_the_version_alone(tmp_path):
-    (tmp_path / "CHANGELOG.md").write_text(
-        "# Changelog\n\n## [0.2.0] - 2027-01-01\n\n- new\n\n## [0.1.0] - 2026-11-21\n\n- old\n\n"
-        "[0.1.0]: https://example.org\n"
-    )
-    notes = [release.notes(version, tmp_path) for version in ("0.1.0", "0.2.0", "0.3.0")]
-    assert notes == ["- old", "- new", ""]
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("ctxlib/__init__.py", r'^__version__ = "(.*)"$'),
+        ("CITATION.cff", r'^version: "(.*)"$'),
+        ("CHANGELOG.md", r"\A(?s:.*?)^## \[(\d.*?)\]"),  # the first entry
+        ("README.md", SAID),
+        ("book/citation.md", SAID),
+    ],
+)
+def test_every_place_names_one_version(name, place):
+    said = re.findall(place, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(said) == {PROJECT["version"]}
+
+
+def test_the_one_version_has_notes_of_its_own_and_the_date_of_the_citation():
+    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())["date-released"]
+    dates = dict(ENTRY.findall(log))
+    assert dates[PROJECT["version"]] == str(cited)
+    for version, day in dates.items():
+        notes = called("notes", f"VERSION={version}").stdout
+        assert notes.strip() and f"## [{version}] - {day}\n{notes}" in log
+        assert not re.search(r"^(## |\[\d)", notes, re.MULTILINE), "the other entries' are theirs"
+
+
+def test_another_tag_is_refused():
+    done = called("release", "TAG=v9.9.9")
+    assert done.returncode
+    assert done.stderr.splitlines()[0] == f"release: v9.9.9 is no tag of {PROJECT['version']}"
 
 
 def entries(text):
@@ -432,5 +438,5 @@ def test_both_papers_are_cited_as_the_bibliography_lists_them(html):
 
 def test_the_release_notes_of_the_book_are_the_changelog(html):
     page = (html / "book" / "releases.html").read_text(encoding="utf-8")
-    for version, day in release.ENTRY.findall((ROOT / "CHANGELOG.md").read_text()):
+    for version, day in ENTRY.findall((ROOT / "CHANGELOG.md").read_text()):
         assert re.search(rf">{re.escape(version)}</a> - {day}<", page)

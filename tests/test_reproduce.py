@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 from types import SimpleNamespace
 
 import build_book
-import gpt2_kernels
 import nbformat
-import pandas as pd
+import numpy as np
 import pytest
+import reproduce as tool
 import torch
 from command import ROOT
 from safetensors.torch import load_file, save_file
@@ -16,7 +17,6 @@ from safetensors.torch import load_file, save_file
 import ctxlib as cx
 
 GPT2_SMALL = ROOT.parent / "shared" / "gpt2-small"
-import reproduce as tool
 
 CODE = "cx.claims.ledger(model)"
 
@@ -58,10 +58,8 @@ def tv(model, here):
 @pytest.fixture
 def part(tiny_folder, tmp_path, monkeypatch):
     """A folder with the positional half of the toy's first layer, which has three heads."""
-    for name, value in (("HEADS", 3), ("N", 20)):
-        monkeypatch.setattr(gpt2_kernels, name, value)
-    for name, heads in (("SIX", [0, 1]), ("LOCAL", [2])):
-        monkeypatch.setattr(tool, name, heads)
+    for name, value in {"HEADS": 3, "N": 20, "SIX": [0, 1], "LOCAL": [2]}.items():
+        monkeypatch.setattr(tool, name, value)
     names = "wpe.weight", *(f"h.0.{n}." for n in ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2"))
     state = load_file(tiny_folder / "model.safetensors")
     kept = {k.removeprefix("transformer."): v for k, v in state.items()}
@@ -100,14 +98,6 @@ def test_an_executed_edition_is_collected_and_shows_no_more_than_before(
     assert kept["versions"]["ctxlib"] == cx.__version__
 
 
-def test_the_data_of_a_ledger_are_its_rows(tiny):
-    claims = [cx.claims.Claim("tv", "TV", 0.04), cx.claims.Claim("heads_add", "the sum", 0.0)]
-    table = cx.claims.ledger(tiny, *claims)
-    rows = pd.DataFrame(table.attrs["rows"])
-    assert rows.pop("id").tolist() == ["tv", "heads_add"]
-    assert rows.equals(pd.DataFrame(table)[list(rows)].reset_index(drop=True))
-
-
 # ---------------------------------------------------------------- judging
 
 
@@ -144,7 +134,10 @@ def test_rows_come_in_the_order_of_the_figures_whatever_their_chapter(tiny, writ
     assert [(row["id"], row["in"]) for row in run.rows] == [
         ("heads_add", "03_kernels"), ("tv", "02_keys"),
     ]  # fmt: skip
-    assert {f.id for f in run.unasked} == set(cx.claims.figures()) - {"tv", "heads_add"}
+    asked = tool.page(run).partition("Not asked of")[0]
+    for figure in cx.claims.figures().values():
+        told = tool.plain(figure.statement)
+        assert (f"| {told} |" in asked) == (figure.id in ("tv", "heads_add"))
 
 
 @pytest.mark.parametrize(
@@ -172,8 +165,8 @@ def test_a_part_is_measured_without_texts(part, as_gpt2_small, capsys):
     assert tool.main(["--positional", str(part)]) in (0, 1)
     rows = {row["id"]: row for row in tool.positional(part).rows}
     assert len(rows) == 5 and {r["verdict"] for r in rows.values()} <= {"holds", "does not hold"}
-    weights = gpt2_kernels.read(part)[1]
-    shared = cx.shared_kernel(cx.positional_kernels(weights, 20, None, gpt2_kernels.C)[[0, 1]])
+    weights = tool.read(part)[1]
+    shared = cx.shared_kernel(cx.positional_kernels(weights, 20, None, tool.C)[[0, 1]])
     assert rows["bag_length"]["this run"] == f"{float(cx.effective_tokens(shared)) / 2:.0f}"
 
 
@@ -186,15 +179,50 @@ def test_other_weights_and_damaged_ones_are_one_line(part, tmp_path, capsys):
         said += capsys.readouterr().err.splitlines()
     words = ("does not hold the first layer of GPT-2 small", "cannot be read", "no .safetensors")
     assert [word in line for word, line in zip(words, said, strict=True)] == [True] * 3
-    assert gpt2_kernels.main([str(tmp_path / "none.safetensors")]) == 2
-    assert capsys.readouterr().err.startswith("gpt2_kernels: ")
+    assert tool.main(["--positional", str(tmp_path / "none.safetensors")]) == 2
+
+
+# ---------------------------------------------------------------- GPT-2's kernels, for a page
+
+KERNELS = cx.models.DATA / "gpt2-kernels.npz"
+# this book's own: family: head: effective tokens, how far back half of the mass reaches; rounded
+REFERENCE = {
+    "slowly decaying": {
+        0: (113, 36), 1: (121, 40), 2: (133, 42), 6: (102, 32), 8: (90, 28), 9: (102, 33),
+        10: (97, 31),
+    },
+    "local": {3: (5.6, 1), 4: (8.9, 3), 7: (7.1, 2)},
+    "uniform": {5: (31, 311), 11: (322, 269)},
+}  # fmt: skip
+
+
+def test_the_stored_kernels_are_those_of_before_with_their_provenance_only():
+    with np.load(KERNELS, allow_pickle=False) as stored:
+        assert set(stored) == {"kernels", "n", "C", "source", "sha256"}
+        assert "openai-community/gpt2" in str(stored["source"])
+        kernels = stored["kernels"].astype(np.float32)
+    assert KERNELS.stat().st_size < 20_000
+    assert kernels.shape == (12, 501) and (kernels >= 0).all()
+    assert (abs(kernels.sum(-1) - 1) < 1e-3).all()
+    table = cx.split.family_table(torch.tensor(kernels))
+    for family, heads in REFERENCE.items():
+        for head, (spread, half) in heads.items():
+            rounding = 0.06 if spread < 10 else 0.6
+            assert table.loc[head, "effective tokens"] == pytest.approx(spread, abs=rounding)
+            assert table.loc[head, "half of the mass within"] == half
+            assert table.loc[head, "family"] == family
 
 
 @pytest.mark.skipif(not GPT2_SMALL.exists(), reason="GPT-2 small's weights are not at hand")
-def test_gpt2_small_itself_holds_by_its_positions():
-    rows = tool.positional(GPT2_SMALL).rows
-    assert {row["verdict"] for row in rows} == {"holds"} and len(rows) == 5
-    assert [row["this run"] for row in rows] == ["3", "6", "0", "0.83", "52"]
+def test_gpt2_small_itself_holds_by_its_positions_and_has_the_stored_kernels(tmp_path, capsys):
+    file = tmp_path / "again.npz"
+    assert tool.main(["--positional", str(GPT2_SMALL), "--kernels", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert re.findall(r"(?m)^(\S+), HOLDS\.", said) == ["3", "6", "0", "0.83", "52"]
+    assert said.endswith("\nholds 5\n")
+    with np.load(file, allow_pickle=False) as again, np.load(KERNELS, allow_pickle=False) as stored:
+        assert str(again["sha256"]) == str(stored["sha256"])
+        np.testing.assert_allclose(again["kernels"], stored["kernels"], atol=1e-4)
 
 
 # ---------------------------------------------------------------- the page

@@ -101,14 +101,14 @@ def drawn_texts(count, seed=0):
     return texts
 
 
-def code_points(text):
+def code_points(text, halves="surrogatepass"):
     """A text as JavaScript sees it: two halves of a pair that meet are one character."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", halves)
 
 
 def valid(text):
     """A text that Python's tokenizer takes: the halves that are left become U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return code_points(text, "replace")
 
 
 def expected_pieces(text, tokens):
@@ -124,12 +124,11 @@ def expected_pieces(text, tokens):
 
 
 @pytest.fixture(scope="module")
-def ask(browser, address):
+def ask(window, address):
     """A function that runs JavaScript with `data` and a `make` that constructs the tokenizer of a
     vocabulary; both ways go by JSON, which keeps lone surrogates.
     """
-    page = browser.new_page()
-    page.goto(f"{address}/host.html")
+    window.goto(f"{address}/host.html")
 
     def ask(tokenizer, body, data=None):
         merges = json.loads(tokenizer.to_str())["model"]["merges"]
@@ -140,10 +139,9 @@ def ask(browser, address):
             const make = () => new Tokenizer(vocab, merges);
             return JSON.stringify(new Function("make", "data", body)(make, data));
         }"""
-        return json.loads(page.evaluate(script, [body, json.dumps([vocab, merges, data])]))
+        return json.loads(window.evaluate(script, [body, json.dumps([vocab, merges, data])]))
 
-    yield ask
-    page.close()
+    return ask
 
 
 @pytest.fixture(scope="module", params=VOCABULARIES)

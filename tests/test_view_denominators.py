@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
-from viewing import settled
+from viewing import cells, settled
 
 import ctxlib as cx
 
@@ -68,11 +68,8 @@ def half_widths(drawn, head, level):
 
 def table(page):
     """Bound -> allowed half-width, texts inside, passages inside, as they stand there."""
-    rows = page.locator(f"{TABLE} tbody tr").all()
-    cells = [row.locator("th, td").all_text_contents() for row in rows]
-    return {
-        name: [float(re.sub(r"[^\d.]", "", cell)) / 100 for cell in rest] for name, *rest in cells
-    }
+    rows = cells(page, f"{TABLE} tbody tr")
+    return {name: [float(re.sub(r"[^\d.]", "", c)) / 100 for c in rest] for name, *rest in rows}
 
 
 @pytest.mark.parametrize(("head", "level"), [(0, 0.5), (2, 0.9), (4, 0.95), (6, 0.999)])
@@ -107,8 +104,7 @@ def test_the_words_say_promise_and_share(visit, measured, drawn):
 
 def test_the_histogram_counts_the_texts(visit, record):
     page = visit("#head=3", "denominators")
-    page.focus("[role=slider]")
-    page.keyboard.press("Home")
+    page.press("[role=slider]", "Home")
     bins = int(page.get_attribute("[role=slider]", "aria-valuemax")) + 1
     counted, pattern = 0, r"([\d.]+) to ([\d.]+) times the mean: (\d+) of (\d+) texts"
     values = np.array(record["texts"][3])
@@ -136,25 +132,19 @@ def test_a_thousand_texts_fit_into_a_page(mini_weights, passages):
     assert len(place.encode()) < 120_000
 
 
-def test_a_chosen_passage_and_bound_are_named(visit, record):
-    page = visit("#head=5&text=0&level=0.5&bound=Hoeffding", "denominators")
-    assert page.text_content(f"{TABLE} .ctx-chosen th") == "Hoeffding"
-    name, value = record["passages"][0]["name"], record["ofPassages"][5][0]
-    assert page.text_content(".ctx-denominators-name") == f"{name}, {value:.2f}"
-
-
 def test_a_passage_can_be_picked_from_the_picture_and_let_go(visit, record):
-    page = visit(name="denominators")
+    page = visit("#head=5&level=0.5&bound=Hoeffding", "denominators")
     dot = page.locator("circle").nth(7)
     name = dot.locator("title").text_content().split(":")[0]
     dot.click()
-    settled(page)
-    index = int(re.fullmatch(r"#text=(\d+)", page.evaluate("location.hash"))[1])
+    index = int(settled(page).input_value("select"))
+    assert f"&text={index}&" in page.url.replace("#", "&") + "&"
     assert record["passages"][index]["name"] == name
-    assert page.input_value("select") == str(index)
+    value = record["ofPassages"][5][index]
+    assert page.text_content(".ctx-denominators-name") == f"{name}, {value:.2f}"
+    assert page.text_content(f"{TABLE} .ctx-chosen th") == "Hoeffding"
     page.locator("circle").nth(7).click()
-    settled(page)
-    assert page.evaluate("location.hash") == ""
+    assert "text" not in settled(page).url
 
 
 def test_no_texts_are_an_error(mini_weights, passages):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from viewing import settled, view_page
+from viewing import cells, settled, view_page
 
 import ctxlib as cx
 from ctxlib.widgets.layerfile import destinations, packed_layer
@@ -18,20 +18,11 @@ def address(address, view_folder, tiny_weights, views):
 
 def rows(page):
     """The table's rows: head, weight, effective tokens, half within, family."""
-    return settled(page).evaluate(
-        "() => [...document.querySelectorAll('.ctx-kernels-numbers tbody tr')]"
-        ".map((row) => [...row.cells].map((cell) => cell.textContent))"
-    )
+    return cells(settled(page), ".ctx-kernels-numbers tbody tr")
 
 
 def heads(page):
     return [int(row[0]) for row in rows(page)[:-1]]
-
-
-def press(page, selector, *keys):
-    page.focus(selector)
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def check_numbers(page, weights, n, token):
@@ -62,7 +53,7 @@ def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights, scale):
     kernels = cx.positional_kernels(mini_weights, 100).flip(-1)
     walk = [("Home", 0), ("ArrowRight", 0), ("PageUp", 10), ("ArrowLeft", 11), ("End", 100)]
     for key, distance in walk:
-        press(page, "[role=slider]", key)
+        page.press("[role=slider]", key)
         said = page.get_attribute("[role=slider]", "aria-valuetext")
         pattern = r"(\d+) tokens back: head 2 (0\.\d+), head 5 (0\.\d+)"
         at, *weights = re.fullmatch(pattern, said).groups()
@@ -91,7 +82,8 @@ def test_one_head_stays_and_so_does_the_place_that_was_read(visit):
     page = visit("#heads=3", "kernels")
     page.locator("input[type=checkbox]").nth(3).press("Space")
     assert heads(page) == [3]
-    press(page, "[role=slider]", "Home", "PageUp", "PageUp")
-    press(page, "input[type=range]", "ArrowRight")
+    for key in ("Home", "PageUp", "PageUp"):
+        page.press("[role=slider]", key)
+    page.press("input[type=range]", "ArrowRight")
     assert heads(page) == [3]
     assert page.get_attribute("[role=slider]", "aria-valuetext").startswith("20 tokens back")

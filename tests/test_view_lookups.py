@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from viewing import PHONE, named, number, settled, view_page, whole
+from viewing import PHONE, cells, check, named, settled, view_page, whole
 
 from ctxlib.widgets import looked_up, record
 
@@ -59,15 +59,6 @@ def address(address, view_folder, views):
     return address
 
 
-def account(page):
-    """The rows of the first table: here, usually, rise."""
-    rows = page.locator("table").nth(0).locator("tbody tr").all()
-    cells = [
-        (r.locator("th").inner_text(), r.locator(".ctx-number").all_inner_texts()) for r in rows
-    ]
-    return {name: [number(cell) for cell in texts] for name, texts in cells}
-
-
 def ticked(page):
     boxes = page.locator("input[type=checkbox]:checked").all()
     return [int(box.get_attribute("value")) for box in boxes]
@@ -95,22 +86,18 @@ def test_account_and_tokens_are_ctxlibs(visit, attributed, look_ups, x, p, heads
         name: (all_heads[heads].sum(), means[heads].sum()),
         "pre-activation": (terms.pre_activation[p], usually.pre_activation.mean()),
     }
-    shown = account(page)
-    assert list(shown) == list(expected)
-    for row, (here, usual) in expected.items():
-        assert shown[row] == pytest.approx(
-            [float(here), float(usual), float(here - usual)], abs=0.006
-        )
+    rows = cells(page.locator("table").nth(0))
+    assert [row[0] for row in rows] == list(expected)
+    for (_, here, _, usual, rise), truth in zip(rows, expected.values(), strict=True):
+        check([here, usual, rise], [*truth, truth[0] - truth[1]], 0.001)
     tokens = look_ups["neurons"][x]["prompts"][p]["tokens"]
     brought = sources[p].flatten(0, 1)[heads, : len(tokens)].sum(0)
     reader = page.get_by_label("Read a token")
-    reader.focus()
-    page.keyboard.press("Home")
+    reader.press("Home")
     for u, value in enumerate(brought.tolist()):
         said = reader.get_attribute("aria-valuetext")
         assert said.startswith(f"“{named(tokens[u])}”: ") or not named(tokens[u]).isprintable()
-        near = 0.006 + 0.0005 * len(heads)  # each is rounded
-        assert number(said.rpartition(" ")[2]) == pytest.approx(value, abs=near)
+        check([said.rpartition(" ")[2]], value, 0.001 + 0.0005 * len(heads))  # each is rounded
         assert page.locator(".ctx-at").get_attribute("data-place") == str(u)
         page.keyboard.press("ArrowRight")
 
@@ -140,8 +127,8 @@ def test_without_the_chosen_heads(visit, attributed):
     values = torch.stack([pre, pre - rise, pre - gone])
     after = torch.nn.functional.gelu(values, approximate="tanh")
     table = page.locator("table").nth(1)
-    shown = [number(cell) for cell in table.locator("tbody .ctx-number").all_inner_texts()]
-    assert shown == pytest.approx(torch.stack([values, after], 1).flatten().tolist(), abs=0.006)
+    shown = table.locator("tbody .ctx-number").all_inner_texts()
+    check(shown, torch.stack([values, after], 1).flatten(), 0.001)
     assert "gelu_new" in table.inner_text()
 
 
@@ -152,17 +139,15 @@ def test_the_head_with_the_largest_rise_is_chosen_and_leads_the_ranking(visit, a
     rises = (terms.heads[p] - usually.heads.mean(0)).flatten()
     order = rises.argsort(descending=True).tolist()
     assert ticked(page) == order[:1]
-    rows = page.locator("table").nth(2).locator("tbody tr").all()
-    assert [r.locator("th").inner_text()[:3] for r in rows] == [f"{h // 3}.{h % 3}" for h in order]
-    shown = [number(r.locator(".ctx-number").inner_text()) for r in rows]
-    assert shown == pytest.approx(rises[order].tolist(), abs=0.006)
-    assert rows[0].locator("td").last.inner_text() == f"look {order[0]}"
+    rows = cells(page.locator("table").nth(2))
+    assert [row[0][:3] for row in rows] == [f"{h // 3}.{h % 3}" for h in order]
+    check([row[1] for row in rows], rises[order], 0.001)
+    assert rows[0][-1] == f"look {order[0]}"
 
 
 def test_the_last_head_taken_away_brings_back_the_largest_rise(visit):
     page = visit("#heads=3", "lookups")
-    page.locator("input[value='3']").focus()
-    page.keyboard.press("Space")
+    page.press("input[value='3']", "Space")
     assert settled(page).evaluate("location.hash") == ""
     assert len(ticked(page)) == 1
 

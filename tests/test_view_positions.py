@@ -5,16 +5,11 @@ import copy
 import numpy as np
 import pytest
 import torch
-from viewing import TWINS, printed, view_page, whole
+from viewing import cells, check, view_page, whole
 
 import ctxlib as cx
 
 N, TOKEN = 256, " the"
-
-
-@pytest.fixture(scope="module")
-def models():
-    return {name: cx.load(twin) for name, twin in TWINS.items()}
 
 
 def scores_by_hook(model, token, places):
@@ -34,11 +29,11 @@ def scores_by_hook(model, token, places):
     return torch.stack(found)
 
 
-def test_what_tokens_get_beyond_one_another_is_what_the_model_gives_them(views, models):
+def test_what_tokens_get_beyond_one_another_is_what_the_model_gives_them(views, twins):
     record = views["positions"].record
     picked = [0, 5, 40, len(record["distances"]) - 1]
     places = [N - record["distances"][i] for i in picked]
-    for kind, model in zip(record["kinds"], models.values(), strict=True):
+    for kind, model in zip(record["kinds"], twins.values(), strict=True):
         tokens = kind["heads"][0]["tokens"]
         ids = [model.tokenizer.encode(t["token"], add_special_tokens=False)[0] for t in tokens]
         own = np.stack([scores_by_hook(model, t, places)[:, 0] for t in ids])
@@ -58,9 +53,9 @@ def test_a_level_line_is_no_interaction(views):
     assert bend["rotary"].min(1).max() > 0.1 and max(both["rotary"]) > 0.1
 
 
-def test_the_record_refuses_what_cannot_be_shown_side_by_side(models, mini_weights):
+def test_the_record_refuses_what_cannot_be_shown_side_by_side(twins, mini_weights):
     texts = cx.texts.passages(mini_weights)[:2]
-    asked = {n: cx.FirstLayer.of(models["rotary"], texts, n, TOKEN) for n in (N, 100)}
+    asked = {n: cx.FirstLayer.of(twins["rotary"], texts, n, TOKEN) for n in (N, 100)}
     for wrong in ({}, asked):
         with pytest.raises(ValueError, match="give one at least, all asked at one n"):
             cx.widgets.Positions(wrong)
@@ -68,12 +63,9 @@ def test_the_record_refuses_what_cannot_be_shown_side_by_side(models, mini_weigh
 
 def test_the_page_shows_the_record(visit, views):
     page = visit("#kind=1", "positions")
-    rows = page.locator(".ctx-positions-heads tbody tr").all()
+    rows = cells(page, ".ctx-positions-heads tbody tr")
     for row, head in zip(rows, views["positions"].record["kinds"][1]["heads"], strict=True):
-        cells = row.locator(".ctx-number").all_inner_texts()
-        names = ("effective", "where", "what", "interaction")
-        for (value, rounding), name in zip(map(printed, cells), names, strict=True):
-            assert abs(value - head[name]) <= rounding * 1.01
+        check(row[1:5], [head[name] for name in ("effective", "where", "what", "interaction")])
 
 
 def test_a_head_that_a_model_lacks_falls_back(visit, views, view_folder):

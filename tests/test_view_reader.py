@@ -3,141 +3,84 @@
 import random
 import re
 
+import numpy as np
 import pytest
 import torch
-from viewing import (
-    explained,
-    header,
-    number,
-    printed,
-    served,
-    settled,
-    view_page,
-)
+from playwright.sync_api import expect
+from viewing import adds, cells, check, explained, header, number, settled, titles, view_page
 
 import ctxlib as cx
 
 TEXT = "The colour of the harbour at dusk, and the theatre in the old centre of the town: " * 3
 OTHER = "def area(width, height):\n    return width * height  # the same in every unit\n" * 4
-HOSTILE = [
-    "<img src=x onerror=\"document.title='broken'\"> and more words",
-    "</textarea></script><script>document.title='broken'</script> and more words",
-    "<b><i>" * 1500,
-    "\ud800 a lone half, \u202eturned round\u202c, \u200bhidden\u200d, \0 and \x1b",
-    "שלום עולם, مرحبا بالعالم, 你好, 👩‍👩‍👧‍👦 é",
-]
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory, packed_mini, toy, views):
-    folder, state = tmp_path_factory.mktemp("reader"), views["reader"].state()
-    given = state | {"text": TEXT, "other": OTHER}
-    view_page(folder, ("reader", state), layer=packed_mini)
-    view_page(folder, ("reader", given), name="given")
-    view_page(folder, ("reader", given | {"heads": [0, 1]}), name="heads")
-    view_page(folder / "toy", ("reader", given), layer=cx.widgets.packed_layer(toy))
-    with served(folder) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def toy(make_folder):
-    """A model of other sizes, with 40 positions."""
-    return cx.LayerWeights.of(cx.load(make_folder(n_embd=24, n_head=3, n_positions=40, seed=3)))
-
-
-def numbers(text):
-    return [number(found) for found in re.findall(r"[−+]?\d+\.\d+", text)]
+def address(address, view_folder, views):
+    given = views["reader"].state() | {"text": TEXT, "other": OTHER}
+    view_page(view_folder, ("reader", given), name="given")
+    view_page(view_folder, ("reader", given | {"heads": [0, 1]}), name="heads")
+    return address
 
 
 def box(page, which):
-    return page.get_by_label(f"{which} text", exact=True).and_(page.locator("textarea"))
+    return page.get_by_role("textbox", name=f"{which} text", exact=True)
 
 
-def encoded(weights, text):
-    ids = weights.tokenizer.encode(text, add_special_tokens=False)
-    return torch.tensor([weights.tokenizer.bos_token_id, *ids])
-
-
-def test_the_numbers_shown_are_those_of_python(visit, mini_weights, calibration):
-    page = visit("#neuron=648&heads=2,3,4", "given")
-    sliders = page.get_by_role("slider")
+def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
+    page, heads = visit("#neuron=648&heads=2,3,4", "given"), [2, 3, 4]
     for which, text in enumerate((TEXT, OTHER)):
-        tokens = encoded(mini_weights, text)
+        tokens = cx.texts.encode(mini_weights, text)
         n = len(tokens) - 1
         count = page.locator(".ctx-reader-count").nth(which).text_content()
         assert count == f"{n} tokens; up to 511 are read"
-        sliders.nth(which).press("Home")
-        for _ in range(4):
-            sliders.nth(which).press("PageDown" if which else "PageUp")
+        terms = circuit_of(heads, n).by_source(tokens, [648])[:, 0]
+        check(adds(titles(page.locator(".ctx-reader-text").nth(which))), terms, 0.01)
+        slider = page.get_by_role("slider").nth(which)
         for key, at in (("End", n), ("PageDown", n - 10)):
-            sliders.nth(which).press(key)
-            said = sliders.nth(which).get_attribute("aria-valuetext")
+            slider.press(key)
+            said = slider.get_attribute("aria-valuetext")
             upto = n if at == n else int(re.search(r"Up to token (\d+)", said)[1])
-            circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, [2, 3, 4], upto)
-            paper = circuit.summary(tokens)[648].item()
-            own = circuit.self_normalised().summary(tokens)[648].item()
-            whole = cx.ContextualCircuit.calibrate(mini_weights, calibration, [2, 3, 4], n)
-            adds = whole.by_source(tokens, [648])[at, 0].item()
+            circuit = circuit_of(heads, upto)
+            truth = [c.summary(tokens)[648].item() for c in (circuit, circuit.self_normalised())]
             figures = re.findall(r"[−+]?\d+\.\d+", said.rpartition("adds")[2])
-            for (value, rounding), truth in zip(
-                map(printed, figures), (adds, paper, own), strict=True
-            ):
-                assert value == pytest.approx(truth, abs=0.015 + rounding)
-        titles = page.locator(".ctx-reader-text").nth(which).locator("[data-place]")
-        assert titles.count() == n + 1
-        terms = [titles.nth(i).get_attribute("title").rpartition(" ")[2] for i in range(0, n, 17)]
-        expected = whole.by_source(tokens, [648])[0:n:17, 0].tolist()
-        for (term, rounding), truth in zip(map(printed, terms), expected, strict=True):
-            assert term == pytest.approx(truth, abs=0.01 + rounding)
+            check(figures, [terms[at].item(), *truth], 0.015)
 
 
-def shown(table):
-    rows = [row for row in table.locator("tbody tr").all() if row.is_visible()]
-    assert len(rows) == 8
-    return [
-        (
-            int(row.locator("button").text_content()),
-            *numbers(" ".join(row.locator(".ctx-number").all_text_contents())),
-        )
-        for row in rows
-    ]
-
-
-def test_the_lists_are_those_of_python(visit, mini_weights, calibration):
+def test_the_lists_are_those_of_python(visit, mini_weights, circuit_of):
     page = visit("#heads=3,4", "given")
-    heads = [3, 4]
+    lists = [
+        [[number(cell) for cell in row[:-1]] for row in cells(table)]
+        for table in page.locator(".ctx-reader-table").all()
+    ]
+    assert [len(rows) for rows in lists] == [8, 8, 8]
     passages = torch.stack([p.tokens for p in cx.texts.passages(mini_weights)])
-    tables = page.locator("table")
     found = []
-    for text in (TEXT, OTHER):
-        tokens = encoded(mini_weights, text)
+    for text, rows in zip((TEXT, OTHER), lists, strict=False):
+        tokens = cx.texts.encode(mini_weights, text)
         n = len(tokens) - 1
-        summary = cx.ContextualCircuit.calibrate(mini_weights, calibration, heads, n).summary(
-            tokens
-        )
-        near = 2 ** round(torch.tensor(n).log2().item())
-        usual = cx.ContextualCircuit.calibrate(mini_weights, calibration, heads, near)
-        values = usual.summary(passages)
-        found.append((near, summary, values.mean(0), values.std(0)))
-    for which, (_, summary, mean, sd) in enumerate(found):
-        for neuron, z, value in shown(tables.nth(which)):
-            assert value == pytest.approx(summary[neuron].item(), abs=0.02)
-            assert z == pytest.approx(((summary - mean) / sd)[neuron].item(), abs=0.1)
-        z = torch.where(sd >= sd.quantile(0.75), (summary - mean) / sd, 0)
-        named = [row[0] for row in shown(tables.nth(which))]
-        assert z[named].min() > z.sort().values[-12]
-    (near, first, _, sd), (other_near, second, _, other_sd) = found
+        near = 2 ** round(np.log2(n))
+        usual = circuit_of([3, 4], near).summary(passages)
+        mean, sd = usual.mean(0), usual.std(0)
+        summary = circuit_of([3, 4], n).summary(tokens)
+        found.append((near, summary, sd))
+        z = (summary - mean) / sd
+        for neuron, *shown in rows:
+            assert shown == [
+                pytest.approx(z[int(neuron)].item(), abs=0.1),
+                pytest.approx(summary[int(neuron)].item(), abs=0.02),
+            ]
+        loud = z.where(sd >= sd.quantile(0.75), 0)
+        assert loud[[int(row[0]) for row in rows]].min() > loud.sort().values[-12]
+    (near, first, sd), (other_near, second, other_sd) = found
     apart = (first - second) / (sd if near < other_near else other_sd)
-    rows = shown(tables.nth(2))
-    for neuron, difference, a, b in rows:
-        assert [difference, a, b] == pytest.approx(
-            [v[neuron].item() for v in (apart, first, second)], abs=0.1
-        )
+    for neuron, *shown in lists[2]:
+        truth = [values[int(neuron)].item() for values in (apart, first, second)]
+        assert shown == pytest.approx(truth, abs=0.1)
     # what is chosen first is what differs most
-    assert page.get_by_label("Neuron", exact=True).input_value() == str(rows[0][0])
-    pressed = page.get_by_role("button", pressed=True).all_text_contents()
-    assert set(pressed) == {str(rows[0][0])}
+    chosen = f"{lists[2][0][0]:.0f}"
+    assert page.get_by_label("Neuron", exact=True).input_value() == chosen
+    assert set(page.get_by_role("button", pressed=True).all_text_contents()) == {chosen}
 
 
 def test_what_is_drawn_again_is_not_computed_again(visit):
@@ -155,10 +98,7 @@ def test_what_is_drawn_again_is_not_computed_again(visit):
     )
     before = page.locator(".ctx-reader svg").first.get_attribute("width")
     page.set_viewport_size({"width": 820, "height": 900})
-    page.wait_for_function(
-        "before => document.querySelector('.ctx-reader svg').getAttribute('width') !== before",
-        arg=before,
-    )
+    expect(page.locator(".ctx-reader svg").first).not_to_have_attribute("width", before)
     settled(page)
     assert page.evaluate("computed") == []
     page.locator(".ctx-chips input").nth(5).check()
@@ -169,11 +109,10 @@ def test_what_is_drawn_again_is_not_computed_again(visit):
     assert "split" not in kinds
 
 
-def test_a_token_pointed_at_is_read_and_explained(visit, mini_weights, calibration):
+def test_a_token_pointed_at_is_read_and_explained(visit, mini_weights, circuit_of):
     page = visit("#neuron=648&heads=2,3,4", "given")
-    tokens = encoded(mini_weights, TEXT)
-    n = len(tokens) - 1
-    circuit = cx.ContextualCircuit.calibrate(mini_weights, calibration, [2, 3, 4], n)
+    tokens = cx.texts.encode(mini_weights, TEXT)
+    circuit = circuit_of([2, 3, 4], len(tokens) - 1)
     token = page.locator(".ctx-reader-text").first.locator("[data-place='5']")
     token.hover()
     reader, why = page.get_by_role("slider").first, page.locator(".ctx-why").first
@@ -185,8 +124,7 @@ def test_a_token_pointed_at_is_read_and_explained(visit, mini_weights, calibrati
     token.click()
     page.wait_for_url("**cursor=5**")
     whole = explained(why, circuit, tokens, 648, 5)
-    shade, rounding = printed(token.get_attribute("title").rpartition(" ")[2])
-    assert abs(whole - shade) <= 1.1 * rounding
+    check(adds([token.get_attribute("title")]), whole)
     box(page, "First").fill("")
     page.get_by_text("Nothing to read yet.").wait_for()
     assert why.is_hidden()
@@ -213,7 +151,7 @@ def test_an_address_with_no_heads_asks_for_the_stable_ones(visit, packed_mini):
 
 
 def test_the_opening_example_differs_in_spelling_only(visit):
-    page = visit()
+    page = visit(name="reader")
     first, second = (box(page, w).input_value() for w in ("First", "Second"))
     pairs = list(zip(first.split(), second.split(), strict=True))
     differing = {(a.strip(".,"), b.strip(".,")) for a, b in pairs if a != b}
@@ -227,7 +165,7 @@ def test_the_opening_example_differs_in_spelling_only(visit):
     [("שלום לכולם, זה טקסט קצר", "rtl"), ("a short text, שלום", "ltr")],
 )
 def test_a_text_runs_in_the_direction_of_its_language(visit, text, direction):
-    page = visit()
+    page = visit(name="reader")
     box(page, "First").fill(text)
     settled(page)
     shown = page.locator(".ctx-reader-text").first
@@ -239,7 +177,7 @@ def test_a_text_runs_in_the_direction_of_its_language(visit, text, direction):
     [("", "Nothing to read yet."), ("a", "a context begins with the next")],
 )
 def test_texts_without_a_context_say_so(visit, text, said):
-    page = visit()
+    page = visit(name="reader")
     box(page, "First").fill(text)
     page.get_by_text(said).wait_for()
     settled(page)
@@ -249,7 +187,7 @@ def test_texts_without_a_context_say_so(visit, text, said):
 
 
 def test_a_long_paste_is_cut_with_a_note(visit, mini_weights):
-    page = visit()
+    page = visit(name="reader")
     text = "the river and the hill, " * 8000
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.evaluate("text => navigator.clipboard.writeText(text)", text)
@@ -263,34 +201,13 @@ def test_a_long_paste_is_cut_with_a_note(visit, mini_weights):
     assert len(box(page, "First").input_value()) < 20_000
 
 
-def test_hostile_texts_stay_texts(visit):
-    page = visit()
-    for text in HOSTILE:
-        page.evaluate(
-            """text => {
-                const box = document.querySelector('textarea');
-                box.value = text;
-                box.dispatchEvent(new Event('input', {bubbles: true}));
-            }""",
-            text,
-        )
-        plain = settled(page).locator(".ctx-reader-text").first.text_content()
-        if text.startswith("<"):
-            assert plain.startswith(("⟨start⟩\u2009" + text)[: len(plain)][:200])
-    assert page.locator(".ctx-view :is(script, img, b, i)").count() == 0
-    assert page.title() == "One view"
-    keep = page.get_by_role("checkbox", name="Put both texts")
-    keep.check()  # lone halves fit into no address
-    settled(page)
-
-
 def test_a_long_text_travels_packed_and_one_too_long_is_told(visit):
-    page = visit("#text=Grey&neuron=5", fresh=True)
+    page = visit("#text=Grey&neuron=5", "reader", fresh=True)
     long = "".join(f"{i} grey skies & harbours, {i * i}: \u00e9\U0001f30a " for i in range(120))
     box(page, "Second").fill(long)
     page.wait_for_url("**&other.z=*")
     assert len(page.url) < 2500
-    page = visit("#" + page.url.partition("#")[2], fresh=True)
+    page = visit("#" + page.url.partition("#")[2], "reader", fresh=True)
     assert box(page, "Second").input_value() == long
     assert "other.z=" in page.url
     noise = random.Random(1)
@@ -298,13 +215,5 @@ def test_a_long_text_travels_packed_and_one_too_long_is_told(visit):
     page.get_by_text("The second text is too long for an address").wait_for()
     page.wait_for_url(lambda url: "other" not in url)
     for damaged in ("other.z=%", "other.z=AAAA", "heads.z=AAAA", "other.z=" + "x" * 4000):
-        page = visit(f"#text=Grey&{damaged}")
+        page = visit(f"#text=Grey&{damaged}", "reader")
         assert box(page, "Second").input_value() == ""
-
-
-def test_another_model_is_read_as_far_as_its_context(visit, toy):
-    page = visit(name="toy/index")
-    assert page.locator(".ctx-chips input").count() == 3
-    assert page.locator(".ctx-reader-count").first.text_content() == "39 tokens read"
-    total = len(encoded(toy, TEXT)) - 1
-    page.get_by_text(f"The first 39 of {total:,} tokens are read").wait_for()

@@ -41,8 +41,7 @@ def test_the_rows_read_what_ctxlib_computes(visit, mini_weights, head, scale):
     true, rebuilt = (row[head] for row in rows_of(mini_weights, passage=12, n=40))
     handle = page.get_by_role("slider", name="Read the rows")
     assert handle.get_attribute("aria-valuenow") == str(40 - int(true.argmax()))
-    handle.focus()
-    page.keyboard.press("Home")
+    handle.press("Home")
     shown = []
     for _ in range(41):
         text = handle.get_attribute("aria-valuetext")
@@ -56,8 +55,7 @@ def test_the_rows_read_what_ctxlib_computes(visit, mini_weights, head, scale):
 
 def test_reading_a_row_marks_the_token(visit):
     page = visit("#n=20", "rows")
-    page.get_by_role("slider", name="Read the rows").focus()
-    page.keyboard.press("Home")
+    page.get_by_role("slider", name="Read the rows").press("Home")
     assert page.locator(".ctx-at").get_attribute("data-place") == "20"
     page.locator("[data-place='5']").hover()
     assert page.locator(".ctx-at").get_attribute("data-place") == "5"

@@ -4,35 +4,20 @@ the site's are.
 """
 
 import csv
-import html
 import io
-import json
 import random
 import re
-import shutil
+from functools import cache
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
-from viewing import WIDGETS, needs_chromium, printed, served, watched
+from playwright.sync_api import expect
+from viewing import adds, cells, check, settled, titles, view_page
 
 import ctxlib as cx
 
-pytestmark = needs_chromium
-
-PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>A page</title><link rel="icon" href="data:,">
-<link rel="stylesheet" href="../_static/views/views.css">
-<main><h1>A page</h1><h2 id="turn">Turn it</h2>{places}</main>
-<script type="module" src="../_static/views/page.js"></script></html>
-"""
-PLACE = '<div data-view="{view}" {more} data-state="{state}"><p>a picture</p></div>'
-ROWS = {"passage": 0, "head": 0, "n": 0, "octaves": 0.0, "scale": "linear"}
-EXPLORER = {"neuron": -1, "heads": [], "threshold": 0, "token": -1, "passage": -1, "search": ""}
-EXPLORER |= {"pinned": -1}
-READER = {"heads": [], "neuron": -1, "shades": "end", "text": "", "other": ""}
-READER |= {"window": 0, "other_window": 0, "cursor": -1, "other_cursor": -1}
 TEXT = "The colour of the harbour at dusk, and the theatre in the old centre of the town. " * 3
 OTHER = TEXT.replace("colour", "color").replace("theatre", "theater")
 LABELS = """neuron,label,difference,auc,null,top,z,far_end,by_drive
@@ -41,60 +26,19 @@ LABELS = """neuron,label,difference,auc,null,top,z,far_end,by_drive
 LABELS += '"a ""quoted"" one"\n648,astronomy,2.5,0.96,0.98,20.5,5.0,orbit,planets\n'
 
 
-def place(view, state, more="data-addressed"):
-    written = html.escape(json.dumps(state), quote=True)
-    return PLACE.format(view=view, state=written, more=more)
-
-
 @pytest.fixture(scope="module")
-def address(tmp_path_factory, packed_mini):
-    folder = tmp_path_factory.mktemp("ways")
-    static, book = folder / "_static", folder / "book"
-    shutil.copytree(WIDGETS, static / "views", ignore=shutil.ignore_patterns("*.py"))
-    for made in (static / "data", book):
-        made.mkdir()
-    (static / "data" / "layer.bin").write_bytes(packed_mini)
-    (static / "data" / "neurons.csv").write_text(LABELS)
-    labels = 'data-addressed data-labels="../_static/data/neurons.csv"'
-    pages = {
-        "explorer": [place("neurons", EXPLORER, labels)],
-        "reader": [place("reader", READER)],
-        "chapter": [
-            place("rows", ROWS, ""),
-            "<p style='height: 3000px'></p>",
-            place("rows", ROWS | {"head": 2}, ""),
-            place("neurons", EXPLORER | {"heads": [3, 4], "neuron": 77}, ""),
-        ],
-    }
-    for name, places in pages.items():
-        (book / f"{name}.html").write_text(PAGE.format(places="".join(places)))
-    with served(folder) as address:
-        yield f"{address}/book"
-
-
-READY = {
-    "chapter": ".ctx-readable",
-    "explorer": ".ctx-neurons:not([aria-busy]) .ctx-domains svg",
-    "reader": ".ctx-view:not([data-working]) .ctx-reader-about .ctx-word",
-}
-
-
-@pytest.fixture
-def visit(browser, address):
-    """A function that opens a page, waits until all of it is there, and gives it."""
-    opened = []
-
-    def visit(name, hash=""):
-        page = watched(browser.new_page(viewport={"width": 1000, "height": 900}))
-        opened.append(page)
-        page.goto(f"{address}/{name}.html{hash}")
-        page.wait_for_selector(READY[name])
-        return page
-
-    yield visit
-    for page in opened:
-        assert (page.said, page.failed, page.elsewhere) == ([], [], [])
-        page.close()
+def address(address, view_folder, views, packed_mini):
+    book = view_folder / "book"
+    rows, neurons, reader = (views[view].state() for view in ("rows", "neurons", "reader"))
+    view_page(book, ("reader", reader), layer=packed_mini, name="reader")
+    (book / "labels.csv").write_text(LABELS)
+    labels = 'data-addressed data-labels="labels.csv"'
+    view_page(book, ("neurons", neurons), name="explorer", more=labels)
+    chosen = ("neurons", neurons | {"heads": [3, 4], "neuron": 77})
+    of_chapter = [("rows", rows), ("rows", rows | {"head": 2}), chosen]
+    far_apart = 'style="margin-bottom: 3000px"'
+    view_page(book, *of_chapter, name="chapter", more=far_apart)
+    return f"{address}/book"
 
 
 def saved(page, label):
@@ -105,34 +49,23 @@ def saved(page, label):
     return download.value.suggested_filename, list(csv.DictReader(io.StringIO(text)))
 
 
-def circuit_of(weights, page, heads, n):
-    name = page.evaluate(
-        """async () => (await (await import('../_static/views/engine/packed.js')).loadLayer(
-            new URL('../_static/data/layer.bin', location))).calibration.name"""
-    )
-    text = next(p for p in cx.texts.passages(weights) if p.name == name)
-    return cx.ContextualCircuit.calibrate(weights, text, heads, n)
-
-
-def encoded(weights, text):
-    ids = weights.tokenizer.encode(text, add_special_tokens=False)
-    return torch.tensor([weights.tokenizer.bos_token_id, *ids])
+def asking(**said):
+    """An address that says this."""
+    return "#" + "&".join(f"{name}={text.replace(' ', '%20')}" for name, text in said.items())
 
 
 # ---------------------------------------------------------------- files
 
 
-def test_a_ranking_and_a_column_are_files(visit, mini_weights):
-    page = visit("explorer", "#heads=3,4&neuron=648")
-    circuit = circuit_of(mini_weights, page, [3, 4], mini_weights.n_ctx // 2)
+def test_a_ranking_and_a_column_are_files(visit, circuit_of):
+    page, circuit = visit("#heads=3,4&neuron=648", "explorer"), circuit_of([3, 4])
     name, rows = saved(page, "Ranking as CSV")
     assert name == f"mini-neurons-heads-3-4-n-{circuit.n}-token-{circuit.token}.csv"
-    assert [int(row["rank"]) for row in rows] == list(range(1, mini_weights.n_neurons + 1))
-    found = cx.find_neurons(circuit)
-    tops = {int(row["neuron"]): float(row["top"]) for row in rows}
-    reach = 0.01 * float(found["top"].max())
-    for neuron, top in found["top"].items():
-        assert tops[neuron] == pytest.approx(top, abs=reach)
+    tops = cx.find_neurons(circuit, threshold=-1e9)["top"]
+    assert [int(row["rank"]) for row in rows] == list(range(1, len(tops) + 1))
+    truth = tops[[int(row["neuron"]) for row in rows]]
+    got = [float(row["top"]) for row in rows]
+    np.testing.assert_allclose(got, truth, rtol=0, atol=0.01 * tops.max())
     name, rows = saved(page, "Column as CSV")
     assert name.startswith("mini-neuron-648-heads-3-4-")
     expected = circuit.contribution[:, 648]
@@ -142,20 +75,19 @@ def test_a_ranking_and_a_column_are_files(visit, mini_weights):
     assert list(got) == sorted(got, reverse=True)
 
 
-def test_terms_are_a_file(visit, mini_weights):
-    page = visit("reader", "#heads=3,4&neuron=648&text=" + TEXT[:81].replace(" ", "%20"))
+def test_terms_are_a_file(visit, mini_weights, circuit_of):
+    page = visit(asking(heads="3,4", neuron="648", text=TEXT[:81]), "reader")
     name, rows = saved(page, "Terms as CSV")
     assert name == "mini-neuron-648-heads-3-4.csv"
-    tokens = encoded(mini_weights, TEXT[:81])
+    tokens = cx.texts.encode(mini_weights, TEXT[:81])
     own = [row for row in rows if row["text"] == "1"]
     assert [int(row["token id"]) for row in own] == tokens.tolist()
-    circuit = circuit_of(mini_weights, page, [3, 4], len(tokens) - 1)
-    truth = circuit.by_source(tokens, [648])[:, 0].numpy()
+    truth = circuit_of([3, 4], len(tokens) - 1).by_source(tokens, [648])[:, 0].numpy()
     assert np.abs(np.array([float(row["adds"]) for row in own]) - truth).max() < 0.01
 
 
 def test_a_chart_is_a_file_that_needs_no_page(visit):
-    page = visit("explorer", "#heads=3,4&neuron=648")
+    page = visit("#heads=3,4&neuron=648", "explorer")
     page.emulate_media(color_scheme="dark")
     with page.expect_download() as download:
         page.get_by_role("button", name="Histogram as SVG").click()
@@ -177,212 +109,166 @@ def test_a_chart_is_a_file_that_needs_no_page(visit):
 
 
 def test_every_view_of_a_chapter_has_an_address(visit):
-    page = visit("chapter")
-    page.locator("[data-view=rows]").first.locator("input[value='5']").check()
+    page = visit(name="chapter")
+    first, second = page.locator("[data-view=rows]").all()
+    first.locator("input[value='5']").check()
     page.wait_for_url("**/chapter.html#rows.head=5")
-    page.locator("[data-view=rows]").last.scroll_into_view_if_needed()
-    page.locator("[data-view=rows]").last.locator("input[value='6']").check()
+    second.scroll_into_view_if_needed()
+    second.locator("input[value='6']").check()
     page.wait_for_url("**#rows.head=5&rows2.head=6")
-    there = visit("chapter", "#rows2.head=6&turned=1")
-    there.wait_for_selector("[data-view=rows]:nth-of-type(2) .ctx-readable")
-    assert there.evaluate("scrollY") > 1000  # the address is about what stands there
-    checked = "[data-view=rows]:nth-of-type({}) input:checked"
-    assert there.locator(checked.format(2)).first.get_attribute("value") == "6"
-    there.evaluate("scrollTo(0, 0)")
-    there.wait_for_selector("[data-view=rows]:nth-of-type(1) .ctx-readable")
-    there.locator(checked.format(1)).first.wait_for()
-    there.locator("[data-view=rows]").first.locator("input[value='3']").check()
-    there.wait_for_url("**rows.head=3**")
-    assert "rows2.head=6" in there.url
-    there.locator("[data-view=rows]").first.get_by_role("button", name="Reset").click()
-    there.wait_for_url(lambda url: "rows.head" not in url)
-    assert there.locator(checked.format(1)).first.get_attribute("value") == "0"
+    page = visit("#rows2.head=6&turned=1", "chapter", fresh=True)
+    assert page.evaluate("scrollY") > 1000  # the address is about what stands there
+    assert second.locator("input:checked").first.get_attribute("value") == "6"
+    page.evaluate("scrollTo(0, 0)")
+    first.locator("input[value='3']").check()
+    page.wait_for_url("**rows.head=3**")
+    assert "rows2.head=6" in page.url
+    first.get_by_role("button", name="Reset").click()
+    page.wait_for_url(lambda url: "rows.head" not in url)
+    assert first.locator("input:checked").first.get_attribute("value") == "0"
 
 
 def test_links_carry_heads_neuron_and_text(visit, mini_weights):
-    page = visit("chapter", "#neurons.neuron=78")
-    page.wait_for_selector("[data-view=neurons] .ctx-ways a")
-    links = page.locator("[data-view=neurons] .ctx-ways a")
-    links.get_by_text("Open in the explorer").click()
+    page = visit("#neurons.neuron=78", "chapter", fresh=True)
+    page.get_by_role("link", name="Open in the explorer").click()
     page.wait_for_url("**/explorer.html#heads=3,4&neuron=78")
-    page.wait_for_selector(READY["explorer"])
-    assert page.locator(".ctx-neurons-one .ctx-heading").inner_text() == "Neuron 78"
-    page.locator(".ctx-ways a").get_by_text("live reader").click()
+    assert settled(page).locator(".ctx-neurons-one .ctx-heading").inner_text() == "Neuron 78"
+    page.get_by_role("link", name="live reader").click()
     page.wait_for_url("**/reader.html#**")
-    page.wait_for_selector(READY["reader"])
-    read = page.locator("textarea").first.input_value()
-    assert any(
-        mini_weights.tokenizer.decode(p.tokens[1:200].tolist()) in read
-        for p in cx.texts.passages(mini_weights)
-    )
-    assert page.get_by_label("Neuron", exact=True).input_value() == "78"
-    page.locator("textarea").first.fill("a secret of my own, a few words long")
-    link = page.locator(".ctx-ways a").first
-    page.wait_for_function("!document.querySelector('.ctx-view[data-working]')")
+    neuron, text = page.get_by_label("Neuron", exact=True), page.locator("textarea").first
+    settled(page)
+    assert neuron.input_value() == "78"
+    read = text.input_value()
+    decode = mini_weights.tokenizer.decode
+    passages = cx.texts.passages(mini_weights)
+    assert any(decode(p.tokens[1:200].tolist()) in read for p in passages)
+    text.fill("a secret of my own, a few words long")
+    link = settled(page).locator(".ctx-ways a").first
     assert "secret" not in link.get_attribute("href")
     link.click()
     page.wait_for_url("**/explorer.html#heads=3,4&neuron=78")
     page.go_back()
-    page.wait_for_selector(READY["reader"])
-    assert page.get_by_label("Neuron", exact=True).input_value() == "78"
-
-
-def test_the_way_back_leads_to_the_neuron_before_and_reset_to_the_first(visit):
-    page = visit("explorer")
-    field = page.locator(".ctx-neurons-one .ctx-heading")
-    first = field.inner_text()
-    page.evaluate("location.hash = 'neuron=5'")
-    page.wait_for_function("document.body.textContent.includes('Neuron 5')")
-    page.locator(".ctx-neurons-list input").nth(3).check()
-    page.wait_for_url(lambda url: not url.endswith("neuron=5"))
-    page.go_back()
-    page.wait_for_url("**neuron=5")
-    page.locator(".ctx-neurons-one").get_by_text("Neuron 5", exact=True).wait_for()
-    page.get_by_role("button", name="Reset").click()
-    page.wait_for_url(lambda url: "#" not in url)
-    page.locator(".ctx-neurons-one").get_by_text(first, exact=True).wait_for()
+    settled(page)
+    assert neuron.input_value() == "78"
 
 
 # ---------------------------------------------------------------- the live reader
 
 
-def test_shades_follow_the_cursor(visit, mini_weights):
-    page = visit("reader", "#heads=3,4&neuron=648&text=" + TEXT.replace(" ", "%20"))
+def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
+    page = visit(asking(heads="3,4", neuron="648", text=TEXT), "reader")
     page.get_by_role("checkbox", name="Shades follow the cursor").check()
     page.wait_for_url("**shades=cursor**")
-    tokens = encoded(mini_weights, TEXT)
-    slider = page.get_by_role("slider").first
+    tokens = cx.texts.encode(mini_weights, TEXT)
+    slider, text = page.get_by_role("slider").first, page.locator(".ctx-reader-text").first
     for n in (len(tokens) - 1, 20):
         while int(slider.get_attribute("aria-valuenow")) > n:
             slider.press("ArrowLeft")
-        page.evaluate("new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
-        titles = page.locator(".ctx-reader-text").first.locator("[data-place]")
-        said = titles.evaluate_all("all => all.map(({ title }) => title)")
-        circuit = circuit_of(mini_weights, page, [3, 4], n)
-        truth = circuit.by_source(tokens[: n + 1], [648])[:, 0].tolist()
-        for title, term in zip(said[: n + 1], truth, strict=True):
-            value, rounding = printed(title.rpartition(" ")[2])
-            assert value == pytest.approx(term, abs=0.01 + rounding)
+        settled(page)
+        said = titles(text)
+        truth = circuit_of([3, 4], n).by_source(tokens[: n + 1], [648])[:, 0]
+        check(adds(said[: n + 1]), truth, 0.01)
         assert all(title.endswith(", not read") for title in said[n + 1 :])
-    box = page.locator("textarea").first
-    box.focus()
-    page.keyboard.press("Control+Home")
+    page.locator("textarea").first.press("Control+Home")
     for _ in "The colour":
         page.keyboard.press("ArrowRight")
-    page.wait_for_selector("[data-place='4'].ctx-unread")
-    before = len(encoded(mini_weights, "The colour")) - 1
-    assert page.locator(".ctx-reader-text").first.locator(".ctx-at").get_attribute(
-        "data-place"
-    ) == str(before)
+    before = len(cx.texts.encode(mini_weights, "The colour")) - 1
+    expect(text.locator(".ctx-at")).to_have_attribute("data-place", str(before))
+    expect(text.locator(f"[data-place='{before + 1}']")).to_have_class(re.compile("ctx-unread"))
 
 
-def test_a_window_moves_over_a_long_text(visit, mini_weights):
-    words = " ".join(str(number) for number in range(400))
-    page = visit("reader", f"#heads=3,4&neuron=648&text={words.replace(' ', '%20')}&cursor=7")
-    tokens = encoded(mini_weights, words)[1:]
+def test_a_window_moves_over_a_long_text(visit, mini_weights, circuit_of):
+    words = " ".join(map(str, range(400)))
+    page = visit(asking(heads="3,4", neuron="648", text=words, cursor="7"), "reader")
+    bos, *tokens = cx.texts.all_tokens(mini_weights, words)
     window = page.get_by_label("The window begins behind token").first
     page.get_by_text(f"The first 511 of {len(tokens):,} tokens are read").wait_for()
     assert window.get_attribute("max") == str(len(tokens) - 511)
+    kept = re.compile("[#&]cursor=7&.*&window=100$")
     window.fill("100")
-    page.wait_for_url("**&window=100&cursor=7")
+    page.wait_for_url(kept)
     page.get_by_text(f"Tokens 101 to 611 of {len(tokens):,} tokens are read").wait_for()
-    titles = page.locator(".ctx-reader-text").first.locator("[data-place]")
-    said = titles.evaluate_all("all => all.map(({ title }) => title)")
-    read = torch.cat((torch.tensor([mini_weights.tokenizer.bos_token_id]), tokens[100:611]))
-    circuit = circuit_of(mini_weights, page, [3, 4], 511)
-    truth = circuit.by_source(read, [648])[:, 0].tolist()
-    for title, term in zip(said, truth, strict=True):
-        value, rounding = printed(title.rpartition(" ")[2])
-        assert value == pytest.approx(term, abs=0.01 + rounding)
-    again = visit("reader", "#" + page.url.partition("#")[2])
-    text = again.locator(".ctx-reader-text").first
+    text = page.locator(".ctx-reader-text").first
+    read = torch.tensor([bos, *tokens[100:611]])
+    check(adds(titles(text)), circuit_of([3, 4], 511).by_source(read, [648])[:, 0], 0.01)
+    shown = text.inner_text()
+    page = visit("#" + page.url.partition("#")[2], "reader", fresh=True)
     assert text.locator(".ctx-at").get_attribute("data-place") == "7"
-    assert text.inner_text() == page.locator(".ctx-reader-text").first.inner_text()
-    again.locator("[role=slider]").first.press("End")
-    again.wait_for_url(lambda url: "cursor" not in url)
-    again.go_back()
-    again.wait_for_url("**&window=100&cursor=7")
-    again.wait_for_selector("[role=slider][aria-valuenow='7']")
-    again.get_by_role("button", name="Reset").click()
-    again.wait_for_url(lambda url: "#" not in url)
-    again.locator(".ctx-reader-count").first.get_by_text("up to 511 are read").wait_for()
-    assert again.locator("[role=slider][aria-valuenow='7']").count() == 0
+    assert text.inner_text() == shown
+    page.locator("[role=slider]").first.press("End")
+    page.wait_for_url(lambda url: "cursor" not in url)
+    page.go_back()
+    page.wait_for_url(kept)
+    at_seven = page.locator("[role=slider][aria-valuenow='7']")
+    at_seven.wait_for()
+    page.get_by_role("button", name="Reset").click()
+    page.wait_for_url(lambda url: "#" not in url)
+    page.locator(".ctx-reader-count").first.get_by_text("up to 511 are read").wait_for()
+    assert at_seven.count() == 0
 
 
 def test_tokens_in_which_two_texts_differ_are_marked(visit, mini_weights):
-    both = [f"{name}={t.replace(' ', '%20')}" for name, t in (("text", TEXT), ("other", OTHER))]
-    page = visit("reader", "#" + "&".join(both))
-    ids = [encoded(mini_weights, text).tolist() for text in (TEXT, OTHER)]
+    page = visit(asking(text=TEXT, other=OTHER), "reader")
+    ids = [tuple(cx.texts.all_tokens(mini_weights, text)) for text in (TEXT, OTHER)]
     for which, own in enumerate(ids):
         marked = page.locator(".ctx-reader-text").nth(which).locator(".ctx-apart")
         assert marked.count() == len(own) - common(*ids) > 0
     assert "Underlined: the tokens in which the texts differ" in page.locator("main").inner_text()
     page.locator("textarea").nth(1).fill(TEXT)
-    page.wait_for_function("!document.querySelector('.ctx-apart')")
+    expect(page.locator(".ctx-apart")).to_have_count(0)
 
 
 def test_what_is_not_marked_is_a_longest_common_part(visit):
-    page = visit("reader")
+    page = visit(name="reader")
     draw = random.Random(0)
-    pairs = [
-        [[draw.randrange(4) for _ in range(draw.randrange(12))] for _ in range(2)]
-        for _ in range(60)
-    ]
+    pairs = [[draw.choices(range(4), k=draw.randrange(12)) for _ in range(2)] for _ in range(60)]
     found = page.evaluate(
         """async (pairs) => {
-            const { differing } = await import("../_static/views/engine/reading.js");
+            const { differing } = await import("./views/engine/reading.js");
             return pairs.map(([a, b]) => differing(a, b).map((set) => [...set]));
         }""",
         pairs,
     )
     for texts, apart in zip(pairs, found, strict=True):
-        left = [
-            [token for i, token in enumerate(text) if i not in places]
-            for text, places in zip(texts, apart, strict=True)
-        ]
-        assert left[0] == left[1]
-        assert len(left[0]) == common(*texts)
+        left, right = map(np.delete, texts, apart)
+        assert left.tolist() == right.tolist()
+        assert len(left) == common(*map(tuple, texts))
 
 
+@cache
 def common(a, b):
     """Tokens of a longest common subsequence."""
-    row = [0] * (len(b) + 1)
-    for x in a:
-        before = row[:]
-        for j, y in enumerate(b):
-            row[j + 1] = before[j] + 1 if x == y else max(before[j + 1], row[j])
-    return row[-1]
+    if not a or not b:
+        return 0
+    return max(common(a[1:], b[1:]) + (a[0] == b[0]), common(a[1:], b), common(a, b[1:]))
 
 
 # ---------------------------------------------------------------- labels
 
 
 def test_labels_are_searched_sorted_and_lead_to_a_neuron(visit):
-    page = visit("explorer")
+    page = visit(name="explorer")
     asked = "performance.getEntriesByType('resource').filter((e) => e.name.endsWith('.csv')).length"
     assert page.evaluate(asked) == 0  # nobody has opened it
     table = page.locator(".ctx-labels")
     table.locator("summary").click()
-    rows = table.locator("tbody tr")
-    rows.nth(2).wait_for()
+    table.locator("tbody tr").nth(2).wait_for()
 
     def shown():
-        return [row.split("\t")[0] for row in rows.all_inner_texts()]
+        return [int(row[0]) for row in cells(table)]
 
-    assert shown() == ["7", "648", "12"]  # by how far AUC is above that of mixtures
+    assert shown() == [7, 648, 12]  # by how far AUC is above that of mixtures
     assert table.locator("tbody .ctx-labels-beyond").count() == 1
-    assert re.split(r"\s*\t\s*", rows.first.inner_text())[1:4] == ["astronomy", "0.991", "0.980"]
-    table.get_by_role("button", name="top").click()
-    assert shown() == ["648", "7", "12"]
-    assert table.locator("th[aria-sort=descending]").inner_text() == "top"
-    table.get_by_role("button", name="top").click()
-    assert shown() == ["12", "7", "648"]
+    assert cells(table)[0][1:4] == ["astronomy", "0.991", "0.980"]
+    falling = table.locator("th[aria-sort=descending]")
+    for column, order, falls in (("top", [648, 7, 12], 1), ("top", [12, 7, 648], 0)):
+        table.get_by_role("button", name=column).click()
+        assert (shown(), falling.all_inner_texts()) == (order, [column] * falls)
     table.get_by_role("button", name="label").click()
-    assert shown() == ["7", "648", "12"]
-    table.get_by_role("searchbox").fill("ASTRO planet")
-    assert shown() == ["648"]
-    table.get_by_role("searchbox").fill('"quoted"')
-    assert shown() == ["12"]
+    assert shown() == [7, 648, 12]
+    for typed, found in (("ASTRO planet", 648), ('"quoted"', 12)):
+        table.get_by_role("searchbox").fill(typed)
+        assert shown() == [found]
     table.get_by_role("button", name="Neuron 12").click()
     page.wait_for_url("**#neuron=12")
     page.wait_for_selector(".ctx-labels .ctx-chosen")

@@ -18,6 +18,7 @@ from viewing import (
     PHONE,
     VIEWS,
     WIDGETS,
+    blameless,
     header,
     retold,
     serious,
@@ -334,18 +335,22 @@ def test_keys_alone_turn_everything_and_the_address_follows(visit, view):
 # ---------------------------------------------------------------- for everyone
 
 
+SHADED = {
+    "rows": [".ctx-token"],
+    "reader": [".ctx-token"],
+    "neurons": [".ctx-token", ".ctx-neurons-bar"],
+    "lookups": [".ctx-token", ".ctx-lookups-bar"],
+}
+
+
 @every_view
 def test_nothing_keeps_a_reader_out(visit, view):
+    """By what axe finds, on a phone, and where the system sets the colours."""
     page = visit(ADDRESSES[view][0], view)
-    for scheme in ("light", "dark"):
+    for scheme in ("dark", "light"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         assert serious(page) == []
-    page.emulate_media(color_scheme="light")
 
-
-@every_view
-def test_a_phone_need_not_scroll_sideways(visit, view):
-    page = visit(ADDRESSES[view][0], view)
     page.set_viewport_size(PHONE)
     settled(page)
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
@@ -357,18 +362,6 @@ def test_a_phone_need_not_scroll_sideways(visit, view):
     )
     assert min(sizes) >= 12
 
-
-SHADED = {
-    "rows": [".ctx-token"],
-    "reader": [".ctx-token"],
-    "neurons": [".ctx-token", ".ctx-neurons-bar"],
-    "lookups": [".ctx-token", ".ctx-lookups-bar"],
-}
-
-
-@every_view
-def test_shades_and_choices_stay_where_the_system_sets_the_colours(visit, view):
-    page = visit("", view)
     page.emulate_media(forced_colors="active")
     for kind in SHADED.get(view, []):
         colours = "(all) => all.map((e) => getComputedStyle(e).backgroundColor)"
@@ -401,7 +394,7 @@ def test_a_finger_has_its_readout_in_sight(browser, address):
     assert readout.inner_text() == token.get_attribute("title")
     box = readout.bounding_box()
     assert 0 <= box["y"] <= box["y"] + box["height"] <= PHONE["height"]
-    assert page.said == []
+    blameless(page)
     page.close()
 
 
@@ -426,7 +419,7 @@ def test_a_phone_prepares_no_head_that_nobody_asked_for(browser, address, phone,
     settled(page)
     page.wait_for_function("count => prepared.length >= 1 + count", arg=len(made))
     assert page.evaluate("prepared") == [[2, 3], *made]
-    assert page.said == []
+    blameless(page)
     page.close()
 
 
@@ -472,6 +465,32 @@ def test_names_and_tokens_are_never_markup(visit):
             assert HOSTILE in place.inner_text()
 
 
+TYPED = [
+    "<img src=x onerror=\"document.title='broken'\"> and more words",
+    "</textarea></script><script>document.title='broken'</script> and more words",
+    "<b><i>" * 1500,
+    "\ud800 a lone half, \u202eturned round\u202c, \u200bhidden\u200d, \0 and \x1b",
+    "שלום עולם, مرحبا بالعالم, 你好, 👩‍👩‍👧‍👦 é",
+]
+
+
+@pytest.mark.parametrize(
+    ("view", "field"), [("neurons", "input[type=search]"), ("reader", "textarea >> nth=0")]
+)
+def test_what_is_typed_is_never_markup(visit, view, field):
+    page = visit(name=view)
+    for typed in TYPED:
+        page.fill(field, typed)
+        shown = settled(page).locator(".ctx-reader-text").all_text_contents()
+        if shown and typed.startswith("<"):
+            assert shown[0].startswith(("⟨start⟩\u2009" + typed)[: len(shown[0])][:200])
+        assert page.locator(".ctx-view :is(script, img, b, i), .ctx-failed").count() == 0
+    assert page.title() == "One view"
+    for keep in page.get_by_role("checkbox", name="Put both texts").all():
+        keep.check()  # lone halves fit into no address
+    settled(page)
+
+
 @pytest.mark.parametrize("layer", ["one-head", "many-heads", "few", "no-tokenizer"])
 def test_views_of_little_or_of_much_are_whole(visit, layer):
     page = visit(name=f"{layer}/index")
@@ -482,6 +501,9 @@ def test_views_of_little_or_of_much_are_whole(visit, layer):
     reads = page.locator("[data-view=reader] textarea").count()
     assert reads == (0 if layer == "no-tokenizer" else 2)
     assert page.get_by_text("a page cannot read text for it").count() == (reads == 0)
+    counts = page.locator("[data-view=reader] .ctx-reader-count").all_text_contents()
+    assert counts == ["31 tokens read"] * reads  # as far as the model's context
+    assert page.get_by_text("The first 31 of").count() == reads
 
 
 def test_views_that_are_removed_while_they_load_stay_silent(browser, address):
@@ -500,7 +522,7 @@ def test_views_that_are_removed_while_they_load_stay_silent(browser, address):
     page.wait_for_function("left.every((place) => !place.ariaBusy)")
     views = "left.map((place) => place.querySelector('.ctx-view').childElementCount)"
     assert page.evaluate(views) == [0] * 4
-    assert page.said == []
+    blameless(page)
     page.close()
 
 
@@ -548,7 +570,7 @@ def test_all_views_share_a_page_and_its_layer(visit):
 HOST = """async ([source, state, data]) => {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const module = await import(url);
-  const bytes = data && Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+  const larger = data && Uint8Array.from("-------" + atob(data), (c) => c.charCodeAt(0));
   const values = { ...state };
   const listeners = new Map();
   const heard = (name) => {
@@ -569,7 +591,7 @@ HOST = """async ([source, state, data]) => {
     async send(said) {
       window.asked = (window.asked ?? 0) + 1;
       await null; // an answer is never there at once
-      const [answer, buffers] = [{ layer: values.layer }, [new DataView(bytes.buffer)]];
+      const [answer, buffers] = [{ layer: values.layer }, [new DataView(larger.buffer, 7)]];
       if (said.wanted === "layer") for (const run of heard("msg:custom")) run(answer, buffers);
     },
   };
@@ -609,7 +631,7 @@ def hosting(browser, address):
         return settled(page)
 
     yield show
-    assert (page.elsewhere, page.failed, page.said) == ([], [], [])
+    blameless(page)
     page.close()
 
 
@@ -658,8 +680,7 @@ class Skeleton(LayerView):
 def test_the_skeleton_is_a_view(hosting, mini_weights):
     page = hosting(Skeleton(mini_weights, head=3))
     assert page.locator("input:checked").get_attribute("value") == "3"
-    page.focus(".ctx-readable")
-    page.keyboard.press("End")
+    page.press(".ctx-readable", "End")
     assert page.locator(".ctx-said").inner_text() == "within 256 tokens: 100.0%"
     page.evaluate("hosted[0].model.set('head', 4)")
     page.wait_for_selector("svg[aria-label*='head 4']")

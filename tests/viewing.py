@@ -12,19 +12,20 @@ import html
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from einops import einsum
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 import ctxlib as cx
 from ctxlib.widgets import look_up_record, looked_up
@@ -38,6 +39,7 @@ CHROMIUM = next(
 )
 MISSING = "no Chromium on this machine: apt install chromium"
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+expect.set_options(timeout=30_000)  # as everything else that is waited for
 DESK, PHONE = {"width": 900, "height": 1000}, {"width": 390, "height": 800}
 
 PAGE = """<!doctype html>
@@ -68,7 +70,7 @@ PAGE = """<!doctype html>
 <script type="module" src="views/page.js"></script>
 </html>
 """
-PLACE = '<div data-view="{}" data-addressed data-state="{}"><p class="stand-in">a picture</p></div>'
+PLACE = '<div data-view="{}" {} data-state="{}"><p class="stand-in">a picture</p></div>'
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -124,10 +126,7 @@ def visit(window: Page, address: str) -> Iterator[Callable[..., Page]]:
         return settled(window)
 
     yield visit
-    said = [window.elsewhere[:], window.failed[:], window.said[:]]
-    for account in (window.elsewhere, window.failed, window.said):
-        account.clear()
-    assert said == [[], [], []]
+    blameless(window)
 
 
 @pytest.fixture(scope="session")
@@ -143,12 +142,13 @@ def attributed(tiny, tiny_tokens):
         sources = torch.zeros(len(prompts), layer + 1, tiny.cfg.n_heads, 20)
         e = tiny.blocks[layer].mlp.W_in[:, neuron]
         for p, ids in enumerate(prompts):
-            _, cache = tiny.run_with_cache(ids[None])
-            for k, i in product(range(layer + 1), range(tiny.cfg.n_heads)):
-                a = cache[f"blocks.{k}.attn.hook_pattern"][0, i, -1]
-                v = cache[f"blocks.{k}.attn.hook_v"][0, :, i]
-                part = a * (v @ tiny.blocks[k].attn.W_O[i] @ e) / terms.scale[p]
-                sources[p, k, i, : len(ids)] = part
+            _, seen = tiny.run_with_cache(ids[None])
+            for k in range(layer + 1):
+                a, v = (seen[f"blocks.{k}.attn.hook_{name}"][0] for name in ("pattern", "v"))
+                told = einsum(
+                    v, tiny.blocks[k].attn.W_O @ e, "source head d, head d -> head source"
+                )
+                sources[p, k, :, : len(ids)] = a[:, -1] * told / terms.scale[p]
         return terms, cx.decoders.attribution(tiny, layer, neuron, usual), sources
 
     return prompts, [of(1, 7), of(0, 3)]
@@ -168,12 +168,14 @@ def look_ups(tiny, attributed):
 
 
 @pytest.fixture(scope="session")
-def calibration(packed_mini):
-    """The text that the packing of mini's layer chose."""
-    return torch.tensor(header(packed_mini)["calibration"]["ids"])
+def circuit_of(mini_weights, packed_mini):
+    """A function that gives in Python the circuit that pages make of some of mini's heads,
+    calibrated on the text that the packing of its layer chose.
+    """
+    text = torch.tensor(header(packed_mini)["calibration"]["ids"])
+    return partial(cx.ContextualCircuit.calibrate, mini_weights, text)
 
 
-TWINS = {"learned": "mini", "rotary": "mini-rotary", "ALiBi": "mini-alibi"}
 OF_LAYERS = {
     "rows": "Rows",
     "kernels": "Kernels",
@@ -184,11 +186,17 @@ VIEWS = (*OF_LAYERS, "denominators", "positions", "lookups")
 
 
 @pytest.fixture(scope="session")
-def views(mini_view, mini_weights, look_ups):
+def twins(mini):
+    """Models that keep positions in different ways."""
+    return {"learned": mini, "rotary": cx.load("mini-rotary"), "ALiBi": cx.load("mini-alibi")}
+
+
+@pytest.fixture(scope="session")
+def views(mini_view, mini_weights, twins, look_ups):
     """One view of each kind, by its module's name."""
     texts, passages = cx.texts.collection(mini_weights, 300), cx.texts.passages(mini_weights)
     of_texts = cx.widgets.Denominators(mini_weights, texts, passages, 256, " the")
-    layers = {name: cx.FirstLayer.of(cx.load(twin), passages) for name, twin in TWINS.items()}
+    layers = {name: cx.FirstLayer.of(twin, passages) for name, twin in twins.items()}
     of_records = [of_texts, cx.widgets.Positions(layers), cx.widgets.LookUps(look_ups)]
     made = [*map(mini_view, OF_LAYERS.values()), *of_records]
     return dict(zip(VIEWS, made, strict=True))
@@ -255,25 +263,29 @@ def turned(page: Page, hash: str) -> Page:
 
 def watched(page: Page) -> Page:
     """Keeps an account of what a page asks of other hosts, of what it is not given, and of what
-    it says: `page.elsewhere`, `page.failed`, `page.said`. What a browser gives up because its
-    reader goes on to another page was not refused, and a view whose file never comes is not drawn.
+    it says, in `page.faults`. What a browser gives up because its reader goes on to another page
+    was not refused, and a view whose file never comes is not drawn.
     """
-    page.elsewhere, page.failed, page.said = [], [], []
+    page.faults = []
 
-    def asked(request):
-        if urlparse(request.url).hostname not in ("127.0.0.1", None):
-            page.elsewhere.append(request.url)
+    def note(wrong, said):
+        if wrong:
+            page.faults.append(said)
 
-    def ended(request):
-        if request.failure != "net::ERR_ABORTED":
-            page.failed.append(f"{request.url}: {request.failure}")
-
-    page.on("request", asked)
-    page.on("requestfailed", ended)
-    page.on("response", lambda r: r.status < 400 or page.failed.append(f"{r.url}: {r.status}"))
-    page.on("console", lambda m: m.type in ("error", "warning") and page.said.append(m.text))
-    page.on("pageerror", lambda e: page.said.append(str(e)))
+    page.on("request", lambda r: note(urlparse(r.url).hostname not in ("127.0.0.1", None), r.url))
+    page.on(
+        "requestfailed", lambda r: note(r.failure != "net::ERR_ABORTED", f"{r.url}: {r.failure}")
+    )
+    page.on("response", lambda r: note(r.status >= 400, f"{r.url}: {r.status}"))
+    page.on("console", lambda m: note(m.type in ("error", "warning"), m.text))
+    page.on("pageerror", lambda e: note(True, str(e)))
     return page
+
+
+def blameless(page: Page) -> None:
+    """Nothing was asked of another host, missing or complained of; its account begins anew."""
+    faults, page.faults = page.faults, []
+    assert faults == []
 
 
 def serious(page: Page) -> list[str]:
@@ -292,9 +304,33 @@ def number(text: str) -> float:
     return float(text.replace("\u2212", "-").replace(",", "").replace("+", ""))
 
 
-def printed(text: str) -> tuple[float, float]:
-    """The same, and how far its rounding may have moved it."""
-    return number(text), 0.5 * 10.0 ** -len(text.partition(".")[2])
+def rounding(text: str) -> float:
+    """How far its rounding may have moved it."""
+    return 0.5 * 10.0 ** -len(text.partition(".")[2])
+
+
+def check(texts: Sequence[str], truth: Any, near: Any = 0.0) -> None:
+    """Holds numbers as a view prints them against those they should be, apart by no more than
+    their rounding and `near`, which may be one for each.
+    """
+    apart = np.abs([*map(number, texts)] - np.asarray(truth))
+    np.testing.assert_array_less(apart, near + np.array([*map(rounding, texts)]) + 1e-9)
+
+
+def cells(scope: Page | Locator, rows: str = "tbody tr") -> list[list[str]]:
+    """What the cells of a table say, row by row."""
+    texts = "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
+    return scope.locator(rows).evaluate_all(texts)
+
+
+def titles(text: Locator) -> list[str]:
+    """What the tokens of a text say when they are pointed at: a name, a space, what it adds."""
+    return text.locator("[data-place]").evaluate_all("all => all.map(({ title }) => title)")
+
+
+def adds(said: Iterable[str]) -> list[str]:
+    """What these tokens add, as it is printed."""
+    return [title.rpartition(" ")[2] for title in said]
 
 
 def named(token: str) -> str:
@@ -308,22 +344,17 @@ def explained(details: Locator, circuit: Any, tokens: Any, neuron: int, source: 
     """
     details.locator("summary").click()
     details.locator("tbody tr").last.wait_for()
-    *rows, [(whole, rounding)] = [
-        [printed(cell) for cell in row.locator(".ctx-number").all_inner_texts()]
-        for row in details.locator("tbody tr").all()
-    ]
+    *rows, [*_, whole] = cells(details)
     token, kernel = int(tokens[source]), float(circuit.kernel[source])
-    for row, k, head in zip(rows, range(len(rows)), circuit.heads, strict=True):
+    for (_, *row), k, head in zip(rows, range(len(rows)), circuit.heads, strict=True):
         content, denominator = float(circuit.at.likes[head, token]), float(circuit.denominators[k])
-        adds = kernel * float(circuit.weighted_values[token, k] @ circuit.readout[k][:, neuron])
-        parts = [kernel, content, denominator, adds / kernel / content * denominator, adds]
-        near = [*(0.02 * abs(part) for part in parts[:4]), 0.004]
-        for (value, of_value), part, reach in zip(row, parts, near, strict=True):
-            assert abs(value - part) <= of_value + reach
-        a, b, c, d, e = (value for value, _ in row)
+        term = kernel * float(circuit.weighted_values[token, k] @ circuit.readout[k][:, neuron])
+        parts = np.array([kernel, content, denominator, term / kernel / content * denominator])
+        check(row, [*parts, term], [*0.02 * abs(parts), 0.004])
+        a, b, c, d, e = map(number, row)
         assert a * b / c * d == pytest.approx(e, rel=0.03, abs=0.003)
-    assert abs(sum(row[-1][0] for row in rows) - whole) <= (1 + len(rows)) * rounding
-    return whole
+    check([whole], sum(number(row[-1]) for row in rows), len(rows) * rounding(whole))
+    return number(whole)
 
 
 def header(layer: bytes) -> dict[str, Any]:
@@ -346,9 +377,11 @@ def view_page(
     *views: tuple[str, dict[str, Any]],
     layer: bytes | None = None,
     name: str = "index",
+    more: str = "data-addressed",
 ) -> None:
     """Writes a page with views in their states into a folder, with the modules and, if given, the
-    packed layer. A folder may have several pages; they share a layer.
+    packed layer. A folder may have several pages; they share a layer. Every view's place has
+    `more` attributes.
     """
     if not (folder / "views").exists():
         shutil.copytree(WIDGETS, folder / "views", ignore=shutil.ignore_patterns("*.py", "__py*"))
@@ -356,6 +389,6 @@ def view_page(
         (folder / "data").mkdir(exist_ok=True)
         (folder / "data" / "layer.bin").write_bytes(layer)
     states = [(view, html.escape(json.dumps(state, allow_nan=False))) for view, state in views]
-    places = "\n".join(PLACE.format(view, state) for view, state in states)
+    places = "\n".join(PLACE.format(view, more, state) for view, state in states)
     page = PAGE.format(places=places)
     (folder / f"{name}.html").write_text(page, encoding="utf-8")

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from functools import reduce
 from importlib import import_module
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 from docutils import nodes
@@ -21,17 +21,16 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.nodes import make_refnode
 
 PAGES = "book/api"
 ENTRY = re.compile(r"^\.\. auto(?:function|class|data|exception):: (ctxlib\.[\w.]+)$", re.MULTILINE)
-MEMBERS = re.compile(r"^\.\. autoclass:: (ctxlib\.[\w.]+)\n   :members: (.+)$", re.MULTILINE)
 # Sphinx's own summary ends at the dots of an equation, "i = 0 ... n".
-SENTENCE = re.compile(r"(?:`[^`]*`|[^`])*?(?<=[\w)\]`\"'])\.(?= [A-Z`]|$)")
+END = re.compile(r"(?<=[\w)\]`\"'])\.(?= [A-Z`]|$)")
 NAME = re.compile(r"(?:cx\.|ctxlib\.)?([A-Za-z][\w.]*)")
 
 # Sphinx writes a long signature as a list of definitions without terms, which is no list.
 LISTED = re.compile(r"<dl>\s*((?:<dd><em class=\"sig-param\">.*?</dd>\s*)+)</dl>", re.DOTALL)
+
 # ---------------------------------------------------------------- what the pages document
 
 
@@ -40,32 +39,13 @@ def documented(page: Path) -> list[str]:
     return ENTRY.findall(page.read_text(encoding="utf-8"))
 
 
-def members(page: Path) -> list[str]:
-    """The methods and properties that it documents: `ctxlib.LayerWeights.of`."""
-    found = MEMBERS.findall(page.read_text(encoding="utf-8"))
-    return [f"{name}.{member}" for name, several in found for member in several.split(", ")]
-
-
-def resolved(name: str) -> Any:
-    """What a full name stands for."""
-    return reduce(getattr, name.split(".")[1:], import_module("ctxlib"))
-
-
-def comment(name: str, module: str) -> list[str]:
-    """What its module says of a constant, behind `#:`; what `ctxlib` gives itself is `module`'s."""
+def first_sentence(name: str) -> str:
+    """Of a name's docstring, or of the comment behind `#:` that documents a constant."""
     holder, _, last = name.rpartition(".")
-    analyzer = ModuleAnalyzer.for_module(module if holder == "ctxlib" else holder)
-    return analyzer.find_attr_docs()["", last]
-
-
-def first_sentence(name: str, module: str) -> str:
-    """Of a name's docstring, or of the comment that documents a constant."""
-    thing = resolved(name)
-    described = inspect.isroutine(thing) or inspect.isclass(thing)
-    text = (inspect.getdoc(thing) or "") if described else "\n".join(comment(name, module))
-    paragraph = " ".join(text.partition("\n\n")[0].split())
-    sentence = SENTENCE.match(paragraph)
-    return sentence[0] if sentence else f"{paragraph.rstrip('.:')}."
+    comment = ModuleAnalyzer.for_module(holder).find_attr_docs().get(("", last))
+    text = "\n".join(comment) if comment else inspect.getdoc(locate(name))
+    paragraph = " ".join(str(text).partition("\n\n")[0].split())
+    return END.split(paragraph)[0].rstrip(":") + "."
 
 
 class Names(SphinxDirective):
@@ -74,20 +54,14 @@ class Names(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        module = f"ctxlib.{self.arguments[0]}"
+        module = import_module(f"ctxlib.{self.arguments[0]}")
         page = Path(self.env.srcdir) / PAGES / f"{self.arguments[0]}.md"
-        code = Path(str(import_module(module).__file__))
-        sources = code.parent.glob("*.py") if code.stem == "__init__" else [code]
-        for file in (page, *sources):
+        for file in (page, *Path(str(module.__file__)).parent.glob("*.py")):
             self.env.note_dependency(str(file))
-        table = nodes.definition_list(classes=["api-names"])
-        for name in documented(page):
-            shown = nodes.literal("", name.replace("ctxlib.", "cx.", 1))
-            target = {"refdomain": "py", "reftype": "obj", "reftarget": name, "refexplicit": True}
-            link = addnodes.pending_xref("", shown, refdoc=self.env.docname, **target)
-            words, _ = self.state.inline_text(first_sentence(name, module), self.lineno)
-            meaning = nodes.definition("", nodes.paragraph("", "", *words))
-            table += nodes.definition_list_item("", nodes.term("", "", link), meaning)
+        names = documented(page)
+        listed = [f"{{obj}}`cx.{n[7:]} <{n}>`\n: {first_sentence(n)}\n" for n in names]
+        (table,) = self.parse_text_to_nodes("\n".join(listed))
+        table["classes"] = ["api-names"]
         return [table]
 
 
@@ -97,9 +71,7 @@ class Names(SphinxDirective):
 def as_it_stands(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
 ) -> None:
-    """Indented paragraphs become literal blocks; a constant has its comment."""
-    if what == "data":
-        lines[:] = comment(name, f"ctxlib.{app.env.docname.rpartition('/')[2]}")
+    """Indented paragraphs become literal blocks."""
     text = re.sub(r"(?<=\n\n)(?=    \S)", ".. code-block:: text\n\n", "\n".join(lines))
     lines[:] = text.split("\n")
 
@@ -134,36 +106,31 @@ def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
     A single word in small letters is left alone: it is a parameter more often than a function.
     """
-    objects = app.env.get_domain("py").objects  # type: ignore[attr-defined]
-    names = [n for n, entry in objects.items() if entry.objtype != "module" and not entry.aliased]
+    domain = app.env.get_domain("py")
     for code in list(doctree.findall(nodes.literal)):
         named = NAME.fullmatch(code.astext())
-        if not named or not re.search(r"[A-Z_.]", code.astext()):
+        around = code.parent
+        if not (named and re.search(r"[A-Z_.]", named[0])) or isinstance(around, nodes.reference):
             continue
-        meant = [name for name in names if name.endswith(f".{named[1]}")]
-        if len(meant) != 1:
-            continue
-        (name,) = meant
-        around = code
-        while around.parent is not None and not isinstance(around, addnodes.desc):
+        given = (app.env, docname, app.builder, named[1], code, code.deepcopy())
+        links = [link for role, link in domain.resolve_any_xref(*given) if role != "py:mod"]
+        while around is not None and not isinstance(around, addnodes.desc):
             around = around.parent
-        own = isinstance(around, addnodes.desc) and name in around[0]["ids"]
-        if not own and not isinstance(code.parent, nodes.reference):
-            to = objects[name].docname, objects[name].node_id
-            code.replace_self(make_refnode(app.builder, docname, *to, code.deepcopy(), name))
+        own = around[0]["ids"] if around else []
+        if len(links) == 1 and links[0]["reftitle"] not in own:
+            code.replace_self(links[0])
 
 
 def laid_out(
     app: Sphinx, docname: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """A line for each parameter, and a style sheet, on these pages alone."""
-    if docname == PAGES or docname.startswith(f"{PAGES}/"):
-
-        def lines(listed: re.Match[str]) -> str:
-            opened = listed[1].replace("<dd>", '<span class="sig-line">')
-            return opened.replace("</dd>", "</span>").strip()
-
-        context["body"] = LISTED.sub(lines, context["body"])
+    if docname.startswith(PAGES):
+        spans = {"<dd>": '<span class="sig-line">', "</dd>": "</span>"}
+        context["body"] = LISTED.sub(
+            lambda listed: re.sub("</?dd>", lambda tag: spans[tag[0]], listed[1]).strip(),
+            context["body"],
+        )
         app.add_css_file("api.css")
 
 

@@ -36,7 +36,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -74,20 +74,14 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 def home(model: str) -> Path:
     """The folder that an edition is built from: the repository itself for `mini`."""
-    if model == "mini":
-        return ROOT
-    return BUILD / "editions" / slug(called(model))
+    slug = re.sub(r"\W+", "-", called(model)).strip("-")
+    return ROOT if model == "mini" else BUILD / "editions" / slug
 
 
 def called(model: str) -> str:
     """A model's name: that of its folder, wherever it lies, or what the hub calls it."""
     place = Path(model).expanduser()
     return place.resolve().name if place.is_dir() else model
-
-
-def slug(name: str) -> str:
-    """A model's name as the name of a file."""
-    return re.sub(r"\W+", "-", name).strip("-")
 
 
 # ---------------------------------------------------------------- executing
@@ -108,32 +102,26 @@ def execute(model: str, name: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise ValueError(f"cannot write to {folder}")
-    given = facts(model)
-    due = [c for c in chapters if not stamps.holds(kept / f"{c.stem}.executed", ROOT, given)]
-    for chapter in [c for c in chapters if c not in due]:
-        print(f"{chapter.name}: unchanged")
-    if not due:
-        return
-    from ctxlib.models import locate  # only here, for its import takes seconds
-
-    locate(model)
 
     def bring(chapter: Path) -> None:
-        start, since = time.monotonic(), time.time()
-        notebook = book / f"{chapter.stem}.ipynb"
-        with stamps.watched(ROOT) as (environment, reads):
+        start, notebook = time.monotonic(), book / f"{chapter.stem}.ipynb"
+        stamp, given = kept / f"{chapter.stem}.executed", facts(model, chapter)
+        if stamps.holds(stamp, ROOT, given):
+            print(f"{chapter.name}: unchanged")
+            return
+        from ctxlib.models import locate  # only here, for its import takes seconds
+
+        locate(model)
+        with stamps.watched(ROOT) as (environment, keep):
             finished = run(jupytext.read(chapter), chapter, model, environment)
-            read = {chapter, *reads()} - {notebook}
-        stamp = kept / f"{chapter.stem}.executed"
-        stamp.unlink(missing_ok=True)
-        replace(notebook, nbformat.writes(finished))
-        stamps.keep(stamp, ROOT, read, given, made=[notebook], since=since)
+            replace(notebook, nbformat.writes(finished))
+            keep(stamp, given, notebook)
         took = time.monotonic() - start
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # KiB on Linux
         said = f"executed in {took:.0f} s, at most {peak:.1f} GiB so far"
         print(f"{chapter.name}: {said}", flush=True)
 
-    side_by_side(bring, due, KERNELS if model == "mini" else 1)
+    side_by_side(bring, chapters, KERNELS if model == "mini" else 1)
 
 
 def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> None:
@@ -141,25 +129,24 @@ def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> No
     nothing more is begun.
     """
     STOP.clear()
-    failed = threading.Event()
+    left = iter(files)
 
-    def unless_failed(file: Path) -> None:
-        if not (failed.is_set() or STOP.is_set()):
-            try:
+    def work() -> None:
+        try:
+            for file in left:
                 do(file)
-            except BaseException:
-                failed.set()
-                raise
+        finally:
+            list(left)  # nobody begins what is left after a failure
 
     with ThreadPoolExecutor(most) as pool:
-        asked = [pool.submit(unless_failed, file) for file in files]
+        workers = [pool.submit(work) for _ in range(most)]
         try:
-            wait(asked)
+            for worker in workers:
+                worker.result()
         except KeyboardInterrupt:
             STOP.set()
+            list(left)
             raise
-    for one in asked:
-        one.result()
 
 
 def refuse_other_texts() -> None:
@@ -181,8 +168,8 @@ def named(name: str | None = None) -> list[Path]:
     return chosen
 
 
-def facts(model: str) -> dict[str, Any]:
-    """What the outputs of a chapter depend on besides the files that it reads."""
+def facts(model: str, *files: Path) -> dict[str, Any]:
+    """What the outputs of a chapter depend on besides what its kernel reads."""
     texts = os.environ.get("CTX_TEXTS", "")
     own = []
     for place in filter(None, (model, texts)):  # a model and texts of one's own, perhaps anew
@@ -190,8 +177,9 @@ def facts(model: str) -> dict[str, Any]:
         for file in [path] if path.is_file() else sorted(path.glob("*")):
             own.append(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}")
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    pins = [stamps.digest(ROOT / name) for name in ("requirements.txt", "constraints.txt")]
-    return {"python": python, "pins": pins, "model": model, "texts": texts, "own": own}
+    pins = (ROOT / name for name in ("requirements.txt", "constraints.txt"))
+    held = [stamps.digest(file) for file in (*pins, *files)]
+    return {"python": python, "held": held, "model": model, "texts": texts, "own": own}
 
 
 def run(
@@ -293,34 +281,33 @@ def check(name: str | None = None) -> None:
     refused = [words for chapter in chapters for words in refusals(chapter)]
     if refused:
         raise ValueError("\n".join(["the committed notebooks are not the book:", *refused]))
-    given = facts("mini") | {"by": NBVAL}
-    due = [c for c in chapters if not stamps.holds(checked(c), ROOT, given)]
-    if len(due) < len(chapters):
-        print(f"{len(chapters) - len(due)} of {len(chapters)} notebooks: checked, unchanged since")
     differing: list[str] = []
 
     def compare(chapter: Path) -> None:
-        start, since = time.monotonic(), time.time()
-        notebook = committed(chapter)
+        start, notebook = time.monotonic(), committed(chapter)
+        stamp = BUILD / "stamps" / f"{chapter.stem}.checked"
+        given = facts("mini", notebook, SANITIZE) | {"by": NBVAL}
+        if stamps.holds(stamp, ROOT, given):
+            print(f"{notebook.name}: unchanged since it was checked")
+            return
         command = [sys.executable, "-m", "pytest", *NBVAL, f"--nbval-sanitize-with={SANITIZE}"]
         alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""} | ONE_THREAD
-        with stamps.watched(ROOT) as (environment, reads):
+        with stamps.watched(ROOT) as (environment, keep):
             done = subprocess.run(
                 [*command, f"--rootdir={ROOT}", str(notebook)],
                 env=environment | alone, cwd=ROOT, capture_output=True, text=True,
             )  # fmt: skip
-            read = {notebook, SANITIZE, *reads()}
-        if done.returncode:
-            differing.append(chapter.stem)
-            said = ESCAPES.sub("", done.stdout + done.stderr)
-            print(f"{notebook.name} comes out otherwise (cells from 0):\n{said}", flush=True)
-            return
-        kept = stamps.keep(checked(chapter), ROOT, read, given, since=since)
+            if done.returncode:
+                differing.append(chapter.stem)
+                said = ESCAPES.sub("", done.stdout + done.stderr)
+                print(f"{notebook.name} comes out otherwise (cells from 0):\n{said}", flush=True)
+                return
+            kept = keep(stamp, given)
         again = "" if kept else "; what it reads was changed meanwhile, so it will be checked again"
         took = time.monotonic() - start
         print(f"{notebook.name}: checked in {took:.0f} s{again}", flush=True)
 
-    side_by_side(compare, due, KERNELS)
+    side_by_side(compare, chapters, KERNELS)
     if differing:
         raise ValueError(
             "other outputs than committed: " + ", ".join(sorted(differing)) + "; see above. "
@@ -331,11 +318,6 @@ def check(name: str | None = None) -> None:
 def committed(chapter: Path) -> Path:
     """The notebook of a chapter, as the repository holds it."""
     return ROOT / "book" / f"{chapter.stem}.ipynb"
-
-
-def checked(chapter: Path) -> Path:
-    """The stamp of a notebook that came out as it is committed."""
-    return BUILD / "stamps" / f"{chapter.stem}.checked"
 
 
 def refusals(chapter: Path) -> list[str]:
@@ -381,11 +363,12 @@ def site(model: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if base != ROOT:
             lay_out(base)
-        given = facts(model) | {"files": sources(base)}  # facts, so that a new one counts as well
+        files = sources(base)
+        given = facts(model) | {"files": files}  # facts, so that a new one counts as well
         if not (page.exists() and stamps.holds(stamp, ROOT, given)):
             stamp.unlink(missing_ok=True)
-            build_site(model, base)
-            stamps.keep(stamp, ROOT, [], given)
+            build_site(model, base, files)
+            stamps.keep(stamp, ROOT, given, [])
     return page
 
 
@@ -409,13 +392,13 @@ def sources(base: Path) -> dict[str, str | None]:
     return {os.path.relpath(file, ROOT): stamps.digest(file) for file in sorted(files)}
 
 
-def build_site(model: str, base: Path) -> None:
-    """Build the site of an edition whose pages are there."""
-    listed = set(re.findall(r"book/(\d\d_\w+)", (base / "_toc.yml").read_text()))
-    absent = sorted(name for name in listed if not (base / "book" / f"{name}.ipynb").exists())
-    if absent:
-        again = f"run `make execute CHAPTER={absent[0]}` first"
-        raise ValueError(f"book/{absent[0]}.ipynb is not there: {again}")
+def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
+    """Build the site of an edition whose pages are there, from these files."""
+    for name in re.findall(r"book/(\d\d_\w+)", (base / "_toc.yml").read_text()):
+        if not (base / "book" / f"{name}.ipynb").exists():
+            again = f"run `make execute CHAPTER={name}` first"
+            raise ValueError(f"book/{name}.ipynb is not there: {again}")
+    views = has_layer(model, files)
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
     # the reference imports the package, and the extensions are among the tools
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
@@ -425,45 +408,58 @@ def build_site(model: str, base: Path) -> None:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
         raise ValueError("the site was not built; the warnings above are errors")
     html = base / "_build" / "html"
+    static = html / "_static"
     # Sphinx copies these only when a page has changed as well
-    shutil.copytree(base / "book" / "_static", html / "_static", dirs_exist_ok=True)
-    views = furnish(html / "_static", model, base / "_build")
-    if views:
-        (html / "_static" / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
-    # in place of Jupyter Book's redirection, which has neither language nor title nor icon
-    shutil.copy(TOOLS / "front.html", html / "index.html")
-    for page in html.rglob("*.html"):
-        plain = page.read_text(encoding="utf-8")
-        finished = hint(seal(lighten(plain if views else without_views(plain))))
-        if finished != plain:
-            page.write_text(finished, encoding="utf-8")
-    draw_icons(html)
-
-
-def furnish(static: Path, model: str, kept: Path) -> bool:
-    """Put into the site what its views need: their modules, and the packed layer that they
-    compute with, which is made anew when the package or the model has changed. False for a model
-    that has no such layer.
-    """
+    shutil.copytree(base / "book" / "_static", static, dirs_exist_ok=True)
     python = shutil.ignore_patterns("*.py*", "__pycache__")
     shutil.copytree(bundle.HERE, static / "views", ignore=python, dirs_exist_ok=True)
     for module in (static / "views").rglob("*.js"):
         module.write_text(bundle.plain(module), encoding="utf-8")
-    layer, stamp, since = kept / "layer.bin", kept / "stamps" / "layer", time.time()
-    if not (layer.exists() and stamps.holds(stamp, ROOT, facts(model))):
-        command = [sys.executable, str(TOOLS / "export_explorer.py"), "--model", model]
-        with stamps.watched(ROOT) as (environment, reads):
-            done = subprocess.run([*command, "--out", str(kept)], env=environment)
-            read = reads()
-        if done.returncode == os.EX_UNAVAILABLE:  # no position embeddings
-            layer.unlink(missing_ok=True)
-            return False
-        if done.returncode:
-            raise ValueError("the data of the site's views were not made; see above")
-        stamps.keep(stamp, ROOT, read, facts(model), since=since)
-    (static / "data").mkdir(exist_ok=True)
-    shutil.copy(layer, static / "data")
-    return True
+    if views:
+        (static / "data").mkdir(exist_ok=True)
+        shutil.copy(base / "_build" / "layer.bin", static / "data")
+        (static / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
+    # in place of Jupyter Book's redirection, which has neither language nor title nor icon
+    shutil.copy(TOOLS / "front.html", html / "index.html")
+    for page in html.rglob("*.html"):
+        plain = page.read_text(encoding="utf-8")
+        if POLICY not in plain:  # Sphinx writes anew what has changed
+            shown = plain if views else LAYER_VIEW.sub(NO_VIEW, plain)
+            page.write_text(seal(hint(lighten(shown))), encoding="utf-8")
+    draw_icons(html)
+
+
+def has_layer(model: str, files: dict[str, str | None]) -> bool:
+    """Whether an edition has the packed layer that views compute with, `_build/layer.bin`: made
+    anew when the model or the package, which is among these files, has changed.
+    """
+    stamp, layer = (home(model) / "_build" / name for name in ("stamps/layer", "layer.bin"))
+    read = [f for f in files if f.startswith("ctxlib/") and not f.endswith((".js", ".css"))]
+    given = facts(model) | {"files": {file: files[file] for file in read}}
+    if not stamps.holds(stamp, ROOT, given):
+        packed = packed_for(model)
+        layer.unlink(missing_ok=True)
+        if packed:
+            replace(layer, packed)
+        stamps.keep(stamp, ROOT, given, [layer])
+    return layer.exists()
+
+
+def packed_for(model: str) -> bytes | None:
+    """What a page needs to compute the contextual circuit of a model's first layer
+    (`ctxlib/widgets/layerfile.py`); None for a model without position embeddings.
+    """
+    import torch  # only here, for these imports take seconds
+
+    import ctxlib as cx
+
+    torch.set_num_threads(1)  # sums in one order: the same bytes on every run
+    try:
+        weights = cx.LayerWeights.of(cx.load(model))
+    except cx.weights.NoPositionEmbeddings as error:  # the build goes on without
+        print(f"no views of {model}: {error}")
+        return None
+    return cx.widgets.packed_layer(weights, cx.texts.collection(weights, 1000), called(model))
 
 
 def labelled_neurons(html: Path) -> bytes:
@@ -479,53 +475,38 @@ NO_VIEW = (
     "<p>This view computes with position embeddings, which this model does not have; "
     '<a href="10_families.html">chapter 10</a> treats it.</p>'
 )
+POLICY = '<meta http-equiv="Content-Security-Policy"'
 
 
-def without_views(page: str) -> str:
-    """A page of an edition without a packed layer: a line in the place of each view."""
-    return LAYER_VIEW.sub(NO_VIEW, page)
+def hint(page: str) -> str:
+    """A page whose head names the modules of its view, so that they come all at once and not one
+    after another as each is read.
+    """
+    view = re.search(r'data-view="(\w+)"', page)
+    if view is None:
+        return page
+    modules = [m.relative_to(bundle.HERE) for m in bundle.linked(f"views/{view[1]}.js")]
+    links = [f'    <link rel="modulepreload" href="../_static/views/{m}">\n' for m in modules]
+    return page.replace("</head>", f"{''.join(links)}  </head>", 1)
 
 
 def seal(page: str) -> str:
     """A page that can load nothing from another host and run nothing but what was built into it.
 
     A Content-Security-Policy in its head names the host itself and, by their fingerprints, the
-    theme's own inline scripts. Sealing twice changes nothing.
+    theme's own inline scripts.
     """
-    if '<meta http-equiv="Content-Security-Policy"' in page:
-        return page
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
     handlers = [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
-    allowed = sorted({fingerprint(code) for code in [*inline, *handlers]})
+    digests = {hashlib.sha256(code.encode()).digest() for code in [*inline, *handlers]}
+    allowed = sorted(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     policy = (
         f"default-src 'none'; script-src 'self' 'unsafe-hashes' {' '.join(allowed)}; "
         "style-src 'self' 'unsafe-inline'; "  # MathJax and the figures bring their own
         "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'self'; "
         "form-action 'self'"
     )
-    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    return page.replace("<head>", f"<head>\n    {meta}", 1)
-
-
-def hint(page: str) -> str:
-    """A page whose head names the modules of its view, so that they come all at once and not one
-    after another as each is read. Hinting twice changes nothing.
-    """
-    view = re.search(r'data-view="(\w+)"', page)
-    if view is None or "modulepreload" in page:
-        return page
-    root = re.search(r'data-content_root="([^"]*)"', page)
-    folder = f"{root.group(1) if root else ''}_static/views"
-    links = [
-        f'<link rel="modulepreload" href="{folder}/{module.relative_to(bundle.HERE)}">'
-        for module in bundle.linked(f"views/{view.group(1)}.js")
-    ]
-    return page.replace("</head>", "    " + "\n    ".join(links) + "\n  </head>", 1)
-
-
-def fingerprint(code: str) -> str:
-    digest = hashlib.sha256(code.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+    return page.replace("<head>", f'<head>\n    {POLICY} content="{policy}">', 1)
 
 
 # ---------------------------------------------------------------- what is published

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and templates that are filled in."""
+"""Files that are written whole or not at all, templates that are filled in, a repository copied."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ import json
 import lzma
 import platform
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice, zip_longest
@@ -32,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from command import command
 from files import filled_in, replace
+from stamps import digest
 from tokenizers import Tokenizer
 from tqdm import tqdm
 from train_mini import encode_stream, python_files, read_corpus
@@ -43,18 +45,7 @@ LENGTH = 511  # tokens of a window; BOS comes in front of them
 RUN = 64  # tokens in a row that no text may share with the training documents; a power of two
 BASE = 0x9E3779B97F4A7C15  # odd, so that no power of it vanishes modulo 2 ** 64
 TITLE = 80  # characters of a document's first line that are kept
-# Where all sources of a domain are of one country, or the corpus says how they are spelled. The
-# others mix British and American sources, or are older than the difference.
-DIALECTS = {"french": "fr", "german": "de", "spanish": "es", "python": "python"}
-DIALECTS |= dict.fromkeys(("fiction-british", "tech-docs-british"), "en-GB")
-AMERICAN = """astronomy economics-business encyclopedic fiction-american history-war law mathematics
-physics-chemistry political-speech social-science tech-docs-american"""
-DIALECTS |= dict.fromkeys(AMERICAN.split(), "en-US")
-PYTHON = {
-    "source": "python-standard-library",
-    "origin": "https://github.com/python/cpython",
-    "licence": "PSF-2.0",
-}
+FACTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 class Window(NamedTuple):
@@ -203,7 +194,8 @@ def title(document: str) -> str:
 def sources(manifest: dict, domain: str) -> list[dict]:
     """Where a domain comes from, as the manifest says."""
     if domain == "python":
-        return [PYTHON | {"titles": [f"Python {platform.python_version()}, its standard library"]}]
+        titles = [f"Python {platform.python_version()}, its standard library"]
+        return [FACTS["python"] | {"titles": titles}]
     if domain not in manifest["domains"]:
         raise ValueError(f"MANIFEST.json has no sources for {domain}, so nobody can be credited")
     return manifest["domains"][domain]["sources"]
@@ -224,13 +216,13 @@ def make(corpus: Path, out: Path, total: int) -> None:
         "made by": "tools/held_out_texts.py",
         "texts": total,
         "tokens of a text": LENGTH + 1,
-        "tokenizer": hashlib.sha256((MINI / "tokenizer.json").read_bytes()).hexdigest(),
+        "tokenizer": digest(MINI / "tokenizer.json"),
         "python": platform.python_version(),
         "halves": "the documents of a domain in the order of their sha256, A and B in turns",
         "checked": chosen["checked"],
         "domains": {
             domain: {
-                "dialect": DIALECTS.get(domain, "en"),
+                "dialect": FACTS["dialects"].get(domain, "en"),
                 "sources": [source["source"] for source in origins[domain]],
                 "documents": documents,
             }

@@ -21,12 +21,11 @@ FONTS = "vendor/fontawesome/webfonts"
 PARTS = {
     r"searchtools\.js|language_data\.js|searchindex\.js": r'id="search-results"',
     r"sphinx-design\.min\.css|design-tabs\.js": r'class="(?:[^"]* )?sd-',
-    r"clipboard\.min\.js|copybutton\.js|copybutton\.css": r'class="(?:[^"]* )?highlight[ "-]',
+    r"clipboard\.min\.js|copybutton\.(?:js|css)|pygments\.css": r'class="(?:[^"]* )?highlight[ "-]',
     r"togglebutton\.js|togglebutton\.css": (
         r'class="(?=(?:[^"]* )?admonition[ "])(?:[^"]* )?dropdown[ "]'
         r'|class="(?:[^"]* )?toggle[ "]'
     ),
-    r"pygments\.css": r'class="(?:[^"]* )?highlight[ "-]',
     r"mystnb\.\w+\.css": r'class="(?:[^"]* )?cell(?:_\w+)?[ "]',
 }
 # Live code by way of a server elsewhere, and icons drawn by a script of 1.5 MB, which come as a

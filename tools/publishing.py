@@ -84,10 +84,8 @@ def whole(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     articles, contents = {}, []
     for page in pages:
         written = (Path(app.outdir) / f"{page}.html").read_text(encoding="utf-8")
-        found = ARTICLE.search(written)
-        assert found, f"{page}.html holds no article"
         name = page.rpartition("/")[2]
-        articles[name] = found[1]
+        (articles[name],) = ARTICLE.findall(written)
         title = html.escape(app.env.titles[page].astext())
         contents.append(f'<li><a class="reference internal" href="#page-{name}">{title}</a></li>')
     # its equations come from pages that MathJax is loaded on; it is to be loaded here as well
@@ -141,27 +139,21 @@ def assemble(sites: dict[str, Path], out: Path) -> None:
     """
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
+    models = {}
     for name in sorted(sites):  # "" comes first
         if name and (part / name).exists():
             raise ValueError(
                 f"an edition cannot be called {name!r}: the site has a folder of that name"
             )
-        shutil.copytree(sites[name], part / name)
-    fronts = {name: part / name / f"{FRONT}.html" for name in sorted(sites)}
-    models = {}
-    for name, page in fronts.items():
+        page = shutil.copytree(sites[name], part / name) / f"{FRONT}.html"
         found = EDITIONS.search(page.read_text(encoding="utf-8"))
         if found is None:
             raise ValueError(f"{page.name} of {sites[name]} names no edition: build it again")
-        models[name] = html.unescape(found[1])
-    for name, page in fronts.items():
-        others = {
-            models[other]: os.path.relpath(to, page.parent)
-            for other, to in fronts.items()
-            if other != name
-        }
+        models[page] = html.unescape(found[1])
+    for page, model in models.items():
+        ways = {of: os.path.relpath(to, page.parent) for to, of in models.items() if to != page}
         before, _, after = EDITIONS.split(page.read_text(encoding="utf-8"), maxsplit=1)
-        page.write_text(before + editions(models[name], others) + after, encoding="utf-8")
+        page.write_text(before + editions(model, ways) + after, encoding="utf-8")
     shutil.rmtree(out, ignore_errors=True)
     part.rename(out)
 

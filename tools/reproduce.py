@@ -2,12 +2,14 @@
 
     python tools/reproduce.py --model gpt2         # what the chapters found: its edition's ledgers
     python tools/reproduce.py --positional FOLDER  # the positional half of GPT-2 small, on its own
+    python tools/reproduce.py --positional FOLDER --kernels ctxlib/data/gpt2-kernels.npz
     python tools/reproduce.py --model mini --positional FOLDER --page book/reproduction.md
 
 The chapters measure, `ctxlib.claims.ledger` keeps what they found with their notebooks, and this
 collects it: the notebooks of `book/` for `mini`, those of `_build/editions/` for another model.
 Only what chapters cannot read has an entry of its own: a checkpoint of GPT-2 small that holds
-position embeddings and the first attention, and no token embeddings. What is published, by whom,
+position embeddings and the first attention, and no token embeddings; its kernels, a result, are
+written for the page of chapter 3, and no weight with them. What is published, by whom,
 and the bound within which it counts as met stand in `ctxlib/data/published.toml`. Ends with 1 if
 the model is GPT-2 small and a figure is missed.
 """
@@ -15,6 +17,7 @@ the model is GPT-2 small and a figure is missed.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import sys
@@ -26,9 +29,12 @@ from typing import Any
 
 import build_book
 import files
-import gpt2_kernels
+import numpy as np
 import torch
 from command import command
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
 
 import ctxlib as cx
 
@@ -36,51 +42,24 @@ LEDGER = cx.claims.LEDGER
 WIDTH = 100
 SIX, LOCAL = [0, 2, 6, 8, 9, 10], [3, 4, 7]  # heads of GPT-2 small (Gibson 2025b)
 SHAPES = ("slowly decaying", "local", "uniform")
+N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
+HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was found on one model: its ledgers by chapter, as `ctxlib.claims.ledger` keeps them."""
+    """What was found on one model: its ledgers, as `ctxlib.claims.ledger` keeps them, and their
+    rows, each with its chapter, in the order of the published figures.
+    """
 
     model: str
-    ledgers: dict[str, dict[str, Any]]
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        """Every row, and the chapter that it is from, in the order of the published figures."""
-        found = [row | {"in": c} for c, kept in self.ledgers.items() for row in kept["rows"]]
-        order = list(cx.claims.figures())
-        return sorted(found, key=lambda row: order.index(row["id"]))
-
-    @property
-    def unasked(self) -> list[cx.claims.Published]:
-        """The figures that no ledger names."""
-        asked = {row["id"] for row in self.rows}
-        return [figure for id, figure in cx.claims.figures().items() if id not in asked]
-
-    def of(self, fact: str) -> list[str]:
-        """What the ledgers say of where they come from, each answer once."""
-        said = (kept[fact] for kept in self.ledgers.values())
-        told = (
-            ", ".join(f"{k} {v}" for k, v in sorted(one.items())) if isinstance(one, dict) else one
-            for one in said
-        )
-        return list(dict.fromkeys(told))
-
-    @property
-    def origin(self) -> list[tuple[str, str]]:
-        """Where the numbers come from."""
-        return [
-            ("model", self.model),
-            ("revision", "; ".join(filter(None, self.of("revision"))) or "not from a hub"),
-            ("first layer, fingerprint", "".join(self.of("first layer"))[:16]),
-            *((fact, "; ".join(self.of(fact))) for fact in ("texts", "versions")),
-        ]
+    ledgers: list[dict[str, Any]]
+    rows: list[dict[str, str]]
 
     @property
     def studied(self) -> bool:
         """Whether it is GPT-2 small, by its weights."""
-        return all(kept["is GPT-2 small"] for kept in self.ledgers.values())
+        return all(kept["is GPT-2 small"] for kept in self.ledgers)
 
 
 # ---------------------------------------------------------------- the edition of a model
@@ -104,10 +83,12 @@ def collected(model: str) -> Run:
                 if not kept:
                     raise ValueError(f"{file.name} shows a ledger without its data: {again}")
                 ledgers[chapter.stem] = kept[0]
-    run = Run(name, ledgers)
-    if not ledgers or len(run.of("first layer")) > 1:
+    if len({kept["first layer"] for kept in ledgers.values()}) != 1:
         what = "are of different models" if ledgers else "hold no ledger"
         raise ValueError(f"the notebooks of the edition of {name} {what}: {again}")
+    order = list(cx.claims.figures())
+    rows = [row | {"in": c} for c, kept in ledgers.items() for row in kept["rows"]]
+    run = Run(name, list(ledgers.values()), sorted(rows, key=lambda row: order.index(row["id"])))
     return judged_on_its_texts(run, model) if run.studied else run
 
 
@@ -119,37 +100,68 @@ def judged_on_its_texts(run: Run, model: str) -> Run:
     texts = cx.texts.collection(weights, 1000)
     shortest = min(len(text.tokens) for text in texts)
     there = len(texts) if shortest > weights.n_ctx // 2 else 0
-
-    def judged(row: dict[str, str]) -> dict[str, str]:
-        enough = cx.claims.published(row["id"]).texts <= there
-        return row if enough else row | {"verdict": "other texts"}
-
-    ledgers = {c: k | {"rows": list(map(judged, k["rows"]))} for c, k in run.ledgers.items()}
-    return replace(run, ledgers=ledgers)
+    judged = [
+        row if cx.claims.published(row["id"]).texts <= there else row | {"verdict": "other texts"}
+        for row in run.rows
+    ]
+    return replace(run, rows=judged)
 
 
 # ---------------------------------------------------------------- the positional half of GPT-2
+
+
+def read(place: Path) -> tuple[dict[str, Tensor], cx.LayerWeights]:
+    """What a checkpoint of GPT-2 small holds (`openai-community/gpt2` on the Hugging Face hub, or
+    the part of it with `wpe` and the attention of layer 0), and its first layer; `place` is a file
+    or the folder that it lies in. ValueError where there is none, or something else.
+    """
+    there = sorted(place.glob("*.safetensors")) if place.is_dir() else [place]
+    if not there:
+        raise ValueError(f"{place} holds no .safetensors file")
+    state: dict[str, Tensor] = {}
+    for file in there:
+        try:
+            held = load_file(file)
+        except SafetensorError as error:
+            raise ValueError(f"{file} cannot be read: {cx.models.first_line(error)}") from error
+        state |= {k.removeprefix("transformer."): v for k, v in held.items()}
+    return state, cx.LayerWeights.from_state_dict(state, n_heads=HEADS)
+
+
+def kernels_of(place: Path) -> dict[str, Any]:
+    """The kernels of its heads (`head source`), the query being the one without a token, and where
+    they come from.
+    """
+    state, weights = read(place)
+    digest = hashlib.sha256(b"".join(state[name].numpy().tobytes() for name in HASHED))
+    return {
+        "kernels": cx.positional_kernels(weights, N, token=None, C=C).numpy().astype(np.float16),
+        "n": N,
+        "C": C,
+        "source": "openai-community/gpt2, layer 0: wpe, ln_1 and attn.c_attn; "
+        "query without a token (ctxlib.positional_kernels, token=None)",
+        "sha256": f"{digest.hexdigest()} of {', '.join(HASHED)}, float32",
+    }
 
 
 def positional(place: Path) -> Run:
     """What position embeddings and first attention of GPT-2 small say on their own, the query
     being the one without a token; ValueError for any other weights.
     """
-    _, weights = gpt2_kernels.read(place)
+    _, weights = read(place)
     first = cx.claims.fingerprint(weights)
     if first != cx.claims.GPT2_SMALL[0]:
         raise ValueError(f"{place.name} does not hold the first layer of GPT-2 small")
-    n, C = gpt2_kernels.N, gpt2_kernels.C
-    kernels = cx.positional_kernels(weights, n, None, C)  # head source
-    family = cx.families(weights, n, None, C)["family"]
+    kernels = cx.positional_kernels(weights, N, None, C)  # head source
+    family = cx.families(weights, N, None, C)["family"]
     slow, local = (set(family.index[family == shape]) for shape in SHAPES[:2])
     reach = cx.effective_tokens(cx.shared_kernel(kernels[SIX]))
     measured: list[tuple[str, str, Any, int]] = [
         ("kernel_shapes", "shapes of kernels", len(set(family) & set(SHAPES)), 0),
         ("six_decay_slowly", "heads of the six that decay slowly", len(slow & set(SIX)), 0),
         ("local_heads", "heads local by one of rule and source", len(local ^ set(LOCAL)), 0),
-        ("bag_length", "half of the effective tokens of the six's kernel", reach / 2, 0),
         ("local_reach", "local kernels' mass within 7", kernels[LOCAL, -8:].sum(-1).min(), 2),
+        ("bag_length", "half of the effective tokens of the six's kernel", reach / 2, 0),
     ]
     claims = [cx.claims.Claim(id, m, float(x), digits=digits) for id, m, x, digits in measured]
     kept = {
@@ -158,12 +170,11 @@ def positional(place: Path) -> Run:
         "revision": None,
         "texts": "none needed",
         "versions": {"ctxlib": cx.__version__, "torch": torch.__version__.partition("+")[0]},
-        "rows": [
-            {"id": c.id, "claim": c.measured, "this run": c.shown, "verdict": c.verdict}
-            for c in claims
-        ],
     }
-    return Run("gpt2-small", {"03_kernels": kept})
+    rows = [
+        {"id": c.id, "claim": c.measured, "this run": c.shown, "verdict": c.verdict} for c in claims
+    ]
+    return Run("gpt2-small", [kept], [row | {"in": "03_kernels"} for row in rows])
 
 
 # ---------------------------------------------------------------- showing
@@ -174,11 +185,9 @@ def table(run: Run) -> str:
     lines = []
     for row in run.rows:
         figure = cx.claims.published(row["id"])
-        told = f"{row['claim']}; holds if {bound(figure)}. {row['in']}."
-        lines.append(f"{row['this run']:<22}{figure.statement}")
-        lines.append(f"{row['verdict'].upper()}.")
-        lines += textwrap.wrap(told, WIDTH, initial_indent="    ", subsequent_indent="    ")
-        lines.append("-" * WIDTH)
+        told = f"{row['this run']}, {row['verdict'].upper()}. {figure.statement}; "
+        told += f"{row['claim']}; holds if {bound(figure)}. {row['in']}."
+        lines += textwrap.wrap(told, WIDTH, subsequent_indent="    ")
     counts = Counter(row["verdict"] for row in run.rows)
     return "\n".join([*lines, ", ".join(f"{verdict} {k}" for verdict, k in counts.most_common())])
 
@@ -208,12 +217,15 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", help="mini, a folder, or a hub name, whose edition is executed")
     parser.add_argument("--positional", type=Path, metavar="FOLDER", help="a part of GPT-2 small")
+    parser.add_argument("--kernels", type=Path, metavar="FILE", help="write that part's, as .npz")
     parser.add_argument("--page", type=Path, help="write a page of the book, too")
     args = parser.parse_args(argv)
     part = positional(args.positional) if args.positional else None
     run = None if part and not args.model else collected(args.model or "mini")
     runs = [found for found in (run, part) if found]
     print("\n\n".join(map(table, runs)))
+    if args.positional and args.kernels:
+        np.savez_compressed(args.kernels, **kernels_of(args.positional))
     if args.page and run:
         files.replace(args.page, page(run, part))
     missed = any(row["verdict"] == "does not hold" for r in runs if r.studied for row in r.rows)

@@ -1,9 +1,9 @@
 """What was done need not be done again while all that it read is as it was.
 
-    with stamps.watched(root) as (environment, reads):
+    with stamps.watched(root) as (environment, keep):
         subprocess.run(command, env=environment)  # and all that it starts
-    stamps.keep(stamp, root, reads(), facts)
-    stamps.holds(stamp, root, facts)  # True, until one of those files changes
+        keep(stamp, facts)
+    stamps.holds(stamp, root, facts)  # True, until one of the files that it read changes
 
 A stamp lies under `_build/` and is never committed: on a fresh clone everything runs.
 """
@@ -14,7 +14,8 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,20 +27,28 @@ BUILT = ("_build", "build", "node_modules", "__pycache__")  # made here, and no 
 
 
 @contextmanager
-def watched(root: Path) -> Iterator[tuple[dict[str, str], Callable[[], set[Path]]]]:
-    """An environment in which Python notes what it reads under `root`, and a function that says
-    what that was so far: files, and folders whose names were listed.
+def watched(root: Path) -> Iterator[tuple[dict[str, str], Callable[..., bool]]]:
+    """An environment in which Python notes what it reads under `root`, files, and folders whose
+    names were listed; and a function that keeps a stamp over this, the facts and what was made.
+    False, and no stamp, where a file that was read has changed meanwhile: nobody knows in which of
+    its states it was read.
     """
+    since = time.time()
     with tempfile.TemporaryDirectory(prefix="book-") as folder:
         log = Path(folder) / "reads"
+        log.touch()
         path = os.pathsep.join([str(WATCH), str(root)])
         told = {"PYTHONPATH": path, "BOOK_ROOT": str(root), "BOOK_READS": str(log)}
 
-        def reads() -> set[Path]:
-            lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-            return {place for line in lines if counts(place := Path(line.split("\t")[1]), root)}
+        def keep_stamp(stamp: Path, facts: dict[str, Any], *made: Path) -> bool:
+            noted = {Path(line) for line in log.read_text(encoding="utf-8").splitlines()}
+            read = {place for place in noted if counts(place, root)} - {*made}
+            if any(place.is_file() and place.stat().st_mtime > since for place in read):
+                return False
+            keep(stamp, root, facts, {*read, *made})
+            return True
 
-        yield os.environ | told, reads
+        yield os.environ | told, keep_stamp
 
 
 def counts(place: Path, root: Path) -> bool:
@@ -60,27 +69,10 @@ def digest(place: Path) -> str | None:
     return hashlib.sha256(content).hexdigest()
 
 
-def keep(
-    stamp: Path,
-    root: Path,
-    reads: Collection[Path],
-    facts: dict[str, Any],
-    *,
-    made: Iterable[Path] = (),
-    since: float | None = None,
-) -> bool:
-    """Write a stamp over what was read and what was made of it, whole or not at all. False, and no
-    stamp, where a file that was read has changed `since` the run began: nobody knows in which of
-    its states it was read.
-    """
-    for place in reads:
-        if since is not None and place.is_file() and place.stat().st_mtime > since:
-            stamp.unlink(missing_ok=True)
-            return False
-    places = sorted({*reads, *made})
-    read = {os.path.relpath(place, root): digest(place) for place in places}
+def keep(stamp: Path, root: Path, facts: dict[str, Any], places: Iterable[Path]) -> None:
+    """Write a stamp over facts, files and folders, whole or not at all."""
+    read = {os.path.relpath(place, root): digest(place) for place in sorted(places)}
     replace(stamp, json.dumps({"facts": facts, "read": read}, indent=1))
-    return True
 
 
 def holds(stamp: Path, root: Path, facts: dict[str, Any]) -> bool:

@@ -13,7 +13,8 @@ Python joins as the domain `python`. The stages, in the order in which data flow
 `RUNS` names every run. Batches are a function of the step alone, so all runs read the same text in
 the same order, and one that is killed goes on from its last checkpoint with the batches that it
 would have seen. Checkpoints are safetensors, written whole or not at all. The tokenizer is the one
-that ships with `mini`. In the end one table says what every run has read, learned and taken; no run
+that ships with `mini`. Where PyTorch finds no compiler, TORCH_COMPILE_DISABLE=1 trains without; it
+takes longer. In the end one table says what every run has read, learned and taken; no run
 is chosen by anything else than that.
 """
 
@@ -50,6 +51,8 @@ from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel
 RECORD = ROOT / "twins" / "runs.json"  # of runs that have ended
 WORDS = ROOT / "ctxlib" / "data" / "mini" / "tokenizer.json"
 SEPARATOR = "<|endoftext|>"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SAVE_EVERY = 250  # steps between checkpoints
 BOS = 0  # the tokenizer's first and only special token is the separator
 SPLITS = ("train", "valid")
 POSITIONS = ("learned", "rotary", "alibi", "none")
@@ -284,7 +287,7 @@ for _kind in POSITIONS:
     )
 
 
-def new_model(recipe: Recipe, device: str = "cpu") -> GPT2LMHeadModel:
+def new_model(recipe: Recipe) -> GPT2LMHeadModel:
     """GPT-2 with random weights, the same for every kind of positions.
 
     Where positions are not learned, W_pos is zero and stays so. The kind of model that carries
@@ -307,7 +310,7 @@ def new_model(recipe: Recipe, device: str = "cpu") -> GPT2LMHeadModel:
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):  # zero from the start
                 parameter.requires_grad_(False)
-    return model.to(device)
+    return model
 
 
 def new_optimizers(model: GPT2LMHeadModel, recipe: Recipe) -> list[torch.optim.Optimizer]:
@@ -355,7 +358,7 @@ def training_loss(model, windows: torch.Tensor, steady: float) -> torch.Tensor:
 
 @torch.no_grad()
 def held_out(
-    model, streams: Mapping[str, Mapping[str, np.ndarray]], sizes: np.ndarray, device: str
+    model, streams: Mapping[str, Mapping[str, np.ndarray]], sizes: np.ndarray
 ) -> dict[str, dict[str, float]]:
     """`{"nats": a token, "bits": a byte}`, each by domain, over all full windows of the held-out
     streams. A domain's bits per byte are its total nats / ln 2 / its bytes of text; predicting a
@@ -366,7 +369,7 @@ def held_out(
     for name, pair in tqdm(streams.items(), desc="held out", unit="domain", leave=False):
         stream = pair["valid"].astype(np.int64)
         stream = stream[: len(stream) // n_ctx * n_ctx]
-        rows = F.pad(torch.from_numpy(stream).view(-1, n_ctx), (1, 0), value=BOS).to(device)
+        rows = F.pad(torch.from_numpy(stream).view(-1, n_ctx), (1, 0), value=BOS).to(model.device)
         total = sum(loss_of(model, part, "sum").item() for part in rows.split(8))
         nats[name] = total / len(stream)
         bits[name] = total / math.log(2) / int(sizes[stream].sum())
@@ -419,31 +422,31 @@ def load_checkpoint(path: Path, model, optimizers, recipe: Recipe) -> tuple[int,
 # ---------------------------------------------------------------- a run
 
 
-def machine(device: str) -> str:
+def machine() -> str:
     """What it was trained on, in words."""
-    if device.startswith("cuda"):
-        return torch.cuda.get_device_name(device)
+    if DEVICE == "cuda":
+        return torch.cuda.get_device_name()
     info = Path("/proc/cpuinfo")
     names = re.findall(r"(?m)^model name\s*: (.*)", info.read_text()) if info.exists() else []
     name = names[0] if names else platform.processor() or platform.machine()
     return f"{name}, threads: {torch.get_num_threads()}"
 
 
-def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
+def train(name: str, recipe: Recipe, streams, work: Path) -> dict:
     """One run, from its last checkpoint where there is one, to its end; its result, which also
     lies in its folder. Weights are kept, as float16, at the fractions `KEPT`.
     """
-    folder = args.work / name
+    folder = work / name
     folder.mkdir(parents=True, exist_ok=True)
     training = {domain: pair["train"] for domain, pair in streams.items()}
-    model = new_model(recipe, args.device)
+    model = new_model(recipe).to(DEVICE)
     optimizers = new_optimizers(model, recipe)
     checkpoint, first, before = folder / "checkpoint.safetensors", 0, 0.0
     if checkpoint.exists():
         first, before = load_checkpoint(checkpoint, model, optimizers, recipe)
         print(f"{name}: resumed at step {first:,}", flush=True)
-    step_loss = torch.compile(training_loss) if args.compile else training_loss
-    autocast = torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.bf16)
+    step_loss = torch.compile(training_loss)
+    autocast = torch.autocast(DEVICE, dtype=torch.bfloat16)
 
     start, smooth = time.monotonic(), None
     each = recipe.batch * recipe.n_ctx  # tokens a step
@@ -452,7 +455,7 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = recipe.rate_at(step)
-        windows = draw_batch(training, recipe, step).to(args.device)
+        windows = draw_batch(training, recipe, step).to(DEVICE)
         with autocast:
             loss = step_loss(model, windows, recipe.steady)
         loss.backward()
@@ -468,18 +471,18 @@ def train(name: str, recipe: Recipe, streams, args: argparse.Namespace) -> dict:
             half = {k: v.detach().half() for k, v in model.named_parameters()}
             percent = f"{100 * recipe.kept[done]:03.0f}"
             save_whole(half, folder / f"at-{percent}.safetensors", {"step": str(done)})
-        if done % args.save_every == 0 or done == recipe.steps:
+        if done % SAVE_EVERY == 0 or done == recipe.steps:
             save_checkpoint(checkpoint, model, optimizers, recipe, done, spent)
 
-    tokenizer = Tokenizer.from_file(str(args.work / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
     with autocast:
-        losses = held_out(model, streams, bytes_of(tokenizer), args.device)
+        losses = held_out(model, streams, bytes_of(tokenizer))
     result = {
         "run": name,
         "recipe": asdict(recipe),
         "tokens": recipe.steps * each,
         "minutes": round((before + time.monotonic() - start) / 60),
-        "machine": machine(args.device),
+        "machine": machine(),
         **losses,
     }
     write(folder / "result.json", json.dumps(result, indent=1))
@@ -525,10 +528,6 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("runs", nargs="*", metavar="run", help=f"of {', '.join(RUNS)}; or all")
     parser.add_argument("--corpus", type=Path, required=True, help="folder with train/ and valid/")
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="what is made of it")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
-    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
     args = parser.parse_args(argv)
     if unknown := [name for name in args.runs if name not in RUNS]:
         raise ValueError(f"no run {', '.join(unknown)}; there are {', '.join(RUNS)}")
@@ -537,7 +536,7 @@ def main(argv: list[str] | None = None) -> None:
     missing = [name for name, result in results.items() if result is None]
     streams = prepare(args.corpus, args.work) if missing else {}
     for name in missing:
-        results[name] = train(name, RUNS[name], streams, args)
+        results[name] = train(name, RUNS[name], streams, args.work)
     print(table([result for result in results.values() if result]))
 
 

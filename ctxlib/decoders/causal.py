@@ -8,6 +8,7 @@ once, inside the heads (`z`, before W_O), where the model's hooks can take it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, shared_kernel
 from ctxlib.split import causal_softmax, content_scale, shared_scale, split_scores
-from ctxlib.texts import AnyText, Reader, check_listed, progress, token_ids
-from ctxlib.weights import LayerWeights, check_ids, layer_norm, project
+from ctxlib.texts import AnyText, Reader, batches, token_ids
+from ctxlib.weights import LayerWeights, layer_norm, project
 
 Hook = tuple[str, Callable[..., Tensor]]
 
@@ -167,11 +168,8 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
     >>> bool(pushed > own)
     True
     """
-
-    def hook(own: Float[Tensor, "text pos d_model"], hook: Any) -> Tensor:
-        return own + rearrange(direction.to(own), "... d_model -> ... 1 d_model")
-
-    return f"blocks.{layer}.hook_attn_out", hook
+    everywhere = rearrange(direction, "... d_model -> ... 1 d_model")
+    return f"blocks.{layer}.hook_attn_out", lambda own, hook: own + everywhere.to(own)
 
 
 def mean_z(
@@ -184,20 +182,15 @@ def mean_z(
     >>> cx.decoders.mean_z(model, passages[:4], length=64).shape
     torch.Size([64, 8, 32])
     """
-    check_listed(texts)
     if not 0 < length <= model.cfg.n_ctx:
         raise ValueError(f"length={length}: choose 1 to {model.cfg.n_ctx}")
-    name, total, count = f"blocks.{layer}.attn.hook_z", None, 0
-    reader = Reader.of(model)
-    for text in progress(texts, "mean of the heads"):
-        tokens = token_ids(text, reader)[:length]
-        if len(tokens) < length:
-            raise ValueError(f"a text of {len(tokens)} tokens is shorter than {length}")
-        check_ids(tokens, model.cfg.d_vocab)
+    name, total, count = f"blocks.{layer}.attn.hook_z", torch.zeros(()), 0
+    read = batches(Reader.of(model), texts, length - 1, None, "mean of the heads")
+    for tokens in chain.from_iterable(read):
         _, cache = model.run_with_cache(tokens[None], names_filter=name, stop_at_layer=layer + 1)
         z = cache[name][0].cpu()  # float64 is not on every device
-        total, count = z.double() + (0 if total is None else total), count + 1
-    if total is None:
+        total, count = total + z.double(), count + 1
+    if not count:
         raise ValueError("no texts: give at least one")
     return (total / count).to(z.dtype)
 

@@ -144,18 +144,15 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
     if not isinstance(sentence, str) or not sentence.strip():
         raise ValueError(f"{type(explainer).__name__} explained nothing: {sentence!r}")
     held = [*split.held_active, *split.held_inactive]
-    said = explainer.classify(sentence, held)
-    if (
-        not hasattr(said, "__len__")
-        or len(said) != len(held)
-        or not all(isinstance(s, bool | np.bool_) for s in said)
-    ):
+    answer = explainer.classify(sentence, held)
+    said = np.asarray(answer)
+    if said.shape != (len(held),) or said.dtype != bool:
         raise ValueError(
             f"{type(explainer).__name__} was asked about {len(held)} prompts and answered "
-            f"{str(said)[:60]}: expected True or False for each"
+            f"{str(answer)[:60]}: expected True or False for each"
         )
     on, off = len(split.held_active), len(split.held_inactive)
-    hits, rejections = sum(said[:on]), off - sum(said[on:])
+    hits, rejections = int(said[:on].sum()), int((~said[on:]).sum())
     tpr, tpr_low, tpr_high = rate(hits, on, confidence)
     tnr, tnr_low, tnr_high = rate(rejections, off, confidence)
     mean = (tpr + tnr) / 2
@@ -166,7 +163,7 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
 
 def rate(right: int, of: int, confidence: float) -> tuple[float, float, float]:
     """A proportion and Wilson's interval for it."""
-    bounds = stats.binomtest(int(right), of).proportion_ci(confidence, method="wilson")
+    bounds = stats.binomtest(right, of).proportion_ci(confidence, method="wilson")
     return right / of, bounds.low, bounds.high
 
 
@@ -199,7 +196,7 @@ OPENING, ALWAYS, NEVER = "The head is active on ", "every prompt", "no prompt"
 # as `quoted` writes it, and nothing else: what it would not write is true of no prompt
 QUOTED = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\bfnrt]|u00[01][0-9a-f]))*"'
 TERM = re.compile(
-    rf"(with|without) ((?:{'|'.join((*ENDS, BEFORE))}) {QUOTED}"
+    rf"( and |, or | )(with|without) ((?:{'|'.join((*ENDS, BEFORE))}) {QUOTED}"
     rf"|the token {QUOTED}(?: near the end)?"
     rf"|more than (?:{'|'.join(map(str, LENGTHS))}) tokens|{REPEATED})"
 )
@@ -369,23 +366,12 @@ def written(rule: Sequence[Clause]) -> str:
 
 def read_rule(sentence: str) -> list[Clause]:
     """The rule behind a sentence of `written`; ValueError for any other sentence."""
-    if sentence == f"{OPENING}{NEVER}.":
-        return []
-    if sentence == f"{OPENING}{ALWAYS}.":
-        return [()]
-    rule: list[Clause] = []
-    place, joint = 0, f"{OPENING}prompts "
-    for term in TERM.finditer(sentence):
-        between = sentence[place : term.start()]
-        condition = (term[1] == "with", term[2])
-        if between == (", or " if rule else joint):
-            rule.append((condition,))
-        elif rule and between == " and ":
-            rule[-1] = (*rule[-1], condition)
-        else:
-            break
-        place = term.end()
-    if not rule or sentence[place:] != ".":
+    rule: list[Clause] = [()] if sentence == written([()]) else []
+    for joint, word, fact in TERM.findall(sentence):
+        if not (rule and joint == " and "):
+            rule.append(())
+        rule[-1] = (*rule[-1], (word == "with", fact))
+    if sentence != written(rule):
         raise ValueError(
             f"{sentence[:80]!r} is not a rule of this explainer: expected a sentence such as "
             f"'{OPENING}prompts with the last token \" of\", or with more than 32 tokens.'"

@@ -122,8 +122,7 @@ class FirstLayer(Destination):
         counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
 
         attn = model.blocks[0].attn
-        W_O = attn.W_O.detach().cpu()
-        W_V = attn.W_V.detach().cpu()
+        W_O, W_V = attn.W_O.detach().cpu(), attn.W_V.detach().cpu()
         b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
         shared = len(W_O) // len(W_V)
         asked, scores = asked_for(model, one)
@@ -159,21 +158,16 @@ class FirstLayer(Destination):
         are not what the model computes.
         """
         rows, outputs = self.rows(stack), self.outputs(stack)
-        stream = self.rest + outputs.sum(-2)
-        pre = layer_norm(stream, self.eps) @ self.W_in
+        read = layer_norm(self.resid_mid(stack, outputs), self.eps)
+        pre = read @ self.W_in + input_weights(model, self.reads)[1].cpu()
         name = f"blocks.{self.reads}.mlp.hook_pre"
         own = at_last_token(model, list(stack), [INSIDE, name], self.reads + 1)
-        heads = einsum(own[INSIDE], self.W_O, "text head d_head, head d_head d -> text head d")
-        bias = input_weights(model, self.reads)[1].cpu()
-        pairs = {
-            "attention scores are not linear in what its keys read": (
-                rows,
-                true_rows(model, stack),
-            ),
-            "heads write something else than values and W_O say": (outputs, heads),
-            "MLP reads something else than the sum of what was written": (pre + bias, own[name]),
-        }
-        for said, (ours, theirs) in pairs.items():
+        inside, true = written(self.W_O, own[INSIDE]), true_rows(model, stack)
+        for said, ours, theirs in (
+            ("attention scores are not linear in what its keys read", rows, true),
+            ("heads write something else than values and W_O say", outputs, inside),
+            ("MLP reads something else than the sum of what was written", pre, own[name]),
+        ):
             if not (ours - theirs).abs().max() <= AGREES * theirs.abs().max():
                 raise ValueError(
                     f"this model's {said} (normalised keys, capped scores, norms behind the "
@@ -232,7 +226,7 @@ class FirstLayer(Destination):
 
         >>> layer = cx.FirstLayer.of(model, passages[:2])
         >>> (x,) = layer.placed(passages[:1])
-        >>> by_weights = cx.destination.true_outputs(weights, x, n=256)
+        >>> by_weights = cx.destination.asked_by(weights, n=256).outputs(x)
         >>> torch.allclose(layer.outputs(x), by_weights, atol=1e-3)
         True
         """
@@ -361,15 +355,10 @@ def true_rows(model: Any, stack: Int[Tensor, "text source"]) -> Float[Tensor, "t
     >>> torch.allclose(rows[0], cx.attention_rows(weights, tokens, n=99), atol=1e-3)
     True
     """
-    return true_scores(model, stack).softmax(-1)
-
-
-def true_scores(model: Any, stack: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
-    """The scores behind them, less that of the last token itself."""
     parts = []
     for batch in progress(stack.split(TEXTS_AT_A_TIME), "reading attention", "batch"):
-        _, cache = model.run_with_cache(batch, names_filter=[SCORES, PATTERN], stop_at_layer=1)
-        parts.append(scores_of(cache[SCORES], cache[PATTERN]).cpu())
+        _, cache = model.run_with_cache(batch, names_filter=PATTERN, stop_at_layer=1)
+        parts.append(cache[PATTERN][..., -1, :].cpu())
     return torch.cat(parts)
 
 

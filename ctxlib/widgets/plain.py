@@ -6,7 +6,7 @@ without one a figure stands in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import ipywidgets
 
@@ -58,6 +58,6 @@ def slider(
     )
 
 
-def choice(description: str, options: list[str], value: str) -> ipywidgets.Dropdown:
-    """A list to choose one of."""
+def choice(description: str, options: Sequence[object], value: object) -> ipywidgets.Dropdown:
+    """A list to choose one of; `draw` gets the option itself, a number or a word."""
     return ipywidgets.Dropdown(options=options, value=value, description=description)

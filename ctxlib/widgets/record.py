@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers.activations import ACT2FN
 
 from ctxlib.denominators import softmax_denominators
-from ctxlib.destination import FromWeights
+from ctxlib.destination import asked_by
 from ctxlib.texts import Text, at
 from ctxlib.weights import LayerWeights, layer_norm
 
@@ -125,7 +125,7 @@ def denominator_record(
     As in chapter 4: BOS and the destination are the same in every text and add a constant, the
     tokens between them are what is drawn. All in units of the expected denominator.
     """
-    here = FromWeights.of(weights, n, token)
+    here = asked_by(weights, n, token)
     kernels = here.kernels
     values = here.likes[:, at(weights, texts, here.n, token)]
     inner, kernel = values[..., 1:-1], kernels[:, 1:-1]

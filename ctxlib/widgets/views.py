@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -154,20 +155,10 @@ class Destination(Int):
         raise traitlets.TraitError(f"token {value}: those that can ask are {listed}, and -1")
 
 
-def passage_count(view: LayerView) -> int:
-    return view.prepared.passages
-
-
-def head_count(view: LayerView) -> int:
-    return view.weights.n_heads
-
-
-def neuron_count(view: LayerView) -> int:
-    return view.weights.n_neurons
-
-
-def position_count(view: LayerView) -> int:
-    return view.weights.n_ctx
+passage_count = attrgetter("prepared.passages")  # of a view of a layer
+head_count = attrgetter("weights.n_heads")
+neuron_count = attrgetter("weights.n_neurons")
+position_count = attrgetter("weights.n_ctx")
 
 
 def character_count(view: LayerView) -> int:
@@ -232,8 +223,10 @@ class Denominators(View):
     module = "denominators"
     _esm = bundled("views/denominators.js")
     record = Dict(help="what was measured, relative to each head's mean").tag(sync=True, along=True)
-    head = Int(0).tag(sync=True, turned=True)
-    text = Int(-1).tag(sync=True, turned=True)
+    head = Whole(0, lambda view: len(view.record["heads"]), "head").tag(sync=True, turned=True)
+    text = Whole(-1, lambda view: len(view.record["passages"]), "passage").tag(
+        sync=True, turned=True
+    )
     bound = Enum(("Chebyshev", "Hoeffding", "Bernstein", "normal, i.i.d."), "Chebyshev").tag(
         sync=True, turned=True
     )
@@ -251,15 +244,6 @@ class Denominators(View):
     ):
         record = denominator_record(weights, texts, passages, n, token)
         super().__init__(picture, record=record, **state)
-
-    @traitlets.validate("head")
-    def _head(self, proposal: dict) -> int:
-        return whole(proposal["value"], len(self.record["heads"]), "head")
-
-    @traitlets.validate("text")
-    def _text(self, proposal: dict) -> int:
-        left = proposal["value"] == -1
-        return -1 if left else whole(proposal["value"], len(self.record["passages"]), "passage")
 
 
 class NeuronExplorer(LayerView):

@@ -1,41 +1,41 @@
 """Notes which files of the repository this process, a kernel above all, really reads.
 
-Python runs a module of this name as it starts, before anything else is imported. `stamps.watching`
-puts its folder on the path and names the notebook in BOOK_READS; without that nothing happens.
-Every file and every folder that is opened for reading is written down at once, so a process that is
-killed has said what it read until then. What another process of the same environment reads is noted
-as well.
+Python runs a module of this name as it starts, before anything else is imported. `stamps.watched`
+puts its folder on the path and names a log in BOOK_READS; without that nothing happens. Every file
+and every folder that is opened for reading is written down at once, so a process that is killed has
+said what it read until then. What another process of the same environment reads is noted as well.
 """
 
 import os
+import runpy
 import sys
+from importlib.machinery import PathFinder
 
 
 def watch(root: str, log: str) -> None:
-    """Append what lies under `root` and is read to `log`: "file" or "folder", a tab, the path."""
+    """Append what lies under `root` and is read to `log`: a path a line."""
     seen = set()
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     inside = os.path.join(root, "")
 
-    def note(kind, path):
+    def note(path):
         if not isinstance(path, (str, bytes, os.PathLike)):
             return  # a descriptor: it was noted when it was opened
         path = os.path.abspath(os.fsdecode(path))
         folder, name = os.path.split(path)
         if os.path.basename(folder) == "__pycache__":  # compiled from a source, and held against it
             path = os.path.join(os.path.dirname(folder), name.partition(".")[0] + ".py")
-        line = f"{kind}\t{path}\n"
-        if path.startswith(inside) and line not in seen:
-            seen.add(line)
-            os.write(out, line.encode())
+        if path.startswith(inside) and path not in seen:
+            seen.add(path)
+            os.write(out, f"{path}\n".encode())
 
     def heard(event, given):
         if event == "open":
             path, _, flags = given
             if not (isinstance(flags, int) and flags & (os.O_WRONLY | os.O_TRUNC)):
-                note("file", path)
+                note(path)
         elif event in ("os.listdir", "os.scandir") and not importing(sys._getframe(1)):
-            note("folder", "." if given[0] is None else given[0])
+            note("." if given[0] is None else given[0])
 
     def importing(frame):
         # where Python looks for modules is no reading: those that it finds are noted
@@ -45,15 +45,12 @@ def watch(root: str, log: str) -> None:
     sys.addaudithook(heard)
 
     # Two libraries open files in compiled code, of which Python hears nothing.
-    try:
-        import safetensors
-        import tokenizers
-    except ImportError:
-        return
+    import safetensors
+    import tokenizers
 
     def noted(opens):
         def noting(path, *args, **kwargs):
-            note("file", path)
+            note(path)
             return opens(path, *args, **kwargs)
 
         return noting
@@ -63,22 +60,11 @@ def watch(root: str, log: str) -> None:
     tokenizers.Tokenizer.from_file = from_file  # type: ignore[method-assign]
 
 
-def give_way() -> None:
-    """Run the module of this name that a machine may have of its own."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    elsewhere = [place for place in sys.path if os.path.abspath(place) != here]
-    own = sys.modules.pop("sitecustomize", None)
-    kept, sys.path[:] = sys.path[:], elsewhere
-    try:
-        import sitecustomize  # noqa: F401
-    except ImportError:
-        if own is not None:
-            sys.modules["sitecustomize"] = own
-    finally:
-        sys.path[:] = kept
-
-
 # pytest, which asks a kernel, is none
 if (reads := os.environ.get("BOOK_READS")) and "nbval.plugin" not in sys.orig_argv:
     watch(os.environ["BOOK_ROOT"], reads)
-give_way()
+# A machine may have a module of this name of its own, which this one stands in front of.
+here = os.path.dirname(os.path.abspath(__file__))
+elsewhere = [place for place in sys.path if os.path.abspath(place) != here]
+if own := PathFinder.find_spec("sitecustomize", elsewhere):
+    runpy.run_path(str(own.origin))
