@@ -91,6 +91,9 @@ WRONG += ("TFT", {"on 0": True, "on 1": True, "off 0": False}, None, True, iter(
 def test_an_explainer_that_says_nothing_or_nonsense_is_named(explainer, said):
     with pytest.raises(ValueError, match=f"Mock .*{said}"):
         explain.score(explainer, held(2, 1))
+    for split in (held(0, 3), held(3, 0)):
+        with pytest.raises(ValueError, match="none is held out: a score needs both"):
+            explain.score(explainer, split)
 
 
 def test_all_scores_are_one_row_each_in_order_behind_a_bar(monkeypatch):

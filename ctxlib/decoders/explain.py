@@ -129,8 +129,8 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
     """Explain the prompts that are shown, classify those held out (Neo et al. 2024, section 4.4).
 
     The interval is Wilson's for either rate, joined as for a sum of independent proportions.
-    Raises ValueError for an explainer that answers nonsense: an empty sentence, or anything but
-    one True or False for each prompt.
+    Raises ValueError where no prompt of one kind is held out, and for an explainer that answers
+    nonsense: an empty sentence, or anything but one True or False for each prompt.
 
     >>> on, off = (tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is"))
     >>> parts = cx.decoders.explain.Split(on[:4], off[:4], on[4:], off[4:])
@@ -140,6 +140,8 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
     >>> found.score, round(found.low, 2)
     (1.0, 0.65)
     """
+    if not (split.held_active and split.held_inactive):
+        raise ValueError("of active or of inactive prompts none is held out: a score needs both")
     sentence = explainer.explain(split.shown_active, split.shown_inactive)
     if not isinstance(sentence, str) or not sentence.strip():
         raise ValueError(f"{type(explainer).__name__} explained nothing: {sentence!r}")
