@@ -805,10 +805,9 @@ for case, s in splits.items():
     sentence = rules.explain(*few)
     held = score_of(sentence, s.held_active, s.held_inactive)
     quarter[case] = score_of(sentence, *few), held
-pd.DataFrame(
-    {"a quarter": np.mean(list(quarter.values()), axis=0), "all": table.iloc[:, :2].mean().values},
-    index=["on the prompts shown", "held out"],
-).round(2)
+parts = pd.Index(["on the prompts shown", "held out"])
+found = {"a quarter": pd.DataFrame(quarter, parts).mean(axis=1), "all": [*mean.iloc[:2]]}
+pd.DataFrame(found, parts).round(2)
 
 # %% [markdown]
 r"""
