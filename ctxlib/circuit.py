@@ -19,7 +19,7 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.destination import Destination, FromWeights, asked_by, check_heads, weighted_sum
+from ctxlib.destination import Destination, asked_by, weighted_sum
 from ctxlib.texts import AnyText
 from ctxlib.weights import LayerWeights, check_chosen, layer_norm
 
@@ -43,8 +43,9 @@ class ContextualCircuit:
     """The circuit of the chosen heads at a destination, calibrated on one text (paper; chapter 6).
 
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
-    LayerNorm 2; `calibration` keeps the tokens that the last two come from, the destination's
-    token at n included. Make one with `ContextualCircuit.calibrate`.
+    LayerNorm 2; `n`, `token`, `weights` and `C` are those of the destination `at`, the last two
+    where weights gave it. `calibration` keeps the tokens that denominators and scale come from, the
+    destination's token at n included. Make one with `ContextualCircuit.calibrate`.
 
     >>> circuit = cx.ContextualCircuit.calibrate(weights, passages[0], heads)
     >>> circuit.heads, circuit.n, circuit.kernel.shape, circuit.denominators.shape
@@ -84,7 +85,7 @@ class ContextualCircuit:
         >>> torch.cosine_similarity(asked.contribution, circuit.contribution).min() > 0.9
         tensor(True)
         """
-        heads = check_heads(place, heads)
+        heads = check_chosen("head", heads, place.n_heads)
         at = asked_by(place, n, token, C)
         at.n_neurons  # noqa: B018 - weights without an MLP say so before a text is read
         ((calibration,),) = at.read([text], "calibration")
@@ -97,35 +98,11 @@ class ContextualCircuit:
             scale=at.scale(calibration, at.outputs(calibration)).item(),
         )
 
-    @property
-    def n(self) -> int:
-        """The destination."""
-        return self.at.n
-
-    @property
-    def token(self) -> int:
-        """The token that stands there."""
-        return self.at.token
-
-    @property
-    def weights(self) -> LayerWeights:
-        """The weights that the circuit was read from; ValueError where it was asked of a model."""
-        return self.by_weights.weights
-
-    @property
-    def C(self) -> float:
-        """The typical norm of a token embedding. Errors as for `weights`."""
-        return self.by_weights.C
-
-    @property
-    def by_weights(self) -> FromWeights:
-        """The destination, if weights gave it."""
-        if not isinstance(self.at, FromWeights):
-            raise ValueError(
-                "this circuit was asked of a model, and this needs weights with positions in the "
-                "residual stream: cx.LayerWeights.of"
-            )
-        return self.at
+    n = property(lambda self: self.at.n)
+    token = property(lambda self: self.at.token)
+    # ValueError where the circuit was asked of a model
+    weights = property(lambda self: self.at.weights)
+    C = property(lambda self: self.at.C)
 
     @cached_property
     def weighted_values(self) -> Float[Tensor, "vocab head d_head"]:
@@ -196,27 +173,6 @@ class ContextualCircuit:
         z = weighted_sum(by_token, x, self.kernel.expand(x.shape))
         return z @ rearrange(self.readout, "head d_head neuron -> (head d_head) neuron")
 
-    def by_source(
-        self, tokens: Int[Tensor, " pos"], neurons: Sequence[int]
-    ) -> Float[Tensor, "source neuron"]:
-        """The terms of the summary, one a source: `pos_i contribution[x_i, j]` for the chosen
-        neurons. Errors as in `summary`, for several texts, and for neurons that do not exist.
-
-        >>> terms = circuit.by_source(tokens, neurons=[298, 973])
-        >>> terms.shape
-        torch.Size([257, 2])
-        >>> torch.allclose(terms.sum(0), circuit.summary(tokens)[[298, 973]], atol=1e-3)
-        True
-        """
-        chosen = check_chosen("neuron", neurons, self.at.n_neurons)
-        x = self.weights.check_text(self.at.seen(tokens))
-        return einsum(
-            self.kernel,
-            self.weighted_values[x],
-            self.readout[..., chosen],
-            "source, source head d_head, head d_head neuron -> source neuron",
-        )
-
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """The whole pre-activation at n, with every other head attending to the destination only,
         as the earlier post treats them (Gibson 2025b), and the calibrated scale:
@@ -285,15 +241,8 @@ class SelfNormalisedCircuit:
     circuit: ContextualCircuit
     offsets: Float[Tensor, " neuron"]
 
-    @property
-    def at(self) -> Destination:
-        """The destination."""
-        return self.circuit.at
-
-    @property
-    def heads(self) -> tuple[int, ...]:
-        """The circuit's heads."""
-        return self.circuit.heads
+    at = property(lambda self: self.circuit.at)
+    heads = property(lambda self: self.circuit.heads)
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """What the circuit's heads add to each neuron's pre-activation at n, in one text or a

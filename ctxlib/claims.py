@@ -4,7 +4,6 @@ chapter, whose bounds are those of `data/published.toml`, and the findings in it
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import html
 import math
@@ -195,15 +194,13 @@ def figures() -> dict[str, Published]:
 
 
 def published(id: str) -> Published:
-    """The published figure of this id; ValueError, with what is near, for one that is not there.
+    """The published figure of this id; ValueError for one that is not there.
 
     >>> cx.claims.published("median_fvu").at_most
     0.14265
     """
     if id not in figures():
-        near = difflib.get_close_matches(id, figures(), cutoff=0.4)
-        hint = f"did you mean {', '.join(near)}?" if near else "see ctxlib/data/published.toml"
-        raise ValueError(f"no published figure {id!r}: {hint}")
+        raise ValueError(f"no published figure {id!r} in ctxlib/data/published.toml")
     return figures()[id]
 
 

@@ -18,10 +18,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.destination import Destination, asked_by, check_heads, families
+from ctxlib.destination import Destination, asked_by, families
 from ctxlib.split import BROAD
 from ctxlib.texts import AnyText, Text
-from ctxlib.weights import LayerWeights
+from ctxlib.weights import LayerWeights, check_chosen
 
 STEADY = 0.3  #: a relative standard deviation over texts below this: the denominator holds still
 
@@ -33,13 +33,12 @@ def softmax_denominators(
     texts: Iterable[AnyText],
     n: int | None = None,
     token: str | int = " the",
-    C: float | None = None,
 ) -> Float[Tensor, "text head"]:
     """`denom_h = sum_i pos_{n,i} content_n(x_i)` of every text, with x_n replaced by `token`.
 
     `place` is a destination, or weights with n (by default `n_ctx // 2`, where the paper
-    calibrates), token and C. Texts are read in batches, so any iterable will do, and of each no
-    more is kept than a number for each head; a bar shows the progress of what takes longer than a
+    calibrates) and token. Texts are read in batches, so any iterable will do, and of each no more
+    is kept than a number for each head; a bar shows the progress of what takes longer than a
     second. The unit is arbitrary, one for each head: only ratios between texts mean anything.
     Raises ValueError for a text with fewer than n tokens, for no text at all, for ids outside the
     vocabulary, for a head whose denominators are beyond the range of the weights' precision, and
@@ -51,7 +50,7 @@ def softmax_denominators(
     >>> (denoms.std(0) / denoms.mean(0)).round(decimals=2)
     tensor([0.1900, 0.0200, 0.0300, 0.0300, 0.0200, 0.1100, 0.0100, 0.1600])
     """
-    at = asked_by(place, n, token, C)
+    at = asked_by(place, n, token)
     parts = [at.denominators(x) for x in at.read(texts, "denominators")]
     if not parts:
         raise ValueError("no texts: give at least one")
@@ -79,7 +78,6 @@ def roster(
     texts: Iterable[AnyText],
     n: int | None = None,
     token: str | int = " the",
-    broad: float = BROAD,
     steady: float = STEADY,
 ) -> pd.DataFrame:
     """The heads and their facts, one row a head: kernel and family (`families`), the standard
@@ -99,7 +97,7 @@ def roster(
     table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
     reasons = []
     for spread, strays in zip(table["effective tokens"], table["relative spread"], strict=True):
-        narrow = f"kernel over {spread:.1f} tokens only" if spread <= broad else ""
+        narrow = f"kernel over {spread:.1f} tokens only" if spread <= BROAD else ""
         restless = "" if strays < steady else f"denominator strays by {strays:.0%}"
         reasons.append("; ".join(filter(None, (narrow, restless))))
     table["stable"] = [not reason for reason in reasons]
@@ -112,10 +110,9 @@ def stable_heads(
     texts: Iterable[AnyText],
     n: int | None = None,
     token: str | int = " the",
-    broad: float = BROAD,
     steady: float = STEADY,
 ) -> StableHeads:
-    """The heads whose denominators hold still: a kernel spread over more than `broad` effective
+    """The heads whose denominators hold still: a kernel spread over more than `BROAD` effective
     tokens, and denominators whose standard deviation over `texts` is below `steady` times their
     mean. The table is in `.table` of what is returned.
 
@@ -130,12 +127,12 @@ def stable_heads(
     >>> cx.stable_heads(cx.FirstLayer.of(model, passages), passages)
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
-    table = roster(place, texts, n, token, broad, steady)
+    table = roster(place, texts, n, token, steady)
     if not table["stable"].any():
-        wide = table.loc[table["effective tokens"] > broad, "relative spread"]
+        wide = table.loc[table["effective tokens"] > BROAD, "relative spread"]
         closest = f"; the steadiest of the {len(wide)} broad ones strays by {wide.min():.0%}"
         raise ValueError(
-            f"no head has a kernel over more than {broad:g} tokens and a denominator that strays "
+            f"no head has a kernel over more than {BROAD:g} tokens and a denominator that strays "
             f"by less than {steady:.0%}{closest if len(wide) else ''}"
         )
     return StableHeads(table.index[table["stable"]].tolist(), table)
@@ -157,6 +154,7 @@ def middle_text(
     """
     if isinstance(texts, Iterator):
         raise ValueError("texts that can be read only once: give a list or a cx.texts.stream")
-    logs = softmax_denominators(place, texts, n, token)[:, check_heads(place, heads)].log()
+    chosen = check_chosen("head", heads, place.n_heads)
+    logs = softmax_denominators(place, texts, n, token)[:, chosen].log()
     middle = int((logs - logs.mean(0)).abs().mean(1).argmin())
     return next(islice(texts, middle, None))

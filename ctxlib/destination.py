@@ -52,6 +52,8 @@ class Destination(ABC):
     n_ctx: int
     eps: float
     tokenizer: Any
+    weights: LayerWeights  # and C, the typical norm of a token embedding: where weights gave it
+    C: float
     W_O: Float[Tensor, "head d_head d_model"]
     W_in: Float[Tensor, "d_model neuron"]
     #: `pos_i`: the row where content is the same everywhere
@@ -172,7 +174,7 @@ class Destination(ABC):
         >>> torch.allclose(layer.truth(x, heads), truth, atol=1e-3)
         True
         """
-        return self.to_neurons(x, self.outputs(x), check_heads(self, heads))
+        return self.to_neurons(x, self.outputs(x), check_chosen("head", heads, self.n_heads))
 
 
 # ---------------------------------------------------------------- from the weights
@@ -362,20 +364,3 @@ def families(
     if isinstance(at, FromWeights) and at.weights.W_E is not None:
         copies = split.copy_preference(at.weights, at.n)
     return split.family_table(at.kernels, copies)
-
-
-def check_heads(place: Any, heads: Sequence[int]) -> list[int]:
-    """The heads as a list, if each exists and none is there twice; ValueError otherwise. `place`
-    has `n_heads`.
-
-    >>> cx.destination.check_heads(weights, (4, 3))
-    [4, 3]
-    >>> cx.destination.check_heads(weights, [3, 3])
-    Traceback (most recent call last):
-        ...
-    ValueError: heads [3, 3]: one is there twice
-    """
-    chosen = check_chosen("head", heads, place.n_heads)
-    if len(set(chosen)) < len(chosen):
-        raise ValueError(f"heads {chosen}: one is there twice")
-    return chosen

@@ -26,13 +26,7 @@ ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main
 AGREES = 1e-2  # nats: folding changes log probabilities by its rounding only
 
 # Hub names whose first layer adds a learned position to a token embedding and normalises the sum.
-GPT2 = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
-KNOWN = (
-    *GPT2,
-    "distilgpt2",
-    *(f"openai-community/{name}" for name in GPT2),
-    "distilbert/distilgpt2",
-)
+KNOWN = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
 
 
 def load(name: str | os.PathLike, device: str | torch.device | None = None) -> TransformerBridge:
@@ -175,7 +169,7 @@ def locate(name: str) -> str:
         return str(folder)
     if name not in KNOWN and (name.count("/") != 1 or name.startswith((".", "/", "~"))):
         near = difflib.get_close_matches(name, ("mini", *twins(), *KNOWN), n=3, cutoff=0.5)
-        known = f"known names: mini, {', '.join(KNOWN[:5])}"
+        known = f"known names: mini, {', '.join(KNOWN)}"
         hint = f"did you mean {' or '.join(near)}?" if near else known
         raise ValueError(f"no model called {name!r}, and no such folder; {hint}")
     if not cached(name):

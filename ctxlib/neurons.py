@@ -4,7 +4,7 @@
     top[j] = mean of the largest contribution[t, j] - mean over t of contribution[t, j]
 
 Which tokens move a neuron comes from the weights; what the neuron is about is then read off
-labelled texts, with an interval.
+labelled texts.
 """
 
 from __future__ import annotations
@@ -60,23 +60,17 @@ def untrained_tokens(weights: LayerWeights | Destination) -> Bool[Tensor, " voca
 # ---------------------------------------------------------------- which neurons
 
 
-def find_neurons(
-    circuit: ContextualCircuit,
-    threshold: float | None = None,
-    largest: int = LARGEST,
-    tokens: Bool[Tensor, " vocab"] | None = None,
-) -> pd.DataFrame:
+def find_neurons(circuit: ContextualCircuit, threshold: float | None = None) -> pd.DataFrame:
     """The neurons with `top[j] > threshold`, one row each, largest first.
 
     Columns: `top`, in units of the pre-activation; `z`, how many robust standard deviations (1.48
     median absolute deviations) it lies above the median neuron; `mean`, the contribution of an
-    average token; `top tokens` and `bottom tokens`. `largest` is K of chapter 7;
-    `tokens` says which of the vocabulary count, all but `untrained_tokens` by default.
+    average token; `top tokens` and `bottom tokens`. All tokens count but `untrained_tokens`, and
+    `LARGEST` is K of chapter 7.
 
     The unit of `top` is one model's own, so a threshold does not carry over to another. The
     default is a rule that does: two robust standard deviations above the median neuron.
-    `threshold` is kept in `.attrs`. Raises ValueError when no neuron passes, for a `largest` that
-    is not below the number of tokens, and for `tokens` that are no mask of the vocabulary.
+    `threshold` is kept in `.attrs`. Raises ValueError when no neuron passes.
 
     >>> found = cx.find_neurons(circuit)
     >>> found.index[:3].tolist(), len(found) > 50
@@ -85,17 +79,8 @@ def find_neurons(
     ['Ingredients', 'Directions', ' slic', 'atoes']
     """
     contributions = circuit.contribution
-    counted = (~untrained_tokens(circuit.at) if tokens is None else tokens).to(contributions.device)
-    if counted.dtype != torch.bool or counted.shape != contributions.shape[:1]:
-        raise ValueError(
-            f"tokens of shape {tuple(counted.shape)} and {counted.dtype}: give a mask, True or "
-            f"False for each of the {len(contributions)} tokens of the vocabulary"
-        )
-    if not 1 <= largest < int(counted.sum()):
-        raise ValueError(
-            f"largest={largest}: choose at least 1 and fewer than the {int(counted.sum())} tokens"
-        )
-    ids = counted.nonzero()[:, 0]
+    ids = (~untrained_tokens(circuit.at)).nonzero()[:, 0]
+    largest = min(LARGEST, len(ids))
 
     def outermost(part: Float[Tensor, "vocab neuron"]) -> tuple[Tensor, ...]:
         contribution = part[ids]
@@ -159,17 +144,14 @@ def label_neurons(
     values: Float[Tensor, "text neuron"],
     labels: Sequence[Hashable],
     neurons: Sequence[int],
-    confidence: float = 0.95,
 ) -> pd.DataFrame:
     """Which label of text each neuron answers to, one row a neuron.
 
     `values` is any measure of the neurons on the texts: a summary, the true contribution, the
     pre-activation. `label` is the label whose mean lies farthest above that of all other texts;
-    `difference` is how far, in the unit of `values`; `low` and `high` bound it with the given
-    confidence, as an analysis of variance does (one spread inside all labels, Student's t, the
-    level divided by the number of labels because the best of them was picked); `auc` is the
-    chance that a text of the label has the larger value than another. Raises ValueError unless
-    there is a label for each text, two labels at least, and two texts in each.
+    `difference` is how far, in the unit of `values`; `auc` is the chance that a text of the label
+    has the larger value than another. How sure that is, `cx.claims.by_document` says. Raises
+    ValueError unless there is a label for each text, two labels at least, and two texts in each.
 
     >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
     >>> labels = [text.domain for text in passages]
@@ -190,25 +172,12 @@ def label_neurons(
     if len(names) < 2 or counts.min() < 2:
         raise ValueError("labels need at least two names with two texts each")
     inside = member == np.arange(len(names))[:, None]  # label text
-    means = inside @ y / counts[:, None]  # label neuron
-    apart = means - ~inside @ y / (len(y) - counts)[:, None]
+    rest = (len(y) - counts)[:, None]
+    apart = inside @ y / counts[:, None] - ~inside @ y / rest  # label neuron
     best = apart.argmax(0)
     pick = best, np.arange(len(best))
-    freedom = len(y) - len(names)
-    spread = np.sqrt(((y - means[member]) ** 2).sum(0) / freedom)
-    error = spread * np.sqrt(1 / counts[best] + 1 / (len(y) - counts[best]))
-    reach = error * stats.t.ppf(1 - (1 - confidence) / (2 * len(names)), freedom)
-    return pd.DataFrame(
-        {
-            "label": names[best],
-            "difference": apart[pick],
-            "low": apart[pick] - reach,
-            "high": apart[pick] + reach,
-            "spread": spread,
-            "auc": auc(y, inside)[pick],
-        },
-        index=pd.Index([int(j) for j in neurons], name="neuron"),
-    )
+    columns = {"label": names[best], "difference": apart[pick], "auc": auc(y, inside)[pick]}
+    return pd.DataFrame(columns, index=pd.Index([int(j) for j in neurons], name="neuron"))
 
 
 def auc(

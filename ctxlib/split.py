@@ -21,7 +21,7 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.weights import LayerWeights, check_tokens, layer_norm, project
+from ctxlib.weights import LayerWeights, check_ids, layer_norm, project
 
 Texts = Int[Tensor, "*text pos"]  # one or a stack
 Rows = Float[Tensor, "*text head source"]
@@ -57,7 +57,7 @@ def what(
     True
     """
     here, W_E = weights.position(n), weights.embeddings()
-    chosen = W_E if tokens is None else W_E[check_tokens(weights, tokens)]
+    chosen = W_E if tokens is None else W_E[check_ids(tokens, len(W_E)).to(W_E.device)]
     seen = (chosen @ M).add_(here[None] @ M)
     return seen.div_(scale_of_sum(chosen, here, weights.eps)[..., None])
 

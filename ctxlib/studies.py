@@ -14,9 +14,8 @@ import pandas as pd
 
 from ctxlib.circuit import ContextualCircuit
 from ctxlib.denominators import STEADY, StableHeads, middle_text, roster, stable_heads
-from ctxlib.destination import check_heads
 from ctxlib.texts import Text, collection, passages
-from ctxlib.weights import LayerWeights
+from ctxlib.weights import LayerWeights, check_chosen
 
 PROSE = ("american", "british", "travel")  #: the passages' domains that count as plain prose
 
@@ -157,7 +156,7 @@ def study(
     chosen = (
         stable_heads(weights, measured, n, token, steady=steady)
         if heads is None
-        else check_heads(weights, heads)
+        else check_chosen("head", heads, weights.n_heads)
     )
     return Study(model, weights, labelled, measured, n, token, chosen, prose, steady)
 

@@ -35,7 +35,6 @@ T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result
 PASSAGES = DATA / "passages"
 HELD_OUT = DATA / "texts"
-PASSAGE = re.compile(r"domain: (.+)\ndialect: (.+)\nsubject: (.+)\n\n((?s:.*))")
 PLAIN = re.compile(r"\.txt(\.xz)?$")
 ROWS = re.compile(r"\.(jsonl?(\.gz|\.zst)?|parquet)$")
 NOT_ON_THE_HUB = re.compile(r"^[./~]|^[^:]*/(?:[^:]*/|$)|[\s\\]")  # where a data set is owner/name
@@ -149,62 +148,39 @@ def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
     )
 
 
-def encode(reader: Reads, source: str, length: int | None = None) -> Int[Tensor, " pos"]:
-    """BOS and then the tokens of `source`, in the model's own vocabulary.
-
-    With `length`, exactly that many tokens, BOS included. Without it, all of them up to the
-    model's n_ctx; a longer text is cut there and a warning says how. Raises ValueError for an
-    empty text, one shorter than `length`, and a `length` that does not fit the model.
+def encode(reader: Reads, source: str) -> Int[Tensor, " pos"]:
+    """BOS and then the tokens of `source`, in the model's own vocabulary, as many as a model reads;
+    a longer text is cut there and a warning says how. Raises ValueError for an empty text.
 
     >>> ids = cx.texts.encode(weights, "The moon is far away.")
     >>> cx.neurons.spelled(weights, ids.tolist())
     ['<|endoftext|>', 'The', ' moon', ' is', ' far', ' away', '.']
     """
-    ids = enough_tokens(reader, source, length)
-    if length is None and len(ids) > reader.n_ctx:
+    if not source.strip():
+        raise ValueError("the text is empty")
+    ids, most = all_tokens(reader, source), reader.n_ctx
+    if len(ids) > most:
         warnings.warn(
-            f"the text has {len(ids)} tokens with BOS and the model reads {reader.n_ctx}: "
-            f"cut to the first {reader.n_ctx}, {len(ids) - reader.n_ctx} dropped at the end; "
-            "cx.texts.windows keeps them all",
+            f"the text has {len(ids)} tokens with BOS and the model reads {most}: cut to the first "
+            f"{most}, {len(ids) - most} dropped at the end; cx.texts.windows keeps them all",
             stacklevel=2,
         )
-    return torch.tensor(ids[: length or reader.n_ctx])
+    return torch.tensor(ids[:most])
 
 
-def windows(reader: Reads, source: str, length: int) -> list[Int[Tensor, " pos"]]:
-    """All of a long text in pieces of exactly `length` tokens, BOS in front of each;
-    what is left at the end is dropped.
+def windows(reader: Reads, source: str) -> list[Int[Tensor, " pos"]]:
+    """All of a long text in pieces as long as the reader's context, BOS in front of each; what is
+    left at the end is dropped.
 
-    Raises ValueError as `encode` does.
-
-    >>> pieces = cx.texts.windows(weights, passages[0].source, length=64)
+    >>> reader = cx.texts.Reader.of(model, 64)
+    >>> pieces = cx.texts.windows(reader, passages[0].source)
     >>> len(pieces), {len(piece) for piece in pieces}
     (12, {64})
     """
-    return pieces(enough_tokens(reader, source, length), length)
-
-
-def pieces(ids: list[int], length: int) -> list[Int[Tensor, " pos"]]:
-    """BOS and then each stretch of the other tokens that fills `length` with it."""
-    begins = range(1, len(ids) - length + 2, length - 1)
-    return [torch.tensor([ids[0], *ids[k : k + length - 1]]) for k in begins]
-
-
-def enough_tokens(
-    reader: Reads, source: str, length: int | None, name: str = "the text"
-) -> list[int]:
-    """All tokens of a text, or a ValueError where they do not fill `length`, as `encode` says."""
-    if not source.strip():
-        raise ValueError(f"{name} is empty")
-    if length is not None and not 2 <= length <= reader.n_ctx:
-        raise ValueError(f"length={length}: choose 2 to {reader.n_ctx}, the model's context")
-    ids = all_tokens(reader, source)
-    if length is not None and len(ids) < length:
-        raise ValueError(
-            f"{name} has {len(ids)} tokens with BOS, fewer than the {length} asked for; "
-            "take a longer text or a smaller length"
-        )
-    return ids
+    bos, *ids = all_tokens(reader, source)
+    filled = reader.n_ctx - 1
+    begins = range(0, len(ids) - filled + 1, filled)
+    return [torch.tensor([bos, *ids[k : k + filled]]) for k in begins]
 
 
 def all_tokens(reader: Reads, source: str) -> list[int]:
@@ -223,23 +199,19 @@ def all_tokens(reader: Reads, source: str) -> list[int]:
     bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     if bos is None:
         raise ValueError("the tokenizer has neither a BOS nor an EOS token to start a text with")
-    # more than the model reads, on purpose: the cut is made, and reported, above
+    # more than the model reads, on purpose: the cut is made, and reported, in `encode`
     return [bos, *tokenizer.encode(source, add_special_tokens=False, verbose=False)]
 
 
 # ---------------------------------------------------------------- the passages of this book
 
 
-def passages(
-    reader: Reads, length: int | None = None, domains: Sequence[str] | None = None
-) -> list[Text]:
-    """The labelled passages written for this book, each `length` tokens
-    (by default as much as the model reads).
+def passages(reader: Reads, domains: Sequence[str] | None = None) -> list[Text]:
+    """The labelled passages written for this book, of each as much as the reader has context for.
 
-    `domains` chooses and orders them. Raises ValueError for a domain that is not there and a
-    `length` that a passage does not fill.
+    `domains` chooses and orders them. Raises ValueError for a domain that is not there.
 
-    >>> texts = cx.texts.passages(weights, length=256, domains=["law", "travel"])
+    >>> texts = cx.texts.passages(weights, domains=["law", "travel"])
     >>> [text.name for text in texts]
     ['law-1', 'law-2', 'law-3', 'law-4', 'travel-1', 'travel-2', 'travel-3', 'travel-4']
     """
@@ -249,24 +221,17 @@ def passages(
     wanted = list(files if domains is None else domains)
     if unknown := [domain for domain in wanted if domain not in files]:
         raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(files)}")
-    return [read_passage(reader, file, length) for domain in wanted for file in files[domain]]
+    return [read_passage(reader, file) for domain in wanted for file in files[domain]]
 
 
-def read_passage(reader: Reads, file: Path, length: int | None) -> Text:
+def read_passage(reader: Reads, file: Path) -> Text:
     """A file whose head says `domain:`, `dialect:` and `subject:`,
     then a blank line, then the text.
     """
-    found = PASSAGE.fullmatch(file.read_text("utf-8"))
-    if not found:
-        raise ValueError(
-            f"{file.name}: the head is three lines, domain, dialect and subject, and a blank line "
-            "behind them"
-        )
-    domain, dialect, subject, body = found.groups()
-    source = body.strip("\n")
-    ids = enough_tokens(reader, source, length, file.name)  # most overfill the context
-    tokens = torch.tensor(ids[: length or reader.n_ctx])
-    return Text(file.stem, domain, dialect, subject, source, tokens, document_hash(source))
+    head, _, body = file.read_text("utf-8").partition("\n\n")
+    facts, source = dict(line.split(": ", 1) for line in head.splitlines()), body.strip("\n")
+    tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])  # most overfill it
+    return Text(file.stem, **facts, source=source, tokens=tokens, document=document_hash(source))
 
 
 # ---------------------------------------------------------------- many texts, for measurements
@@ -527,8 +492,7 @@ def document_texts(
     for source, where in documents(begin):
         digest = document_hash(source)
         half = HALVES[int(digest[-1], 16) % 2]
-        whole_texts = pieces(all_tokens(reader, source), reader.n_ctx)
-        for place, tokens in enumerate(whole_texts[before:], before):
+        for place, tokens in enumerate(windows(reader, source)[before:], before):
             what = f"{domain}-{number:04d}", domain, "", ""
             words = reader.tokenizer.decode(tokens[1:].tolist())
             yield Text(*what, words, tokens, digest, half), (where, place, number)
@@ -639,8 +603,7 @@ def batches(
                 f"it needs at least {needed}"
             )
         tokens = torch.stack([torch.cat([ids, put]) for ids in read])
-        check_ids(tokens, reader.d_vocab)
-        yield tokens
+        yield check_ids(tokens, reader.d_vocab)
 
 
 def at(

@@ -318,7 +318,7 @@ class LayerWeights:
             raise ValueError(
                 f"destination {n} lies outside the text, which has positions 0 to {length - 1}"
             )
-        return check_tokens(self, tokens[..., : n + 1])
+        return check_ids(tokens[..., : n + 1], self.d_vocab).to(self.device)
 
     def position(self, n: int) -> Float[Tensor, " d_model"]:
         """`W_pos[n]`, or a ValueError for a position that is not there, and for another layer than
@@ -428,30 +428,31 @@ def check_there(kind: str, given: int, size: int) -> None:
 
 
 def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int]:
-    """Heads or neurons as a list, all of them by default; ValueError where there are none and for
-    those that do not exist.
+    """Heads or neurons as a list, all of them by default; ValueError where there are none, for
+    those that do not exist, and for one that is there twice.
 
     >>> cx.weights.check_chosen("neuron", range(3), size=1024)
     [0, 1, 2]
+    >>> cx.weights.check_chosen("head", [3, 3], size=8)
+    Traceback (most recent call last):
+        ...
+    ValueError: heads [3, 3]: one is there twice
     """
     listed = [int(i) for i in (range(size) if chosen is None else chosen)]
     if not listed:
         raise ValueError(f"no {kind}s: choose at least one")
     for i in listed:
         check_there(kind, i, size)
+    if len(set(listed)) < len(listed):
+        raise ValueError(f"{kind}s {listed}: one is there twice")
     return listed
 
 
-def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> None:
-    """Nothing, or a ValueError for ids that a vocabulary of this size does not have."""
+def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> Int[Tensor, "*any"]:
+    """The tokens, or a ValueError for ids that a vocabulary of this size does not have."""
     for extreme in (tokens.min(), tokens.max()) if tokens.numel() else ():
         check_there("token id", int(extreme), d_vocab)
-
-
-def check_tokens(weights: Any, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-    """The tokens, on the weights' device, if they are in the vocabulary."""
-    check_ids(tokens, weights.d_vocab)
-    return tokens.to(weights.device)
+    return tokens
 
 
 def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:

@@ -53,10 +53,9 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     for name in ("kernel", "denominators", "weighted_values", "readout", "contribution"):
         same(getattr(circuit, name), getattr(hand, name))
     same(circuit.extended_embedding(), hand.extended)
-    neurons, summaries, whole = [case.sizes["d_mlp"] - 1, 0], [], []
+    summaries, whole = [], []
     for text in case.texts.tolist():
         terms = [k * hand.contribution[t] for k, t in zip(hand.kernel, text, strict=False)]
-        same(circuit.by_source(torch.tensor(text), neurons), torch.stack(terms)[:, neurons])
         summaries.append(sum(terms))
         rest = w.W_E[text[n]] + w.W_pos[n] + w.b_O
         for h in set(range(w.n_heads)) - set(case.heads):
@@ -193,10 +192,7 @@ LABELLED = cx.texts.Text("a", "war", "en-GB", "war", "", TEXT)
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda c: c.by_source(TEXT[:20], [0]), "destination 20 lies outside the text"),
-        (lambda c: c.by_source(TEXT.expand(2, -1), [0]), "expected one text"),
-        *((lambda c, j=j: c.by_source(TEXT, j), "neurons 0 to 39") for j in ([-1], [3, 40, 5])),
-        (lambda c: c.by_source(TEXT, []), "no neurons"),
+        (lambda c: c.summary(TEXT[:20]), "destination 20 lies outside the text"),
         *((lambda c, x=x: c.self_normalised(x), "put it in brackets") for x in (TEXT, LABELLED)),
         (
             lambda c: c.self_normalised([TEXT, TEXT[:20]]),

@@ -22,12 +22,13 @@ def test_denominators_are_the_loops(make_weights, case):
         [by_hand.denominator(w, h, text, *asked) for h in range(w.n_heads)]
         for text in case.texts.tolist()
     ]
-    same(cx.softmax_denominators(w, case.texts, *asked), expected)
+    same(cx.softmax_denominators(cx.destination.asked_by(w, *asked), case.texts), expected)
 
 
 def test_the_destination_is_in_the_middle_and_C_typical_unless_they_are_given(precise, drawn):
-    asked = cx.softmax_denominators(precise, drawn, 16, " the", precise.typical_norm())
-    assert torch.equal(cx.softmax_denominators(precise, drawn), asked)
+    here = cx.destination.asked_by(precise, 16, " the", precise.typical_norm())
+    given = cx.softmax_denominators(here, drawn)
+    assert torch.equal(cx.softmax_denominators(precise, drawn), given)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
@@ -50,7 +51,7 @@ def between(numbers):
     return [-math.inf, *((a + b) / 2 for a, b in pairwise(ordered)), math.inf]
 
 
-def test_heads_are_stable_by_both_thresholds_and_the_table_says_why(precise, drawn):
+def test_heads_are_stable_by_both_thresholds_and_the_table_says_why(precise, drawn, monkeypatch):
     """A head whose queries say nothing sees all positions, and all words, alike."""
     asks = torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64)[:, None]
     still = replace(precise, W_Q=precise.W_Q * asks[..., None], b_Q=precise.b_Q * asks)
@@ -59,6 +60,7 @@ def test_heads_are_stable_by_both_thresholds_and_the_table_says_why(precise, dra
     strays = (denoms.std(0) / denoms.mean(0)).tolist()
     assert (spread[0], strays[0]) == (pytest.approx(21), pytest.approx(0, abs=1e-12))
     for broad, steady in product(between(spread), between(strays)):
+        monkeypatch.setattr(cx.denominators, "BROAD", broad)
         reasons = [
             "; ".join(
                 [f"kernel over {kernel:.1f} tokens only"] * (kernel <= broad)
@@ -67,26 +69,27 @@ def test_heads_are_stable_by_both_thresholds_and_the_table_says_why(precise, dra
             for kernel, stray in zip(spread, strays, strict=True)
         ]
         stable = [h for h in range(3) if not reasons[h]]
-        table = cx.denominators.roster(still, drawn, 20, broad=broad, steady=steady)
+        table = cx.denominators.roster(still, drawn, 20, steady=steady)
         assert table["effective tokens"].tolist() == pytest.approx(spread)
         assert table["relative spread"].tolist() == pytest.approx(strays)
         assert table["family"].tolist() == cx.families(still, 20)["family"].tolist()
         assert table["why not"].tolist() == reasons
         assert table.index[table["stable"]].tolist() == stable
         if stable:
-            heads = cx.stable_heads(still, iter(drawn), 20, broad=broad, steady=steady)
+            heads = cx.stable_heads(still, iter(drawn), 20, steady=steady)
             assert isinstance(heads, list) and heads == stable
             pd.testing.assert_frame_equal(heads.table, table)
         elif wide := [s for s, kernel in zip(strays, spread, strict=True) if kernel > broad]:
             with pytest.raises(ValueError, match=f"broad ones strays by {min(wide):.0%}"):
-                cx.stable_heads(still, drawn, 20, broad=broad, steady=steady)
+                cx.stable_heads(still, drawn, 20, steady=steady)
 
 
 def test_a_head_whose_spread_is_unknown_is_not_stable(precise, drawn, monkeypatch):
     denoms = cx.softmax_denominators(precise, drawn, 20)
     denoms[:, 1] = math.nan
     monkeypatch.setattr(cx.denominators, "softmax_denominators", lambda *_: denoms)
-    assert cx.stable_heads(precise, drawn, 20, broad=0, steady=10.0) == [0, 2]
+    monkeypatch.setattr(cx.denominators, "BROAD", 0)
+    assert cx.stable_heads(precise, drawn, 20, steady=10.0) == [0, 2]
 
 
 def test_denominators_beyond_the_range_of_their_precision_are_refused(tiny_weights, drawn):
@@ -121,6 +124,6 @@ def test_what_cannot_be_measured_is_refused(precise, drawn, measure, asked, says
 
 def test_heads_that_nothing_can_be_said_of_are_refused(precise, drawn):
     with pytest.raises(ValueError, match="at least two"):
-        cx.stable_heads(precise, drawn[:1], 20, broad=0)
+        cx.stable_heads(precise, drawn[:1], 20)
     with pytest.raises(ValueError, match="no head has a kernel over more than 40 tokens"):
         cx.stable_heads(precise, drawn, 20, steady=math.inf)

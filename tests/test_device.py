@@ -154,7 +154,7 @@ def of_texts(w, texts):
     passages = cx.texts.passages(w, domains=["law"])
     return [
         cx.softmax_denominators(w, texts, N, TOKEN),
-        list(cx.stable_heads(w, texts, N, TOKEN, broad=1.0, steady=5.0)),
+        cx.denominators.roster(w, texts, N, TOKEN),
         record.denominator_record(w, texts, [], N, TOKEN),
         cx.denominators.middle_text(w, passages, HEADS, N, TOKEN).name,
         packed_layer(w, passages),
@@ -167,7 +167,6 @@ def of_circuit(w, texts):
     return [
         circuit.contribution,
         circuit.extended_embedding(),
-        circuit.by_source(texts[0], [1, 2]),
         cx.true_contribution(w, stack, HEADS, N),
         *(f(stack) for c in (circuit, better) for f in (c.summary, c.pre_activations)),
         *(
@@ -180,7 +179,7 @@ def of_circuit(w, texts):
         *(along, cx.decoders.circuit_z(circuit, texts[1], along)),
         cx.decoders.self_normalised_z(circuit, texts[1]),
         cx.neurons.untrained_tokens(w),
-        *(cx.find_neurons(circuit, 0.0, tokens=t) for t in (None, torch.arange(300) > 9)),
+        cx.find_neurons(circuit, 0.0),
         cx.label_neurons(circuit.summary(stack)[:, [3, 8]], [*"aabbccaabbcc"], [3, 8]),
     ]
 

@@ -19,7 +19,7 @@ from playwright.sync_api import Error
 from scipy import stats
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from viewing import header, retold
+from viewing import added, header, retold
 
 import ctxlib as cx
 from ctxlib.widgets import layerfile, packed_layer
@@ -112,7 +112,7 @@ def agree(page, layer, circuit_of, texts, groups, per_group, draw, close):
             expected.append(
                 {
                     "summary": (summaries[which, neuron], span(summaries[:, neuron])),
-                    "terms": (circuit.by_source(ids, [neuron])[:, 0], wide),
+                    "terms": (added(circuit, ids, neuron), wide),
                     "own": (own[which, neuron], span(own[:, neuron])),
                     "contribution": (contribution[ids[length // 2]], span(contribution)),
                 }

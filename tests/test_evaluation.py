@@ -364,7 +364,7 @@ MEASURES = {
     "error budget": lambda c, texts: cx.evaluation.error_budget(c, texts, [3, 4]),
     "offsets": lambda c, texts: c.self_normalised(texts),
     "denominators": lambda c, texts: cx.softmax_denominators(c.at, texts),
-    "stable heads": lambda c, texts: cx.stable_heads(c.at, texts, broad=0, steady=9),
+    "roster": lambda c, texts: cx.denominators.roster(c.at, texts),
     "middle text": lambda c, texts: cx.denominators.middle_text(c.at, texts, [0]),
 }
 

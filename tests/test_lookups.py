@@ -401,7 +401,7 @@ def test_texts_start_with_EOS_where_there_is_no_BOS(toy_tokenizer):
     def ids(**marks):
         backend = toy_tokenizer.backend_tokenizer
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token=both, **marks)
-        return cx.texts.encode(cx.texts.Reader(tokenizer, 32, 300), "a hill", 3)
+        return cx.texts.encode(cx.texts.Reader(tokenizer, 32, 300), "a hill")
 
     assert ids(eos_token=end)[0] == number
     assert ids(bos_token=both, eos_token=end)[0] == 0

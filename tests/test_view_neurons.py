@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 import torch
-from viewing import adds, cells, check, explained, header, named, number, settled
+from viewing import added, adds, cells, check, explained, header, named, number, settled
 
 import ctxlib as cx
 
@@ -122,7 +122,7 @@ def test_its_domains_and_its_best_passage_are_those_of_the_summary(
 
 def test_a_token_of_the_passage_can_be_read_and_explained(visit, circuit, read, mini_weights):
     page = visit("#neuron=463&passage=2", "neurons")
-    terms = circuit.by_source(read[2], [463])[:, 0]
+    terms = added(circuit, read[2], 463)
     most = int(terms.abs().argmax())
     reader = page.locator(".ctx-token-reader input")
     said = reader.get_attribute("aria-valuetext")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from viewing import adds, cells, check, explained, header, number, settled, titles, view_page
+from viewing import added, adds, cells, check, explained, header, number, settled, titles, view_page
 
 import ctxlib as cx
 
@@ -34,7 +34,7 @@ def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
         n = len(tokens) - 1
         count = page.locator(".ctx-reader-count").nth(which).text_content()
         assert count == f"{n} tokens; up to 511 are read"
-        terms = circuit_of(heads, n).by_source(tokens, [648])[:, 0]
+        terms = added(circuit_of(heads, n), tokens, 648)
         check(adds(titles(page.locator(".ctx-reader-text").nth(which))), terms, 0.01)
         slider = page.get_by_role("slider").nth(which)
         for key, at in (("End", n), ("PageDown", n - 10)):

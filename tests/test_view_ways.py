@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from viewing import adds, cells, check, settled, titles, view_page
+from viewing import added, adds, cells, check, settled, titles, view_page
 
 import ctxlib as cx
 
@@ -82,7 +82,7 @@ def test_terms_are_a_file(visit, mini_weights, circuit_of):
     tokens = cx.texts.encode(mini_weights, TEXT[:81])
     own = [row for row in rows if row["text"] == "1"]
     assert [int(row["token id"]) for row in own] == tokens.tolist()
-    truth = circuit_of([3, 4], len(tokens) - 1).by_source(tokens, [648])[:, 0].numpy()
+    truth = added(circuit_of([3, 4], len(tokens) - 1), tokens, 648).numpy()
     assert np.abs(np.array([float(row["adds"]) for row in own]) - truth).max() < 0.01
 
 
@@ -166,7 +166,7 @@ def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
             slider.press("ArrowLeft")
         settled(page)
         said = titles(text)
-        truth = circuit_of([3, 4], n).by_source(tokens[: n + 1], [648])[:, 0]
+        truth = added(circuit_of([3, 4], n), tokens, 648)
         check(adds(said[: n + 1]), truth, 0.01)
         assert all(title.endswith(", not read") for title in said[n + 1 :])
     page.locator("textarea").first.press("Control+Home")
@@ -190,7 +190,7 @@ def test_a_window_moves_over_a_long_text(visit, mini_weights, circuit_of):
     page.get_by_text(f"Tokens 101 to 611 of {len(tokens):,} tokens are read").wait_for()
     text = page.locator(".ctx-reader-text").first
     read = torch.tensor([bos, *tokens[100:611]])
-    check(adds(titles(text)), circuit_of([3, 4], 511).by_source(read, [648])[:, 0], 0.01)
+    check(adds(titles(text)), added(circuit_of([3, 4], 511), read, 648), 0.01)
     shown = text.inner_text()
     page = visit("#" + page.url.partition("#")[2], "reader", fresh=True)
     assert text.locator(".ctx-at").get_attribute("data-place") == "7"

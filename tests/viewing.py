@@ -176,6 +176,11 @@ def circuit_of(mini_weights, packed_mini):
     return partial(cx.ContextualCircuit.calibrate, mini_weights, text)
 
 
+def added(circuit, tokens, neuron):
+    """What each source adds to a neuron: `pos_i contribution[x_i, j]`."""
+    return circuit.kernel * circuit.contribution[tokens[: circuit.n + 1], neuron]
+
+
 OF_LAYERS = {
     "rows": "Rows",
     "kernels": "Kernels",

@@ -31,7 +31,7 @@ from ctxlib.decoders.adapter import centred, feeding, input_weights
 from ctxlib.decoders.lookups import at_last_token
 from ctxlib.destination import Destination, Outputs, Rows, Texts, written
 from ctxlib.texts import AnyText, Reader, at, check_listed, progress, token_ids
-from ctxlib.weights import check_ids, check_layer, layer_norm, token_id
+from ctxlib.weights import LayerWeights, check_ids, check_layer, layer_norm, token_id
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
 VOCAB_AT_A_TIME = 4096
@@ -79,6 +79,13 @@ class FirstLayer(Destination):
     eps: float
     n_ctx: int
     tokenizer: Any
+
+    @property
+    def weights(self) -> LayerWeights:  # type: ignore[override]
+        raise ValueError(
+            "this was asked of a model, and this needs weights with positions in the residual "
+            "stream: cx.LayerWeights.of"
+        )
 
     @classmethod
     def of(
