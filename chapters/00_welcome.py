@@ -98,7 +98,7 @@ def shaded(values, caption):
     for s in shown:
         pieces += [" […]" if len(pieces) > 1 else "", *(str(words[i]) for i in s)]
         shades += [0.0, *values[s.start : s.stop].nan_to_num().tolist()]
-    return cx.plots.ShadedText(pieces, torch.tensor(shades), caption)
+    return cx.plots.shaded_text(pieces, torch.tensor(shades), caption)
 
 
 display(

@@ -233,10 +233,10 @@ narrow, broad = int(spread.argmin()), int(spread.argmax())
 begin, grey = max(0, n - 110), cx.plots.COLOURS[7]
 pieces = list(map(str, spelled(x[begin:])))
 caption = f"Head {narrow}. The page goes on before the first word shown. Grey, since attention has no sign."
-cx.plots.ShadedText(pieces, row[narrow, begin:], caption, grey)
+cx.plots.shaded_text(pieces, row[narrow, begin:], caption, grey)
 
 # %% tags=["hide-input"]
-cx.plots.ShadedText(pieces, row[broad, begin:], f"Head {broad}.", grey)
+cx.plots.shaded_text(pieces, row[broad, begin:], f"Head {broad}.", grey)
 
 # %% [markdown]
 """

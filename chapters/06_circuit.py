@@ -79,7 +79,7 @@ names = ["BOS", *cx.neurons.spelled(weights, x[1 : n + 1].tolist())]
 terms = circuit.kernel * circuit.contribution[x, j]  # source
 
 # %% tags=["hide-input"]
-cx.plots.ShadedText(
+cx.plots.shaded_text(
     names,
     terms,
     f"What each token adds to neuron {j}: blue raises it, orange lowers it. In sum {said:+.2f}.",

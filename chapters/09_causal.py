@@ -131,7 +131,7 @@ example = study.example.tokens[:READ]
 at_stake = losses(silence([0])) - losses([])
 pieces = cx.neurons.spelled(weights, example[1:].tolist())
 most = at_stake.argsort(descending=True)[:4].tolist()
-cx.plots.ShadedText(
+cx.plots.shaded_text(
     pieces,
     at_stake,
     f"<b>Figure 9.1.</b> {study.example.subject}: tokens that are predicted worse (blue) or better (orange) when the stable heads are silent. In the mean the loss rises by {float(at_stake.mean()):.2f} nats a token.",

@@ -47,24 +47,17 @@ def panels(
 
 @dataclass(frozen=True)
 class Picture:
-    """A finished figure:
-    what a notebook shows, what a screen reader reads, and the words under it.
+    """What a notebook shows, and the words for it where nothing can be seen.
 
-    >>> cx.plots.Picture("<svg></svg>", alt="a line that rises", caption="A line.")
+    >>> cx.plots.Picture("<svg></svg>", alt="a line that rises")
     a line that rises
     """
 
-    svg: str
+    html: str
     alt: str
-    caption: str
 
     def _repr_html_(self) -> str:
-        label = html.escape(self.alt, quote=True)
-        return (
-            '<figure class="picture" style="margin:0">'
-            f'<div role="img" aria-label="{label}">{self.svg}</div>'
-            f"<figcaption>{self.caption}</figcaption></figure>"
-        )
+        return self.html
 
     def __repr__(self) -> str:
         return self.alt
@@ -85,7 +78,12 @@ def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
     with plt.rc_context(STYLE):
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(NO_METADATA))
     plt.close(figure)
-    return Picture(inline_svg(buffer.getvalue(), number), alt, f"<b>Figure {number}.</b> {caption}")
+    label, drawing = html.escape(alt, quote=True), inline_svg(buffer.getvalue(), number)
+    return Picture(
+        f'<figure class="picture" style="margin:0"><div role="img" aria-label="{label}">{drawing}'
+        f"</div><figcaption><b>Figure {number}.</b> {caption}</figcaption></figure>",
+        alt,
+    )
 
 
 def inline_svg(svg: str, number: str) -> str:
@@ -183,34 +181,29 @@ def visible(token: str) -> str:
     return "".join(marks.get(c, c if c.isprintable() else ascii(c)[1:-1]) for c in token)
 
 
-@dataclass(frozen=True)
-class ShadedText:
+def shaded_text(
+    tokens: Sequence[str],
+    weights: Float[Tensor, " pos"],
+    caption: str,
+    colour: str = COLOURS[0],
+) -> Picture:
     """Tokens with a background as strong as their weight, in one colour for what is positive and
     another for what is negative; the weight of each shows on hover.
 
-    >>> cx.plots.ShadedText([" a", " b"], torch.tensor([1.0, -0.5]), caption="Two tokens.")
+    >>> cx.plots.shaded_text([" a", " b"], torch.tensor([1.0, -0.5]), caption="Two tokens.")
     Two tokens.
     """
-
-    tokens: Sequence[str]
-    weights: Float[Tensor, " pos"]
-    caption: str
-    colour: str = COLOURS[0]
-
-    def _repr_html_(self) -> str:
-        top = float(self.weights.abs().max()) or 1.0
-        spans = []
-        for token, weight in zip(self.tokens, self.weights.tolist(), strict=True):
-            shown = html.escape(token.replace("\n", "↵"))
-            colour = self.colour if weight >= 0 else COLOURS[1]
-            r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-            shade = f"background:rgba({r},{g},{b},{STRONGEST * abs(weight) / top:.2f})"
-            spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span>')
-        return (
-            '<figure class="shaded" style="margin:0">'
-            f'<p style="line-height:1.7;white-space:pre-wrap">{"".join(spans)}</p>'
-            f"<figcaption>{self.caption}</figcaption></figure>"
-        )
-
-    def __repr__(self) -> str:
-        return re.sub(r"</?\w+>", "", self.caption)  # where there is no markup
+    top = float(weights.abs().max()) or 1.0
+    spans = []
+    for token, weight in zip(tokens, weights.tolist(), strict=True):
+        ink = colour if weight >= 0 else COLOURS[1]
+        r, g, b = (int(ink[i : i + 2], 16) for i in (1, 3, 5))
+        shade = f"background:rgba({r},{g},{b},{STRONGEST * abs(weight) / top:.2f})"
+        shown = html.escape(token.replace("\n", "↵"))
+        spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span>')
+    return Picture(
+        '<figure class="shaded" style="margin:0">'
+        f'<p style="line-height:1.7;white-space:pre-wrap">{"".join(spans)}</p>'
+        f"<figcaption>{caption}</figcaption></figure>",
+        alt=re.sub(r"</?\w+>", "", caption),
+    )

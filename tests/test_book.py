@@ -107,7 +107,7 @@ def test_a_chapter_keeps_to_its_budget_and_every_cell_that_prints_is_compared(ch
         words = re.sub(left_out, " ", words)
     words = re.findall(r"[A-Za-z][\w'’-]*", re.sub(r"\]\([^)]*\)|`[^`]*`", " x ", words))
     code = [c for c in SOURCES[chapter].cells if c.cell_type == "code"]
-    figures = sum(len(re.findall(r"plots\.(?:picture|ShadedText)\(", c.source)) for c in code)
+    figures = sum(len(re.findall(r"plots\.(?:picture|shaded_text)\(", c.source)) for c in code)
     hidden = tagged(SOURCES[chapter], "hide-input", "hide-cell", "setup")
     spent = len(words), figures, len(code) - len(hidden)
     assert all(map(int.__le__, spent, (2500, 6, 20))), spent

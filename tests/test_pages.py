@@ -27,15 +27,15 @@ def test_a_figure_is_text_a_drawing_and_a_caption():
 
 
 def test_a_drawing_is_the_same_twice_and_takes_colour_and_width_of_the_page():
-    svg = drawn().svg
-    assert svg == drawn().svg
+    svg = drawn().html
+    assert svg == drawn().html
     assert "currentColor" in svg and not re.search(rf"{cx.plots.INK}|#000000|#ffffff", svg)
-    head = svg.split(">")[0]
+    head = re.search("<svg[^>]*>", svg)[0]
     assert "max-width" in head and not re.search(r'\b(width|height)="', head)
 
 
 def test_two_figures_share_no_name_and_every_reference_is_resolved():
-    one, two = drawn("7.1").svg, drawn("7.2").svg
+    one, two = drawn("7.1").html, drawn("7.2").html
     ids = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (one, two)]
     assert not ids[0] & ids[1]
     references = re.findall(r'(?:url\(#|href="#)([^")]+)', one)
@@ -63,7 +63,7 @@ def test_heads_have_lines_that_can_be_told_apart():
 
 
 def test_a_shaded_text_shows_its_tokens_and_weights():
-    shaded = cx.plots.ShadedText([" a", "<b>", "\n"], torch.tensor([0.5, 0.25, 0.0]), "cap")
+    shaded = cx.plots.shaded_text([" a", "<b>", "\n"], torch.tensor([0.5, 0.25, 0.0]), "cap")
     page = shaded._repr_html_()
     assert "&lt;b&gt;" in page and "<b>" not in page and 'title="0.500"' in page
     assert "0.60)" in page, "the strongest token has the strongest shade"

@@ -45,7 +45,7 @@ def parsed(page):
 
 @every_view
 def test_a_notebook_gets_the_widget_and_a_page_its_state_and_a_still(views, view, monkeypatch):
-    picture = cx.plots.Picture("<svg></svg>", "two lines", "<b>Figure.</b> Two lines")
+    picture = cx.plots.Picture("<svg></svg><figcaption>Two lines</figcaption>", "two lines")
     monkeypatch.setattr(views[view], "picture", picture)
     bundle, _ = views[view]._repr_mimebundle_()
     found = bundle["application/vnd.jupyter.widget-view+json"]["model_id"]
