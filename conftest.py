@@ -63,11 +63,16 @@ def answer_in(folder):
     folder.mkdir()
     explainer = ChatExplainer("a-model", cache=folder)
     sentence = 'The prompt ends in "was".'
-    request = explainer.to_explain(["It was", "He was"], ["It is", "He is"])
-    explainer.keep_answer(request, json.dumps({"explanation": sentence}))
-    ((request, prompts),) = explainer.to_classify(sentence, ["She was", "She is"])
-    verdicts = {str(i): p.endswith("was") for i, p in enumerate(prompts, start=1)}
-    explainer.keep_answer(request, json.dumps(verdicts))
+
+    def answered(request):
+        user = json.loads(request.messages[1]["content"])
+        verdicts = {n: p.endswith("was") for n, p in user.get("prompts", {}).items()}
+        explainer.keep_answer(request, json.dumps(verdicts or {"explanation": sentence}))
+        return explainer.kept(request)
+
+    object.__setattr__(explainer, "answered", answered)
+    explainer.explain(["It was", "He was"], ["It is", "He is"])
+    explainer.classify(sentence, ["She was", "She is"])
 
 
 @pytest.fixture(autouse=True)

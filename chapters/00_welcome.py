@@ -104,7 +104,7 @@ def shaded(values, caption):
 display(
     shaded(
         received,
-        f"<b>The model.</b> What neuron {neuron} of <code>{escape(MODEL)}</code> receives at each token: its pre-activation. The bluer, the higher; orange is below zero.",
+        f"<b>The model.</b> What neuron {neuron} of <code>{escape(MODEL)}</code> receives at each token: its pre-activation, the number before the nonlinearity. The bluer, the higher; orange is below zero.",
     ),
     shaded(
         predicted,
@@ -147,8 +147,8 @@ axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
     "0.1",
-    f"The whole page, as far as token {n}. Thin: each token; thick: means over 8. The two sentences from above are shaded.",
-    f"Two curves over {n} tokens. The correlation is {r:.2f}; the model averages {float(truth.mean()):.1f}, the prediction {float(ours.mean()):.1f}.",
+    f"The page from token {FIRST} to token {n}. Thin: each token; thick: means over the last 8. The two sentences from above are shaded.",
+    f"Two curves over tokens {FIRST} to {n}. The correlation is {r:.2f}; the model averages {float(truth.mean()):.2f}, the prediction {float(ours.mean()):.2f}.",
 )
 
 # %% tags=["remove-input", "nbval-check-output"]
@@ -158,7 +158,7 @@ display(
         holds=r > 0.7 and r > r_alone + 0.2,
     ),
     cx.claims.finding(
-        f"The prediction is off by {above:+.1f} on average; once it borrows no constants from another page and reads every token where it stands, it is off by {above_own:+.2f}, and the correlation is {r_own:.2f}.",
+        f"The prediction is off by {above:+.2f} on average; once it borrows no constants from another page and reads every token where it stands, it is off by {above_own:+.2f}, and the correlation is {r_own:.2f}.",
         holds=abs(above_own) < abs(above) / 2 and r_own > max(r, 0.9),
     ),
 )
@@ -170,10 +170,10 @@ display(
 Each head of a first layer takes a weighted mean over the text behind it. How much a token weighs depends on where it stands and on what it is, and the two can be taken apart: the weight is a
 *kernel*, which knows the place, times a *content*, which knows the token, divided by the sum of these products, the *denominator*.
 
-When a head spreads over many tokens, its denominator is an average, and such an average varies little from text to text. Many texts tell in which heads; one page of other text then gives the denominators, at a price that
+When a head spreads over many tokens, its denominator is an average, and such an average varies little from text to text. Which heads these are is found once, with many texts; after that one page of other text gives the denominators, at a price that
 the book measures. The rest comes from the weights. Each token of the vocabulary adds a fixed amount to each neuron. The sum of these amounts over the text, weighted by the kernel, predicts what the neuron receives.
 
-So neurons that know a context can be looked for without a corpus: sort each neuron's tokens by what they add, and read both ends of the list. [Chapter 7](07_neurons) counts how many of the best are found.
+So neurons that know a context can be looked for without running the model on texts: sort each neuron's tokens by what they add, and read both ends of the list. [Chapter 7](07_neurons) counts how many of the best are found.
 
 The book derives each step, measures its error on a model that nobody tuned to suit it, and says where it fails. Then it puts the prediction in the place of the model's heads, goes beyond the first layer, and turns to
 models with other positions.
@@ -206,7 +206,7 @@ Each asks one question, and answers it for `mini`, the small model of these page
 
 ## How to read it
 
-A chapter opens with its answer, goes from an example to the equation, and runs the equation as code. It ends with a **ledger**: each published claim beside what this run found. Every number is
+A chapter opens with its answer, goes from an example to the equation, and runs the equation as code. Near its end, under *Claims*, stands the **ledger**: each published claim beside what this run found. Every number is
 computed. If one changes, the book does not build.
 
 The chapters run on **mini**, which comes with the book and needs no network. They run as well on GPT-2 itself, or on a model of yours: open one in Colab with the rocket at the top of the page, set

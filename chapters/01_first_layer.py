@@ -17,7 +17,7 @@ r"""
 **A token and a position, added, and nothing else.** On `mini` no head gives the last ten tokens more than 15% of its attention: the rest goes further back.
 All 8 heads write more alike on two pages of one domain than on pages of two domains, and by a wider gap than 99% of random labels give.
 Shuffle the words of every page, and every head keeps at least 95% of that gap, which is 0.31 to 0.68 in cosine.
-About half of it is language: among the English passages alone the gap of the median head is 0.20, among all 0.41.
+About half of the gap is language: among the English passages alone that of the median head is 0.20, among all 0.41.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -91,11 +91,11 @@ cx.claims.finding(
 # %% [markdown]
 r"""
 The last word alone cannot tell the pages apart. Something carries to it what stands before, and in a transformer only attention does. In later layers attention may carry what earlier layers worked out. In the
-first layer it has only the raw text, and this is why the book begins there: everything that its heads can know can be written down.
+first layer it has only tokens and their places, and this is why the book begins there: everything that its heads can know can be written down.
 
 ## The model on these pages
 
-`mini` has the architecture of GPT-2 {cite}`radford2019language`, and is much smaller. It was trained for this book on textbooks, statutes, novels, recipes and code, and **nobody tuned it** to suit what the book says: its recipe was chosen by its loss on
+`mini` has the architecture of GPT-2 {cite}`radford2019language`, and is much smaller. It was trained for this book on textbooks, statutes, novels, recipes and code, and **nobody tuned it** to suit what the book says: how it was trained was chosen by its loss on
 held-out text alone. Expect from it less than from GPT-2. It is no use as a writer, and heads that GPT-2 has, such as those that join the pieces of a word, need not be there.
 """
 
@@ -176,14 +176,14 @@ Both tables are **centred**: the mean over the $d_\text{model}$ entries of each 
 
 ## LayerNorm puts the sum on a sphere
 
-Before a head reads $r_i$, LayerNorm {cite}`ba2016layernorm` subtracts the mean, of which nothing is left, divides by the standard deviation, multiplies by a gain and adds a bias. Gain and bias can be multiplied into the matrices that follow,
+Before a head reads $r_i$, LayerNorm {cite}`ba2016layernorm` subtracts the mean, of which nothing is left, divides by the standard deviation, multiplies by a gain and adds a bias. The gain can be multiplied into the matrices that follow, and the bias taken into their biases,
 once and for all. This is called **folding**, and from here on $W_Q, W_K, W_V$ and $b_Q, b_K, b_V$ are folded. What remains is
 
 $$
 \text{LN}(r) \;=\; \sqrt{d_\text{model}}\;\frac{r}{\lvert r \rvert} ,
 $$ (eq-layernorm)
 
-which puts $r$ on a sphere. In code it has a small $\epsilon$ that keeps zero out of the denominator:
+which puts $r$ on a sphere of radius $\sqrt{d_\text{model}}$. In code it has a small $\epsilon$ that keeps zero out of the denominator:
 """
 
 # %%
@@ -404,7 +404,7 @@ display(
         holds=least > 0.8,
     ),
     cx.claims.finding(
-        f"About half of it is language: among the English passages alone the gap of the median head is {within_english:.2f}, among all {measured.median():.2f}.",
+        f"About half of the gap is language: among the English passages alone that of the median head is {within_english:.2f}, among all {measured.median():.2f}.",
         holds=0.4 < within_english / measured.median() < 0.6,
     ),
 )
@@ -526,7 +526,7 @@ pd.Series(
 r"""
 ## Exercises
 
-1. *Predict, then run.* Put the token of the third section at position 250 instead of 45. What is the cosine between the two vectors on the sphere: nearer to 1, 0.9, 0.5 or 0? Write it down, then open the cell.
+1. *Predict, then run.* Put the token of *What stands at one position* at position 250 instead of 45. What is the cosine between the two vectors on the sphere: nearer to 1, 0.9, 0.5 or 0? Write it down, then open the cell.
 """
 
 # %% tags=["hide-cell"]

@@ -16,7 +16,7 @@ r"""
 
 **Yes, to within about a tenth of the attention, and in half of the heads most of the error is one token's.**
 In every head the rows rebuilt from the two halves are nearer to the true ones than a row that ignores the tokens: they misplace 0.02 to 0.10 of the attention, against 0.07 to 0.56.
-In heads 1, 2, 3 and 4 most of the error comes from one token, BOS: read by the key that it has in truth, the misplaced share falls from 0.07 to 0.02.
+In heads 1, 2, 3 and 4 most of the error comes from one token, BOS: read by the key that it has in truth, the misplaced share falls from 0.075 to 0.018 on average over them.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -67,13 +67,14 @@ $$
 \text{key}_i \;=\; \sqrt{d_\text{model}}\;\frac{(W_E[x_i] + W_\text{pos}[i])\,W_K}{\lvert W_E[x_i] + W_\text{pos}[i]\rvert}
 $$ (eq-key)
 
-Above the line, *what* ($x_i$) and *where* ($i$) are already apart. Only the length below ties them together: the token's part of the key is shorter where its position embedding is long. (The bias $b_K$ adds the same number to every score of a row, and the softmax takes it out again.) How long are the two parts?
+Above the line, *what* ($x_i$) and *where* ($i$) are already apart. Only the length below ties them together: the token's part of the key is divided by a length to which its position contributes. (The bias $b_K$ adds the same number to every score of a row, and the softmax takes it out again.) How long are the two parts?
 """
 
 # %%
 W_E, W_pos, W_K = weights.W_E, weights.W_pos, weights.W_K
 d_model, eps, H = weights.d_model, weights.eps, weights.n_heads
 C = W_E.norm(dim=-1).median()  # a typical token's length
+# x is the book's example, X are the held-out texts, all with TOKEN at n
 
 # %% tags=["hide-input"]
 low, high = np.quantile(W_E[X[:, 1:]].norm(dim=-1), (0.05, 0.95))
@@ -95,13 +96,13 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 rest = float(lengths[1:].median())
 cx.claims.finding(
-    f"Position 0, where BOS stands, is {lengths[0] / rest:.1f} times as long as the typical position and longer than the typical token ({lengths[0]:.2f} against {C:.2f}); the others are shorter than a token ({rest:.2f}).",
+    f"The embedding of position 0, where BOS stands, is {lengths[0] / rest:.1f} times as long as the typical one and longer than the typical token ({lengths[0]:.2f} against {C:.2f}); the others are shorter ({rest:.2f} in the median, {lengths[1:].max():.2f} at most).",
     holds=bool(lengths[0] > 2 * rest and lengths[0] > C > lengths[1:].max()),
 )
 
 # %% [markdown]
 r"""
-So nearly everywhere the token makes most of the length, and a length that leaves the position out is nearly right. Position 0 is another matter.
+So nearly everywhere the token makes most of the length, and at another position it would be nearly as long. Position 0 is another matter.
 
 ## Equation 1 in a few lines
 
@@ -147,7 +148,7 @@ The last line compares both halves with the package's. At $i = n$ the second par
 
 ## Four sources by hand
 
-Here are four sources of the page on the solar system, read by the head in which Equation 1 errs most: BOS; the source that gets most in the rest of the first half, a piece of *comets*; the token before ` the`; and ` the` itself. Write $c_i$ and $p_i$ for the two parts of a score, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$.
+Here are four sources of the page on the solar system, read by the head in which Equation 1 errs most on this page: BOS; the source that gets most in the rest of the first half, a piece of *comets*; the token before ` the`; and ` the` itself. Write $c_i$ and $p_i$ for the two parts of a score, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$.
 """
 
 # %%
@@ -192,7 +193,7 @@ An error of a tenth makes a source's weight a tenth too large, before the softma
 # %% tags=["hide-input", "nbval-check-output"]
 factor = (c + p - true_score).exp()
 cx.claims.finding(
-    f"BOS is {at_i[0] / at_n[0]:.1f} times as long where it stands as it would be at n, so Equation 1 counts its content too much and gives it {factor[0]:.1f} times its weight in head {worst}, before the row is normalised; the token beside n gets its own to within 2%.",
+    f"BOS is {at_i[0]:.2f} long where it stands and would be {at_n[0]:.2f} at n, so Equation 1 counts its content too much and gives it {factor[0]:.1f} times its weight in head {worst}, before the row is normalised; the token beside n gets its own to within 2%.",
     holds=bool(at_i[0] > 1.2 * at_n[0] and factor[0] > 1.5 and abs(factor[n - 1] - 1) < 0.02),
 )
 
@@ -256,7 +257,7 @@ cx.claims.finding(
 # %% tags=["hide-input", "nbval-check-output"]
 by_bos = [h for h in range(H) if mended[h] < split[h] / 2]
 cx.claims.finding(
-    f"In {heads_of(by_bos)} most of the error comes from one token, BOS: read by the key that it has in truth, the misplaced share falls from {split[by_bos].mean():.2f} to {mended[by_bos].mean():.2f}."
+    f"In {heads_of(by_bos)} most of the error comes from one token, BOS: read by the key that it has in truth, the misplaced share falls from {split[by_bos].mean():.3f} to {mended[by_bos].mean():.3f} on average over them."
     if by_bos
     else "In some heads most of the error comes from one token, BOS.",
     holds=len(by_bos) > 0,
@@ -279,7 +280,7 @@ figure.supylabel("attention, a share of the row", fontsize=10)
 cx.plots.picture(
     figure,
     "2.2",
-    f"True and rebuilt rows at n = {n} of the book's example, “{study.example.subject}”, attention on a logarithmic axis. The two marks at the left are BOS.",
+    f"True and rebuilt rows at n = {n} of the book's example, “{study.example.subject}”, attention on a logarithmic axis. At the left stand the marks of BOS: the circle true, the diamond rebuilt.",
     f"A panel per head with two curves that nearly coincide. BOS gets, in truth, {cx.plots.by_head(true[:, 0])}, and in the rebuilt rows {cx.plots.by_head(rebuilt[:, 0])}.",
 )
 
@@ -290,7 +291,7 @@ that follow keep Equation 1 as published and say where BOS matters.
 
 ## What the zero buys
 
-Why add and subtract $W_\text{pos}[n]$? Without it the split would be $W_E[x_i]$ over one length and $W_\text{pos}[i]$ over the other. The two splits differ only in which of the lengths divides $W_\text{pos}[n]\,W_K$. Below are both, with BOS by its own key.
+Why add and subtract $W_\text{pos}[n]$? Without it the split would be $W_E[x_i]$ over the length in $E$ and $W_\text{pos}[i]$ over the length in $P$. The two splits differ only in which of the lengths divides $W_\text{pos}[n]\,W_K$. Below are both, with BOS by its own key.
 """
 
 # %%
@@ -317,12 +318,12 @@ left.set_ylim(0, None)
 left.legend(fontsize=8)
 right.plot(mended, "o", label="with the zero")
 right.plot(bare, "D", ms=4, label="without")
-right.set(xlabel="head", ylabel="median TV, BOS apart", ylim=(0, None), xticks=range(H))
+right.set(xlabel="head", ylabel="median TV", ylim=(0, None), xticks=range(H))
 cx.plots.picture(
     figure,
     "2.3",
     f"Left: the error of a score by distance, in nats, over all heads and {len(X)} texts. Right: what it does to rows, with BOS by its own key.",
-    f"Within 16 tokens the mean error of a score is {near['with the zero']:.3f} with the zero and {near['without']:.3f} without. Median TV with the zero: {cx.plots.by_head(mended, '.3f')}; without: {cx.plots.by_head(bare, '.3f')}.",
+    f"Within 16 tokens the mean error of a score is {near['with the zero']:.4f} with the zero and {near['without']:.4f} without. Median TV with the zero: {cx.plots.by_head(mended, '.3f')}; without: {cx.plots.by_head(bare, '.3f')}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -337,7 +338,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The paper's reason is that most attention sits near $n$. In the uniform heads it does not, and there the mean of $W_\text{pos}$ over the sources does better than $W_\text{pos}[n]$ (exercise 1).
+The paper's reason for the zero is that most attention sits near $n$. In the uniform heads it does not, and there the mean of $W_\text{pos}$ over the sources does better than $W_\text{pos}[n]$ (exercise 1).
 
 ## Where in the text, and in which heads?
 
@@ -377,7 +378,7 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 start, centre, end = (float(along[i, 1].mean()) for i in (0, stops.index(n), -1))
 cx.claims.finding(
-    f"BOS apart, the distance grows along the text: {start:.2f} at n = {stops[0]}, {centre:.2f} at n = {n}, {end:.2f} at n = {stops[-1]} on average over heads.",
+    f"With BOS left out, the distance grows along the text: {start:.2f} at n = {stops[0]}, {centre:.2f} at n = {n}, {end:.2f} at n = {stops[-1]} on average over heads.",
     holds=start < centre < end,
 )
 
@@ -421,13 +422,13 @@ The two are heads 0 and 5, which positions move most. What makes lengths wrong, 
 
 ## What breaks it
 
-- **A loud token at a long position.** BOS at 0 is both. Any model that parks attention on its first token deserves the own key of this chapter.
+- **A token with a large score at a long position.** BOS at 0 is one. Any model that parks attention on its first token deserves the own key of this chapter.
 - **A constant from the wrong tokens.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter ([appendix A](A_scale)).
 - **No position vector.** Rotary positions and ALiBi add none, so there is nothing to split ([chapter 10](10_families)).
 
 ## Turn it
 
-Choose a passage, a head, a destination and a $C$; the page computes both rows from the weights. Try $C$ at half its value in head 0, and in head 7.
+Choose a passage, a head, a destination and a $C$; the page computes both rows from the weights. Try $C$ at half its value in head 0, and in head 7: which of the two rows moves?
 """
 
 
@@ -445,7 +446,7 @@ axis.legend()
 picture = cx.plots.picture(
     figure,
     "2.6",
-    f"True and rebuilt row of head {shown} at n = {n}, C = {C:.2f}. Distance {distance:.3f}.",
+    f"True and rebuilt row of head {shown} at n = {n} of “{passages[passage].subject}”, whose own token asks; C = {C:.2f}. Distance {distance:.3f}.",
     f"True and rebuilt row of head {shown}; distance {distance:.3f}.",
 )
 cx.widgets.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
@@ -454,7 +455,7 @@ cx.widgets.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
 """
 ## Claims
 
-The distances are over all positions of the book's passages, as in the paper's first figure. Three lines fail. The worst head is the one in which BOS is loudest. That tokens and positions are not orthogonal says little: take a vector from all positions and add it to all tokens, and their angles change, but no attention row does. The best $C$ is larger than the median because it makes up for BOS. [Appendix A](A_scale) shows both.
+The distances are over all positions of the book's passages, as in the paper's first figure. Three lines fail. The worst head is the one in which BOS is loudest. That tokens and positions are not orthogonal says little: take a vector from all positions and add it to all tokens, and their angles change, but no attention row does. The best $C$ is larger than the median, although texts are made of shorter tokens: it makes up for BOS. [Appendix A](A_scale) shows both.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -16,8 +16,8 @@ r"""
 
 **Because each is an average over many tokens, and what is averaged differs little from topic to topic.** A head's denominator is the sum by which its row of attention is divided.
 Over 1000 held-out texts the denominators of `mini` spread by 2% to 24% of their mean, in heads that cover 126 to 249 effective tokens.
-Most of their variance is the topic of the text, which makes 53% to 83% of it; tokens drawn independently would make 11% to 39%.
-With content dealt to the vocabulary at random denominators hold still too, in every head and each of 40 draws.
+Most of the variance of a denominator is the topic of the text, which makes 53% to 83% of it; tokens drawn independently would make 11% to 39%.
+With content dealt to the vocabulary at random denominators hold still too, at a spread below 0.3 in every head and each of 40 draws.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -102,12 +102,13 @@ def average(values, pos):
 
 values, pos = contents(study)
 denoms = average(values, pos)
-relative = denoms / denoms.mean(0)  # what texts can be compared by
+mean = denoms.mean(0)  # head
+relative = denoms / mean  # what texts can be compared by
 spread = relative.std(0)  # head
 
 # %%
 head, example = study.heads[0], texts.index(study.example)
-loudness = values[head, example] / denoms[:, head].mean()  # source
+loudness = values[head, example] / mean[head]  # source
 summed, weight = (v.flip(0).cumsum(0).flip(0) for v in (pos[head] * loudness, pos[head]))
 running = summed / weight  # what the denominator would be of the sources i ... n alone
 
@@ -219,10 +220,10 @@ The simplest model of text: every $x_i$ is drawn **independently from one distri
 In general, with mean $\mu$ and variance $\sigma^2$ of one token's content,
 
 $$
-\mathbb{E}\,\text{denom} = \mu, \qquad \operatorname{Var}\,\text{denom} = \sigma^2 \sum_i \text{pos}_i^2 = \frac{\sigma^2}{\text{effective tokens}} ,
+\mathbb{E}\,\text{denom} = \text{fixed} + \mu \sum_i \text{pos}_i, \qquad \operatorname{Var}\,\text{denom} = \sigma^2 \sum_i \text{pos}_i^2 \approx \frac{\sigma^2}{\text{effective tokens}} ,
 $$ (eq-iid)
 
-because variances of independent terms add and a weight comes out squared. BOS and the destination are the same in every text: they add a constant, and from here on the sums run over the tokens between them. In code, and beside it the same texts with all their tokens shuffled over all texts, which makes them independent indeed:
+because variances of independent terms add and a weight comes out squared. BOS and the destination are the same in every text: they add what is *fixed*, and the sums run over the tokens between them. A spread is over the mean of the whole denominator, what is fixed included. In code, and beside it the same texts with all their tokens shuffled over all texts, which makes them independent indeed:
 """
 
 # %%
@@ -234,7 +235,7 @@ hat = torch.randperm(inner[0].numel(), generator=torch.Generator().manual_seed(0
 shuffled = average(inner.flatten(1)[:, hat].view_as(inner), kernel)
 
 # %% tags=["hide-input", "nbval-check-output"]
-mean, varies, over_iid = denoms.mean(0), variance.sqrt() / mu, denoms.var(0) / iid  # each: head
+varies, over_iid = variance.sqrt() / mu, denoms.var(0) / iid  # each: head
 pd.DataFrame(
     {
         "σ/μ of one token": [f"{v:.2f}" for v in varies],
@@ -267,22 +268,22 @@ So both count: many tokens, and an even content. (An earlier post describes such
 
 ## How often is a denominator far off?
 
-Two inequalities turn what is known of one token into a promise about the average. **Chebyshev** needs the variance. Wherever $\lvert \text{denom} - \mu \rvert \ge \varepsilon$, the square is at least $\varepsilon^2$, so the mean of the square is at least $\varepsilon^2$ times the probability of that:
+Two inequalities turn what is known of one token into a promise about the average. **Chebyshev** needs the variance. Write $m$ for $\mathbb{E}\,\text{denom}$. Wherever $\lvert \text{denom} - m \rvert \ge \varepsilon$, the square is at least $\varepsilon^2$, so the mean of the square is at least $\varepsilon^2$ times the probability of that:
 
 $$
-P(\lvert \text{denom} - \mu \rvert \ge \varepsilon) \;\le\; \frac{\sigma^2 \sum_i \text{pos}_i^2}{\varepsilon^2} .
+P(\lvert \text{denom} - m \rvert \ge \varepsilon) \;\le\; \frac{\sigma^2 \sum_i \text{pos}_i^2}{\varepsilon^2} .
 $$ (eq-chebyshev)
 
 **Hoeffding** needs the range $[a, b]$ of content instead. The same step with $e^{\lambda x}$ in place of $x^2$ gives, for each $\lambda > 0$ and with $X_i = \text{content}(x_i)$,
 
 $$
-P(\text{denom} - \mu \ge \varepsilon) \;\le\; e^{-\lambda \varepsilon} \prod_i \mathbb{E}\, e^{\lambda\, \text{pos}_i (X_i - \mu)} \;\le\; e^{-\lambda\varepsilon + \lambda^2 (b-a)^2 \sum_i \text{pos}_i^2 / 8} ,
+P(\text{denom} - m \ge \varepsilon) \;\le\; e^{-\lambda \varepsilon} \prod_i \mathbb{E}\, e^{\lambda\, \text{pos}_i (X_i - \mu)} \;\le\; e^{-\lambda\varepsilon + \lambda^2 (b-a)^2 \sum_i \text{pos}_i^2 / 8} ,
 $$
 
 since a variable of mean zero in an interval of width $w$ has $\mathbb{E}\,e^{\lambda x} \le e^{\lambda^2 w^2 / 8}$ {cite}`hoeffding1963`. The best $\lambda$ is $4 \varepsilon / ((b - a)^2 \sum_i \text{pos}_i^2)$; with both sides counted,
 
 $$
-P(\lvert \text{denom} - \mu \rvert \ge \varepsilon) \;\le\; 2 \exp\left( - \frac{2 \varepsilon^2}{(b - a)^2 \sum_i \text{pos}_i^2} \right) .
+P(\lvert \text{denom} - m \rvert \ge \varepsilon) \;\le\; 2 \exp\left( - \frac{2 \varepsilon^2}{(b - a)^2 \sum_i \text{pos}_i^2} \right) .
 $$ (eq-hoeffding)
 
 If tokens were independent, how many texts could have a denominator that is off by a fifth or more? And how many do?
@@ -492,7 +493,7 @@ topic, independent = share("topic"), share("independent")
 within = independent / (1 - topic)
 display(
     cx.claims.finding(
-        f"Most of their variance is the topic of the text, which makes {topic.min():.0%} to {topic.max():.0%} of it; tokens drawn independently would make {independent.min():.0%} to {independent.max():.0%}.",
+        f"Most of the variance of a denominator is the topic of the text, which makes {topic.min():.0%} to {topic.max():.0%} of it; tokens drawn independently would make {independent.min():.0%} to {independent.max():.0%}.",
         holds=bool(independent.max() < 0.5 < topic.min() and abs(share("all") - 1).max() < 0.1),
     ),
     cx.claims.finding(
@@ -505,7 +506,7 @@ display(
 r"""
 (Square brackets hold 95% intervals over documents.) The sum need not be 100%, because stationarity is an assumption; it is farthest off in head 0, of both models. And a topic is more than a domain: domains alone make less of the variance in every head.
 
-The post argues in three steps {cite}`gibson2025contextual`. A denominator is an average of contents; an average over many tokens is close to the mean of its own context; and this mean is "basically independent of the particular context". The second step holds, since within a topic text is nearly a hat. The third nearly holds in most heads: there, topics move a denominator by a small part of its mean. But of what still moves, the context is the larger part, and no wider kernel takes it away.
+The post argues in three steps {cite}`gibson2025contextual`. A denominator is an average of contents; an average over many tokens is close to the mean of its own context; and this mean is "basically independent of the particular context". The second step holds to within a third, since within a topic text is nearly a hat. The third nearly holds in most heads: there, topics move a denominator by a small part of its mean. But of what still moves, the context is the larger part, and no wider kernel takes it away.
 
 ## Would random content do?
 
@@ -540,7 +541,7 @@ own_topic = terms["topic"].mean(1).clamp(min=0).sqrt() / mean  # head
 middle = torch.stack([draws[:, 1].median(0).values for draws in (permuted, drawn)])
 display(
     cx.claims.finding(
-        f"With content dealt to the vocabulary at random denominators hold still too, in every head and each of {2 * DRAWS} draws.",
+        f"With content dealt to the vocabulary at random denominators hold still too, at a spread below {study.steady:g} in every head and each of {2 * DRAWS} draws.",
         holds=bool(largest < study.steady),
     ),
     cx.claims.finding(
@@ -602,7 +603,7 @@ cx.claims.finding(
 )
 # %% [markdown]
 r"""
-The post's word fits the built-in local heads (lower right in Figure 4.5); `mini` has none in its first layer, and no confetti. But its shared factor is rough, so that a circuit for one $n$ should not borrow a denominator that was measured at another.
+The post's word fits one of the built-in local heads, head 1 (lower right in Figure 4.5): the destination holds head 0 still, and head 7 is merely rough. `mini` has none in its first layer, and no confetti. But its shared factor is rough, so that a circuit for one $n$ should not borrow a denominator that was measured at another.
 
 ## Code, verse, dialogue
 
@@ -665,7 +666,7 @@ So the warning is right about code, in both ways at once: neighbours add more th
 
 - **Loud, rare tokens.** Where content varies by more than its mean, one repeated word can decide a denominator. Where Hoeffding promises nothing, look for such words.
 - **A text on a topic that was not measured.** The topic term does not shrink with length.
-- **Other keys.** All this was about the keys of Equation 1 ({eq}`eq-split`). The model's own denominators, with the true keys, behave the same:
+- **Other keys.** All this was about the keys of Equation 1 {eq}`eq-split`. The model's own denominators, with the true keys, behave the same:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -716,7 +717,7 @@ cx.widgets.Denominators(weights, texts, labelled, n, TOKEN, picture=picture, hea
 r"""
 ## Claims
 
-Intervals are over documents. Two lines are about what this page does not treat: keywords, which are all but the 50 most frequent tokens, and how far into a text the first token counts.
+Intervals are over documents. Two lines are about what this page does not treat: keywords, which are all but the 50 most frequent tokens, and how far into a text the first token counts. A *broad* head is one whose kernel covers more than 40 effective tokens.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -893,7 +894,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. The independent term alone would fall by $\sqrt 2$, and it is the smaller one; so expect little. What happens beyond that, up or down, is another thing that moved: content is read at $n$, and a head may look for something else at another $n$. The last two columns show where it does.
+1. The independent term alone would fall by $\sqrt 2$, and it is the smaller one; so it lets you expect little. What happens beyond that, up or down, is another thing that moved: content is read at $n$, and a head may look for something else at another $n$. The last two columns show where content became more even, and there most spreads fall by more.
 2. `i = torch.arange(len(kernel))`, then `return (kernel[:, None] * kernel * gamma[(i[:, None] - i).abs()]).sum()`.
 3. The heads with the largest $\sigma/\mu$. A power multiplies the spread of log content, so the loudest tokens grow against the mean; where few tokens carry the mean, few tokens decide the average, however many the kernel covers.
 4. By Cauchy and Schwarz $\lvert \gamma(k) \rvert \le \gamma(0)$, and all $\text{pos}_i$ are positive. Equal if and only if $\gamma$ is constant as far as the kernel reaches: then all tokens of a text have one content, and only the topic is random.

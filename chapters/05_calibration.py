@@ -134,7 +134,7 @@ cx.claims.finding(
 r"""
 ## How far off is one page of prose?
 
-One passage is one case. Now the same page for all stable heads and for every text of half B of the held-out texts. Half A is kept for choosing.
+One passage is one case. Now the same page for all stable heads and for every text of half B of the held-out texts. Half A is kept for choosing, and no document is in both.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -157,7 +157,7 @@ middle = A[distance.argmin()]  # head: the denominators of the text in the middl
 
 # %% [markdown]
 r"""
-How far off a constant $c$ is, we measure by the mean of $\lvert \text{denom}(x) / c - 1 \rvert$ over the texts of half B. What is the least that constants can leave? The mean is least at a median of the denominators in which each text counts as much as its denominator (Exercise 4). We call what is left there the **floor**: it is found with the tested texts in hand, and no calibration can go below it.
+How far off a constant $c$ is, we measure by the mean of $\lvert \text{denom}(x) / c - 1 \rvert$ over the texts of half B. What is the least that constants can leave? The mean is least at a median of the denominators in which each text counts as much as its denominator (Exercise 4). We call what is left there the **floor**: it is found with the tested texts in hand, and no constants can go below it.
 """
 
 
@@ -194,7 +194,7 @@ axis.legend(loc="upper left", bbox_to_anchor=(1, 1), title="calibrated on")
 cx.plots.picture(
     figure,
     "5.2",
-    f"Errors of the {len(B)} texts of half B. Mark: the median text; thick: half of the texts; thin: nine in ten. Shaded: within {ENOUGH:.0%}.",
+    f"Errors of the {len(B)} texts of half B. Circle (page of prose) and square (text in the middle): the median text; thick: half of the texts; thin: nine in ten. Shaded: within {ENOUGH:.0%}.",
     f"Ranges, one row a head. Median error with the page of prose, head by head: {', '.join(f'{v:+.0%}' for v in errors.quantile(0.5, dim=0))}; with the text in the middle all medians are within {away[2].abs().max():.0%} of zero.",
 )
 
@@ -220,7 +220,7 @@ display(
         holds=on_middle < 1.1 * least and on_middle < on_page <= ENOUGH,
     ),
     cx.claims.finding(
-        f"In heads {listed(loud.index)} the page's denominator is too small for {too_small:.0%} of the texts, and what they write is too long: it is 1.6 in place of 2.0 again.",
+        f"In heads {listed(loud.index)} the page's denominator is too small in {too_small:.0%} of the cases, a head and a text each, and what they write is too long: it is 1.6 in place of 2.0 again.",
         holds=too_small > 0.75,
     ),
 )
@@ -339,7 +339,7 @@ def measured(statistic):
 
 extra, (low, high) = measured(prose_less_drawn)
 cx.claims.finding(
-    f"Plain prose is a poorer page than a text drawn from half A: in the median {by_prose:.1%} against {by_drawn:.1%}, a difference of {extra:.1%} (95% interval {low:.1%} to {high:.1%}).",
+    f"Plain prose is a poorer page than a text drawn from half A: in the median {by_prose:.2%} against {by_drawn:.2%}, a difference of {100 * extra:.2f} points (95% interval {100 * low:.1f} to {100 * high:.1f}).",
     holds=low > 0,
 )
 
@@ -552,7 +552,7 @@ display(
 
 # %% [markdown]
 r"""
-So the mechanism is there and the premise is not: this Bible has a line a verse, and other texts here break their lines as often. Scripture is light in head 0 for another reason, its words: without newlines most of the distance stays.
+So the mechanism is there and the premise is not: this Bible has a line a verse, and other texts here break their lines as often. Scripture is light in head 0 for another reason, its words: without newlines most of the distance stays. Commas in their place change nothing there, for head 0 hears a comma as little.
 
 ## What breaks it
 
@@ -570,7 +570,7 @@ try:
     half = len(denoms) // 2
     one_draw = (denoms[half:][None] / denoms[:half][:, None] - 1).abs().mean((1, 2)).median()
     contrast = cx.claims.finding(
-        f"There the median draw of one text leaves an error of {one_draw:.0%} over its {wide.sum()} broad heads, where the heads of this model leave {by_drawn:.0%}.",
+        f"There the median draw of one text leaves an error of {one_draw:.0%} over its {wide.sum()} heads of more than {cx.split.BROAD:.0f} effective tokens, where the heads of this model leave {by_drawn:.0%}.",
         holds=bool(one_draw > 2 * by_drawn),
     )
 except (OSError, ValueError) as reason:  # out of reach
@@ -616,7 +616,7 @@ def draw(domain, head):
     return cx.plots.picture(
         figure,
         "5.5",
-        f"Head {head} calibrated on {domain}: the passages of every domain (dots) and their mean (bar). Mean |error| {error.abs().mean():.2f}.",
+        f"Head {head} calibrated on the middle one of the {domain} passages: the passages of every domain (dots) and their mean (bar). Mean |error| {error.abs().mean():.2f}.",
         f"Errors by domain, from {means.index[0]} {means.iloc[0]:+.2f} to {means.index[-1]} {means.iloc[-1]:+.2f}; mean size {error.abs().mean():.2f}.",
     )
 
@@ -665,7 +665,7 @@ The heads were chosen for a small spread on this collection, so the first line c
 assume = {
     "A text has the denominators of the page of prose": f"{on_page:.1%} on average over heads, {off.max():.0%} in the worst; one factor a head, the direction is right",
     "A text has the denominators of the text in the middle": f"{on_middle:.1%}, where no constant leaves less than {least:.1%}",
-    "The same can be done for another token at the destination": f"a relative spread of at most {widest:.2f}; a related word moves its own domain by {moved:.1%}",
+    "The same can be done for another token at the destination": f"a relative spread of at most {widest:.2f}, where {TOKEN!r} has {of_the:.2f}; a related word moves its own domain by {moved:.1%}",
 }
 pd.Series(assume, name="error").rename_axis("you may assume").to_frame()
 

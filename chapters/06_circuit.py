@@ -30,7 +30,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # heads are stable whose denominators spread by less than this times their mean
+STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
@@ -186,7 +186,7 @@ display(
 r"""
 So read the circuit for the order of texts and not for their amounts. The kernel's part shows mainly within domains; by FVU it buys nothing.
 
-One cause of the wrong amounts is inherited from [chapter 5](05_calibration): where the page's denominator is smaller than a text's own, what the head writes comes out too long. (The width of summaries is their standard deviation over texts.)
+One cause of the wrong amounts is inherited from [chapter 5](05_calibration): where the page's denominator is smaller than a text's own, what the head writes comes out too long. (A larger cause comes with the costs, at the end. The width of summaries is their standard deviation over texts.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -195,7 +195,7 @@ off = [k for k, size in enumerate(errors.abs().mean(0).tolist()) if size >= 0.1]
 too_small = float((errors[:, off] > 0).float().mean()) if off else 0.0
 wide = float(cx.Moments.of(summary_B, truth).table(J)["spread"].median())
 cx.claims.finding(
-    f"The page of prose, {calibrating.name}, has too small a denominator in heads {cx.claims.listed(heads[k] for k in off)} for {too_small:.0%} of the texts, and summaries come out {wide:.2f} times as wide as the truth.",
+    f"The page of prose, {calibrating.name}, has too small a denominator in heads {cx.claims.listed(heads[k] for k in off)} in {too_small:.0%} of the cases, a head and a text each, and summaries come out {wide:.2f} times as wide as the truth.",
     holds=len(off) > 1 and too_small > 0.75 and wide > 1.1,
 )
 
@@ -305,6 +305,14 @@ cx.plots.picture(
     f"Four panels. The terms of the last sum to {passed.sum():+.2f}, the model's to {true_term.sum():+.2f}; the largest is {names[largest]!r}, {passed[largest]:+.2f}.",
 )
 
+# %% tags=["hide-input", "nbval-check-output"]
+length = float((kernel_h * content_h).sum() / circuit.denominators[0])  # what the row sums to
+said_h, true_h = float(passed.sum()), float(true_term.sum())
+cx.claims.finding(
+    f"On this text the row of head {head} is {length - 1:.0%} too long, and its terms sum to {said_h / true_h - 1:.0%} too much: with the text's own denominator they would sum to {said_h / length:+.2f} instead of {true_h:+.2f}, since keys, values and scale are approximate too.",
+    holds=length > said_h / true_h > 1 > said_h / length / true_h,
+)
+
 # %% [markdown]
 r"""
 ## The circuit in code
@@ -362,7 +370,7 @@ $$
 \text{contribution}[j, t] \;=\; \frac{\text{ext}(t) \cdot W_\text{in}[:, j]}{s} .
 $$ (eq-cir-contribution)
 
-This is the table of numbers from which the shades above were looked up. The summary of a text is its mean under the kernel:
+This is the table of numbers from which the shades above were looked up, in code `circuit.contribution[t, j]`. The summary of a text is its mean under the kernel:
 
 $$
 \text{approx}_j(x) \;=\; \sum_{i \le n} \text{pos}_i\; \text{contribution}[j, x_i] .
@@ -391,7 +399,7 @@ pd.DataFrame(
 r"""
 ## Who speaks, and do they cancel?
 
-The post asks whether some of the heads' *VO matrices*, $W_V^h W_O^h$, cancel, and leaves it open {cite}`gibson2025contextual`. Three measurements on half B: each head's share of the variance that the heads, taken one by one, add to a neuron; the variance of their sum over the sum of their variances (below 1 they cancel, above 1 they speak alike); and the cosine between the VO matrices of two heads. The size of such a matrix is its norm.
+The post asks whether some of the heads' *VO matrices*, $W_V^h W_O^h$, cancel, and leaves it open {cite}`gibson2025contextual`. Three measurements on half B: each head's share of the variance that the heads, taken one by one, add to a neuron (of the median neuron, head by head: medians need not add up); the variance of their sum over the sum of their variances (below 1 they cancel, above 1 they speak alike); and the cosine between the VO matrices of two heads. The size of such a matrix is its norm.
 """
 
 # %%
@@ -424,7 +432,7 @@ loud = sorted(heads[k] for k in order)
 by_two = float((variance[order].sum(0) / variance.sum(0)).quantile(0.5))
 least_steady = study.roster["relative spread"][heads].nlargest(2).index
 cx.claims.finding(
-    f"Of {len(heads)} heads two speak: heads {cx.claims.listed(loud)} hold {by_two:.0%} of the summed variance of what they add, and they are the two with the least steady denominators.",
+    f"Of {len(heads)} heads two speak: heads {cx.claims.listed(loud)} together hold {by_two:.0%} of the summed variance of what is added to the median neuron, and they are the two with the least steady denominators.",
     holds=bool(by_two > 0.75 and sorted(least_steady) == loud),
 )
 
@@ -543,7 +551,7 @@ cx.claims.finding(
 r"""
 The dashed line is $\kappa$ with two levels fitted to the truth. The summary was fitted to nothing and calibrated anew at each destination, which makes it uneven. It turns with the heads and misses their level, most of all in the second neuron.
 
-What does a bag lose? Order, by construction (Exercise 1 measures how much there was). And what a token says reaches a neuron only through the heads' few dimensions. That costs next to nothing, as [appendix B](B_naive_bayes) shows with Naive Bayes.
+What does a bag lose? Which words stood beside which, by construction (Exercise 1 measures how much there was). And what a token says reaches a neuron only through the heads' few dimensions. That costs next to nothing, as [appendix B](B_naive_bayes) shows with Naive Bayes.
 
 ## What breaks it
 
@@ -719,7 +727,7 @@ six = cx.ContextualCircuit.calibrate(layer, pages[0], stable, n, TOKEN)  # kerne
 sensitive = cx.find_neurons(six, threshold=-np.inf)[:5]  # which neurons tokens move far, and which
 sensitive["this text"] = (
     six.summary(x)[sensitive.index].round(decimals=1) + 0.0
-)  # any text of n tokens; no model is run
+)  # any text of more than n tokens; no model is run
 sensitive[["top tokens", "this text"]].assign(
     **{"top tokens": sensitive["top tokens"].str[:6]}
 ).round(1)
@@ -744,7 +752,7 @@ next_fvu = mended_fvu.drop(["values", "denominators"]).min()
 display(
     costs.map("{:.3f}".format).replace("nan", ""),
     cx.claims.finding(
-        f"The amounts are lost in two places: values read where they stand bring the FVU from {all_fvu:.2f} to {mended_fvu['values']:.2f}, the text's own denominators to {mended_fvu['denominators']:.2f}, and nothing else below {next_fvu:.2f}.",
+        f"The amounts are lost in two places: values read where they stand bring the FVU from {all_fvu:.3f} to {mended_fvu['values']:.3f}, the text's own denominators to {mended_fvu['denominators']:.3f}, and nothing else below {next_fvu:.3f}.",
         holds=mended_fvu[["values", "denominators"]].max() < 0.6 * all_fvu < next_fvu,
     ),
     cx.claims.finding(

@@ -31,7 +31,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # heads are stable whose denominators spread by less than this times their mean
+STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
@@ -389,13 +389,13 @@ This is exact. A constant added to a column changes no difference but moves driv
 
 # %%
 usual = bag[A].mean(0)  # vocab; p(t) over half A
-centred = contribution - usual @ contribution  # vocab neuron
+zero = usual @ contribution  # neuron; what an average token of the texts adds
 gap_A, gap_B = (
     torch.from_numpy(difference(bag[half].numpy(), half)).to(ext.dtype) for half in (A, B)
 )  # domain vocab; p(t | label) - p(t | rest)
 label = np.searchsorted(domains, neurons["label"])  # neuron
-drive = centred * gap_A[label].T  # vocab neuron
-drive_B = centred * gap_B[label].T  # the same on half B
+drive = (contribution - zero) * gap_A[label].T  # vocab neuron
+drive_B = (contribution - zero)[:, chosen] * gap_B[label[chosen]].T  # of the found, on half B
 
 # %% tags=["hide-input"]
 never = torch.where(counted, 0.0, -torch.inf)[:, None]
@@ -429,12 +429,12 @@ r"""
 
 # %% tags=["hide-input"]
 figure, ((left, right),) = cx.plots.panels(1, 2, height=3.0, width=8.6)
-whole = drive_B[:, chosen].sum(0)  # found; the difference on half B
-orders = {"far end of the column": contribution, "drive, half A": drive}
+whole = drive_B.sum(0)  # found; the difference on half B
+orders = {"far end of the column": contribution[:, chosen], "drive, half A": drive[:, chosen]}
 shares, agreements = {}, (agree_far, agree_drive)
 for k, (name, by) in enumerate(orders.items()):
-    order = (by[:, chosen] + never).argsort(dim=0, descending=True)
-    shares[name] = (drive_B[:, chosen].gather(0, order).cumsum(0) / whole).quantile(0.5, dim=1)
+    order = (by + never).argsort(dim=0, descending=True)
+    shares[name] = (drive_B.gather(0, order).cumsum(0) / whole).quantile(0.5, dim=1)
     left.plot(np.arange(1, len(order) + 1), shares[name], ls=("-", "--")[k], label=name)
     right.hist(agreements[k], bins=np.linspace(0, 1, K + 1), alpha=0.7, label=name)
 left.axvline(K, color=cx.plots.INK, lw=0.8, ls=":")
@@ -533,6 +533,7 @@ Every neuron's label, scores, the AUC that one in twenty mixtures of the same la
 
 # %% tags=["hide-input"]
 by_drive = (drive + never).topk(5, dim=0).indices.T
+del drive  # vocab times neurons: room for the view below
 by_column = (contribution + never).topk(5, dim=0).indices.T
 table = neurons.assign(
     null=neurons["label"].map(null.groupby("label")["auc"].quantile(0.95)),

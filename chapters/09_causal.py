@@ -29,7 +29,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # heads are stable whose denominators spread by less than this times their mean
+STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token of the circuit at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose

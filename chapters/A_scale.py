@@ -51,7 +51,7 @@ X = cx.texts.at(weights, study.texts, n, TOKEN)  # text source: TOKEN stands at 
 
 # %% [markdown]
 r"""
-[Chapter 2](02_keys) split a key into what and where (Equation 1, {eq}`eq-split`) and left three questions: why tokens and positions are not orthogonal in this model, why the best $C$ is not the typical length, and what error remains when BOS is read by its own key. All three are about one number, LayerNorm's scale. A last section changes that number by training. The error of rows is again the total variation ({eq}`eq-tv`), the median over texts.
+[Chapter 2](02_keys) split a key into what and where (Equation 1, {eq}`eq-split`) and left three questions: why tokens and positions are not orthogonal in this model, why the best $C$ is not the typical length, and what error remains when BOS is read by its own key. All three are about one number, LayerNorm's scale. A last section changes that number by training. The error of rows is again the total variation {eq}`eq-tv`, the median over texts.
 
 ## The scale over a text
 
@@ -115,8 +115,8 @@ Does the scale hold still, as the earlier post assumes to begin with {cite}`gibs
 # %%
 ask = cx.split.asked_there(weights, X[:, n], n)  # text head d_model: what the query asks for
 total = ask @ (W_E[X] + W_pos[: n + 1]).mT  # the score before any length
-true_length = cx.weights.layer_norm_scale(W_E[X] + W_pos[: n + 1], weights.eps)[..., 0]
-exact = total / true_length[:, None]
+true_scale = cx.weights.layer_norm_scale(W_E[X] + W_pos[: n + 1], weights.eps)[..., 0]
+exact = total / true_scale[:, None]
 true = exact.softmax(-1)  # text head source
 
 
@@ -127,7 +127,7 @@ def distance(scores, own=False):
     return cx.total_variation(true, scores.softmax(-1)).median(0).values
 
 
-constant = total / true_length[:, 1:].mean()
+constant = total / true_scale[:, 1:].mean()
 at_once, with_bos = distance(constant), distance(constant, own=True)
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -151,8 +151,8 @@ Order 0 knows the position alone. Each further order knows more of the token.
 """
 
 # %%
-mean_square = true_length.square().mean(0)  # source
-deviation = true_length.square() / mean_square - 1  # text source
+mean_square = true_scale.square().mean(0)  # source
+deviation = true_scale.square() / mean_square - 1  # text source
 series, orders = 0, []
 for power, factor in enumerate((1, -1 / 2, 3 / 8, -5 / 16)):
     series = series + factor * deviation**power
@@ -174,7 +174,7 @@ middle = ", ".join(f"order {k} {o.median():.4f}" for k, o in enumerate(orders))
 cx.plots.picture(
     figure,
     "A.2",
-    "Distance to the true rows when the series is cut off at each order; at the left, Equation 1.",
+    "Distance to the true rows when the series is cut off at each order; at the left, Equation 1 with BOS by its own key.",
     f"One falling line a head on a logarithmic axis; medians over heads: {middle}; Equation 1 with BOS by its own key {split[True].median():.4f}.",
 )
 
@@ -190,13 +190,13 @@ cx.claims.finding(
 r"""
 Equation 1 beats order 0 and loses to order 1: its content half knows the token's own length, its positional half a typical one. But the series is no split. From order 1 on it multiplies what a token is by where it stands, and even order 0 divides the token's part by a length that depends on the place.
 
-What of denominators? The exact one is Equation 1's with every source multiplied by $e^{-\delta_i}$, $\delta_i$ the error of its score ({eq}`eq-error`). That is one more mean over tokens, weighted by the same kernel, so the post argues that it holds still from text to text for the same reason as the denominator itself ([chapter 4](04_denominators)).
+What of denominators? The exact one is Equation 1's with every source multiplied by $e^{-\delta_i}$, $\delta_i$ the error of its score {eq}`eq-error`. That is one more mean over tokens, weighted by the same kernel, so the post argues that it holds still from text to text for the same reason as the denominator itself ([chapter 4](04_denominators)).
 """
 
 # %%
 anchored = [s - s[..., n:] for s in (exact, published)]  # at i = n there is no error
 quotient = (anchored[0].logsumexp(-1) - anchored[1].logsumexp(-1)).exp()  # text head
-taken, spread = 1 - quotient.mean(0), quotient.std(0) / quotient.mean(0)  # head
+taken, spread = 1 / quotient.mean(0) - 1, quotient.std(0) / quotient.mean(0)  # head
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.finding(
@@ -251,7 +251,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants, and the TV of rows with either one, BOS by its own key.
+For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants, and the TV of rows with either one, BOS by its own key, on average over heads.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -286,7 +286,7 @@ display(
         holds=np.ptp(of_tokens) < np.ptp(of_vocabulary) and by_latter[0] < by_former[0],
     ),
     cx.claims.finding(
-        f"It does not at every origin: with the mean token of the vocabulary moved, rows are at {by_latter[1]:.3f} against {by_former[1]:.3f}.",
+        f"It does not give the better ones at every origin: with the mean token of the vocabulary moved, rows are at {by_latter[1]:.3f} against {by_former[1]:.3f}.",
         holds=by_latter[1] > by_former[1],
     ),
 )
@@ -329,7 +329,7 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.finding(
-    f"As published, rows are best in the middle head at a C {best:.2f} times the vocabulary's typical length; with BOS by its own key they are best at {best_own:.2f} times, near the typical length in texts, {C_texts / C:.2f}.",
+    f"As published, rows are best in the middle head at a C {best:.2f} times the vocabulary's typical length; with BOS by its own key they are best at {best_own:.2f} times, near the typical length in texts, which is {C_texts / C:.2f} times.",
     holds=best > 1.5 and abs(best_own - C_texts / C) < 0.1,
 )
 
@@ -378,12 +378,14 @@ What is left is what no constant knows: tokens of texts differ in length, by the
 
 Two further models were trained as *base* was, the twin that read a fifth of what `mini` read: same seed, same text, same order. To their loss was added `steady` times the variance of $\log \ell_i$ over all tokens but BOS, with `steady` 1 and 3; base has 0. That is the dose. The response is what Equation 1 costs: the TV of rows, and FVU, the unexplained share of what the heads say to a neuron ([chapter 8](08_evaluation)).
 
-What should the dose do? To first order the error of a score ({eq}`eq-error`) is
+What should the dose do? To first order the error of a score {eq}`eq-error` is
 
 $$
 \delta_i \;\approx\; c_i\, u_i + p_i\, v_i , \qquad
 u_i = \log \frac{\ell_i}{\ell_i^n}, \quad v_i = \log \frac{\ell_i}{\bar\ell_i} .
 $$ (eq-scale-dose)
+
+Here $c_i$ and $p_i$ are the two halves of a score, and $\ell_i^n$ and $\bar\ell_i$ the lengths that Equation 1 uses in them; the forecast takes $\bar\ell_i$ with the $C$ of texts.
 
 Of the lengths, the **forecast** takes only how far they spread. It draws $u_i$ and $v_i$ at random, independent and centred, with the standard deviations that they have between BOS and $n$. A drawn row is the true one times $e^{\delta_i}$, normalised. If Equation 1 errs by an unsteady scale and by nothing else, it errs by this much.
 """
@@ -433,7 +435,7 @@ def responses(own, x, true, rows):
     """TV of rows; r and FVU of the middle neuron, by these rows with the rest as in truth, and of
     the circuit of all heads and the self-normalised one."""
     w, at = own.weights, own.circuit.at
-    seen, s = cx.split.normalised_sources(w, x, own.n), at.scale(x, at.outputs(x))
+    seen, s = w.normalised(x, own.n), at.scale(x, at.outputs(x))
 
     def added(rows):
         z = torch.einsum("thd,hde->the", rows @ seen, w.W_V) + w.b_V
@@ -517,7 +519,7 @@ seeds = kept.loc[list(SEEDS)]
 
 # %% [markdown]
 r"""
-TV is the mean over heads of the median over texts. Both repairs are those of Figure A.5. $r$ and FVU are the middle neuron's: by rows of Equation 1 with all else as in truth, and by the circuit of all heads ([chapter 6](06_circuit)), which borrows one text's denominators. The last row is the model on the page.
+TV is the mean over heads of the median over texts. Both repairs are those of Figure A.5. $r$ and FVU are the middle neuron's, of all neurons of the layer on these texts ([chapter 6](06_circuit) judges the hundred that tokens move farthest): by rows of Equation 1 with all else as in truth, and by the circuit of all heads, which borrows one text's denominators. The last row is the model on the page.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -549,7 +551,7 @@ display(
         holds=tv.iloc[1] < seeds["Equation 1.TV"].min(),
     ),
     cx.claims.finding(
-        "Computed again on this page, the twin base and mini are what was kept of them.",
+        "Computed again on this page, the twin base and mini give the numbers that were kept of them.",
         holds=bool((again < 0.001).all(axis=None)),
     ),
 )
@@ -589,7 +591,7 @@ right.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
     "A.6",
-    "Left: forecast and measured TV of every head; in the band the forecast is within a factor of 1.5. Right: FVU of what the heads say, against the dose's effect.",
+    "Left: forecast and measured TV of every head; in the band the forecast is within a factor of 1.5. Right: FVU of what the heads say, against the spread of the scale.",
     f"Left, points near the diagonal; {MODEL} and one head of steady 3 lie above. Right, at spreads of {spread.iloc[0]:.3f}, {spread.iloc[1]:.3f} and {spread.iloc[2]:.3f}: {'; '.join(f'{k} {v.iloc[0]:.4f}, {v.iloc[1]:.4f} and {v.iloc[2]:.4f}' for k, v in fvu.items())}.",
 )
 
@@ -645,7 +647,7 @@ r"""
 whole, by_own, by_keys, drawn, alike = fvu.to_numpy().T  # FVU at every dose
 as_drawn, as_alike, between = by_keys / drawn, by_keys / alike, doses["v between tokens"]
 cx.claims.finding(
-    f"Rows of Equation 1 leave {as_drawn.min():.1f} to {as_drawn.max():.1f} times as much of a neuron unexplained as forecast, and {as_alike.min():.1f} to {as_alike.max():.1f} times as much when v is drawn once a token; {between.min():.0%} to {between.max():.0%} of its variance is between tokens.",
+    f"Rows of Equation 1 leave {as_drawn.min():.1f} to {as_drawn.max():.1f} times as much of a neuron unexplained as forecast, and {as_alike.min():.1f} to {as_alike.max():.1f} times as much when v is drawn once a token; {between.min():.0%} to {between.max():.0%} of the variance of v is between tokens.",
     holds=not close(drawn, by_keys) and close(alike, by_keys) and between.min() > 0.5,
 )
 
@@ -695,7 +697,7 @@ So the dose mends an error that does not limit the circuit. These are one traini
 ## Exercises
 
 1. **Predict, then run.** Set `TOKEN = "."`. Which of the first five figures can change, and which cannot?
-2. **Break this.** Move the origin ({eq}`eq-scale-origin`) so that Equation 1 says of every head that it looks everywhere alike.
+2. **Break this.** Move the origin {eq}`eq-scale-origin` so that Equation 1 says of every head that it looks everywhere alike.
 3. **Prove.** Let $W_E$ be tied to the unembedding. Show that {eq}`eq-scale-origin` adds the same number to all logits of a position.
 
 ```{admonition} Solutions

@@ -15,7 +15,7 @@ r"""
 # Is a neuron a Naive Bayes classifier?
 
 **It leans towards one, and is not one.**
-In the median of 100 neurons, what tokens add correlates 0.29 with the Naive Bayes weights of the neuron's domain, where weights counted on other documents reach 0.70.
+In the median of 100 neurons, what tokens add correlates 0.29 with the Naive Bayes weights of the neuron's domain; for the same domains, weights counted on other documents reach 0.70.
 The form of a neuron is no excuse: Naive Bayes puts 87% of the texts into the right one of 22 domains, and 86% when it is forced into that form.
 As a classifier of its domain a neuron has a mean AUC of 0.95, Naive Bayes 0.99, and 7% of the neurons are ahead of it.
 """
@@ -29,7 +29,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # heads are stable whose denominators spread by less than this times their mean
+STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
@@ -138,7 +138,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-On the left the neuron does nearly what Naive Bayes would. On the right, the middle case: tokens of its domain are high, and so are many that the domain has no use for. The strip at the far left holds tokens that never occur in the domain's texts: counting cannot tell them apart, and the neuron does.
+On the left the neuron leans as Naive Bayes would. On the right, the middle case: tokens of its domain are high, and so are many that the domain has no use for. The strip at the far left holds tokens that never occur in the domain's texts: counting cannot tell them apart, and the neuron does.
 """
 
 # %% tags=["hide-input"]
@@ -153,13 +153,13 @@ axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
     "B.2",
-    "How well three things agree with Naive Bayes weights: neurons with their own domain's, with other domains', and the weights counted on the other half of the documents.",
+    "How well three things agree with Naive Bayes weights: neurons with their own domain's, with other domains', and the weights counted on the other half of the documents (one entry a domain).",
     f"Three histograms with medians {np.median(fit_own):.2f}, {np.median(others):.2f} and {np.median(ceiling):.2f}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.finding(
-    f"In the median of {len(J)} neurons, what tokens add correlates {np.median(fit_own):.2f} with the Naive Bayes weights of the neuron's domain, where weights counted on other documents reach {np.median(ceiling[own]):.2f}.",
+    f"In the median of {len(J)} neurons, what tokens add correlates {np.median(fit_own):.2f} with the Naive Bayes weights of the neuron's domain; for the same domains, weights counted on other documents reach {np.median(ceiling[own]):.2f}.",
     holds=bool(np.median(others) < 0.1 < np.median(fit_own) < 0.6 * np.median(ceiling[own])),
 )
 
@@ -397,7 +397,7 @@ The first line asks whether a neuron leans to its own domain, which it does; the
 :class: dropdown
 
 1. A neuron's: they contain the content of the heads and their denominators, and these depend on the token that asks. Counts of tokens do not know who asks.
-2. One word of the subject, repeated. Naive Bayes adds the same evidence each time and is soon certain; the neuron takes a mean, and that is what one word gives. A mean does not count, so it cannot become more certain with the length of the text.
+2. A word that leans to the subject only a little, repeated. Naive Bayes adds the same small evidence each time and is soon certain; the neuron takes a mean, and that is what one word gives. A mean does not count, so it cannot become more certain with the length of the text.
 3. The kernel sums to one, so a constant $a$ adds $a$. In Naive Bayes it adds $a$ for each token: a bias can undo that for texts of one length only. In a mean a constant a token and a bias are the same thing, so only the rest of the weights says anything.
 4. Before token $n$ the probability of $d$ has become $(1 - \lambda) p + \lambda (1 - p)$; with $p = e^L / (1 + e^L)$ the log odds are $g(L) = \log \frac{(1 - \lambda) e^L + \lambda}{\lambda e^L + 1 - \lambda}$, to which Bayes' rule adds $w_d(x_n)$. $g(0) = 0$ and $g'(0) = 1 - 2\lambda$. While evidence is weak, $L_n \approx \sum_i (1 - 2\lambda)^{n - i} w_d(x_i)$: an exponential kernel, with half of its mass within $D$ tokens if $\lambda \approx 0.35 / D$.
 ```

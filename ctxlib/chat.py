@@ -13,13 +13,13 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -33,6 +33,8 @@ CUT = "…"  # in front of a prompt whose beginning was left out
 CHARACTERS = 4  # to a token, a rule of thumb for English
 ASSUMED = 200  # characters of an explanation that is not written yet, for the estimate
 SHOWN = 200  # characters of what an endpoint said, in an error
+# an address with nothing in it that may be a password
+PLAIN = re.compile(r"https?://([\w.-]+|\[[\da-f:.]+\])(:[1-9]\d{0,4})?(/[^?#\s]*)?", re.IGNORECASE)
 
 #: What a model is told: `explain` to find a sentence, `classify` to judge prompts by one.
 TOLD = tomllib.loads((Path(__file__).parent / "data" / "chat.toml").read_text(encoding="utf-8"))
@@ -79,31 +81,24 @@ class Request:
 
     @cached_property
     def name(self) -> str:
-        """64 hexadecimal digits that stand for the request."""
-        return digest(json.dumps(asdict(self), sort_keys=True))
+        """The file that keeps its answer: 64 hexadecimal digits stand for the request."""
+        return f"{digest(json.dumps(asdict(self), sort_keys=True))}.json"
 
     @property
-    def size(self) -> tuple[int, int]:
-        """Characters for the model to read, messages and schema, and those of its answer, as far
-        as one can say.
+    def blank(self) -> dict[str, Any]:
+        """An answer of the form asked for, as long as one can say; its sentence is made of the
+        request's own name, so that no two requests seem to have the same.
         """
-        blank = {"string": "x" * ASSUMED, "boolean": False}
-        answer = {name: blank[of["type"]] for name, of in self.schema["properties"].items()}
-        texts = [json.dumps(self.schema), *(message["content"] for message in self.messages)]
-        return sum(map(len, texts)), len(json.dumps(answer))
+        kinds = {"string": (self.name * ASSUMED)[:ASSUMED], "boolean": False}
+        return {name: kinds[of["type"]] for name, of in self.schema["properties"].items()}
 
-    def read(self, answer: Any) -> Any:
-        """What an answer means, a sentence or a verdict for each number; None where it is not of
+    def read(self, answer: Any) -> dict[str, Any] | None:
+        """What an answer says, a sentence or a verdict for each number; None where it is not of
         the form asked for.
         """
-        wanted = self.schema["required"]
-        match parsed(answer):
-            case {"explanation": str(said)} if wanted == ["explanation"]:
-                return sendable(said.strip()) or None
-            case dict(said) if wanted != ["explanation"] and sorted(said) == sorted(wanted):
-                verdicts = [said[number] for number in wanted]
-                return verdicts if all(isinstance(v, bool) for v in verdicts) else None
-        return None
+        said = parsed(answer)
+        given, wanted = ({name: type(v) for name, v in of.items()} for of in (said, self.blank))
+        return said if given == wanted and all(str(v).strip() for v in said.values()) else None
 
 
 @dataclass(frozen=True)
@@ -153,7 +148,12 @@ class ChatExplainer:
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"cache={self.folder} is a file: name a folder")
         address = self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
-        object.__setattr__(self, "endpoint", checked_address(address))
+        if not PLAIN.fullmatch(address):  # it is not shown: what is not plain may be a password
+            raise ValueError(
+                "the endpoint's address is not of the form https://host/path, with nothing before "
+                "@ or behind ?: check base_url or OPENAI_BASE_URL; a key goes into OPENAI_API_KEY"
+            )
+        object.__setattr__(self, "endpoint", address.rstrip("/"))
 
     @property
     def folder(self) -> Path:
@@ -170,7 +170,12 @@ class ChatExplainer:
         >>> explainer.explain(["It was", "He was"], ["It is", "He is"])
         'The prompt ends in "was".'
         """
-        return self.ask(self.to_explain(active, inactive))
+        asked = {"active": self.shortened(active), "inactive": self.shortened(inactive)}
+        for name, prompts in asked.items():
+            if not prompts:
+                raise ValueError(f"no {name} prompts: an explanation needs some of both kinds")
+        said = self.ask("explain", asked, {"explanation": {"type": "string"}})
+        return sendable(said["explanation"].strip())
 
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
         """For each prompt, whether the explanation says that the head is active at its end.
@@ -183,10 +188,18 @@ class ChatExplainer:
         >>> explainer.classify('The prompt ends in "was".', ["She was", "She is"])
         [True, False]
         """
+        if not explanation.strip():
+            raise ValueError("the explanation is empty: give the sentence to classify by")
+        ends = self.shortened(prompts)
         verdicts: dict[str, bool] = {}
-        for request, part in self.to_classify(explanation, prompts):
-            verdicts |= zip(part, self.ask(request), strict=True)
-        return [verdicts[prompt] for prompt in self.shortened(prompts)]
+        # a fixed order that has nothing to do with what the prompts are
+        for part in batched(sorted(set(ends), key=digest), self.batch):
+            numbered = {str(i): prompt for i, prompt in enumerate(part, start=1)}
+            asked = {"explanation": sendable(explanation), "prompts": numbered}
+            # one property for each prompt: a schema that no answer of another length fits
+            said = self.ask("classify", asked, {n: {"type": "boolean"} for n in numbered})
+            verdicts |= {prompt: said[n] for n, prompt in numbered.items()}
+        return [verdicts[prompt] for prompt in ends]
 
     def estimate(
         self, splits: Iterable[Split], price: tuple[float, float] | None = None
@@ -213,53 +226,32 @@ class ChatExplainer:
                 f"price={price}: give two numbers from 0 up, the prices of a million tokens read "
                 "and of a million tokens written, or None"
             )
-        sizes = {r.name: r.size for s in splits for r in self.open_requests(s)}
+        sizes: dict[str, tuple[int, int]] = {}
+
+        def foreseen(request: Request) -> dict[str, Any]:
+            texts = [json.dumps(request.schema), *(m["content"] for m in request.messages)]
+            sizes[request.name] = sum(map(len, texts)), len(json.dumps(request.blank))
+            return request.blank
+
+        dry = copy(self)
+        object.__setattr__(dry, "answered", foreseen)  # in place of asking anybody
+        for s in splits:
+            sentence = dry.explain(s.shown_active, s.shown_inactive)
+            dry.classify(sentence, [*s.held_active, *s.held_inactive])
         read, written = (ceil(sum(size[k] for size in sizes.values()) / CHARACTERS) for k in (0, 1))
         cost = None if price is None else (read * price[0] + written * price[1]) / 1e6
         return Estimate(len(sizes), read, written, cost)
 
-    def open_requests(self, split: Split) -> Iterator[Request]:
-        """The requests of a split whose answers are not kept."""
-        first = self.to_explain(split.shown_active, split.shown_inactive)
-        explanation = self.kept(first)
-        if explanation is None:
-            yield first
-            # made of the request's own name, so that no two splits seem to ask the same
-            explanation = (first.name * ASSUMED)[:ASSUMED]
-        held = [*split.held_active, *split.held_inactive]
-        for request, _ in self.to_classify(explanation, held):
-            if self.kept(request) is None:
-                yield request
+    # ------------------------------------------------------------ from prompts to answers
 
-    # ------------------------------------------------------------ from prompts to requests
-
-    def to_explain(self, active: Sequence[str], inactive: Sequence[str]) -> Request:
-        asked = {"active": self.shortened(active), "inactive": self.shortened(inactive)}
-        for name, prompts in asked.items():
-            if not prompts:
-                raise ValueError(f"no {name} prompts: an explanation needs some of both kinds")
-        return self.request("explain", asked, {"explanation": {"type": "string"}})
-
-    def to_classify(
-        self, explanation: str, prompts: Sequence[str]
-    ) -> Iterator[tuple[Request, Sequence[str]]]:
-        """Each request with the (shortened) prompts that it is about."""
-        if not explanation.strip():
-            raise ValueError("the explanation is empty: give the sentence to classify by")
-        # A fixed order that has nothing to do with what the prompts are.
-        distinct = sorted(set(self.shortened(prompts)), key=digest)
-        for part in batched(distinct, self.batch):
-            numbered = {str(i): prompt for i, prompt in enumerate(part, start=1)}
-            asked = {"explanation": sendable(explanation), "prompts": numbered}
-            # One property for each prompt: a schema that no answer of another length fits.
-            yield self.request("classify", asked, {n: {"type": "boolean"} for n in numbered}), part
-
-    def request(self, told: str, asked: dict, wanted: dict[str, dict[str, str]]) -> Request:
+    def ask(self, told: str, asked: dict, wanted: dict[str, dict[str, str]]) -> dict[str, Any]:
+        """The answer to a question: the one that is kept, or else a new one."""
         user = json.dumps(asked, ensure_ascii=False, indent=1)  # a prompt a line, as it reads
         messages = [{"role": "system", "content": TOLD[told]}, {"role": "user", "content": user}]
         schema = {"type": "object", "additionalProperties": False}
         schema |= {"properties": wanted, "required": list(wanted)}
-        return Request(self.endpoint, self.model, messages, schema)
+        request = Request(self.endpoint, self.model, messages, schema)
+        return self.kept(request) or self.answered(request)
 
     def shortened(self, prompts: Sequence[str]) -> list[str]:
         """The ends of prompts, where the head matters."""
@@ -268,20 +260,15 @@ class ChatExplainer:
         whole = map(sendable, prompts)
         return [p if len(p) <= self.keep else CUT + p[-self.keep :] for p in whole]
 
-    # ------------------------------------------------------------ from requests to answers
-
-    def ask(self, request: Request) -> Any:
-        """What the answer to a request means: the one that is kept, or else a new one."""
-        if (meaning := self.kept(request)) is not None:
-            return meaning
+    def answered(self, request: Request) -> dict[str, Any]:
+        """A new answer, which is kept."""
         client = self.client  # without a package or a key nothing is made on disk
         self.folder.mkdir(parents=True, exist_ok=True)
-        told = ""
         for _ in range(self.attempts):
             answer, told = answer_in(self.send(client, request))
-            if (meaning := request.read(answer)) is not None:
+            if (said := request.read(answer)) is not None:
                 self.keep_answer(request, answer)
-                return meaning
+                return said
         raise ValueError(
             f"{self.model} at {self.endpoint} gave no usable answer in "
             f"{counted(self.attempts, 'attempt')}, in the end {self.shown(told)}; "
@@ -296,8 +283,15 @@ class ChatExplainer:
             raise ImportError(
                 "a chat endpoint needs the package openai: pip install openai"
             ) from error
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        if not re.fullmatch("[!-~]+", key):
+            raise ValueError(
+                "the environment variable OPENAI_API_KEY is not set, or holds what cannot be sent "
+                "(a space, a line break, an accent): put the endpoint's key there, or any word for "
+                "a server of your own that asks for none"
+            )
         return openai.OpenAI(
-            api_key=checked_key(),
+            api_key=key,
             base_url=self.endpoint,
             timeout=self.timeout,
             max_retries=self.attempts - 1,
@@ -316,10 +310,8 @@ class ChatExplainer:
                 response_format={"type": "json_schema", "json_schema": schema},
             )
         except (openai.APIStatusError, openai.APIConnectionError) as error:
-            means = self.meaning(error)
-            # What an endpoint says of a key may quote it, and a chained error is printed too.
-            quotes = isinstance(means, PermissionError) or client.api_key in str(error)
-            raise means from (None if quotes else error)
+            # what an endpoint says may quote the key, and a chained error is printed too
+            raise self.meaning(error) from None
         return reply.http_response.text
 
     def meaning(self, error: Any) -> Exception:
@@ -341,7 +333,9 @@ class ChatExplainer:
             said += f" (Retry-After: {self.shown(reply.headers['retry-after'])})"
         kind = TimeoutError if isinstance(error, openai.APITimeoutError) else ConnectionError
         tries = f"{counted(self.attempts, 'attempt')} of {self.timeout:g} s"
-        return kind(f"no answer from {who} within {tries}: {said}; {self.goes_on}")
+        held = f"{counted(len(list(self.folder.glob('*.json'))), 'answer')} kept in {self.folder}"
+        again = f"{held}, and running again goes on from there"
+        return kind(f"no answer from {who} within {tries}: {said}; {again}")
 
     def shown(self, said: str) -> str:
         """What an endpoint said, on one short line and without the key."""
@@ -351,25 +345,16 @@ class ChatExplainer:
 
     # ------------------------------------------------------------ answers on disk
 
-    @property
-    def goes_on(self) -> str:
-        held = counted(len(list(self.folder.glob("*.json"))), "answer")
-        return f"{held} kept in {self.folder}, and running again goes on from there"
-
-    def file(self, request: Request) -> Path:
-        return self.folder / f"{request.name}.json"
-
-    def kept(self, request: Request) -> Any:
-        """What the answer on disk means; None where there is none, or a damaged one."""
-        file = self.file(request)
-        held = parsed(file.read_bytes()) if file.exists() else None
-        return request.read(held.get("answer")) if isinstance(held, dict) else None
+    def kept(self, request: Request) -> dict[str, Any] | None:
+        """What the answer on disk says; None where there is none, or a damaged one."""
+        file = self.folder / request.name
+        return request.read(parsed(file.read_bytes()).get("answer")) if file.exists() else None
 
     def keep_answer(self, request: Request, answer: str) -> None:
         """Write beside the place, then put it there: a kill leaves a whole file or none."""
-        beside = self.file(request).with_suffix(f".{os.getpid()}.part")
+        beside = (self.folder / request.name).with_suffix(f".{os.getpid()}.part")
         beside.write_text(json.dumps({**asdict(request), "answer": answer}, indent=1), "utf-8")
-        beside.replace(self.file(request))
+        beside.replace(self.folder / request.name)
 
 
 # ---------------------------------------------------------------- reading what comes back
@@ -382,54 +367,22 @@ def answer_in(reply: str) -> tuple[Any, str]:
     match parsed(reply):
         case {"choices": [{"message": {"refusal": str(said)}}, *_]} if said:
             return None, f"a refusal: {said}"
-        case {"choices": [{"message": {"content": said}, "finish_reason": str(end)}, *_]} if (
-            end in ("length", "content_filter")
-        ):
-            return None, f"an answer cut off ({end}): {said}"
-        case {"choices": [{"message": {"content": said}}, *_]}:
+        case {"choices": [{"message": {"content": said}, **more}, *_]}:
+            if (end := more.get("finish_reason")) in ("length", "content_filter"):
+                return None, f"an answer cut off ({end}): {said}"
             return said, f"an answer of another form than was asked for: {said}"
     return None, f"no chat completion: {reply}"
 
 
-def parsed(text: Any) -> Any:
-    """What is written in JSON; None where nothing is."""
+def parsed(text: Any) -> dict[str, Any]:
+    """The object that is written in JSON; an empty one where none is."""
     try:
-        return json.loads(text)
+        return dict(json.loads(text))
     except (ValueError, TypeError, RecursionError):
-        return None
+        return {}
 
 
-# ---------------------------------------------------------------- checks and words
-
-
-def checked_address(address: str) -> str:
-    """An address without the slash at its end.
-
-    The error does not show it: whatever is not part of a plain address may be a password.
-    """
-    try:
-        parts = urlsplit(address)
-        plain = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        plain = plain and parts.username is None and not parts.query and not parts.fragment
-    except ValueError:  # a port that is no number, a bracket that does not close
-        plain = False
-    if not plain:
-        raise ValueError(
-            "the endpoint's address is not of the form https://host/path, with nothing before @ or "
-            "behind ?: check base_url or OPENAI_BASE_URL; a key goes into OPENAI_API_KEY"
-        )
-    return address.rstrip("/")
-
-
-def checked_key() -> str:
-    key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if not re.fullmatch("[!-~]+", key):
-        raise ValueError(
-            "the environment variable OPENAI_API_KEY is not set, or holds what cannot be sent (a "
-            "space, a line break, an accent): put the endpoint's key there, or any word for a "
-            "server of your own that asks for none"
-        )
-    return key
+# ---------------------------------------------------------------- words
 
 
 def sendable(text: str) -> str:

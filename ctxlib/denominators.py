@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import pandas as pd
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from ctxlib.destination import Destination, asked_by, families
 from ctxlib.split import BROAD
-from ctxlib.texts import AnyText, Text
+from ctxlib.texts import AnyText, Text, joined
 from ctxlib.weights import LayerWeights, check_chosen
 
 STEADY = 0.3  #: a relative standard deviation over texts below this: the denominator holds still
@@ -51,10 +50,7 @@ def softmax_denominators(
     tensor([0.1900, 0.0200, 0.0300, 0.0300, 0.0200, 0.1100, 0.0100, 0.1600])
     """
     at = asked_by(place, n, token)
-    parts = [at.denominators(x) for x in at.read(texts, "denominators")]
-    if not parts:
-        raise ValueError("no texts: give at least one")
-    return torch.cat(parts)
+    return joined(at.denominators(x) for x in at.read(texts, "denominators"))
 
 
 # ---------------------------------------------------------------- which heads hold still
@@ -95,13 +91,7 @@ def roster(
         raise ValueError("one text has no spread: give at least two")
     table = families(at).drop(columns="because")
     table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
-    reasons = []
-    for spread, strays in zip(table["effective tokens"], table["relative spread"], strict=True):
-        narrow = f"kernel over {spread:.1f} tokens only" if spread <= BROAD else ""
-        restless = "" if strays < steady else f"denominator strays by {strays:.0%}"
-        reasons.append("; ".join(filter(None, (narrow, restless))))
-    table["stable"] = [not reason for reason in reasons]
-    table["why not"] = reasons
+    table["stable"] = (table["effective tokens"] > BROAD) & (table["relative spread"] < steady)
     return table
 
 

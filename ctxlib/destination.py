@@ -240,7 +240,7 @@ class FromWeights(Destination):
     def outputs(self, x: Texts) -> Outputs:
         # the query meets W_K and the row meets the sources before W_V: no key and no value is ever
         # formed, which at one destination saves a factor of d_head
-        x = split.normalised_sources(self.weights, x, self.n)
+        x = self.weights.normalised(x, self.n)
         ask = split.asked(self.weights, split.queries_of(self.weights, x[..., self.n, :]))
         seen = (ask @ x.mT).softmax(-1) @ x
         W_V, into = self.weights.W_V, "... head d_model, head d_model d_head -> ... head d_head"

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
 from ctxlib.scale import summed
-from ctxlib.split import asked_there, normalised_sources, what, where
+from ctxlib.split import asked_there, what, where
 from ctxlib.texts import AnyText
 from ctxlib.weights import check_chosen, layer_norm
 
@@ -170,8 +170,7 @@ def evaluate(
     298     1.0  0.04
     973     1.0  0.01
     """
-    at = circuit.at
-    chosen = check_chosen("neuron", neurons, at.n_neurons)
+    chosen = check_chosen("neuron", neurons, circuit.at.n_neurons)
     comparison = Comparison(circuit, tuple(chosen), own_token)
     moments = summed(comparison, NO_TEXTS, texts, checkpoint, client)
     table = moments.table(chosen)
@@ -250,7 +249,7 @@ def approximated(
     def content(x: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
         if "keys" in made:
             return what(w, ask.mT, n, x).mT
-        return ask @ normalised_sources(w, x, n).mT - positional
+        return ask @ w.normalised(x, n).mT - positional
 
     said = content(x)
     numerators = summed = kernels + said

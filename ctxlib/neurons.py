@@ -78,7 +78,6 @@ def find_neurons(circuit: ContextualCircuit, threshold: float | None = None) -> 
     >>> found.loc[298, "top tokens"][:4]
     ['Ingredients', 'Directions', ' slic', 'atoes']
     """
-    contributions = circuit.contribution
     ids = (~untrained_tokens(circuit.at)).nonzero()[:, 0]
     largest = min(LARGEST, len(ids))
 
@@ -88,7 +87,7 @@ def find_neurons(circuit: ContextualCircuit, threshold: float | None = None) -> 
         mean = contribution.mean(0)
         return best.values.mean(0) - mean, mean, ids[best.indices].T, ids[worst.indices].T
 
-    parts = map(outermost, contributions.split(CHUNK, dim=1))
+    parts = map(outermost, circuit.contribution.split(CHUNK, dim=1))
     tops, means, top, bottom = map(torch.cat, zip(*parts, strict=True))
     z = robust_z(tops)
     passed = z > STANDS_OUT if threshold is None else tops > threshold

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from copy import copy
@@ -21,7 +20,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ctxlib.texts import AnyText, Stream, check_listed
+from ctxlib.texts import AnyText, Stream, check_listed, refusing
 
 T = TypeVar("T")
 Tokens = Int[Tensor, "text source"]
@@ -59,11 +58,7 @@ Batch = tuple[Tokens, Mark]  # tokens, and how far the texts are with them
 
 
 def summed(
-    measure: Measure,
-    nothing: Sums,
-    texts: Iterable[AnyText],
-    checkpoint: str | os.PathLike | None = None,
-    client: Any = None,
+    measure: Measure, nothing: Sums, texts: Iterable[AnyText], checkpoint: Any, client: Any
 ) -> Sums:
     """The sums over all texts, `nothing` where there are none: those in the checkpoint and, batch
     by batch in order, those of the texts that are not in it yet. Each batch is in the file as soon
@@ -105,9 +100,8 @@ def without_tokenizer(thing: Any) -> Any:
     """A circuit, and what it is made of, as it travels to a worker: that sees ids only."""
     if not hasattr(thing, "__dataclass_fields__"):
         return thing
-    names = [f.name for f in fields(thing)]
-    held = {k: None if k == "tokenizer" else without_tokenizer(getattr(thing, k)) for k in names}
-    return replace(thing, **held)
+    held = {f.name: without_tokenizer(getattr(thing, f.name)) for f in fields(thing)}
+    return replace(thing, **{k: None if k == "tokenizer" else v for k, v in held.items()})
 
 
 def ahead(items: Iterable[T], count: int) -> Iterator[T]:
@@ -131,13 +125,10 @@ def ahead(items: Iterable[T], count: int) -> Iterator[T]:
 
 def held(file: Path, owner: str, kind: Sums) -> tuple[Sums, Mark]:
     """What is in a checkpoint; ValueError where that is something else."""
-    try:
-        with safe_open(file, "pt") as tensors:
-            sums = type(kind)(*(tensors.get_tensor(f.name) for f in fields(kind)))
-            words = tensors.metadata()
+    with refusing(f"{file} is not a checkpoint of an evaluation: "), safe_open(file, "pt") as found:
+        sums = type(kind)(*(found.get_tensor(f.name) for f in fields(kind)))
+        words = found.metadata()
         whose, mark = words.pop("owner"), Mark(**words)
-    except Exception as error:  # safetensors raises classes of its own
-        raise ValueError(f"{file} is not a checkpoint of an evaluation: {error}") from error
     if whose != owner:
         raise ValueError(
             f"{file} belongs to another circuit, other neurons or another own_token: "

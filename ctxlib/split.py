@@ -59,7 +59,7 @@ def what(
     here, W_E = weights.position(n), weights.embeddings()
     chosen = W_E if tokens is None else W_E[check_ids(tokens, len(W_E)).to(W_E.device)]
     seen = (chosen @ M).add_(here[None] @ M)
-    return seen.div_(scale_of_sum(chosen, here, weights.eps)[..., None])
+    return seen.div_(content_scale(weights, n, tokens)[..., None])
 
 
 def where(
@@ -105,25 +105,19 @@ def content_scale(
     >>> torch.allclose(scale, own[:, 0], atol=1e-3)
     True
     """
-    W_E = weights.embeddings()
-    chosen = W_E if tokens is None else W_E[tokens.to(W_E.device)]
-    return scale_of_sum(chosen, weights.W_pos[n], weights.eps)
-
-
-def scale_of_sum(
-    W_E: Float[Tensor, "*text token d_model"], here: Float[Tensor, "*dest d_model"], eps: float
-) -> Float[Tensor, "*dest_or_text token"]:
-    """LayerNorm's scale of `W_E[t] + here`."""
+    here, W_E = weights.W_pos[n], weights.embeddings()
+    W_E = W_E if tokens is None else W_E[tokens.to(W_E.device)]
     both = (here[..., None, :] @ W_E.mT)[..., 0, :]
     squared = torch.linalg.vector_norm(W_E, dim=-1).square() + 2 * both
-    return ((squared + here.square().sum(-1, keepdim=True)) / W_E.shape[-1] + eps).sqrt()
+    return ((squared + here.square().sum(-1, keepdim=True)) / W_E.shape[-1] + weights.eps).sqrt()
 
 
 def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor, " n_ctx"]:
     """`sqrt(|W_pos[i]|^2 + C^2) / sqrt(d_model)`: LayerNorm's scale at position i
     for a token of typical norm.
 
-    >>> exact = cx.weights.layer_norm_scale(weights.residual(tokens), weights.eps)[:, 0]
+    >>> stream = weights.W_E[tokens] + weights.W_pos
+    >>> exact = cx.weights.layer_norm_scale(stream, weights.eps)[:, 0]
     >>> (exact / cx.split.shared_scale(weights)).mean().round(decimals=1)
     tensor(0.8000)
     """
@@ -191,22 +185,6 @@ def queries_of(weights: LayerWeights, x: Float[Tensor, "*any d_model"]) -> Queri
     """
     q = einsum(x, weights.W_Q, "... d_model, head d_model d_head -> ... head d_head")
     return q + weights.b_Q
-
-
-def normalised_sources(
-    weights: LayerWeights, tokens: Texts, n: int
-) -> Float[Tensor, "*text source d_model"]:
-    """`LN(W_E[x_i] + W_pos[i])` for i = 0 ... n, of one text or a stack of them.
-
-    Raises ValueError for n outside the text or the model, for ids outside the vocabulary and for
-    layers other than the first.
-
-    >>> x = cx.split.normalised_sources(weights, tokens, n=99)
-    >>> torch.allclose(x, weights.normalised(tokens)[:100], atol=1e-4)
-    True
-    """
-    x = weights.seen(tokens, n)
-    return layer_norm(weights.embeddings()[x] + weights.W_pos[: n + 1], weights.eps)
 
 
 def asked(weights: LayerWeights, q: Queries) -> Asked:
@@ -280,7 +258,7 @@ def content_scores(
 
 def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
     """`q_n . key_i / attn_scale` for i = 0 ... n, b_K included, of one text or a stack of them.
-    Errors as in `normalised_sources`.
+    Errors as in `LayerWeights.normalised`.
 
     >>> scores = cx.split.exact_scores(weights, tokens, n=99)
     >>> scores.shape
@@ -288,7 +266,7 @@ def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
     >>> torch.allclose(scores.softmax(-1), cx.attention_rows(weights, tokens, n=99))
     True
     """
-    x = normalised_sources(weights, tokens, n)
+    x = weights.normalised(tokens, n)
     q = queries_of(weights, x[..., n, :])
     from_bias = (q * weights.b_K).sum(-1, keepdim=True) / weights.attn_scale
     return asked(weights, q) @ x.mT + from_bias
@@ -388,7 +366,7 @@ def split_scores(
     Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that
     depends on the pair (n, i), so the query meets the two projections once and the scales are
     applied to the scores. What lies above the diagonal means nothing. Errors as in
-    `LayerWeights.residual`.
+    `LayerWeights.normalised`.
 
     >>> q = weights.queries(tokens)
     >>> content, position = cx.split.split_scores(weights, tokens, q)
@@ -465,11 +443,11 @@ def copy_preference(weights: LayerWeights, n: int) -> Float[Tensor, " head"]:
     >>> cx.split.copy_preference(weights, n=256).abs().max() < 0.2  # nats
     tensor(True)
     """
-    here, W_E = weights.position(n), weights.embeddings()
+    W_E = weights.embeddings()
     tokens = torch.linspace(1, len(W_E) - 1, min(256, len(W_E) - 1)).long().unique()
-    x = layer_norm(W_E[tokens] + here, weights.eps)
-    q, k = project(x, weights.W_Q, weights.b_Q), project(x, weights.W_K, weights.b_K)
-    scores = q @ k.mT  # head dest source
+    x = layer_norm(W_E[tokens] + weights.position(n), weights.eps)
+    # head dest source
+    scores = project(x, weights.W_Q, weights.b_Q) @ project(x, weights.W_K, weights.b_K).mT
     own = scores.diagonal(dim1=1, dim2=2)
     others = (scores.sum(-1) - own) / (len(tokens) - 1)
     return (own - others).mean(-1) / weights.attn_scale

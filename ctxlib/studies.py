@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.denominators import STEADY, StableHeads, middle_text, roster, stable_heads
+from ctxlib.denominators import STEADY, middle_text, roster, stable_heads
 from ctxlib.texts import Text, collection, passages
 from ctxlib.weights import LayerWeights, check_chosen
 
@@ -83,9 +83,8 @@ class Study:
         >>> cx.study(model, texts=100).roster.columns.tolist()
         ['effective tokens', 'half of the mass within', 'family', 'relative spread', 'stable']
         """
-        if isinstance(self.heads, StableHeads):  # chosen by a table, which they carry
-            table = self.heads.table
-        else:
+        table = getattr(self.heads, "table", None)  # `StableHeads` carry theirs
+        if table is None:
             table = roster(self.weights, self.texts, self.n, self.token, steady=self.steady)
         wanted = ["effective tokens", "half of the mass within", "family", "relative spread"]
         return (

@@ -314,7 +314,6 @@ def stream(
 Spot = tuple[Any, int, int]  # where a document begins, how many of its texts come before, and
 START: Spot = (None, 0, 0)  # how many of its source's: where a text begins; all of it fits in JSON
 Texts = Iterator[tuple[Text, Spot]]  # each with its own
-Source = Callable[[Spot], Texts]  # the texts from a spot on
 Documents = Iterator[tuple[str, Any]]  # each with where it begins
 Found = tuple[str, list[tuple[str, Callable[[Any], Documents]]]]  # name; domains, their documents
 
@@ -333,7 +332,7 @@ class Stream:
     reader: Reads
     count: int
     name: str
-    sources: Sequence[Source]
+    sources: Sequence[Callable[[Spot], Texts]]  # the texts of each from a spot on
     half: str | None = None
 
     def __iter__(self) -> StreamReading:
@@ -616,10 +615,14 @@ def at(
     >>> x.shape, set(x[:, 99].tolist()) == {weights.token_id(" the")}
     (torch.Size([72, 100]), True)
     """
-    parts = list(batches(reader, texts, n, token, "reading"))
-    if not parts:
+    return joined(batches(reader, texts, n, token, "reading"))
+
+
+def joined(parts: Iterable[Tensor]) -> Tensor:
+    """What was made of the batches, as one; a ValueError where there was no text at all."""
+    if not (made := list(parts)):
         raise ValueError("no texts: give at least one")
-    return torch.cat(parts)
+    return torch.cat(made)
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -156,12 +156,12 @@ class LayerWeights:
         n_heads: int,
         layer: int = 0,
         eps: float = 1e-5,
-        tokenizer: Any = None,
     ) -> LayerWeights:
         """Fold and centre a GPT-2 state dict under its Hugging Face names,
         with or without `transformer.` in front.
 
-        Token embeddings (`wte.weight`) and MLP (`mlp.c_fc`) may be missing. Raises ValueError when
+        Token embeddings (`wte.weight`) and MLP (`mlp.c_fc`) may be missing; `dataclasses.replace`
+        gives the weights a tokenizer. Raises ValueError when
         attention weights or positions are missing, when `n_heads` does not divide `d_model`, and
         for weights that are not finite.
 
@@ -201,7 +201,6 @@ class LayerWeights:
             layer=layer,
             eps=eps,
             attn_scale=(d_model // n_heads) ** 0.5,
-            tokenizer=tokenizer,
         )
 
     def __post_init__(self) -> None:
@@ -288,21 +287,27 @@ class LayerWeights:
             )
         return self.W_E
 
-    def residual(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
-        """The centred residual stream that enters the first layer: `W_E[x_i] + W_pos[i]`.
+    def normalised(
+        self, tokens: Int[Tensor, "*text pos"], n: int | None = None
+    ) -> Float[Tensor, "*text source d_model"]:
+        """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from: of a whole text,
+        or for i = 0 ... n, of one text or a stack of them.
 
         Raises ValueError for another layer (there it is no longer a function of the token alone),
-        for more tokens than the model has positions, and for ids outside the vocabulary.
+        for more tokens than the model has positions, for n outside the text or the model, and for
+        ids outside the vocabulary.
 
-        >>> stream = weights.residual(tokens)
-        >>> stream.shape, torch.allclose(stream.mean(-1), torch.zeros(512), atol=1e-4)
-        (torch.Size([512, 256]), True)
+        >>> weights.normalised(tokens).square().mean(-1)[:3].round(decimals=2)
+        tensor([1., 1., 1.])
+        >>> whole, part = weights.normalised(tokens), weights.normalised(tokens, n=99)
+        >>> torch.allclose(part, whole[:100], atol=1e-4)
+        True
         """
-        tokens = self.check_text(tokens)
-        return self.embeddings()[tokens] + self.W_pos[: len(tokens)]
+        x = self.check_text(tokens) if n is None else self.seen(tokens, n)
+        return layer_norm(self.embeddings()[x] + self.W_pos[: x.shape[-1]], self.eps)
 
     def check_text(self, tokens: Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
-        """The tokens, on the weights' device, or the ValueError of `residual`."""
+        """The tokens, on the weights' device, or the ValueError of `normalised`."""
         if tokens.ndim != 1 or not 0 < len(tokens) <= self.n_ctx:
             raise ValueError(
                 f"tokens of shape {tuple(tokens.shape)}: "
@@ -330,16 +335,6 @@ class LayerWeights:
             )
         check_there("position", n, self.n_ctx)
         return self.W_pos[n]
-
-    def normalised(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "pos d_model"]:
-        """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from.
-
-        Errors as in `LayerWeights.residual`.
-
-        >>> weights.normalised(tokens).square().mean(-1)[:3].round(decimals=2)
-        tensor([1., 1., 1.])
-        """
-        return layer_norm(self.residual(tokens), self.eps)
 
     def queries(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
         """`q_i = LN(W_E[x_i] + W_pos[i]) W_Q + b_Q`.

@@ -268,7 +268,6 @@ def test_what_is_of_no_use_is_asked_for_again_and_in_the_end_named_without_the_k
     assert message.isprintable() and len(message) < 500
     if kind in (ConnectionError, TimeoutError):
         assert f"; 0 answers kept in {tmp_path / 'answers'}, and running again goes on" in message
-        assert "key" in said or isinstance(caught.value.__cause__, openai.APIError)
     assert (len(endpoint.asked), len(naps)) == (asked, pauses)
     assert not kept(tmp_path)
     if asked > 1:

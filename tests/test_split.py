@@ -171,7 +171,7 @@ def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights):
 
 TEXT = torch.arange(32)
 RIGHT = {"tokens": TEXT, "n": 5, "token": 7, "C": None}
-PATTERNS = [cx.attention_pattern, cx.rebuilt_pattern, cx.LayerWeights.residual]
+PATTERNS = [cx.attention_pattern, cx.rebuilt_pattern, cx.LayerWeights.queries]
 ROWS = [cx.attention_rows, cx.rebuilt_rows, cx.split.exact_scores, cx.split.rebuilt_scores]
 KERNELS = [cx.split.destination_query, cx.positional_kernels, cx.families]
 ALL = [*PATTERNS, *ROWS, *KERNELS, cx.content_keys, cx.positional_keys, cx.content_scores]

@@ -48,7 +48,9 @@ def run(request, make_folder, tiny_tokens):
 def test_the_first_layer_is_computed_from_the_tokens(run):
     weights, hooks, tokens = cx.LayerWeights.of(run.model), run.hooks, run.tokens
     near = partial(agree, rtol=1e-4, atol=1e-4 if run.shape == "mini" else 1e-5)
-    agree(weights.residual(tokens), hooks["blocks.0.hook_resid_pre"])
+    stream = weights.embeddings()[tokens] + weights.W_pos[: len(tokens)]
+    agree(stream, hooks["blocks.0.hook_resid_pre"])
+    agree(weights.normalised(tokens), cx.layer_norm(stream, weights.eps))
     agree(cx.attention_pattern(weights, tokens), hooks["blocks.0.attn.hook_pattern"])
     for n in (0, 1, 17, 31):
         heads = torch.einsum("hd,hdm->hm", hooks["blocks.0.attn.hook_z"][n], weights.W_O)
