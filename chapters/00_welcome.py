@@ -108,7 +108,7 @@ display(
     ),
     shaded(
         predicted,
-        "<b>The prediction</b>, on the same scale, from the model's weights and one page of other text. No model was run on these words.",
+        "<b>The prediction</b>, on the same scale, from the model's weights and one page of other text; its heads are asked by <i>the</i> throughout. No model was run on these words.",
     ),
 )
 
