@@ -220,7 +220,10 @@ The simplest model of text: every $x_i$ is drawn **independently from one distri
 In general, with mean $\mu$ and variance $\sigma^2$ of one token's content,
 
 $$
-\mathbb{E}\,\text{denom} = \text{fixed} + \mu \sum_i \text{pos}_i, \qquad \operatorname{Var}\,\text{denom} = \sigma^2 \sum_i \text{pos}_i^2 \approx \frac{\sigma^2}{\text{effective tokens}} ,
+\begin{aligned}
+\mathbb{E}\,\text{denom} &= \text{fixed} + \mu \sum_i \text{pos}_i , \\
+\operatorname{Var}\,\text{denom} &= \sigma^2 \sum_i \text{pos}_i^2 \approx \frac{\sigma^2}{\text{effective tokens}} ,
+\end{aligned}
 $$ (eq-iid)
 
 because variances of independent terms add and a weight comes out squared. BOS and the destination are the same in every text: they add what is *fixed*, and the sums run over the tokens between them. A spread is over the mean of the whole denominator, what is fixed included. In code, and beside it the same texts with all their tokens shuffled over all texts, which makes them independent indeed:

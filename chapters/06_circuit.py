@@ -99,9 +99,11 @@ r"""
 What does one such sum say about the neuron? Its pre-activation has three parts,
 
 $$
-\text{pre}_j \;=\; \underbrace{\sum_{h \in H} \text{out}_h \cdot w_j}_{\approx\; \text{approx}_j(x)}
-\;+\; \sum_{h \notin H} \text{out}_h \cdot w_j
-\;+\; \underbrace{\bigl( W_E[x_n] + W_\text{pos}[n] + b_O \bigr) \cdot w_j + b_{\text{in},j}}_{\text{knows } x_n \text{ only}} ,
+\begin{aligned}
+\text{pre}_j \;=\;\; & \underbrace{\sum_{h \in H} \text{out}_h \cdot w_j}_{\approx\; \text{approx}_j(x)}
+\;+\; \sum_{h \notin H} \text{out}_h \cdot w_j \\
+& +\; \underbrace{\bigl( W_E[x_n] + W_\text{pos}[n] + b_O \bigr) \cdot w_j + b_{\text{in},j}}_{\text{knows } x_n \text{ only}} ,
+\end{aligned}
 $$ (eq-cir-pre)
 
 where $H$ are the stable heads, $w_j = W_\text{in}[:, j] / s$, and $s$ is the scale of the second LayerNorm. The **summary** $\text{approx}_j$ is what the circuit gives for the first part. In `mini` all heads are stable, so the second is empty; elsewhere each head outside $H$ is taken to attend to $x_n$ alone, as an earlier post does {cite}`gibson2025contextual`. The third has no context in it.

@@ -41,6 +41,7 @@ GALLERY = 10  # how many neurons are shown
 
 # %% tags=["hide-input", "nbval-check-output"]
 import base64
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -156,10 +157,10 @@ A tokeniser knows tokens that training never showed. Their embeddings mean nothi
 """
 
 # %%
-try:
-    found = cx.find_neurons(circuit, THETA)
+try:  # of a copy of the circuit: the table of all contributions that it makes is let go again
+    found = cx.find_neurons(replace(circuit), THETA)
 except ValueError:  # none passes: the largest 3%
-    found = cx.find_neurons(circuit, float(tops.quantile(0.97)))
+    found = cx.find_neurons(replace(circuit), float(tops.quantile(0.97)))
 chosen = found.index.tolist()
 others = [j for j in range(weights.n_neurons) if j not in set(chosen)]
 

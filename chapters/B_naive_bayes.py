@@ -201,8 +201,10 @@ $$ (eq-cir-inside)
 with all letters as in chapter 6. So the best that a neuron could do for $d$ is the nearest vector of this form, with $f(t)$ the frequency of a token:
 
 $$
-\hat w_d(t) \;=\; u(t) \cdot \theta_d + \beta_d , \qquad
-(\theta_d, \beta_d) \;=\; \operatorname*{arg\,min}_{\theta,\, \beta}\; \sum_t f(t)\, \bigl( w_d(t) - u(t) \cdot \theta - \beta \bigr)^2 .
+\begin{aligned}
+\hat w_d(t) \;&=\; u(t) \cdot \theta_d + \beta_d , \\
+(\theta_d, \beta_d) \;&=\; \operatorname*{arg\,min}_{\theta,\, \beta}\; \sum_t f(t)\, \bigl( w_d(t) - u(t) \cdot \theta - \beta \bigr)^2 .
+\end{aligned}
 $$ (eq-cir-squeeze)
 
 Weights and fit come from half A; each text of half B is given to the domain of largest sum. As a control, the same with random numbers for $u(t)$, equally many.
