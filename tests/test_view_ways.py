@@ -118,14 +118,14 @@ def test_every_view_of_a_chapter_has_an_address(visit):
     page.wait_for_url("**#rows.head=5&rows2.head=6")
     page = visit("#rows2.head=6&turned=1", "chapter", fresh=True)
     assert page.evaluate("scrollY") > 1000  # the address is about what stands there
-    assert second.locator("input:checked").first.get_attribute("value") == "6"
+    expect(second.locator("input:checked").first).to_have_value("6")
     page.evaluate("scrollTo(0, 0)")
     first.locator("input[value='3']").check()
     page.wait_for_url("**rows.head=3**")
     assert "rows2.head=6" in page.url
     first.get_by_role("button", name="Reset").click()
     page.wait_for_url(lambda url: "rows.head" not in url)
-    assert first.locator("input:checked").first.get_attribute("value") == "0"
+    expect(first.locator("input:checked").first).to_have_value("0")
 
 
 def test_links_carry_heads_neuron_and_text(visit, mini_weights):
