@@ -9,7 +9,7 @@ export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help book execute check pages links test nightly mutants lint types format serve bench editions reproduce
-.PHONY: mini evidence address release notes colab clean
+.PHONY: mini models evidence address release notes colab clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -41,6 +41,7 @@ links: $(READY) ## ask every outside link of the book whether it still answers
 
 # Two workers, one thread each; the tests of a file stay together, with what they share.
 test: $(READY) lint book ## everything that must hold: lint, types, notebooks, site, package, doctests
+	@$(BIN)/python tools/fetch_models.py smollm2 minilm || echo "The tests of these models are left out."
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, killed trainings
@@ -72,6 +73,7 @@ bench: $(READY) ## speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/split.py
 	$(BIN)/python benchmarks/circuit.py --page book/benchmarks.md
 	$(BIN)/python benchmarks/texts.py --page book/benchmarks.md
+	$(BIN)/python benchmarks/door.py --page book/benchmarks.md
 	$(BIN)/python benchmarks/views.py --page book/speed.md
 
 editions: $(READY) ## the whole book on a model of GPT-2 small's size with random weights; some forty minutes
@@ -90,9 +92,15 @@ mini: $(READY) ## train the embedded model and its twins, what is missing: make 
 	MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 \
 	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py $(RUNS) --corpus "$(CORPUS)"
 
-evidence: $(READY) ## what chapters show of what does not ship: make evidence CHAPTER=D_british CORPUS=folder
-	$(BIN)/python tools/evidence.py $(or $(CHAPTER),08_evaluation A_scale F_training $(if $(CORPUS),D_british)) \
-	--work "$(or $(WORK),build/runs)" $(if $(CORPUS),--corpus "$(CORPUS)")
+models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: make models NAME=smollm2
+	@$(BIN)/python tools/fetch_models.py $(NAME)
+
+# The layers of real models that are fetched, and what chapters show of runs, where there are any.
+evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=D_british CORPUS=folder
+	$(if $(CHAPTER),,$(BIN)/python tools/store_layers.py $(NAME))
+	$(if $(CHAPTER)$(CORPUS)$(wildcard $(or $(WORK),build/runs)),$(BIN)/python tools/evidence.py \
+	$(or $(CHAPTER),08_evaluation A_scale F_training $(if $(CORPUS),D_british)) \
+	--work "$(or $(WORK),build/runs)" $(if $(CORPUS),--corpus "$(CORPUS)"))
 
 # The file that holds it comes last, so that the same command ends a move that was interrupted.
 address: export WAS = $(shell sed -n 's/^Repository = "\(.*\)"/\1/p' pyproject.toml)

@@ -16,7 +16,7 @@ from jaxtyping import jaxtyped
 
 PAGE = Path(__file__).parent / "book" / "api.md"
 COMPUTE = {  # where, and in which modules
-    "ctxlib": "weights split destination denominators circuit neurons evaluation",
+    "ctxlib": "weights split layer place denominators circuit neurons evaluation",
     "ctxlib.decoders": "causal lookups from_model",
 }
 checker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int will do for a float

@@ -121,7 +121,12 @@ def measure(model, heads: list[int], token: int) -> dict[str, str]:
     source = torch.Generator().manual_seed(0)
     texts = torch.randint(1, len(weights.embeddings()), (64, weights.n_ctx), generator=source)
     text = texts[0]
-    circuit = cx.ContextualCircuit.calibrate(weights, text, heads, n, token)
+
+    def calibrated(heads: list[int], n: int) -> cx.ContextualCircuit:
+        at = cx.destination(weights, n=n, token=token)
+        return cx.ContextualCircuit.calibrate(at, text, heads)
+
+    circuit = calibrated(heads, n)
     own = circuit.self_normalised()
 
     W_V = weights.W_V[heads].permute(1, 0, 2).reshape(weights.d_model, -1).contiguous()
@@ -149,7 +154,7 @@ def measure(model, heads: list[int], token: int) -> dict[str, str]:
             "cache": cached,
             "summary": often(lambda: circuit.summary(text)),
             "own": often(lambda: own.summary(text)),
-            "truth": often(lambda: cx.true_contribution(weights, text, heads, n)),
+            "truth": often(lambda: circuit.at.truth(text, heads)),
             "stack": lambda: circuit.summary(texts),
         }
     )
@@ -160,8 +165,7 @@ def measure(model, heads: list[int], token: int) -> dict[str, str]:
         taken = seconds({"few": often(few), "many": often(many)})
         return f"{(taken['many'] / taken['few']) ** (1 / math.log2(times)):.1f}"
 
-    nearer = cx.ContextualCircuit.calibrate(weights, text, heads, n // 8, token)
-    single = cx.ContextualCircuit.calibrate(weights, text, heads[:1], n, token)
+    nearer, single = calibrated(heads, n // 8), calibrated(heads[:1], n)
     for c in (nearer, single):
         c.summary(text)  # what is computed once is not what is timed
     return {
@@ -188,7 +192,7 @@ def main() -> None:
     torch.set_grad_enabled(False)
     mini = cx.load("mini")
     weights = cx.LayerWeights.of(mini)
-    stable = cx.stable_heads(weights, cx.texts.collection(weights, 200))
+    stable = cx.stable_heads(cx.destination(weights), cx.texts.collection(weights, 200))
     columns = {"mini": measure(mini, list(stable), weights.token_id(" the"))}
     columns["random GPT-2 small"] = measure(random_gpt2_small(), SIX, 262)
     table = pd.DataFrame(columns)

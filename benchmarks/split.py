@@ -42,9 +42,9 @@ def main() -> None:
 
     time_of = seconds(
         {
-            "rebuilt_pattern, all destinations": lambda: cx.rebuilt_pattern(weights, tokens),
+            "rebuilt_pattern, all destinations": lambda: cx.split.rebuilt_pattern(weights, tokens),
             "rebuilt_rows, every 32nd": lambda: [cx.rebuilt_rows(weights, tokens, n) for n in some],
-            "attention_pattern": lambda: cx.attention_pattern(weights, tokens),
+            "attention_pattern": lambda: cx.split.attention_pattern(weights, tokens),
             "the model's own forward pass": lambda: model(tokens[None]),
         }
     )

@@ -91,7 +91,8 @@ def write(folder: Path, count: int) -> None:
 
 
 def calibrated(weights: cx.LayerWeights, texts: cx.texts.Stream) -> cx.ContextualCircuit:
-    return cx.ContextualCircuit.calibrate(weights, next(iter(texts)), [0, 1], N, THE)
+    at = cx.destination(weights, n=N, token=THE)
+    return cx.ContextualCircuit.calibrate(at, next(iter(texts)), [0, 1])
 
 
 # ---------------------------------------------------------------- as their number grows
@@ -108,7 +109,7 @@ def growing(folder: Path, weights: cx.LayerWeights) -> tuple[pd.DataFrame, float
         texts = cx.texts.stream(weights, count, folder)
         ways: dict[str, Callable[[], object]] = {
             "evaluate": lambda texts=texts: cx.evaluate(circuit, texts),
-            "denominators": lambda texts=texts: cx.softmax_denominators(weights, texts, N, THE),
+            "denominators": lambda texts=texts: cx.softmax_denominators(circuit.at, texts),
         }
         rows[count] = {}
         for name, way in ways.items():

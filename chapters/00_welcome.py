@@ -39,8 +39,9 @@ from IPython.display import HTML
 import ctxlib as cx
 
 model = cx.load(MODEL)
-study = cx.study(model)
-weights, circuit, page, n = study.weights, study.circuit, study.example, study.n
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights)
+circuit, page, n = study.circuit, study.example, study.n
 x = page.tokens[: n + 1]
 words = cx.neurons.spelled(weights, x.tolist())
 FIRST = 8  # before this token there is hardly a context
@@ -50,7 +51,7 @@ FIRST = 8  # before this token there is hardly a context
 # page's domain; the first of all where none is.
 found = cx.find_neurons(circuit)
 others = [text for text in study.texts if text.half != page.half] or study.passages
-summaries = circuit.summary(cx.texts.at(weights, others, n, study.token))[:, found.index]
+summaries = circuit.summary(study.at.placed(others))[:, found.index]
 labelled = cx.label_neurons(summaries, [text.domain for text in others], found.index)["label"]
 neuron = int([*labelled.index[labelled == page.domain], found.index[0]][0])
 
@@ -69,13 +70,14 @@ received = cache["blocks.0.mlp.hook_pre"][0, :, neuron].cpu()
 
 # A circuit reads a whole vocabulary. One is asked here at every token of the page, so it is given
 # the words of the two pages alone, numbered anew.
-both = torch.cat([x, study.calibrating.tokens, torch.tensor([weights.token_id(study.token)])])
+both = torch.cat([x, study.calibrating.tokens, torch.tensor([study.at.token])])
 vocabulary, ids = both.unique(return_inverse=True)
-small, C = replace(weights, W_E=weights.embeddings()[vocabulary]), circuit.C
+small, C = replace(weights, W_E=weights.embeddings()[vocabulary]), study.at.split.C
 ids, calibrating, token = ids[: n + 1], ids[n + 1 : -1], int(ids[-1])
 predicted, alone, own = torch.full((3, n + 1), torch.nan)
 for m in range(FIRST, n + 1):
-    there = cx.ContextualCircuit.calibrate(small, calibrating, study.heads, m, token, C)
+    at = cx.destination(small, n=m, token=token, C=C)
+    there = cx.ContextualCircuit.calibrate(at, calibrating, study.heads)
     predicted[m] = there.pre_activations(ids[: m + 1])[neuron]
     alone[m] = predicted[m] - there.summary(ids[: m + 1])[neuron]  # the token at hand, no context
     own[m] = there.self_normalised().pre_activations(ids[: m + 1])[neuron]  # chapter 8

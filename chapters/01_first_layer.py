@@ -47,8 +47,9 @@ import ctxlib as cx
 ROUNDING = 1e-4  # of float32, over a layer
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
-study = cx.study(model, TEXTS, TOKEN)
-weights, n = study.weights, study.n
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN)
+n = study.n
 
 # %% [markdown]
 """
@@ -61,7 +62,7 @@ What does the model expect next?
 # %% tags=["hide-input"]
 unseen = [text for text in study.texts if text.half == "B"] or study.texts
 three = [next((t for t in unseen if t.domain == d), unseen[0]) for d in DOMAINS]
-pages = cx.texts.at(weights, three, n, TOKEN)  # page source
+pages = study.at.placed(three)  # page source
 with torch.inference_mode():
     expected = model(pages)[:, -1].softmax(-1).cpu()  # page vocab
 
@@ -141,7 +142,7 @@ Take token 45 of the first page. The model looks up two rows, one in the table o
 """
 
 # %%
-x = cx.texts.at(weights, [study.example], n, TOKEN)[0]  # the page that this book always takes
+x = study.at.placed([study.example])[0]  # the page that this book always takes
 i = min(45, n - 1)
 what, where = weights.W_E[x[i]], weights.W_pos[i]
 r_i = what + where
@@ -244,7 +245,7 @@ The first picks out words, the second hardly does. But how far back do they look
 """
 
 # %%
-texts = cx.texts.at(weights, study.texts, n, TOKEN)  # text source
+texts = study.at.placed(study.texts)  # text source
 rows = torch.stack([cx.attention_rows(weights, text, n) for text in texts])  # text head source
 back = n - torch.arange(n + 1)
 bands = {
@@ -353,7 +354,7 @@ def gap(tokens, labels):
 
 
 # %%
-passages = cx.texts.at(weights, study.passages, n, TOKEN)
+passages = study.at.placed(study.passages)
 rng = np.random.default_rng(0)
 deals = np.stack([rng.permutation(study.domains) for _ in range(200)])  # draw text
 

@@ -36,14 +36,17 @@ import pandas as pd
 import torch
 
 import ctxlib as cx
+from ctxlib.weights import layer_norm_scale
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN)
-model, weights, passages, n = study.model, study.weights, study.passages, study.n
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN)
+passages, n = study.passages, study.n
 # as many texts as take the memory of 1000 on the book's own model
 several = study.texts[: max(100, int(1000 * 256 * 256 / (n * weights.d_model)))]
-X = cx.texts.at(weights, several, n, TOKEN)[:, : n + 1]  # text source: TOKEN stands at n
-x = cx.texts.at(weights, [study.example], n, TOKEN)[0, : n + 1]  # the book's example
+X = study.at.placed(several)  # text source: TOKEN stands at n
+x = study.at.placed([study.example])[0]  # the book's example
 names = ["BOS", *map(str, cx.neurons.spelled(weights, x[1:].tolist()))]
 
 
@@ -139,7 +142,7 @@ q = LN(W_E[x[n]] + W_pos[n]) @ weights.W_Q + weights.b_Q  # head d_head: who ask
 rebuilt = ((E + P) @ q[..., None] / weights.attn_scale)[..., 0].softmax(-1)  # head source
 
 # %% tags=["nbval-check-output"]
-package = cx.content_keys(weights, n, x), cx.positional_keys(weights, n)
+package = cx.split.content_keys(weights, n, x), cx.split.positional_keys(weights, n)
 all(torch.allclose(mine, theirs, atol=1e-3) for mine, theirs in zip((E, P), package, strict=True))
 
 # %% [markdown]
@@ -462,7 +465,9 @@ The distances are over all positions of the book's passages, as in the paper's f
 broad = [h for h in study.roster.index if study.roster["effective tokens"][h] > cx.split.BROAD]
 everywhere = torch.stack(
     [
-        cx.total_variation(cx.attention_pattern(weights, z), cx.rebuilt_pattern(weights, z))[:, 1:]
+        cx.total_variation(
+            cx.split.attention_pattern(weights, z), cx.split.rebuilt_pattern(weights, z)
+        )[:, 1:]
         for z in (p.tokens[: study.length] for p in passages)
     ]
 ).numpy()  # text head dest
@@ -490,7 +495,7 @@ def over_some(octave):
 best = min(np.linspace(-1, 1, 9), key=over_some)
 unit = torch.nn.functional.normalize
 cosine = float((unit(W_E, dim=-1) @ unit(W_pos, dim=-1).T).abs().mean())
-scales = cx.weights.layer_norm_scale(W_E[X[:, 1:]] + W_pos[1 : n + 1], eps)
+scales = layer_norm_scale(W_E[X[:, 1:]] + W_pos[1 : n + 1], eps)
 least, most = 0.145, 0.1755  # half a unit of the last printed digit beyond 0.15 and 0.175
 inside = cx.claims.Claim(
     "norm_scale",
@@ -548,7 +553,7 @@ r"""
 
 # %% tags=["hide-cell", "nbval-check-output"]
 m = W_pos[: n + 1].mean(0)
-as_if_at_m = cx.weights.layer_norm_scale(W_E[X] + m, eps).mT  # text 1 source
+as_if_at_m = layer_norm_scale(W_E[X] + m, eps).mT  # text 1 source
 what, where_m = ask @ (W_E[X] + m).mT, ask @ (W_pos[: n + 1] - m).mT
 moved = cx.total_variation(true_rows, with_own_bos(what / as_if_at_m + where_m / shared))
 moved = moved.median(0).values

@@ -39,8 +39,10 @@ import ctxlib as cx
 from ctxlib.models import DATA
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN)
-model, weights, n = study.model, study.weights, study.n
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN)
+n = study.n
 heads = np.arange(weights.n_heads)
 print(study)
 
@@ -110,7 +112,7 @@ def factors(x, n, head):
 
 
 head = study.heads[0]
-x = cx.texts.at(weights, [study.example], n, TOKEN)[0]  # the first n tokens, then TOKEN
+x = study.at.placed([study.example])[0]  # the first n tokens, then TOKEN
 kernel, content, row = factors(x, n, head)
 torch.allclose(row, cx.rebuilt_rows(weights, x, n)[head], atol=1e-4)
 
@@ -163,7 +165,7 @@ scores = cx.content_scores(weights, n, TOKEN)  # head token, in nats
 bos = int(x[0])
 content = (scores - scores[:, [bos]]).exp()  # BOS = 1
 
-texts = cx.texts.at(weights, study.texts, n, TOKEN)  # text source
+texts = study.at.placed(study.texts)  # text source
 count = torch.bincount(texts[:, 1:-1].flatten(), minlength=content.shape[1])
 common = torch.zeros(len(count), dtype=torch.bool).index_fill(
     0, count.topk(min(100, len(count) // 2)).indices, True
@@ -227,7 +229,7 @@ known = pairs[:, (times >= SEEN) & (times > KNOWN * by_chance)]
 residual = cx.layer_norm(weights.W_E[asking] + weights.W_pos[n], weights.eps)
 queries = cx.split.queries_of(weights, residual).unbind(1)  # each: asking d_head
 own, gain = [], []
-for q, K in zip(queries, cx.content_keys(weights, n), strict=True):
+for q, K in zip(queries, cx.split.content_keys(weights, n), strict=True):
     score = q @ K.T / weights.attn_scale  # asking source
     score = score - (score @ frequency)[:, None]
     alone = of_asking @ score  # what a source has whoever asks
@@ -608,11 +610,12 @@ if finds.any():  # attention on x_n and its earlier copies, where there are any
     for tokens in (p.tokens[: n + 1] for p in study.passages[::3]):
         alike = (tokens[:, None] == tokens).tril()
         late_copies = (alike.sum(-1) > 1) & (torch.arange(n + 1) >= n // 4)
-        found.append((cx.attention_pattern(weights, tokens) * alike).sum(-1)[:, late_copies])
+        found.append((cx.split.attention_pattern(weights, tokens) * alike).sum(-1)[:, late_copies])
     on_copies = torch.cat(found, -1).mean(-1)
 by_name = []
 if weights.n_heads == len(gpt2):  # the source names heads of GPT-2 small
-    family = cx.families(weights, min(500, n), TOKEN)["family"]  # at the paper's destination
+    there = cx.destination(weights, n=min(500, n), token=TOKEN)  # the paper's
+    family = cx.families(there)["family"]
     one_only = [  # heads that are of a kind by the rule or by the source
         float(len(set(heads[family == kind]) ^ set(PUBLISHED[kind])))
         for kind in ("slowly decaying", "duplicate-token")

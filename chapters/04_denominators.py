@@ -47,8 +47,10 @@ from scipy.stats import norm
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.studies.stable_or_all(cx.load(MODEL), TEXTS, TOKEN)
-model, weights, texts, n = study.model, study.weights, study.texts, study.n
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN, or_all=True)
+texts, n = study.texts, study.n
 heads = np.arange(weights.n_heads)
 print(study)
 
@@ -90,9 +92,9 @@ First the code, for every held-out text at once. All are asked by the same token
 # %%
 def contents(study):
     """`head text source` content of every token of every text, and `head source` kernels."""
-    content = cx.content_scores(study.weights, study.n, study.token).exp()  # head vocab
-    x = cx.texts.at(study.weights, study.texts, study.n, study.token)  # text source
-    return content[:, x], cx.positional_kernels(study.weights, study.n, study.token)
+    content = study.at.split.content.exp()  # head vocab
+    x = study.at.placed(study.texts)  # text source
+    return content[:, x], study.at.split.kernels
 
 
 def average(values, pos):
@@ -113,7 +115,7 @@ summed, weight = (v.flip(0).cumsum(0).flip(0) for v in (pos[head] * loudness, po
 running = summed / weight  # what the denominator would be of the sources i ... n alone
 
 # %% tags=["hide-input"]
-x = cx.texts.at(weights, [study.example], n, TOKEN)[0]
+x = study.at.placed([study.example])[0]
 names = ["BOS", *cx.neurons.spelled(weights, x[1:].tolist())]
 panels = {
     "kernel": pos[head],
@@ -156,7 +158,7 @@ The first edition of this book had another model of the same shape, with three l
 # %% tags=["hide-input"]
 FIRST, both = "the first edition's model", {MODEL: study}
 with suppress(OSError, ValueError):  # it is not everywhere
-    both[FIRST] = cx.studies.stable_or_all(cx.load("mini-first-edition"), TEXTS, TOKEN)
+    both[FIRST] = cx.study(cx.load("mini-first-edition"), TEXTS, TOKEN, or_all=True)
 measured = {name: contents(one) for name, one in both.items()}
 
 # %% tags=["hide-input"]
@@ -518,7 +520,7 @@ For the third step, says the post, the model "doesn't have to work particularly 
 
 # %%
 content = cx.content_scores(weights, n, TOKEN).exp()  # head vocab
-x = cx.texts.at(weights, texts, n, TOKEN)
+x = study.at.placed(texts)
 vocabulary, seen = content.shape[1], x[:, 1:-1].flatten().bincount(minlength=content.shape[1])
 fixed = x[0, [0, -1]]  # BOS and destination keep their own content
 dice = torch.Generator().manual_seed(0)
@@ -566,8 +568,12 @@ So far $n$ was fixed. The post's picture is another: one text, $n$ running. Deno
 # %%
 def along(study, texts, reach=64):
     """`dest text head`: denominators at the last destinations up to n."""
-    places = range(max(1, study.n - reach), study.n + 1)
-    return torch.stack([cx.softmax_denominators(study.weights, texts, m, TOKEN) for m in places])
+    weights = study.at.split.weights
+    places = (
+        cx.destination(weights, n=m, token=TOKEN)
+        for m in range(max(1, study.n - reach), study.n + 1)
+    )
+    return torch.stack([cx.softmax_denominators(at, texts) for at in places])
 
 
 def roughness(runs):
@@ -681,7 +687,7 @@ def log_sum(keys):
     return einsum(q, keys, "head d_head, head source d_head -> head source").logsumexp(-1)
 
 
-unit = log_sum(cx.positional_keys(weights, n))
+unit = log_sum(cx.split.positional_keys(weights, n))
 exact = torch.stack([log_sum(weights.keys(text) - weights.b_K[:, None]) - unit for text in x[:200]])
 agree = [np.corrcoef(exact[:, h], denoms[: len(exact), h].log())[0, 1] for h in heads]
 true_spread = exact.exp().std(0) / exact.exp().mean(0)
@@ -714,7 +720,7 @@ picture = cx.plots.picture(
     f"Two histograms, of one token's content and of denominators: spread over texts {spread[head]:.0%}, independent {expected:.0%}.",
 )
 labelled = [p for p in study.passages if len(p.tokens) > n]  # long enough to look at n
-cx.widgets.Denominators(weights, texts, labelled, n, TOKEN, picture=picture, head=head)
+cx.widgets.Denominators(study.at, texts, labelled, picture=picture, head=head)
 
 # %% [markdown]
 r"""
@@ -763,7 +769,8 @@ def of_bos(m):
 
 
 grid = np.unique(np.linspace(1, study.length - 1, 48).astype(int)).tolist()
-runs_of = torch.stack([cx.softmax_denominators(weights, texts[::5], m, TOKEN) for m in grid])
+places = [cx.destination(weights, n=m, token=TOKEN) for m in grid]
+runs_of = torch.stack([cx.softmax_denominators(at, texts[::5]) for at in places])
 bos_share = torch.stack([of_bos(m) for m in grid]) / runs_of.mean(1)  # dest head
 bos_share = bos_share[:, study.heads].quantile(0.5, dim=1)
 loud = [m for m, part in zip(grid, bos_share, strict=True) if part >= 0.1]
@@ -858,7 +865,7 @@ r"""
 
 # %% tags=["hide-cell", "nbval-check-output"]
 end = study.length - 1
-later = cx.softmax_denominators(weights, texts, end, TOKEN)
+later = cx.softmax_denominators(cx.destination(weights, n=end, token=TOKEN), texts)
 there = cx.content_scores(weights, end, TOKEN).exp()[:, x[:, 1:-1]]  # head text source
 pd.DataFrame(
     {

@@ -40,8 +40,10 @@ import torch
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN)
-model, weights, passages, texts = study.model, study.weights, study.passages, study.texts
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN)
+passages, texts = study.passages, study.texts
 n, heads, domains, names = study.n, study.heads, study.domains, study.names
 half_A = np.array([text.half != "B" for text in texts])  # calibrate on A, judge on B
 if half_A.all() or not half_A.any():  # texts that have no halves
@@ -88,13 +90,13 @@ The sum has one term a token, with $v_i$ the value of source $i$. Only the facto
 """
 
 # %%
-x = cx.texts.at(weights, [study.example], n, TOKEN)[0]  # source
+x = study.at.placed([study.example])[0]  # source
 kernel = cx.positional_kernels(weights, n, TOKEN)  # head source
 content = cx.content_scores(weights, n, TOKEN, x).exp()  # head source
 
 product = kernel * content
 denom = product.sum(-1)  # head
-borrowed = cx.softmax_denominators(weights, [study.calibrating], n, TOKEN)[0]  # head
+borrowed = cx.softmax_denominators(study.at, [study.calibrating])[0]  # head
 
 own_row, borrowed_row = product / denom[:, None], product / borrowed[:, None]
 error = denom / borrowed - 1
@@ -148,7 +150,7 @@ One choice is to take, from half A, the **text in the middle**: the one with log
 """
 
 # %%
-D = cx.softmax_denominators(weights, texts, n, TOKEN)[:, heads]  # text head
+D = cx.softmax_denominators(study.at, texts)[:, heads]  # text head
 A, B = D[half_A], D[~half_A]
 errors = B / borrowed[heads] - 1  # text head, with their sign
 distance = (A.log() - A.log().mean(0)).abs().mean(1)  # from the middle, on average over heads
@@ -273,7 +275,7 @@ The one in the middle. (One can also calibrate without a text, on a count of how
 """
 
 # %%
-on_passages = cx.softmax_denominators(weights, passages, n, TOKEN)[:, heads]  # text head
+on_passages = cx.softmax_denominators(study.at, passages)[:, heads]  # text head
 of_passages = (B[None] / on_passages[:, None] - 1).abs().mean(-1)  # calibrated on, tested on
 far_passages = (on_passages.log() - A.log().mean(0)).abs().mean(1)
 prose = np.isin(domains, study.plain) if np.isin(domains, study.plain).any() else domains != ""
@@ -428,7 +430,8 @@ surprise = (share / elsewhere).log() * counts.sqrt()  # domain token
 related = surprise.masked_fill(~words, -1).topk(2).indices  # domain, two tokens
 
 asking = related.unique()
-asked = torch.stack([cx.softmax_denominators(weights, read, n, int(t))[:, heads] for t in asking])
+at_n = [cx.destination(weights, n=n, token=t) for t in asking]
+asked = torch.stack([cx.softmax_denominators(there, read)[:, heads] for there in at_n])
 
 
 def place(domain):
@@ -512,8 +515,7 @@ versions = {
 }
 scripture = {  # log denominators, less those of other texts: head
     name: (
-        cx.softmax_denominators(weights, changed, n, TOKEN)[:, heads].log().mean(0)
-        - B[rest].log().mean(0)
+        cx.softmax_denominators(study.at, changed)[:, heads].log().mean(0) - B[rest].log().mean(0)
     )
     for name, changed in versions.items()
 }
@@ -566,7 +568,8 @@ try:
     kernels = cx.positional_kernels(first_edition, n_there, TOKEN)
     wide = cx.effective_tokens(kernels) > 40  # head
     again = cx.texts.collection(first_edition, TEXTS)
-    denoms = cx.softmax_denominators(first_edition, again, n_there, TOKEN)[:, wide]
+    there = cx.destination(first_edition, n=n_there, token=TOKEN)
+    denoms = cx.softmax_denominators(there, again)[:, wide]
     half = len(denoms) // 2
     one_draw = (denoms[half:][None] / denoms[:half][:, None] - 1).abs().mean((1, 2)).median()
     contrast = cx.claims.finding(
@@ -583,7 +586,7 @@ Two more limits. An average over heads is kind to heads that are far off, and wh
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-every_fifth = cx.texts.at(weights, [study.calibrating, *read[::5]], n, TOKEN)
+every_fifth = study.at.placed([study.calibrating, *read[::5]])
 exact = cx.split.exact_scores(weights, every_fifth, n).logsumexp(-1)[:, heads]
 exactly = ((exact[1:] - exact[0]).exp() - 1).abs().mean()
 by_equation = errors[::5].abs().mean()
@@ -708,7 +711,7 @@ r"""
 # %% tags=["nbval-check-output"]
 WORD = " every"
 silly = torch.cat([x[:1], torch.full((n,), weights.token_id(WORD))])
-(denom / cx.softmax_denominators(weights, [silly], n, TOKEN)[0] - 1)[heads].numpy().round(2)
+(denom / cx.softmax_denominators(study.at, [silly])[0] - 1)[heads].numpy().round(2)
 
 # %% [markdown]
 r"""

@@ -46,9 +46,11 @@ import torch
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
-model, weights, passages = study.model, study.weights, study.passages
-n, heads, calibrating, circuit = study.n, study.heads, study.calibrating, study.circuit
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+passages, n, heads = study.passages, study.n, study.heads
+calibrating, circuit = study.calibrating, study.circuit
 half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
 J = cx.find_neurons(circuit, threshold=-np.inf).index[:NEURONS].tolist()
@@ -66,13 +68,13 @@ Here is the whole result on one page: the real passage, and what each of its tok
 """
 
 # %% tags=["hide-input"]
-x = cx.texts.at(weights, [study.example], n, TOKEN)[0]  # source
-x_A, x_B = (cx.texts.at(weights, half, n, TOKEN) for half in (half_A, half_B))
+x = study.at.placed([study.example])[0]  # source
+x_A, x_B = (study.at.placed(half) for half in (half_A, half_B))
 summary_A, summary_B = (circuit.summary(texts)[:, J] for texts in (x_A, x_B))  # text neuron
 raised = (circuit.summary(x)[J] - summary_A.mean(0)) / summary_A.std(0)
 j = J[int(raised.argmax())]
 said = float(circuit.summary(x)[j])
-added = float(cx.true_contribution(weights, x, heads, n)[j])
+added = float(study.at.truth(x, heads)[j])
 names = ["BOS", *cx.neurons.spelled(weights, x[1 : n + 1].tolist())]
 
 # %%
@@ -116,7 +118,7 @@ Beside the circuit stand four simpler guesses: the same contributions averaged e
 # %%
 contribution = circuit.contribution[:, J]  # vocab neuron
 of_values = einops.einsum(  # the same with content / denominator = 1
-    circuit.at.values(heads), circuit.readout[..., J], "t h d_head, h d_head j -> t j"
+    circuit.at.split.values(heads), circuit.readout[..., J], "t h d_head, h d_head j -> t j"
 )
 even = torch.full_like(circuit.kernel, 1 / (n + 1))
 
@@ -192,10 +194,10 @@ One cause of the wrong amounts is inherited from [chapter 5](05_calibration): wh
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-errors = cx.softmax_denominators(weights, half_B, n, TOKEN)[:, heads] / circuit.denominators - 1
+errors = cx.softmax_denominators(study.at, half_B)[:, heads] / circuit.denominators - 1
 off = [k for k, size in enumerate(errors.abs().mean(0).tolist()) if size >= 0.1]
 too_small = float((errors[:, off] > 0).float().mean()) if off else 0.0
-wide = float(cx.Moments.of(summary_B, truth).table(J)["spread"].median())
+wide = float(cx.evaluation.Moments.of(summary_B, truth).table(J)["spread"].median())
 cx.claims.finding(
     f"The page of prose, {calibrating.name}, has too small a denominator in heads {cx.claims.listed(heads[k] for k in off)} in {too_small:.0%} of the cases, a head and a text each, and summaries come out {wide:.2f} times as wide as the truth.",
     holds=len(off) > 1 and too_small > 0.75 and wide > 1.1,
@@ -281,7 +283,7 @@ head = heads[0]
 kernel_h = cx.positional_kernels(weights, n, TOKEN)[head]  # source
 content_h = cx.content_scores(weights, n, TOKEN, x)[head].exp()  # source
 row = kernel_h * content_h / circuit.denominators[0]
-passed = row * (at.values([head])[x, 0] @ circuit.readout[0, :, j])  # source
+passed = row * (at.split.values([head])[x, 0] @ circuit.readout[0, :, j])  # source
 
 value = weights.values(x)[head] @ weights.W_O[head] @ W_in[:, j]  # read where each source stands
 true_term = cx.attention_rows(weights, x, n)[head] * value / at.scale(x, at.outputs(x))
@@ -333,7 +335,7 @@ The second line is new. Like a key in [chapter 2](02_keys), a value is read *as 
 
 # %%
 pos = cx.positional_kernels(weights, n, TOKEN)[heads]  # head source
-denom = cx.softmax_denominators(weights, [calibrating], n, TOKEN)[0, heads]  # head
+denom = cx.softmax_denominators(study.at, [calibrating])[0, heads]  # head
 
 
 def ext_by_head(t):
@@ -413,7 +415,7 @@ unit = torch.nn.functional.normalize(VO, dim=1)
 cosines = (unit @ unit.T)[~torch.eye(len(heads), dtype=bool)]
 
 # %% tags=["hide-input", "nbval-check-output"]
-content = circuit.at.likes[heads][:, x_B[:, 1:n].flatten()]  # head, token of half B
+content = circuit.at.split.likes[heads][:, x_B[:, 1:n].flatten()]  # head, token of half B
 content_spread = content.std(1) / content.mean(1)
 apart = cx.total_variation(pos, circuit.kernel)  # head
 pd.DataFrame(
@@ -458,7 +460,8 @@ often = torch.bincount(x_A[:, 1:n].flatten(), minlength=weights.d_vocab) >= 5
 embeddings, places = circuit.extended_embedding()[often], []
 for m in sorted({n // 4, n // 2, 3 * n // 2, study.length - 12}):
     if 1 < m < study.length and m != n:
-        there = cx.ContextualCircuit.calibrate(weights, calibrating, heads, m, TOKEN)
+        elsewhere = cx.destination(weights, n=m, token=TOKEN)
+        there = cx.ContextualCircuit.calibrate(elsewhere, calibrating, heads)
         moved = there.extended_embedding()[often]
         pairs = (moved, embeddings), (moved - moved.mean(0), embeddings - embeddings.mean(0))
         cosine = [float(torch.cosine_similarity(*p).quantile(0.5)) for p in pairs]
@@ -498,10 +501,11 @@ glued = torch.cat([a.tokens[:turn], b.tokens[1 : study.length - turn + 1]])  # B
 walk = np.unique(np.linspace(32, study.length - 1, 28).astype(int)).tolist()
 told, true, kappa = [], [], []
 for m in walk:
-    here = cx.ContextualCircuit.calibrate(weights, calibrating, heads, m, TOKEN)
-    seen = torch.cat([glued[:m], torch.tensor([here.token])])
+    there = cx.destination(weights, n=m, token=TOKEN)
+    here = cx.ContextualCircuit.calibrate(there, calibrating, heads)
+    seen = torch.cat([glued[:m], torch.tensor([there.token])])
     told.append(here.summary(seen)[J])
-    true.append(cx.true_contribution(weights, seen, heads, m)[J])
+    true.append(there.truth(seen, heads)[J])
     kappa.append(float(here.kernel[turn:].sum()))
 told, true, kappa = torch.stack(told), torch.stack(true), torch.tensor(kappa)
 
@@ -563,17 +567,17 @@ What does a bag lose? Which words stood beside which, by construction (Exercise 
 # %% tags=["hide-input", "nbval-check-output"]
 some = slice(None, None, 3)
 frequent = torch.bincount(x_A[:, 1:n].flatten()).argsort(descending=True, stable=True).tolist()
-asking = [token for token in frequent if token != circuit.token][:6]
+asking = [token for token in frequent if token != at.token][:6]
 asked = [x_B[some].index_fill(1, torch.tensor([n]), token) for token in asking]
 true_asked = [heard(texts)[0].sum(1) for texts in asked]  # text neuron, for each
-asked_r = [cx.Moments.of(summary_B[some], t).table(J)["r"].median() for t in true_asked]
+asked_r = [cx.evaluation.Moments.of(summary_B[some], t).table(J)["r"].median() for t in true_asked]
 inside_heads = bag(circuit.kernel, circuit.weighted_values.flatten(1))[some]
 inside_heads = inside_heads.unflatten(1, circuit.readout.shape[:2])  # text head d_head
-pages = cx.texts.at(weights, passages, n, TOKEN)  # of each, denominators and scale
+pages = study.at.placed(passages)  # of each, denominators and scale
 factor = circuit.denominators / at.denominators(pages)[:, heads]
 factor = factor * circuit.scale / at.scale(pages, at.outputs(pages))  # page head
 guess = einops.einsum(inside_heads, factor, circuit.readout[..., J], "t h d, p h, h d j -> p t j")
-by_page = pd.DataFrame([cx.Moments.of(g, truth[some]).table(J).median() for g in guess])
+by_page = pd.DataFrame([cx.evaluation.Moments.of(g, truth[some]).table(J).median() for g in guess])
 least_r, narrow, wide = by_page["r"].min(), by_page["spread"].min(), by_page["spread"].max()
 display(
     cx.claims.finding(
@@ -722,10 +726,10 @@ What it takes is a model's weights, texts on which the stable heads are chosen, 
 """
 
 # %% tags=["nbval-check-output"]
-layer = cx.LayerWeights.of(cx.load(MODEL), layer=0)  # the first layer, LayerNorm folded in
+layer = cx.destination(cx.load(MODEL), n=n, token=TOKEN)  # the first layer, asked at n
 pages = cx.texts.passages(layer)  # pages of many kinds; one calibrates
-stable = HEADS or cx.stable_heads(layer, half_A, n, TOKEN, steady=STEADY)  # denominators hold still
-six = cx.ContextualCircuit.calibrate(layer, pages[0], stable, n, TOKEN)  # kernel, denominators, s
+stable = HEADS or cx.stable_heads(layer, half_A, steady=STEADY)  # denominators hold still
+six = cx.ContextualCircuit.calibrate(layer, pages[0], stable)  # kernel, denominators, s
 sensitive = cx.find_neurons(six, threshold=-np.inf)[:5]  # which neurons tokens move far, and which
 sensitive["this text"] = (
     six.summary(x)[sensitive.index].round(decimals=1) + 0.0
@@ -805,11 +809,11 @@ pd.DataFrame(
         "as written": [said, added],
         "shuffled, mean": [
             float(circuit.summary(shuffled)[:, j].mean()),
-            float(cx.true_contribution(weights, shuffled, heads, n)[:, j].mean()),
+            float(study.at.truth(shuffled, heads)[:, j].mean()),
         ],
         "standard deviation": [
             float(circuit.summary(shuffled)[:, j].std()),
-            float(cx.true_contribution(weights, shuffled, heads, n)[:, j].std()),
+            float(study.at.truth(shuffled, heads)[:, j].std()),
         ],
     },
     index=["summary", "truth"],

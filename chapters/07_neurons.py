@@ -52,10 +52,12 @@ from transformers.activations import ACT2FN
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
-model, weights, texts = study.model, study.weights, study.texts
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+texts = study.texts
 n, heads, calibrating, circuit = study.n, study.heads, study.calibrating, study.circuit
-x = cx.texts.at(weights, texts, n, TOKEN)  # text source
+x = study.at.placed(texts)  # text source
 kinds = np.array([text.domain for text in texts])
 A, B = (np.array([text.half == half for text in texts]) for half in "AB")
 if not (A.any() and B.any()):  # texts of one's own have no halves
@@ -84,7 +86,7 @@ ext = circuit.extended_embedding()  # vocab d_model
 W_in, _ = weights.mlp_input()  # d_model neuron
 contribution = ext @ W_in / circuit.scale  # vocab neuron
 
-counted = ~cx.neurons.untrained_tokens(weights)  # vocab; without the glitch tokens
+counted = ~study.at.split.untrained  # vocab; without the glitch tokens
 K = cx.neurons.LARGEST
 
 
@@ -98,7 +100,7 @@ tops = top_of(contribution[counted])  # neuron
 # %% tags=["hide-input"]
 hundred = tops.topk(min(100, len(tops))).indices  # as in chapter 6
 before = circuit.summary(x[A])[:, hundred]
-passage = circuit.summary(cx.texts.at(weights, [study.example], n, TOKEN)[0])[hundred]
+passage = circuit.summary(study.at.placed([study.example])[0])[hundred]
 example = int(hundred[((passage - before.mean(0)) / before.std(0)).argmax()])
 
 
@@ -152,7 +154,7 @@ Neurons with $z_j > 2$ are called **found**. No label has named them. What texts
 ```{admonition} Tokens that do not count
 :class: dropdown
 
-A tokeniser knows tokens that training never showed. Their embeddings mean nothing, and the paper warns of neurons that react to nothing else. `cx.neurons.untrained_tokens` finds them by weights alone: a byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, and a token counts as untrained if its embedding lies as close to theirs as they lie to one another. On `mini` it is a precaution; none of these tokens reaches the far end of a column.
+A tokeniser knows tokens that training never showed. Their embeddings mean nothing, and the paper warns of neurons that react to nothing else. `ctxlib.weights.untrained_tokens` finds them by weights alone: a byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, and a token counts as untrained if its embedding lies as close to theirs as they lie to one another. On `mini` it is a precaution; none of these tokens reaches the far end of a column.
 ```
 """
 
@@ -559,12 +561,12 @@ Of GPT-2 small's published neurons 300 and 704 are judged in [appendix D](D_brit
 # %% tags=["hide-input", "nbval-check-output"]
 restless = max(heads, key=lambda h: study.roster["relative spread"][h])
 fewer = [h for h in heads if h != restless] or heads
-page = cx.denominators.middle_text(weights, study.prose, fewer, n, TOKEN)
+page = cx.denominators.middle_text(study.at, study.prose, fewer)
 
 
 def found_again(text, heads):
     """How many of the found neurons are among as many of largest top."""
-    made = cx.ContextualCircuit.calibrate(weights, text, heads, n, TOKEN)
+    made = cx.ContextualCircuit.calibrate(study.at, text, heads)
     largest = top_of(made.contribution[counted]).topk(len(chosen)).indices.tolist()
     return len(set(largest) & set(chosen))
 
@@ -637,7 +639,7 @@ def carrying(drawn):
 
 def named():
     """What the post says of single neurons of GPT-2 small, on the book's passages."""
-    told = cx.true_contribution(weights, cx.texts.at(weights, study.passages, n, TOKEN), heads, n)
+    told = study.at.truth(study.at.placed(study.passages), heads)
     war, scripture = (
         cx.neurons.auc(told.numpy(), study.domains == domain) for domain in ("war", "scripture")
     )

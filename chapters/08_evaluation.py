@@ -47,11 +47,13 @@ from einops import einsum
 from sklearn.linear_model import RidgeCV
 
 import ctxlib as cx
+from ctxlib.weights import layer_norm_scale
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
-model, weights, passages = study.model, study.weights, study.passages
-n, heads, circuit = study.n, study.heads, study.circuit
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+passages, n, heads, circuit = study.passages, study.n, study.heads, study.circuit
 half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
 
@@ -80,12 +82,14 @@ On the left is one found neuron, the one in the middle by FVU: a dot is a text, 
 """
 
 # %%
-x_A, x_B = (cx.texts.at(weights, half, n, TOKEN) for half in (half_A, half_B))  # text source
-true_A, true_B = (cx.true_contribution(weights, x, heads, n) for x in (x_A, x_B))  # text neuron
+x_A, x_B = (study.at.placed(half) for half in (half_A, half_B))  # text source
+true_A, true_B = (study.at.truth(x, heads) for x in (x_A, x_B))  # text neuron
 paper_A, paper_B = circuit.summary(x_A), circuit.summary(x_B)
 
 PARTS = {"from shape": "shape", "from spread": "a factor", "from offset": "a constant"}
-quality = cx.Moments.of(paper_B, true_B).table(every)  # r, FVU and its parts, one row a neuron
+quality = cx.evaluation.Moments.of(paper_B, true_B).table(
+    every
+)  # r, FVU and its parts, one row a neuron
 
 # %% tags=["hide-input"]
 ordered = quality.loc[found].dropna().sort_values("fvu")
@@ -139,14 +143,16 @@ def on_a_line(approx_A, true_A, approx):
 lined_B = on_a_line(paper_A, true_A, paper_B)
 
 # %% tags=["hide-input", "nbval-check-output"]
-lined = cx.Moments.of(lined_B, true_B).table(every)["fvu"]
+lined = cx.evaluation.Moments.of(lined_B, true_B).table(every)["fvu"]
 
 
 def interval(column, approx, true, neurons=found, of=half_B):
     """Where the median over neurons lies when other documents had been read."""
     a, t = approx[:, neurons], true[:, neurons]
     return cx.claims.by_document(
-        lambda drawn: cx.Moments.of(a[drawn], t[drawn]).table(neurons)[column].median(), of, 299
+        lambda drawn: cx.evaluation.Moments.of(a[drawn], t[drawn]).table(neurons)[column].median(),
+        of,
+        299,
     )
 
 
@@ -216,7 +222,7 @@ How good a circuit looks depends on what it is held against {cite}`miller2024fai
 # %%
 def bag(circuit, x, kernel):
     """The kernel's weight on every token of the vocabulary: `text vocab`."""
-    empty = torch.zeros(len(x), circuit.weights.d_vocab)
+    empty = torch.zeros(len(x), circuit.at.d_vocab)
     return empty.scatter_add_(1, x, kernel.expand(x.shape))
 
 
@@ -225,7 +231,7 @@ def guesses(circuit, x, x_A):
     even = torch.full_like(circuit.kernel, 1 / len(circuit.kernel))
     by_kernel, evenly = bag(circuit, x, circuit.kernel), bag(circuit, x, even)
     of_values = einsum(  # contribution, if content / denominator were 1
-        circuit.at.values(circuit.heads), circuit.readout, "t h d_head, h d_head j -> t j"
+        circuit.at.split.values(circuit.heads), circuit.readout, "t h d_head, h d_head j -> t j"
     )
     unigram = bag(circuit, x_A, even).mean(0) @ circuit.contribution
     return {
@@ -246,7 +252,7 @@ Beside these stand two guesses that have seen the truth on half A and know no we
 # %% tags=["hide-input"]
 def compare(circuit, halves, *sets, regress=True):
     """Every guess against the truth on half B: for each set of neurons a table, a row a guess."""
-    x_A, x_B = (cx.texts.at(circuit.weights, half, circuit.n, TOKEN) for half in halves)
+    x_A, x_B = (circuit.at.placed(half) for half in halves)
     true_A, true_B = (circuit.at.truth(x, circuit.heads) for x in (x_A, x_B))
     domain_A, domain_B = (np.array([text.domain for text in half]) for half in halves)
     g_A, g_B = (guesses(circuit, x, x_A) for x in (x_A, x_B))
@@ -305,7 +311,7 @@ Where do constant and factor come from? Between truth and summary stand six appr
 # %%
 some = half_B[::2]
 own = torch.stack([text.tokens[: n + 1] for text in some])  # with its own token at n
-true_own = cx.true_contribution(weights, own, heads, n)
+true_own = study.at.truth(own, heads)
 SIX = cx.evaluation.APPROXIMATIONS
 
 
@@ -322,7 +328,7 @@ def alone(circuit, x):
 # %% tags=["hide-input"]
 def costs(made, true, neurons):
     """Medians over neurons, one row an approximation."""
-    tables = {k: cx.Moments.of(v[:, neurons], true[:, neurons]) for k, v in made.items()}
+    tables = {k: cx.evaluation.Moments.of(v[:, neurons], true[:, neurons]) for k, v in made.items()}
     return pd.DataFrame({k: m.table(neurons).median() for k, m in tables.items()}).T
 
 
@@ -429,7 +435,7 @@ z = einsum(rows, seen, weights.W_V, "head source, source d, head d e -> head e")
 out = einsum(z, weights.W_O, "head e, head e d -> head d")
 
 stream = weights.W_E[x[n]] + weights.W_pos[n] + out.sum(0) + weights.b_O
-s = cx.weights.layer_norm_scale(stream, weights.eps)
+s = layer_norm_scale(stream, weights.eps)
 summary = out[heads].sum(0) @ weights.mlp_input()[0] / s  # neuron
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -516,7 +522,7 @@ def of(name):
     t, made = there.at.truth(x, other.heads), alone(there, x)
     bill, climbed = (costs(each, t, J) for each in (made, ladder(there, x)))
     (held,) = compare(there, halves, J, regress=False)
-    asked = cx.texts.at(other.weights, halves[1], other.n, TOKEN)
+    asked = other.at.placed(halves[1])
     facts = numbers(held, bill, climbed, there.at.truth(asked, other.heads)[:, J])
     return facts, bill["fvu"], token_to_denominators(made, t, J, halves[1][::2])
 
@@ -589,7 +595,7 @@ r"""
 """
 
 # %% tags=["hide-input"]
-x_P = cx.texts.at(weights, passages, n, TOKEN)
+x_P = study.at.placed(passages)
 own_scales = circuit.at.scale(x_P, circuit.at.outputs(x_P))  # page 1
 factors = circuit.denominators / circuit.at.denominators(x_P)[:, heads]
 factors = factors * circuit.scale / own_scales  # page head
@@ -603,7 +609,7 @@ def by_pages(x):
 
 summaries = by_pages(x_B[::2])
 paged = pd.DataFrame(
-    [cx.Moments.of(a, true_B[::2][:, found]).table(found).median() for a in summaries]
+    [cx.evaluation.Moments.of(a, true_B[::2][:, found]).table(found).median() for a in summaries]
 )
 paged["light"] = factors.log().mean(1).tolist()
 ranked = paged.sort_values("light")
@@ -638,7 +644,8 @@ A page chosen after looking at this figure would be chosen on the test; the page
 last = min(len(text.tokens) for text in (*half_B, study.calibrating)) - 1
 at_places = {}
 for place in sorted({n // 4, n // 2, n, (n + last) // 2, last}):
-    there = cx.ContextualCircuit.calibrate(weights, study.calibrating, heads, place, TOKEN)
+    at = cx.destination(weights, n=place, token=TOKEN)
+    there = cx.ContextualCircuit.calibrate(at, study.calibrating, heads)
     at_places[place] = cx.evaluate(there, half_B[::2], found)[["r", "fvu"]].median()
 at_places = pd.DataFrame(at_places).T.rename_axis("n").rename(columns={"fvu": "FVU"})
 display(
@@ -662,7 +669,7 @@ Choose a neuron and a step of the ladder: a dot is a text with its own token at 
 # %% tags=["hide-input"]
 def draw(neuron, step):
     a, t = steps[step][:, int(neuron)], true_own[:, int(neuron)]
-    row = cx.Moments.of(a[:, None], t[:, None]).table([int(neuron)]).iloc[0]
+    row = cx.evaluation.Moments.of(a[:, None], t[:, None]).table([int(neuron)]).iloc[0]
     figure, ((axis,),) = cx.plots.panels(height=3.3, width=5.5)
     axis.plot(a, t, ".", ms=4, alpha=0.6)
     axis.axline((float(t.mean()),) * 2, slope=1, color=cx.plots.INK, lw=1, ls=":")
@@ -692,8 +699,8 @@ Intervals draw the documents of half B again; those of the last line draw the pa
 
 # %% tags=["hide-input", "nbval-check-output"]
 all_own = torch.stack([text.tokens[: n + 1] for text in half_B])
-paper_own, own_truth = circuit.summary(all_own), cx.true_contribution(weights, all_own, heads, n)
-r_own = float(cx.Moments.of(paper_own, own_truth).table(every)["r"][found].median())
+paper_own, own_truth = circuit.summary(all_own), study.at.truth(all_own, heads)
+r_own = float(cx.evaluation.Moments.of(paper_own, own_truth).table(every)["r"][found].median())
 ends_own = interval("r", paper_own, own_truth)
 items = [name for name in SIX if name != "scale"]  # what the post speaks of
 
@@ -705,7 +712,7 @@ def token_over_others(drawn):
     return float(lost["token"] / lost.drop("token").max())
 
 
-true_P = cx.true_contribution(weights, x_P, heads, n)[:, found]
+true_P = study.at.truth(x_P, heads)[:, found]
 errors = (by_pages(x_P) - true_P).square() / true_P.var(0, correction=0)  # page text neuron
 dialect = np.array([page.dialect for page in passages])
 foreign, prose = ~np.char.startswith(dialect, "en"), np.isin(study.domains, PROSE)

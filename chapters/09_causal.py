@@ -46,8 +46,10 @@ from einops import einsum
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
-model, weights, n, heads, circuit = study.model, study.weights, study.n, study.heads, study.circuit
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+n, heads, circuit = study.n, study.heads, study.circuit
 half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
 KINDS = ("English", "other languages", "code")
@@ -173,7 +175,7 @@ It is 1 for a perfect stand-in, 0 for one no better than silence, and below 0 fo
 """
 
 # %%
-denom = cx.decoders.denominators_along(weights, study.calibrating, TOKEN)  # head pos
+denom = cx.decoders.denominators_along(study.at, study.calibrating)  # head pos
 
 
 def by_paper(tokens):
@@ -704,7 +706,7 @@ Choose a domain, a strength, and whether the stable heads are silent: the tokens
 
 # %% tags=["hide-input"]
 prompt = torch.tensor([[weights.tokenizer.bos_token_id, weights.token_id(TOKEN)]])
-usable = ~cx.neurons.untrained_tokens(weights)
+usable = ~study.at.split.untrained
 vector = dict(zip(of, own, strict=True))
 
 

@@ -84,15 +84,15 @@ def asked(name):
     A, B = (A, B) if A and B else (texts[::2], texts[1::2])
     n = min(len(t.tokens) for t in [*passages, *texts]) // 2
     one_token = len(model.tokenizer.encode(TOKEN, add_special_tokens=False)) == 1
-    layer = cx.FirstLayer.of(model, A, n, TOKEN if one_token else int(A[0].tokens[1]))
-    roster = cx.denominators.roster(layer, A)
+    at = cx.decoders.two_means(model, A, n, TOKEN if one_token else int(A[0].tokens[1]))
+    roster = cx.denominators.roster(at, A)
     order = roster["relative spread"].argsort().tolist()  # where none is stable, the steadiest
     heads = roster.index[roster["stable"]].tolist() or sorted(order[: max(1, len(order) // 4)])
-    account = cx.decoders.decomposition(layer)
+    account = cx.decoders.decomposition(at.split)
     leftover = (account["interaction"] / account["what"])[heads]
     return SimpleNamespace(
-        model=model, account=account, leftover=leftover, worst=int(leftover.idxmax()), layer=layer, prose=[p for p in passages if p.domain in PROSE],
-        A=A, B=B, n=n, x=layer.placed(B), roster=roster, heads=heads,
+        model=model, account=account, leftover=leftover, worst=int(leftover.where(leftover > EXACT, 0.0).idxmax()), at=at, layer=at.layer, split=at.split, prose=[p for p in passages if p.domain in PROSE],
+        A=A, B=B, n=n, x=at.placed(B), roster=roster, heads=heads,
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ decoders = {label: asked(name) for label, name in zip(labels, names, strict=True
 learned, rotary, alibi, none, own = decoders.values()
 n = rotary.n
 print(f"n = {n}, token {TOKEN!r}; {len(rotary.A)} texts of half A, {len(rotary.B)} of half B")
-print(", ".join(f"{k}: {one.layer.n_heads} heads" for k, one in decoders.items()))
+print(", ".join(f"{k}: {one.at.n_heads} heads" for k, one in decoders.items()))
 
 # %% [markdown]
 r"""
@@ -130,7 +130,7 @@ for a token $t$ at source $i$, with a vector $g_i$ and a number $c_i$ for each s
 | ALiBi, T5 | the query, the same for all $i$ | one number for each distance | token alone |
 | none | the query, the same for all $i$ | the same for all $i$ | token alone |
 
-We need not know which. $g_i$ is the derivative of the score by what the key reads, the query held still. So it can be asked of the model itself: one run with hooks, one derivative a head. `cx.FirstLayer.of` does it, and refuses a model whose own attention rows do not come out of it; `asked` is $g$ and `alone` is $c$.
+We need not know which. $g_i$ is the derivative of the score by what the key reads, the query held still. So it can be asked of the model itself: one run with hooks, one derivative a head. `cx.decoders.two_means` does it, and refuses a model whose own attention rows do not come out of it; `asked` is $g$ and `alone` is $c$.
 """
 
 
@@ -189,26 +189,26 @@ The kernel is the row of a text in which the average token stands everywhere. Th
 
 
 # %%
-def factors(layer):
+def factors(layer, mean):
     """Kernel and log content of every head, by the two means."""
-    p = einsum(layer.asked, layer.mean, "head i d, i d -> head i") + layer.alone
+    p = einsum(layer.asked, mean, "head i d, i d -> head i") + layer.alone
     kernels = p.softmax(-1)  # head source
     g_bar = einsum(kernels, layer.asked, "head i, head i d -> head d")
-    x_t = cx.layer_norm(layer.E + layer.where[layer.n], layer.eps)
-    return kernels, einsum(g_bar, x_t - layer.mean[layer.n], "head d, t d -> head t")
+    x_t = cx.layer_norm(layer.E + layer.where[layer.n], layer.readout.eps)
+    return kernels, einsum(g_bar, x_t - mean[layer.n], "head d, t d -> head t")
 
 
 for one in decoders.values():
-    kernels, content = factors(one.layer)
-    assert torch.allclose(kernels, one.layer.kernels, atol=1e-4)  # the package does the same
-    assert torch.allclose(content, one.layer.content, atol=1e-2)
+    kernels, content = factors(one.layer, one.split.mean)
+    assert torch.allclose(kernels, one.split.kernels, atol=1e-4)  # the package does the same
+    assert torch.allclose(content, one.split.content, atol=1e-2)
 
 
 # %% tags=["hide-input"]
 def three(one):
     """Of the 300 most frequent tokens the one that the head likes most, a middle one, the last."""
-    usual = one.layer.frequency.argsort(descending=True, stable=True)[:300]
-    liked = usual[one.layer.content[one.worst, usual].argsort(descending=True)]
+    usual = one.split.frequency.argsort(descending=True, stable=True)[:300]
+    liked = usual[one.split.content[one.worst, usual].argsort(descending=True)]
     return liked[[0, len(liked) // 2, -1]].tolist()
 
 
@@ -216,7 +216,7 @@ figure, axes = cx.plots.panels(1, len(decoders), height=2.7, width=11)
 for axis, (label, one) in zip(axes[0], decoders.items(), strict=True):
     layer, h = one.layer, one.worst
     for k, t in enumerate(three(one)):
-        x_t = cx.layer_norm(layer.E[t] + layer.where, layer.eps)  # source d_model
+        x_t = cx.layer_norm(layer.E[t] + layer.where, layer.readout.eps)  # source d_model
         curve = ((layer.asked[h] * x_t).sum(-1) + layer.alone[h]).flip(0)[1 : one.n]
         word, colour = ascii(one.model.tokenizer.decode([t])), cx.plots.COLOURS[k]
         axis.plot(np.arange(1, one.n), curve, lw=1.3, color=colour)
@@ -241,7 +241,7 @@ Here are all heads: how far scores vary with the place, with the token, and with
 """
 
 # %% tags=["nbval-check-output"]
-shown = ["where", "what", "interaction"]  # one.account = cx.decoders.decomposition(one.layer)
+shown = ["where", "what", "interaction"]  # one.account = cx.decoders.decomposition(one.split)
 every = pd.concat({k: one.account[shown] for k, one in decoders.items()}, axis=1)
 every.map("{:.2f}".format).replace("nan", "")
 
@@ -249,7 +249,7 @@ every.map("{:.2f}".format).replace("nan", "")
 left = max(one.account["interaction"].max() for one in (alibi, none))
 over = int((rotary.leftover > NEAT).sum())
 cx.claims.finding(
-    f"With ALiBi and with no positions the interaction is zero in all {alibi.layer.n_heads + none.layer.n_heads} heads, and with learned ones at most {learned.leftover.max():.2f} of the content; with rotary positions it is {rotary.leftover.min():.2f} to {rotary.leftover.max():.2f}, and above a quarter in {over} of {len(rotary.heads)} stable heads.",
+    f"With ALiBi and with no positions the interaction is zero in all {alibi.at.n_heads + none.at.n_heads} heads, and with learned ones at most {learned.leftover.max():.2f} of the content; with rotary positions it is {rotary.leftover.min():.2f} to {rotary.leftover.max():.2f}, and above a quarter in {over} of {len(rotary.heads)} stable heads.",
     holds=bool(left < EXACT and learned.leftover.max() < NEAT and over > len(rotary.heads) / 2),
 )
 
@@ -266,14 +266,14 @@ The sum weighs a source by its place and by how common its token is. A row weigh
 
 
 # %%
-def distances(layer, x):
+def distances(layer, split, x):
     """`text head`: TV of the rebuilt rows."""
-    parts = [(scores(layer, y).softmax(-1), layer.rebuilt_rows(y)) for y in x.split(32)]
+    parts = [(scores(layer, y).softmax(-1), split.rows(y)) for y in x.split(32)]
     return torch.cat([cx.total_variation(true, rebuilt) for true, rebuilt in parts])
 
 
 for one in decoders.values():
-    one.tv = distances(one.layer, one.x)[:, one.heads].numpy()
+    one.tv = distances(one.layer, one.split, one.x)[:, one.heads].numpy()
 
 # %% tags=["hide-input", "nbval-check-output"]
 middle_tv = {k: np.median(one.tv.mean(0)) for k, one in decoders.items()}
@@ -309,11 +309,11 @@ def keeping(planes):
     off = torch.tensor(off + [k + width for k in off])
     hook = ("blocks.0.attn.hook_q", lambda q, hook: q.index_fill(-1, off.to(q.device), 0))
     with rotary.model.hooks(fwd_hooks=[hook]):
-        layer = cx.FirstLayer.of(rotary.model, rotary.A[:2], n, rotary.layer.token)
-    return replace(layer, frequency=rotary.layer.frequency)
+        at = cx.decoders.two_means(rotary.model, rotary.A[:2], n, rotary.at.token)
+    return replace(at.split, frequency=rotary.split.frequency)
 
 
-whole = rotary.layer
+whole = rotary.split
 only = {"all planes": whole, "slow ones": keeping(slow), "fast ones": keeping(fast)}
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -327,10 +327,10 @@ def alike(a, b):
 
 
 tables = {}
-for name, layer in only.items():
-    tables[name] = cx.decoders.decomposition(layer)[shown]
-    tables[name]["r of content"] = alike(layer.content, whole.content).tolist()
-    tables[name]["effective tokens"] = cx.effective_tokens(layer.kernels).tolist()
+for name, split in only.items():
+    tables[name] = cx.decoders.decomposition(split)[shown]
+    tables[name]["r of content"] = alike(split.content, whole.content).tolist()
+    tables[name]["effective tokens"] = cx.effective_tokens(split.kernels).tolist()
     tables[name] = tables[name].loc[rotary.heads]
 in_middle = pd.DataFrame({name: table.median() for name, table in tables.items()}).T
 in_middle.rename_axis("median of the stable heads, with").map("{:.2f}".format)
@@ -356,7 +356,7 @@ Plane by plane it looks so. Scores add up over planes, $g_i = \sum_k g_i^{(k)}$,
 
 # %%
 share, E = whole.occurring
-x_t = cx.layer_norm(E, whole.eps) - whole.mean[n]  # token d_model: x_t less its mean
+x_t = cx.layer_norm(E, whole.readout.eps) - whole.mean[n]  # token d_model: x_t less its mean
 covariance = einsum(share, x_t, x_t, "t, t d, t e -> d e")
 
 
@@ -368,7 +368,7 @@ def variances(g):
     return einsum(whole.kernels, said, "head i, head i -> head"), content
 
 
-g = torch.stack([keeping([k]).asked for k in range(width)])  # plane head source d_model
+g = torch.stack([keeping([k]).layer.asked for k in range(width)])  # plane head source d_model
 said, survives = map(torch.stack, zip(*(variances(g_k) for g_k in g), strict=True))  # plane head
 
 # %% tags=["hide-input"]
@@ -416,9 +416,9 @@ From here nothing needs to know where kernel and content come from. Stable heads
 
 # %%
 for one in decoders.values():
-    page = cx.denominators.middle_text(one.layer, one.prose or one.A, one.heads)
-    one.circuit = cx.ContextualCircuit.calibrate(one.layer, page, one.heads)
-    denoms = one.layer.denominators(one.x)[:, one.heads]  # text head
+    page = cx.denominators.middle_text(one.at, one.prose or one.A, one.heads)
+    one.circuit = cx.ContextualCircuit.calibrate(one.at, page, one.heads)
+    denoms = one.at.denominators(one.x)[:, one.heads]  # text head
     one.cost = (denoms / one.circuit.denominators - 1).abs().mean(0)  # head: what the page costs
 
 
@@ -432,7 +432,7 @@ stable = {k: one.roster[one.roster["stable"]] for k, one in decoders.items()}
 pd.DataFrame(
     {
         k: {
-            "stable heads": f"{len(stable[k])} of {one.layer.n_heads}",
+            "stable heads": f"{len(stable[k])} of {one.at.n_heads}",
             "effective tokens, all heads": span(one.roster["effective tokens"], "{:.0f}"),
             "relative spread, all heads": span(one.roster["relative spread"], "{:.0%}"),
             "error with one page, mean over heads": f"{one.cost.mean():.1%}",
@@ -446,7 +446,7 @@ pd.DataFrame(
 one = own if own.layer.positions == "standard" else learned  # by Equation 1, too
 of_layer = cx.LayerWeights.of(one.model, layer=0)
 C_texts = float(of_layer.W_E[one.x[:, 1 : one.n]].norm(dim=-1).median())
-asked_here = of_layer, one.n, one.layer.token
+asked_here = of_layer, one.n, one.at.token
 by_C = [cx.effective_tokens(cx.positional_kernels(*asked_here, C)) for C in (None, C_texts)]
 here = one.roster["effective tokens"]
 cx.claims.finding(
@@ -455,7 +455,7 @@ cx.claims.finding(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-slopes = 2.0 ** -np.arange(1, 9)[: alibi.layer.n_heads]
+slopes = 2.0 ** -np.arange(1, 9)[: alibi.at.n_heads]
 bias = torch.tensor(-slopes[:, None] * np.arange(n, -1, -1)).softmax(-1)
 widths = cx.effective_tokens(bias).numpy()
 off_widths = np.abs(alibi.roster["effective tokens"].to_numpy() / widths - 1).max()
@@ -463,9 +463,9 @@ counts = {k: len(v) for k, v in stable.items()}
 spreads = {k: stable[k]["relative spread"].median() for k in ("learned", "ALiBi")}
 display(
     cx.claims.finding(
-        f"In four models trained alike, {counts['learned']} of {alibi.layer.n_heads} heads are stable with learned positions, {counts['rotary']} with rotary and {counts['none']} with none, and {counts['ALiBi']} with ALiBi, where fixed slopes make the others narrow.",
+        f"In four models trained alike, {counts['learned']} of {alibi.at.n_heads} heads are stable with learned positions, {counts['rotary']} with rotary and {counts['none']} with none, and {counts['ALiBi']} with ALiBi, where fixed slopes make the others narrow.",
         holds=bool(
-            min(counts[k] / decoders[k].layer.n_heads for k in labels[:4]) >= SHARE
+            min(counts[k] / decoders[k].at.n_heads for k in labels[:4]) >= SHARE
             and off_widths < SLOPES
             and (widths > cx.split.BROAD).sum() == counts["ALiBi"]
         ),
@@ -502,7 +502,7 @@ for one in decoders.values():
     found = cx.find_neurons(one.circuit, threshold=-np.inf)[:NEURONS]
     J, better = found.index.tolist(), one.circuit.self_normalised()
     batches = one.x.split(32)
-    one.truth = torch.cat([one.layer.truth(x, one.heads)[:, J] for x in batches])
+    one.truth = torch.cat([one.at.truth(x, one.heads)[:, J] for x in batches])
     one.summary = torch.cat([one.circuit.summary(x)[:, J] for x in batches])
     one.itself = torch.cat([better.summary(x)[:, J] for x in batches])
     one.found, one.J = found, J
@@ -538,7 +538,7 @@ pd.DataFrame(
 ).T
 
 # %% tags=["hide-input"]
-parts = {k: cx.Moments.of(o.summary, o.truth).table(o.J) for k, o in decoders.items()}
+parts = {k: cx.evaluation.Moments.of(o.summary, o.truth).table(o.J) for k, o in decoders.items()}
 figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
 low = np.zeros(len(parts))
 for part, hatch in (("from offset", ""), ("from spread", ".."), ("from shape", "//")):
@@ -563,9 +563,8 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 made = set(cx.evaluation.APPROXIMATIONS)
 from_weights = cx.LayerWeights.of(learned.model)
-paper = cx.ContextualCircuit.calibrate(
-    from_weights, learned.circuit.calibration, learned.heads, n, TOKEN
-)
+by_equation = cx.destination(from_weights, n=n, token=TOKEN)
+paper = cx.ContextualCircuit.calibrate(by_equation, learned.circuit.calibration, learned.heads)
 where_they_stand = [
     cx.evaluation.approximated(paper, x, made - {"values"}) for x in learned.x.split(32)
 ]
@@ -599,14 +598,14 @@ So rotary positions cost something at the rows and little at the neurons, less t
 ```{admonition} Other architectures
 :class: dropdown
 
-Three details differ between decoders, and `cx.FirstLayer` sees to them. Where heads *share* keys and values, each has a copy of what it shares. In a *gated* MLP, $W_\text{in}$ is that of the gate, which the activation function sees. And where attention and MLP stand *side by side*, no first-layer neuron sees what its own layer's heads write: it reaches the next layer's MLP, and $W_\text{in}$ and $s$ are taken from there.
+Three details differ between decoders, and `cx.destination` sees to them. Where heads *share* keys and values, each has a copy of what it shares. In a *gated* MLP, $W_\text{in}$ is that of the gate, which the activation function sees. And where attention and MLP stand *side by side*, no first-layer neuron sees what its own layer's heads write: it reaches the next layer's MLP, and $W_\text{in}$ and $s$ are taken from there.
 ```
 
 ## What breaks it
 
 - **A taste for distances.** A rotary head that looks for one kind of token at one distance, the token before, say, is all interaction. Such heads are seldom broad.
 - **Average tokens.** $f_t$ and $\bar x$ are taken from texts. On texts of another kind the line between kernel and content moves; their product does not.
-- **Keys that are not linear.** Some models normalise keys or cap scores. {eq}`eq-fam-score` is then false, and `cx.FirstLayer.of` finds that out and refuses.
+- **Keys that are not linear.** Some models normalise keys or cap scores. {eq}`eq-fam-score` is then false, and `cx.destination` finds that out and refuses.
 - **Small models.** Four layers, 10 million tokens, one corpus, one run of each kind. Longer training may fill the fast planes, or narrow the kernels.
 - **One layer.** Behind the first layer a key knows the text, and no score is a function of one token ([chapter 11](11_depth)).
 
@@ -616,19 +615,19 @@ Choose positions and a head. On the left is its kernel, *where*. On the right is
 """
 
 # %% tags=["hide-input"]
-layer, h = rotary.layer, rotary.worst
-usual = (layer.frequency > 1e-4).nonzero()[:, 0]
-ends = usual[layer.content[h, usual].argsort()][[*range(8), *range(-8, 0)]]
+split, h = rotary.split, rotary.worst
+usual = (split.frequency > 1e-4).nonzero()[:, 0]
+ends = usual[split.content[h, usual].argsort()][[*range(8), *range(-8, 0)]]
 figure, ((left, right),) = cx.plots.panels(1, 2, height=3.6)
-left.plot(np.arange(1, n), layer.kernels[h].flip(-1)[1:n])
+left.plot(np.arange(1, n), split.kernels[h].flip(-1)[1:n])
 left.set(yscale="log", xlabel="distance back", ylabel="pos", title=f"rotary, head {h}")
-right.barh(range(16), layer.content[h, ends], color=np.repeat([*cx.plots.COLOURS[1::-1]], 8))
+right.barh(range(16), split.content[h, ends], color=np.repeat([*cx.plots.COLOURS[1::-1]], 8))
 words = [ascii(rotary.model.tokenizer.decode([t])) for t in ends.tolist()]
 right.set_yticks(range(16), words, family="monospace", fontsize=8, parse_math=False)
 right.set(xlabel="log content (nats)", title="what")
 account = rotary.account.loc[h]
 cx.widgets.Positions(
-    {k: one.layer for k, one in decoders.items() if one.n == n},
+    {k: one.split for k, one in decoders.items() if one.n == n},
     kind=labels.index("rotary"),
     head=h,
     picture=cx.plots.picture(
@@ -655,7 +654,7 @@ def less_neat(drawn):
 
 own_tv = cx.claims.by_document(lambda d: np.median(own.tv[d].mean(0)), own.B, 199)
 apart = less_neat(slice(None)), cx.claims.by_document(less_neat, rotary.B, 199)
-here, with_alibi = (len(stable[k]) / decoders[k].layer.n_heads for k in (yours, "ALiBi"))
+here, with_alibi = (len(stable[k]) / decoders[k].at.n_heads for k in (yours, "ALiBi"))
 by_slow = float(np.median(by_slow))
 claims = [
     cx.claims.Claim("tv", "TV of rebuilt rows, middle one of the stable heads", float(middle_tv[yours]), own_tv, digits=3),
@@ -703,7 +702,7 @@ r"""
 def gap(one, distance):
     """Nats between the most and the least liked token of Figure 10.1, both at one distance."""
     layer, i, liked = one.layer, one.n - distance, three(one)
-    x = cx.layer_norm(layer.E[[liked[0], liked[-1]]] + layer.where[i], layer.eps)
+    x = cx.layer_norm(layer.E[[liked[0], liked[-1]]] + layer.where[i], layer.readout.eps)
     return float((x[0] - x[1]) @ layer.asked[one.worst, i])
 
 
@@ -712,11 +711,11 @@ pd.DataFrame({k: {5: gap(o, 5), far_back: gap(o, far_back)} for k, o in decoders
 
 # %% [markdown]
 r"""
-2. *Fill in* the log content of head 0 of the rotary twin, `"vocab"`, from `whole.asked`, `whole.kernels`, `whole.mean[n]` and `tokens`, which is $x_t$ of all tokens ({eq}`eq-fam-means`).
+2. *Fill in* the log content of head 0 of the rotary twin, `"vocab"`, from `whole.layer.asked`, `whole.kernels`, `whole.mean[n]` and `tokens`, which is $x_t$ of all tokens ({eq}`eq-fam-means`).
 """
 
 # %%
-tokens = cx.layer_norm(whole.E, whole.eps)  # vocab d_model
+tokens = cx.layer_norm(whole.layer.E, whole.readout.eps)  # vocab d_model
 mine = ...  # one number a token
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -734,7 +733,7 @@ r"""
 :class: dropdown
 
 1. With ALiBi and without positions it does not change at all: $g_i$ is the same for every $i$. With learned positions it changes as LayerNorm's scale does. With rotary positions it changes as the planes turn that tell the two tokens apart; which way depends on the tokens.
-2. `mine = (tokens - whole.mean[n]) @ (whole.kernels[0] @ whole.asked[0])`
+2. `mine = (tokens - whole.mean[n]) @ (whole.kernels[0] @ whole.layer.asked[0])`
 3. The interaction grows with them, about as fast as they do. The content hardly changes, for what these planes say cancels in the mean; the kernel changes with what they say of the average token.
 4. $\varphi(\theta) = (1 - \rho) / (1 - \rho e^{\mathrm{i}\theta})$, so for slow planes $\lvert \varphi \rvert^2 \approx 1 / (1 + (\theta \tau)^2)$ with $\tau = \sqrt\rho / (1 - \rho)$, which is about $N / 2$. Half survives while $\theta \tau \le \sqrt 3$: up to $\theta \approx 3.5 / N$, about half a circle within $N$ tokens.
 ```

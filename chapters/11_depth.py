@@ -44,15 +44,13 @@ from ctxlib.decoders.adapter import input_weights, norm_scale
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
-try:
-    study = cx.study(model, TEXTS, TOKEN)
-except ValueError:  # no stable head in the first layer
-    study = cx.study(model, TEXTS, TOKEN, heads=range(model.cfg.n_heads))
-weights, n, L = study.weights, study.n, model.cfg.n_layers
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN, or_all=True)
+n, L = study.n, model.cfg.n_layers
 SECOND, THIRD = min(1, L - 1), min(2, L - 1)  # where a model has as many; counted from 0
 half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
-x_A, x_B = (cx.texts.at(weights, half, n, TOKEN) for half in (half_A, half_B))  # text source
+x_A, x_B = (study.at.placed(half) for half in (half_A, half_B))  # text source
 study.roster
 
 # %% [markdown]
@@ -390,7 +388,7 @@ The circuit of [chapter 6](06_circuit) has one denominator a head where each tex
 half = slice(0, len(half_B) // 2)
 with torch.inference_mode():
     D_A, D_B = (
-        torch.stack([cx.decoders.denominators_along(weights, text, TOKEN) for text in x])
+        torch.stack([cx.decoders.denominators_along(study.at, text) for text in x])
         for x in (x_A[half], x_B[half])
     )
 factor = D_B / D_A.mean(0)  # text head pos
@@ -542,7 +540,7 @@ mean_v = values(run_A)[:, 1:].mean((0, 1))
 mean_of = torch.zeros(weights.d_vocab, *mean_v.shape)
 mean_of.index_add_(0, x_A[:, 1:].flatten(), (values(run_A)[:, 1:] - mean_v).flatten(0, 1))
 mean_of = mean_v + mean_of / (often + 2)[:, None, None]
-page = cx.decoders.denominators_along(weights, study.calibrating, TOKEN)
+page = cx.decoders.denominators_along(study.at, study.calibrating)
 itself = study.circuit.self_normalised()
 with torch.inference_mode():
     published = torch.stack([cx.decoders.circuit_z(study.circuit, text, page) for text in x_B])
@@ -565,7 +563,7 @@ def whole(run):
 
 def score(guess, truth, *of):
     """Medians over the judged neurons."""
-    return cx.Moments.of(guess[:, J], truth[:, J]).table(J)[list(of)].median()
+    return cx.evaluation.Moments.of(guess[:, J], truth[:, J]).table(J)[list(of)].median()
 
 
 by_domain = {k: T_A[kinds_A == k].mean(0) if k in kinds_A else T_A.mean(0) for k in set(kinds)}

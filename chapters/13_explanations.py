@@ -180,7 +180,7 @@ for layer, neuron in [*said, *at_random]:
 
 def split_of(strings, on, shown, held):
     """Prompts to show and prompts to hold out, each as those on which the head is on and off."""
-    return cx.decoders.explain.Split(
+    return cx.decoders.explain.Prompts(
         *(
             tuple(strings[i] for i in part if on[i] == kind)
             for part in (shown, held)
@@ -340,7 +340,7 @@ That is the warning of this chapter. What fits the prompts that were shown is ha
 
 # %%
 turned = {
-    case: cx.decoders.explain.Split(
+    case: cx.decoders.explain.Prompts(
         s.held_active, s.held_inactive, s.shown_active, s.shown_inactive
     )
     for case, s in splits.items()

@@ -42,12 +42,14 @@ import pandas as pd
 import torch
 
 import ctxlib as cx
+from ctxlib.weights import layer_norm_scale
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
-study = cx.study(model, TEXTS, TOKEN, range(model.cfg.n_heads))
-weights, heads, n = study.weights, study.heads, study.n
-X = cx.texts.at(weights, study.texts, n, TOKEN)  # text source: TOKEN stands at n
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN, range(model.cfg.n_heads))
+heads, n = study.heads, study.n
+X = study.at.placed(study.texts)  # text source: TOKEN stands at n
 
 # %% [markdown]
 r"""
@@ -115,7 +117,7 @@ Does the scale hold still, as the earlier post assumes to begin with {cite}`gibs
 # %%
 ask = cx.split.asked_there(weights, X[:, n], n)  # text head d_model: what the query asks for
 total = ask @ (W_E[X] + W_pos[: n + 1]).mT  # the score before any length
-true_scale = cx.weights.layer_norm_scale(W_E[X] + W_pos[: n + 1], weights.eps)[..., 0]
+true_scale = layer_norm_scale(W_E[X] + W_pos[: n + 1], weights.eps)[..., 0]
 exact = total / true_scale[:, None]
 true = exact.softmax(-1)  # text head source
 
@@ -394,10 +396,10 @@ Of the lengths, the **forecast** takes only how far they spread. It draws $u_i$ 
 # %%
 def dose(model):
     """How far the scale spreads in a first layer; what Equation 1 costs there; the forecast."""
-    own = cx.study(model, TEXTS, TOKEN, list(range(model.cfg.n_heads)))
-    w, n = own.weights, own.n
-    x = cx.texts.at(w, own.texts, n, TOKEN)[:, : n + 1]
-    s = cx.weights.layer_norm_scale(w.W_E[x] + w.W_pos[: n + 1], w.eps)[..., 0]  # text source
+    w = cx.LayerWeights.of(model)
+    own = cx.study(w, TEXTS, TOKEN, list(range(model.cfg.n_heads)))
+    n, x = own.n, own.at.placed(own.texts)
+    s = layer_norm_scale(w.W_E[x] + w.W_pos[: n + 1], w.eps)[..., 0]  # text source
 
     ask = cx.split.asked_there(w, x[:, n], n)
     C = float(w.W_E[x[:, 1:n]].norm(dim=-1).median())  # of texts
@@ -434,12 +436,12 @@ def dose(model):
 def responses(own, x, true, rows):
     """TV of rows; r and FVU of the middle neuron, by these rows with the rest as in truth, and of
     the circuit of all heads and the self-normalised one."""
-    w, at = own.weights, own.circuit.at
+    at, w = own.at, own.at.split.weights
     seen, s = w.normalised(x, own.n), at.scale(x, at.outputs(x))
 
     def added(rows):
         z = torch.einsum("thd,hde->the", rows @ seen, w.W_V) + w.b_V
-        return torch.einsum("the,hed->td", z, w.W_O) @ at.W_in / s
+        return torch.einsum("the,hed->td", z, w.W_O) @ at.readout.W_in / s
 
     def r_and_fvu(said):
         domains = [text.domain for text in own.texts]

@@ -44,8 +44,10 @@ import torch
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
-model, weights, n, circuit = study.model, study.weights, study.n, study.circuit
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+n, circuit = study.n, study.circuit
 J = cx.find_neurons(circuit, threshold=-np.inf)[:NEURONS].index.tolist()
 halves = {h: [t for t in study.texts if t.half == h] or study.texts for h in "AB"}
 kinds = {h: np.array([t.domain for t in texts]) for h, texts in halves.items()}
@@ -53,7 +55,7 @@ names = [d for d in sorted(set(kinds["A"])) if min((k == d).sum() for k in kinds
 for h, texts in halves.items():  # domains with two texts or more in both halves
     halves[h] = [t for t in texts if t.domain in names]
     kinds[h] = np.array([t.domain for t in halves[h]])
-x_A, x_B = (cx.texts.at(weights, halves[h], n, TOKEN) for h in "AB")  # text source
+x_A, x_B = (study.at.placed(halves[h]) for h in "AB")  # text source
 print(study)
 print(f"{len(J)} neurons; half A {len(x_A)} texts, half B {len(x_B)}, {len(names)} domains")
 

@@ -44,7 +44,7 @@ import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 
-study = cx.studies.stable_or_all(cx.load(MODEL), TEXTS, TOKEN)
+study = cx.study(cx.LayerWeights.of(cx.load(MODEL)), TEXTS, TOKEN, or_all=True)
 n = study.n
 print(study)
 
@@ -103,9 +103,9 @@ and the same below. $\text{tail}_d$ is the least of the three bounds, with the f
 # %%
 def read_weights(study):
     """Content `head vocab`, kernel `head source`, and what BOS and the destination always add."""
-    content = cx.content_scores(study.weights, study.n, study.token).double().exp()
-    pos = cx.positional_kernels(study.weights, study.n, study.token).double()
-    ends = cx.texts.at(study.weights, [study.example], study.n, study.token)[0, [0, -1]]
+    content = study.at.split.content.double().exp()
+    pos = study.at.split.kernels.double()
+    ends = study.at.placed([study.example])[0, [0, -1]]
     return content, pos[:, 1:-1], (content[:, ends] * pos[:, [0, -1]]).sum(-1)
 
 
@@ -165,7 +165,7 @@ def counted(study, texts):
     """The share of each table, and its frequencies `table vocab`: all that is known of texts."""
     domain = np.array([text.domain for text in texts])
     names, of = np.unique(domain, return_inverse=True)
-    size = len(study.weights.W_E)
+    size = study.at.d_vocab
     tables = [
         torch.cat([texts[i].tokens[1:].cpu() for i in np.flatnonzero(of == d)]).bincount(
             minlength=size
@@ -203,7 +203,7 @@ def certificates(study, texts):
 
 read_A, read_B = halves(study)
 many, one, made = certificates(study, read_A)
-heads = np.arange(study.weights.n_heads)
+heads = np.arange(study.at.n_heads)
 hat, ours, *_ = made.values()
 
 # %% [markdown]
@@ -216,7 +216,7 @@ Now to half B. The promise is about the error from $M$, the mean that was comput
 """
 
 # %%
-D = cx.softmax_denominators(study.weights, read_B, n, TOKEN).double()  # text head
+D = cx.softmax_denominators(study.at, read_B).double()  # text head
 error = (D / hat.centre - 1).abs()
 promises = {name: within(c) for name, c in made.items()}  # the error within which 95% are promised
 came = error.quantile(PROMISED, dim=0)  # the error within which 95% are
@@ -445,7 +445,7 @@ def certified(c):
 
 def covers(study):
     """`head`: effective tokens of the kernel."""
-    return cx.effective_tokens(cx.positional_kernels(study.weights, study.n, study.token))
+    return cx.effective_tokens(study.at.split.kernels)
 
 
 def chosen(study, c):
@@ -456,7 +456,7 @@ def chosen(study, c):
 # %% tags=["hide-input"]
 KEY = f"blocks of {BLOCK}"
 try:
-    first = cx.studies.stable_or_all(cx.load("mini-first-edition"), TEXTS, TOKEN)
+    first = cx.study(cx.load("mini-first-edition"), TEXTS, TOKEN, or_all=True)
 except (OSError, ValueError):
     first = None
 both = {MODEL: study} | ({"the first edition's model": first} if first else {})
@@ -465,7 +465,7 @@ both = {MODEL: study} | ({"the first edition's model": first} if first else {})
 def selection(one_study):
     """A row a head: what texts say and what certificates say."""
     by = certificates(one_study, halves(one_study)[0])[-1]
-    found = cx.softmax_denominators(one_study.weights, one_study.texts, one_study.n, TOKEN)
+    found = cx.softmax_denominators(one_study.at, one_study.texts)
     table = pd.DataFrame({"effective tokens": covers(one_study).round().int().numpy()})
     table["spread over texts"] = (found.std(0) / found.mean(0)).numpy()
     table["stable"] = one_study.roster["stable"].to_numpy()

@@ -53,11 +53,13 @@ import ctxlib as cx
 from ctxlib.models import DATA
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN)
+model = cx.load(MODEL)
+weights = cx.LayerWeights.of(model)
+study = cx.study(weights, TEXTS, TOKEN)
 if CORPUS:
-    training = cx.texts.collection(study.weights, 6000, Path(CORPUS, "train"))
+    training = cx.texts.collection(weights, 6000, Path(CORPUS, "train"))
     study = replace(study, texts=training)
-model, weights, heads = study.model, study.weights, study.heads
+heads = study.heads
 neurons = range(weights.n_neurons)
 
 # %% [markdown]
@@ -150,12 +152,13 @@ def ids(source):
 versions = [[spell(t.source, british) for t in english] for british in (RULE, ())]
 shortest = min(len(ids(source)) for version in versions for source in version)
 n = min(shortest, study.length - 1, weights.n_ctx - 1)
+at = cx.destination(weights, n=n, token=TOKEN)
 
 
 def truth(sources):
     """What the heads add to every neuron at n: text neuron."""
     X = [torch.cat([x[:1], x[len(x) - n + 1 :], the]) for x in map(ids, sources)]
-    parts = [cx.true_contribution(weights, x, heads, n) for x in torch.stack(X).split(32)]
+    parts = [at.truth(x, heads) for x in torch.stack(X).split(32)]
     return torch.cat(parts).numpy()
 
 
@@ -331,8 +334,8 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-X = cx.texts.at(weights, study.texts, study.n, TOKEN).split(32)
-everywhere = torch.cat([cx.true_contribution(weights, x, heads, study.n) for x in X]).numpy()
+X = study.at.placed(study.texts).split(32)
+everywhere = torch.cat([study.at.truth(x, heads) for x in X]).numpy()
 of, natural = np.array([t.domain for t in study.texts]), {}
 shift, others = by_document.mean(0), [u[0].mean(0) for u in controls]
 for kind in ("tech-docs", "fiction"):

@@ -45,10 +45,11 @@ from torch.nn.functional import gelu, normalize
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-study = cx.study(cx.load(MODEL), TEXTS, TOKEN, HEADS, STEADY, PROSE)
-weights, texts = study.weights, study.texts
+weights = cx.LayerWeights.of(cx.load(MODEL))
+study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+texts = study.texts
 n, heads, circuit = study.n, study.heads, study.circuit
-x = cx.texts.at(weights, texts, n, TOKEN)  # text source
+x = study.at.placed(texts)  # text source
 kinds = np.array([text.domain for text in texts])
 A, B = (np.array([text.half == half for text in texts]) for half in "AB")
 if not (A.any() and B.any()):  # texts of one's own have no halves

@@ -61,12 +61,12 @@ A first layer in a few numbers: how many tokens each head covers at $n$, and how
 # %%
 def describe(model):
     everything = list(range(model.cfg.n_heads))
-    own = cx.study(model, TEXTS, TOKEN, heads=everything)
-    weights, n = own.weights, own.n
-    x = cx.texts.at(weights, own.texts[::5], n, TOKEN)
+    weights = cx.LayerWeights.of(model)
+    own = cx.study(weights, TEXTS, TOKEN, heads=everything)
+    n, x = own.n, own.at.placed(own.texts[::5])
     tv = cx.total_variation(cx.attention_rows(weights, x, n), cx.rebuilt_rows(weights, x, n))
-    truth = cx.true_contribution(weights, x, everything, n)
-    r = cx.Moments.of(own.circuit.summary(x), truth).table(range(truth.shape[1]))["r"]
+    truth = own.at.truth(x, everything)
+    r = cx.evaluation.Moments.of(own.circuit.summary(x), truth).table(range(truth.shape[1]))["r"]
     return {
         "effective tokens": sorted(own.roster["effective tokens"].tolist()),
         "spread": sorted(own.roster["relative spread"].tolist()),
@@ -145,8 +145,8 @@ def alike(aa, ab, bb):
 
 
 # %% tags=["hide-input"]
-x_texts = cx.texts.at(study.weights, texts, study.n, TOKEN)
-often = x_texts[:, 1:].flatten().bincount(minlength=study.weights.d_vocab).double()
+x_texts = study.at.placed(texts)
+often = x_texts[:, 1:].flatten().bincount(minlength=study.at.d_vocab).double()
 SHARE = {"tokens": often / often.sum(), "texts": torch.full((len(texts),), 1 / len(texts)).double()}
 
 
@@ -161,7 +161,8 @@ def said(model):
     """What tokens add to neurons, `token neuron`, and what the heads add in texts, `text neuron`."""
     everything = list(range(model.cfg.n_heads))
     own = cx.study(model, 22, TOKEN, heads=everything)
-    truth = [cx.true_contribution(own.weights, x, everything, study.n) for x in x_texts.split(100)]
+    at = cx.destination(model, n=study.n, token=TOKEN)
+    truth = [at.truth(x, everything) for x in x_texts.split(100)]
     return {"tokens": own.circuit.contribution, "texts": torch.cat(truth)}
 
 
@@ -375,7 +376,7 @@ cx.claims.finding(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-START = np.log(study.weights.d_vocab)  # nats of a guess
+START = np.log(study.at.d_vocab)  # nats of a guess
 third = kept["models"]["base-030"]
 way = (START - third["loss"]) / (START - base["loss"])
 cx.claims.finding(

@@ -1,48 +1,27 @@
 from . import (
     chat,
-    circuit,
     claims,
     decoders,
     denominators,
-    destination,
     evaluation,
     models,
     neurons,
     plots,
     split,
-    studies,
     texts,
-    weights,
     widgets,
 )
 from .circuit import ContextualCircuit, shared_kernel
-from .decoders.from_model import FirstLayer
-from .denominators import (
-    softmax_denominators,
-    stable_heads,
-)
-from .destination import (
-    families,
-    true_contribution,
-)
-from .evaluation import (
-    Moments,
-    evaluate,
-)
+from .denominators import softmax_denominators, stable_heads
+from .evaluation import evaluate
 from .models import load
-from .neurons import (
-    find_neurons,
-    label_neurons,
-)
+from .neurons import find_neurons, label_neurons
+from .place import destination, families
 from .split import (
-    attention_pattern,
     attention_rows,
-    content_keys,
     content_scores,
     effective_tokens,
     positional_kernels,
-    positional_keys,
-    rebuilt_pattern,
     rebuilt_rows,
     total_variation,
 )
@@ -53,15 +32,10 @@ __version__: str
 
 __all__ = [
     "ContextualCircuit",
-    "FirstLayer",
     "LayerWeights",
-    "Moments",
-    "attention_pattern",
     "attention_rows",
     "chat",
-    "circuit",
     "claims",
-    "content_keys",
     "content_scores",
     "decoders",
     "denominators",
@@ -78,18 +52,13 @@ __all__ = [
     "neurons",
     "plots",
     "positional_kernels",
-    "positional_keys",
-    "rebuilt_pattern",
     "rebuilt_rows",
     "shared_kernel",
     "softmax_denominators",
     "split",
     "stable_heads",
-    "studies",
     "study",
     "texts",
     "total_variation",
-    "true_contribution",
-    "weights",
     "widgets",
 ]

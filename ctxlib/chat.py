@@ -26,7 +26,7 @@ import numpy as np
 from ctxlib.texts import batched
 
 if TYPE_CHECKING:
-    from ctxlib.decoders.explain import Split
+    from ctxlib.decoders.explain import Prompts
 
 OPENAI = "https://api.openai.com/v1"  #: where the openai package turns when nothing else is named
 CUT = "…"  # in front of a prompt whose beginning was left out
@@ -202,9 +202,9 @@ class ChatExplainer:
         return [verdicts[prompt] for prompt in ends]
 
     def estimate(
-        self, splits: Iterable[Split], price: tuple[float, float] | None = None
+        self, splits: Iterable[Prompts], price: tuple[float, float] | None = None
     ) -> Estimate:
-        """What it will take to explain each split from its shown prompts and to classify all of
+        """What it will take to explain each set of prompts from those shown and to classify all of
         its held prompts together, before anything is asked.
 
         `price` is what a million tokens read and a million tokens written cost. Answers that are
@@ -215,7 +215,7 @@ class ChatExplainer:
 
         >>> explainer = cx.chat.ChatExplainer("a-model", cache="answers")
         >>> shown, held = (("We had",), ("We have",)), (("They had",), ("They have",))
-        >>> parts = cx.decoders.explain.Split(*shown, *held)
+        >>> parts = cx.decoders.explain.Prompts(*shown, *held)
         >>> print(explainer.estimate([parts]))
         2 requests, about 620 tokens to read and 61 to write, at four characters a token
         >>> explainer.estimate([parts], price=(2.5, 10)).cost < 0.01

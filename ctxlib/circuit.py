@@ -13,15 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.destination import Destination, asked_by, weighted_sum
+from ctxlib.place import Destination
+from ctxlib.split import Equation1, weighted_sum
 from ctxlib.texts import AnyText
-from ctxlib.weights import LayerWeights, check_chosen, layer_norm
+from ctxlib.weights import check_chosen, layer_norm
+
+OF_A_TEXT = ("calibration", "kernel", "denominators")  # what a circuit has beside a destination
 
 # ---------------------------------------------------------------- the paper's circuit
 
@@ -43,12 +47,12 @@ class ContextualCircuit:
     """The circuit of the chosen heads at a destination, calibrated on one text (paper; chapter 6).
 
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
-    LayerNorm 2; `n`, `token`, `weights` and `C` are those of the destination `at`, the last two
-    where weights gave it. `calibration` keeps the tokens that denominators and scale come from, the
-    destination's token at n included. Make one with `ContextualCircuit.calibrate`.
+    LayerNorm 2. `calibration` keeps the tokens that denominators and scale come from, the token of
+    the destination `at` included. Make one with `ContextualCircuit.calibrate`;
+    `ctxlib.stored.save` keeps it.
 
-    >>> circuit = cx.ContextualCircuit.calibrate(weights, passages[0], heads)
-    >>> circuit.heads, circuit.n, circuit.kernel.shape, circuit.denominators.shape
+    >>> circuit = cx.ContextualCircuit.calibrate(at, passages[0], heads)
+    >>> circuit.heads, circuit.at.n, circuit.kernel.shape, circuit.denominators.shape
     ((0, 1, 2, 3, 4, 5, 6, 7), 256, torch.Size([257]), torch.Size([8]))
     """
 
@@ -62,47 +66,38 @@ class ContextualCircuit:
     @classmethod
     def calibrate(
         cls,
-        place: LayerWeights | Destination,
+        at: Destination,
         text: AnyText,
         heads: Sequence[int],
-        n: int | None = None,
-        token: str | int = " the",
-        C: float | None = None,
     ) -> ContextualCircuit:
-        """Read denominators and scale off one text, with `token` in place of its own at n.
+        """Read denominators and scale off one text, with the destination's token in place of its
+        own at n. Where there is no truth, as in a stored layer, the scale is that of the rebuilt
+        outputs.
 
-        `place` is a destination, or weights with n (by default `n_ctx // 2`), token and C (by
-        default the typical norm of a token embedding). Raises ValueError for a text with fewer
-        than n tokens, for a `token` that is not exactly one, for heads that do not exist, and for
+        Raises ValueError for a text with fewer than n tokens, for heads that do not exist, and for
         weights that came without token embeddings or MLP.
 
-        >>> python = cx.texts.passages(weights, domains=["python"])[0]
-        >>> other = cx.ContextualCircuit.calibrate(weights, python, heads, n=200)
-        >>> other.n, len(other.calibration)
+        >>> there = cx.destination(weights, n=200)
+        >>> other = cx.ContextualCircuit.calibrate(there, passages[0], heads)
+        >>> other.at.n, len(other.calibration)
         (200, 201)
-        >>> layer = cx.FirstLayer.of(model, passages)
-        >>> asked = cx.ContextualCircuit.calibrate(layer, passages[0], heads)
-        >>> torch.cosine_similarity(asked.contribution, circuit.contribution).min() > 0.9
+        >>> asked = cx.decoders.two_means(model, passages)
+        >>> by_means = cx.ContextualCircuit.calibrate(asked, passages[0], heads)
+        >>> torch.cosine_similarity(by_means.contribution, circuit.contribution).min() > 0.9
         tensor(True)
         """
-        heads = check_chosen("head", heads, place.n_heads)
-        at = asked_by(place, n, token, C)
-        at.n_neurons  # noqa: B018 - weights without an MLP say so before a text is read
+        heads = check_chosen("head", heads, at.n_heads)
+        at.readout.first()  # weights without an MLP say so before a text is read
         ((calibration,),) = at.read([text], "calibration")
+        write = at.rebuilt_outputs if at.layer is None else at.outputs
         return cls(
             at=at,
             heads=tuple(heads),
             calibration=calibration,
-            kernel=shared_kernel(at.kernels[heads]),
+            kernel=shared_kernel(at.split.kernels[heads]),
             denominators=at.denominators(calibration)[heads],
-            scale=at.scale(calibration, at.outputs(calibration)).item(),
+            scale=at.scale(calibration, write(calibration)).item(),
         )
-
-    n = property(lambda self: self.at.n)
-    token = property(lambda self: self.at.token)
-    # ValueError where the circuit was asked of a model
-    weights = property(lambda self: self.at.weights)
-    C = property(lambda self: self.at.C)
 
     @cached_property
     def weighted_values(self) -> Float[Tensor, "vocab head d_head"]:
@@ -112,9 +107,11 @@ class ContextualCircuit:
         >>> circuit.weighted_values.shape
         torch.Size([8192, 8, 32])
         """
-        content = self.at.likes[list(self.heads)] / self.denominators[:, None]
+        content = self.at.split.likes[list(self.heads)] / self.denominators[:, None]
         # in place: for a large vocabulary a copy would show
-        return self.at.values(self.heads).mul_(rearrange(content, "head vocab -> vocab head 1"))
+        return self.at.split.values(self.heads).mul_(
+            rearrange(content, "head vocab -> vocab head 1")
+        )
 
     @cached_property
     def readout(self) -> Float[Tensor, "head d_head neuron"]:
@@ -126,12 +123,13 @@ class ContextualCircuit:
         ... )
         True
         """
-        return self.at.W_O[list(self.heads)] @ self.at.W_in / self.scale
+        return self.at.readout.W_O[list(self.heads)] @ self.at.readout.W_in / self.scale
 
     @cached_property
     def contribution(self) -> Float[Tensor, "vocab neuron"]:
         """`contribution[t, j] = ext(t) . W_in[:, j] / s`: what token t adds to the pre-activation
-        of neuron j, per unit of kernel. vocab times d_mlp numbers; computed once.
+        of neuron j, per unit of kernel. vocab times d_mlp numbers, computed once; where they are
+        too many, `contribution_to` has some neurons' alone.
 
         >>> strongest = circuit.contribution[:, 463].topk(4).indices
         >>> cx.neurons.spelled(weights, strongest.tolist())
@@ -143,16 +141,33 @@ class ContextualCircuit:
             "vocab head d_head, head d_head neuron -> vocab neuron",
         )
 
+    def contribution_to(self, neurons: Sequence[int] | slice) -> Float[Tensor, "neuron vocab"]:
+        """The columns of `contribution` for these neurons, each in one piece.
+
+        >>> column = circuit.contribution_to([463])
+        >>> torch.allclose(column[0], circuit.contribution[:, 463], atol=1e-4)
+        True
+        """
+        by_neuron = rearrange(
+            self.readout[..., neurons], "head d_head neuron -> neuron (head d_head)"
+        )
+        return by_neuron @ rearrange(
+            self.weighted_values, "vocab head d_head -> (head d_head) vocab"
+        )
+
     def extended_embedding(self) -> Float[Tensor, "vocab d_model"]:
         """`ext(t) = sum_h content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h) W_O^h`:
         what every token adds to the residual stream, per unit of kernel.
 
         >>> ext = circuit.extended_embedding()[tokens[:5]]
-        >>> W_in, _ = weights.mlp_input()
+        >>> W_in = at.readout.W_in
         >>> torch.allclose(ext @ W_in / circuit.scale, circuit.contribution[tokens[:5]], atol=1e-3)
         True
         """
-        W_O, into = self.at.W_O[list(self.heads)], "t head d_head, head d_head d_model -> t d_model"
+        W_O, into = (
+            self.at.readout.W_O[list(self.heads)],
+            "t head d_head, head d_head d_model -> t d_model",
+        )
         return einsum(self.weighted_values, W_O, into)
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
@@ -164,11 +179,11 @@ class ContextualCircuit:
 
         >>> stack = torch.stack([text.tokens for text in passages])
         >>> summary = circuit.summary(stack)[:, 463]
-        >>> truth = cx.true_contribution(weights, stack, heads, circuit.n)[:, 463]
+        >>> truth = at.truth(stack, heads)[:, 463]
         >>> torch.corrcoef(torch.stack([summary, truth]))[0, 1].round(decimals=2)
         tensor(0.9700)
         """
-        x = self.at.seen(tokens)
+        x = self.at.split.seen(tokens)
         by_token = rearrange(self.weighted_values, "vocab head d_head -> vocab (head d_head)")
         z = weighted_sum(by_token, x, self.kernel.expand(x.shape))
         return z @ rearrange(self.readout, "head d_head neuron -> (head d_head) neuron")
@@ -180,34 +195,66 @@ class ContextualCircuit:
 
         >>> ours = circuit.pre_activations(tokens)
         >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1, device="cpu")
-        >>> exact = cache["blocks.0.mlp.hook_pre"][0, circuit.n]
+        >>> exact = cache["blocks.0.mlp.hook_pre"][0, at.n]
         >>> torch.corrcoef(torch.stack([ours, exact]))[0, 1].round(decimals=1)
         tensor(0.7000)
         """
-        w, x_n = self.weights, self.at.seen(tokens)[..., self.n]
-        others = [h for h in range(w.n_heads) if h not in self.heads]
-        own = layer_norm(w.embeddings()[x_n] + w.W_pos[self.n], w.eps)
-        v = einsum(own, w.W_V[others], "... d_model, head d_model d -> ... head d") + w.b_V[others]
-        alone = einsum(v, w.W_O[others], "... head d, head d d_model -> ... head d_model")
-        rest = self.at.resid_mid(tokens, alone)
-        W_in, b_in = w.mlp_input()
-        return self.summary(tokens) + rest @ W_in / self.scale + b_in
+        at, x_n = self.at, self.at.split.seen(tokens)[..., self.at.n]
+        others = [h for h in range(at.n_heads) if h not in self.heads]
+        alone = einsum(
+            at.split.values(others)[x_n],
+            at.readout.W_O[others],
+            "... head d, head d d_model -> ... d_model",
+        )
+        rest = at.readout.beside(x_n) + alone
+        return self.summary(tokens) + rest @ at.readout.W_in / self.scale + at.readout.b_in
+
+    def save(self, file: str | Path) -> Path:
+        """Keep the circuit in a file, without the model that it was made of: a safetensors file,
+        packed where its name ends in .zst. Gives the file.
+
+        >>> again = cx.ContextualCircuit.load(circuit.save("circuit.safetensors"))
+        >>> x = at.placed(passages[:2])
+        >>> torch.allclose(again.summary(x), circuit.summary(x), atol=1e-4)
+        True
+        """
+        from ctxlib import stored  # which comes here
+
+        tensors, facts = stored.parts(self.at)
+        tensors |= {name: getattr(self, name) for name in OF_A_TEXT}
+        facts |= {"heads": self.heads, "scale": self.scale}
+        return stored.write(Path(file), tensors, facts)
+
+    @classmethod
+    def load(cls, file: str | Path) -> ContextualCircuit:
+        """A circuit that was saved. It approximates, so `cx.evaluate` needs the model's own.
+        Errors as for a stored layer.
+
+        >>> cx.ContextualCircuit.load(circuit.save("circuit.safetensors.zst")).heads
+        (0, 1, 2, 3, 4, 5, 6, 7)
+        """
+        from ctxlib import stored  # which comes here
+
+        tensors, facts = stored.read(Path(file))
+        own = {name: tensors[name] for name in OF_A_TEXT}
+        return cls(stored.made(tensors, facts), tuple(facts["heads"]), **own, scale=facts["scale"])
 
     def self_normalised(self, texts: Iterable[AnyText] = ()) -> SelfNormalisedCircuit:
         """The circuit that takes denominators and scale from the text that it reads (chapter 8).
 
         With texts, what is left of its mean error over them is taken off every neuron. They are
-        read as they are, with their own tokens at n, in batches: memory does not grow with their
-        number. Errors as in `true_contribution`.
+        read as they are, with their own tokens at n where the split takes them (Equation 1's), in
+        batches: memory does not grow with their number. Errors as in `Destination.truth`.
 
         >>> circuit.self_normalised().offsets.abs().max().item()
         0.0
         >>> circuit.self_normalised(passages[:8]).offsets.shape  # its mean error over these texts
         torch.Size([1024])
         """
-        plain = SelfNormalisedCircuit(self, torch.zeros(self.at.n_neurons).to(self.at.W_in))
+        plain = SelfNormalisedCircuit(self, torch.zeros_like(self.at.readout.b_in))
         total, count = torch.zeros(plain.offsets.shape, dtype=torch.float64), 0
-        for x in self.at.read(texts, "offsets", own_token=True):
+        own_token = isinstance(self.at.split, Equation1)
+        for x in self.at.read(texts, "offsets", own_token):
             truth = self.at.truth(x, self.heads)
             total += (truth - plain.summary(x)).sum(0).cpu()  # float64 is not on every device
             count += len(x)
@@ -232,7 +279,7 @@ class SelfNormalisedCircuit:
     `ContextualCircuit.self_normalised`.
 
     >>> better = circuit.self_normalised()
-    >>> truth = cx.true_contribution(weights, tokens, heads, circuit.n)
+    >>> truth = at.truth(tokens, heads)
     >>> plain, own = ((c.summary(tokens) - truth).square().mean() for c in (circuit, better))
     >>> bool(own < plain)
     True
@@ -241,8 +288,13 @@ class SelfNormalisedCircuit:
     circuit: ContextualCircuit
     offsets: Float[Tensor, " neuron"]
 
-    at = property(lambda self: self.circuit.at)
-    heads = property(lambda self: self.circuit.heads)
+    @property
+    def at(self) -> Destination:
+        return self.circuit.at
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        return self.circuit.heads
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """What the circuit's heads add to each neuron's pre-activation at n, in one text or a
@@ -261,9 +313,10 @@ class SelfNormalisedCircuit:
 
         >>> ours = circuit.self_normalised().pre_activations(tokens)
         >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1, device="cpu")
-        >>> exact = cache["blocks.0.mlp.hook_pre"][0, circuit.n]
+        >>> exact = cache["blocks.0.mlp.hook_pre"][0, at.n]
         >>> torch.corrcoef(torch.stack([ours, exact]))[0, 1].round(decimals=2)
         tensor(0.9900)
         """
-        rebuilt = self.at.resid_mid(tokens, self.at.rebuilt_outputs(tokens))
-        return self.circuit.weights.pre_activations(rebuilt) + self.offsets
+        readout, rebuilt = self.at.readout, self.at.rebuilt_outputs(tokens)
+        read = layer_norm(self.at.resid_mid(tokens, rebuilt), readout.eps)
+        return read @ readout.W_in + readout.b_in + self.offsets

@@ -26,7 +26,7 @@ from scipy.stats import DegenerateDataWarning, bootstrap
 
 from ctxlib import __version__
 from ctxlib.texts import Text
-from ctxlib.weights import LayerWeights
+from ctxlib.weights import LayerWeights, has_positions
 
 # How GPT-2 small (openai-community/gpt2) is known: `fingerprint` of its first layer, its layers,
 # and its vocabulary.
@@ -56,10 +56,7 @@ def known_by(model: Any) -> tuple[str | None, int, int]:
     >>> cx.claims.known_by(model)[1:] == (model.cfg.n_layers, model.cfg.d_vocab)
     True
     """
-    try:
-        first = fingerprint(LayerWeights.of(model, layer=0))
-    except ValueError:
-        first = None
+    first = fingerprint(LayerWeights.of(model, layer=0)) if has_positions(model) else None
     return first, model.cfg.n_layers, model.cfg.d_vocab
 
 

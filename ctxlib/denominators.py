@@ -14,42 +14,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import pandas as pd
+from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.destination import Destination, asked_by, families
+from ctxlib.place import Destination, families
 from ctxlib.split import BROAD
 from ctxlib.texts import AnyText, Text, joined
-from ctxlib.weights import LayerWeights, check_chosen
+from ctxlib.weights import check_chosen
 
 STEADY = 0.3  #: a relative standard deviation over texts below this: the denominator holds still
 
 # ---------------------------------------------------------------- what a denominator is
 
 
-def softmax_denominators(
-    place: LayerWeights | Destination,
-    texts: Iterable[AnyText],
-    n: int | None = None,
-    token: str | int = " the",
-) -> Float[Tensor, "text head"]:
-    """`denom_h = sum_i pos_{n,i} content_n(x_i)` of every text, with x_n replaced by `token`.
+def softmax_denominators(at: Destination, texts: Iterable[AnyText]) -> Float[Tensor, "text head"]:
+    """`denom_h = sum_i pos_{n,i} content_n(x_i)` of every text, with x_n replaced by the token of
+    the destination.
 
-    `place` is a destination, or weights with n (by default `n_ctx // 2`, where the paper
-    calibrates) and token. Texts are read in batches, so any iterable will do, and of each no more
-    is kept than a number for each head; a bar shows the progress of what takes longer than a
-    second. The unit is arbitrary, one for each head: only ratios between texts mean anything.
-    Raises ValueError for a text with fewer than n tokens, for no text at all, for ids outside the
-    vocabulary, for a head whose denominators are beyond the range of the weights' precision, and
-    as `positional_kernels` does.
+    Texts are read in batches, so any iterable will do, and of each no more is kept than a number
+    for each head; a bar shows the progress of what takes longer than a second. The unit is
+    arbitrary, one for each head: only ratios between texts mean anything. Raises ValueError for a
+    text with fewer than n tokens, for no text at all, for ids outside the vocabulary, and for a
+    head whose denominators are beyond the range of the weights' precision.
 
-    >>> denoms = cx.softmax_denominators(weights, passages)
+    >>> denoms = cx.softmax_denominators(at, passages)
     >>> denoms.shape
     torch.Size([72, 8])
     >>> (denoms.std(0) / denoms.mean(0)).round(decimals=2)
     tensor([0.1900, 0.0200, 0.0300, 0.0300, 0.0200, 0.1100, 0.0100, 0.1600])
     """
-    at = asked_by(place, n, token)
     return joined(at.denominators(x) for x in at.read(texts, "denominators"))
 
 
@@ -59,7 +53,7 @@ def softmax_denominators(
 class StableHeads(list[int]):
     """A list of heads that carries the table which explains the choice, one row a head.
 
-    >>> heads = cx.stable_heads(weights, passages)
+    >>> heads = cx.stable_heads(at, passages)
     >>> heads, len(heads.table)
     ([0, 1, 2, 3, 4, 5, 6, 7], 8)
     """
@@ -69,23 +63,24 @@ class StableHeads(list[int]):
         self.table = table
 
 
-def roster(
-    place: LayerWeights | Destination,
-    texts: Iterable[AnyText],
-    n: int | None = None,
-    token: str | int = " the",
-    steady: float = STEADY,
-) -> pd.DataFrame:
+class NoStableHead(ValueError):
+    """What `stable_heads` raises where no head holds still.
+
+    >>> issubclass(cx.denominators.NoStableHead, ValueError)
+    True
+    """
+
+
+def roster(at: Destination, texts: Iterable[AnyText], steady: float = STEADY) -> pd.DataFrame:
     """The heads and their facts, one row a head: kernel and family (`families`), the standard
     deviation of the denominator over `texts` relative to its mean, and whether both make the head
     stable.
 
     Arguments and errors as in `stable_heads`, but that no head need be stable.
 
-    >>> cx.denominators.roster(weights, passages).loc[0, "relative spread"].round(2)
+    >>> cx.denominators.roster(at, passages).loc[0, "relative spread"].round(2)
     np.float64(0.19)
     """
-    at = asked_by(place, n, token)
     denoms = softmax_denominators(at, texts)
     if len(denoms) < 2:
         raise ValueError("one text has no spread: give at least two")
@@ -95,56 +90,61 @@ def roster(
     return table
 
 
-def stable_heads(
-    place: LayerWeights | Destination,
-    texts: Iterable[AnyText],
-    n: int | None = None,
-    token: str | int = " the",
-    steady: float = STEADY,
-) -> StableHeads:
+def speaks(at: Destination, texts: Iterable[AnyText]) -> pd.Series:
+    """Who speaks: each head's share of what differs between texts in what the heads write to the
+    neurons, `sum_j var(out_h . W_in[:, j] / s)`; the shares add up to 1. From the truth, or where
+    there is none from the rebuilt outputs.
+
+    >>> cx.denominators.speaks(at, passages).nlargest(2).index.tolist()  # of mini's eight, two
+    [7, 0]
+    """
+    write = at.rebuilt_outputs if at.layer is None else at.outputs
+    written = ((x, write(x)) for x in at.read(texts, "who speaks"))
+    said = joined(out / at.scale(x, out)[..., None] for x, out in written)  # text head d_model
+    apart, W_in = said - said.mean(0), at.readout.W_in
+    gram = W_in @ W_in.T  # d_model numbers in place of one a neuron
+    share = einsum(apart @ gram, apart, "text head d_model, text head d_model -> head")
+    return pd.Series((share / share.sum()).tolist(), name="share").rename_axis("head")
+
+
+def stable_heads(at: Destination, texts: Iterable[AnyText], steady: float = STEADY) -> StableHeads:
     """The heads whose denominators hold still: a kernel spread over more than `BROAD` effective
     tokens, and denominators whose standard deviation over `texts` is below `steady` times their
     mean. The table is in `.table` of what is returned.
 
-    `place` is a destination, or weights with n (by default `n_ctx // 2`) and token. Raises
-    ValueError when no head qualifies, for fewer than two texts, and as `softmax_denominators` does.
+    Raises NoStableHead, a ValueError, when no head qualifies, ValueError for fewer than two texts,
+    and as `softmax_denominators` does.
 
-    >>> heads = cx.stable_heads(weights, passages)
+    >>> heads = cx.stable_heads(at, passages)
     >>> heads
     [0, 1, 2, 3, 4, 5, 6, 7]
     >>> heads.table.loc[0, "relative spread"].round(2)
     np.float64(0.19)
-    >>> cx.stable_heads(cx.FirstLayer.of(model, passages), passages)
+    >>> cx.stable_heads(cx.decoders.two_means(model, passages), passages)
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
-    table = roster(place, texts, n, token, steady)
+    table = roster(at, texts, steady)
     if not table["stable"].any():
         wide = table.loc[table["effective tokens"] > BROAD, "relative spread"]
         closest = f"; the steadiest of the {len(wide)} broad ones strays by {wide.min():.0%}"
-        raise ValueError(
+        raise NoStableHead(
             f"no head has a kernel over more than {BROAD:g} tokens and a denominator that strays "
             f"by less than {steady:.0%}{closest if len(wide) else ''}"
         )
     return StableHeads(table.index[table["stable"]].tolist(), table)
 
 
-def middle_text(
-    place: LayerWeights | Destination,
-    texts: Iterable[Text],
-    heads: Sequence[int],
-    n: int | None = None,
-    token: str | int = " the",
-) -> Text:
+def middle_text(at: Destination, texts: Iterable[Text], heads: Sequence[int]) -> Text:
     """The text to calibrate on: the one whose log denominators lie nearest to their mean over the
     texts, on average over the heads (chapter 5). They are gone through twice: ValueError for an
     iterator, which can be only once. Other errors as in `softmax_denominators`.
 
-    >>> cx.denominators.middle_text(weights, passages, heads).name
+    >>> cx.denominators.middle_text(at, passages, heads).name
     'american-5'
     """
     if isinstance(texts, Iterator):
         raise ValueError("texts that can be read only once: give a list or a cx.texts.stream")
-    chosen = check_chosen("head", heads, place.n_heads)
-    logs = softmax_denominators(place, texts, n, token)[:, chosen].log()
+    chosen = check_chosen("head", heads, at.n_heads)
+    logs = softmax_denominators(at, texts)[:, chosen].log()
     middle = int((logs - logs.mean(0)).abs().mean(1).argmin())
     return next(islice(texts, middle, None))

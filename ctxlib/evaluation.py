@@ -24,9 +24,9 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
 from ctxlib.scale import summed
-from ctxlib.split import asked_there, what, where
+from ctxlib.split import Rows
 from ctxlib.texts import AnyText
-from ctxlib.weights import check_chosen, layer_norm
+from ctxlib.weights import check_chosen
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit
 ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64
@@ -42,8 +42,8 @@ class Moments:
 
     >>> truth = torch.tensor([[0.0], [1.0], [2.0], [5.0]])
     >>> guess = truth / 2
-    >>> parts = cx.Moments.of(guess[:2], truth[:2]) + cx.Moments.of(guess[2:], truth[2:])
-    >>> whole = cx.Moments.of(guess, truth)
+    >>> of = cx.evaluation.Moments.of
+    >>> whole, parts = of(guess, truth), of(guess[:2], truth[:2]) + of(guess[2:], truth[2:])
     >>> whole.count, torch.allclose(whole.products, parts.products)
     (tensor(4), True)
     """
@@ -59,7 +59,7 @@ class Moments:
         """The moments of some texts; those of more texts are added to them.
 
         >>> truth = torch.tensor([[0.0], [1.0], [2.0]])
-        >>> cx.Moments.of(truth / 2, truth).means[1]
+        >>> cx.evaluation.Moments.of(truth / 2, truth).means[1]
         tensor([1.], dtype=torch.float64)
         """
         both = torch.stack([approx.cpu().double(), truth.cpu().double()], dim=1)  # text 2 neuron
@@ -82,7 +82,7 @@ class Moments:
         is NaN and counts as 0 in the parts. Raises ValueError for fewer than two texts.
 
         >>> truth = torch.tensor([[0.0], [1.0], [2.0]])
-        >>> cx.Moments.of(0.8 * truth, truth).table([0])[["r", "fvu", "spread"]].round(2)
+        >>> cx.evaluation.Moments.of(0.8 * truth, truth).table([0])[["r", "fvu", "spread"]].round(2)
                   r  fvu  spread
         neuron
         0       1.0  0.1     0.8
@@ -117,7 +117,7 @@ def fit(
     medians over the neurons.
 
     >>> stack = torch.stack([text.tokens for text in passages])
-    >>> truth = cx.true_contribution(weights, stack, heads, circuit.n)[:, [298, 973]]
+    >>> truth = at.truth(stack, heads)[:, [298, 973]]
     >>> guess = circuit.summary(stack)[:, [298, 973]]
     >>> cx.evaluation.fit(guess, truth, [text.domain for text in passages]).round(2)
     r                   0.97
@@ -145,9 +145,9 @@ def evaluate(
     """Hold a circuit's summaries against the truth on texts: one row a neuron, with `r`, `fvu` and
     what the error is made of (`Moments.table`); `.attrs["texts"]` says how many were read.
 
-    Every text has `circuit.token` put in place of its own at n, as in calibration; `own_token`
-    leaves it alone. All neurons by default. Texts are read in batches, so any iterable will do
-    and memory does not grow with their number; a bar shows the progress.
+    Every text has the destination's token put in place of its own at n, as in calibration;
+    `own_token` leaves it alone. All neurons by default. Texts are read in batches, so any iterable
+    will do and memory does not grow with their number; a bar shows the progress.
 
     `checkpoint` names a file that keeps what was done: called again after a kill, with the same
     circuit and texts, the evaluation goes on where it stopped, and with more texts it adds them.
@@ -155,7 +155,7 @@ def evaluate(
     `dask.distributed.Client`, does the work on a cluster with the same result, a few batches at a
     time; what a lost worker held is computed again. Raises ValueError for fewer than two texts,
     for neurons that do not exist, for a checkpoint of another circuit or other texts, and as
-    `true_contribution` does; what was done before an error stays in the checkpoint.
+    `Destination.truth` does; what was done before an error stays in the checkpoint.
 
     >>> table = cx.evaluate(circuit, passages, neurons=[298, 973])
     >>> table[["r", "fvu"]].round(2)
@@ -215,58 +215,54 @@ def approximated(
     """What the circuit's heads add to each neuron at n, with only the approximations named in
     `made` (keys of `APPROXIMATIONS`) and everything else exact.
 
-    With none this is `true_contribution`, with all of them the circuit's own summary of the text
+    With none this is `Destination.truth`, with all of them the circuit's own summary of the text
     with its token at n. In between, a row of head h is `kernel_i content_h(x_i) / denom_h`:
 
     - keys: content from E[n, x_i], or else whatever the exact score holds beside the kernel;
     - kernel: the median of the heads' kernels, or each head's own;
     - denominators: those of the calibration text, or the sum of the row's own numerators;
-    - token: the query of `circuit.token`, or of the text's own token, for all of the above;
-      with it, `circuit.token` is also what stands at source n;
+    - token: the query of the destination's token, or of the text's own, for all of the above;
+      with it, that token is also what stands at source n;
     - values: of x_i at position n, or where it stands;
     - scale: of the calibration text, or the text's own.
 
-    Raises ValueError for an approximation that is not one of the six, and as `true_contribution`.
+    Raises ValueError for an approximation that is not one of the six, and as `Destination.truth`.
 
     >>> list(cx.evaluation.APPROXIMATIONS)
     ['keys', 'values', 'kernel', 'denominators', 'token', 'scale']
     >>> exact = cx.evaluation.approximated(circuit, tokens[None], made=())
-    >>> truth = cx.true_contribution(weights, tokens[None], heads, circuit.n)
+    >>> truth = at.truth(tokens[None], heads)
     >>> torch.allclose(exact, truth, atol=1e-3)
     True
     """
     if unknown := set(made) - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
-    at, w, n, heads = circuit.at, circuit.weights, circuit.n, list(circuit.heads)
-    x = at.seen(tokens)
+    at, split, heads = circuit.at, circuit.at.split, list(circuit.heads)
+    layer, x = at.true_layer(), split.seen(tokens)
     scale = circuit.scale if "scale" in made else at.scale(x, at.outputs(x))
     if "token" in made:
-        x = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], circuit.token)], dim=1)
-    ask = asked_there(w, x[:, n], n)[:, heads]  # text head d_model
-    positional = where(w, ask.mT, n, circuit.C).mT
+        x = x.clone()
+        x[:, at.n] = at.token
+
+    def parts(x: Int[Tensor, "text source"]) -> tuple[Rows, Rows]:
+        """log pos_i, and what each source gets beside it: log content, or the exact rest."""
+        positional, content = split.factors(x)
+        return positional, content if "keys" in made else layer.scores(x) - positional
+
+    positional, said = parts(x)
     kernels = positional.log_softmax(-1)  # rows are products: in logarithms nothing underflows
-
-    def content(x: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
-        if "keys" in made:
-            return what(w, ask.mT, n, x).mT
-        return ask @ w.normalised(x, n).mT - positional
-
-    said = content(x)
     numerators = summed = kernels + said
     if "kernel" in made:
-        shared = shared_kernel(rearrange(kernels.exp(), "text head source -> head text source"))
-        numerators = summed = shared.log()[:, None] + said
+        chosen = rearrange(kernels[:, heads].exp(), "text head source -> head text source")
+        numerators = summed = shared_kernel(chosen).log()[:, None] + said
     if "denominators" in made:  # the same token stands at n, and asks with the same query
-        before_n = content(circuit.calibration[None])[..., :-1]
-        summed = kernels + torch.cat([before_n, said[..., -1:]], dim=-1)
+        borrowed = circuit.calibration.repeat(len(x), 1).to(x.device)
+        borrowed[:, at.n] = x[:, at.n]
+        summed = kernels + parts(borrowed)[1]
     rows = (numerators - summed.logsumexp(-1, keepdim=True)).exp()
-
-    stands = w.W_pos[n] if "values" in made else w.W_pos[: n + 1]
-    seen = rows @ layer_norm(w.embeddings()[x] + stands, w.eps)  # text head d_model
-    z = einsum(seen, w.W_V[heads], "text head d_model, head d_model d_head -> text head d_head")
-    z = z + rows.sum(-1, keepdim=True) * w.b_V[heads]
-    out = einsum(z, w.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
-    return out @ at.W_in / scale
+    z = layer.inside(x, rows, here="values" in made)[:, heads]
+    out = einsum(z, at.readout.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
+    return out @ at.readout.W_in / scale
 
 
 def error_budget(

@@ -19,58 +19,29 @@ from scipy import stats
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.destination import Destination
-from ctxlib.weights import LayerWeights
+from ctxlib.texts import Reads, progress
 
 LARGEST = 20  #: tokens that `top` averages over
 STANDS_OUT = 2.0  #: a neuron whose `top` is this many robust deviations above the median one
-NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains: they print, and
-# byte-level vocabularies write what prints as itself
 CHUNK = 256  # neurons at a time: bounds the memory, changes no result
-
-# ---------------------------------------------------------------- tokens that were never trained
-
-
-def untrained_tokens(weights: LayerWeights | Destination) -> Bool[Tensor, " vocab"]:
-    """Glitch tokens: those whose embeddings lie where only never-trained ones do.
-
-    A byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, so no training text
-    did either. A token counts as untrained when its embedding is at least as close (by cosine) to
-    their mean as the farthest of them is to the mean of the other twelve, and at least 0.5 close.
-    The thirteen themselves always count. Where the vocabulary does not hold them, or there is no
-    tokenizer to ask, no token counts.
-
-    >>> flags = cx.neurons.untrained_tokens(weights)
-    >>> flags.shape, bool(flags[weights.token_id(" the")])
-    (torch.Size([8192]), False)
-    """
-    W_E = weights.embeddings()
-    vocabulary = weights.tokenizer.get_vocab() if weights.tokenizer else {}
-    never = [vocabulary[chr(byte)] for byte in NEVER if chr(byte) in vocabulary]
-    flags = torch.zeros(len(W_E), dtype=torch.bool, device=W_E.device)
-    flags[never] = True
-    if len(never) < 2:
-        return flags
-    unit = torch.nn.functional.normalize(W_E, dim=-1)
-    total = unit[never].sum(0)
-    own = torch.cosine_similarity(unit[never], total - unit[never], dim=-1)
-    return flags | (torch.cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
-
 
 # ---------------------------------------------------------------- which neurons
 
 
-def find_neurons(circuit: ContextualCircuit, threshold: float | None = None) -> pd.DataFrame:
+def find_neurons(
+    circuit: ContextualCircuit, threshold: float | None = None, at_least: int = 0
+) -> pd.DataFrame:
     """The neurons with `top[j] > threshold`, one row each, largest first.
 
     Columns: `top`, in units of the pre-activation; `z`, how many robust standard deviations (1.48
     median absolute deviations) it lies above the median neuron; `mean`, the contribution of an
-    average token; `top tokens` and `bottom tokens`. All tokens count but `untrained_tokens`, and
-    `LARGEST` is K of chapter 7.
+    average token; `top tokens` and `bottom tokens`. All tokens count but glitch tokens
+    (`ctxlib.weights.untrained_tokens`), and `LARGEST` is K of chapter 7.
 
     The unit of `top` is one model's own, so a threshold does not carry over to another. The
     default is a rule that does: two robust standard deviations above the median neuron.
-    `threshold` is kept in `.attrs`. Raises ValueError when no neuron passes.
+    `threshold` is kept in `.attrs`. Where fewer than `at_least` pass, so many of the largest are
+    given. Raises ValueError when no neuron passes.
 
     >>> found = cx.find_neurons(circuit)
     >>> found.index[:3].tolist(), len(found) > 50
@@ -78,19 +49,22 @@ def find_neurons(circuit: ContextualCircuit, threshold: float | None = None) -> 
     >>> found.loc[298, "top tokens"][:4]
     ['Ingredients', 'Directions', ' slic', 'atoes']
     """
-    ids = (~untrained_tokens(circuit.at)).nonzero()[:, 0]
-    largest = min(LARGEST, len(ids))
+    ids = (~circuit.at.split.untrained).nonzero()[:, 0]
+    largest, count = min(LARGEST, len(ids)), circuit.at.n_neurons
 
-    def outermost(part: Float[Tensor, "vocab neuron"]) -> tuple[Tensor, ...]:
-        contribution = part[ids]
-        best, worst = (contribution.topk(largest, dim=0, largest=up) for up in (True, False))
-        mean = contribution.mean(0)
-        return best.values.mean(0) - mean, mean, ids[best.indices].T, ids[worst.indices].T
+    def outermost(start: int) -> tuple[Tensor, ...]:
+        contribution = circuit.contribution_to(slice(start, start + CHUNK))
+        contribution = contribution if len(ids) == circuit.at.d_vocab else contribution[:, ids]
+        best, worst = (contribution.topk(largest, largest=up) for up in (True, False))
+        mean = contribution.mean(1)
+        return best.values.mean(1) - mean, mean, ids[best.indices], ids[worst.indices]
 
-    parts = map(outermost, circuit.contribution.split(CHUNK, dim=1))
+    parts = map(outermost, progress(range(0, count, CHUNK), "finding neurons", "chunk"))
     tops, means, top, bottom = map(torch.cat, zip(*parts, strict=True))
     z = robust_z(tops)
+    order = tops.argsort(descending=True, stable=True)
     passed = z > STANDS_OUT if threshold is None else tops > threshold
+    passed[order[:at_least]] = True
     if not passed.any():
         bar = f"z above {STANDS_OUT:g}" if threshold is None else f"a top above {threshold:g}"
         raise ValueError(
@@ -98,8 +72,8 @@ def find_neurons(circuit: ContextualCircuit, threshold: float | None = None) -> 
             f"the median one {tops.quantile(0.5):.2f}; give a lower threshold"
         )
     if threshold is None:  # half-way to the next one, so that rounding passes nobody
-        threshold = float((tops[passed].min() + tops[~passed].max()) / 2)
-    order = tops.argsort(descending=True, stable=True)
+        below = tops[~passed] if not passed.all() else tops
+        threshold = float((tops[passed].min() + below.max().clamp(max=tops[passed].min())) / 2)
     chosen = order[passed[order]]
     table = pd.DataFrame(
         {
@@ -127,13 +101,13 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
 
 
-def spelled(weights: LayerWeights | Destination, ids: Sequence[int]) -> list[str] | list[int]:
+def spelled(reader: Reads, ids: Sequence[int]) -> list[str] | list[int]:
     """Tokens as text, or as they are where there is no tokenizer.
 
     >>> cx.neurons.spelled(weights, [262, 7])
     [' the', "'"]
     """
-    return list(ids) if weights.tokenizer is None else [weights.tokenizer.decode([t]) for t in ids]
+    return list(ids) if reader.tokenizer is None else [reader.tokenizer.decode([t]) for t in ids]
 
 
 # ---------------------------------------------------------------- what they are about

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
@@ -176,6 +176,9 @@ def fingerprint(thing: Any) -> str:
     if is_dataclass(thing):
         names = [f.name for f in fields(thing) if f.name != "tokenizer"]
         held = "".join(fingerprint(getattr(thing, name)) for name in names).encode()
+    elif isinstance(thing, Mapping | tuple):
+        parts = thing.items() if isinstance(thing, Mapping) else thing
+        held = "".join(map(fingerprint, parts)).encode()
     elif isinstance(thing, Tensor):
         held = thing.cpu().contiguous().numpy().tobytes()
     else:

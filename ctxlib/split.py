@@ -15,13 +15,27 @@ The split is one of the normalised residual stream, so it holds for every linear
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
 import pandas as pd
 import torch
-from einops import einsum
-from jaxtyping import Float, Int
+from einops import einsum, rearrange
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
-from ctxlib.weights import LayerWeights, check_ids, layer_norm, project
+from ctxlib.weights import (
+    NO_MLP,
+    LayerWeights,
+    check_ids,
+    layer_norm,
+    project,
+    untrained_tokens,
+)
 
 Texts = Int[Tensor, "*text pos"]  # one or a stack
 Rows = Float[Tensor, "*text head source"]
@@ -63,7 +77,11 @@ def what(
 
 
 def where(
-    weights: LayerWeights, M: Float[Tensor, "*any d_model out"], n: int, C: float | None = None
+    weights: LayerWeights,
+    M: Float[Tensor, "*any d_model out"],
+    n: int,
+    C: float | None = None,
+    length: int | None = None,
 ) -> Float[Tensor, "*any source out"]:
     """`positional_shift M`: what standing at i in place of n adds, in the eyes of the same map;
     zero at i = n. Errors as there.
@@ -72,14 +90,15 @@ def where(
     >>> P_V.shape, P_V[:, 99].abs().max().item()
     (torch.Size([8, 100, 32]), 0.0)
     """
-    return positional_shift(weights, n, C) @ M
+    return positional_shift(weights, n, C, length) @ M
 
 
 def positional_shift(
-    weights: LayerWeights, n: int, C: float | None = None
+    weights: LayerWeights, n: int, C: float | None = None, length: int | None = None
 ) -> Float[Tensor, "source d_model"]:
-    """`sqrt(d_model) (W_pos[i] - W_pos[n]) / sqrt(|W_pos[i]|^2 + C^2)` for i = 0 ... n: what a
-    position adds to a normalised residual.
+    """`sqrt(d_model) (W_pos[i] - W_pos[n]) / sqrt(|W_pos[i]|^2 + C^2)` for the sources of n (of
+    a text of `length` tokens, where they stand on both sides): what a position adds to a normalised
+    residual.
 
     `C` defaults to the median norm of a token embedding. Raises ValueError for a position that the
     model does not have and for a C that is not positive.
@@ -87,8 +106,8 @@ def positional_shift(
     >>> cx.split.positional_shift(weights, n=99).shape
     torch.Size([100, 256])
     """
-    here = weights.position(n)
-    return (weights.W_pos[: n + 1] - here) / shared_scale(weights, C)[: n + 1, None]
+    here, reach = weights.position(n), weights.reach(n, length)
+    return (weights.W_pos[:reach] - here) / shared_scale(weights, C)[:reach, None]
 
 
 def content_scale(
@@ -134,7 +153,7 @@ def content_keys(
     `tokens` are the ids t, the whole vocabulary by default. Raises ValueError for a position that
     the model does not have.
 
-    >>> E = cx.content_keys(weights, n=99, tokens=tokens[:100])
+    >>> E = cx.split.content_keys(weights, n=99, tokens=tokens[:100])
     >>> E.shape
     torch.Size([8, 100, 32])
     """
@@ -147,7 +166,7 @@ def positional_keys(
     """`P[n, i] = sqrt(d_model) (W_pos[i] - W_pos[n]) W_K / sqrt(|W_pos[i]|^2 + C^2)`
     for i = 0 ... n; zero at i = n. Errors as in `where`.
 
-    >>> P = cx.positional_keys(weights, n=99)
+    >>> P = cx.split.positional_keys(weights, n=99)
     >>> P.shape, P[:, 99].abs().max().item()
     (torch.Size([8, 100, 32]), 0.0)
     """
@@ -214,10 +233,14 @@ def asked_there(
 
 
 def positional_kernels(
-    weights: LayerWeights, n: int, token: str | int | None = " the", C: float | None = None
+    weights: LayerWeights,
+    n: int,
+    token: str | int | None = " the",
+    C: float | None = None,
+    length: int | None = None,
 ) -> Float[Tensor, "head source"]:
-    """`pos_{n,i} = softmax_i(q_n . P[n, i] / attn_scale)` for i = 0 ... n,
-    with `token` at destination n.
+    """`pos_{n,i} = softmax_i(q_n . P[n, i] / attn_scale)` for i = 0 ... n, with `token` at
+    destination n; in an encoder for the sources of a text of `length` tokens, by default 2n.
 
     `token=None` is the query without a token, for checkpoints that come without embeddings;
     C must then be given. Raises ValueError for a position that the model does not have and for a
@@ -230,7 +253,7 @@ def positional_kernels(
     tensor([126., 215., 214., 204., 198., 215., 229., 249.])
     """
     ask = asked(weights, destination_query(weights, n, token, C))
-    return where(weights, ask.mT, n, C).mT.softmax(-1)
+    return where(weights, ask.mT, n, C, length).mT.softmax(-1)
 
 
 def content_scores(
@@ -290,7 +313,7 @@ def rebuilt_scores(
     """
     x = weights.seen(tokens, n)
     ask = asked_there(weights, x[..., n], n).mT
-    shift = positional_shift(weights, n, C) if shift is None else shift
+    shift = positional_shift(weights, n, C, x.shape[-1]) if shift is None else shift
     return (what(weights, ask, n, x) + shift @ ask).mT
 
 
@@ -323,13 +346,248 @@ def rebuilt_rows(weights: LayerWeights, tokens: Texts, n: int, C: float | None =
     return rebuilt_scores(weights, tokens, n, C).softmax(-1)
 
 
+# ---------------------------------------------------------------- what approximates
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """From the inside of the heads to the neurons that read them.
+
+    `inputs` are the MLP's matrices and biases by name: `pre`, or of a gated MLP `gate` and `up`;
+    `W_in` and `b_in` are the first of them, whose numbers the activation function `act_fn` sees.
+    They read the residual stream behind LayerNorm with `eps`. Beside the heads' outputs the stream
+    holds `rest`, and for each token at n a row of `by_token`, where any token may stand there.
+
+    >>> cx.destination(weights, n=99).readout.W_in.shape
+    torch.Size([256, 1024])
+    """
+
+    W_O: Float[Tensor, "head d_head d_model"]
+    inputs: Mapping[str, tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]]
+    eps: float
+    act_fn: str
+    rest: Float[Tensor, " d_model"]
+    by_token: Float[Tensor, "vocab d_model"] | None = None
+
+    @property
+    def W_in(self) -> Float[Tensor, "d_model neuron"]:
+        return self.first()[0]
+
+    @property
+    def b_in(self) -> Float[Tensor, " neuron"]:
+        return self.first()[1]
+
+    def first(self) -> tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]:
+        """W_in and b_in, or a ValueError where the weights came without them."""
+        if not self.inputs:
+            raise ValueError(NO_MLP)
+        return next(iter(self.inputs.values()))
+
+    def beside(self, x_n: Int[Tensor, "*text"]) -> Float[Tensor, "*text d_model"]:
+        """What the stream holds at n beside the heads."""
+        if self.by_token is None:
+            return self.rest.expand(*x_n.shape, -1)
+        return self.by_token[x_n] + self.rest
+
+
+class Split(ABC):
+    """What stands in for a first layer's heads at destination n where `token` stands: a kernel and
+    content in place of each row, and in place of each value that of its token at n.
+
+        row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
+
+    `kernels` is `pos_i`, the row where content is the same everywhere; `content` is
+    `log content(t)` in nats, of which only differences between tokens of one head mean anything.
+    `x` is one text or a stack of them, of which the first `length` tokens are read. `Equation1` is
+    the paper's; `ctxlib.decoders.from_model.TwoMeans` and `ctxlib.stored.Stored` are others.
+
+    >>> at = cx.destination(weights, n=256)
+    >>> at.split.kernels.shape, at.split.content.shape, at.split.values([3, 4]).shape
+    (torch.Size([8, 257]), torch.Size([8, 8192]), torch.Size([8192, 2, 32]))
+    """
+
+    n: int
+    token: int | None
+    tokenizer: Any
+
+    @property
+    @abstractmethod
+    def kernels(self) -> Float[Tensor, "head source"]: ...
+
+    @property
+    @abstractmethod
+    def content(self) -> Float[Tensor, "head vocab"]: ...
+
+    @property
+    @abstractmethod
+    def untrained(self) -> Bool[Tensor, " vocab"]:
+        """Glitch tokens: `ctxlib.weights.untrained_tokens`."""
+
+    @property
+    @abstractmethod
+    def readout(self) -> Readout:
+        """How what is inside the heads reaches the neurons."""
+
+    @abstractmethod
+    def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
+        """The value, b_V included, that each token would have at the destination's position."""
+
+    @abstractmethod
+    def inside(self, x: Texts, rows: Rows) -> Float[Tensor, "*text head d_head"]:
+        """`sum_i a_i v_i` with these rows and rebuilt values: what is inside each head."""
+
+    def factors(self, x: Texts) -> tuple[Rows, Rows]:
+        """`log pos_i` and `log content(x_i)` in each text, for the token that stands at n there;
+        each up to a constant of the row.
+        """
+        content = self.content.T[self.seen(x)].mT  # in logarithms nothing overflows
+        return self.kernels.log().expand(content.shape), content
+
+    def rows(self, x: Texts) -> Rows:
+        """`pos_i content(x_i) / denom`: the attention rows from the two factors.
+
+        >>> at = cx.decoders.two_means(model, passages)
+        >>> (x,) = at.placed(passages[:1])
+        >>> cx.total_variation(at.layer.rows(x), at.split.rows(x)).median() < 0.1
+        tensor(True)
+        """
+        kernel, content = self.factors(x)
+        return (content + kernel).softmax(-1)
+
+    def seen(self, x: Texts) -> Int[Tensor, "*text source"]:
+        """The tokens that are read, if they are there and `token` stands at n; ValueError
+        otherwise.
+        """
+        check_ids(x, self.content.shape[1])
+        return placed(x, self.n, self.length, self.token)
+
+    @property
+    def length(self) -> int:
+        return self.kernels.shape[1]
+
+    @cached_property
+    def likes(self) -> Float[Tensor, "head vocab"]:
+        """`content(t)` itself."""
+        return self.content.exp()
+
+
+def placed(x: Texts, n: int, length: int, token: int | None) -> Int[Tensor, "*text source"]:
+    """The first `length` tokens, if they are there and `token` stands at n, or a ValueError."""
+    if x.shape[-1] < length:
+        raise ValueError(f"a text of {x.shape[-1]} tokens: the destination {n} reads {length}")
+    if not (x[..., n] == torch.tensor(token)).all():
+        raise ValueError(f"the token at n={n} is another than {token}, the one that asks there")
+    return x[..., :length]
+
+
+@dataclass(frozen=True, eq=False)
+class Equation1(Split):
+    """The split of a first layer whose positions are learned and added to its embeddings
+    (Gibson 2025, Equation 1), with C for the typical norm of a token embedding.
+
+    `token` is None for the query without a token, of weights that came without embeddings; then
+    there are kernels, and nothing that tokens are needed for. Texts may have their own token at n.
+
+    >>> at = cx.destination(weights, n=100, token=" of")
+    >>> at.n, at.token, at.split.kernels.shape, round(at.split.C, 1)
+    (100, 284, torch.Size([8, 101]), 1.1)
+    """
+
+    weights: LayerWeights
+    n: int
+    token: int | None
+    C: float
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.weights.tokenizer
+
+    @cached_property
+    def kernels(self) -> Float[Tensor, "head source"]:
+        return positional_kernels(self.weights, self.n, self.token, self.C)
+
+    @cached_property
+    def content(self) -> Float[Tensor, "head vocab"]:
+        if self.token is None:
+            raise ValueError("content needs a token at the destination, and token is None")
+        return content_scores(self.weights, self.n, self.token)
+
+    @cached_property
+    def untrained(self) -> Bool[Tensor, " vocab"]:
+        return untrained_tokens(self.weights.embeddings(), self.tokenizer)
+
+    @cached_property
+    def readout(self) -> Readout:
+        w, (by_token, rest) = self.weights, self.weights.beside(self.n)
+        inputs = {} if w.W_in is None else {"pre": w.mlp_input()}
+        return Readout(w.W_O, inputs, w.eps, w.act_fn, rest, by_token)
+
+    @cached_property
+    def shift(self) -> Float[Tensor, "source d_model"]:
+        """`positional_shift`: a summary of many texts asks for it once."""
+        return positional_shift(self.weights, self.n, self.C)
+
+    @property
+    def length(self) -> int:
+        return self.weights.reach(self.n)
+
+    def seen(self, x: Texts) -> Int[Tensor, "*text source"]:
+        return self.weights.read(x, self.n)
+
+    def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
+        chosen = list(heads)
+        W_V = rearrange(self.weights.W_V[chosen], "head d_model d_head -> d_model (head d_head)")
+        values = what(self.weights, W_V, self.n).unflatten(-1, (len(chosen), self.weights.d_head))
+        return values.add_(self.weights.b_V[chosen])
+
+    @cached_property
+    def all_values(self) -> tuple[Tensor, Float[Tensor, "head source d_head"]]:
+        """`E_V[n, t] + b_V`, as `values`, and `P_V[n, i]` of all heads."""
+        return self.values(range(self.weights.n_heads)), self.shift @ self.weights.W_V
+
+    def factors(self, x: Texts) -> tuple[Rows, Rows]:
+        x = self.seen(x)
+        ask = asked_there(self.weights, x[..., self.n], self.n).mT
+        return (self.shift @ ask).mT, what(self.weights, ask, self.n, x).mT
+
+    def rows(self, x: Texts) -> Rows:
+        x = self.seen(x)
+        if self.token is not None and (x[..., self.n] == torch.tensor(self.token)).all():
+            return (self.content.T[x].mT + self.kernels.log()).softmax(-1)
+        kernel, content = self.factors(x)
+        return (content + kernel).softmax(-1)
+
+    def inside(self, x: Texts, rows: Rows) -> Float[Tensor, "*text head d_head"]:
+        by_token, by_source = self.all_values
+        heads = torch.arange(self.weights.n_heads, device=rows.device)[:, None]
+        entry = self.seen(x)[..., None, :] * self.weights.n_heads + heads
+        z = weighted_sum(by_token.flatten(0, 1), entry, rows)
+        return z + einsum(rows, by_source, "... head source, head source d_head -> ... head d_head")
+
+
+def weighted_sum(
+    table: Float[Tensor, "row out"],
+    x: Int[Tensor, "*any source"],
+    share: Float[Tensor, "*any source"],
+) -> Float[Tensor, "*any out"]:
+    """`sum_i share_i table[x_i]`, without a copy of what is summed.
+
+    >>> ones, halves = torch.ones(3, 2), torch.tensor([0.5, 0.5])
+    >>> cx.split.weighted_sum(ones, torch.tensor([0, 2]), halves)
+    tensor([1., 1.])
+    """
+    bags, shares = (v.reshape(-1, v.shape[-1]) for v in (x, share))
+    sums = embedding_bag(bags, table, per_sample_weights=shares, mode="sum")
+    return sums.view(*x.shape[:-1], -1)
+
+
 # ---------------------------------------------------------------- every row of a text at once
 
 
 def attention_pattern(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Pattern:
-    """`attention_rows` at every destination; zero above the diagonal.
+    """`attention_rows` at every destination; zero where a destination does not look.
 
-    >>> pattern = cx.attention_pattern(weights, tokens)
+    >>> pattern = cx.split.attention_pattern(weights, tokens)
     >>> pattern.shape
     torch.Size([8, 512, 512])
     >>> rows = cx.attention_rows(weights, tokens, n=99)
@@ -337,7 +595,7 @@ def attention_pattern(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Pat
     True
     """
     scores = weights.queries(tokens) @ weights.keys(tokens).mT  # head dest source
-    return causal_softmax(scores / weights.attn_scale)
+    return attended(weights, scores / weights.attn_scale)
 
 
 def rebuilt_pattern(
@@ -346,12 +604,13 @@ def rebuilt_pattern(
     """`rebuilt_rows` at every destination, in three matrix products instead of one per
     destination.
 
-    >>> pair = cx.attention_pattern(weights, tokens), cx.rebuilt_pattern(weights, tokens)
-    >>> cx.total_variation(*pair).mean(-1).round(decimals=2)
+    >>> exact = cx.split.attention_pattern(weights, tokens)
+    >>> rebuilt = cx.split.rebuilt_pattern(weights, tokens)
+    >>> cx.total_variation(exact, rebuilt).mean(-1).round(decimals=2)
     tensor([0.0700, 0.0800, 0.0700, 0.0800, 0.1100, 0.0700, 0.0300, 0.0200])
     """
     content, position = split_scores(weights, tokens, weights.queries(tokens), C)
-    return causal_softmax(content + position)
+    return attended(weights, content + position)
 
 
 def split_scores(
@@ -365,13 +624,13 @@ def split_scores(
 
     Both halves of the key are linear in `W_E[x_i]`, `W_pos[i]` and `W_pos[n]` up to a scale that
     depends on the pair (n, i), so the query meets the two projections once and the scales are
-    applied to the scores. What lies above the diagonal means nothing. Errors as in
-    `LayerWeights.normalised`.
+    applied to the scores. In a decoder, what lies above the diagonal means nothing. Errors as
+    in `LayerWeights.normalised`.
 
     >>> q = weights.queries(tokens)
     >>> content, position = cx.split.split_scores(weights, tokens, q)
     >>> rows = cx.split.causal_softmax(content + position)
-    >>> torch.allclose(rows, cx.rebuilt_pattern(weights, tokens), atol=1e-4)
+    >>> torch.allclose(rows, cx.split.rebuilt_pattern(weights, tokens), atol=1e-4)
     True
     """
     tokens = weights.check_text(tokens)
@@ -382,6 +641,36 @@ def split_scores(
     content = (q_what + q_here) / (scale * weights.attn_scale)
     position = (q_where - q_here) / (shared_scale(weights, C)[: len(tokens)] * weights.attn_scale)
     return content, position
+
+
+def split_values(
+    weights: LayerWeights,
+    tokens: Int[Tensor, " pos"],
+    rows: Float[Tensor, "chosen dest source"],
+    heads: list[int],
+    C: float | None = None,
+) -> tuple[Float[Tensor, "chosen dest d_head"], Float[Tensor, "chosen dest d_head"]]:
+    """`sum_i a_{n,i} (E_V[n, x_i] + b_V)` and `sum_i a_{n,i} P_V[n, i]` for all destinations n: the
+    two halves of the values, as `split_scores` are those of the scores.
+
+    >>> rows = cx.split.rebuilt_pattern(weights, tokens)
+    >>> content, position = cx.split.split_values(weights, tokens, rows, heads)
+    >>> content.shape, position.shape
+    (torch.Size([8, 512, 32]), torch.Size([8, 512, 32]))
+    """
+    what, where = (  # head pos d_head
+        x @ weights.W_V[heads] for x in (weights.embeddings()[tokens], weights.W_pos[: len(tokens)])
+    )
+    scaled = rows / content_scale(weights, torch.arange(len(tokens)), tokens)
+    content = scaled @ what + scaled.sum(-1, keepdim=True) * where
+    content = content + rows.sum(-1, keepdim=True) * weights.b_V[heads][:, None]
+    shifted = rows / shared_scale(weights, C)[: len(tokens)]
+    return content, shifted @ where - shifted.sum(-1, keepdim=True) * where
+
+
+def attended(weights: LayerWeights, scores: Pattern) -> Pattern:
+    """Softmax over the sources that a destination of this layer sees."""
+    return scores.softmax(-1) if weights.both_sides else causal_softmax(scores)
 
 
 def causal_softmax(scores: Pattern) -> Pattern:
@@ -420,14 +709,19 @@ def effective_tokens(rows: Float[Tensor, "*head source"]) -> Float[Tensor, "*hea
     return 1 / rows.square().sum(-1)
 
 
-def half_mass(rows: Float[Tensor, "*head source"]) -> Int[Tensor, "*head"]:
-    """How far back from the destination half of a row's mass reaches: the smallest d with
-    `sum_{i >= n - d} pos_i >= 1/2`, in tokens.
+def half_mass(rows: Float[Tensor, "*head source"], n: int | None = None) -> Int[Tensor, "*head"]:
+    """Within how many tokens of the destination n, by default the last source, half of a row's mass
+    lies: the smallest d with `sum_{|n - i| <= d} pos_i >= 1/2`.
 
     >>> cx.split.half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]))
     tensor(1)
+    >>> cx.split.half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]), n=2)
+    tensor(1)
     """
-    return (rows.flip(-1).cumsum(-1) < 0.5).sum(-1)
+    n = rows.shape[-1] - 1 if n is None else n
+    far = (torch.arange(rows.shape[-1], device=rows.device) - n).abs()
+    within = torch.zeros_like(rows).index_add_(-1, far, rows)
+    return (within.cumsum(-1) < 0.5).sum(-1)
 
 
 # ---------------------------------------------------------------- families
@@ -454,19 +748,22 @@ def copy_preference(weights: LayerWeights, n: int) -> Float[Tensor, " head"]:
 
 
 def family_table(
-    kernels: Float[Tensor, "head source"], copies: Float[Tensor, " head"] | None = None
+    kernels: Float[Tensor, "head source"],
+    n: int | None = None,
+    copies: Float[Tensor, " head"] | None = None,
 ) -> pd.DataFrame:
-    """The table of `families` from kernels and `copies`, nats for a copy, where they are known.
+    """The table of `families` from kernels at n, by default the last source, and `copies`, nats for
+    a copy, where they are known.
 
     >>> cx.split.family_table(cx.positional_kernels(weights, n=256)).loc[2, "family"]
     'uniform'
     """
     copies = torch.full((len(kernels),), torch.nan) if copies is None else copies
-    n = kernels.shape[1] - 1
+    n = kernels.shape[1] - 1 if n is None else n
     columns = {
         "effective tokens": effective_tokens(kernels),
-        "half of the mass within": half_mass(kernels),
-        "TV to uniform": total_variation(kernels, torch.full_like(kernels, 1 / (n + 1))),
+        "half of the mass within": half_mass(kernels, n),
+        "TV to uniform": total_variation(kernels, torch.full_like(kernels, 1 / kernels.shape[1])),
         "nats for a copy": copies,
     }
     table = pd.DataFrame({name: values.tolist() for name, values in columns.items()})

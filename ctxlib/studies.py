@@ -1,5 +1,5 @@
-"""What most chapters begin with: a model's first layer, texts, a destination, stable heads, and the
-circuit that one page of plain prose calibrates.
+"""What most chapters begin with: a destination, texts, stable heads, and the circuit that one page
+of plain prose calibrates.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.denominators import STEADY, middle_text, roster, stable_heads
-from ctxlib.texts import Text, collection, passages
+from ctxlib.denominators import STEADY, NoStableHead, middle_text, roster, stable_heads
+from ctxlib.neurons import spelled
+from ctxlib.place import Destination, destination
+from ctxlib.texts import Reader, Text, collection, passages
 from ctxlib.weights import LayerWeights, check_chosen
 
 PROSE = ("american", "british", "travel")  #: the passages' domains that count as plain prose
@@ -22,9 +24,8 @@ PROSE = ("american", "british", "travel")  #: the passages' domains that count a
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A first layer at one destination n where `token` stands, with its stable heads. `passages`
-    are the book's labelled ones, `texts` those to measure on, `plain` the domains that count as
-    plain prose. Make one with `study`.
+    """A destination `at`, with its stable heads. `passages` are the book's labelled ones, `texts`
+    those to measure on, `plain` the domains that count as plain prose. Make one with `study`.
 
     >>> study = cx.study(model, texts=100)
     >>> print(study)
@@ -32,15 +33,17 @@ class Study:
     destination n = 256, token ' the'; stable heads [0, 1, 2, 3, 4, 5, 6, 7] of 8
     """
 
-    model: Any
-    weights: LayerWeights
+    at: Destination
     passages: list[Text]
     texts: list[Text]
-    n: int
-    token: str | int
     heads: list[int]
     plain: Sequence[str]
     steady: float = STEADY
+
+    @property
+    def n(self) -> int:
+        """The destination's position."""
+        return self.at.n
 
     @property
     def length(self) -> int:
@@ -85,7 +88,7 @@ class Study:
         """
         table = getattr(self.heads, "table", None)  # `StableHeads` carry theirs
         if table is None:
-            table = roster(self.weights, self.texts, self.n, self.token, steady=self.steady)
+            table = roster(self.at, self.texts, self.steady)
         wanted = ["effective tokens", "half of the mass within", "family", "relative spread"]
         return (
             table[[*wanted, "stable"]].round({wanted[0]: 0, wanted[-1]: 2}).astype({wanted[0]: int})
@@ -108,7 +111,7 @@ class Study:
         >>> cx.study(model, texts=100).calibrating.domain
         'british'
         """
-        return middle_text(self.weights, self.prose, self.heads, self.n, self.token)
+        return middle_text(self.at, self.prose, self.heads)
 
     @cached_property
     def circuit(self) -> ContextualCircuit:
@@ -117,9 +120,7 @@ class Study:
         >>> cx.study(model, texts=100).circuit.contribution.shape
         torch.Size([8192, 1024])
         """
-        return ContextualCircuit.calibrate(
-            self.weights, self.calibrating, self.heads, self.n, self.token
-        )
+        return ContextualCircuit.calibrate(self.at, self.calibrating, self.heads)
 
     def __str__(self) -> str:
         kinds = len({text.domain for text in self.texts})
@@ -127,49 +128,49 @@ class Study:
         return (
             f"{len(self.texts)} {held_out}texts of {kinds} domains; {len(self.passages)} passages "
             f"of {len(self.names)} domains\n"
-            f"destination n = {self.n}, token {self.token!r}; stable heads {self.heads} of "
-            f"{self.weights.n_heads}"
+            f"destination n = {self.n}, token {spelled(self.at, [self.at.token])[0]!r}; "
+            f"stable heads {self.heads} of {self.at.n_heads}"
         )
 
 
 def study(
-    model: Any,
-    texts: int | None = None,
+    of: Any,
+    texts: int | Sequence[Text] | None = None,
     token: str | int = " the",
     heads: Sequence[int] | None = None,
     steady: float = STEADY,
     prose: Sequence[str] = PROSE,
+    or_all: bool = False,
 ) -> Study:
-    """Read so many texts of the collection (by default all), and choose the heads whose
-    denominators stray by less than `steady` of their mean over them, unless `heads` names others.
-    n is the middle of the model's context, or the end of the shortest text where that comes first.
+    """Read so many texts of the collection (by default all), or those that are given, and choose
+    the heads whose denominators stray by less than `steady` of their mean over them, unless `heads`
+    names others.
 
-    Raises ValueError where no head is stable, and as the functions that it calls.
+    `of` is a destination, or what `cx.destination` makes one of with this `token`: n is then
+    the middle of the model's context, or the end of the shortest text where that comes first.
+    Raises NoStableHead where no head is stable, but with `or_all`, which takes all heads then;
+    TypeError for a token beside a destination; other errors as the functions that it calls.
 
     >>> cx.study(model, texts=100, heads=[4, 2]).heads
     [4, 2]
     """
-    weights = LayerWeights.of(model, layer=0)
-    labelled, measured = passages(weights), collection(weights, texts)
-    n = min(weights.n_ctx // 2, shortest([*labelled, *measured]) - 1)
-    chosen = (
-        stable_heads(weights, measured, n, token, steady=steady)
-        if heads is None
-        else check_chosen("head", heads, weights.n_heads)
-    )
-    return Study(model, weights, labelled, measured, n, token, chosen, prose, steady)
-
-
-def stable_or_all(model: Any, texts: int | None = None, token: str | int = " the") -> Study:
-    """`study` of the stable heads, or of all heads where none is stable.
-
-    >>> cx.studies.stable_or_all(model, texts=100).heads
-    [0, 1, 2, 3, 4, 5, 6, 7]
-    """
-    try:
-        return study(model, texts, token)
-    except ValueError:
-        return study(model, texts, token, heads=range(model.cfg.n_heads))
+    given = isinstance(of, Destination)
+    if given and token != " the":
+        raise TypeError("a destination has its token: give none beside it")
+    reader = of if given or isinstance(of, LayerWeights) else Reader.of(of)
+    measured = collection(reader, texts) if isinstance(texts, int | None) else list(texts)
+    labelled = passages(reader)
+    at = of if given else destination(of, [*measured, *labelled], token=token)
+    if heads is not None:
+        chosen = check_chosen("head", heads, at.n_heads)
+    else:
+        try:
+            chosen = stable_heads(at, measured, steady)
+        except NoStableHead:
+            if not or_all:
+                raise
+            chosen = list(range(at.n_heads))
+    return Study(at, labelled, measured, chosen, prose, steady)
 
 
 def shortest(texts: Sequence[Text]) -> int:

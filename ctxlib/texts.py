@@ -17,11 +17,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, count, islice
 from operator import length_hint
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Int
@@ -38,6 +38,7 @@ HELD_OUT = DATA / "texts"
 PLAIN = re.compile(r"\.txt(\.xz)?$")
 ROWS = re.compile(r"\.(jsonl?(\.gz|\.zst)?|parquet)$")
 NOT_ON_THE_HUB = re.compile(r"^[./~]|^[^:]*/(?:[^:]*/|$)|[\s\\]")  # where a data set is owner/name
+SPELT = "The colour of a theatre's 1,984 seats; naïve, größer, 北京.\n"
 MARK = b"<|endoftext|>"  # alone on a line, it stands between two documents
 LONGEST = 2**20  # bytes of a file held at once: a longer document is cut at the end of a line
 HALVES = ("A", "B")
@@ -51,7 +52,7 @@ class Text:
     `dialect` is en-GB, en-US, en (mixed, or not known), es, fr, de or python; `tokens` starts with
     BOS. `document` says which document it is from, by its hash: texts of one document are not
     independent of each other. `half` is the half, A or B, that all of this document belongs to;
-    passages have none.
+    passages have none. `vocabulary` is that of `tokens`; a text without one is not asked for it.
 
     >>> text = cx.texts.passages(weights, domains=["astronomy"])[0]
     >>> text.name, text.domain, text.dialect, len(text.tokens)
@@ -68,13 +69,15 @@ class Text:
     tokens: Int[Tensor, " pos"]
     document: str = ""
     half: str = ""
+    vocabulary: str = ""
 
 
 AnyText = Text | str | Int[Tensor, " _pos"]  #: labelled, a plain string, or token ids
 
 
+@runtime_checkable
 class Reads(Protocol):
-    """What is given texts: a `Reader`, `LayerWeights` or a `cx.destination.Destination`.
+    """What is given texts: a `Reader`, `LayerWeights` or a `cx.destination`.
 
     >>> for reader in (weights, cx.texts.Reader.of(model, 128)):
     ...     print(type(reader).__name__, reader.n_ctx)
@@ -93,7 +96,7 @@ class Reads(Protocol):
 @dataclass(frozen=True)
 class Reader:
     """What is given texts, for a model of any kind, with or without learned positions; so are
-    `LayerWeights` and `cx.FirstLayer`, which have the same three.
+    `LayerWeights` and `cx.destination`, which have the same three.
 
     `n_ctx` is how many tokens of a text it is given, BOS included.
 
@@ -125,7 +128,8 @@ def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
     """The tokens of a text, on the CPU: the door through which every text comes. It may be a
     labelled one, a plain string, which the reader's tokenizer encodes, or token ids.
 
-    Raises ValueError for anything else, and for a string where there is no tokenizer.
+    Raises ValueError for anything else, for a labelled text in another model's tokens, and for a
+    string where there is no tokenizer.
 
     >>> cx.texts.token_ids(passages[0], weights) is passages[0].tokens
     True
@@ -133,6 +137,11 @@ def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
     torch.Size([7])
     """
     if isinstance(text, Text):
+        if text.vocabulary and reader.tokenizer and text.vocabulary != spoken_by(reader.tokenizer):
+            raise ValueError(
+                f"{text.name} is in the tokens of another model: read the texts with this one's "
+                "reader, cx.texts.Reader.of(model)"
+            )
         return text.tokens.cpu()
     if isinstance(text, str):
         return encode(reader, text)
@@ -146,6 +155,13 @@ def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
         f"{given} is no text: give a string, one of cx.texts.passages or cx.texts.collection, "
         "or a 1-D integer tensor of token ids that starts with BOS"
     )
+
+
+@lru_cache(maxsize=8)
+def spoken_by(tokenizer: Any) -> str:
+    """What tells a vocabulary from another: a digest of how it spells a line."""
+    ids = tokenizer.encode(SPELT, add_special_tokens=False)
+    return hashlib.sha256(f"{len(tokenizer)} {ids}".encode()).hexdigest()[:16]
 
 
 def encode(reader: Reads, source: str) -> Int[Tensor, " pos"]:
@@ -184,8 +200,9 @@ def windows(reader: Reads, source: str) -> list[Int[Tensor, " pos"]]:
 
 
 def all_tokens(reader: Reads, source: str) -> list[int]:
-    """BOS and the tokens of a plain text, however many a model reads at once. Raises ValueError
-    where there is no tokenizer, and for a tokenizer without a token to begin with.
+    """BOS and the tokens of a plain text, however many a model reads at once: an encoder's CLS in
+    place of BOS, and EOS where there is neither. Raises ValueError where there is no tokenizer, and
+    for a tokenizer without a token to begin with.
 
     >>> len(cx.texts.all_tokens(weights, "The moon and the tide. " * 200)) > weights.n_ctx
     True
@@ -196,9 +213,10 @@ def all_tokens(reader: Reads, source: str) -> list[int]:
             "a text, and no tokenizer to read it with: load the model with cx.load, "
             "or give token ids, such as those of cx.texts.encode(weights, text)"
         )
-    bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    marks = (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id)
+    bos = next((mark for mark in marks if mark is not None), None)
     if bos is None:
-        raise ValueError("the tokenizer has neither a BOS nor an EOS token to start a text with")
+        raise ValueError("the tokenizer has no BOS, CLS or EOS token to start a text with")
     # more than the model reads, on purpose: the cut is made, and reported, in `encode`
     return [bos, *tokenizer.encode(source, add_special_tokens=False, verbose=False)]
 
@@ -231,7 +249,14 @@ def read_passage(reader: Reads, file: Path) -> Text:
     head, _, body = file.read_text("utf-8").partition("\n\n")
     facts, source = dict(line.split(": ", 1) for line in head.splitlines()), body.strip("\n")
     tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])  # most overfill it
-    return Text(file.stem, **facts, source=source, tokens=tokens, document=document_hash(source))
+    return Text(
+        file.stem,
+        **facts,
+        source=source,
+        tokens=tokens,
+        document=document_hash(source),
+        vocabulary=spoken_by(reader.tokenizer),
+    )
 
 
 # ---------------------------------------------------------------- many texts, for measurements
@@ -438,7 +463,31 @@ def held_out(reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = STA
         name = f"{domain}-{row['document']:02d}.{row['window']}"
         what = name, domain, facts["dialect"], document["title"], source
         tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])
-        yield Text(*what, tokens, document["sha256"], document["half"]), (None, 0, number)
+        of = document["sha256"], document["half"], spoken_by(reader.tokenizer)
+        yield Text(*what, tokens, *of), (None, 0, number)
+
+
+def labelled(reader: Reads, folder: str | os.PathLike) -> list[Text]:
+    """All of the .txt files in a folder and its subfolders, in windows as long as the reader's
+    context. The label of a text, its domain, is the subfolder that it lies in, or the file's name.
+
+    Raises ValueError for a folder without such files, and where none of them fills a window.
+
+    >>> texts = cx.texts.labelled(cx.texts.Reader.of(model, 64), cx.texts.PASSAGES)
+    >>> len(texts) > 300, texts[0].domain
+    (True, 'american-1')
+    """
+    place, found = Path(folder).expanduser(), list[Text]()
+    files = sorted(file for file in place.rglob("*.txt*") if PLAIN.search(file.name))
+    if not files:
+        raise ValueError(f"{place} holds no .txt file, nor has it a subfolder with one")
+    for file in files:
+        inside = file.parent != place
+        domain = file.parent.name if inside else PLAIN.sub("", file.name)
+        found += [t for t, _ in document_texts(reader, domain, partial(file_documents, file))]
+    if not found:
+        raise ValueError(f"no file in {place} has the {reader.n_ctx} tokens of a text")
+    return found
 
 
 def document_hash(document: str) -> str:
@@ -494,7 +543,8 @@ def document_texts(
         for place, tokens in enumerate(windows(reader, source)[before:], before):
             what = f"{domain}-{number:04d}", domain, "", ""
             words = reader.tokenizer.decode(tokens[1:].tolist())
-            yield Text(*what, words, tokens, digest, half), (where, place, number)
+            of = digest, half, spoken_by(reader.tokenizer)
+            yield Text(*what, words, tokens, *of), (where, place, number)
             number += 1
         before = 0
 
@@ -578,10 +628,15 @@ def refusing(said: str, errors: Any = Exception) -> Iterator[None]:
 
 
 def batches(
-    reader: Reads, texts: Iterable[AnyText], n: int, token: str | int | None, doing: str
+    reader: Reads,
+    texts: Iterable[AnyText],
+    n: int,
+    token: str | int | None,
+    doing: str,
+    length: int | None = None,
 ) -> Iterator[Int[Tensor, "text source"]]:
-    """The first n tokens of every text and then `token`, or the text's own token at n where
-    `token` is None; `BATCH` texts at a time, with a bar named after what is being done.
+    """The first `length` tokens of every text, by default n + 1, with `token` at n, or the text's
+    own where `token` is None; `BATCH` texts at a time, with a bar named after what is being done.
 
     Any iterable will do, and memory does not grow with its length. Raises ValueError for one text
     in place of many, for a text that is too short and for ids outside the vocabulary.
@@ -592,16 +647,19 @@ def batches(
     """
     check_listed(texts)
     check_there("position", n, reader.n_ctx)
-    last = [] if token is None else [token_id(token, reader.tokenizer, reader.d_vocab)]
-    needed, put = n + 1 - len(last), torch.tensor(last, dtype=torch.int64)
+    put = None if token is None else token_id(token, reader.tokenizer, reader.d_vocab)
+    length = n + 1 if length is None else length
+    needed = n if put is not None and length == n + 1 else length
     for batch in batched(progress(texts, doing), BATCH):
-        read = [token_ids(text, reader)[:needed] for text in batch]
+        read = [token_ids(text, reader)[:length] for text in batch]
         if (most := min(map(len, read))) < needed:
             raise ValueError(
                 f"a text of {most} tokens is too short for the destination {n}: "
                 f"it needs at least {needed}"
             )
-        tokens = torch.stack([torch.cat([ids, put]) for ids in read])
+        tokens = torch.stack([torch.nn.functional.pad(t, (0, length - len(t))) for t in read])
+        if put is not None:
+            tokens[:, n] = put
         yield check_ids(tokens, reader.d_vocab)
 
 

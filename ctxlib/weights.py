@@ -11,15 +11,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Number
 from typing import Any
 
 import torch
 from einops import einsum, rearrange, reduce, repeat
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from ctxlib.models import Encoder
+
+NO_MLP = "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
 PROBED = 8  # tokens on which weights are held against their model
 AGREES = 1e-3  # how far they may miss what it computes, relative to its size
+NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains: they print, and
+# byte-level vocabularies write what prints as itself
 OF_A_LAYER = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
 
 
@@ -59,6 +65,9 @@ class LayerWeights:
 
     `W_E`, `W_in` and `b_in` may be None where a checkpoint comes without token embeddings or MLP;
     the functions that need them say so. `attn_scale` divides the scores: `sqrt(d_head)` in GPT-2.
+    In an encoder (BERT) a destination has sources on `both_sides`, and as its LayerNorm stands
+    behind the embeddings, what the heads add to is normalised as well: gain and bias of that norm
+    are in the matrices that read it, and once more in `skip_gain` and `skip_bias`.
     `n_heads`, `d_model`, `d_head`, `n_ctx`, `d_vocab` and `n_neurons` are the sizes. Raises
     ValueError for values that are not finite.
 
@@ -84,13 +93,18 @@ class LayerWeights:
     eps: float
     attn_scale: float
     tokenizer: Any = None
+    act_fn: str = "gelu_new"
+    both_sides: bool = False
+    skip_gain: Float[Tensor, " d_model"] | None = None
+    skip_bias: Float[Tensor, " d_model"] | None = None
 
     # ------------------------------------------------------------ two ways in
 
     @classmethod
     def of(cls, model, layer: int = 0) -> LayerWeights:
         """The weights of one layer of a model loaded with `cx.load`, on the CPU wherever the model
-        is: what follows from them is small work (`to` moves them where it is not).
+        is: what follows from them is small work (`to` moves them where it is not). Of an encoder,
+        those of its first layer.
 
         What they say of a few tokens is held against what the model computes. Raises ValueError
         for a layer that the model does not have, for one that is not in compatibility mode, for
@@ -101,15 +115,16 @@ class LayerWeights:
         >>> second.layer, second.n_heads
         (1, 8)
         """
+        if isinstance(model, Encoder):
+            return cls.of_encoder(model, layer)
         cfg = model.cfg
-        kind = cfg.positional_embedding_type
-        if kind != "standard" or getattr(model, "W_pos", None) is None:
-            kind = "computed" if kind == "standard" else kind
+        if not has_positions(model):
+            kind = cfg.positional_embedding_type.replace("standard", "computed")
             raise NoPositionEmbeddings(
                 f"{cfg.model_name} has {kind} positions, of which it adds no table to the residual "
-                "stream, so there is no W_pos to split its keys by; chapter 10, What if positions "
-                "are elsewhere?, goes on with cx.FirstLayer.of(model, texts), chapters 12 and 13 "
-                "with cx.texts.Reader.of(model)"
+                "stream, so there is no W_pos to split its keys by; cx.destination(model) splits "
+                "them by two means (chapter 10, What if positions are elsewhere?), chapters 12 and "
+                "13 go on with cx.texts.Reader.of(model)"
             )
         check_layer(model, layer)
         tensors = {"W_E": model.W_E, "W_pos": model.W_pos}
@@ -123,9 +138,63 @@ class LayerWeights:
             eps=cfg.eps,
             attn_scale=score_divisor(model.original_model.config, cfg.d_head, layer),
             tokenizer=model.tokenizer,
+            act_fn=cfg.act_fn,
         )
         weights.check(model)
         return weights
+
+    @classmethod
+    def of_encoder(cls, encoder: Encoder, layer: int = 0) -> LayerWeights:
+        """The weights of the first layer of an encoder with learned positions, post-norm: LayerNorm
+        stands behind the embeddings and behind attention, so what heads and MLP read is normalised
+        as in a decoder, and Equation 1 holds word for word.
+        """
+        check_there("layer", layer, 1)
+        bert, n_heads = encoder.original_model, encoder.cfg.n_heads
+        state = {name: t.detach().float().cpu() for name, t in bert.state_dict().items()}
+        first, norm = "encoder.layer.0.", "embeddings.LayerNorm."
+        gain, bias = state[norm + "weight"], state[norm + "bias"]
+        qkv = [
+            fold(gain, bias, state[f"{first}attention.self.{kind}.weight"].T, b)
+            for kind in ("query", "key", "value")
+            for b in [state[f"{first}attention.self.{kind}.bias"]]
+        ]
+        (W_Q, b_Q), (W_K, b_K), (W_V, b_V) = (
+            (rearrange(W, "d (h d_head) -> h d d_head", h=n_heads), b.view(n_heads, -1))
+            for W, b in qkv
+        )
+        norm, out = f"{first}attention.output.LayerNorm.", f"{first}attention.output.dense."
+        mlp = f"{first}intermediate.dense."
+        W_in, b_in = fold(
+            state[norm + "weight"],
+            state[norm + "bias"],
+            state[mlp + "weight"].T,
+            state[mlp + "bias"],
+        )
+        words, kinds = (state[f"embeddings.{k}_embeddings.weight"] for k in ("word", "token_type"))
+        W_O = rearrange(state[out + "weight"].T, "(h d_head) d -> h d_head d", h=n_heads)
+        return cls(
+            W_E=centre(words + kinds[0]),
+            W_pos=centre(state["embeddings.position_embeddings.weight"]),
+            W_Q=W_Q,
+            W_K=W_K,
+            W_V=W_V,
+            W_O=centre(W_O),
+            b_Q=b_Q,
+            b_K=b_K,
+            b_V=b_V,
+            b_O=centre(state[out + "bias"]),
+            W_in=W_in,
+            b_in=b_in,
+            layer=0,
+            eps=encoder.cfg.eps,
+            attn_scale=encoder.cfg.d_head**0.5,
+            tokenizer=encoder.tokenizer,
+            act_fn=bert.config.hidden_act,
+            both_sides=True,
+            skip_gain=gain,
+            skip_bias=bias,
+        )
 
     def check(self, model: Any) -> None:
         """Nothing, or a ValueError where heads or MLP of the model read something else than the
@@ -316,14 +385,53 @@ class LayerWeights:
         return self.seen(tokens, len(tokens) - 1)
 
     def seen(self, tokens: Int[Tensor, "*text pos"], n: int) -> Int[Tensor, "*text source"]:
-        """The tokens 0 ... n, on the weights' device, if they are there and in the vocabulary."""
+        """The tokens that a destination sees, 0 ... n or in an encoder all of them, on the weights'
+        device, if they are there and in the vocabulary.
+        """
         self.position(n)
         length = tokens.shape[-1]
         if n >= length:
             raise ValueError(
                 f"destination {n} lies outside the text, which has positions 0 to {length - 1}"
             )
-        return check_ids(tokens[..., : n + 1], self.d_vocab).to(self.device)
+        sources = tokens[..., : self.reach(n, length)]
+        return check_ids(sources, self.d_vocab).to(self.device)
+
+    def read(self, tokens: Int[Tensor, "*text pos"], n: int) -> Int[Tensor, "*text source"]:
+        """The first `reach(n)` tokens, as `seen`; also a ValueError where they are fewer."""
+        self.position(n)
+        if n < tokens.shape[-1] < (length := self.reach(n)):
+            raise ValueError(
+                f"a text of {tokens.shape[-1]} tokens: the destination {n} reads {length}"
+            )
+        return self.seen(tokens[..., : self.reach(n)], n)
+
+    def reach(self, n: int, length: int | None = None) -> int:
+        """How many sources the destination n has: n + 1, or in an encoder all tokens of a text of
+        `length`, by default 2n, in which n is the middle.
+
+        >>> weights.reach(256)
+        257
+        """
+        if not self.both_sides:
+            return n + 1
+        length = min(max(2 * n, n + 1), self.n_ctx) if length is None else length
+        check_there("position", length - 1, self.n_ctx)
+        return length
+
+    def beside(self, n: int) -> tuple[Float[Tensor, "vocab d_model"], Float[Tensor, " d_model"]]:
+        """What the MLP's residual stream holds at n beside the heads' outputs: a part for each
+        token that may stand there, and the rest.
+
+        >>> by_token, rest = weights.beside(n=99)
+        >>> by_token.shape, rest.shape
+        (torch.Size([8192, 256]), torch.Size([256]))
+        """
+        own, here = self.embeddings(), self.position(n)
+        if self.skip_gain is None or self.skip_bias is None:
+            return own, here + self.b_O
+        skipped = layer_norm(own + here, self.eps) * self.skip_gain + self.skip_bias
+        return centre(skipped), self.b_O
 
     def position(self, n: int) -> Float[Tensor, " d_model"]:
         """`W_pos[n]`, or a ValueError for a position that is not there, and for another layer than
@@ -384,9 +492,7 @@ class LayerWeights:
         (torch.Size([256, 1024]), torch.Size([1024]))
         """
         if self.W_in is None or self.b_in is None:
-            raise ValueError(
-                "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
-            )
+            raise ValueError(NO_MLP)
         return self.W_in, self.b_in
 
     def pre_activations(
@@ -395,13 +501,56 @@ class LayerWeights:
         """The MLP's pre-activations from the centred residual stream behind attention:
         `LN(r) W_in + b_in`.
 
-        >>> here = cx.destination.asked_by(weights, n=99)
+        >>> here = cx.destination(weights, n=99)
         >>> resid = here.resid_mid(tokens, here.outputs(tokens))
         >>> weights.pre_activations(resid).shape
         torch.Size([1024])
         """
         W_in, b_in = self.mlp_input()
         return layer_norm(resid_mid, self.eps) @ W_in + b_in
+
+
+# ---------------------------------------------------------------- tokens that were never trained
+
+
+def untrained_tokens(W_E: Float[Tensor, "vocab d_model"], tokenizer: Any) -> Bool[Tensor, " vocab"]:
+    """Glitch tokens: those whose embeddings lie where only never-trained ones do.
+
+    A byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, so no training text
+    did either. A token counts as untrained when its embedding is at least as close (by cosine) to
+    their mean as the farthest of them is to the mean of the other twelve, and at least 0.5 close.
+    The thirteen themselves always count. Where the vocabulary does not hold them, or there is no
+    tokenizer to ask, no token counts.
+
+    >>> from ctxlib.weights import untrained_tokens
+    >>> flags = untrained_tokens(weights.W_E, weights.tokenizer)
+    >>> flags.shape, bool(flags[weights.token_id(" the")])
+    (torch.Size([8192]), False)
+    """
+    vocabulary = tokenizer.get_vocab() if tokenizer else {}
+    never = [vocabulary[chr(byte)] for byte in NEVER if chr(byte) in vocabulary]
+    flags = torch.zeros(len(W_E), dtype=torch.bool, device=W_E.device)
+    flags[never] = True
+    if len(never) < 2:
+        return flags
+    unit = torch.nn.functional.normalize(W_E, dim=-1)
+    total = unit[never].sum(0)
+    own = torch.cosine_similarity(unit[never], total - unit[never], dim=-1)
+    return flags | (torch.cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def has_positions(model: Any) -> bool:
+    """Whether a model adds a table of positions to its residual stream, as Equation 1 asks.
+
+    >>> from ctxlib.weights import has_positions
+    >>> has_positions(model)
+    True
+    """
+    standard = model.cfg.positional_embedding_type == "standard"
+    return isinstance(model, Encoder) or (standard and getattr(model, "W_pos", None) is not None)
 
 
 def check_layer(model: Any, layer: int) -> None:
@@ -418,7 +567,7 @@ def check_there(kind: str, given: int, size: int) -> None:
     """Nothing, or a ValueError for a layer, head, neuron, position or token id that is not there: a
     negative one would be counted from the end.
     """
-    if not 0 <= given < size:
+    if not 0 <= whole(kind, given) < size:
         raise ValueError(f"{kind} {given}: there are {kind}s 0 to {size - 1}")
 
 
@@ -433,7 +582,8 @@ def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int
         ...
     ValueError: heads [3, 3]: one is there twice
     """
-    listed = [int(i) for i in (range(size) if chosen is None else chosen)]
+    given = range(size) if chosen is None else chosen
+    listed = [whole(kind, i) for i in ([given] if isinstance(given, str | Number) else given)]
     if not listed:
         raise ValueError(f"no {kind}s: choose at least one")
     for i in listed:
@@ -441,6 +591,21 @@ def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int
     if len(set(listed)) < len(listed):
         raise ValueError(f"{kind}s {listed}: one is there twice")
     return listed
+
+
+def whole(kind: str, given: Any) -> int:
+    """A whole number, of any library; ValueError for a fraction, a word, or True and False.
+
+    >>> from ctxlib.weights import whole
+    >>> whole("head", torch.tensor(3))
+    3
+    """
+    try:
+        if isinstance(given, bool) or "bool" in str(getattr(given, "dtype", "")):
+            raise TypeError("a truth value, which counts as 0 or 1")
+        return operator.index(given)
+    except TypeError as error:
+        raise ValueError(f"{kind} {given!r}: give a whole number") from error
 
 
 def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> Int[Tensor, "*any"]:
@@ -453,9 +618,8 @@ def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> Int[Tensor, "*any"]:
 def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
     """The id of a token given as text or as an id, or a ValueError."""
     if not isinstance(token, str):
-        token = operator.index(token)
         check_there("token id", token, d_vocab)
-        return token
+        return whole("token id", token)
     if tokenizer is None:
         raise ValueError(
             f"these weights came without a tokenizer: give the id of {token!r} instead of its text"

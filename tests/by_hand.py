@@ -63,10 +63,15 @@ def block_of(make_weights, case):
     return replace(make_weights(**case.sizes), attn_scale=case.divisor)
 
 
+def asked(weights, case):
+    """The destination of a case."""
+    return cx.destination(weights, n=case.n, token=case.token, C=case.C)
+
+
 def calibrated(make_weights, case):
     """The circuit of a case, from its first text."""
-    asked = case.heads, case.n, case.token, case.C
-    return cx.ContextualCircuit.calibrate(block_of(make_weights, case), case.texts[0], *asked)
+    at = asked(block_of(make_weights, case), case)
+    return cx.ContextualCircuit.calibrate(at, case.texts[0], case.heads)
 
 
 # ---------------------------------------------------------------- pieces

@@ -136,8 +136,14 @@ def drawn():
 
 
 @pytest.fixture(scope="session")
-def circuit(precise, drawn):
-    return cx.ContextualCircuit.calibrate(precise, drawn[0], [2, 0], 20)
+def here(precise):
+    """A destination in the midst of those texts, asked by " the"."""
+    return cx.destination(precise, n=20)
+
+
+@pytest.fixture(scope="session")
+def circuit(here, drawn):
+    return cx.ContextualCircuit.calibrate(here, drawn[0], [2, 0])
 
 
 @pytest.fixture(scope="session")
@@ -162,7 +168,7 @@ def mini_view(mini_weights, packed_mini):
 
     def make(kind, **state):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ctxlib.widgets.views.packed_layer", lambda weights: packed_mini)
+            patch.setattr("ctxlib.widgets.views.packed_layer", lambda weights, name: packed_mini)
             return getattr(cx.widgets, kind)(mini_weights, **state)
 
     return make

@@ -24,8 +24,8 @@ near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # float32
 def test_what_is_at_every_destination_is_the_loops(make_weights, case):
     """Denominators, and what either circuit puts inside its heads, in a text of any length."""
     circuit, text = calibrated(make_weights, case), case.texts[1, : case.n + 1]
-    w, tokens, heads = circuit.weights, text.tolist(), case.heads
-    along = causal.denominators_along(w, text, case.token, case.C)
+    w, tokens, heads = circuit.at.split.weights, text.tolist(), case.heads
+    along = causal.denominators_along(circuit.at, text)
     given_too = draw(w.n_heads, len(text) + 1).exp()  # any will do, more than needed too
     paper = causal.circuit_z(circuit, text, given_too)
     better = causal.self_normalised_z(circuit, text)
@@ -54,11 +54,14 @@ DENOMINATORS = torch.ones(3, 40, dtype=torch.float64)
 TEXT = torch.arange(1, 20)
 UNREADABLE = [(torch.tensor([1, 2, stranger]), "ids 0 to 299") for stranger in (-1, 300)]
 UNREADABLE += [(torch.ones(n).long(), "1 to 32 tokens|positions 0 to 31") for n in (0, 33)]
-ALONG = causal.denominators_along
+
+
+def along_of(weights, **asked):
+    return causal.denominators_along(cx.destination(weights, n=9, **asked), TEXT)
 
 
 ASK = (
-    lambda c, text: ALONG(c.weights, text),
+    lambda c, text: causal.denominators_along(c.at, text),
     lambda c, text: causal.circuit_z(c, text, DENOMINATORS),
     causal.self_normalised_z,
 )
@@ -76,15 +79,15 @@ ASK = (
             r"at 31 positions for a text of 32.*longer",
         ),
         *(
-            (lambda c, _, t=t: ALONG(c.weights, TEXT, token=t), "exactly one|ids 0 to 299")
+            (lambda c, _, t=t: along_of(c.at.split.weights, token=t), "exactly one|ids 0 to 299")
             for t in (" bagpipes", 300, -1)
         ),
         *(
-            (lambda c, _, C=C: ALONG(c.weights, TEXT, C=C), "positive")
+            (lambda c, _, C=C: along_of(c.at.split.weights, C=C), "positive")
             for C in (0.0, -2.0, float("nan"))
         ),
-        (lambda c, _: ALONG(replace(c.weights, W_E=None), TEXT), "without token embeddings"),
-        (lambda c, _: ALONG(replace(c.weights, layer=1), TEXT), "layer 1"),
+        (lambda c, _: along_of(replace(c.at.split.weights, W_E=None)), "without token embeddings"),
+        (lambda c, _: along_of(replace(c.at.split.weights, layer=1)), "layer 1"),
         (lambda _, m: causal.mean_z(m, [], 9), "no texts"),
         (lambda _, m: causal.mean_z(m, [TEXT, TEXT[:8]], 9), "a text of 8 tokens is too short"),
         (lambda _, m: causal.mean_z(m, TEXT, 9), "one text where a list"),

@@ -15,7 +15,7 @@ import ctxlib as cx
 
 def circuit_by_hand(circuit, case):
     """The steps of the method, section 4, one number at a time."""
-    w, n, heads, text = circuit.weights, case.n, case.heads, case.texts[0].tolist()
+    w, n, heads, text = circuit.at.split.weights, case.n, case.heads, case.texts[0].tolist()
     tokens, kernels, denominators, values, extended = [*text[:n], case.token], [], [], [], 0
     for h in heads:
         q = by_hand.query(w, h, by_hand.what(w, case.token, n))
@@ -45,9 +45,9 @@ def circuit_by_hand(circuit, case):
 @given(cases())
 def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     circuit = calibrated(make_weights, case)
-    hand, w, n = circuit_by_hand(circuit, case), circuit.weights, case.n
+    hand, w, n = circuit_by_hand(circuit, case), circuit.at.split.weights, case.n
     asked = tuple(case.heads), n, case.token, case.C
-    assert (circuit.heads, circuit.n, circuit.token, circuit.C) == asked
+    assert (circuit.heads, circuit.at.n, circuit.at.token, circuit.at.split.C) == asked
     assert circuit.calibration.tolist() == [*case.texts[0, :n].tolist(), case.token]
     assert circuit.scale == pytest.approx(hand.scale, rel=1e-9)
     for name in ("kernel", "denominators", "weighted_values", "readout", "contribution"):
@@ -65,10 +65,10 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     same(circuit.pre_activations(case.texts), torch.stack(whole))
 
 
-def test_a_circuit_is_made_of_the_first_n_tokens_and_of_heads_of_any_kind(precise, drawn, circuit):
+def test_a_circuit_is_made_of_the_first_n_tokens_and_of_heads_of_any_kind(here, drawn, circuit):
     labelled = cx.texts.Text("a", "war", "en-GB", "war", "", drawn[0])
     for text, heads in ((drawn[0][:20], torch.tensor([2, 0])), (labelled, np.array([2, 0]))):
-        other = cx.ContextualCircuit.calibrate(precise, text, heads, 20)
+        other = cx.ContextualCircuit.calibrate(here, text, heads)
         assert torch.equal(other.calibration, circuit.calibration)
         assert torch.equal(other.denominators, circuit.denominators)
         assert repr(other.heads) == "(2, 0)"
@@ -84,7 +84,8 @@ def test_without_positions_circuits_are_exact(make_weights, case):
     """
     w, n, heads = block_of(make_weights, case), case.n, case.heads
     w = replace(w, W_pos=w.W_pos[:1].expand_as(w.W_pos))
-    circuit = cx.ContextualCircuit.calibrate(w, case.texts[0], heads, n, case.token)
+    at = cx.destination(w, n=n, token=case.token)
+    circuit = cx.ContextualCircuit.calibrate(at, case.texts[0], heads)
     own, better = circuit.calibration, circuit.self_normalised()
     same(circuit.summary(own), by_hand.truth(w, own.tolist(), heads, n))
     for text in (own, *case.texts[1:]):
@@ -113,18 +114,20 @@ def self_normalised_by_hand(w, text, heads, n, C):
 def test_the_self_normalised_circuit_is_the_loops(make_weights, case):
     better = calibrated(make_weights, case).self_normalised()
     asked = case.heads, case.n, case.C
-    hand = [self_normalised_by_hand(better.at.weights, x.tolist(), *asked) for x in case.texts]
+    hand = [
+        self_normalised_by_hand(better.at.split.weights, x.tolist(), *asked) for x in case.texts
+    ]
     of = better.at
-    readers = of.rebuilt_rows, of.rebuilt_outputs, better.summary, better.pre_activations
+    readers = of.split.rows, of.rebuilt_outputs, better.summary, better.pre_activations
     for read, by_text in zip(readers, zip(*hand, strict=True), strict=True):
         same(read(case.texts), torch.stack(by_text))
 
 
 def test_rows_of_scores_beyond_the_range_of_an_exponential_are_rows(tiny_weights, drawn):
     loud = replace(tiny_weights, W_Q=3000 * tiny_weights.W_Q, b_Q=3000 * tiny_weights.b_Q)
-    here = cx.destination.asked_by(loud, 20)
-    assert here.likes.isinf().any()
-    rows = here.rebuilt_rows(cx.texts.at(loud, drawn, 20))
+    at = cx.destination(loud, n=20)
+    assert at.split.likes.isinf().any()
+    rows = at.split.rows(at.placed(drawn))
     torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:-1]))
 
 
@@ -132,7 +135,9 @@ def test_offsets_take_the_mean_error_off_every_neuron(circuit, drawn, monkeypatc
     """Texts may come from a generator, in any batches; without them there are no offsets."""
     plain, better = circuit.self_normalised(), circuit.self_normalised(list(drawn))
     assert plain.offsets.shape == (40,) and not plain.offsets.any()
-    truth = torch.stack([by_hand.truth(circuit.weights, x.tolist(), [2, 0], 20) for x in drawn])
+    truth = torch.stack(
+        [by_hand.truth(circuit.at.split.weights, x.tolist(), [2, 0], 20) for x in drawn]
+    )
     same(better.offsets, (truth - plain.summary(drawn)).mean(0))
     same(better.pre_activations(drawn), plain.pre_activations(drawn) + better.offsets)
     monkeypatch.setattr(cx.texts, "BATCH", 2)
@@ -144,10 +149,10 @@ def test_offsets_take_the_mean_error_off_every_neuron(circuit, drawn, monkeypatc
 
 READERS = {
     "true outputs": lambda c, x: c.at.outputs(x),
-    "true contribution": lambda c, x: cx.true_contribution(c.weights, x, c.heads, c.n),
+    "true contribution": lambda c, x: c.at.truth(x, c.heads),
     "summary": lambda c, x: c.summary(x),
     "pre-activations": lambda c, x: c.pre_activations(x),
-    "rows": lambda c, x: c.at.rebuilt_rows(x),
+    "rows": lambda c, x: c.at.split.rows(x),
     "outputs": lambda c, x: c.at.rebuilt_outputs(x),
     "self-normalised summary": lambda c, x: c.self_normalised().summary(x),
     "self-normalised pre-activations": lambda c, x: c.self_normalised().pre_activations(x),
@@ -163,9 +168,9 @@ def test_a_text_stands_alone_or_in_a_stack(circuit, drawn, read):
 
 
 @every
-def test_reading_changes_neither_the_weights_nor_the_circuit(precise, drawn, read):
+def test_reading_changes_neither_the_weights_nor_the_circuit(precise, here, drawn, read):
     """Steps that save memory work in place: on what they made themselves."""
-    circuit = cx.ContextualCircuit.calibrate(precise, drawn[0], [2, 0], 20)
+    circuit = cx.ContextualCircuit.calibrate(here, drawn[0], [2, 0])
     held = [v for o in (precise, circuit) for v in vars(o).values() if isinstance(v, torch.Tensor)]
     before = [v.clone() for v in held]
     once = read(circuit, drawn)
@@ -222,12 +227,18 @@ NOT_CALIBRATED = [
 
 @pytest.mark.parametrize(("said", "wrong"), [*REFUSED, *NOT_CALIBRATED])
 def test_what_cannot_be_calibrated_or_compared_is_refused(precise, said, wrong):
-    calibrate = cx.ContextualCircuit.calibrate
-    calibrate(precise, **ASKED | {"text": TEXT[:20]})  # long enough: n has a token of its own
+    def calibrate(at, asked):
+        return cx.ContextualCircuit.calibrate(at, asked["text"], asked["heads"])
+
+    def at(weights, asked):
+        return cx.destination(weights, **{k: asked[k] for k in ("n", "token", "C")})
+
+    # long enough: n has a token of its own
+    calibrate(at(precise, ASKED), ASKED | {"text": TEXT[:20]})
     weights = replace(precise, **{k: v for k, v in wrong.items() if k not in ASKED})
     asked = ASKED | {k: v for k, v in wrong.items() if k in ASKED}
     with pytest.raises(ValueError, match=said):
-        calibrate(weights, **asked)
+        calibrate(at(weights, asked), asked)
     if (said, wrong) in REFUSED:
         with pytest.raises(ValueError, match=said):
-            cx.true_contribution(weights, TEXT, asked["heads"], asked["n"])
+            at(weights, asked).truth(TEXT, asked["heads"])

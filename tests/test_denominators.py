@@ -8,38 +8,41 @@ import by_hand
 import pandas as pd
 import pytest
 import torch
-from by_hand import block_of, cases, same
+from by_hand import asked, block_of, cases, same
 from hypothesis import given
 
 import ctxlib as cx
+from ctxlib.denominators import NoStableHead
 
 
 @given(cases())
 def test_denominators_are_the_loops(make_weights, case):
     """What stands at the destination and behind it, `b_K` and other texts do not come into it."""
-    w, asked = block_of(make_weights, case), (case.n, case.token, case.C)
+    w, there = block_of(make_weights, case), (case.n, case.token, case.C)
     expected = [
-        [by_hand.denominator(w, h, text, *asked) for h in range(w.n_heads)]
+        [by_hand.denominator(w, h, text, *there) for h in range(w.n_heads)]
         for text in case.texts.tolist()
     ]
-    same(cx.softmax_denominators(cx.destination.asked_by(w, *asked), case.texts), expected)
+    same(cx.softmax_denominators(asked(w, case), case.texts), expected)
 
 
 def test_the_destination_is_in_the_middle_and_C_typical_unless_they_are_given(precise, drawn):
-    here = cx.destination.asked_by(precise, 16, " the", precise.typical_norm())
-    given = cx.softmax_denominators(here, drawn)
-    assert torch.equal(cx.softmax_denominators(precise, drawn), given)
+    there = cx.destination(precise, n=16, token=" the", C=precise.typical_norm())
+    given = cx.softmax_denominators(there, drawn)
+    assert torch.equal(cx.softmax_denominators(cx.destination(precise), drawn), given)
+    assert cx.destination(precise, [drawn[0], drawn[1][:13]]).n == 12, "where a text ends first"
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_texts_come_in_any_form_and_in_batches_of_any_size(monkeypatch, precise, drawn, size):
     """A text of n tokens is long enough: the destination's own is replaced."""
-    whole = cx.softmax_denominators(precise, drawn, 12)
+    at = cx.destination(precise, n=12)
+    whole = cx.softmax_denominators(at, drawn)
     monkeypatch.setattr(cx.texts, "BATCH", size)
     labelled = [cx.texts.Text(str(i), "", "", "", "", tokens) for i, tokens in enumerate(drawn)]
     short = [text[:12] for text in drawn]
     for texts in (drawn, (text for text in drawn), list(drawn), labelled, short):
-        same(cx.softmax_denominators(precise, texts, 12), whole)
+        same(cx.softmax_denominators(at, texts), whole)
 
 
 # ---------------------------------------------------------------- which heads hold still
@@ -55,46 +58,54 @@ def test_heads_are_stable_by_both_thresholds_and_the_table_says_both(precise, dr
     """A head whose queries say nothing sees all positions, and all words, alike."""
     asks = torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64)[:, None]
     still = replace(precise, W_Q=precise.W_Q * asks[..., None], b_Q=precise.b_Q * asks)
-    denoms = cx.softmax_denominators(still, drawn, 20)
+    at = cx.destination(still, n=20)
+    denoms = cx.softmax_denominators(at, drawn)
     spread = cx.effective_tokens(cx.positional_kernels(still, 20)).tolist()
     strays = (denoms.std(0) / denoms.mean(0)).tolist()
     assert (spread[0], strays[0]) == (pytest.approx(21), pytest.approx(0, abs=1e-12))
     for broad, steady in product(between(spread), between(strays)):
         monkeypatch.setattr(cx.denominators, "BROAD", broad)
         stable = [h for h in range(3) if spread[h] > broad and strays[h] < steady]
-        table = cx.denominators.roster(still, drawn, 20, steady=steady)
+        table = cx.denominators.roster(at, drawn, steady)
         assert table["effective tokens"].tolist() == pytest.approx(spread)
         assert table["relative spread"].tolist() == pytest.approx(strays)
-        assert table["family"].tolist() == cx.families(still, 20)["family"].tolist()
+        assert table["family"].tolist() == cx.families(at)["family"].tolist()
         assert table.index[table["stable"]].tolist() == stable
         if stable:
-            heads = cx.stable_heads(still, iter(drawn), 20, steady=steady)
+            heads = cx.stable_heads(at, iter(drawn), steady)
             assert isinstance(heads, list) and heads == stable
             pd.testing.assert_frame_equal(heads.table, table)
         elif wide := [s for s, kernel in zip(strays, spread, strict=True) if kernel > broad]:
-            with pytest.raises(ValueError, match=f"broad ones strays by {min(wide):.0%}"):
-                cx.stable_heads(still, drawn, 20, steady=steady)
+            with pytest.raises(NoStableHead, match=f"broad ones strays by {min(wide):.0%}"):
+                cx.stable_heads(at, drawn, steady)
 
 
-def test_a_head_whose_spread_is_unknown_is_not_stable(precise, drawn, monkeypatch):
-    denoms = cx.softmax_denominators(precise, drawn, 20)
+def test_a_head_whose_spread_is_unknown_is_not_stable(here, drawn, monkeypatch):
+    denoms = cx.softmax_denominators(here, drawn)
     denoms[:, 1] = math.nan
     monkeypatch.setattr(cx.denominators, "softmax_denominators", lambda *_: denoms)
     monkeypatch.setattr(cx.denominators, "BROAD", 0)
-    assert cx.stable_heads(precise, drawn, 20, steady=10.0) == [0, 2]
+    assert cx.stable_heads(here, drawn, steady=10.0) == [0, 2]
 
 
 def test_denominators_beyond_the_range_of_their_precision_are_refused(tiny_weights, drawn):
     loud = replace(tiny_weights, W_Q=3000 * tiny_weights.W_Q, b_Q=3000 * tiny_weights.b_Q)
     for ask in (cx.softmax_denominators, cx.stable_heads):
         with pytest.raises(ValueError, match=r"denominators of head .* are beyond .*float32"):
-            ask(loud, drawn, 20)
+            ask(cx.destination(loud, n=20), drawn)
 
 
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("measure", [cx.softmax_denominators, cx.stable_heads, cx.texts.at])
+def asked_of_a_destination(measure):
+    return lambda weights, texts, **asked: measure(cx.destination(weights, **asked), texts)
+
+
+MEASURES = [asked_of_a_destination(of) for of in (cx.softmax_denominators, cx.stable_heads)]
+
+
+@pytest.mark.parametrize("measure", [*MEASURES, cx.texts.at])
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
@@ -114,8 +125,10 @@ def test_what_cannot_be_measured_is_refused(precise, drawn, measure, asked, says
         measure(precise, **{"texts": drawn, "n": 12} | asked)
 
 
-def test_heads_that_nothing_can_be_said_of_are_refused(precise, drawn):
-    with pytest.raises(ValueError, match="at least two"):
-        cx.stable_heads(precise, drawn[:1], 20)
-    with pytest.raises(ValueError, match="no head has a kernel over more than 40 tokens"):
-        cx.stable_heads(precise, drawn, 20, steady=math.inf)
+def test_heads_that_nothing_can_be_said_of_are_refused(here, drawn):
+    """Too few texts is no verdict on heads: a class of its own is for that."""
+    with pytest.raises(ValueError, match="at least two") as caught:
+        cx.stable_heads(here, drawn[:1])
+    assert not isinstance(caught.value, NoStableHead)
+    with pytest.raises(NoStableHead, match="no head has a kernel over more than 40 tokens"):
+        cx.stable_heads(here, drawn, steady=math.inf)

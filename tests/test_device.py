@@ -100,7 +100,7 @@ def test_a_gpu_is_used_when_there_and_the_cpu_can_be_asked_for(
 
 @pytest.mark.parametrize("device", ["xpu", "nonsense"])
 def test_a_device_that_is_not_there_is_a_clear_error(device):
-    with pytest.raises(ValueError, match=f"no device '{device}' here .*leave device out"):
+    with pytest.raises(ValueError, match=f"no device '{device}' here; .*leave device out"):
         cx.load("mini", device=device)
 
 
@@ -119,13 +119,17 @@ def test_the_model_takes_tokens_from_anywhere_and_weights_come_to_the_cpu(
     assert_same(ours.tensors(), theirs.tensors())
 
 
+def asked(w):
+    return cx.destination(w, n=N, token=TOKEN)
+
+
 def test_tokens_on_the_gpu_meet_weights_on_the_cpu(tiny_weights, gpu, tiny_tokens):
     for of in (
         lambda x: cx.attention_rows(tiny_weights, x, N),
-        lambda x: cx.rebuilt_pattern(tiny_weights, x),
-        lambda x: cx.true_contribution(tiny_weights, x, HEADS, N),
-        lambda x: cx.softmax_denominators(tiny_weights, [x], N, TOKEN),
-        lambda x: cx.decoders.denominators_along(tiny_weights, x, TOKEN),
+        lambda x: cx.split.rebuilt_pattern(tiny_weights, x),
+        lambda x: asked(tiny_weights).truth(x, HEADS),
+        lambda x: cx.softmax_denominators(asked(tiny_weights), [x]),
+        lambda x: cx.decoders.denominators_along(asked(tiny_weights), x),
     ):
         assert_same(of(tiny_tokens.to(gpu)), of(tiny_tokens))
 
@@ -134,40 +138,41 @@ def test_tokens_on_the_gpu_meet_weights_on_the_cpu(tiny_weights, gpu, tiny_token
 
 
 def circuit_of(w, texts):
-    return cx.ContextualCircuit.calibrate(w, texts[0], HEADS, N, TOKEN)
+    return cx.ContextualCircuit.calibrate(asked(w), texts[0], HEADS)
 
 
 def of_rows(w, texts):
     x, kernels = texts[0], cx.positional_kernels(w, N, TOKEN)
-    exact, rebuilt = cx.attention_pattern(w, x), cx.rebuilt_pattern(w, x)
+    exact, rebuilt = cx.split.attention_pattern(w, x), cx.split.rebuilt_pattern(w, x)
     shapes = [f(kernels) for f in (cx.effective_tokens, cx.split.half_mass)]
     return [
         *(exact, cx.total_variation(exact, rebuilt), cx.rebuilt_rows(w, x, N), kernels, *shapes),
         cx.split.content_scale(w, N, x),
         cx.content_scores(w, N, TOKEN, x),
         cx.split.destination_query(w, N, None),
-        cx.families(w, N, TOKEN),
+        cx.families(asked(w)),
     ]
 
 
 def of_texts(w, texts):
-    passages = cx.texts.passages(w, domains=["law"])
+    passages, at = cx.texts.passages(w, domains=["law"]), asked(w)
     return [
-        cx.softmax_denominators(w, texts, N, TOKEN),
-        cx.denominators.roster(w, texts, N, TOKEN),
-        record.denominator_record(w, texts, [], N, TOKEN),
-        cx.denominators.middle_text(w, passages, HEADS, N, TOKEN).name,
+        cx.softmax_denominators(at, texts),
+        cx.denominators.roster(at, texts),
+        record.denominator_record(at, texts, []),
+        cx.denominators.middle_text(at, passages, HEADS).name,
         packed_layer(w, passages),
     ]
 
 
 def of_circuit(w, texts):
     circuit, stack, few = circuit_of(w, texts), torch.stack(texts), texts[:4]
-    better, along = circuit.self_normalised(few), cx.decoders.denominators_along(w, few[0], TOKEN)
+    better = circuit.self_normalised(few)
+    along = cx.decoders.denominators_along(circuit.at, few[0])
     return [
         circuit.contribution,
         circuit.extended_embedding(),
-        cx.true_contribution(w, stack, HEADS, N),
+        circuit.at.truth(stack, HEADS),
         *(f(stack) for c in (circuit, better) for f in (c.summary, c.pre_activations)),
         *(
             cx.evaluation.approximated(circuit, stack, made)
@@ -178,7 +183,7 @@ def of_circuit(w, texts):
         cx.evaluation.error_budget(circuit, few, [1, 2]),
         *(along, cx.decoders.circuit_z(circuit, texts[1], along)),
         cx.decoders.self_normalised_z(circuit, texts[1]),
-        cx.neurons.untrained_tokens(w),
+        circuit.at.split.untrained,
         cx.find_neurons(circuit, 0.0),
         cx.label_neurons(circuit.summary(stack)[:, [3, 8]], [*"aabbccaabbcc"], [3, 8]),
     ]
@@ -225,12 +230,12 @@ def of_ablation(m, texts):
 
 def of_empirical_kernels(m, texts):
     """Chapter 10: what is asked of the model's hooks."""
-    layer = cx.FirstLayer.of(m, texts, N, TOKEN)
-    stack = layer.placed(texts)
-    circuit = cx.ContextualCircuit.calibrate(layer, texts[0], HEADS)
+    at = cx.decoders.two_means(m, texts, N, TOKEN)
+    stack = at.placed(texts)
+    circuit = cx.ContextualCircuit.calibrate(at, texts[0], HEADS)
     return [
-        layer.kernels,
-        layer.denominators(stack),
+        at.split.kernels,
+        at.denominators(stack),
         cx.decoders.true_rows(m, stack),
         circuit.summary(stack),
     ]

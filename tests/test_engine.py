@@ -19,10 +19,12 @@ from playwright.sync_api import Error
 from scipy import stats
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from viewing import added, header, retold
+from viewing import added, header, retold, tensors
 
 import ctxlib as cx
+from ctxlib.stored import Stored
 from ctxlib.widgets import layerfile, packed_layer
+from ctxlib.widgets.askedfile import packed_destination
 
 LENGTHS = (257, 257, 500, 120, 33, 12, 6)  # tokens of a text: at the usual n, longer, shorter
 HEADS = ([3], [4], [3, 4], [0, 2], [1, 5, 7], [0, 2, 6], [2, 3, 4, 6], list(range(8)))
@@ -63,6 +65,10 @@ def texts(mini_weights):
     """Thirty passages of all domains, 512 tokens each."""
     passages = cx.texts.passages(mini_weights)
     return torch.stack([t.tokens for t in passages[:: len(passages) // 30]])
+
+
+def toy_circuit(weights, text, heads, n, token):
+    return cx.ContextualCircuit.calibrate(cx.destination(weights, n=n, token=token), text, heads)
 
 
 def span(values):
@@ -169,14 +175,18 @@ def test_facts_of_the_layer_are_as_in_python(page, mini_weights):
     assert found["n"] == mini_weights.n_ctx // 2
     assert pytest.approx(mini_weights.typical_norm()) == found["C"]
     read = cx.texts.collection(mini_weights, 1000)
-    assert found["stable"] == list(cx.stable_heads(mini_weights, read))
+    assert found["stable"] == list(cx.stable_heads(cx.destination(mini_weights), read))
     names = ["effectiveTokens", "halfMass", "unevenness", "copyPreference", "family", "because"]
-    table = cx.families(mini_weights, found["n"]).set_axis(names, axis=1).reset_index(drop=True)
+    table = (
+        cx.families(cx.destination(mini_weights, n=found["n"]))
+        .set_axis(names, axis=1)
+        .reset_index(drop=True)
+    )
     pd.testing.assert_frame_equal(pd.DataFrame(found["families"]), table, check_dtype=False)
     for mine, theirs in zip(found["passages"], cx.texts.passages(mini_weights), strict=True):
         told = {"name": theirs.name, "domain": theirs.domain, "title": theirs.subject}
         assert mine == told | {"ids": theirs.tokens.tolist()}
-    untrained = cx.neurons.untrained_tokens(mini_weights)
+    untrained = cx.destination(mini_weights).split.untrained
     assert found["counted"] == found["ranked"] == (~untrained).nonzero()[:, 0].tolist()
     tokenizer = mini_weights.tokenizer
     spelt = [tokenizer.decode([d["id"]]) for d in found["destinations"]]
@@ -222,7 +232,7 @@ def test_neurons_are_ranked_as_in_python(page, mini_weights, circuit_of, heads, 
         for row, spelt in zip(tokens.tolist(), table["top tokens"], strict=True)
     ]
     assert np.mean(shared) > 0.95 * cx.neurons.LARGEST
-    assert not cx.neurons.untrained_tokens(mini_weights)[tokens].any()
+    assert not cx.destination(mini_weights).split.untrained[tokens].any()
 
 
 def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page):
@@ -290,7 +300,7 @@ def test_responses_by_domain_are_as_in_python(
     passages, circuit = cx.texts.passages(mini_weights), circuit_of(heads, n, token)
     read = torch.stack([p.tokens for p in passages])
     if placed:
-        read[:, circuit.n] = circuit.token
+        read[:, circuit.at.n] = circuit.at.token
     theirs = circuit.summary(read)
     mine, responses, same = page.evaluate(
         """async ([heads, n, token, placed]) => {
@@ -339,7 +349,7 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
     groups = [
         (length, heads, token) for length in (21, 40, 8, 2) for heads in ([0], [1, 2], [0, 1, 2])
     ]
-    circuit_of = partial(cx.ContextualCircuit.calibrate, toy, text)
+    circuit_of = partial(toy_circuit, toy, text)
     agree(page, "toy", circuit_of, texts, groups, 4, random.Random(1), 20 * ROUNDED)
     table = cx.find_neurons(circuit_of([0, 2], 20, token), threshold=-1e9).sort_index()
     mine = ranked(page, [0, 2], token, "toy")
@@ -356,6 +366,171 @@ def read_in_page(page, view_folder, weights, texts):
     loaded(page, "other", f"/other.bin?{hash(content)}")
 
 
+# ---------------------------------------------------------------- one destination of any model
+
+
+@pytest.fixture(scope="module")
+def asked(page, view_folder, of_kind, mini_weights):
+    """A function that gives the study of a destination, and the page `asked`, its layer."""
+    made = {}
+
+    def of(name):
+        if name not in made:
+            what = cx.destination(mini_weights, n=200) if name == "mini" else of_kind(name).model
+            made[name] = cx.study(what, texts=40, or_all=True)
+            (view_folder / f"{name}.bin").write_bytes(packed_destination(made[name]))
+        loaded(page, "asked", f"/{name}.bin")
+        return made[name]
+
+    return of
+
+
+ASKED = """async (heads) => {
+    const circuit = asked.circuit();
+    const {top, mean} = circuit.top(heads);
+    const ids = asked.passages.map(({ids}) => circuit.placed(ids));
+    const neuron = 5;
+    return {top: [...top], mean: [...mean],
+        kernels: circuit.kernels.map((row) => [...row]),
+        summaries: [...(await asked.byDomain(heads, {placed: true})).values],
+        terms: [...circuit.bySource(ids[2], heads, neuron)],
+        own: ids.slice(0, 6).map((text) => [...circuit.selfNormalised(text, heads)]),
+        column: [...circuit.contribution(neuron, heads)],
+        driven: [...circuit.driven(ids[2][3], heads)],
+        known: [...asked.known], counted: [...asked.counted], ids: ids.map((text) => [...text])};
+}"""
+EXACT = 1e-4  # of a range: the page computes in float64
+
+
+def as_packed(at, layer):
+    """The destination that a packed one is, in Python: its tables widened, and nothing known of
+    tokens that it leaves out.
+    """
+    held = {name: torch.from_numpy(array).double() for name, array in tensors(layer).items()}
+
+    def wide(name):
+        step, spread, mean = (held[f"{name}_{part}"] for part in ("step", "spread", "mean"))
+        return held[name] * step[:, None] * spread + mean
+
+    known = held["known"].long()
+    values = torch.zeros(at.d_vocab, held["of_token"].shape[1], dtype=torch.double)
+    values[known] = wide("of_token")
+    content = torch.full((at.n_heads, at.d_vocab), -torch.inf, dtype=torch.double)
+    content[:, known] = held["content"]
+    kept = {
+        "kernels": held["kernels"],
+        "content": content,
+        "value_of": held["value_of"].long(),
+        "moved": held["moved"],
+        "untrained": at.split.untrained,
+        "rest": held["beside"],
+        "b_in": torch.zeros(at.n_neurons),
+        "of_token": values,
+        "W_O": wide("W_O"),
+        "W_in": wide("W_in").T.contiguous(),
+    }
+    facts = {"eps": at.readout.eps, "act_fn": at.readout.act_fn, "reads": "pre"}
+    split = Packed(at.n, at.token, at.tokenizer, kept, facts)
+    return cx.place.Destination(split, None, at.reader)
+
+
+class Packed(Stored):
+    """In float64, its tables as they are."""
+
+    content = property(lambda self: self.tensors["content"])
+    of_token = property(lambda self: self.tensors["of_token"].unflatten(1, (-1, self.d_head)))
+    d_head = property(lambda self: self.tensors["moved"].shape[-1])
+
+    @property
+    def readout(self):
+        W_in, W_O, rest = (self.tensors[name] for name in ("W_in", "W_O", "rest"))
+        W_O = W_O.unflatten(0, (-1, self.d_head))
+        inputs = {"pre": (W_in, self.tensors["b_in"])}
+        return cx.split.Readout(W_O, inputs, self.facts["eps"], self.facts["act_fn"], rest)
+
+
+@pytest.mark.parametrize("name", ["mini", "Llama", "Qwen2", "NeoX, parallel", "OPT"])
+def test_a_packed_destination_is_as_in_python(page, view_folder, asked, name):
+    study = asked(name)
+    at, heads = study.at, list(study.heads)[-3:]
+    exact = cx.ContextualCircuit.calibrate(at, study.calibrating, heads)
+    found, x = page.evaluate(ASKED, heads), at.placed(study.passages)
+    layer = (view_folder / f"{name}.bin").read_bytes()
+    # with the model's own constants
+    constants = {name: getattr(exact, name).double() for name in ("kernel", "denominators")}
+    circuit = dataclasses.replace(exact, at=as_packed(at, layer), **constants)
+    known = torch.tensor(found["known"])
+    assert set(known.tolist()) >= set(x.unique().tolist())
+    assert found["ids"] == x.tolist()
+    assert found["counted"] == known[~at.split.untrained[known]].tolist()
+    assert off(found["kernels"], at.split.kernels) < EXACT
+    contribution, summaries = circuit.contribution, circuit.summary(x)
+    table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
+    assert off(np.array(found["column"])[known], contribution[known, 5]) < EXACT
+    assert off(found["driven"], contribution[x[2, 3]]) < EXACT
+    assert off(np.reshape(found["summaries"], summaries.shape).T, summaries.T) < EXACT
+    assert off(found["terms"], added(circuit, x[2], 5)) < EXACT
+    own = circuit.self_normalised().summary(x)
+    assert off(np.array(found["own"]).T, own[:6].T, np.ptp(own.T, -1, keepdims=True)) < EXACT
+    assert off(found["top"], table["top"]) < 0.02  # the mean is the model's: over all tokens, exact
+    # what eight bits cost: every neuron's column and summaries, and the ranking
+    for mine, theirs in (
+        (contribution[known].T, exact.contribution[known].T),
+        (summaries.T, exact.summary(x).T),
+        (own.T, exact.self_normalised().summary(x).T),
+        ([found["top"]], [cx.find_neurons(exact, threshold=-1e9).sort_index()["top"]]),
+    ):
+        r = [np.corrcoef(a, b)[0, 1] for a, b in zip(mine, theirs, strict=True)]
+        assert np.median(r) > 0.999
+
+
+def test_a_shorter_text_is_read_as_if_it_stood_right_before_the_destination(page, asked):
+    study = asked("Llama")
+    at, m = study.at, study.at.n // 2
+    found = page.evaluate(
+        """(m) => {
+            const circuit = asked.circuit();
+            const short = circuit.for(asked.passages[0].ids.slice(0, m + 1));
+            const {ids} = asked.calibration;
+            const cut = [...ids.slice(0, m), circuit.token];
+            const sums = short.split.seen(cut).contents(asked.everyHead)
+                .map((row, h) => row.reduce((sum, c, i) => sum + c * short.kernels[h][i], 0));
+            return {n: short.n, kernels: short.kernels.map((row) => [...row]), sums,
+                denominators: [...short.denominators], scale: short.scale};
+        }""",
+        m,
+    )
+    near = at.split.kernels[:, -m - 1 :]
+    assert found["n"] == m
+    assert off(found["kernels"], near / near.sum(1, keepdim=True)) < EXACT
+    assert found["denominators"] == pytest.approx(found["sums"])
+    cut = study.calibrating.tokens[: m + 1].clone()
+    cut[m] = at.token
+    likes = at.split.likes[:, cut] * near / near.sum(1, keepdim=True)
+    assert found["denominators"] == pytest.approx(likes.sum(1).tolist(), rel=0.01)
+    assert 0 < found["scale"] < np.inf
+
+
+def test_an_unknown_token_says_nothing_and_another_destination_is_refused(page, asked):
+    asked("Llama")
+    found = page.evaluate(
+        """() => {
+            const unknown = [...asked.vocab.keys()].find((id) => !asked.knows(id));
+            const {ids} = asked.passages[0];
+            const circuit = asked.circuit();
+            const text = circuit.placed(ids);
+            text[3] = unknown;
+            const said = [];
+            for (const wrong of [{n: asked.n + 1}, {token: 7}])
+                try { asked.circuit(wrong); } catch (error) { said.push(error.message); }
+            return {unknown, said, term: circuit.bySource(text, [0], 5)[3],
+                own: circuit.selfNormalised(text, [0]).every(Number.isFinite)};
+        }"""
+    )
+    assert found["unknown"] is None or (found["term"], found["own"]) == (0, True)
+    assert len(found["said"]) == 2
+
+
 def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
     page, view_folder, toy, monkeypatch
 ):
@@ -369,7 +544,7 @@ def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
     first, unlisted = page.evaluate("other.destinations[0].id"), 9
     assert unlisted not in page.evaluate("other.destinations.map(({id}) => id)")
     for token in (first, unlisted):
-        circuit = cx.ContextualCircuit.calibrate(toy, text, [0, 1, 2], 20, token)
+        circuit = toy_circuit(toy, text, [0, 1, 2], 20, token)
         table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
         found = ranked(page, [0, 1, 2], token, "other")
         assert off(found["mean"], table["mean"]) < 20 * ROUNDED

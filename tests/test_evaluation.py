@@ -29,6 +29,8 @@ from sklearn.metrics import r2_score
 
 import ctxlib as cx
 from ctxlib import scale
+from ctxlib.evaluation import Moments
+from ctxlib.place import Destination
 
 calibrate, approximated = cx.ContextualCircuit.calibrate, cx.evaluation.approximated
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
@@ -86,22 +88,22 @@ def test_moments_give_what_scipy_and_sklearn_give(seed, sizes, level, drift):
     and the three parts of the FVU add up to it.
     """
     approx, truth = two(sum(sizes), 3, seed, level)
-    table = cx.Moments.of(approx, truth).table(range(3))
+    table = Moments.of(approx, truth).table(range(3))
     rough = approx.float(), truth.float()  # summed in double
-    same_table(cx.Moments.of(*rough).table(range(3)), table_by_hand(*rough), atol=1e-9)
+    same_table(Moments.of(*rough).table(range(3)), table_by_hand(*rough), atol=1e-9)
     # with two texts r is 1 or -1 up to rounding, and 1 - r^2 nothing but rounding
     pd.testing.assert_frame_equal(table, table_by_hand(approx, truth), rtol=1e-6, atol=1e-9)
     assert table[PARTS].sum(axis=1).tolist() == pytest.approx(table["fvu"].tolist())
     assert (table[PARTS] > -1e-12).all(axis=None)
-    far = map(cx.Moments.of, (approx + 1e6).split(sizes), (truth + 1e6).split(sizes))
-    joined = reduce(cx.Moments.__add__, far).table(range(3))
+    far = map(Moments.of, (approx + 1e6).split(sizes), (truth + 1e6).split(sizes))
+    joined = reduce(Moments.__add__, far).table(range(3))
     pd.testing.assert_frame_equal(joined, table, rtol=1e-5, atol=1e-6)
     slope = drift * torch.arange(sum(sizes), dtype=torch.float64)[:, None]
     approx, truth = approx + slope, truth - slope
-    whole = cx.Moments.of(approx, truth)
-    parts = list(map(cx.Moments.of, approx.split(sizes), truth.split(sizes)))
-    for joined in (reduce(cx.Moments.__add__, parts), reduce(cx.Moments.__add__, parts[::-1])):
-        for field in fields(cx.Moments):
+    whole = Moments.of(approx, truth)
+    parts = list(map(Moments.of, approx.split(sizes), truth.split(sizes)))
+    for joined in (reduce(Moments.__add__, parts), reduce(Moments.__add__, parts[::-1])):
+        for field in fields(Moments):
             same(getattr(joined, field.name), getattr(whole, field.name))
 
 
@@ -113,7 +115,7 @@ def test_what_does_not_vary_has_no_r_and_a_truth_that_does_not_no_fvu(level, cou
     truth[:, 1:3] = level  # a mean of equal numbers need not be that number, in floating point
     approx[:, 2:4] = level
     approx[1, 4] = math.nan
-    table = cx.Moments.of(approx, truth).table(range(5))
+    table = Moments.of(approx, truth).table(range(5))
     assert table.loc[0].notna().all()
     assert table.drop(columns="sd").loc[[1, 2]].isna().all(axis=None)
     off = ((level - truth[:, 3].mean()) / truth[:, 3].std(correction=0)).item()
@@ -153,7 +155,7 @@ class Killed(BaseException):
 @contextmanager
 def counting(batch=4):
     """Batches of so many, and the sizes of those whose truth was computed."""
-    sizes, truth = [], cx.destination.FromWeights.truth
+    sizes, truth = [], Destination.truth
 
     def counted(at, tokens, heads):
         sizes.append(len(tokens))
@@ -161,7 +163,7 @@ def counting(batch=4):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cx.texts, "BATCH", batch)
-        patch.setattr(cx.destination.FromWeights, "truth", counted)
+        patch.setattr(Destination, "truth", counted)
         yield sizes
 
 
@@ -243,22 +245,33 @@ def changed(held):
             others = changed(value)
         elif isinstance(value, torch.Tensor):
             others = [value.flip(0)]
-        elif field.name == "heads":
-            others = [value[::-1]]
+        elif isinstance(value, dict):
+            # in one place, by less than is printed
+            others = [{k: (W + 1e-6 * (W.max() == W), b)} for k, (W, b) in value.items()]
         else:
-            others = [value + 1] if field.name != "tokenizer" else []
+            other = {tuple: lambda v: v[::-1], str: str.upper, type(None): lambda _: torch.ones(1)}
+            change = other.get(type(value), lambda v: v + 1)
+            others = [change(value)] if field.name != "tokenizer" else []
         for other in others:
             yield replace(held, **{field.name: other})
 
 
-def test_a_checkpoint_of_another_circuit_is_refused_and_kept(circuit, tmp_path):
-    file, circuit = tmp_path / "sums", circuit.self_normalised(TEXTS[:3])
+@pytest.fixture(scope="module")
+def by_means(tiny, drawn):
+    """A circuit of the split by two means."""
+    return calibrate(cx.decoders.two_means(tiny, drawn, 20), drawn[0], [2, 0])
+
+
+@pytest.mark.parametrize("of", ["circuit", "by_means"])
+def test_a_checkpoint_of_another_circuit_is_refused_and_kept(request, tmp_path, of):
+    file, circuit = tmp_path / "sums", request.getfixturevalue(of).self_normalised(TEXTS[:3])
     cx.evaluate(circuit, TEXTS, checkpoint=file)
     before, others = file.read_bytes(), [(other, {}) for other in changed(circuit)]
     assert len(others) > 20
     others += (circuit.circuit, {}), (circuit, {"neurons": [0, 1]}), (circuit, {"own_token": True})
+    said = "another circuit, other neurons or another own_token|^layer 1: "
     for other, more in others:
-        with pytest.raises(ValueError, match="another circuit, other neurons or another own_token"):
+        with pytest.raises(ValueError, match=said):
             cx.evaluate(other, TEXTS, checkpoint=file, **more)
     assert file.read_bytes() == before
 
@@ -449,7 +462,9 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
     whole, lost = cx.evaluate(circuit, TEXTS * 3), []
     # a lock cannot travel: nothing that a worker does not need may be sent to it
     tokenizer = SimpleNamespace(lock=threading.Lock())
-    heavy = replace(circuit.at, weights=replace(circuit.weights, tokenizer=tokenizer))
+    weights = replace(circuit.at.split.weights, tokenizer=tokenizer)
+    split, layer = (replace(held, weights=weights) for held in (circuit.at.split, circuit.at.layer))
+    heavy = Destination(split, layer, replace(circuit.at.reader, tokenizer=tokenizer))
     asked = {"checkpoint": tmp_path / "sums"}
     kind = {"n_workers": workers, "processes": processes, "threads_per_worker": 1}
     quiet = {"dashboard_address": None, "silence_logs": "CRITICAL"}
@@ -479,11 +494,11 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
 
 def approximated_by_hand(circuit, text, made):
     """The circuit's steps, each taken as an approximation or exactly, one source at a time."""
-    w, n, heads = circuit.weights, circuit.n, circuit.heads
+    w, n, heads = circuit.at.split.weights, circuit.at.n, circuit.heads
     own = text[: n + 1]
-    x = [*own[:n], circuit.token] if "token" in made else own
+    x = [*own[:n], circuit.at.token] if "token" in made else own
     calibration = [*circuit.calibration.tolist()[:n], x[n]]
-    wheres = [by_hand.where(w, i, n, circuit.C) for i in range(n + 1)]
+    wheres = [by_hand.where(w, i, n, circuit.at.split.C) for i in range(n + 1)]
     q = {h: by_hand.query(w, h, by_hand.what(w, x[n], n)) for h in heads}
 
     def content(h, i, t):
@@ -492,7 +507,7 @@ def approximated_by_hand(circuit, text, made):
         exact, where = (by_hand.score(w, h, q[h], v) for v in (by_hand.what(w, t, i), wheres[i]))
         return math.exp(exact - where)
 
-    kernels = {h: by_hand.kernel(w, h, q[h], n, circuit.C) for h in heads}
+    kernels = {h: by_hand.kernel(w, h, q[h], n, circuit.at.split.C) for h in heads}
     shared, total = by_hand.shared(kernels.values()), 0
     for h, kernel in kernels.items():
         used = shared if "kernel" in made else kernel
@@ -517,7 +532,7 @@ def test_any_set_of_approximations_is_the_loops(make_weights, case, made):
     circuit, texts = calibrated(make_weights, case), case.texts[1:].clone()
     hand = [approximated_by_hand(circuit, x, made) for x in texts.tolist()]
     same(approximated(circuit, texts, made), torch.stack(hand))
-    truth = cx.true_contribution(circuit.weights, texts, case.heads, case.n)
+    truth = circuit.at.truth(texts, case.heads)
     same(approximated(circuit, texts, ()), truth)
     texts[:, case.n] = case.token
     same(approximated(circuit, texts, APPROXIMATIONS), circuit.summary(texts))
@@ -527,9 +542,10 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
     """In float32, where kernels of theirs underflow."""
     sharp = replace(tiny_weights, W_Q=300 * tiny_weights.W_Q, b_Q=300 * tiny_weights.b_Q)
     assert (cx.positional_kernels(sharp, 20, 5) == 0).any()
-    calm = calibrate(tiny_weights, TEXTS[0], [2, 0], 20)
-    circuit, x = replace(calm, at=replace(calm.at, weights=sharp)), torch.stack(TEXTS)
-    truth = cx.true_contribution(sharp, x, circuit.heads, 20)
+    calm = calibrate(cx.destination(tiny_weights, n=20), TEXTS[0], [2, 0])
+    at = cx.destination(sharp, n=20, C=calm.at.split.C)
+    circuit, x = replace(calm, at=at), torch.stack(TEXTS)
+    truth = at.truth(x, circuit.heads)
     torch.testing.assert_close(approximated(circuit, x, []), truth, rtol=1e-3, atol=1e-3)
     for made in {*APPROXIMATIONS} - {"denominators"}:  # another text's need not be of this size
         assert approximated(circuit, x, [made]).isfinite().all()

@@ -16,13 +16,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ctxlib.decoders import explain
-from ctxlib.decoders.explain import RuleExplainer, Split, read_rule, written
+from ctxlib.decoders.explain import Prompts, RuleExplainer, read_rule, written
 
 # ---------------------------------------------------------------- who is shown what
 
 
 def test_shuffled_labels_keep_prompts_and_numbers():
-    split = Split(("a", "b", "c"), ("d", "e"), ("f",), tuple("ghij"))
+    split = Prompts(("a", "b", "c"), ("d", "e"), ("f",), tuple("ghij"))
     dealt = explain.shuffled(split, seed=3)
     assert dealt == explain.shuffled(split, seed=3) != explain.shuffled(split, seed=4)
     assert [*map(len, astuple(dealt))] == [*map(len, astuple(split))]
@@ -41,9 +41,9 @@ def says(answer, sentence="because"):
 
 
 def held(on, off):
-    """A split whose held prompts say what they are."""
+    """Prompts, of which those held say what they are."""
     names = ([f"{kind} {i}" for i in range(count)] for kind, count in (("on", on), ("off", off)))
-    return Split(("shown on",), ("shown off",), *map(tuple, names))
+    return Prompts(("shown on",), ("shown off",), *map(tuple, names))
 
 
 def wilson(right, of, z):
@@ -267,7 +267,7 @@ def test_a_planted_rule_is_found_and_holds_for_prompts_never_seen(language, rule
     x, y, z = language.tokens[:3]
     planted = f"The head is active on prompts {rule.format(x=x, y=y, z=z)}."
     on, off = map(tuple, told_apart(language, planted, 150))
-    s = explain.score(explainer, Split(on[::2], off[::2], on[1::2], off[1::2]))
+    s = explain.score(explainer, Prompts(on[::2], off[::2], on[1::2], off[1::2]))
     assert set(map(frozenset, read_rule(s.explanation))) == set(map(frozenset, read_rule(planted)))
     assert s.score == 1.0
 

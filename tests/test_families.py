@@ -15,6 +15,7 @@ from transformers import T5Config, T5ForConditionalGeneration
 
 import ctxlib as cx
 from ctxlib.decoders import from_model
+from ctxlib.weights import NoPositionEmbeddings, layer_norm_scale
 
 ROOT = Path(__file__).resolve().parent.parent
 N, THE = 24, 262
@@ -24,40 +25,40 @@ TEXTS = draw_texts(*[32] * 9)
 
 
 @pytest.fixture(scope="module")
-def layer_of(of_kind):
+def asked_of(of_kind):
     """A function that asks the first layer of a random model of a kind, once."""
-    return cache(lambda kind: cx.FirstLayer.of(of_kind(kind).model, TEXTS, N, THE))
+    return cache(lambda kind: cx.decoders.two_means(of_kind(kind).model, TEXTS, N, THE))
 
 
 # ---------------------------------------------------------------- what is exact
 
 
 @every_kind
-def test_rows_are_those_of_the_model_as_transformers_runs_it(of_kind, layer_of, kind):
+def test_rows_are_those_of_the_model_as_transformers_runs_it(of_kind, asked_of, kind):
     """On texts that were not asked about, in float64, unfolded."""
-    case, layer = of_kind(kind), layer_of(kind)
-    stack = layer.placed(draw_texts(*[30] * 12)[9:])
+    case, at = of_kind(kind), asked_of(kind)
+    stack = at.placed(draw_texts(*[30] * 12)[9:])
     expected = case.plain(stack, output_attentions=True).attentions[0][:, :, N]
-    near(layer.rows(stack), expected)
+    near(at.layer.rows(stack), expected)
     near(from_model.true_rows(case.model, stack), expected)
 
 
 @every_kind
-def test_a_contribution_is_the_attribution_of_its_heads(of_kind, layer_of, kind):
-    layer = layer_of(kind)
-    stack = layer.placed(TEXTS[:3])
-    ours = layer.truth(stack, [0, 2])
-    assert layer.reads == (kind in PARALLEL)
+def test_a_contribution_is_the_attribution_of_its_heads(of_kind, asked_of, kind):
+    at = asked_of(kind)
+    stack = at.placed(TEXTS[:3])
+    ours = at.truth(stack, [0, 2])
+    assert at.layer.reads == (kind in PARALLEL)
     for j in (0, 17):
-        terms = cx.decoders.attribution(of_kind(kind).model, layer.reads, j, list(stack))
+        terms = cx.decoders.attribution(of_kind(kind).model, at.layer.reads, j, list(stack))
         near(ours[:, j], terms.of(0, 0) + terms.of(0, 2))
 
 
 @pytest.mark.parametrize("kind", [*ALIBI, *ROTARY])
-def test_what_a_source_is_asked_for_depends_on_its_distance_only(of_kind, layer_of, kind):
+def test_what_a_source_is_asked_for_depends_on_its_distance_only(of_kind, asked_of, kind):
     """The destination itself included, whose query is not to be differentiated."""
-    layer = layer_of(kind)
-    earlier = cx.FirstLayer.of(of_kind(kind).model, TEXTS, N - 5, THE)
+    layer = asked_of(kind).layer
+    earlier = cx.decoders.two_means(of_kind(kind).model, TEXTS, N - 5, THE).layer
     near(layer.asked[:, 5:], earlier.asked)
     assert not layer.where.any()
     turns = (layer.asked[:, 0] - layer.asked[:, -1]).abs().max() > 1e-3
@@ -68,38 +69,38 @@ def test_what_a_source_is_asked_for_depends_on_its_distance_only(of_kind, layer_
 
 
 @pytest.mark.parametrize("kind", ["GPT-2", "Bloom", "Llama", "Phi"])
-def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, layer_of, kind):
+def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, asked_of, kind):
     """The table: each token at every source, asked of the model one text a token."""
-    layer = layer_of(kind)
-    tokens = layer.frequency.nonzero()[:, 0]
-    share = layer.frequency[tokens].double()
+    layer, split = asked_of(kind).layer, asked_of(kind).split
+    tokens = split.frequency.nonzero()[:, 0]
+    share = split.frequency[tokens].double()
     same = torch.cat([tokens[:, None].expand(-1, N), torch.full((len(tokens), 1), THE)], dim=1)
     logs = from_model.true_rows(of_kind(kind).model, same).double().log()
     table = (logs - logs[..., N:])[..., :N]  # token head source
-    pos = layer.kernels[:, :N].double() / layer.kernels[:, :N].double().sum(1, keepdim=True)
+    pos = split.kernels[:, :N].double() / split.kernels[:, :N].double().sum(1, keepdim=True)
     where = torch.einsum("t,ths->hs", share, table)
     near(pos, where.softmax(-1))
     what = torch.einsum("ths,hs->th", table - where, pos)
     if kind != "GPT-2":  # there tokens are read at n, which is an approximation
-        apart = cx.layer_norm(layer.E[tokens], layer.eps) - layer.mean[N]
-        own = layer.kernels[:, N] * (apart @ layer.asked[:, N].T)  # the destination's share
-        near((layer.content[:, tokens].T - own) / (1 - layer.kernels[:, N]), what)
+        apart = cx.layer_norm(layer.E[tokens], layer.readout.eps) - split.mean[N]
+        own = split.kernels[:, N] * (apart @ layer.asked[:, N].T)  # the destination's share
+        near((split.content[:, tokens].T - own) / (1 - split.kernels[:, N]), what)
     both = table - where - what[..., None]
     squares = torch.einsum("t,ths,hs->h", share, both**2, pos)
-    found = torch.tensor(from_model.decomposition(layer)["interaction"].to_numpy())
+    found = torch.tensor(from_model.decomposition(split)["interaction"].to_numpy())
     near(found, squares.sqrt(), rtol=0.1, atol=2e-3)
 
 
 @pytest.mark.parametrize("kind", ALIBI)
-def test_a_bias_on_the_scores_leaves_no_interaction(layer_of, kind):
+def test_a_bias_on_the_scores_leaves_no_interaction(asked_of, kind):
     """ALiBi, and T5's relative bias likewise: what and where are added."""
-    layer = layer_of(kind)
-    stack = layer.placed(TEXTS)
-    near(layer.rebuilt_rows(stack), layer.rows(stack))
-    assert from_model.decomposition(layer)["interaction"].max() < 1e-4
-    near(layer.kernels.log().diff(n=2), torch.zeros(3, N - 1), atol=1e-4)  # a straight line
-    circuit = cx.ContextualCircuit.calibrate(layer, TEXTS[0], [0, 1])
-    truth = layer.truth(stack, [0, 1])
+    at = asked_of(kind)
+    stack = at.placed(TEXTS)
+    near(at.split.rows(stack), at.layer.rows(stack))
+    assert from_model.decomposition(at.split)["interaction"].max() < 1e-4
+    near(at.split.kernels.log().diff(n=2), torch.zeros(3, N - 1), atol=1e-4)  # a straight line
+    circuit = cx.ContextualCircuit.calibrate(at, TEXTS[0], [0, 1])
+    truth = at.truth(stack, [0, 1])
     near(circuit.self_normalised().summary(stack), truth, atol=1e-3, rtol=1e-3)
 
 
@@ -111,17 +112,17 @@ def test_on_mini_kernels_families_and_neurons_are_those_of_the_weights(mini, min
     norm is the default C.
     """
     passages = cx.texts.passages(mini_weights)
-    layer = cx.FirstLayer.of(mini, passages)
+    by_means = cx.decoders.two_means(mini, passages)
     C = float(mini_weights.W_E[torch.cat([t.tokens for t in passages])].norm(dim=-1).median())
-    kernels = cx.positional_kernels(mini_weights, 256, C=C)
-    assert cx.total_variation(layer.kernels, kernels).max() < 0.03
-    ours, theirs = cx.families(layer), cx.families(mini_weights, 256, C=C)
+    by_weights = cx.destination(mini_weights, n=256, C=C)
+    assert cx.total_variation(by_means.split.kernels, by_weights.split.kernels).max() < 0.03
+    ours, theirs = cx.families(by_means), cx.families(by_weights)
     assert (ours["family"] == "local").equals(theirs["family"] == "local")
     assert (ours["TV to uniform"] - theirs["TV to uniform"]).abs().max() < 0.03
 
     found, expected = (
-        set(cx.find_neurons(cx.ContextualCircuit.calibrate(place, passages[0], [3, 4])).index)
-        for place in (layer, mini_weights)
+        set(cx.find_neurons(cx.ContextualCircuit.calibrate(at, passages[0], [3, 4])).index)
+        for at in (by_means, cx.destination(mini_weights))
     )
     assert len(found & expected) >= 0.95 * len(found | expected)
 
@@ -130,21 +131,23 @@ def test_on_mini_kernels_families_and_neurons_are_those_of_the_weights(mini, min
 
 
 @pytest.mark.parametrize("kind", ["GPT-2", "Bloom", "Llama", "GPT-J"])
-def test_the_summary_by_the_letter(layer_of, kind):
+def test_the_summary_by_the_letter(asked_of, kind):
     """Token by token and head by head; heads that share values have their own copies."""
-    layer, heads = layer_of(kind), [0, 2]
-    circuit = cx.ContextualCircuit.calibrate(layer, TEXTS[0], heads)
-    (x,) = layer.placed(TEXTS[4:5])
-    (calibration,) = layer.placed(TEXTS[:1])
-    kernel = cx.shared_kernel(layer.kernels[heads])
-    s = cx.weights.layer_norm_scale(layer.rest + layer.outputs(calibration).sum(0), layer.eps)
-    total = torch.zeros(layer.n_neurons)
+    at, heads = asked_of(kind), [0, 2]
+    layer, split, readout = at.layer, at.split, at.readout
+    circuit = cx.ContextualCircuit.calibrate(at, TEXTS[0], heads)
+    (x,) = at.placed(TEXTS[4:5])
+    (calibration,) = at.placed(TEXTS[:1])
+    kernel = cx.shared_kernel(split.kernels[heads])
+    s = layer_norm_scale(readout.rest + at.outputs(calibration).sum(0), readout.eps)
+    total = torch.zeros(at.n_neurons)
     for h in heads:
-        denom = (layer.kernels[h] * layer.content[h, calibration].exp()).sum()
+        denom = (split.kernels[h] * split.content[h, calibration].exp()).sum()
         for i, t in enumerate(x.tolist()):
-            v = cx.layer_norm(layer.E[t] + layer.where[N], layer.eps) @ layer.W_V[h] + layer.b_V[h]
-            weight = kernel[i] * layer.content[h, t].exp() / denom
-            total += weight * (v @ layer.W_O[h] @ layer.W_in) / s
+            read = cx.layer_norm(layer.E[t] + layer.where[N], readout.eps)
+            v = read @ layer.W_V[h] + layer.b_V[h]
+            weight = kernel[i] * split.content[h, t].exp() / denom
+            total += weight * (v @ readout.W_O[h] @ readout.W_in) / s
     near(circuit.summary(x), total, rtol=1e-3, atol=1e-3 * float(total.abs().max()))
 
 
@@ -156,10 +159,10 @@ def test_without_position_embeddings_the_weights_name_the_chapter(of_kind, kind)
     """One line: the kind of positions, the chapter by its title, how to go on."""
     (chapter,) = (ROOT / "chapters").glob("10_*.py")
     title = re.search(r"^# (.+\?)$", chapter.read_text("utf-8"), re.M)[1]
-    with pytest.raises(cx.weights.NoPositionEmbeddings) as caught:
+    with pytest.raises(NoPositionEmbeddings) as caught:
         cx.LayerWeights.of(of_kind(kind).model)
     positions = f"{'alibi' if kind in ALIBI else 'rotary'} positions"
-    for words in (positions, f"chapter 10, {title}", "cx.FirstLayer.of"):
+    for words in (positions, f"chapter 10, {title}", "cx.destination(model)"):
         assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -178,7 +181,7 @@ T5 = T5Config(vocab_size=300, d_model=24, d_kv=8, d_ff=40, num_layers=1, num_hea
 )
 def test_a_model_that_kernels_cannot_be_asked_of_is_refused(make_folder, make, said):
     with pytest.raises(ValueError, match=said):
-        cx.FirstLayer.of(cx.load(make_folder(make(), seed=3)), TEXTS, N, THE)
+        cx.decoders.two_means(cx.load(make_folder(make(), seed=3)), TEXTS, N, THE)
 
 
 @pytest.mark.parametrize(
@@ -197,23 +200,29 @@ def test_a_model_that_kernels_cannot_be_asked_of_is_refused(make_folder, make, s
 )
 def test_bad_input_is_one_clear_line(of_kind, change, said):
     with pytest.raises(ValueError, match=said) as caught:
-        cx.FirstLayer.of(of_kind("Llama").model, **{"texts": TEXTS, "n": N, "token": THE} | change)
+        asked = {"texts": TEXTS, "n": N, "token": THE} | change
+        cx.decoders.two_means(of_kind("Llama").model, **asked)
     assert "\n" not in str(caught.value)
 
 
-def test_what_does_not_fit_the_layer_is_refused(layer_of):
-    layer = layer_of("Llama")
-    (x,) = layer.placed(TEXTS[:1])
-    circuit = cx.ContextualCircuit.calibrate(layer, TEXTS[0], [0, 2])
-    asked = (circuit.summary, circuit.self_normalised().summary, layer.rebuilt_rows, layer.rows)
+def test_what_does_not_fit_the_layer_is_refused(asked_of):
+    """But a text may go on behind n: no more of it is read than the destination reads."""
+    at = asked_of("Llama")
+    (x,) = at.placed(TEXTS[:1])
+    circuit = cx.ContextualCircuit.calibrate(at, TEXTS[0], [0, 2])
+    asked = (circuit.summary, circuit.self_normalised().summary, at.split.rows, at.layer.rows)
+    asked += at.denominators, at.outputs, partial(at.truth, heads=[1]), at.rebuilt_outputs
+    asked += (circuit.pre_activations,)
+    for ask in asked:
+        assert torch.equal(ask(torch.cat([x, x.flip(0)])), ask(x))
     for ask, wrong, said in (
-        *((ask, x[1:], "give the 25 up to n=24") for ask in asked),
-        *((ask, torch.cat([x, x]), "give the 25 up to n=24") for ask in asked),
-        *((ask, x.flip(0), "another than the layer's") for ask in asked),
+        *((ask, x[1:], "a text of 24 tokens: the destination 24 reads 25") for ask in asked),
+        *((ask, x.flip(0), r"the token at n=24 is another than 262") for ask in asked),
         *((ask, x - 20, "there are token ids 0") for ask in asked),
-        (partial(cx.ContextualCircuit.calibrate, layer, TEXTS[0]), [4], "heads 0 to 3"),
-        (layer.placed, [], "no texts"),
-        (partial(cx.stable_heads, layer), TEXTS[:1], "at least two"),
+        *((ask, x + 60, "there are token ids 0") for ask in asked),
+        (partial(cx.ContextualCircuit.calibrate, at, TEXTS[0]), [4], "heads 0 to 3"),
+        (at.placed, [], "no texts"),
+        (partial(cx.stable_heads, at), TEXTS[:1], "at least two"),
     ):
         with pytest.raises(ValueError, match=said):
             ask(wrong)
@@ -234,7 +243,7 @@ CELLS = [
 
 def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(tiny_folder, repository, capsys):
     """In an edition of a book of one chapter; the error goes by its name."""
-    assert cx.weights.NoPositionEmbeddings.__name__ == build_book.ELSEWHERE
+    assert NoPositionEmbeddings.__name__ == build_book.ELSEWHERE
     (repository / "requirements.txt").write_text("")
     chapter = "\n\n".join(f"# %% {cell}" for cell in CELLS)
     (repository / "chapters" / "01_x.py").write_text(chapter + "\n")

@@ -405,5 +405,5 @@ def test_texts_start_with_EOS_where_there_is_no_BOS(toy_tokenizer):
 
     assert ids(eos_token=end)[0] == number
     assert ids(bos_token=both, eos_token=end)[0] == 0
-    with pytest.raises(ValueError, match="neither a BOS nor an EOS token"):
+    with pytest.raises(ValueError, match="no BOS, CLS or EOS token"):
         ids()

@@ -5,10 +5,12 @@ import pickle
 import shutil
 from pathlib import Path
 
+import gguf
 import pytest
 import torch
+import transformers
 from huggingface_hub import constants
-from kinds import OPT, drawn
+from kinds import GROUPED, OPT, SIZES, drawn
 from safetensors.torch import load_file, save_file
 
 import ctxlib as cx
@@ -65,6 +67,197 @@ def test_a_loaded_model_is_folded_and_only_read(tiny_folder, tiny):
         assert not any(p.requires_grad for p in model.parameters())
 
 
+@pytest.mark.parametrize("kind", ["GPT-2", "Bloom", "GPT-Neo", "OPT", "MPT", "Llama", "Qwen2"])
+def test_the_first_layers_alone_compute_what_they_compute_in_the_whole(of_kind, kind, capfd):
+    case, name, tokens = of_kind(kind), "blocks.1.hook_resid_post", torch.arange(20)[None]
+    whole = case.model.run_with_cache(tokens, names_filter=name)[1]
+    capfd.readouterr()
+    cut = cx.load(case.folder, layers=2)
+    assert capfd.readouterr() == ("", "")
+    assert cut.cfg.n_layers == len(cut.blocks) == 2
+    assert torch.equal(cut.run_with_cache(tokens, names_filter=name)[1][name], whole[name])
+
+
+def test_what_lies_in_other_layers_is_not_read(broken):
+    spoilt(BLOCK[8])(broken)
+    lacking(BLOCK[4])(broken)
+    assert cx.load(broken, layers=1).cfg.n_layers == 1
+
+
+# ---------------------------------------------------------------- GGUF files
+
+
+LLAMA = GROUPED | {"hidden_size": 32, "intermediate_size": 64}
+
+
+def as_gguf(folder, file):
+    """What llama.cpp makes of a Llama's folder; the MLP in blocks of 8 bits."""
+    config = transformers.AutoConfig.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    words = json.loads((folder / "tokenizer.json").read_text())["model"]
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
+    writer.add_token_types([3] + [1] * (len(tokenizer) - 1))
+    writer.add_token_merges([" ".join(merge) for merge in words["merges"]])
+    for mark in ("bos", "eos", "unk"):
+        getattr(writer, f"add_{mark}_token_id")(0)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    tensors = load_file(folder / WEIGHTS)
+    for name, tensor in tensors.items():
+        part = name.split(".")[-2]
+        if part in heads:  # rotary pairs side by side
+            tensor = tensor.view(heads[part], 2, -1, tensor.shape[1]).transpose(1, 2).flatten(0, 2)
+        data, ours = tensor.numpy(), names.get_name(name, try_suffixes=(".weight",))
+        if ".mlp." in name:
+            kind = gguf.GGMLQuantizationType.Q8_0
+            writer.add_tensor(ours, gguf.quants.quantize(data, kind), raw_dtype=kind)
+            tensors[name] = torch.tensor(
+                gguf.quants.dequantize(writer.tensors[0][ours].tensor, kind)
+            )
+        else:
+            writer.add_tensor(ours, data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})  # as the blocks round them
+    return file
+
+
+@pytest.fixture(scope="module")
+def llama(make_folder):
+    """A Llama in both formats, its folder and its GGUF file."""
+    folder = make_folder(drawn("llama", **LLAMA, tie_word_embeddings=False), seed=3)
+    return folder, as_gguf(folder, folder / "llama.gguf")
+
+
+@pytest.mark.parametrize("layers", [None, 1])
+def test_a_gguf_file_is_the_model_that_it_was_made_of(llama, tmp_path, layers, capfd, monkeypatch):
+    folder, file = llama
+    alone = Path(shutil.copy(file, tmp_path))  # no config, no tokenizer beside it
+    (tmp_path / "first.gguf").write_bytes(b"nobody may read this")
+    monkeypatch.chdir(tmp_path)
+    expected, model = cx.load(folder, layers=layers), cx.load(alone.name, layers=layers)
+    assert capfd.readouterr() == ("", "")
+    assert model.cfg.n_layers == expected.cfg.n_layers == (layers or 3)
+    tokens = torch.arange(30)[None]
+    torch.testing.assert_close(model(tokens), expected(tokens), atol=1e-4, rtol=1e-4)
+    for text in ("the colour of the sky", "  def area(width):\n\treturn 12"):
+        assert model.tokenizer(text).input_ids == expected.tokenizer(text).input_ids
+    assert model.tokenizer.bos_token_id == 0
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["first.gguf", "llama.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda held: b"not GGUF at all, but long enough", "GGUF magic invalid"),
+        (lambda held: b"", "cannot be read"),
+        *((lambda held, share=share: held[: int(share * len(held))], "cannot be read")
+          for share in (0.999, 0.5, 0.01)),
+        (lambda held: held.replace(b"llama", b"lemma"), "architecture lemma is not supported"),
+    ],
+)  # fmt: skip
+def test_a_damaged_or_unknown_gguf_file_is_one_clear_line(llama, tmp_path, damage, says):
+    file = tmp_path / "bad.gguf"
+    file.write_bytes(damage(llama[1].read_bytes()))
+    with pytest.raises(
+        ValueError, match=rf"the model in .*bad\.gguf cannot be read: .*{says}|{says}"
+    ) as caught:
+        cx.load(file, layers=1)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("layers", [0, -1, 4])
+def test_layers_that_a_model_lacks_are_refused(llama, layers):
+    for source in llama:
+        with pytest.raises(ValueError, match=f"layers={layers}: .* has 3; give 1 to 3"):
+            cx.load(source, layers=layers)
+
+
+# ---------------------------------------------------------------- encoders
+
+
+def bert(family=transformers.BertModel, **options):
+    return family(transformers.BertConfig(**SIZES | options))
+
+
+@pytest.mark.parametrize("family", [transformers.BertModel, transformers.BertForMaskedLM])
+def test_an_encoder_comes_as_transformers_runs_it(make_folder, family):
+    folder = make_folder(bert(family), seed=3)
+    encoder, tokens = cx.load(folder), torch.arange(9)[None]
+    plain = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+    found = encoder.original_model(tokens, output_attentions=True)
+    assert torch.equal(found.last_hidden_state, plain(tokens).last_hidden_state)
+    assert len(found.attentions) == encoder.cfg.n_layers == 3
+    assert (encoder.cfg.n_heads, encoder.cfg.d_head, encoder.cfg.n_ctx) == (3, 8, 32)
+    assert (encoder.cfg.eps, encoder.cfg.positional_embedding_type) == (1e-12, "standard")
+    assert not any(p.requires_grad for p in encoder.original_model.parameters())
+    assert encoder.tokenizer.bos_token == "<|endoftext|>"
+    first = cx.load(folder, layers=1)
+    assert len(first.original_model.encoder.layer) == first.cfg.n_layers == 1
+    for ask in (encoder, encoder.run_with_cache, encoder.generate):
+        with pytest.raises(TypeError, match="is an encoder, which has no next token"):
+            ask(tokens)
+
+
+HEADS = {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SIZES)),
+        lambda: transformers.BartForConditionalGeneration(
+            transformers.BartConfig(
+                vocab_size=300, d_model=24, encoder_layers=1, decoder_layers=1, **HEADS
+            )
+        ),
+    ],
+)
+def test_other_encoders_and_encoder_decoders_are_refused(make_folder, made):
+    with pytest.raises(ValueError, match=r"is not a decoder: encoder-decoders.* BERT's kind"):
+        cx.load(make_folder(made()))
+
+
+# ---------------------------------------------------------------- real models
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "cache"))
+    return tmp_path / "cache" / "ctxlib"
+
+
+def test_a_real_model_is_what_lies_in_the_cache_under_its_name(cache, llama, make_folder):
+    for name, real in models.real_models().items():
+        says = f"{name} is not in .*`make models NAME={name}`.* or load '{real['hub']}'"
+        with pytest.raises(OSError, match=says):
+            cx.load(name)
+        assert all(len(known) == 64 for known in (*real["files"].values(), *real["parts"]))
+    (file,) = models.real_models()["smollm2"]["files"]
+    (cache / "smollm2").mkdir(parents=True)
+    shutil.copy(llama[1], cache / "smollm2" / file)
+    assert cx.load("smollm2", layers=1).cfg.d_vocab == 300
+    folder = make_folder(bert(), seed=3)
+    for file in models.real_models()["minilm"]["files"]:
+        if not (folder / file).exists():
+            (folder / file).write_text("{}")
+    shutil.copytree(folder, cache / "minilm")
+    assert isinstance(cx.load("minilm"), models.Encoder)
+
+
 # ---------------------------------------------------------------- what it refuses
 
 
@@ -74,7 +267,9 @@ def test_a_loaded_model_is_folded_and_only_read(tiny_folder, tiny):
         ("gtp2", r"did you mean .*\bgpt2\b"),
         ("Mini", r"did you mean .*\bmini\b"),
         ("mini-first-edtion", r"did you mean .*\bmini-first-edition\b"),
-        ("zzzz", "known names: mini, gpt2, gpt2-medium"),
+        ("zzzz", "known names: mini, gpt2, gpt2-medium, .*qwen, smollm2, minilm"),
+        ("SmolLM2-135M", "did you mean HuggingFaceTB/SmolLM2-135M-Instruct"),
+        ("nothing.gguf", "no such folder or GGUF file"),
         *((path, "no such folder") for path in ("./not/here", "/not/here", "~/not-here")),
         *((path, "no such folder") for path in ("a/b/c", "not/here/", "./gpt2")),
     ],
@@ -99,7 +294,7 @@ def test_a_name_that_is_none_is_not_looked_for_on_the_hub(name, says, capsys):
             (written(WEIGHTS, content), "cannot be read")
             for content in (b"", b"not safetensors at all", bytes(4096), 0.999, 0.5, 0.01)
         ),
-        (lambda f: [file.unlink() for file in f.glob("token*")], "tokenizer"),
+        (lambda f: [file.unlink() for file in f.glob("token*")], "holds no tokenizer: add its"),
         *((lacking(name), rf"1 tensors are missing.*{name}") for name in (BLOCK[4], BLOCK[1])),
         (lacking("transformer.wte.weight"), "tensors are missing"),
         (lacking(*BLOCK), "12 tensors are missing"),
@@ -129,6 +324,20 @@ def test_a_model_that_would_be_computed_wrongly_is_refused(
 ):
     with pytest.raises(ValueError, match=said):
         cx.load(make_folder(drawn(architecture, **options), seed=3))
+
+
+def test_a_folder_without_tokenizer_says_so_whatever_its_kind(make_folder, tmp_path):
+    folder = Path(shutil.copytree(make_folder(drawn("llama", **GROUPED)), tmp_path / "model"))
+    for file in folder.glob("token*"):
+        file.unlink()
+    with pytest.raises(ValueError, match=r"holds no tokenizer: add its tokenizer\.json$"):
+        cx.load(folder)
+
+
+def test_a_device_that_is_none_is_told_in_a_short_line():
+    with pytest.raises(ValueError, match=r"no device 'gpu' here; give 'cpu', 'cuda'") as caught:
+        cx.load("mini", device="gpu")
+    assert len(str(caught.value)) < 160
 
 
 # ---------------------------------------------------------------- nothing a model brings is run
@@ -173,13 +382,13 @@ def test_what_comes_with_a_model_is_refused_unopened(broken, tmp_path, monkeypat
 
 def test_a_hub_out_of_reach_is_an_error_with_advice_after_a_line(capsys, monkeypatch):
     """The line is there before anything is downloaded."""
-    printed, fetch = [], models.AutoModelForCausalLM.from_pretrained
+    printed, fetch = [], transformers.AutoConfig.from_pretrained
 
     def noting(*args, **options):
         printed.append(capsys.readouterr().out)
         return fetch(*args, **options)
 
-    monkeypatch.setattr(models.AutoModelForCausalLM, "from_pretrained", noting)
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", noting)
     advice = r"no-such-gpt2 is no folder here .*pass the folder; \"mini\" needs no network"
     with pytest.raises(OSError, match=advice):
         cx.load("nobody/no-such-gpt2")

@@ -14,7 +14,8 @@ from sklearn.metrics import roc_auc_score
 from tokenizers.pre_tokenizers import ByteLevel
 
 import ctxlib as cx
-from ctxlib.neurons import LARGEST, robust_z, untrained_tokens
+from ctxlib.neurons import LARGEST, robust_z
+from ctxlib.weights import untrained_tokens
 
 
 @pytest.fixture
@@ -23,14 +24,16 @@ def largest(monkeypatch):
     return lambda count: monkeypatch.setattr(cx.neurons, "LARGEST", count)
 
 
-def planted(contribution, weights=None):
-    """A circuit as far as `find_neurons` looks at one, its contributions chosen by hand."""
-    if weights is None:
-        # no tokenizer: every token counts, and tokens are spelled as ids
-        weights = SimpleNamespace(
-            tokenizer=None, embeddings=lambda: torch.ones(len(contribution), 2)
-        )
-    return SimpleNamespace(contribution=contribution, at=weights)
+def planted(contribution, untrained=None, tokenizer=None):
+    """A circuit as far as `find_neurons` looks at one, its contributions chosen by hand: without
+    untrained tokens, and with those that count spelled as ids.
+    """
+    if untrained is None:
+        untrained = torch.zeros(len(contribution), dtype=torch.bool)
+    split = SimpleNamespace(untrained=untrained)
+    sizes = dict(zip(("d_vocab", "n_neurons"), contribution.shape, strict=True))
+    at = SimpleNamespace(split=split, tokenizer=tokenizer, **sizes)
+    return SimpleNamespace(contribution_to=lambda neurons: contribution[:, neurons].T, at=at)
 
 
 # ---------------------------------------------------------------- which neurons
@@ -60,12 +63,11 @@ def test_the_table_is_the_loops(seed, counted, largest, threshold):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cx.neurons, "CHUNK", 1 + seed % 10)
         patch.setattr(cx.neurons, "LARGEST", largest)
-        patch.setattr(cx.neurons, "untrained_tokens", lambda _: ~mask)
         if above.empty:
             with pytest.raises(ValueError, match=f"no neuron has a top above {threshold:g}"):
-                cx.find_neurons(planted(contribution), threshold)
+                cx.find_neurons(planted(contribution, ~mask), threshold)
             return
-        found = cx.find_neurons(planted(contribution), threshold)
+        found = cx.find_neurons(planted(contribution, ~mask), threshold)
     pd.testing.assert_frame_equal(found, above, rtol=1e-6)
     assert found.attrs["threshold"] == threshold
 
@@ -149,7 +151,7 @@ def test_what_finds_none_or_cannot_be_asked_is_refused(call, says):
 
 def test_weights_without_embeddings_have_no_tokens_to_judge(precise):
     with pytest.raises(ValueError, match="without token embeddings"):
-        untrained_tokens(replace(precise, W_E=None))
+        _ = cx.destination(replace(precise, W_E=None), n=9, token=None, C=1.0).split.untrained
 
 
 # ---------------------------------------------------------------- tokens never trained
@@ -182,14 +184,15 @@ def test_which_tokens_count_as_untrained_is_the_loops(precise, never, seed, spre
     needed = max(0.5, min(cosine(unit[t], sum(unit[o] for o in never if o != t)) for t in never))
     mean = sum(unit[t] for t in never)
     by_hand = [t in never or cosine(unit[t], mean) >= needed for t in range(300)]
-    assert untrained_tokens(replace(precise, W_E=W_E)).tolist() == by_hand
+    assert untrained_tokens(W_E, precise.tokenizer).tolist() == by_hand
     assert sum(by_hand) > 13 or spread > 0.1, "those that lie with the impossible count as well"
 
 
 def test_untrained_tokens_do_not_count(precise, never):
     contribution = some_stand_out().repeat(2, 1)[:300]
     contribution[never[0], 7] = 1e6
-    circuit = planted(contribution, precise)
+    at = cx.destination(precise, n=9)
+    circuit = planted(contribution, at.split.untrained, at.tokenizer)
     assert 7 not in cx.find_neurons(circuit).index
     assert cx.find_neurons(planted(contribution)).index[0] == 7
 
@@ -197,11 +200,11 @@ def test_untrained_tokens_do_not_count(precise, never):
 def test_without_a_vocabulary_of_bytes_no_token_counts_as_untrained(precise):
     words = SimpleNamespace(get_vocab=lambda: {"the": 0, "of": 1})
     for tokenizer in (None, words):
-        assert not untrained_tokens(replace(precise, tokenizer=tokenizer)).any()
+        assert not untrained_tokens(precise.W_E, tokenizer).any()
 
 
 def test_untrained_tokens_of_mini_are_few_and_in_no_passage(mini_weights):
-    flags = untrained_tokens(mini_weights)
+    flags = untrained_tokens(mini_weights.W_E, mini_weights.tokenizer)
     assert 13 <= flags.sum() < 0.02 * len(flags)
     read = torch.cat([p.tokens for p in cx.texts.passages(mini_weights)]).unique()
     assert not flags[read].any()

@@ -2,6 +2,7 @@
 of kernels, the families of heads, and what is refused.
 """
 
+import math
 from dataclasses import replace
 from inspect import signature
 from itertools import accumulate
@@ -25,7 +26,7 @@ from ctxlib.split import family
 def test_a_rebuilt_key_has_two_halves_and_is_exact_at_the_destination(make_weights, case):
     w, n, text = block_of(make_weights, case), case.n, case.texts[0]
     q, keys = w.queries(text)[:, n], w.keys(text)[:, : n + 1]
-    rebuilt = cx.content_keys(w, n, text[: n + 1]) + cx.positional_keys(w, n, case.C)
+    rebuilt = cx.split.content_keys(w, n, text[: n + 1]) + cx.split.positional_keys(w, n, case.C)
     same(rebuilt[:, n] + w.b_K, keys[:, n])
     for scores, k in (
         (cx.split.rebuilt_scores(w, text, n, case.C), rebuilt),
@@ -44,8 +45,8 @@ def test_rows_and_patterns_are_the_loops(make_weights, case):
     same(cx.rebuilt_rows(w, case.texts, n, case.C), rebuilt)
     behind = 0, w.n_ctx - 1 - n
     for pattern, rows in (
-        (cx.attention_pattern(w, case.texts[1]), exact),
-        (cx.rebuilt_pattern(w, case.texts[1], case.C), rebuilt),
+        (cx.split.attention_pattern(w, case.texts[1]), exact),
+        (cx.split.rebuilt_pattern(w, case.texts[1], case.C), rebuilt),
     ):
         same(pattern[:, n], pad(torch.tensor(rows[1], dtype=torch.float64), behind))
 
@@ -86,7 +87,7 @@ def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weig
     by_text = cx.positional_kernels(tiny_weights, 9)
     assert torch.equal(by_text, cx.positional_kernels(tiny_weights, 9, the))
     assert not torch.equal(by_text, cx.positional_kernels(tiny_weights, 9, " of"))
-    for of, at in ((cx.rebuilt_rows, [9]), (cx.rebuilt_pattern, [])):
+    for of, at in ((cx.rebuilt_rows, [9]), (cx.split.rebuilt_pattern, [])):
         asked = tiny_weights, tiny_tokens, *at
         assert torch.equal(of(*asked), of(*asked, C=C))
 
@@ -110,6 +111,21 @@ def test_spread_and_the_half_of_a_row_are_the_loops(parts):
     same(cx.effective_tokens(row), 1 / sum(p**2 for p in row.tolist()))
     held = list(accumulate(reversed(parts)))
     assert cx.split.half_mass(row) == next(d for d, m in enumerate(held) if 2 * m >= sum(parts))
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any), st.integers(0, 8))
+def test_the_half_of_a_row_with_sources_on_both_sides_is_the_loops(parts, n):
+    """Of a power of two, so that half is half."""
+    n, parts = n % len(parts), [*parts, 2 ** math.ceil(math.log2(sum(parts))) - sum(parts)]
+    row = torch.tensor([parts, parts[::-1]], dtype=torch.float64) / sum(parts)
+    for one, there in ((row[0], n), (row[1], len(parts) - 1 - n)):
+        within = (
+            sum(p for i, p in enumerate(one.tolist()) if abs(i - there) <= d)
+            for d in range(len(parts))
+        )
+        expected = next(d for d, m in enumerate(within) if m >= 0.5)
+        assert cx.split.half_mass(one, there) == expected
+    assert cx.split.half_mass(row, n).shape == (2,)
 
 
 # ---------------------------------------------------------------- families
@@ -155,7 +171,8 @@ def test_numbers_decide_the_family_and_the_reason_names_them(numbers, name, beca
 
 
 def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights):
-    kernels, table = cx.positional_kernels(tiny_weights, 20), cx.families(tiny_weights, 20)
+    kernels = cx.positional_kernels(tiny_weights, 20)
+    table = cx.families(cx.destination(tiny_weights, n=20))
     for name, values in {
         "effective tokens": cx.effective_tokens(kernels),
         "half of the mass within": cx.split.half_mass(kernels),
@@ -171,11 +188,17 @@ def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights):
 
 TEXT = torch.arange(32)
 RIGHT = {"tokens": TEXT, "n": 5, "token": 7, "C": None}
-PATTERNS = [cx.attention_pattern, cx.rebuilt_pattern, cx.LayerWeights.queries]
+
+
+def families(weights, n, token, C):
+    return cx.families(cx.destination(weights, n=n, token=token, C=C))
+
+
+PATTERNS = [cx.split.attention_pattern, cx.split.rebuilt_pattern, cx.LayerWeights.queries]
 ROWS = [cx.attention_rows, cx.rebuilt_rows, cx.split.exact_scores, cx.split.rebuilt_scores]
-KERNELS = [cx.split.destination_query, cx.positional_kernels, cx.families]
-ALL = [*PATTERNS, *ROWS, *KERNELS, cx.content_keys, cx.positional_keys, cx.content_scores]
-ALL += [cx.split.copy_preference]
+KERNELS = [cx.split.destination_query, cx.positional_kernels, families]
+ALL = [*PATTERNS, *ROWS, *KERNELS, cx.split.content_keys, cx.split.positional_keys]
+ALL += [cx.content_scores, cx.split.copy_preference]
 
 
 def ask(of, weights, **asked):

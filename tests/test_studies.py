@@ -4,6 +4,8 @@ import pytest
 import torch
 
 import ctxlib as cx
+from ctxlib.denominators import NoStableHead
+from ctxlib.studies import PROSE
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +17,13 @@ def test_a_study_is_its_steps(study, mini_weights):
     texts = cx.texts.collection(mini_weights, 60)
     assert [t.name for t in study.texts] == [t.name for t in texts]
     assert study.n == mini_weights.n_ctx // 2
-    assert study.heads == list(cx.stable_heads(mini_weights, texts))
-    plain = cx.texts.passages(mini_weights, domains=sorted(cx.studies.PROSE))
+    at = cx.destination(mini_weights)
+    assert study.heads == list(cx.stable_heads(at, texts))
+    plain = cx.texts.passages(mini_weights, domains=sorted(PROSE))
     assert [p.name for p in study.prose] == [p.name for p in plain]
-    assert (
-        study.calibrating.name == cx.denominators.middle_text(mini_weights, plain, study.heads).name
-    )
-    circuit = cx.ContextualCircuit.calibrate(mini_weights, study.calibrating, study.heads)
+    middle = cx.denominators.middle_text(at, plain, study.heads)
+    assert study.calibrating.name == middle.name
+    circuit = cx.ContextualCircuit.calibrate(at, study.calibrating, study.heads)
     assert torch.equal(study.circuit.denominators, circuit.denominators)
     assert study.names == sorted(set(study.domains))
     assert len(study.domains) == len(study.passages)
@@ -30,8 +32,27 @@ def test_a_study_is_its_steps(study, mini_weights):
 def test_heads_that_cannot_be_studied_are_refused(mini):
     with pytest.raises(ValueError, match="one is there twice"):
         cx.study(mini, texts=2, heads=[1, 1])
-    with pytest.raises(ValueError, match="no head has a kernel"):
+    with pytest.raises(NoStableHead, match="no head has a kernel"):
         cx.study(mini, texts=2, steady=0.0)
+
+
+def test_all_heads_are_studied_where_none_is_stable_if_that_is_asked_for(mini, study):
+    """And only then: not for another error, nor where some are stable."""
+    everyone = cx.study(mini, texts=2, steady=0.0, or_all=True)
+    assert everyone.heads == [*range(8)] and not everyone.roster["stable"].any()
+    assert cx.study(study.at, texts=60, or_all=True).heads == study.heads
+    with pytest.raises(ValueError, match="at least two"):
+        cx.study(mini, texts=1, or_all=True)
+
+
+def test_a_study_is_of_a_model_its_weights_or_a_destination(mini, mini_weights):
+    at = cx.destination(mini_weights, n=99, token=" of")
+    assert cx.study(at, texts=2, heads=[3]).at is at
+    for of in (mini, mini_weights):
+        there = cx.study(of, texts=2, heads=[3], token=" of").at
+        assert (there.n, there.token) == (256, at.token)
+    with pytest.raises(TypeError, match="a destination has its token"):
+        cx.study(at, token=" of")
 
 
 def test_without_plain_prose_every_passage_may_calibrate(mini):

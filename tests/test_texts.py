@@ -76,12 +76,12 @@ def test_a_text_that_cannot_be_had_is_refused(tiny_weights):
 
 
 DOORS = {
-    "calibrate": lambda m, w, x: cx.ContextualCircuit.calibrate(w, x, [3, 4], n=40).calibration,
-    "denominators": lambda m, w, x: cx.softmax_denominators(w, [x, x], n=40),
-    "along": lambda m, w, x: cx.decoders.denominators_along(w, x),
-    "mean z": lambda m, w, x: cx.decoders.mean_z(m, [x], length=20),
-    "first layer": lambda m, w, x: cx.FirstLayer.of(m, [x, x], n=30).kernels,
-    "attribution": lambda m, w, x: cx.decoders.attribution(m, 1, 3, [x]).of(0, 0),
+    "calibrate": lambda m, at, x: cx.ContextualCircuit.calibrate(at, x, [3, 4]).calibration,
+    "denominators": lambda m, at, x: cx.softmax_denominators(at, [x, x]),
+    "along": lambda m, at, x: cx.decoders.denominators_along(at, x),
+    "mean z": lambda m, at, x: cx.decoders.mean_z(m, [x], length=20),
+    "first layer": lambda m, at, x: cx.decoders.two_means(m, [x, x], n=30).split.kernels,
+    "attribution": lambda m, at, x: cx.decoders.attribution(m, 1, 3, [x]).of(0, 0),
 }
 SQUARE = torch.ones(2, 300, dtype=torch.int64)
 NO_TEXTS = [None, 7, [0, 5, 6], torch.ones(300), SQUARE, torch.ones(9) > 0]
@@ -89,18 +89,18 @@ NO_TEXTS = [None, 7, [0, 5, 6], torch.ones(300), SQUARE, torch.ones(9) > 0]
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_a_plain_string_is_a_text_and_what_is_none_is_one_clear_line(mini, mini_weights, door):
-    ids = texts.encode(mini_weights, SOURCE)
-    assert torch.equal(door(mini, mini_weights, SOURCE), door(mini, mini_weights, ids))
+    ids, at = texts.encode(mini_weights, SOURCE), cx.destination(mini_weights, n=40)
+    assert torch.equal(door(mini, at, SOURCE), door(mini, at, ids))
     for wrong in NO_TEXTS:
         with pytest.raises(ValueError, match=r"is no text: give a string, one of .*BOS$") as said:
-            door(mini, mini_weights, wrong)
+            door(mini, at, wrong)
         assert "\n" not in str(said.value)
 
 
 def test_a_string_is_no_list_of_texts(mini_weights):
     for wrong, says in ((SOURCE, "put it in brackets"), (None, "a list of texts is expected")):
         with pytest.raises(ValueError, match=says):
-            cx.softmax_denominators(mini_weights, wrong, n=40)
+            cx.softmax_denominators(cx.destination(mini_weights, n=40), wrong)
 
 
 # ---------------------------------------------------------------- the passages

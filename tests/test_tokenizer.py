@@ -7,47 +7,76 @@ import json
 import random
 import re
 import sys
+import unicodedata
+from functools import partial
 from itertools import accumulate, pairwise
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+)
 
 import ctxlib as cx
+from ctxlib.widgets import layerfile
 
 PASSAGES = [f.read_text() for f in sorted((cx.models.MINI.parent / "passages").glob("*.txt"))]
 SPECIAL = "<le début du texte>"  # neither its spaces nor all its bytes are of the byte alphabet
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
 
 
-def byte_level(model):
-    """A tokenizer in GPT-2's style around a model."""
+PARTS = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
+WORDS = {
+    "gpt2": GPT2,
+    "digits": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), GPT2]),
+    "qwen2": pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(layerfile.QWEN2), "isolated", invert=False), PARTS]
+    ),
+}
+
+
+def byte_level(model, words="gpt2"):
+    """A tokenizer in the style of GPT-2, SmolLM2 or Qwen2 around a model."""
     tokenizer = Tokenizer(model)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    kind, *composed = words.split(" ")
+    tokenizer.pre_tokenizer = WORDS[kind]
+    tokenizer.normalizer = normalizers.NFC() if composed else None
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
 
 
-def shuffled():
+def shuffled(words="gpt2"):
     """The merges of `mini` in another order: a merge may make a pair that comes before all others,
     which never happens with merges that were learnt."""
     content = json.loads((cx.models.MINI / "tokenizer.json").read_text())["model"]
     merges = [tuple(pair) for pair in content["merges"]]
     random.Random(0).shuffle(merges)
-    return byte_level(models.BPE(content["vocab"], merges))
+    return byte_level(models.BPE(content["vocab"], merges), words)
 
 
-def telling():
+def telling(words="gpt2"):
     """Every byte merges with a few signs that may follow it, so tokens tell where words end."""
     merges = [(byte, sign) for byte in ALPHABET for sign in "a1!s'Ċ"]
     random.Random(0).shuffle(merges)
     tokens = dict.fromkeys(ALPHABET + [a + b for a, b in merges])
-    return byte_level(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
+    return byte_level(models.BPE({token: i for i, token in enumerate(tokens)}, merges), words)
 
 
 VOCABULARIES = {
     "mini": lambda: Tokenizer.from_file(str(cx.models.MINI / "tokenizer.json")),
     "shuffled": shuffled,
     "telling": telling,
+    "digits": partial(shuffled, "digits"),
+    "digits, telling": partial(telling, "digits"),
+    "qwen2": partial(shuffled, "qwen2"),
+    "qwen2 nfc": partial(shuffled, "qwen2 nfc"),
+    "qwen2, telling": partial(telling, "qwen2"),
 }
 
 
@@ -135,11 +164,13 @@ def ask(window, address):
         vocab = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
         script = """async ([body, asked]) => {
             const { Tokenizer } = await import("/views/engine/tokenizer.js");
-            const [vocab, merges, data] = JSON.parse(asked);
-            const make = () => new Tokenizer(vocab, merges);
+            const [vocab, merges, words, data] = JSON.parse(asked);
+            const make = () => new Tokenizer(vocab, merges, words);
             return JSON.stringify(new Function("make", "data", body)(make, data));
         }"""
-        return json.loads(window.evaluate(script, [body, json.dumps([vocab, merges, data])]))
+        words = layerfile.byte_level(json.loads(tokenizer.to_str()))
+        asked = json.dumps([vocab, merges, words, data])
+        return json.loads(window.evaluate(script, [body, asked]))
 
     return ask
 
@@ -164,11 +195,13 @@ def test_tokens_pieces_and_texts_are_pythons(ask, tokenizer, count):
             if (!(ids instanceof Int32Array)) throw new Error("not an Int32Array");
             const pieces = t.pieces(text);
             const own = pieces.map((p) => p.id), parts = pieces.map((p) => p.text);
-            return [[...ids], own, t.decode(ids), parts.join("") === text, parts];
+            return [[...ids], own, t.decode(ids), parts.join("") === t.normal(text), parts];
         });""",
         texts,
     )
     encoded = tokenizer.encode_batch([valid(t) for t in texts])
+    if tokenizer.normalizer is not None:
+        texts = [unicodedata.normalize("NFC", code_points(t)) for t in texts]
     for text, got, want in zip(texts, found, encoded, strict=True):
         pieces = expected_pieces(text, want.tokens)
         assert got == [want.ids, want.ids, valid(text), True, pieces], ascii(text[:200])
@@ -186,16 +219,17 @@ def test_any_ids_are_decoded_as_in_python(ask, tokenizer):
     assert found == [tokenizer.decode(ids, skip_special_tokens=False) for ids in [*drawn, bom]]
 
 
-def test_words_end_where_pythons_end_for_every_code_point(ask):
+@pytest.mark.parametrize("words", ["gpt2", "digits", "qwen2"])
+def test_words_end_where_pythons_end_for_every_code_point(ask, words):
     """`telling` merges what follows a character with it if they are one word."""
-    tokenizer = telling()
+    tokenizer = telling(words)
     points = [c for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000]
     # one in 61 where thousands of neighbours are alike
     full = [range(0x20000), range(0x2A600, 0x2FB00), range(0x31300, 0x32400)]
     full += [range(0xE0000, 0xE0200)]
     points = [c for c in points if c % 61 == 0 or any(c in part for part in full)]
     texts = [
-        "".join(f"{chr(c)}a {chr(c)}1 {chr(c)}! {chr(c)}\n" for c in points[i : i + 512])
+        "".join(f"{chr(c)}a {chr(c)}1 {chr(c)}! {chr(c)}\n'{chr(c)}s" for c in points[i : i + 512])
         for i in range(0, len(points), 512)
     ]
     found = ask(
@@ -208,7 +242,36 @@ def test_words_end_where_pythons_end_for_every_code_point(ask):
         assert [*map(ord, got)] == want.ids, hex(ord(text[0]))
 
 
-def test_a_vocabulary_without_all_bytes_is_refused(ask):
-    tokenizer = byte_level(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
-    said = ask(tokenizer, "try { make(); } catch (error) { return error.message; }")
-    assert "the vocabulary lacks" in said
+def test_bytes_that_a_vocabulary_lacks_are_left_out_as_in_python(ask):
+    tokenizer = byte_level(models.BPE({"a": 0, "b": 1, "ab": 2, "Ã": 3}, [("a", "b")]))
+    texts = ["abcab", "cab", "c", "", "aéb c", "éa\U0001f600b", "bc"]
+    body = """const t = make();
+        return data.map((text) => [[...t.encode(text)], t.pieces(text).map((p) => p.text)]);"""
+    for text, (ids, pieces) in zip(texts, ask(tokenizer, body, texts), strict=True):
+        assert ids == tokenizer.encode(text).ids
+        assert "".join(pieces) == (text if ids else "")
+
+
+def test_merges_of_tokens_that_there_are_not_are_refused(ask):
+    refused = """const { constructor } = make();
+        try { new constructor(["a"], [["a", "b"]]); } catch (error) { return error.message; }"""
+    assert "the vocabulary lacks b" in ask(shuffled(), refused)
+
+
+def test_tokenizers_that_pages_cannot_do_are_named_by_none():
+    model = models.BPE({token: i for i, token in enumerate(ALPHABET)}, [])
+    named = {words: byte_level(model, words) for words in ("gpt2", "digits", "qwen2 nfc")}
+    for words, tokenizer in named.items():
+        assert layerfile.byte_level(json.loads(tokenizer.to_str())) == words
+    others = {
+        "another pattern": pre_tokenizers.Sequence(
+            [pre_tokenizers.Split(Regex(r"\p{L}+|."), "isolated"), PARTS]
+        ),
+        "digits in groups": pre_tokenizers.Sequence([pre_tokenizers.Digits(), GPT2]),
+        "a space in front": pre_tokenizers.ByteLevel(add_prefix_space=True),
+        "no bytes": pre_tokenizers.Whitespace(),
+    }
+    for before in others.values():
+        other = Tokenizer(model)
+        other.pre_tokenizer = before
+        assert layerfile.byte_level(json.loads(other.to_str())) is None

@@ -16,6 +16,10 @@ BOUNDS = ("Chebyshev", "Hoeffding", "Bernstein", "normal, i.i.d.")
 TABLE = ".ctx-denominators-bounds"
 
 
+def at(weights):
+    return cx.destination(weights, n=N, token=TOKEN)
+
+
 @pytest.fixture(scope="module")
 def texts(mini_weights):
     return cx.texts.collection(mini_weights, TEXTS)
@@ -47,7 +51,9 @@ def drawn(mini_weights, texts):
 @pytest.fixture(scope="module")
 def measured(mini_weights, texts, drawn):
     """Denominators over their mean: head, text."""
-    return (cx.softmax_denominators(mini_weights, texts, N, TOKEN) / drawn[2]).T
+    return (
+        cx.softmax_denominators(cx.destination(mini_weights, n=N, token=TOKEN), texts) / drawn[2]
+    ).T
 
 
 def half_widths(drawn, head, level):
@@ -121,14 +127,14 @@ def test_the_histogram_counts_the_texts(visit, record):
 def test_the_record_holds_every_denominator(record, measured, mini_weights, passages, drawn):
     held = torch.tensor(record["texts"])
     assert torch.allclose(held, measured, rtol=1e-3)
-    labelled = cx.softmax_denominators(mini_weights, passages, N, TOKEN) / drawn[2]
+    labelled = cx.softmax_denominators(at(mini_weights), passages) / drawn[2]
     assert torch.allclose(torch.tensor(record["ofPassages"]), labelled.T, rtol=1e-3)
     assert [p["domain"] for p in record["passages"]] == [p.domain for p in passages]
 
 
 def test_a_thousand_texts_fit_into_a_page(mini_weights, passages):
     many = cx.texts.collection(mini_weights, 1000)
-    place = cx.widgets.Denominators(mini_weights, many, passages, N, TOKEN).place()
+    place = cx.widgets.Denominators(at(mini_weights), many, passages).place()
     assert len(place.encode()) < 120_000
 
 
@@ -149,8 +155,8 @@ def test_a_passage_can_be_picked_from_the_picture_and_let_go(visit, record):
 
 def test_no_texts_are_an_error(mini_weights, passages):
     with pytest.raises(ValueError, match="no texts"):
-        cx.widgets.Denominators(mini_weights, [], passages, N, TOKEN)
+        cx.widgets.Denominators(at(mini_weights), [], passages)
 
 
 def test_passages_may_be_missing(mini_weights, texts):
-    assert cx.widgets.Denominators(mini_weights, texts[:3], [], N).record["passages"] == []
+    assert cx.widgets.Denominators(at(mini_weights), texts[:3], []).record["passages"] == []

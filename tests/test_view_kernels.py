@@ -34,7 +34,7 @@ def check_numbers(page, weights, n, token):
     assert [int(row[3]) for row in shown] == half
     assert float(even[2]) == n + 1
     assert float(even[1]) == pytest.approx(1 / (n + 1), rel=0.01)
-    families = cx.families(weights, weights.n_ctx // 2)["family"].tolist()
+    families = cx.families(cx.destination(weights))["family"].tolist()
     assert [row[4] for row in shown] == families
 
 
@@ -64,7 +64,7 @@ def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights, scale):
 
 
 def test_a_family_shows_its_heads_until_a_head_is_turned(visit, mini_weights):
-    families = cx.families(mini_weights, mini_weights.n_ctx // 2)["family"]
+    families = cx.families(cx.destination(mini_weights))["family"]
     rarest = families.value_counts().idxmin()
     few = families.index[families == rarest].tolist()
     page = visit(name="kernels")

@@ -24,7 +24,7 @@ def circuit(circuit_of, packed_mini):
 @pytest.fixture(scope="module")
 def read(circuit, mini_weights):
     """All passages as chapter 7 reads them."""
-    return cx.texts.at(mini_weights, cx.texts.passages(mini_weights), circuit.n)
+    return circuit.at.placed(cx.texts.passages(mini_weights))
 
 
 def theta(page):
@@ -127,12 +127,12 @@ def test_a_token_of_the_passage_can_be_read_and_explained(visit, circuit, read, 
     reader = page.locator(".ctx-token-reader input")
     said = reader.get_attribute("aria-valuetext")
     word = named(mini_weights.tokenizer.decode([read[2, most]]))
-    assert said.startswith(f"“{word}”, {circuit.n - most} back")
+    assert said.startswith(f"“{word}”, {circuit.at.n - most} back")
     check([said.split(": ")[1]], terms[most], 0.004)
     token = page.locator("[data-place='7']").first
     token.hover()
     assert reader.input_value() == "7"
-    assert f"{circuit.n - 7} back" in reader.get_attribute("aria-valuetext")
+    assert f"{circuit.at.n - 7} back" in reader.get_attribute("aria-valuetext")
     assert page.locator(".ctx-why table").count() == 0  # nothing is computed while it is shut
     whole = explained(page.locator(".ctx-why"), circuit, read[2], 463, 7)
     check(adds([token.get_attribute("title")]), whole)
@@ -154,7 +154,7 @@ def test_a_pinned_neuron_stands_beside_the_chosen_one(visit, circuit, read, mini
         assert abs(rank - 1 - found.index.get_loc(neuron)) <= 3  # near ties
         assert (top, z) == pytest.approx((usual["top"], usual["z"]), abs=0.15)
         assert mean == pytest.approx(usual["mean"], abs=0.06)
-    counted = ~cx.neurons.untrained_tokens(mini_weights)
+    counted = ~circuit.at.split.untrained
     both = circuit.contribution[counted][:, [463, 77]], circuit.summary(read)[:, [463, 77]]
     said = re.findall(r"at ([−\d.]+\d)", compared.locator(".ctx-quiet").inner_text())
     truth = [float(torch.corrcoef(values.T)[0, 1]) for values in both]

@@ -55,7 +55,7 @@ def test_a_level_line_is_no_interaction(views):
 
 def test_the_record_refuses_what_cannot_be_shown_side_by_side(twins, mini_weights):
     texts = cx.texts.passages(mini_weights)[:2]
-    asked = {n: cx.FirstLayer.of(twins["rotary"], texts, n, TOKEN) for n in (N, 100)}
+    asked = {n: cx.decoders.two_means(twins["rotary"], texts, n, TOKEN) for n in (N, 100)}
     for wrong in ({}, asked):
         with pytest.raises(ValueError, match="give one at least, all asked at one n"):
             cx.widgets.Positions(wrong)

@@ -87,7 +87,7 @@ def test_what_is_drawn_again_is_not_computed_again(visit):
     page = visit("#neuron=648&heads=3,4", "given")
     page.evaluate(
         """async () => {
-            const { Layer } = await import("./views/engine/layer.js");
+            const { LearnedLayer: Layer } = await import("./views/engine/learned.js");
             const { stream } = Layer.prototype;
             window.computed = [];
             Layer.prototype.stream = function (ids, n, kind, ...rest) {

@@ -81,7 +81,7 @@ def test_all_heads_are_computed_in_two_passes(visit):
     page = visit(name="rows")
     page.evaluate(
         """async () => {
-            const { Layer } = await import("./views/engine/layer.js");
+            const { LearnedLayer: Layer } = await import("./views/engine/learned.js");
             const rows = Layer.prototype.rows;
             window.passes = 0;
             Layer.prototype.rows = function (x) { passes += 1; return rows.call(this, x); };

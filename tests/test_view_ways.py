@@ -60,7 +60,7 @@ def asking(**said):
 def test_a_ranking_and_a_column_are_files(visit, circuit_of):
     page, circuit = visit("#heads=3,4&neuron=648", "explorer"), circuit_of([3, 4])
     name, rows = saved(page, "Ranking as CSV")
-    assert name == f"mini-neurons-heads-3-4-n-{circuit.n}-token-{circuit.token}.csv"
+    assert name == f"mini-neurons-heads-3-4-n-{circuit.at.n}-token-{circuit.at.token}.csv"
     tops = cx.find_neurons(circuit, threshold=-1e9)["top"]
     assert [int(row["rank"]) for row in rows] == list(range(1, len(tops) + 1))
     truth = tops[[int(row["neuron"]) for row in rows]]

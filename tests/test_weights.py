@@ -51,19 +51,18 @@ def test_the_first_layer_is_computed_from_the_tokens(run):
     stream = weights.embeddings()[tokens] + weights.W_pos[: len(tokens)]
     agree(stream, hooks["blocks.0.hook_resid_pre"])
     agree(weights.normalised(tokens), cx.layer_norm(stream, weights.eps))
-    agree(cx.attention_pattern(weights, tokens), hooks["blocks.0.attn.hook_pattern"])
+    agree(cx.split.attention_pattern(weights, tokens), hooks["blocks.0.attn.hook_pattern"])
     for n in (0, 1, 17, 31):
         heads = torch.einsum("hd,hdm->hm", hooks["blocks.0.attn.hook_z"][n], weights.W_O)
         rows = cx.attention_rows(weights, tokens, n)
         agree(weights.head_outputs(rows, tokens[: n + 1]), heads)
         agree(heads.sum(0) + weights.b_O, hooks["blocks.0.hook_attn_out"][n])
-        here = cx.destination.asked_by(weights, n, token=0)
+        here = cx.destination(weights, n=n, token=0)
         near(here.outputs(tokens), heads)
         stream, scale = (hooks[f"blocks.0.{of}"][n] for of in ("hook_resid_mid", "ln2.hook_scale"))
         near(here.resid_mid(tokens, heads), stream)
         agree(weights.pre_activations(stream), hooks["blocks.0.mlp.hook_pre"][n])
-        contribution = cx.true_contribution(weights, tokens, [0], n)
-        near(contribution, heads[0] @ weights.W_in / scale)
+        near(here.truth(tokens, [0]), heads[0] @ weights.W_in / scale)
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -125,8 +124,10 @@ def test_weights_without_embeddings_have_their_positional_half(make_state):
         cx.LayerWeights.from_state_dict(state, n_heads=2)
         for state in (without(make_state(), "wte.weight"), make_state())
     )
-    assert torch.equal(cx.positional_keys(half, 5, C=2.0), cx.positional_keys(whole, 5, C=2.0))
-    copies = cx.families(half, 5, token=None, C=2.0)["nats for a copy"]
+    keys = cx.split.positional_keys
+    assert torch.equal(keys(half, 5, C=2.0), keys(whole, 5, C=2.0))
+    at = cx.destination(half, n=5, token=None, C=2.0)
+    copies = cx.families(at)["nats for a copy"]
     assert copies.isna().all(), "nothing is known of them"
     with pytest.raises(ValueError, match="without token embeddings"):
         half.typical_norm()

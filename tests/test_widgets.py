@@ -10,9 +10,10 @@ from unittest.mock import Mock
 import ipywidgets
 import pytest
 import traitlets
-from viewing import MODULES, VIEWS, header, whole
+from viewing import MODULES, VIEWS, header, tensors, whole
 
 import ctxlib as cx
+from ctxlib.widgets import askedfile, layerfile
 from ctxlib.widgets import views as in_python
 
 HOSTILE = "</div></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;\u2028\0"
@@ -174,6 +175,84 @@ def test_weights_are_packed_once_and_their_passages_read_once(make_folder, monke
     for view in shown:  # beside its module and its style
         rest = {k: v for k, v in view.get_state().items() if k not in ("_esm", "_css")}
         assert len(json.dumps(rest, default=str)) < 2000
+
+
+@pytest.fixture(scope="module")
+def asked(of_kind):
+    """A study of a model with rotary positions."""
+    return cx.study(of_kind("Llama").model, texts=20, or_all=True)
+
+
+@pytest.mark.parametrize("kind", ["NeuronExplorer", "LiveReader"])
+def test_a_view_of_a_study_a_destination_or_a_stored_layer_knows_what_is_there(
+    asked, kind, tmp_path
+):
+    stored = cx.stored.keep(asked.at, tmp_path / "layer.safetensors")
+    for of in (asked, asked.at, stored, str(stored)):
+        view = getattr(cx.widgets, kind)(of, heads=[3], neuron=39)
+        said = header(view.prepared.data)
+        assert (said["n"], said["heads"], said["neurons"]) == (asked.at.n, 4, 40)
+        for trait, wrong in (("heads", [4]), ("neuron", 40)):
+            with pytest.raises(traitlets.TraitError, match=r"4: there are 0 to 3|40: there are 0"):
+                setattr(view, trait, wrong)
+        assert (view.heads, view.neuron) == ([3], 39)
+    assert cx.widgets.NeuronExplorer(asked).token == -1
+    with pytest.raises(traitlets.TraitError, match=f"that can ask are {asked.at.token}, and -1"):
+        cx.widgets.NeuronExplorer(asked, token=asked.at.token + 1)
+    assert header(cx.widgets.NeuronExplorer(asked).prepared.data)["stable"] == list(asked.heads)
+
+
+@pytest.mark.parametrize("kind", ["Rows", "Kernels"])
+def test_views_that_move_the_destination_want_learned_positions(asked, kind):
+    for of, called in ((asked, "Study"), (asked.at, "Destination"), ("mini", "str")):
+        with pytest.raises(ValueError, match=f"^{kind} of a {called}: give it LayerWeights of a d"):
+            getattr(cx.widgets, kind)(of)
+    with pytest.raises(ValueError, match="NeuronExplorer of a dict: give it LayerWeights, a dest"):
+        cx.widgets.NeuronExplorer({})
+
+
+def test_the_tokens_of_a_large_vocabulary_that_a_page_knows(asked, monkeypatch):
+    monkeypatch.setattr(askedfile, "ROOM", 150 * asked.at.readout.W_O.shape[1] * 2)
+    monkeypatch.setattr(layerfile, "RANKED", 0)
+    known = tensors(askedfile.packed_destination(asked))["known"]
+    read = asked.at.placed(asked.passages).unique().numpy()
+    assert set(read) <= set(known) and len(known) == max(150, len(read))
+    assert (known[1:] > known[:-1]).all()
+
+
+# ---------------------------------------------------------------- a page that is one file
+
+HOSTILE_NAME = "</title></script><script>alert(1)</script>"
+
+
+def test_a_page_alone_asks_nobody_and_shows_the_neurons(asked, browser, tmp_path):
+    view = cx.widgets.NeuronExplorer(asked, search=HOSTILE, neuron=7)
+    file = cx.widgets.page(view, tmp_path / "page.html", title=HOSTILE_NAME)
+    page = browser.new_page(offline=True)
+    said = []
+    page.on("request", lambda r: said.append(r.url))
+    page.on("console", lambda m: said.append(m.text))
+    page.on("pageerror", lambda e: said.append(str(e)))
+    page.goto(file.as_uri())
+    page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()
+    assert said == [file.as_uri()]
+    assert page.title() == page.locator("h1").inner_text() == HOSTILE_NAME
+    circuit, neuron = asked.circuit, page.locator(".ctx-neurons-one h3").inner_text()
+    assert neuron == "Neuron 7"
+    assert page.get_by_text(f"n = {asked.at.n}, ").first.is_visible()
+    table = cx.find_neurons(circuit, threshold=-1e9)
+    rows = page.locator(".ctx-neurons-list tbody tr").all_inner_texts()
+    shown = [row.split() for row in rows]
+    for place, (rank, number, top, *_) in enumerate(shown[:-1]):
+        assert (int(rank), int(number)) == (place + 1, table.index[place])
+        assert float(top) == pytest.approx(table["top"].iloc[place], abs=0.06)
+    page.locator("[data-view=reader]").scroll_into_view_if_needed()
+    page.get_by_role("textbox", name="First text", exact=True).fill("the colour of the harbour")
+    page.get_by_text("The destination is fixed").wait_for()
+    page.locator("fieldset input[type=checkbox]").first.click()  # other heads
+    page.locator(".ctx-neurons:not([aria-busy])").wait_for()
+    assert said == [file.as_uri()]
+    page.close()
 
 
 def test_python_answers_a_notebook_with_the_layer(mini_view, packed_mini, monkeypatch):

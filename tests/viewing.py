@@ -173,12 +173,17 @@ def circuit_of(mini_weights, packed_mini):
     calibrated on the text that the packing of its layer chose.
     """
     text = torch.tensor(header(packed_mini)["calibration"]["ids"])
-    return partial(cx.ContextualCircuit.calibrate, mini_weights, text)
+
+    def calibrated(heads, n=None, token=" the"):
+        at = cx.destination(mini_weights, n=n, token=token)
+        return cx.ContextualCircuit.calibrate(at, text, heads)
+
+    return calibrated
 
 
 def added(circuit, tokens, neuron):
     """What each source adds to a neuron: `pos_i contribution[x_i, j]`."""
-    return circuit.kernel * circuit.contribution[tokens[: circuit.n + 1], neuron]
+    return circuit.kernel * circuit.contribution[tokens[: circuit.at.length], neuron]
 
 
 OF_LAYERS = {
@@ -200,9 +205,9 @@ def twins(mini):
 def views(mini_view, mini_weights, twins, look_ups):
     """One view of each kind, by its module's name."""
     texts, passages = cx.texts.collection(mini_weights, 300), cx.texts.passages(mini_weights)
-    of_texts = cx.widgets.Denominators(mini_weights, texts, passages, 256, " the")
-    layers = {name: cx.FirstLayer.of(twin, passages) for name, twin in twins.items()}
-    of_records = [of_texts, cx.widgets.Positions(layers), cx.widgets.LookUps(look_ups)]
+    of_texts = cx.widgets.Denominators(cx.destination(mini_weights, n=256), texts, passages)
+    splits = {name: cx.decoders.two_means(twin, passages).split for name, twin in twins.items()}
+    of_records = [of_texts, cx.widgets.Positions(splits), cx.widgets.LookUps(look_ups)]
     made = [*map(mini_view, OF_LAYERS.values()), *of_records]
     return dict(zip(VIEWS, made, strict=True))
 
@@ -352,7 +357,10 @@ def explained(details: Locator, circuit: Any, tokens: Any, neuron: int, source: 
     *rows, [*_, whole] = cells(details)
     token, kernel = int(tokens[source]), float(circuit.kernel[source])
     for (_, *row), k, head in zip(rows, range(len(rows)), circuit.heads, strict=True):
-        content, denominator = float(circuit.at.likes[head, token]), float(circuit.denominators[k])
+        content, denominator = (
+            float(circuit.at.split.likes[head, token]),
+            float(circuit.denominators[k]),
+        )
         term = kernel * float(circuit.weighted_values[token, k] @ circuit.readout[k][:, neuron])
         parts = np.array([kernel, content, denominator, term / kernel / content * denominator])
         check(row, [*parts, term], [*0.02 * abs(parts), 0.004])
@@ -366,6 +374,19 @@ def header(layer: bytes) -> dict[str, Any]:
     """What a packed layer says of itself."""
     content = gzip.decompress(layer)
     return json.loads(content[4 : 4 + int.from_bytes(content[:4], "little")])
+
+
+def tensors(layer: bytes) -> dict[str, np.ndarray]:
+    """Its tensors, but for those in float16."""
+    content = gzip.decompress(layer)
+    start = 4 + int.from_bytes(content[:4], "little")
+
+    def read(told: dict[str, Any]) -> np.ndarray:
+        count, at = int(np.prod(told["shape"])), start + told["offset"]
+        return np.frombuffer(content, told["type"], count, at).reshape(told["shape"]).copy()
+
+    entries = header(layer)["tensors"]
+    return {told["name"]: read(told) for told in entries if told["type"] != "float16"}
 
 
 def retold(layer: bytes, **changes: Any) -> bytes:

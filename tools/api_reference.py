@@ -48,6 +48,12 @@ def first_sentence(name: str) -> str:
     return END.split(paragraph)[0].rstrip(":") + "."
 
 
+def called(name: str) -> str:
+    """A name as a reader types it, under `cx` or imported from its module."""
+    known = name.split(".")[1] in import_module("ctxlib").__all__
+    return re.sub(r"^ctxlib\.", "cx.", name) if known else name
+
+
 class Names(SphinxDirective):
     """`{names} keys`: the names of a page, each with its first sentence."""
 
@@ -59,7 +65,7 @@ class Names(SphinxDirective):
         for file in (page, *Path(str(module.__file__)).parent.glob("*.py")):
             self.env.note_dependency(str(file))
         names = documented(page)
-        listed = [f"{{obj}}`cx.{n[7:]} <{n}>`\n: {first_sentence(n)}\n" for n in names]
+        listed = [f"{{obj}}`{called(n)} <{n}>`\n: {first_sentence(n)}\n" for n in names]
         (table,) = self.parse_text_to_nodes("\n".join(listed))
         table["classes"] = ["api-names"]
         return [table]
@@ -87,7 +93,7 @@ def without_arguments(
 def as_written(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Names and strings as the chapters write them, and a link from each name to its entry."""
     for module in doctree.findall(addnodes.desc_addname):
-        shown = re.sub(r"^ctxlib\.", "cx.", module.astext())
+        shown = called(module.astext() + "x").removesuffix("x")
         module.children = [nodes.Text(shown)]
     for part in doctree.findall(nodes.inline):
         text = part.astext()

@@ -37,6 +37,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import ctxlib as cx
+from ctxlib.circuit import shared_kernel
 
 LEDGER = cx.claims.LEDGER
 WIDTH = 100
@@ -153,9 +154,9 @@ def positional(place: Path) -> Run:
     if first != cx.claims.GPT2_SMALL[0]:
         raise ValueError(f"{place.name} does not hold the first layer of GPT-2 small")
     kernels = cx.positional_kernels(weights, N, None, C)  # head source
-    family = cx.families(weights, N, None, C)["family"]
+    family = cx.families(cx.destination(weights, n=N, token=None, C=C))["family"]
     slow, local = (set(family.index[family == shape]) for shape in SHAPES[:2])
-    reach = cx.effective_tokens(cx.shared_kernel(kernels[SIX]))
+    reach = cx.effective_tokens(shared_kernel(kernels[SIX]))
     measured: list[tuple[str, str, Any, int]] = [
         ("kernel_shapes", "shapes of kernels", len(set(family) & set(SHAPES)), 0),
         ("six_decay_slowly", "heads of the six that decay slowly", len(slow & set(SIX)), 0),

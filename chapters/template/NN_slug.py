@@ -103,7 +103,7 @@ One row is the answer to one question, asked by the token that happens to stand 
 
 # %%
 along = torch.stack(
-    [cx.attention_pattern(weights, p.tokens[:LENGTH])[..., 0] for p in passages]
+    [cx.split.attention_pattern(weights, p.tokens[:LENGTH])[..., 0] for p in passages]
 ).mean(0)  # head dest
 more_than_half = (along[:, 1:] > 0.5).sum(1)  # head: at how many destinations after the first
 even_shares = (along * torch.arange(1, LENGTH + 1))[:, n:].mean(1)  # head

@@ -18,8 +18,11 @@ from .causal import (
     token_losses,
 )
 from .from_model import (
+    FirstLayer,
+    TwoMeans,
     decomposition,
     true_rows,
+    two_means,
 )
 from .lookups import (
     Attribution,
@@ -38,8 +41,10 @@ from .lookups import (
 
 __all__ = [
     "Attribution",
+    "FirstLayer",
     "Outcome",
     "Reading",
+    "TwoMeans",
     "add_direction",
     "at_last_token",
     "attribution",
@@ -64,4 +69,5 @@ __all__ = [
     "self_normalised_z",
     "token_losses",
     "true_rows",
+    "two_means",
 ]

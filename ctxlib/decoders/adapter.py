@@ -26,20 +26,45 @@ def feeding(model: Any, layer: int) -> range:
     return range(layer + (not getattr(model.cfg, "parallel_attn_mlp", False)))
 
 
-def input_weights(
-    model: Any, layer: int
-) -> tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]:
+Input = tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]
+
+
+def mlp_inputs(model: Any, layer: int) -> dict[str, Input]:
     """What the neurons of a layer read the stream with, the gain of the norm in front folded in,
-    and their biases; of a gated MLP those of its gate, whose numbers the activation function sees.
-    On the model's device.
+    and their biases, by name: `pre`, or of a gated MLP first the `gate`, whose numbers the
+    activation function sees, then `up`, which those are multiplied by. On the model's device.
+
+    >>> list(cx.decoders.adapter.mlp_inputs(model, layer=1))
+    ['pre']
+    """
+    mlp = model.blocks[layer].mlp
+    gated, last = mlp.W_gate is not None, (mlp.W_in, mlp.b_in)
+    read = {"gate": (mlp.W_gate, mlp.b_gate), "up": last} if gated else {"pre": last}
+    return {
+        name: (W.detach(), (W.new_zeros(W.shape[1]) if b is None else b).detach())
+        for name, (W, b) in read.items()
+    }
+
+
+def act_fn(model: Any) -> str:
+    """The name of the activation function, also where the configuration does not say it and
+    TransformerLens takes it for a relu.
+
+    >>> cx.decoders.adapter.act_fn(model)
+    'gelu_new'
+    """
+    own = {"bloom": "gelu_new", "mpt": "gelu", "falcon": "gelu"}
+    return own.get(model.original_model.config.model_type, model.cfg.act_fn)
+
+
+def input_weights(model: Any, layer: int) -> Input:
+    """The first of `mlp_inputs`: what the activation function sees.
 
     >>> W_in, b_in = cx.decoders.input_weights(model, layer=1)
     >>> W_in.shape, b_in.shape
     (torch.Size([256, 1024]), torch.Size([1024]))
     """
-    mlp = model.blocks[layer].mlp
-    W, b = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, None)
-    return W.detach(), (W.new_zeros(W.shape[1]) if b is None else b).detach()
+    return next(iter(mlp_inputs(model, layer).values()))
 
 
 def output_weights(

@@ -17,7 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, shared_kernel
-from ctxlib.split import causal_softmax, content_scale, shared_scale, split_scores
+from ctxlib.place import Destination
+from ctxlib.split import Equation1, causal_softmax, split_scores, split_values
 from ctxlib.texts import AnyText, Reader, batches, token_ids
 from ctxlib.weights import LayerWeights, layer_norm, project
 
@@ -26,25 +27,32 @@ Hook = tuple[str, Callable[..., Tensor]]
 # ---------------------------------------------------------------- the circuits at every destination
 
 
-def denominators_along(
-    weights: LayerWeights,
-    text: AnyText,
-    token: str | int = " the",
-    C: float | None = None,
-) -> Float[Tensor, "head pos"]:
-    """`softmax_denominators` of one text at all of its positions, `token` in place of x_n at each.
+def equation_1(at: Destination) -> Equation1:
+    """The split that knows every destination of a text, or a ValueError for another."""
+    if not isinstance(at.split, Equation1) or at.split.weights.both_sides:
+        raise ValueError(
+            "this split knows one destination, and the circuit at every one of a text needs a "
+            "decoder with learned positions in the residual stream: cx.destination of such a model"
+        )
+    return at.split
 
-    Errors as there.
 
-    >>> denoms = cx.decoders.denominators_along(weights, tokens)
-    >>> here = cx.softmax_denominators(weights, [tokens], n=256)[0]
+def denominators_along(at: Destination, text: AnyText) -> Float[Tensor, "head pos"]:
+    """`softmax_denominators` of one text at all of its positions, the destination's token in place
+    of x_n at each.
+
+    Errors as there, and for a split that knows one destination only.
+
+    >>> denoms = cx.decoders.denominators_along(at, tokens)
+    >>> here = cx.softmax_denominators(at, [tokens])[0]
     >>> denoms.shape, torch.allclose(denoms[:, 256], here, rtol=1e-2)
     (torch.Size([8, 512]), True)
     """
-    x, t = token_ids(text, weights), weights.token_id(token)
+    split = equation_1(at)
+    weights, x, t = split.weights, token_ids(text, at), at.token
     weights.check_text(x)
     q = queries_of(weights, t, len(x))
-    content, position = split_scores(weights, x, q, C)
+    content, position = split_scores(weights, x, q, split.C)
     # at the destination itself stands `token`
     own = layer_norm(weights.embeddings()[t] + weights.W_pos[: len(x)], weights.eps)
     at_n = (q * (own @ weights.W_K)).sum(-1) / weights.attn_scale  # head pos
@@ -59,29 +67,30 @@ def circuit_z(
 ) -> Float[Tensor, "pos chosen d_head"]:
     """What the paper's circuit puts inside its heads at every destination of a text: the query of
     the circuit's token, one kernel for all heads, constant denominators, values as if every source
-    stood at the destination. At `circuit.n` it is what `circuit.summary` reads.
+    stood at the destination. At the circuit's own n it is what `circuit.summary` reads.
 
     `denominators` come from `denominators_along` the calibration text, which must be at least as
     long as this one; ValueError otherwise.
 
-    >>> along = cx.decoders.denominators_along(weights, circuit.calibration)
+    >>> along = cx.decoders.denominators_along(at, circuit.calibration)
     >>> z = cx.decoders.circuit_z(circuit, tokens[:257], along)
     >>> z.shape
     torch.Size([257, 8, 32])
     """
-    tokens = circuit.weights.check_text(tokens)
+    split, heads = equation_1(circuit.at), list(circuit.heads)
+    weights, tokens = split.weights, split.weights.check_text(tokens)
     if denominators.shape[-1] < len(tokens):
         raise ValueError(
             f"denominators at {denominators.shape[-1]} positions for a text of {len(tokens)}: "
             "calibrate on a longer text"
         )
-    weights, heads = circuit.weights, list(circuit.heads)
-    q = queries_of(weights, circuit.token, len(tokens))
-    content, position = split_scores(weights, tokens, q, circuit.C)
+    q = queries_of(weights, circuit.at.token, len(tokens))
+    content, position = split_scores(weights, tokens, q, split.C)
     kernel = shared_kernel(causal_softmax(position[heads]))
     numerators = kernel * content[heads].exp().tril()
     rows = numerators / denominators[heads, : len(tokens), None]
-    return values_seen(weights, tokens, rows, heads)
+    z, _ = split_values(weights, tokens, rows, heads)
+    return rearrange(z, "head dest d_head -> dest head d_head")
 
 
 def self_normalised_z(
@@ -96,30 +105,12 @@ def self_normalised_z(
     >>> bool((ours - own).abs() < 0.2)  # nats a token
     True
     """
-    weights, heads = circuit.weights, list(circuit.heads)
-    tokens = weights.check_text(tokens)
-    content, position = split_scores(weights, tokens, weights.queries(tokens), circuit.C)
+    split, heads = equation_1(circuit.at), list(circuit.heads)
+    weights, tokens = split.weights, split.weights.check_text(tokens)
+    content, position = split_scores(weights, tokens, weights.queries(tokens), split.C)
     rows = causal_softmax((content + position)[heads])
-    where = weights.W_pos[: len(tokens)] @ weights.W_V[heads]  # head pos d_head
-    shifted = rows / shared_scale(weights, circuit.C)[: len(tokens)]
-    moved = shifted @ where - shifted.sum(-1, keepdim=True) * where
-    return values_seen(weights, tokens, rows, heads) + rearrange(moved, "head pos d -> pos head d")
-
-
-def values_seen(
-    weights: LayerWeights,
-    tokens: Int[Tensor, " pos"],
-    rows: Float[Tensor, "chosen dest source"],
-    heads: list[int],
-) -> Float[Tensor, "dest chosen d_head"]:
-    """`sum_i a_{n,i} (LN(W_E[x_i] + W_pos[n]) W_V + b_V)` for every destination n."""
-    what, here = (  # head pos d_head
-        x @ weights.W_V[heads] for x in (weights.embeddings()[tokens], weights.W_pos[: len(tokens)])
-    )
-    scaled = rows / content_scale(weights, torch.arange(len(tokens)), tokens)
-    z = scaled @ what + scaled.sum(-1, keepdim=True) * here
-    z = z + rows.sum(-1, keepdim=True) * weights.b_V[heads][:, None]
-    return rearrange(z, "head dest d_head -> dest head d_head")
+    here, moved = split_values(weights, tokens, rows, heads, split.C)
+    return rearrange(here + moved, "head dest d_head -> dest head d_head")
 
 
 def queries_of(weights: LayerWeights, token: int, length: int) -> Float[Tensor, "head pos d_head"]:

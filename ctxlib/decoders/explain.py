@@ -63,10 +63,10 @@ class Explainer(Protocol):
 
 
 @dataclass(frozen=True)
-class Split:
+class Prompts:
     """Prompts that an explainer is shown, sorted by activity, and those that it is held to.
 
-    >>> parts = cx.decoders.explain.Split(("It was",), ("It is",), ("He was",), ("He is",))
+    >>> parts = cx.decoders.explain.Prompts(("It was",), ("It is",), ("He was",), ("He is",))
     >>> parts.shown_active, parts.held_inactive
     (('It was',), ('He is',))
     """
@@ -77,11 +77,11 @@ class Split:
     held_inactive: tuple[str, ...]
 
 
-def shuffled(split: Split, seed: int = 0) -> Split:
+def shuffled(prompts: Prompts, seed: int = 0) -> Prompts:
     """The same prompts shown and held, as many of either kind, under labels dealt out at random:
     what an explainer finds here is nothing.
 
-    >>> parts = cx.decoders.explain.Split(("It was",), ("It is",), ("He was",), ("He is",))
+    >>> parts = cx.decoders.explain.Prompts(("It was",), ("It is",), ("He was",), ("He is",))
     >>> mixed = cx.decoders.explain.shuffled(parts)
     >>> sorted(mixed.held_active + mixed.held_inactive)
     ['He is', 'He was']
@@ -89,13 +89,13 @@ def shuffled(split: Split, seed: int = 0) -> Split:
     generator = np.random.default_rng(seed)
 
     def deal(on: tuple[str, ...], off: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        prompts = [*on, *off]
-        mixed = tuple(prompts[i] for i in generator.permutation(len(prompts)))
+        both = [*on, *off]
+        mixed = tuple(both[i] for i in generator.permutation(len(both)))
         return mixed[: len(on)], mixed[len(on) :]
 
-    return Split(
-        *deal(split.shown_active, split.shown_inactive),
-        *deal(split.held_active, split.held_inactive),
+    return Prompts(
+        *deal(prompts.shown_active, prompts.shown_inactive),
+        *deal(prompts.held_active, prompts.held_inactive),
     )
 
 
@@ -109,7 +109,7 @@ class Score:
     it.
 
     >>> on, off = (tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is"))
-    >>> parts = cx.decoders.explain.Split(on[:4], off[:4], on[4:], off[4:])
+    >>> parts = cx.decoders.explain.Prompts(on[:4], off[:4], on[4:], off[4:])
     >>> found = cx.decoders.explain.score(cx.decoders.explain.RuleExplainer(model.tokenizer), parts)
     >>> found.tpr, found.tnr, found.active, found.inactive
     (1.0, 1.0, 4, 4)
@@ -125,7 +125,7 @@ class Score:
     inactive: int
 
 
-def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score:
+def score(explainer: Explainer, prompts: Prompts, confidence: float = 0.95) -> Score:
     """Explain the prompts that are shown, classify those held out (Neo et al. 2024, section 4.4).
 
     The interval is Wilson's for either rate, joined as for a sum of independent proportions.
@@ -133,19 +133,19 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
     nonsense: an empty sentence, or anything but one True or False for each prompt.
 
     >>> on, off = (tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is"))
-    >>> parts = cx.decoders.explain.Split(on[:4], off[:4], on[4:], off[4:])
+    >>> parts = cx.decoders.explain.Prompts(on[:4], off[:4], on[4:], off[4:])
     >>> found = cx.decoders.explain.score(cx.decoders.explain.RuleExplainer(model.tokenizer), parts)
     >>> found.explanation
     'The head is active on prompts with the last token " was".'
     >>> found.score, round(found.low, 2)
     (1.0, 0.65)
     """
-    if not (split.held_active and split.held_inactive):
+    if not (prompts.held_active and prompts.held_inactive):
         raise ValueError("of active or of inactive prompts none is held out: a score needs both")
-    sentence = explainer.explain(split.shown_active, split.shown_inactive)
+    sentence = explainer.explain(prompts.shown_active, prompts.shown_inactive)
     if not isinstance(sentence, str) or not sentence.strip():
         raise ValueError(f"{type(explainer).__name__} explained nothing: {sentence!r}")
-    held = [*split.held_active, *split.held_inactive]
+    held = [*prompts.held_active, *prompts.held_inactive]
     answer = explainer.classify(sentence, held)
     said = np.asarray(answer)
     if said.shape != (len(held),) or said.dtype != bool:
@@ -153,7 +153,7 @@ def score(explainer: Explainer, split: Split, confidence: float = 0.95) -> Score
             f"{type(explainer).__name__} was asked about {len(held)} prompts and answered "
             f"{str(answer)[:60]}: expected True or False for each"
         )
-    on, off = len(split.held_active), len(split.held_inactive)
+    on, off = len(prompts.held_active), len(prompts.held_inactive)
     hits, rejections = int(said[:on].sum()), int((~said[on:]).sum())
     tpr, tpr_low, tpr_high = rate(hits, on, confidence)
     tnr, tnr_low, tnr_high = rate(rejections, off, confidence)
@@ -169,19 +169,19 @@ def rate(right: int, of: int, confidence: float) -> tuple[float, float, float]:
     return right / of, bounds.low, bounds.high
 
 
-def score_all(explainer: Explainer, splits: Mapping[Any, Split]) -> pd.DataFrame:
-    """`score` of every split, one row each, under its name; with a bar, for some explainers are
-    slow.
+def score_all(explainer: Explainer, prompts: Mapping[Any, Prompts]) -> pd.DataFrame:
+    """`score` of each set of prompts, one row each, under its name; with a bar, for some explainers
+    are slow.
 
     >>> on, off = (tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is"))
-    >>> parts = cx.decoders.explain.Split(on[:4], off[:4], on[4:], off[4:])
+    >>> parts = cx.decoders.explain.Prompts(on[:4], off[:4], on[4:], off[4:])
     >>> rules = cx.decoders.explain.RuleExplainer(model.tokenizer)
     >>> cx.decoders.explain.score_all(rules, {"head 3": parts})[["score", "tpr", "tnr"]]
             score  tpr  tnr
     head 3    1.0  1.0  1.0
     """
-    rows = [asdict(score(explainer, s)) for s in progress(splits.values(), "explaining", "head")]
-    return pd.DataFrame(rows, index=pd.Index(splits))
+    rows = [asdict(score(explainer, s)) for s in progress(prompts.values(), "explaining", "head")]
+    return pd.DataFrame(rows, index=pd.Index(prompts))
 
 
 # ---------------------------------------------------------------- an explainer that needs nobody

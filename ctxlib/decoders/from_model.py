@@ -16,22 +16,31 @@ learned positions change LayerNorm's scale, and the whole question for rotary po
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 import torch
 from einops import einsum, repeat
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ctxlib.decoders.adapter import centred, feeding, input_weights
+from ctxlib.decoders.adapter import act_fn, centred, feeding, mlp_inputs
 from ctxlib.decoders.lookups import at_last_token
-from ctxlib.destination import Destination, Outputs, Rows, Texts, written
+from ctxlib.layer import Layer, Stream, Values
+from ctxlib.place import Destination
+from ctxlib.split import Readout, Rows, Split, Texts, placed
 from ctxlib.texts import AnyText, Reader, at, check_listed, progress, token_ids
-from ctxlib.weights import LayerWeights, check_ids, check_layer, layer_norm, token_id
+from ctxlib.weights import (
+    check_ids,
+    check_layer,
+    layer_norm,
+    token_id,
+    untrained_tokens,
+    whole,
+)
 
 TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
 VOCAB_AT_A_TIME = 4096
@@ -44,22 +53,21 @@ READ_BY_KEYS, QUERY, INSIDE = (f"blocks.0.attn.hook_{name}" for name in ("in", "
 
 
 @dataclass(frozen=True, eq=False)
-class FirstLayer(Destination):
-    """A destination as a model's hooks show it: the first layer of any decoder at n where `token`
-    stands. Make one with `FirstLayer.of`.
+class FirstLayer(Layer):
+    """The truth of a first layer at n where `token` stands, as a model's hooks show it: of any
+    decoder. `two_means` makes it.
 
     `E` is the stream of each token where a text begins, `where` what position i adds to it (zero,
     unless positions are learned and added), both centred where the model has LayerNorm. A source
     at i with normalised stream x scores `asked[h, i] . x + alone[h, i]`, up to a constant of the
-    row. `values`, `b_V` and `W_O` are the heads' own; where they share keys and values, each has a
-    copy. `W_in` belongs to the MLP of layer `reads`, the first that sees what the heads write: the
-    next layer's where attention and MLP stand side by side; a gated MLP's is that of its gate.
-    `rest` is what that MLP's stream holds at n beside the heads. `frequency` is each token's share
-    of the texts, `positions` the kind of positions in TransformerLens's words.
+    row. `W_V` and `b_V` are the heads' own; where they share keys and values, each has a copy.
+    `readout` belongs to the MLP of layer `reads`, the first that sees what the heads write: the
+    next layer's where attention and MLP stand side by side. `positions` is the kind of positions in
+    TransformerLens's words.
 
-    >>> layer = cx.FirstLayer.of(model, passages)
-    >>> layer.n, layer.positions, layer.asked.shape, layer.W_in.shape
-    (256, 'standard', torch.Size([8, 257, 256]), torch.Size([256, 1024]))
+    >>> layer = cx.decoders.two_means(model, passages).layer
+    >>> layer.n, layer.positions, layer.asked.shape
+    (256, 'standard', torch.Size([8, 257, 256]))
     """
 
     n: int
@@ -71,252 +79,237 @@ class FirstLayer(Destination):
     alone: Float[Tensor, "head source"]
     W_V: Float[Tensor, "head d_model d_head"]
     b_V: Float[Tensor, "head d_head"]
-    W_O: Float[Tensor, "head d_head d_model"]
-    W_in: Float[Tensor, "d_model neuron"]
+    readout: Readout
     reads: int
-    rest: Float[Tensor, " d_model"]
-    frequency: Float[Tensor, " vocab"]
-    eps: float
-    n_ctx: int
     tokenizer: Any
 
-    @property
-    def weights(self) -> LayerWeights:  # type: ignore[override]
-        raise ValueError(
-            "this was asked of a model, and this needs weights with positions in the residual "
-            "stream: cx.LayerWeights.of"
-        )
+    def value_map(self) -> Values:
+        return self.W_V, self.b_V
 
-    @classmethod
-    def of(
-        cls,
-        model: Any,
-        texts: Sequence[AnyText],
-        n: int | None = None,
-        token: str | int = " the",
-    ) -> FirstLayer:
-        """Ask a model loaded with `cx.load`. The texts say how common each token is.
+    def normalised(self, x: Texts, here: bool = False) -> Stream:
+        """What keys and values are read from: `LN(E[x_i] + where[i])`. ValueError for a text of
+        fewer than n + 1 tokens, or with another than `token` at n.
 
-        n defaults to the middle of the shortest text. What is found is held against what the model
-        computes on one of the texts. Raises ValueError for fewer than two texts, for texts of fewer
-        than n tokens, for an n below 2 or beyond what the model reads, for a `token` that is not
-        exactly one, for a model whose scores are not linear in the keys' input (keys normalised,
-        scores capped) or that scales what its heads write, and for one of a single layer with
-        attention and MLP side by side.
-
-        >>> layer = cx.FirstLayer.of(model, passages, n=100, token=" of")
-        >>> layer.kernels.shape
-        torch.Size([8, 101])
-        """
-        check_layer(model, 0)
-        check_listed(texts)
-        if len(texts) < 2:
-            raise ValueError(f"{len(texts)} texts: give two at least, one to measure, one to check")
-        reads = 0 if feeding(model, 0) else 1
-        if reads >= model.cfg.n_layers:
-            raise ValueError(
-                "attention and MLP of this model's only layer stand side by side: no neuron sees "
-                "what its heads write"
-            )
-        reader = Reader.of(model)
-        n = min(len(token_ids(text, reader)) for text in texts) // 2 if n is None else n
-        if not 2 <= n < model.cfg.n_ctx:
-            raise ValueError(f"destination {n}: choose 2 to {model.cfg.n_ctx - 1}")
-        number = token_id(token, reader.tokenizer, reader.d_vocab)
-        stack = at(reader, texts, n, number)
-        one = stack[:1].clone()
-        E, where = stream_of(model, one)
-        counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
-
-        attn = model.blocks[0].attn
-        W_O, W_V = attn.W_O.detach().cpu(), attn.W_V.detach().cpu()
-        b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
-        shared = len(W_O) // len(W_V)
-        asked, scores = asked_for(model, one)
-        x = layer_norm(E[one[0]] + where, model.cfg.eps)
-        layer = cls(
-            n=n,
-            token=number,
-            positions=model.cfg.positional_embedding_type,
-            E=E,
-            where=where,
-            asked=asked,
-            alone=scores - einsum(asked, x, "head source d_model, source d_model -> head source"),
-            W_V=repeat(W_V, "kv d_model d_head -> (kv shared) d_model d_head", shared=shared),
-            b_V=repeat(b_V, "kv d_head -> (kv shared) d_head", shared=shared),
-            W_O=W_O,
-            W_in=input_weights(model, reads)[0].cpu(),
-            reads=reads,
-            rest=torch.zeros(E.shape[1]),
-            frequency=counts / counts.sum(),
-            eps=model.cfg.eps,
-            n_ctx=reader.n_ctx,
-            tokenizer=reader.tokenizer,
-        )
-        # behind the first layer's attention, or in front of the second, parallel layer
-        name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
-        (stream,) = centred(model, at_last_token(model, [one[0]], [name], reads + 1)[name])
-        layer = replace(layer, rest=stream - layer.outputs(one[0]).sum(0))
-        layer.check(model, stack[-1:])
-        return layer
-
-    def check(self, model: Any, stack: Int[Tensor, "text source"]) -> None:
-        """Nothing, or a ValueError where rows, outputs, stream or neurons that follow from this
-        are not what the model computes.
-        """
-        rows, outputs = self.rows(stack), self.outputs(stack)
-        read = layer_norm(self.resid_mid(stack, outputs), self.eps)
-        pre = read @ self.W_in + input_weights(model, self.reads)[1].cpu()
-        name = f"blocks.{self.reads}.mlp.hook_pre"
-        own = at_last_token(model, list(stack), [INSIDE, name], self.reads + 1)
-        inside, true = written(self.W_O, own[INSIDE]), true_rows(model, stack)
-        for said, ours, theirs in (
-            ("attention scores are not linear in what its keys read", rows, true),
-            ("heads write something else than values and W_O say", outputs, inside),
-            ("MLP reads something else than the sum of what was written", pre, own[name]),
-        ):
-            if not (ours - theirs).abs().max() <= AGREES * theirs.abs().max():
-                raise ValueError(
-                    f"this model's {said} (normalised keys, capped scores, norms behind the "
-                    "heads, ...): empirical kernels would be wrong for it"
-                )
-
-    # ------------------------------------------------------------ sizes
-
-    def embeddings(self) -> Float[Tensor, "vocab d_model"]:
-        return self.E
-
-    def placed(self, texts: Iterable[AnyText]) -> Int[Tensor, "text source"]:
-        """The first n tokens of every text and then the layer's own, which is what all else here
-        reads. Raises ValueError for a text that is too short and for no texts.
-
-        >>> cx.FirstLayer.of(model, passages[:2]).placed(passages).shape
-        torch.Size([72, 257])
-        """
-        return at(self, texts, self.n, self.token)
-
-    def seen(self, x: Texts) -> Texts:
-        """The tokens, if `placed` would give them; ValueError otherwise."""
-        check_ids(x, self.d_vocab)
-        if x.shape[-1] != self.n + 1:
-            raise ValueError(f"{x.shape[-1]} tokens: give the {self.n + 1} up to n={self.n}")
-        if (x[..., -1] != self.token).any():
-            raise ValueError(f"the token at n={self.n} is another than the layer's, {self.token}")
-        return x
-
-    # ------------------------------------------------------------ exact
-
-    def normalised(self, x: Texts) -> Float[Tensor, "*text source d_model"]:
-        """What keys and values are read from: `LN(E[x_i] + where[i])`.
-
-        >>> layer = cx.FirstLayer.of(model, passages[:2])
-        >>> (x,) = layer.placed(passages[:1])
-        >>> torch.allclose(layer.normalised(x), weights.normalised(x), atol=1e-3)
+        >>> at = cx.decoders.two_means(model, passages[:2])
+        >>> (x,) = at.placed(passages[:1])
+        >>> torch.allclose(at.layer.normalised(x), weights.normalised(x), atol=1e-3)
         True
         """
-        return layer_norm(self.E[self.seen(x)] + self.where, self.eps)
+        x = placed(check_ids(x, len(self.E)), self.n, self.n + 1, self.token)
+        stands = self.where[self.n] if here else self.where
+        return layer_norm(self.E[x] + stands, self.readout.eps)
 
-    def rows(self, x: Texts) -> Rows:
-        """The attention rows at n, exact: `softmax_i(g_i . x_i + c_i)`. The last of the n + 1
-        tokens must be the layer's own.
+    def scores(self, x: Texts) -> Rows:
+        """`g_i . x_i + c_i`, exact.
 
-        >>> layer = cx.FirstLayer.of(model, passages[:2])
-        >>> (x,) = layer.placed(passages[:1])
-        >>> torch.allclose(layer.rows(x), cx.attention_rows(weights, x, n=256), atol=1e-4)
+        >>> at = cx.decoders.two_means(model, passages[:2])
+        >>> (x,) = at.placed(passages[:1])
+        >>> torch.allclose(at.layer.rows(x), cx.attention_rows(weights, x, n=256), atol=1e-4)
         True
         """
         by_source = "... source d, head source d -> ... head source"
-        return (einsum(self.normalised(x), self.asked, by_source) + self.alone).softmax(-1)
+        return einsum(self.normalised(x), self.asked, by_source) + self.alone
 
-    def outputs(self, x: Texts, rows: Rows | None = None) -> Outputs:
-        """What each head writes at n, `sum_i a_i v_i W_O`, with the exact rows or other ones.
 
-        >>> layer = cx.FirstLayer.of(model, passages[:2])
-        >>> (x,) = layer.placed(passages[:1])
-        >>> by_weights = cx.destination.asked_by(weights, n=256).outputs(x)
-        >>> torch.allclose(layer.outputs(x), by_weights, atol=1e-3)
-        True
-        """
-        seen = (self.rows(x) if rows is None else rows) @ self.normalised(x)
-        z = einsum(seen, self.W_V, "... head d, head d d_head -> ... head d_head") + self.b_V
-        return written(self.W_O, z)
+@dataclass(frozen=True, eq=False)
+class TwoMeans(Split):
+    """The split of any first layer by two means, over tokens and over sources. Make a destination
+    of it with `two_means`, or with `cx.destination` where positions are not learned.
 
-    def rebuilt_outputs(self, x: Texts) -> Outputs:
-        return self.outputs(x, self.rebuilt_rows(x))
+    `frequency` is each token's share of the texts.
 
-    def resid_mid(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text d_model"]:
-        return self.rest + outputs.sum(-2)
+    >>> at = cx.decoders.two_means(model, passages)
+    >>> at.split.kernels.shape, at.readout.W_in.shape
+    (torch.Size([8, 257]), torch.Size([256, 1024]))
+    """
 
-    # ------------------------------------------------------------ the two factors
+    n: int
+    token: int
+    layer: FirstLayer
+    frequency: Float[Tensor, " vocab"]
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.layer.tokenizer
+
+    @property
+    def readout(self) -> Readout:
+        return self.layer.readout
 
     @cached_property
     def mean(self) -> Float[Tensor, "source d_model"]:
         """`mean x`: what keys read at source i on average over the tokens of the texts.
 
-        >>> layer = cx.FirstLayer.of(model, passages[:2])
-        >>> layer.mean.shape
+        >>> cx.decoders.two_means(model, passages[:2]).split.mean.shape
         torch.Size([257, 256])
         """
         share, E = self.occurring
-        weight = share[:, None] / stream_scale(E, self.where, self.eps)  # token source
-        return weight.T @ E + weight.sum(0)[:, None] * self.where
+        weight = share[:, None] / stream_scale(
+            E, self.layer.where, self.readout.eps
+        )  # token source
+        return weight.T @ E + weight.sum(0)[:, None] * self.layer.where
 
     @cached_property
-    def kernels(self) -> Float[Tensor, "head source"]:  # type: ignore[override]
+    def kernels(self) -> Float[Tensor, "head source"]:
         """`pos_i = softmax_i(g_i . mean x + c_i)`, the row of a text in which the average token
         stands everywhere: up to a factor, the geometric mean over tokens of what a source gets.
 
-        >>> layer = cx.FirstLayer.of(model, passages)
-        >>> cx.total_variation(layer.kernels, cx.positional_kernels(weights, n=256)).max() < 0.1
+        >>> kernels = cx.decoders.two_means(model, passages).split.kernels
+        >>> cx.total_variation(kernels, cx.positional_kernels(weights, n=256)).max() < 0.1
         tensor(True)
         """
-        scores = einsum(self.asked, self.mean, "head source d, source d -> head source")
-        return (scores + self.alone).softmax(-1)
+        scores = einsum(self.layer.asked, self.mean, "head source d, source d -> head source")
+        return (scores + self.layer.alone).softmax(-1)
 
     @cached_property
     def asked_on_average(self) -> Float[Tensor, "head d_model"]:
         """`sum_i pos_i g_i`: what the average source is asked for. A rotary head turns its query a
         little further at every step back; what turns fast cancels here.
 
-        >>> layer = cx.FirstLayer.of(model, passages[:2])
-        >>> torch.allclose(layer.asked_on_average, layer.asked[:, 0], atol=1e-4)  # nothing turns
+        >>> at = cx.decoders.two_means(model, passages[:2])
+        >>> torch.allclose(at.split.asked_on_average, at.layer.asked[:, 0], atol=1e-4)  # no turns
         True
         """
-        return einsum(self.kernels, self.asked, "head source, head source d -> head d")
+        return einsum(self.kernels, self.layer.asked, "head source, head source d -> head d")
 
     @cached_property
-    def content(self) -> Float[Tensor, "head vocab"]:  # type: ignore[override]
+    def content(self) -> Float[Tensor, "head vocab"]:
         """`log content(t) = (sum_i pos_i g_i) . (x_t - mean x)`, in nats, zero for the average
         token. x is read at the destination's position, which matters for learned positions only.
 
-        >>> layer = cx.FirstLayer.of(model, passages)
-        >>> (layer.content - cx.content_scores(weights, n=256)).std(dim=1).max() < 1e-3
+        >>> content = cx.decoders.two_means(model, passages).split.content
+        >>> (content - cx.content_scores(weights, n=256)).std(dim=1).max() < 1e-3
         tensor(True)
         """
         base = (self.asked_on_average @ self.mean[self.n])[:, None]
         return torch.cat([self.asked_on_average @ x.T - base for x in self.by_token], dim=1)
 
+    @cached_property
+    def untrained(self) -> Bool[Tensor, " vocab"]:
+        return untrained_tokens(self.layer.E, self.tokenizer)
+
     @property
     def by_token(self) -> Iterator[Float[Tensor, "token d_model"]]:
         """`LN(E[t] + where[n])` of the vocabulary, a few thousand tokens at a time."""
-        for part in self.E.split(VOCAB_AT_A_TIME):
-            yield layer_norm(part + self.where[self.n], self.eps)
+        for part in self.layer.E.split(VOCAB_AT_A_TIME):
+            yield layer_norm(part + self.layer.where[self.n], self.readout.eps)
 
     @cached_property
     def occurring(self) -> tuple[Float[Tensor, " token"], Float[Tensor, "token d_model"]]:
         """Frequency and stream of the tokens that occur in the texts."""
         found = self.frequency > 0
-        return self.frequency[found], self.E[found]
+        return self.frequency[found], self.layer.E[found]
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
-        W_V, into = self.W_V[list(heads)], "t d_model, head d_model d_head -> t head d_head"
-        return torch.cat([einsum(x, W_V, into) for x in self.by_token]).add_(self.b_V[list(heads)])
+        W_V, b_V = (t[list(heads)] for t in (self.layer.W_V, self.layer.b_V))
+        into = "t d_model, head d_model d_head -> t head d_head"
+        return torch.cat([einsum(x, W_V, into) for x in self.by_token]).add_(b_V)
+
+    def inside(self, x: Texts, rows: Rows) -> Float[Tensor, "*text head d_head"]:
+        return self.layer.inside(x, rows)
+
+
+def two_means(
+    model: Any, texts: Sequence[AnyText], n: int | None = None, token: str | int = " the"
+) -> Destination:
+    """Ask a model loaded with `cx.load`. The texts say how common each token is.
+
+    n defaults to the middle of the shortest text. What is found is held against what the model
+    computes on one of the texts. Raises ValueError for fewer than two texts, for texts of fewer
+    than n tokens, for an n below 2 or beyond what the model reads, for a `token` that is not
+    exactly one, for a model whose scores are not linear in the keys' input (keys normalised,
+    scores capped) or that scales what its heads write, and for one of a single layer with attention
+    and MLP side by side.
+
+    >>> at = cx.decoders.two_means(model, passages, n=100, token=" of")
+    >>> at.split.kernels.shape
+    torch.Size([8, 101])
+    """
+    check_layer(model, 0)
+    check_listed(texts)
+    if len(texts) < 2:
+        raise ValueError(f"{len(texts)} texts: give two at least, one to measure, one to check")
+    reads = 0 if feeding(model, 0) else 1
+    if reads >= model.cfg.n_layers:
+        raise ValueError(
+            "attention and MLP of this model's only layer stand side by side: no neuron sees "
+            "what its heads write"
+        )
+    reader = Reader.of(model)
+    n = min(len(token_ids(text, reader)) for text in texts) // 2 if n is None else n
+    n = whole("destination", n)
+    if not 2 <= n < model.cfg.n_ctx:
+        raise ValueError(f"destination {n}: choose 2 to {model.cfg.n_ctx - 1}")
+    number = token_id(token, reader.tokenizer, reader.d_vocab)
+    stack = at(reader, texts, n, number)
+    one = stack[:1].clone()
+    E, where = stream_of(model, one)
+    counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
+
+    attn = model.blocks[0].attn
+    W_O, W_V = attn.W_O.detach().cpu(), attn.W_V.detach().cpu()
+    b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
+    shared = len(W_O) // len(W_V)
+    asked, scores = asked_for(model, one)
+    x = layer_norm(E[one[0]] + where, model.cfg.eps)
+    # behind the first layer's attention, or in front of the second, parallel layer
+    name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
+    own = at_last_token(model, [one[0]], [name, INSIDE], reads + 1)
+    written = einsum(own[INSIDE][0], W_O, "head d, head d d_model -> d_model")
+    inputs = {part: (W.cpu(), b.cpu()) for part, (W, b) in mlp_inputs(model, reads).items()}
+    layer = FirstLayer(
+        n=n,
+        token=number,
+        positions=model.cfg.positional_embedding_type,
+        E=E,
+        where=where,
+        asked=asked,
+        alone=scores - einsum(asked, x, "head source d_model, source d_model -> head source"),
+        W_V=repeat(W_V, "kv d_model d_head -> (kv shared) d_model d_head", shared=shared),
+        b_V=repeat(b_V, "kv d_head -> (kv shared) d_head", shared=shared),
+        readout=Readout(
+            W_O,
+            inputs,
+            eps=model.cfg.eps,
+            act_fn=act_fn(model),
+            rest=centred(model, own[name])[0] - written,
+        ),
+        reads=reads,
+        tokenizer=reader.tokenizer,
+    )
+    found = Destination(TwoMeans(n, number, layer, counts / counts.sum()), layer, reader)
+    check(found, layer, model, stack[-1:])
+    return found
+
+
+def check(
+    at: Destination, layer: FirstLayer, model: Any, stack: Int[Tensor, "text source"]
+) -> None:
+    """Nothing, or a ValueError where rows, outputs, stream or neurons that follow from this are not
+    what the model computes.
+    """
+    readout, reads = layer.readout, layer.reads
+    rows, outputs = layer.rows(stack), at.outputs(stack)
+    pre = layer_norm(at.resid_mid(stack, outputs), readout.eps) @ readout.W_in + readout.b_in
+    name = f"blocks.{reads}.mlp.hook_pre"
+    own = at_last_token(model, list(stack), [INSIDE, name], reads + 1)
+    inside, true = at.written(own[INSIDE]), true_rows(model, stack)
+    for said, ours, theirs in (
+        ("attention scores are not linear in what its keys read", rows, true),
+        ("heads write something else than values and W_O say", outputs, inside),
+        ("MLP reads something else than the sum of what was written", pre, own[name]),
+    ):
+        if not (ours - theirs).abs().max() <= AGREES * theirs.abs().max():
+            raise ValueError(
+                f"this model's {said} (normalised keys, capped scores, norms behind the "
+                "heads, ...): empirical kernels would be wrong for it"
+            )
 
 
 # ---------------------------------------------------------------- what is left
 
 
-def decomposition(layer: FirstLayer) -> pd.DataFrame:
+def decomposition(split: TwoMeans) -> pd.DataFrame:
     """How far scores vary with where, with what, and with both together: one row a head, standard
     deviations in nats, sources weighted by the kernel and tokens by their frequency.
 
@@ -326,14 +319,14 @@ def decomposition(layer: FirstLayer) -> pd.DataFrame:
     `|sum_i pos_i g_i|` over the root mean square of `|g_i|`: the part of the query that does not
     cancel between near and far sources; 1 where nothing turns.
 
-    >>> table = cx.decoders.decomposition(cx.FirstLayer.of(model, passages))
+    >>> table = cx.decoders.decomposition(cx.decoders.two_means(model, passages).split)
     >>> table.loc[4].round(2).tolist()
     [0.61, 0.26, 0.06, 1.0]
     """
-    share, E = layer.occurring
-    scale = stream_scale(E, layer.where, layer.eps)  # token source
+    layer, (share, E) = split.layer, split.occurring
+    scale = stream_scale(E, layer.where, layer.readout.eps)  # token source
     rows = []
-    for g, c, pos in zip(layer.asked, layer.alone, layer.kernels, strict=True):
+    for g, c, pos in zip(layer.asked, layer.alone, split.kernels, strict=True):
         seen = pos > 0
         g, c, pos = g[seen], c[seen], pos[seen]
         scores = (E @ g.T + (layer.where[seen] * g).sum(-1)) / scale[:, seen] + c

@@ -9,6 +9,9 @@ Python and needs nothing but ipywidgets.
     view.observe(lambda change: print(change.new), names="neuron")
     view.threshold = 4
 
+`NeuronExplorer` and `LiveReader` take a study or a destination of any model as well, and `page`
+writes both into one file that needs no server.
+
 Each is loaded when it is first used.
 """
 

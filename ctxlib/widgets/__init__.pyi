@@ -1,4 +1,5 @@
 from .layerfile import packed_layer
+from .pagefile import page
 from .plain import Turnable, choice, slider
 from .record import look_up_record, looked_up
 from .views import (
@@ -24,5 +25,6 @@ __all__ = [
     "look_up_record",
     "looked_up",
     "packed_layer",
+    "page",
     "slider",
 ]

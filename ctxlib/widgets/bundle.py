@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.[^"]+)";$', re.MULTILINE)
+IMPORT = re.compile(r'^import (\{[^}]*\}|\w+) from "(\.[^"]+)";$', re.MULTILINE)
 REMARK = re.compile(r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/\n", re.MULTILINE)  # on lines of its own
 EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
 
@@ -43,7 +43,7 @@ def bundled(name: str) -> str:
 
     def wrapped(module: Path) -> str:
         def taken(found: re.Match[str]) -> str:
-            return f"const {{{found[1]}}} = {called[(module.parent / found[2]).resolve()]};"
+            return f"const {found[1]} = {called[(module.parent / found[2]).resolve()]};"
 
         source = IMPORT.sub(taken, plain(module))
         names = ", ".join(name for _, name in EXPORT.findall(source))

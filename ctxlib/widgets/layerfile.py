@@ -31,9 +31,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.denominators import middle_text, stable_heads
-from ctxlib.destination import families
-from ctxlib.neurons import LARGEST, untrained_tokens
+from ctxlib.denominators import middle_text, roster
+from ctxlib.neurons import LARGEST
+from ctxlib.place import Destination, destination, families
 from ctxlib.split import destination_query
 from ctxlib.studies import PROSE
 from ctxlib.texts import Text, collection, passages
@@ -46,6 +46,10 @@ BLOCK = 64  # columns that are rounded before the ones behind them hear of it
 FINE, FINER = 400, 16  # tokens with a second level, and how many of those a step has
 RANKED = 2**24  # numbers in a page's table of tokens by neurons
 MATRICES = ("W_pos", "W_Q", "W_K")
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)  # the words that its tokenizer.json splits
 BIASES = ("b_Q", "b_V", "b_O")  # b_K drops out of the softmax
 
 
@@ -63,13 +67,15 @@ def packed_layer(
     labelled = passages(weights)
     read = collection(weights) if texts is None else list(texts)
     n = min(weights.n_ctx // 2, min(len(t.tokens) for t in [*labelled, *read]) - 1)
-    tokens = destinations(weights)
-    stable = steady(weights, read, n, tokens[0])
+    asked = [destination(weights, n=n, token=token) for token in destinations(weights)]
+    untrained = asked[0].split.untrained
+    stable = steady(asked[0], read)
     prose = [p for p in labelled if p.domain in PROSE] or labelled
-    middle = middle_text(weights, prose, stable or range(weights.n_heads), n, tokens[0])
-    counted = (~untrained_tokens(weights)).nonzero()[:, 0]
-    circuits = [calibrated(weights, middle, n, token) for token in tokens]
+    middle = middle_text(asked[0], prose, stable or range(weights.n_heads))
+    counted = (~untrained).nonzero()[:, 0]
+    circuits = [calibrated(at, middle) for at in asked]
     means, places = seen_by_heads(circuits, counted)
+    spelt, joins = spelling(weights.tokenizer, weights.d_vocab)
     header = {
         "model": name,
         **sizes(weights),
@@ -78,26 +84,28 @@ def packed_layer(
         "finer": FINER,
         "stable": stable,
         "destinations": [
-            {"id": c.token, "denominators": c.denominators.tolist(), "scale": c.scale}
+            {"id": c.at.token, "denominators": c.denominators.tolist(), "scale": c.scale}
             for c in circuits
         ],
         "calibration": {"name": middle.name, "ids": middle.tokens.tolist()},
-        "families": described(families(weights, n, tokens[0])),
+        "families": described(families(asked[0])),
         "passages": [{"name": p.name, "domain": p.domain, "title": p.subject} for p in labelled],
-        "untrained": untrained_tokens(weights).nonzero()[:, 0].tolist(),
-        **spelling(weights),
+        "untrained": untrained.nonzero()[:, 0].tolist(),
+        **spelt,
     }
     ids = np.uint16 if weights.d_vocab <= 2**16 else np.uint32
     arrays = {
-        **embeddings(weights, heeded(circuits), usual([*labelled, *read], weights.d_vocab)),
+        **embeddings(
+            weights, heeded(weights, circuits), usual([*labelled, *read], weights.d_vocab)
+        ),
         **{name: compact(getattr(weights, name).numpy()) for name in MATRICES},
         **read_by_heads(weights),
         **{name: getattr(weights, name).numpy().astype(np.float32) for name in BIASES},
         "means": means.numpy().astype(np.float32),
-        "ranked": flags(weights, farthest(places, counted, RANKED // weights.n_neurons)),
+        "ranked": flags(weights.d_vocab, farthest(places, counted, RANKED // weights.n_neurons)),
         "passage_ids": torch.cat([p.tokens for p in labelled]).numpy().astype(ids),
         "passage_ends": np.cumsum([len(p.tokens) for p in labelled]).astype(np.uint32),
-        "merges": merges(weights).astype(ids),
+        "merges": joins.astype(ids),
     }
     return packed(header, arrays)
 
@@ -128,7 +136,8 @@ def described(table: pd.DataFrame) -> list[dict[str, Any]]:
         "TV to uniform": "unevenness",
         "nats for a copy": "copyPreference",
     }
-    return table.rename(columns=names).to_dict("records")
+    known = table.astype(object).where(table.notna(), None)  # JSON has no NaN
+    return known.rename(columns=names).to_dict("records")
 
 
 def destinations(weights: LayerWeights) -> list[int]:
@@ -142,45 +151,74 @@ def destinations(weights: LayerWeights) -> list[int]:
     return list(dict.fromkeys(ids))
 
 
-def steady(weights: LayerWeights, texts: Sequence[Text], n: int, token: int) -> list[int]:
+def steady(at: Destination, texts: Sequence[Text]) -> list[int]:
     """The stable heads; none where no head holds still: a page lets readers choose others."""
-    try:
-        return list(stable_heads(weights, texts, n, token))
-    except ValueError:
-        return []
+    table = roster(at, texts)
+    return table.index[table["stable"]].tolist()
 
 
-def calibrated(weights: LayerWeights, text: Text, n: int, token: int) -> ContextualCircuit:
-    """What the calibration text gives all heads with this token at n."""
-    return ContextualCircuit.calibrate(weights, text, range(weights.n_heads), n, token)
+def calibrated(at: Destination, text: Text) -> ContextualCircuit:
+    """What the calibration text gives all heads at this destination."""
+    return ContextualCircuit.calibrate(at, text, range(at.n_heads))
 
 
-def spelling(weights: LayerWeights) -> dict[str, Any]:
+def spelling(tokenizer: Any, d_vocab: int) -> tuple[dict[str, Any], np.ndarray]:
     """The vocabulary in the order of the ids ("" for ids that no token has), the first token of
-    every text, and whether the merges, which are a tensor, are all that it takes to read text.
+    every text, whether merges are all that it takes to read text, and if words are other than
+    GPT-2's, which; and the merges: the pairs of tokens that byte-pair encoding joins, by rank, none
+    for other tokenizers.
     """
-    tokenizer = weights.tokenizer
     names = {number: token for token, number in tokenizer.get_vocab().items()}
     bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-    vocab = [names.get(number, "") for number in range(weights.d_vocab)]
-    return {"bos": bos, "vocab": vocab, "byte_level": byte_level(tokenizer)}
+    vocab = [names.get(number, "") for number in range(d_vocab)]
+    spec = None
+    if getattr(tokenizer, "is_fast", False):
+        spec = json.loads(tokenizer.backend_tokenizer.to_str())
+    words = byte_level(spec)
+    other = {"words": words} if words not in (None, "gpt2") else {}
+    said = {"bos": bos, "vocab": vocab, "byte_level": words is not None} | other
+    return said, merges(spec["model"]) if spec and words else np.zeros((0, 2), dtype=np.int64)
 
 
-def byte_level(tokenizer: Any) -> bool:
-    """Whether this is byte-pair encoding as GPT-2 has it, which `tokenizer.js` can do."""
-    if not getattr(tokenizer, "is_fast", False):
-        return False
-    spec = json.loads(tokenizer.backend_tokenizer.to_str())
-    model, before = spec["model"], spec["pre_tokenizer"] or {}
-    return (
-        spec["normalizer"] is None
-        and before.get("type") == "ByteLevel"
-        and not before["add_prefix_space"]
-        and before["use_regex"]
-        and model["type"] == "BPE"
-        and not model.get("ignore_merges")
-        and not any(model.get(k) for k in ("continuing_subword_prefix", "end_of_word_suffix"))
-    )
+def byte_level(spec: dict[str, Any] | None) -> str | None:
+    """What words are, where a tokenizer.json is of a byte-pair encoding that `tokenizer.js` can do:
+    GPT-2's, those with "digits" one by one, or "qwen2"'s, with " nfc" behind it where texts are
+    composed first; else None.
+    """
+    if spec is None:
+        return None
+    model, normalizer = spec["model"], spec["normalizer"]
+    words = words_of(spec["pre_tokenizer"] or {})
+    if (
+        words is None
+        or normalizer not in (None, {"type": "NFC"})
+        or model["type"] != "BPE"
+        or model.get("ignore_merges")
+        or model.get("unk_token") is not None
+        or any(model.get(k) for k in ("continuing_subword_prefix", "end_of_word_suffix"))
+    ):
+        return None
+    return f"{words} nfc" if normalizer else words
+
+
+def words_of(before: dict[str, Any]) -> str | None:
+    """The kind of words that a pre-tokenizer makes, if the pages have it."""
+    *first, last = before.get("pretokenizers", [before])
+    if last.get("type") != "ByteLevel" or last["add_prefix_space"]:
+        return None
+    kinds = {
+        ((), True): "gpt2",
+        (("Digits", True), True): "digits",
+        (("Split", QWEN2, "Isolated", False), False): "qwen2",
+    }
+    return kinds.get((tuple(v for part in first for v in flat(part)), last["use_regex"]))
+
+
+def flat(part: dict[str, Any]) -> list[Any]:
+    """What a pre-tokenizer is told, one by one."""
+    return [
+        v for value in part.values() for v in (flat(value) if isinstance(value, dict) else [value])
+    ]
 
 
 # ---------------------------------------------------------------- which tokens a page ranks
@@ -192,14 +230,15 @@ def seen_by_heads(
     """What an average token puts into each head, per unit of kernel, and each token's best place
     among those that move the residual stream farthest through one head, in any of the circuits.
     """
-    weights = circuits[0].weights
-    values = circuits[0].at.values(range(weights.n_heads))[counted]
-    gram = weights.W_O @ weights.W_O.mT  # |z W_O|^2 = z W_O W_O^T z^T: no d_model numbers a token
+    at = circuits[0].at
+    values = at.split.values(range(at.n_heads))[counted]
+    # |z W_O|^2 = z W_O W_O^T z^T: no d_model numbers a token
+    gram = at.readout.W_O @ at.readout.W_O.mT
     squared = [((z @ g) * z).sum(-1) for z, g in zip(values.unbind(1), gram, strict=True)]
     norms = torch.stack(squared).sqrt()  # head t
     means, places = [], torch.full((len(counted),), len(counted))
     for circuit in circuits:
-        content = circuit.at.likes[:, counted]
+        content = circuit.at.split.likes[:, counted]
         weight = content / circuit.denominators[:, None]
         means.append(einsum(weight, values, "head t, t head d -> head d") / len(counted))
         falling = (weight * norms).argsort(stable=True, dim=-1, descending=True)
@@ -214,9 +253,9 @@ def farthest(
     return counted[places.argsort(stable=True)[:most]]
 
 
-def flags(weights: LayerWeights, tokens: Int[Tensor, " token"]) -> np.ndarray:
+def flags(d_vocab: int, tokens: Int[Tensor, " token"]) -> np.ndarray:
     """1 for these tokens and 0 for the others: long runs, which pack well."""
-    chosen = torch.zeros(weights.d_vocab, dtype=torch.int8)
+    chosen = torch.zeros(d_vocab, dtype=torch.int8)
     chosen[tokens] = 1
     return chosen.numpy()
 
@@ -230,16 +269,15 @@ def usual(texts: Sequence[Text], vocab: int) -> np.ndarray:
     return np.sort(np.argsort(-counts, kind="stable")[:FINE])
 
 
-def heeded(circuits: Sequence[ContextualCircuit]) -> np.ndarray:
+def heeded(weights: LayerWeights, circuits: Sequence[ContextualCircuit]) -> np.ndarray:
     """How much an error in W_E matters, as a matrix M: the error e costs about `e M e`.
 
     It moves what the neurons get through a head, by `e W_V W_O W_in`, and the score, by the
     destination's query, which multiplies all that the neurons get. Heads count alike.
     """
-    weights, n = circuits[0].weights, circuits[0].n
-    W_in = weights.mlp_input()[0].double()
-    values = circuits[0].at.values(range(weights.n_heads)).double()
-    queries = torch.stack([destination_query(weights, n, c.token) for c in circuits])
+    at, W_in = circuits[0].at, weights.mlp_input()[0].double()
+    values = at.split.values(range(weights.n_heads)).double()
+    queries = torch.stack([destination_query(weights, at.n, c.at.token) for c in circuits])
     asked = einsum(queries, weights.W_K, "dest head e, head d e -> head dest d").double()
     total = torch.zeros(weights.d_model, weights.d_model, dtype=torch.double)
     for h in range(weights.n_heads):
@@ -324,11 +362,8 @@ def compact(W: np.ndarray) -> np.ndarray:
     return half if close else W.astype(np.float32)
 
 
-def merges(weights: LayerWeights) -> np.ndarray:
-    """The pairs of tokens that byte-pair encoding joins, by rank; none for other tokenizers."""
-    if not byte_level(weights.tokenizer):
-        return np.zeros((0, 2), dtype=np.int64)
-    model = json.loads(weights.tokenizer.backend_tokenizer.to_str())["model"]
+def merges(model: dict[str, Any]) -> np.ndarray:
+    """The merges of a tokenizer.json, as ids."""
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
     ids = [[model["vocab"][token] for token in pair] for pair in pairs]
     return np.array(ids, dtype=np.int64).reshape(-1, 2)
@@ -337,8 +372,8 @@ def merges(weights: LayerWeights) -> np.ndarray:
 # ---------------------------------------------------------------- the file
 
 
-def packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """Header and arrays as one gzip file."""
+def packed(header: dict[str, Any], arrays: dict[str, np.ndarray], level: int = 9) -> bytes:
+    """Header and arrays as one gzip file, of this level."""
     body, entries = bytearray(), []
     for name, array in arrays.items():
         entry = {"name": name, "type": array.dtype.name, "shape": array.shape, "offset": len(body)}
@@ -352,4 +387,4 @@ def packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     text = json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     text += b" " * ((-len(text) - 4) % 8)  # with the four bytes in front, tensors are aligned
     content = len(text).to_bytes(4, "little") + text + bytes(body)
-    return gzip.compress(content, 9, mtime=0)
+    return gzip.compress(content, level, mtime=0)

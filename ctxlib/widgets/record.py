@@ -15,13 +15,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers.activations import ACT2FN
 
+from ctxlib.decoders.adapter import act_fn
 from ctxlib.denominators import softmax_denominators
-from ctxlib.destination import asked_by
-from ctxlib.texts import Text, at
-from ctxlib.weights import LayerWeights, layer_norm
+from ctxlib.place import Destination
+from ctxlib.texts import Text
+from ctxlib.weights import layer_norm
 
 if TYPE_CHECKING:
-    from ctxlib.decoders.from_model import FirstLayer
+    from ctxlib.decoders.from_model import TwoMeans
     from ctxlib.decoders.lookups import Attribution
 
 LISTED = 32  # heads of a neuron; the sum of all others is one more term
@@ -40,7 +41,7 @@ def look_up_record(
     """The record behind `LookUps`: neurons as `looked_up` gives them; where each head of the model
     looks, in words, all heads counted through; and the activation function as a table.
     """
-    name = model.cfg.act_fn
+    name = act_fn(model)
     x = torch.arange(-SPAN, SPAN + STEP, STEP)
     table = {"name": name, "from": -SPAN, "step": STEP}
     return {
@@ -114,20 +115,15 @@ def rounded(values: Iterable[Any]) -> list[float]:
 
 
 def denominator_record(
-    weights: LayerWeights,
-    texts: Sequence[Text],
-    passages: Sequence[Text],
-    n: int | None = None,
-    token: str | int = " the",
+    at: Destination, texts: Sequence[Text], passages: Sequence[Text]
 ) -> dict[str, Any]:
     """What `denominators.js` needs: every denominator, and for each head what bounds are made of.
 
     As in chapter 4: BOS and the destination are the same in every text and add a constant, the
     tokens between them are what is drawn. All in units of the expected denominator.
     """
-    here = asked_by(weights, n, token)
-    kernels = here.kernels
-    values = here.likes[:, at(weights, texts, here.n, token)]
+    kernels = at.split.kernels
+    values = at.split.likes[:, at.placed(texts)]
     inner, kernel = values[..., 1:-1], kernels[:, 1:-1]
     fixed = kernels[:, 0] * values[:, 0, 0] + kernels[:, -1] * values[:, 0, -1]
     mean = inner.mean((1, 2))
@@ -141,13 +137,13 @@ def denominator_record(
         "heaviest": kernel.amax(-1),
     }
     denoms = einsum(values, kernels, "head text source, head source -> head text")
-    labelled = softmax_denominators(here, passages).T if len(passages) else denoms[:, :0]
+    labelled = softmax_denominators(at, passages).T if len(passages) else denoms[:, :0]
     return {
-        "n": here.n,
-        "token": weights.tokenizer.decode([here.token]),
+        "n": at.n,
+        "token": at.tokenizer.decode([at.token]),
         "heads": [
             {name: significant(of[head], 6) for name, of in facts.items()}
-            for head in range(weights.n_heads)
+            for head in range(at.n_heads)
         ],
         "texts": significant(denoms / expected[:, None], 4),
         "passages": [{"name": p.name, "domain": p.domain} for p in passages],
@@ -158,49 +154,49 @@ def denominator_record(
 # ---------------------------------------------------------------- positions
 
 
-def position_record(layers: Mapping[str, FirstLayer]) -> dict[str, Any]:
+def position_record(splits: Mapping[str, TwoMeans]) -> dict[str, Any]:
     """What `positions.js` needs of first layers that keep positions in different ways: of every
     head the kernel, what it likes, and where, what and both, as in chapter 10.
 
     Distances leave out the destination and BOS, and take every fourth token beyond 32.
     """
-    if not layers or len(places := {layer.n for layer in layers.values()}) > 1:
-        raise ValueError(f"{len(layers)} first layers: give one at least, all asked at one n")
+    if not splits or len(places := {split.n for split in splits.values()}) > 1:
+        raise ValueError(f"{len(splits)} first layers: give one at least, all asked at one n")
     (n,) = places
     distances = [d for d in range(1, n) if d <= 32 or d % 4 == 0]
     kinds = [
-        {"name": name, "heads": asked_heads(layer, distances)} for name, layer in layers.items()
+        {"name": name, "heads": asked_heads(split, distances)} for name, split in splits.items()
     ]
     return {"n": n, "distances": distances, "kinds": kinds}
 
 
-def asked_heads(layer: FirstLayer, distances: list[int]) -> list[dict[str, Any]]:
+def asked_heads(split: TwoMeans, distances: list[int]) -> list[dict[str, Any]]:
     """The heads of one first layer. What a token gets beyond the average one at a source i is
     `g_i . (x_t - mean x)`: its log content, and the interaction, if it is not the same for all i.
     """
     from ctxlib.decoders.from_model import decomposition
     from ctxlib.split import effective_tokens
 
-    sources = layer.n - torch.tensor(distances)
-    usual = layer.frequency.argsort(descending=True, stable=True)[:USUAL]
-    occurring = (layer.frequency > 1e-4).nonzero()[:, 0]
-    account = decomposition(layer)
+    layer, sources = split.layer, split.n - torch.tensor(distances)
+    usual = split.frequency.argsort(descending=True, stable=True)[:USUAL]
+    occurring = (split.frequency > 1e-4).nonzero()[:, 0]
+    account = decomposition(split)
 
     def token(t: Tensor) -> str:
         return layer.tokenizer.decode([int(t)])
 
     def one(h: int) -> dict[str, Any]:
-        content = layer.content[h]
+        content = split.content[h]
         liked = usual[content[usual].argsort(descending=True)]
         ends = occurring[content[occurring].argsort(descending=True)]
         told = liked[[0, len(liked) // 2, -1]]
-        x = layer_norm(layer.E[told, None] + layer.where[sources], layer.eps)
-        more = ((x - layer.mean[sources]) * layer.asked[h, sources]).sum(-1)  # token source
+        x = layer_norm(layer.E[told, None] + layer.where[sources], layer.readout.eps)
+        more = ((x - split.mean[sources]) * layer.asked[h, sources]).sum(-1)  # token source
         spread = {name: round(account.loc[h, name], 4) for name in ("where", "what", "interaction")}
         return {
-            "effective": round(float(effective_tokens(layer.kernels[h])), 2),
+            "effective": round(float(effective_tokens(split.kernels[h])), 2),
             **spread,
-            "kernel": significant(layer.kernels[h, sources].clamp(min=FAINTEST).log(), 3),
+            "kernel": significant(split.kernels[h, sources].clamp(min=FAINTEST).log(), 3),
             "most": [
                 {"token": token(t), "content": significant(content[t], 3)} for t in ends[:LIKED]
             ],
@@ -214,7 +210,7 @@ def asked_heads(layer: FirstLayer, distances: list[int]) -> list[dict[str, Any]]
             ],
         }
 
-    return [one(h) for h in range(len(layer.kernels))]
+    return [one(h) for h in range(len(split.kernels))]
 
 
 def significant(values: Tensor, digits: int) -> Any:

@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -16,15 +17,18 @@ import anywidget
 import traitlets
 from traitlets import Dict, Enum, Float, Int, List, Unicode
 
+from ctxlib.place import Destination, destination
 from ctxlib.plots import Picture
+from ctxlib.studies import Study, study
 from ctxlib.texts import Text, passages
 from ctxlib.weights import LayerWeights
+from ctxlib.widgets.askedfile import packed_destination
 from ctxlib.widgets.bundle import HERE, bundled, linked
 from ctxlib.widgets.layerfile import destinations, packed_layer
 from ctxlib.widgets.record import denominator_record, position_record
 
 if TYPE_CHECKING:
-    from ctxlib.decoders.from_model import FirstLayer
+    from ctxlib.decoders.from_model import TwoMeans
 
 
 class View(anywidget.AnyWidget):
@@ -66,42 +70,67 @@ class View(anywidget.AnyWidget):
         return repr(self.picture) if self.picture else f"{type(self).__name__}({self.state()})"
 
 
+Viewed = LayerWeights | Destination | Study | str | os.PathLike
+
+
 @dataclass(frozen=True)
 class Prepared:
-    """What the views of some weights share: the packed layer, its name, how many passages there
-    are.
+    """What the views of one thing share: the packed layer, its name, and how many there are of what
+    a reader can choose.
     """
 
     data: bytes
     digest: str
     passages: int
+    heads: int
+    neurons: int
+    positions: int
+    asking: list[int]
 
 
-PREPARED: WeakKeyDictionary[LayerWeights, Prepared] = WeakKeyDictionary()
+PREPARED: WeakKeyDictionary[LayerWeights | Destination | Study, Prepared] = WeakKeyDictionary()
 
 
-def prepared(weights: LayerWeights) -> Prepared:
-    """Made once for a weights object, and let go with it."""
-    if weights not in PREPARED:
-        data = packed_layer(weights)
-        engine = b"".join(f.read_bytes() for f in linked("engine/packed.js"))
-        digest = hashlib.sha256(engine + data).hexdigest()  # views of another engine take no part
-        PREPARED[weights] = Prepared(data, digest, len(passages(weights)))
-    return PREPARED[weights]
+def prepared(of: LayerWeights | Destination | Study) -> Prepared:
+    """Made once for weights, a destination or a study, and let go with it."""
+    if of not in PREPARED:
+        PREPARED[of] = packed_once(of)
+    return PREPARED[of]
+
+
+def packed_once(of: LayerWeights | Destination | Study, name: str = "") -> Prepared:
+    """Weights know every destination; anything else is asked at its own, with a study's heads, or
+    with the stable ones, and all where none is.
+    """
+    if isinstance(of, LayerWeights) and not of.both_sides:
+        count, sizes = len(passages(of)), (of.n_heads, of.n_neurons, of.n_ctx)
+        return named(packed_layer(of, name=name), count, *sizes, destinations(of))
+    asked = of if isinstance(of, Study) else study(of, or_all=True)
+    at, count = asked.at, len(asked.passages)
+    data = packed_destination(asked, name)
+    return named(data, count, at.n_heads, at.n_neurons, at.length, [at.token])
+
+
+def named(data: bytes, *facts: Any) -> Prepared:
+    engine = b"".join(f.read_bytes() for f in linked("engine/packed.js"))
+    digest = hashlib.sha256(engine + data).hexdigest()  # views of another engine take no part
+    return Prepared(data, digest, *facts)
 
 
 class LayerView(View):
-    """A view that computes with the first layer's weights.
+    """A view that computes with a first layer: of weights, or where `asked` of a destination, a
+    study or a stored layer's file.
 
     What is kept in sync is the packed layer's name; a notebook asks for the layer itself when it
-    has none of that name, so that it is sent once for all views of the same weights.
+    has none of that name, so that it is sent once for all views of the same thing.
     """
 
     layer = Unicode(help="the name of the packed layer").tag(sync=True)
+    asked: ClassVar[bool] = False
 
-    def __init__(self, weights: LayerWeights, picture: Picture | None = None, **state: Any):
-        self.weights = weights
-        self.prepared = prepared(weights)
+    def __init__(self, of: Viewed, picture: Picture | None = None, **state: Any):
+        self.of = viewed(of, type(self))
+        self.prepared = prepared(self.of)
         super().__init__(picture, layer=self.prepared.digest, **state)
         self.on_msg(LayerView.answer)
 
@@ -109,6 +138,20 @@ class LayerView(View):
         """Sends the packed layer to a notebook that asks for it."""
         if asked == {"wanted": "layer"}:
             self.send({"layer": self.prepared.digest}, buffers=[self.prepared.data])
+
+
+def viewed(of: Viewed, view: type[LayerView]) -> LayerWeights | Destination | Study:
+    """What a kind of view is given, opened where it is a stored layer's file, or a ValueError where
+    that view cannot show it.
+    """
+    learned = isinstance(of, LayerWeights) and not of.both_sides
+    if learned or (view.asked and isinstance(of, Viewed)):
+        return destination(of) if isinstance(of, str | os.PathLike) else of
+    if view.asked:
+        wanted = "LayerWeights, a destination, a study, or a stored layer's file"
+    else:
+        wanted = "LayerWeights of a decoder with learned positions: it moves the destination"
+    raise ValueError(f"{view.__name__} of a {type(of).__name__}: give it {wanted}")
 
 
 def whole(value: int, size: int, name: str) -> int:
@@ -141,14 +184,14 @@ class Heads(List):
 
     def validate(self, obj: Any, value: Any) -> list[int]:
         heads = super().validate(obj, value) or []
-        return sorted({whole(head, obj.weights.n_heads, "head") for head in heads})
+        return sorted({whole(head, obj.prepared.heads, "head") for head in heads})
 
 
-class Destination(Int):
+class Asking(Int):
     """The id of a token for which the packed layer knows a circuit; -1 for the usual one."""
 
     def validate(self, obj: Any, value: Any) -> int:
-        value, known = super().validate(obj, value), destinations(obj.weights)
+        value, known = super().validate(obj, value), obj.prepared.asking
         if value in (-1, *known):
             return value
         listed = ", ".join(map(str, known))
@@ -156,14 +199,14 @@ class Destination(Int):
 
 
 passage_count = attrgetter("prepared.passages")  # of a view of a layer
-head_count = attrgetter("weights.n_heads")
-neuron_count = attrgetter("weights.n_neurons")
-position_count = attrgetter("weights.n_ctx")
+head_count = attrgetter("prepared.heads")
+neuron_count = attrgetter("prepared.neurons")
+position_count = attrgetter("prepared.positions")
 
 
 def character_count(view: LayerView) -> int:
     """Characters that the live reader keeps of a text; no window begins behind them."""
-    return 16 * view.weights.n_ctx
+    return 16 * view.prepared.positions
 
 
 class Rows(LayerView):
@@ -199,14 +242,14 @@ class Kernels(LayerView):
     family = Enum(
         ("all", "local", "duplicate-token", "uniform", "remote", "slowly decaying"), "all"
     ).tag(sync=True, turned=True)
-    token = Destination(-1).tag(sync=True, turned=True)
+    token = Asking(-1).tag(sync=True, turned=True)
 
     @traitlets.validate("n")
     def _n(self, proposal: dict) -> int:
-        if proposal["value"] == -1 or 1 <= proposal["value"] < self.weights.n_ctx:
+        if proposal["value"] == -1 or 1 <= proposal["value"] < self.prepared.positions:
             return proposal["value"]
         raise traitlets.TraitError(
-            f"destination {proposal['value']}: there are 1 to {self.weights.n_ctx - 1}"
+            f"destination {proposal['value']}: there are 1 to {self.prepared.positions - 1}"
         )
 
 
@@ -214,7 +257,7 @@ class Denominators(View):
     """How far denominators stray from their mean: the band that theory allows and where texts fall
     (chapter 4).
 
-    All heads are measured at one n with one token there: over `texts`, of which n + 1 tokens are
+    All heads are measured at one destination: over `texts`, of which n + 1 tokens are
     needed, and over the labelled `passages`. `text` marks a passage (-1: none), `bound` is the
     inequality behind the band, `level` the share of texts that it promises. Raises ValueError as
     `cx.softmax_denominators` does.
@@ -234,20 +277,19 @@ class Denominators(View):
 
     def __init__(
         self,
-        weights: LayerWeights,
+        at: Destination,
         texts: Sequence[Text],
         passages: Sequence[Text],
-        n: int | None = None,
-        token: str | int = " the",
         picture: Picture | None = None,
         **state: Any,
     ):
-        record = denominator_record(weights, texts, passages, n, token)
+        record = denominator_record(at, texts, passages)
         super().__init__(picture, record=record, **state)
 
 
 class NeuronExplorer(LayerView):
-    """Which neurons a set of heads can move far, and what moves one (chapter 7).
+    """Which neurons a set of heads can move far, and what moves one (chapter 7): of weights, or at
+    the one destination of a `cx.destination`, a study or a stored layer's file, of any model.
 
     No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
     `neuron` -1 the loudest, `passage` -1 the one with the largest summary. `pinned` is a neuron
@@ -256,10 +298,11 @@ class NeuronExplorer(LayerView):
     """
 
     module = "neurons"
+    asked = True
     _esm = bundled("views/neurons.js")
     heads = Heads().tag(sync=True, turned=True)
     threshold = Float(0.0).tag(sync=True, turned=True)
-    token = Destination(-1).tag(sync=True, turned=True)
+    token = Asking(-1).tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     pinned = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     passage = Whole(-1, passage_count, "passage").tag(sync=True, turned=True)
@@ -275,7 +318,9 @@ class NeuronExplorer(LayerView):
 
 
 class LiveReader(LayerView):
-    """What two texts tell the neurons, while they are typed (chapters 6 and 8).
+    """What two texts tell the neurons, while they are typed (chapters 6 and 8): of weights, or of a
+    destination, a study or a stored layer's file, where a shorter text is read as if it stood right
+    before the destination.
 
     `text` and `other` are the texts; while both are empty, a paragraph in British and in American
     spelling stands there. `heads` are the circuit's, [] for the stable ones. `neuron` is the one
@@ -287,6 +332,7 @@ class LiveReader(LayerView):
     """
 
     module = "reader"
+    asked = True
     _esm = bundled("views/reader.js")
     text = Unicode("").tag(sync=True, turned=True)
     other = Unicode("").tag(sync=True, turned=True)
@@ -303,7 +349,7 @@ class Positions(View):
     """What a head's scores depend on in models that keep positions in different ways: where, what,
     and both (chapter 10).
 
-    `layers` are first layers asked at one n, by the name of their positions. `kind` counts them,
+    `splits` are of first layers asked at one n, by the name of their positions. `kind` counts them,
     `head` the heads of a layer. Raises ValueError for no layers, and where they are asked at
     different places.
     """
@@ -315,9 +361,9 @@ class Positions(View):
     head = Whole(0, lambda view: view.most_heads(), "head").tag(sync=True, turned=True)
 
     def __init__(
-        self, layers: Mapping[str, FirstLayer], picture: Picture | None = None, **state: Any
+        self, splits: Mapping[str, TwoMeans], picture: Picture | None = None, **state: Any
     ):
-        super().__init__(picture, record=position_record(layers), **state)
+        super().__init__(picture, record=position_record(splits), **state)
 
     def most_heads(self) -> int:
         return max(len(kind["heads"]) for kind in self.record["kinds"])

@@ -7,11 +7,10 @@ import {
   equalParts,
   rowProducts,
   sharedKernel,
-  softmaxInPlace,
   wholeBelow,
 } from "./linalg.js";
 import { Prefix } from "./prefix.js";
-import { TOKENS_AT_ONCE } from "./ranking.js";
+import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 import { doneAtOnce, doneInSlices } from "./slices.js";
 
 /** @typedef {import("./layer.js").Layer} Layer
@@ -22,7 +21,7 @@ import { doneAtOnce, doneInSlices } from "./slices.js";
 
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {
-  /** @type {{denominators: Numbers, scale: number} | undefined} */ #calibration;
+  /** @type {import("./layer.js").Calibration | undefined} */ #calibration;
   /** @type {Float64Array[] | undefined} */ #content;
   /** @type {Float64Array[] | undefined} */ #weights;
   /** @type {Float64Array[] | undefined} */ #means;
@@ -31,20 +30,20 @@ export class Circuit {
 
   /** @param {Layer} layer @param {number} n @param {number} token */
   constructor(layer, n, token) {
-    const { d, nHeads } = layer;
     this.layer = layer;
     this.n = n;
     this.token = token;
-    /** W_K q_n / attn_scale, head after head */
-    this.asked = layer.asked(layer.stream([token], n, "here"));
-    const shift = new Float64Array((n + 1) * d);
-    for (let i = 0; i <= n; i++) {
-      addScaled(shift, i * d, 1 / layer.sharedScale[i], layer.W_pos, i * d, d);
-      addScaled(shift, i * d, -1 / layer.sharedScale[i], layer.W_pos, n * d, d);
-    }
-    const scores = rowProducts(this.asked, shift, d, new Float64Array(nHeads * (n + 1)));
-    /** Positional kernels: one row a head over the sources 0 ... n. */
-    this.kernels = equalParts(scores, nHeads).map(softmaxInPlace);
+    this.split = layer.split(n, token);
+  }
+
+  /** Tokens of a text that are read. */
+  get reach() {
+    return this.split.reach;
+  }
+
+  /** Positional kernels: one row a head over the sources. */
+  get kernels() {
+    return this.split.kernels;
   }
 
   /** One a head. @returns {Numbers} */
@@ -59,33 +58,12 @@ export class Circuit {
 
   /** What the calibration text says; of a kernel alone it is not asked, which may be longer. */
   #read() {
-    return (this.#calibration ??= this.#packed() ?? this.#calibrated());
+    return (this.#calibration ??= this.#packed() ?? this.split.calibrated());
   }
 
   /** What the file says of this destination, if it does. @returns {Destination | undefined} */
   #packed() {
     return this.layer.destinations.find(({ id }) => this.n === this.layer.n && id === this.token);
-  }
-
-  /** Denominators of all heads and the LayerNorm-2 scale from the calibration text, cut here. */
-  #calibrated() {
-    const { layer, n, token } = this;
-    if (layer.calibration.ids.length < n)
-      throw new RangeError(`position ${n} lies behind the calibration text`);
-    const ids = [...layer.calibration.ids.slice(0, n), token];
-    const contents = this.contents(layer.stream(ids, n, "here"), layer.everyHead);
-    const denominators = contents.map((row, h) => dotProduct(this.kernels[h], 0, row, 0, n + 1));
-    return { denominators, scale: layer.attend(layer.stream(ids, n, "exact"), ids).scale };
-  }
-
-  /** content_h of every source of a stream `here`, one row for each of these heads.
-   *  @param {Float64Array} x @param {number[]} heads */
-  contents(x, heads) {
-    const { d } = this.layer;
-    const asked = new Float64Array(heads.length * d);
-    heads.forEach((h, k) => asked.set(this.asked.subarray(h * d, (h + 1) * d), k * d));
-    const scores = rowProducts(asked, x, d, new Float64Array((heads.length * x.length) / d));
-    return equalParts(scores.map(Math.exp), heads.length);
   }
 
   /** The kernel that these heads share. @param {number[]} heads */
@@ -98,16 +76,18 @@ export class Circuit {
 
   // -------------------------------------------------------------- tokens
 
-  /** log content_h(t) of the vocabulary, in nats; head after head. @returns {Float64Array[]} */
+  /** log content_h(t) of the vocabulary, in nats; head after head. A token that the page does not
+   *  know has none. @returns {Float64Array[]} */
   contentScores() {
     return (this.#content ??= this.#scored());
   }
 
   #scored() {
-    const { nHeads, nVocab } = this.layer;
-    const out = new Float64Array(nVocab * nHeads);
-    doneAtOnce(this.layer.ofTokens(everyToken(nVocab), this.n, this.asked, out));
-    return equalParts(columnMajor(out, nHeads), nHeads);
+    const { known, nHeads } = this.layer;
+    const out = new Float64Array(known.length * nHeads);
+    doneAtOnce(this.split.scores(known, out));
+    const rows = equalParts(columnMajor(out, nHeads), nHeads);
+    return rows.map((row) => this.layer.ofVocabulary(row, -Infinity));
   }
 
   /** content_h(t) / denom_h of the vocabulary: a token's weight in a head, per unit of kernel.
@@ -117,49 +97,43 @@ export class Circuit {
     return this.contentScores()[head].map((score) => Math.exp(score) / this.denominators[head]);
   }
 
-  /** content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V + b_V): what each token of the vocabulary
-   *  puts into a head, per unit of kernel; token after token.
-   *  @param {number} head @returns {Float64Array} */
+  /** content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V + b_V): what each known token puts into a
+   *  head, per unit of kernel; token after token. @param {number} head @returns {Float64Array} */
   weightedValues(head) {
-    const { dHead, nVocab } = this.layer;
+    const { dHead, known } = this.layer;
     const weights = this.tokenWeights(head);
-    const out = new Float64Array(nVocab * dHead);
-    doneAtOnce(this.layer.values(everyToken(nVocab), this.n, head, out));
-    return out.map((value, i) => value * weights[Math.floor(i / dHead)]);
+    const out = new Float64Array(known.length * dHead);
+    doneAtOnce(this.layer.values(known, this.n, head, out));
+    return out.map((value, i) => value * weights[known[Math.floor(i / dHead)]]);
   }
 
-  /** From a stream to one neuron through each head: W_V W_O W_in[:, j] / s, and b_V by the way.
+  /** W_O W_in[:, j] / s: the direction inside each head that one neuron reads.
    *  @param {number} neuron @param {number[]} heads */
-  paths(neuron, heads) {
+  directions(neuron, heads) {
     const { layer } = this;
-    const { d, dHead } = layer;
-    wholeBelow(neuron, layer.nNeurons, "neuron");
-    const input = new Float64Array(d).map((_, k) => layer.W_in[k * layer.nNeurons + neuron]);
-    const directions = new Float64Array(heads.length * d);
-    const biases = heads.map((h, i) => {
-      const z = new Float64Array(dHead).map(
-        (_, k) => dotProduct(input, 0, layer.W_O, (h * dHead + k) * d, d) / this.scale,
-      );
-      for (let k = 0; k < d; k++)
-        directions[i * d + k] = dotProduct(z, 0, layer.W_V, (h * d + k) * dHead, dHead);
-      return dotProduct(z, 0, layer.b_V, h * dHead, dHead);
-    });
-    return { directions, biases };
+    const { d, dHead, W_O } = layer;
+    const input = layer.inputs(wholeBelow(neuron, layer.nNeurons, "neuron"), neuron + 1);
+    return heads.map((h) =>
+      new Float64Array(dHead).map(
+        (_, k) => dotProduct(input, 0, W_O, (h * dHead + k) * d, d) / this.scale,
+      ),
+    );
   }
 
-  /** What each token of the vocabulary adds to a neuron's pre-activation, per unit of kernel.
+  /** What each token of the vocabulary adds to a neuron's pre-activation, per unit of kernel; zero
+   *  for one that the page does not know.
    *  @param {number} neuron @param {number[]} heads @returns {Float64Array} */
   contribution(neuron, heads) {
-    const { layer } = this;
+    const { layer, split } = this;
+    const { known } = layer;
     const chosen = layer.heads(heads);
-    const { directions, biases } = this.paths(neuron, chosen);
-    const through = new Float64Array(layer.nVocab * chosen.length);
-    doneAtOnce(layer.ofTokens(everyToken(layer.nVocab), this.n, directions, through));
+    const through = new Float64Array(known.length * chosen.length);
+    doneAtOnce(split.through(known, chosen, this.directions(neuron, chosen), through));
     const out = new Float64Array(layer.nVocab);
-    chosen.forEach((head, i) => {
+    chosen.forEach((head, k) => {
       const weights = this.tokenWeights(head);
-      for (let t = 0; t < out.length; t++)
-        out[t] += weights[t] * (through[t * chosen.length + i] + biases[i]);
+      for (let i = 0; i < known.length; i++)
+        out[known[i]] += weights[known[i]] * through[i * chosen.length + k];
     });
     return out;
   }
@@ -168,18 +142,13 @@ export class Circuit {
    *  @param {number} token @param {number[]} heads @returns {Float64Array} */
   driven(token, heads) {
     const { layer } = this;
-    const x = layer.stream([wholeBelow(token, layer.nVocab, "token")], this.n, "here");
+    const seen = this.split.seen([wholeBelow(token, layer.nVocab, "token")]);
     const chosen = layer.heads(heads);
-    const contents = this.contents(x, chosen);
+    const contents = seen.contents(chosen);
     const written = new Float64Array(layer.d);
-    chosen.forEach((head, k) => {
-      const weight = contents[k][0] / this.denominators[head];
-      layer.write(
-        written,
-        head,
-        layer.inside(head, x, 1).map((z) => z * weight),
-      );
-    });
+    chosen.forEach((head, k) =>
+      layer.write(written, head, seen.inside(head, [contents[k][0] / this.denominators[head]])),
+    );
     return layer.read(written, this.scale);
   }
 
@@ -189,16 +158,17 @@ export class Circuit {
    *  @param {Numbers} ids @returns {Circuit} */
   for(ids) {
     if (!ids.length) throw new RangeError("no tokens: a text has at least one");
-    if (ids.length > this.n) return this;
-    return this.layer.circuit({ n: ids.length - 1, token: this.token });
+    if (ids.length >= this.reach) return this;
+    return this.layer.circuit({ n: this.layer.placeIn(ids.length), token: this.token });
   }
 
-  /** What is read of a text, up to n or its last token, with the destination token there: what a
-   *  passage is compared by is what stands before it.
+  /** What is read of a text, with the destination token at the destination: what a passage is
+   *  compared by is what stands around it.
    *  @param {Numbers} ids @returns {Int32Array} */
   placed(ids) {
-    const read = Int32Array.from(ids).slice(0, this.n + 1);
-    read[read.length - 1] = this.token;
+    const { n, reach } = this.for(ids);
+    const read = Int32Array.from(ids).slice(0, reach);
+    read[n] = this.token;
     return read;
   }
 
@@ -237,8 +207,7 @@ export class Circuit {
     const work = this.#readPassages(chosen, placed, scaled, () => (done += 1));
     await doneInSlices(work, signal, () => onProgress(done / passages.length));
     const values = new Float64Array(passages.length * nNeurons);
-    const some = TOKENS_AT_ONCE / 8;
-    await doneInSlices(readOut(this.layer, scaled, values, some), signal);
+    await doneInSlices(readOut(this.layer, scaled, values), signal);
     onProgress(1);
     const responses = new Responses(this.layer, values);
     this.#responses.set(key, responses);
@@ -261,6 +230,7 @@ export class Circuit {
 
   /** Whether `top` is fast for these heads. @param {number[]} heads @returns {boolean} */
   prepared(heads) {
+    if (this.layer.told(this, heads)) return true;
     const ranking = this.layer.ranking(this.n);
     return Boolean(this.#weights && this.#means) && heads.every((h) => ranking.head(h).share === 1);
   }
@@ -284,6 +254,8 @@ export class Circuit {
    *  @param {number[]} heads @returns {Ranked} */
   top(heads) {
     const chosen = this.layer.heads(heads);
+    const told = this.layer.told(this, chosen);
+    if (told) return told;
     doneAtOnce(this.weigh());
     return this.layer.ranking(this.n).of(this, chosen);
   }
@@ -292,6 +264,8 @@ export class Circuit {
    *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
   async topInSlices(heads, signal) {
     const chosen = this.layer.heads(heads);
+    const told = this.layer.told(this, chosen);
+    if (told) return told;
     await doneInSlices(this.weigh(), signal);
     await doneInSlices(this.layer.ranking(this.n).making(this, chosen), signal);
     return this.top(chosen);
@@ -316,7 +290,7 @@ export class Circuit {
   *#weighed() {
     const { layer, scale } = this;
     const out = new Float64Array(layer.ranked.length * layer.nHeads);
-    yield* layer.ofTokens(layer.ranked, this.n, this.asked, out);
+    yield* this.split.scores(layer.ranked, out);
     const scores = equalParts(columnMajor(out, layer.nHeads), layer.nHeads);
     return scores.map((row, h) =>
       row.map((score) => Math.exp(score) / this.denominators[h] / scale),
@@ -332,36 +306,31 @@ export class Circuit {
 
   /** The means of a destination that the file says nothing about. */
   *#averaged() {
-    const { layer, n } = this;
-    const { counted, d, nHeads } = layer;
-    const seen = equalParts(new Float64Array(nHeads * d), nHeads);
-    const mass = new Float64Array(nHeads);
+    const { layer, split, denominators } = this;
+    const { counted, dHead, everyHead, nHeads } = layer;
+    const sums = equalParts(new Float64Array(nHeads * dHead), nHeads);
     for (let from = 0; from < counted.length; from += TOKENS_AT_ONCE) {
-      const x = layer.stream(counted.subarray(from, from + TOKENS_AT_ONCE), n, "here");
-      this.contents(x, layer.everyHead).forEach((row, h) => {
-        row.forEach((content, i) => addScaled(seen[h], 0, content, x, i * d, d));
-        mass[h] += row.reduce((a, b) => a + b);
+      const seen = split.seen(counted.subarray(from, from + TOKENS_AT_ONCE));
+      seen.contents(everyHead).forEach((row, h) => {
+        const share = 1 / (denominators[h] * counted.length);
+        addScaled(sums[h], 0, share, seen.inside(h, row), 0, dHead);
       });
       yield;
     }
-    return seen.map((sum, h) => {
-      const share = 1 / (this.denominators[h] * counted.length);
-      return layer.inside(h, sum, mass[h]).map((z) => z * share);
-    });
+    return sums;
   }
 }
 
-/** @param {number} size @returns {Int32Array} */
-function everyToken(size) {
-  return Int32Array.from({ length: size }, (_, id) => id);
-}
-
-/** rows W_in, a few rows at a time.
- *  @param {Layer} layer @param {Float64Array} rows @param {Float64Array} out @param {number} some */
-function* readOut({ d, inputs, nNeurons }, rows, out, some) {
-  for (let from = 0; from * d < rows.length; from += some) {
-    const part = rows.subarray(from * d, (from + some) * d);
-    rowProducts(part, inputs, d, out.subarray(from * nNeurons));
+/** rows W_in, some neurons at a time.
+ *  @param {Layer} layer @param {Float64Array} rows @param {Float64Array} out */
+function* readOut(layer, rows, out) {
+  const { d, nNeurons } = layer;
+  const count = rows.length / d;
+  for (let from = 0; from < nNeurons; from += NEURONS_AT_ONCE) {
+    const some = Math.min(NEURONS_AT_ONCE, nNeurons - from);
+    const part = new Float64Array(count * some);
+    rowProducts(rows, layer.inputs(from, from + some), d, part);
+    equalParts(part, count).forEach((row, i) => out.set(row, i * nNeurons + from));
     yield;
   }
 }

@@ -1,20 +1,42 @@
-/** The packed layer: what `layerfile.py` writes, read and checked. */
+/** The packed layer: what `layerfile.py` and `askedfile.py` write, read and checked. */
 
-import { Layer } from "./layer.js";
+import { AskedLayer } from "./asked.js";
+import { LearnedLayer } from "./learned.js";
 
-/** @typedef {{id: number, denominators: number[], scale: number}} Destination
+/** @typedef {import("./layer.js").Layer} Layer
+ *  @typedef {{id: number, denominators: number[], scale: number}} Destination
  *  @typedef {{family: string, because: string, effectiveTokens: number, halfMass: number,
- *    unevenness: number, copyPreference: number}} Family a head's, and what it was told from
+ *    unevenness: number, copyPreference: number | null}} Family a head's, and what it was told from
  *  @typedef {{name: string, type: string, shape: number[], offset: number}} TensorEntry
  *  @typedef {{
  *    format: string, version: number, tensors: TensorEntry[], model: string, vocab_size: number,
  *    d_model: number, heads: number, d_head: number, neurons: number, positions: number, eps: number,
- *    C: number, attn_scale: number, n: number, largest: number, finer: number, stable: number[],
- *    destinations: Destination[], calibration: {name: string, ids: number[]}, families: Family[],
+ *    n: number, largest: number, stable: number[], destinations: Destination[],
+ *    calibration: {name: string, ids: number[]}, families: Family[],
  *    passages: {name: string, domain: string, title: string}[], untrained: number[],
- *    vocab: string[], bos: number, byte_level: boolean}} LayerHeader */
+ *    vocab: string[], bos: number, byte_level: boolean, words?: string}} CommonHeader
+ *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
+ *  @typedef {CommonHeader & {length: number}} AskedHeader of one destination */
 
-const LAYER_FILE = "ctxlib layer";
+/** Of each kind of file what makes a layer of it, and what it must hold: numbers that count, other
+ *  positive ones, and tensors. */
+const KINDS = {
+  "ctxlib layer": {
+    Kind: LearnedLayer,
+    sizes: ["finer"],
+    reals: ["eps", "C", "attn_scale"],
+    tensors: "W_E W_E_step fine W_E_fine W_pos W_Q W_K W_V W_O W_in b_Q b_V b_O means",
+  },
+  "ctxlib asked layer": {
+    Kind: AskedLayer,
+    sizes: ["length"],
+    reals: ["eps"],
+    tensors:
+      "known kernels content value_of moved beside means of_token of_token_step of_token_spread " +
+      "of_token_mean W_O W_O_step W_O_spread W_O_mean W_in W_in_step W_in_spread W_in_mean told_top told_mean " +
+      "told_tokens",
+  },
+};
 const LAYER_VERSION = 1;
 
 /** Fetches a packed layer.
@@ -38,7 +60,8 @@ export async function readLayer(bytes) {
 async function layerFrom(name, source) {
   try {
     const { header, tensors } = unpackedLayer(await unzippedBytes(await source()));
-    return new Layer(header, tensors);
+    const { Kind } = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
+    return new Kind(header, tensors);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new Error(`This view's data (${name}) cannot be used: ${reason}.`);
@@ -79,10 +102,10 @@ async function unzippedBytes(bytes) {
 }
 
 /** @param {ArrayBuffer} buffer
- *  @returns {{header: LayerHeader, tensors: Record<string, any>}} tensors by name, float16 widened */
+ *  @returns {{header: LayerHeader & AskedHeader, tensors: Record<string, any>}} tensors by name, float16 widened */
 function unpackedLayer(buffer) {
   const { header, start } = layerHeader(buffer);
-  if (header.format !== LAYER_FILE) throw new Error("it is another kind of file");
+  if (!Object.hasOwn(KINDS, header.format)) throw new Error("it is another kind of file");
   if (header.version !== LAYER_VERSION)
     throw new Error(
       `it has version ${header.version} and this page reads version ${LAYER_VERSION}`,
@@ -111,9 +134,8 @@ const WIDTHS = /** @type {Record<string, number>} */ ({
   int8: 1, uint16: 2, uint32: 4, float16: 2, float32: 4,
 }); // prettier-ignore
 const SIZES = /** @type {const} */ ([
-  "vocab_size", "d_model", "heads", "d_head", "neurons", "positions", "n", "largest", "finer",
+  "vocab_size", "d_model", "heads", "d_head", "neurons", "positions", "n", "largest",
 ]); // prettier-ignore
-const REALS = /** @type {const} */ (["eps", "C", "attn_scale"]);
 const LISTS = /** @type {const} */ ([
   "stable",
   "destinations",
@@ -122,8 +144,7 @@ const LISTS = /** @type {const} */ ([
   "untrained",
   "vocab",
 ]);
-const TENSORS = ("W_E W_E_step fine W_E_fine W_pos W_Q W_K W_V W_O W_in b_Q b_V b_O means ranked " +
-  "passage_ids passage_ends merges").split(" "); // prettier-ignore
+const TENSORS = ["ranked", "passage_ids", "passage_ends", "merges"]; // of either kind
 
 /** @param {number[]} shape */
 function entries(shape) {
@@ -143,9 +164,11 @@ function malformedPart(header, room) {
   const fits = (/** @type {TensorEntry} */ { type, shape, offset }) =>
     offset >= 0 && offset + WIDTHS[type] * entries(shape) <= room;
   const { vocab, families, destinations, calibration, tensors } = header;
+  const kind = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
+  const needed = [...kind.tensors.split(" "), ...TENSORS];
   return (
-    SIZES.find((name) => !isSize(header[name])) ??
-    REALS.find((name) => !(header[name] > 0)) ??
+    [...SIZES, ...kind.sizes].find((name) => !isSize(header[name])) ??
+    kind.reals.find((name) => !(header[name] > 0)) ??
     LISTS.find((name) => !Array.isArray(header[name])) ??
     (vocab.length === header.vocab_size ? undefined : "vocab") ??
     (families.length === header.heads ? undefined : "families") ??
@@ -153,13 +176,13 @@ function malformedPart(header, room) {
     (Array.isArray(calibration?.ids) ? undefined : "calibration") ??
     (Array.isArray(tensors) && tensors.every(isTensor) ? undefined : "tensors") ??
     [
-      ...TENSORS.filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
+      ...needed.filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
       ...tensors.flatMap((/** @type {any} */ t) => (fits(t) ? [] : [t.name])),
     ].map((name) => `tensor ${name}`)[0]
   );
 }
 
-/** @param {ArrayBuffer} buffer @returns {{header: LayerHeader, start: number}} */
+/** @param {ArrayBuffer} buffer @returns {{header: LayerHeader & AskedHeader, start: number}} */
 function layerHeader(buffer) {
   try {
     const start = 4 + new DataView(buffer).getUint32(0, true);

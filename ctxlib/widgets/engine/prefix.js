@@ -3,9 +3,10 @@
  *  What no choice of heads or neurons changes is worked out once: another head then costs what it says
  *  itself, another neuron its own terms. */
 
-import { addScaled, dotProduct, wholeBelow } from "./linalg.js";
+import { addScaled, wholeBelow } from "./linalg.js";
 
 /** @typedef {import("./circuit.js").Circuit} Circuit
+ *  @typedef {import("./layer.js").Seen} Seen
  *  @typedef {import("./linalg.js").Numbers} Numbers
  *  @typedef {{head: number, kernel: number, content: number, denominator: number, value: number,
  *    adds: number}} Part what a source gives a neuron through one head: `value` is what the token would add
@@ -13,24 +14,24 @@ import { addScaled, dotProduct, wholeBelow } from "./linalg.js";
 
 export class Prefix {
   /** @type {Float64Array[]} by head */ #contents = [];
-  /** @type {{written: Float64Array[], scale: number} | undefined} */ #attention;
+  /** @type {import("./layer.js").Attended | undefined} */ #attention;
 
-  /** @param {Circuit} circuit @param {Numbers} ids of at least n + 1 tokens
-   *  @param {(make: () => Float64Array) => Float64Array} [kept] the stream, where it is remembered */
+  /** @param {Circuit} circuit @param {Numbers} ids of at least as many tokens as it reads
+   *  @param {(make: () => Seen) => Seen} [kept] how the heads read it, where it is remembered */
   constructor(circuit, ids, kept = (make) => make()) {
-    const { layer, n } = circuit;
+    const { layer, reach, split } = circuit;
     this.circuit = circuit;
     this.layer = layer;
-    this.ids = layer.text(ids, n);
-    this.stream = () => kept(() => layer.stream(this.ids, n, "here"));
+    this.ids = layer.text(ids, reach - 1);
+    this.seen = () => kept(() => split.seen(this.ids));
   }
 
   /** content_h of every source, one row for each of these heads. @param {number[]} heads */
   contents(heads) {
     const missing = heads.filter((head) => !this.#contents[head]);
     if (missing.length)
-      this.circuit
-        .contents(this.stream(), missing)
+      this.seen()
+        .contents(missing)
         .forEach((row, k) => (this.#contents[missing[k]] = row));
     return heads.map((head) => this.#contents[head]);
   }
@@ -43,17 +44,12 @@ export class Prefix {
   /** What the circuit says that the heads write to the residual stream. @param {number[]} heads */
   written(heads) {
     const { circuit, layer } = this;
-    const [x, kernel] = [this.stream(), circuit.kernelOf(heads)];
+    const [seen, kernel] = [this.seen(), circuit.kernelOf(heads)];
     const out = new Float64Array(layer.d);
     this.contents(heads).forEach((contents, k) => {
-      const seen = new Float64Array(layer.d);
-      let mass = 0;
-      for (let i = 0; i <= circuit.n; i++) {
-        const weight = (kernel[i] * contents[i]) / circuit.denominators[heads[k]];
-        addScaled(seen, 0, weight, x, i * layer.d, layer.d);
-        mass += weight;
-      }
-      layer.write(out, heads[k], layer.inside(heads[k], seen, mass));
+      const denominator = circuit.denominators[heads[k]];
+      const weights = contents.map((content, i) => (kernel[i] * content) / denominator);
+      layer.write(out, heads[k], seen.inside(heads[k], weights));
     });
     return out;
   }
@@ -61,8 +57,8 @@ export class Prefix {
   /** The self-normalised circuit (chapter 8): the text's own denominators, scale and token at n.
    *  @param {number[]} heads */
   selfNormalised(heads) {
-    const { ids, layer } = this;
-    this.#attention ??= layer.attend(layer.stream(ids, ids.length - 1, "split"), ids);
+    const { layer } = this;
+    this.#attention ??= this.seen().own();
     const { written, scale } = this.#attention;
     const out = new Float64Array(layer.d);
     for (const head of layer.heads(heads)) addScaled(out, 0, 1, written[head], 0, layer.d);
@@ -91,15 +87,14 @@ export class Prefix {
   #parted(heads, neuron) {
     const { circuit, layer } = this;
     const chosen = layer.heads(heads);
-    const x = this.stream();
-    const { directions, biases } = circuit.paths(neuron, chosen);
+    const valueOf = this.seen().along(chosen, circuit.directions(neuron, chosen));
     const contents = this.contents(chosen);
     const kernels = circuit.kernelOf(chosen);
     return (i) =>
       chosen.map((head, k) => {
         const [kernel, content] = [kernels[i], contents[k][i]];
         const denominator = circuit.denominators[head];
-        const value = dotProduct(x, i * layer.d, directions, k * layer.d, layer.d) + biases[k];
+        const value = valueOf(i, k);
         const adds = (kernel * content * value) / denominator;
         return { head, kernel, content, denominator, value, adds };
       });

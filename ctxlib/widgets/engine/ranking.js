@@ -14,6 +14,7 @@ const SPARE = 4; // tokens picked by rounded contributions beyond those that the
 const STANDS_OUT = 2; // robust deviations above the median neuron, as in ctxlib.neurons
 const MAD_TO_DEVIATION = 1.4826; // of normal numbers
 export const TOKENS_AT_ONCE = 64; // of the vocabulary, in a step of such work
+export const NEURONS_AT_ONCE = 64;
 
 /** What one head at n can contribute before any content weighs it: values of the ranked tokens,
  *  readout, and their products in int8 levels with one step a neuron. They depend on neither the
@@ -61,11 +62,11 @@ class HeadTable {
   }
 
   #nextReadouts() {
-    const { d, dHead, inputs, W_O, nNeurons } = this.layer;
+    const { d, dHead, W_O, nNeurons } = this.layer;
     const from = this.#readouts;
-    this.#readouts = Math.min(from + TOKENS_AT_ONCE, nNeurons);
+    this.#readouts = Math.min(from + NEURONS_AT_ONCE, nNeurons);
     const out = W_O.subarray(this.head * dHead * d, (this.head + 1) * dHead * d);
-    const some = inputs.subarray(from * d, this.#readouts * d);
+    const some = this.layer.inputs(from, this.#readouts);
     rowProducts(some, out, d, this.R.subarray(from * dHead));
   }
 

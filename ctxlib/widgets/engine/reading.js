@@ -31,7 +31,7 @@ export class LayerReader {
   /** @param {Layer} layer */
   constructor(layer) {
     this.layer = layer;
-    this.tokenizer = new Tokenizer(layer.vocab, layer.merges);
+    this.tokenizer = new Tokenizer(layer.vocab, layer.merges, layer.words);
     /** Tokens of a text that are read, the first one of every text not counted: the calibration
      *  text has to reach as far. */
     this.room = Math.min(layer.positions, layer.calibration.ids.length + 1) - 1;
@@ -40,7 +40,7 @@ export class LayerReader {
     this.circuits = new Kept(3 * PLACES);
     /** @type {Kept<Promise<Reference>>} */
     this.references = new Kept(KEPT);
-    /** @type {Kept<Float64Array>} */
+    /** @type {Kept<import("./layer.js").Seen>} */
     this.streams = new Kept(STREAMS);
     this.prefixes = 0; // so far
   }

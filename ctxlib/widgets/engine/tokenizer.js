@@ -1,5 +1,5 @@
-/** Byte-level BPE as GPT-2 has it, with the tokens that Python's `tokenizers` gives (ByteLevel with
- *  its regex, no prefix space). Texts are plain: a special token typed in one is spelt out, as
+/** Byte-level BPE, with the tokens that Python's `tokenizers` gives: of GPT-2's words (ByteLevel with
+ *  its regex, no prefix space), of the same with each digit alone, or of Qwen2's. Texts are plain: a special token typed in one is spelt out, as
  *  Python does after `tokenizer.encode_special_tokens = True`. */
 
 const UTF8 = new TextEncoder(); // makes U+FFFD of a lone surrogate
@@ -27,20 +27,42 @@ function classRanges(table) {
   return edges.map((at, i) => `${i % 2 ? "-" : ""}\\u{${(at - (i % 2)).toString(16)}}`).join("");
 }
 
-const WORDS = wordPattern();
+const [L, N, S] = [classRanges(LETTERS), classRanges(NUMBERS), "\\p{White_Space}"];
 
 /** GPT-2's words. White_Space because \s differs: JavaScript's has U+FEFF, Python's U+0085. */
-function wordPattern() {
-  const [L, N, S] = [classRanges(LETTERS), classRanges(NUMBERS), "\\p{White_Space}"];
-  const ours = `'(?:[stmd]|re|ve|ll)| ?[${L}]+| ?[${N}]+| ?[^${S}${L}${N}]+`;
-  return new RegExp(`${ours}|${S}+(?![^${S}])|${S}+`, "gu");
-}
+const GPT2 = new RegExp(
+  `'(?:[stmd]|re|ve|ll)| ?[${L}]+| ?[${N}]+| ?[^${S}${L}${N}]+|${S}+(?![^${S}])|${S}+`,
+  "gu",
+);
+const RUSTS = `${N}\\u{11de0}-\\u{11de9}\\u{16ff4}-\\u{16ff6}`; // numbers: of Unicode 17
+const DIGITS = new RegExp(`[${RUSTS}]|[^${RUSTS}]+`, "gu");
+/** Qwen2's; without regard to case an s may be a long one. */
+const QWEN2 = new RegExp(
+  `'(?:[sSſtTmMdD]|[rR][eE]|[vV][eE]|[lL]{2})|[^\\r\\n${L}${N}]?[${L}]+|[${N}]| ?[^${S}${L}${N}]+[\\r\\n]*|` +
+    `${S}*[\\r\\n]+|${S}+(?![^${S}])|${S}+`,
+  "gu",
+);
+
+/** @param {RegExp} pattern @returns {(text: string) => string[]} */
+const matching = (pattern) => (text) => text.match(pattern) ?? [];
+
+/** How texts become words, by the name that a packed layer has for it.
+ *  @type {Record<string, (text: string) => string[]>} */
+const KINDS = {
+  gpt2: matching(GPT2),
+  digits: (text) => matching(DIGITS)(text).flatMap(matching(GPT2)),
+  qwen2: matching(QWEN2),
+};
 
 export class Tokenizer {
   /** @type {Map<string, number[]>} */ #cache = new Map(); // words come back: most merge once
 
-  /** @param {string[]} vocab in id order @param {[string, string][]} merges as in tokenizer.json */
-  constructor(vocab, merges) {
+  /** @param {string[]} vocab in id order @param {[string, string][]} merges as in tokenizer.json
+   *  @param {string} [words] of a packed layer; with " nfc" behind it where texts are composed first */
+  constructor(vocab, merges, words = "gpt2") {
+    const [kind, composed] = words.split(" ");
+    this.words = KINDS[kind];
+    this.composed = composed === "nfc";
     const ids = new Map(vocab.map((token, id) => [token, id]));
     const id = (/** @type {string} */ token) => {
       const found = ids.get(token);
@@ -48,7 +70,8 @@ export class Tokenizer {
       throw new Error(`the vocabulary lacks ${token}: is it one of a byte-level BPE?`);
     };
     this.vocab = vocab;
-    this.bytes = [...LETTER_BYTES.keys()].map(id);
+    /** -1 for a byte that the vocabulary lacks: texts are read without it, as in Python. */
+    this.bytes = [...LETTER_BYTES.keys()].map((letter) => ids.get(letter) ?? -1);
     this.ranks = new Map(merges.map(([a, b], rank) => [id(a) * vocab.length + id(b), rank]));
     this.merged = merges.map(([a, b]) => id(a + b));
   }
@@ -57,7 +80,7 @@ export class Tokenizer {
    *  minima finds it: to search the word each time would take long words quadratic time.
    *  @param {string} word */
   #merge(word) {
-    const ids = Array.from(UTF8.encode(word), (byte) => this.bytes[byte]);
+    const ids = Array.from(UTF8.encode(word), (byte) => this.bytes[byte]).filter((id) => id >= 0);
     const [n, next, previous] = [ids.length, ids.map((_, i) => i + 1), ids.map((_, i) => i - 1)];
     const tree = Array(2 * n).fill(Infinity); // leaves: rank * n + place; tree[1] is the least
     const update = (/** @type {number} */ at) => {
@@ -78,11 +101,16 @@ export class Tokenizer {
     return tokens;
   }
 
+  /** A text as the model's tokenizer reads it. @param {string} text */
+  normal(text) {
+    return this.composed ? text.normalize("NFC") : text;
+  }
+
   /** @param {string} text @returns {Int32Array} its tokens */
   encode(text) {
     if (this.#cache.size > 50_000) this.#cache.clear();
     const tokens = (/** @type {string} */ word) => this.#cache.get(word) ?? this.#merge(word);
-    return Int32Array.from((text.match(WORDS) ?? []).flatMap(tokens));
+    return Int32Array.from(this.words(this.normal(text)).flatMap(tokens));
   }
 
   /** The bytes of a token, as UTF-8 has them. @param {number} id */
@@ -108,18 +136,24 @@ export class Tokenizer {
     return this.stretches(ids).join("");
   }
 
-  /** Tokens with their stretches of the text, which join to it. A character of several tokens goes
-   *  to the one that completes it. @param {string} text @returns {{id: number, text: string}[]} */
-  pieces(text) {
-    let [at, bytes] = [0, 0]; // where the next character starts; bytes not handed out yet
-    return Array.from(this.encode(text), (id) => {
+  /** Tokens with their stretches of the text (composed, where it is), which join to it. A character of
+   *  several tokens goes to the one that completes it.
+   *  @param {string} typed @returns {{id: number, text: string}[]} */
+  pieces(typed) {
+    const text = this.normal(typed);
+    const own = UTF8.encode(text);
+    let [at, bytes, read] = [0, 0, 0]; // where the next character starts; bytes not handed out yet
+    const made = Array.from(this.encode(text), (id) => {
       const from = at;
-      bytes += this.vocab[id].length;
+      for (let left = this.vocab[id].length; left > 0; bytes++, read++)
+        if (this.bytes[own[read]] >= 0) left--;
       for (let size; at < text.length; at += size > 3 ? 2 : 1, bytes -= size) {
         size = 1 + [0x7f, 0x7ff, 0xffff].filter((top) => Number(text.codePointAt(at)) > top).length;
         if (size > bytes) break;
       }
       return { id, text: text.slice(from, at) };
     });
+    if (made.length) made[made.length - 1].text += text.slice(at); // bytes that no token has
+    return made;
   }
 }

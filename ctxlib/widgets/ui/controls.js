@@ -2,6 +2,7 @@
 
 import { element, fresh } from "./dom.js";
 import { headStyle, lineMark } from "./marks.js";
+import { tokenMark } from "./words.js";
 
 /** @typedef {import("../engine/layer.js").Layer} Layer */
 
@@ -136,6 +137,14 @@ export function headChoice({ count, value, onChange, label = "Head", notes }) {
     value: String(value),
     onChange: (head) => onChange(Number(head)),
   });
+}
+
+/** The one destination that a page knows, in a line.
+ *  @param {Layer} layer @param {(id: number) => string} name */
+export function fixedDestination({ n, destinations }, name) {
+  const said = element("p", {}, `n = ${n}, `, tokenMark(name(destinations[0].id)), ", fixed here");
+  const held = [element("span", { class: "ctx-label" }, "Destination"), said];
+  return Object.assign(element("div", { class: "ctx-control" }, held), { update: () => {} });
 }
 
 /** Heads to turn on and off, each with the mark of its line; one at least stays on.

@@ -91,7 +91,7 @@ export async function layerOf(model, place) {
 /** What a layer's tokens read as; where a page has no tokenizer for it, as the vocabulary spells
  *  them. @param {Layer} layer */
 export function spelling(layer) {
-  const tokenizer = layer.byteLevel ? new Tokenizer(layer.vocab, layer.merges) : null;
+  const tokenizer = layer.byteLevel ? new Tokenizer(layer.vocab, layer.merges, layer.words) : null;
   const text = (/** @type {number} */ id) => tokenizer?.decode([id]) ?? layer.vocab[id];
   /** The tokens of a text and their names there. */
   const inText = (/** @type {ArrayLike<number>} */ ids) => {

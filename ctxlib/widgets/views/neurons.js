@@ -13,6 +13,7 @@ import {
   checkbox,
   chip,
   destinationChoice,
+  fixedDestination,
   headChooser,
   passageChoice,
   pick,
@@ -389,12 +390,14 @@ function controlsSection({ layer, name, go }, copy) {
     onChange: (chosen) => go({ heads: chosen }),
     note: (head) => layer.families[head].family,
   });
-  const token = destinationChoice({
-    layer,
-    name,
-    value: layer.destinations[0].id,
-    onChange: (id) => go({ token: id }),
-  });
+  const token = layer.fixed
+    ? fixedDestination(layer, name)
+    : destinationChoice({
+        layer,
+        name,
+        value: layer.destinations[0].id,
+        onChange: (id) => go({ token: id }),
+      });
   /** @type {Scene | null} */ let last = null;
   const threshold = slider({
     label: `Threshold θ, ${UNIT}`,
@@ -570,13 +573,13 @@ function foundSaid({ found, ranking, theta }, layer) {
   const some = found
     ? `${grouped(found)} of ${several(ranking.top.length, "neuron")} ${found === 1 ? "has" : "have"} a top above θ: the mean of the ${layer.largest} largest contributions, less the mean of all.`
     : `No neuron passes: the largest top is ${figure(ranking.most, 1)} (neuron ${loudest}), and θ is ${figure(theta, 1)}. Move θ to the left.`;
-  const few = layer.ranked.length < layer.counted.length;
-  return few
-    ? [
-        some,
-        ` Looked at are the ${several(layer.ranked.length, "token")} of ${grouped(layer.counted.length)} that can contribute most.`,
-      ]
-    : [some];
+  const told = layer.told(ranking.circuit, ranking.heads);
+  const few = !told && layer.ranked.length < layer.counted.length;
+  const looked = ` Looked at are the ${several(layer.ranked.length, "token")} of ${grouped(layer.counted.length)} that can contribute most.`;
+  const left =
+    ` This page knows ${grouped(layer.counted.length)} of the vocabulary’s ` +
+    `${several(layer.trained, "token")}: those of its passages, usual ones, and those that weigh most.`;
+  return [some, few ? looked : "", layer.counted.length < layer.trained ? left : ""];
 }
 
 // ---------------------------------------------------------------- the search
@@ -607,7 +610,7 @@ function searchSection(tools) {
   const result = element("div", { class: "ctx-neurons-ends" });
   const trained = new Set(layer.counted);
   const say = inStep((/** @type {Found & {typed: string}} */ { typed, ...found }, changed) => {
-    if (!changed("typed", "id")) return;
+    if (!changed("typed", "id", "unknown")) return;
     const pressed = focusIn(said);
     said.replaceChildren(...searchSaid(found, tools, trained.has(found.id)));
     if (pressed) said.focus(); // the button is gone
@@ -621,7 +624,9 @@ function searchSection(tools) {
   });
   const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
     const first = ranking.tokens[neuron * layer.largest];
-    const found = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
+    const typed = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
+    const unknown = typed.id >= 0 && !layer.knows(typed.id) ? typed.id : -1;
+    const found = unknown < 0 ? { ...typed, unknown } : { ...typed, unknown, id: -1 };
     say({ typed: search, ...found });
     fill({ ranking, id: found.id });
   };
@@ -629,11 +634,12 @@ function searchSection(tools) {
   return { root: element("section", {}, title, field, said, result), paint };
 }
 
-/** @typedef {{id: number, parts: number[], kin: number[]}} Found what a reader typed: `id` is the
+/** @typedef {{id: number, parts: number[], kin: number[]}} Typed what a reader typed: `id` is the
  *  token that is looked up (-1 for none), `parts` are the tokens of what is not a single one, `kin`
- *  are others that spell the same word */
+ *  are others that spell the same word
+ *  @typedef {Typed & {unknown: number}} Found and the token, if it is one that the page does not know */
 
-/** @param {string} typed @param {Tools} tools @returns {Found} */
+/** @param {string} typed @param {Tools} tools @returns {Typed} */
 function tokensOf(typed, tools) {
   const { read } = tools;
   const word = typed.trim();
@@ -654,7 +660,7 @@ function tokensOf(typed, tools) {
 }
 
 /** @param {Found} found @param {Tools} tools @param {boolean} trained @returns {HTMLElement[]} */
-function searchSaid({ id, parts, kin }, tools, trained) {
+function searchSaid({ id, parts, kin, unknown }, tools, trained) {
   const { text, name, go } = tools;
   const offered = (/** @type {number} */ other) =>
     sameAgain(other, tools) ? pick(name(other), () => go({ search: text(other) })) : name(other);
@@ -662,6 +668,8 @@ function searchSaid({ id, parts, kin }, tools, trained) {
     const items = held.flat().map((item) => element("span", {}, item));
     return element("p", { class: "ctx-neurons-said" }, items);
   };
+  if (unknown >= 0)
+    return [row("This page does not know the token ", tokenMark(name(unknown)), ".")];
   if (id < 0 && !parts.length) return [row("The vocabulary has no such token.")];
   const made = [];
   if (parts.length)
@@ -1037,6 +1045,11 @@ function passageSection(tools) {
   return { root: element("section", {}, title, which, held, why.root), paint };
 }
 
+/** Where a source is, from n. @param {number} n @param {number} source */
+function awayFrom(n, source) {
+  return source > n ? `${source - n} ahead` : `${n - source} back`;
+}
+
 /** @param {Scene} scene @param {Tools} tools @param {ReturnType<typeof whyHere>} why
  *  @returns {HTMLElement[]} */
 function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
@@ -1047,11 +1060,11 @@ function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
   const terms = text.terms(heads, neuron);
   const { tokens, names } = inText(ids);
   const summary = terms.reduce((a, b) => a + b, 0);
-  const last = ids.length - 1;
+  const { n } = text.circuit;
   const order = Array.from(terms.keys()).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
   const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
   const said =
-    `${titled}${passage.domain}), read up to n = ${last}: summary ${signed(summary)}, ` +
+    `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}: summary ${signed(summary)}, ` +
     "the sum of what its tokens add. Numbers are rounded: they hold to about a hundredth of their range. ";
   const digits = digitsFor(largest(terms));
   const explain = (/** @type {number} */ i) =>
@@ -1065,7 +1078,7 @@ function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
     at: order[0],
     digits,
     onMove: explain,
-    read: (i) => `“${names[i]}”, ${last - i} back: ${signed(terms[i], digits)}`,
+    read: (i) => `“${names[i]}”, ${awayFrom(n, i)}: ${signed(terms[i], digits)}`,
   });
   return [element("p", { class: "ctx-quiet" }, said, shadeKey(largest(terms), digits)), ...reader];
 }

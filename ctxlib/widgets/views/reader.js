@@ -32,7 +32,7 @@ import {
 import { keyed } from "../ui/keyed.js";
 import { COLOURS } from "../ui/marks.js";
 import { band, chart, legend, line, readable, rule } from "../ui/plot.js";
-import { layerOf } from "../ui/source.js";
+import { layerOf, spelling } from "../ui/source.js";
 import { below, belowOrLeft, circuitHeads, heard, inStep, kept, sound, turn } from "../ui/state.js";
 import { svgButton } from "../ui/svg.js";
 import { textBox } from "../ui/textbox.js";
@@ -125,8 +125,10 @@ function ordinal(step) {
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
-  if (!layer.byteLevel) {
-    const said = "This model’s tokenizer is no byte-level one, so a page cannot read text for it.";
+  if (!layer.byteLevel || layer.bothSides) {
+    const said = layer.byteLevel
+      ? "This model reads a text from both sides at once: there is no text so far."
+      : "This model’s tokenizer is no byte-level one, so a page cannot read text for it.";
     el.replaceChildren(element("p", {}, said));
     return undefined;
   }
@@ -424,7 +426,9 @@ function captionSection(layer) {
 }
 
 /** @param {Text[]} texts @param {Layer} layer @returns {string} */
-function methodInWords(texts, { passages, nNeurons }) {
+function methodInWords(texts, layer) {
+  const { passages, nNeurons, fixed, n } = layer;
+  const asking = `“${spelling(layer).name(layer.destinations[0].id)}”`;
   const speaking = texts.filter(({ reference }) => reference);
   if (!speaking.length) return "";
   const cut = new Set(speaking.map(({ reference }) => reference?.n));
@@ -435,7 +439,10 @@ function methodInWords(texts, { passages, nNeurons }) {
     "mean, apart is the first text less the second. Listed are neurons among the " +
     `${grouped(Math.ceil(LOUD * nNeurons))} of ${grouped(nNeurons)} that vary most over ` +
     `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}. ` +
-    "Numbers are rounded: they hold to about a hundredth of their range."
+    "Numbers are rounded: they hold to about a hundredth of their range." +
+    (fixed
+      ? ` The destination is fixed: a text is read as if ${asking} at n = ${n} asked at its end.`
+      : "")
   );
 }
 
@@ -573,7 +580,7 @@ function textSection({ label, window, cursor }, tools) {
 
   const update = inStep((/** @type {Text & {width: number}} */ text, changed) => {
     const { reading, terms, neuron, at, upTo } = text;
-    if (changed("counted", "reading", "full", "total")) count.update(text, reader.room, box);
+    if (changed("counted", "reading", "full", "total")) count.update(text, reader, box);
     from.hidden = !text.spare;
     from.update(text.from, { max: text.spare });
     tokens.update({ ...text, picks: terms !== null });
@@ -638,8 +645,9 @@ function textSection({ label, window, cursor }, tools) {
 function countLines() {
   const said = element("p", { class: "ctx-quiet ctx-reader-count" });
   const note = element("p", { class: "ctx-quiet", role: "status" });
-  /** @param {Text} text @param {number} room @param {HTMLTextAreaElement} box */
-  const update = ({ counted, full, total, from }, room, { maxLength, value }) => {
+  /** @param {Text} text @param {LayerReader} reader @param {HTMLTextAreaElement} box */
+  const update = ({ counted, full, total, from, ids }, { room, layer }, { maxLength, value }) => {
+    const unknown = ids.filter((id) => !layer.knows(id)).length;
     const read = Math.min(counted, room);
     said.textContent =
       read === counted && full === null
@@ -648,7 +656,8 @@ function countLines() {
     const there = full === null ? counted : total;
     const notes = [
       full !== null && total === null ? "Counting what is left out." : null,
-      there !== null && there > read ? leftOut(from, read, there) : null,
+      there !== null && there > read ? leftOut(from, read, there, layer.fixed) : null,
+      unknown ? `${several(unknown, "token")} the page does not know: they say nothing.` : null,
       value.length >= maxLength ? `The box keeps ${several(maxLength, "character")}.` : null,
     ];
     const told = notes.filter((sentence) => sentence !== null).join(" ");
@@ -657,12 +666,12 @@ function countLines() {
   return { said, note, update };
 }
 
-/** @param {number} from @param {number} read @param {number} total */
-function leftOut(from, read, total) {
+/** @param {number} from @param {number} read @param {number} total @param {boolean} fixed */
+function leftOut(from, read, total, fixed) {
   const which = from
     ? `Tokens ${grouped(from + 1)} to ${grouped(from + read)}`
     : `The first ${grouped(read)}`;
-  return `${which} of ${several(total, "token")} are read: the model’s context holds no more.`;
+  return `${which} of ${several(total, "token")} are read: ${fixed ? "the destination sees" : "the model’s context holds"} no more.`;
 }
 
 /** What there is to say of a text without a context. @param {Reading} reading */

@@ -12,7 +12,7 @@ import { shadedTokens } from "../ui/tokens.js";
 import { figure, threeDigits, tokenMark } from "../ui/words.js";
 
 /** @typedef {import("../ui/state.js").Model} Model */
-/** @typedef {import("../engine/layer.js").Layer} Layer
+/** @typedef {import("../engine/learned.js").LearnedLayer} Layer
  *  @typedef {{passage: number, head: number, n: number, octaves: number, scale: string}} Turned
  *  @typedef {{exact: Float64Array, rebuilt: Float64Array, apart: number}} Pair the two rows of a
  *    head and their total variation */
@@ -150,7 +150,7 @@ function strongest(row) {
 /** @param {{model: Model, el: HTMLElement}} view traits: passage, head, n (0: the circuit's),
  *    octaves, scale */
 async function render({ model, el }) {
-  const layer = await layerOf(model, el);
+  const layer = /** @type {Layer | null} */ (await layerOf(model, el));
   if (!layer) return undefined;
   const { inText } = spelling(layer);
   const apart = layer.everyHead.map(() => element("small", {}, "–"));

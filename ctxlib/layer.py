@@ -1,0 +1,91 @@
+"""What a first layer does, exactly: the rows, and what is inside its heads, at one destination.
+
+`OfWeights` computes it from weights with learned positions; `FirstLayer`, in
+`ctxlib.decoders.from_model`, from what a model of any position scheme was asked for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from einops import einsum
+from jaxtyping import Float
+from torch import Tensor
+
+from ctxlib.split import Rows, Texts, asked, queries_of
+from ctxlib.weights import LayerWeights, layer_norm
+
+Stream = Float[Tensor, "*text source d_model"]
+Values = tuple[Float[Tensor, "head d_model d_head"], Float[Tensor, "head d_head"]]
+
+
+class Layer(ABC):
+    """The truth that a `ctxlib.split.Split` is held against, at the same destination.
+
+    `x` is one text or a stack of them. Raises ValueError for texts that are too short and for ids
+    outside the vocabulary.
+
+    >>> at = cx.destination(weights, n=99)
+    >>> rows = at.layer.rows(tokens)
+    >>> torch.allclose(rows, cx.attention_rows(weights, tokens, n=99), atol=1e-5)
+    True
+    >>> at.layer.inside(tokens).shape
+    torch.Size([8, 32])
+    """
+
+    @abstractmethod
+    def value_map(self) -> Values:
+        """W_V and b_V."""
+
+    @abstractmethod
+    def normalised(self, x: Texts, here: bool = False) -> Stream:
+        """What keys and values are read from; as if every source stood at n where `here`."""
+
+    @abstractmethod
+    def scores(self, x: Texts) -> Rows:
+        """The logarithm of the rows, up to a constant of each."""
+
+    def rows(self, x: Texts) -> Rows:
+        """The attention rows at n; each sums to 1 over its sources."""
+        return self.scores(x).softmax(-1)
+
+    def inside(
+        self, x: Texts, rows: Rows | None = None, here: bool = False
+    ) -> Float[Tensor, "*text head d_head"]:
+        """`sum_i a_i v_i`: what is inside each head, with the exact rows or other ones."""
+        # the row meets the sources before W_V: no value is ever formed, which at one destination
+        # saves a factor of d_head
+        (W_V, b_V), rows = self.value_map(), self.rows(x) if rows is None else rows
+        z = einsum(
+            rows @ self.normalised(x, here),
+            W_V,
+            "... head d_model, head d_model d_head -> ... head d_head",
+        )
+        return z + rows.sum(-1, keepdim=True) * b_V
+
+
+@dataclass(frozen=True, eq=False)
+class OfWeights(Layer):
+    """A first layer at n, from its weights; any token may stand there.
+
+    >>> cx.destination(weights, n=99).layer.normalised(tokens).shape
+    torch.Size([100, 256])
+    """
+
+    weights: LayerWeights
+    n: int
+
+    def value_map(self) -> Values:
+        return self.weights.W_V, self.weights.b_V
+
+    def normalised(self, x: Texts, here: bool = False) -> Stream:
+        w, x = self.weights, self.weights.read(x, self.n)
+        stands = w.W_pos[self.n] if here else w.W_pos[: x.shape[-1]]
+        return layer_norm(w.embeddings()[x] + stands, w.eps)
+
+    def scores(self, x: Texts) -> Rows:
+        read = self.normalised(x)
+        # the query meets W_K first: no key is ever formed
+        ask = asked(self.weights, queries_of(self.weights, read[..., self.n, :]))
+        return ask @ read.mT

@@ -1,0 +1,320 @@
+"""One door: heads asked by one token at one destination, of any model (chapters 3 to 12).
+
+    row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
+
+`cx.destination` makes it once, and heads, families, denominators, circuit, neurons, evaluation,
+studies and views take it. It holds what approximates (`split`) and what is true (`layer`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from einops import einsum
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformers.activations import ACT2FN
+
+from ctxlib import split
+from ctxlib.layer import Layer, OfWeights
+from ctxlib.split import Equation1, Readout, Split, Texts
+from ctxlib.texts import AnyText, Reader, batches, check_listed, collection, joined, token_ids
+from ctxlib.weights import (
+    LayerWeights,
+    check_chosen,
+    has_positions,
+    layer_norm,
+    layer_norm_scale,
+    whole,
+)
+
+TEXTS = 200  # of the book's, where it is only asked how common tokens are
+FAR = 256  # a destination in contexts that are longer than any page
+
+Outputs = Float[Tensor, "*text head d_model"]
+Neurons = Float[Tensor, "*text neuron"]
+Batches = Iterator[Int[Tensor, "text source"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Destination:
+    """The heads of a first layer, asked by one token at one place. Make one with
+    `cx.destination`.
+
+    `split` approximates: kernels, content, values. `layer` is the truth: rows, and what is inside
+    the heads; None where only the approximation is there, as in a stored layer. `reader` is what
+    texts are given to. `x` stands for one text or a stack of them.
+
+    >>> at = cx.destination(weights, n=256)
+    >>> at.n, at.length, at.n_heads, at.n_neurons, at.d_vocab
+    (256, 257, 8, 1024, 8192)
+    """
+
+    split: Split
+    layer: Layer | None
+    reader: Reader
+
+    # ------------------------------------------------------------ what it knows
+
+    @property
+    def n(self) -> int:
+        """The destination's position."""
+        return self.split.n
+
+    @property
+    def token(self) -> int:
+        """The id of the token that asks there; ValueError where none does."""
+        if self.split.token is None:
+            raise ValueError("no token asks at this destination, and this needs one")
+        return self.split.token
+
+    @property
+    def length(self) -> int:
+        """How many tokens of a text are read: n + 1, or in an encoder 2n."""
+        return self.split.length
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.reader.tokenizer
+
+    @property
+    def n_ctx(self) -> int:
+        return self.reader.n_ctx
+
+    @property
+    def d_vocab(self) -> int:
+        return self.reader.d_vocab
+
+    @property
+    def readout(self) -> Readout:
+        """How what is inside the heads reaches the neurons."""
+        return self.split.readout
+
+    @property
+    def n_heads(self) -> int:
+        return len(self.split.kernels)
+
+    @property
+    def n_neurons(self) -> int:
+        return self.readout.W_in.shape[1]
+
+    # ------------------------------------------------------------ texts
+
+    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
+        """The tokens that are read of texts, a batch at a time, `token` in place of their own at n
+        unless `own_token`; with a bar named after what is being done. Raises ValueError for texts
+        that are too short and for ids outside the vocabulary.
+        """
+        token = None if own_token else self.token
+        return batches(self.reader, texts, self.n, token, doing, self.length)
+
+    def placed(self, texts: Iterable[AnyText]) -> Int[Tensor, "text source"]:
+        """All of these texts as they are read, with `token` at n. Raises ValueError for a text that
+        is too short and for no texts.
+
+        >>> cx.destination(weights, n=99).placed(passages).shape
+        torch.Size([72, 100])
+        """
+        return joined(self.read(texts, "reading"))
+
+    # ------------------------------------------------------------ what follows
+
+    def denominators(self, x: Texts) -> Float[Tensor, "*text head"]:
+        """`denom = sum_i pos_i content(x_i)`, in an arbitrary unit, one for each head. Raises
+        ValueError where that is beyond the range of the tensors' precision.
+
+        >>> at = cx.destination(weights, n=256)
+        >>> denoms = cx.softmax_denominators(at, passages)
+        >>> torch.allclose(at.denominators(at.placed(passages)), denoms)
+        True
+        """
+        likes = self.split.likes[:, self.split.seen(x)]
+        denoms = einsum(likes, self.split.kernels, "head ... source, head source -> ... head")
+        held = ((denoms > 0) & denoms.isfinite()).view(-1, self.n_heads).all(0)
+        if not held.all():
+            beyond = ", ".join(map(str, (~held).nonzero()[:, 0].tolist()))
+            raise ValueError(
+                f"denominators of head {beyond} are beyond the range of {denoms.dtype}, so large "
+                "are their scores; float64 holds more: weights.to(torch.float64)"
+            )
+        return denoms
+
+    def outputs(self, x: Texts) -> Outputs:
+        """What every head writes to the residual stream at n, exact. What a destination does not
+        see is not read. Raises ValueError for texts that are too short, for ids outside the
+        vocabulary, and where there is no truth.
+
+        >>> outputs = cx.destination(weights, n=99).outputs(tokens)
+        >>> outputs.shape
+        torch.Size([8, 256])
+        >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
+        2
+        """
+        return self.written(self.true_layer().inside(x))
+
+    def rebuilt_outputs(self, x: Texts) -> Outputs:
+        """The same from kernels, content and the text's own denominators."""
+        return self.written(self.split.inside(x, self.split.rows(x)))
+
+    def written(self, z: Float[Tensor, "*text head d_head"]) -> Outputs:
+        """`z W_O`: from the inside of each head to the residual stream."""
+        return einsum(z, self.readout.W_O, "... head d, head d d_model -> ... head d_model")
+
+    def true_layer(self) -> Layer:
+        """The truth, or a ValueError where there is none."""
+        if self.layer is None:
+            raise ValueError(
+                "a stored layer approximates: it has no exact rows; make the destination of the "
+                "model itself for what the heads really do"
+            )
+        return self.layer
+
+    def resid_mid(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text d_model"]:
+        """The residual stream that the MLP reads at n, with these outputs of the heads in it.
+
+        >>> at = cx.destination(weights, n=99)
+        >>> resid = at.resid_mid(tokens, at.outputs(tokens))
+        >>> _, cache = model.run_with_cache(tokens[None, :100], stop_at_layer=1, device="cpu")
+        >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
+        True
+        """
+        return self.readout.beside(self.split.seen(x)[..., self.n]) + outputs.sum(-2)
+
+    def scale(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text 1"]:
+        """`s(x)`, what LayerNorm 2 divides by at n."""
+        return layer_norm_scale(self.resid_mid(x, outputs), self.readout.eps)
+
+    def to_neurons(self, x: Texts, outputs: Outputs, heads: Sequence[int]) -> Neurons:
+        """`sum_{h in heads} (output of h at n) . W_in / s(x)`: what chosen heads add to each
+        neuron's pre-activation.
+
+        >>> at, x = cx.destination(weights, n=256), tokens[:257]
+        >>> added = at.to_neurons(x, at.outputs(x), heads)
+        >>> torch.equal(added, at.truth(tokens, heads))
+        True
+        """
+        return outputs[..., list(heads), :].sum(-2) @ self.readout.W_in / self.scale(x, outputs)
+
+    def truth(self, x: Texts, heads: Sequence[int]) -> Neurons:
+        """What the chosen heads add to each neuron's pre-activation at n, exact:
+        `sum_{h in heads} (output of head h at n) . W_in[:, j] / s(x)`, with the text's own
+        LayerNorm-2 scale s(x). This is what a summary is held against (chapter 6). Raises
+        ValueError for heads that do not exist, for weights without the MLP, and as `outputs` does.
+
+        >>> truth = cx.destination(weights, n=256).truth(tokens, heads)
+        >>> truth.shape
+        torch.Size([1024])
+        >>> truth.topk(3).indices  # the neurons that this text drives most
+        tensor([149, 836, 369])
+        """
+        return self.to_neurons(x, self.outputs(x), check_chosen("head", heads, self.n_heads))
+
+    def mlp(self, x: Texts) -> dict[str, Neurons]:
+        """What the MLP makes of a text at n, exact, by name: `pre` and `post` the activation
+        function, or of a gated MLP `gate`, `up` and their `product`, act(gate) times up.
+
+        >>> list(cx.destination(weights, n=256).mlp(tokens))
+        ['pre', 'post']
+        """
+        readout, stream = self.readout, self.resid_mid(x, self.outputs(x))
+        read = layer_norm(stream, readout.eps)
+        said = {name: read @ W + b for name, (W, b) in readout.inputs.items()}
+        first, *up = said.values()
+        active = ACT2FN[readout.act_fn](first)
+        return said | ({"product": active * up[0]} if up else {"post": active})
+
+
+# ---------------------------------------------------------------- the door
+
+
+def destination(
+    of: Any,
+    texts: Sequence[AnyText] | None = None,
+    n: int | None = None,
+    token: str | int | None = " the",
+    C: float | None = None,
+) -> Destination:
+    """Heads asked by `token` at n, of a model loaded with `cx.load`, of `LayerWeights`, or of a
+    stored layer.
+
+    Equation 1 where learned positions are added to embeddings, in decoders and encoders; C is its
+    typical norm of a token embedding, by default the median one. The split by two means elsewhere
+    (chapter 10): there `texts` say how common tokens are, by default some of the book's. n is by
+    default the middle of the context, where the paper calibrates, or 256 where no context is
+    learned; but the end of the shortest of the texts where that comes first, in an encoder its
+    middle. `token=None` asks without a token, of weights that came without embeddings. A stored
+    layer knows all of this.
+
+    Raises TypeError for what `of` knows already: n, token, C or texts of a stored layer, C or no
+    token for a split that has none; ValueError for an n that the
+    model does not have, for a `token` that is not exactly one, and as `LayerWeights.of` or
+    `cx.decoders.two_means` do.
+
+    >>> at = cx.destination(model)
+    >>> at.n, at.tokenizer.decode([at.token]), round(at.split.C, 1)
+    (256, ' the', 1.1)
+    """
+    if isinstance(of, Destination):
+        raise TypeError("this is a destination already: it has its own n, token, C and texts")
+    if isinstance(of, str | os.PathLike):
+        from ctxlib.stored import opened  # which comes here
+
+        if (texts, n, token, C) != (None, None, " the", None):
+            raise TypeError("a stored layer knows its n, token, C and texts: give none of them")
+        return opened(of)
+    if not isinstance(of, LayerWeights) and not has_positions(of):
+        from ctxlib.decoders.from_model import two_means  # which comes here
+
+        if C is not None or token is None:
+            raise TypeError("C, and no token, are Equation 1's: this model adds no positions")
+        reader = Reader.of(of)
+        texts = collection(reader, TEXTS) if texts is None else texts
+        if n is None:
+            check_listed(texts)
+            n = min([FAR, *(len(token_ids(text, reader)) - 1 for text in texts)])
+        return two_means(of, texts, n, token)
+    weights = of if isinstance(of, LayerWeights) else LayerWeights.of(of)
+    if n is None:
+        n = weights.n_ctx // 2
+        if texts is not None:
+            check_listed(texts)
+            shortest = min([weights.n_ctx, *(len(token_ids(text, weights)) for text in texts)])
+            n = min(n, shortest // 2 if weights.both_sides else shortest - 1)
+    weights.position(n)
+    n = whole("position", n)
+    number = None if token is None else weights.token_id(token)
+    d_vocab = 0 if weights.W_E is None else weights.d_vocab
+    return Destination(
+        split=Equation1(weights, n, number, weights.typical_norm(C)),
+        layer=OfWeights(weights, n),
+        reader=Reader(weights.tokenizer, weights.n_ctx, d_vocab),
+    )
+
+
+# ---------------------------------------------------------------- families
+
+
+def families(at: Destination) -> pd.DataFrame:
+    """What kind of head each one is, and why: one row a head (paper, Figure 2; chapter 3).
+
+    The kernel decides between local, slowly decaying, uniform and remote; among the heads that are
+    not local, a strong preference for copies of the destination makes a duplicate-token head. The
+    nats for a copy come from `copy_preference`, where there are weights with embeddings; where they
+    are not known, the kernel decides alone.
+
+    >>> table = cx.families(cx.destination(weights, n=256))
+    >>> table.loc[[0, 2, 4], "family"].tolist()
+    ['slowly decaying', 'uniform', 'uniform']
+    >>> table.loc[4, "because"]
+    '8% of the mass is elsewhere than in an even row'
+    >>> cx.families(cx.decoders.two_means(model, passages)).loc[[0, 2], "family"].tolist()
+    ['slowly decaying', 'uniform']
+    """
+    copies = None
+    if isinstance(at.split, Equation1) and at.split.weights.W_E is not None:
+        copies = split.copy_preference(at.split.weights, at.n)
+    return split.family_table(at.split.kernels, at.n, copies)

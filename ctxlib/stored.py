@@ -1,0 +1,288 @@
+"""A stored layer: what of a first layer the method needs, in one file, without its model; and a
+circuit, kept in the same way.
+
+Kernels at the destination, content, the values of the key/value heads, what heads write with and
+neurons read with, the tokenizer, and the sum of the file that all came from. A stored layer keeps
+values in 8 bits a number, with a scale a row and a column, and weights in 16, or as the blocks that
+a GGUF file has them in; a circuit keeps all as it is. Both are safetensors files, under zstandard
+where their name ends in .zst.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+import zstandard
+from einops import einsum
+from gguf import GGMLQuantizationType, GGUFReader, dequantize
+from jaxtyping import Bool, Float, Int
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from ctxlib.place import Destination
+from ctxlib.split import Equation1, Readout, Rows, Split, Texts, weighted_sum
+from ctxlib.texts import AnyText, Reader
+
+FORMAT = "ctxlib stored layer, version 1"
+USUAL = 1024  # tokens: most of what any text consists of
+LEVELS = 63  # on either side of zero: what packs into 6.5 bits; what they cost: book/benchmarks.md
+IN_GGUF = {
+    "W_O": ("blk.0.attn_output.weight", ""),
+    "W_in": ("blk.0.ffn_gate.weight", "blk.0.ffn_norm.weight"),
+}
+SQUEEZED = 19  # zstandard's level
+
+# ---------------------------------------------------------------- a split without its model
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Split):
+    """The split of a stored layer, whatever split it was stored of. `tensors` and `facts` are those
+    of the file. Make a destination of it with `cx.destination(file)`.
+
+    >>> from ctxlib import stored
+    >>> kept = cx.destination(stored.keep(at, "mini.safetensors.zst"))
+    >>> kept.n, kept.layer is None, cx.stable_heads(kept, passages)
+    (256, True, [0, 1, 2, 3, 4, 5, 6, 7])
+    """
+
+    n: int
+    token: int
+    tokenizer: Any
+    tensors: Mapping[str, Tensor]
+    facts: Mapping[str, Any]
+
+    @cached_property
+    def kernels(self) -> Float[Tensor, "head source"]:
+        return self.tensors["kernels"]
+
+    @cached_property
+    def content(self) -> Float[Tensor, "head vocab"]:
+        return full(self.tensors["content"])
+
+    @cached_property
+    def untrained(self) -> Bool[Tensor, " vocab"]:
+        return self.tensors["untrained"].bool()
+
+    @cached_property
+    def readout(self) -> Readout:
+        facts, rest = self.facts, self.tensors["rest"]
+        W_in, W_O = (weights(self.tensors, name) for name in ("W_in", "W_O"))
+        inputs = {facts["reads"]: (W_in, self.tensors["b_in"])}
+        W_O = W_O.unflatten(0, (len(self.kernels), -1))
+        return Readout(W_O, inputs, facts["eps"], facts["act_fn"], rest)
+
+    def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
+        shared = self.tensors["value_of"][list(heads)]
+        return self.of_token[:, shared]
+
+    def inside(self, x: Texts, rows: Rows) -> Float[Tensor, "*text head d_head"]:
+        x, shared = self.seen(x), self.tensors["value_of"][:, None]
+        entry = x[..., None, :] * self.of_token.shape[1] + shared
+        z = weighted_sum(self.of_token.flatten(0, 1), entry.expand(rows.shape), rows)
+        moved = self.tensors["moved"]
+        return z + einsum(rows, moved, "... head source, head source d_head -> ... head d_head")
+
+    @cached_property
+    def of_token(self) -> Float[Tensor, "vocab value d_head"]:
+        """The values, b_V included; heads may share them, and `value_of` says which has which."""
+        d_head = self.tensors["moved"].shape[-1]
+        return values(self.tensors).unflatten(1, (-1, d_head))
+
+
+# ---------------------------------------------------------------- to a file and back
+
+
+def keep(
+    at: Destination,
+    file: str | Path,
+    texts: Iterable[AnyText] = (),
+    gguf: Path | None = None,
+    **facts: str,
+) -> Path:
+    """Write a stored layer: what a destination approximates with, its values in 8 bits a number,
+    those of the most usual tokens of `texts` in 16. `facts` say where it comes from: `model`,
+    `source`, `sha256`, `licence`; `gguf` is the file that the model came from, where it is one, and
+    lends its own blocks. Gives the file.
+
+    Errors as in `parts`, and for a GGUF file of another model.
+
+    >>> from ctxlib import stored
+    >>> stored.keep(at, "mini.safetensors.zst", passages, model="mini").stat().st_size < 3_500_000
+    True
+    """
+    tensors, of_layer = parts(at)
+    of_token, W_O, W_in = (tensors.pop(name) for name in ("of_token", "W_O", "W_in"))
+    counts = torch.zeros(at.d_vocab, dtype=torch.int64)
+    for x in at.read(texts, "counting tokens"):
+        counts += x.flatten().bincount(minlength=at.d_vocab)
+    usual = counts.topk(min(USUAL, int((counts > 0).sum()))).indices
+    tensors |= {"usual": usual, "of_usual": of_token[usual].half()}
+    tensors |= in_levels(of_token) | {"content": tensors["content"].half()}
+    if gguf is None:
+        tensors |= {"W_O": W_O.half(), "W_in": W_in.half()}
+    else:
+        tensors |= in_blocks(gguf, "W_O", W_O) | in_blocks(gguf, "W_in", W_in)
+    return write(Path(file), tensors, of_layer | facts)
+
+
+def parts(at: Destination) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What a file holds of a destination, as it is: tensors, and facts. Of a gated MLP it is the
+    gate that is kept. Raises ValueError for a destination whose tokenizer is none of the fast ones.
+    """
+    split, readout, tokenizer = at.split, at.readout, at.tokenizer
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError("a stored layer holds its tokenizer, and this has none that can be kept")
+    first, value_of = sharing(at)
+    tensors = {
+        "of_token": split.values(first).flatten(1),
+        "W_O": readout.W_O.flatten(0, 1),
+        "W_in": readout.W_in,
+        "kernels": split.kernels,
+        "content": split.content,
+        "value_of": value_of,
+        "moved": moved(at),
+        "untrained": split.untrained.to(torch.uint8),
+        "rest": readout.beside(torch.tensor(at.token)),
+        "b_in": readout.b_in,
+        "tokenizer": as_bytes(tokenizer.backend_tokenizer.to_str()),
+    }
+    names = ("bos_token", "eos_token", "cls_token", "sep_token")
+    marks = {name: getattr(tokenizer, name) for name in names if getattr(tokenizer, name)}
+    facts = {"n": at.n, "token": at.token, "n_ctx": at.n_ctx, "marks": marks, "eps": readout.eps}
+    return tensors, facts | {"reads": next(iter(readout.inputs)), "act_fn": readout.act_fn}
+
+
+def opened(file: str | os.PathLike) -> Destination:
+    """The destination of a stored layer; `cx.destination` comes here.
+
+    Raises OSError for a file that is not there, ValueError for one that is something else.
+
+    >>> from ctxlib import stored
+    >>> kept = stored.opened(stored.keep(at, "mini.safetensors", passages, model="mini"))
+    >>> kept.split.facts["model"], torch.equal(kept.split.kernels, at.split.kernels)
+    ('mini', True)
+    """
+    return made(*read(Path(file)))
+
+
+def made(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Destination:
+    """The destination of what `parts` took apart."""
+    spec = Tokenizer.from_str(bytes(tensors["tokenizer"].tolist()).decode())
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=spec, **facts["marks"])
+    split = Stored(facts["n"], facts["token"], tokenizer, tensors, facts)
+    return Destination(split, None, Reader(tokenizer, facts["n_ctx"], split.content.shape[1]))
+
+
+def write(file: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Path:
+    """Written beside the old file and then put in its place: a kill leaves a whole one."""
+    held = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
+    data = save(held, {"format": FORMAT, "facts": json.dumps(facts)})
+    if file.suffix == ".zst":
+        data = zstandard.ZstdCompressor(level=SQUEEZED, threads=-1).compress(data)
+    beside = file.with_name(file.name + ".part")
+    beside.write_bytes(data)
+    return beside.replace(file)
+
+
+def read(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the facts of a file that `write` wrote, or a ValueError."""
+    data = file.read_bytes()
+    try:
+        if file.suffix == ".zst":
+            data = zstandard.ZstdDecompressor().decompress(data)
+        tensors = load(data)
+        said = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        facts = json.loads(said["facts"])
+    except (SafetensorError, zstandard.ZstdError, ValueError, KeyError) as error:
+        raise ValueError(f"{file} is no stored layer, or a damaged one: fetch it again") from error
+    if said.get("format") != FORMAT:
+        raise ValueError(f"{file} is of another version: this reads {FORMAT!r}")
+    return tensors, facts
+
+
+# ---------------------------------------------------------------- the tables
+
+
+def in_levels(whole: Float[Tensor, "vocab value"], levels: int = LEVELS) -> dict[str, Tensor]:
+    """The values as whole numbers: of what is left when the mean of each column is taken off, in
+    units of the column's spread, and of a step a row. At most half a step is lost of a number.
+    """
+    spread, mean = torch.std_mean(whole, dim=0)
+    tiny = torch.finfo(spread.dtype).tiny
+    left = (whole - mean).div_(spread.clamp_min_(tiny))
+    step = left.abs().amax(1).clamp_min_(tiny) / levels
+    of_token = left.div_(step[:, None]).round_().to(torch.int8)
+    return {"of_token": of_token.T, "step": step, "spread": spread, "mean": mean}
+
+
+def values(tensors: Mapping[str, Tensor]) -> Float[Tensor, "vocab value"]:
+    """The values, from their levels where they are kept in them."""
+    if "step" not in tensors:
+        return tensors["of_token"]
+    rows = tensors["of_token"].T.float().mul_(tensors["step"][:, None])
+    rows.mul_(tensors["spread"]).add_(tensors["mean"])
+    rows[tensors["usual"]] = tensors["of_usual"].float()
+    return rows
+
+
+def full(kept: Tensor) -> Tensor:
+    """In 32 bits, where it is kept in 16."""
+    return kept.float() if kept.dtype == torch.float16 else kept
+
+
+def in_blocks(gguf: Path, name: str, W: Float[Tensor, "here there"]) -> dict[str, Tensor]:
+    """A matrix as the blocks that a GGUF file has it in, and the gain that is folded into it."""
+    tensor, norm = IN_GGUF[name]
+    held = {t.name: t for t in GGUFReader(gguf).tensors if t.name in (tensor, norm)}
+    kind = torch.tensor(held[tensor].tensor_type)
+    gain = torch.tensor(held[norm].data).float() if norm else torch.ones(len(W))
+    blocks = {f"{name}_blocks": torch.tensor(held[tensor].data), f"{name}_kind": kind}
+    blocks[f"{name}_gain"] = gain
+    if not torch.allclose(weights(blocks, name), W, atol=1e-5 * float(W.abs().max())):
+        raise ValueError(f"{tensor} of {gguf} is not this model's: give the file that it came from")
+    return blocks
+
+
+def weights(tensors: Mapping[str, Tensor], name: str) -> Float[Tensor, "here there"]:
+    """A matrix of weights, from 16 bits or from a GGUF file's blocks where it is kept in them."""
+    if name in tensors:
+        return full(tensors[name])
+    kind = GGMLQuantizationType(int(tensors[f"{name}_kind"]))
+    whole = torch.from_numpy(dequantize(tensors[f"{name}_blocks"].numpy(), kind))
+    return whole.T * tensors[f"{name}_gain"][:, None]
+
+
+def sharing(at: Destination) -> tuple[list[int], Int[Tensor, " head"]]:
+    """The first head with each of the values, and of each head which value it has."""
+    if isinstance(at.split, Stored):
+        value_of = at.split.tensors["value_of"]
+        return [value_of.tolist().index(v) for v in range(int(value_of.max()) + 1)], value_of
+    W_V, _ = at.true_layer().value_map()
+    same = (W_V[:, None] == W_V).flatten(2).all(-1)  # head head
+    first, value_of = same.int().argmax(1).unique(return_inverse=True)
+    return first.tolist(), value_of
+
+
+def moved(at: Destination) -> Float[Tensor, "head source d_head"]:
+    """What standing at i in place of n adds to a value, by Equation 1; zero elsewhere."""
+    split = at.split
+    if isinstance(split, Stored):
+        return split.tensors["moved"]
+    if isinstance(split, Equation1):
+        return split.shift @ split.weights.W_V
+    return torch.zeros(*split.kernels.shape, at.readout.W_O.shape[1])
+
+
+def as_bytes(text: str) -> Int[Tensor, " byte"]:
+    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)

@@ -1,0 +1,197 @@
+"""One destination of any model as one file, with which a page computes the contextual circuit
+there: kernels, content, values, and how what heads write reaches the neurons.
+
+The file is one of `layerfile.packed`. Values, W_O and W_in are kept as a stored layer keeps values
+(`ctxlib.stored.in_levels`), in all of 8 bits; heads that share values share a table. Of a large
+vocabulary the values of some tokens are left out, so that a page stays small: it keeps those of the
+passages, usual ones, and those that move the residual stream farthest (`ROOM`). Means over the
+vocabulary are taken here, over all of it. `engine/asked.js` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ctxlib.circuit import ContextualCircuit
+from ctxlib.neurons import CHUNK, LARGEST
+from ctxlib.place import Destination, families
+from ctxlib.stored import in_levels, parts
+from ctxlib.studies import Study
+from ctxlib.widgets.layerfile import (
+    RANKED,
+    calibrated,
+    described,
+    farthest,
+    flags,
+    packed,
+    spelling,
+)
+
+FORMAT = "ctxlib asked layer"
+ROOM = 6_000_000  # numbers in the table of values
+LEVELS = {"of_token": 127, "W_O": 127, "W_in": 63}  # of a number, on either side of zero
+GZIP = 4  # its level: numbers of 8 bits hardly pack better with more
+NATS = 1024  # log content is kept in so many parts of a nat, which pack better than any number
+
+
+def packed_destination(study: Study, name: str = "") -> bytes:
+    """The file's bytes; the same ones on every call.
+
+    Heads, texts, passages and calibration text are the study's; `name` is what a page calls the
+    model. Raises ValueError for a destination whose tokenizer is none of the fast ones.
+
+    >>> from ctxlib.widgets.askedfile import packed_destination
+    >>> len(packed_destination(cx.study(model, texts=20))) < 3e6
+    True
+    """
+    at = study.at
+    tensors, _ = parts(at)
+    circuit = calibrated(at, study.calibrating)
+    counted = (~at.split.untrained).nonzero()[:, 0]
+    means, places = moving(circuit, tensors, counted)
+    spelt, joins = spelling(at.tokenizer, at.d_vocab)
+    order = farthest(places, counted, at.d_vocab)
+    known = kept(study, order, max(ROOM // tensors["of_token"].shape[1], 1))
+    ranked = order[torch.isin(order, known)][: RANKED // at.n_neurons]
+    header = {
+        "format": FORMAT,
+        "model": name,
+        **sizes(at),
+        "largest": LARGEST,
+        "stable": list(study.heads),
+        "destinations": [
+            {
+                "id": at.token,
+                "denominators": circuit.denominators.tolist(),
+                "scale": circuit.scale,
+            }
+        ],
+        "calibration": {"name": study.calibrating.name, "ids": circuit.calibration.tolist()},
+        "families": described(families(at)),
+        "passages": [
+            {"name": p.name, "domain": p.domain, "title": p.subject} for p in study.passages
+        ],
+        "untrained": at.split.untrained.nonzero()[:, 0].tolist(),
+        **spelt,
+    }
+    levels = [
+        leveled("of_token", tensors["of_token"][known]),
+        leveled("W_O", tensors["W_O"]),
+        leveled("W_in", tensors["W_in"].T),
+    ]
+    read = torch.stack([p.tokens[: at.length] for p in study.passages])
+    arrays = {
+        "known": known.to(torch.int64),
+        "kernels": tensors["kernels"],
+        "content": (at.split.content[:, known] * NATS).round() / NATS,
+        "value_of": tensors["value_of"],
+        "moved": tensors["moved"],
+        "beside": tensors["rest"],
+        **{name: table for both in levels for name, table in both.items()},
+        "means": means,
+        **ranking(circuit, tensors, study.heads, known[~at.split.untrained[known]], means),
+        "passage_ids": read.flatten(),
+        "passage_ends": torch.full((len(read),), at.length).cumsum(0),
+    }
+    packs = {name: small(tensor.numpy()) for name, tensor in arrays.items()}
+    packs["ranked"] = flags(at.d_vocab, ranked)
+    packs["merges"] = small(joins)
+    return packed(header, packs, GZIP)
+
+
+def leveled(name: str, whole: Float[Tensor, "row column"]) -> dict[str, Tensor]:
+    """A table in 8 bits, row after row, with its step, spread and mean by their names."""
+    of = in_levels(whole, LEVELS[name])
+    return {name: of.pop("of_token").T, **{f"{name}_{part}": t for part, t in of.items()}}
+
+
+def sizes(at: Destination) -> dict[str, Any]:
+    head, d_head, d_model = at.readout.W_O.shape
+    return {
+        "vocab_size": at.d_vocab,
+        "d_model": d_model,
+        "heads": head,
+        "d_head": d_head,
+        "neurons": at.n_neurons,
+        "positions": at.length,
+        "length": at.length,
+        "n": at.n,
+        "eps": at.readout.eps,
+    }
+
+
+def small(array: np.ndarray) -> np.ndarray:
+    """Numbers of the width that pages read."""
+    if array.dtype == np.int8:
+        return array
+    if np.issubdtype(array.dtype, np.floating):
+        return array.astype(np.float32)
+    return array.astype(np.uint16 if array.max(initial=0) < 2**16 else np.uint32)
+
+
+def kept(study: Study, order: Int[Tensor, " token"], most: int) -> Int[Tensor, " token"]:
+    """The tokens that a page knows, `most` or all of the passages', in the order of their ids:
+    three quarters of them usual ones of the texts, the others first in `order`.
+    """
+    at = study.at
+    here = torch.cat([*(p.tokens[: at.length] for p in study.passages), torch.tensor([at.token])])
+    counts = at.placed([*study.texts, study.calibrating]).flatten().bincount(minlength=at.d_vocab)
+    usual = counts.argsort(descending=True, stable=True)[
+        : min(3 * most // 4, int((counts > 0).sum()))
+    ]
+    always = torch.cat([here, usual]).unique()
+    more = order[~torch.isin(order, always)][: max(most - len(always), 0)]
+    return torch.cat([always, more]).sort().values
+
+
+def ranking(
+    circuit: ContextualCircuit,
+    tensors: dict[str, Tensor],
+    heads: Sequence[int],
+    tokens: Int[Tensor, " token"],
+    means: Float[Tensor, "head d_head"],
+) -> dict[str, Tensor]:
+    """What `cx.find_neurons` says of every neuron through the study's heads, with the largest of
+    these tokens: a page that opens with them need not wait.
+    """
+    at, chosen = circuit.at, list(heads)
+    W_O = at.readout.W_O[chosen]
+    values = tensors["of_token"][tokens].unflatten(1, (-1, W_O.shape[1]))
+    weight = at.split.likes[chosen][:, tokens] / circuit.denominators[chosen, None]
+    inside = values[:, tensors["value_of"][chosen]] * weight.T[..., None]
+    read = W_O.flatten(0, 1).T  # d_model (head d_head)
+    kept = min(LARGEST, len(tokens))
+    parts = []
+    for W_in in at.readout.W_in.T.split(CHUNK):
+        through = W_in @ read / circuit.scale  # neuron (head d_head)
+        largest = (through @ inside.flatten(1).T).topk(kept, dim=1)
+        mean = through @ means[chosen].flatten()
+        parts.append((largest.values.mean(1) - mean, mean, tokens[largest.indices]))
+    top, mean, ids = map(torch.cat, zip(*parts, strict=True))
+    return {"told_top": top, "told_mean": mean, "told_tokens": ids}
+
+
+def moving(
+    circuit: ContextualCircuit, tensors: dict[str, Tensor], counted: Int[Tensor, " token"]
+) -> tuple[Float[Tensor, "head d_head"], Int[Tensor, " token"]]:
+    """`layerfile.seen_by_heads` of one circuit, a head at a time: what an average token puts into
+    each, and each token's best place among those that move the residual stream farthest.
+    """
+    at = circuit.at
+    of_token = tensors["of_token"][counted].unflatten(1, (-1, at.readout.W_O.shape[1]))
+    means, places = [], torch.full((len(counted),), len(counted))
+    for h, W_O in enumerate(at.readout.W_O):
+        values = of_token[:, tensors["value_of"][h]]
+        weight = at.split.likes[h, counted] / circuit.denominators[h]
+        means.append(weight @ values / len(counted))
+        norms = ((values @ (W_O @ W_O.T)) * values).sum(-1).sqrt()
+        places = torch.minimum(
+            places, (weight * norms).argsort(descending=True, stable=True).argsort()
+        )
+    return torch.stack(means), places

@@ -1,0 +1,293 @@
+/** The first layer of any model, as one destination of it was asked for (askedfile.py): kernels,
+ *  content and values there, and how what heads write reaches the neurons.
+ *
+ *  Other destinations are not known. A shorter text is read as if it stood right before this one:
+ *  what a source gets depends on how far away it is. Of a large vocabulary some tokens are known;
+ *  the others say nothing. */
+
+import { Layer } from "./layer.js";
+import { addScaled, dotProduct, equalParts } from "./linalg.js";
+import { TOKENS_AT_ONCE } from "./ranking.js";
+
+/** @typedef {import("./layer.js").Attended} Attended
+ *  @typedef {import("./layer.js").Calibration} Calibration
+ *  @typedef {import("./layer.js").Seen} Seen
+ *  @typedef {import("./layer.js").Split} Split
+ *  @typedef {import("./linalg.js").Numbers} Numbers
+ *  @typedef {import("./packed.js").AskedHeader} AskedHeader */
+
+/** A matrix in int8 levels, as ctxlib.stored keeps it: a step a row, and of every column its mean and
+ *  spread. */
+class Table {
+  /** @param {Record<string, any>} tensors @param {string} name */
+  constructor(tensors, name) {
+    const part = (/** @type {string} */ of) => tensors[`${name}_${of}`];
+    /** @type {Int8Array} */ this.levels = tensors[name];
+    /** @type {Float64Array} */ this.step = part("step");
+    /** @type {Float64Array} */ this.spread = part("spread");
+    /** @type {Float64Array} */ this.mean = part("mean");
+    this.width = this.spread.length;
+  }
+
+  /** into[at:] += factor times `size` columns of a row, from `column` on. @param {Float64Array} into
+   *  @param {number} at @param {number} factor @param {number} row @param {number} column
+   *  @param {number} size */
+  addTo(into, at, factor, row, column, size) {
+    const { levels, spread, mean } = this;
+    const step = factor * this.step[row];
+    let from = row * this.width + column;
+    for (const end = at + size; at < end; at++, from++, column++)
+      into[at] += factor * mean[column] + step * levels[from] * spread[column];
+  }
+
+  /** The rows from ... to - 1. @param {number} from @param {number} to */
+  rows(from, to) {
+    const out = new Float64Array((to - from) * this.width);
+    for (let r = from; r < to; r++) this.addTo(out, (r - from) * this.width, 1, r, 0, this.width);
+    return out;
+  }
+
+  /** A function that multiplies a row with a vector that begins at a column.
+   *  @param {Float64Array} vector @param {number} column @returns {(row: number) => number} */
+  along(vector, column) {
+    const { levels, step, spread, mean, width } = this;
+    const spreading = vector.map((value, k) => value * spread[column + k]);
+    const always = dotProduct(vector, 0, mean, column, vector.length);
+    return (row) => {
+      const from = row * width + column;
+      let sum = 0;
+      for (let k = 0; k < spreading.length; k++) sum += spreading[k] * levels[from + k];
+      return always + step[row] * sum;
+    };
+  }
+}
+
+/** One destination's heads. Large tables stay in levels. */
+export class AskedLayer extends Layer {
+  /** @type {Int32Array} of a token; -1 for one that is not known */ #row;
+  /** @type {Table} neuron after neuron */ #W_in;
+  /** @type {Table} token after token */ #values;
+  /** @type {Numbers} of each head, which of the values it reads */ #valueOf;
+  /** @type {import("./ranking.js").Ranked} through the stable heads */ #told;
+
+  /** @param {AskedHeader} header @param {Record<string, any>} tensors */
+  constructor(header, tensors) {
+    super(header, { ...tensors, W_O: wholeTable(tensors, "W_O") });
+    this.length = header.length; // tokens of a text that are read
+    this.#row = new Int32Array(this.nVocab).fill(-1);
+    this.known.forEach((id, row) => (this.#row[id] = row));
+    this.#W_in = new Table(tensors, "W_in");
+    this.#values = new Table(tensors, "of_token");
+    this.#valueOf = tensors.value_of;
+    /** @type {Float64Array[]} one row a head over the sources */
+    this.wholeKernels = equalParts(tensors.kernels, this.nHeads);
+    /** @type {Float64Array[]} log content of the known tokens, a row a head */
+    this.content = equalParts(tensors.content, this.nHeads);
+    /** @type {Float64Array[]} what standing at a source adds to its value, a row a head */
+    this.moved = equalParts(tensors.moved, this.nHeads);
+    /** @type {Float64Array} of the stream that neurons read, what is no head's */
+    this.beside = tensors.beside;
+    this.#told = {
+      top: tensors.told_top,
+      mean: tensors.told_mean,
+      tokens: Int32Array.from(tensors.told_tokens),
+    };
+  }
+
+  /** @param {Record<string, any>} tensors */
+  knownTokens({ known }) {
+    return Int32Array.from(known);
+  }
+
+  /** @param {number} id */
+  knows(id) {
+    return this.#row[id] >= 0;
+  }
+
+  /** @param {import("./circuit.js").Circuit} circuit @param {number[]} heads */
+  told(circuit, heads) {
+    return circuit.n === this.n && String(heads) === String(this.stable) ? this.#told : undefined;
+  }
+
+  get fixed() {
+    return true;
+  }
+
+  get bothSides() {
+    return this.length > this.n + 1;
+  }
+
+  /** @param {number} n */
+  reach(n) {
+    return this.bothSides ? 2 * n : n + 1;
+  }
+
+  /** @param {number} length */
+  placeIn(length) {
+    return this.bothSides ? length >> 1 : length - 1;
+  }
+
+  /** @param {number} n @param {number} token @returns {Split} */
+  split(n, token) {
+    const [{ id }] = this.destinations;
+    if (token !== id) throw new RangeError(`token ${token}: here it is ${id} that asks`);
+    if (n > this.n) throw new RangeError(`position ${n}: there are 0 to ${this.n}`);
+    return new AskedSplit(this, n, token);
+  }
+
+  /** @param {number} from @param {number} to */
+  inputs(from, to) {
+    return this.#W_in.rows(from, to);
+  }
+
+  /** @param {Numbers} ids @param {number} _n @param {number} head @param {Float64Array} out */
+  *values(ids, _n, head, out) {
+    const { dHead } = this;
+    for (let i = 0; i < ids.length; i++) {
+      this.addValue(out, i * dHead, 1, ids[i], head);
+      if (i % TOKENS_AT_ONCE === 0) yield;
+    }
+  }
+
+  /** into[at:] += factor times a token's value. @param {Float64Array} into @param {number} at
+   *  @param {number} factor @param {number} id @param {number} head */
+  addValue(into, at, factor, id, head) {
+    const { dHead } = this;
+    const [row, column] = [this.#row[id], this.#valueOf[head] * dHead];
+    if (row >= 0) this.#values.addTo(into, at, factor, row, column, dHead);
+  }
+
+  /** A function that gives a token's value in a direction inside a head.
+   *  @param {number} head @param {Float64Array} inner @returns {(id: number) => number} */
+  valuesAlong(head, inner) {
+    const along = this.#values.along(inner, this.#valueOf[head] * this.dHead);
+    return (id) => (this.knows(id) ? along(this.#row[id]) : 0);
+  }
+
+  /** log content_h of a token. @param {number} id @param {number} head */
+  contentOf(id, head) {
+    const row = this.#row[id];
+    return row < 0 ? -Infinity : this.content[head][row];
+  }
+}
+
+/** The split at the destination, or at an earlier one. @implements {Split} */
+class AskedSplit {
+  /** @param {AskedLayer} layer @param {number} n @param {number} token */
+  constructor(layer, n, token) {
+    this.layer = layer;
+    this.n = n;
+    this.token = token;
+    this.reach = layer.reach(n);
+    const from = layer.n - n; // whatever is nearer to the destination
+    const cut = (/** @type {Float64Array} */ row) => row.subarray(from, from + this.reach);
+    this.kernels = layer.wholeKernels.map((row) => summingToOne(cut(row)));
+    this.movedFrom = from * layer.dHead;
+  }
+
+  /** The file's constants, as far as the calibration text's change when it is cut.
+   *  @returns {Calibration} */
+  calibrated() {
+    const { layer, n, token } = this;
+    const text = (/** @type {number} */ reach, /** @type {number} */ at) => {
+      const ids = Int32Array.from(layer.calibration.ids).slice(0, reach);
+      ids[at] = token;
+      return ids;
+    };
+    const seen = this.seen(text(this.reach, n));
+    const contents = seen.contents(layer.everyHead);
+    const [{ scale }] = layer.destinations;
+    const whole = layer.split(layer.n, token).seen(text(layer.length, layer.n)).own().scale;
+    return {
+      denominators: contents.map((row, h) => dotProduct(this.kernels[h], 0, row, 0, row.length)),
+      scale: (scale * seen.own().scale) / whole,
+    };
+  }
+
+  /** @param {Numbers} ids @param {Float64Array} out */
+  *scores(ids, out) {
+    const { nHeads } = this.layer;
+    for (let i = 0; i < ids.length; i++) {
+      for (let h = 0; h < nHeads; h++) out[i * nHeads + h] = this.layer.contentOf(ids[i], h);
+      if (i % TOKENS_AT_ONCE === 0) yield;
+    }
+  }
+
+  /** @param {Numbers} ids @param {number[]} heads @param {Float64Array[]} inner
+   *  @param {Float64Array} out */
+  *through(ids, heads, inner, out) {
+    const along = heads.map((head, k) => this.layer.valuesAlong(head, inner[k]));
+    for (let i = 0; i < ids.length; i++) {
+      for (let k = 0; k < along.length; k++) out[i * along.length + k] = along[k](ids[i]);
+      if (i % TOKENS_AT_ONCE === 0) yield;
+    }
+  }
+
+  /** @param {Numbers} ids @returns {Seen} */
+  seen(ids) {
+    return new SeenTokens(this, ids);
+  }
+}
+
+/** A text as tokens whose content and values are known. @implements {Seen} */
+class SeenTokens {
+  /** @param {AskedSplit} split @param {Numbers} ids */
+  constructor(split, ids) {
+    this.split = split;
+    this.layer = split.layer;
+    this.ids = ids;
+  }
+
+  /** @param {number[]} heads */
+  contents(heads) {
+    return heads.map((head) =>
+      Float64Array.from(this.ids, (id) => Math.exp(this.layer.contentOf(id, head))),
+    );
+  }
+
+  /** @param {number} head @param {Numbers} weights */
+  inside(head, weights) {
+    const z = new Float64Array(this.layer.dHead);
+    for (let i = 0; i < weights.length; i++)
+      this.layer.addValue(z, 0, weights[i], this.ids[i], head);
+    return z;
+  }
+
+  /** @param {number[]} heads @param {Float64Array[]} inner
+   *  @returns {(source: number, k: number) => number} */
+  along(heads, inner) {
+    const along = heads.map((head, k) => this.layer.valuesAlong(head, inner[k]));
+    return (i, k) => along[k](this.ids[i]);
+  }
+
+  /** @returns {Attended} */
+  own() {
+    const { layer, split } = this;
+    const { d, dHead } = layer;
+    const written = this.contents(layer.everyHead).map((contents, head) => {
+      const row = summingToOne(contents.map((content, i) => content * split.kernels[head][i]));
+      const z = this.inside(head, row);
+      for (let i = 0; i < row.length; i++)
+        addScaled(z, 0, row[i], layer.moved[head], split.movedFrom + i * dHead, dHead);
+      const out = new Float64Array(d);
+      layer.write(out, head, z);
+      return out;
+    });
+    let squared = 0;
+    for (let k = 0; k < d; k++)
+      squared += written.reduce((sum, out) => sum + out[k], layer.beside[k]) ** 2;
+    return { written, scale: Math.sqrt(squared / d + layer.eps) };
+  }
+}
+
+/** A row over its sum; one that is zero everywhere stays so. @param {Float64Array} row */
+function summingToOne(row) {
+  const sum = row.reduce((a, b) => a + b, 0);
+  return row.map((value) => value / (sum || 1));
+}
+
+/** @param {Record<string, any>} tensors @param {string} name */
+function wholeTable(tensors, name) {
+  const table = new Table(tensors, name);
+  return table.rows(0, table.step.length);
+}

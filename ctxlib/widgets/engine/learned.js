@@ -1,0 +1,316 @@
+/** The first layer of a model with learned positions, from its weights: every destination, by Equation
+ *  1 (ctxlib.split.Equation1). In Python a text that is shorter than n + 1 tokens is that of
+ *  `cx.destination(weights, n=len(text) - 1)`. */
+
+import { Layer } from "./layer.js";
+import {
+  addScaled,
+  columnMajor,
+  dotProduct,
+  equalParts,
+  rowProducts,
+  softmaxInPlace,
+  wholeBelow,
+} from "./linalg.js";
+import { TOKENS_AT_ONCE } from "./ranking.js";
+
+/** @typedef {import("./layer.js").Attended} Attended
+ *  @typedef {import("./layer.js").Calibration} Calibration
+ *  @typedef {import("./layer.js").Seen} Seen
+ *  @typedef {import("./layer.js").Split} Split
+ *  @typedef {import("./linalg.js").Numbers} Numbers
+ *  @typedef {import("./packed.js").LayerHeader} LayerHeader */
+
+/** A layer's weights, folded and centred. */
+export class LearnedLayer extends Layer {
+  /** @type {Float64Array} neuron after neuron */ #inputs;
+
+  /** @param {LayerHeader} header @param {Record<string, any>} tensors */
+  constructor(header, tensors) {
+    super(header, tensors);
+    this.C = header.C;
+    this.attnScale = header.attn_scale;
+    /** @type {Float64Array} */ this.W_pos = tensors.W_pos;
+    /** @type {Float64Array} */ this.W_Q = tensors.W_Q;
+    /** @type {Float64Array} */ this.W_K = tensors.W_K;
+    /** @type {Float64Array} */ this.W_V = tensors.W_V;
+    /** @type {Float64Array} */ this.b_Q = tensors.b_Q;
+    /** @type {Float64Array} */ this.b_V = tensors.b_V;
+    /** @type {Float64Array} */ this.b_O = tensors.b_O;
+    this.#inputs = columnMajor(tensors.W_in, this.nNeurons);
+    /** W_E in levels of W_E_step, of which there is one a token. */
+    this.W_E = embeddingLevels(tensors, this.d, header.finer);
+    /** @type {Float64Array} */ this.W_E_step = tensors.W_E_step;
+    this.W_E_step.forEach((step, t) => (this.W_E_step[t] = step / header.finer));
+    this.sharedScale = this.#scales(this.C);
+  }
+
+  /** @param {number} n @param {number} token @returns {Split} */
+  split(n, token) {
+    return new Equation1(this, n, token);
+  }
+
+  /** @param {number} from @param {number} to */
+  inputs(from, to) {
+    return this.#inputs.subarray(from * this.d, to * this.d);
+  }
+
+  /** LayerNorm's scale at every position for a token of norm C. @param {number} C */
+  #scales(C) {
+    const { d, W_pos } = this;
+    return new Float64Array(this.positions).map((_, i) =>
+      Math.sqrt((dotProduct(W_pos, i * d, W_pos, i * d, d) + C ** 2) / d),
+    );
+  }
+
+  // -------------------------------------------------------------- rows and kernels
+
+  /** Exact attention row of a head at position n of a text, over the sources 0 ... n.
+   *  @param {number} head @param {Numbers} ids @param {number} [n] the last token
+   *  @returns {Float64Array} */
+  attentionRow(head, ids, n = Math.min(ids.length, this.positions) - 1) {
+    return this.attentionRows(ids, n)[wholeBelow(head, this.nHeads, "head")];
+  }
+
+  /** Every head's. @param {Numbers} ids @param {number} [n] @returns {Float64Array[]} */
+  attentionRows(ids, n = Math.min(ids.length, this.positions) - 1) {
+    return this.rows(this.stream(this.text(ids, n), n, "exact"));
+  }
+
+  /** The row that Equation 1 gives in its place.
+   *  @param {number} head @param {Numbers} ids @param {number} [n] the last token
+   *  @param {number} [C] the norm that a token embedding is taken to have
+   *  @returns {Float64Array} */
+  rebuiltRow(head, ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
+    return this.rebuiltRows(ids, n, C)[wholeBelow(head, this.nHeads, "head")];
+  }
+
+  /** Every head's. @param {Numbers} ids @param {number} [n] @param {number} [C]
+   *  @returns {Float64Array[]} */
+  rebuiltRows(ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
+    if (!(C > 0)) throw new RangeError(`C = ${C}: the norm of an embedding is a positive number`);
+    const scales = C === this.C ? this.sharedScale : this.#scales(C);
+    return this.rows(this.stream(this.text(ids, n), n, "split", scales));
+  }
+
+  // -------------------------------------------------------------- the pieces
+
+  /** The residual stream as heads read it, source after source: LN(W_E[x_i] + W_pos[i]) for
+   *  `exact`; for `here`, with W_pos[n] at every source; for `split`, that plus what Equation 1
+   *  says a position adds: (W_pos[i] - W_pos[n]) / scales[i].
+   *  @param {Numbers} ids @param {number} n @param {"exact" | "here" | "split"} kind
+   *  @param {Float64Array} [scales] */
+  stream(ids, n, kind, scales = this.sharedScale) {
+    const { d, W_E, W_pos } = this;
+    const out = new Float64Array(ids.length * d);
+    for (let i = 0, at = 0; i < ids.length; i++, at += d) {
+      const token = ids[i] * d;
+      const step = this.W_E_step[ids[i]];
+      const place = kind === "exact" ? i * d : n * d;
+      let squared = 0;
+      for (let k = 0; k < d; k++) {
+        const x = W_E[token + k] * step + W_pos[place + k];
+        squared += x * x;
+        out[at + k] = x;
+      }
+      const inverse = 1 / Math.sqrt(squared / d + this.eps);
+      for (let k = 0; k < d; k++) out[at + k] *= inverse;
+      if (kind !== "split") continue;
+      addScaled(out, at, 1 / scales[i], W_pos, i * d, d);
+      addScaled(out, at, -1 / scales[i], W_pos, n * d, d);
+    }
+    return out;
+  }
+
+  /** W_K q / attn_scale for every head: what the query asks of a stream. From a query's side no key
+   *  need ever be formed, which saves a factor of d_head. @param {Float64Array} x one source */
+  asked(x) {
+    const { d, dHead, nHeads } = this;
+    const out = new Float64Array(nHeads * d);
+    for (let h = 0; h < nHeads; h++) {
+      const q = this.b_Q.slice(h * dHead, (h + 1) * dHead);
+      for (let k = 0; k < d; k++) addScaled(q, 0, x[k], this.W_Q, (h * d + k) * dHead, dHead);
+      for (let k = 0; k < d; k++)
+        out[h * d + k] = dotProduct(q, 0, this.W_K, (h * d + k) * dHead, dHead) / this.attnScale;
+    }
+    return out;
+  }
+
+  /** Every head's attention row over a stream whose last source is the destination.
+   *  @param {Float64Array} x */
+  rows(x) {
+    const { d, nHeads } = this;
+    const asked = this.asked(x.subarray(x.length - d));
+    const scores = rowProducts(asked, x, d, new Float64Array((nHeads * x.length) / d));
+    return equalParts(scores, nHeads).map(softmaxInPlace);
+  }
+
+  /** seen W_V + mass b_V, inside one head. @param {number} head @param {Float64Array} seen
+   *  @param {number} mass */
+  inside(head, seen, mass) {
+    const { d, dHead } = this;
+    const z = this.b_V.slice(head * dHead, (head + 1) * dHead).map((b) => b * mass);
+    for (let k = 0; k < d; k++) addScaled(z, 0, seen[k], this.W_V, (head * d + k) * dHead, dHead);
+    return z;
+  }
+
+  /** From a stream to a direction inside each head: W_V z, and b_V z by the way.
+   *  @param {number[]} heads @param {Float64Array[]} inner */
+  outwards(heads, inner) {
+    const { d, dHead } = this;
+    const directions = new Float64Array(heads.length * d);
+    const biases = heads.map((h, i) => {
+      for (let k = 0; k < d; k++)
+        directions[i * d + k] = dotProduct(inner[i], 0, this.W_V, (h * d + k) * dHead, dHead);
+      return dotProduct(inner[i], 0, this.b_V, h * dHead, dHead);
+    });
+    return { directions, biases };
+  }
+
+  /** What each head writes and the LayerNorm-2 scale behind all of them, with the attention of a
+   *  stream, at its last source. @param {Float64Array} x @param {Numbers} ids */
+  attend(x, ids) {
+    const { d } = this;
+    const written = this.rows(x).map((row, head) => {
+      const [seen, out] = [new Float64Array(d), new Float64Array(d)];
+      row.forEach((weight, i) => addScaled(seen, 0, weight, x, i * d, d));
+      this.write(out, head, this.inside(head, seen, 1));
+      return out;
+    });
+    const n = ids.length - 1;
+    let squared = 0;
+    for (let k = 0; k < d; k++) {
+      const token = this.W_E[ids[n] * d + k] * this.W_E_step[ids[n]];
+      const attended = written.reduce((sum, out) => sum + out[k], 0);
+      squared += (token + this.W_pos[n * d + k] + this.b_O[k] + attended) ** 2;
+    }
+    return { written, scale: Math.sqrt(squared / d + this.eps) };
+  }
+
+  /** x B for the stream x of tokens that all stand at n, token after token, a few at a time: for a
+   *  large vocabulary the stream itself would not fit.
+   *  @param {Numbers} ids @param {number} n @param {Float64Array} B column after column
+   *  @param {Float64Array} out */
+  *ofTokens(ids, n, B, out) {
+    const columns = B.length / this.d;
+    for (let from = 0; from < ids.length; from += TOKENS_AT_ONCE) {
+      const some = Array.prototype.slice.call(ids, from, from + TOKENS_AT_ONCE);
+      rowProducts(this.stream(some, n, "here"), B, this.d, out.subarray(from * columns));
+      yield;
+    }
+  }
+
+  /** LN(W_E[t] + W_pos[n]) W_V + b_V of one head, token after token.
+   *  @param {Numbers} ids @param {number} n @param {number} head @param {Float64Array} out */
+  *values(ids, n, head, out) {
+    const { d, dHead } = this;
+    const W_V = this.W_V.subarray(head * d * dHead, (head + 1) * d * dHead);
+    yield* this.ofTokens(ids, n, columnMajor(W_V, dHead), out);
+    for (let i = 0; i < out.length; i++) out[i] += this.b_V[head * dHead + (i % dHead)];
+  }
+}
+
+/** The split at n where `token` stands. @implements {Split} */
+class Equation1 {
+  /** @param {LearnedLayer} layer @param {number} n @param {number} token */
+  constructor(layer, n, token) {
+    const { d, nHeads } = layer;
+    this.layer = layer;
+    this.n = n;
+    this.token = token;
+    this.reach = n + 1;
+    /** W_K q_n / attn_scale, head after head */
+    this.asked = layer.asked(layer.stream([token], n, "here"));
+    const shift = new Float64Array((n + 1) * d);
+    for (let i = 0; i <= n; i++) {
+      addScaled(shift, i * d, 1 / layer.sharedScale[i], layer.W_pos, i * d, d);
+      addScaled(shift, i * d, -1 / layer.sharedScale[i], layer.W_pos, n * d, d);
+    }
+    const scores = rowProducts(this.asked, shift, d, new Float64Array(nHeads * (n + 1)));
+    this.kernels = equalParts(scores, nHeads).map(softmaxInPlace);
+  }
+
+  /** @returns {Calibration} */
+  calibrated() {
+    const { layer, n, token } = this;
+    if (layer.calibration.ids.length < n)
+      throw new RangeError(`position ${n} lies behind the calibration text`);
+    const ids = [...layer.calibration.ids.slice(0, n), token];
+    const contents = this.seen(ids).contents(layer.everyHead);
+    const denominators = contents.map((row, h) => dotProduct(this.kernels[h], 0, row, 0, n + 1));
+    return { denominators, scale: layer.attend(layer.stream(ids, n, "exact"), ids).scale };
+  }
+
+  /** @param {Numbers} ids @param {Float64Array} out */
+  scores(ids, out) {
+    return this.layer.ofTokens(ids, this.n, this.asked, out);
+  }
+
+  /** @param {Numbers} ids @param {number[]} heads @param {Float64Array[]} inner
+   *  @param {Float64Array} out */
+  *through(ids, heads, inner, out) {
+    const { directions, biases } = this.layer.outwards(heads, inner);
+    yield* this.layer.ofTokens(ids, this.n, directions, out);
+    for (let i = 0; i < out.length; i++) out[i] += biases[i % heads.length];
+  }
+
+  /** @param {Numbers} ids @returns {Seen} */
+  seen(ids) {
+    return new SeenStream(this, ids);
+  }
+}
+
+/** A text as a residual stream in which every token stands at n. @implements {Seen} */
+class SeenStream {
+  /** @param {Equation1} split @param {Numbers} ids */
+  constructor(split, ids) {
+    this.split = split;
+    this.ids = ids;
+    this.x = split.layer.stream(ids, split.n, "here");
+  }
+
+  /** @param {number[]} heads */
+  contents(heads) {
+    const { d } = this.split.layer;
+    const asked = new Float64Array(heads.length * d);
+    heads.forEach((h, k) => asked.set(this.split.asked.subarray(h * d, (h + 1) * d), k * d));
+    const out = new Float64Array((heads.length * this.x.length) / d);
+    return equalParts(rowProducts(asked, this.x, d, out).map(Math.exp), heads.length);
+  }
+
+  /** @param {number} head @param {Numbers} weights */
+  inside(head, weights) {
+    const { layer } = this.split;
+    const seen = new Float64Array(layer.d);
+    let mass = 0;
+    for (let i = 0; i < weights.length; i++) {
+      addScaled(seen, 0, weights[i], this.x, i * layer.d, layer.d);
+      mass += weights[i];
+    }
+    return layer.inside(head, seen, mass);
+  }
+
+  /** @param {number[]} heads @param {Float64Array[]} inner
+   *  @returns {(source: number, k: number) => number} */
+  along(heads, inner) {
+    const { d } = this.split.layer;
+    const { directions, biases } = this.split.layer.outwards(heads, inner);
+    return (i, k) => dotProduct(this.x, i * d, directions, k * d, d) + biases[k];
+  }
+
+  /** @returns {Attended} */
+  own() {
+    const { layer, n } = this.split;
+    return layer.attend(layer.stream(this.ids, n, "split"), this.ids);
+  }
+}
+
+/** int8 levels and, of usual tokens, what their rounding left, put together.
+ *  @param {Record<string, any>} tensors @param {number} d @param {number} finer */
+function embeddingLevels({ W_E, W_E_fine, fine }, d, finer) {
+  const out = new Int16Array(W_E.length);
+  for (let i = 0; i < out.length; i++) out[i] = finer * W_E[i];
+  for (let r = 0; r < fine.length; r++)
+    for (let k = 0; k < d; k++) out[fine[r] * d + k] += W_E_fine[r * d + k];
+  return out;
+}

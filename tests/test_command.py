@@ -1,0 +1,107 @@
+"""One command from a model to its neurons: what it prints, what it writes, how it refuses."""
+
+import re
+
+import pandas as pd
+import pytest
+import torch
+
+import ctxlib as cx
+from ctxlib import stored
+from ctxlib.__main__ import main
+
+
+def test_a_models_neurons_in_one_command(tmp_path, capsys):
+    """The roster with who speaks, a table that pandas reads, a page that asks nobody."""
+    assert main(["mini", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "stable heads [0, 1, 2, 3, 4, 5, 6, 7] of 8" in said
+    assert re.search(r"relative spread\s+stable\s+share", said)
+    assert "median r" in said and "one page's amounts carry" in said
+    table = pd.read_csv(tmp_path / "neurons.csv", index_col="neuron")
+    assert len(table) >= 100 and table["top"].is_monotonic_decreasing
+    assert {"label", "auc", "r", "fvu", "top tokens"} <= set(table)
+    assert table["r self-normalised"].median() > table["r"].median() > 0.8
+    page = (tmp_path / "explorer.html").read_text(encoding="utf-8")
+    assert "<title>mini</title>" in page and not re.search(r'(?:src|href)="?https?:', page)
+
+
+def test_ones_own_folders_are_the_labels(tmp_path, capsys, tiny_folder):
+    words = {
+        "sea": "the colour of the water at the harbour",
+        "code": "def area(width): return width",
+    }
+    for label, text in words.items():
+        folder = tmp_path / "texts" / label
+        folder.mkdir(parents=True)
+        for k in range(12):
+            (folder / f"{k}.txt").write_text(f"{text} {k} " * 60)
+    asked = [str(tiny_folder), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
+    assert main(asked) == 0
+    table = pd.read_csv(tmp_path / "out" / "neurons.csv")
+    assert set(table["label"]) <= {"sea", "code"}
+
+
+def test_a_stored_layer_will_do(tmp_path, capsys, mini_weights):
+    file = stored.keep(
+        cx.destination(mini_weights), tmp_path / "kept.safetensors.zst", model="mini"
+    )
+    assert main([str(file), "--out", str(tmp_path)]) == 0
+    assert "no truth" in capsys.readouterr().out
+    assert "fvu" not in pd.read_csv(tmp_path / "neurons.csv")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (["nowhere"], "no model called 'nowhere'"),
+        (["mini", "--texts", "nowhere"], "holds no .txt file"),
+        (["there.safetensors"], "there.safetensors"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(asked, says, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(asked) == 1
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1 and error.startswith("ctxlib: ")
+
+
+def test_a_text_in_another_models_tokens_is_refused(tiny_weights, mini_weights):
+    (text,) = cx.texts.passages(mini_weights, ["law"])[:1]
+    with pytest.raises(ValueError, match="law-1 is in the tokens of another model"):
+        cx.texts.token_ids(text, tiny_weights)
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_a_saved_circuit_is_the_same_without_its_model(circuit, drawn, tmp_path):
+    for name in ("circuit.safetensors", "circuit.safetensors.zst"):
+        again = cx.ContextualCircuit.load(circuit.save(tmp_path / name))
+        x = circuit.at.placed(drawn)
+        torch.testing.assert_close(again.summary(x), circuit.summary(x))
+        ours, theirs = again.self_normalised(), circuit.self_normalised()
+        torch.testing.assert_close(ours.summary(x), theirs.summary(x))
+        assert again.heads == circuit.heads and again.scale == circuit.scale
+        found = (cx.find_neurons(c, at_least=5)["top"] for c in (again, circuit))
+        pd.testing.assert_series_equal(*found)
+    with pytest.raises(ValueError, match="no exact rows"):
+        cx.evaluate(again, drawn)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"none" + b[4:]])
+def test_a_damaged_file_is_refused_in_one_line(damage, circuit, tmp_path):
+    file = circuit.save(tmp_path / "circuit.safetensors.zst")
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match="no stored layer, or a damaged one"):
+        cx.destination(file)
+    with pytest.raises(OSError):
+        cx.destination(tmp_path / "nowhere.safetensors")
+
+
+def test_another_version_is_refused(circuit, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "FORMAT", "ctxlib stored layer, version 0")
+    file = circuit.save(tmp_path / "circuit.safetensors")
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="of another version"):
+        cx.destination(file)

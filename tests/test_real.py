@@ -1,0 +1,122 @@
+"""Real models against transformers' own forward pass, with no TransformerLens in between.
+
+They are left out where `make models` has not fetched them.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import torch
+
+import ctxlib as cx
+from ctxlib import stored
+from ctxlib.models import kept_folder, locate, read
+
+DECODERS = ["smollm2", pytest.param("qwen", marks=pytest.mark.nightly)]
+N = 128
+
+
+def there(name):
+    if not kept_folder(name).is_dir():
+        pytest.skip(f"{name} is not here: make models NAME={name} fetches it")
+
+
+def its_own(name, x):
+    """What transformers computes in the first layer at N: rows, the insides of the heads, and what
+    the MLP's parts say, by name.
+    """
+    with TemporaryDirectory() as folder:
+        model, _ = read(locate(name), locate(name), 1, Path(folder))
+    if name == "minilm":
+        layer = model.encoder.layer[0]
+        parts = {"pre": layer.intermediate.dense}
+        write = layer.attention.output.dense
+    else:
+        layer = model.model.layers[0]
+        parts = {"gate": layer.mlp.gate_proj, "up": layer.mlp.up_proj}
+        write = layer.self_attn.o_proj
+        layer.mlp.down_proj.register_forward_pre_hook(lambda m, i: own.update(product=i[0][:, N]))
+    own = {}
+    write.register_forward_pre_hook(lambda m, i: own.update(z=i[0][:, N]))
+    for part, module in parts.items():
+        module.register_forward_hook(lambda m, i, o, part=part: own.update({part: o[:, N]}))
+    with torch.inference_mode():
+        rows = model(x, output_attentions=True).attentions[0][:, :, N, : x.shape[1]]
+    return rows, own.pop("z"), own
+
+
+def close(ours, theirs, relative):
+    assert (ours - theirs).abs().max() <= relative * theirs.abs().max()
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """A function that asks a real model at N, once, with the texts that it was asked with."""
+    kept = {}
+
+    def ask(name):
+        there(name)
+        if name not in kept:
+            model = cx.load(name, layers=1)
+            reader = cx.texts.Reader.of(model, 2 * N + 1)
+            texts = cx.texts.collection(reader, 44)
+            kept[name] = cx.destination(model, texts, n=N), texts
+        return kept[name]
+
+    return ask
+
+
+@pytest.mark.parametrize("name", [*DECODERS, "minilm"])
+def test_the_truth_is_what_transformers_computes(asked, name):
+    at, texts = asked(name)
+    x = at.placed(texts[:4])
+    rows, z, mlp = its_own(name, x)
+    assert (at.layer.rows(x) - rows[..., : at.length]).abs().max() < 1e-5
+    heads = z.unflatten(-1, (at.n_heads, -1))
+    close(at.layer.inside(x), heads, 1e-4)
+    written = torch.einsum("thd,hdm->thm", heads, at.readout.W_O)
+    close(at.outputs(x), written, 1e-4)
+    said = at.mlp(x)
+    assert mlp.keys() <= said.keys()
+    for part, own in mlp.items():
+        close(said[part], own, 1e-3)
+
+
+@pytest.mark.parametrize("name", [*DECODERS, "minilm"])
+def test_a_real_model_has_neurons(asked, name):
+    """The whole method, on the door's default study of a few texts."""
+    at, texts = asked(name)
+    study = cx.study(at, texts, or_all=True)
+    better = study.circuit.self_normalised()
+    scores = cx.evaluate(better, texts, range(100))
+    assert scores["r"].median() > 0.9
+    assert scores["fvu"].median() < 0.4
+    assert set(study.heads) < set(range(at.n_heads)), "a real model has heads that are not stable"
+    share = cx.denominators.speaks(at, texts)
+    assert share.sum() == pytest.approx(1) and (share >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["smollm2", "minilm"])
+def test_a_stored_layer_is_its_model_in_8_bits(asked, name, tmp_path):
+    at, texts = asked(name)
+    study = cx.study(at, texts, or_all=True)
+    kept = cx.destination(stored.keep(at, tmp_path / f"{name}.safetensors.zst", texts, model=name))
+    assert torch.equal(kept.split.kernels, at.split.kernels)
+    again = cx.ContextualCircuit.calibrate(kept, study.calibrating, study.heads)
+    x = at.placed(texts)
+    pair = [circuit.summary(x) for circuit in (again, study.circuit)]
+    r = cx.evaluation.Moments.of(*pair).table(range(at.n_neurons))["r"]
+    assert r.median() > 0.999 and r.quantile(0.01) > 0.99
+    with pytest.raises(ValueError, match="no exact rows"):
+        kept.outputs(x)
+
+
+@pytest.mark.parametrize("name", ["qwen", "smollm2", "minilm"])
+def test_what_ships_says_where_it_comes_from(name):
+    facts = cx.models.real_models()[name]
+    file = Path(__file__).parents[1] / "stored" / f"{name}.safetensors.zst"
+    if not file.exists():
+        pytest.skip(f"{file.name} is not here: make evidence writes it")
+    said = cx.destination(file).split.facts
+    assert said["sha256"] in facts["files"].values() and said["licence"] == facts["licence"]

@@ -1,0 +1,112 @@
+"""Write the stored layers of real models, `stored/NAME.safetensors.zst`, and what storing costs.
+
+    python tools/store_layers.py              # of those that `make models` has fetched
+    python tools/store_layers.py smollm2      # of one
+
+Each is asked by " the", a decoder at 256 and an encoder in the middle of as many tokens, with the
+book's texts. What 8 bits cost is measured against the full weights and kept in `stored/costs.json`,
+which `benchmarks/door.py` shows on a page of the book.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+import torch
+from command import ROOT, command
+
+import ctxlib as cx
+from ctxlib import stored
+from ctxlib.models import Encoder, kept_folder, real_models
+from ctxlib.studies import Study
+
+STORED = ROOT / "stored"
+N, TEXTS, FIRST = 256, 250, 100
+TIE = 0.01  # of `top`: neurons that are nearer than this may change places
+
+
+@command("store_layers")
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", default=list(real_models()), metavar="name")
+    STORED.mkdir(exist_ok=True)
+    for name in parser.parse_args(argv).names:
+        if not kept_folder(name).is_dir():
+            print(f"{name}: left out, for it is not here; make models NAME={name} fetches it")
+            continue
+        file, costs = store(name)
+        print(f"{name}: {file.stat().st_size / 1e6:.1f} MB, {costs}", flush=True)
+        keep(name, {"megabytes": round(file.stat().st_size / 1e6, 1), **costs})
+
+
+def store(name: str) -> tuple[Path, dict[str, float]]:
+    """Write the stored layer of a real model; the file, and what storing cost."""
+    facts = real_models()[name]
+    ((source, digest),) = [
+        item for item in facts["files"].items() if item[0].endswith((".gguf", ".safetensors"))
+    ]
+    place = kept_folder(name) / source
+    model = cx.load(name, layers=1)
+    reader = cx.texts.Reader.of(model, min(2 * N, model.cfg.n_ctx))
+    texts = cx.texts.collection(reader, TEXTS)
+    n = N // 2 if isinstance(model, Encoder) else N  # the middle of as many tokens
+    at = cx.destination(model, texts, n)
+    study = cx.study(at, texts, or_all=True)
+    file = stored.keep(
+        at,
+        STORED / f"{name}.safetensors.zst",
+        texts,
+        gguf=place if place.suffix == ".gguf" else None,
+        model=facts["hub"],
+        source=source,
+        sha256=digest,
+        licence=facts["licence"],
+    )
+    return file, costs(study, file)
+
+
+def costs(study: Study, file: Path) -> dict[str, float]:
+    """What is lost between the full weights and the stored layer: the correlation of every
+    neuron's summaries and of its column, the worst and the middle one, and how many of the first
+    hundred neurons are found again, those apart that tie.
+    """
+    kept = cx.study(cx.destination(file), study.texts, heads=study.heads)
+    x, circuits = study.at.placed(study.texts), (study.circuit, kept.circuit)
+    told = [circuit.summary(x) for circuit in circuits]
+    summaries = cx.evaluation.Moments.of(told[1], told[0]).table(range(told[0].shape[1]))["r"]
+    columns = pd.Series(
+        [r for part in range(0, len(summaries), 256) for r in alike(circuits, part)]
+    )
+    full, again = (cx.find_neurons(c, at_least=2 * FIRST)["top"] for c in circuits)
+    bar = full.iloc[FIRST - 1]
+    first = set(full.index[:FIRST]) - set(full.index[(full / bar - 1).abs() < TIE])
+    missed = len(first - set(again.index[again > bar * (1 - TIE)]))
+    measured = {
+        "summaries, worst r": summaries.min(),
+        "summaries, 1% of neurons below": summaries.quantile(0.01),
+        "summaries, median r": summaries.median(),
+        "columns, worst r": columns.min(),
+        "columns, median r": columns.median(),
+        "of the first hundred not found, ties apart": missed,
+    }
+    return {name: round(float(value), 5) for name, value in measured.items()}
+
+
+def alike(circuits: tuple, start: int) -> list[float]:
+    """The correlation of the columns of some neurons."""
+    columns = [c.contribution_to(slice(start, start + 256)) for c in circuits]
+    return torch.cosine_similarity(*(c - c.mean(1, keepdim=True) for c in columns)).tolist()
+
+
+def keep(name: str, costs: dict[str, float]) -> None:
+    file = STORED / "costs.json"
+    all_costs = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps(all_costs | {name: costs}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
