@@ -23,7 +23,7 @@ $(READY): requirements.txt constraints.txt
 book: $(READY) ## check the committed notebooks, build the site; MODEL=... executes another edition
 	@$(BIN)/python tools/build_book.py book --model "$(MODEL)" $(if $(CHAPTER),--chapter "$(CHAPTER)")
 
-check: $(READY) ## the notebooks alone, or one of them: make check CHAPTER=05_calibration
+check: $(READY) ## the notebooks alone, or one of them: make check CHAPTER=04b_calibration
 	@$(BIN)/python tools/build_book.py check $(if $(CHAPTER),--chapter "$(CHAPTER)")
 
 execute: $(READY) ## write the notebooks of the chapters that changed, or one: make execute CHAPTER=...
@@ -96,10 +96,10 @@ models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: 
 	@$(BIN)/python tools/fetch_models.py $(NAME)
 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any.
-evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=D_british CORPUS=folder
+evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british CORPUS=folder
 	$(if $(CHAPTER),,$(BIN)/python tools/store_layers.py $(NAME))
 	$(if $(CHAPTER)$(CORPUS)$(wildcard $(or $(WORK),build/runs)),$(BIN)/python tools/evidence.py \
-	$(or $(CHAPTER),08_evaluation A_scale F_training $(if $(CORPUS),D_british)) \
+	$(or $(CHAPTER),09_evaluation A_scale E_training $(if $(CORPUS),07_british)) \
 	--work "$(or $(WORK),build/runs)" $(if $(CORPUS),--corpus "$(CORPUS)"))
 
 # The file that holds it comes last, so that the same command ends a move that was interrupted.

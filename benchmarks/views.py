@@ -35,9 +35,9 @@ PAGES = {
     "rows, chapter 2": "book/02_keys.html#turn-it",
     "kernels, chapter 3": "book/03_kernels.html#turn-it",
     "denominators, chapter 4": "book/04_denominators.html#turn-it",
-    "neuron explorer, chapter 7": "book/07_neurons.html#turn-it",
-    "positions, chapter 10": "book/10_families.html#turn-it",
-    "look-ups, chapter 12": "book/12_lookups.html#turn-it",
+    "neuron explorer, chapter 8": "book/08_neurons.html#turn-it",
+    "positions, chapter 11": "book/11_families.html#turn-it",
+    "look-ups, chapter 13": "book/13_lookups.html#turn-it",
     "neuron explorer, its page": "book/explorer.html",
     "live reader, its page": "book/reader.html",
 }

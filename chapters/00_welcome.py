@@ -80,7 +80,7 @@ for m in range(FIRST, n + 1):
     there = cx.ContextualCircuit.calibrate(at, calibrating, study.heads)
     predicted[m] = there.pre_activations(ids[: m + 1])[neuron]
     alone[m] = predicted[m] - there.summary(ids[: m + 1])[neuron]  # the token at hand, no context
-    own[m] = there.self_normalised().pre_activations(ids[: m + 1])[neuron]  # chapter 8
+    own[m] = there.self_normalised().pre_activations(ids[: m + 1])[neuron]  # chapter 9
 
 # %% tags=["remove-input", "nbval-check-output"]
 top_words = ", ".join(str(word).strip() for word in found.loc[neuron, "top tokens"][3:8])
@@ -175,7 +175,7 @@ Each head of a first layer takes a weighted mean over the text behind it. How mu
 When a head spreads over many tokens, its denominator is an average, and such an average varies little from text to text. Which heads these are is found once, with many texts; after that one page of other text gives the denominators, at a price that
 the book measures. The rest comes from the weights. Each token of the vocabulary adds a fixed amount to each neuron. The sum of these amounts over the text, weighted by the kernel, predicts what the neuron receives.
 
-So neurons that know a context can be looked for without running the model on texts: sort each neuron's tokens by what they add, and read both ends of the list. [Chapter 7](07_neurons) counts how many of the best are found.
+So neurons that know a context can be looked for without running the model on texts: sort each neuron's tokens by what they add, and read both ends of the list. [Chapter 8](08_neurons) counts how many of the best are found.
 
 The book derives each step, measures its error on a model that nobody tuned to suit it, and says where it fails. Then it puts the prediction in the place of the model's heads, goes beyond the first layer, and turns to
 models with other positions.
@@ -190,21 +190,21 @@ Each asks one question, and answers it for `mini`, the small model of these page
 | [Chapter 2](02_keys) | Can a key be split into what and where? | Yes, with a small error; in half of the heads most of it sits on one token, the one that begins every text. |
 | [Chapter 3](03_kernels) | How far back does a head look? | All but one over the whole text almost evenly, and that one decays slowly. None is local and none looks for copies. |
 | [Chapter 4](04_denominators) | Why do denominators hold still? | They are averages over many tokens, of something that varies little from topic to topic; most of what variation is left is the topic's. |
-| [Chapter 5](05_calibration) | Is one calibration text enough? | On average over the heads, yes; some are off by much more than others. A page from the middle does about all that any number of texts could. |
-| [Chapter 6](06_circuit) | What do the stable heads say together? | An average of the text: each token adds a fixed number to each neuron. The order of texts comes out nearly right, the amounts do not. |
-| [Chapter 7](07_neurons) | Which neurons know the context? | Nearly all, and so do random mixtures of them; the weights single out those that a subject moves far, half of the best ones among them. |
-| [Chapter 8](08_evaluation) | How good is it, and what limits it? | The order of texts is good and the amounts are wrong: values are read in the wrong place. What costs most after that depends on the training. |
-| [Chapter 9](09_causal) | Does the model use it? | Yes: most of what silencing the heads costs is the text's domain, which one vector gives back. Nearly all of it goes through the layer's neurons. |
-| [Chapter 10](10_families) | What if positions are elsewhere? | Stable heads form all the same, and there is less to approximate. Only with rotary positions is an error left that no calibration removes. |
-| [Chapter 11](11_depth) | What of deeper layers? | The second layer's scores are still nearly where plus what, and a circuit reaches through its broad heads. Calibration noise is averaged away only in part. |
-| [Chapter 12](12_lookups) | Which head wakes this neuron? | Seldom one head, hardly ever directly one of the first layer; the MLPs do more than all heads together. |
-| [Chapter 13](13_explanations) | Can a sentence predict a head? | A few heads; most hardly better than a coin, and a high score may only say how long the text is. |
+| [Chapter 4](04b_calibration) | Is one calibration text enough? | On average over the heads, yes; some are off by much more than others. A page from the middle does about all that any number of texts could. |
+| [Chapter 5](05_circuit) | What do the stable heads say together? | An average of the text: each token adds a fixed number to each neuron. The order of texts comes out nearly right, the amounts do not. |
+| [Chapter 7](07_british) | Is there a British neuron? | No neuron alone is shown to be British, though the heads write a British direction that many neurons share and the model uses. |
+| [Chapter 8](08_neurons) | Which neurons know the context? | Nearly all, and so do random mixtures of them; the weights single out those that a subject moves far, half of the best ones among them. |
+| [Chapter 9](09_evaluation) | How good is it, and what limits it? | The order of texts is good and the amounts are wrong: values are read in the wrong place. What costs most after that depends on the training. |
+| [Chapter 10](10_causal) | Does the model use it? | Yes: most of what silencing the heads costs is the text's domain, which one vector gives back. Nearly all of it goes through the layer's neurons. |
+| [Chapter 11](11_families) | What if positions are elsewhere? | Stable heads form all the same, and there is less to approximate. Only with rotary positions is an error left that no calibration removes. |
+| [Chapter 12](12_depth) | What of deeper layers? | The second layer's scores are still nearly where plus what, and a circuit reaches through its broad heads. Calibration noise is averaged away only in part. |
+| [Chapter 13](13_lookups) | Which head wakes this neuron? | Seldom one head, hardly ever directly one of the first layer; the MLPs do more than all heads together. |
+| [Chapter 14](14_explanations) | Can a sentence predict a head? | A few heads; most hardly better than a coin, and a high score may only say how long the text is. |
 | [Appendix A](A_scale) | Where does Equation 1 err, and would a steadier scale help? | At the token that begins every text, and by a constant typical of the vocabulary and not of texts. A steadier scale helps rows, and not the circuit. |
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? | It leans that way: its weights resemble a little those of its own domain, and hardly those of another. |
 | [Appendix C](C_certificates) | Can the weights alone promise a steady head? | Not alone; with counts of tokens they choose heads safely, and promise loosely, where content is even enough. |
-| [Appendix D](D_british) | Is there a British neuron? | No neuron alone is shown to be British, though the heads write a British direction that many neurons share and the model uses. |
-| [Appendix E](E_superposition) | Why do German and Python share a neuron? | Because both lie far from all other texts, and not because they are alike: any axis that points a little their way has both at its end. |
-| [Appendix F](F_training) | Do three seeds learn the same, and when? | The same map of domains, in other neurons. Broad, steady heads are there from the start. |
+| [Appendix D](D_superposition) | Why do German and Python share a neuron? | Because both lie far from all other texts, and not because they are alike: any axis that points a little their way has both at its end. |
+| [Appendix E](E_training) | Do three seeds learn the same, and when? | The same map of domains, in other neurons. Broad, steady heads are there from the start. |
 
 ## How to read it
 
@@ -215,6 +215,6 @@ The chapters run on **mini**, which comes with the book and needs no network. Th
 `MODEL`, and run it. What a symbol means is on the [notation](notation) page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and to have met a
 transformer before.
 
-The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 12 and 13 follow *Interpreting Context Look-ups in
+The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 13 and 14 follow *Interpreting Context Look-ups in
 Transformers* {cite}`neo2024interpreting`. The worked steps, the code, the model and the texts are the book's own.
 """

@@ -439,7 +439,7 @@ cx.claims.finding(
 The equations hold for any model that adds a learned position to its token embeddings and normalises the sum. They do not hold
 
 - **in later layers**, where the stream at a position also contains what earlier layers wrote there;
-- **for rotary or relative positions**, which never enter the stream; [chapter 10](10_families) treats them.
+- **for rotary or relative positions**, which never enter the stream; [chapter 11](11_families) treats them.
 
 One thing is a convention: every text begins with BOS, as in training. It takes some attention, the grey part of the bars.
 

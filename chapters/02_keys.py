@@ -427,7 +427,7 @@ The two are heads 0 and 5, which positions move most. What makes lengths wrong, 
 
 - **A token with a large score at a long position.** BOS at 0 is one. Any model that parks attention on its first token deserves the own key of this chapter.
 - **A constant from the wrong tokens.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter ([appendix A](A_scale)).
-- **No position vector.** Rotary positions and ALiBi add none, so there is nothing to split ([chapter 10](10_families)).
+- **No position vector.** Rotary positions and ALiBi add none, so there is nothing to split ([chapter 11](11_families)).
 
 ## Turn it
 

@@ -305,7 +305,7 @@ def hoeffding(width, kernel, epsilon):
     return (2 * (-exponent).exp()).clamp(max=1)
 
 
-fifth = 0.2 * mean  # chapter 5 calls a denominator good that is off by less
+fifth = 0.2 * mean  # chapter 4 calls a denominator good that is off by less
 width = inner.amax((1, 2)) - inner.amin((1, 2))
 promised = chebyshev(variance, kernel, fifth), hoeffding(width, kernel, fifth)
 off = ((denoms - mean).abs() >= fifth).float().mean(0)
@@ -856,7 +856,7 @@ pd.DataFrame(assumed.items(), columns=["you may assume", "and the error is"], in
 
 # %% [markdown]
 r"""
-[Chapter 5](05_calibration) takes the denominators of one text for those of all others, and measures what that costs.
+[Chapter 4](04b_calibration) takes the denominators of one text for those of all others, and measures what that costs.
 
 ## Exercises
 

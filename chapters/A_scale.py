@@ -378,7 +378,7 @@ What is left is what no constant knows: tokens of texts differ in length, by the
 
 ## Dose and response
 
-Two further models were trained as *base* was, the twin that read a fifth of what `mini` read: same seed, same text, same order. To their loss was added `steady` times the variance of $\log \ell_i$ over all tokens but BOS, with `steady` 1 and 3; base has 0. That is the dose. The response is what Equation 1 costs: the TV of rows, and FVU, the unexplained share of what the heads say to a neuron ([chapter 8](08_evaluation)).
+Two further models were trained as *base* was, the twin that read a fifth of what `mini` read: same seed, same text, same order. To their loss was added `steady` times the variance of $\log \ell_i$ over all tokens but BOS, with `steady` 1 and 3; base has 0. That is the dose. The response is what Equation 1 costs: the TV of rows, and FVU, the unexplained share of what the heads say to a neuron ([chapter 9](09_evaluation)).
 
 What should the dose do? To first order the error of a score {eq}`eq-error` is
 
@@ -521,7 +521,7 @@ seeds = kept.loc[list(SEEDS)]
 
 # %% [markdown]
 r"""
-TV is the mean over heads of the median over texts. Both repairs are those of Figure A.5. $r$ and FVU are the middle neuron's, of all neurons of the layer on these texts ([chapter 6](06_circuit) judges the hundred that tokens move farthest): by rows of Equation 1 with all else as in truth, and by the circuit of all heads, which borrows one text's denominators. The last row is the model on the page.
+TV is the mean over heads of the median over texts. Both repairs are those of Figure A.5. $r$ and FVU are the middle neuron's, of all neurons of the layer on these texts ([chapter 5](05_circuit) judges the hundred that tokens move farthest): by rows of Equation 1 with all else as in truth, and by the circuit of all heads, which borrows one text's denominators. The last row is the model on the page.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -655,7 +655,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-**Why the circuit gains nothing.** We had expected its $r$ to rise with the dose. But {eq}`eq-error` is about keys, and the circuit approximates more than keys: values, kernels, denominators, the second scale ([chapter 8](08_evaluation) has the bill). The self-normalised circuit, which borrows nothing from another text, gains as rows do.
+**Why the circuit gains nothing.** We had expected its $r$ to rise with the dose. But {eq}`eq-error` is about keys, and the circuit approximates more than keys: values, kernels, denominators, the second scale ([chapter 9](09_evaluation) has the bill). The self-normalised circuit, which borrows nothing from another text, gains as rows do.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -63,7 +63,7 @@ print(f"{len(J)} neurons; half A {len(x_A)} texts, half B {len(x_B)}, {len(names
 r"""
 ## What the analogy predicts
 
-[Chapter 6](06_circuit) approximated what the heads add to a neuron by a weighted average of one number a token, $\text{contribution}[j, t]$. Naive Bayes is a sum of one number a token as well, and the post says that contextual neurons can be thought of as doing it {cite}`gibson2025contextual`. If texts of a domain $d$ draw their tokens independently from $p(t \mid d)$, and all others from $p(t \mid \bar d)$, then by Bayes' rule
+[Chapter 5](05_circuit) approximated what the heads add to a neuron by a weighted average of one number a token, $\text{contribution}[j, t]$. Naive Bayes is a sum of one number a token as well, and the post says that contextual neurons can be thought of as doing it {cite}`gibson2025contextual`. If texts of a domain $d$ draw their tokens independently from $p(t \mid d)$, and all others from $p(t \mid \bar d)$, then by Bayes' rule
 
 $$
 \log \frac{p(d \mid x)}{p(\bar d \mid x)} \;=\; \log \frac{p(d)}{p(\bar d)} + \sum_{i} w_d(x_i) , \qquad
@@ -200,7 +200,7 @@ $$
 \text{contribution}[j, t] \;=\; \sum_{h \in H} \underbrace{\frac{\text{content}_h(t)}{\text{denom}_h}\, v_h(t)}_{u_h(t)} \cdot \underbrace{\frac{W_O^h\, W_\text{in}[:, j]}{s}}_{\theta_{h,j}} \;=\; u(t) \cdot \theta_j ,
 $$ (eq-cir-inside)
 
-with all letters as in chapter 6. So the best that a neuron could do for $d$ is the nearest vector of this form, with $f(t)$ the frequency of a token:
+with all letters as in chapter 5. So the best that a neuron could do for $d$ is the nearest vector of this form, with $f(t)$ the frequency of a token:
 
 $$
 \begin{aligned}

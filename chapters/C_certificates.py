@@ -403,13 +403,13 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 floor = []
-for h in heads:  # the constant that would be best on half B (chapter 5)
+for h in heads:  # the constant that would be best on half B (chapter 4)
     ordered = D[:, h].sort().values
     best = ordered[(ordered.cumsum(0) < ordered.sum() / 2).sum()]
     floor.append(float((D[:, h] / best - 1).abs().mean()))
 pd.DataFrame(
     {f"at most: {name}": v.numpy() for name, v in bounded.items()}
-    | {"half B": measured.numpy(), "floor (chapter 5)": floor},
+    | {"half B": measured.numpy(), "floor (chapter 4)": floor},
     index=pd.Index(heads, name="head"),
 ).map(lambda v: f"{v:.1%}" if v < 1 else "vacuous")
 

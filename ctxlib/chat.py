@@ -1,4 +1,4 @@
-"""An explainer behind a chat endpoint (chapter 13): a language model that reads prompts on which a
+"""An explainer behind a chat endpoint (chapter 14): a language model that reads prompts on which a
 head is active and prompts on which it is not, says in a sentence what tells them apart, and
 classifies prompts it has not seen by that sentence alone.
 

@@ -1,5 +1,5 @@
 """The contextual circuit: what the stable heads together tell every neuron about a text
-(Gibson 2025; chapters 6 and 8).
+(Gibson 2025; chapters 5 and 9).
 
     summary_j(x) = sum_i pos_i contribution[x_i, j]
 
@@ -44,7 +44,7 @@ def shared_kernel(kernels: Float[Tensor, "head *dest source"]) -> Float[Tensor, 
 
 @dataclass(frozen=True, eq=False)
 class ContextualCircuit:
-    """The circuit of the chosen heads at a destination, calibrated on one text (paper; chapter 6).
+    """The circuit of the chosen heads at a destination, calibrated on one text (paper; chapter 5).
 
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
     LayerNorm 2. `calibration` keeps the tokens that denominators and scale come from, the token of
@@ -240,7 +240,7 @@ class ContextualCircuit:
         return cls(stored.made(tensors, facts), tuple(facts["heads"]), **own, scale=facts["scale"])
 
     def self_normalised(self, texts: Iterable[AnyText] = ()) -> SelfNormalisedCircuit:
-        """The circuit that takes denominators and scale from the text that it reads (chapter 8).
+        """The circuit that takes denominators and scale from the text that it reads (chapter 9).
 
         With texts, what is left of its mean error over them is taken off every neuron. They are
         read as they are, with their own tokens at n where the split takes them (Equation 1's), in
@@ -266,7 +266,7 @@ class ContextualCircuit:
 
 @dataclass(frozen=True, eq=False)
 class SelfNormalisedCircuit:
-    """A circuit whose denominators and scale are the text's own (chapter 8).
+    """A circuit whose denominators and scale are the text's own (chapter 9).
 
     Keys and values are both split as in Equation 1, into what a token is and where it stands:
 

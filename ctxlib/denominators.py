@@ -1,11 +1,11 @@
 """Softmax denominators: what the content of a text does to a head's normalisation, and why it
-does so little (paper, Figures 3 and 4; chapters 4 and 5).
+does so little (paper, Figures 3 and 4; chapter 4).
 
     a_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
 
 A denominator is a mean of `content` over the text, weighted by the head's kernel. Two questions, in
 order: what it is, and what follows for the choice of heads and of a calibration text. How far it
-should stray from its expectation is worked out in chapter 4, what a wrong one costs in chapter 5.
+should stray from its expectation, and what a wrong one costs, is worked out in chapter 4.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def stable_heads(at: Destination, texts: Iterable[AnyText], steady: float = STEA
 
 def middle_text(at: Destination, texts: Iterable[Text], heads: Sequence[int]) -> Text:
     """The text to calibrate on: the one whose log denominators lie nearest to their mean over the
-    texts, on average over the heads (chapter 5). They are gone through twice: ValueError for an
+    texts, on average over the heads (chapter 4). They are gone through twice: ValueError for an
     iterator, which can be only once. Other errors as in `softmax_denominators`.
 
     >>> cx.denominators.middle_text(at, passages, heads).name

@@ -1,5 +1,5 @@
 """How good a circuit is: correlation, unexplained variance, and what each approximation costs
-(Gibson 2025, section on evaluation; chapter 8).
+(Gibson 2025, section on evaluation; chapter 9).
 
     FVU = sum (approx - truth)^2 / sum (truth - mean truth)^2
         = offset^2 + (spread - r)^2 + (1 - r^2)

@@ -232,7 +232,7 @@ def is_encoder(config: Any, source: str) -> bool:
     if both or config.model_type != "bert" or positions != "absolute":
         raise ValueError(
             f"{source} is not a decoder: encoder-decoders such as T5 are not read here, and of "
-            "encoders BERT's kind alone; chapter 10 treats T5's kind of positions"
+            "encoders BERT's kind alone; chapter 11 treats T5's kind of positions"
         )
     return True
 

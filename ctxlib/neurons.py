@@ -1,5 +1,5 @@
 """Context-sensitive neurons: those that single tokens of the surrounding text can move far
-(Gibson 2025, section on neurons; chapter 7).
+(Gibson 2025, section on neurons; chapter 8).
 
     top[j] = mean of the largest contribution[t, j] - mean over t of contribution[t, j]
 
@@ -36,7 +36,7 @@ def find_neurons(
     Columns: `top`, in units of the pre-activation; `z`, how many robust standard deviations (1.48
     median absolute deviations) it lies above the median neuron; `mean`, the contribution of an
     average token; `top tokens` and `bottom tokens`. All tokens count but glitch tokens
-    (`ctxlib.weights.untrained_tokens`), and `LARGEST` is K of chapter 7.
+    (`ctxlib.weights.untrained_tokens`), and `LARGEST` is K of chapter 8.
 
     The unit of `top` is one model's own, so a threshold does not carry over to another. The
     default is a rule that does: two robust standard deviations above the median neuron.

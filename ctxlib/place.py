@@ -1,4 +1,4 @@
-"""One door: heads asked by one token at one destination, of any model (chapters 3 to 12).
+"""One door: heads asked by one token at one destination, of any model (chapters 3 to 13).
 
     row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
 
@@ -202,7 +202,7 @@ class Destination:
     def truth(self, x: Texts, heads: Sequence[int]) -> Neurons:
         """What the chosen heads add to each neuron's pre-activation at n, exact:
         `sum_{h in heads} (output of head h at n) . W_in[:, j] / s(x)`, with the text's own
-        LayerNorm-2 scale s(x). This is what a summary is held against (chapter 6). Raises
+        LayerNorm-2 scale s(x). This is what a summary is held against (chapter 5). Raises
         ValueError for heads that do not exist, for weights without the MLP, and as `outputs` does.
 
         >>> truth = cx.destination(weights, n=256).truth(tokens, heads)
@@ -243,7 +243,7 @@ def destination(
 
     Equation 1 where learned positions are added to embeddings, in decoders and encoders; C is its
     typical norm of a token embedding, by default the median one. The split by two means elsewhere
-    (chapter 10): there `texts` say how common tokens are, by default some of the book's. n is by
+    (chapter 11): there `texts` say how common tokens are, by default some of the book's. n is by
     default the middle of the context, where the paper calibrates, or 256 where no context is
     learned; but the end of the shortest of the texts where that comes first, in an encoder its
     middle. `token=None` asks without a token, of weights that came without embeddings. A stored

@@ -52,7 +52,7 @@ def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Te
 
 class NoPositionEmbeddings(ValueError):
     """What `LayerWeights.of` raises for a model whose positions are not added to its residual
-    stream: rotary, ALiBi, relative ones. The message says what goes on without them (chapter 10).
+    stream: rotary, ALiBi, relative ones. The message says what goes on without them (chapter 11).
 
     >>> issubclass(cx.weights.NoPositionEmbeddings, ValueError)
     True
@@ -123,8 +123,8 @@ class LayerWeights:
             raise NoPositionEmbeddings(
                 f"{cfg.model_name} has {kind} positions, of which it adds no table to the residual "
                 "stream, so there is no W_pos to split its keys by; cx.destination(model) splits "
-                "them by two means (chapter 10, What if positions are elsewhere?), chapters 12 and "
-                "13 go on with cx.texts.Reader.of(model)"
+                "them by two means (chapter 11, What if positions are elsewhere?), chapters 13 and "
+                "14 go on with cx.texts.Reader.of(model)"
             )
         check_layer(model, layer)
         tensors = {"W_E": model.W_E, "W_pos": model.W_pos}

@@ -54,6 +54,14 @@ def test_the_address_of_the_site_leads_to_its_first_page(browser, address):
     page.close()
 
 
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_an_old_address_leads_on_and_with_a_script_its_state_comes_along(browser, address, script):
+    page = browser.new_page(java_script_enabled=script)
+    page.goto(f"{address}/book/07_neurons.html?n=1#turn-it")
+    page.wait_for_url("**/book/08_neurons.html" + ("?n=1#turn-it" if script else ""))
+    page.close()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, name):
     page = visit(name)
@@ -82,7 +90,7 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
         assert serious(page) == []
 
 
-@pytest.mark.parametrize("name", [page for page in PAGES if re.match(r"book/\d\d_", page)])
+@pytest.mark.parametrize("name", [page for page in PAGES if re.match(r"book/\d\d[a-z]?_", page)])
 def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
     page = visit(name, width=390)
     folded = page.locator(".admonition.dropdown")

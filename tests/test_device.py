@@ -229,7 +229,7 @@ def of_ablation(m, texts):
 
 
 def of_empirical_kernels(m, texts):
-    """Chapter 10: what is asked of the model's hooks."""
+    """Chapter 11: what is asked of the model's hooks."""
     at = cx.decoders.two_means(m, texts, N, TOKEN)
     stack = at.placed(texts)
     circuit = cx.ContextualCircuit.calibrate(at, texts[0], HEADS)

@@ -157,12 +157,12 @@ def test_the_summary_by_the_letter(asked_of, kind):
 @pytest.mark.parametrize("kind", ELSEWHERE)
 def test_without_position_embeddings_the_weights_name_the_chapter(of_kind, kind):
     """One line: the kind of positions, the chapter by its title, how to go on."""
-    (chapter,) = (ROOT / "chapters").glob("10_*.py")
+    (chapter,) = (ROOT / "chapters").glob("11_*.py")
     title = re.search(r"^# (.+\?)$", chapter.read_text("utf-8"), re.M)[1]
     with pytest.raises(NoPositionEmbeddings) as caught:
         cx.LayerWeights.of(of_kind(kind).model)
     positions = f"{'alibi' if kind in ALIBI else 'rotary'} positions"
-    for words in (positions, f"chapter 10, {title}", "cx.destination(model)"):
+    for words in (positions, f"chapter 11, {title}", "cx.destination(model)"):
         assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -175,7 +175,7 @@ T5 = T5Config(vocab_size=300, d_model=24, d_kv=8, d_ff=40, num_layers=1, num_hea
     [
         (partial(drawn, "olmo2", pad_token_id=0), "empirical kernels would be wrong"),
         (partial(drawn, "gptj", num_hidden_layers=1, rotary_dim=4), "no neuron sees"),
-        (lambda: T5ForConditionalGeneration(T5), "is not a decoder: encoder-decoders.*chapter 10"),
+        (lambda: T5ForConditionalGeneration(T5), "is not a decoder: encoder-decoders.*chapter 11"),
     ],
     ids=["normalised keys", "a single parallel layer", "encoder-decoder"],
 )
@@ -253,7 +253,7 @@ def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(tiny_folder, r
     cells = nbformat.read(notebook, as_version=4).cells
     assert [c.cell_type[0] for c in cells] == [*"mccmccm"]
     assert cells[2].outputs[0].text == "first\n"
-    assert "chapter 10" in cells[3].source and "](10_families)" in cells[3].source
+    assert "chapter 11" in cells[3].source and "](11_families)" in cells[3].source
     assert [(c.outputs, c.execution_count) for c in cells[4:6]] == [([], None)] * 2
     assert cells[6].source == "## After"
     assert len({c.id for c in cells}) == len(cells)
@@ -266,5 +266,5 @@ def test_an_edition_without_a_packed_layer_says_so_in_place_of_its_views(of_kind
     finished = build_book.LAYER_VIEW.sub(build_book.NO_VIEW, page + look_up)
     assert finished.endswith(look_up), "this view needs no layer"
     assert 'data-view="neurons"' not in finished
-    assert 'href="10_families.html"' in finished
+    assert 'href="11_families.html"' in finished
     assert finished.count("<div") == finished.count("</div>")

@@ -1,6 +1,7 @@
 """The built site: complete, self-contained, readable without seeing."""
 
 import re
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -65,6 +66,22 @@ def test_links_within_the_site_lead_somewhere(html, pages):
                 assert unquote(parts.fragment) in pages[target].ids, f"{file.name} links to {link}"
 
 
+def test_old_addresses_lead_to_pages_that_exist(html, pages):
+    moved = tomllib.loads((ROOT / "tools" / "moved.toml").read_text(encoding="utf-8"))
+    for old, new in moved.items():
+        file = html / "book" / f"{old}.html"
+        assert pages[file].links == [f"{new}.html"] and new not in moved
+        assert (ROOT / "book" / f"{new}.ipynb").exists() and file.with_stem(new).exists()
+        written = file.read_text(encoding="utf-8")
+        assert f'location.replace("{new}.html" + location.search + location.hash)' in written
+        for line in (
+            '<meta name="robots" content="noindex">',
+            f'<link rel="canonical" href="{new}.html">',
+            f'<noscript><meta http-equiv="refresh" content="0; url={new}.html"></noscript>',
+        ):
+            assert line in written, file.name
+
+
 def test_every_figure_has_a_text_for_those_who_cannot_see_it(pages):
     assert sum(len(page.pictures) for page in pages.values()) >= 10
     for file, page in pages.items():
@@ -117,7 +134,7 @@ def test_a_page_with_a_view_names_its_modules(html):
     assert "modulepreload" not in (html / "book" / "notation.html").read_text(encoding="utf-8")
 
 
-def test_the_explorer_has_chapter_7s_table_of_labels(html):
+def test_the_explorer_has_chapter_8s_table_of_labels(html):
     page = (html / "book" / "explorer.html").read_text(encoding="utf-8")
     (table,) = re.findall(r'data-labels="([^"]+)"', page)
     rows = (html / "book" / table).resolve().read_text(encoding="utf-8").splitlines()

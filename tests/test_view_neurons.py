@@ -23,7 +23,7 @@ def circuit(circuit_of, packed_mini):
 
 @pytest.fixture(scope="module")
 def read(circuit, mini_weights):
-    """All passages as chapter 7 reads them."""
+    """All passages as chapter 8 reads them."""
     return circuit.at.placed(cx.texts.passages(mini_weights))
 
 

@@ -35,6 +35,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
@@ -47,7 +48,7 @@ import publishing
 import stamps
 import yaml
 from command import ROOT, command
-from files import replace
+from files import filled_in, replace
 from lighten import draw_icons, lighten
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
@@ -159,7 +160,7 @@ def refuse_other_texts() -> None:
 
 
 def named(name: str | None = None) -> list[Path]:
-    """The chapter of this name ("05_calibration"), or all of them; ValueError for another name."""
+    """The chapter of this name ("04b_calibration"), or all of them; ValueError for another name."""
     chapters = sorted(CHAPTERS.glob("*.py"))
     chosen = [chapter for chapter in chapters if name in (None, chapter.stem)]
     if not chosen:
@@ -245,8 +246,8 @@ NOT_HERE = r"""
 :class: note
 
 From here on this chapter needs position embeddings $W_\text{pos}$, which this model does not have,
-so its code was not run: [chapter 10](10_families) treats such models, and chapters
-[12](12_lookups) and [13](13_explanations) run on any decoder.
+so its code was not run: [chapter 11](11_families) treats such models, and chapters
+[13](13_lookups) and [14](14_explanations) run on any decoder.
 ```
 """.strip()
 
@@ -394,7 +395,7 @@ def sources(base: Path) -> dict[str, str | None]:
 
 def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     """Build the site of an edition whose pages are there, from these files."""
-    for name in re.findall(r"book/(\d\d_\w+)", (base / "_toc.yml").read_text()):
+    for name in re.findall(r"book/(\d\d[a-z]?_\w+)", (base / "_toc.yml").read_text()):
         if not (base / "book" / f"{name}.ipynb").exists():
             again = f"run `make execute CHAPTER={name}` first"
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
@@ -421,12 +422,21 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         (static / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
     # in place of Jupyter Book's redirection, which has neither language nor title nor icon
     shutil.copy(TOOLS / "front.html", html / "index.html")
+    lead_on(html / "book")
     for page in html.rglob("*.html"):
         plain = page.read_text(encoding="utf-8")
         if POLICY not in plain:  # Sphinx writes anew what has changed
             shown = plain if views else LAYER_VIEW.sub(NO_VIEW, plain)
             page.write_text(seal(hint(lighten(shown))), encoding="utf-8")
     draw_icons(html)
+
+
+def lead_on(pages: Path) -> None:
+    """Write, under each old address of a page that has another name now (`moved.toml`), a page that
+    leads to it; with a script, the query and the fragment of the address go along.
+    """
+    for old, new in tomllib.loads((TOOLS / "moved.toml").read_text(encoding="utf-8")).items():
+        replace(pages / f"{old}.html", filled_in("moved.html", to=f"{new}.html"))
 
 
 def has_layer(model: str, files: dict[str, str | None]) -> bool:
@@ -463,17 +473,17 @@ def packed_for(model: str) -> bytes | None:
 
 
 def labelled_neurons(html: Path) -> bytes:
-    """Chapter 7's table of neurons, which its page holds as a link; empty where it holds none."""
-    page = (html / "book" / "07_neurons.html").read_text(encoding="utf-8")
+    """Chapter 8's table of neurons, which its page holds as a link; empty where it holds none."""
+    page = (html / "book" / "08_neurons.html").read_text(encoding="utf-8")
     link = re.search(r'download="neurons\.csv" href="data:text/csv;[^"]*base64,([\w+/]+=*)"', page)
     return base64.b64decode(link[1]) if link else b""
 
 
-# A view that computes with the packed layer; those of chapters 10 and 12 bring their own numbers.
+# A view that computes with the packed layer; those of chapters 11 and 13 bring their own numbers.
 LAYER_VIEW = re.compile(r'<div data-view="(?!lookups"|positions")\w+"[^>]*>.*?</div>', re.DOTALL)
 NO_VIEW = (
     "<p>This view computes with position embeddings, which this model does not have; "
-    '<a href="10_families.html">chapter 10</a> treats it.</p>'
+    '<a href="11_families.html">chapter 11</a> treats it.</p>'
 )
 POLICY = '<meta http-equiv="Content-Security-Policy"'
 
@@ -530,7 +540,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("step", choices=("book", "check", "execute", "site", "pages"))
     parser.add_argument("--model", default="mini", help="what cx.load takes")
-    parser.add_argument("--chapter", help="this one only, such as 05_calibration")
+    parser.add_argument("--chapter", help="this one only, such as 04b_calibration")
     args = parser.parse_args(argv)
     if args.chapter and args.step not in ("book", "check", "execute"):
         parser.error(f"--chapter does not go with {args.step}, which takes the whole book")

@@ -1,7 +1,7 @@
 """Compute what chapters show of what does not ship, training runs and the corpus: `make evidence`.
 
-    python tools/evidence.py F_training --work build/runs
-    python tools/evidence.py D_british --corpus path/to/corpus
+    python tools/evidence.py E_training --work build/runs
+    python tools/evidence.py 07_british --corpus path/to/corpus
 
 A chapter is run with its parameter RUNS or CORPUS naming the folder, and writes what it finds to
 `ctxlib/data/evidence/`, which is committed. In the folder of runs every checkpoint that
@@ -64,7 +64,7 @@ def compute(chapter: Path, folders: dict[str, Path | None]) -> None:
 @command("evidence")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("chapters", nargs="+", help="such as F_training")
+    parser.add_argument("chapters", nargs="+", help="such as E_training")
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="of train_mini.py")
     parser.add_argument("--corpus", type=Path, help="of train_mini.py, where a chapter reads it")
     args = parser.parse_args(argv)

@@ -39,7 +39,9 @@ EDITIONS = re.compile(r'<span class="editions" data-model="([^"]*)">.*?</span>',
 def listed(toc: dict[str, Any]) -> list[str]:
     """The pages of a table of contents that are read through, in its order."""
     parts = [part for part in toc["parts"] if part["caption"] not in APART]
-    return [toc["root"], *(page["file"] for part in parts for page in part["chapters"])]
+    chapters = [chapter for part in parts for chapter in part["chapters"]]
+    pages = [page for chapter in chapters for page in (chapter, *chapter.get("sections", ()))]
+    return [toc["root"], *(page["file"] for page in pages)]
 
 
 def joined(articles: dict[str, str]) -> str:

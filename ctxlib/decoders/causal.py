@@ -1,5 +1,5 @@
 """Does the model use it? The circuit in place of the heads in a real forward pass, and a text's
-summary added where no such text is (chapter 9).
+summary added where no such text is (chapter 10).
 
 A circuit speaks about one destination. Here it is written down for every destination of a text at
 once, inside the heads (`z`, before W_O), where the model's hooks can take it.

@@ -1,5 +1,5 @@
 """The method where positions are not in the residual stream: rotary, ALiBi, relative biases; and
-learned ones as well (chapter 10).
+learned ones as well (chapter 11).
 
 In a first layer the score of a source depends on which token stands there and where, and on
 nothing else of the text. It is asked of the model itself, by one derivative a head, and then split

@@ -1,4 +1,4 @@
-"""Which heads wake a neuron that predicts a token (Neo, Cohen, Barez 2024; chapter 12).
+"""Which heads wake a neuron that predicts a token (Neo, Cohen, Barez 2024; chapter 13).
 
     congruence of neuron j with token t:    w_out[j] . W_U[:, t]
     head (k, i) feeds neuron (l, j), k <= l:  <h_ik, e_jl> / scale

@@ -156,7 +156,7 @@ def denominator_record(
 
 def position_record(splits: Mapping[str, TwoMeans]) -> dict[str, Any]:
     """What `positions.js` needs of first layers that keep positions in different ways: of every
-    head the kernel, what it likes, and where, what and both, as in chapter 10.
+    head the kernel, what it likes, and where, what and both, as in chapter 11.
 
     Distances leave out the destination and BOS, and take every fourth token beyond 32.
     """

@@ -288,7 +288,7 @@ class Denominators(View):
 
 
 class NeuronExplorer(LayerView):
-    """Which neurons a set of heads can move far, and what moves one (chapter 7): of weights, or at
+    """Which neurons a set of heads can move far, and what moves one (chapter 8): of weights, or at
     the one destination of a `cx.destination`, a study or a stored layer's file, of any model.
 
     No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
@@ -318,7 +318,7 @@ class NeuronExplorer(LayerView):
 
 
 class LiveReader(LayerView):
-    """What two texts tell the neurons, while they are typed (chapters 6 and 8): of weights, or of a
+    """What two texts tell the neurons, while they are typed (chapters 5 and 9): of weights, or of a
     destination, a study or a stored layer's file, where a shorter text is read as if it stood right
     before the destination.
 
@@ -347,7 +347,7 @@ class LiveReader(LayerView):
 
 class Positions(View):
     """What a head's scores depend on in models that keep positions in different ways: where, what,
-    and both (chapter 10).
+    and both (chapter 11).
 
     `splits` are of first layers asked at one n, by the name of their positions. `kind` counts them,
     `head` the heads of a layer. Raises ValueError for no layers, and where they are asked at
@@ -370,7 +370,7 @@ class Positions(View):
 
 
 class LookUps(View):
-    """Which heads wake a neuron on a prompt, and what they look up there (chapter 12).
+    """Which heads wake a neuron on a prompt, and what they look up there (chapter 13).
 
     `record` is what `look_up_record` makes of an attribution. `neuron` and `prompt` count its
     neurons and a neuron's prompts; `heads` are counted through all layers (head i of layer k is

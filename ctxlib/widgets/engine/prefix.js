@@ -1,4 +1,4 @@
-/** A text up to the destination of a circuit, as that circuit reads it (chapters 5 to 8).
+/** A text up to the destination of a circuit, as that circuit reads it (chapters 4 to 9).
  *
  *  What no choice of heads or neurons changes is worked out once: another head then costs what it says
  *  itself, another neuron its own terms. */
@@ -54,7 +54,7 @@ export class Prefix {
     return out;
   }
 
-  /** The self-normalised circuit (chapter 8): the text's own denominators, scale and token at n.
+  /** The self-normalised circuit (chapter 9): the text's own denominators, scale and token at n.
    *  @param {number[]} heads */
   selfNormalised(heads) {
     const { layer } = this;

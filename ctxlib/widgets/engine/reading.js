@@ -1,4 +1,4 @@
-/** What a text tells the neurons, prefix by prefix, and how two texts differ (chapters 6 and 8).
+/** What a text tells the neurons, prefix by prefix, and how two texts differ (chapters 5 and 9).
  *
  *  A text is read as the model would: its first token, then the text's own, with the destination at
  *  the last one. Of a text longer than the context a window is read. */

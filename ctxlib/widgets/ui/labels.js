@@ -1,4 +1,4 @@
-/** A table of labelled neurons that can be searched and sorted: what chapter 7 found, and what that is
+/** A table of labelled neurons that can be searched and sorted: what chapter 8 found, and what that is
  *  worth. */
 
 import { button, pick } from "./controls.js";
@@ -7,7 +7,7 @@ import { element, failed, fresh, numberCell, scrolling } from "./dom.js";
 import { keyed } from "./keyed.js";
 import { figure, grouped, several } from "./words.js";
 
-/** @typedef {Record<string, string>} Row by the titles of chapter 7's file */
+/** @typedef {Record<string, string>} Row by the titles of chapter 8's file */
 
 const ROWS = 20; // at first, and as many more at a time
 /** @type {{title: string, from: string, digits?: number, said?: string}[]} */
@@ -23,7 +23,7 @@ const COLUMNS = [
 ];
 const ABOUT =
   "Label: the domain whose texts lift the neuron’s summary most, on half A of the held-out texts, for " +
-  "the heads of chapter 7. AUC: the chance that on half B a text of that domain has the larger summary " +
+  "the heads of chapter 8. AUC: the chance that on half B a text of that domain has the larger summary " +
   "than another text. Mixtures: what one in twenty random mixtures of neurons with the same label " +
   "reaches. A row in bold has more than that; the others’ labels say little about the neuron.";
 

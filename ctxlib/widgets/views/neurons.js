@@ -1,4 +1,4 @@
-/** The neuron explorer (chapter 7): which neurons the context can move far, and what moves one.
+/** The neuron explorer (chapter 8): which neurons the context can move far, and what moves one.
  *
  *  What waits is asked for in the order in which a reader needs it: the ranking of the chosen heads,
  *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
@@ -416,7 +416,7 @@ function controlsSection({ layer, name, go }, copy) {
     go({ threshold: ruled.checked ? 0 : Number((rounded || 1).toPrecision(6)) });
   });
   const byRule = chip(ruled, "by the rule");
-  byRule.title = "The threshold that chapter 7’s rule sets for these heads";
+  byRule.title = "The threshold that chapter 8’s rule sets for these heads";
   const both = element("div", { class: "ctx-neurons-threshold" }, threshold, byRule);
   const root = element("div", { class: "ctx-controls" }, heads, token, both, copy);
   return {
@@ -934,7 +934,7 @@ function domainsSection({ layer, go, heading }) {
     note.textContent =
       `Summary of each of ${several(count, "passage")}, in ${UNIT}: a dot each; the bar ` +
       `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
-      "passage that is read. At n each has the destination token, as in chapter 7.";
+      "passage that is read. At n each has the destination token, as in chapter 8.";
     const focused = focusIn(held)?.textContent;
     const width = held.clientWidth || 360;
     const onPick = (/** @type {number} */ passage) => go({ passage });

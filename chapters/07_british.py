@@ -131,7 +131,7 @@ pd.DataFrame(
 r"""
 A small vocabulary has few of these words whole. What the heads see is mostly a shared piece, such as "our" in place of "or". Keep that in mind: a neuron that likes the token "our" is not a British neuron.
 
-Both versions are cut on the left to equally many tokens, and the same token asks at the same destination $n$. What the heads add to neuron $j$ there ([chapter 6](06_circuit)) is $\text{truth}_j$, exact, and
+Both versions are cut on the left to equally many tokens, and the same token asks at the same destination $n$. What the heads add to neuron $j$ there ([chapter 5](05_circuit)) is $\text{truth}_j$, exact, and
 
 $$
 d_j \;=\; \text{truth}_j(\text{British}) - \text{truth}_j(\text{American}) , \qquad
@@ -239,7 +239,7 @@ axis.set(xlabel=f"neurons that pass, of {weights.n_neurons}", ylim=(2.5, -0.5))
 axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
-    "D.1",
+    "7.1",
     f"How many neurons pass a false discovery rate of 5%, by what is a unit. Diamonds: {weights.n_neurons} random mixtures of the neurons in their place.",
     f"A dot plot with three rows, {', '.join(LEVELS)}: "
     + "; ".join(f"{k} {', '.join(map(str, c))}" for k, c in zip(kinds, counts, strict=True))
@@ -272,7 +272,7 @@ display(
 
 # %% [markdown]
 r"""
-So British spelling is read, by most neurons a little. That is no sign of dialect, since one random pair a rule is read as well. Nor is it a sign of neurons made for it, since random mixtures of neurons read it as well as neurons do (Figure D.1). These come nearest over rules; their tokens are those that push the same way as British spelling, by the circuit of [chapter 6](06_circuit):
+So British spelling is read, by most neurons a little. That is no sign of dialect, since one random pair a rule is read as well. Nor is it a sign of neurons made for it, since random mixtures of neurons read it as well as neurons do (Figure 7.1). These come nearest over rules; their tokens are those that push the same way as British spelling, by the circuit of [chapter 5](05_circuit):
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -293,7 +293,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The lists name subjects, as those of other neurons do ([chapter 7](07_neurons)), and no dialect.
+The lists name subjects, as those of other neurons do ([chapter 8](08_neurons)), and no dialect.
 
 ## What the rules share
 
@@ -328,7 +328,7 @@ axis.grid(False)
 off = alike[np.triu_indices(len(rules), 1)]
 cx.plots.picture(
     figure,
-    "D.2",
+    "7.2",
     "How far the rules agree: correlation over neurons of what British spelling by one rule adds with what it adds by another.",
     f"A matrix of {len(rules)} rules. Off its diagonal the mean is {off.mean():.2f}; {int((off > 0).sum())} of {len(off)} are above zero, the highest is {off.max():.2f}.",
 )
@@ -380,7 +380,7 @@ $$
 \Delta \;=\; \log \frac{p(\text{British form} \mid \text{British})}{p(\text{American form} \mid \text{British})} - \log \frac{p(\text{British form} \mid \text{American})}{p(\text{American form} \mid \text{American})} .
 $$ (eq-dia-delta)
 
-Respelled are only words near by, at least two, that begin otherwise than the word to come and have as many tokens in both forms. So both contexts stand in line, token by token, and a part of the model can be shown the British one while all the rest reads the American. As in [chapter 9](09_causal), that part is what is inside the stable heads: their own $z$ from the British context, or the self-normalised circuit's summary of it.
+Respelled are only words near by, at least two, that begin otherwise than the word to come and have as many tokens in both forms. So both contexts stand in line, token by token, and a part of the model can be shown the British one while all the rest reads the American. As in [chapter 10](10_causal), that part is what is inside the stable heads: their own $z$ from the British context, or the self-normalised circuit's summary of it.
 """
 
 
@@ -474,7 +474,7 @@ axis.set_yticks(range(len(delta.columns)), delta.columns)
 axis.set(xlabel="Δ in nats (linear up to 0.2)", ylim=(len(delta.columns) - 0.4, -0.5))
 cx.plots.picture(
     figure,
-    "D.3",
+    "7.3",
     f"What British spelling of the context does to the spelling of the next word, in {len(delta)} texts; dots are means with their 95% intervals over documents.",
     "Three rows of ticks. "
     + "; ".join(
@@ -618,7 +618,7 @@ The claim is about GPT-2, which read English of the web at large. `mini` read tw
 
 ## Exercises
 
-1. **Predict, then run.** Set `LEAST = 1`: more documents, each with fewer such words. Which of the three counts of Figure D.1 can change much?
+1. **Predict, then run.** Set `LEAST = 1`: more documents, each with fewer such words. Which of the three counts of Figure 7.1 can change much?
 2. **Break this.** Give *one* random pair to all words of all rules. What becomes of the three counts and of $p$? What would a model have to have learned to look like that on the table itself?
 
 ```{admonition} Solutions

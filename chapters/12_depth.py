@@ -64,7 +64,7 @@ A first-layer key is read from a token and its place, and from nothing else. A k
 | near | 2 | 5 | 3 | 3 |
 | far | 0 | 3 | 1 | 1 |
 
-(Each token counts a half.) **Where** is worth one nat either way; **what** is the mean of a column after that, and *moon* gets one nat more than the average, *the* one less. Both texts together give *moon* 4 near and 2 far, which is the sum. But within a text its score is off by one nat either way. That is the **rest**: place and token know nothing of it. [Chapter 10](10_families) made the same two means from the weights of a first layer; there the rest can only be an interaction of the place with the token, and it is small. Behind it, the rest holds the text as well.
+(Each token counts a half.) **Where** is worth one nat either way; **what** is the mean of a column after that, and *moon* gets one nat more than the average, *the* one less. Both texts together give *moon* 4 near and 2 far, which is the sum. But within a text its score is off by one nat either way. That is the **rest**: place and token know nothing of it. [Chapter 11](11_families) made the same two means from the weights of a first layer; there the rest can only be an interaction of the place with the token, and it is small. Behind it, the rest holds the text as well.
 
 For a head, with $s_i$ its score of source $i$ in a text (each text's scores centred, for the softmax does not see a constant),
 
@@ -169,7 +169,7 @@ axes[0, 0].set_ylabel("share of the variance of scores")
 figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 cx.plots.picture(
     figure,
-    "11.1",
+    "12.1",
     "Where, what and the rest in the scores of each head, on texts of half B.",
     "Stacked bars a head. Means of a layer: "
     + "; ".join(
@@ -234,7 +234,7 @@ axes[2].set_ylim(0, 1.2 * float(max(rebuilt.max(), true_row.max())))
 off = float(cx.total_variation(true_row, rebuilt))
 cx.plots.picture(
     figure,
-    "11.2",
+    "12.2",
     f"Layer {SECOND + 1}, head {head}, in “{study.example.subject}”, BOS left out; dots: the model's own row.",
     f"Three panels over the sources 1 to {n}: a kernel of {float(cx.effective_tokens(kernel)):.0f} effective tokens, content by the means of half A, and their normalised product, at a total variation of {off:.2f} from the true row.",
 )
@@ -381,7 +381,7 @@ display(
 r"""
 ## Do later layers average the noise away?
 
-The circuit of [chapter 6](06_circuit) has one denominator a head where each text has its own. The post hopes that "future layers might use an averaging head to remove the noise". Make that noise, and nothing else: multiply what every first-layer head says, everywhere in a text, by the text's denominator over the mean one (that is what a constant denominator does), and follow it upwards. Its size behind a layer is its variance over texts at $n$, beside that of the stream; $x_n$ is the same in all texts, so all of this variance is context. For comparison the same factors are **dealt** anew, at each place among the texts: noise as large, but independent from place to place.
+The circuit of [chapter 5](05_circuit) has one denominator a head where each text has its own. The post hopes that "future layers might use an averaging head to remove the noise". Make that noise, and nothing else: multiply what every first-layer head says, everywhere in a text, by the text's denominator over the mean one (that is what a constant denominator does), and follow it upwards. Its size behind a layer is its variance over texts at $n$, beside that of the stream; $x_n$ is the same in all texts, so all of this variance is context. For comparison the same factors are **dealt** anew, at each place among the texts: noise as large, but independent from place to place.
 """
 
 # %%
@@ -458,7 +458,7 @@ right.set(
 right.legend(fontsize=8)
 cx.plots.picture(
     figure,
-    "11.3",
+    "12.3",
     f"Left: noise and stream at n, variance over texts. Right: what each head of layer {SECOND + 1} passes on of the noise in its values; above 1 the noise has moved its row as well.",
     "Left: the stream grows "
     + ", ".join(f"{v:.1f}" for v in signal.mean(1) / signal[0].mean())
@@ -482,7 +482,7 @@ $$
 \text{approx}_j \;=\; \sum_h \sum_i \frac{\text{pos}^h_i\, e^{c_h(x_i)}}{\text{denom}_h}\; v^h_i\, W_O^h \cdot W_\text{in}[:, j] / s ,
 $$ (eq-depth-circuit)
 
-with values $v^h_i$ read from one of four kinds of state: the mean state of the token $x_i$ over half A; the states that the model makes when its first-layer heads say what the circuit predicts, as published (one page of prose, ' the' asks everywhere) or self-normalised ([chapter 8](08_evaluation): own denominators, own $x_n$); the true states. The truth is what the model's heads add to the 100 neurons of the second MLP that they move most over half A. Over texts, r is the correlation of the two, and FVU the share of the truth's variance that is missed.
+with values $v^h_i$ read from one of four kinds of state: the mean state of the token $x_i$ over half A; the states that the model makes when its first-layer heads say what the circuit predicts, as published (one page of prose, ' the' asks everywhere) or self-normalised ([chapter 9](09_evaluation): own denominators, own $x_n$); the true states. The truth is what the model's heads add to the 100 neurons of the second MLP that they move most over half A. Over texts, r is the correlation of the two, and FVU the share of the truth's variance that is missed.
 """
 
 # %%
@@ -632,7 +632,7 @@ def draw(layer, head):
     right.set(xlabel="log content (nats)", title="what")
     return cx.plots.picture(
         figure,
-        "11.4",
+        "12.4",
         f"Layer {layer}, head {head}: {of['effective tokens']:.0f} effective tokens; where {of['where']:.0%}, what {of['what']:.0%}, rest {of['rest']:.0%} of the variance of its scores.",
         f"A kernel over the distance, and bars for tokens, from {words[0]} to {words[-1]}.",
     )

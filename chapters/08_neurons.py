@@ -69,7 +69,7 @@ print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {calibrating.name}")
 r"""
 ## A column for every neuron
 
-[Chapter 6](06_circuit) shaded a real text for the neuron that it raises most. Here is all that this neuron has to say: what each token of the vocabulary adds to it. A token $t$ adds its extended embedding $\text{ext}(t)$ to the residual stream, times the weight of its position, and a neuron $j$ reads the stream with its input weights:
+[Chapter 5](05_circuit) shaded a real text for the neuron that it raises most. Here is all that this neuron has to say: what each token of the vocabulary adds to it. A token $t$ adds its extended embedding $\text{ext}(t)$ to the residual stream, times the weight of its position, and a neuron $j$ reads the stream with its input weights:
 
 $$
 \begin{aligned}
@@ -98,7 +98,7 @@ def top_of(columns):
 tops = top_of(contribution[counted])  # neuron
 
 # %% tags=["hide-input"]
-hundred = tops.topk(min(100, len(tops))).indices  # as in chapter 6
+hundred = tops.topk(min(100, len(tops))).indices  # as in chapter 5
 before = circuit.summary(x[A])[:, hundred]
 passage = circuit.summary(study.at.placed([study.example])[0])[hundred]
 example = int(hundred[((passage - before.mean(0)) / before.std(0)).argmax()])
@@ -129,7 +129,7 @@ def draw(neuron, number, count=10):
     )
 
 
-draw(example, "7.1")
+draw(example, "8.1")
 
 # %% [markdown]
 r"""
@@ -201,7 +201,7 @@ axis.set(yscale="log", xlabel="top", ylabel="share of directions above")
 axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
-    "7.2",
+    "8.2",
     "How many directions can be pushed farther than a threshold.",
     f"Falling curves on a logarithmic axis. Largest top: neurons {float(tops.max()):.0f}, mixtures {max(float(v.max()) for v in tops_of_draws):.0f}. "
     f"Median: neurons {float(tops.quantile(0.5)):.1f}, mixtures {float(torch.cat(tops_of_draws).quantile(0.5)):.1f}.",
@@ -327,7 +327,7 @@ right.set(xlabel="top", ylabel="difference, half B")
 figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
 cx.plots.picture(
     figure,
-    "7.3",
+    "8.3",
     "Labels chosen on half A, on half B. Left: how well they sort texts. Right: how far they move a direction, against top.",
     "Three rising curves that lie close together, and a scatter plot. Median AUC and difference: "
     + "; ".join(
@@ -362,7 +362,7 @@ display(
 
 # %% [markdown]
 r"""
-To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix E](E_superposition)'s question.) More of the found neurons than chance allows are among the best for their label, and along the ranking their share grows, as the second row of the table says; the median found neuron is no better than a mixture. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. What sets them apart is that they have more different labels, as the last column counts.
+To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix D](D_superposition)'s question.) More of the found neurons than chance allows are among the best for their label, and along the ranking their share grows, as the second row of the table says; the median found neuron is no better than a mixture. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far. What sets them apart is that they have more different labels, as the last column counts.
 
 Probes of larger models saw the like: in early layers a feature is spread over several neurons, and neurons given to one context stand in the middle layers {cite}`gurnee2023finding`.
 
@@ -447,7 +447,7 @@ left.legend(fontsize=8)
 carried = [float(v[K - 1]) for v in shares.values()]
 cx.plots.picture(
     figure,
-    "7.4",
+    "8.4",
     f"Left: what the first tokens carry of the label's difference on half B, median of the found neurons; dotted, {K} tokens. Right: how many of the {K} agree with the label.",
     f"Two rising curves: the first {K} tokens carry {carried[0]:.0%} by the far end and {carried[1]:.0%} by drive. Two histograms around {float(agree_far.mean()):.2f} and {float(agree_drive.mean()):.2f}.",
 )
@@ -505,7 +505,7 @@ right.legend(fontsize=8)
 inside = sorted(set(best) & set(chosen))
 cx.plots.picture(
     figure,
-    "7.5",
+    "8.5",
     "The best single neuron of each domain by its activation (its number in brackets). Left: where the ranking by weights puts it; dashed, the last of the found. Right: how well it tells the domain, and the best of the found.",
     f"Two dot plots over {len(domains)} domains. {len(inside)} of the best neurons are found; ranks from {rank.min():.0f} to {rank.max():.0f}.",
 )
@@ -553,7 +553,7 @@ display({"text/html": f"<p>{href}{said_so}</a></p>", "text/plain": said_so}, raw
 
 # %% [markdown]
 r"""
-Of GPT-2 small's published neurons 300 and 704 are judged in [appendix D](D_british), 1621 and 1710 in the ledger below, where the model is that one.
+Of GPT-2 small's published neurons 300 and 704 are judged in [chapter 7](07_british), 1621 and 1710 in the ledger below, where the model is that one.
 
 ## What breaks it
 """
@@ -605,7 +605,7 @@ Choose heads, a destination token and a threshold, and the list ranks every neur
 # %% tags=["hide-input"]
 cx.widgets.NeuronExplorer(
     weights,
-    picture=draw(chosen[min(2, len(chosen) - 1)], "7.6"),
+    picture=draw(chosen[min(2, len(chosen) - 1)], "8.6"),
     heads=list(heads),
     threshold=THETA or 0,
     neuron=chosen[min(2, len(chosen) - 1)],

@@ -68,9 +68,9 @@ print(f"{len(A)} of half A, {len(B)} of half B")
 r"""
 ## One head, on and off
 
-[Chapter 12](12_lookups) asked which head wakes a neuron. It called a neuron one that predicts its token if that token gets one half or more at its peaks, searched all neurons, and found next to none. Here a criterion has another purpose: neurons with a token each of their own, which a sentence might be about, and enough of them for a contrast. So a **next-token neuron** of this chapter raises one token more than any other neuron does, and raises no other token as much; and where it peaks, the model gives that token a probability of 0.1 or more, on average over the 20 strongest texts of half A. (Chapter 12's bound was written down before it was used. This one was not; whatever follows of next-token neurons holds for this bound.)
+[Chapter 13](13_lookups) asked which head wakes a neuron. It called a neuron one that predicts its token if that token gets one half or more at its peaks, searched all neurons, and found next to none. Here a criterion has another purpose: neurons with a token each of their own, which a sentence might be about, and enough of them for a contrast. So a **next-token neuron** of this chapter raises one token more than any other neuron does, and raises no other token as much; and where it peaks, the model gives that token a probability of 0.1 or more, on average over the 20 strongest texts of half A. (Chapter 13's bound was written down before it was used. This one was not; whatever follows of next-token neurons holds for this bound.)
 
-Two things are as in chapter 12. A **prompt** of a neuron is a text cut off where the neuron peaks. **Attribution** splits the neuron's pre-activation at the end of prompt $p$ into terms that add up ({eq}`eq-look-terms`); one head's is $t_p = \langle h_p, e \rangle / s_p$, with $h_p$ what the head writes, $e$ the neuron's input weights, $s_p$ what LayerNorm divides by.
+Two things are as in chapter 13. A **prompt** of a neuron is a text cut off where the neuron peaks. **Attribution** splits the neuron's pre-activation at the end of prompt $p$ into terms that add up ({eq}`eq-look-terms`); one head's is $t_p = \langle h_p, e \rangle / s_p$, with $h_p$ what the head writes, $e$ the neuron's input weights, $s_p$ what LayerNorm divides by.
 
 A decoder never looks ahead. So each text is read once, and every prompt of every neuron is a place in it.
 """
@@ -140,7 +140,7 @@ at_random = [  # as many of each layer
     for place in cx.decoders.random_neurons(model, count, [layer], places)
 ]
 cx.claims.finding(
-    f"Of {len(clean)} neurons with a token of their own, {len(said)} predict it at {PREDICTS:g} or more, and {int((clean['P'] >= 0.5).sum())} at chapter 12's one half.",
+    f"Of {len(clean)} neurons with a token of their own, {len(said)} predict it at {PREDICTS:g} or more, and {int((clean['P'] >= 0.5).sum())} at chapter 13's one half.",
     holds=bool(2 <= len(said) < len(clean) / 20),
 )
 
@@ -227,7 +227,7 @@ def show_example(case):
     axis.legend()
     return cx.plots.picture(
         figure,
-        "13.1",
+        "14.1",
         f"What one head puts into one neuron on its {len(b)} prompts of half B: {html.escape(spoken(case))}. Orange: the head counts as active.",
         f"A bar chart of {len(b)} sorted terms from {term[b].max():.2f} to {term[b].min():.2f}; the {on[b].sum()} highest count as active.",
     )
@@ -315,7 +315,7 @@ axes[0].set_ylabel("cases")
 axes[0].legend(loc="upper left")
 cx.plots.picture(
     figure,
-    "13.2",
+    "14.2",
     f"The same sentences on the prompts that they were made from and on prompts of other documents, {len(table)} cases. Dotted: what ignorance scores.",
     "Two pairs of histograms. Mean scores: "
     + ", ".join(f"{k} {v:.2f}" for k, v in table.mean().items())
@@ -448,7 +448,7 @@ axes[1].set_ylabel("share called active")
 axes[1].legend()
 cx.plots.picture(
     figure,
-    "13.3",
+    "14.3",
     "Left: each case twice, its sentence written from one half and judged on the other; crosses, the sentence from half A written for shuffled labels. Right: how often a sentence calls a prompt active, where the head is and where it is not; the gap is what the sentence knows.",
     f"Left: a scatter with r = {again:.2f}, for shuffled labels {not_again:+.2f}. Right: two lines over ten tenths. Called active where the head is active: "
     + ", ".join(f"{v:.2f}" for v in shares.loc[True])
@@ -566,7 +566,7 @@ axis.set(xticks=range(n_layers), ylim=(0.4, 1.05))
 axis.legend(loc="upper right", ncols=3)
 cx.plots.picture(
     figure,
-    "13.4",
+    "14.4",
     f"Every head, the mean over {EACH} neurons. Bars: the mean over the heads of a layer.",
     "Three columns of dots for each layer. Means: "
     + "; ".join(
@@ -705,7 +705,7 @@ r"""
 - **What prompts share.** A score holds among the prompts that it was taken on. Inside German texts the word *German* explains nothing; among prompts of many lengths, length explains much.
 - **The cut.** Half of the largest term, the largest fifth: a head that answers by degrees is cut where it has no joint.
 - **Readers.** Nobody was asked which sentence tells a person more: a score is what a classifier makes of the words.
-- **Words and behaviour.** A sentence that predicts when a head is active need not name what it reads; tests by intervention find explanations by language models far from faithful {cite}`huang2023rigorously`. Nor does an active head mean an effect: for that, [chapter 12](12_lookups) silences heads.
+- **Words and behaviour.** A sentence that predicts when a head is active need not name what it reads; tests by intervention find explanations by language models far from faithful {cite}`huang2023rigorously`. Nor does an active head mean an effect: for that, [chapter 13](13_lookups) silences heads.
 
 ## Turn it
 
@@ -739,7 +739,7 @@ def draw(case, explainer, labels):
     scored = f"TPR {s.tpr:.2f} of {s.active}, TNR {s.tnr:.2f} of {s.inactive}: score {s.score:.2f}"
     return cx.plots.picture(
         figure,
-        "13.5",
+        "14.5",
         f"{html.escape(case[:1].upper() + case[1:])}, {labels} labels. <i>{html.escape(s.explanation)}</i> {scored}.",
         f"{s.explanation} {scored}. A list of {len(held)} held-out prompts.",
     )
@@ -811,7 +811,7 @@ pd.DataFrame(found, parts).round(2)
 
 # %% [markdown]
 r"""
-2. *Fill in* a sentence of your own for the case of Figure 13.1, in the words of the rules. Look at the prompts of half A only: `splits[example].shown_active` and `shown_inactive`.
+2. *Fill in* a sentence of your own for the case of Figure 14.1, in the words of the rules. Look at the prompts of half A only: `splits[example].shown_active` and `shown_inactive`.
 """
 
 # %%

@@ -60,7 +60,7 @@ study.roster
 
 # %% [markdown]
 r"""
-[Chapter 5](05_calibration) left one constant a head, its denominator on the book's page of prose. This chapter takes the heads that the roster's last column calls stable, and adds them up. Neither the page nor the neurons come from the texts that judge: the page is a passage of the book, the 100 neurons are those that single tokens can move farthest ([chapter 7](07_neurons)), by weights alone.
+[Chapter 4](04b_calibration) left one constant a head, its denominator on the book's page of prose. This chapter takes the heads that the roster's last column calls stable, and adds them up. Neither the page nor the neurons come from the texts that judge: the page is a passage of the book, the 100 neurons are those that single tokens can move farthest ([chapter 8](08_neurons)), by weights alone.
 
 ## A real text, token by token
 
@@ -190,7 +190,7 @@ display(
 r"""
 So read the circuit for the order of texts and not for their amounts. The kernel's part shows mainly within domains; by FVU it buys nothing.
 
-One cause of the wrong amounts is inherited from [chapter 5](05_calibration): where the page's denominator is smaller than a text's own, what the head writes comes out too long. (A larger cause comes with the costs, at the end. The width of summaries is their standard deviation over texts.)
+One cause of the wrong amounts is inherited from [chapter 4](04b_calibration): where the page's denominator is smaller than a text's own, what the head writes comes out too long. (A larger cause comes with the costs, at the end. The width of summaries is their standard deviation over texts.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -247,7 +247,7 @@ axes[0].legend(fontsize=8)
 r_left, r_right = (np.corrcoef(p, q)[0, 1] for p, q in shown.values())
 cx.plots.picture(
     figure,
-    "6.1",
+    "5.1",
     f"Neuron {j} on the texts of half B. Dashed: equality. Left: what the heads add; right: the whole neuron, summary and current token.",
     f"Two scatter plots: r = {r_left:.2f} for what the heads add, {r_right:.2f} for the whole neuron.",
 )
@@ -256,7 +256,7 @@ cx.plots.picture(
 r"""
 ## Three tokens by hand
 
-The table of [chapter 3](03_kernels), with the denominator that [chapter 5](05_calibration) borrowed from another text, and one new row: what each token's value says to a neuron.
+The table of [chapter 3](03_kernels), with the denominator that [chapter 4](04b_calibration) borrowed from another text, and one new row: what each token's value says to a neuron.
 """
 
 # %% tags=["nbval-check-output"]
@@ -304,7 +304,7 @@ axes[3].set_ylim(low - 0.25 * (high - low), high)  # room for a name below
 largest = passed.abs().argmax()
 cx.plots.picture(
     figure,
-    "6.2",
+    "5.2",
     f"Head {head} over the sources of the real passage, at n = {n}: kernel, content, row, and what the row passes on to neuron {j}. Dots: the model's own attention, values and scale.",
     f"Four panels. The terms of the last sum to {passed.sum():+.2f}, the model's to {true_term.sum():+.2f}; the largest is {names[largest]!r}, {passed[largest]:+.2f}.",
 )
@@ -532,7 +532,7 @@ turned = [
 ]
 cx.plots.picture(
     figure,
-    "6.3",
+    "5.3",
     f"A text of {first} that turns, where the shade begins, into one of {second}: what the stable heads add to two neurons.",
     f"Two panels. {'; '.join(turned)}.",
 )
@@ -631,7 +631,7 @@ def draw(domain, neuron, heads):
     right.set(xlabel=f"{domain} less the others", title="by token")
     return cx.plots.picture(
         figure,
-        "6.4",
+        "5.4",
         f"Neuron {neuron} with heads: {heads}. Mean summary in {domain} {values[domains == domain].mean():+.2f}, elsewhere {values[domains != domain].mean():+.2f}.",
         f"Summaries of neuron {neuron} by domain, lowest {ordered[0]}, highest {ordered[-1]}. The token that raises the difference most: {gap.index[-1]}.",
     )
@@ -769,7 +769,7 @@ display(
 
 # %% [markdown]
 r"""
-Made alone, Equation 1 for the keys, on which the chapters before spent most care, is among the cheapest. [Chapter 8](08_evaluation) takes the costly ones away.
+Made alone, Equation 1 for the keys, on which the chapters before spent most care, is among the cheapest. [Chapter 9](09_evaluation) takes the costly ones away.
 
 ## What you may now assume
 """

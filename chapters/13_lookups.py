@@ -128,7 +128,7 @@ axis.set(yscale="log", ylim=(None, 4))
 axis.set(xlabel="congruence with its token", ylabel="P of the token at the peaks")
 cx.plots.picture(
     figure,
-    "12.1",
+    "13.1",
     f"Every neuron of layers {layers[0]} to {layers[-1]}: its largest congruence, and the probability of that token at its {count} largest peaks in half A. Dotted: one half; circles: the neurons above it, with their tokens.",
     f"Scatter plot of {P.numel()} neurons. {int(predicts.sum())} above one half; median P {float(P.median()):.4f}; rank correlation {rank:.2f}.",
 )
@@ -149,7 +149,7 @@ display(
 
 # %% [markdown]
 r"""
-So congruence promises a direction and no size. One half is a strict bound: the token must be likelier than all others together. And it lets too few neurons pass to ask anything of them. From here on **next-token neurons** are the 24 with the largest P at their peaks, whether they reach the bound or not. (The bound, and 24 as the most to be taken, were written down before. That the 24 are filled up was decided on seeing how few predict, before anything else was measured.) As many **random neurons** of the same layers go through everything beside them, each with its own token. [Chapter 13](13_explanations) wants neurons that stand for a token of their own, and has another criterion.
+So congruence promises a direction and no size. One half is a strict bound: the token must be likelier than all others together. And it lets too few neurons pass to ask anything of them. From here on **next-token neurons** are the 24 with the largest P at their peaks, whether they reach the bound or not. (The bound, and 24 as the most to be taken, were written down before. That the 24 are filled up was decided on seeing how few predict, before anything else was measured.) As many **random neurons** of the same layers go through everything beside them, each with its own token. [Chapter 14](14_explanations) wants neurons that stand for a token of their own, and has another criterion.
 """
 
 # %% tags=["hide-input"]
@@ -376,7 +376,7 @@ axis.set_xlabel("share of the rise at the peaks")
 axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
-    "12.2",
+    "13.2",
     f"Who brings the rise of a pre-activation at its peaks, half B: mean share over {NEURONS} next-token and as many random neurons, 95% intervals.",
     f"Dot plot. {words}.",
 )
@@ -424,7 +424,7 @@ axes[0].set_yticks(range(len(rows)), [label(x) for x in rows], fontsize=8, parse
 figure.colorbar(image, ax=list(axes), shrink=0.7, label="rise")
 cx.plots.picture(
     figure,
-    "12.3",
+    "13.3",
     "Which heads wake which next-token neuron: the mean rise of each head's term at the peaks, chosen in each half by itself. Heads in order of layer.",
     f"Two heat maps of {len(rows)} neurons and {len(columns)} heads, nearly alike. Largest in half B: "
     + ", ".join(
@@ -491,7 +491,7 @@ for axis in axes:
     axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
-    "12.4",
+    "13.4",
     "All places of half B in ten groups, by how awake a neuron is. Left: what the parts bring, less their mean over all places. Right: the probability of its token.",
     "Two line charts. Highest tenth: "
     + "; ".join(f"{name} {float(v[9, is_next].mean()):+.2f}" for name, v in steps.items())
@@ -530,7 +530,7 @@ The condition set beforehand asked for a correlation above one half in *every* t
 
 ## Take the head out
 
-Would the neuron be less awake if the head had said nothing? Silence: at every position, what is inside the head before $W_O$ is replaced by its mean over half A at that position, as in [chapter 9](09_causal). With $P_H$ the token's probability when the heads $H$ are silent, its loss is
+Would the neuron be less awake if the head had said nothing? Silence: at every position, what is inside the head before $W_O$ is replaced by its mean over half A at that position, as in [chapter 10](10_causal). With $P_H$ the token's probability when the heads $H$ are silent, its loss is
 
 $$
 D(H) \;=\; \text{mean over peaks of } \bigl( \log P - \log P_H \bigr) ,
@@ -600,7 +600,7 @@ axes[1].set_xlabel("loss D of its token (nats)")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 cx.plots.picture(
     figure,
-    "12.5",
+    "13.5",
     "What silence costs, half B, mean over neurons with 95% intervals. Left: the neuron's rise; last row: what attribution credits to the heads of layer 0. Right: its token.",
     f"Two dot plots. Rise gone: {words}.",
 )
@@ -630,12 +630,12 @@ display(
 r"""
 Of the conditions set beforehand this one fails, too: the neuron should have cost its token more than a random one does. Any loud neuron pushes its token.
 
-Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing, yet the silence of all eight takes more of the rise than that of the strongest head. What they say reaches a later neuron through what reads them first, the neurons of [chapter 7](07_neurons), later heads and the scale; these ways were not told apart. Attribution to heads sees the last step only.
+Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing, yet the silence of all eight takes more of the rise than that of the strongest head. What they say reaches a later neuron through what reads them first, the neurons of [chapter 8](08_neurons), later heads and the scale; these ways were not told apart. Attribution to heads sees the last step only.
 
 ## What breaks it
 
 - **The peaks of these neurons are punctuation and small words.** Nothing here is about neurons of rare words, which in `mini` do not predict theirs.
-- **Silence is not neutral.** A mean is a message as well, and one that hardly any text sends. Without the first layer some tokens even become likelier: D below zero in Figure 12.5.
+- **Silence is not neutral.** A mean is a message as well, and one that hardly any text sends. Without the first layer some tokens even become likelier: D below zero in Figure 13.5.
 - **Congruence sees one step.** Later layers can take back what a neuron says.
 - **Gated MLPs.** There a second branch decides the sign, and a neuron can be wide open and push its token down.
 
@@ -686,7 +686,7 @@ axis.invert_yaxis()
 axis.set(xlabel="rise of the term", ylabel="head")
 picture = cx.plots.picture(
     figure,
-    "12.6",
+    "13.6",
     f"Neuron {label(example).replace('<', '&lt;')} at its loudest peak in half B: the heads with the largest rises.",
     "Bar chart. " + ", ".join(f"{name_of[h]} {float(rises[h]):.2f}" for h in best_heads[:3]) + ".",
 )
@@ -753,7 +753,7 @@ display(
 
 # %% [markdown]
 r"""
-Whether a sentence can say when such a head is active is the question of [chapter 13](13_explanations).
+Whether a sentence can say when such a head is active is the question of [chapter 14](14_explanations).
 
 ## Exercises
 

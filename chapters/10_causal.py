@@ -35,7 +35,7 @@ TOKEN = " the"  # the token of the circuit at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 EACH, READ = 3, 97  # documents of a domain that the whole model reads, and tokens of each
 MEANS = 88  # texts of half A behind the mean that silences the heads
-NEURONS = 100  # those that single tokens can move farthest, as in chapter 6
+NEURONS = 100  # those that single tokens can move farthest, as in chapter 5
 
 # %% tags=["hide-input", "nbval-check-output"]
 import numpy as np
@@ -76,7 +76,7 @@ print(f"{study}\nthe whole model reads {READ} tokens of {len(read)} documents of
 
 # %% [markdown]
 r"""
-[Chapter 6](06_circuit) and [chapter 8](08_evaluation) held a summary against what the heads say. Agreement is not use: the model might not listen, or live on just the part that the summary misses. The earlier post leaves it open. If later layers average the errors away, the approximation is a *good substitute*; if they need the exact activations, much is left to understand {cite}`gibson2025contextual`. The model itself can answer: let it read a text, change what the stable heads have gathered, and see what it predicts.
+[Chapter 5](05_circuit) and [chapter 9](09_evaluation) held a summary against what the heads say. Agreement is not use: the model might not listen, or live on just the part that the summary misses. The earlier post leaves it open. If later layers average the errors away, the approximation is a *good substitute*; if they need the exact activations, much is left to understand {cite}`gibson2025contextual`. The model itself can answer: let it read a text, change what the stable heads have gathered, and see what it predicts.
 
 ## One text without its context
 
@@ -136,7 +136,7 @@ most = at_stake.argsort(descending=True)[:4].tolist()
 cx.plots.shaded_text(
     pieces,
     at_stake,
-    f"<b>Figure 9.1.</b> {study.example.subject}: tokens that are predicted worse (blue) or better (orange) when the stable heads are silent. In the mean the loss rises by {float(at_stake.mean()):.2f} nats a token.",
+    f"<b>Figure 10.1.</b> {study.example.subject}: tokens that are predicted worse (blue) or better (orange) when the stable heads are silent. In the mean the loss rises by {float(at_stake.mean()):.2f} nats a token.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -165,7 +165,7 @@ $$
 \hat z_n^h \;=\; \frac{1}{\text{denom}_n^h} \sum_{i \le n} \text{pos}_{n,i}\;\text{content}_n^h(x_i)\; v_n^h(x_i) ,
 $$ (eq-cau-z)
 
-with the denominators of the calibration page at each $n$ and everything else as in {eq}`eq-cir-output`. *Its mean put right*: at each position its mean over half A is exchanged for that of the heads. The self-normalised circuit of [chapter 8](08_evaluation) borrows nothing. What a circuit is worth is the share of the damage that it repairs:
+with the denominators of the calibration page at each $n$ and everything else as in {eq}`eq-cir-output`. *Its mean put right*: at each position its mean over half A is exchanged for that of the heads. The self-normalised circuit of [chapter 9](09_evaluation) borrows nothing. What a circuit is worth is the share of the damage that it repairs:
 
 $$
 \text{repaired} \;=\; 1 - \frac{\text{mean KL with the circuit}}{\text{mean KL with silence}} .
@@ -303,7 +303,7 @@ axis.set_xlabel("KL (nats a token, log scale)")
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
-    "9.2",
+    "10.2",
     "What each stand-in costs, by domain: its mean, and (small) its documents.",
     "A dot plot, one row a domain. KL with silence: "
     + ", ".join(f"{d} {silent_kl[of == d].mean():.2f}" for d in reversed(names))
@@ -326,7 +326,7 @@ The self-normalised circuit has no error but Equation 1, so what Equation 1 says
 
 ## Which heads?
 
-In [chapter 6](06_circuit), with `TOKEN` at $n$, two heads hold most of the variance of what is said to the 100 neurons that single tokens can move farthest. Does the model miss these two? Each head is silenced alone, then some together, on one document of each domain. Beside the cost stands the share of what each says, with the texts' own tokens at $n$, to those neurons and to all (medians over neurons).
+In [chapter 5](05_circuit), with `TOKEN` at $n$, two heads hold most of the variance of what is said to the 100 neurons that single tokens can move farthest. Does the model miss these two? Each head is silenced alone, then some together, on one document of each domain. Beside the cost stands the share of what each says, with the texts' own tokens at $n$, to those neurons and to all (medians over neurons).
 """
 
 # %%
@@ -489,7 +489,7 @@ axes[0, 0].set_yticks(range(len(rose)), rose)
 axes[0, 0].invert_yaxis()
 cx.plots.picture(
     figure,
-    "9.3",
+    "10.3",
     f"The stable heads silent and one vector added: rise of the loss from position {READ // 2} on, with 95% intervals by document. Dashed: silence alone; dotted: the model as it is.",
     "Three dot plots of the rise of the loss. "
     + "; ".join(
@@ -536,7 +536,7 @@ So what these heads tell the model late in a text is, for the most part, its dom
 
 ## Past the neurons, or through them?
 
-What the heads write reaches later layers by two ways: through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Either can be cut. Silence the heads, but hold the neurons' pre-activations as they were: what breaks is the direct effect. Leave the heads, but give the neurons the pre-activations that they have in silence: the indirect one. The same for the 100 neurons that single tokens can move farthest ([chapter 6](06_circuit)), and for as many others at random.
+What the heads write reaches later layers by two ways: through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Either can be cut. Silence the heads, but hold the neurons' pre-activations as they were: what breaks is the direct effect. Leave the heads, but give the neurons the pre-activations that they have in silence: the indirect one. The same for the 100 neurons that single tokens can move farthest ([chapter 5](05_circuit)), and for as many others at random.
 """
 
 # %%
@@ -665,7 +665,7 @@ right_axis.set(xlabel="α, share of the message", ylabel="share of the way")
 left_axis.legend(loc="lower right")
 cx.plots.picture(
     figure,
-    "9.4",
+    "10.4",
     "Left: how strong a text's own domain is in what the stable heads write, along the text. Right: how far the prediction goes with a share of their message, with 95% intervals; dotted: in proportion.",
     f"Two panels. Strength at positions 1, 8 and 64: {as_is[1]:.2f}, {as_is[8]:.2f} and {as_is[far]:.2f}, without BOS {bare[1]:.2f}, {bare[8]:.2f} and {bare[far]:.2f}. Share of the way: "
     + ", ".join(f"{v[0]:.2f} for {alpha:g}" for alpha, v in part_way.items())
@@ -697,7 +697,7 @@ So the post's conclusion stands on `mini`, up to the message's own strength; bey
 
 ## What breaks it
 
-*One mean, one page.* Silence is a mean over a sample of half A, and the paper's circuit is that of one page; other choices move both. *Domains as collected.* A domain is a source of texts, so its vector holds the source's habits too, spelling and layout with the subject. *Few documents.* Code is one domain and few documents, and its intervals are wide. *Averages.* A loss averages over tokens, of which most need no context (Figure 9.1). *Out of the ordinary.* Every change makes states that the model never met; a random vector shows how much of a cost that alone can be.
+*One mean, one page.* Silence is a mean over a sample of half A, and the paper's circuit is that of one page; other choices move both. *Domains as collected.* A domain is a source of texts, so its vector holds the source's habits too, spelling and layout with the subject. *Few documents.* Code is one domain and few documents, and its intervals are wide. *Averages.* A loss averages over tokens, of which most need no context (Figure 10.1). *Out of the ordinary.* Every change makes states that the model never met; a random vector shows how much of a cost that alone can be.
 
 ## Turn it
 
@@ -733,7 +733,7 @@ def draw(domain, strength, heads_are):
         axis.invert_yaxis()
     return cx.plots.picture(
         figure,
-        "9.5",
+        "10.5",
         f"The vector of <i>{domain}</i> at strength {strength:g}, stable heads {heads_are}.",
         f"Two bar charts. Tokens that gain most: {', '.join(spelt[:6])}; neurons moved most: {', '.join(map(str, most[:6]))}.",
     )

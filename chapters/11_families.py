@@ -49,7 +49,7 @@ KEPT = 0.9  # content is known by slow planes if it correlates so with itself, f
 # each stable head; and if slow ones off leave less than half of its standard deviation
 FAST = 0.5  # interaction belongs to fast planes: with them off less than half of it is left, median
 PHI = 0.1  # what survives of a plane is what the kernel's Fourier transform says: median difference
-ENOUGH = 0.2  # one page is enough (chapter 5): mean error over stable heads and half B
+ENOUGH = 0.2  # one page is enough (chapter 4): mean error over stable heads and half B
 MET_R, MET_FVU = 0.94845, 0.14265  # the published figures' bounds, as in published.toml
 OWN = 1e-6  # with the text's own constants the circuit is exact without positions in the stream
 # (ALiBi, none): FVU of rounding; and with rotary positions the interaction costs less than
@@ -228,7 +228,7 @@ for axis, (label, one) in zip(axes[0], decoders.items(), strict=True):
 axes[0, 0].set_ylabel("score (nats)")
 cx.plots.picture(
     figure,
-    "10.1",
+    "11.1",
     "Scores of three frequent tokens over the distance: of 300 the most liked, a middle one, the least liked. Each panel is the stable head that has most interaction beside its content. Where curves run side by side, where and what say all.",
     "Three curves a panel. Interaction over content of the head: "
     + ", ".join(f"{label} {one.leftover[one.worst]:.2f}" for label, one in decoders.items())
@@ -389,7 +389,7 @@ right.plot([0, 1], [0, 1], color=cx.plots.INK, lw=1, ls=":")
 right.set(xlabel="|φ(θ)| of the head's kernel", ylabel="found", title="What survives the mean")
 cx.plots.picture(
     figure,
-    "10.2",
+    "11.2",
     "Left: the variance over tokens of what each plane says, mean of the stable heads, and how it divides; right of the dotted line planes are slow. Right: the part of each plane (in standard deviations) that survives the mean, for every plane and head, beside the Fourier transform; dotted, equal.",
     "Left, bars by plane: "
     + ", ".join(f"{k} {v:.2f}" for k, v in enumerate(by_plane.mean(1).tolist()))
@@ -411,7 +411,7 @@ So the interaction sits where fast and slow meet (hatched, on the left). The fas
 
 ## Stable heads, and what one page costs
 
-From here nothing needs to know where kernel and content come from. Stable heads are chosen by the rule of [chapter 4](04_denominators), on half A; a **page of prose** calibrates, and half B judges, as in [chapter 5](05_calibration).
+From here nothing needs to know where kernel and content come from. Stable heads are chosen by the rule of [chapter 4](04_denominators), on half A; a **page of prose** calibrates, and half B judges, as in [chapter 4](04b_calibration).
 """
 
 # %%
@@ -485,7 +485,7 @@ r"""
 r"""
 ## The same circuit
 
-A value is read from $x_i$ as a key is. The circuit of [chapter 6](06_circuit) takes it *as if every source stood at the destination*; where positions are not in the stream this is no approximation, and
+A value is read from $x_i$ as a key is. The circuit of [chapter 5](05_circuit) takes it *as if every source stood at the destination*; where positions are not in the stream this is no approximation, and
 
 $$
 \begin{aligned}
@@ -494,7 +494,7 @@ $$
 \end{aligned}
 $$ (eq-fam-circuit)
 
-holds for all. Two circuits are held against what the heads really add on half B, for the 100 neurons that single tokens can move farthest: the published one, with one page's constants, and the one of [chapter 8](08_evaluation), with the text's own constants and each head's own kernel. Over texts, r is the correlation of circuit and truth, and FVU the share of the truth's variance that the circuit misses: r asks for the order of texts, FVU for the amounts too.
+holds for all. Two circuits are held against what the heads really add on half B, for the 100 neurons that single tokens can move farthest: the published one, with one page's constants, and the one of [chapter 9](09_evaluation), with the text's own constants and each head's own kernel. Over texts, r is the correlation of circuit and truth, and FVU the share of the truth's variance that the circuit misses: r asks for the order of texts, FVU for the amounts too.
 """
 
 # %%
@@ -550,8 +550,8 @@ axis.set_ylabel("part of FVU")
 axis.legend()
 cx.plots.picture(
     figure,
-    "10.3",
-    "What the unexplained variance comes from: a wrong mean, a wrong width, a wrong order of texts (chapter 8). Medians over neurons, which need not add up to the median FVU. Dotted: the paper's FVU.",
+    "11.3",
+    "What the unexplained variance comes from: a wrong mean, a wrong width, a wrong order of texts (chapter 9). Medians over neurons, which need not add up to the median FVU. Dotted: the paper's FVU.",
     "Stacked bars, offset, spread and shape: "
     + "; ".join(
         f"{k} " + ", ".join(f"{t[p].median():.2f}" for p in t.columns[2:5])
@@ -607,7 +607,7 @@ Three details differ between decoders, and `cx.destination` sees to them. Where 
 - **Average tokens.** $f_t$ and $\bar x$ are taken from texts. On texts of another kind the line between kernel and content moves; their product does not.
 - **Keys that are not linear.** Some models normalise keys or cap scores. {eq}`eq-fam-score` is then false, and `cx.destination` finds that out and refuses.
 - **Small models.** Four layers, 10 million tokens, one corpus, one run of each kind. Longer training may fill the fast planes, or narrow the kernels.
-- **One layer.** Behind the first layer a key knows the text, and no score is a function of one token ([chapter 11](11_depth)).
+- **One layer.** Behind the first layer a key knows the text, and no score is a function of one token ([chapter 12](12_depth)).
 
 ## Turn it
 
@@ -632,7 +632,7 @@ cx.widgets.Positions(
     head=h,
     picture=cx.plots.picture(
         figure,
-        "10.4",
+        "11.4",
         f"rotary, head {h}: {rotary.roster.loc[h, 'effective tokens']:.0f} effective tokens; where {account['where']:.2f}, what {account['what']:.2f}, interaction {account['interaction']:.2f} nats.",
         f"Kernel over the distance, and bars for tokens, most liked {words[-1]}, least {words[0]}.",
     ),
@@ -694,13 +694,13 @@ display(
 r"""
 ## Exercises
 
-1. *Predict, then run.* Take the most and the least liked token of each panel of Figure 10.1, first at distance 5, then at distance 200. By how many nats does the gap between their scores change, with learned, rotary, ALiBi and no positions? Write down four numbers, then run the cell.
+1. *Predict, then run.* Take the most and the least liked token of each panel of Figure 11.1, first at distance 5, then at distance 200. By how many nats does the gap between their scores change, with learned, rotary, ALiBi and no positions? Write down four numbers, then run the cell.
 """
 
 
 # %% tags=["nbval-check-output"]
 def gap(one, distance):
-    """Nats between the most and the least liked token of Figure 10.1, both at one distance."""
+    """Nats between the most and the least liked token of Figure 11.1, both at one distance."""
     layer, i, liked = one.layer, one.n - distance, three(one)
     x = cx.layer_norm(layer.E[[liked[0], liked[-1]]] + layer.where[i], layer.readout.eps)
     return float((x[0] - x[1]) @ layer.asked[one.worst, i])

@@ -59,7 +59,7 @@ half_B = [text for text in study.texts if text.half == "B"] or study.texts
 
 
 def find(circuit):
-    """The neurons of chapter 7, or all where none stands out."""
+    """The neurons of chapter 8, or all where none stands out."""
     try:
         return cx.find_neurons(circuit).index.tolist()
     except ValueError:
@@ -74,7 +74,7 @@ print(
 
 # %% [markdown]
 r"""
-[Chapter 6](06_circuit) held the circuit's summary of a text against what the heads really add to a neuron, and found the order right and the amounts wrong. [Chapter 7](07_neurons) found the neurons that single tokens can move far, by the weights alone. For those neurons, on half B, this chapter asks what the error is made of, what a simpler guess would have reached, and where the rest comes from.
+[Chapter 5](05_circuit) held the circuit's summary of a text against what the heads really add to a neuron, and found the order right and the amounts wrong. [Chapter 8](08_neurons) found the neurons that single tokens can move far, by the weights alone. For those neurons, on half B, this chapter asks what the error is made of, what a simpler guess would have reached, and where the rest comes from.
 
 ## Three ways of being wrong
 
@@ -111,7 +111,7 @@ right.legend(loc="upper left", fontsize=9)
 medians = quality.loc[found].median()
 cx.plots.picture(
     figure,
-    "8.1",
+    "9.1",
     f"Left: neuron {middle} on the {len(half_B)} texts of half B, {TOKEN!r} at n. Right: FVU of every found neuron and its three parts; the dotted line marks the neuron on the left, the largest fiftieth is cut.",
     f"A scatter plot with r = {ordered['r'][middle]:.2f} and FVU = {ordered['fvu'][middle]:.2f}, and a stacked area. Medians: "
     + ", ".join(f"{name} {medians[part]:.2f}" for part, name in PARTS.items()),
@@ -170,7 +170,7 @@ display(
 
 # %% [markdown]
 r"""
-(Medians of the parts need not add up to the median of the whole.) The published evaluation speaks of the true activations of neurons in GPT-2 small {cite}`gibson2025decomposing`; here the part that the chosen heads add is the truth, which in `mini` with the same token at $n$ is nearly all that varies ([chapter 6](06_circuit)).
+(Medians of the parts need not add up to the median of the whole.) The published evaluation speaks of the true activations of neurons in GPT-2 small {cite}`gibson2025decomposing`; here the part that the chosen heads add is the truth, which in `mini` with the same token at $n$ is nearly all that varies ([chapter 5](05_circuit)).
 
 ## How many neurons is that?
 
@@ -340,7 +340,7 @@ named.plot.barh(stacked=True, width=0.8, xlabel="FVU with only this approximatio
 axis.legend(loc="lower right")
 cx.plots.picture(
     figure,
-    "8.2",
+    "9.2",
     f"What each approximation costs by itself, on {len(some)} texts with their own tokens at n; medians over found neurons, part by part.",
     "Stacked bars. FVU made alone: " + ", ".join(f"{k} {v:.3f}" for k, v in bill["fvu"].items()),
 )
@@ -361,7 +361,7 @@ cx.claims.finding(
 r"""
 Why a constant? The circuit takes each token's value as if it stood at $n$. What it leaves out is what the sources' positions add, and that is nearly the same in every text. A softmax would not see such a term; an average of values hands it on. Why a factor? A denominator that is too small makes everything larger that its head says, and one that is too small in one text and too large in another is a factor that varies: shape.
 
-Costs made alone need not add up: two errors that point in opposite directions cost less together than apart. [Chapter 6](06_circuit) has what is left when one item alone is mended.
+Costs made alone need not add up: two errors that point in opposite directions cost less together than apart. [Chapter 5](05_circuit) has what is left when one item alone is mended.
 
 ## The ladder
 
@@ -404,7 +404,7 @@ axes[0].invert_yaxis()
 figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center")
 cx.plots.picture(
     figure,
-    "8.3",
+    "9.3",
     f"The approximations mended one after the other, on {len(some)} texts with their own tokens at n; medians over found neurons. Both axes are logarithmic and show what is missing.",
     "Two line plots, one point a step. FVU: "
     + "; ".join(f"{k} {v:.3f}" for k, v in climbed["fvu"].items()),
@@ -621,7 +621,7 @@ axis.set(xlabel="passages that calibrate, from heavy to light", ylabel="median F
 axis.legend(loc="upper left", fontsize=9)
 cx.plots.picture(
     figure,
-    "8.4",
+    "9.4",
     f"Each of {len(passages)} passages calibrates the circuit; {len(summaries[0])} texts with {TOKEN!r} at n, medians over found neurons, part by part.",
     f"A stacked area: shape lies between {paged['from shape'].min():.2f} and {paged['from shape'].max():.2f}, a factor between {paged['from spread'].min():.2f} and {paged['from spread'].max():.2f}, a constant between {paged['from offset'].min():.2f} and {paged['from offset'].max():.2f}.",
 )
@@ -676,7 +676,7 @@ def draw(neuron, step):
     axis.set(xlabel="by the circuit", ylabel="in the model", title=f"neuron {neuron}, {step}")
     return cx.plots.picture(
         figure,
-        "8.5",
+        "9.5",
         f"r {row['r']:.3f}, FVU {row['fvu']:.3f}, of which "
         + ", ".join(f"{name} {row[part]:.3f}" for part, name in PARTS.items())
         + ". Dotted: equal.",
@@ -812,7 +812,7 @@ else:
 
 # %% [markdown]
 r"""
-3. *Break this.* Read the passage at the right end of Figure 8.4, `passages[int(paged["light"].argmax())]`. Why are its denominators small? Write a page that is lighter still, a string of `n` tokens or more, and calibrate on it (`cx.ContextualCircuit.calibrate(weights, page, heads, n, TOKEN)`). Which part of the FVU cannot be broken in this way?
+3. *Break this.* Read the passage at the right end of Figure 9.4, `passages[int(paged["light"].argmax())]`. Why are its denominators small? Write a page that is lighter still, a string of `n` tokens or more, and calibrate on it (`cx.ContextualCircuit.calibrate(weights, page, heads, n, TOKEN)`). Which part of the FVU cannot be broken in this way?
 4. *By hand.* Treat the published medians, $r$ 0.9485 and FVU 0.1426, as those of one neuron. How much of the FVU is shape? If the rest were all a constant, how large would it be, in standard deviations of the truth? If it were all a factor, how large could the spread be?
 
 ```{admonition} Solutions

@@ -116,7 +116,7 @@ axes[2].plot(own_row[first], ".", ms=2.5, color=cx.plots.INK)
 axes[2].set_ylim(0, 1.3 * float(torch.maximum(own_row, borrowed_row)[first].max()))
 cx.plots.picture(
     figure,
-    "5.1",
+    "4.7",
     f"Head {first} over the sources of the passage {study.example.subject!r}, with the denominator "
     f"of the calibration text ({study.calibrating.name}). Every bar is the dot times one number.",
     f"Three panels over {n + 1} sources. In the third every weight of the row is "
@@ -195,7 +195,7 @@ axis.set_xlabel("error: denominator of a text over the calibrated one, less 1")
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1), title="calibrated on")
 cx.plots.picture(
     figure,
-    "5.2",
+    "4.8",
     f"Errors of the {len(B)} texts of half B. Circle (page of prose) and square (text in the middle): the median text; thick: half of the texts; thin: nine in ten. Shaded: within {ENOUGH:.0%}.",
     f"Ranges, one row a head. Median error with the page of prose, head by head: {', '.join(f'{v:+.0%}' for v in errors.quantile(0.5, dim=0))}; with the text in the middle all medians are within {away[2].abs().max():.0%} of zero.",
 )
@@ -229,7 +229,7 @@ display(
 
 # %% [markdown]
 r"""
-So two things are wrong in these heads. The page's denominators are too small for most texts: another page can mend that, as the squares in Figure 5.2 show. And the bars are wide, which no page can mend.
+So two things are wrong in these heads. The page's denominators are too small for most texts: another page can mend that, as the squares in Figure 4.8 show. And the bars are wide, which no page can mend.
 
 ## What no constant can remove
 
@@ -245,7 +245,7 @@ $$
 \operatorname{mean} \lvert \text{error} \rvert \;\approx\; \sqrt{\tfrac{2}{\pi}}\; \omega \, \sqrt{1 + \tfrac1k} .
 $$ (eq-cal-average)
 
-At $k \to \infty$ this is the floor, $0.8\, \omega$. A small $\omega$ is nearly the relative spread, which is why the last two columns of the table above nearly agree. At $k = 1$, a text drawn blindly, it is $\sqrt 2$ times the floor. So a blind draw costs less than half as much again, and many texts give no more than one text in the middle. What is left is an error of length, head by head; [chapter 6](06_circuit) adds up the heads and sees what it does to a neuron.
+At $k \to \infty$ this is the floor, $0.8\, \omega$. A small $\omega$ is nearly the relative spread, which is why the last two columns of the table above nearly agree. At $k = 1$, a text drawn blindly, it is $\sqrt 2$ times the floor. So a blind draw costs less than half as much again, and many texts give no more than one text in the middle. What is left is an error of length, head by head; [chapter 5](05_circuit) adds up the heads and sees what it does to a neuron.
 """
 
 # %%
@@ -318,7 +318,7 @@ axis.set_ylabel("mean |error| on half B")
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=9)
 cx.plots.picture(
     figure,
-    "5.3",
+    "4.9",
     f"Every text of half A as the calibration text (rank correlation {ranks:.2f}), and this book's passages of plain prose. Dotted: {ENOUGH:.0%}.",
     f"A scatter plot that rises. Errors of the texts of half A {drawn.min():.2f} to {drawn.max():.2f}, median {by_drawn:.2f}; of the prose passages {prose_cost.min():.2f} to {prose_cost.max():.2f}; floor {least:.2f}.",
 )
@@ -363,7 +363,7 @@ cx.claims.finding(
 r"""
 The paper's advice is that ordinary prose serves in general {cite}`gibson2025decomposing`. It serves. But this page is light, as we shall call a text with small denominators, and a page from the middle would be better. Published British fiction would hardly be (Exercise 1).
 
-[Chapter 6](06_circuit) keeps to the advice all the same. The page of prose, `study.calibrating`, is the one of the book's passages of plain prose with log denominators nearest to their mean over these passages; no held-out text and no result takes part in that choice, so it is not tuned.
+[Chapter 5](05_circuit) keeps to the advice all the same. The page of prose, `study.calibrating`, is the one of the book's passages of plain prose with log denominators nearest to their mean over these passages; no held-out text and no result takes part in that choice, so it is not tuned.
 
 ## One kind of text for another
 
@@ -457,7 +457,7 @@ axis.set_title("A domain's place (log units)")
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 cx.plots.picture(
     figure,
-    "5.4",
+    "4.10",
     "The mean log denominator of a domain's texts, less that of all other texts: one point a domain and head. On the dashed line a related word finds no more in its own domain than any other word.",
     f"Points close to the diagonal. Places reach from {by_others.min():+.2f} to {by_others.max():+.2f}; the mean distance from the diagonal is {(by_related - by_others).abs().mean():.3f}.",
 )
@@ -485,7 +485,7 @@ display(
 
 # %% [markdown]
 r"""
-The post is right about `mini`. Each word that asks needs denominators of its own, but they are as steady as those of *the*. What becomes of a neuron when another token asks is a different question, for [chapter 6](06_circuit).
+The post is right about `mini`. Each word that asks needs denominators of its own, but they are as steady as those of *the*. What becomes of a neuron when another token asks is a different question, for [chapter 5](05_circuit).
 
 ## Newlines in scripture
 
@@ -582,7 +582,7 @@ contrast
 
 # %% [markdown]
 r"""
-Two more limits. An average over heads is kind to heads that are far off, and what leans on these heads inherits their error, as [chapter 6](06_circuit) does. And everything above is about the denominators of Equation 1. The model has its own, with exact keys:
+Two more limits. An average over heads is kind to heads that are far off, and what leans on these heads inherits their error, as [chapter 5](05_circuit) does. And everything above is about the denominators of Equation 1. The model has its own, with exact keys:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -618,7 +618,7 @@ def draw(domain, head):
     axis.set(xlabel="error", title=f"head {head}, calibrated on {domain}")
     return cx.plots.picture(
         figure,
-        "5.5",
+        "4.11",
         f"Head {head} calibrated on the middle one of the {domain} passages: the passages of every domain (dots) and their mean (bar). Mean |error| {error.abs().mean():.2f}.",
         f"Errors by domain, from {means.index[0]} {means.iloc[0]:+.2f} to {means.index[-1]} {means.iloc[-1]:+.2f}; mean size {error.abs().mean():.2f}.",
     )

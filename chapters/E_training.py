@@ -50,11 +50,11 @@ print(study)
 
 # %% [markdown]
 r"""
-All chapters looked at one trained model. Training begins with random weights, and a **seed** says which. Three models here share all but the seed: architecture, text, its order, optimiser, and 10 million tokens. *Base* is seed 0, the twin of [chapter 10](10_families) with learned positions, which ships with the book; `mini` is seed 0 as well, and read five times as much. Of seeds 1 and 2 the book keeps what was measured, with checksums of the weights; base is computed again on this page.
+All chapters looked at one trained model. Training begins with random weights, and a **seed** says which. Three models here share all but the seed: architecture, text, its order, optimiser, and 10 million tokens. *Base* is seed 0, the twin of [chapter 11](11_families) with learned positions, which ships with the book; `mini` is seed 0 as well, and read five times as much. Of seeds 1 and 2 the book keeps what was measured, with checksums of the weights; base is computed again on this page.
 
 ## Three first layers
 
-A first layer in a few numbers: how many tokens each head covers at $n$, and how far its denominator spreads ([chapter 4](04_denominators)); the distance TV of rebuilt rows in the middle head ([chapter 2](02_keys)); the correlation of the circuit with what the heads say in truth, in the middle neuron ([chapter 6](06_circuit)). All heads are asked, stable or not.
+A first layer in a few numbers: how many tokens each head covers at $n$, and how far its denominator spreads ([chapter 4](04_denominators)); the distance TV of rebuilt rows in the middle head ([chapter 2](02_keys)); the correlation of the circuit with what the heads say in truth, in the middle neuron ([chapter 5](05_circuit)). All heads are asked, stable or not.
 """
 
 
@@ -112,7 +112,7 @@ cx.claims.finding(
 r"""
 ## Is a neuron found again?
 
-The facts of the other chapters do not hang on a seed. What of single neurons? Neuron 298 of one seed is not neuron 298 of another: their order means nothing. So for each neuron we look for the most similar one in the other model. Write $c_j(t)$ for what token $t$ adds to neuron $j$ (its column, [chapter 7](07_neurons)), and correlate over tokens, each as often as it occurs; or write $c_j(x)$ for what the heads add to it in text $x$, in truth, and correlate over texts:
+The facts of the other chapters do not hang on a seed. What of single neurons? Neuron 298 of one seed is not neuron 298 of another: their order means nothing. So for each neuron we look for the most similar one in the other model. Write $c_j(t)$ for what token $t$ adds to neuron $j$ (its column, [chapter 8](08_neurons)), and correlate over tokens, each as often as it occurs; or write $c_j(x)$ for what the heads add to it in text $x$, in truth, and correlate over texts:
 
 $$
 \text{match}(j) \;=\; \max_k \; \operatorname{corr}(c_j,\, c'_k) .
@@ -275,7 +275,7 @@ axes[0, 0].legend(loc="upper right")
 of = {over: [told[k] for k in facts[:2]] for over, told in seed_1.items()}
 cx.plots.picture(
     figure,
-    "F.1",
+    "E.1",
     "For each neuron of base its match in seed 1, the same when seed 1's neurons are mixed at random, and its match in base's own past.",
     f"Two panels of histograms. Medians over tokens: seed 1 {of['tokens'][0]}, mixed {of['tokens'][1]}, own past {past['tokens']['median']}; "
     f"over texts {of['texts'][0]}, {of['texts'][1]}, {past['texts']['median']}.",
@@ -325,11 +325,11 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-What is learned about texts is a place in a space of few dimensions, and a neuron is one direction in it. Training finds the space again, and the places of the domains. The directions it draws anew. So a list of neurons, such as that of [chapter 7](07_neurons), is about one training; what the heads tell the neurons together is about the data.
+What is learned about texts is a place in a space of few dimensions, and a neuron is one direction in it. Training finds the space again, and the places of the domains. The directions it draws anew. So a list of neurons, such as that of [chapter 8](08_neurons), is about one training; what the heads tell the neurons together is about the data.
 
 ## When does it form?
 
-Checkpoints lie at 1, 3, 10, 30 and 100% of each training. The circuit of chapter 6 needs even kernels and steady denominators. Does training bring them about?
+Checkpoints lie at 1, 3, 10, 30 and 100% of each training. The circuit of chapter 5 needs even kernels and steady denominators. Does training bring them about?
 """
 
 # %% tags=["hide-input"]
@@ -349,7 +349,7 @@ for axis in axes[1]:
 start = kept["models"]["base-001"]
 cx.plots.picture(
     figure,
-    "F.2",
+    "E.2",
     "Four trainings from 1% to 100%. Held-out loss; effective tokens of the narrowest head; the circuit's r in the middle neuron; the median correlation of a neuron's column with what it is when that training ends.",
     f"Four panels of curves. Base goes from a loss of {start['loss']:.2f} to {base['loss']:.2f}, from {min(start['effective tokens'])} to {min(base['effective tokens'])} tokens, "
     f"from r {start['r']:.3f} to {base['r']:.3f}; its neurons are at {kept['models']['base-030']['own end']} of their end after 30%.",

@@ -60,11 +60,11 @@ print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {study.calibrating.n
 
 # %% [markdown]
 r"""
-[Chapter 7](07_neurons) found that random mixtures of neurons sort texts by subject as well as neurons do. So what does it mean that a neuron *has* a subject, and why do some have two that nobody would put together? A usual answer is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Here that can be tested, for the heads' summary is simple: the kernel's average of one vector a token.
+[Chapter 8](08_neurons) found that random mixtures of neurons sort texts by subject as well as neurons do. So what does it mean that a neuron *has* a subject, and why do some have two that nobody would put together? A usual answer is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Here that can be tested, for the heads' summary is simple: the kernel's average of one vector a token.
 
 ## A neuron with two subjects
 
-Let $b_x(t)$ be the kernel's weight on token $t$ in text $x$, and $\text{ext}(t)$ what $t$ says ([chapter 6](06_circuit)), over LayerNorm's scale. For a domain $d$, less the mean over domains,
+Let $b_x(t)$ be the kernel's weight on token $t$ in text $x$, and $\text{ext}(t)$ what $t$ says ([chapter 5](05_circuit)), over LayerNorm's scale. For a domain $d$, less the mean over domains,
 
 $$
 g_d(t) \;=\; \operatorname*{mean}_{x \in d} b_x(t) - \operatorname*{mean}_{d'} \operatorname*{mean}_{x \in d'} b_x(t) , \qquad
@@ -161,7 +161,7 @@ right.set(xlabel=f"along {one}", ylabel=f"along {other}, at right angles", aspec
 right.legend(fontsize=8)
 cx.plots.picture(
     figure,
-    "E.1",
+    "D.1",
     f"Texts of half B. Left: the summary of neuron {j}, by domain. Right: the plane of the directions of {one} and {other}; the arrow is where the neuron looks in it.",
     f"A dot plot with {rows[-1]} and {rows[-2]} highest, and a plane in which texts of {one} lie far to the right, texts of {other} far up, and all others near the middle; the neuron's arrow points between them.",
 )
@@ -332,7 +332,7 @@ axis.set(xlim=(-0.5, None), ylim=(None, 1.08))
 r_words = float(pairs["directions"].corr(pairs["words"]))
 cx.plots.picture(
     figure,
-    "E.2",
+    "D.2",
     f"The {len(pairs)} pairs of domains, on half B. Named: the pair above, the pair most alike in words, and three far above the dashed line of equality on half A, each domain once.",
     f"A rising scatter plot, r = {r_words:.2f}, steeper than the dashed line; named are {', '.join(pairs.loc[row, 'one'] + ' with ' + pairs.loc[row, 'other'] for row in named)}.",
 )
@@ -425,14 +425,14 @@ display(
 
 # %% [markdown]
 r"""
-So two marks that look like superposition, neurons with two subjects and likeness by different words, appear where nothing is forced. All words of a context tell the toy the same, so five common words bring the other ten along. What tells is whether sharing *comes again*: in the toy, what the data planted recurs in another training, and what a shortage forced does not. Among models trained like `mini` it recurs: [appendix F](F_training) finds nearly the same map of domains in three seeds, and other neurons. So the map is not chance. (The toy's contexts are interchangeable; where they are not, a shortage could force the same pairs each time. Against that stands the count of dimensions above.)
+So two marks that look like superposition, neurons with two subjects and likeness by different words, appear where nothing is forced. All words of a context tell the toy the same, so five common words bring the other ten along. What tells is whether sharing *comes again*: in the toy, what the data planted recurs in another training, and what a shortage forced does not. Among models trained like `mini` it recurs: [appendix E](E_training) finds nearly the same map of domains in three seeds, and other neurons. So the map is not chance. (The toy's contexts are interchangeable; where they are not, a shortage could force the same pairs each time. Against that stands the count of dimensions above.)
 
 ```{admonition} Guesses that failed
 :class: dropdown
 
 Conditions were written down before each round of measurements. These failed, and the findings say what is the case instead.
 
-- The widest directions of `mini`, as many as its effective dimensions, would sort less than three quarters of what all sort. They sort more (Figure E.3).
+- The widest directions of `mini`, as many as its effective dimensions, would sort less than three quarters of what all sort. They sort more (Figure D.3).
 - In a neuron the highest texts would be of its label less than three quarters as often as along the domain's own direction. It is somewhat more.
 - Without room, the toy's largest cosines would not be those of planted pairs, and with room its whole map would recur. Planted pairs stay ahead, and only they recur.
 - Without room, more of the toy's neurons would have two subjects.
@@ -482,7 +482,7 @@ axis.legend(fontsize=8, loc="lower right")
 few = max(k for k in by_neurons if k <= 32)
 cx.plots.picture(
     figure,
-    "E.3",
+    "D.3",
     f"The share of half B's texts sorted right into {len(names)} domains. Dotted: chance.",
     f"Two rising curves. One neuron {np.mean(by_neurons[1]):.2f}, {few} neurons {np.mean(by_neurons[few]):.2f}; the widest direction {by_widest[1]:.2f}, all {by_widest[counts[-1]]:.2f}.",
 )
