@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 import os
 import struct
 import tomllib
@@ -29,8 +30,9 @@ from transformers.utils import logging as transformers_logging
 
 DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, kept evidence
 MINI = DATA / "mini"
-TWINS = DATA.parent.parent / "twins"  # in a clone; they are not part of the package
-ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main/twins"
+CLONE = DATA.parent.parent  # what lies there beside the package is not part of it
+TWINS = CLONE / "twins"
+ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main"
 
 AGREES = 1e-2  # nats: folding changes log probabilities by its rounding only
 LONG = 1024  # no list in a GGUF file is as long but those of its tokenizer
@@ -380,26 +382,53 @@ def twin(name: str) -> Path:
 
     Raises OSError for an address that is out of reach, ValueError for what comes damaged.
     """
-    files = {file: known for file, known in twin_files()[name].items() if file != "what"}
-    folder = TWINS / name
-    if not folder.is_dir():
-        folder = kept_folder(name)
-        folder.mkdir(parents=True, exist_ok=True)
-    for file, known in files.items():
-        place, url = folder / file, f"{ADDRESS}/{name}/{file}"
-        if place.exists() and hashlib.sha256(place.read_bytes()).hexdigest() == known:
-            continue
-        print(f"{name} is not here yet: downloading {url} to {folder}", flush=True)
-        try:
-            torch.hub.download_url_to_file(url, str(place), hash_prefix=known, progress=False)
-        except OSError as error:
-            raise OSError(
-                f"{url} is out of reach ({first_line(error)}); {name} lies in a clone of the "
-                "repository as well"
-            ) from error
-        except RuntimeError as error:
-            raise ValueError(f"what came from {url} is damaged: {first_line(error)}") from error
-    return folder
+    for file, known in twin_files()[name].items():
+        if file != "what":
+            place = shipped(f"twins/{name}/{file}", known)
+    return place.parent
+
+
+def shipped(file: str, known: str) -> Path:
+    """A file of the repository that no wheel holds: in a clone its own, elsewhere one in the cache,
+    fetched from the repository's address where it is not there or has another sum; a line says so.
+
+    Raises OSError for an address that is out of reach, ValueError for what comes damaged.
+    """
+    if (CLONE / Path(file).parent).is_dir():
+        place = CLONE / file
+    else:
+        place = kept_folder(file)
+        place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists() and hashlib.sha256(place.read_bytes()).hexdigest() == known:
+        return place
+    url = f"{ADDRESS}/{file}"
+    print(f"{file} is not here yet: downloading {url} to {place.parent}", flush=True)
+    try:
+        torch.hub.download_url_to_file(url, str(place), hash_prefix=known, progress=False)
+    except OSError as error:
+        raise OSError(
+            f"{url} is out of reach ({first_line(error)}); {file} lies in a clone of the "
+            "repository as well"
+        ) from error
+    except RuntimeError as error:
+        raise ValueError(f"what came from {url} is damaged: {first_line(error)}") from error
+    return place
+
+
+def stored_layer(name: str) -> Path:
+    """The file of a stored layer that the repository has, as `shipped`; `cx.destination` of its
+    name comes here.
+
+    >>> cx.models.stored_layer("smollm2").name  # of a clone
+    'smollm2.safetensors.zst'
+    """
+    return shipped(f"stored/{name}.safetensors.zst", stored_layers()[name])
+
+
+@cache
+def stored_layers() -> dict[str, str]:
+    """The SHA-256 of every stored layer of the repository, by name."""
+    return json.loads((DATA / "stored.json").read_text())
 
 
 @cache

@@ -29,6 +29,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from ctxlib.models import stored_layer, stored_layers
 from ctxlib.place import Destination
 from ctxlib.split import Equation1, Readout, Rows, Split, Texts, weighted_sum
 from ctxlib.texts import AnyText, Reader
@@ -164,7 +165,8 @@ def parts(at: Destination) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def opened(file: str | os.PathLike) -> Destination:
-    """The destination of a stored layer; `cx.destination` comes here.
+    """The destination of a stored layer, a file or the name of one that the repository has;
+    `cx.destination` comes here.
 
     Raises OSError for a file that is not there, ValueError for one that is something else.
 
@@ -173,7 +175,8 @@ def opened(file: str | os.PathLike) -> Destination:
     >>> kept.split.facts["model"], torch.equal(kept.split.kernels, at.split.kernels)
     ('mini', True)
     """
-    return made(*read(Path(file)))
+    known = file in stored_layers() and not Path(file).exists()
+    return made(*read(stored_layer(str(file)) if known else Path(file)))
 
 
 def made(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Destination:

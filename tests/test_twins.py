@@ -92,9 +92,9 @@ def test_the_listing_is_what_lies_there():
 @pytest.fixture
 def address(tmp_path, monkeypatch):
     """No clone: a twin's files come from its address, which is this folder."""
-    folder = shutil.copytree(models.TWINS / NAME, tmp_path / "address" / NAME)
-    monkeypatch.setattr(models, "ADDRESS", folder.parent.as_uri())
-    monkeypatch.setattr(models, "TWINS", tmp_path / "nowhere")
+    folder = shutil.copytree(models.TWINS / NAME, tmp_path / "address" / "twins" / NAME)
+    monkeypatch.setattr(models, "ADDRESS", folder.parent.parent.as_uri())
+    monkeypatch.setattr(models, "CLONE", tmp_path / "nowhere")
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "cache"))
     return folder
 
@@ -122,4 +122,16 @@ def test_what_comes_damaged_or_not_at_all_is_one_clear_line(address, change, err
     with pytest.raises(error, match=said) as caught:
         models.twin(NAME)
     assert "\n" not in str(caught.value)
-    assert not (Path(torch.hub.get_dir()) / "ctxlib" / NAME / "config.json").exists()
+    assert not (Path(torch.hub.get_dir()) / "ctxlib/twins" / NAME / "config.json").exists()
+
+
+def test_a_stored_layer_is_found_by_its_name_without_a_clone(address, monkeypatch, capsys):
+    source = Path(models.__file__).parents[1] / "stored" / "smollm2.safetensors.zst"
+    (address.parents[1] / "stored").mkdir()
+    shutil.copy(source, address.parents[1] / "stored")
+    assert models.stored_layer("smollm2").read_bytes() == source.read_bytes()
+    assert "downloading" in capsys.readouterr().out
+    (address.parents[1] / "stored" / source.name).unlink()
+    assert cx.destination("smollm2").n == 256, "kept"
+    with pytest.raises(OSError, match="qwen.* out of reach .* clone"):
+        cx.destination("qwen")

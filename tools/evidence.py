@@ -1,9 +1,10 @@
 """Compute what chapters show of what does not ship, training runs and the corpus: `make evidence`.
 
     python tools/evidence.py E_training --work build/runs
-    python tools/evidence.py 07_british --corpus path/to/corpus
+    python tools/evidence.py 07_british
 
-A chapter is run with its parameter RUNS or CORPUS naming the folder, and writes what it finds to
+A chapter is run with its parameter RUNS or CORPUS naming the folder, or with MODELS naming the real
+models that `make models` has fetched, and writes what it finds to
 `ctxlib/data/evidence/`, which is committed. In the folder of runs every checkpoint that
 `tools/train_mini.py` kept is a model that `cx.load` reads: `seed-1-030` is seed 1 after 30% of its
 training.
@@ -24,6 +25,8 @@ from safetensors.torch import load_file
 from ship_mini import as_model, digest, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
 from train_mini import RUNS, TWIN_RUNS, folder_of
+
+from ctxlib.models import kept_folder, real_models
 
 LEARNED = [name for name in ("mini", *TWIN_RUNS) if RUNS[name].positions == "learned"]
 
@@ -46,18 +49,19 @@ def export(work: Path, out: Path) -> None:
             told.write_text(json.dumps(facts))
 
 
-def compute(chapter: Path, folders: dict[str, Path | None]) -> None:
-    """Run the code of a chapter in this process, with its parameter naming one of these folders.
+def compute(chapter: Path, given: dict[str, str | list[str] | None]) -> None:
+    """Run the code of a chapter in this process, with its parameter naming one of these: folders,
+    or real models that are here.
 
-    Raises ValueError for a chapter without such a parameter, and where its folder is not given.
+    Raises ValueError for a chapter without such a parameter, and where none is given.
     """
     code = "\n".join(c.source for c in jupytext.read(chapter).cells if c.cell_type == "code")
-    asked = re.search(rf"(?m)^({'|'.join(folders)}) = None", code)
+    asked = re.search(rf"(?m)^({'|'.join(given)}) = None", code)
     if not asked:
-        raise ValueError(f"{chapter.name} has no parameter {' = None or '.join(folders)} = None")
-    if folders[asked[1]] is None:
-        raise ValueError(f"{chapter.name} needs {asked[1]}=folder")
-    code = code.replace(asked[0], f"{asked[1]} = {str(folders[asked[1]])!r}")
+        raise ValueError(f"{chapter.name} has no parameter {' = None or '.join(given)} = None")
+    if not given[asked[1]]:
+        raise ValueError(f"{chapter.name} needs {asked[1]}")
+    code = code.replace(asked[0], f"{asked[1]} = {given[asked[1]]!r}")
     exec(compile(code, chapter, "exec"), {"__name__": "__main__", "display": display})
 
 
@@ -70,8 +74,10 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     export(args.work, args.work / "models")
     for chapter in args.chapters:
-        folders = {"RUNS": args.work / "models", "CORPUS": args.corpus}
-        compute(ROOT / "chapters" / f"{chapter}.py", folders)
+        here = [name for name in real_models() if kept_folder(name).is_dir()]
+        corpus = args.corpus and str(args.corpus)
+        given = {"RUNS": str(args.work / "models"), "CORPUS": corpus, "MODELS": here}
+        compute(ROOT / "chapters" / f"{chapter}.py", given)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ from pathlib import Path
 import pandas as pd
 import torch
 from command import ROOT, command
+from ship_mini import digest
 
 import ctxlib as cx
 from ctxlib import stored
-from ctxlib.models import Encoder, kept_folder, real_models
+from ctxlib.models import DATA, Encoder, kept_folder, real_models
 from ctxlib.studies import Study
 
 STORED = ROOT / "stored"
@@ -39,6 +40,7 @@ def main(argv: list[str] | None = None) -> None:
             print(f"{name}: left out, for it is not here; make models NAME={name} fetches it")
             continue
         file, costs = store(name)
+        known(name, digest(file))
         print(f"{name}: {file.stat().st_size / 1e6:.1f} MB, {costs}", flush=True)
         keep(name, {"megabytes": round(file.stat().st_size / 1e6, 1), **costs})
 
@@ -100,6 +102,12 @@ def alike(circuits: tuple, start: int) -> list[float]:
     """The correlation of the columns of some neurons."""
     columns = [c.contribution_to(slice(start, start + 256)) for c in circuits]
     return torch.cosine_similarity(*(c - c.mean(1, keepdim=True) for c in columns)).tolist()
+
+
+def known(name: str, sum_of: str) -> None:
+    """The sum by which a stored layer is known where it is fetched."""
+    file = DATA / "stored.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {name: sum_of}, indent=1) + "\n")
 
 
 def keep(name: str, costs: dict[str, float]) -> None:
