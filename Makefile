@@ -96,11 +96,11 @@ models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: 
 	@$(BIN)/python tools/fetch_models.py $(NAME)
 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any.
-evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british CORPUS=folder
+evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british
 	$(if $(CHAPTER),,$(BIN)/python tools/store_layers.py $(NAME))
 	$(BIN)/python tools/evidence.py $(or $(CHAPTER),06_real_model 07_british \
 	$(if $(wildcard $(or $(WORK),build/runs)),09_evaluation A_scale E_training)) \
-	--work "$(or $(WORK),build/runs)" $(if $(CORPUS),--corpus "$(CORPUS)")
+	--work "$(or $(WORK),build/runs)"
 
 # The file that holds it comes last, so that the same command ends a move that was interrupted.
 address: export WAS = $(shell sed -n 's/^Repository = "\(.*\)"/\1/p' pyproject.toml)

@@ -14,9 +14,9 @@
 r"""
 # Is there a British neuron?
 
-**No single neuron is shown to be British: over the 9 rules of spelling none of 1024 passes, and a mean 3.2 times as large as its spread between rules would have been seen four times in five.**
-Yet the rules share a direction: none of the 255 other ways to turn their signs gives a mean as long (p = 0.004).
-The model uses it: British spelling before a word raises the odds of its British form 1.50 times, by the geometric mean of 23 texts.
+**A neuron of Qwen hears British English: it met 9 of 10 conditions that were set before, all but the bar for words that are no spelling.**
+British spelling adds to neuron 6419 of Qwen 16 times the spread of random words, where the largest of 8960 neurons reaches 5 in 300 draws; in the other half of the families it is 14 times.
+To hear is not to use: with this neuron as in an American context, Qwen still expects British words, for late heads read the spelling off the words themselves.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -25,610 +25,986 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters"]
-# To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
+# To run the contrast on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
-TOKEN = " the"  # the token at the destination
-LEAST = 3  # words of the table that a text must hold
-CONTEXT = 200  # tokens before a word whose spelling is predicted
-CORPUS = None  # mini's corpus: what its training documents give is then computed and kept
+TEXTS = 250  # how many texts of the collection are read for heads and frequencies
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=07_british
 
 # %% tags=["hide-input"]
 import hashlib
 import json
 import re
 import tomllib
-from collections import defaultdict
-from dataclasses import replace
-from functools import cache
-from itertools import product
-from pathlib import Path
+from collections import Counter, defaultdict
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy import optimize, stats
+from torch.nn.functional import embedding_bag
 
 import ctxlib as cx
 from ctxlib.models import DATA
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
-model = cx.load(MODEL)
-weights = cx.LayerWeights.of(model)
-study = cx.study(weights, TEXTS, TOKEN)
-if CORPUS:
-    training = cx.texts.collection(weights, 6000, Path(CORPUS, "train"))
-    study = replace(study, texts=training)
-heads = study.heads
-neurons = range(weights.n_neurons)
+REAL = ["qwen", "smollm2"]  # their stored layers
+NAMES = {"qwen": "Qwen", "smollm2": "SmolLM2", MODEL: MODEL}
+
+
+def study_of(name):
+    """A model's first layer and its circuit, of a stored layer or of the model itself."""
+    if name not in REAL:
+        return cx.study(cx.load(name), TEXTS, or_all=True)
+    at = cx.destination(name)
+    reader = cx.texts.Reader(at.tokenizer, at.length, at.d_vocab)
+    return cx.study(at, cx.texts.collection(reader, TEXTS), or_all=True)
+
+
+studies = {name: study_of(name) for name in NAMES}
+pd.DataFrame(
+    {
+        "stable heads": [f"{s.heads} of {s.at.n_heads}" for s in studies.values()],
+        "neurons": [s.at.n_neurons for s in studies.values()],
+        "destination": [s.n for s in studies.values()],
+    },
+    index=pd.Index(NAMES.values(), name="model"),
+)
 
 # %% [markdown]
 r"""
-The paper's showpiece is a neuron of GPT-2 small that tells Commonwealth from American English {cite}`gibson2025decomposing`. The post shows a British one, number 300, and names a second, 704 {cite}`gibson2025contextual`. Is there one here?
+The paper's showpiece is a neuron of GPT-2 small that tells Commonwealth from American English {cite}`gibson2025decomposing`; the post names two, 300 and 704 {cite}`gibson2025contextual`. This chapter asks Qwen2.5-Coder-1.5B-Instruct, then SmolLM2-135M-Instruct, and `mini` as the contrast. Of Qwen and SmolLM2 it has 4-bit weights; both are instruct models, and Qwen was trained on code. A first look had seen such a neuron in Qwen, so all that follows was set down before it was run, in `ctxlib/data/dialect.toml`: halves, controls, bars. Each answer has its bar beside it in the [last table](sec-bri-verdict).
 
-## One text, two spellings
+## Columns
 
-British and American texts differ in their subjects more than in their English. So take one text and change nothing but its spelling. A table of 951 pairs, sorted by what differs (the *rule*: our/or, ise/ize, re/er, ...), is applied both ways to every held-out English text that holds at least three of its words. Words with a capital stay as they are, for they may be names.
+The circuit ([chapter 5](05_circuit)) adds up numbers that are known before any text is read: token $t$ adds $\text{contribution}[t, j]$ to neuron $j$. So a word $w$, in one piece or several, adds the sum over its pieces, and what British spelling adds in a family of words $f$ (*colour, colours, discoloured*) is
+
+$$
+\text{said}_j(w) = \sum_{t \in w} \text{contribution}[t, j] , \qquad
+d_{f,j} = \operatorname{mean}_{(b, a) \in f} \big( \text{said}_j(b) - \text{said}_j(a) \big) , \qquad
+z_j = \frac{\bar d_j - \operatorname{mean} \bar d^0_j}{\operatorname{sd} \bar d^0_j} ,
+$$ (eq-bri-columns)
+
+where $\bar d_j$ is the mean over families, and $\bar d^0_j$ the same with random words in the place of every form. Random means: one of the 80 words nearest to it in frequency, token number, norm and length, of as many pieces, plural for plural. A family is for *discovery* or for *judging* by a hash of its name. Discovery reads forms of one piece only. Pairs of more pieces judge as well, and these nobody had looked at.
 """
 
 # %%
 table = tomllib.loads((DATA / "spelling.toml").read_text(encoding="utf-8"))
+ASKED = tomllib.loads((DATA / "dialect.toml").read_text(encoding="utf-8"))
+BAR = ASKED["conditions"]
 RULE = {tuple(pair.split()): rule for rule, pairs in table.items() for pair in pairs}
 PAIR = {form: pair for pair in RULE for form in pair}  # form -> (British, American)
-LEVELS = "documents", "words", "rules"
 WORD = re.compile(r"(?<![A-Za-z'-])[a-z]+(?![A-Za-z'])")
+BEFORE = re.compile(
+    r"^(dis|un|mis|multi|water|tri|re|pre|de|over|under|in|dem|non|out|inter|counter|sub)(?=[a-z]{5})"
+)
 
 
-def found(source):
-    """The words of the table in a text, as pairs."""
-    return [PAIR[m.group()] for m in WORD.finditer(source) if m.group() in PAIR]
+def family(pair):
+    """Words of one stem and one rule."""
+    return f"{RULE[pair]} {BEFORE.sub('', pair[1])[:4]}"
 
 
-def spell(source, british=(), by=None):
-    """The text with the pairs in `british` in British spelling, all others in American."""
-
-    def one(m):
-        pair = PAIR.get(m.group())
-        return m.group() if pair is None else (by or {}).get(pair, pair)[pair not in british]
-
-    return WORD.sub(one, source)
+def half(name):
+    return "judging" if hashlib.sha256(name.encode()).digest()[0] % 2 else "discovery"
 
 
-# %% tags=["hide-input", "nbval-check-output"]
-ABROAD = {"french", "german", "spanish", "python"}
-english = [t for t in study.texts if t.domain not in ABROAD and len(found(t.source)) >= LEAST]
-words = sorted({pair for t in english for pair in found(t.source)})
-rule_of = np.array([RULE[pair] for pair in words])
-rules = [rule for rule in table if (rule_of == rule).any()]
-documents = np.unique([t.document for t in english], return_inverse=True)[1]
+families = defaultdict(list)
+for pair in RULE:
+    families[family(pair)].append(pair)
 
-
-@cache
-def tokens_of(form):
-    """How the model spells a word behind a space."""
-    return weights.tokenizer.encode(" " + form, add_special_tokens=False)
-
-
-def size(form):
-    """How many tokens that is."""
-    return len(tokens_of(form))
-
-
-forms = [m.group() for t in english for m in WORD.finditer(t.source) if m.group() in PAIR]
-shown = []
-for rule in rules:
-    of_rule = [PAIR[form] for form in forms if RULE[PAIR[form]] == rule]
-    pair = max(sorted(set(of_rule)), key=of_rule.count)
-    spelled = [" ".join(map(repr, cx.neurons.spelled(weights, tokens_of(f)))) for f in pair]
-    at_first = sum(RULE[PAIR[form]] == rule and PAIR[form][0] == form for form in forms)
-    shown.append([rule, len(set(of_rule)), len(of_rule), at_first, *spelled])
-pd.DataFrame(
-    shown,
-    columns=["rule", "words", "occurrences", "British as found", "commonest, British", "American"],
-).set_index("rule")
-
-# %% [markdown]
-r"""
-A small vocabulary has few of these words whole. What the heads see is mostly a shared piece, such as "our" in place of "or". Keep that in mind: a neuron that likes the token "our" is not a British neuron.
-
-Both versions are cut on the left to equally many tokens, and the same token asks at the same destination $n$. What the heads add to neuron $j$ there ([chapter 5](05_circuit)) is $\text{truth}_j$, exact, and
-
-$$
-d_j \;=\; \text{truth}_j(\text{British}) - \text{truth}_j(\text{American}) , \qquad
-t_j \;=\; \frac{\bar d_j}{\operatorname{sd}(d_j) / \sqrt m} .
-$$ (eq-dia-paired)
-
-Mean and spread are over $m$ documents, each of them with itself as its partner. With a thousand neurons some $t_j$ are large anyway, so the false discovery rate is held at 5% over all neurons, by the rule of Benjamini and Hochberg.
-"""
 
 # %%
-the = torch.tensor([weights.token_id(TOKEN)])
+class Ear:
+    """What words add to the neurons of a study, and which words are like them."""
 
+    def __init__(self, study):
+        self.study, self.tokenizer = study, study.at.tokenizer
+        self.values = study.circuit.weighted_values.flatten(1)  # vocab (head d_head)
+        self.readout = study.circuit.readout.flatten(0, 1)  # (head d_head) neuron
 
-def ids(source):
-    return torch.tensor(cx.texts.all_tokens(weights, source))
+    def pieces(self, words):
+        return self.tokenizer([f" {w}" for w in words], add_special_tokens=False)["input_ids"]
 
+    def sums(self, words):
+        """What the pieces of each word put into the heads: word (head d_head)."""
+        ids = self.pieces(words)
+        starts = torch.tensor([0, *map(len, ids[:-1])]).cumsum(0)
+        return embedding_bag(torch.tensor([*chain(*ids)]), self.values, starts, mode="sum")
 
-versions = [[spell(t.source, british) for t in english] for british in (RULE, ())]
-shortest = min(len(ids(source)) for version in versions for source in version)
-n = min(shortest, study.length - 1, weights.n_ctx - 1)
-at = cx.destination(weights, n=n, token=TOKEN)
+    def features(self, words):
+        """Pieces, frequency, token number, norm, length, plural: word feature."""
+        ids, norm = self.pieces(words), self.sums(words).norm(dim=1).tolist()
+        rows = zip(words, ids, norm, strict=True)
+        return np.array(
+            [
+                (len(i), np.log1p(self.counts[w]), np.log1p(i).mean(), s, len(w), w.endswith("s"))
+                for w, i, s in rows
+            ]
+        )
 
+    @cached_property
+    def counts(self):
+        """How often the words of English texts come."""
+        english = [t.source for t in self.study.texts if t.dialect.startswith("en")]
+        return Counter(w for source in english for w in re.findall(r"\b[A-Za-z]{3,}\b", source))
 
-def truth(sources):
-    """What the heads add to every neuron at n: text neuron."""
-    X = [torch.cat([x[:1], x[len(x) - n + 1 :], the]) for x in map(ids, sources)]
-    parts = [at.truth(x, heads) for x in torch.stack(X).split(32)]
-    return torch.cat(parts).numpy()
+    @cached_property
+    def pool(self):
+        """Words that may stand for others, with their features and sums, by their pieces."""
+        whole = (self.tokenizer.decode([t]) for t in range(self.study.at.d_vocab))
+        single = {t[1:] for t in whole if re.fullmatch(r" [A-Za-z][a-z]{2,}", t)}
+        listed = set(PAIR) | set(re.findall(r"\w+", json.dumps(ASKED)))
+        words = np.array(sorted((set(self.counts) | single) - listed))
+        known = self.features(words.tolist())
+        named = np.char.isupper(words.astype("U1"))
+        return {
+            (k, capital): (known[of, 1:], self.sums(words[of].tolist()))
+            for k in np.unique(known[:, 0])
+            for capital in (False, True)
+            if (of := (known[:, 0] == k) & (named == capital)).sum() >= BAR["like"]
+        }
 
+    def drawn(self, words, rng):
+        """For each word, as many random ones like it as there are draws: word draw (head d_head)."""
+        for word, known in zip(words, self.features(words), strict=True):
+            key = (min(known[0], max(k for k, _ in self.pool)), word[0].isupper())
+            theirs, sums = self.pool[key if key in self.pool else (1, key[1])]
+            far = ((theirs - known[1:]) / (theirs.std(0) + 1e-9)) ** 2
+            like = np.argsort(far.sum(1), kind="stable")[: BAR["like"]]
+            yield sums[torch.from_numpy(rng.choice(like, BAR["draws"]))]
 
-def passing(d):
-    """t of every neuron over the units in rows, and whether it passes: units neuron."""
-    t = d.mean(0) / (d.std(0, ddof=1) / len(d) ** 0.5)
-    p = 2 * stats.t.sf(np.abs(t), len(d) - 1)
-    return t, stats.false_discovery_control(np.nan_to_num(p, nan=1.0)) < 0.05
+    def told(self, groups):
+        """d of every group, z of every neuron, and z in every draw. A group lists pairs of words to
+        be added and taken off; None is no word."""
+        rng, d, draws = np.random.default_rng(0), [], 0
+        for pairs in groups:
+            signed = [(w, s) for pair in pairs for w, s in zip(pair, (1, -1), strict=True) if w]
+            words, signs = zip(*signed, strict=True)
+            sign = torch.tensor(signs)[:, None] / len(pairs)
+            d.append((sign * self.sums(list(words))).sum(0))
+            rows = zip(self.drawn(list(words), rng), sign, strict=True)
+            draws = draws + sum(of * s for of, s in rows)
+        null = draws / len(groups) @ self.readout  # draw neuron
+        d = torch.stack(d) @ self.readout  # group neuron
+        mean, sd = null.mean(0), null.std(0)
+        return d.numpy(), ((d.mean(0) - mean) / sd).numpy(), ((null - mean) / sd).numpy()
 
-
-british, american = map(truth, versions)
-by_document = pd.DataFrame(british - american).groupby(documents).mean().to_numpy()
-t_document, over_documents = passing(by_document)
-
-# %% [markdown]
-r"""
-## What else would pass?
-
-Spelling is not all that changes: tokens do, and their number. The control changes as much, without dialect. Every pair of the table gets two random words of the texts, of as many tokens as its two forms, and these stand in the same places. A harder control gives one random pair to all words of a rule, so that these share tokens as "our" and "or" are shared.
-
-And documents are not the right unit for the question. The same few words come again in all of them. So swap one word of the table at a time in the American version; $e_{w,j}$ is the mean of what that does over the documents that hold $w$. The *word* is then the unit, and $m$ the number of words. Last, words of a rule share their pieces. The mean of $e_{w,j}$ over the words of a rule makes the *rule* the unit. A British neuron has to pass all three. Few rules make a weak test, so its power is stated with it: the mean, in units of the spread between rules, at which the best of all neurons would pass in four cases of five.
-"""
-
-# %%
-single = [(i, pair) for i, t in enumerate(english) for pair in sorted(set(found(t.source)))]
-number = np.array([words.index(pair) for _, pair in single])
-
-
-def one_by_one(base, by=None):
-    """What each word does alone, the mean over its documents (word neuron), and over its rule."""
-    e = truth([spell(english[i].source, {pair}, by) for i, pair in single])
-    of_words = pd.DataFrame(e - base[[i for i, _ in single]]).groupby(number).mean()
-    return of_words.to_numpy(), of_words.groupby(rule_of).mean().loc[rules].to_numpy()
-
-
-by_word, by_rule = one_by_one(american)
-(t_word, over_words), (t_rule, over_rules) = passing(by_word), passing(by_rule)
-british_neurons = np.flatnonzero(over_documents & over_words & over_rules)
 
 # %% tags=["hide-input"]
-CONTROLS = ["random words"] * 2 + ["one random pair a rule"] * 2
-pool = defaultdict(list)  # words of the texts by their number of tokens
-for word in sorted({m.group() for t in english for m in WORD.finditer(t.source)} - set(PAIR)):
-    if len(word) > 3:
-        pool[size(word)].append(word)
+GROUPS = {
+    "discovery": ("discovery", True),
+    "judging": ("judging", True),
+    "judging, more pieces": ("judging", False),
+}
+ears = {name: Ear(study) for name, study in studies.items()}
+columns, found = (
+    {},
+    {},
+)  # name -> group -> (names of families, d, z, null); the neurons, strongest first
+for name, ear in ears.items():
+    one = {form: len(ids) == 1 for form, ids in zip(PAIR, ear.pieces(list(PAIR)), strict=True)}
+    columns[name] = {}
+    for group, (which, single) in GROUPS.items():
+        chosen = {
+            f: [pair for pair in pairs if all(one[w] for w in pair) == single]
+            for f, pairs in families.items()
+            if half(f) == which
+        }
+        chosen = {f: pairs for f, pairs in chosen.items() if pairs}
+        columns[name][group] = (list(chosen), *ear.told(chosen.values()))
+    found[name] = np.argsort(-np.abs(columns[name]["discovery"][2]), kind="stable")[:2].tolist()
 
 
-def of_size(form):
-    """Words of as many tokens, as far as there are any."""
-    return pool[min(pool, key=lambda k: abs(k - size(form)))]
+def sign(name, j):
+    return np.sign(columns[name]["discovery"][2][j])
 
 
-rng, controls = np.random.default_rng(0), []  # units neuron, by documents, words, rules
-for kind in CONTROLS:
-    by = {w: [rng.choice(of_size(form)) for form in w] for w in words}
-    if kind == CONTROLS[-1]:
-        by = {w: by[words[list(rule_of).index(RULE[w])]] for w in words}
-    base = truth([spell(t.source, by=by) for t in english])
-    d = truth([spell(t.source, RULE, by) for t in english]) - base
-    d = pd.DataFrame(d).groupby(documents).mean().to_numpy()
-    controls.append((d, *one_by_one(base, by)))
+def by_luck(name, group, j=None):
+    """How often a draw reaches the z that was found: of the largest of all neurons, or of one, in
+    the direction found."""
+    _, _, z, null = columns[name][group]
+    if j is None:
+        return float((np.abs(null).max(1) >= np.abs(z).max()).mean())
+    return float((sign(name, j) * null[:, j] >= sign(name, j) * z[j]).mean())
+
+
+def agree(name, group, j):
+    """The share of the families that point the way found."""
+    return float((sign(name, j) * columns[name][group][1][:, j] > 0).mean())
+
+
+def against(name, j):
+    """Rules with two families or more in the judging half whose mean points the other way."""
+    rows = [
+        (f.split()[0], d[j])
+        for group in list(GROUPS)[1:]
+        for f, d in zip(*columns[name][group][:2], strict=True)
+    ]
+    mean = pd.DataFrame(rows).groupby(0)[1].agg(["mean", "size"])
+    return mean.index[(mean["size"] > 1) & (sign(name, j) * mean["mean"] < 0)].tolist()
+
 
 # %% tags=["hide-input"]
-real = by_document, by_word, by_rule
-mixing = rng.normal(size=(weights.n_neurons, weights.n_neurons)) / weights.n_neurons**0.5
-kinds = ["British spelling", "its random mixtures", *CONTROLS]
-units = [real, [u @ mixing for u in real], *controls]
-counts = np.array([[passing(u)[1].sum() for u in each] for each in units])  # kind level
-
-figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.0)
-for k, (kind, row) in enumerate(zip(kinds, counts, strict=True)):
-    at = list(dict.fromkeys(kinds)).index(kind)
-    label = kind if kind not in kinds[:k] else None
-    height = np.arange(3) + 0.16 * (at - 1.5)
-    axis.plot(row, height, "oDx+"[at], ms=7, color=cx.plots.COLOURS[at], label=label)
-axis.set_yticks(range(3), [f"{len(u)} {of}" for u, of in zip(real, LEVELS, strict=True)])
-axis.set(xlabel=f"neurons that pass, of {weights.n_neurons}", ylim=(2.5, -0.5))
-axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+figure, (panels,) = cx.plots.panels(1, len(REAL), height=3.2, width=7.0)
+for axis, name in zip(panels, REAL, strict=True):
+    z_first, z_again = (columns[name][group][2] for group in list(GROUPS)[:2])
+    limit = np.quantile(np.abs(columns[name]["discovery"][3]).max(1), 1 - BAR["columns"])
+    axis.plot(z_first, z_again, ".", ms=2, color=cx.plots.COLOURS[0], rasterized=True)
+    for j in found[name]:
+        axis.plot(z_first[j], z_again[j], "o", color=cx.plots.COLOURS[1])
+        side = "right" if z_first[j] > 0 else "left"
+        beside = (-6 if side == "right" else 6, -3)
+        axis.annotate(str(j), (z_first[j], z_again[j]), beside, textcoords="offset points", ha=side)
+    for side in (-limit, limit):
+        axis.axvline(side, color=cx.plots.INK, lw=0.7, ls=":")
+    axis.set(xlabel="z, discovery", ylabel="z, judging", title=NAMES[name])
 cx.plots.picture(
     figure,
     "7.1",
-    f"How many neurons pass a false discovery rate of 5%, by what is a unit. Diamonds: {weights.n_neurons} random mixtures of the neurons in their place.",
-    f"A dot plot with three rows, {', '.join(LEVELS)}: "
-    + "; ".join(f"{k} {', '.join(map(str, c))}" for k, c in zip(kinds, counts, strict=True))
-    + ".",
-)
-
-# %% tags=["hide-input", "nbval-check-output"]
-m = len(rules)
-limit = stats.t.isf(0.05 / (2 * weights.n_neurons), m - 1)  # for the best of all neurons to pass
-seen = optimize.brentq(lambda mean: stats.nct.sf(limit, m - 1, mean * m**0.5) - 0.8, 0.01, 90)
-spelt, mixtures, at_random, one_pair = counts[0], counts[1], counts[2:4], counts[4:]
-display(
-    cx.claims.finding(
-        f"{spelt[0]} of {weights.n_neurons} neurons tell the two spellings of {len(by_document)} documents apart, and {spelt[1]} do so over words; with random words it is {at_random[:, 0].max()} and {at_random[:, 1].max()} at most.",
-        holds=bool(spelt[0] > at_random[:, 0].max() and spelt[1] > 10 * at_random[:, 1].max()),
-    ),
-    cx.claims.finding(
-        f"That needs no dialect: with one random pair for all words of a rule, at least {one_pair[:, 0].min()} pass over documents and {one_pair[:, 1].min()} over words.",
-        holds=bool((one_pair[:, :2] > spelt[:2] / 2).all()),
-    ),
-    cx.claims.finding(
-        f"No single neuron is shown to be British: over the {m} rules of spelling none of {weights.n_neurons} passes, and a mean {seen:.1f} times as large as its spread between rules would have been seen four times in five.",
-        holds=not over_rules.any(),
-    ),
-    cx.claims.finding(
-        f"Random mixtures of the neurons read spelling as well as neurons do: {mixtures[1]} of {weights.n_neurons} pass over words.",
-        holds=bool(mixtures[1] > 0.8 * spelt[1]),
-    ),
-)
-
-# %% [markdown]
-r"""
-So British spelling is read, by most neurons a little. That is no sign of dialect, since one random pair a rule is read as well. Nor is it a sign of neurons made for it, since random mixtures of neurons read it as well as neurons do (Figure 7.1). These come nearest over rules; their tokens are those that push the same way as British spelling, by the circuit of [chapter 5](05_circuit):
-"""
-
-# %% tags=["hide-input", "nbval-check-output"]
-nearest = np.argsort(-np.abs(np.nan_to_num(t_rule)))[:4].tolist()
-pushing = study.circuit.contribution[:, nearest] * torch.tensor(np.sign(t_rule[nearest]))
-pd.DataFrame(
-    {
-        "mean / spread over rules": (t_rule[nearest] / m**0.5).round(1),
-        "t over words": t_word[nearest].round(1),
-        "t over documents": t_document[nearest].round(1),
-        "tokens": [
-            ", ".join(cx.neurons.spelled(weights, column.topk(6).indices.tolist()))
-            for column in pushing.T
-        ],
-    },
-    index=pd.Index(nearest, name="neuron"),
-)
-
-# %% [markdown]
-r"""
-The lists name subjects, as those of other neurons do ([chapter 8](08_neurons)), and no dialect.
-
-## What the rules share
-
-Too few rules exist to convict a neuron. All neurons together say more. Take the rules' rows $e_r$, each of length one, and ask how long their mean is. If the rules had nothing in common, the sign of each would be a matter of luck, so compare it with all ways to turn the signs of whole rules.
-"""
-
-
-# %%
-def turned(e):
-    """Share of all ways to turn signs that give a mean as long as the real one."""
-    e = e[np.abs(e).max(1) > 0]  # a short context holds no word of some rules
-    signs = np.array([[1, *rest] for rest in product([1, -1], repeat=len(e) - 1)])
-    length = np.linalg.norm(signs @ (e / np.linalg.norm(e, axis=1, keepdims=True)), axis=1)
-    return float((length >= length[0] * (1 - 1e-6)).mean())
-
-
-p_rules, p_controls = turned(by_rule), [turned(u[2]) for u in controls]
-equal = np.array([size(british) == size(american) for british, american in words])
-by_equal = pd.DataFrame(by_word[equal]).groupby(rule_of[equal]).mean().to_numpy()
-p_equal = turned(by_equal)  # of words with as many tokens in both forms
-
-# %% tags=["hide-input"]
-alike = np.corrcoef(by_rule)
-figure, ((axis,),) = cx.plots.panels(height=3.6, width=4.6)
-axis.imshow(alike, cmap="PuOr", vmin=-1, vmax=1)
-for (r, c), value in np.ndenumerate(alike.round(1) + 0.0):
-    ink = "white" if abs(value) > 0.7 else "black"
-    axis.text(c, r, f"{value:.1f}", ha="center", va="center", fontsize=7, color=ink)
-axis.set_xticks(range(len(rules)), rules, fontsize=8)
-axis.set_yticks(range(len(rules)), rules, fontsize=8)
-axis.grid(False)
-off = alike[np.triu_indices(len(rules), 1)]
-cx.plots.picture(
-    figure,
-    "7.2",
-    "How far the rules agree: correlation over neurons of what British spelling by one rule adds with what it adds by another.",
-    f"A matrix of {len(rules)} rules. Off its diagonal the mean is {off.mean():.2f}; {int((off > 0).sum())} of {len(off)} are above zero, the highest is {off.max():.2f}.",
-)
-
-# %% tags=["hide-input", "nbval-check-output"]
-X = study.at.placed(study.texts).split(32)
-everywhere = torch.cat([study.at.truth(x, heads) for x in X]).numpy()
-of, natural = np.array([t.domain for t in study.texts]), {}
-shift, others = by_document.mean(0), [u[0].mean(0) for u in controls]
-for kind in ("tech-docs", "fiction"):
-    ours, theirs = (everywhere[of == f"{kind}-{side}"].mean(0) for side in ("british", "american"))
-    natural[kind] = [float(np.corrcoef(ours - theirs, c)[0, 1]) for c in (shift, *others)]
-relative = np.abs(shift) / everywhere.std(0)
-same = int((np.abs(np.sign(by_rule).sum(0)) == len(rules)).sum())
-chance = weights.n_neurons * 2.0 ** (1 - len(rules))
-display(
-    cx.claims.finding(
-        f"Yet the rules share a direction: none of the {2 ** (m - 1) - 1} other ways to turn their signs gives a mean as long (p = {p_rules:.3f}).",
-        holds=p_rules <= 0.5 ** (m - 1) < 0.05,
-    ),
-    cx.claims.finding(
-        f"The number of tokens does not explain it: words with as many in both forms, under {len(by_equal)} rules, give p = {p_equal:.3f}; the {len(controls)} controls give {min(p_controls):.2f} at least.",
-        holds=p_equal < 0.05 < min(p_controls),
-    ),
-    cx.claims.finding(
-        f"{same} neurons move the same way by every rule, where {chance:.0f} would by luck if neurons and rules were independent.",
-        holds=same > 2 * chance,
-    ),
-    cx.claims.finding(
-        f"Real British texts move neurons the way British spelling does: over neurons the two agree at r = {natural['fiction'][0]:.2f} in fiction and {natural['tech-docs'][0]:.2f} in documentation, and random words reach {max(abs(r) for v in natural.values() for r in v[1:]):.2f} at most.",
-        holds=min(v[0] for v in natural.values())
-        > max(abs(r) for v in natural.values() for r in v[1:]),
-    ),
-    cx.claims.finding(
-        f"It is a small shift: respelling all words of a text moves the neuron that feels it most by {relative.max():.2f} of its spread over texts, the middle one by {np.median(relative):.2f}.",
-        holds=bool(relative.max() < 0.25),
-    ),
-)
-
-# %% [markdown]
-r"""
-A British direction, then, spread over many neurons. Real British and American texts differ in subject too, so their agreement with it supports the reading and does not prove it.
-
-## What the model expects
-
-Does the model use it? Let a word of the table come next. Its British form has a log-probability after the British context and after the American one, and so has its American form. (Each with the one token that follows it, so that "color" does not collect what "colored" earns.) What the spelling of the context, after the bar, does to the choice is
-
-$$
-\Delta \;=\; \log \frac{p(\text{British form} \mid \text{British})}{p(\text{American form} \mid \text{British})} - \log \frac{p(\text{British form} \mid \text{American})}{p(\text{American form} \mid \text{American})} .
-$$ (eq-dia-delta)
-
-Respelled are only words near by, at least two, that begin otherwise than the word to come and have as many tokens in both forms. So both contexts stand in line, token by token, and a part of the model can be shown the British one while all the rest reads the American. As in [chapter 10](10_causal), that part is what is inside the stable heads: their own $z$ from the British context, or the self-normalised circuit's summary of it.
-"""
-
-
-# %%
-def last_place(t):
-    """The last word of the table that has a context to respell, and that context, both ways."""
-    matches = [m for m in WORD.finditer(t.source) if m.group() in PAIR]
-    for m in reversed(matches):
-        near = {PAIR[k.group()] for k in matches if 0 < m.start() - k.start() < 4 * CONTEXT}
-        near = {w for w in near if w[0][:4] != PAIR[m.group()][0][:4] and size(w[0]) == size(w[1])}
-        if len(near) > 1:
-            before = [ids(spell(t.source[: m.start()], c).rstrip(" ")) for c in (near, ())]
-            if len(before[0]) == len(before[1]):
-                return t, m, near, before
-    return None
-
-
-READ = ("British context", "American context", "heads", "summary", "summary, American")
-
-
-def expected(B, A, words):
-    """Log-probability of words behind the two contexts, and behind the American one with other
-    things inside the stable heads: their own z from the British one, and both summaries. The
-    contexts are read once, and kept while a word follows."""
-
-    def read(tokens, summaries, **kept):
-        def put(own, hook):  # text pos head d_head
-            own = own.clone()
-            own[2:, :, heads] = torch.cat([own[:1, :, heads], summaries.to(own)])
-            return own
-
-        few = ("unembed.hook_in", lambda own, hook: own[:, -len(word) :])  # no others are asked for
-        hooks = [("blocks.0.attn.hook_z", put), few]
-        return model.run_with_hooks(tokens, hooks, return_type="logits_and_cache", **kept)
-
-    start = len(B)
-    for word in words:
-        followed = [torch.cat([context, word]) for context in (B, A)]
-        z = torch.stack([cx.decoders.self_normalised_z(study.circuit, x) for x in followed])
-        if word is words[0]:
-            first, kept = read(torch.stack([B, A, A, A, A]), z[:, :start], use_cache=True)
-        rows = word.expand(5, -1)
-        rest, kept = read(rows, z[:, start:], past_key_values=kept)
-        kept.crop(-len(word))
-        log_p = torch.cat([first[:, -1:], rest[:, :-1]], 1).log_softmax(-1).cpu()
-        yield log_p.gather(-1, rows[..., None]).sum((1, 2)).double().numpy()
-
-
-places = [place for place in map(last_place, english) if place]
-log_odds = []
-for t, m, _, before in places:
-    tail = re.match(r"\W*\w*", t.source[m.end() :]).group()  # of it, one token
-    endings = [ids(f" {form}{tail}")[1 : size(form) + 2] for form in PAIR[m.group()]]
-    contexts = [torch.cat([x[:1], x[1:][-CONTEXT:]]) for x in before]
-    as_british, as_american = expected(*contexts, endings)  # of the two forms
-    log_odds.append(as_british - as_american)
-log_odds = pd.DataFrame(log_odds, columns=READ)
-delta = pd.DataFrame(
-    {
-        "the whole model": log_odds["British context"] - log_odds["American context"],
-        "heads alone": log_odds["heads"] - log_odds["American context"],
-        "their summary alone": log_odds["summary"] - log_odds["summary, American"],
-    }
-)
-
-# %% tags=["hide-input"]
-held = [place[0] for place in places]
-
-
-def carried(name, drawn=slice(None)):
-    """The mean of one column, as a share of the whole model's."""
-    rows = delta.iloc[drawn]
-    return float(rows[name].mean() / rows["the whole model"].mean())
-
-
-def interval(statistic):
-    """By document, where there is more than one."""
-    several = len({t.document for t in held}) > 1
-    return cx.claims.by_document(statistic, held) if several else (np.nan, np.nan)
-
-
-ends = {k: interval(lambda d, k=k: delta[k].iloc[d].mean()) for k in delta}
-figure, ((axis,),) = cx.plots.panels(height=2.2, width=7.0)
-for k, name in enumerate(delta):
-    axis.plot(delta[name], np.full(len(delta), k), "|", ms=10, alpha=0.5, color=cx.plots.COLOURS[k])
-    axis.plot(ends[name], [k + 0.25] * 2, color=cx.plots.COLOURS[k])
-    axis.plot(delta[name].mean(), k + 0.25, "o", color=cx.plots.COLOURS[k])
-axis.axvline(0, color=cx.plots.INK, lw=0.8)
-axis.set_xscale("symlog", linthresh=0.2)
-axis.set_yticks(range(len(delta.columns)), delta.columns)
-axis.set(xlabel="Δ in nats (linear up to 0.2)", ylim=(len(delta.columns) - 0.4, -0.5))
-cx.plots.picture(
-    figure,
-    "7.3",
-    f"What British spelling of the context does to the spelling of the next word, in {len(delta)} texts; dots are means with their 95% intervals over documents.",
-    "Three rows of ticks. "
+    "What British spelling adds to each neuron, by the families that discover and by those that judge, of one piece each. Dotted: what the largest of all neurons reaches in 1% of the draws of random words.",
+    "Two clouds of dots. "
     + "; ".join(
-        f"{name}: mean {delta[name].mean():.2f} [{ends[name][0]:.2f}, {ends[name][1]:.2f}], above zero in {(delta[name] > 0).mean():.0%}"
-        for name in delta
+        f"{NAMES[name]}: the farthest is neuron {found[name][0]} at {columns[name]['discovery'][2][found[name][0]]:.1f} and {columns[name]['judging'][2][found[name][0]]:.1f}"
+        for name in REAL
     )
     + ".",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-whole = delta["the whole model"]
-rule_apart = [RULE[PAIR[m.group()]] not in {RULE[c] for c in near} for _, m, near, _ in places]
-apart = np.array(rule_apart)
-shares = {k: (carried(k), *interval(lambda d, k=k: carried(k, d))) for k in delta.columns[1:]}
-by_heads, by_summary = ("{:.0%} [{:.0%}, {:.0%}]".format(*share) for share in shares.values())
-before, after = (
-    1 / (1 + np.exp(-log_odds[f"{side} context"].median())) for side in ("American", "British")
-)
+rows = {}
+for name, pair in found.items():
+    column = ears[name].values @ ears[name].readout[:, pair]
+    for k, j in enumerate(pair):
+        pushing = (column[:, k] * sign(name, j)).topk(10).indices.tolist()
+        zs = {f"z, {group}": round(float(columns[name][group][2][j]), 0) for group in GROUPS}
+        share = {
+            "families that agree": f"{agree(name, 'judging', j):.0%}, {agree(name, 'judging, more pieces', j):.0%}"
+        }
+        rows[NAMES[name], j] = (
+            zs | share | {"its tokens": ", ".join(cx.neurons.spelled(studies[name].at, pushing))}
+        )
+pd.DataFrame(rows).T.rename_axis(["model", "neuron"])
+
+# %% tags=["hide-input", "nbval-check-output"]
+Q = "qwen"
+J = found[Q][0]
+most = {group: float(np.abs(columns[Q][group][3]).max()) for group in GROUPS}
+z = {name: {g: float(c[2][found[name][0]]) for g, c in columns[name].items()} for name in NAMES}
+mixed = torch.randn(studies[Q].at.n_neurons, len(ears[Q].values.T), generator=torch.manual_seed(0))
+spread = torch.linalg.cholesky(ears[Q].readout.double() @ ears[Q].readout.double().T).float()
+mixture = Ear(studies[Q])
+mixture.readout = spread @ mixed.T
+alike = [
+    p
+    for f in columns[Q]["discovery"][0]
+    for p in [[q for q in families[f] if all(len(i) == 1 for i in ears[Q].pieces(q))]]
+]
+z_mixed = float(np.abs(mixture.told(alike)[1]).max())
 display(
     cx.claims.finding(
-        f"The model uses it: British spelling before a word raises the odds of its British form {np.exp(whole.mean()):.2f} times, by the geometric mean of {len(whole)} texts.",
-        holds=ends["the whole model"][0] > 0,
+        f"British spelling adds to neuron {J} of Qwen {z[Q]['discovery']:.0f} times the spread of random words, where the largest of {len(columns[Q]['discovery'][2])} neurons reaches {most['discovery']:.0f} in {BAR['draws']} draws; in the other half of the families it is {z[Q]['judging']:.0f} times.",
+        holds=by_luck(Q, "discovery") <= BAR["columns"]
+        and by_luck(Q, "judging", J) <= BAR["again"],
     ),
     cx.claims.finding(
-        f"The British form remains the exception: its share of the two is {after:.1%} after British and {before:.1%} after American context, by the median.",
-        holds=before < after < 0.5,
+        f"In pairs of several pieces it is {z[Q]['judging, more pieces']:.0f} times, and {agree(Q, 'judging, more pieces', J):.0%} of these families agree.",
+        holds=agree(Q, "judging, more pieces", J) >= BAR["families"],
     ),
     cx.claims.finding(
-        f"In {apart.sum()} of the texts no respelled word shares a rule with the word to come, and the odds still rise {np.exp(whole[apart].mean()):.2f} times.",
-        holds=bool(
-            apart.sum() > 1 and stats.ttest_1samp(whole[apart], 0).confidence_interval().low > 0
-        ),
+        f"As many random mixtures of Qwen's neurons reach {z_mixed:.0f}: what stands out is this neuron, not the layer.",
+        holds=z_mixed < z[Q]["discovery"] / 1.5,
+        otherwise=f"As many random mixtures of Qwen's neurons reach {z_mixed:.0f}, so the layer has it, and no neuron more than others.",
     ),
     cx.claims.finding(
-        f"The first layer's heads carry {by_heads} of the rise, in logarithms, and their summary {by_summary}.",
-        holds=bool(0 < shares["heads alone"][0] < 1 and shares["their summary alone"][1] > 0),
+        f"SmolLM2 has no such neuron: its best, {found['smollm2'][0]}, reaches {z['smollm2']['discovery']:.0f} and {z['smollm2']['judging']:.0f} with words of one piece, but only {agree('smollm2', 'judging, more pieces', found['smollm2'][0]):.0%} of the families of several pieces agree.",
+        holds=agree("smollm2", "judging, more pieces", found["smollm2"][0]) < BAR["families"],
+    ),
+    cx.claims.finding(
+        f"Of mini's vocabulary too few of these words are one piece to discover anything: {cx.claims.listed(len(columns[MODEL][g][0]) for g in GROUPS)} families in the three groups.",
+        holds=len(columns[MODEL]["discovery"][0]) < 5,
+        otherwise=f"On this model the best neuron reaches {z[MODEL]['discovery']:.0f}.",
     ),
 )
 
 # %% [markdown]
 r"""
-## Neurons 300 and 704
+## Words that are no spelling
 
-On GPT-2 the cells above run as they are, and this one judges the two by number: what each unit says of it, and whether they write in opposite directions, as the post has it.
+A neuron that hears *our* and *ise* hears letters. One that hears Britain hears the rest as well: *lorry* where Americans say *truck*, and places and offices. Two lists ask that, and none of the first look's words is in them. AUC is the chance that a British word adds more than an American one. Then five other registers, found by one half of the words of a list and judged by the other.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-NAMED = [300, 704] if weights.n_neurons == 3072 else []  # the sources number GPT-2 small's neurons
-share = {j: float((by_document[:, j] > 0).mean()) for j in NAMED}
-opposite = float("nan")
-if NAMED:
-    W_out = model.blocks[0].mlp.W_out[NAMED].detach().cpu()
-    opposite = float(torch.cosine_similarity(*W_out, dim=0))
-judged = "; ".join(
-    f"neuron {j} is higher in the British version of {share[j]:.0%} of documents, t is {t_document[j]:.1f} over documents, {t_word[j]:.1f} over words and {t_rule[j]:.1f} over rules"
-    for j in NAMED
-)
-cx.claims.finding(
-    f"This layer has {weights.n_neurons} neurons and GPT-2 small has 3072, so its numbers 300 and 704 are other neurons and are not judged here.",
-    holds=not NAMED,
-    otherwise=f"{judged}; the cosine of what they write is {opposite:.2f}.",
-)
-
-# %% [markdown]
-r"""
-## In training documents
-
-Held-out texts hold few of these words. The same cells read the documents that `mini` was trained on, where it had the best chance to learn a dialect; those documents are not in the repository, so the numbers are kept ones.
-"""
-
-# %% tags=["hide-input", "nbval-check-output"]
-results = {
-    "texts with such words": len(english),
-    "their documents": len(by_document),
-    "words, rules": f"{len(words)}, {len(rules)}",
-    "neurons that pass: documents, words, rules": ", ".join(map(str, counts[0])),
-    "all three": str(len(british_neurons)),
-    "random words, most: documents, words, rules": ", ".join(map(str, at_random.max(0))),
-    "one random pair a rule, most": ", ".join(map(str, one_pair.max(0))),
-    "rules share a direction, p": f"{p_rules:.4f}",
-    "controls, smallest p": f"{min(p_controls):.2f}",
-    "texts with a next word": len(delta),
-    "odds of the British form, times": f"{np.exp(whole.mean()):.2f}",
-    "the same, no rule shared": f"{np.exp(whole[apart].mean()):.2f}",
-    "share that the heads carry": by_heads,
-    "share that their summary carries": by_summary,
+LISTS = {
+    "vocabulary": [
+        sorted(set(w)) for w in zip(*(p.split() for p in ASKED["vocabulary"]["pairs"]), strict=True)
+    ],
+    "matters": [ASKED["matters"][side].split() for side in ("british", "american")],
 }
-results = {measure: str(value) for measure, value in results.items()}
+
+
+def heard(name, words):
+    """AUC of every neuron, in the direction found, between the words of two sides."""
+    ours, theirs = words
+    said = (ears[name].sums([*ours, *theirs]) @ ears[name].readout[:, found[name]]).numpy()
+    said = said * [sign(name, j) for j in found[name]]
+    inside = np.arange(len(said)) < len(ours)
+    rng = np.random.default_rng(0)
+    luck = cx.neurons.auc(said, np.array([rng.permutation(inside) for _ in range(1000)]))
+    auc = cx.neurons.auc(said, inside)
+    return auc, (luck >= auc).mean(0)
+
+
+told = {name: {what: heard(name, words) for what, words in LISTS.items()} for name in NAMES}
+registers = {}
+for register, words in ASKED["registers"].items():
+    for name in NAMES:
+        first, again = (
+            ears[name].told([[(w, None)] for w in words.split() if half(w) == which])
+            for which in ("discovery", "judging")
+        )
+        best = int(first[1].argmax())
+        p = float((again[2][:, best] >= again[1][best]).mean())
+        registers[register, NAMES[name]] = best, first[1][best], again[1][best], p
+table = pd.DataFrame(
+    registers, index=["neuron", "z, discovery", "z, judging", "reached by luck"]
+).T.rename_axis(["register", "model"])
+table.astype({"neuron": int}).round({"z, discovery": 0, "z, judging": 0, "reached by luck": 2})
+
+# %% tags=["hide-input", "nbval-check-output"]
+words_auc, matters_auc = (told[Q][what][0][0] for what in LISTS)
+passed = {
+    n: [r for r in ASKED["registers"] if registers[r, NAMES[n]][3] <= BAR["again"]] for n in NAMES
+}
+display(
+    cx.claims.finding(
+        f"It hears British words that are no spelling, but not by the bar set for it: AUC {words_auc:.3f}, where {BAR['vocabulary']:.2f} was asked and luck reaches it in {told[Q]['vocabulary'][1][0]:.1%} of deals.",
+        holds=BAR["vocabulary"] - 0.05 < words_auc < BAR["vocabulary"],
+        otherwise=f"For British words that are no spelling its AUC is {words_auc:.3f}, where {BAR['vocabulary']:.2f} was asked.",
+    ),
+    cx.claims.finding(
+        f"It hears Britain itself: British places and offices against American ones, AUC {matters_auc:.2f}.",
+        holds=matters_auc > 0.9,
+    ),
+    cx.claims.finding(
+        f"Of the five other registers Qwen has a neuron for {len(passed[Q])}: {cx.claims.listed(passed[Q])}; SmolLM2 for {len(passed['smollm2'])}.",
+        holds=len(passed[Q]) > len(passed["smollm2"]),
+    ),
+)
+
+# %% [markdown]
+r"""
+Lists cannot part dialect from subject: *Parliament* is British in any spelling. Texts can, if nothing but their spelling is changed.
+
+## Whole documents, respelled
+
+Held-out English documents with at least two words of the table were written in both spellings, and the model's own first layer read them: no approximation. Only tokens that are alike in both count, behind the first such word, so what differs at them is what heads brought from elsewhere. A gated neuron is a product, $\text{act}(\text{gate}) \cdot \text{up}$; the circuit speaks of the gate, so gate, up and product are told apart. Documents that were British as found and those that were American are judged apart: that is the two by two of subject and spelling. (These runs are kept: `make evidence`.)
+"""
+
+# %% tags=["hide-input"]
 KEPT = DATA / "evidence" / "british.json"
-if CORPUS:
-    facts = {
-        "sha256 of model.safetensors": hashlib.sha256(
-            (DATA / "mini/model.safetensors").read_bytes()
-        ).hexdigest(),
-        "first layer": cx.claims.fingerprint(weights),
-        "files": sorted({f"train/{t.domain}.txt.xz" for t in study.texts}),
-        "windows read": len(study.texts),
-        "destination": n,
-        "results": results,
-    }
-    KEPT.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def matches(source):
+    """The words of the table in a text."""
+    return [m for m in WORD.finditer(source) if m.group() in PAIR]
+
+
+def respelled(source, form_of):
+    """The text in parts, with `form_of` of every word of the table in its place."""
+    parts, last = [], 0
+    for m in matches(source):
+        parts += [(source[last : m.start()], True), (form_of(m), False)]
+        last = m.end()
+    return [*parts, (source[last:], True)]
+
+
+def placed(tokenizer, parts):
+    """The ids, and of each token at which character of what is alike it ends; -1 in a word."""
+    got = tokenizer(
+        "".join(p for p, _ in parts), return_offsets_mapping=True, add_special_tokens=False
+    )
+    alike = np.concatenate([np.full(len(p), same) for p, same in parts])
+    number = alike.cumsum()
+    ends = [int(number[b - 1]) if alike[a:b].all() else -1 for a, b in got["offset_mapping"]]
+    return got["input_ids"], ends
+
+
+class Heard(torch.nn.Module):
+    """In the place of an MLP: keeps what that would read."""
+
+    def forward(self, x):
+        self.x = x[0]
+        return x
+
+
+def first_layer(name):
+    """What the model's own first MLP reads of a text, at every token, and its gate and up."""
+    model = cx.load(name, layers=1).original_model.model
+    mlp, model.layers[0].mlp = model.layers[0].mlp, (heard := Heard())
+
+    @torch.no_grad()
+    def reads(ids):
+        model(torch.tensor([ids]))
+        return heard.x
+
+    return reads, mlp.gate_proj.weight.detach().T, mlp.up_proj.weight.detach().T
+
+
+def documents_of(name, neurons):
+    """Held-out documents in both spellings, and between: means over the tokens that are alike."""
+    reads, gate, up = first_layer(name)
+    tokenizer = studies[name].at.tokenizer
+    reader = cx.texts.Reader(tokenizer, 512, studies[name].at.d_vocab)
+    begin = [int(studies[name].passages[0].tokens[0])]
+    ear, rng, rows, moves, typical = ears[name], np.random.default_rng(0), [], [], []
+    sizes = dict(zip(PAIR, map(len, ear.pieces(list(PAIR))), strict=True))
+    by_size = defaultdict(list)
+    for word in ear.counts:
+        if word.islower() and word not in PAIR:
+            by_size[len(ear.pieces([word])[0])].append(word)
+
+    def seen(source, form_of, behind):
+        """At the tokens behind a place that are alike in all spellings: token d_model."""
+        ids, ends = placed(tokenizer, respelled(source, form_of))
+        x = reads(begin + ids)[len(begin) :]
+        return {end: x[k] for k, end in enumerate(ends) if end > behind}
+
+    def mean_of(versions, of=slice(None)):
+        alike = sorted(set.intersection(*map(set, versions)))
+        x = torch.stack([torch.stack([v[k] for k in alike]) for v in versions])
+        g, u = x @ gate[:, of], x @ up[:, of]
+        both = torch.nn.functional.silu(g) * u
+        return torch.stack([g, u, both]).mean(2), len(alike)  # (gate up product) version neuron
+
+    english = [
+        t
+        for t in cx.texts.collection(reader)
+        if t.dialect.startswith("en") and len(matches(t.source)) >= BAR["least"]
+    ]
+    for t in cx.texts.progress(english, f"{NAMES[name]}: documents"):
+        found, first = matches(t.source), matches(t.source)[0].start()
+        order = (rng.permutation(len(found)) / len(found)).tolist()
+        turn = dict(zip([m.start() for m in found], order, strict=True))
+
+        def dosed(share, turn=turn):
+            return lambda word: PAIR[word.group()][turn[word.start()] >= share]
+
+        doses = BAR["doses"] if t.half == "B" else [0.0, 1.0]
+        versions = [seen(t.source, dosed(share), first) for share in doses]
+        if not set.intersection(*map(set, versions)):
+            continue
+        (whole, places) = mean_of([versions[0], versions[-1]])
+        moves.append((t.half, t.document, whole[:, 1] - whole[:, 0]))
+        typical.append(whole[2, 0].abs())
+        told = mean_of(versions, neurons)[0].round(decimals=5)
+        row = {"text": t.name, "document": t.document, "half": t.half, "words": len(found)}
+        row["British as found"] = np.mean([PAIR[m.group()][0] == m.group() for m in found]).round(3)
+        row |= {"places": places, "told": told.tolist()}
+        if t.half == "B" and sum("random" in r for r in rows) < RANDOM_DOCUMENTS:
+            row["random"] = []
+            for _ in range(BAR["random_words"]):
+                forms = {
+                    f: rng.choice(by_size[min(sizes[f], 3)]) for m in found for f in PAIR[m.group()]
+                }
+                two = [
+                    seen(t.source, lambda m, k=k, to=forms: to[PAIR[m.group()][k]], first)
+                    for k in (1, 0)
+                ]
+                one, other = mean_of(two, neurons)[0].unbind(1)
+                row["random"].append((other - one).tolist())
+        rows.append(row)
+    ranks = {}
+    for half_ in "AB":
+        d = pd.DataFrame(
+            {k: m.flatten().numpy() for k, (h, _, m) in enumerate(moves) if h == half_}
+        ).T
+        of = [document for h, document, _ in moves if h == half_]
+        d = d.groupby(np.array(of)).mean()
+        t_all = (d.mean() / d.std() * len(d) ** 0.5).abs().to_numpy().reshape(3, -1)
+        ranks[half_] = [[int((row > row[j]).sum()) + 1 for row in t_all] for j in neurons]
+    product = torch.stack([m[2] for h, _, m in moves if h == "A"])
+    sizes_of = torch.stack(typical).mean(0)
+    return {"neurons": neurons, "documents": rows, "rank of |t|": ranks}, product.mean(0), sizes_of
+
+
+RANDOM_DOCUMENTS = 24  # the first of the judging half, for random words
+
+
+def contexts_of(tokenizer, texts, begin):
+    """Of each document the window with the most words that can be respelled token by token: how
+    many, the text, and both spellings as ids."""
+    size = {f: len(tokenizer.encode(f" {f}", add_special_tokens=False)) for f in PAIR}
+    found, length = {}, BAR["context"] - len(begin)
+
+    def spelled(source, side):
+        def one(m):
+            pair = PAIR[m.group()]
+            return pair[side] if size[pair[0]] == size[pair[1]] else m.group()
+
+        return placed(tokenizer, respelled(source, one))[0]
+
+    for t in texts:
+        british, american = (spelled(t.source, side) for side in (0, 1))
+        if len(british) != len(american) or len(american) < length:
+            continue
+        differ = [k for k, (b, a) in enumerate(zip(british, american, strict=True)) if b != a]
+        starts = [max(0, min(k - 2, len(american) - length)) for k in differ]
+        most = max(((sum(s <= k < s + length for k in differ), -s) for s in starts), default=(0, 0))
+        if most[0] >= BAR["held"] and most[0] > found.get(t.document, (0,))[0]:
+            cut = slice(-most[1], -most[1] + length)
+            found[t.document] = (most[0], t, begin + american[cut], begin + british[cut])
+    return sorted(found.values(), key=lambda one: (-one[0], one[1].name))[: BAR["contexts"]]
+
+
+@torch.no_grad()
+def use_of(name, neurons, moved, size):
+    """The log odds of the British form behind contexts in both spellings, and behind the British
+    one with parts of the model as in the American one."""
+    file = cx.models.real_model(name)
+    model = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    layers, tokenizer = model.model.layers, studies[name].at.tokenizer
+    down, o_proj = layers[0].mlp.down_proj, layers[0].self_attn.o_proj
+    writes = down.weight.norm(dim=0)
+    forty = (moved.abs() * writes).argsort(descending=True).tolist()[: BAR["forty"]]
+    typical = (size * writes).log()
+    others = []
+    for j in forty:
+        far = (typical - typical[j]).abs()
+        far[forty + others] = torch.inf
+        others.append(int(far.argmin()))
+    begin = [int(studies[name].passages[0].tokens[0])]
+    reader = cx.texts.Reader(tokenizer, 512, studies[name].at.d_vocab)
+    texts = [t for t in cx.texts.collection(reader, half="B") if t.dialect.startswith("en")]
+
+    def ids(string):
+        return tokenizer.encode(string, add_special_tokens=False)
+
+    asked = [
+        (pair.split(), ids("\n\n" + sentence), [ids(f" {f}") for f in pair.split()])
+        for pair, sentence in ASKED["use"].items()
+    ]
+    asked = [one for one in asked if all(len(f) == 1 for f in one[2])]
+    # every sentence follows the context alone: one row, in which sentences do not see each other
+    C, sizes = BAR["context"], [len(of) for _, of, _ in asked]
+    total, ends = C + sum(sizes), C - 1 + np.cumsum(sizes)
+    owner = torch.tensor([0] * C + [k + 1 for k, of in enumerate(sizes) for _ in range(of)])
+    seen = torch.ones(total, total).tril().bool() & ((owner == owner[:, None]) | (owner == 0))
+    mask = torch.where(seen, 0.0, torch.finfo(torch.float32).min)[None, None]
+    place = torch.tensor([[*range(C), *(C + k for of in sizes for k in range(of))]])
+    forms = torch.tensor([[f[0] for f in both] for *_, both in asked])  # sentence form
+
+    def odds(context, hooks=()):
+        """Log odds at the end of every sentence. A hook: a module, whether it is what the module is
+        given, and what becomes of it."""
+        handles = [
+            m.register_forward_pre_hook(lambda m, a, do=do: (do(a[0]), *a[1:]))
+            if given
+            else m.register_forward_hook(
+                lambda m, a, o, do=do: (do(o[0]), *o[1:]) if isinstance(o, tuple) else do(o)
+            )
+            for m, given, do in hooks
+        ]
+        row = torch.tensor([context + [k for _, of, _ in asked for k in of]])
+        try:
+            x = model.model(row, position_ids=place, attention_mask=mask, use_cache=False)
+        finally:
+            for handle in handles:
+                handle.remove()
+        logits = model.lm_head(x.last_hidden_state[0, torch.from_numpy(ends)])
+        return (logits.gather(1, forms[:, :1]) - logits.gather(1, forms[:, 1:]))[:, 0]
+
+    kept, held = [], {}
+
+    def keep(part):
+        return lambda x: held.setdefault(part, x.clone())
+
+    def put(part, where=None, some=None):
+        def do(x):
+            x = x.clone()
+            if some is not None:
+                x[..., some] = held[part][..., some]
+            elif where is not None:
+                x[:, where] = held[part][:, where]
+            else:
+                x = held[part]
+            return x
+
+        return do
+
+    after = range(0, len(layers) - 3, 4)
+    parts = {"post": (down, True), "z": (o_proj, True), "attention": (layers[0].self_attn, False)}
+    parts |= {"MLP": (layers[0].mlp, False)} | {k: (layers[k], False) for k in after}
+    d_head = o_proj.weight.shape[1] // studies[name].at.n_heads
+    inside = [h * d_head + k for h in studies[name].heads for k in range(d_head)]
+    contexts = contexts_of(tokenizer, texts, begin)
+    for words, t, american, british in cx.texts.progress(contexts, f"{NAMES[name]}: use"):
+        held.clear()
+        said = {"American": odds(american, [(*at, keep(part)) for part, at in parts.items()])}
+        said["British"] = odds(british)
+        own = [k for k in range(C) if american[k] != british[k]]
+        elsewhere = [k for k in range(total) if k not in own]
+        as_american = {
+            "neuron": ("post", None, neurons[:1]),
+            "neurons": ("post", None, neurons),
+            "forty": ("post", None, forty),
+            "forty others": ("post", None, others),
+            "stable heads": ("z", None, inside),
+            "attention elsewhere": ("attention", elsewhere, None),
+            "MLP elsewhere": ("MLP", elsewhere, None),
+            "MLP": ("MLP", None, None),
+            "stream elsewhere": (0, elsewhere, None),
+        } | {f"words after layer {k + 1}": (k, own, None) for k in after}
+        for what, (part, where, some) in as_american.items():
+            said[what] = odds(british, [(*parts[part], put(part, where, some))])
+        in_it = {family(PAIR[m.group()]) for m in matches(tokenizer.decode(american))}
+        row = {"text": t.name, "document": t.document, "words": words, "families": sorted(in_it)}
+        kept.append(row | {"odds": {k: v.tolist() for k, v in said.items()}})
+    of = [family(tuple(pair)) for pair, *_ in asked]
+    return {"families": of, "contexts": kept, "forty": forty, "others": others}
+
+
+# %% tags=["hide-input"]
+if MODELS:
+    from transformers import AutoModelForCausalLM
+
+    kept = {}
+    for name in [name for name in MODELS if name in REAL]:
+        file, sum_of = next(iter(cx.models.real_models()[name]["files"].items()))
+        read, moved, size = documents_of(name, found[name])
+        kept[name] = {"file": file, "sha256": sum_of} | read
+        KEPT.write_text(json.dumps(kept) + "\n")
+        if name == REAL[0]:
+            kept[name]["use"] = use_of(name, found[name], moved, size)
+    KEPT.write_text(json.dumps(kept) + "\n")
 kept = json.loads(KEPT.read_text())
-columns = {"held-out texts": results}
-if kept["first layer"] == cx.claims.fingerprint(weights):
-    columns["training documents (kept)"] = kept["results"]
-pd.DataFrame(columns)
+
+# %% tags=["hide-input"]
+of = {}  # name -> part -> document -> difference, for the strongest neuron
+for name in kept:
+    rows = pd.DataFrame(kept[name]["documents"])
+    for k, part in enumerate(("gate", "up", "product")):
+        rows[part] = [
+            (told_[k][-1][0] - told_[k][0][0]) * sign(name, found[name][0])
+            for told_ in rows["told"]
+        ]
+        rows[f"{part}, American"] = [told_[k][0][0] for told_ in rows["told"]]
+    of[name] = rows
+
+
+def over_documents(values, documents):
+    """The mean over documents, its 95% interval, and the means."""
+    means = pd.Series(np.asarray(values)).groupby(np.asarray(documents)).mean().to_numpy()
+    half_width = 1.96 * means.std(ddof=1) / len(means) ** 0.5
+    return means.mean(), means.mean() - half_width, means.mean() + half_width, means
+
+
+def heard_in(name):
+    """The judging half's documents: all, by side, by dose, and under random words."""
+    rows = of[name][of[name]["half"] == "B"]
+    side = np.where(rows["British as found"] > 0.5, "British", "American")
+    to = sign(name, found[name][0])
+    doses = np.array([np.array(t)[0, :, 0] - t[0][0][0] for t in rows["told"]]) * to
+    drawn = rows["random"].map(lambda r: isinstance(r, list))
+    random = np.array(rows["random"][drawn].tolist())[:, :, 0, 0].mean(0)
+    return {
+        "rows": rows,
+        "gate": over_documents(rows["gate"], rows["document"]),
+        "product": over_documents(rows["product"], rows["document"]),
+        "side": {
+            w: over_documents(*(rows[k][side == w] for k in ("gate", "document"))) for w in SIDES
+        },
+        "dose": [over_documents(c, rows["document"])[:3] for c in doses.T],
+        "random": float(np.abs(random).max()),
+        "in those": float(rows["gate"][drawn].mean()),
+    }
+
+
+SIDES = "American", "British"
+documents = {name: heard_in(name) for name in kept}
+judged, gate, product, by_side, dose = (
+    documents[Q][k] for k in ("rows", "gate", "product", "side", "dose")
+)
+figure, ((left, right),) = cx.plots.panels(1, 2, height=2.8, width=7.0)
+for k, (which, told_by) in enumerate(by_side.items()):
+    means = np.sort(told_by[3])
+    left.plot(
+        means,
+        np.linspace(0, 1, len(means)),
+        label=f"{which} documents ({len(means)})",
+        color=cx.plots.COLOURS[k],
+    )
+left.axvline(0, color=cx.plots.INK, lw=0.7)
+left.set(
+    xlabel=f"gate of neuron {J}, British less American spelling", ylabel="share of documents below"
+)
+left.legend(fontsize=8)
+right.errorbar(
+    BAR["doses"],
+    [m for m, *_ in dose],
+    yerr=[[m - low for m, low, _ in dose], [high - m for m, _, high in dose]],
+    marker="o",
+    color=cx.plots.COLOURS[0],
+)
+right.set(xlabel="share of the words respelled", ylabel="gate, less American spelling")
+cx.plots.picture(
+    figure,
+    "7.2",
+    f"Left: what British spelling does to the gate of neuron {J} in {judged['document'].nunique()} documents of the judging half. Right: how it grows with the share of the words, mean and 95% interval over documents.",
+    f"Left, two rising lines, nearly all right of zero. Right, a line that rises from 0 to {dose[-1][0]:.3f}.",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+spread_of = {
+    part: judged.groupby("document")[f"{part}, American"].mean().std()
+    for part in ("gate", "product")
+}
+at_random, in_those = documents[Q]["random"], documents[Q]["in those"]
+above = float((gate[3] > 0).mean())
+words = judged["words"].mean()
+display(
+    cx.claims.finding(
+        f"In {above:.0%} of {len(gate[3])} documents of the judging half the gate is higher where the spelling is British, at tokens that are alike in both.",
+        holds=above >= BAR["documents"],
+    ),
+    cx.claims.finding(
+        f"It is so in documents that were American as found, +{by_side['American'][0]:.3f} [{by_side['American'][1]:.3f}, {by_side['American'][2]:.3f}], and in those that were British, +{by_side['British'][0]:.3f} [{by_side['British'][1]:.3f}, {by_side['British'][2]:.3f}].",
+        holds=min(s[1] for s in by_side.values()) > 0,
+    ),
+    cx.claims.finding(
+        f"It grows with every quarter of the words, to {gate[0] / spread_of['gate']:.2f} of the gate's spread over documents, by {words:.1f} words in {judged['places'].mean():.0f} tokens.",
+        holds=bool((np.diff([m for m, *_ in dose]) > 0).all()),
+    ),
+    cx.claims.finding(
+        f"Random words in their place move it by {at_random:.3f} at most in {BAR['random_words']} draws, where spelling moves it by {in_those:.3f}.",
+        holds=bool(at_random < in_those),
+    ),
+    cx.claims.finding(
+        f"The neuron is silent about it: its product moves by {product[0] / spread_of['product']:+.2f} of its spread over documents, for the up half falls while the gate rises.",
+        holds=abs(product[0] / spread_of["product"]) < gate[0] / spread_of["gate"] / 2,
+        otherwise=f"Its product moves by {product[0] / spread_of['product']:+.2f} of its spread over documents.",
+    ),
+)
+
+# %% [markdown]
+r"""
+## Is it used?
+
+Let the next word have two spellings: *The sky that morning was a dull*, and then *grey* or *gray*? Behind a British context the log odds of the British form are higher than behind an American one, and the difference is the *shift*. Contexts hold at least three respelled words, each of as many tokens in both forms, so both stand in line, token by token. Then the model reads the British context with one part of itself as it was in the American one, and the share of the shift that is lost is what this part carries. Where the context holds a word of the asked family, copying it would do; those cases are kept apart.
+"""
+
+# %% tags=["hide-input"]
+use = kept[Q]["use"]
+rows = [
+    {"context": c["text"], "copied": f in c["families"], **{k: v[i] for k, v in c["odds"].items()}}
+    for c in use["contexts"]
+    for i, f in enumerate(use["families"])
+]
+rows = pd.DataFrame(rows)
+free = rows[~rows["copied"]]
+shift = free["British"] - free["American"]
+
+
+def lost(what, of=None):
+    """The share of the shift that is lost, and its interval over contexts."""
+    of = free if of is None else of
+    mean = of.drop(columns="copied").groupby("context").mean()
+    down, all_of = (mean["British"] - mean[k] for k in (what, "American"))
+    rng = np.random.default_rng(0)
+    draws = rng.integers(len(mean), size=(2000, len(mean)))
+    again = down.to_numpy()[draws].sum(1) / all_of.to_numpy()[draws].sum(1)
+    return down.sum() / all_of.sum(), *np.quantile(again, [0.025, 0.975])
+
+
+PARTS = {
+    "neuron": f"neuron {J}",
+    "neurons": f"neurons {found[Q][0]} and {found[Q][1]}",
+    "forty": "the forty that move most",
+    "forty others": "forty others of like size",
+    "stable heads": "the stable heads",
+    "MLP": "the first MLP, at every token",
+    "stream elsewhere": "all after layer 1, but at the words",
+} | {
+    k: f"the words themselves, after layer {k.split()[-1]}"
+    for k in rows
+    if k.startswith("words after")
+}
+shares = {part: lost(part) for part in PARTS}
+figure, ((axis,),) = cx.plots.panels(height=3.6, width=6.0)
+for k, (share, low, high) in enumerate(shares.values()):
+    axis.plot([low, high], [k, k], color=cx.plots.COLOURS[0])
+    axis.plot(share, k, "o", color=cx.plots.COLOURS[0])
+axis.axvline(0, color=cx.plots.INK, lw=0.7)
+axis.set_yticks(range(len(PARTS)), PARTS.values())
+axis.set(xlabel="share of the shift that is lost", ylim=(len(PARTS) - 0.5, -0.5))
+cx.plots.picture(
+    figure,
+    "7.3",
+    f"What carries the shift: a part of Qwen is as in the American context, all else reads the British one. {len(use['contexts'])} contexts, {len(use['families'])} sentences, 95% intervals over contexts.",
+    "Dots with intervals: " + "; ".join(f"{PARTS[k]} {s[0]:.0%}" for k, s in shares.items()) + ".",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+words_after = [k for k in PARTS if k.startswith("words after")]
+copied = rows[rows["copied"]]
+display(
+    cx.claims.finding(
+        f"British spelling of the context raises the odds of the next word's British form by {shift.mean():.1f} nats, in {(free.groupby('context')['British'].mean() > free.groupby('context')['American'].mean()).sum()} of {free['context'].nunique()} contexts.",
+        holds=shift.mean() > 0,
+    ),
+    cx.claims.finding(
+        f"Neuron {J} is not used for it: as in the American context it costs {shares['neuron'][0]:.1%} of the shift [{shares['neuron'][1]:.1%}, {shares['neuron'][2]:.1%}], where {BAR['used']:.0%} was asked.",
+        holds=shares["neuron"][1] <= BAR["used"],
+    ),
+    cx.claims.finding(
+        f"Nor are the forty neurons that move most, {shares['forty'][0]:.1%}, nor anything that the first layer puts elsewhere than at the words, {shares['stream elsewhere'][0]:.1%}.",
+        holds=max(shares["forty"][1], shares["stream elsewhere"][1]) <= BAR["used"],
+    ),
+    cx.claims.finding(
+        f"The words carry it themselves: as in the American context after layer 1 they cost {shares[words_after[0]][0]:.0%} of it, and still {shares[words_after[-1]][0]:.0%} after layer {words_after[-1].split()[-1]} of 28, so late heads read it off them.",
+        holds=shares[words_after[0]][1] > 0.9 and shares[words_after[-1]][1] > 0.3,
+    ),
+    cx.claims.finding(
+        f"Where the context holds the asked word's family the shift is {(copied['British'] - copied['American']).mean():.1f} nats, of {len(copied)} cases.",
+        holds=len(copied) > 0,
+    ),
+)
+
+# %% [markdown]
+r"""
+So the first layer knows, at every token, which English it is in, and the prediction of spelling asks the words instead.
+
+(sec-bri-verdict)=
+## What was set before, and what came of it
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+S = "smollm2"
+
+
+def verdicts(name):
+    """Each condition: what was found, and whether it was met."""
+    j = found[name][0]
+    auc, p = (v[0] for v in told[name]["vocabulary"])
+    again = [by_luck(name, g, j) for g in list(GROUPS)[1:]]
+    agrees = [agree(name, g, j) for g in list(GROUPS)[1:]]
+    wrong = against(name, j)
+    yield (
+        "columns",
+        f"{by_luck(name, 'discovery'):.3f}",
+        by_luck(name, "discovery") <= BAR["columns"],
+    )
+    yield "again", f"{again[0]:.3f}, {again[1]:.3f}", max(again) <= BAR["again"]
+    yield "families", f"{agrees[0]:.0%}, {agrees[1]:.0%}", min(agrees) >= BAR["families"]
+    yield "rules", f"{len(wrong)}", len(wrong) <= BAR["rules"]
+    yield "vocabulary", f"{auc:.3f}", auc >= BAR["vocabulary"]
+    yield "by_luck", f"{p:.3f}", p <= BAR["by_luck"]
+    if name in documents:
+        heard, share = documents[name], float((documents[name]["gate"][3] > 0).mean())
+        lows = [round(low, 3) + 0.0 for _, low, *_ in heard["side"].values()]
+        yield "documents", f"{share:.0%}", share >= BAR["documents"]
+        grown = np.diff([m for m, *_ in heard["dose"]])
+        yield "doses", f"{(grown > 0).sum()} of {len(grown)}", bool((grown > 0).all())
+        yield "sides", f"from {lows[0]:.3f}, {lows[1]:.3f}", min(lows) > 0
+        yield "random_words", f"{heard['random']:.3f}", heard["random"] < heard["in those"]
+
+
+answers = {
+    NAMES[name]: {k: f"{v}: {'yes' if ok else 'no'}" for k, v, ok in verdicts(name)}
+    for name in NAMES
+}
+ASKS = {
+    "columns": "columns: discovery, by luck",
+    "again": "judging, by luck: one piece, more",
+    "families": "families that agree: one piece, more",
+    "rules": "rules that point the other way",
+    "vocabulary": "words that are no spelling: AUC",
+    "by_luck": "reached by luck",
+    "documents": "documents respelled: share that rises",
+    "doses": "grows with every dose",
+    "sides": "in American and in British documents",
+    "random_words": "random words move it less",
+    "used": "used: share of the shift",
+}
+answers[NAMES[Q]]["used"] = (
+    f"{shares['neuron'][0]:.1%}: {'yes' if shares['neuron'][1] > BAR['used'] else 'no'}"
+)
+table = pd.DataFrame(answers).fillna("not asked")
+table.insert(0, "bar", [str(BAR[k]) for k in table.index])
+table.rename(ASKS).rename_axis("condition")
+
+# %% tags=["hide-input", "nbval-check-output"]
+hears = {k: v.endswith("yes") for k, v in answers["Qwen"].items() if k != "used"}
+cx.claims.finding(
+    f"A neuron of Qwen hears British English: it met {sum(hears.values())} of {len(hears)} conditions that were set before, all but the bar for words that are no spelling.",
+    holds=[k for k, ok in hears.items() if not ok] == ["vocabulary"],
+    otherwise=f"Of {len(hears)} conditions that were set before it met {sum(hears.values())}.",
+)
 
 # %% [markdown]
 r"""
 ## What breaks it
 
-- **Spelling is not dialect.** Words, grammar and subjects differ too, and no minimal pair swaps those.
-- **Rules are few**, and some stand on two or three words here. A neuron that knows *our* and *ise* and never met *ae* does not pass.
-- **The texts are mostly American**, as the first table says. Most British versions are respelled American texts, which no British author wrote.
+- **Spelling is not dialect.** Documents were respelled, not rewritten; the two lists of words speak for the rest, and there subject and dialect are one.
+- **A gate is half a neuron.** Read by its gate the neuron hears; what it writes hardly changes. A column of the circuit says nothing of the other half.
+- **Selected by words of one piece**, for only these have a column of their own. The several-piece words share pieces (*ise*, *our*) with each other; that a rule points the same way is one fact, not forty.
+- **Newspapers and old books** have their own registers here, and Britain's are among them; nothing on this page parts a British newspaper from British English.
+- **4-bit weights** of an instruct model of code; another training may have put it elsewhere.
 
 ## Claims
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-MORE = "share of documents with more in British spelling"
-
-
-def british_more(j):
-    return cx.claims.by_document(lambda d: (british[d, j] > american[d, j]).mean(), english)
-
-
-TELL = "neurons that tell British from American spelling over documents, words and rules"
-passed = float(len(british_neurons))
-claims = [cx.claims.Claim("commonwealth_neuron", TELL, passed, digits=0)]
+TELL = "neurons that tell British from American spelling in both halves of the words"
+heard_by = columns[MODEL]
+limit = np.quantile(np.abs(heard_by["discovery"][3]).max(1), 1 - BAR["columns"])
+passing = [
+    j
+    for j in np.flatnonzero(np.abs(heard_by["discovery"][2]) > limit)
+    if all(
+        np.sign(heard_by["discovery"][2][j]) * heard_by[g][2][j] > limit for g in list(GROUPS)[1:]
+    )
+]
+claims = [cx.claims.Claim("commonwealth_neuron", TELL, float(len(passing)), digits=0)]
+NAMED = [300, 704] if studies[MODEL].at.n_neurons == 3072 else []  # GPT-2 small's numbers
+for j in NAMED:
+    share = float((heard_by["judging, more pieces"][1][:, j] > 0).mean())
+    claims.append(
+        cx.claims.Claim(
+            f"neuron_{j}", f"neuron {j}: share of families with more in British spelling", share
+        )
+    )
+model = cx.load(MODEL)
 if NAMED:
-    claims += [
-        cx.claims.Claim("neuron_300", f"neuron 300: {MORE}", share[300], british_more(300)),
-        cx.claims.Claim("neuron_704", f"neuron 704: {MORE}", share[704], british_more(704)),
-        cx.claims.Claim("opposite", "neurons 300 and 704: cosine of what they write", opposite),
-    ]
+    cosine = torch.cosine_similarity(*model.blocks[0].mlp.W_out[NAMED].detach().cpu(), dim=0)
+    claims.append(
+        cx.claims.Claim("opposite", "neurons 300 and 704: cosine of what they write", float(cosine))
+    )
 cx.claims.ledger(model, *claims)
 
 # %% [markdown]
 r"""
-The claim is about GPT-2, which read English of the web at large. `mini` read two British domains, novels and the documentation of a government. What it learned from them is a direction.
+## What you may now assume
+
+- A column read from weights can be asked a question that was set beforehand, and can answer no.
+- Qwen's gate 6419 rises with British spelling, in words and documents that did not choose it.
+- To know is not to use: here the prediction of spelling takes another way.
 
 ## Exercises
 
-1. **Predict, then run.** Set `LEAST = 1`: more documents, each with fewer such words. Which of the three counts of Figure 7.1 can change much?
-2. **Break this.** Give *one* random pair to all words of all rules. What becomes of the three counts and of $p$? What would a model have to have learned to look like that on the table itself?
+1. **Predict, then run.** Which of Qwen's other neurons would you expect among the ten farthest in Figure 7.1, and in which direction? Look at their tokens (`ears["qwen"].values @ ears["qwen"].readout[:, j]`).
+2. **Break this.** Swap the British and the American forms of half of the discovery families, chosen at random. What becomes of the largest $z$?
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. Documents and words can. Rules hardly: their number stays nine, and it is their number that limits what can pass.
-2. All rules are then one swap seen nine times, so neurons pass over rules as well, and the rules agree. On the table it would look so if the model took every British form for the same sign, "British", and had nothing else in it.
+1. Neurons that fall: those for American matters, or for registers without Britain. The list is long, for spelling moves most neurons a little.
+2. It falls to what the draws reach: the families no longer share a sign.
 ```
 
 ## Where this comes from
 
-The neuron for Commonwealth English is from {cite:t}`gibson2025decomposing`; numbers 300 and 704 and their opposite outputs from {cite:t}`gibson2025contextual`. The table of spellings, minimal pairs, controls, units and the interventions on the next word are this book's.
+The neuron for Commonwealth English is from {cite:t}`gibson2025decomposing`; numbers 300 and 704 from {cite:t}`gibson2025contextual`. The table of spellings, the conditions, documents, and the test of use are this book's.
 """

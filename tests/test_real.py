@@ -3,6 +3,9 @@
 They are left out where `make models` has not fetched them.
 """
 
+import json
+import re
+import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +14,7 @@ import torch
 
 import ctxlib as cx
 from ctxlib import stored
-from ctxlib.models import kept_folder, locate, read
+from ctxlib.models import DATA, kept_folder, locate, read
 
 DECODERS = ["smollm2", pytest.param("qwen", marks=pytest.mark.nightly)]
 N = 128
@@ -120,3 +123,45 @@ def test_what_ships_says_where_it_comes_from(name):
         pytest.skip(f"{file.name} is not here: make evidence writes it")
     said = cx.destination(file).split.facts
     assert said["sha256"] in facts["files"].values() and said["licence"] == facts["licence"]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
+    there(name)
+    kept = json.loads((DATA / "evidence" / "british.json").read_text())[name]
+    assert kept["sha256"] in cx.models.real_models()[name]["files"].values()
+    row = next(row for row in kept["documents"] if row["half"] == "A")
+    at = cx.destination(name)
+    texts = cx.texts.collection(cx.texts.Reader(at.tokenizer, 512, at.d_vocab), half="A")
+    source = next(text.source for text in texts if text.name == row["text"])
+    table = tomllib.loads((DATA / "spelling.toml").read_text("utf-8"))
+    pairs = {form: pair.split() for of in table.values() for pair in of for form in pair.split()}
+    words = re.compile(r"(?<![A-Za-z'-])[a-z]+(?![A-Za-z'])")
+    first = min(m.start() for m in words.finditer(source) if m.group() in pairs)
+    with TemporaryDirectory() as folder:
+        model, _ = read(locate(name), locate(name), 1, Path(folder))
+    mlp, heard = model.model.layers[0].mlp, []
+    mlp.register_forward_pre_hook(lambda m, given: heard.append(given[0][0]))
+    gates = []
+    for side in (1, 0):  # American, British
+        moved, spans, spelled = 0, [], source
+        for m in words.finditer(source):
+            if m.group() in pairs:
+                form, begin = pairs[m.group()][side], m.start() + moved
+                spelled = spelled[:begin] + form + spelled[begin + len(m.group()) :]
+                spans.append((begin, begin + len(form), len(form)))
+                moved += len(form) - len(m.group())
+        got = at.tokenizer(spelled, return_offsets_mapping=True, add_special_tokens=False)
+        with torch.inference_mode():
+            model.model(torch.tensor([[int(texts[0].tokens[0]), *got["input_ids"]]]))
+            gate = mlp.gate_proj(heard.pop())[1:, kept["neurons"]]
+        alike = {
+            b - sum(size for _, end, size in spans if end <= a): gate[k]
+            for k, (a, b) in enumerate(got["offset_mapping"])
+            if not any(a < end and begin < b for begin, end, _ in spans)
+        }
+        gates.append({end: value for end, value in alike.items() if end > first})
+    both = sorted(gates[0].keys() & gates[1].keys())
+    means = torch.stack([torch.stack([of[end] for end in both]).mean(0) for of in gates])
+    assert len(both) == row["places"]
+    torch.testing.assert_close(means, torch.tensor(row["told"][0]), atol=1e-3, rtol=1e-3)

@@ -1,10 +1,10 @@
-"""Compute what chapters show of what does not ship, training runs and the corpus: `make evidence`.
+"""Compute what chapters show of what does not ship, training runs and real models: `make evidence`.
 
     python tools/evidence.py E_training --work build/runs
     python tools/evidence.py 07_british
 
-A chapter is run with its parameter RUNS or CORPUS naming the folder, or with MODELS naming the real
-models that `make models` has fetched, and writes what it finds to
+A chapter is run with its parameter RUNS naming the folder, or with MODELS naming the real models
+that `make models` has fetched, and writes what it finds to
 `ctxlib/data/evidence/`, which is committed. In the folder of runs every checkpoint that
 `tools/train_mini.py` kept is a model that `cx.load` reads: `seed-1-030` is seed 1 after 30% of its
 training.
@@ -70,13 +70,11 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("chapters", nargs="+", help="such as E_training")
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="of train_mini.py")
-    parser.add_argument("--corpus", type=Path, help="of train_mini.py, where a chapter reads it")
     args = parser.parse_args(argv)
     export(args.work, args.work / "models")
     for chapter in args.chapters:
         here = [name for name in real_models() if kept_folder(name).is_dir()]
-        corpus = args.corpus and str(args.corpus)
-        given = {"RUNS": str(args.work / "models"), "CORPUS": corpus, "MODELS": here}
+        given = {"RUNS": str(args.work / "models"), "MODELS": here}
         compute(ROOT / "chapters" / f"{chapter}.py", given)
 
 
