@@ -102,7 +102,7 @@ def truth_of(name):
         "inside": inside[:, study.heads].half().contiguous(),  # text head d_head
         "scale": scale,
         "tv": tv.median(0).values,
-        "top": top.sort_index().to_numpy(),
+        "top": top.sort_index().to_numpy("float32", copy=True),
     }
     facts = {
         "source": source,
