@@ -156,13 +156,15 @@ class First:
         self.A, self.B = (torch.from_numpy(np.flatnonzero(half == h)) for h in "AB")
         self.on_B = [texts[i] for i in self.B]
         self.domain = np.array([text.domain for text in texts])
-        self.share = cx.denominators.speaks(at, [texts[i] for i in self.A])
+        self.share = cx.denominators.speaks(at, [texts[i] for i in self.A[::2]])
         if held is None:  # the model itself is at hand
-            self.truth = torch.cat([at.truth(x, self.heads) for x in self.x.split(64)])
-            self.scale = torch.cat([at.scale(x, at.outputs(x))[:, 0] for x in self.x.split(64)])
-            rows = at.true_layer().rows, at.split.rows
-            tv = [cx.total_variation(*(row(x) for row in rows)) for x in self.x.split(64)]
-            self.tv = torch.cat(tv).median(0).values
+            parts = []
+            for x in self.x.split(64):
+                out, rows = at.outputs(x), (at.true_layer().rows(x), at.split.rows(x))
+                truth = at.to_neurons(x, out, self.heads)
+                parts.append((truth, at.scale(x, out)[:, 0], cx.total_variation(*rows)))
+            self.truth, self.scale, tv = map(torch.cat, zip(*parts, strict=True))
+            self.tv = tv.median(0).values
             top = cx.find_neurons(self.circuit, threshold=-math.inf)["top"].sort_index()
             self.top = torch.tensor(top.to_numpy())
         else:  # what the heads gathered is kept, and W_O, W_in and its scale make it a truth
@@ -173,10 +175,10 @@ class First:
         self.J = self.top.argsort(descending=True, stable=True)[:MANY].tolist()
         self.denominators = at.denominators(self.x)[:, self.heads]  # text head
         by_token = self.circuit.weighted_values.flatten(1)
-        gathered = torch.stack([self.circuit.kernel @ by_token[x] for x in self.x])
+        gathered = cx.split.weighted_sum(by_token, self.x, self.circuit.kernel.expand(self.x.shape))
         self.inside = gathered.unflatten(1, (len(self.heads), -1))  # text head d_head, one page's
         better = self.circuit.self_normalised()
-        self.own = torch.cat([better.summary(x) for x in self.x[self.B].split(64)])
+        self.own = better.summary(self.x[self.B])
 
     def told(self, inside, neurons=None, scale=1.0):
         """What the neurons are told by what the heads gathered: text neuron."""
@@ -287,22 +289,22 @@ display(
 )
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(width=6.4, height=3.2)
-for head, row in qwen.roster.iterrows():
-    axis.plot(
-        row["effective tokens"], row["relative spread"], "o" if row["stable"] else "s",
-        ms=4 + 30 * qwen.share[head] ** 0.5, color=f"C{int(not row['stable'])}", alpha=0.6,
-    )  # fmt: skip
-    place = row["effective tokens"], row["relative spread"]
-    axis.annotate(str(head), place, ha="center", va="center", fontsize=8)
-axis.axvline(40, color=cx.plots.INK, lw=0.8, ls=":")
-axis.axhline(cx.denominators.STEADY, color=cx.plots.INK, lw=0.8, ls=":")
-axis.set(xscale="log", xlabel="effective tokens", ylabel="spread of the denominator")
+figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=2.6)
+colours = [f"C{int(not stable)}" for stable in qwen.roster["stable"]]
+for axis, (name, values) in zip(
+    axes,
+    {"effective tokens": qwen.roster["effective tokens"], "who speaks": qwen.share}.items(),
+    strict=True,
+):
+    axis.bar(range(at.n_heads), values, color=colours, width=0.7)
+    axis.set(xlabel="head", ylabel=name, xticks=range(at.n_heads))
+axes[0].set(yscale="log")
+axes[0].axhline(40, color=cx.plots.INK, lw=0.8, ls=":")
 cx.plots.picture(
     figure,
     "6.1",
-    "Qwen's heads, by number; a mark's area is the share that a head has of what is said. A head is stable (round) to the right of one dotted line and below the other.",
-    f"Twelve heads by effective tokens and spread of their denominators: stable are {cx.claims.listed(heads)}.",
+    "Qwen's heads. Left: over how many tokens the kernel reaches, with the bound for a stable head. Right: the share of what differs between texts that each says to the neurons. Blue: stable.",
+    f"Two bar charts over {at.n_heads} heads: effective tokens and share of what is said. Stable: {cx.claims.listed(heads)}.",
 )
 
 # %% [markdown]
@@ -318,11 +320,10 @@ The circuit takes the denominators of these heads, and LayerNorm's scale, from o
 held = {"qwen": held_against(qwen)}
 
 
-def shown(value, ends=None, digits=2):
+def shown(value, ends=(), digits=2):
     """A number, with its interval."""
-    return f"{value:.{digits}f}" + (
-        f" [{ends[0]:.{digits}f}, {ends[1]:.{digits}f}]" if ends is not None else ""
-    )
+    number, *rest = (f"{v:.{digits if v < 10 else 0}f}" for v in (value, *ends))
+    return f"{number} [{', '.join(rest)}]" if rest else number
 
 
 q = held["qwen"]
@@ -333,10 +334,10 @@ published_r, published_fvu = (
 own_r, own_fvu = q["own r"][0], q["own FVU"][0]
 compared = pd.DataFrame(
     {
-        f"r, {MANY} strongest": [shown(*q["r"]), shown(*q["own r"], 3), published_r],
+        f"r, {MANY} strongest": [shown(*q["r"]), shown(*q["own r"], digits=3), published_r],
         f"FVU, {MANY} strongest": [shown(*q["FVU"]), shown(*q["own FVU"], 3), published_fvu],
-        "r, all": [shown(q["of all"][0]), shown(q["own of all"][0], None, 3), ""],
-        "FVU, all": [shown(q["of all"][1]), shown(q["own of all"][1], None, 3), ""],
+        "r, all": [shown(q["of all"][0]), shown(q["own of all"][0], digits=3), ""],
+        "FVU, all": [shown(q["of all"][1]), shown(q["own of all"][1], digits=3), ""],
     },
     index=["Qwen, one page", "Qwen, self-normalised", "GPT-2 small, one page, published"],
 )
@@ -366,29 +367,25 @@ display(
 # %% tags=["hide-input"]
 true_B, J = qwen.truth[qwen.B], qwen.J
 kinds = {"one page": summary, "self-normalised": qwen.own}
-figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=2.6)
+figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=2.6, sharey=True)
 for k, (name, guess) in enumerate(kinds.items()):
-    table = cx.evaluation.Moments.of(guess, true_B).table(range(at.n_neurons))
-    for axis, of, bins in zip(
-        axes, ("r", "fvu"), (np.linspace(0.7, 1, 61), np.linspace(0, 0.6, 61)), strict=True
-    ):
-        axis.hist(table[of].clip(bins[0], bins[-1]), bins, color=f"C{k}", alpha=0.5, label=name)
-        axis.plot(
-            table[of].iloc[J].clip(bins[0], bins[-1]),
-            np.full(MANY, -60 * (k + 1)),
-            "|",
-            color=f"C{k}",
-            ms=6,
-        )
+    each = cx.evaluation.Moments.of(guess, true_B).table(range(at.n_neurons))
+    for few, style, whom in ((J, "-", f"{MANY} strongest"), (slice(None), "--", "all")):
+        for axis, of in zip(axes, ("r", "fvu"), strict=True):
+            ordered = np.sort(each[of].iloc[few])
+            share = np.linspace(0, 1, len(ordered))
+            axis.plot(ordered, share, style, color=f"C{k}", label=f"{name}, {whom}")
 for axis, of, value in zip(axes, ("r", "FVU"), (published_r, published_fvu), strict=True):
-    axis.axvline(value, color=cx.plots.INK, lw=1, ls="--")
-    axis.set(xlabel=of, ylabel="neurons")
-axes[0].legend(fontsize=8, loc="upper left")
+    axis.plot(value, 0.5, "D", color=cx.plots.INK, ms=6, label="published, GPT-2 small")
+    axis.set(xlabel=of)
+axes[0].set(xlim=(0.4, 1), ylabel="share of neurons below")
+axes[1].set(xlim=(0.005, 5), xscale="log")
+axes[0].legend(fontsize=7, loc="upper left")
 cx.plots.picture(
     figure,
     "6.2",
-    f"All {at.n_neurons} neurons of Qwen's first layer on half B; the {MANY} strongest are the ticks below. Dashed: what is published for GPT-2 small. What lies beyond an end is counted there.",
-    f"Histograms of r and FVU over neurons: medians {q['of all'][0]:.2f} and {q['of all'][1]:.2f} with one page, {q['own of all'][0]:.3f} and {q['own of all'][1]:.3f} self-normalised.",
+    f"r and FVU of the neurons of Qwen's first layer on half B, in order. Dashed: all {at.n_neurons} neurons.",
+    f"Curves over neurons: medians of all {q['of all'][0]:.2f} and {q['of all'][1]:.2f} with one page, {q['own of all'][0]:.3f} and {q['own of all'][1]:.3f} self-normalised.",
 )
 
 # %% [markdown]
@@ -515,9 +512,9 @@ display(
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(width=6.4, height=2.4)
-bins = np.linspace(0.5, 1, 101)
+bins = np.linspace(0.6, 1, 61)
 for k, (name, draws) in enumerate(nulls.items()):
-    axis.hist(draws, bins, color=f"C{k + 1}", alpha=0.5, label=name)
+    axis.hist(draws, bins, color=f"C{k + 1}", histtype="step", lw=1.5, label=name)
 axis.axvline(found_auc, color="C0", lw=2, label=f"the first {FEW}")
 axis.set(xlabel="median AUC on half B", ylabel=f"draws of {FEW}")
 axis.legend(fontsize=8)
@@ -542,7 +539,8 @@ layers = {"Qwen": qwen} | {REAL[name]: of_stored(name) for name in REAL if name 
 model = cx.load(MODEL)
 reader = cx.texts.Reader.of(model, min(257, model.cfg.n_ctx))
 n = reader.n_ctx // 2 if isinstance(model, cx.models.Encoder) else reader.n_ctx - 1
-common = list(cx.texts.held_out_stream(reader, SEEN, None))
+learned = cx.weights.has_positions(model)  # else the split asks how common tokens are
+common = None if learned else list(cx.texts.held_out_stream(reader, SEEN, None))
 layers[MODEL] = First(cx.destination(model, common, n))
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -660,7 +658,7 @@ def constant_from_page(first):
     """What heads gather when the constant is the page's, not the circuit's: text head d_head."""
     made, page = first.circuit, first.at.placed([first.study.calibrating])[0]
     likes = first.at.split.likes[first.heads] / made.denominators[:, None]  # head vocab
-    lengths = torch.stack([likes[:, x] @ made.kernel for x in first.x])  # text head: 1 + epsilon
+    lengths = (likes.T[first.x] * made.kernel[:, None]).sum(1)  # text head: 1 + epsilon
     gathered = (made.kernel @ made.weighted_values[page].flatten(1)).unflatten(0, (len(likes), -1))
     always = gathered / (likes[:, page] @ made.kernel)[:, None]  # head d_head
     return first.inside - (lengths - 1)[..., None] * always
@@ -730,13 +728,15 @@ display(
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(width=7.4, height=2.8)
-axis.barh(-np.arange(len(asks)), asks["SmolLM2"], color="C0", height=0.6, label="SmolLM2")
-for k, name in enumerate([name for name in asks if name != "SmolLM2"]):
-    axis.plot(asks[name], -np.arange(len(asks)), "^sD"[k], color=f"C{k + 1}", ms=5, label=name)
+for k, name in enumerate(["SmolLM2", *asks.columns.drop("SmolLM2")]):
+    wide = {"ms": 9, "ls": "-", "lw": 1} if name == "SmolLM2" else {"ms": 5, "ls": ""}
+    axis.plot(
+        asks[name], -np.arange(len(asks)), marker="o^sD"[k], color=f"C{k}", label=name, **wide
+    )
 axis.set_yticks(-np.arange(len(asks)), asks.index)
 axis.set(xscale="log", xlabel="FVU")
 axis.axvline(1, color=cx.plots.INK, lw=0.8, ls=":")
-axis.legend(fontsize=8)
+axis.legend(fontsize=8, loc="lower right")
 cx.plots.picture(
     figure,
     "6.5",
