@@ -192,6 +192,7 @@ Each asks one question, and answers it for `mini`, the small model of these page
 | [Chapter 4](04_denominators) | Why do denominators hold still? | They are averages over many tokens, of something that varies little from topic to topic; most of what variation is left is the topic's. |
 | [Chapter 4](04b_calibration) | Is one calibration text enough? | On average over the heads, yes; some are off by much more than others. A page from the middle does about all that any number of texts could. |
 | [Chapter 5](05_circuit) | What do the stable heads say together? | An average of the text: each token adds a fixed number to each neuron. The order of texts comes out nearly right, the amounts do not. |
+| [Chapter 6](06_real_model) | One minute with a real model | On Qwen one page does what is published for GPT-2, for a small part of what its heads say; on SmolLM2 it fails until what is said in every text is taken out. |
 | [Chapter 7](07_british) | Is there a British neuron? | In Qwen one neuron's gate hears it, by conditions that were set before; in SmolLM2 and `mini` none does. Qwen predicts spelling without it, off the words themselves. |
 | [Chapter 8](08_neurons) | Which neurons know the context? | Nearly all, and so do random mixtures of them; the weights single out those that a subject moves far, half of the best ones among them. |
 | [Chapter 9](09_evaluation) | How good is it, and what limits it? | The order of texts is good and the amounts are wrong: values are read in the wrong place. What costs most after that depends on the training. |

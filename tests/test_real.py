@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import ctxlib as cx
 from ctxlib import stored
@@ -113,6 +114,26 @@ def test_a_stored_layer_is_its_model_in_8_bits(asked, name, tmp_path):
     assert r.median() > 0.999 and r.quantile(0.01) > 0.99
     with pytest.raises(ValueError, match="no exact rows"):
         kept.outputs(x)
+
+
+@pytest.mark.parametrize("name", ["smollm2", "minilm"])
+def test_what_the_page_of_real_models_keeps_is_what_they_compute(name):
+    """A sample, and that the page finds the same texts and heads without the model."""
+    there(name)
+    evidence = Path(cx.__file__).parent / "data" / "evidence"
+    kept = json.loads((evidence / "real.json").read_text())
+    held, facts = load_file(evidence / "real.safetensors"), kept["models"][name]
+    assert facts["sha256"] in cx.models.real_models()[name]["files"].values()
+    model = cx.load(name, layers=1)
+    length = 2 * facts["n"] if name == "minilm" else facts["n"] + 1
+    texts = {t.name: t for t in cx.texts.collection(cx.texts.Reader.of(model, length))}
+    chosen = [texts[t] for t in kept["texts"]]
+    at = cx.destination(model, chosen[:8], facts["n"])
+    x = at.placed(chosen[:8])
+    close(held[f"{name}.inside"][:8].float(), at.layer.inside(x)[:, facts["heads"]], 1e-2)
+    close(held[f"{name}.scale"][:8], at.scale(x, at.outputs(x))[:, 0], 1e-2)
+    study = cx.study(cx.destination(name), [t for t in chosen if t.half == "A"])
+    assert study.heads == facts["heads"] and study.calibrating.name == facts["calibrating"]
 
 
 @pytest.mark.parametrize("name", ["qwen", "smollm2", "minilm"])
