@@ -46,6 +46,7 @@ import time
 import unicodedata
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -62,7 +63,7 @@ KEPT = cx.models.DATA / "evidence" / "real.json"
 def texts_for(reader):
     """The texts, in a model's own tokens: of documents that its stored layer has not seen."""
     seen, fresh = set(), []
-    for k, text in enumerate(cx.texts.held_out_stream(reader, None, None)):
+    for k, text in enumerate(cx.texts.held_out_stream(reader)):
         if k < SEEN:
             seen.add(text.document)
         elif text.document not in seen and len(fresh) < TEXTS:
@@ -88,7 +89,7 @@ def truth_of(name):
     first.register_forward_pre_hook(lambda *_: passes.append(1))
     loaded = time.perf_counter()
     reader = cx.texts.Reader.of(model, min(512, model.cfg.n_ctx))
-    common = list(cx.texts.held_out_stream(reader, SEEN, None))
+    common = list(cx.texts.held_out_stream(reader, SEEN))
     at = cx.destination(model, common, 128 if encoder else 256)
     study, texts = studied(at)
     circuit, split = study.circuit, time.perf_counter()
@@ -109,6 +110,8 @@ def truth_of(name):
     }
     real = cx.models.real_models()[name]
     source = next(f for f in real["files"] if f.endswith((".gguf", ".safetensors")))
+    place = Path(cx.models.locate(name))  # a file, or a folder of several
+    file = place if place.is_file() else place / source
     tensors = {
         "inside": inside[:, study.heads].half().contiguous(),  # text head d_head
         "scale": scale,
@@ -125,7 +128,7 @@ def truth_of(name):
         "budget": [[made, item, *row] for (made, item), row in budget.round(4).T.items()],
         "seconds": {"load": loaded - began, "split": split - loaded, "find": found - split},
         "passes": len(passes),
-        "bytes": (cx.models.kept_folder(name) / source).stat().st_size,
+        "bytes": file.stat().st_size,
     }
     facts["seconds"] = {what: round(took, 1) for what, took in facts["seconds"].items()}
     return {k: torch.as_tensor(v) for k, v in tensors.items()}, facts, texts
@@ -539,7 +542,7 @@ model = cx.load(MODEL)
 reader = cx.texts.Reader.of(model, min(257, model.cfg.n_ctx))
 n = reader.n_ctx // 2 if isinstance(model, cx.models.Encoder) else reader.n_ctx - 1
 learned = cx.weights.has_positions(model)  # else the split asks how common tokens are
-common = None if learned else list(cx.texts.held_out_stream(reader, SEEN, None))
+common = None if learned else list(cx.texts.held_out_stream(reader, SEEN))
 layers[MODEL] = First(cx.destination(model, common, n))
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -38,6 +38,7 @@ import tomllib
 from collections import Counter, defaultdict
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -561,7 +562,7 @@ def contexts_of(tokenizer, texts, begin):
 def use_of(name, neurons, moved, size):
     """The log odds of the British form behind contexts in both spellings, and behind the British
     one with parts of the model as in the American one."""
-    file = cx.models.real_model(name)
+    file = Path(cx.models.locate(name))
     model = AutoModelForCausalLM.from_pretrained(
         file.parent, gguf_file=file.name, dtype=torch.float32, attn_implementation="eager"
     ).eval()

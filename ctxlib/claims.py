@@ -28,8 +28,8 @@ from ctxlib import __version__
 from ctxlib.texts import Text
 from ctxlib.weights import LayerWeights, has_positions
 
-# How GPT-2 small (openai-community/gpt2) is known: `fingerprint` of its first layer, its layers,
-# and its vocabulary.
+#: How GPT-2 small (openai-community/gpt2) is known: `fingerprint` of its first layer, its layers,
+#: and its vocabulary.
 GPT2_SMALL = ("596801a75f568cf77e95654693a35a45b3a6fc61d19e10ae4c373cea7b38c9c5", 12, 50257)
 
 

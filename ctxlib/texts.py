@@ -442,7 +442,12 @@ def held_out_index() -> dict[str, Any]:
     return json.loads((HELD_OUT / "index.json").read_text(encoding="utf-8"))
 
 
-def held_out_stream(reader: Reads, count: int | None, half: str | None) -> Stream:
+def held_out_stream(reader: Reads, count: int | None = None, half: str | None = None) -> Stream:
+    """The book's held-out texts, as `stream` gives them, whatever CTX_TEXTS names.
+
+    >>> next(iter(cx.texts.held_out_stream(weights))).name
+    'astronomy-01.1'
+    """
     domains = held_out_index()["domains"]
     documents = [document for facts in domains.values() for document in facts["documents"]]
     there = sum(document["texts"] for document in documents if half in (None, document["half"]))
