@@ -370,7 +370,7 @@ for register, words in ASKED["registers"].items():
 table = pd.DataFrame(
     registers, index=["neuron", "z, discovery", "z, judging", "reached by luck"]
 ).T.rename_axis(["register", "model"])
-table.astype({"neuron": int}).round({"z, discovery": 0, "z, judging": 0, "reached by luck": 2})
+table.round(2).round({"z, discovery": 0, "z, judging": 0}).add(0.0).astype({"neuron": int})
 
 # %% tags=["hide-input", "nbval-check-output"]
 words_auc, matters_auc = (told[Q][what][0][0] for what in LISTS)
