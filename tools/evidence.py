@@ -16,6 +16,7 @@ import argparse
 import json
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jupytext
@@ -49,7 +50,7 @@ def export(work: Path, out: Path) -> None:
             told.write_text(json.dumps(facts))
 
 
-def compute(chapter: Path, given: dict[str, str | list[str] | None]) -> None:
+def compute(chapter: Path, given: Mapping[str, Sequence[str] | None]) -> None:
     """Run the code of a chapter in this process, with its parameter naming one of these: folders,
     or real models that are here.
 
