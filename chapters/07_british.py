@@ -14,9 +14,9 @@
 r"""
 # Is there a British neuron?
 
-**A neuron of Qwen hears British English: it met 9 of 10 conditions that were set before, all but the bar for words that are no spelling.**
-British spelling adds to neuron 6419 of Qwen 16 times the spread of random words, where the largest of 8960 neurons reaches 5 in 300 draws; in the other half of the families it is 14 times.
-To hear is not to use: with this neuron as in an American context, Qwen still expects British words, for late heads read the spelling off the words themselves.
+**A gate of Qwen hears British English: it met 9 of the 10 conditions about hearing that were set before, and just missed that for words that are no spelling.**
+British spelling adds to the gate of neuron 6419 16 times the spread of random words, where random words take the largest of 8960 gates to 5 in 300 draws; in families that were not used to find it, 14 times.
+To hear is not to use: what the neuron writes hardly moves, and set to its values under American spelling it costs nothing of what Qwen expects, for late heads read the spelling off the words themselves.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -86,7 +86,7 @@ d_{f,j} = \operatorname{mean}_{(b, a) \in f} \big( \text{said}_j(b) - \text{said
 z_j = \frac{\bar d_j - \operatorname{mean} \bar d^0_j}{\operatorname{sd} \bar d^0_j} ,
 $$ (eq-bri-columns)
 
-where $\bar d_j$ is the mean over families, and $\bar d^0_j$ the same with random words in the place of every form. Random means: one of the 80 words nearest to it in frequency, token number, norm and length, of as many pieces, plural for plural. A family is for *discovery* or for *judging* by a hash of its name. Discovery reads forms of one piece only. Pairs of more pieces judge as well, and these nobody had looked at.
+where $\bar d_j$ is the mean over families, and $\bar d^0_j$ the same with random words in the place of every form. Random means: one of the 80 words nearest to it in frequency, token number, norm, length and plural, of as many pieces (three where there are more). A family is for *discovery* or for *judging* by a hash of its name. Discovery reads forms of one piece only. Pairs of more pieces judge as well, and these nobody had looked at.
 """
 
 # %%
@@ -304,25 +304,25 @@ alike = [
 z_mixed = float(np.abs(mixture.told(alike)[1]).max())
 display(
     cx.claims.finding(
-        f"British spelling adds to neuron {J} of Qwen {z[Q]['discovery']:.0f} times the spread of random words, where the largest of {len(columns[Q]['discovery'][2])} neurons reaches {most['discovery']:.0f} in {BAR['draws']} draws; in the other half of the families it is {z[Q]['judging']:.0f} times.",
+        f"British spelling adds to the gate of neuron {J} {z[Q]['discovery']:.0f} times the spread of random words, where random words take the largest of {len(columns[Q]['discovery'][2])} gates to {most['discovery']:.0f} in {BAR['draws']} draws; in families that were not used to find it, {z[Q]['judging']:.0f} times.",
         holds=by_luck(Q, "discovery") <= BAR["columns"]
         and by_luck(Q, "judging", J) <= BAR["again"],
     ),
     cx.claims.finding(
-        f"In pairs of several pieces it is {z[Q]['judging, more pieces']:.0f} times, and {agree(Q, 'judging, more pieces', J):.0%} of these families agree.",
+        f"In pairs of several pieces, which nobody had looked at, it is {z[Q]['judging, more pieces']:.0f} times, and {agree(Q, 'judging, more pieces', J):.0%} of these {len(columns[Q]['judging, more pieces'][0])} families agree.",
         holds=agree(Q, "judging, more pieces", J) >= BAR["families"],
     ),
     cx.claims.finding(
-        f"As many random mixtures of Qwen's neurons reach {z_mixed:.0f}: what stands out is this neuron, not the layer.",
+        f"The whole layer hears some of it, for the best of as many random mixtures of its gates reaches {z_mixed:.0f}; this one hears more.",
         holds=z_mixed < z[Q]["discovery"] / 1.5,
-        otherwise=f"As many random mixtures of Qwen's neurons reach {z_mixed:.0f}, so the layer has it, and no neuron more than others.",
+        otherwise=f"The best of as many random mixtures of Qwen's gates reaches {z_mixed:.0f}, so the layer has it, and no neuron more than others.",
     ),
     cx.claims.finding(
         f"SmolLM2 has no such neuron: its best, {found['smollm2'][0]}, reaches {z['smollm2']['discovery']:.0f} and {z['smollm2']['judging']:.0f} with words of one piece, but only {agree('smollm2', 'judging, more pieces', found['smollm2'][0]):.0%} of the families of several pieces agree.",
         holds=agree("smollm2", "judging, more pieces", found["smollm2"][0]) < BAR["families"],
     ),
     cx.claims.finding(
-        f"Of mini's vocabulary too few of these words are one piece to discover anything: {cx.claims.listed(len(columns[MODEL][g][0]) for g in GROUPS)} families in the three groups.",
+        f"Of mini's vocabulary too few of these words are one piece to discover anything, and its column below says little: {cx.claims.listed(len(columns[MODEL][g][0]) for g in GROUPS)} families in the three groups.",
         holds=len(columns[MODEL]["discovery"][0]) < 5,
         otherwise=f"On this model the best neuron reaches {z[MODEL]['discovery']:.0f}.",
     ),
@@ -779,7 +779,7 @@ display(
         holds=bool((np.diff([m for m, *_ in dose]) > 0).all()),
     ),
     cx.claims.finding(
-        f"Random words in their place move it by {at_random:.3f} at most in {BAR['random_words']} draws, where spelling moves it by {in_those:.3f}.",
+        f"Random words in their place move it by {at_random:.3f} at most in {BAR['random_words']} draws, where spelling moves it by {in_those:.3f} in the same {len(judged['random'].dropna())} texts.",
         holds=bool(at_random < in_those),
     ),
     cx.claims.finding(
@@ -852,11 +852,11 @@ words_after = [k for k in PARTS if k.startswith("words after")]
 copied = rows[rows["copied"]]
 display(
     cx.claims.finding(
-        f"British spelling of the context raises the odds of the next word's British form by {shift.mean():.1f} nats, in {(free.groupby('context')['British'].mean() > free.groupby('context')['American'].mean()).sum()} of {free['context'].nunique()} contexts.",
+        f"British spelling of the context raises the log odds of the next word's British form by {shift.mean():.1f} nats, in {(free.groupby('context')['British'].mean() > free.groupby('context')['American'].mean()).sum()} of {free['context'].nunique()} contexts.",
         holds=shift.mean() > 0,
     ),
     cx.claims.finding(
-        f"Neuron {J} is not used for it: as in the American context it costs {shares['neuron'][0]:.1%} of the shift [{shares['neuron'][1]:.1%}, {shares['neuron'][2]:.1%}], where {BAR['used']:.0%} was asked.",
+        f"Neuron {J} is not used for it: as in the American context it costs {shares['neuron'][0]:.1%} of the shift [{shares['neuron'][1]:.1%}, {shares['neuron'][2]:.1%}], where {BAR['used']:.0%} was asked; below zero it works against the shift.",
         holds=shares["neuron"][1] <= BAR["used"],
     ),
     cx.claims.finding(
@@ -868,14 +868,14 @@ display(
         holds=shares[words_after[0]][1] > 0.9 and shares[words_after[-1]][1] > 0.3,
     ),
     cx.claims.finding(
-        f"Where the context holds the asked word's family the shift is {(copied['British'] - copied['American']).mean():.1f} nats, of {len(copied)} cases.",
+        f"Where the context holds the asked word's family the shift is {(copied['British'] - copied['American']).mean():.1f} nats ({len(copied)} cases).",
         holds=len(copied) > 0,
     ),
 )
 
 # %% [markdown]
 r"""
-So the first layer knows, at every token, which English it is in, and the prediction of spelling asks the words instead.
+So a gate of the first layer rises wherever the text is spelled the British way, by a part of its spread between documents, and the prediction of spelling asks the words instead.
 
 (sec-bri-verdict)=
 ## What was set before, and what came of it
@@ -939,9 +939,9 @@ table.rename(ASKS).rename_axis("condition")
 # %% tags=["hide-input", "nbval-check-output"]
 hears = {k: v.endswith("yes") for k, v in answers["Qwen"].items() if k != "used"}
 cx.claims.finding(
-    f"A neuron of Qwen hears British English: it met {sum(hears.values())} of {len(hears)} conditions that were set before, all but the bar for words that are no spelling.",
+    f"A gate of Qwen hears British English: it met {sum(hears.values())} of the {len(hears)} conditions about hearing that were set before, and just missed that for words that are no spelling.",
     holds=[k for k, ok in hears.items() if not ok] == ["vocabulary"],
-    otherwise=f"Of {len(hears)} conditions that were set before it met {sum(hears.values())}.",
+    otherwise=f"Of {len(hears)} conditions about hearing that were set before it met {sum(hears.values())}.",
 )
 
 # %% [markdown]
@@ -950,15 +950,15 @@ r"""
 
 - **Spelling is not dialect.** Documents were respelled, not rewritten; the two lists of words speak for the rest, and there subject and dialect are one.
 - **A gate is half a neuron.** Read by its gate the neuron hears; what it writes hardly changes. A column of the circuit says nothing of the other half.
-- **Selected by words of one piece**, for only these have a column of their own. The several-piece words share pieces (*ise*, *our*) with each other; that a rule points the same way is one fact, not forty.
-- **Newspapers and old books** have their own registers here, and Britain's are among them; nothing on this page parts a British newspaper from British English.
+- **Selected by words of one piece**, for only these have a column of their own. The several-piece words share pieces (*ise*, *our*) with each other; that a rule points the same way is one fact, not forty. And z grows with the number of families: a larger one is surer, not stronger.
+- **Newspapers and old books** have their own registers here, and Britain's are among them; the lists of words do not part a British newspaper from British English, and only the respelled documents do. Its loudest tokens name no dialect: most are rare.
 - **4-bit weights** of an instruct model of code; another training may have put it elsewhere.
 
 ## Claims
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-TELL = "neurons that tell British from American spelling in both halves of the words"
+TELL = f"{MODEL}: neurons that tell British from American spelling in all three groups of families"
 heard_by = columns[MODEL]
 limit = np.quantile(np.abs(heard_by["discovery"][3]).max(1), 1 - BAR["columns"])
 passing = [

@@ -427,8 +427,14 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         plain = page.read_text(encoding="utf-8")
         if POLICY not in plain:  # Sphinx writes anew what has changed
             shown = plain if views else LAYER_VIEW.sub(NO_VIEW, plain)
-            page.write_text(seal(hint(lighten(shown))), encoding="utf-8")
+            page.write_text(seal(hint(lighten(named_toggles(shown)))), encoding="utf-8")
     draw_icons(html)
+
+
+def named_toggles(page: str) -> str:
+    """The theme's toggles that unfold a chapter's further pages, with a name to read out."""
+    toggle = '><span class="toctree-toggle"'
+    return page.replace(f"<summary{toggle}", f'<summary aria-label="further pages"{toggle}')
 
 
 def lead_on(pages: Path) -> None:
