@@ -970,19 +970,18 @@ passing = [
 ]
 claims = [cx.claims.Claim("commonwealth_neuron", TELL, float(len(passing)), digits=0)]
 NAMED = [300, 704] if studies[MODEL].at.n_neurons == 3072 else []  # GPT-2 small's numbers
-for j in NAMED:
-    share = float((heard_by["judging, more pieces"][1][:, j] > 0).mean())
-    claims.append(
-        cx.claims.Claim(
-            f"neuron_{j}", f"neuron {j}: share of families with more in British spelling", share
-        )
-    )
 model = cx.load(MODEL)
 if NAMED:
+    MORE = "share of families with more in British spelling"
+    share = (heard_by["judging, more pieces"][1] > 0).mean(0)
     cosine = torch.cosine_similarity(*model.blocks[0].mlp.W_out[NAMED].detach().cpu(), dim=0)
-    claims.append(
-        cx.claims.Claim("opposite", "neurons 300 and 704: cosine of what they write", float(cosine))
-    )
+    claims += [
+        cx.claims.Claim("neuron_300", f"neuron 300: {MORE}", float(share[300])),
+        cx.claims.Claim("neuron_704", f"neuron 704: {MORE}", float(share[704])),
+        cx.claims.Claim(
+            "opposite", "neurons 300 and 704: cosine of what they write", float(cosine)
+        ),
+    ]
 cx.claims.ledger(model, *claims)
 
 # %% [markdown]

@@ -427,14 +427,16 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         plain = page.read_text(encoding="utf-8")
         if POLICY not in plain:  # Sphinx writes anew what has changed
             shown = plain if views else LAYER_VIEW.sub(NO_VIEW, plain)
-            page.write_text(seal(hint(lighten(named_toggles(shown)))), encoding="utf-8")
+            page.write_text(seal(hint(lighten(unfolded(shown)))), encoding="utf-8")
     draw_icons(html)
 
 
-def named_toggles(page: str) -> str:
-    """The theme's toggles that unfold a chapter's further pages, with a name to read out."""
-    toggle = '><span class="toctree-toggle"'
-    return page.replace(f"<summary{toggle}", f'<summary aria-label="further pages"{toggle}')
+def unfolded(page: str) -> str:
+    """The contents with a chapter's further pages in view, where the theme folds them behind a
+    toggle without a name.
+    """
+    toggle = r'<details[^>]*><summary><span class="toctree-toggle".*?</summary>(.*?)</details>'
+    return re.sub(toggle, r"\1", page, flags=re.DOTALL)
 
 
 def lead_on(pages: Path) -> None:
