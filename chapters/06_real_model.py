@@ -75,7 +75,7 @@ def texts_for(reader):
 
 def studied(at):
     """The study of a first layer, and all the texts: heads and their spread are half A's."""
-    texts = texts_for(cx.texts.Reader(at.tokenizer, at.length, at.d_vocab))
+    texts = texts_for(cx.texts.Reader.of(at, at.length))
     return cx.study(at, [text for text in texts if text.half == "A"], or_all=True), texts
 
 

@@ -58,8 +58,8 @@ def study_of(name):
     if name not in REAL:
         return cx.study(cx.load(name), TEXTS, or_all=True)
     at = cx.destination(name)
-    reader = cx.texts.Reader(at.tokenizer, at.length, at.d_vocab)
-    return cx.study(at, cx.texts.collection(reader, TEXTS), or_all=True)
+    texts = cx.texts.collection(cx.texts.Reader.of(at, at.length), TEXTS)
+    return cx.study(at, texts, or_all=True)
 
 
 studies = {name: study_of(name) for name in NAMES}
@@ -175,9 +175,11 @@ class Ear:
             like = np.argsort(far.sum(1), kind="stable")[: BAR["like"]]
             yield sums[torch.from_numpy(rng.choice(like, BAR["draws"]))]
 
-    def told(self, groups):
-        """d of every group, z of every neuron, and z in every draw. A group lists pairs of words to
-        be added and taken off; None is no word."""
+    def told(self, groups, readout=None):
+        """d of every group, z of every neuron, and z in every draw; of the model's neurons, or of
+        those with this readout. A group lists pairs of words to be added and taken off; None is no
+        word."""
+        readout = self.readout if readout is None else readout
         rng, d, draws = np.random.default_rng(0), [], 0
         for pairs in groups:
             signed = [(w, s) for pair in pairs for w, s in zip(pair, (1, -1), strict=True) if w]
@@ -186,8 +188,8 @@ class Ear:
             d.append((sign * self.sums(list(words))).sum(0))
             rows = zip(self.drawn(list(words), rng), sign, strict=True)
             draws = draws + sum(of * s for of, s in rows)
-        null = draws / len(groups) @ self.readout  # draw neuron
-        d = torch.stack(d) @ self.readout  # group neuron
+        null = draws / len(groups) @ readout  # draw neuron
+        d = torch.stack(d) @ readout  # group neuron
         mean, sd = null.mean(0), null.std(0)
         return d.numpy(), ((d.mean(0) - mean) / sd).numpy(), ((null - mean) / sd).numpy()
 
@@ -199,10 +201,8 @@ GROUPS = {
     "judging, more pieces": ("judging", False),
 }
 ears = {name: Ear(study) for name, study in studies.items()}
-columns, found = (
-    {},
-    {},
-)  # name -> group -> (names of families, d, z, null); the neurons, strongest first
+columns = {}  # name -> group -> (pairs by family, d, z, null)
+found = {}  # name -> its neurons, strongest first
 for name, ear in ears.items():
     one = {form: len(ids) == 1 for form, ids in zip(PAIR, ear.pieces(list(PAIR)), strict=True)}
     columns[name] = {}
@@ -213,7 +213,7 @@ for name, ear in ears.items():
             if half(f) == which
         }
         chosen = {f: pairs for f, pairs in chosen.items() if pairs}
-        columns[name][group] = (list(chosen), *ear.told(chosen.values()))
+        columns[name][group] = (chosen, *ear.told(chosen.values()))
     found[name] = np.argsort(-np.abs(columns[name]["discovery"][2]), kind="stable")[:2].tolist()
 
 
@@ -294,14 +294,8 @@ most = {group: float(np.abs(columns[Q][group][3]).max()) for group in GROUPS}
 z = {name: {g: float(c[2][found[name][0]]) for g, c in columns[name].items()} for name in NAMES}
 mixed = torch.randn(studies[Q].at.n_neurons, len(ears[Q].values.T), generator=torch.manual_seed(0))
 spread = torch.linalg.cholesky(ears[Q].readout.double() @ ears[Q].readout.double().T).float()
-mixture = Ear(studies[Q])
-mixture.readout = spread @ mixed.T
-alike = [
-    p
-    for f in columns[Q]["discovery"][0]
-    for p in [[q for q in families[f] if all(len(i) == 1 for i in ears[Q].pieces(q))]]
-]
-z_mixed = float(np.abs(mixture.told(alike)[1]).max())
+discovered = columns[Q]["discovery"][0].values()
+z_mixed = float(np.abs(ears[Q].told(discovered, spread @ mixed.T)[1]).max())
 display(
     cx.claims.finding(
         f"British spelling adds to the gate of neuron {J} {z[Q]['discovery']:.0f} times the spread of random words, where random words take the largest of {len(columns[Q]['discovery'][2])} gates to {most['discovery']:.0f} in {BAR['draws']} draws; in families that were not used to find it, {z[Q]['judging']:.0f} times.",
@@ -456,7 +450,7 @@ def documents_of(name, neurons):
     """Held-out documents in both spellings, and between: means over the tokens that are alike."""
     reads, gate, up = first_layer(name)
     tokenizer = studies[name].at.tokenizer
-    reader = cx.texts.Reader(tokenizer, 512, studies[name].at.d_vocab)
+    reader = cx.texts.Reader.of(studies[name].at, 512)
     begin = [int(studies[name].passages[0].tokens[0])]
     ear, rng, rows, moves, typical = ears[name], np.random.default_rng(0), [], [], []
     sizes = dict(zip(PAIR, map(len, ear.pieces(list(PAIR))), strict=True))
@@ -577,7 +571,7 @@ def use_of(name, neurons, moved, size):
         far[forty + others] = torch.inf
         others.append(int(far.argmin()))
     begin = [int(studies[name].passages[0].tokens[0])]
-    reader = cx.texts.Reader(tokenizer, 512, studies[name].at.d_vocab)
+    reader = cx.texts.Reader.of(studies[name].at, 512)
     texts = [t for t in cx.texts.collection(reader, half="B") if t.dialect.startswith("en")]
 
     def ids(string):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -62,16 +63,16 @@ def explored(model: str, folder: str | None, out: Path) -> str:
 
 def studied(model: str, folder: str | None) -> Study:
     """The study of a model's first layer, or of a stored one, on the book's texts or one's own."""
+    of: Any
     if Path(model).name.endswith((".safetensors", ".safetensors.zst")):
-        at = cx.destination(model)
-        reader = cx.texts.Reader(at.tokenizer, at.length, at.d_vocab)
-        texts = cx.texts.labelled(reader, folder) if folder else TEXTS
-        return cx.study(at, texts, or_all=True)
-    loaded = cx.load(model, layers=1)
-    most = min(READ, loaded.cfg.n_ctx)
-    reader = cx.texts.Reader.of(loaded, most)
+        of = cx.destination(model)
+        most = of.length
+    else:
+        of = cx.load(model, layers=1)
+        most = min(READ, of.cfg.n_ctx)
+    reader = cx.texts.Reader.of(of, most)
     texts = cx.texts.labelled(reader, folder) if folder else cx.texts.collection(reader, TEXTS)
-    return cx.study(loaded, texts, or_all=True)
+    return cx.study(of, texts, or_all=True)
 
 
 def neurons(study: Study) -> pd.DataFrame:

@@ -49,7 +49,7 @@ class ContextualCircuit:
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
     LayerNorm 2. `calibration` keeps the tokens that denominators and scale come from, the token of
     the destination `at` included. Make one with `ContextualCircuit.calibrate`;
-    `ctxlib.stored.save` keeps it.
+    `save` keeps it.
 
     >>> circuit = cx.ContextualCircuit.calibrate(at, passages[0], heads)
     >>> circuit.heads, circuit.at.n, circuit.kernel.shape, circuit.denominators.shape

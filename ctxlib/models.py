@@ -31,7 +31,6 @@ from transformers.utils import logging as transformers_logging
 DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, kept evidence
 MINI = DATA / "mini"
 CLONE = DATA.parent.parent  # what lies there beside the package is not part of it
-TWINS = CLONE / "twins"
 ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main"
 
 AGREES = 1e-2  # nats: folding changes log probabilities by its rounding only

@@ -111,17 +111,19 @@ class Reader:
 
     @classmethod
     def of(cls, model: Any, n_ctx: int | None = None) -> Reader:
-        """The reader of a model loaded with `cx.load`, by default of its whole context.
+        """The reader of a model loaded with `cx.load`, of weights or of a destination, by default
+        of the whole context.
 
         Raises ValueError for an `n_ctx` that does not fit the model.
 
         >>> cx.texts.Reader.of(model).n_ctx, cx.texts.Reader.of(model, 128).n_ctx
         (512, 128)
         """
-        most = model.cfg.n_ctx
+        sizes = getattr(model, "cfg", model)
+        most = sizes.n_ctx
         if n_ctx is not None and not 2 <= n_ctx <= most:
             raise ValueError(f"n_ctx={n_ctx}: choose 2 to {most}, the model's context")
-        return cls(model.tokenizer, n_ctx or most, model.cfg.d_vocab)
+        return cls(model.tokenizer, n_ctx or most, sizes.d_vocab)
 
 
 def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:

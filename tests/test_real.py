@@ -153,7 +153,7 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
     assert kept["sha256"] in cx.models.real_models()[name]["files"].values()
     row = next(row for row in kept["documents"] if row["half"] == "A")
     at = cx.destination(name)
-    texts = cx.texts.collection(cx.texts.Reader(at.tokenizer, 512, at.d_vocab), half="A")
+    texts = cx.texts.collection(cx.texts.Reader.of(at, 512), half="A")
     source = next(text.source for text in texts if text.name == row["text"])
     table = tomllib.loads((DATA / "spelling.toml").read_text("utf-8"))
     pairs = {form: pair.split() for of in table.values() for pair in of for form in pair.split()}

@@ -14,6 +14,7 @@ import train_mini as tm
 import ctxlib as cx
 from ctxlib import models
 
+TWINS = models.CLONE / "twins"
 NAME = "mini-first-edition"
 TINY = tm.Recipe(n_layer=2, n_embd=32, n_head=4, n_ctx=32, vocab=300)
 
@@ -83,16 +84,19 @@ def test_a_twin_loads_by_its_name_and_has_minis_tokens(name, mini):
 
 
 def test_the_listing_is_what_lies_there():
-    there = {f.name: "" for f in models.TWINS.iterdir() if f.is_dir()}
+    there = {f.name: "" for f in TWINS.iterdir() if f.is_dir()}
     assert there.keys() == models.twins().keys()
     assert ship_mini.listing(models.twins()) == ship_mini.LISTING.read_text()
-    assert sum(f.stat().st_size for f in models.TWINS.rglob("*") if f.is_file()) <= 30_000_000
+    assert (
+        sum(f.stat().st_size for f in (models.CLONE / "twins").rglob("*") if f.is_file())
+        <= 30_000_000
+    )
 
 
 @pytest.fixture
 def address(tmp_path, monkeypatch):
     """No clone: a twin's files come from its address, which is this folder."""
-    folder = shutil.copytree(models.TWINS / NAME, tmp_path / "address" / "twins" / NAME)
+    folder = shutil.copytree(TWINS / NAME, tmp_path / "address" / "twins" / NAME)
     monkeypatch.setattr(models, "ADDRESS", folder.parent.parent.as_uri())
     monkeypatch.setattr(models, "CLONE", tmp_path / "nowhere")
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "cache"))

@@ -21,9 +21,10 @@ from pathlib import Path
 
 import jupytext
 from command import ROOT, command
+from files import digest
 from IPython.display import display
 from safetensors.torch import load_file
-from ship_mini import as_model, digest, recipe_of, save_half, save_tokenizer
+from ship_mini import as_model, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
 from train_mini import RUNS, TWIN_RUNS, folder_of
 
@@ -73,9 +74,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="of train_mini.py")
     args = parser.parse_args(argv)
     export(args.work, args.work / "models")
+    here = [name for name in real_models() if kept_folder(name).is_dir()]
+    given = {"RUNS": str(args.work / "models"), "MODELS": here}
     for chapter in args.chapters:
-        here = [name for name in real_models() if kept_folder(name).is_dir()]
-        given = {"RUNS": str(args.work / "models"), "MODELS": here}
         compute(ROOT / "chapters" / f"{chapter}.py", given)
 
 

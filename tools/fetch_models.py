@@ -11,7 +11,6 @@ is used and before a model's file stands in its place, in the cache where `cx.lo
 from __future__ import annotations
 
 import argparse
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -21,18 +20,13 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from command import command
-from files import whole
+from files import digest, whole
 from tqdm import tqdm
 
 from ctxlib import models
 
 PIP = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--progress-bar", "off"]
 CHUNK = 2**22
-
-
-def digest(file: Path) -> str:
-    with file.open("rb") as held:
-        return hashlib.file_digest(held, "sha256").hexdigest()
 
 
 def holds(file: Path, known: str) -> bool:

@@ -1,7 +1,10 @@
-"""Files that are written whole or not at all, templates that are filled in, a repository copied."""
+"""Files that are written whole or not at all, their sums, templates that are filled in, and a
+repository copied.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +26,12 @@ def whole(path: Path) -> Iterator[Path]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file, which is never whole in memory."""
+    with file.open("rb") as held:
+        return hashlib.file_digest(held, "sha256").hexdigest()
 
 
 def replace(path: Path, content: str | bytes) -> None:

@@ -12,7 +12,6 @@ learned ones and none, GPT-NeoX for rotary ones, MPT for ALiBi.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import shutil
 import sys
@@ -24,7 +23,7 @@ import train_mini as tm
 import transformers
 from command import ROOT, command
 from einops import rearrange
-from files import filled_in
+from files import digest, filled_in
 from files import replace as write
 from safetensors.torch import load_file
 from torch import Tensor
@@ -179,10 +178,6 @@ def save_tokenizer(words: Path, n_ctx: int, out: Path) -> None:
     transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(words), model_max_length=n_ctx, **marks
     ).save_pretrained(out)
-
-
-def digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def listing(names: dict[str, str]) -> str:

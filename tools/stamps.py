@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from files import replace
+import files
 
 WATCH = Path(__file__).resolve().parent / "watch"
 BUILT = ("_build", "build", "node_modules", "__pycache__")  # made here, and no source of anything
@@ -61,18 +61,14 @@ def digest(place: Path) -> str | None:
     """The sha256 of a file, of the names in a folder, or None for what is not there."""
     if place.is_dir():
         names = [p.name for p in place.iterdir() if counts(p, place) and p.suffix != ".part"]
-        content = "\n".join(sorted(names)).encode()
-    elif place.is_file():
-        content = place.read_bytes()
-    else:
-        return None
-    return hashlib.sha256(content).hexdigest()
+        return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
+    return files.digest(place) if place.is_file() else None
 
 
 def keep(stamp: Path, root: Path, facts: dict[str, Any], places: Iterable[Path]) -> None:
     """Write a stamp over facts, files and folders, whole or not at all."""
     read = {os.path.relpath(place, root): digest(place) for place in sorted(places)}
-    replace(stamp, json.dumps({"facts": facts, "read": read}, indent=1))
+    files.replace(stamp, json.dumps({"facts": facts, "read": read}, indent=1))
 
 
 def holds(stamp: Path, root: Path, facts: dict[str, Any]) -> bool:

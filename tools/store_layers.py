@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 from command import ROOT, command
-from ship_mini import digest
+from files import digest
 
 import ctxlib as cx
 from ctxlib import stored
