@@ -69,6 +69,7 @@ NBVAL = ["-p", "nbval.plugin", "--nbval-lax", "--nbval-current-env", "--maxfail=
 NBVAL += ["-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "-q", "--tb=short"]
 STOP = threading.Event()  # set when the build is interrupted: no kernel begins another cell
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
+NEURON = "neuron.bin"  # of the title page's view
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # colours
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -399,7 +400,8 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         if not (base / "book" / f"{name}.ipynb").exists():
             again = f"run `make execute CHAPTER={name}` first"
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
-    views = has_layer(model, files)
+    layer = packed(model, files, "layer.bin", packed_for)
+    heard = packed(model, files, NEURON, lambda _: packed_heard())
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
     # the reference imports the package, and the extensions are among the tools
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
@@ -416,9 +418,10 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     shutil.copytree(bundle.HERE, static / "views", ignore=python, dirs_exist_ok=True)
     for module in (static / "views").rglob("*.js"):
         module.write_text(bundle.plain(module), encoding="utf-8")
-    if views:
-        (static / "data").mkdir(exist_ok=True)
-        shutil.copy(base / "_build" / "layer.bin", static / "data")
+    (static / "data").mkdir(exist_ok=True)
+    shutil.copy(heard, static / "data")
+    if views := layer.exists():
+        shutil.copy(layer, static / "data")
         (static / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
     # in place of Jupyter Book's redirection, which has neither language nor title nor icon
     shutil.copy(TOOLS / "front.html", html / "index.html")
@@ -447,20 +450,26 @@ def lead_on(pages: Path) -> None:
         replace(pages / f"{old}.html", filled_in("moved.html", to=f"{new}.html"))
 
 
-def has_layer(model: str, files: dict[str, str | None]) -> bool:
-    """Whether an edition has the packed layer that views compute with, `_build/layer.bin`: made
+def packed(
+    model: str,
+    files: dict[str, str | None],
+    name: str,
+    pack: Callable[[str], bytes | None],
+) -> Path:
+    """The file in an edition's `_build` that views compute with, if `pack` gives bytes of it: made
     anew when the model or the package, which is among these files, has changed.
     """
-    stamp, layer = (home(model) / "_build" / name for name in ("stamps/layer", "layer.bin"))
+    place = home(model) / "_build" / name
+    stamp = place.parent / "stamps" / place.stem
     read = [f for f in files if f.startswith("ctxlib/") and not f.endswith((".js", ".css"))]
     given = facts(model) | {"files": {file: files[file] for file in read}}
     if not stamps.holds(stamp, ROOT, given):
-        packed = packed_for(model)
-        layer.unlink(missing_ok=True)
-        if packed:
-            replace(layer, packed)
-        stamps.keep(stamp, ROOT, given, [layer])
-    return layer.exists()
+        made = pack(model)
+        place.unlink(missing_ok=True)
+        if made:
+            replace(place, made)
+        stamps.keep(stamp, ROOT, given, [place])
+    return place
 
 
 def packed_for(model: str) -> bytes | None:
@@ -480,6 +489,17 @@ def packed_for(model: str) -> bytes | None:
     return cx.widgets.packed_layer(weights, cx.texts.collection(weights, 1000), called(model))
 
 
+def packed_heard() -> bytes:
+    """What the title page's view computes with, from a stored layer (`neuronfile.py`)."""
+    import ctxlib as cx  # only here, likewise
+
+    kept = json.loads((cx.models.DATA / "evidence" / "welcome.json").read_text(encoding="utf-8"))
+    from ctxlib.widgets.neuronfile import packed_neuron
+
+    at = cx.destination("qwen")
+    return packed_neuron(at, kept["neuron"], kept["heads"], kept["scale"])
+
+
 def labelled_neurons(html: Path) -> bytes:
     """Chapter 8's table of neurons, which its page holds as a link; empty where it holds none."""
     page = (html / "book" / "08_neurons.html").read_text(encoding="utf-8")
@@ -487,8 +507,10 @@ def labelled_neurons(html: Path) -> bytes:
     return base64.b64decode(link[1]) if link else b""
 
 
-# A view that computes with the packed layer; those of chapters 11 and 13 bring their own numbers.
-LAYER_VIEW = re.compile(r'<div data-view="(?!lookups"|positions")\w+"[^>]*>.*?</div>', re.DOTALL)
+# A view that computes with the packed layer; those of chapters 0, 11 and 13 have their own numbers.
+LAYER_VIEW = re.compile(
+    r'<div data-view="(?!lookups"|positions"|spellings")\w+"[^>]*>.*?</div>', re.DOTALL
+)
 NO_VIEW = (
     "<p>This view computes with position embeddings, which this model does not have; "
     '<a href="11_families.html">chapter 11</a> treats it.</p>'

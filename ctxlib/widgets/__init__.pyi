@@ -10,6 +10,7 @@ from .views import (
     NeuronExplorer,
     Positions,
     Rows,
+    Spellings,
 )
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "NeuronExplorer",
     "Positions",
     "Rows",
+    "Spellings",
     "Turnable",
     "choice",
     "look_up_record",

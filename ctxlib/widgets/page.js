@@ -11,7 +11,8 @@ const PACKED = ".z"; // behind the name of a packed text
 const WRITES = 30; // of an address, at once
 const GESTURE = 1000; // milliseconds after which another turn is a step of its own
 const NEAR = "400px"; // this far below the screen a view begins to load
-const DATA = new URL("../data/layer.bin", import.meta.url);
+const DATA = new URL("../data/", import.meta.url);
+const LAYER = "layer.bin"; // what a view computes with that names no other file
 /** Traits that have another name in an address. @type {Record<string, string>} */
 const CALLED = { threshold: "theta" };
 
@@ -58,7 +59,7 @@ class PageModel {
   /** @param {string} name */
   get(name) {
     if (name === "labels") return this.labels && new URL(this.labels, location.href);
-    return name === "data" ? DATA : this.values[name];
+    return name === "data" ? new URL(this.values.file ?? LAYER, DATA) : this.values[name];
   }
 
   /** @param {string} name @param {any} value */

@@ -25,6 +25,7 @@ from ctxlib.weights import LayerWeights
 from ctxlib.widgets.askedfile import packed_destination
 from ctxlib.widgets.bundle import HERE, bundled, linked
 from ctxlib.widgets.layerfile import destinations, packed_layer
+from ctxlib.widgets.neuronfile import packed_neuron
 from ctxlib.widgets.record import denominator_record, position_record
 
 if TYPE_CHECKING:
@@ -343,6 +344,49 @@ class LiveReader(LayerView):
     other_window = Whole(0, character_count, "token").tag(sync=True, turned=True)
     cursor = Whole(-1, position_count, "token").tag(sync=True, turned=True)
     other_cursor = Whole(-1, position_count, "token").tag(sync=True, turned=True)
+
+
+class Spellings(View):
+    """Texts in two spellings, shaded for one neuron: by what the model computes, and by what the
+    weights of `heads` say, which the view computes again of any words (chapter 0).
+
+    `texts` are two, each with its name, its tokens and both lists of numbers, one a token; `full`
+    is what has the full shade. `british` and `american` are what a reader typed in their place.
+    `scale` is that of LayerNorm 2. Raises ValueError as `packed_neuron` does.
+    """
+
+    module = "spellings"
+    _esm = bundled("views/spellings.js")
+    layer = Unicode(help="the name of what the neuron's heads say").tag(sync=True)
+    file = Unicode("neuron.bin", help="where a built page has it").tag(along=True)
+    record = Dict(help="both texts").tag(sync=True, along=True)
+    british = Unicode("").tag(sync=True, turned=True)
+    american = Unicode("").tag(sync=True, turned=True)
+
+    def __init__(
+        self,
+        at: Destination,
+        neuron: int,
+        heads: Sequence[int],
+        scale: float,
+        texts: Sequence[tuple[str, Sequence[str], Sequence[float], Sequence[float]]],
+        full: float,
+        picture: Picture | None = None,
+        **state: Any,
+    ):
+        data = packed_neuron(at, neuron, heads, scale)
+        self.prepared = named(data, 0, len(heads), 1, at.length, [])
+        two = [
+            {"name": name, "words": list(words)}
+            | {
+                "model": [round(float(v), 3) for v in model],
+                "told": [round(float(v), 3) for v in told],
+            }
+            for name, words, model, told in texts
+        ]
+        record = {"texts": two, "full": full}
+        super().__init__(picture, layer=self.prepared.digest, record=record, **state)
+        self.on_msg(LayerView.answer)
 
 
 class Positions(View):

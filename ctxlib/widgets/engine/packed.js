@@ -2,6 +2,7 @@
 
 import { AskedLayer } from "./asked.js";
 import { LearnedLayer } from "./learned.js";
+import { HeardNeuron } from "./neuron.js";
 
 /** @typedef {import("./layer.js").Layer} Layer
  *  @typedef {{id: number, denominators: number[], scale: number}} Destination
@@ -18,37 +19,59 @@ import { LearnedLayer } from "./learned.js";
  *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
  *  @typedef {CommonHeader & {length: number}} AskedHeader of one destination */
 
-/** Of each kind of file what makes a layer of it, and what it must hold: numbers that count, other
- *  positive ones, and tensors. */
+const LAYER = {
+  sizes: ["d_model", "d_head", "neurons", "positions", "n", "largest"],
+  lists: ["stable", "destinations", "families", "passages", "untrained"],
+  tensors: ["ranked", "passage_ids", "passage_ends", "merges"],
+};
+
+/** Of each kind of file what makes something of it, and what it must hold: numbers that count, other
+ *  positive ones, lists, and tensors. */
 const KINDS = {
   "ctxlib layer": {
     Kind: LearnedLayer,
-    sizes: ["finer"],
+    sizes: [...LAYER.sizes, "finer"],
     reals: ["eps", "C", "attn_scale"],
-    tensors: "W_E W_E_step fine W_E_fine W_pos W_Q W_K W_V W_O W_in b_Q b_V b_O means",
+    lists: LAYER.lists,
+    tensors: [
+      ..."W_E W_E_step fine W_E_fine W_pos W_Q W_K W_V W_O W_in b_Q b_V b_O means".split(" "),
+      ...LAYER.tensors,
+    ],
   },
   "ctxlib asked layer": {
     Kind: AskedLayer,
-    sizes: ["length"],
+    sizes: [...LAYER.sizes, "length"],
     reals: ["eps"],
-    tensors:
-      "known kernels content value_of moved beside means of_token of_token_step of_token_spread " +
-      "of_token_mean W_O W_O_step W_O_spread W_O_mean W_in W_in_step W_in_spread W_in_mean told_top told_mean " +
-      "told_tokens",
+    lists: LAYER.lists,
+    tensors: [
+      ...(
+        "known kernels content value_of moved beside means of_token of_token_step of_token_spread " +
+        "of_token_mean W_O W_O_step W_O_spread W_O_mean W_in W_in_step W_in_spread W_in_mean told_top told_mean " +
+        "told_tokens"
+      ).split(" "),
+      ...LAYER.tensors,
+    ],
+  },
+  "ctxlib neuron": {
+    Kind: HeardNeuron,
+    sizes: ["length", "first_merged"],
+    reals: [],
+    lists: [],
+    tensors: ["kernels", "content", "adds", "left"],
   },
 };
 const LAYER_VERSION = 1;
 
-/** Fetches a packed layer.
+/** Fetches a packed layer, or whatever a file holds of one (`KINDS`).
  *  @param {string | URL} url @param {(share: number) => void} [onProgress] told 0 to 1
- *  @returns {Promise<Layer>} or an Error with one sentence for the reader */
+ *  @returns {Promise<any>} or an Error with one sentence for the reader */
 export async function loadLayer(url, onProgress = () => {}) {
   const name = new URL(url, globalThis.location?.href).pathname.split("/").pop();
   return layerFrom(name || "layer", () => fetchedBytes(url, onProgress));
 }
 
 /** The layer in bytes that are here already: a notebook sends them.
- *  @param {ArrayBuffer | ArrayBufferView} bytes @returns {Promise<Layer>} or an Error as above */
+ *  @param {ArrayBuffer | ArrayBufferView} bytes @returns {Promise<any>} or an Error as above */
 export async function readLayer(bytes) {
   const whole = ArrayBuffer.isView(bytes)
     ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -61,7 +84,7 @@ async function layerFrom(name, source) {
   try {
     const { header, tensors } = unpackedLayer(await unzippedBytes(await source()));
     const { Kind } = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
-    return new Kind(header, tensors);
+    return new Kind(/** @type {any} */ (header), tensors);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new Error(`This view's data (${name}) cannot be used: ${reason}.`);
@@ -133,19 +156,6 @@ function unpackedLayer(buffer) {
 const WIDTHS = /** @type {Record<string, number>} */ ({
   int8: 1, uint16: 2, uint32: 4, float16: 2, float32: 4,
 }); // prettier-ignore
-const SIZES = /** @type {const} */ ([
-  "vocab_size", "d_model", "heads", "d_head", "neurons", "positions", "n", "largest",
-]); // prettier-ignore
-const LISTS = /** @type {const} */ ([
-  "stable",
-  "destinations",
-  "families",
-  "passages",
-  "untrained",
-  "vocab",
-]);
-const TENSORS = ["ranked", "passage_ids", "passage_ends", "merges"]; // of either kind
-
 /** @param {number[]} shape */
 function entries(shape) {
   return shape.reduce((a, b) => a * b, 1);
@@ -163,23 +173,27 @@ function malformedPart(header, room) {
     Number.isInteger(t.offset);
   const fits = (/** @type {TensorEntry} */ { type, shape, offset }) =>
     offset >= 0 && offset + WIDTHS[type] * entries(shape) <= room;
-  const { vocab, families, destinations, calibration, tensors } = header;
+  const { vocab, tensors } = header;
   const kind = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
-  const needed = [...kind.tensors.split(" "), ...TENSORS];
   return (
-    [...SIZES, ...kind.sizes].find((name) => !isSize(header[name])) ??
+    ["vocab_size", "heads", ...kind.sizes].find((name) => !isSize(header[name])) ??
     kind.reals.find((name) => !(header[name] > 0)) ??
-    LISTS.find((name) => !Array.isArray(header[name])) ??
+    ["vocab", ...kind.lists].find((name) => !Array.isArray(header[name])) ??
     (vocab.length === header.vocab_size ? undefined : "vocab") ??
-    (families.length === header.heads ? undefined : "families") ??
-    (destinations.length ? undefined : "destinations") ??
-    (Array.isArray(calibration?.ids) ? undefined : "calibration") ??
+    (kind.lists.length ? malformedLists(header) : undefined) ??
     (Array.isArray(tensors) && tensors.every(isTensor) ? undefined : "tensors") ??
     [
-      ...needed.filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
+      ...kind.tensors.filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
       ...tensors.flatMap((/** @type {any} */ t) => (fits(t) ? [] : [t.name])),
     ].map((name) => `tensor ${name}`)[0]
   );
+}
+
+/** Likewise of what layers hold and a neuron does not. @param {any} header */
+function malformedLists({ heads, families, destinations, calibration }) {
+  if (families.length !== heads) return "families";
+  if (!destinations.length) return "destinations";
+  return Array.isArray(calibration?.ids) ? undefined : "calibration";
 }
 
 /** @param {ArrayBuffer} buffer @returns {{header: LayerHeader & AskedHeader, start: number}} */

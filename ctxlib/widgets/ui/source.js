@@ -55,6 +55,25 @@ function answeredLayer(model) {
   });
 }
 
+/** What is behind a view, once for all views of a page.
+ *  @param {Model} model @param {(share: number) => void} [onProgress] @returns {Promise<any>} */
+async function held(model, onProgress) {
+  const data = model.get("data");
+  if (!(data instanceof URL)) return askedLayer(model, model.get("layer"));
+  const known = layers.get(data.href) ?? loadLayer(data, onProgress);
+  layers.set(data.href, known);
+  return known.catch((error) => {
+    layers.delete(data.href);
+    throw error;
+  });
+}
+
+/** The neuron behind a view that is about one.
+ *  @param {Model} model @returns {Promise<import("../engine/neuron.js").HeardNeuron>} */
+export function neuronOf(model) {
+  return held(model);
+}
+
 /** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line
  *  says why, and the answer is null. It is null as well for a view that was taken away meanwhile:
  *  there is nobody to draw for.
@@ -73,13 +92,8 @@ export async function layerOf(model, place) {
   const there = place.isConnected; // a notebook may hand over a place before it shows it
   const unlessLeft = (/** @type {Layer} */ layer) => (there && !place.isConnected ? null : layer);
   try {
-    const data = model.get("data");
-    if (!(data instanceof URL)) return unlessLeft(await askedLayer(model, model.get("layer")));
-    const known = layers.get(data.href) ?? loadLayer(data, (share) => (bar.value = share));
-    layers.set(data.href, known);
-    return unlessLeft(await known);
+    return unlessLeft(await held(model, (share) => (bar.value = share)));
   } catch (error) {
-    layers.clear();
     failed(place, /** @type {Error} */ (error));
     return null;
   } finally {

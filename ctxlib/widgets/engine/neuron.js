@@ -1,0 +1,54 @@
+/** What some heads tell one neuron of any text (`neuronfile.py`): their rows from kernels and content, the
+ *  text placed right before the destination. */
+
+import { equalParts } from "./linalg.js";
+import { Tokenizer } from "./tokenizer.js";
+
+/** @typedef {{heads: number, length: number, bos: number, vocab: string[], first_merged: number,
+ *    words?: string, middles: Record<string, number[]>, steps: Record<string, number[]>}} NeuronHeader */
+
+export class HeardNeuron {
+  /** @param {NeuronHeader} header @param {Record<string, any>} tensors */
+  constructor(header, tensors) {
+    const { heads, length, bos, vocab, first_merged: from, middles, steps } = header;
+    const merges = Array.from(tensors.left, (left, i) => halves(vocab[from + i], left));
+    this.tokenizer = new Tokenizer(vocab, merges, header.words);
+    this.bos = bos;
+    this.room = length - 1; // tokens of a text that are read
+    this.kernels = equalParts(tensors.kernels, heads);
+    const value = (/** @type {string} */ name) => {
+      const rows = equalParts(tensors[name], heads);
+      return (/** @type {number} */ h, /** @type {number} */ id) =>
+        middles[name][h] + steps[name][h] * rows[h][id];
+    };
+    this.content = value("content");
+    this.adds = value("adds");
+  }
+
+  /** What the words so far tell the neuron, at every token of a text that is read.
+   *  @param {string} text @returns {{pieces: {id: number, text: string}[], told: Float64Array}} */
+  read(text) {
+    const pieces = this.tokenizer.pieces(text);
+    const ids = [this.bos, ...pieces.slice(0, this.room).map(({ id }) => id)];
+    const told = new Float64Array(ids.length - 1);
+    this.kernels.forEach((kernel, h) => {
+      const weight = ids.map((id) => Math.exp(this.content(h, id)));
+      const adds = ids.map((id) => this.adds(h, id));
+      for (let m = 1; m < ids.length; m++) {
+        let [sum, all] = [0, 0];
+        for (let i = 0, at = kernel.length - 1 - m; i <= m; i++, at++) {
+          const attention = kernel[at] * weight[i];
+          sum += attention * adds[i];
+          all += attention;
+        }
+        told[m - 1] += sum / all;
+      }
+    });
+    return { pieces, told };
+  }
+}
+
+/** @param {string} token @param {number} left @returns {[string, string]} */
+function halves(token, left) {
+  return [token.slice(0, left), token.slice(left)];
+}

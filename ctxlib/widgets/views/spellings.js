@@ -1,0 +1,166 @@
+/** A paragraph in two spellings, shaded for one neuron: above the words by what the model computes, below
+ *  by what its weights predict, which is computed again of any words (chapter 0). */
+
+import { button } from "../ui/controls.js";
+import { element, fresh } from "../ui/dom.js";
+import { neuronOf } from "../ui/source.js";
+import { heard, turn } from "../ui/state.js";
+import { shade } from "../ui/tokens.js";
+import { signed } from "../ui/words.js";
+
+/** @typedef {import("../ui/state.js").Model} Model
+ *  @typedef {import("../engine/neuron.js").HeardNeuron} HeardNeuron
+ *  @typedef {{text: string, model?: number, told?: number}} Word a token, and what the neuron is told there
+ *  @typedef {{name: string, words: string[], model: number[], told: number[]}} Kept a text as Python
+ *    has it */
+
+const TRAITS = ["british", "american"];
+const LIMIT = 2000; // characters that a box keeps
+
+/** @param {(number | undefined)[]} values @returns {string} their mean, of those that are there */
+function mean(values) {
+  const there = values.filter((value) => value !== undefined);
+  return there.length === values.length && there.length
+    ? signed(there.reduce((sum, value) => sum + value, 0) / there.length, 2)
+    : "–";
+}
+
+/** One text: its words can be changed where they stand. @param {Kept} kept @param {number} full has the
+ *  full shade @param {(text: string) => void} onText */
+function box(kept, full, onText) {
+  const id = fresh("spelling");
+  const area = /** @type {HTMLTextAreaElement} */ (
+    element("textarea", {
+      id,
+      maxlength: LIMIT,
+      spellcheck: "false",
+      autocomplete: "off",
+      autocapitalize: "off",
+      rows: 1,
+      oninput: () => onText(area.value),
+    })
+  );
+  const mirror = element("div", { class: "ctx-mirror", "aria-hidden": "true" });
+  const said = element("output", { for: id, class: "ctx-quiet" });
+  const root = element(
+    "div",
+    {},
+    element("label", { for: id, class: "ctx-label" }, kept.name),
+    element("div", { class: "ctx-ribbons" }, mirror, area),
+    said,
+  );
+  const band = (/** @type {number | undefined} */ value) =>
+    value === undefined ? "transparent" : shade(value, Math.min(Math.abs(value) / full, 1));
+  /** @param {Word[]} words */
+  const show = (words) => {
+    const text = words.map((word) => word.text).join("");
+    if (area.value !== text) area.value = text;
+    mirror.replaceChildren(
+      ...words.map(({ text: spelt, model, told }) => {
+        const bands = `--ctx-above: ${band(model)}; --ctx-below: ${band(told)}`;
+        return element("span", { style: bands }, spelt);
+      }),
+      "\u200b", // a last line that is empty has its height
+    );
+    const [above, below] = [words.map(({ model }) => model), words.map(({ told }) => told)];
+    said.textContent = words.length
+      ? `on average: model ${mean(above)}, prediction ${mean(below)}`
+      : "Type a text.";
+  };
+  return { root, area, said, show };
+}
+
+/** The tokens of a text with what the neuron is told at each; what the model says stands as far as its text
+ *  does, for no later word changes it. @param {HeardNeuron} neuron @param {string} text
+ *  @param {Kept} kept @returns {Word[]} */
+function readBy(neuron, text, kept) {
+  const { pieces, told } = neuron.read(text);
+  const other = pieces.findIndex((piece, i) => piece.text !== kept.words[i]);
+  const same = other < 0 ? pieces.length : other;
+  return pieces.map((piece, i) => ({
+    text: piece.text,
+    model: i < same ? kept.model[i] : undefined,
+    told: told[i],
+  }));
+}
+
+/** @param {{model: Model, el: HTMLElement}} view traits: british, american */
+async function render({ model, el }) {
+  const { texts, full } = model.get("record");
+  /** @type {HeardNeuron | null} */ let neuron = null;
+  /** @type {Promise<void> | null} */ let asked = null;
+  const boxes = texts.map((/** @type {Kept} */ kept, /** @type {number} */ k) =>
+    box(kept, full, (text) => {
+      turn(model, { [TRAITS[k]]: text });
+      ask();
+    }),
+  );
+  const textOf = (/** @type {number} */ k) => {
+    const typed = model.get(TRAITS[k]);
+    return typeof typed === "string" && typed ? typed.slice(0, LIMIT) : texts[k].words.join("");
+  };
+  const update = () =>
+    boxes.forEach((/** @type {any} */ { area, show, said }, /** @type {number} */ k) => {
+      const { words, model: above, told } = texts[k];
+      const text = area.value === "" && document.activeElement === area ? "" : textOf(k);
+      if (neuron) show(text ? readBy(neuron, text, texts[k]) : []);
+      else if (text === words.join(""))
+        show(
+          words.map((/** @type {string} */ w, /** @type {number} */ i) => ({
+            text: w,
+            model: above[i],
+            told: told[i],
+          })),
+        );
+      else {
+        show([{ text }]);
+        said.textContent = "loading what the weights say …";
+      }
+    });
+  const ask = () => {
+    asked ??= neuronOf(model)
+      .then((found) => {
+        neuron = found;
+        update();
+      })
+      .catch((error) => {
+        asked = null; // the next key tries again
+        for (const { said } of boxes) said.textContent = error.message;
+      });
+  };
+  for (const { area } of boxes)
+    for (const touch of ["focus", "pointerdown"]) area.addEventListener(touch, ask);
+  const again = button("The paragraph again", () => turn(model, { british: "", american: "" }));
+  el.replaceChildren(
+    element(
+      "div",
+      { class: "ctx-two" },
+      boxes.map((/** @type {any} */ { root }) => root),
+    ),
+    element("p", { class: "ctx-spellings-key" }, key(full), again),
+  );
+  update();
+  if (TRAITS.some((name) => model.get(name))) ask();
+  return heard(model, TRAITS, update);
+}
+
+/** What the ribbons say. @param {number} full */
+function key(full) {
+  const stops = [-full, -full / 2, 0, full / 2, full];
+  return [
+    "Above the words the model, below the prediction: ",
+    stops.map((value) =>
+      element(
+        "span",
+        {
+          class: "ctx-stop",
+          style: `--ctx-below: ${value ? shade(value, Math.abs(value) / full) : "transparent"}`,
+        },
+        value ? signed(value, 2) : "0",
+      ),
+    ),
+    " Change the words and they are read anew. ",
+  ];
+}
+
+export default { render };

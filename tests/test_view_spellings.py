@@ -1,0 +1,129 @@
+"""The view of a text in two spellings says what Python says, of any words, and loads on touch."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import expect
+from viewing import number, settled, view_page, whole
+
+import ctxlib as cx
+from ctxlib.models import DATA
+from ctxlib.widgets.neuronfile import packed_neuron
+
+TEXTS = [
+    "The colour of the theatre is grey.",
+    "I realized the center was gray; 1,234 neighbors don't!\n\nWe’ll see — naïve façades, 東京.",
+    "A",
+    "the honour of the labour " * 80,  # longer than what is read
+]
+
+
+@pytest.fixture(scope="module")
+def kept():
+    return json.loads((DATA / "evidence" / "welcome.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def at():
+    return cx.destination("qwen")
+
+
+def told(at, kept, ids):
+    """What heads tell the neuron of the words so far, in float64 and by loops."""
+    heads, J = kept["heads"], kept["neuron"]
+    kernels = at.split.kernels[heads].double().numpy()
+    content = at.split.content[heads][:, ids].double().numpy()
+    inside = at.split.values(heads)[ids].double()  # source head d_head
+    out = torch.einsum("shd,hdm->shm", inside, at.readout.W_O[heads].double())
+    adds = (out @ at.readout.W_in[:, J].double() / kept["scale"]).T.numpy()
+    made = []
+    for m in range(1, len(ids)):
+        row = kernels[:, -m - 1 :] * np.exp(content[:, : m + 1])
+        row /= row.sum(1, keepdims=True)
+        made.append((row * adds[:, : m + 1]).sum())
+    return np.array(made)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, at, kept):
+    ids, truth = kept["texts"][0]["ids"], kept["texts"][0]["model"][1:]
+    words, ours = [at.tokenizer.decode([t]) for t in ids[1:]], told(at, kept, ids)
+    two = [(name, words, truth, ours) for name in ("British", "American")]
+    view = cx.widgets.Spellings(at, kept["neuron"], kept["heads"], kept["scale"], two, 0.5)
+    place = tmp_path_factory.mktemp("spellings")
+    view_page(place, ("spellings", whole(view)))
+    (place / "data").mkdir()
+    data = packed_neuron(at, kept["neuron"], kept["heads"], kept["scale"])
+    assert len(data) < 1.5e6
+    (place / "data" / "neuron.bin").write_bytes(data)
+    return place
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    from viewing import served
+
+    with served(folder) as address:
+        yield address
+
+
+def test_what_ships_is_what_python_computes_of_the_paragraph(at, kept):
+    for text in kept["texts"]:
+        ours, truth = told(at, kept, text["ids"]), np.array(text["model"][1:])
+        assert np.corrcoef(ours, truth)[0, 1] > 0.5
+
+
+READ = """async (text) => {
+  const { loadLayer } = await import("./views/engine/packed.js");
+  const neuron = await loadLayer(new URL("data/neuron.bin", location.href));
+  const { pieces, told } = neuron.read(text);
+  return [pieces.map(({ id }) => id), [...told]];
+}"""
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=["British", "mixed", "one", "long"])
+def test_any_words_are_read_as_in_python(visit, at, kept, text):
+    ids, ours = visit().evaluate(READ, text)
+    expected = at.tokenizer.encode(text, add_special_tokens=False)
+    assert ids == expected
+    truth = told(at, kept, [kept["texts"][0]["ids"][0], *expected[: at.length - 1]])
+    np.testing.assert_allclose(ours, truth, atol=0.02)
+
+
+def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, at, kept):
+    page = visit(fresh=True)
+    loads = (
+        "performance.getEntriesByType('resource').filter((e) => /neuron.bin/.test(e.name)).length"
+    )
+    assert page.evaluate(loads) == 0, "the picture needs no data"
+    box, said = page.get_by_label("British"), page.locator("output").first
+    before = said.inner_text()
+    box.click()
+    box.fill(TEXTS[0])
+    expect(said).not_to_have_text(before)
+    settled(page)
+    ids = at.tokenizer.encode(TEXTS[0], add_special_tokens=False)
+    expected = told(at, kept, [kept["texts"][0]["ids"][0], *ids]).mean()
+    model, prediction = said.inner_text().split(", ")
+    assert model.endswith("–"), "no model runs in a page"
+    assert number(prediction.split()[-1]) == pytest.approx(expected, abs=0.02)
+    assert "british=" in page.url
+    page.get_by_role("button", name="The paragraph again").click()
+    expect(said).to_have_text(before)
+
+
+def test_words_in_an_address_are_read_and_a_text_keeps_the_models_numbers_as_far_as_it_is_the_same(
+    visit, kept
+):
+    page = visit("#american=" + "%20".join(TEXTS[0].split()))
+    expect(page.locator("output").last).to_contain_text("prediction")
+    box = page.get_by_label("British")
+    box.click()
+    box.press("End")
+    box.press_sequentially(" x")
+    spans = page.locator(".ctx-mirror").first.locator("span")
+    bands = spans.evaluate_all("(all) => all.map((s) => s.style.getPropertyValue('--ctx-above'))")
+    blank = [k for k, band in enumerate(bands) if band == "transparent"]
+    assert blank and blank[-1] == len(bands) - 1 and bands[0] != "transparent"
