@@ -508,6 +508,14 @@ cx.claims.ledger(
 )
 
 # %% [markdown]
+r"""
+**On real models**, kept from [chapter 6](06_real_model): how many heads read a text as a whole (*stable*, [chapter 4](04_denominators)), and how much of what differs between texts at one place these heads say. The rest is said by local heads.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.on_real("heads stable", "their share")
+
+# %% [markdown]
 """
 ## What you may now assume
 """

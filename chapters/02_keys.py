@@ -522,6 +522,14 @@ cx.claims.ledger(
 )
 
 # %% [markdown]
+r"""
+**On real models**, kept from [chapter 6](06_real_model): TV of the stable heads, weighted by who speaks. MiniLM adds learned positions, as Equation 1 has it; Qwen and SmolLM2 turn queries and keys instead, and their split is that of [chapter 11](11_families).
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.on_real("TV")
+
+# %% [markdown]
 """
 ## What you may now assume
 """

@@ -702,6 +702,14 @@ cx.claims.ledger(
 )
 
 # %% [markdown]
+r"""
+**On real models**, kept from [chapter 6](06_real_model): the families of their heads, by the same rule. They have the local heads that `mini` lacks.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.on_real("heads by family")
+
+# %% [markdown]
 """
 ## What you may now assume
 """

@@ -842,6 +842,14 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
+**On real models**, kept from [chapter 6](06_real_model): over how many tokens the stable heads average, and how far their denominators stray from text to text; means over the stable heads, weighted by who speaks.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.on_real("heads stable", "effective tokens", "spread")
+
+# %% [markdown]
+r"""
 ## What you may now assume
 """
 

@@ -771,6 +771,14 @@ display(
 r"""
 Made alone, Equation 1 for the keys, on which the chapters before spent most care, is among the cheapest. [Chapter 9](09_evaluation) takes the costly ones away.
 
+**On real models**, kept from [chapter 6](06_real_model): the circuit of one page against what the stable heads really add, with the wider of the intervals over documents and over pages. SmolLM2's is worse than none, and chapter 6 says why.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.on_real("r, 100 strongest", "FVU, 100 strongest")
+
+# %% [markdown]
+r"""
 ## What you may now assume
 """
 

@@ -565,6 +565,7 @@ def row(name, first):
     facts = first.roster
     return {
         "heads stable": f"{len(heads)} of {first.at.n_heads}",
+        "heads by family": ", ".join(f"{v} {k}" for k, v in facts["family"].value_counts().items()),
         "their share": f"{first.share[heads].sum():.0%}",
         "effective tokens": f"{first.over_heads(facts['effective tokens']):.0f}",
         "spread": f"{first.over_heads(facts['relative spread']):.2f}",
@@ -589,6 +590,8 @@ lines = {
 }
 printed = {line: cx.claims.published(figure).value for line, figure in lines.items()}
 table["GPT-2 small, published"] = pd.Series(printed).reindex(table.index, fill_value="")
+if MODELS is not None:
+    cx.claims.keep_rows("06_real_model", table.drop(columns=MODEL))
 table
 
 # %% tags=["hide-input", "nbval-check-output"]

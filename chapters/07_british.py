@@ -867,6 +867,15 @@ display(
     ),
 )
 
+# %% tags=["hide-input"]
+if MODELS is not None:
+    names = {"stable heads": "the stable heads", words_after[0]: "the words themselves, layer 1"}
+    names |= {words_after[-1]: f"the words themselves, layer {words_after[-1].split()[-1]}"}
+    carried = {
+        f"spelling of the next word: {says}": f"{shares[k][0]:.1%}" for k, says in names.items()
+    }
+    cx.claims.keep_rows("07_british", pd.DataFrame({NAMES[Q]: carried}))
+
 # %% [markdown]
 r"""
 So a gate of the first layer rises wherever the text is spelled the British way, by a part of its spread between documents, and the prediction of spelling asks the words instead.

@@ -680,6 +680,14 @@ cx.claims.ledger(
 r"""
 The second line asks more than the paper says: that found neurons respond better than mixtures do. Where mixtures make no error, nothing can pass it. In large models many early neurons are never on {cite}`voita2024neurons`; here none of the found is silent even on one page.
 
+**On real models**, kept from [chapter 6](06_real_model): of the 100 strongest neurons, the share that half B gives the label that half A gave.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.on_real("labels agree")
+
+# %% [markdown]
+r"""
 ## What you may now assume
 """
 

@@ -757,6 +757,16 @@ cx.claims.ledger(
 r"""
 The published medians are GPT-2 small's, with neurons and texts of their own: the first three lines say whether the method does as well here.
 
+**On real models**, kept from [chapter 6](06_real_model): r and FVU with one page's constants, and with those of the text itself. What costs SmolLM2 its FVU is a constant, which the self-normalised circuit does not get wrong.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.on_real(
+    "r, 100 strongest", "FVU, 100 strongest", "r, self-normalised", "FVU, self-normalised"
+)
+
+# %% [markdown]
+r"""
 ## What you may now assume
 """
 

@@ -721,6 +721,17 @@ table["so it is"] = np.where(table["sign"] * (table["this run"] - table["bound"]
 table.drop(columns=["sign", "bound"]).round(2)
 
 # %% [markdown]
+r"""
+**On a real model**, kept from [chapter 7](07_british): no circuit of a deeper layer was made of it. What was measured is where a layer's knowledge lies: with the respelled words as in the American text after so many of 28 layers, this share of the shift to British spelling is lost.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+cx.claims.on_real(
+    "spelling of the next word: the words themselves, layer 1",
+    "spelling of the next word: the words themselves, layer 25",
+)
+
+# %% [markdown]
 """
 ## What you may now assume
 """

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import html
+import json
 import math
 import os
 import platform
@@ -25,6 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import DegenerateDataWarning, bootstrap
 
 from ctxlib import __version__
+from ctxlib.models import DATA, real_models
 from ctxlib.texts import Text
 from ctxlib.weights import LayerWeights, has_positions
 
@@ -186,7 +188,7 @@ def figures() -> dict[str, Published]:
     >>> cx.claims.figures()["tv"].at_most
     0.075
     """
-    with (Path(__file__).parent / "data" / "published.toml").open("rb") as file:
+    with (DATA / "published.toml").open("rb") as file:
         return {id: Published(id, **facts) for id, facts in tomllib.load(file).items()}
 
 
@@ -303,6 +305,36 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
         "rows": table.assign(id=[c.id for c in claims])[KEPT].to_dict("records"),
     }
     return table
+
+
+# ---------------------------------------------------------------- real models beside the book's
+
+ROWS = DATA / "evidence" / "rows.json"
+
+
+def on_real(*lines: str) -> pd.DataFrame:
+    """What chapters 6 and 7 found of real models, line by line, as it is kept: the other chapters
+    show the line that is about their question.
+
+    Raises KeyError for a line that is not kept.
+
+    >>> cx.claims.on_real("TV").loc["TV", "GPT-2 small, published"]
+    '~0.05'
+    """
+    kept = json.loads(ROWS.read_text(encoding="utf-8"))["lines"]
+    known = {line: row for of_page in kept.values() for line, row in of_page.items()}
+    return pd.DataFrame([known[line] for line in lines], index=list(lines)).fillna("")
+
+
+def keep_rows(chapter: str, table: pd.DataFrame) -> None:
+    """Keep a chapter's lines about real models, and whose weights they are about; for
+    `make evidence`.
+    """
+    kept = json.loads(ROWS.read_text(encoding="utf-8")) if ROWS.exists() else {"lines": {}}
+    lines = {line: {k: v for k, v in row.items() if v} for line, row in table.T.items()}
+    kept["lines"] = kept["lines"] | {chapter: lines}
+    files = {name: [*model["files"].values()] for name, model in real_models().items()}
+    ROWS.write_text(json.dumps(kept | {"sha256": files}, indent=1) + "\n", encoding="utf-8")
 
 
 OTHERWISE = "Here it is otherwise: "  # how a finding begins that does not hold

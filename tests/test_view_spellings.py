@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from viewing import number, settled, view_page, whole
+from viewing import PHONE, blameless, number, serious, served, settled, view_page, watched, whole
 
 import ctxlib as cx
 from ctxlib.models import DATA
@@ -63,8 +63,6 @@ def folder(tmp_path_factory, at, kept):
 
 @pytest.fixture(scope="module")
 def address(folder):
-    from viewing import served
-
     with served(folder) as address:
         yield address
 
@@ -127,3 +125,20 @@ def test_words_in_an_address_are_read_and_a_text_keeps_the_models_numbers_as_far
     bands = spans.evaluate_all("(all) => all.map((s) => s.style.getPropertyValue('--ctx-above'))")
     blank = [k for k, band in enumerate(bands) if band == "transparent"]
     assert blank and blank[-1] == len(bands) - 1 and bands[0] != "transparent"
+
+
+def test_markup_is_text_and_nothing_is_wrong_on_a_phone_or_for_a_screen_reader(visit):
+    page = watched(visit(fresh=True))
+    box = page.get_by_label("American")
+    box.click()
+    box.fill("<img src=x onerror=alert(1)> " * 40)
+    expect(page.locator("output").last).to_contain_text("prediction −")
+    settled(page)
+    assert page.locator("img").count() == 0
+    assert serious(page) == []
+    page.set_viewport_size(PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    mirror, area = page.locator(".ctx-mirror").last, box
+    assert mirror.bounding_box() == area.bounding_box(), "letters lie on their ribbons"
+    assert area.evaluate("(a) => a.scrollHeight - a.clientHeight") <= 2
+    blameless(page)

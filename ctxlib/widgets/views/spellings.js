@@ -62,9 +62,11 @@ function box(kept, full, onText) {
       }),
       "\u200b", // a last line that is empty has its height
     );
-    const [above, below] = [words.map(({ model }) => model), words.map(({ told }) => told)];
+    const read = words.filter(({ told }) => told !== undefined);
+    const [above, below] = [read.map(({ model }) => model), read.map(({ told }) => told)];
+    const cut = read.length < words.length ? `; the first ${read.length} tokens are read` : "";
     said.textContent = words.length
-      ? `on average: model ${mean(above)}, prediction ${mean(below)}`
+      ? `on average: model ${mean(above)}, prediction ${mean(below)}${cut}`
       : "Type a text.";
   };
   return { root, area, said, show };
