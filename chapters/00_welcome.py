@@ -14,7 +14,8 @@
 r"""
 # A neuron that hears British English
 
-One paragraph, in two spellings. The ribbon above the words is what Qwen, a language model, tells one of its neurons at each of them; the one below is what this book predicts from its weights.
+One paragraph, in two spellings. The ribbons show what each token, with the words before it, adds to one neuron of the language model Qwen: above the words as the model computes it, below as this
+book predicts it from the model's weights. British spelling adds more at every token that both texts share.
 """
 
 # %% tags=["setup", "remove-input", "remove-output"]
@@ -138,8 +139,9 @@ def ribbons(name, words, truth, ours, _):
         f'<span style="{style.format(shade(a), shade(b))}">{escape(w)}</span>'
         for w, a, b in zip(words, truth.tolist(), ours.tolist(), strict=True)
     ]
-    said = f"on average: model {truth.mean():+.2f}, prediction {ours.mean():+.2f}".replace("-", "−")
-    return f'<div style="flex:1 1 20em"><b>{name}</b><p style="line-height:1.95;margin:0">{"".join(spans)}</p><small>{said}</small></div>'
+    said = f"on average model (above) {truth.mean():+.2f}, prediction (below) {ours.mean():+.2f}"
+    said = said.replace("-", "−")
+    return f'<div style="flex:1 1 20em"><b>{name}</b><p style="line-height:2.2;margin:0">{"".join(spans)}</p><small>{said}</small></div>'
 
 
 scale = "".join(
@@ -154,7 +156,7 @@ alt = "The same paragraph in two spellings. " + "; ".join(
 )
 picture = cx.plots.Picture(
     f'<figure style="margin:0"><div style="display:flex;flex-wrap:wrap;gap:0 1.5em">{"".join(ribbons(*side) for side in both)}</div>'
-    f"<figcaption>Above the words the model, below the prediction: {scale}</figcaption></figure>",
+    f"<figcaption>Shades: {scale}</figcaption></figure>",
     alt,
 )
 texts = [side[:4] for side in both]
@@ -184,35 +186,41 @@ texts = [
     t for t in cx.texts.collection(cx.texts.Reader.of(at, at.length), 250) if t.dialect[:2] == "en"
 ]
 ends = torch.stack([told_at_end(x) for x in at.placed(texts)])
-mean_end = f"{float(ends.mean()):.2f}".replace("-", "−")
+places = {d: torch.tensor([t.dialect == d for t in texts]) for d in ("en-GB", "en-US")}
+at_end = {d: f"{float(ends[of].mean()):.2f}".replace("-", "−") for d, of in places.items()}
 display(
     cx.claims.finding(
-        f"{sum(differ)} of {len(differ)} words differ. At the {len(pairs)} tokens that both texts share, behind the first of these words, Qwen tells neuron {NEURON} more under British spelling at {higher[0]}, by {float(more[0].mean()):.2f} on average; the prediction is higher at {higher[1]}, by {float(more[1].mean()):.2f}.",
-        holds=min(higher[:2]) > 0.9 * len(pairs),
+        f"{sum(differ)} of the {len(differ)} words differ. After the first of them the two texts share {len(pairs)} tokens, which are words, signs and pieces of words. At {higher[0]} of these {len(pairs)} the model adds more to the neuron under British spelling, by {float(more[0].mean()):.2f} on average; the prediction says so at {higher[1]}, by {float(more[1].mean()):.2f}.",
+        holds=min(higher[:2]) == len(pairs),
     ),
     cx.claims.finding(
-        f"What is shaded is said by {len(heads)} of the {at.n_heads} attention heads of the first layer, {cx.claims.listed(heads)}: those that read a text as a whole and so can be predicted. Along the paragraph the prediction follows them at a correlation of {r:.2f}. With the other heads, the neuron rises by {float(more[2].mean()):.2f}.",
-        holds=r > 0.7,
+        f"The neuron is number {NEURON} of the first layer, and the ribbons show what {len(heads)} of that layer's {at.n_heads} attention heads add to it, {cx.claims.listed(heads)}: they average over the whole text, and that makes them predictable. Along both texts model and prediction correlate at {r:.2f}. All {at.n_heads} heads together add {float(more[2].mean()):.2f} more under British spelling.",
+        holds=r > 0.7 and float(more[2].mean()) > 0,
     ),
     cx.claims.finding(
-        f"Other things move this neuron as well: at the end of {len(texts)} English texts the prediction is {mean_end} on average, with a spread of {float(ends.std()):.2f}. So it compares two spellings of one text, and does not say where a text is from.",
-        holds=float(ends.std()) < float(more[1].mean()) / 2,
+        f"The neuron responds to subjects as well. At the end of {len(texts)} English texts the prediction has a standard deviation of {float(ends.std()):.2f}, and the mean over British texts is {at_end['en-GB']}, over American ones {at_end['en-US']}: the numbers compare two spellings of one text, and do not say where a text is from.",
+        holds=bool(ends[places["en-GB"]].mean() < ends[places["en-US"]].mean()),
+        otherwise=f"At the end of English texts the mean over British ones is {at_end['en-GB']}, over American ones {at_end['en-US']}.",
     ),
 )
 
 # %% [markdown]
 r"""
-Whether a neuron of Qwen hears British English, by tests that were set before they were run, and whether Qwen makes use of it, is [chapter 7](07_british). What the box says of your words is computed on
-this page, from two numbers for each head and token of Qwen's vocabulary and one curve for each head over the distance. They come from the weights; one page of other text gives a single constant, the scale.
+[Chapter 7](07_british) puts this neuron to tests that were set before they were run, and asks whether Qwen makes use of it.
+
+The prediction for words that you type is computed on this page: from two numbers for each head and each token of Qwen's vocabulary, and for each head one curve over how far back a token stands. The weights give all of
+them, but for the scale, one number, which comes from one page of other text. The model does not run here, so its ribbon ends where a text is changed.
 
 ## The method in six lines
 
-1. The first layer of a transformer sees tokens and their places, added up ([chapter 1](01_first_layer)).
+It is Alex Gibson's, and was published for GPT-2 small {cite}`gibson2025decomposing`.
+
+1. The first layer of a transformer sees tokens and their places, and nothing else ([chapter 1](01_first_layer)).
 2. How much a head attends to a token is, nearly, a factor for where it stands, the *kernel*, times one for what it is, the *content*, divided by the sum of these products, the *denominator* ([chapter 2](02_keys)).
 3. The kernel shows how far back a head looks: some look at the last token, others over the whole text ([chapter 3](03_kernels)).
 4. In a head that looks over the whole text the denominator is an average over many tokens, and hardly varies from text to text; one page of text gives it ([chapter 4](04_denominators)).
 5. Then each token of the vocabulary adds a fixed amount to each neuron, and a text tells a neuron the weighted sum ([chapter 5](05_circuit)).
-6. So neurons that know a context can be found without running the model: sort each neuron's tokens by what they add, and read both ends of the list ([chapter 8](08_neurons)).
+6. So neurons that know a context can be found from the weights and that page: sort each neuron's tokens by what they add, and read both ends of the list ([chapter 8](08_neurons)).
 
 ## The models
 """
@@ -220,9 +228,9 @@ this page, from two numbers for each head and token of Qwen's vocabulary and one
 # %% tags=["remove-input", "nbval-check-output"]
 pd.set_option("display.max_colwidth", None)
 roles = {
-    "qwen": "Qwen2.5-Coder-1.5B-Instruct, weights in 4 bits, trained much on code: shows what is found",
-    "smollm2": "SmolLM2-135M-Instruct, weights in 4 bits: is asked what it makes of its losses",
-    "minilm": "all-MiniLM-L6-v2, an encoder tuned to compare sentences: has the positions of the paper",
+    "qwen": "Qwen2.5-Coder-1.5B-Instruct, weights in 4 bits, trained much on code: what the method finds is shown on it",
+    "smollm2": "SmolLM2-135M-Instruct, weights in 4 bits: the hardest case, where one page is not enough",
+    "minilm": "all-MiniLM-L6-v2, an encoder tuned to compare sentences: has learned positions, as GPT-2 has",
 }
 first = {name: cx.destination(name) for name in roles}
 own = cx.load(MODEL)
@@ -246,11 +254,11 @@ pd.DataFrame.from_dict(
 
 # %% [markdown]
 """
-None of them was tuned for this book; none is GPT-2 small, about which the published numbers are. Chapters 1 to 5 and 8 to 14 compute everything on `mini`, and say beside it what the others do.
+None of them was tuned to suit the method, and none is GPT-2 small. Chapters 1 to 5 and 8 to 14 compute everything on `mini`, and say beside it what the others do.
 
 ## The chapters
 
-Each asks one question, and opens with its answer.
+Each opens with its answer.
 
 | | asks |
 | --- | --- |
@@ -283,6 +291,6 @@ computed. If one changes, the book does not build.
 To run a chapter, open it in Colab with the rocket at the top of its page; to run it on GPT-2 itself or on a model of yours, set `MODEL` there. What a symbol means is on the [notation](notation)
 page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and to have met a transformer before.
 
-The method and its derivations are Alex Gibson's, in *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 13 and 14 follow *Interpreting Context Look-ups in
+The derivations of the method are those of *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 13 and 14 follow *Interpreting Context Look-ups in
 Transformers* {cite}`neo2024interpreting`. The worked steps, the code, the model `mini` and the texts are the book's own.
 """

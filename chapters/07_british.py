@@ -867,15 +867,6 @@ display(
     ),
 )
 
-# %% tags=["hide-input"]
-if MODELS is not None:
-    names = {"stable heads": "the stable heads", words_after[0]: "the words themselves, layer 1"}
-    names |= {words_after[-1]: f"the words themselves, layer {words_after[-1].split()[-1]}"}
-    carried = {
-        f"spelling of the next word: {says}": f"{shares[k][0]:.1%}" for k, says in names.items()
-    }
-    cx.claims.keep_rows("07_british", pd.DataFrame({NAMES[Q]: carried}))
-
 # %% [markdown]
 r"""
 So a gate of the first layer rises wherever the text is spelled the British way, by a part of its spread between documents, and the prediction of spelling asks the words instead.
@@ -946,6 +937,25 @@ cx.claims.finding(
     holds=[k for k, ok in hears.items() if not ok] == ["vocabulary"],
     otherwise=f"Of {len(hears)} conditions about hearing that were set before it met {sum(hears.values())}.",
 )
+
+# %% tags=["hide-input"]
+if MODELS is not None:
+    parts = {"stable heads": "the stable heads", words_after[0]: "the words themselves, layer 1"}
+    parts |= {words_after[-1]: f"the words themselves, layer {words_after[-1].split()[-1]}"}
+    carried = {
+        f"spelling of the next word: {what}": f"{shares[part][0]:.1%}"
+        for part, what in parts.items()
+    }
+    lines = pd.DataFrame({NAMES[Q]: carried})
+    met = {
+        name: f"{sum(ok for *_, ok in asked)} of {len(asked)}"
+        for name in REAL
+        for asked in [list(verdicts(name))]
+    }
+    lines.loc["conditions met by a British neuron", [NAMES[name] for name in REAL]] = list(
+        met.values()
+    )
+    cx.claims.keep_rows("07_british", lines.fillna(""))
 
 # %% [markdown]
 r"""

@@ -730,7 +730,7 @@ cx.claims.ledger(model, *claims)
 
 # %% [markdown]
 r"""
-Of line 2: earlier tokens can bring more than all, where the token at hand takes some away. Line 3 would hold of random neurons as well. The last line does not apply: measured in nats the loss may be zero, and of such a loss no share can be taken. The publication studies GPT-2 and Pythia; a line that fails here is no refutation there.
+Of line 2: earlier tokens can bring more than all, where the token at hand takes some away. Line 3 would hold of random neurons as well. The last line is untestable: measured in nats the loss may be zero, and of such a loss no share can be taken. The publication studies GPT-2 and Pythia; a line that fails here is no refutation there.
 
 ## What you may now assume
 """

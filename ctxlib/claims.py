@@ -68,7 +68,7 @@ def over(
     summary: Callable[[np.ndarray], float],
 ) -> float:
     """A summary of a number over the chosen heads, by their indices or by True and False;
-    NaN where there are none, so that a claim about them does not apply.
+    NaN where there are none, so that a claim about them is untestable.
 
     >>> cx.claims.over([1.0, 2.0, 6.0], [1, 2], max), cx.claims.over([1.0, 2.0, 6.0], [], max)
     (6.0, nan)
@@ -138,6 +138,8 @@ class Published:
     reason: str = ""  # why there, where the source sets no tolerance
     about_gpt2: bool = False  # GPT-2 small alone can bear it out
     texts: int = 0  # over how many texts of half a context or more it was found; 0: over none
+    real: str = ""  # the line that real models have of it (`on_real`)
+    algebra: bool = False  # decides it: no run could come out otherwise
 
     @property
     def statement(self) -> str:
@@ -162,7 +164,7 @@ class Published:
 
     def verdict(self, here: float, interval: tuple[float, float] | None = None) -> str:
         """One of *holds*, *does not hold*, *undecided*, and, for a number that a model does not
-        have (NaN), *does not apply*.
+        have (NaN), *untestable*.
 
         Without an interval the number decides: it holds within the bound, its ends included. A
         figure is undecided exactly when its 95% interval has a bound strictly inside, that is
@@ -175,7 +177,7 @@ class Published:
         ['holds', 'undecided', 'holds']
         """
         if math.isnan(here):
-            return "does not apply"
+            return "untestable"
         if interval and any(interval[0] < b < interval[1] for b in (self.at_least, self.at_most)):
             return "undecided"
         return "holds" if self.at_least <= here <= self.at_most else "does not hold"
@@ -234,7 +236,7 @@ class Claim:
         """What the bound says of the number and its interval; see `Published.verdict`.
 
         >>> cx.claims.Claim("tv", "median TV", float("nan")).verdict
-        'does not apply'
+        'untestable'
         """
         return published(self.id).verdict(self.here, self.interval)
 

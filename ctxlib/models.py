@@ -415,13 +415,20 @@ def shipped(file: str, known: str) -> Path:
 
 
 def stored_layer(name: str) -> Path:
-    """The file of a stored layer that the repository has, as `shipped`; `cx.destination` of its
-    name comes here.
+    """The file of a stored layer that the repository has, as `shipped`, with its errors, of which
+    OSError names the hub's model: a destination can be made of that as well. `cx.destination` of
+    the name comes here.
 
     >>> cx.models.stored_layer("smollm2").name  # of a clone
     'smollm2.safetensors.zst'
     """
-    return shipped(f"stored/{name}.safetensors.zst", stored_layers()[name])
+    try:
+        return shipped(f"stored/{name}.safetensors.zst", stored_layers()[name])
+    except OSError as error:
+        hub = real_models()[name]["hub"]
+        raise OSError(
+            f"{error}; or ask the hub's model: cx.destination(cx.load({hub!r}))"
+        ) from error
 
 
 @cache

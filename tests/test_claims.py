@@ -75,7 +75,7 @@ def test_the_number_decides_unless_a_bound_lies_strictly_inside_its_interval(
     inside = interval and any(interval[0] < bound < interval[1] for bound in (low, high))
     assert verdict(here, interval) == ("undecided" if inside else decided)
     assert verdict(here) == verdict(here, (math.nan, math.nan)) == decided
-    assert verdict(math.nan, interval) == "does not apply"
+    assert verdict(math.nan, interval) == "untestable"
     assert {verdict(bound) for bound in bounds} == {"holds"}
 
 
@@ -97,7 +97,7 @@ def test_a_row_says_what_was_measured_and_what_is_published(tiny):
     assert table.loc[2, "this run"] == "0.05 [0.00, 0.10]", "no minus before a zero"
     assert table["verdict"].tolist()[1:] == [
         "another model; undecided here",
-        "another model; does not apply here",
+        "another model; untestable here",
     ]
     assert table.loc[3, "this run"] == "–"
 

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from command import ROOT
 from safetensors.torch import load_file
 
 import ctxlib as cx
@@ -186,3 +187,45 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
     means = torch.stack([torch.stack([of[end] for end in both]).mean(0) for of in gates])
     assert len(both) == row["places"]
     torch.testing.assert_close(means, torch.tensor(row["told"][0]), atol=1e-3, rtol=1e-3)
+
+
+def test_what_the_chapters_say_of_real_models_is_what_chapters_6_and_7_show():
+    kept = json.loads((DATA / "evidence" / "rows.json").read_text("utf-8"))["lines"]
+    for chapter, lines in kept.items():
+        cells = json.loads((ROOT / "book" / f"{chapter}.ipynb").read_text("utf-8"))["cells"]
+        shown = " ".join(
+            "".join(output["data"].get("text/html", []) + output["data"].get("text/plain", []))
+            for cell in cells
+            for output in cell.get("outputs", [])
+            if "data" in output
+        )
+        for line, row in lines.items():
+            for model, value in row.items():
+                met = value.partition(" of ")[0] if chapter == "07_british" else value
+                assert met in shown, f"{line} of {model} is not what {chapter} shows"
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_the_title_page_keeps_is_what_the_model_does(side):
+    there("qwen")
+    kept = json.loads((DATA / "evidence" / "welcome.json").read_text("utf-8"))
+    assert kept["sha256"] in cx.models.real_models()["qwen"]["files"].values()
+    ids, at = kept["texts"][side]["ids"], cx.destination("qwen")
+    with TemporaryDirectory() as folder:
+        model, _ = read(locate("qwen"), locate("qwen"), 1, Path(folder))
+    layer, own = model.model.layers[0], {}
+    layer.self_attn.o_proj.register_forward_pre_hook(lambda m, i: own.update(z=i[0][0]))
+    layer.mlp.gate_proj.register_forward_hook(lambda m, i, o: own.update(gate=o[0]))
+    layer.post_attention_layernorm.register_forward_pre_hook(lambda m, i: own.update(mid=i[0][0]))
+    with torch.inference_mode():
+        model(torch.tensor([ids]))
+        others = own["z"].unflatten(-1, (at.n_heads, -1)).clone()
+        others[:, kept["heads"]] = 0
+        both = [layer.self_attn.o_proj(z) for z in (own["z"], others.flatten(1))]
+        norm = layer.post_attention_layernorm
+        scale = (own["mid"].square().mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
+        added = (both[0] - both[1]) / scale * norm.weight @ layer.mlp.gate_proj.weight.T
+    J = kept["neuron"]
+    near = {"atol": 2e-3, "rtol": 1e-3}
+    torch.testing.assert_close(added[:, J], torch.tensor(kept["texts"][side]["model"]), **near)
+    torch.testing.assert_close(own["gate"][:, J], torch.tensor(kept["texts"][side]["gate"]), **near)

@@ -108,7 +108,7 @@ def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, at, kept):
     assert model.endswith("–"), "no model runs in a page"
     assert number(prediction.split()[-1]) == pytest.approx(expected, abs=0.02)
     assert "british=" in page.url
-    page.get_by_role("button", name="The paragraph again").click()
+    page.get_by_role("button", name="Reset").click()
     expect(said).to_have_text(before)
 
 
@@ -132,7 +132,7 @@ def test_markup_is_text_and_nothing_is_wrong_on_a_phone_or_for_a_screen_reader(v
     box = page.get_by_label("American")
     box.click()
     box.fill("<img src=x onerror=alert(1)> " * 40)
-    expect(page.locator("output").last).to_contain_text("prediction −")
+    expect(page.locator("output").last).to_contain_text("prediction (below) −")
     settled(page)
     assert page.locator("img").count() == 0
     assert serious(page) == []

@@ -42,6 +42,7 @@ from ctxlib.circuit import shared_kernel
 LEDGER = cx.claims.LEDGER
 WIDTH = 100
 SIX, LOCAL = [0, 2, 6, 8, 9, 10], [3, 4, 7]  # heads of GPT-2 small (Gibson 2025b)
+REAL = ["Qwen", "SmolLM2", "MiniLM"]
 SHAPES = ("slowly decaying", "local", "uniform")
 N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
@@ -201,10 +202,42 @@ def bound(figure: cx.claims.Published) -> str:
 def page(run: Run, part: Run | None = None) -> str:
     """What was found on a model as a page of the book, and below it what a part of GPT-2 says."""
     figures, published = cx.claims.figures().values(), cx.claims.published
+    real = [] if run.studied else REAL
+    if real:
+        run = beside_real(run)
     return files.filled_in(
         "reproduction.md",
-        run=run, part=part, figures=figures, published=published, bound=bound, plain=plain,
+        run=run, part=part, real=real, figures=figures, published=published, bound=bound,
+        plain=plain, count=count,
     )  # fmt: skip
+
+
+def beside_real(run: Run) -> Run:
+    """The run without the lines of the pages on real models, which stand in columns of their own
+    beside the first line about the same figure.
+    """
+    seen, rows = set(), []
+    for row in run.rows:
+        if row["in"] == "06_real_model":
+            continue
+        line = "" if row["id"] in seen else cx.claims.published(row["id"]).real
+        kept = cx.claims.on_real(line).loc[line] if line else {}
+        rows.append(row | {name: kept.get(name, "") for name in REAL})
+        seen.add(row["id"])
+    return replace(run, rows=rows)
+
+
+def count(run: Run) -> str:
+    """How many lines came out how, of those that could come out either way."""
+    told = [row["verdict"].removeprefix("another model; ") for row in run.rows]
+    decided = [cx.claims.published(row["id"]).algebra for row in run.rows]
+    open_ = Counter(v.removesuffix(" here") for v, d in zip(told, decided, strict=True) if not d)
+    untestable = open_.pop("untestable", 0)
+    listed = ", ".join(f"{verdict} {k}" for verdict, k in open_.most_common())
+    return (
+        f"Of {len(told)} lines, {sum(decided)} are decided by algebra and {untestable} are "
+        f"untestable on this model; of the other {sum(open_.values())}: {listed}."
+    )
 
 
 def plain(text: str) -> str:

@@ -66,7 +66,7 @@ function box(kept, full, onText) {
     const [above, below] = [read.map(({ model }) => model), read.map(({ told }) => told)];
     const cut = read.length < words.length ? `; the first ${read.length} tokens are read` : "";
     said.textContent = words.length
-      ? `on average: model ${mean(above)}, prediction ${mean(below)}${cut}`
+      ? `on average model (above) ${mean(above)}, prediction (below) ${mean(below)}${cut}`
       : "Type a text.";
   };
   return { root, area, said, show };
@@ -132,7 +132,7 @@ async function render({ model, el }) {
   };
   for (const { area } of boxes)
     for (const touch of ["focus", "pointerdown"]) area.addEventListener(touch, ask);
-  const again = button("The paragraph again", () => turn(model, { british: "", american: "" }));
+  const again = button("Reset", () => turn(model, { british: "", american: "" }));
   el.replaceChildren(
     element(
       "div",
@@ -150,7 +150,7 @@ async function render({ model, el }) {
 function key(full) {
   const stops = [-full, -full / 2, 0, full / 2, full];
   return [
-    "Above the words the model, below the prediction: ",
+    "Shades: ",
     stops.map((value) =>
       element(
         "span",
@@ -161,7 +161,7 @@ function key(full) {
         value ? signed(value, 2) : "0",
       ),
     ),
-    " Change the words and they are read anew. ",
+    " Change either text: it is read as you type. ",
   ];
 }
 
