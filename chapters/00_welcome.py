@@ -14,8 +14,7 @@
 r"""
 # A neuron that hears British English
 
-One paragraph, in two spellings. The ribbons show what each token, with the words before it, adds to one neuron of the language model Qwen: above the words as the model computes it, below as this
-book predicts it from the model's weights. British spelling adds more at every token that both texts share.
+One paragraph in two spellings, and what it adds to one neuron of the language model Qwen at each token: above the words as the model computes it, below as this book predicts it from the weights.
 """
 
 # %% tags=["setup", "remove-input", "remove-output"]
@@ -155,8 +154,8 @@ alt = "The same paragraph in two spellings. " + "; ".join(
     for name, _, truth, ours, _ in both
 )
 picture = cx.plots.Picture(
-    f'<figure style="margin:0"><div style="display:flex;flex-wrap:wrap;gap:0 1.5em">{"".join(ribbons(*side) for side in both)}</div>'
-    f"<figcaption>Shades: {scale}</figcaption></figure>",
+    f'<figure style="margin:0"><p style="margin:0">Shades: {scale}</p>'
+    f'<div style="display:flex;flex-wrap:wrap;gap:0 1.5em">{"".join(ribbons(*side) for side in both)}</div></figure>',
     alt,
 )
 texts = [side[:4] for side in both]

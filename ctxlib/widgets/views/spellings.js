@@ -134,12 +134,13 @@ async function render({ model, el }) {
     for (const touch of ["focus", "pointerdown"]) area.addEventListener(touch, ask);
   const again = button("Reset", () => turn(model, { british: "", american: "" }));
   el.replaceChildren(
+    element("p", { class: "ctx-stops" }, key(full)),
     element(
       "div",
       { class: "ctx-two" },
       boxes.map((/** @type {any} */ { root }) => root),
     ),
-    element("p", { class: "ctx-spellings-key" }, key(full), again),
+    element("p", {}, "Change either text: it is read as you type. ", again),
   );
   update();
   if (TRAITS.some((name) => model.get(name))) ask();
@@ -161,7 +162,6 @@ function key(full) {
         value ? signed(value, 2) : "0",
       ),
     ),
-    " Change either text: it is read as you type. ",
   ];
 }
 
