@@ -568,7 +568,7 @@ cx.claims.finding(
 r"""
 - **A longer text.** "Evenly over the whole text" is said of half a context, and the rule's names change at thresholds. A slow fall that cannot be told from an even row in the middle can be told at the end.
 - **The constant.** $C$ divides the scores of all kernels: a smaller one makes each steeper (Exercise 3).
-- **The split.** Where it fails ([chapter 2](02_keys)), a row is not {eq}`eq-kernel-row`, and the kernel describes a head that does not exist. In `mini` most of that error is BOS.
+- **The split.** Where it fails ([chapter 2](02_keys)), a row is not {eq}`eq-kernel-row`, and the kernel describes a head that does not exist. In half of the heads of `mini` most of that error is BOS, and these are not the heads that speak.
 """
 
 # %% [markdown]
