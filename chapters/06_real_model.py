@@ -54,6 +54,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import ctxlib as cx
+from ctxlib.claims import keep_rows
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 REAL = {"qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
@@ -591,7 +592,7 @@ lines = {
 printed = {line: cx.claims.published(figure).value for line, figure in lines.items()}
 table["GPT-2 small, published"] = pd.Series(printed).reindex(table.index, fill_value="")
 if MODELS is not None:
-    cx.claims.keep_rows("06_real_model", table.drop(columns=MODEL))
+    keep_rows("06_real_model", table.drop(columns=MODEL))
 table
 
 # %% tags=["hide-input", "nbval-check-output"]

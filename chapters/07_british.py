@@ -46,6 +46,7 @@ import torch
 from torch.nn.functional import embedding_bag
 
 import ctxlib as cx
+from ctxlib.claims import keep_rows
 from ctxlib.models import DATA
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
@@ -858,6 +859,10 @@ display(
         holds=max(shares["forty"][1], shares["stream elsewhere"][1]) <= BAR["used"],
     ),
     cx.claims.finding(
+        f"The stable heads have a part in it: as in the American context they cost {shares['stable heads'][0]:.1%} of the shift [{shares['stable heads'][1]:.1%}, {shares['stable heads'][2]:.1%}].",
+        holds=shares["stable heads"][1] > BAR["used"],
+    ),
+    cx.claims.finding(
         f"The words carry it themselves: as in the American context after layer 1 they cost {shares[words_after[0]][0]:.0%} of it, and still {shares[words_after[-1]][0]:.0%} after layer {words_after[-1].split()[-1]} of 28, so late heads read it off them.",
         holds=shares[words_after[0]][1] > 0.9 and shares[words_after[-1]][1] > 0.3,
     ),
@@ -955,7 +960,7 @@ if MODELS is not None:
     lines.loc["conditions met by a British neuron", [NAMES[name] for name in REAL]] = list(
         met.values()
     )
-    cx.claims.keep_rows("07_british", lines.fillna(""))
+    keep_rows("07_british", lines.fillna(""))
 
 # %% [markdown]
 r"""
