@@ -948,7 +948,7 @@ if MODELS is not None:
     parts = {"stable heads": "the stable heads", words_after[0]: "the words themselves, layer 1"}
     parts |= {words_after[-1]: f"the words themselves, layer {words_after[-1].split()[-1]}"}
     carried = {
-        f"spelling of the next word: {what}": f"{shares[part][0]:.1%}"
+        f"spelling of the next word: {what}": f"{shares[part][0]:.0%}"
         for part, what in parts.items()
     }
     lines = pd.DataFrame({NAMES[Q]: carried})
