@@ -31,7 +31,7 @@ MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 import numpy as np
 import pandas as pd
 import torch
