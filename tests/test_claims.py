@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import build_book
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -100,6 +101,19 @@ def test_a_row_says_what_was_measured_and_what_is_published(tiny):
         "another model; untestable here",
     ]
     assert table.loc[3, "this run"] == "–"
+
+
+def test_what_could_not_come_out_otherwise_is_folded_and_called_so(tiny):
+    ids = {"heads_add": 0.0, "tv": math.nan, "orthogonal": 9.0}
+    table = cx.claims.ledger(tiny, *(cx.claims.Claim(id, id, here) for id, here in ids.items()))
+    shown, folded = table._repr_html_().split("<details>")
+    assert "<summary>1 decided by algebra, 1 untestable here</summary>" in folded
+    for id in ids:
+        told = cx.claims.published(id).statement
+        assert (told in shown, told in folded) == (id == "orthogonal", id != "orthogonal")
+        assert id in repr(table), "the whole table, as text"
+    judged = table.loc[[3]]
+    assert judged._repr_html_() == pd.DataFrame(judged)._repr_html_(), "nothing to fold"
 
 
 def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, tiny_weights, monkeypatch):
