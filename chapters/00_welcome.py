@@ -14,7 +14,7 @@
 r"""
 # A neuron that hears British English
 
-One paragraph in two spellings, and what it adds to one neuron of the language model Qwen at each token: above the words as the model computes it, below as this book predicts it from the weights.
+One paragraph in two spellings, and what two heads of the language model Qwen add at each token to one of its neurons: above the words as the model computes it, below as this book predicts it.
 """
 
 # %% tags=["setup", "remove-input", "remove-output"]
@@ -189,11 +189,11 @@ places = {d: torch.tensor([t.dialect == d for t in texts]) for d in ("en-GB", "e
 at_end = {d: f"{float(ends[of].mean()):.2f}".replace("-", "−") for d, of in places.items()}
 display(
     cx.claims.finding(
-        f"{sum(differ)} of the {len(differ)} words differ. After the first of them the two texts share {len(pairs)} tokens, which are words, signs and pieces of words. At {higher[0]} of these {len(pairs)} the model adds more to the neuron under British spelling, by {float(more[0].mean()):.2f} on average; the prediction says so at {higher[1]}, by {float(more[1].mean()):.2f}.",
+        f"{sum(differ)} of the {len(differ)} words differ. After the first of them the two texts share {len(pairs)} tokens, which are words, punctuation and pieces of words. At {higher[0]} of these {len(pairs)} the model adds more to the neuron under British spelling, by {float(more[0].mean()):.2f} on average; the prediction agrees at {higher[1]}, with {float(more[1].mean()):.2f}.",
         holds=min(higher[:2]) == len(pairs),
     ),
     cx.claims.finding(
-        f"The neuron is number {NEURON} of the first layer, and the ribbons show what {len(heads)} of that layer's {at.n_heads} attention heads add to it, {cx.claims.listed(heads)}: they average over the whole text, and that makes them predictable. Along both texts model and prediction correlate at {r:.2f}. All {at.n_heads} heads together add {float(more[2].mean()):.2f} more under British spelling.",
+        f"The neuron is number {NEURON} of the first layer, and the ribbons show what {len(heads)} of that layer's {at.n_heads} attention heads add to it, {cx.claims.listed(heads)}: each takes a weighted mean over the words so far, and that can be predicted. Along both texts model and prediction correlate at {r:.2f}. All {at.n_heads} heads together add {float(more[2].mean()):.2f} more under British spelling.",
         holds=r > 0.7 and float(more[2].mean()) > 0,
     ),
     cx.claims.finding(
@@ -207,8 +207,8 @@ display(
 r"""
 [Chapter 7](07_british) puts this neuron to tests that were set before they were run, and asks whether Qwen makes use of it.
 
-The prediction for words that you type is computed on this page: from two numbers for each head and each token of Qwen's vocabulary, and for each head one curve over how far back a token stands. The weights give all of
-them, but for the scale, one number, which comes from one page of other text. The model does not run here, so its ribbon ends where a text is changed.
+The prediction for words that you type is computed on this page: from two numbers for each head and each token of Qwen's vocabulary (how much attention the token draws, and what it adds), and for each head one curve over how far back a token stands. The weights give
+all of them; one more number, the scale that LayerNorm divides by, comes from one page of other text. The model does not run here, so its ribbon ends where a text is changed.
 
 ## The method in six lines
 
@@ -217,8 +217,8 @@ It is Alex Gibson's, and was published for GPT-2 small {cite}`gibson2025decompos
 1. The first layer of a transformer sees tokens and their places, and nothing else ([chapter 1](01_first_layer)).
 2. How much a head attends to a token is, nearly, a factor for where it stands, the *kernel*, times one for what it is, the *content*, divided by the sum of these products, the *denominator* ([chapter 2](02_keys)).
 3. The kernel shows how far back a head looks: some look at the last token, others over the whole text ([chapter 3](03_kernels)).
-4. In a head that looks over the whole text the denominator is an average over many tokens, and hardly varies from text to text; one page of text gives it ([chapter 4](04_denominators)).
-5. Then each token of the vocabulary adds a fixed amount to each neuron, and a text tells a neuron the weighted sum ([chapter 5](05_circuit)).
+4. In a head that looks over the whole text the denominator is an average over many tokens, and hardly varies from text to text, so that one page of text may stand for all ([chapter 4](04_denominators)).
+5. Then each token of the vocabulary adds a fixed amount to each neuron, and a text tells a neuron the sum of these, weighted by the kernel ([chapter 5](05_circuit)).
 6. So neurons that know a context can be found from the weights and that page: sort each neuron's tokens by what they add, and read both ends of the list ([chapter 8](08_neurons)).
 
 ## The models
@@ -248,7 +248,7 @@ rows = {
     )
 }
 pd.DataFrame.from_dict(
-    rows, orient="index", columns=["heads", "neurons", "what it is, and its part"]
+    rows, orient="index", columns=["heads", "neurons", "what it is, and its role here"]
 ).rename_axis("first layer of")
 
 # %% [markdown]
@@ -284,8 +284,8 @@ Each opens with its answer.
 
 ## How to read it
 
-A chapter goes from an example to the equation, and runs the equation as code. Near its end, under *Claims*, stands the **ledger**: each published claim beside what this run found. Every number is
-computed. If one changes, the book does not build.
+A chapter goes from an example to the equation, and runs the equation as code. Near its end, under *Claims*, stands the **ledger**: each published claim beside what this run found. Every number in a
+finding is computed, and computed again when the book is built.
 
 To run a chapter, open it in Colab with the rocket at the top of its page; to run it on GPT-2 itself or on a model of yours, set `MODEL` there. What a symbol means is on the [notation](notation)
 page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and to have met a transformer before.
