@@ -227,26 +227,15 @@ It is Alex Gibson's, and was published for GPT-2 small {cite}`gibson2025decompos
 # %% tags=["remove-input", "nbval-check-output"]
 pd.set_option("display.max_colwidth", None)
 roles = {
-    "qwen": "Qwen2.5-Coder-1.5B-Instruct, weights in 4 bits, trained much on code: what the method finds is shown on it",
-    "smollm2": "SmolLM2-135M-Instruct, weights in 4 bits: the hardest case, where one page is not enough",
-    "minilm": "all-MiniLM-L6-v2, an encoder tuned to compare sentences: has learned positions, as GPT-2 has",
+    "Qwen": "Qwen2.5-Coder-1.5B-Instruct, weights in 4 bits, trained much on code: what the method finds is shown on it",
+    "SmolLM2": "SmolLM2-135M-Instruct, weights in 4 bits: the hardest case, where one page is not enough",
+    "MiniLM": "all-MiniLM-L6-v2, an encoder tuned to compare sentences: has learned positions, as GPT-2 has",
 }
-first = {name: cx.destination(name) for name in roles}
-own = cx.load(MODEL)
-rows = {
-    {"qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}[name]: (
-        of.n_heads,
-        of.n_neurons,
-        roles[name],
-    )
-    for name, of in first.items()
-} | {
-    MODEL: (
-        own.cfg.n_heads,
-        own.cfg.d_mlp,
-        "comes with the book and runs anywhere: what the chapters are taught on",
-    )
-}
+first = {"Qwen": at, "SmolLM2": cx.destination("smollm2"), "MiniLM": cx.destination("minilm")}
+rows = {name: (first[name].n_heads, first[name].n_neurons, role) for name, role in roles.items()}
+own = cx.load(MODEL).cfg
+ours = "comes with the book and runs anywhere: what the chapters are taught on"
+rows[MODEL] = own.n_heads, own.d_mlp, ours
 pd.DataFrame.from_dict(
     rows, orient="index", columns=["heads", "neurons", "what it is, and its role here"]
 ).rename_axis("first layer of")

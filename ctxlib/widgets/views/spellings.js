@@ -2,9 +2,10 @@
  *  by what its weights predict, which is computed again of any words (chapter 0). */
 
 import { button } from "../ui/controls.js";
-import { element, fresh } from "../ui/dom.js";
+import { element, focusIn } from "../ui/dom.js";
 import { neuronOf } from "../ui/source.js";
 import { heard, turn } from "../ui/state.js";
+import { textBox } from "../ui/textbox.js";
 import { shade } from "../ui/tokens.js";
 import { signed } from "../ui/words.js";
 
@@ -17,35 +18,24 @@ import { signed } from "../ui/words.js";
 const TRAITS = ["british", "american"];
 const LIMIT = 2000; // characters that a box keeps
 
-/** @param {(number | undefined)[]} values @returns {string} their mean, of those that are there */
+/** @param {(number | undefined)[]} values @returns {string} their mean, if all are known */
 function mean(values) {
-  const there = values.filter((value) => value !== undefined);
-  return there.length === values.length && there.length
-    ? signed(there.reduce((sum, value) => sum + value, 0) / there.length, 2)
-    : "–";
+  const known = values.filter((value) => value !== undefined);
+  if (!known.length || known.length < values.length) return "–";
+  return signed(known.reduce((sum, value) => sum + value, 0) / known.length, 2);
 }
 
 /** One text: its words can be changed where they stand. @param {Kept} kept @param {number} full has the
  *  full shade @param {(text: string) => void} onText */
 function box(kept, full, onText) {
-  const id = fresh("spelling");
-  const area = /** @type {HTMLTextAreaElement} */ (
-    element("textarea", {
-      id,
-      maxlength: LIMIT,
-      spellcheck: "false",
-      autocomplete: "off",
-      autocapitalize: "off",
-      rows: 1,
-      oninput: () => onText(area.value),
-    })
-  );
+  const { box: area, title } = textBox(kept.name, LIMIT, () => onText(area.value));
+  area.rows = 1; // its mirror says how high it is
   const mirror = element("div", { class: "ctx-mirror", "aria-hidden": "true" });
-  const said = element("output", { for: id, class: "ctx-quiet" });
+  const said = element("output", { for: area.id, class: "ctx-quiet" });
   const root = element(
     "div",
     {},
-    element("label", { for: id, class: "ctx-label" }, kept.name),
+    title,
     element("div", { class: "ctx-ribbons" }, mirror, area),
     said,
   );
@@ -104,7 +94,7 @@ async function render({ model, el }) {
   const update = () =>
     boxes.forEach((/** @type {any} */ { area, show, said }, /** @type {number} */ k) => {
       const { words, model: above, told } = texts[k];
-      const text = area.value === "" && document.activeElement === area ? "" : textOf(k);
+      const text = area.value === "" && focusIn(el) === area ? "" : textOf(k);
       if (neuron) show(text ? readBy(neuron, text, texts[k]) : []);
       else if (text === words.join(""))
         show(
