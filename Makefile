@@ -23,7 +23,7 @@ $(READY): requirements.txt constraints.txt
 book: $(READY) ## check the committed notebooks, build the site; MODEL=... executes another edition
 	@$(BIN)/python tools/build_book.py book --model "$(MODEL)" $(if $(CHAPTER),--chapter "$(CHAPTER)")
 
-check: $(READY) ## the notebooks alone, or one of them: make check CHAPTER=04b_calibration
+check: $(READY) ## the notebooks alone, or one of them: make check CHAPTER=05_circuit
 	@$(BIN)/python tools/build_book.py check $(if $(CHAPTER),--chapter "$(CHAPTER)")
 
 execute: $(READY) ## write the notebooks of the chapters that changed, or one: make execute CHAPTER=...

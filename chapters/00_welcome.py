@@ -253,8 +253,7 @@ Each opens with its answer.
 | [Chapter 1](01_first_layer) | What does a first layer see? |
 | [Chapter 2](02_keys) | Can a key be split into what and where? |
 | [Chapter 3](03_kernels) | How far back does a head look? |
-| [Chapter 4](04_denominators) | Why do denominators hold still? |
-| [Chapter 4](04b_calibration) | Is one calibration text enough? |
+| [Chapter 4](04_denominators) | Why do denominators hold still, and what does pretending cost? |
 | [Chapter 5](05_circuit) | What do the stable heads say together? |
 | [Chapter 6](06_real_model) | One minute with a real model |
 | [Chapter 7](07_british) | Is there a British neuron? |

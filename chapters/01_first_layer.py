@@ -14,10 +14,10 @@
 r"""
 # What does a first layer see?
 
-**A token and a position, added, and nothing else.** On `mini` no head gives the last ten tokens more than 15% of its attention: the rest goes further back.
-All 8 heads write more alike on two pages of one domain than on pages of two domains, and by a wider gap than 99% of random labels give.
-Shuffle the words of every page, and every head keeps at least 95% of that gap, which is 0.31 to 0.68 in cosine.
+**A token and a position, added, and nothing else: what a head can carry to a later place is a mean over the page.**
 Two of the 8 heads speak: heads 0 and 7 say 92% of what differs between texts, and 5 heads less than 1% each.
+Shuffle the words of every page, and every head keeps at least 95% of what tells pages of one domain from pages of another.
+On `mini` no head gives the last ten tokens more than 15% of its attention, so what stands beside a word is hardly seen.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -92,19 +92,26 @@ cx.claims.finding(
 # %% [markdown]
 r"""
 The last word alone cannot tell the pages apart. Something carries to it what stands before, and in a transformer only attention does. In later layers attention may carry what earlier layers worked out. In the
-first layer it has only tokens and their places, and this is why the book begins there: everything that its heads can know can be written down.
+first layer it has only tokens and their places, and this is why the book begins there: everything that its heads can know can be written down. This is the way of one token to one neuron, as this book takes it apart:
+"""
 
-## The model on these pages
+# %% tags=["hide-input"]
+cx.plots.path(
+    ["token", "place", "key", "kernel", "content", "row", "denominator", "value", "neuron"],
+    "Chapter 1 is about the two on the left, and the row. Chapter 2 splits the key, chapter 3 makes a kernel and content of it, chapter 4 is about the denominator, chapter 5 about value and neuron.",
+)
 
-`mini` has the architecture of GPT-2 {cite}`radford2019language`, and is much smaller. It was trained for this book on textbooks, statutes, novels, recipes and code, and **nobody tuned it** to suit what the book says: how it was trained was chosen by its loss on
-held-out text alone. Expect from it less than from GPT-2. It is no use as a writer, and heads that GPT-2 has, such as those that join the pieces of a word, need not be there.
+# %% [markdown]
+r"""
+The model on these pages, `mini`, has the architecture of GPT-2 {cite}`radford2019language`, and is much smaller. It was trained for this book on textbooks, statutes, novels, recipes and code, and **nobody tuned it** to suit what the book says: how it was trained was chosen by its loss on
+held-out text alone. It is no use as a writer.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 card = Path(cx.models.locate(MODEL)) / "README.md"
 card = card.read_text("utf-8") if card.exists() else ""
 rows = re.findall(r"^\| (\S+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|", card, re.M)
-runs = pd.DataFrame(rows, columns=["run", "tokens", "bits per byte", "nats a token"])
+runs = pd.DataFrame(rows, columns=["run", "tokens", "bits per byte", "nats per token"])
 runs = runs.set_index("run").replace(",", "", regex=True).astype(float)
 read, bits, nats = runs.reindex(["mini"]).iloc[0]
 gigabytes = read * nats / np.log(2) / bits / 1e9
@@ -128,7 +135,7 @@ recipe = json.loads((re.findall(r"```json\n(.*?)```", card, re.S) or ["{}"])[0])
 # the recipes that were tried are named by optimizer and rate; other runs are of mini and its twins
 tried = runs.filter(regex=r"^[a-z]+-\de-\d$", axis=0)["bits per byte"]
 cx.claims.finding(
-    f"{MODEL} read {read / 1e6:.0f} million tokens and predicts held-out text at {bits:.2f} bits a byte; its recipe is the best of the {len(tried)} that were tried, by that number.",
+    f"{MODEL} read {read / 1e6:.0f} million tokens and predicts held-out text at {bits:.2f} bits per byte; its recipe is the best of the {len(tried)} that were tried, by that number.",
     holds=len(tried) > 0
     and tried.idxmin() == f"{recipe['optimizer']}-{recipe['rate']:.0e}".replace("e-0", "e-"),
     otherwise=f"how {MODEL} was trained is not on a card that this page can read.",
@@ -175,9 +182,7 @@ This is the start of the **residual stream**, from which every layer reads and t
 
 Both tables are **centred**: the mean over the $d_\text{model}$ entries of each row is taken out. All layers read through LayerNorm, which takes it out anyway.
 
-## LayerNorm puts the sum on a sphere
-
-Before a head reads $r_i$, LayerNorm {cite}`ba2016layernorm` subtracts the mean, of which nothing is left, divides by the standard deviation, multiplies by a gain and adds a bias. The gain can be multiplied into the matrices that follow, and the bias taken into their biases,
+**LayerNorm puts the sum on a sphere.** Before a head reads $r_i$, it {cite}`ba2016layernorm` subtracts the mean, of which nothing is left, divides by the standard deviation, multiplies by a gain and adds a bias. The gain can be multiplied into the matrices that follow, and the bias taken into their biases,
 once and for all. This is called **folding**, and from here on $W_Q, W_K, W_V$ and $b_Q, b_K, b_V$ are folded. What remains is
 
 $$
@@ -201,7 +206,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-At a source this is the one place where token and position meet other than by addition: how loudly a token speaks depends on the position that it was added to. [Chapter 2](02_keys) takes the two apart again.
+At a source this is the one place where token and position meet other than by addition: how long the token's part of the sum is depends on the position that it was added to. [Chapter 2](02_keys) takes the two apart again.
 
 ## What a head looks at: the QK circuit
 
@@ -283,7 +288,7 @@ near = np.ceil(100 * mean[["1 to 9 back", "itself"]].sum(axis=1).max()) / 100
 moves = share.std(1)
 display(
     cx.claims.finding(
-        f"On {MODEL} no head gives the last ten tokens more than {near:.0%} of its attention: the rest goes further back.",
+        f"On {MODEL} no head gives the last ten tokens more than {near:.0%} of its attention, so what stands beside a word is hardly seen.",
         holds=near < 0.25,
     ),
     cx.claims.finding(
@@ -295,7 +300,7 @@ display(
 # %% [markdown]
 r"""
 GPT-2 is richer here. Three of its first-layer heads live on the last few tokens, where they join the pieces of words, and two look for earlier copies of the present token {cite}`gibson2025contextual`. `mini` has
-neither kind, as the table of its heads below shows. What it does have is the kind that the book is about: heads that look over the whole text.
+neither kind. What it has is the kind that the book is about: heads that look over the whole text.
 
 ## What a head says: the OV circuit
 
@@ -331,14 +336,14 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-## A mean that knows the page
+## A mean that knows the page, and who speaks
 
 So a head writes a weighted mean of what its OV circuit says about each token. Does such a mean know what the page is about? Take the book's passages, put ' the' at position $n$ of each, and compare a head's outputs on two of them: the
 cosine of the angle between them, once the mean over all passages is taken out. The **gap** of a head is its mean cosine within a domain, less that between domains. To see what chance alone gives, it is measured again with the domains dealt to the passages at random. To see what the order of the words does, it is measured with the words of every passage (its tokens) shuffled.
 """
 
 
-# %%
+# %% tags=["hide-input"]
 def gap(tokens, labels):
     """Mean cosine of outputs within a label, less that between labels, for each head."""
     out = torch.stack([weights.head_outputs(cx.attention_rows(weights, t, n), t) for t in tokens])
@@ -353,7 +358,6 @@ def gap(tokens, labels):
     return (within - between).numpy()
 
 
-# %%
 passages = study.at.placed(study.passages)
 rng = np.random.default_rng(0)
 deals = np.stack([rng.permutation(study.domains) for _ in range(200)])  # draw text
@@ -375,7 +379,6 @@ gaps = pd.DataFrame(
     }
 )  # a row a head
 
-# %% tags=["hide-input"]
 measured, mixed, ceiling = (gaps[name] for name in gaps)
 kept = mixed / measured
 figure, ((axis,),) = cx.plots.panels(height=2.8)
@@ -397,11 +400,11 @@ within_english = np.median(gap(passages[torch.from_numpy(english)], study.domain
 least = np.floor(100 * kept.min()) / 100
 display(
     cx.claims.finding(
-        f"All {weights.n_heads} heads write more alike on two pages of one domain than on pages of two domains, and by a wider gap than 99% of random labels give.",
+        f"All {weights.n_heads} heads write more alike on two pages of one domain than on pages of two domains, by {measured.min():.2f} to {measured.max():.2f} in cosine, more than 99% of random labels give.",
         holds=bool((measured > ceiling).all()),
     ),
     cx.claims.finding(
-        f"Shuffle the words of every page, and every head keeps at least {least:.0%} of that gap, which is {measured.min():.2f} to {measured.max():.2f} in cosine.",
+        f"Shuffle the words of every page, and every head keeps at least {least:.0%} of what tells pages of one domain from pages of another.",
         holds=least > 0.8,
     ),
     cx.claims.finding(
@@ -412,18 +415,26 @@ display(
 
 # %% [markdown]
 r"""
-The order of the words hardly matters. A mean over the page is enough, if the tokens of one domain push in one direction. The book follows this thread. *Which* heads
-take such means, what do they say together, and which neurons listen?
+The order of the words hardly matters: a mean over the page is enough, if the tokens of one domain push in one direction.
 
-## The heads, one row each
-
-This table is the **roster** of the heads. **Effective tokens** count how far a row is spread, $1 / \sum_i a_i^2$: a row that is even over $k$ tokens and zero elsewhere has exactly $k$. They are counted on the row that position alone would give, before
-it matters which words stand where; [chapter 3](03_kernels) computes that row. *Half of the mass within* and *family* are chapter 3's: how near the nearest half of that row lies, and what kind of row it is. *Relative spread* and *stable* are those of [chapter 4](04_denominators): how far the sum that a row is divided by strays from text to text, and whether that is little in a head that looks far. **Who speaks** is the share that a head has in what differs between texts: of the variance over texts of what the heads add to the neurons, summed over the neurons, its own part. An average over heads counts a head that says nothing like one that says most; where a later chapter takes one, it says what it is for the heads that speak.
+But a cosine is blind to length. A head that writes next to nothing can write it in the right direction. So here are the heads in one table, the **roster**, with what each of them amounts to:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-share = cx.denominators.speaks(study.at, study.texts[::4])
+share = study.speaks
 study.roster.assign(**{"who speaks": share.map("{:.0%}".format)})
+
+# %% [markdown]
+r"""
+- **Effective tokens**: over how many a head spreads its attention, as far as place alone decides. It is $1 / \sum_i a_i^2$, which is $k$ for a row that is even over $k$ tokens and zero elsewhere, of the row that place alone would give ([chapter 3](03_kernels)).
+- **Half of the mass within**: so many tokens back lies the nearest half of that row.
+- **Family**: what kind of row it is, by chapter 3's rule.
+- **Relative spread**: the sum that a row is divided by differs from text to text; this is its standard deviation over its mean ([chapter 4](04_denominators)).
+- **Stable**: this is little, in a head that looks far.
+- **Who speaks**: what the heads add to the neurons differs from text to text; this is a head's own part of that variance, summed over the neurons.
+
+An average over heads counts a head that says nothing like one that says most. Where a later chapter takes one, it is weighted by who speaks.
+"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 speak = sorted(share.nlargest(2).index)
@@ -431,14 +442,6 @@ cx.claims.finding(
     f"Two of the {len(share)} heads speak: heads {cx.claims.listed(speak)} say {share[speak].sum():.0%} of what differs between texts, and {int((share < 0.01).sum())} heads less than 1% each.",
     holds=bool(share[speak].sum() > 0.75 and (share < 0.01).sum() > len(share) / 2),
     otherwise=f"the two that say most, {cx.claims.listed(speak)}, say {share[speak].sum():.0%} of what differs between texts.",
-)
-
-# %% tags=["hide-input", "nbval-check-output"]
-kinds = [f"{count} {kind}" for kind, count in study.roster["family"].value_counts().items()]
-cx.claims.finding(
-    f"{MODEL} has no head that lives on the last few tokens or looks for copies: the roster calls {' and '.join(kinds)}.",
-    holds=set(study.roster["family"]) <= {"slowly decaying", "uniform"},
-    otherwise=f"{MODEL} has {', '.join(kinds)} heads.",
 )
 
 # %% [markdown]
@@ -464,17 +467,29 @@ tokens_of = {passage.name: passage.tokens for passage in study.passages}
 
 def draw(passage, n):
     attention = cx.attention_rows(weights, tokens_of[passage], n)
-    figure, ((axis,),) = cx.plots.panels(height=3.0, width=7.5)
-    shades = axis.imshow(attention.clamp_min(1e-5).log10(), vmin=-5, vmax=0, aspect="auto")
-    axis.set(xlabel="source position i", ylabel="head", yticks=range(weights.n_heads))
-    axis.grid(False)
-    figure.colorbar(shades, label="log10 attention")
-    most = ", ".join(f"head {h}: {v:.2f}" for h, v in enumerate(attention.amax(-1)))
+    within = attention.flip(-1).cumsum(-1)  # head, tokens back
+    figure, ((axis,),) = cx.plots.panels(height=2.8, width=7.5)
+    for h in range(weights.n_heads):
+        axis.plot(within[h], lw=0.8, color=cx.plots.COLOURS[7])
+    for h, colour, at, side in zip(
+        speak, cx.plots.COLOURS, (n // 3, n // 2), ("right", "left"), strict=False
+    ):
+        axis.plot(within[h], lw=2, color=colour)
+        axis.annotate(
+            f" head {h} ",
+            (at, within[h, at]),
+            color=colour,
+            ha=side,
+            va="bottom" if side == "right" else "top",
+        )
+    axis.plot([0, n], [1 / (n + 1), 1], ":", color=cx.plots.INK, lw=1)
+    axis.set(xlabel="tokens back, n − i", ylabel="attention within", ylim=(0, 1))
+    half = ", ".join(f"head {h}: {int((w < 0.5).sum())}" for h, w in enumerate(within))
     return cx.plots.picture(
         figure,
         "1.3",
-        f"Every head's true row in {passage}, from position {n}, with its own token there. The largest single weight, {most}.",
-        f"A heat map of heads against sources for {passage} at {n}. The largest single weight, {most}.",
+        f"How much of its attention each head gives to the nearest tokens, in {passage} from position {n}, with its own token there. Coloured: the two that say most. Dotted: an even row.",
+        f"Rising curves. Half of the attention lies within so many tokens, {half}.",
     )
 
 
@@ -533,7 +548,7 @@ cx.claims.on_real("heads stable", "their share")
 exact = f"off by less than {ROUNDING:g}"
 pd.Series(
     {
-        "The first layer reads one vector a token, W_E[x_i] + W_pos[i], on a sphere.": exact,
+        "The first layer reads one vector per token, W_E[x_i] + W_pos[i], on a sphere.": exact,
         "A head writes its row times its values, and the heads add.": exact,
         "What a head writes is a mean over far more than the last ten tokens, and their order hardly counts.": f"{near:.0%} of a row at most on the last ten tokens; {least:.0%} of the gap, or more, stays",
     },

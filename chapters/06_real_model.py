@@ -180,6 +180,9 @@ class First:
         by_token = self.circuit.weighted_values.flatten(1)
         gathered = cx.split.weighted_sum(by_token, self.x, self.circuit.kernel.expand(self.x.shape))
         self.inside = gathered.unflatten(1, (len(self.heads), -1))  # text head d_head, one page's
+        even = torch.full(self.x.shape, 1 / self.x.shape[1])  # no kernel, and no content
+        bare = cx.split.weighted_sum(at.split.values(self.heads).flatten(1), self.x, even)
+        self.even = bare.unflatten(1, (len(self.heads), -1))
         better = self.circuit.self_normalised()
         self.own = better.summary(self.x[self.B])
 
@@ -243,6 +246,7 @@ def held_against(first):
         "FVU": (fvu, wider[1]),
         "own r": (own_r, own_ends[0]),
         "own FVU": (own_fvu, own_ends[1]),
+        "even r": r_and_fvu(first.told(first.even[B], J), true[:, J])(all_of_B)[0],
         "of all": r_and_fvu(first.told(inside), true)(all_of_B),
         "own of all": r_and_fvu(first.own, true)(all_of_B),
         "pages": over_pages,
@@ -537,7 +541,7 @@ So the rule finds neurons that know more of a text's subject than most, and more
 
 ## The same table for five models
 
-Effective tokens, spread, TV and the error of one page are means over the stable heads, weighted by who speaks. The error of one page is the mean distance of a text's denominators from those of the page, as a share of the page's.
+Effective tokens, spread, TV and the error of one page are means over the stable heads, weighted by who speaks. The error of one page is the mean distance of a text's denominators from those of the page, as a share of the page's. An even bag is the plain mean of what the tokens' values say, without kernel and content ([chapter 5](05_circuit)).
 """
 
 # %% tags=["hide-input"]
@@ -573,6 +577,7 @@ def row(name, first):
         "TV": f"{first.over_heads(first.tv):.3f}",
         "error of one page": f"{first.over_heads(of_heads):.0%}",
         f"r, {MANY} strongest": shown(*told["r"]),
+        "r of an even bag": shown(told["even r"]),
         f"FVU, {MANY} strongest": shown(*told["FVU"]),
         "r, all": shown(told["of all"][0]),
         "FVU, all": shown(told["of all"][1]),

@@ -411,7 +411,7 @@ So the interaction sits where fast and slow meet (hatched, on the left). The fas
 
 ## Stable heads, and what one page costs
 
-From here nothing needs to know where kernel and content come from. Stable heads are chosen by the rule of [chapter 4](04_denominators), on half A; a **page of prose** calibrates, and half B judges, as in [chapter 4](04b_calibration).
+From here nothing needs to know where kernel and content come from. As in [chapter 4](04_denominators), stable heads are chosen on half A, a **page of prose** calibrates, and half B judges.
 """
 
 # %%

@@ -70,6 +70,15 @@ def test_a_shaded_text_shows_its_tokens_and_weights():
     HTMLParser().feed(page)
 
 
+def test_the_path_lights_what_a_chapter_is_about_and_no_more():
+    page = cx.plots.path(["kernel", "key"], "A < B.")._repr_html_()
+    lit = re.findall(r'class="path-(\w+)" fill="[^"]*" (?:fill-opacity="[^"]*" )?stroke="#', page)
+    assert set(lit) == {"kernel", "key"} and "A < B." in page and "&lt;" in page
+    HTMLParser().feed(page)
+    with pytest.raises(ValueError, match="not on the path: query"):
+        cx.plots.path(["query"], "")
+
+
 def test_a_widget_redraws_when_a_control_moves():
     calls = []
 

@@ -161,7 +161,7 @@ def refuse_other_texts() -> None:
 
 
 def named(name: str | None = None) -> list[Path]:
-    """The chapter of this name ("04b_calibration"), or all of them; ValueError for another name."""
+    """The chapter of this name ("05_circuit"), or all of them; ValueError for another name."""
     chapters = sorted(CHAPTERS.glob("*.py"))
     chosen = [chapter for chapter in chapters if name in (None, chapter.stem)]
     if not chosen:
@@ -570,7 +570,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("step", choices=("book", "check", "execute", "site", "pages"))
     parser.add_argument("--model", default="mini", help="what cx.load takes")
-    parser.add_argument("--chapter", help="this one only, such as 04b_calibration")
+    parser.add_argument("--chapter", help="this one only, such as 05_circuit")
     args = parser.parse_args(argv)
     if args.chapter and args.step not in ("book", "check", "execute"):
         parser.error(f"--chapter does not go with {args.step}, which takes the whole book")
