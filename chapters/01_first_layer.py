@@ -14,10 +14,10 @@
 r"""
 # What does a first layer see?
 
-**A token and a position, added, and nothing else: what a head can carry to a later place is a mean over the page.**
-Two of the 8 heads speak: heads 0 and 7 say 92% of what differs between texts, and 5 heads less than 1% each.
+**A token and a position, added, and nothing else; and what the heads of `mini` make of a page is a mean over it.**
+Of all that the heads tell the neurons otherwise on one text than on another, heads 0 and 7 make 92%, and 5 heads less than 1% each.
 Shuffle the words of every page, and every head keeps at least 95% of what tells pages of one domain from pages of another.
-On `mini` no head gives the last ten tokens more than 15% of its attention, so what stands beside a word is hardly seen.
+In Qwen, a model that people use, heads that read the page as a whole make only 6%.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -92,13 +92,13 @@ cx.claims.finding(
 # %% [markdown]
 r"""
 The last word alone cannot tell the pages apart. Something carries to it what stands before, and in a transformer only attention does. In later layers attention may carry what earlier layers worked out. In the
-first layer it has only tokens and their places, and this is why the book begins there: everything that its heads can know can be written down. This is the way of one token to one neuron, as this book takes it apart:
+first layer it has only tokens and their places, and this is why the book begins there: everything that its heads can know can be written down. This is the way of one token to one neuron, as the book will take it apart; the words in it are explained where their chapter comes:
 """
 
 # %% tags=["hide-input"]
 cx.plots.path(
     ["token", "place", "key", "kernel", "content", "row", "denominator", "value", "neuron"],
-    "Chapter 1 is about the two on the left, and the row. Chapter 2 splits the key, chapter 3 makes a kernel and content of it, chapter 4 is about the denominator, chapter 5 about value and neuron.",
+    "This chapter is about token and place, and the row. Chapter 2 splits the key, chapter 3 makes kernel and content of it, chapter 4 is about the denominator, chapter 5 about value and neuron.",
 )
 
 # %% [markdown]
@@ -206,7 +206,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-At a source this is the one place where token and position meet other than by addition: how long the token's part of the sum is depends on the position that it was added to. [Chapter 2](02_keys) takes the two apart again.
+In the truth this is the one place where a source's token and position meet other than by addition: how long the token's part of the sum is depends on the position that it was added to. [Chapter 2](02_keys) takes the two apart again.
 
 ## What a head looks at: the QK circuit
 
@@ -230,7 +230,7 @@ row = torch.softmax(torch.einsum("he,hie->hi", q, k) / weights.attn_scale, dim=-
 
 # %% [markdown]
 """
-Here is the page as the head with the most uneven row sees it from ' the' at the end, and then as the one with the most even row does. The shade is relative to the strongest token shown.
+Here is the end of the page as the head with the most uneven row on it sees it from ' the', and then as the one with the most even row does. The shade is relative to the strongest token shown.
 """
 
 # %% tags=["hide-input"]
@@ -238,7 +238,7 @@ spread = cx.effective_tokens(row)
 narrow, broad = int(spread.argmin()), int(spread.argmax())
 begin, grey = max(0, n - 110), cx.plots.COLOURS[7]
 pieces = list(map(str, spelled(x[begin:])))
-caption = f"Head {narrow}. The page goes on before the first word shown. Grey, since attention has no sign."
+caption = f"Head {narrow}. The page goes on before the first word shown."
 cx.plots.shaded_text(pieces, row[narrow, begin:], caption, grey)
 
 # %% tags=["hide-input"]
@@ -288,7 +288,7 @@ near = np.ceil(100 * mean[["1 to 9 back", "itself"]].sum(axis=1).max()) / 100
 moves = share.std(1)
 display(
     cx.claims.finding(
-        f"On {MODEL} no head gives the last ten tokens more than {near:.0%} of its attention, so what stands beside a word is hardly seen.",
+        f"On {MODEL} no head gives the last ten tokens more than {near:.0%} of its attention; an even row gives them {10 / (n + 1):.0%}.",
         holds=near < 0.25,
     ),
     cx.claims.finding(
@@ -338,24 +338,27 @@ cx.claims.finding(
 r"""
 ## A mean that knows the page, and who speaks
 
-So a head writes a weighted mean of what its OV circuit says about each token. Does such a mean know what the page is about? Take the book's passages, put ' the' at position $n$ of each, and compare a head's outputs on two of them: the
-cosine of the angle between them, once the mean over all passages is taken out. The **gap** of a head is its mean cosine within a domain, less that between domains. To see what chance alone gives, it is measured again with the domains dealt to the passages at random. To see what the order of the words does, it is measured with the words of every passage (its tokens) shuffled.
+So a head writes a weighted mean of what its OV circuit says about each token. Does such a mean know what the page is about? Take the book's 72 passages, of 17 domains, among them code and three languages beside English; put ' the' at position $n$ of each, and compare a head's outputs on two of them: the cosine of the angle between them, once the mean over all passages is taken out. The **gap** of a head is its mean cosine within a domain, less that between domains. Beside it stand three others: with the words (the tokens) of every passage shuffled; with the domains dealt to the passages at random; and for no head at all, the plain mean of the embeddings on the page.
 """
 
 
 # %% tags=["hide-input"]
-def gap(tokens, labels):
-    """Mean cosine of outputs within a label, less that between labels, for each head."""
-    out = torch.stack([weights.head_outputs(cx.attention_rows(weights, t, n), t) for t in tokens])
-    unit = torch.nn.functional.normalize(out - out.mean(0), dim=-1)  # text head d_model
+def gap(vectors, labels):
+    """Mean cosine of `text head d` within a label, less that between labels, for each head."""
+    unit = torch.nn.functional.normalize(vectors - vectors.mean(0), dim=-1)
     cosine = torch.einsum("shd,thd->hst", unit, unit)
     same = torch.from_numpy(labels[..., :, None] == labels[..., None, :])  # draw text text
-    other = ~torch.eye(len(out), dtype=torch.bool)
+    other = ~torch.eye(len(vectors), dtype=torch.bool)
     within, between = (
         torch.einsum("hst,...st->...h", cosine, m.float()) / m.sum((-2, -1))[..., None]
         for m in (same & other, ~same)
     )
     return (within - between).numpy()
+
+
+def written(tokens):
+    """What the heads write on these texts: `text head d_model`."""
+    return torch.stack([weights.head_outputs(cx.attention_rows(weights, t, n), t) for t in tokens])
 
 
 passages = study.at.placed(study.passages)
@@ -373,11 +376,14 @@ def shuffled():
 
 gaps = pd.DataFrame(
     {
-        "as written": gap(passages, study.domains),
-        "its words shuffled": np.mean([gap(shuffled(), study.domains) for _ in range(10)], axis=0),
-        "99% of random labels": np.quantile(gap(passages, deals), 0.99, axis=0),
+        "as written": gap(written(passages), study.domains),
+        "its words shuffled": np.mean(
+            [gap(written(shuffled()), study.domains) for _ in range(10)], axis=0
+        ),
+        "99% of random labels": np.quantile(gap(written(passages), deals), 0.99, axis=0),
     }
 )  # a row a head
+of_bag = float(gap(weights.W_E[passages].mean(1)[:, None], study.domains)[0])
 
 measured, mixed, ceiling = (gaps[name] for name in gaps)
 kept = mixed / measured
@@ -385,18 +391,22 @@ figure, ((axis,),) = cx.plots.panels(height=2.8)
 for place, (name, values) in enumerate(gaps.items()):
     colour = cx.plots.COLOURS[(0, 5, 7)[place]]
     axis.bar(gaps.index + 0.27 * (place - 1), values, width=0.25, color=colour, label=name)
+axis.axhline(of_bag, color=cx.plots.INK, lw=1, ls="--", label="mean of the embeddings")
 axis.set(xlabel="head", ylabel="gap (cosine)", xticks=gaps.index)
-figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+figure.legend(loc="outside lower center", ncols=4, fontsize=8)
 cx.plots.picture(
     figure,
     "1.2",
     f"How much more alike a head's outputs are within a domain than between domains: {len(passages)} passages, position {n}. Grey: what 99 of 100 random labellings stay below.",
-    f"Three bars a head. As written: {cx.plots.by_head(measured)}. With its words shuffled a head keeps {kept.min():.0%} to {kept.max():.0%} of that; by chance it has {ceiling.max():.2f} at most.",
+    f"Three bars per head. As written: {cx.plots.by_head(measured)}. With its words shuffled a head keeps {kept.min():.0%} to {kept.max():.0%} of that; by chance it has {ceiling.max():.2f} at most. A plain mean of the embeddings has {of_bag:.2f}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 english = np.array([p.dialect.startswith("en") for p in study.passages])
-within_english = np.median(gap(passages[torch.from_numpy(english)], study.domains[english]))
+within_english = np.median(
+    gap(written(passages[torch.from_numpy(english)]), study.domains[english])
+)
+beyond = [h for h in gaps.index if measured[h] > of_bag]
 least = np.floor(100 * kept.min()) / 100
 display(
     cx.claims.finding(
@@ -408,6 +418,11 @@ display(
         holds=least > 0.8,
     ),
     cx.claims.finding(
+        f"A plain mean of the embeddings, without any head, has a gap of {of_bag:.2f}; heads {cx.claims.listed(beyond)} have a wider one.",
+        holds=0 < len(beyond) < weights.n_heads,
+        otherwise=f"a plain mean of the embeddings has a gap of {of_bag:.2f}, and {len(beyond)} heads have a wider one.",
+    ),
+    cx.claims.finding(
         f"About half of the gap is language: among the English passages alone that of the median head is {within_english:.2f}, among all {measured.median():.2f}.",
         holds=0.4 < within_english / measured.median() < 0.6,
     ),
@@ -415,7 +430,7 @@ display(
 
 # %% [markdown]
 r"""
-The order of the words hardly matters: a mean over the page is enough, if the tokens of one domain push in one direction.
+So for telling domains apart the order of the words hardly matters: a mean over the page is enough, if the tokens of one domain push in one direction.
 
 But a cosine is blind to length. A head that writes next to nothing can write it in the right direction. So here are the heads in one table, the **roster**, with what each of them amounts to:
 """
@@ -426,22 +441,29 @@ study.roster.assign(**{"who speaks": share.map("{:.0%}".format)})
 
 # %% [markdown]
 r"""
-- **Effective tokens**: over how many a head spreads its attention, as far as place alone decides. It is $1 / \sum_i a_i^2$, which is $k$ for a row that is even over $k$ tokens and zero elsewhere, of the row that place alone would give ([chapter 3](03_kernels)).
-- **Half of the mass within**: so many tokens back lies the nearest half of that row.
+- **Effective tokens**: over how many tokens a head spreads its attention, as far as place alone decides. Of the row $a$ that place alone would give ([chapter 3](03_kernels)) it is $1 / \sum_i a_i^2$: exactly $k$ where that row is even over $k$ tokens and zero elsewhere.
+- **Half of the mass within**: the nearest half of that row lies within so many tokens.
 - **Family**: what kind of row it is, by chapter 3's rule.
 - **Relative spread**: the sum that a row is divided by differs from text to text; this is its standard deviation over its mean ([chapter 4](04_denominators)).
-- **Stable**: this is little, in a head that looks far.
-- **Who speaks**: what the heads add to the neurons differs from text to text; this is a head's own part of that variance, summed over the neurons.
+- **Stable**: the spread is below 0.3, and there are more than 40 effective tokens.
+- **Who speaks**: a head's share of what the neurons are told otherwise on one text than on another, $\sum_j \operatorname{Var}(\text{out}_h \cdot w_j)$ over texts, with $w_j$ the input weights of neuron $j$, divided by the sum of this over heads.
 
 An average over heads counts a head that says nothing like one that says most. Where a later chapter takes one, it is weighted by who speaks.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 speak = sorted(share.nlargest(2).index)
-cx.claims.finding(
-    f"Two of the {len(share)} heads speak: heads {cx.claims.listed(speak)} say {share[speak].sum():.0%} of what differs between texts, and {int((share < 0.01).sum())} heads less than 1% each.",
-    holds=bool(share[speak].sum() > 0.75 and (share < 0.01).sum() > len(share) / 2),
-    otherwise=f"the two that say most, {cx.claims.listed(speak)}, say {share[speak].sum():.0%} of what differs between texts.",
+real = cx.claims.on_real("their share").loc["their share"]
+display(
+    cx.claims.finding(
+        f"Of all that the heads tell the neurons otherwise on one text than on another, heads {cx.claims.listed(speak)} make {share[speak].sum():.0%}, and {int((share < 0.01).sum())} heads less than 1% each.",
+        holds=bool(share[speak].sum() > 0.75 and (share < 0.01).sum() > len(share) / 2),
+        otherwise=f"the two that say most, {cx.claims.listed(speak)}, make {share[speak].sum():.0%} of what differs between texts.",
+    ),
+    cx.claims.finding(
+        f"In Qwen, a model that people use, heads that read the page as a whole make only {real['Qwen']}.",
+        holds=float(real["Qwen"].rstrip("%")) < 10,
+    ),
 )
 
 # %% [markdown]
@@ -471,17 +493,12 @@ def draw(passage, n):
     figure, ((axis,),) = cx.plots.panels(height=2.8, width=7.5)
     for h in range(weights.n_heads):
         axis.plot(within[h], lw=0.8, color=cx.plots.COLOURS[7])
-    for h, colour, at, side in zip(
-        speak, cx.plots.COLOURS, (n // 3, n // 2), ("right", "left"), strict=False
+    for h, colour, at, beside in zip(
+        speak, ("C0", "C1"), (n // 3, n // 2), ((-6, 6), (14, -18)), strict=False
     ):
         axis.plot(within[h], lw=2, color=colour)
-        axis.annotate(
-            f" head {h} ",
-            (at, within[h, at]),
-            color=colour,
-            ha=side,
-            va="bottom" if side == "right" else "top",
-        )
+        place = {"textcoords": "offset points", "ha": "right" if beside[0] < 0 else "left"}
+        axis.annotate(f"head {h}", (at, within[h, at]), beside, color=colour, **place)
     axis.plot([0, n], [1 / (n + 1), 1], ":", color=cx.plots.INK, lw=1)
     axis.set(xlabel="tokens back, n − i", ylabel="attention within", ylim=(0, 1))
     half = ", ".join(f"head {h}: {int((w < 0.5).sum())}" for h, w in enumerate(within))
@@ -503,7 +520,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-Every number in the third column was computed in this run.
+These lines are algebra: no run could decide them otherwise.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -533,7 +550,7 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model): how many heads read a text as a whole (*stable*, [chapter 4](04_denominators)), and how much of what differs between texts at one place these heads say. The rest is said by local heads.
+**On real models**, kept from [chapter 6](06_real_model): how many heads read a text as a whole (*stable*, [chapter 4](04_denominators)), and who speaks: the share of these heads together. The rest is said by local heads. In `mini` all heads are stable.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

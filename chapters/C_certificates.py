@@ -453,7 +453,7 @@ The post's plan goes through, then, and gives numbers: a small bound for the bes
 
 ## Which heads would be chosen?
 
-A head is stable if its kernel covers more than 40 effective tokens and its denominators spread by less than 0.3 of their mean. The kernel is read off the weights. For the spread there is a bound: by the law of total variance ({eq}`eq-total-variance`), $\operatorname{Var}\,\text{denom} \le \sum_d \pi_d \bigl( V_d + (M_d - M)^2 \bigr)$. Its root over $M$ is the **certified spread**. Beside `mini` stands the model of the first edition, in which not all heads hold still:
+A head is stable if its kernel covers more than 40 effective tokens and its denominators spread by less than 0.3 of their mean. The kernel is read off the weights. For the spread there is a bound: by the law of total variance, $\operatorname{Var}\,\text{denom} = \mathbb{E}\bigl[\operatorname{Var}(\text{denom} \mid d)\bigr] + \operatorname{Var}\bigl(\mathbb{E}[\text{denom} \mid d]\bigr)$ for the domain $d$, $\operatorname{Var}\,\text{denom} \le \sum_d \pi_d \bigl( V_d + (M_d - M)^2 \bigr)$. Its root over $M$ is the **certified spread**. Beside `mini` stands the model of the first edition, in which not all heads hold still:
 """
 
 

@@ -111,7 +111,7 @@ def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
 
 
 def test_numbers_in_a_table_stand_under_one_another(visit):
-    page = visit("book/04_denominators")
+    page = visit("book/02_keys")
     aligned = page.evaluate(
         """() => [...document.querySelectorAll('table.dataframe td')]
             .filter(cell => cell.classList.contains('number'))
