@@ -98,7 +98,7 @@ models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any.
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british
 	$(if $(CHAPTER),,$(BIN)/python tools/store_layers.py $(NAME))
-	$(BIN)/python tools/evidence.py $(or $(CHAPTER),00_welcome 06_real_model 07_british \
+	$(BIN)/python tools/evidence.py $(or $(CHAPTER),00_welcome 02_keys 06_real_model 07_british \
 	$(if $(wildcard $(or $(WORK),build/runs)),09_evaluation A_scale E_training)) \
 	--work "$(or $(WORK),build/runs)"
 

@@ -217,7 +217,7 @@ It is Alex Gibson's, and was published for GPT-2 small {cite}`gibson2025decompos
 1. The first layer of a transformer sees tokens and their places, and nothing else ([chapter 1](01_first_layer)).
 2. How much a head attends to a token is, nearly, a factor for where it stands, the *kernel*, times one for what it is, the *content*, divided by the sum of these products, the *denominator* ([chapter 2](02_keys)).
 3. The kernel shows how far back a head looks: some look at the last token, others over the whole text ([chapter 3](03_kernels)).
-4. In a head that looks over the whole text the denominator is an average over many tokens, and hardly varies from text to text, so that one page of text may stand for all ([chapter 4](04_denominators)).
+4. In a head that looks over the whole text the denominator is an average over many tokens. It varies little from text to text, so that one page may stand for all, at a cost that can be measured ([chapter 4](04_denominators)).
 5. Then each token of the vocabulary adds a fixed amount to each neuron, and a text tells a neuron the sum of these, weighted by the kernel ([chapter 5](05_circuit)).
 6. So neurons that know a context can be found from the weights and that page: sort each neuron's tokens by what they add, and read both ends of the list ([chapter 8](08_neurons)).
 

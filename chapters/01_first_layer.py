@@ -15,9 +15,9 @@ r"""
 # What does a first layer see?
 
 **A token and a position, added, and nothing else; and what the heads of `mini` make of a page is a mean over it.**
-Of all that the heads tell the neurons otherwise on one text than on another, heads 0 and 7 make 92%, and 5 heads less than 1% each.
-Shuffle the words of every page, and every head keeps at least 95% of what tells pages of one domain from pages of another.
-In Qwen, a model that people use, heads that read the page as a whole make only 6%.
+Of the variance over texts of what the heads tell the neurons, heads 0 and 7 make 92%, and 5 heads less than 1% each.
+Shuffle the words of every page, and heads 0 and 7 keep 99% and 100% of what tells pages of one domain from pages of another.
+In Qwen, a model that people use, heads that read the page as a whole make only 6% of that variance.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -182,7 +182,7 @@ This is the start of the **residual stream**, from which every layer reads and t
 
 Both tables are **centred**: the mean over the $d_\text{model}$ entries of each row is taken out. All layers read through LayerNorm, which takes it out anyway.
 
-**LayerNorm puts the sum on a sphere.** Before a head reads $r_i$, it {cite}`ba2016layernorm` subtracts the mean, of which nothing is left, divides by the standard deviation, multiplies by a gain and adds a bias. The gain can be multiplied into the matrices that follow, and the bias taken into their biases,
+**LayerNorm puts the sum on a sphere.** Before a head reads $r_i$, it {cite}`ba2016layernorm` subtracts the mean, which is zero already, divides by the standard deviation, multiplies by a gain and adds a bias. The gain can be multiplied into the matrices that follow, and the bias taken into their biases,
 once and for all. This is called **folding**, and from here on $W_Q, W_K, W_V$ and $b_Q, b_K, b_V$ are folded. What remains is
 
 $$
@@ -206,7 +206,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-In the truth this is the one place where a source's token and position meet other than by addition: how long the token's part of the sum is depends on the position that it was added to. [Chapter 2](02_keys) takes the two apart again.
+In the layer as it is, this is the one place where a source's token and position meet other than by addition: how long the token's part of the sum is depends on the position that it was added to. [Chapter 2](02_keys) takes the two apart again.
 
 ## What a head looks at: the QK circuit
 
@@ -299,8 +299,8 @@ display(
 
 # %% [markdown]
 r"""
-GPT-2 is richer here. Three of its first-layer heads live on the last few tokens, where they join the pieces of words, and two look for earlier copies of the present token {cite}`gibson2025contextual`. `mini` has
-neither kind. What it has is the kind that the book is about: heads that look over the whole text.
+GPT-2 is richer here. Three of its first-layer heads live on the last few tokens, where they join the pieces of words, and two look for earlier copies of the present token {cite}`gibson2025contextual`. The roster below shows neither
+kind in `mini`. What it has is the kind that the book is about: heads that look over the whole text.
 
 ## What a head says: the OV circuit
 
@@ -338,7 +338,7 @@ cx.claims.finding(
 r"""
 ## A mean that knows the page, and who speaks
 
-So a head writes a weighted mean of what its OV circuit says about each token. Does such a mean know what the page is about? Take the book's 72 passages, of 17 domains, among them code and three languages beside English; put ' the' at position $n$ of each, and compare a head's outputs on two of them: the cosine of the angle between them, once the mean over all passages is taken out. The **gap** of a head is its mean cosine within a domain, less that between domains. Beside it stand three others: with the words (the tokens) of every passage shuffled; with the domains dealt to the passages at random; and for no head at all, the plain mean of the embeddings on the page.
+So a head writes a weighted mean of what its OV circuit says about each token. Does such a mean know what the page is about? Take the book's 72 passages, of 17 domains, among them code and three languages beside English; put ' the' at position $n$ of each, and compare a head's outputs on two of them: the cosine of the angle between them, once the mean over all passages is taken out. The **gap** of a head is its mean cosine within a domain, less that between domains. Beside each head's gap stand three controls: with the words (the tokens) of every passage shuffled; with the domains dealt to the passages at random; and for no head at all, the plain mean of the embeddings on the page.
 """
 
 
@@ -402,6 +402,7 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
+speak = sorted(study.speaks.nlargest(2).index)  # who these are comes with the roster below
 english = np.array([p.dialect.startswith("en") for p in study.passages])
 within_english = np.median(
     gap(written(passages[torch.from_numpy(english)]), study.domains[english])
@@ -414,11 +415,11 @@ display(
         holds=bool((measured > ceiling).all()),
     ),
     cx.claims.finding(
-        f"Shuffle the words of every page, and every head keeps at least {least:.0%} of what tells pages of one domain from pages of another.",
-        holds=least > 0.8,
+        f"Shuffle the words of every page, and heads {cx.claims.listed(speak)} keep {kept[speak[0]]:.0%} and {kept[speak[1]]:.0%} of what tells pages of one domain from pages of another.",
+        holds=bool(kept[speak].min() > 0.8),
     ),
     cx.claims.finding(
-        f"A plain mean of the embeddings, without any head, has a gap of {of_bag:.2f}; heads {cx.claims.listed(beyond)} have a wider one.",
+        f"A plain mean of the embeddings, without any head, has a gap of {of_bag:.2f}; heads {cx.claims.listed(beyond)} have a wider one, and the others a narrower: most of the gap is in the words themselves.",
         holds=0 < len(beyond) < weights.n_heads,
         otherwise=f"a plain mean of the embeddings has a gap of {of_bag:.2f}, and {len(beyond)} heads have a wider one.",
     ),
@@ -441,27 +442,26 @@ study.roster.assign(**{"who speaks": share.map("{:.0%}".format)})
 
 # %% [markdown]
 r"""
-- **Effective tokens**: over how many tokens a head spreads its attention, as far as place alone decides. Of the row $a$ that place alone would give ([chapter 3](03_kernels)) it is $1 / \sum_i a_i^2$: exactly $k$ where that row is even over $k$ tokens and zero elsewhere.
+- **Effective tokens**: over how many tokens a head spreads its attention, as far as place alone decides. Of the row $a$ that place alone would give ([chapter 3](03_kernels)) it is $1 / \sum_i a_i^2$: exactly $k$ where that row is even over $k$ tokens and zero elsewhere. (The shades above are of rows as they are.)
 - **Half of the mass within**: the nearest half of that row lies within so many tokens.
 - **Family**: what kind of row it is, by chapter 3's rule.
 - **Relative spread**: the sum that a row is divided by differs from text to text; this is its standard deviation over its mean ([chapter 4](04_denominators)).
 - **Stable**: the spread is below 0.3, and there are more than 40 effective tokens.
 - **Who speaks**: a head's share of what the neurons are told otherwise on one text than on another, $\sum_j \operatorname{Var}(\text{out}_h \cdot w_j)$ over texts, with $w_j$ the input weights of neuron $j$, divided by the sum of this over heads.
 
-An average over heads counts a head that says nothing like one that says most. Where a later chapter takes one, it is weighted by who speaks.
+A plain average over heads gives a silent head the weight of one that says most. So where a later chapter takes one, it is weighted by who speaks.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-speak = sorted(share.nlargest(2).index)
 real = cx.claims.on_real("their share").loc["their share"]
 display(
     cx.claims.finding(
-        f"Of all that the heads tell the neurons otherwise on one text than on another, heads {cx.claims.listed(speak)} make {share[speak].sum():.0%}, and {int((share < 0.01).sum())} heads less than 1% each.",
+        f"Of the variance over texts of what the heads tell the neurons, heads {cx.claims.listed(speak)} make {share[speak].sum():.0%}, and {int((share < 0.01).sum())} heads less than 1% each.",
         holds=bool(share[speak].sum() > 0.75 and (share < 0.01).sum() > len(share) / 2),
         otherwise=f"the two that say most, {cx.claims.listed(speak)}, make {share[speak].sum():.0%} of what differs between texts.",
     ),
     cx.claims.finding(
-        f"In Qwen, a model that people use, heads that read the page as a whole make only {real['Qwen']}.",
+        f"In Qwen, a model that people use, heads that read the page as a whole make only {real['Qwen']} of that variance.",
         holds=float(real["Qwen"].rstrip("%")) < 10,
     ),
 )
@@ -550,7 +550,7 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model): how many heads read a text as a whole (*stable*, [chapter 4](04_denominators)), and who speaks: the share of these heads together. The rest is said by local heads. In `mini` all heads are stable.
+**On real models**, kept from [chapter 6](06_real_model): how many heads read a text as a whole (*stable*, [chapter 4](04_denominators)), and who speaks: the share of these heads together. The rest is said by the others, most of them local. In `mini` all heads are stable.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

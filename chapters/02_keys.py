@@ -17,7 +17,7 @@ r"""
 **Yes: rebuilt from one half for the token and one for the place, a row puts nearly all of its attention where the model does.**
 In heads 0 and 7, which say 92% of what differs between texts, such rows misplace 0.06 and 0.02 of the attention.
 Without the tokens they would misplace 0.56 and 0.29, and without the places 0.45 and 0.09.
-The gain is least in head 4, where 0.10 stands against 0.13; there, and in heads 1, 2 and 3, most of the error comes from one token, BOS.
+The gain is least in head 4, where 0.10 stands against 0.11; in heads 1, 2, 3 and 4 most of the error comes from one token, BOS.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -137,7 +137,7 @@ $$
 \end{aligned}
 $$ (eq-split)
 
-This is Equation 1 of the paper, and called so from here on. $E$ knows which token, $P$ knows which place. In code:
+This is Equation 1 of the paper, and called so from here on. $E$ knows which token, $P$ knows which place. A score becomes a sum, $c_i + p_i$, and the softmax makes a product of it, $e^{c_i} e^{p_i}$: one factor for the token, one for the place, as long as the destination and its token are given ([chapter 3](03_kernels)). In code:
 """
 
 
@@ -256,7 +256,8 @@ shown.rename_axis("head").T
 
 # %% tags=["hide-input", "nbval-check-output"]
 even, by_kernel, by_token, split, mended = median.values()
-gain = by_kernel / split
+guess = torch.minimum(by_kernel, by_token)  # the better one of either half alone
+gain = guess / split
 least = int(gain.argmin())
 by_bos = [h for h in range(H) if mended[h] < split[h] / 2]
 display(
@@ -269,9 +270,9 @@ display(
         holds=bool((torch.minimum(by_kernel, by_token)[speak] > 3 * split[speak]).all()),
     ),
     cx.claims.finding(
-        f"The gain is least in head {least}, where {split[least]:.2f} stands against {by_kernel[least]:.2f}; there, and in heads {cx.claims.listed(h for h in by_bos if h != least)}, most of the error comes from one token, BOS.",
+        f"The gain is least in head {least}, where {split[least]:.2f} stands against {guess[least]:.2f}; in heads {cx.claims.listed(by_bos)} most of the error comes from one token, BOS.",
         holds=bool((split < by_kernel).all() and len(by_bos) == H / 2 and least in by_bos),
-        otherwise=f"The gain is least in head {least}, where {split[least]:.2f} stands against {by_kernel[least]:.2f}.",
+        otherwise=f"The gain is least in head {least}, where {split[least]:.2f} stands against {guess[least]:.2f}.",
     ),
     cx.claims.finding(
         f"In {heads_of(by_bos)}, with BOS read by the key that it has in truth, the misplaced share falls from {split[by_bos].mean():.3f} to {mended[by_bos].mean():.3f} on average over them."
@@ -304,11 +305,11 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-Where BOS stands above the diagonal, the cloud lies a little below it: what BOS gets too much, all others get too little. But this error is the same in every text: the same token at the same place, for the same query. In the product *kernel × content* of [chapter 3](03_kernels) BOS's entry is a constant, merely a wrong one. The chapters that follow keep Equation 1 as published and say where BOS matters. In head 0 the repair changes nothing: its dots scatter, since its scores are large and $C$ is not the length of its tokens. [Appendix A](A_scale) mends that, and says what the zero is for.
+Where BOS stands above the diagonal, the cloud lies a little below it: what BOS gets too much, all others get too little. But this error is the same in every text: the same token at the same place, for the same query. In the product *kernel × content* of [chapter 3](03_kernels) BOS's entry is a constant, merely a wrong one. The chapters that follow keep Equation 1 as published and say where BOS matters. In head 0 the repair changes nothing, and its dots scatter. [Appendix A](A_scale) asks why, tries another $C$, and says what the zero is for.
 
 ## In a real model
 
-MiniLM is an encoder tuned to compare sentences, with 12 heads in its first layer and learned positions that are added: Equation 1's case. Its sources stand on both sides of $n$. The same rows were computed from the model; the page shows what is kept of them:
+MiniLM is an encoder tuned to compare sentences, with 12 heads in its first layer and learned positions that are added: Equation 1's case. Its sources stand on both sides of $n$. The same rows were computed from the model itself, which does not ship with the book, and what the figure needs was kept:
 """
 
 # %% tags=["hide-input"]
@@ -323,9 +324,11 @@ def true_and_rebuilt(name, n=128, many=200):
     parts = []
     for few in at.placed(some).split(25):
         truth, ours = at.layer.rows(few), at.split.rows(few)
+        by_content = at.split.likes[:, few].transpose(0, 1)
         guesses = (
             torch.full_like(truth, 1 / truth.shape[-1]),
             at.split.kernels.expand_as(truth),
+            by_content / by_content.sum(-1, keepdim=True),
             ours,
         )
         parts.append(torch.stack([cx.total_variation(truth, guess) for guess in guesses]))
@@ -360,12 +363,13 @@ if MODELS and "minilm" in MODELS:
     KEPT.write_text(json.dumps(true_and_rebuilt("minilm")) + "\n")
 kept = json.loads(KEPT.read_text())
 
-says, (of_even, of_place, of_split) = np.array(kept["speaks"]), np.array(kept["TV"])
+says, (of_even, of_place, of_token, of_split) = np.array(kept["speaks"]), np.array(kept["TV"])
 figure, ((left, right),) = cx.plots.panels(1, 2, width=8.6, height=2.9)
 
 for values, mark, name in (
     (of_even, "s", "even row"),
     (of_place, "D", "by place alone"),
+    (of_token, "^", "by token alone"),
     (of_split, "o", "Equation 1"),
 ):
     left.plot(values, mark, ms=5, label=name)
@@ -388,13 +392,12 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 weighted = {
-    k: float(v @ says)
-    for k, v in zip(("even", "place", "split"), (of_even, of_place, of_split), strict=True)
+    k: float(v @ says) for k, v in {"place": of_place, "token": of_token, "split": of_split}.items()
 }
 ours = float((split.numpy() * who).sum())
 display(
     cx.claims.finding(
-        f"Over all heads of MiniLM, weighted by who speaks, Equation 1 misplaces {weighted['split']:.2f} of the attention, and the places alone {weighted['place']:.2f}.",
+        f"Over all heads of MiniLM, weighted by who speaks, Equation 1 misplaces {weighted['split']:.2f} of the attention, places alone {weighted['place']:.2f}, and tokens alone {weighted['token']:.2f}.",
         holds=weighted["split"] < min(0.05, weighted["place"] / 3),
     ),
     cx.claims.finding(
@@ -407,8 +410,8 @@ display(
 r"""
 ## What breaks it
 
-- **A token with a large score at a long position.** BOS at 0 is one: any model that parks attention on its first token is better read with BOS's own key.
-- **A constant from the wrong tokens.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter ([appendix A](A_scale)).
+- **A token with a large score, at a position with a long embedding.** BOS at 0 is one: where a head attends much to it, its own key is the better one.
+- **A constant from the wrong tokens.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter. So it is too large, and the claims below find it too small, since a large $C$ also makes up for BOS ([appendix A](A_scale)).
 - **No position vector.** Rotary positions and ALiBi add none. [Chapter 11](11_families) splits scores there, and not keys.
 
 ## Turn it
@@ -439,7 +442,7 @@ cx.widgets.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
 r"""
 ## Claims
 
-The distances are over all positions of the book's passages, as in the paper's first figure, weighted by who speaks among the *broad* heads, whose kernels cover more than 40 tokens. Three lines fail. The worst head is one in which BOS draws much. That tokens and positions are not orthogonal says little: their angles change, and no attention row does, when one vector is taken from all positions and added to all tokens. The best $C$ is larger than the median, although texts are made of shorter tokens: it makes up for BOS. [Appendix A](A_scale) shows both.
+The distances are over all positions of the book's passages, as in the paper's first figure, weighted by who speaks among the *broad* heads, whose kernels cover more than 40 tokens. Three lines fail. The worst head is one in which BOS draws much. That tokens and positions are not orthogonal says little: their angles change, and no attention row does, when one vector is taken from all positions and added to all tokens. [Appendix A](A_scale) shows that, and why the best $C$ is larger than the median.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -509,7 +512,7 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model): TV of the heads that read a text as a whole (*stable*, [chapter 4](04_denominators)), weighted by who speaks. That is half of MiniLM's, and the figure above has all of its heads. Qwen and SmolLM2 turn queries and keys, and their split is that of [chapter 11](11_families).
+**On real models**, kept from [chapter 6](06_real_model): TV of the heads that read a text as a whole (*stable*, [chapter 4](04_denominators)), weighted by who speaks. Of MiniLM's these are nine; the figure above has all twelve. Qwen and SmolLM2 turn queries and keys, and their split is that of [chapter 11](11_families).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -528,7 +531,7 @@ pd.DataFrame(
     {
         "its error here": [
             f"{ours:.2f} of a row's weight, weighted by who speaks; {split.max():.2f} in the worst head",
-            f"BOS gets {factors.min():.1f} to {factors.max():.1f} times its weight, before normalising",
+            f"BOS gets {factors.min():.1f} to {factors.max():.1f} times its weight, by head, before normalising",
         ]
     },
     index=[

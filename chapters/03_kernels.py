@@ -14,10 +14,10 @@
 r"""
 # How far back does a head look?
 
-**By place alone, seven of the eight heads of `mini` look over the whole text almost evenly, and one leans to its nearer part; which of these tokens they take is for the words to decide.**
+**By place alone, seven of the eight heads of `mini` look over the whole text almost evenly, and one leans to its nearer part; where the heads that say most look within it is for the words to decide.**
 In heads 0 and 7, which say most, the kernel, that is the attention that places alone would give, misplaces 56% and 29% of the attention; kernel times content misplaces 6% and 2%.
-An even row would misplace 66% and 30%.
-No kernel of `mini` is local; of Qwen's 12 kernels 8 are.
+An even row would misplace 66% and 30%, and content alone 45% and 9%.
+All this is seen from 'the' in the middle of a text: with 10 of 24 other common tokens there, the rule calls the kernel of head 0 uniform as well.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -218,7 +218,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-Head 0 turns function words off and leaves the names of subjects. Head 5 does the same more gently and likes what opens a section or a list. Head 7 is drawn to what is not English prose: words of other languages, marks of code. These three are the heads that say most. The rest hardly choose: no word has three times the average content, and BOS has more than any word. (Part of that is an error: [chapter 2](02_keys) found that Equation 1 counts BOS too much.)
+Head 0 turns function words off and leaves the names of subjects. Head 5 does the same more gently and likes what opens a section or a list. Head 7 is drawn to what is not English prose: words of other languages, marks of code. These three are the heads that say most. The rest hardly choose.
 
 ## How far a kernel reaches
 
@@ -234,7 +234,7 @@ $$
 \operatorname{Var} \sum_{i \le n} \text{pos}_{n,i}\, u_i \;=\; \sigma^2 \sum_{i \le n} \text{pos}_{n,i}^2 \;=\; \frac{\sigma^2}{\text{eff}} ,
 $$ (eq-kernel-variance)
 
-that of a plain mean of $\text{eff}$ numbers. The denominator in {eq}`eq-kernel-row` is such an average, with content in the place of $u_i$: the next chapter needs this.
+that of a plain mean of $\text{eff}$ numbers. (One large weight, such as BOS can have, makes them few, however even the rest is.) The denominator in {eq}`eq-kernel-row` is such an average, with content in the place of $u_i$: the next chapter needs this.
 
 A rule names a kernel's family, the same for every model. The first line that fits decides:
 """
@@ -264,7 +264,7 @@ with np.load(DATA / "gpt2-kernels.npz", allow_pickle=False) as stored:
 gpt2 = gpt2 / gpt2.sum(-1, keepdim=True)  # they are stored in half precision
 real = {name: cx.destination(name.lower()) for name in ("Qwen", "SmolLM2", "MiniLM")}
 
-# of copies of x_n, which the rule asks for, GPT-2's kernels do not tell
+# the rule also asks for copies of x_n, of which GPT-2's kernels say nothing
 layers = {
     MODEL: (kernels, cx.families(study.at)),
     "GPT-2 small": (gpt2, cx.split.family_table(gpt2)),
@@ -326,7 +326,7 @@ most_uneven = cx.claims.over(table["TV to uniform"], heads != least, np.max)
 display(
     counts.rename_axis("heads of each family"),
     cx.claims.finding(
-        f"Head {least} has half of its kernel within {table['half of the mass within'][least]} of {n} tokens; the kernels of the others are at most {most_uneven:.0%} (TV) away from an even row.",
+        f"Head {least} has half of its kernel within {table['half of the mass within'][least]} of {n} tokens, and is {table['TV to uniform'][least]:.0%} (TV) away from an even row; the kernels of the others are at most {most_uneven:.0%} away.",
         holds=decays == [least] and len(even) == len(heads) - 1 and most_uneven < 0.2,
         otherwise=f"the slowly decaying heads are {decays} and the uniform ones {even}.",
     ),
@@ -358,7 +358,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-So `mini` divides the work otherwise than GPT-2 small: its first layer takes stock of the text, and the second looks at neighbours. Why training came to that is not tested here.
+So the first layer of `mini` takes stock of the text, and the second looks at neighbours, where GPT-2 small has local heads in the first. Why training came to that is not tested here.
 
 ## A kernel is not a row
 
@@ -411,11 +411,11 @@ display(
         holds=bool((placed[speak] > 2 * product[speak]).all()),
     ),
     cx.claims.finding(
-        f"An even row would misplace {even_row[speak[0]]:.0%} and {even_row[speak[1]]:.0%}.",
+        f"An even row would misplace {even_row[speak[0]]:.0%} and {even_row[speak[1]]:.0%}, and content alone {chosen[speak[0]]:.0%} and {chosen[speak[1]]:.0%}.",
         holds=bool((even_row[speak] > placed[speak]).all()),
     ),
     cx.claims.finding(
-        f"Content alone is the better guess, {chosen[speak[0]]:.0%} and {chosen[speak[1]]:.0%}, and so it is in all heads but {cx.claims.listed(np.flatnonzero((chosen >= placed).numpy()))}.",
+        f"So content alone is the better guess of the two factors, in all heads but {cx.claims.listed(np.flatnonzero((chosen >= placed).numpy()))}.",
         holds=bool((chosen[speak] < placed[speak]).all() and 0 < (chosen >= placed).sum() < 3),
     ),
 )
@@ -426,7 +426,7 @@ So reach says where a head *may* look; which of these places it takes is for the
 
 ## What breaks it
 
-- **Another token at the destination, another place.** The query is a sum of what the token asks, what the position asks, and a bias, and the last two are the same for all tokens, up to one scale. Measured:
+- **Another token at the destination, another place.** The query is a sum of what the token asks, what the position asks, and a bias, and the last two are the same for all tokens, up to one scale. So kernels should differ little by token:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -451,11 +451,11 @@ renamed_by = np.array(askers)[~kept[:, least]].tolist()
 words_only = sum(str(w).strip().isalnum() for w in cx.neurons.spelled(weights, renamed_by))
 display(
     cx.claims.finding(
-        f"With another common token at n a kernel moves by at most {other.max():.2f} (TV, median of {len(askers)} tokens), with n between {late[0]} and {n} by at most {shifted.max():.2f} (mean of {len(late)} places).",
+        f"With another common token at n a kernel moves by {other.max():.2f} (TV, median of {len(askers)} tokens, in the head where it is most), and with n between {late[0]} and {n} by {shifted.max():.2f} (over the distances that both have, mean of {len(late)} places).",
         holds=bool(other.max() < 0.1 and shifted.max() < 0.1),
     ),
     cx.claims.finding(
-        f"Head {least} alone can change its name by that: for {len(renamed_by)} of the {len(askers)} tokens, most of them punctuation, the rule calls it uniform.",
+        f"All this is seen from 'the' in the middle of a text: with {len(renamed_by)} of {len(askers)} other common tokens there, the rule calls the kernel of head {least} uniform as well.",
         holds=bool(kept[:, heads != least].all()) and 2 * words_only < len(renamed_by),
         otherwise=f"common tokens change the names of the heads {np.flatnonzero(~kept.all(0)).tolist()}.",
     ),
@@ -531,9 +531,6 @@ pd.DataFrame(
     {
         "effective tokens": gpt2_table["effective tokens"].map("{:.0f}".format),
         "half of the mass within": gpt2_table["half of the mass within"],
-        "more than 7 tokens back": [f"{v:.0%}" for v in 1 - gpt2[:, -8:].sum(-1)],
-        "on position 0": [f"{v:.2f}" for v in gpt2[:, 0]],
-        "TV to an exponential": gpt2_table["TV to an exponential"].map("{:.2f}".format),
         "family by the rule": gpt2_table["family"],
         "published group": [g for h in range(len(gpt2)) for g, of in PUBLISHED.items() if h in of],
     }

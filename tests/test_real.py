@@ -137,6 +137,21 @@ def test_what_the_page_of_real_models_keeps_is_what_they_compute(name):
     assert study.heads == facts["heads"] and study.calibrating.name == facts["calibrating"]
 
 
+def test_what_chapter_2_keeps_of_rows_is_what_the_model_does():
+    there("minilm")
+    kept = json.loads((DATA / "evidence" / "keys.json").read_text("utf-8"))
+    assert kept["sha256"] in cx.models.real_models()["minilm"]["files"].values()
+    assert kept["n"] == N
+    model = cx.load("minilm", layers=1)
+    texts = cx.texts.collection(cx.texts.Reader.of(model, 2 * N), kept["texts"])
+    at = cx.destination(model, texts[:8], N)
+    x = at.placed([next(text for text in texts if text.half == "B")])
+    rows = {"true": its_own("minilm", x)[0][0], "rebuilt": at.split.rows(x)[0]}
+    for which, row in rows.items():
+        ours = torch.tensor(kept[which])
+        torch.testing.assert_close(row[kept["heads"]], ours, atol=1e-4, rtol=1e-2)
+
+
 @pytest.mark.parametrize("name", ["qwen", "smollm2", "minilm"])
 def test_what_ships_says_where_it_comes_from(name):
     facts = cx.models.real_models()[name]
