@@ -272,6 +272,7 @@ for name, place in zip(bands, (7, 0, 5, 4, 1), strict=True):
     axis.barh(bars.index, bars[name], left=left[name], color=cx.plots.COLOURS[place], label=name)
 axis.invert_yaxis()
 axis.set(xlim=(0, 1), xlabel="share of the attention")
+axis.grid(visible=False)
 figure.legend(loc="outside lower center", ncols=5, fontsize=8)
 cx.plots.picture(
     figure,

@@ -364,6 +364,7 @@ for s, (label, values) in enumerate(errors.items()):
     axis.hlines(rows, away[1], away[3], color=f"C{s}", lw=5, alpha=0.5)
     axis.plot(away[2], rows, "os"[s], ms=5, color=f"C{s}", label=label)
 axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
+axis.grid(visible=False)
 axis.set_yticks(heads, [f"head {h}: {who[h]:.0%}" for h in heads])
 axis.invert_yaxis()
 axis.set_xlabel("error: denominator of a text over the calibrated one, less 1")

@@ -660,7 +660,7 @@ display(
 r"""
 The warning is right about code. These texts do not bear it out for verse and dialogue.
 
-So far $n$ was fixed. Along one text, says the post, denominators of averaging heads should be smooth, since neighbouring destinations average nearly the same tokens, and those of local heads look like *confetti* {cite}`gibson2025contextual`. Roughness is the mean step from one destination to the next, over the mean; a factor that all texts share, the arbitrary unit of content, is divided out for the finding and left in for the claim.
+So far $n$ was fixed. Along one text, says the post, denominators of averaging heads should be smooth, since neighbouring destinations average nearly the same tokens, and those of local heads look like *confetti* {cite}`gibson2025contextual`. Roughness is the mean step from one destination to the next, over the mean; a factor that all texts share, the arbitrary unit of content, is divided out.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -682,7 +682,7 @@ def roughness(runs):
 rough, with_unit = roughness(along / along.mean(1, keepdim=True)), roughness(along)
 effective = cx.effective_tokens(study.at.split.kernels)
 wide, local = effective > cx.split.BROAD, effective < cx.split.LOCAL
-confetti = cx.claims.over(with_unit, local, np.median) / cx.claims.over(with_unit, wide, np.median)
+confetti = cx.claims.over(rough, local, np.median) / cx.claims.over(rough, wide, np.median)
 cx.claims.finding(
     f"From one destination to the next the denominators of {MODEL} move by {rough.min():.1%} to {rough.max():.1%} of their mean; with the factor that all texts share left in, by {with_unit.min():.0%} to {with_unit.max():.0%}.",
     holds=bool(rough.max() < 0.05 < with_unit.max()),
