@@ -163,7 +163,7 @@ The last line compares both halves with the package's. At $i = n$ the second par
 
 ## Four sources by hand
 
-Here are four sources of the page on the solar system, read by head 0, one of the two that say most: BOS; the far source whose weight comes out most wrong, a piece of *competitive*; *planets*, two tokens before ` the`; and ` the` itself. Write $c_i$ and $p_i$ for the two parts of a score, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$.
+Here are four sources of the page on the solar system, read by head 0, one of the two that say most: BOS; *science*, which of the far sources gets most attention too much; *planets*, two tokens before ` the`; and ` the` itself. Write $c_i$ and $p_i$ for the two parts of a score, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$.
 """
 
 # %%
