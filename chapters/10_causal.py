@@ -36,6 +36,21 @@ PROSE = ("american", "british", "travel")  # the domains that count as plain pro
 EACH, READ = 3, 97  # documents of a domain that the whole model reads, and tokens of each
 MEANS = 88  # texts of half A behind the mean that silences the heads
 NEURONS = 100  # those that single tokens can move farthest, as in chapter 5
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=10_causal
+
+# Conditions of what is said about SmolLM2, about the prior and about BOS: set before any of it was
+# measured, and not moved. Half A gives means, vectors, log odds and their weight; half B judges,
+# late in a text. An interval is the wider of two: documents redrawn, domains redrawn.
+TWO = 2  # documents of a domain that SmolLM2 reads; of half A, those that fit the log odds' weight
+# negative: the domain's vector gives back more of what silence of SmolLM2's stable heads costs in
+# English than of what silence of its local head does: interval of the difference above 0
+# jointly: in English silence of its stable heads costs more than the sum of what each costs alone
+# prior: the vector gives back more in English than the domain's unigram log odds, added to the
+# logits at the weight that is best on half A: interval of the difference above 0, in both models
+A_THOUSAND = 1000  # tokens of the whole half's frequencies that each domain's own are mixed with
+REST = 0.5  # the vector without the part that is the same at every place of a domain's texts gives
+# back at least this share of what it does whole, in English, in both models
+TENTH = 0.1  # BOS read by its own key repairs this share of what the self-normalised circuit leaves
 
 # %% tags=["hide-input", "nbval-check-output"]
 import numpy as np
