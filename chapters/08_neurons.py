@@ -39,6 +39,18 @@ THETA = None  # a neuron's largest contributions must exceed this; None: two rob
 DRAWS = 5  # how many times as many random mixtures are drawn as there are neurons
 GALLERY = 10  # how many neurons are shown
 
+# Conditions of what is said against nulls, set before these nulls were drawn, and not moved. Half A
+# chooses, half B judges; an interval is the wider of two: documents redrawn, domains redrawn.
+SETS = 1000  # random sets of as many others, any and of like length of their input weights
+# more than scale: of the found neurons more lie beyond their label's null than in 95% of the sets
+# of like length, than among as many of the longest input weights, and than among as many of the
+# largest standard deviation over half A
+# little lost: looking among the found only loses less AUC, mean over domains, than 95% of sets of
+# as many random neurons lose
+# best neurons: more of the best single neurons are found than are in 95% of the sets of like length
+# training: found neurons tell texts better than those found in an untrained layer of the same
+# shape: interval of the difference of median AUCs above 0
+
 # %% tags=["hide-input", "nbval-check-output"]
 import base64
 from dataclasses import replace

@@ -35,6 +35,21 @@ TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 OTHER = "mini-base"  # a second model, judged by conditions that were fixed on mini
 RUNS = None  # a folder of training runs: what they give is then computed and kept
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=09_evaluation
+
+# Conditions of three questions, set before any of them was measured, and not moved:
+# positions: what each head's own positional pattern adds by the positions of values (weights alone)
+# takes at least half of the FVU away that values read at the destination cost: the difference
+# between the paper's circuit and the same with exact values, `TOKEN` at n; the published gap is
+# closed if what is left is at most 0.14265
+GAP = 0.5
+# readings: 0.9485 is met in both, if r of the summary with what the heads add and r with the
+# neuron's whole activation are both at least 0.94845
+# clusters: half A's texts in so many clusters of like denominators, a constant each; a text of half
+# B gets the cluster whose mean summary is nearest to its own under one constant, so without its
+# denominator. Clusters help if they take away a fifth of the FVU that one constant, half A's
+# geometric mean, leaves: interval of the ratio below 0.8
+CLUSTERS, FIFTH = 4, 0.8
 
 # %% tags=["hide-input", "nbval-check-output"]
 import json

@@ -1,0 +1,74 @@
+"""Nulls: what they keep of what was found, and what they do not."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ctxlib as cx
+
+
+@given(st.integers(2, 30), st.integers(1, 50), st.integers(0, 2**32 - 1))
+def test_mixtures_are_as_long_and_lie_in_the_span(neurons, count, seed):
+    W = torch.from_numpy(np.random.default_rng(seed).standard_normal((6, neurons)))
+    mixed = cx.nulls.mixtures(W, seed, count)
+    lengths = W.norm(dim=0).repeat(count)[:count]
+    assert torch.allclose(mixed.norm(dim=0), lengths, rtol=1e-9)
+    inside = W @ torch.linalg.lstsq(W, mixed, driver="gelsd").solution
+    assert torch.allclose(inside, mixed, atol=1e-6 * float(lengths.max()))
+
+
+@given(st.integers(12, 60), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_random_sets_hold_others_and_those_of_like_number_the_nearest(count, size, seed):
+    rng = np.random.default_rng(seed)
+    values, chosen = rng.standard_normal(count), rng.choice(count, size, replace=False)
+    plain = cx.nulls.random_sets(chosen, count, 40, seed)
+    alike = cx.nulls.random_sets(chosen, count, 40, seed, values, nearest=5)
+    others = np.setdiff1d(np.arange(count), chosen)
+    for drawn in (plain, alike):
+        assert drawn.shape == (40, size)
+        assert np.isin(drawn, others).all()
+    assert all(len(set(row)) == size for row in plain.tolist())
+    for k, j in enumerate(chosen):
+        bound = np.sort(np.abs(values[others] - values[j]))[4]
+        assert (np.abs(values[alike[:, k]] - values[j]) <= bound).all()
+
+
+def test_the_same_seed_gives_the_same_and_a_generator_goes_on():
+    W = torch.eye(4)
+    assert torch.equal(cx.nulls.mixtures(W, 3), cx.nulls.mixtures(W, 3))
+    rng = np.random.default_rng(3)
+    assert torch.equal(cx.nulls.mixtures(W, rng), cx.nulls.mixtures(W, 3))
+    assert not torch.equal(cx.nulls.mixtures(W, rng), cx.nulls.mixtures(W, 3))
+
+
+def test_sets_that_cannot_be_drawn_are_one_clear_error():
+    with pytest.raises(ValueError, match="1 other neurons, where 2 are needed"):
+        cx.nulls.random_sets([0, 1], 3, draws=1)
+    with pytest.raises(ValueError, match="9 other neurons, where 50 are needed"):
+        cx.nulls.random_sets([0], 10, draws=1, like=np.zeros(10))
+    with pytest.raises(ValueError, match="neuron"):
+        cx.nulls.random_sets([12], 10, draws=1)
+
+
+def test_an_untrained_layer_has_the_spread_of_each_matrix_and_nothing_else(mini_weights):
+    blank = cx.nulls.untrained(mini_weights, seed=1)
+    for name in ("W_E", "W_pos", "W_Q", "W_in"):
+        trained, drawn = getattr(mini_weights, name), getattr(blank, name)
+        assert torch.allclose(drawn.std(), trained.std(), rtol=0.02)
+        both = torch.corrcoef(torch.stack([drawn.flatten(), trained.flatten()]))
+        assert abs(float(both[0, 1])) < 5 / drawn.numel() ** 0.5
+    assert (blank.n_ctx, blank.eps) == (mini_weights.n_ctx, mini_weights.eps)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=50), st.floats(-6, 6))
+def test_p_is_a_rank_and_never_zero(null, found):
+    p = cx.nulls.p_value(found, null)
+    assert p == (1 + sum(v >= found for v in null)) / (1 + len(null))
+
+
+def test_p_of_a_number_from_the_null_is_even():
+    rng = np.random.default_rng(0)
+    draws = [cx.nulls.p_value(*(rng.standard_normal(k) for k in (1, 19))) for _ in range(2000)]
+    assert abs(np.mean(np.array(draws) <= 0.05) - 0.05) < 0.015
