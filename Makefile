@@ -99,7 +99,7 @@ models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: 
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british
 	$(if $(CHAPTER),,$(BIN)/python tools/store_layers.py $(NAME))
 	$(BIN)/python tools/evidence.py $(or $(CHAPTER),00_welcome 02_keys 06_real_model 07_british \
-	$(if $(wildcard $(or $(WORK),build/runs)),09_evaluation A_scale E_training)) \
+	09_evaluation 10_causal $(if $(wildcard $(or $(WORK),build/runs)),A_scale E_training)) \
 	--work "$(or $(WORK),build/runs)"
 
 # The file that holds it comes last, so that the same command ends a move that was interrupted.

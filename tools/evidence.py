@@ -3,8 +3,8 @@
     python tools/evidence.py E_training --work build/runs
     python tools/evidence.py 07_british
 
-A chapter is run with its parameter RUNS naming the folder, or with MODELS naming the real models
-that `make models` has fetched, and writes what it finds to
+A chapter is run with its parameter RUNS naming the folder, and MODELS naming the real models that
+`make models` has fetched, as far as they are here, and writes what it finds to
 `ctxlib/data/evidence/`, which is committed. In the folder of runs every checkpoint that
 `tools/train_mini.py` kept is a model that `cx.load` reads: `seed-1-030` is seed 1 after 30% of its
 training.
@@ -52,18 +52,19 @@ def export(work: Path, out: Path) -> None:
 
 
 def compute(chapter: Path, given: Mapping[str, Sequence[str] | None]) -> None:
-    """Run the code of a chapter in this process, with its parameter naming one of these: folders,
-    or real models that are here.
+    """Run the code of a chapter in this process, with its parameters naming these: folders, or real
+    models that are here.
 
-    Raises ValueError for a chapter without such a parameter, and where none is given.
+    Raises ValueError for a chapter without such a parameter, and where none of its own is given.
     """
     code = "\n".join(c.source for c in jupytext.read(chapter).cells if c.cell_type == "code")
-    asked = re.search(rf"(?m)^({'|'.join(given)}) = None", code)
+    asked = re.findall(rf"(?m)^({'|'.join(given)}) = None", code)
     if not asked:
         raise ValueError(f"{chapter.name} has no parameter {' = None or '.join(given)} = None")
-    if not given[asked[1]]:
-        raise ValueError(f"{chapter.name} needs {asked[1]}")
-    code = code.replace(asked[0], f"{asked[1]} = {given[asked[1]]!r}")
+    if not any(given[name] for name in asked):
+        raise ValueError(f"{chapter.name} needs {' or '.join(asked)}")
+    for name in asked:
+        code = re.sub(rf"(?m)^{name} = None", f"{name} = {given[name]!r}", code)
     exec(compile(code, chapter, "exec"), {"__name__": "__main__", "display": display})
 
 
@@ -75,7 +76,8 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     export(args.work, args.work / "models")
     here = [name for name in real_models() if kept_folder(name).is_dir()]
-    given = {"RUNS": str(args.work / "models"), "MODELS": here}
+    runs = args.work / "models"
+    given = {"RUNS": str(runs) if runs.is_dir() else None, "MODELS": here}
     for chapter in args.chapters:
         compute(ROOT / "chapters" / f"{chapter}.py", given)
 
