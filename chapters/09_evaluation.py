@@ -598,6 +598,7 @@ def asked_real(name):
 if MODELS:
     facts = {name: asked_real(name) for name in MODELS}
     facts = json.loads(json.dumps(facts), parse_float=lambda v: round(float(v), 4))
+    facts = (json.loads(ASKED.read_text()) if ASKED.exists() else {}) | facts
     ASKED.write_text(json.dumps(facts, indent=1) + "\n")
 three = {MODEL: asked_three(circuit, half_A, half_B, found)}
 three |= {REAL[name]: facts for name, facts in json.loads(ASKED.read_text()).items()}

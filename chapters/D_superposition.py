@@ -107,19 +107,13 @@ def two_subjects(values, kinds, A, B, names=names):
     return pd.DataFrame({"pair": both, "lower AUC": lower})
 
 
-def mixtures(W, seed=0):
-    """As many random mixtures of the columns of W as it has, as long as they are."""
-    factors = np.random.default_rng(seed).standard_normal((W.shape[1],) * 2)
-    return normalize(W @ torch.from_numpy(factors), dim=0) * W.norm(dim=0)
-
-
 def show(ids):
     """Tokens in a row; ␣ is a space, ↵ a new line."""
     return "  ".join(map(cx.plots.visible, cx.neurons.spelled(weights, ids.tolist())))
 
 
 heard = said @ W_in  # text neuron
-neurons, mixed = (two_subjects(v, kinds, A, B) for v in (heard, said @ mixtures(W_in)))
+neurons, mixed = (two_subjects(v, kinds, A, B) for v in (heard, said @ cx.nulls.mixtures(W_in)))
 one, other = neurons["pair"].mode()[0]
 place = {name: d for d, name in enumerate(names)}
 ends = [place[one], place[other]]
@@ -402,7 +396,7 @@ for k in (16, 4):
         maps[k, seed] = cosines(gram)[tuple(apart)].numpy()
         toy_twice[k, seed] = [
             float((two_subjects(toy_said @ W, c, half, ~half, context)["lower AUC"] > AHEAD).mean())
-            for W in (read, mixtures(read))
+            for W in (read, cx.nulls.mixtures(read))
         ]
         same = (g * ((E - bags.mean(0) @ E) ** 2).sum(1)) @ g.T / gram
         toy_words[k, seed] = 1 - np.median(same[tuple(apart)][by_plan])
@@ -488,7 +482,9 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-of_neuron, of_mixture, made = map(precise, (heard, said @ mixtures(W_in), said @ say["A"].T))
+of_neuron, of_mixture, made = map(
+    precise, (heard, said @ cx.nulls.mixtures(W_in), said @ say["A"].T)
+)
 cx.claims.finding(
     f"A label is worth little by itself: of the texts highest in the median neuron {of_neuron:.0%} are of its label, in a mixture {of_mixture:.0%}, along a domain's own direction {made:.0%}.",
     holds=bool(of_neuron < of_mixture + 0.05 < made),
