@@ -33,6 +33,7 @@ TEXTS = 1000  # how many held-out texts are read
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 NEURONS = 100  # how many are judged: those that single tokens can move farthest
+PAGES = 20  # pages that calibrate, texts of half A drawn with seed 0
 
 # %% tags=["hide-input"]
 # Conditions of what is said about the twins, set before they were measured for this page. (An
@@ -54,6 +55,9 @@ MET_R, MET_FVU = 0.94845, 0.14265  # the published figures' bounds, as in publis
 OWN = 1e-6  # with the text's own constants the circuit is exact without positions in the stream
 # (ALiBi, none): FVU of rounding; and with rotary positions the interaction costs less than
 # calibration does: FVU with own constants is less than half of that with one page's
+# Set later, before these were measured: r and FVU are medians over the pages, and their intervals
+# draw a page and the documents of half B at once; a bound inside leaves it undecided. Steadiness
+# counts as learned where the same layer untrained has fewer stable heads.
 VALUES = 0.5  # learned positions lose to none by their values if values read where they stand
 # take away at least this share of the difference between the two FVUs
 
