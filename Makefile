@@ -71,13 +71,13 @@ serve: ## read the built site at http://localhost:8000
 
 bench: $(READY) ## speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/split.py
-	$(BIN)/python benchmarks/circuit.py --page book/benchmarks.md
-	$(BIN)/python benchmarks/texts.py --page book/benchmarks.md
-	$(BIN)/python benchmarks/door.py --page book/benchmarks.md
-	$(BIN)/python benchmarks/views.py --page book/speed.md
+	$(BIN)/python benchmarks/circuit.py --page book/costs.md
+	$(BIN)/python benchmarks/texts.py --page book/costs.md
+	$(BIN)/python benchmarks/door.py --page book/costs.md
+	$(BIN)/python benchmarks/views.py --page book/costs.md
 
 editions: $(READY) ## the whole book on a model of GPT-2 small's size with random weights; some forty minutes
-	$(BIN)/python benchmarks/editions.py --page book/editions.md
+	$(BIN)/python benchmarks/editions.py --page book/costs.md
 
 # The chapters of an edition are executed first, those that changed; mini's are committed.
 reproduce: $(READY) ## the published figures beside what the chapters find: make reproduce MODEL=gpt2

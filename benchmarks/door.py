@@ -2,7 +2,7 @@
 takes to begin, and what a stored layer loses.
 
     python benchmarks/door.py                               # prints the tables
-    python benchmarks/door.py --page book/benchmarks.md     # and adds them to a page of the book
+    python benchmarks/door.py --page book/costs.md      # and adds them to a page of the book
 
 Real models are measured where `make models` has fetched them.
 """
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 from circuit import machine
+from page import as_lines, put
 from tqdm import tqdm
 
 from ctxlib.models import kept_folder
@@ -29,8 +30,7 @@ MODELS = {"mini": (15, None), "smollm2": (30, None), "minilm": (30, None), "qwen
 TIMES = 5  # processes that begin, in turn
 IMPORT, LOAD = "import transformer_lens", 'import ctxlib as cx; cx.load("mini")'
 COSTS = Path(__file__).parents[1] / "stored" / "costs.json"
-SECTION = "## One command"
-PAGE = """{section}
+PAGE = """## One command
 
 `python -m ctxlib MODEL` in a new process, from reading the file to the page and the table, on two
 cores; in brackets the limit that this project set itself. Memory is the most that the process held.
@@ -85,12 +85,6 @@ def beginning() -> float:
     return loaded / imported
 
 
-def as_lines(rows: list[list[str]]) -> str:
-    head, *rest = rows
-    ruled = [head, ["---", *["--:"] * (len(head) - 1)], *rest]
-    return "\n".join(f"| {' | '.join(row)} |" for row in ruled)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="what one command costs")
     parser.add_argument("--page", type=Path, help="add the tables to this page as well")
@@ -115,11 +109,10 @@ def main() -> None:
         "times": TIMES,
         "stored": as_lines(lost),
     }
-    text = PAGE.format(section=SECTION, machine=machine(), **told)
+    text = PAGE.format(machine=machine(), **told)
     print(text)
     if page:
-        before = page.read_text().partition(f"\n{SECTION}\n")[0].rstrip("\n")
-        page.write_text(f"{before}\n\n{text}")
+        put(page, text)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How long the book takes on a model that it has never seen, and how much memory.
 
     python benchmarks/editions.py                        # prints the page
-    python benchmarks/editions.py --page book/editions.md    # and writes it to a page of the book
+    python benchmarks/editions.py --page book/costs.md    # and writes it to a page of the book
 
 Makes a folder in Hugging Face layout with random weights of GPT-2 small's shape, and executes every
 chapter on it, as `make book MODEL=...` does. Ends with an error if a chapter crashes or takes more
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import torch
 from circuit import machine
+from page import put
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
@@ -33,7 +34,7 @@ GPT2_SMALL = {"n_embd": 768, "n_head": 12, "n_layer": 12}
 MODEL = ROOT / "_build" / "random-models" / "GPT-2-small"
 MOST_SECONDS, MOST_GIB = 300, 8  # a chapter, on two cores
 EXECUTED = re.compile(r"^(\w+)\.py: executed in (\d+) s, at most ([\d.]+) GiB", re.MULTILINE)
-PAGE = """# The book on other models
+PAGE = """## The book on other models
 
 ```
 make book MODEL=gpt2          # or gpt2-medium, distilgpt2, a folder in Hugging Face layout
@@ -45,7 +46,7 @@ the chapter that it was in. Chapters take the number of heads and layers, contex
 which heads are stable and which neurons stand out from the model. What it does not have, they say
 in a sentence; and a published claim about GPT-2 small is judged on GPT-2 small only.
 
-What that costs, by `make editions`, which writes this page: seconds for each chapter, on a model
+What that costs, by `make editions`: seconds for each chapter, on a model
 with random weights, {vocabulary} tokens and a context of {context}. Random weights know nothing, so
 this edition is about the cost alone.
 
@@ -131,7 +132,7 @@ def main(argv: list[str] | None = None) -> int:
     )  # fmt: skip
     print(page)
     if args.page:
-        args.page.write_text(page, encoding="utf-8")
+        put(args.page, page)
     return int(max(seconds.values()) > MOST_SECONDS or memory > MOST_GIB)
 
 

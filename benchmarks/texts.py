@@ -2,7 +2,7 @@
 after a kill saves, and, when asked, a million of them with a kill in the middle and on a cluster.
 
     python benchmarks/texts.py                               # prints the table
-    python benchmarks/texts.py --page book/benchmarks.md     # and adds it to a page of the book
+    python benchmarks/texts.py --page book/costs.md      # and adds it to a page of the book
     python benchmarks/texts.py --count 1000000               # one long run, killed and resumed
 
 The model is a toy, for the cost of a text is not what is measured; texts are read from files,
@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 import torch
 from circuit import machine, peak_bytes
+from page import as_lines, put
 from safetensors.torch import load
 
 import ctxlib as cx
@@ -34,8 +35,7 @@ import ctxlib as cx
 COUNTS = [1_000, 10_000, 100_000]
 N_CTX, D_MODEL, HEADS, N, THE = 32, 24, 3, 20, 300
 WORDS = 800  # of a document
-SECTION = "## Many texts"
-PAGE = """{section}
+PAGE = """## Many texts
 
 `cx.texts.stream` reads texts while they are asked for, so memory should not grow with their number
 and time should grow as fast. Memory below is the peak above what was held before, over the bytes of
@@ -199,13 +199,11 @@ def main() -> None:
     table[spent] /= table[spent].iloc[0]
     print(table.round(2).to_string(), f"\nasked again: {again:.1%} of the time")
     if asked.page:
-        rows = [["texts", *table.columns], ["--:"] * (1 + len(table.columns))]
+        rows = [["texts", *table.columns]]
         rows += [[f"{n:,}", *(f"{x:.2f}" for x in row)] for n, row in table.iterrows()]
-        lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        before = asked.page.read_text(encoding="utf-8").partition(SECTION)[0].rstrip()
-        words = {"section": SECTION, "n_ctx": N_CTX, "table": lines, "machine": machine()}
-        section = PAGE.format(**words, again=f"{again:.1%}")
-        asked.page.write_text(f"{before}\n\n{section}", encoding="utf-8")
+        lines = as_lines(rows)
+        words = {"n_ctx": N_CTX, "table": lines, "machine": machine()}
+        put(asked.page, PAGE.format(**words, again=f"{again:.1%}"))
 
 
 if __name__ == "__main__":

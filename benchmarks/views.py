@@ -1,7 +1,7 @@
 """How fast the site's views are in a browser, against what a reader should have to wait.
 
     python benchmarks/views.py                     # prints the table
-    python benchmarks/views.py --page book/speed.md    # and writes it to a page of the book
+    python benchmarks/views.py --page book/costs.md    # and writes it to a page of the book
 
 The built site (`make book`) is served from this machine to headless Chromium: at a desk, and as on
 a phone, 390 pixels wide and with the processor slowed down to a quarter. A page is readable when
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from circuit import machine
+from page import as_lines, put
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import ctxlib as cx
@@ -74,14 +75,16 @@ DEVICES = (
     ),
 )
 CONTROL = ".ctx-view :is(input, select, textarea)"
-TEXT = """# How fast the views are
+TEXT = """## The views
 
-Measured by `make bench`, which writes this page: the built site on a plain file server and
-headless Chromium, both on one machine. Each number is a time or a size over the limit that this
-book sets for itself; below one is within it. A phone is a screen 390 pixels wide with a processor
-four times slower than this machine's; its limits are the same.
+The built site on a plain file server and headless Chromium, both on one machine. Each number is a
+time or a size over the limit that this book sets for itself; below one is within it. A phone is a
+screen 390 pixels wide with a processor four times slower than this machine's; its limits are the
+same.
 
 {table}
+
+{sentences}
 
 Readable: the page's text is painted. Usable: its view has controls. Both start with an empty cache.
 A turn is over when the picture that follows from it is on the screen. The reader is given {tokens}
@@ -231,7 +234,7 @@ def main() -> None:
         browser.close()
     server.shutdown()
     if page:
-        page.write_text(written(found, f"{machine()}; Chromium {version}"), encoding="utf-8")
+        put(page, written(found, f"{machine()}; Chromium {version}"))
 
 
 def measured(device: Device, browser: Browser, base: str, words: str) -> Iterator[Row]:
@@ -245,10 +248,11 @@ def measured(device: Device, browser: Browser, base: str, words: str) -> Iterato
 def written(found: dict[tuple[str, str], list[str]], described: str) -> str:
     """The page of the book: the table, and what its limits say."""
     names = [f"{device.name}, over the limit" for device in DEVICES]
-    lines = [["", "limit", *names], ["---", *["--:"] * (1 + len(names))]]
+    lines = [["", "limit", *names]]
     lines += [[what, limit, *shares] for (what, limit), shares in found.items()]
     return TEXT.format(
-        table="\n".join(f"| {' | '.join(line)} |" for line in lines),
+        table=as_lines(lines),
+        sentences=" ".join(said(found, k) for k in range(len(DEVICES))),
         tokens=TOKENS,
         machine=described,
         readable=READABLE,
@@ -257,6 +261,19 @@ def written(found: dict[tuple[str, str], list[str]], described: str) -> str:
         key=KEY,
         freeze=FREEZE,
         first_load=FIRST_LOAD,
+    )
+
+
+def said(found: dict[tuple[str, str], list[str]], k: int) -> str:
+    """Where a device misses its limits."""
+    missed = {what: float(shares[k]) for (what, _), shares in found.items() if float(shares[k]) > 1}
+    name = f"A {DEVICES[k].name}"
+    if not missed:
+        return f"{name} is within all of them."
+    worst = max(missed, key=missed.__getitem__)
+    return (
+        f"{name} misses {len(missed)} of {len(found)} limits, by most in “{worst}”, which takes "
+        f"{missed[worst]:.1f} times what was set."
     )
 
 

@@ -765,7 +765,7 @@ r"""
 - **Another question.** All is asked by *the*, at one place, and what the stable heads add is one part of a gate. The token at hand and the local heads are the rest, and what the MLP passes on is the activated gate times another number.
 - **Rare tokens.** The rule weighs a token that no text holds like any other. Of the twenty lists above, most are led by such tokens.
 - **The texts are English for the most part.** That a shelf holds Chinese words is said by weights; no Chinese text was read here, so it is not shown that they act.
-- **Quantised weights.** Rounding to four bits is noise in what is read; what 8 bits for values add to it is next to nothing ([benchmarks](benchmarks)).
+- **Quantised weights.** Rounding to four bits is noise in what is read; what 8 bits for values add to it is next to nothing ([costs](costs)).
 
 ## What it costs
 

@@ -36,7 +36,7 @@ from ctxlib.texts import AnyText, Reader
 
 FORMAT = "ctxlib stored layer, version 1"
 USUAL = 1024  # tokens: most of what any text consists of
-LEVELS = 63  # on either side of zero: what packs into 6.5 bits; what they cost: book/benchmarks.md
+LEVELS = 63  # on either side of zero: what packs into 6.5 bits; what they cost: book/costs.md
 IN_GGUF = {
     "W_O": ("blk.0.attn_output.weight", ""),
     "W_in": ("blk.0.ffn_gate.weight", "blk.0.ffn_norm.weight"),

@@ -244,3 +244,58 @@ def test_what_the_title_page_keeps_is_what_the_model_does(side):
     near = {"atol": 2e-3, "rtol": 1e-3}
     torch.testing.assert_close(added[:, J], torch.tensor(kept["texts"][side]["model"]), **near)
     torch.testing.assert_close(own["gate"][:, J], torch.tensor(kept["texts"][side]["gate"]), **near)
+
+
+def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
+    """Two texts, with the stable heads' mean put in by transformers' own modules."""
+    there("smollm2")
+    kept = json.loads((DATA / "evidence" / "causal.json").read_text("utf-8"))
+    assert kept["files"] == cx.models.real_models()["smollm2"]["files"]
+    texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 512), 1000)
+    firsts = {text.document: text for text in reversed(texts)}
+    of_A = torch.stack([t.tokens[:97] for t in firsts.values() if t.half == "A"])
+    x = torch.stack([firsts[document].tokens[:97] for document, *_ in kept["texts"][:2]])
+    stable = [int(h) for h, facts in kept["roster"].items() if facts["stable"]]
+    with TemporaryDirectory() as folder:
+        model, _ = read(locate("smollm2"), locate("smollm2"), None, Path(folder))
+    write, seen = model.model.layers[0].self_attn.o_proj, []
+
+    def split(given):
+        return given[0].unflatten(-1, (len(kept["roster"]), -1))
+
+    def silence(module, given):
+        z = split(given).clone()
+        z[:, :, stable] = middle[:, stable]
+        return (z.flatten(-2),)
+
+    def losses():
+        return -model(x).logits.log_softmax(-1)[:, :-1].gather(-1, x[:, 1:, None])[..., 0]
+
+    rest, model.model.layers = model.model.layers, model.model.layers[:1]
+    with (
+        torch.inference_mode(),
+        write.register_forward_pre_hook(lambda m, i: seen.append(split(i))),
+    ):
+        for some in of_A.split(32):
+            model.model(some)
+    model.model.layers, middle = rest, torch.cat(seen).mean(0)
+    with torch.inference_mode():
+        before = losses()
+        with write.register_forward_pre_hook(silence):
+            rise = (losses() - before)[:, range(51, 96, 4)].mean(1)
+    ours = torch.tensor([kept["given"]["none"][k] for k in range(2)])
+    torch.testing.assert_close(rise, ours, atol=2e-3, rtol=1e-2)
+
+
+def test_what_chapter_9_keeps_of_one_page_is_what_evaluation_finds():
+    there("minilm")
+    kept = json.loads((DATA / "evidence" / "constants.json").read_text("utf-8"))["minilm"]
+    assert kept["sha256"] == [*cx.models.real_models()["minilm"]["files"].values()]
+    model = cx.load("minilm", layers=1)
+    texts = cx.texts.collection(cx.texts.Reader.of(model, 512), 500)
+    A, B = ([text for text in texts if text.half == half] for half in "AB")
+    circuit = cx.study(cx.destination(model, A, N), A, or_all=True).circuit
+    J = cx.find_neurons(circuit, threshold=float("-inf")).index[:100].tolist()
+    scores = cx.evaluate(circuit, B, J).median()
+    assert scores["r"] == pytest.approx(kept["r"]["heads"], abs=2e-3)
+    assert scores["fvu"] == pytest.approx(kept["FVU"]["one page"], abs=2e-3)
