@@ -129,6 +129,7 @@ def silence(rows):
     return [inside(silent[None])]
 
 
+# %% tags=["hide-input"]
 class Told:
     """Texts that a model is told while something in its first layer is changed."""
 
@@ -421,6 +422,7 @@ def mean_of(written, theirs, mine):
     return torch.stack([of_set[s] for s in mine])
 
 
+# %% tags=["hide-input"]
 def as_long_as(g, other):
     """Vectors of the direction of `other` and the length of g."""
     return other * g.norm(dim=1, keepdim=True) / other.norm(dim=1, keepdim=True)
@@ -802,7 +804,7 @@ display(
 
 # %% [markdown]
 r"""
-So what these heads tell the model late in a text is, for the most part, its domain, and in English it is not "this is English": that vector is nearly nothing, since most of the mean is English. In other languages knowing only that it is not English gives back a part. At the start of a text nobody can know the domain, and being told helps; that is why late places are judged. What remains is what they say of the single text, and what the averaging loses.
+So one silenced head at a time is a poor measure of what a head is worth, in either model. That parts of a model make up for a missing one is known from later layers, which do so after the fact {cite}`mcgrath2023hydra`; here the others had said it already, in the same layer.
 
 ## Past the neurons, or through them?
 
@@ -1158,7 +1160,7 @@ r"""
 
 1. Other languages suffer most, as they have the longest vectors. The cost is a little above that of silence: what the heads say of a text lies mostly along the vector, so that taking it away leaves little.
 2. `mine = (p.exp() * (p - q)).sum(-1)`
-3. In `vector_of` keep two texts of a set: `written[np.array(theirs) == s][:2].mean(0)`. What two texts have of their own is then in the vector, at full strength; long vectors, those of other languages, bear it best.
+3. In `mean_of` keep two texts of a set: `written[np.array(theirs) == s][:2].mean(0)`. What two texts have of their own is then in the vector, at full strength; long vectors, those of other languages, bear it best.
 4. Lost when held is $1 - f(0, 1) / f(1, 1)$, done alone $f(1, 0) / f(1, 1)$; they agree if $f(1, 1) = f(1, 0) + f(0, 1)$, the two ways adding up. If the first is smaller, $f(1, 1) < f(1, 0) + f(0, 1)$: each way can do part of the other's work.
 ```
 
