@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -84,15 +85,12 @@ def untrained(weights: LayerWeights, seed: Seed = 0) -> LayerWeights:
     """
     rng = np.random.default_rng(seed)
     trained = {f.name: getattr(weights, f.name) for f in fields(weights)}
-    return replace(
-        weights,
-        **{
-            name: torch.from_numpy(rng.standard_normal(W.shape)).to(W) * W.std(correction=0)
-            + W.mean()
-            for name, W in trained.items()
-            if isinstance(W, Tensor)
-        },
-    )
+    blank: dict[str, Any] = {
+        name: torch.from_numpy(rng.standard_normal(W.shape)).to(W) * W.std(correction=0) + W.mean()
+        for name, W in trained.items()
+        if isinstance(W, Tensor)
+    }
+    return replace(weights, **blank)
 
 
 def p_value(found: float, null: ArrayLike) -> float:
