@@ -39,6 +39,12 @@ THIRD = 3  # what each approximation costs is of every third text of half B
 DRAWS = 1000  # sets of FEW other neurons, or of random mixtures of all
 SEED = 0
 
+# Set later, before it was measured: do parts of a column recur? Of each of the MANY neurons the
+# tokens that drive it most on half A, their drives text by text, and the first factors of these.
+# A neuron's factors recur if they hold more of half B's variance than of each of so many copies in
+# which every token's drives are dealt out among the texts. The answer is yes for half of the MANY.
+TOKENS, FACTORS, SHUFFLES = 200, 3, 20
+
 # %% tags=["hide-input"]
 import json
 import math
