@@ -543,6 +543,75 @@ cx.plots.picture(
 r"""
 So the rule finds neurons that know more of a text's subject than most, and more than their norm explains; but a random mixture knows nearly as much, as in `mini` ([chapter 8](08_neurons)). Some lists read as one subject (scripture, courts, proofs, patents, gestures of novels); others are signs, and tokens that texts hardly hold. And a label is no better than the domains at hand: a list of football in Chinese is called American fiction.
 
+A column may hold more than one subject. The post reads one of GPT-2's as *war* and *21st century*, and asks for a way to take columns apart {cite}`gibson2025contextual`. A token's **drive** in a text is its contribution times the kernel's weight on it. Texts against drives is a table; its first factors (an SVD) are sets of tokens that come and go together, with signs. Whether they are parts of the neuron, or of these texts alone, half B decides: how much of *its* table do half A's factors hold, against copies of it in which each token's drives are dealt out among the texts?
+"""
+
+# %%
+present, index = qwen.x.unique(return_inverse=True)
+bag = torch.zeros(len(qwen.x), len(present))  # text token
+bag.scatter_add_(1, index.view(qwen.x.shape), qwen.circuit.kernel.expand(qwen.x.shape))
+columns = qwen.circuit.contribution_to(J)[:, present]  # neuron token
+dealing = torch.Generator().manual_seed(SEED)
+
+
+def parts_of(column):
+    """The tokens, half A's factors of their drives, the share of half B that these hold, and what
+    they hold of copies that are dealt out."""
+    loud = (bag[qwen.A].mean(0) * column.abs()).topk(TOKENS).indices
+    drive = bag[:, loud] * column[loud]
+    drive_A, drive_B = (drive[half] - drive[half].mean(0) for half in (qwen.A, qwen.B))
+    factors = torch.linalg.svd(drive_A, full_matrices=False).Vh[:FACTORS]  # factor token
+
+    def held(table):
+        return float((table @ factors.T).square().sum() / table.square().sum())
+
+    dealt = [
+        held(drive_B.gather(0, torch.rand(drive_B.shape, generator=dealing).argsort(0)))
+        for _ in range(SHUFFLES)
+    ]
+    return loud, factors, held(drive_B), dealt
+
+
+taken_apart = [parts_of(column) for column in columns]
+
+# %% tags=["hide-input", "nbval-check-output"]
+recurs = [held > max(dealt) for *_, held, dealt in taken_apart]
+held_B, held_dealt = (
+    float(np.median(v))
+    for v in zip(*((held, np.mean(dealt)) for *_, held, dealt in taken_apart), strict=True)
+)
+
+
+def ends(tokens, factor, count=4):
+    """The tokens at either end of a factor."""
+    order = factor.argsort(descending=True)
+    up, down = (
+        [w.strip() for w in cx.neurons.spelled(at, present[tokens[o]].tolist())]
+        for o in (order[:count], order.flip(0)[:count])
+    )
+    return f"{' '.join(up)} | {' '.join(down)}"
+
+
+display(
+    pd.DataFrame(
+        {
+            f"factor {k + 1}: up | down": [
+                ends(t, factors[k]) for t, factors, *_ in taken_apart[:6]
+            ]
+            for k in range(FACTORS)
+        },
+        index=pd.Index(J[:6], name="neuron"),
+    ),
+    cx.claims.finding(
+        f"Parts of a column recur in {sum(recurs)} of {len(J)} neurons: half A's first {FACTORS} factors hold {held_B:.0%} of half B's table in the median, and {held_dealt:.0%} of one that is dealt out.",
+        holds=bool(sum(recurs) > len(J) / 2),
+    ),
+)
+
+# %% [markdown]
+r"""
+So the parts recur, and they are small beside what is a token's own. What comes and goes together here is a way of writing, scripture's or the law's; a *war* and a *century* in one column were not found.
+
 ## The same table for five models
 
 Effective tokens, spread, TV and the error of one page are means over the stable heads, weighted by who speaks. The error of one page is the mean distance of a text's denominators from those of the page, as a share of the page's. An even bag is the plain mean of what the tokens' values say, without kernel and content ([chapter 5](05_circuit)).
