@@ -56,7 +56,7 @@ torch.set_grad_enabled(False)
 tokenizer, n_layers, n_heads = model.tokenizer, model.cfg.n_layers, model.cfg.n_heads
 large = sum(p.numel() for p in model.parameters()) > 50_000_000
 reader = cx.texts.Reader.of(model, min(READ, model.cfg.n_ctx))
-texts = cx.texts.collection(reader, TEXTS or (110 if large else 440))
+texts = cx.texts.collection(reader, TEXTS or (220 if large else 440))
 in_A = np.array([text.half == "A" for text in texts])
 if in_A.all() or not in_A.any():  # texts of your own, without halves
     in_A = np.arange(len(texts)) % 2 == 0
