@@ -657,8 +657,6 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Those it misses include the three other languages, code, poetry and both kinds of fiction.
-
 ## All neurons, as data
 
 Every neuron's label, scores, the AUC that one in twenty mixtures of the same label exceeds (*null*), top, and first tokens by column and by drive are one file, made by this run. The [explorer](explorer) has it as a table to search and to sort:
