@@ -14,7 +14,7 @@
 r"""
 # What of deeper layers?
 
-**Six of the eight conditions that were set beforehand fail; a circuit through both layers passes.**
+**Six of the eight conditions that were set beforehand fail.**
 The first condition was that place and token explain less of deeper scores than of the first layer's: with all tokens judged, they leave 18% in the first layer and 13% in the second.
 For tokens seen before the order is as expected: they leave 4% and 8%, and behind the second layer 26% and 46%.
 A circuit through both layers predicts what these 2 heads add to 100 neurons of the second at r = 0.97 with the self-normalised circuit below, and at 0.91 with the published one, which gets the amounts wrong (FVU 0.09 and 1.55).
@@ -723,8 +723,8 @@ NUMBER = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight"
 display(
     table.drop(columns=["sign", "bound"]).round(2),
     cx.claims.finding(
-        f"{NUMBER[failed].capitalize()} of the {NUMBER[len(table)]} conditions that were set beforehand fail; a circuit through both layers passes.",
-        holds=bool(failed > len(table) / 2 and r[2] > 0.9),
+        f"{NUMBER[failed].capitalize()} of the {NUMBER[len(table)]} conditions that were set beforehand fail.",
+        holds=bool(failed > len(table) / 2),
     ),
 )
 
