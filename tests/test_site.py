@@ -71,7 +71,8 @@ def test_old_addresses_lead_to_pages_that_exist(html, pages):
     for old, new in moved.items():
         file = html / "book" / f"{old}.html"
         assert pages[file].links == [f"{new}.html"] and new not in moved
-        assert (ROOT / "book" / f"{new}.ipynb").exists() and file.with_stem(new).exists()
+        sources = (ROOT / "book" / f"{new}{end}" for end in (".ipynb", ".md"))
+        assert any(source.exists() for source in sources) and file.with_stem(new).exists()
         written = file.read_text(encoding="utf-8")
         assert f'location.replace("{new}.html" + location.search + location.hash)' in written
         for line in (
