@@ -33,6 +33,22 @@ SIZES = None  # texts; next-token neurons, and as many random ones; None: by the
 PEAKS, ABLATED = 20, 4  # peaks of a neuron, and those of them at which something is silenced
 LIKELY = 0.5  # a neuron predicts its token if P at its peaks is this or more
 
+# Conditions of what will be said about SmolLM2 and about plants: set before any of it was measured,
+# and not moved. It reads as many texts as mini; half A chooses, half B counts. A gated neuron has
+# two sides, for gate times up may have either sign. An interval is the wider of two: documents
+# redrawn, neurons of one token redrawn.
+MOST = (
+    0.5  # one head: of a next-token neuron's peaks its commonest winner takes more than this, and
+)
+# more than of a random neuron's (p below 0.05)
+# loss: silence of the strongest head costs the token something, and more than a random neuron's
+# together: silence of the three strongest costs more than the sum of what each costs alone
+# way: more than half of what the strongest head's silence costs goes through the neuron
+# plants: 24 heads and as many later neurons, drawn; a share of the neuron's input weights is turned
+# to what the head says most, and its output to its token. Where plants bring half of the rise, four
+# in five must be found: the strongest head in both halves. What fewer than half of the plants show
+# at some share is not denied of the model's own neurons at that share
+
 # %% tags=["hide-input", "nbval-check-output"]
 from types import SimpleNamespace
 

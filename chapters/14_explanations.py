@@ -37,6 +37,16 @@ CHAT = None  # a model's name at OPENAI_BASE_URL (needs OPENAI_API_KEY), to expl
 CACHE = "answers"  # the folder that keeps its answers, so that none is paid for twice
 PRICE = None  # what a million tokens read and a million written cost, such as (1.0, 4.0)
 
+# Conditions of what will be said about SmolLM2, plants and a language model that explains: set
+# before any of it was measured, and not moved.
+# cases: SmolLM2 reads as many texts as mini; where a fifth of a half holds no 8 and 8, there is none
+# plants: labels that follow a rule of the explainer's own language (a token near the end), a tenth,
+# two and three tenths of them turned round; the rules must score 0.9 without noise and stay clear of
+# their shuffled labels at a tenth. Three more follow the text's subject: cooking, law, French
+# a language model: Qwen2.5-Coder-1.5B-Instruct, eight cases drawn and the plants; it explains if its
+# sentences score more for true labels than for shuffled ones, interval above 0; few-shot adds if it
+# scores more than zero-shot, interval above 0
+
 # %% tags=["hide-input", "nbval-check-output"]
 import html
 from collections import Counter
