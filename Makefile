@@ -9,7 +9,7 @@ export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help book execute check pages links test nightly mutants lint types format serve bench editions reproduce
-.PHONY: mini models evidence address release notes colab clean
+.PHONY: endpoint mini models evidence address release notes colab clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -95,11 +95,24 @@ mini: $(READY) ## train the embedded model and its twins, what is missing: make 
 models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: make models NAME=smollm2
 	@$(BIN)/python tools/fetch_models.py $(NAME)
 
+# llama.cpp's own server, from the sources that come with llama-cpp-python: it knows structured outputs, its Python one does not.
+LLAMA := build/llama
+endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:8081/v1; needs cmake and a C++ compiler
+	@$(BIN)/python tools/fetch_models.py qwen
+	@test -x $(LLAMA)/made/bin/llama-server || { mkdir -p $(LLAMA) \
+	&& $(BIN)/pip download --quiet --no-deps --no-binary llama-cpp-python --dest $(LLAMA) llama-cpp-python==0.3.36 \
+	&& tar -xzf $(LLAMA)/llama_cpp_python-0.3.36.tar.gz -C $(LLAMA) --strip-components 1 \
+	&& cmake -S $(LLAMA)/vendor/llama.cpp -B $(LLAMA)/made -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
+	-DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF \
+	&& cmake --build $(LLAMA)/made --target llama-server --parallel 2; }
+	@$(LLAMA)/made/bin/llama-server --alias qwen --host 127.0.0.1 --port 8081 -c 8192 -np 1 -n 160 \
+	-m "$$($(BIN)/python -c 'from ctxlib.models import kept_folder as at; print(next(at("qwen").glob("*.gguf")))')"
+
 # The layers of real models that are fetched, and what chapters show of runs, where there are any.
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british
 	$(if $(CHAPTER),,$(BIN)/python tools/store_layers.py $(NAME))
 	$(BIN)/python tools/evidence.py $(or $(CHAPTER),00_welcome 02_keys 06_real_model 07_british \
-	09_evaluation 10_causal $(if $(wildcard $(or $(WORK),build/runs)),A_scale E_training)) \
+	09_evaluation 10_causal 13_lookups $(if $(wildcard $(or $(WORK),build/runs)),A_scale E_training)) \
 	--work "$(or $(WORK),build/runs)"
 
 # The file that holds it comes last, so that the same command ends a move that was interrupted.

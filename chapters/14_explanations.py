@@ -17,7 +17,7 @@ r"""
 **A little better than a coin; and a high score may have a dull reason.**
 On the prompts that they were made from, sentences score 0.83 for true labels and 0.77 for shuffled ones; on other documents 0.58 and 0.49.
 Heads of the first layer look easy, at 0.80, until all prompts have one length: then they score 0.61, and the text's domain alone 0.64.
-The sentences are written by a program; no language model was run here, and the last section measures what one adds, where you have one.
+Qwen2.5-Coder-1.5B, asked in place of the program, scores 0.51 on 11 cases and 0.49 on shuffled labels; on three planted subjects 0.50, where rules score 0.83.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -49,7 +49,9 @@ PRICE = None  # what a million tokens read and a million written cost, such as (
 
 # %% tags=["hide-input", "nbval-check-output"]
 import html
+import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -643,7 +645,58 @@ cx.claims.finding(
 # %% [markdown]
 r"""
 One head among so many: it would have to score below nearly all others to be told from chance, and it does not. Nor does the better vocabulary help here. Undecided.
+"""
 
+# %% [markdown]
+r"""
+## Would a rule have been found?
+
+Scores near one half mean little unless a rule that is there scores high. So labels are **planted**: a prompt counts as active if a common token stands among its last eight. Then a share of the labels is turned round.
+"""
+
+# %%
+NOISE = (0.0, 0.1, 0.2, 0.3)  # of the planted labels that are turned round
+PLANTED = (" the", " of", ",", " and", " to")
+
+
+def plant(token, noise, seed):
+    """Prompts of a case's number, active where the token is near the end, some turned round."""
+    strings = [prompt(i, p) for i, p in enumerate(anywhere)]
+    fact = f"the token {json.dumps(token)} near the end"
+    rng = np.random.default_rng(seed)
+    on = np.array([fact in rules.facts(s) for s in strings]) ^ (rng.random(len(strings)) < noise)
+    shown, held = (rng.permutation(half)[: max(len(half) // 5, 1)] for half in (A, B))
+    return split_of(strings, on, shown, held)
+
+
+found_again = {}
+for noise in NOISE:
+    for seed, token in enumerate(PLANTED):
+        split = plant(token, noise, seed)
+        kinds_of = (
+            split.shown_active,
+            split.shown_inactive,
+            split.held_active,
+            split.held_inactive,
+        )
+        if min(map(len, kinds_of)) >= 3:
+            mixed = cx.decoders.explain.shuffled(split, seed)
+            found_again[noise, token] = [cx.decoders.explain.score(rules, v).score for v in (split, mixed)]  # fmt: skip
+again_of = pd.DataFrame(found_again, ["score", "shuffled"]).T.astype(float)
+curve = again_of.groupby(level=0).mean() if len(again_of) else pd.DataFrame(columns=["score", "shuffled"])  # fmt: skip
+
+# %% tags=["hide-input", "nbval-check-output"]
+at_noise = curve["score"].reindex(NOISE)
+display(
+    curve.round(2).rename_axis("labels turned round"),
+    cx.claims.finding(
+        f"A rule that is there is found: planted, it scores {at_noise[0.0]:.2f} on half B; with a tenth of the labels turned round {at_noise[0.1]:.2f}, with three tenths {at_noise[0.3]:.2f}, and under shuffled labels {curve['shuffled'].mean():.2f}.",
+        holds=bool(at_noise[0.0] >= 0.9 and at_noise[0.1] > curve["shuffled"].mean() + 0.1),
+    ),
+)
+
+# %% [markdown]
+r"""
 ## What would a language model add?
 
 A program that counts tokens has no notion of a recipe or an apology. A language model may {cite}`bills2023language`. What room is there? A naive Bayes classifier on the same facts need not be written as a sentence:
@@ -672,7 +725,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-`cx.chat.ChatExplainer` follows the same two methods behind any endpoint that speaks OpenAI's chat completions, a server of your own included. It keeps all answers in the folder `CACHE`, and estimates the cost before it asks. Set `CHAT` in the parameters cell, and the next cell scores it on the same splits, twice: *zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. What few-shot gains, the sentence has left out.
+`cx.chat.ChatExplainer` follows the same two methods behind any endpoint that speaks OpenAI's chat completions, a server of your own included. It keeps all answers in the folder `CACHE`, and estimates the cost before it asks. Set `CHAT` in the parameters cell, and it is scored twice: *zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. What few-shot gains, the sentence has left out. What follows was asked once of a small model that runs on a laptop: on eight cases drawn, on their shuffled labels, and on three **planted subjects**, texts of one length of which those about cooking, of law or in French are called active.
 """
 
 
@@ -693,20 +746,121 @@ class FewShot:
         return self.asking.classify(explanation, prompts)
 
 
-# %% tags=["hide-input", "nbval-check-output"]
-address = None if CHAT else cx.chat.OPENAI
-asking = cx.chat.ChatExplainer(CHAT or "a-model", cache=CACHE, base_url=address)
-if CHAT and splits:
-    asked = pd.DataFrame({"rules": table["true, held out"]})
-    for name, explainer in (("zero-shot", asking), ("few-shot", FewShot(asking))):
-        asked[name] = cx.decoders.explain.score_all(explainer, splits)["score"].to_numpy()
-    answer = asked.describe().loc[["mean", "std", "count"]].round(2)
-else:
-    answer = cx.claims.Finding(
-        nothing
-        or f"CHAT is None: nothing is asked. Zero-shot it would take {asking.estimate(splits.values(), PRICE)}."
+# %% tags=["hide-input"]
+KEPT = cx.models.DATA / "evidence" / "explained.json"  # of Qwen
+FILES = cx.models.real_models().get(CHAT or "", {}).get("files")  # CHAT = "qwen" was asked
+if CHAT:
+    KEPT = Path(CACHE) / "explained.json"
+SUBJECTS = ("cooking", "law", "french")  # planted: active means of this domain
+DRAWN, SHOW = 8, 8  # cases; prompts of either kind that are shown, and that are held out
+
+
+def part_of(split):
+    """So many prompts of either kind."""
+    parts = (split.shown_active, split.shown_inactive, split.held_active, split.held_inactive)
+    return cx.decoders.explain.Prompts(*(part[:SHOW] for part in parts))
+
+
+def planted_subject(domain):
+    """Texts of one length, those of a domain against others drawn."""
+    is_on = np.array([text.domain == domain for text in texts])
+    others = np.random.default_rng(0).permutation(len(texts))
+    prompts = [prompt(i, p) for i, p in enumerate(alike)]
+    on, off = np.flatnonzero(is_on), [i for i in others if not is_on[i]]
+    parts = (
+        [prompts[i] for i in some if in_A[i] == half]
+        for half in (True, False)
+        for some in (on, off)
     )
-answer
+    return part_of(cx.decoders.explain.Prompts(*map(tuple, parts)))
+
+
+def answered(explainer, split):
+    """What an explainer scores; one that gives no sentence in time knows as much as a coin."""
+    try:
+        s = cx.decoders.explain.score(explainer, split)
+    except ValueError as error:
+        return {"sentence": None, "score": 0.5, "why": str(error)}
+    return {"sentence": s.explanation, "score": s.score, "tpr": s.tpr, "tnr": s.tnr}
+
+
+def told_by(explainer):
+    """Drawn cases and planted subjects: rules, zero-shot, few-shot, and both under shuffled labels."""
+    chosen = np.random.default_rng(0).permutation(len(splits))[:DRAWN]
+    asked = {f"planted: {domain}": planted_subject(domain) for domain in SUBJECTS}
+    asked |= {spoken(case): part_of(splits[case]) for k in chosen for case in [list(splits)[k]]}
+    facts = {}
+    for seed, (name, split) in enumerate(cx.texts.progress(asked.items(), "explaining", "case")):
+        mixed = cx.decoders.explain.shuffled(split, seed)
+        facts[name] = {
+            "zero-shot": answered(explainer, split),
+            "few-shot": answered(FewShot(explainer), split),
+            "zero-shot, shuffled": answered(explainer, mixed),
+            "rules": answered(rules, split),
+            "rules, shuffled": answered(rules, mixed),
+        }
+        told = {"model": explainer.model, "files": FILES, "cases": facts}
+        KEPT.write_text(json.dumps(told, indent=0) + "\n")
+
+
+if CHAT and splits:
+    told_by(cx.chat.ChatExplainer(CHAT, cache=CACHE, timeout=600, attempts=1, batch=8, keep=100))
+
+# %% tags=["hide-input", "nbval-check-output"]
+said = json.loads(KEPT.read_text())["cases"]
+WAYS = ("zero-shot", "few-shot", "zero-shot, shuffled", "rules", "rules, shuffled")
+marks = pd.DataFrame({way: {name: c[way]["score"] for name, c in said.items()} for way in WAYS})
+planted = marks.index.str.startswith("planted")
+sentenced = {name: c["zero-shot"]["sentence"] or "none in time" for name, c in said.items()}
+display(
+    marks.groupby(np.where(planted, "planted subjects", "drawn cases")).mean().round(2),
+    pd.DataFrame(
+        {"its sentence, zero-shot": [ending(v[:90], 90) for v in sentenced.values()], "score": marks["zero-shot"].round(2).tolist()},
+        index=list(said),
+    ),
+)  # fmt: skip
+
+
+def by_case(values):
+    """A mean over the drawn cases and its 95% interval, cases drawn again."""
+    values = np.asarray(values)
+    drawn = np.random.default_rng(0).integers(len(values), size=(999, len(values)))
+    return values.mean(), *np.quantile(values[drawn].mean(1), (0.025, 0.975))
+
+
+gain = by_case(marks["zero-shot"] - marks["zero-shot, shuffled"])
+shown = by_case(marks["few-shot"] - marks["zero-shot"])
+asked_rules = marks[planted]["rules"]
+
+# %% tags=["hide-input", "nbval-check-output"]
+display(
+    cx.claims.finding(
+        f"Qwen2.5-Coder-1.5B, asked in place of the program, scores {marks['zero-shot'].mean():.2f} on {len(marks)} cases and {marks['zero-shot, shuffled'].mean():.2f} on shuffled labels; on three planted subjects {marks[planted]['zero-shot'].mean():.2f}, where rules score {asked_rules.mean():.2f}.",
+        holds=bool(marks["zero-shot"].mean() < 0.55 and asked_rules.min() > 0.7),
+    ),
+    cx.claims.finding(
+        f"With intervals: {gain[0]:+.2f} [{gain[1]:+.2f}, {gain[2]:+.2f}] above shuffled labels, and few-shot {shown[0]:+.2f} [{shown[1]:+.2f}, {shown[2]:+.2f}] more than zero-shot. Neither condition is met.",
+        holds=bool(gain[1] <= 0 and shown[1] <= 0),
+    ),
+)
+
+# %% [markdown]
+r"""
+It explains nothing, and the planted subjects say why that is no news about heads: not even French is told from other languages. Its sentences list what it was shown, word by word, without end (the endpoint is told to end a sentence at 300 characters; before that one ran to 6,435 tokens), and as a classifier it gives one answer to nearly all prompts. A model that is to explain must be larger than this one. What such a model would add stays open here; the way to ask one is tested.
+
+*How it was asked:* 4-bit weights, a server of `llama.cpp` on the same machine, eight prompts of either kind shown and as many held out, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+asking = cx.chat.ChatExplainer(CHAT or "a-model", cache=CACHE, base_url=None if CHAT else cx.chat.OPENAI)  # fmt: skip
+cx.claims.Finding(
+    nothing
+    or (
+        f"The scores above are those of {CHAT}."
+        if CHAT
+        else f"CHAT is None: nothing is asked. All cases, zero-shot, would take {asking.estimate(splits.values(), PRICE)}."
+    )
+)
 
 # %% [markdown]
 r"""

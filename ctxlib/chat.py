@@ -33,6 +33,8 @@ CUT = "…"  # in front of a prompt whose beginning was left out
 CHARACTERS = 4  # to a token, a rule of thumb for English
 ASSUMED = 200  # characters of an explanation that is not written yet, for the estimate
 SHOWN = 200  # characters of what an endpoint said, in an error
+# a small model may never end its sentence; endpoints that know patterns then end it
+SENTENCE = {"type": "string", "pattern": "^[^\\n]{1,300}$"}
 # an address with nothing in it that may be a password
 PLAIN = re.compile(r"https?://([\w.-]+|\[[\da-f:.]+\])(:[1-9]\d{0,4})?(/[^?#\s]*)?", re.IGNORECASE)
 
@@ -174,7 +176,7 @@ class ChatExplainer:
         for name, prompts in asked.items():
             if not prompts:
                 raise ValueError(f"no {name} prompts: an explanation needs some of both kinds")
-        said = self.ask("explain", asked, {"explanation": {"type": "string"}})
+        said = self.ask("explain", asked, {"explanation": SENTENCE})
         return sendable(said["explanation"].strip())
 
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:

@@ -151,7 +151,10 @@ def test_requests_are_those_that_the_api_documents_and_kept_with_their_answers(
     assert user == {"explanation": EXPLANATION, "prompts": user["prompts"]}
     assert sorted(user["prompts"].values()) == sorted(set(new)), "one that comes twice is sent once"
     assert endpoint.reached == [(f"{e.endpoint}/chat/completions", f"Bearer {KEY}")] * 2
-    wanted = {"explanation": {"type": "string"}}, {n: {"type": "boolean"} for n in "123"}
+    wanted = (
+        {"explanation": {"type": "string", "pattern": "^[^\\n]{1,300}$"}},
+        {n: {"type": "boolean"} for n in "123"},
+    )
     for raw, properties in zip(endpoint.asked, wanted, strict=True):
         asked = json.loads(raw)
         schema = {"type": "object", "additionalProperties": False}

@@ -287,6 +287,42 @@ def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
     torch.testing.assert_close(rise, ours, atol=2e-3, rtol=1e-2)
 
 
+def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
+    """The loudest peaks of two neurons of half A and what the model says there, by transformers'
+    own modules."""
+    there("smollm2")
+    kept = json.loads((DATA / "evidence" / "lookups.json").read_text("utf-8"))
+    assert kept["files"] == cx.models.real_models()["smollm2"]["files"]
+    texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 96), 240)
+    x = torch.stack([t.tokens[:96] for t in texts if t.half == "A"])
+    with TemporaryDirectory() as folder:
+        model, tokenizer = read(locate("smollm2"), locate("smollm2"), None, Path(folder))
+    best = sorted(range(48), key=lambda q: -kept["P"][0][q])[:2]
+    seen: dict[int, list[torch.Tensor]] = {kept["places"][q][0]: [] for q in best}
+    downs = [
+        model.model.layers[k].mlp.down_proj.register_forward_pre_hook(
+            lambda m, given, v=v: v.append(given[0])
+        )
+        for k, v in seen.items()
+    ]
+    with torch.inference_mode():
+        for part in x.split(8):
+            model.model(part)
+        for hook in downs:
+            hook.remove()
+        for q in best:
+            layer, neuron, side = kept["places"][q]
+            activation = side * torch.cat(seen[layer])[:, 1:, neuron]
+            loudest, end = activation.max(1)
+            rows = loudest.topk(20).indices
+            said = []
+            for i in rows.tolist():
+                logits = model(x[i : i + 1, : end[i] + 2]).logits[0, -1]
+                said.append(logits.softmax(-1)[tokenizer.encode(kept["token"][q])[-1]])
+            ours = torch.tensor(kept["P"][0][q])
+            torch.testing.assert_close(torch.stack(said).mean(), ours, atol=2e-3, rtol=0)
+
+
 def test_what_chapter_9_keeps_of_one_page_is_what_evaluation_finds():
     there("minilm")
     kept = json.loads((DATA / "evidence" / "constants.json").read_text("utf-8"))["minilm"]
