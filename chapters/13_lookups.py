@@ -817,7 +817,7 @@ Here is the link to part I. The stable heads of `mini` (all eight of its first l
 
 ## Turn it
 
-Choose a neuron, one of its prompts and heads: the text shows what the chosen heads bring from each token, {eq}`eq-look-sources` summed over them. Try a head of layer 0 in a neuron of layer 3, and then the strongest.
+Choose a neuron, one of its prompts and heads: the text shows what the chosen heads bring from each token, the last sum of {eq}`eq-look-terms`, added over them. Try a head of layer 0 in a neuron of layer 3, and then the strongest.
 """
 
 
