@@ -51,6 +51,7 @@ PRICE = None  # what a million tokens read and a million written cost, such as (
 import html
 import json
 from collections import Counter
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -657,29 +658,23 @@ Scores near one half mean little unless a rule that is there scores high. So lab
 # %%
 NOISE = (0.0, 0.1, 0.2, 0.3)  # of the planted labels that are turned round
 PLANTED = (" the", " of", ",", " and", " to")
+cut_off = [prompt(i, p) for i, p in enumerate(anywhere)]
 
 
 def plant(token, noise, seed):
     """Prompts of a case's number, active where the token is near the end, some turned round."""
-    strings = [prompt(i, p) for i, p in enumerate(anywhere)]
     fact = f"the token {json.dumps(token)} near the end"
     rng = np.random.default_rng(seed)
-    on = np.array([fact in rules.facts(s) for s in strings]) ^ (rng.random(len(strings)) < noise)
+    on = np.array([fact in rules.facts(s) for s in cut_off]) ^ (rng.random(len(texts)) < noise)
     shown, held = (rng.permutation(half)[: max(len(half) // 5, 1)] for half in (A, B))
-    return split_of(strings, on, shown, held)
+    return split_of(cut_off, on, shown, held)
 
 
 found_again = {}
 for noise in NOISE:
     for seed, token in enumerate(PLANTED):
         split = plant(token, noise, seed)
-        kinds_of = (
-            split.shown_active,
-            split.shown_inactive,
-            split.held_active,
-            split.held_inactive,
-        )
-        if min(map(len, kinds_of)) >= 3:
+        if min(map(len, astuple(split))) >= 3:
             mixed = cx.decoders.explain.shuffled(split, seed)
             found_again[noise, token] = [cx.decoders.explain.score(rules, v).score for v in (split, mixed)]  # fmt: skip
 again_of = pd.DataFrame(found_again, ["score", "shuffled"]).T.astype(float)
@@ -757,8 +752,7 @@ DRAWN, SHOW = 8, 8  # cases; prompts of either kind that are shown, and that are
 
 def part_of(split):
     """So many prompts of either kind."""
-    parts = (split.shown_active, split.shown_inactive, split.held_active, split.held_inactive)
-    return cx.decoders.explain.Prompts(*(part[:SHOW] for part in parts))
+    return cx.decoders.explain.Prompts(*(part[:SHOW] for part in astuple(split)))
 
 
 def planted_subject(domain):
@@ -846,7 +840,7 @@ display(
 
 # %% [markdown]
 r"""
-It explains nothing, and the planted subjects say why that is no news about heads: not even French is told from other languages. Its sentences list what it was shown, word by word, without end (the endpoint is told to end a sentence at 300 characters; before that one ran to 6,435 tokens), and as a classifier it gives one answer to nearly all prompts. A model that is to explain must be larger than this one. What such a model would add stays open here; the way to ask one is tested.
+It explains nothing here, and the planted subjects say why that is no news about heads: not even French texts are told from others. Its sentences list what it was shown, word by word (the endpoint is told to end a sentence at 300 characters; before that, one did not end), and as a classifier it gives one answer to nearly all prompts. Whether a larger model adds something, or this one asked in another way, stays open; the way to ask is tested.
 
 *How it was asked:* 4-bit weights, a server of `llama.cpp` on the same machine, eight prompts of either kind shown and as many held out, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
 """
