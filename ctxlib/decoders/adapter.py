@@ -90,7 +90,11 @@ def n_neurons(model: Any, layer: int) -> int:
 
 
 def centred(model: Any, v: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any d_model"]:
-    """Without the mean, which LayerNorm does not see and RMSNorm does."""
+    """Without the mean, which LayerNorm does not see and RMSNorm does.
+
+    >>> cx.decoders.adapter.centred(model, torch.tensor([4.0, 2.0]))
+    tensor([ 1., -1.])
+    """
     return centre(v) if model.cfg.normalization_type.startswith("LN") else v
 
 
@@ -106,6 +110,9 @@ def norm_scale(model: Any, stream: Float[Tensor, "*any d_model"]) -> Float[Tenso
 def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
     """W_U with the gain of the last norm in it; a ValueError where that gain stayed outside, as it
     does for models that normalise what their layers write (OLMo 2).
+
+    >>> cx.decoders.adapter.unembedding(model).shape
+    torch.Size([256, 8192])
     """
     gain = dict(model.ln_final.named_parameters()).get("_original_component.weight")
     if gain is not None and not torch.allclose(gain, torch.ones_like(gain)):
