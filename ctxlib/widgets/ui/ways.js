@@ -42,8 +42,11 @@ export function waysOn(model, buttons) {
   const update = async (/** @type {Way[]} */ ways) => {
     if (!model.link) return;
     const mine = (asked += 1);
+    line.dataset.working = ""; // until the last links asked for are there
     const links = await Promise.all(ways.map(({ page, state }) => model.link?.(page, state)));
-    if (mine !== asked || String(links) === shown) return;
+    if (mine !== asked) return;
+    delete line.dataset.working;
+    if (String(links) === shown) return;
     shown = String(links);
     const there = ways.flatMap(({ label }, i) => (links[i] ? [{ label, href: links[i] }] : []));
     there.forEach(({ label, href }, i) => {
