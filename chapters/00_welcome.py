@@ -264,7 +264,7 @@ Each opens with its answer.
 | [Chapter 12](12_depth) | What of deeper layers? |
 | [Chapter 13](13_lookups) | Which head wakes this neuron? |
 | [Chapter 14](14_explanations) | Can a sentence predict a head? |
-| [Appendix A](A_scale) | Where does Equation 1 err, and would a steadier scale help? |
+| [Appendix A](A_scale) | Where does Equation 1 err? |
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? |
 | [Appendix C](C_certificates) | Can the weights alone promise a steady head? |
 | [Appendix D](D_superposition) | Why do German and Python share a neuron? |

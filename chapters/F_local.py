@@ -53,6 +53,7 @@ DISTANCES = (1, 2, 4, 8, 16, 32, 64)
 import json
 import math
 from collections import Counter
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -80,7 +81,9 @@ def first_layer(model, texts):
     whole = len(model.tokenizer.encode(TOKEN, add_special_tokens=False)) == 1
     at = cx.decoders.two_means(model, texts[:64], n, TOKEN if whole else int(texts[0].tokens[1]))
     layer, attn = at.layer, model.blocks[0].attn
-    W_Q, W_K, b_Q = (None if W is None else W.detach().cpu() for W in (attn.W_Q, attn.W_K, attn.b_Q))
+    W_Q, W_K, b_Q = (
+        None if W is None else W.detach().cpu() for W in (attn.W_Q, attn.W_K, attn.b_Q)
+    )
     W_K = repeat(W_K, "kv m d -> (kv shared) m d", shared=len(W_Q) // len(W_K))
     rotary = layer.positions == "rotary"
     theta = model.original_model.model.rotary_emb.inv_freq.cpu() if rotary else None
@@ -103,7 +106,9 @@ def first_layer(model, texts):
         asked = layer.asked[:, n - distance] @ read(some, distance).T
         off = (ours - ours.mean(1, keepdim=True)) - (asked - asked.mean(1, keepdim=True))
         assert off.abs().max() < 1e-2, "keys and queries are not the model's"
-    return SimpleNamespace(model=model, at=at, n=n, queries=queries, keys=keys, scale=scale, read=read)
+    return SimpleNamespace(
+        model=model, at=at, n=n, queries=queries, keys=keys, scale=scale, read=read
+    )
 
 
 def entries(of, seconds, firsts, distance):
@@ -141,7 +146,7 @@ def pairs_in(texts, spelled, common):
     often, documents = Counter(), {}
     for text in texts:
         ids = text.tokens[1:].tolist()
-        for pair in zip(ids, ids[1:], strict=False):
+        for pair in pairwise(ids):
             often[pair] += 1
             documents.setdefault(pair, set()).add(text.document)
     rows = [
@@ -240,7 +245,11 @@ def knowing(kept, flat, d_vocab):
             other.append(entry[:, torch.arange(len(some)), chance.permutation(len(some))])
             a, b = (often[some[k]] / often.sum() for k in ("first", "second"))
             pmi.append(np.log(some["count"] / size / (a * b)))
-        true, other, pmi = torch.cat(true, 1).numpy(), torch.cat(other, 1).numpy(), np.concatenate(pmi)
+        true, other, pmi = (
+            torch.cat(true, 1).numpy(),
+            torch.cat(other, 1).numpy(),
+            np.concatenate(pmi),
+        )
         told[half] = {
             "PMI": [float(stats.spearmanr(e, pmi).statistic) for e in true],
             "shuffled": [float(stats.spearmanr(e, chance.permutation(pmi)).statistic) for e in true],
@@ -281,7 +290,10 @@ def without(model, head, texts, length=128):
     """`text`: by how many nats a token gains when a head is silent, where the head looked at it
     most, and the same of a token of the same text that it hardly looks at; means over positions.
     """
-    reader, names = cx.texts.Reader.of(model), ("blocks.0.attn.hook_z", "blocks.0.attn.hook_pattern")
+    reader, names = (
+        cx.texts.Reader.of(model),
+        ("blocks.0.attn.hook_z", "blocks.0.attn.hook_pattern"),
+    )
     z_of = {}
     rows, chance = torch.stack([text.tokens[:length] for text in texts]), np.random.default_rng(0)
     told = []
@@ -308,7 +320,9 @@ def without(model, head, texts, length=128):
 KEPT = cx.models.DATA / "evidence" / "local.json"
 if MODELS:
     told = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    for name in cx.texts.progress([m for m in MODELS if m in ("qwen", "smollm2")], "asking", "model"):
+    for name in cx.texts.progress(
+        [m for m in MODELS if m in ("qwen", "smollm2")], "asking", "model"
+    ):
         facts, of, halves = look(cx.load(name, layers=1))
         facts["files"] = cx.models.real_models()[name]["files"]
         if name == "smollm2":
