@@ -269,6 +269,7 @@ Each opens with its answer.
 | [Appendix C](C_certificates) | Can the weights alone promise a steady head? |
 | [Appendix D](D_superposition) | Why do German and Python share a neuron? |
 | [Appendix E](E_training) | Do three seeds learn the same, and when? |
+| [Appendix F](F_local) | What do local heads do? |
 
 ## How to read it
 

@@ -204,6 +204,7 @@ def look(model):
     roster = cx.denominators.roster(of.at, halves["A"][:64])
     facts = {
         "tokens": sum(len(t) for t in flat.values()),
+        "kernel": of.at.split.kernels[:, [-1, -2]].T.tolist(),  # on itself, on the token before
         "roster": roster[["effective tokens", "family"]].to_dict("list"),
         "kinds": {}, "null": {}, "many": {}, "interval": {}, "known": {},
     }  # fmt: skip
@@ -218,8 +219,11 @@ def look(model):
                 continue
             first, second = (torch.tensor(some[k].to_numpy()) for k in ("first", "second"))
             numbers = first[None] * model.cfg.d_vocab + second[:, None]
+            there = np.isin(numbers, everywhere)
+            if there.mean(1).max() > 0.9:  # digits: all of them stand side by side
+                continue
             entry = entries(of, second, first, 1)
-            wins, drawn = paired(entry, np.isin(numbers, everywhere))
+            wins, drawn = paired(entry, there)
             at = f"{kind}, {half}"
             facts["kinds"][at], facts["many"][at] = wins.mean(1).tolist(), len(some)
             facts["interval"][at] = [interval(w.numpy()) for w in wins]
@@ -238,21 +242,19 @@ def knowing(kept, flat, d_vocab):
     often = torch.cat(list(flat.values())).bincount(minlength=d_vocab).double().numpy()
     for half in "AB":
         parts = [kept[kind, half] for kind in KINDS[:3] if (kind, half) in kept]
-        true, other, pmi = [], [], []
+        true, other, pmi, sizes = [], [], [], []
         size = len(flat[half])
         for some, entry in parts:
             true.append(entry.diagonal(dim1=1, dim2=2))
             other.append(entry[:, torch.arange(len(some)), chance.permutation(len(some))])
             a, b = (often[some[k]] / often.sum() for k in ("first", "second"))
             pmi.append(np.log(some["count"] / size / (a * b)))
-        true, other, pmi = (
-            torch.cat(true, 1).numpy(),
-            torch.cat(other, 1).numpy(),
-            np.concatenate(pmi),
-        )
+            sizes.append(np.stack([a, b]))
+        true, other = torch.cat(true, 1).numpy(), torch.cat(other, 1).numpy()
+        pmi, sizes = np.concatenate(pmi), np.concatenate(sizes, 1)
         told[half] = {
             "PMI": [float(stats.spearmanr(e, pmi).statistic) for e in true],
-            "shuffled": [float(stats.spearmanr(e, chance.permutation(pmi)).statistic) for e in true],
+            "given both tokens": [given(e, pmi, sizes) for e in true],
             "true": np.quantile(true, np.linspace(0, 1, 201), axis=1).T.tolist(),
             "other": np.quantile(other, np.linspace(0, 1, 201), axis=1).T.tolist(),
             "pairs": len(pmi),
@@ -260,11 +262,19 @@ def knowing(kept, flat, d_vocab):
     return told
 
 
+def given(entry, pmi, often):
+    """The rank correlation of entry and PMI with the counts of both tokens held still."""
+    ranks = [stats.rankdata(v) for v in (entry, pmi, *often)]
+    fixed = np.stack([np.ones(len(pmi)), *ranks[2:]], 1)
+    left = [v - fixed @ np.linalg.lstsq(fixed, v, rcond=None)[0] for v in ranks[:2]]
+    return float(np.corrcoef(*left)[0, 1])
+
+
 def copying(of, flat):
     """`head distance`: by how many nats a head likes a copy of the token that asks, as often as
     tokens occur.
     """
-    drawn = flat[np.random.default_rng(0).integers(len(flat), size=PAIRS)].unique()
+    drawn = flat[np.random.default_rng(0).integers(len(flat), size=PAIRS)]
     diagonals = [entries(of, drawn, drawn, d) for d in DISTANCES if d < of.n]
     return torch.stack([e.diagonal(dim1=1, dim2=2).mean(1) for e in diagonals], 1).tolist()
 
@@ -290,11 +300,7 @@ def without(model, head, texts, length=128):
     """`text`: by how many nats a token gains when a head is silent, where the head looked at it
     most, and the same of a token of the same text that it hardly looks at; means over positions.
     """
-    reader, names = (
-        cx.texts.Reader.of(model),
-        ("blocks.0.attn.hook_z", "blocks.0.attn.hook_pattern"),
-    )
-    z_of = {}
+    names, z_of = ("blocks.0.attn.hook_z", "blocks.0.attn.hook_pattern"), {}
     rows, chance = torch.stack([text.tokens[:length] for text in texts]), np.random.default_rng(0)
     told = []
 
@@ -313,7 +319,6 @@ def without(model, head, texts, length=128):
         most = pattern[places, 1:].argmax(-1) + 1
         least = torch.tensor([int(chance.choice([i for i in range(1, m) if pattern[m, i] < 0.5 / m] or [1])) for m in places.tolist()])  # fmt: skip
         told.append([float(gain[places, row[which]].mean()) for which in (most, least)])
-    del reader
     return told
 
 
