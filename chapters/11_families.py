@@ -34,6 +34,7 @@ TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 NEURONS = 100  # how many are judged: those that single tokens can move farthest
 PAGES = 20  # pages that calibrate, texts of half A drawn with seed 0
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=11_families
 
 # %% tags=["hide-input"]
 # Conditions of what is said about the twins, set before they were measured for this page. (An
@@ -58,10 +59,17 @@ OWN = 1e-6  # with the text's own constants the circuit is exact without positio
 # Set later, before these were measured: r and FVU are medians over the pages, and their intervals
 # draw a page and the documents of half B at once; a bound inside leaves it undecided. Steadiness
 # counts as learned where the same layer untrained has fewer stable heads.
+# Set before the planes of SmolLM2 and Qwen were measured: stable heads, weighted by who speaks;
+# planes are chosen on half A and judged on half B.
+PLANES = 4  # so many planes of each head are read at every distance, the others by their mean
+MENDED = 0.5  # that mends a circuit if TV, and the FVU that it leaves by rows, fall to this share
+FORECAST = 0.8  # interaction breaks rows if half its standard deviation correlates so with TV over
+# stable heads of both models, and exceeds it in each
 VALUES = 0.5  # learned positions lose to none by their values if values read where they stand
 # take away at least this share of the difference between the two FVUs
 
 # %% tags=["hide-input", "nbval-check-output"]
+import json
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -428,6 +436,89 @@ cx.claims.finding(
 r"""
 So the interaction sits where fast and slow meet (hatched, on the left). The fastest planes could say something of a token at one distance only, and in these heads they are nearly empty. In Gemma, a far larger model, the lowest frequencies are used most, probably for meaning, and the highest serve heads that look for one place {cite}`barbero2025round`.
 
+## Planes of models that people use
+
+Qwen and SmolLM2 turn positions too, in 64 and 32 planes a head. Where the interaction is large, it need not be given up: let a set $S$ of planes keep its content at every distance, and average the others as before,
+
+$$
+\log \text{row}(i, t) \;=\; \log \text{pos}_i + \bar g \cdot (x_t - \bar x) + \sum_{k \in S} \bigl( g_i^{(k)} - \bar g^{(k)} \bigr) \cdot (x_t - \bar x) .
+$$ (eq-fam-planes)
+
+Each plane in $S$ costs two numbers per token and head, one for the cosine of a distance and one for its sine. Empty, $S$ gives the two means; with all planes in it, the row is exact. Which planes? Those with most interaction on half A, or simply the slowest.
+"""
+
+
+# %%
+def by_planes(at, W_K, x):
+    """`text head source plane`: the interaction of each plane; its sum is all that is left over."""
+    layer, split = at.layer, at.split
+    u = einsum(layer.asked, torch.linalg.pinv(W_K), "h i d, h e d -> h i e")  # the turned query
+    u = u - einsum(split.kernels, u, "h i, h i e -> h e")[:, None]
+    keys = einsum(layer.normalised(x) - split.mean, W_K, "t i d, h d e -> t h i e")
+    return (keys * u).unflatten(-1, (2, -1)).sum(-2)  # planes k and k + d_head / 2
+
+
+# %% tags=["hide-input"]
+REAL, COUNTS = {"qwen": "Qwen", "smollm2": "SmolLM2"}, (0, 1, 2, 4, 8, 16, 32)
+ON_REAL = cx.models.DATA / "evidence" / "planes.json"
+
+
+def planes_of(name):
+    """Of every stable head TV and, of all, FVU of the 100 strongest neurons, by planes kept."""
+    model = cx.load(name, layers=1)
+    texts = cx.texts.collection(cx.texts.Reader.of(model, READ), TEXTS)
+    A, B = ([t for t in texts if t.half == half][::5] for half in "AB")
+    at = cx.decoders.two_means(model, A, 256, TOKEN)
+    study = cx.study(at, A, or_all=True)
+    heads, readout, split = list(study.heads), at.layer.readout, at.split
+    W_K = model.blocks[0].attn.W_K.detach().cpu()
+    W_K = W_K.repeat_interleave(at.n_heads // len(W_K), 0)
+    J = cx.find_neurons(study.circuit, threshold=-np.inf)[:NEURONS].index.tolist()
+    tell = einsum(readout.W_O[heads], readout.W_in[:, J], "h e d, d j -> h e j")
+    apart = sum(by_planes(at, W_K, few).square().sum((0, 2)) for few in at.placed(A).split(4))
+    most = apart.argsort(-1, descending=True)  # head plane
+    slow = torch.arange(W_K.shape[-1] // 2).flip(0).expand_as(most)
+    orders, parts = {"most interaction": most, "slowest": slow}, []
+    for few in cx.texts.progress(at.placed(B).split(4), "asking", "texts"):
+        delta, true = by_planes(at, W_K, few), at.layer.rows(few)
+        base = split.kernels.log() + split.content.T[few].mT
+        assert (cx.total_variation((base + delta.sum(-1)).softmax(-1), true) < 1e-3).all()
+        for how, order in orders.items():
+            ordered = delta.gather(-1, order[None, :, None].expand_as(delta))
+            for count in COUNTS:
+                rows = (base + ordered[..., :count].sum(-1)).softmax(-1)
+                told, truth = (einsum(at.layer.inside(few, r)[:, heads], tell, "t h e, h e j -> t j") for r in (rows, true))  # fmt: skip
+                parts.append((how, count, cx.total_variation(rows, true)[:, heads], told, truth))
+    facts = {"files": cx.models.real_models()[name]["files"], "heads": heads, "n": at.n}
+    facts["planes"], facts["texts"] = most.shape[1], len(B)
+    facts["speaks"] = (study.speaks[heads] / study.speaks[heads].sum()).tolist()
+    sd = cx.decoders.decomposition(split).loc[heads]
+    facts |= {"interaction": sd["interaction"].tolist(), "what": sd["what"].tolist()}
+    facts["chosen"] = most[heads, :PLANES].tolist()
+    for how in orders:
+        facts[how] = []
+        for count in COUNTS:
+            tv, told, truth = (torch.cat([p[k] for p in parts if p[:2] == (how, count)]) for k in (2, 3, 4))  # fmt: skip
+            facts[how].append([tv.mean(0).tolist(), score(told, truth, "fvu")])
+    return facts
+
+
+def score(approx, truth, number):
+    """The median over neurons of r or FVU."""
+    table = cx.evaluation.Moments.of(approx, truth).table(range(truth.shape[1]))
+    return float(table[number].median())
+
+
+if MODELS:
+    facts = json.loads(ON_REAL.read_text()) if ON_REAL.exists() else {}
+    for name in [m for m in MODELS if m in REAL]:
+        facts[name] = json.loads(json.dumps(planes_of(name)), parse_float=lambda v: round(float(v), 4))  # fmt: skip
+        ON_REAL.write_text(json.dumps(facts) + "\n")
+
+# %% [markdown]
+r"""
+REALTEXT
+
 ## Stable heads, and what one page costs
 
 From here nothing needs to know where kernel and content come from. As in [chapter 4](04_denominators), stable heads are chosen on half A, a **page of prose** calibrates, and half B judges.
@@ -558,12 +649,6 @@ def by_pages(one):
     return einsum(z, factors, one.circuit.readout[..., one.J], "t h e, p h, h e j -> p t j")
 
 
-def score(approx, truth, number):
-    """The median over neurons of r or FVU."""
-    table = cx.evaluation.Moments.of(approx, truth).table(range(truth.shape[1]))
-    return float(table[number].median())
-
-
 def with_interval(one, number):
     """The median over pages; its interval draws a page and the documents of half B."""
     of_pages = np.median([score(made, one.truth, number) for made in one.pages])
@@ -642,7 +727,7 @@ display(
         otherwise=f"the published 0.1426 is undecided for {cx.claims.listed(open_ones)}; medians over pages: {', '.join(f'{k} {v:.2f}' for k, v in fvu.items())}.",
     ),
     cx.claims.finding(
-        f"Learned positions lose by their values: with each read where its token stands, the FVU falls from {one_page:.2f} to {mended_fvu:.2f}.",
+        f"Learned positions lose by their values: with each read where its token stands, the FVU of the page of prose falls from {one_page:.2f} to {mended_fvu:.2f} (the median of twenty pages has {fvu['learned']:.2f}).",
         holds=bool(one_page - mended_fvu > VALUES * (one_page - fvu["none"])),
     ),
     cx.claims.finding(
