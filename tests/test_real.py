@@ -9,10 +9,12 @@ import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 import torch
 from command import ROOT
 from safetensors.torch import load_file
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 import ctxlib as cx
 from ctxlib import stored
@@ -335,3 +337,33 @@ def test_what_chapter_9_keeps_of_one_page_is_what_evaluation_finds():
     scores = cx.evaluate(circuit, B, J).median()
     assert scores["r"] == pytest.approx(kept["r"]["heads"], abs=2e-3)
     assert scores["fvu"] == pytest.approx(kept["FVU"]["one page"], abs=2e-3)
+
+
+def test_what_appendix_f_keeps_of_copies_is_what_the_model_does():
+    """Entries at two distances, from queries and keys that transformers' own modules make and
+    turn.
+    """
+    there("smollm2")
+    kept = json.loads((DATA / "evidence" / "local.json").read_text("utf-8"))["smollm2"]
+    assert kept["files"] == cx.models.real_models()["smollm2"]["files"]
+    texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 512), 1000)
+    flat = torch.cat([text.tokens[1:] for text in texts if text.half == "A"])
+    with TemporaryDirectory() as folder:
+        model, _ = read(locate("smollm2"), locate("smollm2"), 1, Path(folder))
+    layer, used = model.model.layers[0], flat.unique()
+    share = flat.bincount()[used] / len(flat)
+    drawn = flat[np.random.default_rng(0).integers(len(flat), size=1500)]
+    with torch.inference_mode():
+        x = layer.input_layernorm(model.model.embed_tokens(used))
+        q, k = layer.self_attn.q_proj(x), layer.self_attn.k_proj(x)
+        q, k = (v.unflatten(-1, (-1, layer.self_attn.head_dim)) for v in (q, k))
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+        q, k = (v - torch.einsum("t,thd->hd", share, v) for v in (q, k))
+        at = torch.searchsorted(used, drawn)
+        for place, distance in ((0, 1), (4, 16)):
+            angles = model.model.rotary_emb(x, torch.full((1, len(at)), distance))
+            asks = q[at].transpose(0, 1)[None]
+            turned, _ = apply_rotary_pos_emb(asks, asks, *angles)
+            entry = (turned[0].transpose(0, 1) * k[at]).sum(-1).mean(0) / k.shape[-1] ** 0.5
+            found = torch.tensor([line[place] for line in kept["copies"]])
+            torch.testing.assert_close(entry, found, atol=2e-2, rtol=1e-2)
