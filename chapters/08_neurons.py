@@ -558,7 +558,7 @@ found_blank = top_blank.topk(len(chosen)).indices.tolist()
 untrained = judged(W_blank, says_nothing)
 
 # %% tags=["hide-input", "nbval-check-output"]
-digits = dict(zip(MEASURES, (".0f", ".0f", ".4f"), strict=True))
+digits = dict(zip(MEASURES, (".0f", ".0f", ".3f"), strict=True))
 shown = {name: {k: f"{v:{digits[k]}}" for k, v in row.items()} for name, row in measured.items()}
 for name, row in by_chance.items():
     shown[name] = {

@@ -23,7 +23,7 @@ from torch import Tensor
 from ctxlib.place import Destination
 from ctxlib.split import Equation1, weighted_sum
 from ctxlib.texts import AnyText
-from ctxlib.weights import check_chosen, layer_norm
+from ctxlib.weights import check_chosen, layer_norm, layer_norm_scale
 
 OF_A_TEXT = ("calibration", "kernel", "denominators")  # what a circuit has beside a destination
 
@@ -305,8 +305,12 @@ class SelfNormalisedCircuit:
         >>> summary.shape
         torch.Size([4, 1024])
         """
-        outputs = self.at.rebuilt_outputs(tokens)
-        return self.at.to_neurons(tokens, outputs, self.heads) + self.offsets
+        split, readout, x = self.at.split, self.at.readout, self.at.split.seen(tokens)
+        z = split.inside(x, split.rows(x))
+        stream = readout.beside(x[..., self.at.n]) + z.flatten(-2) @ readout.W_O.flatten(0, 1)
+        # the chosen heads reach the neurons in one product, divided by the calibrated scale
+        added = z[..., list(self.heads), :].flatten(-2) @ self.circuit.readout.flatten(0, 1)
+        return added * (self.circuit.scale / layer_norm_scale(stream, readout.eps)) + self.offsets
 
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """The whole pre-activation at n, from the rebuilt outputs of all heads.

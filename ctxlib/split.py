@@ -562,7 +562,7 @@ class Equation1(Split):
         heads = torch.arange(self.weights.n_heads, device=rows.device)[:, None]
         entry = self.seen(x)[..., None, :] * self.weights.n_heads + heads
         z = weighted_sum(by_token.flatten(0, 1), entry, rows)
-        return z + einsum(rows, by_source, "... head source, head source d_head -> ... head d_head")
+        return z + (rows[..., None, :] @ by_source)[..., 0, :]
 
 
 def weighted_sum(

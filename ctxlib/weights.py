@@ -47,7 +47,7 @@ def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Te
     >>> cx.weights.layer_norm_scale(torch.tensor([3.0, -4.0, 1.0, 0.0]), eps=0.0).round(decimals=2)
     tensor([2.5500])
     """
-    return (reduce(v**2, "... d_model -> ... 1", "mean") + eps).sqrt()
+    return (v.square().mean(-1, keepdim=True) + eps).sqrt()
 
 
 class NoPositionEmbeddings(ValueError):

@@ -120,6 +120,10 @@ TWIN_RUNS = {  # architecture, text, its order and the number of tokens are the 
     "rotary": replace(CHOSEN, positions="rotary"),
     "alibi": replace(CHOSEN, positions="alibi"),
     "none": replace(CHOSEN, positions="none"),
+} | {
+    f"{kind}-{seed}": replace(CHOSEN, positions=kind, seed=seed)
+    for seed in (1, 2)
+    for kind in ("rotary", "alibi", "none")
 }
 RUNS = TRIALS | {"mini": replace(CHOSEN, tokens=50_000_000)} | TWIN_RUNS
 
