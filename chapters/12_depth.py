@@ -16,8 +16,9 @@ r"""
 
 **Six of the eight conditions that were set beforehand fail.**
 The first condition was that place and token explain less of deeper scores than of the first layer's: with all tokens judged, they leave 18% in the first layer and 13% in the second.
-For tokens seen before the order is as expected: they leave 4% and 8%, and behind the second layer 26% and 46%.
-A circuit through both layers predicts what these 2 heads add to 100 neurons of the second at r = 0.97 with the self-normalised circuit below, and at 0.91 with the published one, which gets the amounts wrong (FVU 0.09 and 1.55).
+For tokens seen before, KNOWN of the places, the order is as expected: they leave 4% and 8%, and behind the second layer 26% and 46%.
+A circuit through both layers predicts what 2 broad heads of the second add to 100 neurons at r = 0.97 where the first layer's rows are rebuilt and nothing is calibrated, and at 0.91 with the published circuit below, which gets the amounts wrong (FVU 0.09 and 1.55).
+These heads are a small part: they move the neurons by 14% of their standard deviation.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -64,7 +65,7 @@ A first-layer key is read from a token and its place, and from nothing else. A k
 | near | 2 | 5 | 3 | 3 |
 | far | 0 | 3 | 1 | 1 |
 
-(Each token counts a half.) **Where** is worth one nat either way; **what** is the mean of a column after that, and *moon* gets one nat more than the average, *the* one less. Both texts together give *moon* 4 near and 2 far, which is the sum. But within a text its score is off by one nat either way. That is the **rest**: place and token know nothing of it. [Chapter 11](11_families) made the same two means from the weights of a first layer; there the rest can only be an interaction of the place with the token, and it is small. Behind it, the rest holds the text as well.
+(Each token counts a half.) **Where** is worth one nat either way; **what** is the mean of a column after that, and *moon* gets one nat more than the average, *the* one less. Both texts together give *moon* 4 near and 2 far, which is the sum. But within a text its score is off by one nat either way. That is the **rest**: place and token know nothing of it. [Chapter 11](11_families) made the same two means from the weights of a first layer; there the rest can only be an interaction of the place with the token, which is small in `mini`. Behind it, the rest holds the text as well. And everywhere it holds the noise of the means themselves, which come from so many texts and no more: in the first layer that is most of what they leave.
 
 For a head, with $s_i$ its score of source $i$ in a text (each text's scores centred, for the softmax does not see a constant),
 
@@ -189,6 +190,7 @@ def percent(values):
 
 place, rest = by_layer["where"].to_numpy(), by_layer["rest"].to_numpy()
 token_share = (by_layer["what"] / (1 - by_layer["where"])).to_numpy()
+known = float((often >= 5)[x_B[:, 1:]].float().mean())
 all_tokens = np.array([shares(parts(k, often >= 0)).mean(1).numpy() for k in range(L)])
 display(
     cx.claims.finding(
@@ -196,7 +198,7 @@ display(
         holds=bool(L > 1 and all_tokens[0, 2] > all_tokens[SECOND, 2]),
     ),
     cx.claims.finding(
-        f"For tokens seen before the order is as expected: they leave {rest[0]:.0%} and {rest[SECOND]:.0%}, and behind the second layer {percent(rest[2:]) if L > 2 else rest[-1]}.",
+        f"For tokens seen before, {known:.0%} of the places, the order is as expected: they leave {rest[0]:.0%} and {rest[SECOND]:.0%}, and behind the second layer {percent(rest[2:]) if L > 2 else rest[-1]}.",
         holds=bool(L > 2 and rest[0] < rest[SECOND] < 0.1 and (rest[2:] > 2 * rest[SECOND]).all()),
     ),
     cx.claims.finding(
@@ -262,7 +264,7 @@ display(
 
 # %% [markdown]
 r"""
-The post reads second-layer patterns of GPT-2 small as "almost entirely positional, with not even a content-dependent component" {cite}`gibson2025contextual`. Here the *scores* are mostly positional, and the *rows* are not, and the two do not contradict each other: a local kernel has so much variance that the same content is a small share of it, and still moves attention between a few tokens.
+The post reads second-layer patterns of GPT-2 small as "almost entirely positional, with not even a content-dependent component" {cite}`gibson2025contextual`. Here the *scores* are mostly positional, and a quarter of a row's attention is elsewhere all the same: a nat of content moves attention between sources, however much the kernel varies beside it.
 
 ## What does a broad head behind another layer average?
 
@@ -317,11 +319,13 @@ order.insert(0, "broad heads", [len(broad[layer]) for layer in range(THIRD + 1)]
 order.round(2)
 
 # %% tags=["hide-input", "nbval-check-output"]
-minds = [changed[layer, 1].mean() - changed[layer, 32].mean() for layer in range(THIRD + 1)]
+of_pairs = cx.claims.by_document(
+    lambda d: float((changed[SECOND, 1] - changed[SECOND, 2])[d].mean()), half_B[some]
+)
 one, two, many = (order[f"blocks of {b}"].to_numpy() for b in BLOCKS)
 display(
     cx.claims.finding(
-        f"Shuffling all tokens changes what the broad heads write at n by {percent(one)} of its variance over texts, layer by layer; to keep runs of 32 tokens together saves little ({percent(many)}), and to keep pairs saves nothing, so no bag of bigrams is found.",
+        f"Shuffling all tokens changes what the broad heads write at n by {percent(one)} of its variance over texts, layer by layer; to keep runs of 32 tokens together leaves {percent(many)}. To keep pairs saves nothing ({percent(two)}; in the second layer {one[SECOND] - two[SECOND]:+.2f} [{of_pairs[0]:+.2f}, {of_pairs[1]:+.2f}] by document). So no bag of bigrams is found, nor could it be: no head below is local.",
         holds=bool((many > one / 2).all() and THIRD > 1 and (one - two < 0.02).all()),
     ),
 )
@@ -367,13 +371,24 @@ def area(told):
 
 
 auc = pd.Series({k: area(v) for k, v in along.items()})
+
+
+def dealt_area(part, chance):
+    """The same with the kinds dealt out anew in half A: what a direction without meaning gives."""
+    a, b = (rearrange(centred(said[part]), "(pair kind) d -> pair kind d", kind=4) for said in (said_A, said_B))  # fmt: skip
+    signs = torch.from_numpy(chance.choice([-1.0, 1.0], len(a))).to(a)
+    difference = a[:, :2].mean(1) - a[:, 2:].mean(1)
+    return area((b @ (signs[:, None] * difference).mean(0)).numpy())
+
+
+chance = np.random.default_rng(0)
+without = [dealt_area("0.hook_resid_post", chance) for _ in range(499)]
+p_told = cx.nulls.p_value(float(auc.iloc[1]), np.array(without))
 display(
     auc.unstack()[["heads", "MLP"]].rename_axis(index="layer", columns="behind its").round(2),
     cx.claims.finding(
-        f"The first layer's heads do not tell repeated texts from others (AUC {auc.iloc[0]:.2f}); its MLP does a little ({auc.iloc[1]:.2f}), and no later layer does better ({auc.iloc[2:].max() if L > 1 else np.nan:.2f} at most).",
-        holds=bool(
-            L > 1 and abs(auc.iloc[0] - 0.5) < 0.1 and 0.75 > auc.iloc[1] > auc.iloc[2:].max()
-        ),
+        f"Nothing in the stream at n tells repeated texts from others clearly: AUC {auc.min():.2f} to {auc.max():.2f}; the largest is behind the first layer's MLP, where kinds dealt out anew reach it with p = {p_told:.2f}.",
+        holds=bool(L > 1 and auc.max() < 0.75 and auc.idxmax() == (1, "MLP")),
     ),
 )
 
@@ -407,9 +422,10 @@ noisy = read(x_B[half], times(factor))
 dealt = read(x_B[half], times(factor.gather(0, deal)), layers=SECOND + 1)
 
 
-def passed(run):
+def passed(run, texts=slice(None)):
     """What a second-layer head writes of the noise in its values: its variance over theirs."""
-    v, z = (run[f"{SECOND}.attn.hook_{k}"] - run_B[f"{SECOND}.attn.hook_{k}"][half] for k in "vz")
+    hooks = [f"{SECOND}.attn.hook_{k}" for k in "vz"]
+    v, z = ((run[hook] - run_B[hook][half])[texts] for hook in hooks)
     return (variance(z).mean(0) / variance(v[:, 1:]).mean((0, 1))).numpy()  # head
 
 
@@ -436,7 +452,7 @@ display(
         holds=bool(L > 1 and passing_dealt[B2].mean() < 0.05 and passing[B2].mean() > 0.2),
     ),
     cx.claims.finding(
-        f"A text that is divided by too little is so nearly everywhere, and what is the same at all sources no average removes: {constant.min():.0%} to {constant.max():.0%} of the variance of the log factors is the text's own.",
+        f"The factors themselves are shared by a text's sources, {constant.min():.0%} to {constant.max():.0%} of the variance of their logarithms, and what all sources share no average removes. But they multiply what heads say of different tokens, so the noise in the values is shared less.",
         holds=bool(constant.min() > 0.5),
     ),
 )
@@ -587,13 +603,17 @@ part = float((T[:, J].std(0) / whole(run_B)[:, J].std(0)).median())
 display(
     ladder.map("{:.3f}".format).replace("nan", ""),
     cx.claims.finding(
-        f"A circuit through both layers predicts what these {len(chosen)} heads add to 100 neurons of the second at r = {r[3]:.2f} with the self-normalised circuit below, and at {r[2]:.2f} with the published one, which gets the amounts wrong (FVU {fvu[3]:.2f} and {fvu[2]:.2f}).",
+        f"A circuit through both layers predicts what {len(chosen)} broad heads of the second add to 100 neurons at r = {r[3]:.2f} where the first layer's rows are rebuilt and nothing is calibrated, and at {r[2]:.2f} with the published circuit below, which gets the amounts wrong (FVU {fvu[3]:.2f} and {fvu[2]:.2f}).",
         holds=bool(L > 1 and len(J) == 100 and 0.9 < r[2] < r[3] and r[1] < r[2])
         and fvu[3] < 0.2 < 1 < fvu[2],
     ),
     cx.claims.finding(
-        f"These heads are a small part: they move the neurons by {part:.0%} of their standard deviation; the whole neuron, computed by the model above the first layer's circuit, is met at r = {wholes[0]:.3f} as published and {wholes[1]:.3f} self-normalised.",
-        holds=bool(L > 1 and part < 0.3 and wholes[0] < wholes[1]),
+        f"These heads are a small part: they move the neurons by {part:.0%} of their standard deviation.",
+        holds=bool(L > 1 and part < 0.3),
+    ),
+    cx.claims.finding(
+        f"The whole neuron, computed by the model above the first layer's circuit, is met at r = {wholes[0]:.3f} as published and {wholes[1]:.3f} self-normalised.",
+        holds=bool(L > 1 and wholes[0] < wholes[1]),
     ),
 )
 
@@ -702,35 +722,69 @@ The noise's line holds by its words, the share falls; the section above says why
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-all_rest = all_tokens[:, 2]
-all_share = all_tokens[:, 1] / (1 - all_tokens[:, 0])
-over_dealt = np.median(passing / passing_dealt)
+left_all = [parts(k, often >= 0) for k in range(L)]  # part text head
+
+
+def account_of(d):
+    """`layer part`: where, what and the rest of all tokens, on the texts drawn."""
+    return torch.stack([shares(left[:, d]).mean(1) for left in left_all]).numpy()
+
+
+def of_place(d):
+    """What, of what the place leaves, layer by layer."""
+    where, what, _ = account_of(d).T
+    return what / (1 - where)
+
+
+def kept_order(d):
+    gone = [changed[k, 1][d].mean() - changed[k, 32][d].mean() for k in (0, SECOND)]
+    return gone[1] / gone[0]
+
+
+def over_dealt(d):
+    """Noise over dealt noise passed on, the median head of the second layer."""
+    own, other = passed(noisy, d), passed(dealt, d)
+    return np.median(own / other)
+
+
+def r_of(name, d):
+    return float(score(guesses[name][d], T[d], "r").iloc[0])
+
+
+as_published, at_best = "states by the circuit, as published", "true states"
 asked = [
-    ("least rest of a deeper layer, over the first's", min(all_rest[SECOND:] / all_rest[0]), 1, 1),
-    ("what, of what the place leaves, first layer", all_share[0], 1, 0.8),
-    ("the same, largest of deeper layers", max(all_share[SECOND:]), -1, 0.8),
-    ("noise over dealt noise passed on, median second-layer head", over_dealt, 1, 2),
-    ("order counts (blocks of 1 less 32), second layer over first", minds[SECOND] / minds[0], 1, 2),
-    ("AUC of repeated texts behind the first layer", auc.iloc[1], -1, 0.6),
-    ("circuit through layer 2, published states: r", r[2], 1, 0.9),
-    ("r lost to true states", r[4] - r[2], -1, 0.05),
-]
-table = pd.DataFrame(asked, columns=["condition", "this run", "sign", "bound"])
-table["holds if"] = np.where(table["sign"] > 0, "above ", "below ") + table["bound"].astype(str)
-table["so it is"] = np.where(table["sign"] * (table["this run"] - table["bound"]) > 0, "yes", "no")
-failed = int((table["so it is"] == "no").sum())
+    ("least rest of a deeper layer, over the first's", lambda d: min(account_of(d)[SECOND:, 2] / account_of(d)[0, 2]), half_B, 1, 1),
+    ("what, of what the place leaves, first layer", lambda d: of_place(d)[0], half_B, 1, 0.8),
+    ("the same, largest of deeper layers", lambda d: max(of_place(d)[SECOND:]), half_B, -1, 0.8),
+    ("noise over dealt noise passed on, median second-layer head", over_dealt, half_B[half], 1, 2),
+    ("order counts (blocks of 1 less 32), second layer over first", kept_order, half_B[some], 1, 2),
+    ("AUC of repeated texts behind the first layer", lambda d: area(along[1, "MLP"][d]), firsts, -1, 0.6),
+    ("circuit through layer 2, published states: r", lambda d: r_of(as_published, d), half_B, 1, 0.9),
+    ("r lost to true states", lambda d: r_of(at_best, d) - r_of(as_published, d), half_B, -1, 0.05),
+]  # fmt: skip
+judged = []
+for words, of, drawn_from, sign, bound in asked:
+    ends = cx.claims.by_document(of, drawn_from, 199)
+    value, (low, high) = float(of(np.arange(len(drawn_from)))), ends
+    verdict = (
+        "undecided" if low < bound < high else "holds" if sign * (value - bound) > 0 else "fails"
+    )
+    judged.append((words, f"{value:.2f} [{low:.2f}, {high:.2f}]", f"{'above' if sign > 0 else 'below'} {bound}", verdict))  # fmt: skip
+table = pd.DataFrame(judged, columns=["condition", "this run", "holds if", "so it"])
+table.index += 1
+count = table["so it"].value_counts().reindex(["fails", "undecided", "holds"], fill_value=0)
 NUMBER = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight"]
 display(
-    table.drop(columns=["sign", "bound"]).round(2),
+    table,
     cx.claims.finding(
-        f"{NUMBER[failed].capitalize()} of the {NUMBER[len(table)]} conditions that were set beforehand fail.",
-        holds=bool(failed > len(table) / 2),
+        f"Of the {NUMBER[len(table)]} conditions that were set beforehand {NUMBER[count['fails']]} fail and {NUMBER[count['undecided']]} are undecided.",
+        holds=bool(count["fails"] + count["undecided"] > len(table) / 2),
     ),
 )
 
 # %% [markdown]
 r"""
-**On a real model**, kept from [chapter 7](07_british): no circuit of a deeper layer was made of it. What was measured is where a layer's knowledge lies: with the respelled words as in the American text after so many of 28 layers, this share of the shift to British spelling is lost.
+**On a real model**, kept from [chapter 7](07_british): no circuit of a deeper layer was made of Qwen. What was measured is where knowledge of the text lies. Behind one of its 28 layers the states of the respelled words are put back as they are in the American text; the table says how much of the shift of the next word to British spelling is then gone.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

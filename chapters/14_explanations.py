@@ -16,8 +16,9 @@ r"""
 
 **A little better than a coin; and a high score may have a dull reason.**
 On the prompts that they were made from, sentences score 0.83 for true labels and 0.77 for shuffled ones; on other documents 0.58 and 0.49.
+A planted rule scores 1.00 there, with two tenths of its labels turned round 0.66 and with three tenths 0.55: a faint rule, and none in this language, look alike.
 Heads of the first layer look easy, at 0.80, until all prompts have one length: then they score 0.61, and the text's domain alone 0.64.
-Qwen2.5-Coder-1.5B, asked in place of the program, scores 0.51 on 11 cases and 0.49 on shuffled labels; on three planted subjects 0.50, where rules score 0.83.
+Qwen2.5-Coder-1.5B, asked in place of the program, fails its positive control: on three planted subjects it scores 0.50, where rules score 0.83.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -54,13 +55,12 @@ import json
 from collections import Counter
 from dataclasses import astuple
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import torch
 from scipy import stats
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.naive_bayes import ComplementNB
 
 import ctxlib as cx
 
@@ -82,7 +82,7 @@ print(f"{len(A)} of half A, {len(B)} of half B")
 r"""
 ## One head, on and off
 
-[Chapter 13](13_lookups) asked which head wakes a neuron. It called a neuron one that predicts its token if that token gets one half or more at its peaks, searched all neurons, and found next to none. Here a criterion has another purpose: neurons with a token each of their own, which a sentence might be about, and enough of them for a contrast. So a **next-token neuron** of this chapter raises one token more than any other neuron does, and raises no other token as much; and where it peaks, the model gives that token a probability of 0.1 or more, on average over the 20 strongest texts of half A. (Chapter 13's bound was written down before it was used. This one was not; whatever follows of next-token neurons holds for this bound.)
+[Chapter 13](13_lookups) took the neurons that come nearest to predicting their token. Here a **next-token neuron** raises one token more than any other neuron does, and raises no other token as much; and where it peaks, the model gives that token a probability of 0.1 or more, on average over the 20 strongest texts of half A. So each has a token of its own, which a sentence might be about. (The bound was not written down before it was used; whatever follows of next-token neurons holds for this bound.)
 
 Two things are as in chapter 13. A **prompt** of a neuron is a text cut off where the neuron peaks. **Attribution** splits the neuron's pre-activation at the end of prompt $p$ into terms that add up ({eq}`eq-look-terms`); one head's is $t_p = \langle h_p, e \rangle / s_p$, with $h_p$ what the head writes, $e$ the neuron's input weights, $s_p$ what LayerNorm divides by.
 
@@ -125,7 +125,7 @@ def prompt(text, place):
 ordinary, same_length = read_at(anywhere, pre[0]), read_at(alike, pre[1])
 
 
-# %%
+# %% tags=["hide-input"]
 def predicts(layer, neuron, token):
     """The mean probability of each neuron's token where the neuron peaks, on its 20 strongest texts
     of half A. Many neurons peak at one place: what the model says there is asked once.
@@ -162,18 +162,18 @@ cx.claims.finding(
 r"""
 Few, and with one half there would be no group to contrast. Most tokens are predicted by many neurons together, or by none in so small a model. As many neurons drawn at random from the same layers will be the contrast.
 
-A head that gives the same on every prompt explains nothing. So its term is measured from its mean on *ordinary* prompts, texts cut off at random. For one neuron and one head, call the rest $c_p$. The head is **active** on a prompt where $c_p$ is at least half as large as it gets among the prompts of half A,
+A head that gives the same on every prompt explains nothing. So its term is measured from its mean on *ordinary* prompts, texts cut off at random. For one neuron and one head, call the rest $c_p$. The head is **active** on a prompt where $c_p$ is at least half as large as it gets among the neuron's strongest prompts of half A,
 
 $$
 c_p = t_p - \operatorname{mean}_{\text{ordinary}} t , \qquad
-\text{active}_p \;\Longleftrightarrow\; c_p \ge \tfrac12 \max_{p' \in A} c_{p'} .
+\text{active}_p \;\Longleftrightarrow\; c_p \ge \tfrac12 \max_{p' \text{ of } A} c_{p'} .
 $$ (eq-exp-active)
 
-The half is a convention. A **case** is a neuron and one of the five heads that reach farthest on its strongest prompts, the strongest fifth of each half. Whoever explains is shown those of half A. Those of half B, other documents, are held out.
+The half is a convention. A **case** is a neuron and one of the five heads that reach farthest on its strongest prompts, the strongest fifth of each half, if the head is on in 8 of them and off in 8 in half A, and in 4 and 4 in half B. Whoever explains is shown those of half A. Those of half B, other documents, are held out.
 """
 
 
-# %%
+# %% tags=["hide-input"]
 def strongest_fifth(layer, neuron, half):
     order = peak[half, layer, neuron].argsort(descending=True, stable=True)
     return half[order[: max(len(half) // 5, 1)]]
@@ -208,7 +208,7 @@ strings = {
 }
 splits = {case: split_of(strings[case[:2]], *facts[1:]) for case, facts in cases.items()}
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 NOTHING = "No case to show: no head of these neurons is on in enough prompts and off in enough."
 rules = cx.decoders.explain.RuleExplainer(tokenizer)
 scores = {case: cx.decoders.explain.score(rules, split) for case, split in splits.items()}
@@ -247,7 +247,14 @@ def show_example(case):
     )
 
 
-show_example(example) if example else NOTHING
+display(
+    cx.claims.finding(
+        f"Of {len(strings) * STRONGEST} pairs of neuron and head {len(cases)}, of {len({case[:2] for case in cases})} neurons, are cases.",
+        holds=len(cases) > 10,
+        otherwise=nothing,
+    ),
+    show_example(example) if example else NOTHING,
+)
 
 # %% [markdown]
 r"""
@@ -274,7 +281,7 @@ def score_of(sentence, active, inactive, explainer=rules):
 def told(case):
     """Some of the held-out prompts, and what the sentence says of them."""
     split, s = splits[case], scores[case]
-    on, off = split.held_active[:4], split.held_inactive[:4]
+    on, off = split.held_active[:2], split.held_inactive[:2]
     says = rules.classify(s.explanation, [*on, *off])
     table = pd.DataFrame({"the prompt ends in": map(ending, [*on, *off])})
     table["the head is"] = ["active"] * len(on) + ["inactive"] * len(off)
@@ -349,10 +356,10 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-That is the warning of this chapter. What fits the prompts that were shown is hardly evidence: labels without meaning can be explained nearly as well, and the difference between the left panels and the right ones was memory. The same may happen to a person, or to a language model, who looks at a few prompts and finds a theme; it has happened with neurons {cite}`bolukbasi2021illusion`. All the evidence is in the right panel. Does it hold on average, and is it more than luck case by case? For the first, exchange true and shuffled scores of a neuron at random, ten thousand times. For the second, write each case's sentence once more, from half B, and judge it on half A.
+What fits the prompts that were shown is hardly evidence: labels without meaning can be explained nearly as well, and for them all of it was memory. The same may happen to a person, or to a language model, who finds a theme in a few prompts; it has happened with neurons {cite}`bolukbasi2021illusion`. All the evidence is in the right panel. Does it hold on average, and is it more than luck case by case? For the first, exchange true and shuffled scores of a neuron at random, ten thousand times. For the second, write each case's sentence once more, from half B, and judge it on half A.
 """
 
-# %%
+# %% tags=["hide-input"]
 turned = {
     case: cx.decoders.explain.Prompts(
         s.held_active, s.held_inactive, s.shown_active, s.shown_inactive
@@ -388,15 +395,32 @@ def exchanged(values, other, paired=False):
 # %% tags=["hide-input", "nbval-check-output"]
 over_chance = exchanged(neurons["true, held out"], neurons["shuffled, held out"], paired=True)
 again, not_again = (table["B to A"].corr(table[f"{k}, held out"]) for k in ("true", "shuffled"))
+by_neuron = [SimpleNamespace(document=str(place), name="") for place in table["neuron"]]
+from_B, from_A = table["B to A"].to_numpy(), table["true, held out"].to_numpy()
+ends_of_r = (np.nan, np.nan)
+if cases:
+    ends_of_r = cx.claims.by_document(
+        lambda d: np.corrcoef(from_B[d], from_A[d])[0, 1], by_neuron, 299
+    )
+names_length = np.array([" tokens" in s.explanation for s in scores.values()])
+others = table[~names_length].mean(numeric_only=True)
 display(
     cx.claims.finding(
-        f"True labels score {over_chance[0]:+.2f} above shuffled ones, p = {over_chance[1]:.3f} by permutation of {len(neurons)} neurons.",
+        f"True labels score {over_chance[0]:+.2f} above shuffled ones where each neuron counts once, p = {over_chance[1]:.3f} by permutation of {len(neurons)} neurons; {mean['true, held out'] - mean['shuffled, held out']:+.2f} where each case does.",
         holds=bool(over_chance[0] > 0 and over_chance[1] < 0.01),
         otherwise=nothing,
     ),
     cx.claims.finding(
-        f"Cases that score high from A to B do so from B to A: r = {again:.1f} over {len(table)} cases, and {not_again:+.2f} for shuffled labels.",
+        f"Cases that score high from A to B do so from B to A: r = {again:.1f} [{ends_of_r[0]:.1f}, {ends_of_r[1]:.1f}] over {len(table)} cases, neurons redrawn, and {not_again:+.2f} for shuffled labels.",
         holds=bool(again > 0.4 > abs(not_again) + 0.1),
+        otherwise=nothing,
+    ),
+    cx.claims.finding(
+        f"Prompts end where the neuron peaks, so they have any length, and {int(names_length.sum())} of {len(table)} sentences name it. The others score {others['true, held out']:.2f} and {others['shuffled, held out']:.2f}.",
+        holds=bool(
+            0 < names_length.mean() < 0.5
+            and others["true, held out"] > others["shuffled, held out"]
+        ),
         otherwise=nothing,
     ),
 )
@@ -441,7 +465,7 @@ The paper sets random neurons beside its own, too {cite}`neo2024interpreting`. H
 Sentences were written where a neuron is loudest, and tested there. An explanation may hold at the top only {cite}`bolukbasi2021illusion`. So put each sentence to all texts of half B. The bound for *active* stays what it was.
 """
 
-# %%
+# %% tags=["hide-input"]
 rows = []
 for number, (case, (_, on, _, b)) in enumerate(cases.items()):
     ranked = B[peak[B, case[0], case[1]].argsort(descending=True, stable=True)]
@@ -477,13 +501,13 @@ def lost(drawn):
 loss = lost(B), *cx.claims.by_document(lambda d: lost(B[d]), of_B, draws=299)
 cx.claims.finding(
     f"Beyond the strongest fifth the sentences score {mean_score(below):.3f} instead of {mean_score(top):.3f}: a change of {loss[0]:+.3f} [{loss[1]:+.3f}, {loss[2]:+.3f}].",
-    holds=bool(abs(loss[0]) < 0.05),
+    holds=bool(abs(loss[0]) < 0.05 and -loss[1] > 0.4 * (mean_score(top) - 0.5)),
     otherwise=nothing,
 )
 
 # %% [markdown]
 r"""
-What little a sentence knows, it knows of the head at large, and not of the neuron's loudest prompts alone.
+No loss is seen; by the interval up to half of the little that a sentence knows may still be the loudest prompts' alone.
 
 ## Every head, and a trap
 
@@ -491,7 +515,7 @@ The cases were chosen by neurons, and the first layer is rare among them. So beg
 """
 
 
-# %%
+# %% tags=["hide-input"]
 def every_head(reading, place):
     """Of each head its two neurons: the head, the split, and the strings with their domains."""
     ends = [prompt(i, p) for i, p in enumerate(place)]
@@ -529,7 +553,7 @@ by_layer = of_heads.groupby(["cut", "layer"])[["score", "length"]].mean()
 
 # %% [markdown]
 r"""
-Ordinary prompts are texts cut off anywhere, so some are short. The second run cuts all texts at one length, and changes nothing else. Beside the rules, a second explainer knows no tokens at all, only which of the 22 domains a text is from. Its sentence lists domains. Yours could be as short:
+Ordinary prompts are texts cut off anywhere, so some are short. The second run cuts all texts at one length; labels and neurons are chosen again by the same steps. Beside the rules, a second explainer knows no tokens at all, only which of the 22 domains a text is from. Its sentence lists domains. Yours could be as short:
 """
 
 
@@ -586,6 +610,8 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 easy, named = by_layer.loc[("any length", 0)]
+of_layers = alone.groupby("layer")[["score", "domains"]].mean()
+ahead = int((of_layers["domains"] >= of_layers["score"]).sum())
 hard, kinds = alone[alone["layer"] == 0][["score", "domains"]].mean()
 display(
     cx.claims.finding(
@@ -596,11 +622,15 @@ display(
         f"On prompts of any length {named:.0%} of the sentences about the first layer name the length.",
         holds=bool(named > 0.5),
     ),
+    cx.claims.finding(
+        f"In {ahead} of {n_layers} layers the domain alone scores as much as the rules or more, so that is no mark of the first.",
+        holds=ahead > n_layers / 2,
+    ),
 )
 
 # %% [markdown]
 r"""
-The first result is a trap that no held-out text shows. *No more than 16 tokens* is true of these heads: they average over the text, and in a short one BOS and the token at hand weigh more. It says nothing of what the text is about. Only prompts that are equal in what we do not ask about show what is left. Then the domain of the text says about as much of these heads as a rule that may choose among all tokens. That agrees with part I, where the heads of the first layer weigh the whole text.
+No held-out text shows this trap. *No more than 16 tokens* is true of these heads: they average over the text, and in a short one BOS and the token at hand weigh more. It says nothing of what the text is about. Only prompts that are equal in what we do not ask about show what is left, and of that the domain of the text says about as much as a rule that may choose among all tokens.
 
 ## Would a rule have been found?
 
@@ -637,7 +667,7 @@ at_noise = curve["score"].reindex(NOISE)
 display(
     curve.round(2).rename_axis("labels turned round"),
     cx.claims.finding(
-        f"A rule that is there is found: planted, it scores {at_noise[0.0]:.2f} on half B; with a tenth of the labels turned round {at_noise[0.1]:.2f}, with three tenths {at_noise[0.3]:.2f}, and under shuffled labels {curve['shuffled'].mean():.2f}.",
+        f"A planted rule scores {at_noise[0.0]:.2f} there, with two tenths of its labels turned round {at_noise[0.2]:.2f} and with three tenths {at_noise[0.3]:.2f}: a faint rule, and none in this language, look alike.",
         holds=bool(at_noise[0.0] >= 0.9 and at_noise[0.1] > curve["shuffled"].mean() + 0.1),
     ),
 )
@@ -646,37 +676,13 @@ display(
 r"""
 ## What would a language model add?
 
-A program that counts tokens has no notion of a recipe or an apology. A language model may {cite}`bills2023language`. What room is there? A naive Bayes classifier on the same facts need not be written as a sentence:
+A program that counts tokens has no notion of a recipe or an apology. A language model may {cite}`bills2023language`.
+
+`cx.chat.ChatExplainer` follows the same two methods behind any endpoint that speaks OpenAI's chat completions, a server of your own included (set `CHAT` in the parameters cell). It is scored twice: *zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. What few-shot gains, the sentence has left out. What follows was asked once of a small model that runs on a laptop: on eight cases drawn, on their shuffled labels, and on three **planted subjects**, texts of one length of which those about cooking, of law or in French are called active.
 """
 
 
-# %%
-def unwritten(split):
-    facts = CountVectorizer(analyzer=rules.facts, binary=True, min_df=2)
-    known = facts.fit_transform([*split.shown_active, *split.shown_inactive])
-    labels = [True] * len(split.shown_active) + [False] * len(split.shown_inactive)
-    learned = ComplementNB().fit(known, labels)
-    on, off = (
-        learned.predict(facts.transform(p)) for p in (split.held_active, split.held_inactive)
-    )
-    return (on.mean() + 1 - off.mean()) / 2
-
-
-# %% tags=["hide-input", "nbval-check-output"]
-free = pd.Series(map(unwritten, splits.values()), dtype=float).mean()
-cx.claims.finding(
-    f"Without a sentence to write, the same facts score {free:.2f} instead of {mean['true, held out']:.2f}.",
-    holds=bool(0 < free - mean["true, held out"] < 0.1),
-    otherwise=nothing,
-)
-
-# %% [markdown]
-r"""
-`cx.chat.ChatExplainer` follows the same two methods behind any endpoint that speaks OpenAI's chat completions, a server of your own included. It keeps all answers in the folder `CACHE`, and estimates the cost before it asks. Set `CHAT` in the parameters cell, and it is scored twice: *zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. What few-shot gains, the sentence has left out. What follows was asked once of a small model that runs on a laptop: on eight cases drawn, on their shuffled labels, and on three **planted subjects**, texts of one length of which those about cooking, of law or in French are called active.
-"""
-
-
-# %%
+# %% tags=["hide-input"]
 class FewShot:
     """A sentence, and beside it some of the prompts that it was written from."""
 
@@ -753,48 +759,52 @@ if CHAT and splits:
     told_by(cx.chat.ChatExplainer(CHAT, cache=CACHE, timeout=600, attempts=1, batch=8, keep=100))
 
 # %% tags=["hide-input", "nbval-check-output"]
-said = json.loads(KEPT.read_text())["cases"]
+answers = json.loads(KEPT.read_text())["cases"]
 WAYS = ("zero-shot", "few-shot", "zero-shot, shuffled", "rules", "rules, shuffled")
-marks = pd.DataFrame({way: {name: c[way]["score"] for name, c in said.items()} for way in WAYS})
+marks = pd.DataFrame({way: {name: c[way]["score"] for name, c in answers.items()} for way in WAYS})
 planted = marks.index.str.startswith("planted")
-sentenced = {name: c["zero-shot"]["sentence"] or "none in time" for name, c in said.items()}
+sentenced = {name: c["zero-shot"]["sentence"] or "none in time" for name, c in answers.items()}
 display(
     marks.groupby(np.where(planted, "planted subjects", "drawn cases")).mean().round(2),
-    pd.DataFrame(
-        {"its sentence, zero-shot": [ending(v[:90], 90) for v in sentenced.values()], "score": marks["zero-shot"].round(2).tolist()},
-        index=list(said),
-    ),
+    pd.DataFrame({"its sentence, zero-shot": [ending(v[:90], 90) for v in sentenced.values()], "score": marks["zero-shot"].round(2).tolist()}, index=list(answers)).head(4),
 )  # fmt: skip
 
 
 def by_case(values):
-    """A mean over the drawn cases and its 95% interval, cases drawn again."""
+    """A mean over cases and its 95% interval, cases drawn again."""
     values = np.asarray(values)
     drawn = np.random.default_rng(0).integers(len(values), size=(999, len(values)))
     return values.mean(), *np.quantile(values[drawn].mean(1), (0.025, 0.975))
 
 
+drawn = marks[~planted]
 gain = by_case(marks["zero-shot"] - marks["zero-shot, shuffled"])
 shown = by_case(marks["few-shot"] - marks["zero-shot"])
+plain = [c["zero-shot"] for c in answers.values() if "tpr" in c["zero-shot"]]
+calls_on = np.mean([(v["tpr"] + 1 - v["tnr"]) / 2 for v in plain])
 asked_rules = marks[planted]["rules"]
 
 # %% tags=["hide-input", "nbval-check-output"]
 display(
     cx.claims.finding(
-        f"Qwen2.5-Coder-1.5B, asked in place of the program, scores {marks['zero-shot'].mean():.2f} on {len(marks)} cases and {marks['zero-shot, shuffled'].mean():.2f} on shuffled labels; on three planted subjects {marks[planted]['zero-shot'].mean():.2f}, where rules score {asked_rules.mean():.2f}.",
-        holds=bool(marks["zero-shot"].mean() < 0.55 and asked_rules.min() > 0.7),
+        f"Qwen2.5-Coder-1.5B, asked in place of the program, fails its positive control: on three planted subjects it scores {marks[planted]['zero-shot'].mean():.2f}, where rules score {asked_rules.mean():.2f}.",
+        holds=bool(marks[planted]["zero-shot"].mean() < 0.55 and asked_rules.min() > 0.7),
     ),
     cx.claims.finding(
-        f"With intervals: {gain[0]:+.2f} [{gain[1]:+.2f}, {gain[2]:+.2f}] above shuffled labels, and few-shot {shown[0]:+.2f} [{shown[1]:+.2f}, {shown[2]:+.2f}] more than zero-shot. Neither condition is met.",
+        f"So its {drawn['zero-shot'].mean():.2f} on the {len(drawn)} drawn cases, where rules score {drawn['rules'].mean():.2f}, says nothing of heads: it calls {1 - calls_on:.0%} of all prompts inactive.",
+        holds=bool(calls_on < 0.1),
+    ),
+    cx.claims.finding(
+        f"On all {len(marks)} together {gain[0]:+.2f} [{gain[1]:+.2f}, {gain[2]:+.2f}] above shuffled labels, and few-shot {shown[0]:+.2f} [{shown[1]:+.2f}, {shown[2]:+.2f}] more than zero-shot. Neither condition is met.",
         holds=bool(gain[1] <= 0 and shown[1] <= 0),
     ),
 )
 
 # %% [markdown]
 r"""
-It explains nothing here, and the planted subjects say why that is no news about heads: not even French texts are told from others. Its sentences list what it was shown, word by word (the endpoint is told to end a sentence at 300 characters; before that, one did not end), and as a classifier it gives one answer to nearly all prompts. Whether a larger model adds something, or this one asked in another way, stays open; the way to ask is tested.
+Not even French texts are told from others. Its sentences list what it was shown, word by word. Whether a larger model adds something, or this one asked in another way, stays open; that this way of asking can work at all is not shown.
 
-*How it was asked:* 4-bit weights, a server of `llama.cpp` on the same machine, eight prompts of either kind shown and as many held out, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
+*How it was asked:* 4-bit weights, a server of `llama.cpp` on the same machine, eight prompts of either kind shown and at most eight held out, sentences of at most 300 characters, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -890,11 +900,24 @@ r"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 assume = {
-    "A sentence of at most three conditions predicts a head better than a coin": f"{mean['true, held out']:.2f} on average, {(table['true, held out'] > 0.7).mean():.0%} of cases above 0.7",
+    "A sentence of at most three conditions predicts a head better than a coin": f"{mean['true, held out']:.2f} on average, {(table['true, held out'] > 0.7).mean():.0%} of cases above 0.7 ({(table['shuffled, held out'] > 0.7).mean():.0%} with shuffled labels)",
     "The heads that a sentence predicts are the same in other documents": f"r = {again:.1f} between two collections of about {len(B)} texts",
-    "A sentence written at a neuron's maximum holds below it": f"a fifth of {len(B)} texts or all of them: {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}]",
+    "A sentence written at a neuron's maximum holds below it": f"a fifth of {len(B)} texts, or the other four fifths: {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}]",
 }
-pd.Series(assume, name="error").rename_axis("assumption").to_frame()
+by_tenths = again_of.loc[[0.1]] if len(again_of) else pd.DataFrame(columns=["score", "shuffled"])
+clear = bool(len(by_tenths) and at_noise[0.0] >= 0.9 and by_tenths["score"].min() > by_tenths["shuffled"].max())  # fmt: skip
+verdicts_of = {
+    "plants: 0.9 without noise, and clear of shuffled labels with a tenth turned round": clear,
+    "a language model: more for true labels than for shuffled ones": gain[1] > 0,
+    "few-shot: more than zero-shot": shown[1] > 0,
+}
+display(
+    pd.Series(assume, name="seen").rename_axis("assumption").to_frame(),
+    pd.DataFrame(
+        {"": ["holds" if v else "fails" for v in verdicts_of.values()]},
+        index=pd.Index(verdicts_of, name="set beforehand"),
+    ),
+)
 
 # %% [markdown]
 r"""

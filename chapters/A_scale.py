@@ -435,6 +435,44 @@ cx.claims.finding(
 r"""
 What is left is what no constant knows: tokens of texts differ in length, by the deviations of {eq}`eq-scale-series`, and a head feels it in proportion to its positional scores. The book goes on with Equation 1 as published, so that its numbers can be held against the paper's. On a model of your own, try both repairs.
 
+## One distance, several numbers
+
+The book gives the TV of this model more than once, and not always with the same number, for three things can be chosen: who asks, which split rebuilds the row, and how heads are put together. On the texts of this page:
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+own = torch.stack([text.tokens[: n + 1] for text in study.texts])  # with their own tokens at n
+two = cx.decoders.two_means(model, study.texts, n, TOKEN)  # chapter 11's split, of any decoder
+of_rows = {
+    f"Equation 1, asked by {TOKEN!r} (2, 6, A, E)": (cx.attention_rows(weights, X, n), published.softmax(-1)),
+    "Equation 1, asked by the text's own token (2, ledger)": (cx.attention_rows(weights, own, n), cx.rebuilt_rows(weights, own, n)),
+    f"two means, asked by {TOKEN!r} (11)": (two.layer.rows(X), two.split.rows(X)),
+}  # fmt: skip
+by_text = {name: cx.total_variation(*pair) for name, pair in of_rows.items()}  # text head
+bridge = pd.DataFrame(
+    {
+        name: {
+            "weighted by who speaks (2, 6, A)": float((tv.median(0).values.numpy() * weight).sum()),
+            "the middle head (11, E)": float(tv.median(0).values.median()),
+            "mean over heads": float(tv.median(0).values.mean()),
+            "the worst head (2)": float(tv.median(0).values.max()),
+        }
+        for name, tv in by_text.items()
+    }
+).T
+over_texts = max(float((tv.mean(0) - tv.median(0).values).abs().max()) for tv in by_text.values())
+display(
+    bridge.map("{:.3f}".format),
+    cx.claims.finding(
+        f"How heads are put together matters most: {bridge.iloc[0].min():.3f} to {bridge.iloc[0].max():.3f} in one line. Mean or median over texts differ by {over_texts:.3f} at most in a head.",
+        holds=bool(np.ptp(bridge.to_numpy(), axis=1).min() > over_texts),
+    ),
+)
+
+# %% [markdown]
+r"""
+(In brackets, the chapters that have it so. Chapter 2's ledger takes all positions of the passages, as the paper's first figure does.)
+
 ## Exercises
 
 1. **Predict, then run.** Set `TOKEN = "."`. Which of the five figures can change, and which cannot?

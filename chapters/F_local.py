@@ -14,10 +14,10 @@
 r"""
 # What do local heads do?
 
-**They look at their own token or at a few before it, and know few pairs.**
+**Asked by *the*, they look at their own token or at a few before it; they know few pairs.**
 Of Qwen's 8 local heads the best, head 2, prefers the true first piece of a split word to another one's in 64% of cases [62%, 66%]; SmolLM2's only one in 50% [49%, 52%].
 Pieces dealt out at random stay below 52.1% in 99 of 100 deals; what was set, 75%, neither head meets.
-Nor do local heads know pairs best: in Qwen that is head 7, of 35 effective tokens, with 70%.
+Nor are local heads the best at it: in Qwen that is head 7, of 35 effective tokens, with 70%.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -85,7 +85,7 @@ $$ (eq-local-entry)
 
 $\bar q$ and $\bar k$ the means over tokens as they occur. In nats, this is how much more a head looks at $b$ because it is $a$ that asks. Biases fall out. For a split word, $b$ is the first piece and $a$ the second, at $d = 1$; for a copy, $a = b$.
 
-A head *knows* a pair if its entry is larger than that of the same second token with the first of **another pair of the same kind**: the pieces are the same, only who stands beside whom was dealt out anew. So neither a head that likes first pieces, nor one that second pieces send looking, knows anything.
+A head *prefers* a pair if its entry is larger than that of the same second token with the first of **another pair of the same kind**: the pieces are the same, only who stands beside whom was dealt out anew. So a head that likes first pieces, or one that second pieces send looking, gains nothing by it, and a coin prefers half of all pairs. A head *knows* a pair whose entry is so large that nine in ten like it are true; how large that is will be measured.
 """
 
 
@@ -449,6 +449,8 @@ apart = {
     name: float(np.median(split[name][kept[name]["local"]]) - np.median(split[name][broad[name]]))
     for name in head
 }
+near = [h for h in kept[Q]["local"] if kept[Q]["kernel"][1][h] >= 0.1]
+lone = int(np.argmax(kept[Q]["kernel"][1]))
 averse = TABLES[Q].loc["other words", kept[Q]["local"]].idxmin()
 loudest = kept[Q]["kinds"]["split word, A"].index(max(kept[Q]["kinds"]["split word, A"]))
 display(
@@ -461,7 +463,7 @@ display(
         holds=bool(chance[Q] < knows[Q] and max(knows.values()) < AT_LEAST),
     ),
     cx.claims.finding(
-        f"Nor do local heads know pairs best: in Qwen that is head {loudest}, of {kept[Q]['roster']['effective tokens'][loudest]:.0f} effective tokens, with {split[Q][loudest]:.0%}.",
+        f"Nor are local heads the best at it: in Qwen that is head {loudest}, of {kept[Q]['roster']['effective tokens'][loudest]:.0f} effective tokens, with {split[Q][loudest]:.0%}.",
         holds=loudest not in kept[Q]["local"],
     ),
     cx.claims.finding(
@@ -472,11 +474,15 @@ display(
         f"Some like the true token less than another: Qwen's head {averse} prefers it in {TABLES[Q].loc['other words', averse]:.0%} of pairs of other words.",
         holds=bool(TABLES[Q].loc["other words", averse] < 1 - chance[Q]),
     ),
+    cx.claims.finding(
+        f"Of the local heads only {cx.claims.listed(near)} give the token before a tenth of the attention or more when *the* asks; head {lone}, which looks at nothing else, prefers the true piece in {split[Q][lone]:.0%} of cases.",
+        holds=bool(len(near) < len(kept[Q]["local"]) and head[Q] in near),
+    ),
 )
 
 # %% [markdown]
 r"""
-So a local head need not know a pair in order to join it: what its kernel brings along, the MLP behind it sees beside the token itself. Whether the MLP knows pairs was not asked.
+An entry multiplies what the kernel leaves there, so the preferences of a head that looks at its own token come to next to nothing. A local head may still serve to join pieces, if the MLP behind it knows which belong together; that was not asked.
 
 ## A head for each kind?
 
@@ -502,9 +508,10 @@ dealt = [
     for _ in range(1000)
 ]
 p = cx.nulls.p_value(again, dealt)
+leads = Counter(kept[Q]["local"][h] for h in on_B.argmax(0)).most_common(1)[0]
 few = {k: kept[Q]["many"][f"{k}, B"] for k in both}
 cx.claims.finding(
-    f"Qwen's local heads do differ in what pairs they know: without its margins the table of {len(on_A)} heads and {len(both)} kinds correlates {again:.2f} from half to half (tables with kinds reordered: {np.quantile(dealt, 0.95):.2f} at most in 95 of 100), though names are {few['name']} pairs only.",
+    f"Qwen's local heads differ in which kinds they prefer: without its margins the table of {len(on_A)} heads and {len(both)} kinds ({cx.claims.listed(both)}) correlates {again:.2f} from half to half (tables with kinds reordered: {np.quantile(dealt, 0.95):.2f} at most in 95 of 100), though names are {few['name']} pairs only. It is no head for each kind: head {leads[0]} leads in {leads[1]} of {len(both)}.",
     holds=bool(again > SORTS and p < 0.05),
 )
 
@@ -512,7 +519,7 @@ cx.claims.finding(
 r"""
 ## How large must an entry be?
 
-How large an entry makes a pair known is another of the post's questions. Pairs of words and of pieces, true ones and as many dealt out: among those whose entry is at least so large, how many are true?
+How large an entry makes a pair known is another of the post's questions. Pairs of words and of pieces, true ones and as many dealt out: among those whose entry is at least so large, how many are true? (In a text there are many more pairs that could stand together than do, so there the same entry is worth less.)
 """
 
 
@@ -578,7 +585,7 @@ display(
         holds=all(x is None or held[h][1] < 0.2 for h, x in size.items()),
     ),
     cx.claims.finding(
-        f"Larger entries go with better known pairs, r = {of_pmi:.2f} with pointwise mutual information in Qwen's head {by_pmi}, as was set, and {of_given:.2f} with both tokens' counts held still; but that head prefers the true piece in {split[Q][by_pmi]:.0%} of cases only, and head {head[Q]}, which does so oftener, keeps {given_best:.2f}.",
+        f"Larger entries go with better known pairs, r = {of_pmi:.2f} with pointwise mutual information in Qwen's head {by_pmi} (which gives the token before {kept[Q]['kernel'][1][by_pmi]:.0%} of its attention), and {of_given:.2f} with both tokens' counts held still; but that head prefers the true piece in {split[Q][by_pmi]:.0%} of cases only, and head {head[Q]}, which does so oftener, keeps {given_best:.2f}.",
         holds=bool(min(of_pmi, of_given) > PMI > given_best and split[Q][by_pmi] < knows[Q]),
     ),
 )
@@ -634,13 +641,13 @@ lookers = {name: [h for h in kept[name]["local"] if most[name][h] > COPY] for na
 others = [h for h in broad[Q] if most[Q][h] > COPY]
 level = [min(kept[Q]["copies"][h]) for h in lookers[Q]]
 cx.claims.finding(
-    f"Some local heads do look for copies, where none was expected: Qwen's {cx.claims.listed(lookers[Q])}, by {min(level):.1f} nats or more up to {DISTANCES[-1]} tokens back, beside {cx.claims.listed(others)}, which is not local; none of SmolLM2, whose highest is {max(most[S]):.1f}.",
+    f"Some local heads prefer copies, where none was expected: Qwen's {cx.claims.listed(lookers[Q])}, by {min(level):.1f} nats or more up to {DISTANCES[-1]} tokens back, beside {cx.claims.listed(others)}, which is not local; none of SmolLM2, whose highest is {max(most[S]):.1f}.",
     holds=bool(len(lookers[Q]) and not lookers[S] and others and max(most[S]) < COPY),
 )
 
 # %% [markdown]
 r"""
-What such a head writes, and where its kernel lets it look, are other questions: at distance 64 a local kernel leaves little for a copy to multiply.
+These three look at their own token, so a copy further back gets next to nothing of what they prefer it by.
 
 ## Suppression
 
@@ -676,9 +683,30 @@ display(
         holds=bool(min(on_other.values()) > LOWERS and max(on_other.values()) < floor),
     ),
     cx.claims.finding(
-        f"Nor does the direct path say what the whole model does: without head {least} of SmolLM2, the lowest, the token that it looked at gains {low[0]:.3f} [{low[1]:.3f}, {low[2]:.3f}] nats more than another of its text, and without head {greatest}, the highest, {high[0]:.3f} [{high[1]:.3f}, {high[2]:.3f}].",
+        f"In SmolLM2 the direct path does not tell the two heads apart in the whole model: without head {least}, the lowest, the token that it looked at gains {low[0]:.3f} [{low[1]:.3f}, {low[2]:.3f}] nats more than another of its text, and without head {greatest}, the highest, {high[0]:.3f} [{high[1]:.3f}, {high[2]:.3f}].",
         holds=bool(high[1] > 0 and high[2] > low[1]),
     ),
+)
+
+# %% [markdown]
+r"""
+What was set before either model was measured, and what became of it:
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+held_on_B = [v[0] for v in held.values() if v]
+set_before = {
+    f"the best local head prefers the true first piece in {AT_LEAST:.0%}": max(knows.values()) >= AT_LEAST,
+    f"the middle local head is better than the middle broad one by {APART}": max(apart.values()) >= APART,
+    f"the table of heads and kinds comes again, r of {SORTS} and beyond chance": again > SORTS and p < 0.05,
+    f"a larger entry is a better known pair, r of {PMI} with PMI in a local head": of_pmi >= PMI,
+    f"from an entry on nine in ten are true, and {STILL:.0%} in half B": bool(held_on_B) and min(held_on_B) >= STILL,
+    "no local head looks for copies, by 2 nats": not any(lookers.values()),
+    f"suppression: a head lowers its own logit in {1 - LOWERS:.0%} of tokens": min(on_other.values()) <= LOWERS,
+}  # fmt: skip
+pd.DataFrame(
+    {"so it": ["holds" if v else "fails" for v in set_before.values()]},
+    index=pd.Index(set_before, name="set beforehand"),
 )
 
 # %% [markdown]
