@@ -37,7 +37,7 @@ cores; in brackets the limit that this project set itself. Memory is the most th
 
 {commands}
 
-{missed}
+{missed} (A page of one's own model is read from disk; the limit below is for the site.)
 
 `cx.load("mini")` in a new process takes {ratio:.2f} times as long as `import transformer_lens`
 (the median of {times} of each, in turn; at most 1.3 was wanted). Nearly all of it is the import of
@@ -98,7 +98,11 @@ def main() -> None:
         rows.append([str(name), *cells, f"{row['page, MB']:.1f}"])
         if row["seconds"] > most or (memory and row["GiB"] > memory):
             missed.append(f"`{name}`")
-    said = f"Over its limit: {', '.join(missed)}." if missed else "All are within their limits."
+    said = (
+        f"Over its limit: {', '.join(missed)}."
+        if missed
+        else "All commands are within their limits."
+    )
     costs = json.loads(COSTS.read_text()) if COSTS.exists() else {}
     names = list(next(iter(costs.values()), {}))
     lost = [["stored layer", *names], *([k, *map(str, v.values())] for k, v in costs.items())]

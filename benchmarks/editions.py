@@ -44,7 +44,8 @@ makes an **edition**: every chapter executed on that model, and a site of its ow
 `_build/editions/`. The notebooks of `mini` stay as they are. A build that was stopped goes on at
 the chapter that it was in. Chapters take the number of heads and layers, context, vocabulary,
 which heads are stable and which neurons stand out from the model. What it does not have, they say
-in a sentence; and a published claim about GPT-2 small is judged on GPT-2 small only.
+in a sentence, and leave such cells out; and a published claim about GPT-2 small is judged on GPT-2
+small only.
 
 What that costs, by `make editions`: seconds for each chapter, on a model
 with random weights, {vocabulary} tokens and a context of {context}. Random weights know nothing, so

@@ -271,9 +271,13 @@ def said(found: dict[tuple[str, str], list[str]], k: int) -> str:
     if not missed:
         return f"{name} is within all of them."
     worst = max(missed, key=missed.__getitem__)
+    most = "in" if len(missed) == 1 else "by most in"
+    usable = [what for what, _ in found if what.endswith("usable")]
+    late = sum(what in missed for what in usable)
     return (
-        f"{name} misses {len(missed)} of {len(found)} limits, by most in “{worst}”, which takes "
-        f"{missed[worst]:.1f} times what was set."
+        f"{name} misses {len(missed)} of {len(found)} limits, {most} “{worst}”, which takes "
+        f"{missed[worst]:.1f} times what was set; {late} of its {len(usable)} views are usable "
+        "too late."
     )
 
 

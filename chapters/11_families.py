@@ -522,7 +522,7 @@ if MODELS:
 
 # %% [markdown]
 r"""
-Each stable head of a real model, asked at 200 tokens or more; planes are chosen on half A, rows and neurons are half B's. TV is an average over the stable heads, each by its share of what they write to the neurons; [chapter 6](06_real_model) has it on other texts, with the texts' own token at $n$. FVU is that of the 100 strongest neurons by such rows, everything else as in truth, so it is no circuit of one page.
+Each stable head of a real model, asked at 200 tokens or more; planes are chosen on half A, rows and neurons are half B's. TV is an average over the stable heads, each by its share of what they write to the neurons ([chapter 6](06_real_model) has it on other texts). FVU is that of the 100 strongest neurons by such rows, everything else as in truth, so it is no circuit of one page.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -662,7 +662,7 @@ display(
 
 # %% [markdown]
 r"""
-ALiBi's slopes are set before training: $\tfrac12, \tfrac14, \dots$, one a head, and a slope $m$ makes a kernel of about $2/m$ effective tokens, whatever is learned. Half of the heads are narrow by decree. So the answer to *similar stable heads?* is yes in number and steadiness, as far as the slopes allow, and before training as after; whether they know the same content was not asked. (The TV of `mini` itself is mostly that of BOS: [appendix A](A_scale).)
+ALiBi's slopes are set before training: $\tfrac12, \tfrac14, \dots$, one a head, and a slope $m$ makes a kernel of about $2/m$ effective tokens, whatever is learned. Half of the heads are narrow by decree. So the answer to *similar stable heads?* is yes in number and steadiness, as far as the slopes allow, and before training as after; whether they know the same content was not asked. (TV is the middle head's in this table; [appendix A](A_scale) sets it beside the numbers of other chapters.)
 """
 
 # %% [markdown]
