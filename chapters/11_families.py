@@ -62,7 +62,8 @@ OWN = 1e-6  # with the text's own constants the circuit is exact without positio
 # draw a page and the documents of half B at once; a bound inside leaves it undecided. Steadiness
 # counts as learned where the same layer untrained has fewer stable heads.
 # Set before the planes of SmolLM2 and Qwen were measured: stable heads, weighted by who speaks;
-# planes are chosen on half A and judged on half B.
+# planes are chosen on half A and judged on half B. Set later, before it was measured: there, too,
+# steadiness is free if as many heads or more are stable in the same layer untrained.
 PLANES = 4  # so many planes of each head are read at every distance, the others by their mean
 MENDED = 0.5  # that mends a circuit if TV, and the FVU that it leaves by rows, fall to this share
 FORECAST = 0.8  # interaction breaks rows if half its standard deviation correlates so with TV over
@@ -76,6 +77,7 @@ VALUES = 0.5  # learned positions lose to none by their values if values read wh
 # %% tags=["hide-input", "nbval-check-output"]
 import json
 from dataclasses import replace
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
@@ -500,12 +502,33 @@ def planes_of(name):
     sd = cx.decoders.decomposition(split).loc[heads]
     facts |= {"interaction": sd["interaction"].tolist(), "what": sd["what"].tolist()}
     facts["chosen"] = most[heads, :PLANES].tolist()
+    facts["all"] = at.n_heads
+    facts["trained"], facts["blank"] = (
+        [int(r["stable"].sum()), float(r["relative spread"].max())]
+        for r in (study.roster, blank_roster(model, A))
+    )
     for how in orders:
         facts[how] = []
         for count in COUNTS:
             tv, told, truth = (torch.cat([p[k] for p in parts if p[:2] == (how, count)]) for k in (2, 3, 4))  # fmt: skip
             facts[how].append([tv.mean(0).tolist(), score(told, truth, "fvu")])
     return facts
+
+
+def blank_roster(model, texts):
+    """The same first layer with the weights that it would have started from."""
+    config = model.original_model.config
+    torch.manual_seed(0)
+    with TemporaryDirectory() as folder:
+        blank = type(model.original_model)._from_config(config)
+        if hasattr(blank.config, "quantization_config"):
+            del blank.config.quantization_config
+        blank.save_pretrained(folder)
+        model.tokenizer.save_pretrained(folder)
+        del blank
+        made = cx.load(folder)
+    n = min(256, *(len(t.tokens) - 1 for t in texts))
+    return cx.denominators.roster(cx.decoders.two_means(made, texts, n, TOKEN), texts)
 
 
 def score(approx, truth, number):
@@ -583,12 +606,17 @@ r"""
 From here nothing needs to know where kernel and content come from. As in [chapter 4](04_denominators), stable heads are chosen on half A, a **page of prose** calibrates, and half B judges.
 """
 
+
 # %%
-for one in decoders.values():
+def calibrate(one):
     page = cx.denominators.middle_text(one.at, one.prose or one.A, one.heads)
     one.circuit = cx.ContextualCircuit.calibrate(one.at, page, one.heads)
     denoms = one.at.denominators(one.x)[:, one.heads]  # text head
     one.cost = (denoms / one.circuit.denominators - 1).abs().mean(0)  # head: what the page costs
+
+
+for one in decoders.values():
+    calibrate(one)
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -615,10 +643,17 @@ pd.DataFrame(
 blanks = {k: asked(m, untrained(m)) for k, m in zip(labels[:4], names[:4], strict=True)}
 blank_spread = [float(one.roster["relative spread"].max()) for one in blanks.values()]
 free = {k: int(one.roster["stable"].sum()) for k, one in blanks.items()}
-cx.claims.finding(
-    f"Steadiness is free: untrained, the same layers have {free['learned']}, {free['rotary']}, {free['none']} and {free['ALiBi']} stable heads, whose denominators spread by {max(blank_spread):.1%} at most.",
-    holds=bool(all(free[k] == len(stable[k]) for k in free) and max(blank_spread) < 0.05),
-    otherwise=f"untrained, the same layers have {free['learned']}, {free['rotary']}, {free['none']} and {free['ALiBi']} stable heads; their denominators spread by {max(blank_spread):.1%} at most.",
+by_start = [f"{of['blank'][0]} of {name}'s {of['all']} heads" for name, of in real.items()]
+display(
+    cx.claims.finding(
+        f"Steadiness is free: untrained, the same layers have {free['learned']}, {free['rotary']}, {free['none']} and {free['ALiBi']} stable heads, whose denominators spread by {max(blank_spread):.1%} at most.",
+        holds=bool(all(free[k] == len(stable[k]) for k in free) and max(blank_spread) < 0.05),
+        otherwise=f"untrained, the same layers have {free['learned']}, {free['rotary']}, {free['none']} and {free['ALiBi']} stable heads; their denominators spread by {max(blank_spread):.1%} at most.",
+    ),
+    cx.claims.finding(
+        f"So it is in models that people use: with the weights that they would have started from {cx.claims.listed(by_start)} are stable, trained {cx.claims.listed(str(facts['trained'][0]) for facts in real.values())}.",
+        holds=bool(all(facts["blank"][0] >= facts["trained"][0] for facts in real.values())),
+    ),
 )
 
 # %% [markdown]
@@ -681,8 +716,9 @@ $$ (eq-fam-circuit)
 holds for all. Two circuits are held against what the heads really add on half B, for the 100 neurons that single tokens can move farthest: the published one, with one page's constants, and the one of [chapter 9](09_evaluation), with the text's own constants and each head's own kernel. Over texts, r is the correlation of circuit and truth, and FVU the share of the truth's variance that the circuit misses: r asks for the order of texts, FVU for the amounts too.
 """
 
+
 # %%
-for one in decoders.values():
+def judge(one):
     found = cx.find_neurons(one.circuit, threshold=-np.inf)[:NEURONS]
     J, better = found.index.tolist(), one.circuit.self_normalised()
     batches = one.x.split(32)
@@ -690,6 +726,10 @@ for one in decoders.values():
     one.summary = torch.cat([one.circuit.summary(x)[:, J] for x in batches])
     one.itself = torch.cat([better.summary(x)[:, J] for x in batches])
     one.found, one.J = found, J
+
+
+for one in decoders.values():
+    judge(one)
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -794,6 +834,74 @@ display(
     ),
 )
 
+# %% tags=["hide-input"]
+SEEDS = cx.models.DATA / "evidence" / "seeds.json"
+
+
+def of_run(folder):
+    """The same facts of another run, which does not ship."""
+    one = asked(str(folder))
+    one.tv = distances(one.layer, one.split, one.x)[:, one.heads].numpy()
+    calibrate(one)
+    judge(one)
+    one.pages = by_pages(one)
+    facts = json.loads((folder / "run.json").read_text())
+    facts["stable"] = int(one.roster["stable"].sum())
+    facts["TV"] = float(np.median(one.tv.mean(0)))
+    return facts | {m: with_interval(one, m) for m in ("r", "fvu")}
+
+
+if RUNS:
+    others = json.loads(SEEDS.read_text()) if SEEDS.exists() else {}
+    for folder in sorted(Path(RUNS).glob("*-[12]-100")):
+        if folder.name.split("-")[0] in ("rotary", "alibi", "none", "seed"):
+            others[folder.name.removesuffix("-100")] = of_run(folder)
+    others = json.loads(json.dumps(others), parse_float=lambda v: round(float(v), 4))
+    SEEDS.write_text(json.dumps(others, indent=1) + "\n")
+
+# %% [markdown]
+r"""
+One run of each kind is one draw as well. Of other seeds the book keeps what was measured, with the sums of their weights:
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+kept_seeds = json.loads(SEEDS.read_text())
+KIND = {"seed": "learned", "rotary": "rotary", "alibi": "ALiBi", "none": "none"}
+runs = {f"{k}, seed 0": {"stable": counts[k], "TV": float(middle_tv[k])} | results[k] for k in labels[:4]}  # fmt: skip
+for name, facts in kept_seeds.items():
+    kind, seed = name.split("-")
+    runs[f"{KIND[kind]}, seed {seed}"] = facts
+display(
+    pd.DataFrame(
+        {
+            name: {
+                "stable heads": facts["stable"],
+                "TV, middle head": f"{facts['TV']:.3f}",
+                "r": f"{facts['r'][0]:.3f}",
+                "FVU": "{:.2f} [{:.2f}, {:.2f}]".format(facts["fvu"][0], *facts["fvu"][1]),
+            }
+            for name, facts in runs.items()
+        }
+    ).T
+)
+again = {k: f for k, f in runs.items() if not k.endswith("seed 0")}
+as_before = {
+    k: f["stable"] == runs[f"{k.split(',')[0]}, seed 0"]["stable"]
+    and runs[f"{k.split(',')[0]}, seed 0"]["fvu"][1][0]
+    <= f["fvu"][0]
+    <= runs[f"{k.split(',')[0]}, seed 0"]["fvu"][1][1]
+    and (
+        not k.startswith("rotary")
+        or f["TV"] > max(v["TV"] for name, v in runs.items() if name.startswith("learned"))
+    )
+    for k, f in again.items()
+}
+cx.claims.finding(
+    f"By the conditions that were set before it was trained, another seed gives the same facts in {sum(as_before.values())} of {len(again)} runs ({cx.claims.listed(again)}).",
+    holds=bool(again and all(as_before.values())),
+    otherwise=f"another seed gives other facts in {cx.claims.listed(k for k, v in as_before.items() if not v)}.",
+)
+
 # %% [markdown]
 r"""
 So in the twin rotary positions cost something at the rows and little at the neurons, less than one page's constants do; in SmolLM2, above, they cost the neurons more. Learned positions are neat at the rows, and lose by the values. And one page is one draw: among the three without positions in the stream, which page calibrates moves the FVU more than the kind does.
@@ -809,7 +917,7 @@ Three details differ between decoders, and `cx.destination` sees to them. Where 
 - **A taste for distances.** A rotary head that looks for one kind of token at one distance, the token before, say, is all interaction. Such heads are seldom broad.
 - **Average tokens.** $f_t$ and $\bar x$ are taken from texts. On texts of another kind the line between kernel and content moves; their product does not.
 - **Keys that are not linear.** Some models normalise keys or cap scores. {eq}`eq-fam-score` is then false, and `cx.destination` finds that out and refuses.
-- **Small models.** Four layers, 10 million tokens, one corpus, one run of each kind. Longer training may fill the fast planes, or narrow the kernels.
+- **Small models.** Four layers, 10 million tokens, one corpus, one run of most kinds. Longer training may fill the fast planes, or narrow the kernels.
 - **One layer.** Behind the first layer a key knows the text, and no score is a function of one token ([chapter 12](12_depth)).
 
 ## Turn it

@@ -26,16 +26,16 @@ from IPython.display import display
 from safetensors.torch import load_file
 from ship_mini import as_model, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
-from train_mini import RUNS, TWIN_RUNS, folder_of
+from train_mini import TWIN_RUNS, folder_of
 
 from ctxlib.models import kept_folder, real_models
 
-LEARNED = [name for name in ("mini", *TWIN_RUNS) if RUNS[name].positions == "learned"]
-
 
 def export(work: Path, out: Path) -> None:
-    """Every checkpoint of the runs with learned positions, whole, as a folder; with its sha256."""
-    ended = [name for name in LEARNED if (work / folder_of(name) / "result.json").exists()]
+    """Every checkpoint of `mini` and the twins, whole, as a folder; with its sha256."""
+    ended = [
+        name for name in ("mini", *TWIN_RUNS) if (work / folder_of(name) / "result.json").exists()
+    ]
     for name in tqdm(ended, "models", unit="run"):
         folder = work / folder_of(name)
         result = json.loads((folder / "result.json").read_text())
