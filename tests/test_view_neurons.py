@@ -134,10 +134,11 @@ def test_a_token_of_the_passage_can_be_read_and_explained(visit, circuit, read, 
     assert reader.input_value() == "7"
     assert f"{circuit.at.n - 7} back" in reader.get_attribute("aria-valuetext")
     assert page.locator(".ctx-why table").count() == 0  # nothing is computed while it is shut
+    token.click()
     whole = explained(page.locator(".ctx-why"), circuit, read[2], 463, 7)
     check(adds([token.get_attribute("title")]), whole)
     assert whole == pytest.approx(float(terms[7]), abs=0.004)
-    page.locator("[data-place='9']").first.hover()  # it follows the token that is read
+    page.locator("[data-place='9']").first.hover()  # it follows the token that is pointed at
     name = page.locator("[data-place='9']").first.get_attribute("title").rpartition(" ")[0]
     page.locator(f".ctx-why .ctx-word:text-is('{name}')").wait_for()
     page.locator(".ctx-why summary").click()

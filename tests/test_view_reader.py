@@ -130,6 +130,34 @@ def test_a_token_pointed_at_is_read_and_explained(visit, mini_weights, circuit_o
     assert why.is_hidden()
 
 
+def test_a_press_holds_while_a_slow_hand_moves_on_and_escape_lets_go(visit):
+    page = visit("#neuron=648&heads=2,3,4", "given", fresh=True)
+    tokens, why = page.locator(".ctx-reader-text").first, page.locator(".ctx-why").first
+    at, reader = tokens.locator(".ctx-at"), page.get_by_role("slider").first
+    end = reader.get_attribute("aria-valuenow")
+    tokens.locator("[data-place='3']").hover()
+    assert reader.get_attribute("aria-valuenow") == "3"
+    page.mouse.move(1, 1, steps=10)
+    assert reader.get_attribute("aria-valuenow") == end  # leaving restores
+    tokens.locator("[data-place='5']").click()
+    page.wait_for_url("**cursor=5**")
+    spot = why.locator("summary").bounding_box()
+    page.mouse.move(spot["x"] + 40, spot["y"] + 5, steps=25)  # over the tokens and lines between
+    assert at.get_attribute("data-place") == "5"
+    assert reader.get_attribute("aria-valuenow") == "5"
+    page.mouse.down()
+    page.mouse.up()
+    assert "␣har" in why.locator("summary").inner_text()
+    assert tokens.locator(".ctx-held").get_attribute("data-place") == "5"
+    tokens.locator("[data-place='2']").hover()  # pointing elsewhere shows, and holds nothing
+    assert at.get_attribute("data-place") == "2"
+    assert tokens.locator(".ctx-held").get_attribute("data-place") == "5"
+    tokens.locator("[data-place='5']").click()
+    page.keyboard.press("Escape")
+    page.wait_for_function("!location.hash.includes('cursor=5')")
+    assert tokens.locator(".ctx-held").count() == 0
+
+
 def test_texts_that_the_page_gave_are_not_put_into_the_address_unasked(visit):
     page = visit("", "given", fresh=True)
     keep = page.get_by_role("checkbox", name="Put both texts")

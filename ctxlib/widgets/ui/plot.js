@@ -1,6 +1,7 @@
 /** Charts in the house style: vector drawings whose ink has the colour of the page. */
 
 import { drawn, element, fresh } from "./dom.js";
+import { handle as byHand } from "./hand.js";
 import { lineMark } from "./marks.js";
 import { figure } from "./words.js";
 
@@ -222,14 +223,18 @@ export function legend(items) {
   );
 }
 
-/** Lets a reader ask a chart for the values at one place, with a pointer or the arrow keys.
- *  `read` says them in words; they stand in the line under the chart.
+/** Lets a reader ask a chart for the values at one place, with a hand or the arrow keys. `read` says
+ *  them in words; they stand in the line under the chart. `onMove` hears where it is read, `onHold` what
+ *  is held, null where it is let go; `held` is what is held where a text beside it is read too.
  *  @param {Chart} on
  *  @param {{label: string, min: number, max: number, value: number,
- *    read: (place: number) => string, onMove?: (place: number) => void}} options
+ *    read: (place: number) => string, onMove?: (place: number) => void,
+ *    onHold?: (place: number | null) => void, held?: () => number}} options
  *  @returns {HTMLElement & {update: (place: number) => void}} chart and line */
-export function readable(on, { label, min, max, value, read, onMove }) {
-  const mark = drawn("line", { class: "ctx-cursor", y1: on.area.top, y2: on.area.bottom });
+export function readable(on, { label, min, max, value, read, onMove, onHold, held }) {
+  const [mark, pin] = ["ctx-cursor", "ctx-cursor ctx-held"].map((kind) =>
+    drawn("line", { class: kind, y1: on.area.top, y2: on.area.bottom }),
+  );
   const said = element("p", { class: "ctx-said" });
   on.root.id ||= fresh("chart");
   const handle = element("div", {
@@ -241,7 +246,7 @@ export function readable(on, { label, min, max, value, read, onMove }) {
     "aria-valuemin": min,
     "aria-valuemax": max,
   });
-  let at = value;
+  let [at, kept] = [value, value];
   const move = (/** @type {number} */ to, quiet = false) => {
     at = Math.min(Math.max(Math.round(to), min), max);
     mark.setAttribute("x1", String(on.X(at)));
@@ -256,20 +261,26 @@ export function readable(on, { label, min, max, value, read, onMove }) {
   }); // prettier-ignore
   handle.addEventListener("keydown", (event) => {
     const flipped = on.X(max) < on.X(min) && /Left|Right/.test(event.key) ? -1 : 1;
-    if (event.key in steps) move(at + flipped * steps[event.key]);
-    else if (event.key === "Home") move(min);
-    else if (event.key === "End") move(max);
+    if (event.key in steps) hold(at + flipped * steps[event.key]);
+    else if (event.key === "Home") hold(min);
+    else if (event.key === "End") hold(max);
     else return;
     event.preventDefault();
   });
-  const point = (/** @type {PointerEvent} */ event) => {
+  const under = (/** @type {MouseEvent} */ event) => {
     const box = on.root.getBoundingClientRect();
     const share = (event.clientX - box.left) / (box.width || 1); // a narrow page may shrink it
-    move(on.from(share * on.root.viewBox.baseVal.width));
+    return on.from(share * on.root.viewBox.baseVal.width);
   };
-  handle.addEventListener("pointermove", point);
-  handle.addEventListener("pointerdown", point); // a finger that taps has not moved
-  on.add(mark);
+  const hold = (/** @type {number | null} */ place) => {
+    move((kept = place ?? value));
+    pin.setAttribute("visibility", place === null ? "hidden" : "visible");
+    for (const end of ["x1", "x2"]) pin.setAttribute(end, String(on.X(at)));
+    onHold?.(place === null ? null : at);
+  };
+  byHand(handle, { at: under, held: () => held?.() ?? kept, show: move, hold });
+  pin.setAttribute("visibility", "hidden");
+  on.add(pin, mark);
   handle.append(on.root);
   move(value, true);
   return Object.assign(element("div", {}, handle, said), {

@@ -3,6 +3,7 @@
 import { largest } from "../engine/linalg.js";
 import { slider } from "./controls.js";
 import { element, numberCell, scrolling, table } from "./dom.js";
+import { handle } from "./hand.js";
 import { DOWN, UP, headStyle, lineMark } from "./marks.js";
 import {
   UNIT,
@@ -43,20 +44,23 @@ function shadedToken(text, value, share, attributes) {
 }
 
 /** Tokens with a shade behind each, as strong as its value. Each tells its value to a pointer, and
- *  its place to `onPick`; `mark` frames the one that is read, and `shade` has other values, in other
- *  strengths: where there is none the token is not read and stays faint. Those at the places in `apart`
+ *  its place to the `hand`; `mark` frames the one that is read, `hold` the one that is held, and `shade`
+ *  has other values, in other strengths: where there is none the token is not read and stays faint. Those at the places in `apart`
  *  are underlined. `write` has other tokens, of which those that begin as before are not made anew.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
  *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
- *    onPick?: (place: number) => void}} [options]
- *  @returns {HTMLElement & {mark: (place: number) => void,
+ *    hand?: Omit<import("./hand.js").Hand, "at">}} [options]
+ *  @returns {HTMLElement & {mark: (place: number) => void, hold: (place: number | null) => void,
  *    write: (tokens: string[], names?: string[], apart?: Set<number>) => void,
  *    shade: (values: ArrayLike<number>, most?: number, digits?: number) => void}} */
-export function shadedTokens(tokens, values, { most, digits = 2, names, apart, onPick } = {}) {
-  const text = element("p", { class: "ctx-tokens" });
+export function shadedTokens(tokens, values, { most, digits = 2, names, apart, hand } = {}) {
+  // it can be focused, so that Escape is heard where a token was pressed
+  const text = element("p", { class: "ctx-tokens", ...(hand ? { tabindex: -1 } : {}) });
   const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
   /** @type {HTMLElement | undefined} */
   let marked;
+  /** @type {number | null} */
+  let pressed = null;
   /** @type {HTMLElement[]} */
   let spans = [];
   /** @type {string[]} */
@@ -78,7 +82,10 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, o
     marked?.classList.remove("ctx-at");
     readout.textContent = "";
     [spans, written, names] = [[...spans.slice(0, same), ...added], now, called];
-    spans.forEach((span, i) => span.classList.toggle("ctx-apart", Boolean(differing?.has(i))));
+    spans.forEach((span, i) => {
+      span.classList.toggle("ctx-apart", Boolean(differing?.has(i)));
+      span.classList.toggle("ctx-held", i === pressed);
+    });
   };
   write(tokens, names, apart);
   const shadeAll = (
@@ -95,14 +102,12 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, o
       shadeToken(span, value, Math.min(Math.abs(value) / top, 1));
     });
   shadeAll(values);
-  const said =
-    onPick &&
-    ((/** @type {Event} */ event) => {
-      const place = /** @type {HTMLElement} */ (event.target).dataset?.place;
-      if (place !== undefined) onPick(Number(place));
-    });
-  if (said) for (const asked of ["pointerover", "click"]) text.addEventListener(asked, said);
-  const made = element("div", {}, text, onPick && readout); // a finger has no title to read
+  const at = (/** @type {MouseEvent} */ event) => {
+    const place = /** @type {HTMLElement} */ (event.target).dataset?.place;
+    return place === undefined ? null : Number(place);
+  };
+  if (hand) handle(text, { at, ...hand });
+  const made = element("div", {}, text, hand && readout); // a finger has no title to read
   return Object.assign(made, {
     write,
     shade: shadeAll,
@@ -111,6 +116,10 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, o
       marked = spans[place];
       marked?.classList.add("ctx-at");
       readout.textContent = marked?.title ?? "";
+    },
+    hold(/** @type {number | null} */ place) {
+      spans[pressed ?? -1]?.classList.remove("ctx-held");
+      spans[(pressed = place) ?? -1]?.classList.add("ctx-held");
     },
   });
 }
@@ -127,7 +136,7 @@ export function shadeKey(most, digits = 2) {
   ];
 }
 
-/** Shaded tokens under a slider that reads them one by one, as a pointer does.
+/** Shaded tokens under a slider that reads them one by one, as a hand does.
  *  @param {{label: string, tokens: string[], names?: string[], values: ArrayLike<number>, at: number, digits?: number,
  *    read: (place: number) => string, onMove?: (place: number) => void}} options */
 export function tokenReader({ label, tokens, names, values, at, digits, read, onMove }) {
@@ -136,10 +145,17 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
     text.mark(place);
     onMove?.(place);
   };
+  let kept = at;
+  const hold = (/** @type {number | null} */ place) => {
+    kept = place ?? at;
+    text.hold(place);
+    move(kept);
+  };
   const ends = { min: 0, max: tokens.length - 1 };
-  const reader = slider({ label, ...ends, value: at, format: read, onInput: move });
+  const reader = slider({ label, ...ends, value: at, format: read, onInput: hold });
   reader.classList.add("ctx-token-reader");
-  const text = shadedTokens(tokens, values, { digits, names, onPick: move });
+  const hand = { held: () => kept, show: move, hold };
+  const text = shadedTokens(tokens, values, { digits, names, hand });
   text.mark(at);
   return [reader, text];
 }

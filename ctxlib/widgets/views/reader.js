@@ -525,8 +525,12 @@ async function textsLost(model) {
 function textSection({ label, window, cursor }, tools) {
   const { reader, go } = tools;
   /** @type {{taken: Taken | undefined, names: string[], full: string | null, total: number | null,
-   *    at: number | null, typings: number}} what is known of it; `at` is null at its end */
-  const side = { taken: undefined, names: [], full: null, total: null, at: null, typings: 0 };
+   *    at: number | null, kept: number | null, typings: number}} what is known of it: where it is read,
+   *    and where when nobody points, null at its end */
+  const side = {
+    ...{ taken: undefined, names: [], full: null, total: null },
+    ...{ at: null, kept: null, typings: 0 },
+  };
   const { box, title } = textBox(label, reader.characters, (full) => {
     [side.full, side.total, side.typings] = [full, null, side.typings + 1];
     tools.typed();
@@ -540,9 +544,10 @@ function textSection({ label, window, cursor }, tools) {
     format: grouped,
     onInput: (from) => go({ [window]: from }),
   });
-  const tokens = tokensSection(read);
+  const hand = { held: () => Math.min(side.kept ?? Infinity, end()), show: read, hold };
+  const tokens = tokensSection(hand);
   const silent = element("p", { class: "ctx-quiet" });
-  const picture = pictureSection(label, read);
+  const picture = pictureSection(label, hand);
   const why = whyHere();
   const figures = ["z", "summary"];
   const list = neuronTable(
@@ -553,10 +558,11 @@ function textSection({ label, window, cursor }, tools) {
     tools.choose,
   );
 
-  /** What a hand or a pointer asks for is there at once; the rest with the next picture.
+  const end = () => side.taken?.reading.n ?? 0;
+  /** What a hand asks for is there at once; the rest with the next picture.
    *  @param {number} place */
   function read(place) {
-    side.at = place === side.taken?.reading.n ? null : place;
+    side.at = place === end() ? null : place;
     tokens.mark(place);
     picture.mark(place);
     tools.again();
@@ -566,15 +572,19 @@ function textSection({ label, window, cursor }, tools) {
     const place = reader.placeOf(side.taken, box.selectionStart);
     if (place !== (side.at ?? side.taken.reading.n)) read(place);
   };
-  // pointing reads, pressing keeps
-  const keep = () => go({ [cursor]: side.at ?? -1 });
+  /** Pointing reads, pressing keeps. @param {number | null} place */
+  function hold(place) {
+    read(place ?? end());
+    tokens.hold(place);
+    side.kept = side.at;
+    go({ [cursor]: side.at ?? -1 });
+  }
   let follows = false;
   for (const pressed of ["click", "keyup"]) {
-    for (const { root } of [tokens, picture]) root.addEventListener(pressed, keep);
     box.addEventListener(pressed, () => {
       if (!follows) return;
       atCaret();
-      keep();
+      hold(side.at);
     });
   }
 
@@ -614,7 +624,10 @@ function textSection({ label, window, cursor }, tools) {
     typings: () => side.typings,
     width: () => picture.root.clientWidth || 400,
     /** @param {number} cursor */
-    place: (cursor) => (side.at = cursor < 0 ? null : cursor),
+    place(cursor) {
+      side.at = side.kept = cursor < 0 ? null : cursor;
+      tokens.hold(side.kept);
+    },
     /** @param {string} text @returns {boolean} whether it is another */
     fill(text) {
       const held = text.slice(0, reader.characters);
@@ -681,10 +694,11 @@ function silence({ n }) {
     : "One token stands at the destination alone: a context begins with the next.";
 }
 
-/** A text's tokens with their shades. @param {(place: number) => void} onPick */
-function tokensSection(onPick) {
+/** A text's tokens with their shades. @param {Omit<import("../ui/hand.js").Hand, "at">} hand */
+function tokensSection(hand) {
   const root = element("div", { class: "ctx-reader-text", dir: "auto" });
   /** @type {ReturnType<typeof shadedTokens> | null} */ let made = null;
+  /** @type {number | null} */ let pressed = null;
   const update = inStep((/** @type {Text & {picks: boolean}} */ text, changed) => {
     const { stretches, names, apart, shade, picks } = text;
     const digits = digitsFor(shade);
@@ -692,8 +706,9 @@ function tokensSection(onPick) {
     const anew = changed("picks");
     if (anew) {
       const values = text.terms ?? new Float64Array(tokens.length);
-      const pick = picks ? onPick : undefined;
-      made = shadedTokens(tokens, values, { most: shade, digits, names, apart, onPick: pick });
+      const said = { most: shade, digits, names, apart, hand: picks ? hand : undefined };
+      made = shadedTokens(tokens, values, said);
+      made.hold(pressed);
       made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
       root.replaceChildren(made);
     } else {
@@ -705,11 +720,16 @@ function tokensSection(onPick) {
     const written = anew || changed("ids", "apart");
     if (written ? text.at < text.reading.n : changed("at")) made?.mark(text.at);
   });
-  return { root, update, mark: (/** @type {number} */ place) => made?.mark(place) };
+  return {
+    root,
+    update,
+    mark: (/** @type {number} */ place) => made?.mark(place),
+    hold: (/** @type {number | null} */ place) => made?.hold((pressed = place)),
+  };
 }
 
-/** A text's lines. @param {string} label @param {(place: number) => void} onMove */
-function pictureSection(label, onMove) {
+/** A text's lines. @param {string} label @param {Omit<import("../ui/hand.js").Hand, "at">} hand */
+function pictureSection(label, hand) {
   const root = element("div");
   let mark = (/** @type {number} */ _) => {};
   /** @type {Text | null} */ let shown = null;
@@ -718,7 +738,7 @@ function pictureSection(label, onMove) {
     shown = text;
     if (!text.terms) root.replaceChildren();
     else if (changed(...drawnOf)) {
-      const made = runningSummary(label, text, () => shown?.terms ?? [], onMove);
+      const made = runningSummary(label, text, () => shown?.terms ?? [], hand);
       mark = made.update;
       renewed(root, made, legend(drawingMarks(text.reference)));
     } else if (changed("at", "terms")) mark(text.at);
@@ -728,8 +748,8 @@ function pictureSection(label, onMove) {
 
 /** The running summaries of a text by both circuits. @param {string} label
  *  @param {Text & {width: number}} text @param {() => ArrayLike<number>} terms as the shades have them
- *  @param {(place: number) => void} onMove */
-function runningSummary(label, text, terms, onMove) {
+ *  @param {Omit<import("../ui/hand.js").Hand, "at">} hand */
+function runningSummary(label, text, terms, { held, show, hold }) {
   const { reading, names, reference, shade, width, at } = text;
   const neuron = /** @type {number} */ (text.neuron);
   const { places, paper, own } = reading.curve(neuron);
@@ -764,7 +784,8 @@ function runningSummary(label, text, terms, onMove) {
     return `${adds}. ${upTo}: ${a} by the paper’s circuit, ${b} self-normalised.`;
   };
   const asked = `Read the ${label.toLowerCase()} token by token`;
-  return readable(on, { label: asked, min: 0, max: reading.n, value: at, read, onMove });
+  const moved = { held, onMove: show, onHold: hold };
+  return readable(on, { label: asked, min: 0, max: reading.n, value: at, read, ...moved });
 }
 
 /** @param {number[]} places in order @param {number} place @returns {number} the one closest to it */

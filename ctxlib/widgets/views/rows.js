@@ -101,8 +101,9 @@ function rowControls(layer, model, now, apart) {
 // ---------------------------------------------------------------- drawing
 
 /** @param {Pair} pair @param {string[]} names of the tokens @param {Turned} now
- *  @param {number} width @param {(place: number) => void} onMove told the token that is read */
-function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width, onMove) {
+ *  @param {number} width @param {{held: () => number, onMove: (back: number) => void,
+ *    onHold: (back: number | null) => void}} hand */
+function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width, hand) {
   const log = scale === "log";
   const back = Float64Array.from(exact, (_, i) => n - i);
   const top = Math.max(...exact, ...rebuilt);
@@ -131,7 +132,7 @@ function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width,
     max: n,
     value: n - strongest(exact),
     read,
-    onMove: (distance) => onMove(n - distance),
+    ...hand,
   });
   const marks = legend([
     { label: "true row", style: TRUE },
@@ -183,15 +184,23 @@ async function render({ model, el }) {
       ` at n = ${n}: the total variation of its true and its rebuilt row is ` +
         `${figure(pair.apart)}.`,
     );
-    const shaded = shadedTokens(tokens, pair.exact, {
-      digits: 3,
-      names,
-      onPick: (place) => {
-        reader.update(n - place);
-        shaded.mark(place);
-      },
+    let kept = strongest(pair.exact);
+    const show = (/** @type {number} */ place) => {
+      reader.update(n - place);
+      shaded.mark(place);
+    };
+    const hold = (/** @type {number | null} */ place) => {
+      kept = place ?? strongest(pair.exact);
+      shaded.hold(place);
+      show(kept);
+    };
+    const hand = { held: () => kept, show, hold };
+    const shaded = shadedTokens(tokens, pair.exact, { digits: 3, names, hand });
+    const { reader, marks } = rowDrawing(pair, names, now, width, {
+      held: () => n - kept,
+      onMove: (back) => shaded.mark(n - back),
+      onHold: (back) => hold(back === null ? null : n - back),
     });
-    const { reader, marks } = rowDrawing(pair, names, now, width, shaded.mark);
     renewed(picture, reader, marks);
     text.replaceChildren(shaded);
     shaded.mark(strongest(pair.exact));
