@@ -112,7 +112,7 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british
 	$(if $(CHAPTER),,$(BIN)/python tools/store_layers.py $(NAME))
 	$(BIN)/python tools/evidence.py $(or $(CHAPTER),00_welcome 02_keys 06_real_model 07_british \
-	09_evaluation 10_causal 11_families 13_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),E_training)) \
+	09_evaluation 10_causal 11_families 12_depth 13_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),E_training)) \
 	--work "$(or $(WORK),build/runs)"
 
 # The file that holds it comes last, so that the same command ends a move that was interrupted.
