@@ -238,7 +238,7 @@ $$
 \text{TV} \;=\; \tfrac12 \sum_{i \le n} \lvert a_i - \hat a_i \rvert ,
 $$ (eq-tv)
 
-with $a_i$ the true row and $\hat a_i$ the other one. TV 0.05 means that a twentieth of the attention sits where it should not. Here is its median over the held-out texts, at $n$, for the rows of Equation 1 and for four others: an even row; the row of the places alone, $\text{softmax}_i\, p_i$; that of the tokens alone, $\text{softmax}_i\, c_i$; and Equation 1 with one repair. BOS stands at 0 in every text, so its true key is known from the weights alone.
+with $a_i$ the true row and $\hat a_i$ the other one. TV 0.05 means that a twentieth of the attention sits where it should not. ([Appendix A](A_scale) sets the book's numbers for it side by side.) Here is its median over the held-out texts, at $n$, for the rows of Equation 1 and for four others: an even row; the row of the places alone, $\text{softmax}_i\, p_i$; that of the tokens alone, $\text{softmax}_i\, c_i$; and Equation 1 with one repair. BOS stands at 0 in every text, so its true key is known from the weights alone.
 """
 
 # %%

@@ -14,7 +14,7 @@
 r"""
 # How good is it, and what limits it?
 
-**The circuit puts texts in the right order and gets the amounts wrong; with this page, half of what is wrong is one number per neuron, which weights give.** FVU is the fraction of variance unexplained: none if every amount is right.
+**The circuit puts texts in the right order and gets the amounts wrong; with this page, half of what is wrong is one number per neuron, which weights give.** FVU, the fraction of variance unexplained, is none if every amount is right, and above one if the neuron's mean would do better.
 Over the found neurons its median r with what the heads really add is 0.969, where 0.9485 is published, and its median FVU 0.47, where 0.1426 is.
 What the heads' positional patterns add, known without any text, takes the FVU from 0.47 to 0.23; on MiniLM, whose positions are learned too, from 0.15 to 0.08.
 Its amounts are worse than the mean of the text's domain (FVU 0.28); on a line fitted on other texts they leave 0.06, and with neither kernel nor content 0.17.
@@ -643,7 +643,7 @@ display(
         ),
     ),
     cx.claims.finding(
-        f"Clusters help on the one model where one page's denominators fail: on SmolLM2 the FVU falls from {three['SmolLM2']['FVU']['half A']:.2f} to {three['SmolLM2']['FVU']['clusters']:.2f}; on {MODEL} they leave {ratios_of[MODEL][0]:.2f} [{ratios_of[MODEL][1]:.2f}, {ratios_of[MODEL][2]:.2f}] of what one leaves.",
+        f"Clusters help on the one model where one constant per head fails: on SmolLM2 the FVU falls from {three['SmolLM2']['FVU']['half A']:.2f} to {three['SmolLM2']['FVU']['clusters']:.2f}; on {MODEL} they leave {ratios_of[MODEL][0]:.2f} [{ratios_of[MODEL][1]:.2f}, {ratios_of[MODEL][2]:.2f}] of what one leaves.",
         holds=bool(helped == ["SmolLM2"] and ratios_of[MODEL][2] > 1),
     ),
 )
@@ -949,7 +949,7 @@ cx.claims.ledger(
 r"""
 The published medians are GPT-2 small's, with neurons and texts of their own: the first three lines say whether the method does as well here.
 
-**On real models**, kept from [chapter 6](06_real_model): r and FVU with one page's constants, and with those of the text itself, on other texts and for other neurons than in the table of the three questions. What costs SmolLM2 its FVU are the page's denominators, which the self-normalised circuit does not borrow.
+**On real models**, kept from [chapter 6](06_real_model): r and FVU with one page's constants, and with those of the text itself, on other texts and for other neurons than in the table of the three questions. What costs SmolLM2 its FVU is any one constant for its denominators and scale, this page's or half A's; the self-normalised circuit borrows none.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

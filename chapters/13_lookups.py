@@ -107,7 +107,7 @@ to the logit of $t$, but for the last LayerNorm, which divides everything by one
 
 ## Does a neuron predict its token?
 
-In each text a neuron has one **peak**, the place where it is most active (BOS left out). Its 20 largest peaks in half A are where it speaks loudest, and there the next token ought to be its own. If its probability is one half or more, likelier than all others together, the neuron *predicts* its token. The last five layers are asked.
+In each text a neuron has one **peak**, the place where it is most active (BOS left out). Its 20 largest peaks in half A are where it speaks loudest, and there the next token ought to be its own. If its probability is one half or more, likelier than all others together, the neuron *predicts* its token. The last five layers are asked (of `mini`, all four).
 """
 
 
@@ -564,7 +564,7 @@ display(
         holds=all(0 < k["predict"][1] < k["predict"][0] < 0.01 * k["asked"] for k in BOTH.values()),
     ),
     cx.claims.finding(
-        f"Weights alone hardly find them: the 24 of largest congruence hold {SMOL['by weights']} of these {SMOL['predict'][0]} on SmolLM2, and {MINE['by weights']} of {MINE['predict'][0]} on {MODEL}; the rank correlation of congruence with P is {SMOL['rank']:.2f} and {MINE['rank']:.2f}.",
+        f"On SmolLM2 weights alone find none of them: the 24 of largest congruence hold {SMOL['by weights']} of these {SMOL['predict'][0]}, and on {MODEL} {MINE['by weights']} of {MINE['predict'][0]}; the rank correlation of congruence with P is {SMOL['rank']:.2f} and {MINE['rank']:.2f}.",
         holds=SMOL["by weights"] == 0 and max(MINE["rank"], SMOL["rank"]) < 0.5,
     ),
 )  # fmt: skip
@@ -767,7 +767,7 @@ display(
 
 # %% [markdown]
 r"""
-So a head that brings a quarter is named, and one that brings less than a tenth is not, which is what most of these neurons have. The cases are 24 heads of each model, all planted at once, at five shares. The limit of this control: in half B, where the share is taken, a head with a quarter of the rise is nearly bound to be the strongest. What the plants add is that half A, with other texts, names the same one, and how much of a neuron must be turned to a head (Figure 13.3) before it brings so much.
+So a head that brings a quarter is named, and one that brings less than a tenth seldom; the strongest heads of most of these neurons bring so little, and that they recur from half to half says nothing of their size. The cases are 24 heads of each model, all planted at once, at five shares. The limit of this control: in half B, where the share is taken, a head with a quarter of the rise is nearly bound to be the strongest. What the plants add is that half A, with other texts, names the same one, and how much of a neuron must be turned to a head (Figure 13.3) before it brings so much.
 
 ## Take the heads out
 
@@ -823,9 +823,9 @@ display(
 
 # %% [markdown]
 r"""
-A loss in log P falls easily where P is low, so a random neuron, whose token is unlikely anyway, loses as much. Beside the way through the neuron there are others, and in all of them together the head's silence cannot be told from zero; by the intervals it costs SmolLM2 little, and of `mini` more stays open. What takes its place was not tested. Planted neurons are louder, so their nats do not compare with the table's; they show that silence would have told a look-up as large as the planted ones.
+A loss in log P falls easily where P is low, so a random neuron, whose token is unlikely anyway, loses as much. Beside the way through the neuron there are others, and in all of them together the head's silence cannot be told from zero; by the intervals it costs SmolLM2 little, and of `mini` more stays open. What takes its place was not tested. Planted neurons are louder, so their nats do not compare with the table's; they show that silence tells a look-up from the share on at which it costs more than where nothing is planted; at 0.8 it does.
 
-Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing at these peaks, and silence, which counts every way, shows no more. Whether the neurons of [chapter 8](08_neurons), which read them first, pass anything on to these was not measured.
+Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing at these peaks, and silence, which counts every way, makes the tokens of its neurons no less likely, but more. Whether the neurons of [chapter 8](08_neurons), which read them first, pass anything on to these was not measured.
 
 ## What breaks it
 

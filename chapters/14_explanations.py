@@ -462,7 +462,7 @@ The paper sets random neurons beside its own, too {cite}`neo2024interpreting`. H
 
 ## Beyond the maximum
 
-Sentences were written where a neuron is loudest, and tested there. An explanation may hold at the top only {cite}`bolukbasi2021illusion`. So put each sentence to all texts of half B. The bound for *active* stays what it was.
+Sentences were written where a neuron is loudest, and tested there. An explanation may hold at the top only {cite}`bolukbasi2021illusion`. So put each sentence to all other texts of half B. The bound for *active* stays what it was.
 """
 
 # %% tags=["hide-input"]
@@ -507,7 +507,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-No loss is seen; by the interval up to half of the little that a sentence knows may still be the loudest prompts' alone.
+No loss is seen; by the interval somewhat more than half of the little that a sentence knows may still be the loudest prompts' alone.
 
 ## Every head, and a trap
 
@@ -630,7 +630,7 @@ display(
 
 # %% [markdown]
 r"""
-No held-out text shows this trap. *No more than 16 tokens* is true of these heads: they average over the text, and in a short one BOS and the token at hand weigh more. It says nothing of what the text is about. Only prompts that are equal in what we do not ask about show what is left, and of that the domain of the text says about as much as a rule that may choose among all tokens.
+Held-out texts do not reveal this trap, for they are short and long alike. *No more than 16 tokens* is true of these heads: they average over the text, and in a short one BOS and the token at hand weigh more. It says nothing of what the text is about. Only prompts that are equal in what we do not ask about show what is left, and of that the domain of the text says about as much as a rule that may choose among all tokens.
 
 ## Would a rule have been found?
 
@@ -902,7 +902,7 @@ r"""
 assume = {
     "A sentence of at most three conditions predicts a head better than a coin": f"{mean['true, held out']:.2f} on average, {(table['true, held out'] > 0.7).mean():.0%} of cases above 0.7 ({(table['shuffled, held out'] > 0.7).mean():.0%} with shuffled labels)",
     "The heads that a sentence predicts are the same in other documents": f"r = {again:.1f} between two collections of about {len(B)} texts",
-    "A sentence written at a neuron's maximum holds below it": f"a fifth of {len(B)} texts, or the other four fifths: {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}]",
+    "A sentence written at a neuron's maximum loses nothing that was seen below it": f"a fifth of {len(B)} texts, or the other four fifths: {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}]",
 }
 by_tenths = again_of.loc[[0.1]] if len(again_of) else pd.DataFrame(columns=["score", "shuffled"])
 clear = bool(len(by_tenths) and at_noise[0.0] >= 0.9 and by_tenths["score"].min() > by_tenths["shuffled"].max())  # fmt: skip
@@ -914,7 +914,7 @@ verdicts_of = {
 display(
     pd.Series(assume, name="seen").rename_axis("assumption").to_frame(),
     pd.DataFrame(
-        {"": ["holds" if v else "fails" for v in verdicts_of.values()]},
+        {"": ["met" if v else "not met" for v in verdicts_of.values()]},
         index=pd.Index(verdicts_of, name="set beforehand"),
     ),
 )

@@ -700,7 +700,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-So a circuit for one $n$ should not borrow a denominator that was measured at another. Two more remarks of the post are about what moves a denominator: the share of keywords, which are all but the 50 most frequent tokens, and the first token, far into a text.
+(`mini` has no local head; [appendix F](F_local) asks those of real models.) So a circuit for one $n$ should not borrow a denominator that was measured at another. Two more remarks of the post are about what moves a denominator: the share of keywords, which are all but the 50 most frequent tokens, and the first token, far into a text.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -56,7 +56,7 @@ All chapters looked at one trained model. Training begins with random weights, a
 
 ## Three first layers
 
-A first layer in a few numbers: how many tokens each head covers at $n$, and how far its denominator spreads ([chapter 4](04_denominators)); the distance TV of rebuilt rows in the middle head ([chapter 2](02_keys)); the correlation of the circuit with what the heads say in truth, in the middle neuron ([chapter 5](05_circuit)). All heads are asked, stable or not.
+A first layer in a few numbers: how many tokens each head covers at $n$, and how far its denominator spreads ([chapter 4](04_denominators)); the distance TV of rebuilt rows in the middle head ([chapter 2](02_keys); [appendix A](A_scale) has its other averages); the correlation of the circuit with what the heads say in truth, in the middle neuron ([chapter 5](05_circuit)). All heads are asked, stable or not.
 """
 
 
@@ -341,7 +341,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-What is learned about texts is a place in a space of few dimensions, and a neuron is one direction in it. Training finds the space of texts again, that of tokens in part, and the places of the domains. The directions it draws anew. So a list of neurons, such as that of [chapter 8](08_neurons), is about one training; what the heads tell the neurons together is about the data.
+What is learned about texts is a place in a space of few dimensions, and a neuron is one direction in it. Training finds the space of texts again, that of tokens in part (no null was drawn for CKA), and the places of the domains. The directions it draws anew. So a list of neurons, such as that of [chapter 8](08_neurons), is about one training; what the heads tell the neurons together is about the data.
 
 ## When does it form?
 
@@ -396,7 +396,7 @@ START = np.log(study.at.d_vocab)  # nats of a guess
 third = kept["models"]["base-030"]
 way = (START - third["loss"]) / (START - base["loss"])
 cx.claims.finding(
-    f"Neurons settle last: when {way:.0%} of the loss is gone, the median column correlates {third['own end']} with its end.",
+    f"Neurons settle last: when the loss has made {way:.0%} of its way, the median column correlates {third['own end']} with its end.",
     holds=bool(way > 0.8 and third["own end"] < 0.6),
 )
 
@@ -704,7 +704,7 @@ display(
         holds=r.idxmax() == "steady 0",
     ),
     cx.claims.finding(
-        f"Of its FVU, {whole.min():.2f} to {whole.max():.2f}, Equation 1 alone would make {by_keys.max():.4f} at most, the least of its {bill.shape[1]} approximations.",
+        f"Of its FVU, {whole.min():.2f} to {whole.max():.2f}, Equation 1 alone would make {by_keys.max():.4f} at most, the least of its {bill.shape[1]} approximations (' the' stands at n, so a sixth is not made).",
         holds=by_keys.max() < 0.01 * whole.min() and bill.idxmin(axis=1).eq("only.keys.fvu").all(),
     ),
     cx.claims.finding(
@@ -741,7 +741,7 @@ So the dose mends an error that does not limit the circuit. These are one traini
 
 ## Claims
 
-The first line is asked over texts, and there it can be neither met nor missed: mixtures match so well already that the median neuron has no room for 0.5 more. That was seen only afterwards. Over tokens there is room, and none exceeds them by so much (*universal*, in the table above).
+The line on universal neurons is asked over texts, and there it can be neither met nor missed: mixtures match so well already that the median neuron has no room for 0.5 more. That was seen only afterwards. Over tokens there is room, and none exceeds them by so much (*universal*, in the table above).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
