@@ -338,6 +338,7 @@ at_home, away = (
     repaired(v["paper's circuit"], of_kind.get(KINDS[0], everywhere), v["silence"])
     for v in (there, elsewhere)
 )
+in_all = repaired(there["paper's circuit"], everywhere, there["silence"])
 display(
     cx.claims.finding(
         f"Without what the stable heads say of the text the loss of {MODEL} rises by {need_e[0]:.2f} nats a token in English; the self-normalised circuit repairs {own_e[0]:.0%} of the damage, and {bos_e[0]:.0%} with BOS read by its own key.",
@@ -1091,7 +1092,7 @@ of_half = "share of the way that half of the message goes"
 cx.claims.ledger(
     model,
     cx.claims.Claim("good_substitute", of_all, on_all[0], on_all[1:]),
-    cx.claims.Claim("good_substitute", of_home, at_home[0], at_home[1:]),
+    cx.claims.Claim("good_substitute", of_home, in_all[0], in_all[1:]),
     cx.claims.Claim("contexts_separate", of_vectors, apart[0], apart[1:]),
     cx.claims.Claim("weak_linear", of_half, half[0], half[1:]),
 )

@@ -15,7 +15,7 @@ from numbers import Number
 from typing import Any
 
 import torch
-from einops import einsum, rearrange, reduce, repeat
+from einops import einsum, rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
