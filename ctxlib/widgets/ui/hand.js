@@ -6,7 +6,7 @@
  *    the pointer, `held` the one that is read where nobody points; `hold` lets go of null */
 
 /** Lets a hand read `root`. @param {HTMLElement} root @param {Hand} hand */
-export function handle(root, { at, held, show, hold }) {
+export function byHand(root, { at, held, show, hold }) {
   const hovers = (/** @type {(event: PointerEvent) => void} */ then) => {
     return (/** @type {PointerEvent} */ event) => event.pointerType !== "touch" && then(event);
   };

@@ -1,7 +1,7 @@
 /** Charts in the house style: vector drawings whose ink has the colour of the page. */
 
 import { drawn, element, fresh } from "./dom.js";
-import { handle as byHand } from "./hand.js";
+import { byHand } from "./hand.js";
 import { lineMark } from "./marks.js";
 import { figure } from "./words.js";
 

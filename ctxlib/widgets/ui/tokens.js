@@ -3,7 +3,7 @@
 import { largest } from "../engine/linalg.js";
 import { slider } from "./controls.js";
 import { element, numberCell, scrolling, table } from "./dom.js";
-import { handle } from "./hand.js";
+import { byHand } from "./hand.js";
 import { DOWN, UP, headStyle, lineMark } from "./marks.js";
 import {
   UNIT,
@@ -106,7 +106,7 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
     const place = /** @type {HTMLElement} */ (event.target).dataset?.place;
     return place === undefined ? null : Number(place);
   };
-  if (hand) handle(text, { at, ...hand });
+  if (hand) byHand(text, { at, ...hand });
   const made = element("div", {}, text, hand && readout); // a finger has no title to read
   return Object.assign(made, {
     write,
