@@ -180,11 +180,11 @@ def measure(model, heads: list[int], token: int) -> dict[str, str]:
         "contribution matrix, peak memory over its bytes": f"{memory:.2f}",
         "one text, times faster than run_with_cache": f"{MANY * cache / ways['summary']:.0f}",
         "the same in a stack of 64 texts": f"{64 * cache / ways['stack']:.0f}",
-        "the self-normalised circuit, so": f"{MANY * cache / ways['own']:.0f}",
+        "the self-normalised circuit, times faster": f"{MANY * cache / ways['own']:.0f}",
         "its time over the paper's, the circuit's token at n": f"{over_paper:.1f}",
         "its time over the paper's, the text's own token at n": f"{over_any:.1f}",
         "its time over the exact heads, the text's own token at n": f"{over_heads:.1f}",
-        "the exact heads at that destination, so": f"{MANY * cache / ways['truth']:.0f}",
+        "the exact heads at that destination, times faster": f"{MANY * cache / ways['truth']:.0f}",
         "growth with the number of texts": growth(
             lambda: circuit.summary(texts[:8]), lambda: circuit.summary(texts), 8
         ),

@@ -85,7 +85,6 @@ import numpy as np
 import pandas as pd
 import torch
 from einops import einsum
-from transformers import AutoConfig, AutoModelForCausalLM
 
 import ctxlib as cx
 
@@ -117,16 +116,18 @@ def asked(name, model=None):
     )  # fmt: skip
 
 
-def untrained(name):
+def untrained(model, positions=True):
     """The same architecture with the weights that it starts from."""
-    trained = cx.load(name)
     torch.manual_seed(0)
-    blank = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(cx.models.locate(name)))
-    if name == "mini-none":
+    blank = type(model.original_model)._from_config(model.original_model.config)
+    if hasattr(blank.config, "quantization_config"):  # of a GGUF file
+        del blank.config.quantization_config
+    if not positions:
         torch.nn.init.zeros_(blank.transformer.wpe.weight)
     with TemporaryDirectory() as folder:
         blank.save_pretrained(folder)
-        trained.tokenizer.save_pretrained(folder)
+        model.tokenizer.save_pretrained(folder)
+        del blank
         return cx.load(folder)
 
 
@@ -143,9 +144,9 @@ print(", ".join(f"{k}: {one.at.n_heads} heads" for k, one in decoders.items()))
 r"""
 ## Four twins
 
-Until here a position was a vector that is *added* to a token. Most models since do it otherwise. **Rotary** positions turn query and key against each other, by an angle that grows with their distance {cite}`su2021roformer`. **ALiBi** takes from every score a number that grows with the distance {cite}`press2022train`. A model can even do with **no** positions: only the causal mask tells it what came before. So four *twins* of `mini` were trained, one of each kind and one with **learned** positions, on the same texts in the same order, 10 million tokens each, a fifth of what `mini` read. Their embeddings and first layers are all that is needed here. T5's biases {cite}`raffel2020exploring` were not trained; in the algebra below they are ALiBi's with other numbers.
+Until here a position was a vector that is *added* to a token. Most models since do it otherwise. **Rotary** positions turn query and key against each other, by an angle that grows with their distance {cite}`su2021roformer`. **ALiBi** takes from every score a number that grows with the distance {cite}`press2022train`. A model can even do with **no** positions: only the causal mask tells it what came before. So four *twins* of `mini` were trained, one of each kind and one with **learned** positions, on the same texts in the same order, 10 million tokens each, a fifth of what `mini` read.
 
-What did the sources expect? Of ALiBi and T5, a summary of the paper asks whether they have *similar stable heads* {cite}`gibson2025decomposing`. Of rotary positions, the post says that averaging heads would *mainly use the lower frequencies*, and that a decomposition *as neat* seems difficult {cite}`gibson2025contextual`.
+Of ALiBi and T5, a summary of the paper asks whether they have *similar stable heads* {cite}`gibson2025decomposing`. Of rotary positions, the post says that averaging heads would *mainly use the lower frequencies*, and that a decomposition *as neat* seems difficult {cite}`gibson2025contextual`.
 
 ## What a score may depend on
 
@@ -161,10 +162,10 @@ for a token $t$ at source $i$, with a vector $g_i$ and a number $c_i$ for each s
 | --- | --- | --- | --- |
 | learned, added | the query, the same for all $i$ | the same for all $i$ | token and position |
 | rotary | the query, turned by the distance $n - i$ | the bias of the keys, turned | token alone |
-| ALiBi, T5 | the query, the same for all $i$ | one number for each distance | token alone |
+| ALiBi, or T5's biases {cite}`raffel2020exploring`, which were not trained | the query, the same for all $i$ | one number for each distance | token alone |
 | none | the query, the same for all $i$ | the same for all $i$ | token alone |
 
-We need not know which. $g_i$ is the derivative of the score by what the key reads, the query held still. So it can be asked of the model itself: one run with hooks, one derivative a head. `cx.decoders.two_means` does it, and refuses a model whose own attention rows do not come out of it; `asked` is $g$ and `alone` is $c$.
+We need not know which: $g_i$ is the derivative of the score by what the key reads, the query held still. `cx.decoders.two_means` does it, and refuses a model whose own attention rows do not come out of it; `asked` is $g$ and `alone` is $c$.
 """
 
 
@@ -207,7 +208,7 @@ pd.DataFrame(by_hand, index=columns).T.map("{:g}".format)
 
 # %% [markdown]
 r"""
-In the first table *moon* is two ahead of *the* at either place, and where and what say all. In the second it is two ahead nearby and two behind far back: on average the token says nothing, and all but the place is left over. That is the **analysis of variance** of a table. For a real head, tokens count as often as they occur in texts, $f_t$, and sources as much as they are looked at:
+In the first table *moon* is two ahead of *the* at either place, and where and what say all. In the second it is two ahead nearby and two behind far back, and all but the place is left over. That is the **analysis of variance** of a table. For a real head, tokens count as often as they occur in texts, $f_t$, and sources as much as they are looked at:
 
 $$
 \begin{aligned}
@@ -295,7 +296,7 @@ $$
 \text{TV} \;\lesssim\; \tfrac12\, \sigma_\delta , \qquad \sigma_\delta^2 \;=\; \sum_{i,t} \text{pos}_i\, f_t\, \delta(i, t)^2 .
 $$ (eq-fam-left)
 
-The sum weighs a source by its place and by how common its token is. A row weighs it by its content as well, so it is off by more where the tokens that a head likes are those that interact.
+A row weighs a source by its content as well, so it is off by more where the tokens that a head likes are those that interact.
 """
 
 
@@ -327,7 +328,7 @@ $$
 \varphi(\theta) \;=\; \sum_i \text{pos}_i\, e^{\mathrm{i}\, \theta (n - i)} ,
 $$ (eq-fam-turn)
 
-the kernel's Fourier transform. A plane that hardly turns within the kernel's reach survives. A plane that turns round and round cancels, and all that it says about a token is interaction. So a broad head *can* know the content of a text only by its slow planes. Does it put its query there? Call a plane **slow** if it turns by less than half a circle within $n$ tokens. To switch planes off, set them to zero in the query, inside the model, and ask the layer again.
+the kernel's Fourier transform. A plane that hardly turns within the kernel's reach survives. A plane that turns round and round cancels, and all that it says about a token is interaction. So a broad head *can* know the content of a text only by its slow planes. Does it put its query there? Call a plane **slow** if it turns by less than half a circle within $n$ tokens. Planes are switched off by zeros in the query.
 """
 
 # %%
@@ -385,7 +386,7 @@ display(
 
 # %% [markdown]
 r"""
-That content sits in slow planes follows from {eq}`eq-fam-turn` where a kernel is broad. What is learned is how little the fast ones say: half of the planes are slow, and a query that did not care would fill all alike. Plane by plane it looks so. Scores add up over planes, $g_i = \sum_k g_i^{(k)}$, so each has its own variance over tokens, and a part of it that survives the mean:
+That content sits in slow planes follows from {eq}`eq-fam-turn`; what is learned is how little the fast half of the planes says. Plane by plane: scores add up over planes, $g_i = \sum_k g_i^{(k)}$, so each has its own variance over tokens, and a part of it that survives the mean:
 """
 
 # %%
@@ -441,7 +442,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-So the interaction sits where fast and slow meet (hatched, on the left). The fastest planes could say something of a token at one distance only, and in these heads they are nearly empty. In Gemma, a far larger model, the lowest frequencies are used most, probably for meaning, and the highest serve heads that look for one place {cite}`barbero2025round`.
+So the interaction sits where fast and slow meet (hatched, on the left), and the fastest planes are nearly empty. In Gemma, a far larger model, the lowest frequencies are used most, probably for meaning, and the highest serve heads that look for one place {cite}`barbero2025round`.
 
 ## Planes of models that people use
 
@@ -505,7 +506,10 @@ def planes_of(name):
     facts["all"] = at.n_heads
     facts["trained"], facts["blank"] = (
         [int(r["stable"].sum()), float(r["relative spread"].max())]
-        for r in (study.roster, blank_roster(model, A))
+        for r in (
+            study.roster,
+            cx.denominators.roster(cx.decoders.two_means(untrained(model), A, at.n, TOKEN), A),
+        )
     )
     for how in orders:
         facts[how] = []
@@ -513,22 +517,6 @@ def planes_of(name):
             tv, told, truth = (torch.cat([p[k] for p in parts if p[:2] == (how, count)]) for k in (2, 3, 4))  # fmt: skip
             facts[how].append([tv.mean(0).tolist(), score(told, truth, "fvu")])
     return facts
-
-
-def blank_roster(model, texts):
-    """The same first layer with the weights that it would have started from."""
-    config = model.original_model.config
-    torch.manual_seed(0)
-    with TemporaryDirectory() as folder:
-        blank = type(model.original_model)._from_config(config)
-        if hasattr(blank.config, "quantization_config"):
-            del blank.config.quantization_config
-        blank.save_pretrained(folder)
-        model.tokenizer.save_pretrained(folder)
-        del blank
-        made = cx.load(folder)
-    n = min(256, *(len(t.tokens) - 1 for t in texts))
-    return cx.denominators.roster(cx.decoders.two_means(made, texts, n, TOKEN), texts)
 
 
 def score(approx, truth, number):
@@ -545,7 +533,7 @@ if MODELS:
 
 # %% [markdown]
 r"""
-Each stable head of a real model, asked at 200 tokens or more; planes are chosen on half A, rows and neurons are half B's. TV is an average over the stable heads, each by its share of what they write to the neurons ([chapter 6](06_real_model) has it on other texts). FVU is that of the 100 strongest neurons by such rows, everything else as in truth, so it is no circuit of one page.
+Each stable head of a real model, asked at 200 tokens or more; planes are chosen on half A, rows and neurons are half B's. TV is weighted by who speaks ([chapter 6](06_real_model) has it on other texts); FVU is that of the 100 strongest neurons by such rows, everything else as in truth.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -603,7 +591,7 @@ display(
 r"""
 ## Stable heads, and what one page costs
 
-From here nothing needs to know where kernel and content come from. As in [chapter 4](04_denominators), stable heads are chosen on half A, a **page of prose** calibrates, and half B judges.
+As in [chapter 4](04_denominators), stable heads are chosen on half A, a **page of prose** calibrates, and half B judges.
 """
 
 
@@ -640,7 +628,10 @@ pd.DataFrame(
 ).T
 
 # %% tags=["hide-input", "nbval-check-output"]
-blanks = {k: asked(m, untrained(m)) for k, m in zip(labels[:4], names[:4], strict=True)}
+blanks = {
+    k: asked(m, untrained(decoders[k].model, k != "none"))
+    for k, m in zip(labels[:4], names[:4], strict=True)
+}
 blank_spread = [float(one.roster["relative spread"].max()) for one in blanks.values()]
 free = {k: int(one.roster["stable"].sum()) for k, one in blanks.items()}
 by_start = [f"{of['blank'][0]} of {name}'s {of['all']} heads" for name, of in real.items()]
@@ -658,7 +649,7 @@ display(
 
 # %% [markdown]
 r"""
-An untrained head hardly minds which token it sees, so every denominator is the same. What training adds is content: heads that tell tokens apart, and stay steady nevertheless.
+An untrained head hardly minds which token it sees. What training adds is content: heads that tell tokens apart, and stay steady nevertheless.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -697,7 +688,7 @@ display(
 
 # %% [markdown]
 r"""
-ALiBi's slopes are set before training: $\tfrac12, \tfrac14, \dots$, one a head, and a slope $m$ makes a kernel of about $2/m$ effective tokens, whatever is learned. Half of the heads are narrow by decree. So the answer to *similar stable heads?* is yes in number and steadiness, as far as the slopes allow, and before training as after; whether they know the same content was not asked. (TV is the middle head's in this table; [appendix A](A_scale) sets it beside the numbers of other chapters.)
+ALiBi's slopes are set before training: $\tfrac12, \tfrac14, \dots$, one a head, and a slope $m$ makes a kernel of about $2/m$ effective tokens, whatever is learned. So the answer to *similar stable heads?* is yes in number and steadiness, as far as the slopes allow, and before training as after; whether they know the same content was not asked. ([Appendix A](A_scale) sets this TV beside other chapters'.)
 """
 
 # %% [markdown]
@@ -861,7 +852,7 @@ if RUNS:
 
 # %% [markdown]
 r"""
-One run of each kind is one draw as well. Of other seeds the book keeps what was measured, with the sums of their weights:
+One run of each kind is one draw as well. Of another seed the book keeps what was measured:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -905,7 +896,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-So in the twin rotary positions cost something at the rows and little at the neurons, less than one page's constants do; in SmolLM2, above, they cost the neurons more. Learned positions are neat at the rows, and lose by the values. And one page is one draw: among the three without positions in the stream, which page calibrates moves the FVU more than the kind does.
+So in the twin rotary positions cost the neurons little, less than one page's constants do; in SmolLM2, above, they cost more. Learned positions lose by the values. Among the three without positions in the stream, which page calibrates moves the FVU more than the kind does.
 
 ```{admonition} Other architectures
 :class: dropdown
@@ -915,15 +906,15 @@ Three details differ between decoders, and `cx.destination` sees to them. Where 
 
 ## What breaks it
 
-- **A taste for distances.** A rotary head that looks for one kind of token at one distance, the token before, say, is all interaction. Such heads are seldom broad.
+- **A taste for distances.** A rotary head that looks for one kind of token at one distance is all interaction.
 - **Average tokens.** $f_t$ and $\bar x$ are taken from texts. On texts of another kind the line between kernel and content moves; their product does not.
 - **Keys that are not linear.** Some models normalise keys or cap scores. {eq}`eq-fam-score` is then false, and `cx.destination` finds that out and refuses.
-- **Small models.** Four layers, 10 million tokens, one corpus, one run of most kinds. Longer training may fill the fast planes, or narrow the kernels.
+- **Small models.** Four layers, 10 million tokens, one corpus, one run of most kinds.
 - **One layer.** Behind the first layer a key knows the text, and no score is a function of one token ([chapter 12](12_depth)).
 
 ## Turn it
 
-Choose positions and a head. On the left is its kernel, *where*. On the right is how much more than the average token three tokens get at each distance: level lines are *what* alone, and what bends them is *both*. Try how much of a kernel ALiBi's slopes decide, and how little the tokens.
+Choose positions and a head. On the left is its kernel, *where*; on the right, how much more than the average token three tokens get at each distance: level lines are *what* alone, and what bends them is *both*.
 """
 
 # %% tags=["hide-input"]
@@ -981,7 +972,7 @@ cx.claims.ledger(own.model, *claims)
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model): Qwen and SmolLM2 turn positions, MiniLM adds them. The split costs more where they turn, and with the text's own constants hardly anything but in SmolLM2.
+**On real models**, kept from [chapter 6](06_real_model): Qwen and SmolLM2 turn positions, MiniLM adds them. The split costs more where they turn.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -278,11 +278,11 @@ Any positional head makes a bag of whatever stands in the stream: "bags-of-repre
 
 # %%
 def shuffled(x, b):
-    """Each text in blocks of b tokens up to n, the blocks in another order; BOS and x_n stay."""
-    chance, y, m = torch.Generator().manual_seed(0), x.clone(), (n - 1) // b
+    """Each text in blocks of b tokens, the blocks in another order; BOS and the last token stay."""
+    chance, y, m = torch.Generator().manual_seed(0), x.clone(), (x.shape[1] - 2) // b
     for text in y:
         order = torch.randperm(m, generator=chance)
-        text[n - m * b : n] = text[n - m * b : n].reshape(m, b)[order].flatten()
+        text[-1 - m * b : -1] = text[-1 - m * b : -1].reshape(m, b)[order].flatten()
     return y
 
 
@@ -345,27 +345,37 @@ A bag adds up. Take two pieces of text, U and V, and write UU, VV, UV and VU: th
 
 
 # %%
-def repeated(texts):
-    """UU, VV, UV, VU of two documents of each domain, and the first of the two."""
+def repeated(texts, begin, end, pairs=None):
+    """UU, VV, UV, VU of two documents of a domain, so many pairs of each, all of them by default;
+    and the first document of each pair."""
     of, made, firsts = {}, [], []
     for text in texts:
         of.setdefault(text.domain, {}).setdefault(text.document or text.name, text)
-    for u, v in (list(found.values())[:2] for found in of.values() if len(found) > 1):
-        U, V = u.tokens[1 : 1 + PIECE], v.tokens[1 : 1 + PIECE]
-        for a, b in ((U, U), (V, V), (U, V), (V, U)):
-            made.append(torch.cat([x_A[0, :1], a, b, x_A[0, -1:]]))
-        firsts.append(u)
-    return read(torch.stack(made)), firsts
+    for found in (list(v.values()) for v in of.values()):
+        for u, v in list(zip(found[::2], found[1::2], strict=False))[:pairs]:
+            U, V = u.tokens[1 : 1 + PIECE], v.tokens[1 : 1 + PIECE]
+            for a, b in ((U, U), (V, V), (U, V), (V, U)):
+                made.append(torch.cat([begin, a, b, end]))
+            firsts.append(u)
+    return torch.stack(made), firsts
 
 
-(said_A, _), (said_B, firsts) = repeated(half_A), repeated(half_B)
+def told_along(a, b, signs=1):
+    """What lies of b along the difference of the two kinds in a: `pair kind`. Negative signs, one
+    a pair, deal the kinds of a out anew."""
+    a, b = (rearrange(v, "(pair kind) d -> pair kind d", kind=4) for v in (a, b))
+    difference = (signs * (a[:, :2] - a[:, 2:]).mean(1).T).mean(1)
+    return (b @ difference).numpy()
+
+
+ends_of_all = x_A[0, :1], x_A[0, -1:]
+(pieces_A, _), (pieces_B, firsts) = (repeated(half, *ends_of_all, 1) for half in (half_A, half_B))
+said_A, said_B = read(pieces_A), read(pieces_B)
 along = {}
 for layer in range(L):
     for name, part in (("heads", "hook_resid_mid"), ("MLP", "hook_resid_post")):
-        a = rearrange(centred(said_A[f"{layer}.{part}"]), "(pair kind) d -> pair kind d", kind=4)
-        direction = (a[:, :2] - a[:, 2:]).mean((0, 1))
-        told = centred(said_B[f"{layer}.{part}"]) @ direction
-        along[layer + 1, name] = rearrange(told, "(pair kind) -> pair kind", kind=4).numpy()
+        hook = f"{layer}.{part}"
+        along[layer + 1, name] = told_along(centred(said_A[hook]), centred(said_B[hook]))
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -377,16 +387,12 @@ def area(told):
 auc = pd.Series({k: area(v) for k, v in along.items()})
 
 
-def dealt_area(part, chance):
-    """The same with the kinds dealt out anew in half A: what a direction without meaning gives."""
-    a, b = (rearrange(centred(said[part]), "(pair kind) d -> pair kind d", kind=4) for said in (said_A, said_B))  # fmt: skip
-    signs = torch.from_numpy(chance.choice([-1.0, 1.0], len(a))).to(a)
-    difference = a[:, :2].mean(1) - a[:, 2:].mean(1)
-    return area((b @ (signs[:, None] * difference).mean(0)).numpy())
-
-
 chance = np.random.default_rng(0)
-without = [dealt_area("0.hook_resid_post", chance) for _ in range(499)]
+a, b = (centred(said["0.hook_resid_post"]) for said in (said_A, said_B))
+without = [
+    area(told_along(a, b, torch.from_numpy(chance.choice([-1.0, 1.0], len(a) // 4)).to(a)))
+    for _ in range(499)
+]
 p_told = cx.nulls.p_value(float(auc.iloc[1]), np.array(without))
 display(
     auc.unstack()[["heads", "MLP"]].rename_axis(index="layer", columns="behind its").round(2),
@@ -423,27 +429,12 @@ def deeper(name):
                 found[hook].append(of[:, :, -1] if "pattern" in hook else of[:, -1])
         return {hook: torch.cat(parts) for hook, parts in found.items()}
 
-    made, firsts = {}, {}
-    for half in "AB":
-        by_domain, rows, firsts[half] = {}, [], []
-        for text in texts:
-            if text.half == half:
-                by_domain.setdefault(text.domain, {}).setdefault(text.document or text.name, text)
-        for of in by_domain.values():
-            of = list(of.values())
-            for u, v in zip(of[::2], of[1::2], strict=False):
-                U, V = u.tokens[1 : 1 + PIECE], v.tokens[1 : 1 + PIECE]
-                pairs = ((U, U), (V, V), (U, V), (V, U))
-                rows += [torch.cat([begin[None], a, b, torch.tensor([end])]) for a, b in pairs]
-                firsts[half].append(u.document or u.name)
-        made[half] = torch.stack(rows)
+    made = {h: repeated([t for t in texts if t.half == h], begin[None], torch.tensor([end])) for h in "AB"}  # fmt: skip
     layers = range(model.cfg.n_layers)
     parts = {"heads": "hook_resid_mid", "MLP": "hook_resid_post"}
     hooks = [f"blocks.{k}.{part}" for k in layers for part in parts.values()]
-    seen, told = {half: at_end(x, hooks) for half, x in made.items()}, []
-    for hook in hooks:
-        a, b = (rearrange(v[hook], "(pair kind) d -> pair kind d", kind=4) for v in seen.values())
-        told.append((b @ (a[:, :2] - a[:, 2:]).mean((0, 1))).tolist())
+    seen_A, seen_B = (at_end(made[half][0], hooks) for half in "AB")
+    told = [told_along(seen_A[hook], seen_B[hook]).tolist() for hook in hooks]
 
     of_B = [t for t in texts if t.half == "B" and len(t.tokens) >= LENGTH][:60]
     x = torch.stack([t.tokens[:LENGTH] for t in of_B])
@@ -452,13 +443,7 @@ def deeper(name):
     hooks = [f"blocks.{k}.attn.{h}" for k in top for h in ("hook_z", "hook_pattern")]
     plain = at_end(x, hooks, SHUFFLED)
     for b in BLOCKS:
-        chance, y, m = torch.Generator().manual_seed(0), x.clone(), (LENGTH - 2) // b
-        for text in y:
-            order = torch.randperm(m, generator=chance)
-            text[LENGTH - 1 - m * b : -1] = (
-                text[LENGTH - 1 - m * b : -1].reshape(m, b)[order].flatten()
-            )
-        other = at_end(y, hooks[::2], SHUFFLED)
+        other = at_end(shuffled(x, b), hooks[::2], SHUFFLED)
         for k in top:
             kernel = plain[f"blocks.{k}.attn.hook_pattern"].mean(0)[:, 1:]
             wide = cx.effective_tokens(kernel / kernel.sum(-1, keepdim=True)) > cx.split.BROAD
@@ -470,7 +455,7 @@ def deeper(name):
             changed[f"{k + 1}, broad"] = int(wide.sum())
     return {
         "files": cx.models.real_models()[name]["files"],
-        "told": told, "pairs": firsts["B"],
+        "told": told, "pairs": [t.document or t.name for t in made["B"][1]],
         "changed": changed, "documents": [t.document or t.name for t in of_B],
     }  # fmt: skip
 

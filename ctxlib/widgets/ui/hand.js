@@ -10,16 +10,20 @@ export function byHand(root, { at, held, show, hold }) {
   const hovers = (/** @type {(event: PointerEvent) => void} */ then) => {
     return (/** @type {PointerEvent} */ event) => event.pointerType !== "touch" && then(event);
   };
+  /** @type {number | null} */
+  let under = null; // a pointer that moves on one place shows it once
   const preview = hovers((event) => {
     const place = at(event);
-    if (place !== null) show(place);
+    if (place !== null && place !== under) show(place);
+    under = place;
+  });
+  const leave = hovers(() => {
+    under = null;
+    show(held());
   });
   for (const moved of /** @type {const} */ (["pointerover", "pointermove"]))
     root.addEventListener(moved, preview);
-  root.addEventListener(
-    "pointerleave",
-    hovers(() => show(held())),
-  );
+  root.addEventListener("pointerleave", leave);
   root.addEventListener("click", (event) => {
     const place = at(event);
     if (place !== null) hold(place);

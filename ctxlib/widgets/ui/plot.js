@@ -273,7 +273,8 @@ export function readable(on, { label, min, max, value, read, onMove, onHold, hel
     return on.from(share * on.root.viewBox.baseVal.width);
   };
   const hold = (/** @type {number | null} */ place) => {
-    move((kept = place ?? value));
+    move(place ?? value, Boolean(onHold)); // who hears what is held reads there himself
+    kept = at;
     pin.setAttribute("visibility", place === null ? "hidden" : "visible");
     for (const end of ["x1", "x2"]) pin.setAttribute(end, String(on.X(at)));
     onHold?.(place === null ? null : at);

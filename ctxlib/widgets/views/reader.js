@@ -528,8 +528,13 @@ function textSection({ label, window, cursor }, tools) {
    *    at: number | null, kept: number | null, typings: number}} what is known of it: where it is read,
    *    and where when nobody points, null at its end */
   const side = {
-    ...{ taken: undefined, names: [], full: null, total: null },
-    ...{ at: null, kept: null, typings: 0 },
+    taken: undefined,
+    names: [],
+    full: null,
+    total: null,
+    at: null,
+    kept: null,
+    typings: 0,
   };
   const { box, title } = textBox(label, reader.characters, (full) => {
     [side.full, side.total, side.typings] = [full, null, side.typings + 1];
@@ -545,7 +550,7 @@ function textSection({ label, window, cursor }, tools) {
     onInput: (from) => go({ [window]: from }),
   });
   const hand = { held: () => Math.min(side.kept ?? Infinity, end()), show: read, hold };
-  const tokens = tokensSection(hand);
+  const tokens = tokensSection(hand, () => side.kept);
   const silent = element("p", { class: "ctx-quiet" });
   const picture = pictureSection(label, hand);
   const why = whyHere();
@@ -575,8 +580,8 @@ function textSection({ label, window, cursor }, tools) {
   /** Pointing reads, pressing keeps. @param {number | null} place */
   function hold(place) {
     read(place ?? end());
-    tokens.hold(place);
     side.kept = side.at;
+    tokens.hold();
     go({ [cursor]: side.at ?? -1 });
   }
   let follows = false;
@@ -626,7 +631,7 @@ function textSection({ label, window, cursor }, tools) {
     /** @param {number} cursor */
     place(cursor) {
       side.at = side.kept = cursor < 0 ? null : cursor;
-      tokens.hold(side.kept);
+      tokens.hold();
     },
     /** @param {string} text @returns {boolean} whether it is another */
     fill(text) {
@@ -694,11 +699,11 @@ function silence({ n }) {
     : "One token stands at the destination alone: a context begins with the next.";
 }
 
-/** A text's tokens with their shades. @param {Omit<import("../ui/hand.js").Hand, "at">} hand */
-function tokensSection(hand) {
+/** A text's tokens with their shades. @param {Omit<import("../ui/hand.js").Hand, "at">} hand
+ *  @param {() => number | null} kept the place that is held */
+function tokensSection(hand, kept) {
   const root = element("div", { class: "ctx-reader-text", dir: "auto" });
   /** @type {ReturnType<typeof shadedTokens> | null} */ let made = null;
-  /** @type {number | null} */ let pressed = null;
   const update = inStep((/** @type {Text & {picks: boolean}} */ text, changed) => {
     const { stretches, names, apart, shade, picks } = text;
     const digits = digitsFor(shade);
@@ -708,7 +713,7 @@ function tokensSection(hand) {
       const values = text.terms ?? new Float64Array(tokens.length);
       const said = { most: shade, digits, names, apart, hand: picks ? hand : undefined };
       made = shadedTokens(tokens, values, said);
-      made.hold(pressed);
+      made.hold(kept());
       made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
       root.replaceChildren(made);
     } else {
@@ -724,7 +729,7 @@ function tokensSection(hand) {
     root,
     update,
     mark: (/** @type {number} */ place) => made?.mark(place),
-    hold: (/** @type {number | null} */ place) => made?.hold((pressed = place)),
+    hold: () => made?.hold(kept()),
   };
 }
 
