@@ -454,7 +454,7 @@ bridge = pd.DataFrame(
     {
         name: {
             "weighted by who speaks (2, 6, A)": float((tv.median(0).values.numpy() * weight).sum()),
-            "the middle head (11; E, first table)": float(tv.median(0).values.median()),
+            "the middle head (11; E, first table)": float(np.median(tv.median(0).values)),
             "mean over heads (E, doses)": float(tv.median(0).values.mean()),
             "the worst head (2)": float(tv.median(0).values.max()),
         }
@@ -472,7 +472,7 @@ display(
 
 # %% [markdown]
 r"""
-(In brackets, the chapters that have it so.) The first column is the book's: what is misplaced there is missing at the neurons, while the others weigh a head that says one per cent like one that says half. Chapter 2's ledger takes all positions of the passages, as the paper's first figure does.
+(In brackets, the chapters that have it so; E takes the lower of the two heads in the middle.) The first column is the book's: what is misplaced there is missing at the neurons, while the others weigh a head that says one per cent like one that says half. Chapter 2's ledger takes all positions of the passages, as the paper's first figure does.
 
 ## Exercises
 
