@@ -221,7 +221,7 @@ def in_levels(whole: Float[Tensor, "vocab value"], levels: int = LEVELS) -> dict
     """The values as whole numbers: of what is left when the mean of each column is taken off, in
     units of the column's spread, and of a step a row. At most half a step is lost of a number.
     """
-    spread, mean = torch.std_mean(whole, dim=0)
+    spread, mean = torch.std_mean(whole, dim=0, correction=min(1, len(whole) - 1))
     tiny = torch.finfo(spread.dtype).tiny
     left = (whole - mean).div_(spread.clamp_min_(tiny))
     step = left.abs().amax(1).clamp_min_(tiny) / levels

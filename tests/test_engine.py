@@ -427,7 +427,7 @@ def as_packed(at, layer):
         "b_in": torch.zeros(at.n_neurons),
         "of_token": values,
         "W_O": wide("W_O"),
-        "W_in": wide("W_in").T.contiguous(),
+        "read": torch.cat([wide(f"readout_{head}").T for head in range(at.n_heads)]),
     }
     facts = {"eps": at.readout.eps, "act_fn": at.readout.act_fn, "reads": "pre"}
     split = Packed(at.n, at.token, at.tokenizer, kept, facts)
@@ -435,7 +435,9 @@ def as_packed(at, layer):
 
 
 class Packed(Stored):
-    """In float64, its tables as they are."""
+    """In float64, its tables as they are. W_O and W_O W_in are both tables: here each head has
+    dimensions of its own beside the residual stream, too small for LayerNorm 2, which W_in reads.
+    """
 
     content = property(lambda self: self.tensors["content"])
     of_token = property(lambda self: self.tensors["of_token"].unflatten(1, (-1, self.d_head)))
@@ -443,7 +445,12 @@ class Packed(Stored):
 
     @property
     def readout(self):
-        W_in, W_O, rest = (self.tensors[name] for name in ("W_in", "W_O", "rest"))
+        W_O, read, rest = (self.tensors[name] for name in ("W_O", "read", "rest"))
+        (inner, d_model), tiny = W_O.shape, 1e-7
+        same = ((d_model + inner) / d_model) ** 0.5  # LayerNorm 2 takes a mean over dimensions
+        W_O = torch.cat([W_O * same, tiny * torch.eye(inner, dtype=torch.double)], dim=1)
+        W_in = torch.cat([torch.zeros(d_model, read.shape[1], dtype=torch.double), read / tiny])
+        rest = torch.cat([rest * same, torch.zeros(inner, dtype=torch.double)])
         W_O = W_O.unflatten(0, (-1, self.d_head))
         inputs = {"pre": (W_in, self.tensors["b_in"])}
         return cx.split.Readout(W_O, inputs, self.facts["eps"], self.facts["act_fn"], rest)

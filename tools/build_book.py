@@ -38,6 +38,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ NBVAL += ["-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "-q", "--t
 STOP = threading.Event()  # set when the build is interrupted: no kernel begins another cell
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
 NEURON = "neuron.bin"  # of the title page's view
+REAL = ("smollm2", "qwen")  # models beside `mini` that explorer and reader compute with
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # colours
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -402,6 +404,7 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
     layer = packed(model, files, "layer.bin", packed_for)
     heard = packed(model, files, NEURON, lambda _: packed_heard())
+    real = [packed(model, files, f"{n}.zip", partial(packed_real, n)) for n in REAL if base == ROOT]
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
     # the reference imports the package, and the extensions are among the tools
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
@@ -423,6 +426,8 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     if views := layer.exists():
         shutil.copy(layer, static / "data")
         (static / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
+    for archive in real:
+        shutil.unpack_archive(archive, static / "data")
     # in place of Jupyter Book's redirection, which has neither language nor title nor icon
     shutil.copy(TOOLS / "front.html", html / "index.html")
     lead_on(html / "book")
@@ -430,6 +435,8 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         plain = page.read_text(encoding="utf-8")
         if POLICY not in plain:  # Sphinx writes anew what has changed
             shown = plain if views else LAYER_VIEW.sub(NO_VIEW, plain)
+            if not real:
+                shown = re.sub(r" data-models='[^']*'", "", shown)
             page.write_text(seal(hint(lighten(unfolded(shown)))), encoding="utf-8")
     draw_icons(html)
 
@@ -487,6 +494,13 @@ def packed_for(model: str) -> bytes | None:
         print(f"no views of {model}: {error}")
         return None
     return cx.widgets.packed_layer(weights, cx.texts.collection(weights, 1000), called(model))
+
+
+def packed_real(name: str, *_: str) -> bytes:
+    """The archive of a real model's files (`real_layers.py`)."""
+    from real_layers import packed_layer  # only here, likewise
+
+    return packed_layer(name)
 
 
 def packed_heard() -> bytes:

@@ -1,11 +1,13 @@
 """One destination of any model as one file, with which a page computes the contextual circuit
 there: kernels, content, values, and how what heads write reaches the neurons.
 
-The file is one of `layerfile.packed`. Values, W_O and W_in are kept as a stored layer keeps values
-(`ctxlib.stored.in_levels`), in all of 8 bits; heads that share values share a table. Of a large
-vocabulary the values of some tokens are left out, so that a page stays small: it keeps those of the
-passages, usual ones, and those that move the residual stream farthest (`ROOM`). Means over the
-vocabulary are taken here, over all of it. `engine/asked.js` reads it.
+The file is one of `layerfile.packed`. Values, W_O and each head's readout W_O W_in are kept as a
+stored layer keeps values (`ctxlib.stored.in_levels`), in all of 8 bits; heads that share values
+share a table. Of a large vocabulary the values of some tokens are left out, so that a page stays
+small: it keeps those of the passages, usual ones, and those that move the residual stream farthest
+(`ROOM`). Means over the vocabulary are taken here, over all of it. A site has the same in several
+files (`parts_of_destination`): one that a page opens with, and those that it asks for when a reader
+does, the readouts of other heads and the tokens left out. `engine/asked.js` reads them.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ from ctxlib.widgets.layerfile import (
     spelling,
 )
 
-FORMAT = "ctxlib asked layer"
-ROOM = 6_000_000  # numbers in the table of values
-LEVELS = {"of_token": 127, "W_O": 127, "W_in": 63}  # of a number, on either side of zero
+FORMAT, PART = "ctxlib asked layer", "ctxlib asked part"
+SHARED = 256  # tokens in a file of those that are left out
+ROOM = 5_500_000  # numbers in the table of values
+LEVELS = {"of_token": 127, "W_O": 127, "readout": 63}  # of a number, on either side of zero
 GZIP = 4  # its level: numbers of 8 bits hardly pack better with more
 NATS = 1024  # log content is kept in so many parts of a nat, which pack better than any number
 
@@ -50,6 +53,40 @@ def packed_destination(study: Study, name: str = "") -> bytes:
     >>> len(packed_destination(cx.study(model, texts=20))) < 3e6
     True
     """
+    header, arrays = opening(study, name)
+    for head in range(study.at.n_heads):
+        arrays |= readout(study.at, head)
+    return packed(header, arrays, GZIP)
+
+
+def parts_of_destination(study: Study, name: str) -> dict[str, bytes]:
+    """The same as files by their names: `name`.bin, with which a page opens and which has the
+    readouts of the study's heads; those of each other head; and the tokens that the first leaves
+    out, `SHARED` of them in a file, in the order of their ids.
+
+    >>> from ctxlib.widgets.askedfile import parts_of_destination
+    >>> sorted(parts_of_destination(cx.study(model, texts=20, heads=[0, 2, 3, 4, 5, 6, 7]), "mini"))
+    ['mini.bin', 'mini/head-1.bin']
+    """
+    at = study.at
+    header, arrays = opening(study, name)
+    for head in study.heads:
+        arrays |= readout(at, head)
+    files = {f"{name}.bin": packed(header | {"folder": name, "shared": SHARED}, arrays, GZIP)}
+    for head in sorted({*range(at.n_heads)} - {*study.heads}):
+        files[f"{name}/head-{head}.bin"] = packed({"format": PART}, readout(at, head), GZIP)
+    tensors, _ = parts(at)
+    left = torch.ones(at.d_vocab, dtype=torch.bool)
+    left[arrays["known"].astype(np.int64)] = False
+    for k, few in enumerate(left.nonzero()[:, 0].split(SHARED)):
+        files[f"{name}/tokens-{k}.bin"] = packed(
+            {"format": PART}, of_tokens(at, tensors, few), GZIP
+        )
+    return files
+
+
+def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header, and all tensors but the readouts."""
     at = study.at
     tensors, _ = parts(at)
     circuit = calibrated(at, study.calibrating)
@@ -80,20 +117,13 @@ def packed_destination(study: Study, name: str = "") -> bytes:
         "untrained": at.split.untrained.nonzero()[:, 0].tolist(),
         **spelt,
     }
-    levels = [
-        leveled("of_token", tensors["of_token"][known]),
-        leveled("W_O", tensors["W_O"]),
-        leveled("W_in", tensors["W_in"].T),
-    ]
     read = torch.stack([p.tokens[: at.length] for p in study.passages])
     arrays = {
-        "known": known.to(torch.int64),
         "kernels": tensors["kernels"],
-        "content": (at.split.content[:, known] * NATS).round() / NATS,
         "value_of": tensors["value_of"],
         "moved": tensors["moved"],
         "beside": tensors["rest"],
-        **{name: table for both in levels for name, table in both.items()},
+        **leveled("W_O", tensors["W_O"]),
         "means": means,
         **ranking(circuit, tensors, study.heads, known[~at.split.untrained[known]], means),
         "passage_ids": read.flatten(),
@@ -102,7 +132,27 @@ def packed_destination(study: Study, name: str = "") -> bytes:
     packs = {name: small(tensor.numpy()) for name, tensor in arrays.items()}
     packs["ranked"] = flags(at.d_vocab, ranked)
     packs["merges"] = small(joins)
-    return packed(header, packs, GZIP)
+    return header, of_tokens(at, tensors, known) | packs
+
+
+def of_tokens(
+    at: Destination, tensors: dict[str, Tensor], known: Int[Tensor, " token"]
+) -> dict[str, np.ndarray]:
+    """What a page knows of some tokens: log content a head, and their values."""
+    arrays = {
+        "known": known.to(torch.int64),
+        "content": (at.split.content[:, known] * NATS).round() / NATS,
+        **leveled("of_token", tensors["of_token"][known]),
+    }
+    return {name: small(tensor.numpy()) for name, tensor in arrays.items()}
+
+
+def readout(at: Destination, head: int) -> dict[str, np.ndarray]:
+    """W_O W_in of a head, neuron after neuron."""
+    whole = (at.readout.W_O[head] @ at.readout.W_in).T.contiguous()
+    tables = leveled("readout", whole)
+    named = {name.replace("readout", f"readout_{head}"): t for name, t in tables.items()}
+    return {name: small(tensor.numpy()) for name, tensor in named.items()}
 
 
 def leveled(name: str, whole: Float[Tensor, "row column"]) -> dict[str, Tensor]:

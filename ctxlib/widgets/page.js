@@ -39,9 +39,11 @@ async function written(values, prefix) {
 class PageModel {
   /** @param {Record<string, any>} state @param {Record<string, any>} found what the address says
    *  @param {string} prefix of its names in the address; none where the page is the view's own
-   *  @param {string | undefined} labels where the page has a table of neurons */
-  constructor(state, found, prefix, labels) {
+   *  @param {DOMStringMap} page what else the page has: `labels`, a table of neurons, and `models`,
+   *    the names of several */
+  constructor(state, found, prefix, { labels, models }) {
     this.labels = labels;
+    this.models = models && JSON.parse(models);
     this.first = { ...state };
     this.values = { ...state, ...found };
     this.prefix = prefix;
@@ -58,8 +60,15 @@ class PageModel {
 
   /** @param {string} name */
   get(name) {
-    if (name === "labels") return this.labels && new URL(this.labels, location.href);
-    return name === "data" ? new URL(this.values.file ?? LAYER, DATA) : this.values[name];
+    if (name === "models") return this.models;
+    const { model } = this.values;
+    const another = model !== this.first.model && Object.hasOwn(this.models ?? {}, model);
+    if (name === "data")
+      return new URL(another ? `${model}.bin` : (this.values.file ?? LAYER), DATA);
+    if (name !== "labels") return this.values[name];
+    return (
+      this.labels && (another ? new URL(`${model}.csv`, DATA) : new URL(this.labels, location.href))
+    );
   }
 
   /** @param {string} name @param {any} value */
@@ -120,7 +129,9 @@ class PageModel {
   async link(page, state) {
     const there = new URL(`../../book/${page}.html`, import.meta.url);
     if (there.pathname === location.pathname) return null;
-    return `${there.href}#${(await written(state, "")).join("&")}`;
+    const { model } = this.values;
+    const said = model === this.first.model ? state : { model, ...state };
+    return `${there.href}#${(await written(said, "")).join("&")}`;
   }
 }
 
@@ -270,10 +281,10 @@ async function start(place) {
     const module = (await early.get(source)) ?? (await import(source));
     const prefix = prefixOf(place);
     const found = await addressedState(state, location.hash, prefix);
-    const model = new PageModel(state, found, prefix, place.dataset.labels);
+    const model = new PageModel(state, found, prefix, place.dataset);
     address.models.push(model);
     await module.default.render({ model, el: view });
-    if (!view.querySelector(":scope > .ctx-failed")) for (const node of fallback) node.remove();
+    if (!view.querySelector(".ctx-failed")) for (const node of fallback) node.remove();
   } catch (error) {
     console.info(error);
     const line = document.createElement("p");

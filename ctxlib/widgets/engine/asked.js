@@ -7,7 +7,7 @@
 
 import { Layer } from "./layer.js";
 import { addScaled, dotProduct, equalParts } from "./linalg.js";
-import { TOKENS_AT_ONCE } from "./ranking.js";
+import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
 /** @typedef {import("./layer.js").Attended} Attended
  *  @typedef {import("./layer.js").Calibration} Calibration
@@ -62,27 +62,45 @@ class Table {
   }
 }
 
-/** One destination's heads. Large tables stay in levels. */
+/** Tokens that came in one file: content and values. */
+class Known {
+  /** @param {Record<string, any>} tensors @param {number} heads */
+  constructor(tensors, heads) {
+    this.ids = Int32Array.from(tensors.known);
+    this.values = new Table(tensors, "of_token");
+    /** @type {Float64Array[]} log content, a row a head */
+    this.content = equalParts(tensors.content, heads);
+  }
+}
+
+/** One destination's heads. Large tables stay in levels. What is read with other heads, or of rarer
+ *  tokens, may lie in files of its own, which are fetched when they are asked for. */
 export class AskedLayer extends Layer {
-  /** @type {Int32Array} of a token; -1 for one that is not known */ #row;
-  /** @type {Table} neuron after neuron */ #W_in;
-  /** @type {Table} token after token */ #values;
+  /** @type {Known[]} */ #files = [];
+  /** @type {Int16Array} of a token the file, -1 for one that is not known */ #file;
+  /** @type {Int32Array} and its row there */ #row;
+  /** @type {Int32Array} of a token in no file of the first, its place among these; -1 */ #left;
+  /** @type {(Table | undefined)[]} W_O W_in of a head, neuron after neuron */ #readouts;
   /** @type {Numbers} of each head, which of the values it reads */ #valueOf;
   /** @type {import("./ranking.js").Ranked} through the stable heads */ #told;
+  /** @type {import("./packed.js").FetchPart | undefined} of a layer that has a folder */ #fetch;
 
-  /** @param {AskedHeader} header @param {Record<string, any>} tensors */
-  constructor(header, tensors) {
+  /** @param {AskedHeader} header @param {Record<string, any>} tensors
+   *  @param {import("./packed.js").FetchPart} [fetch] */
+  constructor(header, tensors, fetch) {
     super(header, { ...tensors, W_O: wholeTable(tensors, "W_O") });
     this.length = header.length; // tokens of a text that are read
-    this.#row = new Int32Array(this.nVocab).fill(-1);
-    this.known.forEach((id, row) => (this.#row[id] = row));
-    this.#W_in = new Table(tensors, "W_in");
-    this.#values = new Table(tensors, "of_token");
+    this.shared = header.shared ?? 0;
+    this.#fetch = fetch;
+    this.#file = new Int16Array(this.nVocab).fill(-1);
+    this.#row = new Int32Array(this.nVocab);
+    this.#take(tensors);
+    let left = 0;
+    this.#left = new Int32Array(this.nVocab).map((_, id) => (this.knows(id) ? -1 : left++));
+    this.#readouts = this.everyHead.map((head) => readoutTable(tensors, head));
     this.#valueOf = tensors.value_of;
     /** @type {Float64Array[]} one row a head over the sources */
     this.wholeKernels = equalParts(tensors.kernels, this.nHeads);
-    /** @type {Float64Array[]} log content of the known tokens, a row a head */
-    this.content = equalParts(tensors.content, this.nHeads);
     /** @type {Float64Array[]} what standing at a source adds to its value, a row a head */
     this.moved = equalParts(tensors.moved, this.nHeads);
     /** @type {Float64Array} of the stream that neurons read, what is no head's */
@@ -101,7 +119,47 @@ export class AskedLayer extends Layer {
 
   /** @param {number} id */
   knows(id) {
-    return this.#row[id] >= 0;
+    return this.#file[id] >= 0;
+  }
+
+  /** Tokens of a file are known from now on. @param {Record<string, any>} tensors */
+  #take(tensors) {
+    const known = new Known(tensors, this.nHeads);
+    const file = this.#files.push(known) - 1;
+    known.ids.forEach((id, row) => {
+      this.#row[id] = row;
+      this.#file[id] = file;
+    });
+  }
+
+  /** @param {Numbers} heads @param {Numbers} ids */
+  lacks(heads, ids) {
+    if (!this.#fetch) return [];
+    const ofHeads = Array.from(heads).filter((head) => !this.#readouts[head]);
+    const ofTokens = Array.from(ids).filter((id) => !this.knows(id));
+    const parts = [
+      ...ofHeads.map((head) => `head-${head}`),
+      ...ofTokens.map((id) => `tokens-${Math.floor(this.#left[id] / this.shared)}`),
+    ];
+    return [...new Set(parts)];
+  }
+
+  /** @param {string[]} parts
+   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
+  async bring(parts, { onProgress = () => {}, signal } = {}) {
+    const [fetch, shares] = [this.#fetch, parts.map(() => 0)];
+    if (!fetch) return;
+    const one = async (/** @type {string} */ part, /** @type {number} */ i) => {
+      const tell = (/** @type {number} */ share) => {
+        shares[i] = share;
+        onProgress(shares.reduce((sum, of) => sum + of, 0) / parts.length);
+      };
+      const tensors = await fetch(part, tell, signal);
+      const [kind, number] = part.split("-");
+      if (kind === "head") this.#readouts[Number(number)] ??= readoutTable(tensors, Number(number));
+      else if (!this.knows(tensors.known[0])) this.#take(tensors);
+    };
+    await Promise.all(parts.map(one));
   }
 
   /** @param {import("./circuit.js").Circuit} circuit @param {number[]} heads */
@@ -135,9 +193,12 @@ export class AskedLayer extends Layer {
     return new AskedSplit(this, n, token);
   }
 
-  /** @param {number} from @param {number} to */
-  inputs(from, to) {
-    return this.#W_in.rows(from, to);
+  /** @param {number} head @param {number} block */
+  readout(head, block) {
+    const from = block * NEURONS_AT_ONCE;
+    const table = this.#readouts[head];
+    if (!table) throw new RangeError(`head ${head}: its part of the layer is not here yet`);
+    return table.rows(from, Math.min(from + NEURONS_AT_ONCE, this.nNeurons));
   }
 
   /** @param {Numbers} ids @param {number} _n @param {number} head @param {Float64Array} out */
@@ -152,22 +213,24 @@ export class AskedLayer extends Layer {
   /** into[at:] += factor times a token's value. @param {Float64Array} into @param {number} at
    *  @param {number} factor @param {number} id @param {number} head */
   addValue(into, at, factor, id, head) {
-    const { dHead } = this;
-    const [row, column] = [this.#row[id], this.#valueOf[head] * dHead];
-    if (row >= 0) this.#values.addTo(into, at, factor, row, column, dHead);
+    if (!this.knows(id)) return;
+    const { values } = this.#files[this.#file[id]];
+    const column = this.#valueOf[head] * this.dHead;
+    values.addTo(into, at, factor, this.#row[id], column, this.dHead);
   }
 
   /** A function that gives a token's value in a direction inside a head.
    *  @param {number} head @param {Float64Array} inner @returns {(id: number) => number} */
   valuesAlong(head, inner) {
-    const along = this.#values.along(inner, this.#valueOf[head] * this.dHead);
-    return (id) => (this.knows(id) ? along(this.#row[id]) : 0);
+    const column = this.#valueOf[head] * this.dHead;
+    const along = this.#files.map(({ values }) => values.along(inner, column));
+    return (id) => (this.knows(id) ? along[this.#file[id]](this.#row[id]) : 0);
   }
 
   /** log content_h of a token. @param {number} id @param {number} head */
   contentOf(id, head) {
-    const row = this.#row[id];
-    return row < 0 ? -Infinity : this.content[head][row];
+    if (!this.knows(id)) return -Infinity;
+    return this.#files[this.#file[id]].content[head][this.#row[id]];
   }
 }
 
@@ -264,19 +327,17 @@ class SeenTokens {
   own() {
     const { layer, split } = this;
     const { d, dHead } = layer;
-    const written = this.contents(layer.everyHead).map((contents, head) => {
+    const attended = Float64Array.from(layer.beside);
+    const inside = this.contents(layer.everyHead).map((contents, head) => {
       const row = summingToOne(contents.map((content, i) => content * split.kernels[head][i]));
       const z = this.inside(head, row);
       for (let i = 0; i < row.length; i++)
         addScaled(z, 0, row[i], layer.moved[head], split.movedFrom + i * dHead, dHead);
-      const out = new Float64Array(d);
-      layer.write(out, head, z);
-      return out;
+      layer.write(attended, head, z);
+      return z;
     });
-    let squared = 0;
-    for (let k = 0; k < d; k++)
-      squared += written.reduce((sum, out) => sum + out[k], layer.beside[k]) ** 2;
-    return { written, scale: Math.sqrt(squared / d + layer.eps) };
+    const squared = dotProduct(attended, 0, attended, 0, d);
+    return { inside, scale: Math.sqrt(squared / d + layer.eps) };
   }
 }
 
@@ -290,4 +351,11 @@ function summingToOne(row) {
 function wholeTable(tensors, name) {
   const table = new Table(tensors, name);
   return table.rows(0, table.step.length);
+}
+
+/** W_O W_in of a head, if these tensors hold it. @param {Record<string, any>} tensors
+ *  @param {number} head */
+function readoutTable(tensors, head) {
+  const name = `readout_${head}`;
+  return tensors[name] ? new Table(tensors, name) : undefined;
 }

@@ -3,7 +3,6 @@
 import {
   addScaled,
   columnMajor,
-  dotProduct,
   equalParts,
   rowProducts,
   sharedKernel,
@@ -110,14 +109,8 @@ export class Circuit {
   /** W_O W_in[:, j] / s: the direction inside each head that one neuron reads.
    *  @param {number} neuron @param {number[]} heads */
   directions(neuron, heads) {
-    const { layer } = this;
-    const { d, dHead, W_O } = layer;
-    const input = layer.inputs(wholeBelow(neuron, layer.nNeurons, "neuron"), neuron + 1);
-    return heads.map((h) =>
-      new Float64Array(dHead).map(
-        (_, k) => dotProduct(input, 0, W_O, (h * dHead + k) * d, d) / this.scale,
-      ),
-    );
+    wholeBelow(neuron, this.layer.nNeurons, "neuron");
+    return heads.map((h) => this.layer.readoutOf(h, neuron).map((value) => value / this.scale));
   }
 
   /** What each token of the vocabulary adds to a neuron's pre-activation, per unit of kernel; zero
@@ -145,11 +138,10 @@ export class Circuit {
     const seen = this.split.seen([wholeBelow(token, layer.nVocab, "token")]);
     const chosen = layer.heads(heads);
     const contents = seen.contents(chosen);
-    const written = new Float64Array(layer.d);
-    chosen.forEach((head, k) =>
-      layer.write(written, head, seen.inside(head, [contents[k][0] / this.denominators[head]])),
+    const inside = chosen.map((head, k) =>
+      seen.inside(head, [contents[k][0] / this.denominators[head]]),
     );
-    return layer.read(written, this.scale);
+    return layer.read(chosen, inside, this.scale);
   }
 
   // -------------------------------------------------------------- texts
@@ -201,26 +193,28 @@ export class Circuit {
     const key = `${chosen} ${placed}`;
     const known = this.#responses.get(key);
     if (known) return known;
-    const { d, passages, nNeurons } = this.layer;
-    const scaled = new Float64Array(passages.length * d);
+    const { dHead, passages, nNeurons } = this.layer;
+    const scaled = chosen.map(() => new Float64Array(passages.length * dHead));
     let done = 0;
     const work = this.#readPassages(chosen, placed, scaled, () => (done += 1));
     await doneInSlices(work, signal, () => onProgress(done / passages.length));
     const values = new Float64Array(passages.length * nNeurons);
-    await doneInSlices(readOut(this.layer, scaled, values), signal);
+    await doneInSlices(readOut(this.layer, chosen, scaled, values), signal);
     onProgress(1);
     const responses = new Responses(this.layer, values);
     this.#responses.set(key, responses);
     return responses;
   }
 
-  /** @param {number[]} heads @param {boolean} placed @param {Float64Array} scaled what is written,
-   *  over LayerNorm 2's scale, passage after passage @param {() => void} onEach */
+  /** @param {number[]} heads @param {boolean} placed @param {Float64Array[]} scaled what each head
+   *  puts together, over LayerNorm 2's scale, passage after passage @param {() => void} onEach */
   *#readPassages(heads, placed, scaled, onEach) {
-    const { d, passages } = this.layer;
+    const { dHead, passages } = this.layer;
     for (const [i, { ids }] of passages.entries()) {
       const read = this.read(placed ? this.placed(ids) : ids);
-      addScaled(scaled, i * d, 1 / read.circuit.scale, read.written(heads), 0, d);
+      read
+        .inside(heads)
+        .forEach((z, k) => addScaled(scaled[k], i * dHead, 1 / read.circuit.scale, z, 0, dHead));
       onEach();
       yield;
     }
@@ -321,16 +315,19 @@ export class Circuit {
   }
 }
 
-/** rows W_in, some neurons at a time.
- *  @param {Layer} layer @param {Float64Array} rows @param {Float64Array} out */
-function* readOut(layer, rows, out) {
-  const { d, nNeurons } = layer;
-  const count = rows.length / d;
+/** sum over heads of rows W_O W_in, some neurons at a time.
+ *  @param {Layer} layer @param {number[]} heads @param {Float64Array[]} rows a head's each
+ *  @param {Float64Array} out */
+function* readOut(layer, heads, rows, out) {
+  const { dHead, nNeurons } = layer;
+  const count = rows[0].length / dHead;
   for (let from = 0; from < nNeurons; from += NEURONS_AT_ONCE) {
     const some = Math.min(NEURONS_AT_ONCE, nNeurons - from);
     const part = new Float64Array(count * some);
-    rowProducts(rows, layer.inputs(from, from + some), d, part);
-    equalParts(part, count).forEach((row, i) => out.set(row, i * nNeurons + from));
+    for (const [k, head] of heads.entries()) {
+      rowProducts(rows[k], layer.readout(head, from / NEURONS_AT_ONCE), dHead, part);
+      for (let i = 0; i < count; i++) addScaled(out, i * nNeurons + from, 1, part, i * some, some);
+    }
     yield;
   }
 }

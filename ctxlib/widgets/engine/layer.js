@@ -12,15 +12,15 @@
 
 import { Circuit } from "./circuit.js";
 import { Kept } from "./kept.js";
-import { addScaled, rowProducts, wholeBelow } from "./linalg.js";
+import { addScaled, dotProduct, wholeBelow } from "./linalg.js";
 import { NEURONS_AT_ONCE, Ranking } from "./ranking.js";
 
 /** @typedef {import("./circuit.js").Responses} Responses
  *  @typedef {import("./linalg.js").Numbers} Numbers
  *  @typedef {import("./packed.js").CommonHeader} CommonHeader
  *  @typedef {{name: string, domain: string, title: string, ids: Int32Array}} Passage
- *  @typedef {{written: Float64Array[], scale: number}} Attended what each head writes, and the
- *    LayerNorm-2 scale behind all of them
+ *  @typedef {{inside: Float64Array[], scale: number}} Attended what each head puts together inside, and
+ *    the LayerNorm-2 scale behind what all of them write
  *  @typedef {{denominators: Numbers, scale: number}} Calibration one denominator a head
  *
  *  @typedef Seen a text, as the heads at a destination read it
@@ -75,13 +75,14 @@ export class Layer {
     this.means = tensors.means;
     this.merges = this.#spelt(tensors.merges);
     this.passages = labelled(header.passages, tensors);
-    const untrained = new Set(header.untrained);
+    /** Glitch tokens, which no text has trained. */
+    this.untrained = new Set(header.untrained);
     /** Tokens that the page knows: of a large vocabulary, those of its texts and those that can
      *  matter most. */
     this.known = this.knownTokens(tensors);
-    this.trained = this.nVocab - untrained.size;
+    this.trained = this.nVocab - this.untrained.size;
     /** Those that a ranking counts: all but glitch tokens. */
-    this.counted = this.known.filter((id) => !untrained.has(id));
+    this.counted = this.known.filter((id) => !this.untrained.has(id));
     /** Those of them that it looks at: of a large vocabulary the ones that can matter. */
     this.ranked = this.counted.filter((id) => tensors.ranked[id]);
     this.everyNeuron = Int32Array.from({ length: this.nNeurons }, (_, neuron) => neuron);
@@ -132,11 +133,22 @@ export class Layer {
     throw new Error("a kind of layer says how its heads are split");
   }
 
-  /** W_in of the neurons from ... to - 1, neuron after neuron.
-   *  @abstract @param {number} _from @param {number} _to @returns {Float64Array} */
-  inputs(_from, _to) {
-    throw new Error("a kind of layer has W_in");
+  /** W_O W_in of one head, for the neurons of one block of NEURONS_AT_ONCE; neuron after neuron.
+   *  @abstract @param {number} _head @param {number} _block @returns {Float64Array} */
+  readout(_head, _block) {
+    throw new Error("a kind of layer has W_O W_in");
   }
+
+  /** The parts that have still to be fetched for these heads and tokens (`bring`).
+   *  @param {Numbers} _heads @param {Numbers} _ids @returns {string[]} */
+  lacks(_heads, _ids) {
+    return [];
+  }
+
+  /** Fetches parts; what has come stays when a signal ends it.
+   *  @param {string[]} _parts
+   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [_options] */
+  async bring(_parts, _options) {}
 
   /** Values of tokens at n in one head, b_V included, token after token.
    *  @abstract @param {Numbers} _ids @param {number} _n @param {number} _head
@@ -203,19 +215,25 @@ export class Layer {
     for (let k = 0; k < dHead; k++) addScaled(into, 0, z[k], this.W_O, (head * dHead + k) * d, d);
   }
 
-  /** r W_in / scale @param {Float64Array} r @param {number} scale
-   *  @returns {Float64Array} one number a neuron */
-  read(r, scale) {
+  /** sum over heads of z W_O W_in / scale @param {number[]} heads @param {Float64Array[]} inside a z
+   *  for each @param {number} scale @returns {Float64Array} one number a neuron */
+  read(heads, inside, scale) {
     const out = new Float64Array(this.nNeurons);
-    const scaled = r.map((x) => x / scale);
+    const scaled = inside.map((z) => z.map((x) => x / scale));
     for (let from = 0; from < out.length; from += NEURONS_AT_ONCE)
-      rowProducts(
-        this.inputs(from, Math.min(from + NEURONS_AT_ONCE, out.length)),
-        scaled,
-        this.d,
-        out.subarray(from),
-      );
+      heads.forEach((head, k) => {
+        const readout = this.readout(head, from / NEURONS_AT_ONCE);
+        for (let at = 0, j = from; at < readout.length; at += this.dHead, j++)
+          out[j] += dotProduct(readout, at, scaled[k], 0, this.dHead);
+      });
     return out;
+  }
+
+  /** W_O W_in of one head for one neuron. @param {number} head @param {number} neuron */
+  readoutOf(head, neuron) {
+    const at = (neuron % NEURONS_AT_ONCE) * this.dHead;
+    const block = Math.floor(neuron / NEURONS_AT_ONCE);
+    return this.readout(head, block).subarray(at, at + this.dHead);
   }
 
   /** The tokens 0 ... n, if they are there and in the vocabulary.

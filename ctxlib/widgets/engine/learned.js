@@ -12,7 +12,7 @@ import {
   softmaxInPlace,
   wholeBelow,
 } from "./linalg.js";
-import { TOKENS_AT_ONCE } from "./ranking.js";
+import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
 /** @typedef {import("./layer.js").Attended} Attended
  *  @typedef {import("./layer.js").Calibration} Calibration
@@ -23,7 +23,8 @@ import { TOKENS_AT_ONCE } from "./ranking.js";
 
 /** A layer's weights, folded and centred. */
 export class LearnedLayer extends Layer {
-  /** @type {Float64Array} neuron after neuron */ #inputs;
+  /** @type {Float64Array} W_in, neuron after neuron */ #inputs;
+  /** @type {Map<string, Float64Array>} by head and block */ #readouts = new Map();
 
   /** @param {LayerHeader} header @param {Record<string, any>} tensors */
   constructor(header, tensors) {
@@ -50,9 +51,18 @@ export class LearnedLayer extends Layer {
     return new Equation1(this, n, token);
   }
 
-  /** @param {number} from @param {number} to */
-  inputs(from, to) {
-    return this.#inputs.subarray(from * this.d, to * this.d);
+  /** @param {number} head @param {number} block */
+  readout(head, block) {
+    const key = `${head} ${block}`;
+    const known = this.#readouts.get(key);
+    if (known) return known;
+    const { d, dHead, W_O } = this;
+    const size = NEURONS_AT_ONCE * d;
+    const some = this.#inputs.subarray(block * size, (block + 1) * size);
+    const out = W_O.subarray(head * dHead * d, (head + 1) * dHead * d);
+    const made = rowProducts(some, out, d, new Float64Array((some.length / d) * dHead));
+    this.#readouts.set(key, made);
+    return made;
   }
 
   /** LayerNorm's scale at every position for a token of norm C. @param {number} C */
@@ -167,24 +177,25 @@ export class LearnedLayer extends Layer {
     return { directions, biases };
   }
 
-  /** What each head writes and the LayerNorm-2 scale behind all of them, with the attention of a
-   *  stream, at its last source. @param {Float64Array} x @param {Numbers} ids */
+  /** What each head puts together and the LayerNorm-2 scale behind all of them, with the attention of
+   *  a stream, at its last source. @param {Float64Array} x @param {Numbers} ids */
   attend(x, ids) {
     const { d } = this;
-    const written = this.rows(x).map((row, head) => {
-      const [seen, out] = [new Float64Array(d), new Float64Array(d)];
+    const attended = new Float64Array(d);
+    const inside = this.rows(x).map((row, head) => {
+      const seen = new Float64Array(d);
       row.forEach((weight, i) => addScaled(seen, 0, weight, x, i * d, d));
-      this.write(out, head, this.inside(head, seen, 1));
-      return out;
+      const z = this.inside(head, seen, 1);
+      this.write(attended, head, z);
+      return z;
     });
     const n = ids.length - 1;
     let squared = 0;
     for (let k = 0; k < d; k++) {
       const token = this.W_E[ids[n] * d + k] * this.W_E_step[ids[n]];
-      const attended = written.reduce((sum, out) => sum + out[k], 0);
-      squared += (token + this.W_pos[n * d + k] + this.b_O[k] + attended) ** 2;
+      squared += (token + this.W_pos[n * d + k] + this.b_O[k] + attended[k]) ** 2;
     }
-    return { written, scale: Math.sqrt(squared / d + this.eps) };
+    return { inside, scale: Math.sqrt(squared / d + this.eps) };
   }
 
   /** x B for the stream x of tokens that all stand at n, token after token, a few at a time: for a

@@ -17,57 +17,81 @@ import { HeardNeuron } from "./neuron.js";
  *    passages: {name: string, domain: string, title: string}[], untrained: number[],
  *    vocab: string[], bos: number, byte_level: boolean, words?: string}} CommonHeader
  *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
- *  @typedef {CommonHeader & {length: number}} AskedHeader of one destination */
+ *  @typedef {CommonHeader & {length: number, folder?: string, shared?: number}} AskedHeader of one
+ *    destination; its further parts lie in a folder beside it, the rarer tokens `shared` a file
+ *  @typedef {{sizes: string[], reals: string[], lists: string[],
+ *    tensors: (header: any) => string[]}} Kind what a header must give: whole numbers above 0, numbers
+ *    above 0, lists, and tensors by their names
+ *  @typedef {(name: string, onProgress: (share: number) => void, signal?: AbortSignal) =>
+ *    Promise<Record<string, any>>} FetchPart gives the tensors of such a part */
 
 const LAYER = {
-  sizes: ["d_model", "d_head", "neurons", "positions", "n", "largest"],
-  lists: ["stable", "destinations", "families", "passages", "untrained"],
+  sizes: ["vocab_size", "heads", "d_model", "d_head", "neurons", "positions", "n", "largest"],
+  lists: ["vocab", "stable", "destinations", "families", "passages", "untrained"],
   tensors: ["ranked", "passage_ids", "passage_ends", "merges"],
 };
+/** The tensors of tables that are kept in levels. @param {string[]} names */
+function leveled(...names) {
+  return names.flatMap((name) => ["", "_step", "_spread", "_mean"].map((of) => name + of));
+}
+const OF_TOKENS = ["known", "content", ...leveled("of_token")];
 
-/** Of each kind of file what makes something of it, and what it must hold: numbers that count, other
- *  positive ones, lists, and tensors. */
+/** Of each kind of file what makes something of it, and what it must hold. */
 const KINDS = {
   "ctxlib layer": {
     Kind: LearnedLayer,
     sizes: [...LAYER.sizes, "finer"],
     reals: ["eps", "C", "attn_scale"],
     lists: LAYER.lists,
-    tensors: [
+    tensors: () => [
       ..."W_E W_E_step fine W_E_fine W_pos W_Q W_K W_V W_O W_in b_Q b_V b_O means".split(" "),
       ...LAYER.tensors,
     ],
   },
   "ctxlib asked layer": {
     Kind: AskedLayer,
-    sizes: [...LAYER.sizes, "length"],
+    sizes: ["length", ...LAYER.sizes],
     reals: ["eps"],
     lists: LAYER.lists,
-    tensors: [
-      ...(
-        "known kernels content value_of moved beside means of_token of_token_step of_token_spread " +
-        "of_token_mean W_O W_O_step W_O_spread W_O_mean W_in W_in_step W_in_spread W_in_mean told_top told_mean " +
-        "told_tokens"
-      ).split(" "),
+    /** @param {any} header */
+    tensors: ({ folder, stable, heads }) => [
+      ..."kernels value_of moved beside means told_top told_mean told_tokens".split(" "),
+      ...OF_TOKENS,
+      ...leveled("W_O"),
+      ...(folder ? stable : Array.from({ length: heads }, (_, head) => head)).flatMap(
+        (/** @type {number} */ head) => leveled(`readout_${head}`),
+      ),
       ...LAYER.tensors,
     ],
   },
   "ctxlib neuron": {
     Kind: HeardNeuron,
-    sizes: ["length", "first_merged"],
+    sizes: ["vocab_size", "heads", "length", "first_merged"],
     reals: [],
-    lists: [],
-    tensors: ["kernels", "content", "adds", "left"],
+    lists: ["vocab"],
+    tensors: () => ["kernels", "content", "adds", "left"],
   },
 };
+/** A part of a layer: what it holds is in its name, `head-4` or `tokens-12`. */
+const PART = "ctxlib asked part";
 const LAYER_VERSION = 1;
 
 /** Fetches a packed layer, or whatever a file holds of one (`KINDS`).
  *  @param {string | URL} url @param {(share: number) => void} [onProgress] told 0 to 1
  *  @returns {Promise<any>} or an Error with one sentence for the reader */
 export async function loadLayer(url, onProgress = () => {}) {
-  const name = new URL(url, globalThis.location?.href).pathname.split("/").pop();
-  return layerFrom(name || "layer", () => fetchedBytes(url, onProgress));
+  const place = new URL(url, globalThis.location?.href);
+  const unpacked = await opened(place, KINDS, () => fetchedBytes(place, onProgress));
+  const { folder } = unpacked.header;
+  /** @type {FetchPart} */
+  const part = async (name, onProgress, signal) => {
+    const [kind, number] = name.split("-");
+    const tensors = kind === "head" ? leveled(`readout_${number}`) : OF_TOKENS;
+    const kinds = { [PART]: { sizes: [], reals: [], lists: [], tensors: () => tensors } };
+    const file = new URL(`${folder}/${name}.bin`, place);
+    return (await opened(file, kinds, () => fetchedBytes(file, onProgress, signal))).tensors;
+  };
+  return made(unpacked, folder ? part : undefined);
 }
 
 /** The layer in bytes that are here already: a notebook sends them.
@@ -76,24 +100,35 @@ export async function readLayer(bytes) {
   const whole = ArrayBuffer.isView(bytes)
     ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     : new Uint8Array(bytes);
-  return layerFrom("layer", async () => /** @type {Uint8Array<ArrayBuffer>} */ (whole));
+  const source = async () => /** @type {Uint8Array<ArrayBuffer>} */ (whole);
+  return made(await opened(new URL("data:layer"), KINDS, source));
 }
 
-/** @param {string} name @param {() => Promise<Uint8Array<ArrayBuffer>>} source */
-async function layerFrom(name, source) {
+/** @param {{header: any, tensors: Record<string, any>}} unpacked @param {FetchPart} [part] */
+function made({ header, tensors }, part) {
+  const { Kind } = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
+  return new Kind(header, tensors, part);
+}
+
+/** What is unpacked of a file of one of some kinds; an Error says in one sentence why it is not, but a
+ *  signal's own goes on as it is.
+ *  @param {URL} file @param {Record<string, Kind>} kinds
+ *  @param {() => Promise<Uint8Array<ArrayBuffer>>} source */
+async function opened(file, kinds, source) {
   try {
-    const { header, tensors } = unpackedLayer(await unzippedBytes(await source()));
-    const { Kind } = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
-    return new Kind(/** @type {any} */ (header), tensors);
+    return unpackedLayer(await unzippedBytes(await source()), kinds);
   } catch (error) {
+    if (error instanceof DOMException) throw error;
+    const name = file.pathname.split("/").pop() || "layer";
     const reason = error instanceof Error ? error.message : String(error);
     throw new Error(`This view's data (${name}) cannot be used: ${reason}.`);
   }
 }
 
-/** @param {string | URL} url @param {(share: number) => void} onProgress */
-async function fetchedBytes(url, onProgress) {
-  const response = await fetch(url).catch(() => {
+/** @param {URL} url @param {(share: number) => void} onProgress @param {AbortSignal} [signal] */
+async function fetchedBytes(url, onProgress, signal) {
+  const response = await fetch(url, { signal }).catch(() => {
+    signal?.throwIfAborted();
     throw new Error("the server does not answer");
   });
   if (!response.ok || !response.body) throw new Error(`the server answers ${response.status}`);
@@ -102,6 +137,7 @@ async function fetchedBytes(url, onProgress) {
   const parts = [];
   for (let received = 0; ;) {
     const { done, value } = await reader.read().catch(() => {
+      signal?.throwIfAborted();
       throw new Error("the connection broke off");
     });
     if (done) break;
@@ -124,16 +160,16 @@ async function unzippedBytes(bytes) {
   });
 }
 
-/** @param {ArrayBuffer} buffer
+/** @param {ArrayBuffer} buffer @param {Record<string, Kind>} among
  *  @returns {{header: LayerHeader & AskedHeader, tensors: Record<string, any>}} tensors by name, float16 widened */
-function unpackedLayer(buffer) {
+function unpackedLayer(buffer, among) {
   const { header, start } = layerHeader(buffer);
-  if (!Object.hasOwn(KINDS, header.format)) throw new Error("it is another kind of file");
+  if (!Object.hasOwn(among, header.format)) throw new Error("it is another kind of file");
   if (header.version !== LAYER_VERSION)
     throw new Error(
       `it has version ${header.version} and this page reads version ${LAYER_VERSION}`,
     );
-  const malformed = malformedPart(header, buffer.byteLength - start);
+  const malformed = malformedPart(header, among[header.format], buffer.byteLength - start);
   if (malformed) throw new Error(`its header is damaged (${malformed})`);
   /** @type {Record<string, any>} */
   const kinds = {
@@ -162,8 +198,8 @@ function entries(shape) {
 }
 
 /** The first part of a header that is not what this page can work with. @param {any} header
- *  @param {number} room bytes of tensors @returns {string | undefined} */
-function malformedPart(header, room) {
+ *  @param {Kind} kind @param {number} room bytes of tensors @returns {string | undefined} */
+function malformedPart(header, kind, room) {
   const isSize = (/** @type {any} */ v) => Number.isInteger(v) && v > 0;
   const isTensor = (/** @type {any} */ t) =>
     typeof t?.name === "string" &&
@@ -174,16 +210,17 @@ function malformedPart(header, room) {
   const fits = (/** @type {TensorEntry} */ { type, shape, offset }) =>
     offset >= 0 && offset + WIDTHS[type] * entries(shape) <= room;
   const { vocab, tensors } = header;
-  const kind = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
   return (
-    ["vocab_size", "heads", ...kind.sizes].find((name) => !isSize(header[name])) ??
+    kind.sizes.find((name) => !isSize(header[name])) ??
     kind.reals.find((name) => !(header[name] > 0)) ??
-    ["vocab", ...kind.lists].find((name) => !Array.isArray(header[name])) ??
-    (vocab.length === header.vocab_size ? undefined : "vocab") ??
-    (kind.lists.length ? malformedLists(header) : undefined) ??
+    kind.lists.find((name) => !Array.isArray(header[name])) ??
+    (vocab?.length === header.vocab_size ? undefined : "vocab") ??
+    (kind.lists.includes("families") ? malformedLists(header) : undefined) ??
     (Array.isArray(tensors) && tensors.every(isTensor) ? undefined : "tensors") ??
     [
-      ...kind.tensors.filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
+      ...kind
+        .tensors(header)
+        .filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
       ...tensors.flatMap((/** @type {any} */ t) => (fits(t) ? [] : [t.name])),
     ].map((name) => `tensor ${name}`)[0]
   );

@@ -3,7 +3,7 @@
  *  What no choice of heads or neurons changes is worked out once: another head then costs what it says
  *  itself, another neuron its own terms. */
 
-import { addScaled, wholeBelow } from "./linalg.js";
+import { wholeBelow } from "./linalg.js";
 
 /** @typedef {import("./circuit.js").Circuit} Circuit
  *  @typedef {import("./layer.js").Seen} Seen
@@ -38,31 +38,29 @@ export class Prefix {
 
   /** The paper's circuit: sum_i pos_i contribution[j, x_i] for every neuron. @param {number[]} heads */
   summary(heads) {
-    return this.layer.read(this.written(this.layer.heads(heads)), this.circuit.scale);
+    const chosen = this.layer.heads(heads);
+    return this.layer.read(chosen, this.inside(chosen), this.circuit.scale);
   }
 
-  /** What the circuit says that the heads write to the residual stream. @param {number[]} heads */
-  written(heads) {
-    const { circuit, layer } = this;
+  /** What the circuit says that the heads put together inside. @param {number[]} heads */
+  inside(heads) {
+    const { circuit } = this;
     const [seen, kernel] = [this.seen(), circuit.kernelOf(heads)];
-    const out = new Float64Array(layer.d);
-    this.contents(heads).forEach((contents, k) => {
+    return this.contents(heads).map((contents, k) => {
       const denominator = circuit.denominators[heads[k]];
       const weights = contents.map((content, i) => (kernel[i] * content) / denominator);
-      layer.write(out, heads[k], seen.inside(heads[k], weights));
+      return seen.inside(heads[k], weights);
     });
-    return out;
   }
 
   /** The self-normalised circuit (chapter 9): the text's own denominators, scale and token at n.
    *  @param {number[]} heads */
   selfNormalised(heads) {
-    const { layer } = this;
     this.#attention ??= this.seen().own();
-    const { written, scale } = this.#attention;
-    const out = new Float64Array(layer.d);
-    for (const head of layer.heads(heads)) addScaled(out, 0, 1, written[head], 0, layer.d);
-    return layer.read(out, scale);
+    const { inside, scale } = this.#attention;
+    const chosen = this.layer.heads(heads);
+    const through = chosen.map((head) => inside[head]);
+    return this.layer.read(chosen, through, scale);
   }
 
   /** The terms of the summary for one neuron, one a source. @param {number[]} heads

@@ -62,12 +62,10 @@ class HeadTable {
   }
 
   #nextReadouts() {
-    const { d, dHead, W_O, nNeurons } = this.layer;
+    const { dHead, nNeurons } = this.layer;
     const from = this.#readouts;
     this.#readouts = Math.min(from + NEURONS_AT_ONCE, nNeurons);
-    const out = W_O.subarray(this.head * dHead * d, (this.head + 1) * dHead * d);
-    const some = this.layer.inputs(from, this.#readouts);
-    rowProducts(some, out, d, this.R.subarray(from * dHead));
+    this.R.set(this.layer.readout(this.head, from / NEURONS_AT_ONCE), from * dHead);
   }
 
   #nextRows() {

@@ -23,7 +23,7 @@ const COLUMNS = [
 ];
 const ABOUT =
   "Label: the domain whose texts lift the neuron’s summary most, on half A of the held-out texts, for " +
-  "the heads of chapter 8. AUC: the chance that on half B a text of that domain has the larger summary " +
+  "the stable heads (chapter 8). AUC: the chance that on half B a text of that domain has the larger summary " +
   "than another text. Mixtures: what one in twenty random mixtures of neurons with the same label " +
   "reaches. A row in bold has more than that; the others’ labels say little about the neuron.";
 

@@ -41,8 +41,10 @@ import { stateButtons, waysOn } from "../ui/ways.js";
 import { csvButton } from "../ui/csv.js";
 import { svgButton } from "../ui/svg.js";
 import { labelTable } from "../ui/labels.js";
+import { ofModels } from "../ui/models.js";
 import { belowOrLeft, circuitHeads, heard, inStep, kept, sound, turn } from "../ui/state.js";
 import { shadeKey, tokenReader, whyHere } from "../ui/tokens.js";
+import { brought, waitingLine } from "../ui/waiting.js";
 import { UNIT, digitsFor, figure, grouped, several, signed, tokenMark } from "../ui/words.js";
 
 /** @typedef {import("../ui/state.js").Model} Model */
@@ -57,7 +59,7 @@ import { UNIT, digitsFor, figure, grouped, several, signed, tokenMark } from "..
  *    places: Int32Array, rule: number, most: number, step: number}} Ranking
  *  @typedef {{layer: Layer, text: (id: number) => string, name: (id: number) => string,
  *    inText: (ids: ArrayLike<number>) => {tokens: string[], names: string[]},
- *    heading: ReturnType<typeof headingsIn>, read: (text: string) => number[], go: (values: Record<string, any>) => void}} Tools
+ *    heading: ReturnType<typeof headingsIn>, read: (text: string) => number[], go: (values: Record<string, any>) => void, again: () => void}} Tools
  *  @typedef {Turned & {ranking: Ranking, theta: number, found: number, neuron: number,
  *    responses: Responses | null, read: number, width: number}} Scene `read` is the passage shown
  *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
@@ -145,6 +147,11 @@ async function render({ model, el }) {
   const rank = async ({ heads, token }, signal) => {
     const circuit = layer.circuit({ token });
     body.setAttribute("aria-busy", "true");
+    const missing = layer.lacks(heads, []);
+    if (!(await brought(waiting, layer, missing, `what ${headsSaid(heads)} write`, signal))) {
+      tools.go({ heads: ranking?.heads ?? [] });
+      return;
+    }
     if (!circuit.prepared(heads)) {
       waiting.show(`Ranking ${several(layer.nNeurons, "neuron")} by ${headsSaid(heads)}`);
       await circuit.prepare(heads, { signal, onProgress: waiting.share });
@@ -156,7 +163,7 @@ async function render({ model, el }) {
     const quick = performance.now() - begun < QUICK;
     ranking = found;
     responses = null;
-    waiting.hide();
+    waiting.end();
     repaint();
     const answers = await layer.byDomain(heads, { token, placed: true, signal });
     signal.throwIfAborted(); // what was cached comes in spite of a signal
@@ -164,9 +171,10 @@ async function render({ model, el }) {
     body.removeAttribute("aria-busy");
     repaint();
     if (!roomy()) return;
-    for (let head = 0; head < layer.nHeads; head++) await circuit.prepare([head], { signal });
+    const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
+    for (const head of here) await circuit.prepare([head], { signal });
     near = new Map([[keyOf({ heads, token }), found]]);
-    for (const others of quick ? oneClickAway(heads, layer.nHeads) : []) {
+    for (const others of quick ? oneClickAway(heads, here) : []) {
       await idle();
       signal.throwIfAborted();
       near.set(keyOf({ heads: others, token }), rankingOf(circuit, others));
@@ -176,6 +184,7 @@ async function render({ model, el }) {
   const traits = ["heads", "threshold", "token", "neuron", "pinned", "passage", "search"];
   const state = () => turned(model, layer);
   const end = kept({ model, place: body, traits, state, update: paint });
+  tools.again = second;
   // a ranking begins with the hand, not with the picture after it
   const hear = () => follow(state());
   const deaf = heard(model, ["heads", "token"], hear);
@@ -205,6 +214,7 @@ function toolsOf(model, layer, el) {
     heading: headingsIn(el),
     read: tokenizer ? (typed) => Array.from(tokenizer.encode(typed)) : spelt,
     go: (values) => turn(model, values),
+    again: () => {}, // before there is anything
   };
 }
 
@@ -234,12 +244,16 @@ function turned(model, layer) {
 /** What a ranking is of, in words. @param {{heads: number[], token: number}} turned */
 const keyOf = ({ heads, token }) => `${heads} ${token}`;
 
-/** Every choice of heads with one more or one less, but for none at all. @param {number[]} heads
- *  @param {number} nHeads @returns {number[][]} */
-function oneClickAway(heads, nHeads) {
-  return Array.from({ length: nHeads }, (_, head) =>
-    heads.includes(head) ? heads.filter((h) => h !== head) : [...heads, head].sort((a, b) => a - b),
-  ).filter((others) => others.length);
+/** Every choice of heads with one of these more or less, but for none at all. @param {number[]} heads
+ *  @param {number[]} among @returns {number[][]} */
+function oneClickAway(heads, among) {
+  return among
+    .map((head) =>
+      heads.includes(head)
+        ? heads.filter((h) => h !== head)
+        : [...heads, head].sort((a, b) => a - b),
+    )
+    .filter((others) => others.length);
 }
 
 /** Whether tables may be made that nobody has asked for: they cost a phone its battery and up to some
@@ -355,31 +369,6 @@ function arranged(controls, waiting, { list, search, neuron, histogram, domains,
     return made;
   });
   return { columns, body: element("div", { class: "ctx-neurons" }, controls, waiting, columns) };
-}
-
-/** Says what is being worked out and how far it is; takes no room when it has nothing to say. */
-function waitingLine() {
-  const bar = /** @type {HTMLProgressElement} */ (
-    element("progress", { max: 1, value: 0, "aria-label": "Working" })
-  );
-  const said = element("span", { role: "status" });
-  const root = element("p", { class: "ctx-waiting" }, said, " ", bar);
-  root.hidden = true;
-  return {
-    root,
-    show(/** @type {string} */ words) {
-      said.textContent = words;
-      bar.value = 0;
-      root.hidden = false;
-    },
-    share(/** @type {number} */ done) {
-      bar.value = done;
-    },
-    hide() {
-      said.textContent = "";
-      root.hidden = true;
-    },
-  };
 }
 
 /** Heads, destination token, threshold. @param {Tools} tools @param {HTMLElement | null} copy */
@@ -588,6 +577,16 @@ function foundSaid({ found, ranking, theta }, layer) {
  *  @param {Tools} tools @returns {Section} */
 function searchSection(tools) {
   const { go, name, layer, heading } = tools;
+  const [task, waiting] = [latest(), waitingLine()];
+  let asked = -1; // a token that did not come is not asked for at once again
+  const fetchRare = (/** @type {number} */ id) => {
+    const missing = layer.lacks([], [id]);
+    if (asked === id || !missing.length) return;
+    asked = id;
+    task(async (signal) => {
+      if (await brought(waiting, layer, missing, `the token ${name(id)}`, signal)) tools.again();
+    }).catch((error) => failed(waiting.root, error));
+  };
   const id = fresh("search");
   const input = /** @type {HTMLInputElement} */ (
     element("input", {
@@ -608,11 +607,11 @@ function searchSection(tools) {
   );
   const said = element("div", { role: "status", tabindex: -1 });
   const result = element("div", { class: "ctx-neurons-ends" });
-  const trained = new Set(layer.counted);
+  const counted = new Set(layer.counted);
   const say = inStep((/** @type {Found & {typed: string}} */ { typed, ...found }, changed) => {
     if (!changed("typed", "id", "unknown")) return;
     const pressed = focusIn(said);
-    said.replaceChildren(...searchSaid(found, tools, trained.has(found.id)));
+    said.replaceChildren(...searchSaid(found, tools, counted.has(found.id)));
     if (pressed) said.focus(); // the button is gone
     // what is being typed is ahead of what is painted
     if (input !== document.activeElement && input.value !== typed) input.value = typed;
@@ -626,12 +625,13 @@ function searchSection(tools) {
     const first = ranking.tokens[neuron * layer.largest];
     const typed = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
     const unknown = typed.id >= 0 && !layer.knows(typed.id) ? typed.id : -1;
+    if (unknown >= 0) fetchRare(unknown);
     const found = unknown < 0 ? { ...typed, unknown } : { ...typed, unknown, id: -1 };
     say({ typed: search, ...found });
     fill({ ranking, id: found.id });
   };
   const title = heading(0, "Which neurons does a token drive?");
-  return { root: element("section", {}, title, field, said, result), paint };
+  return { root: element("section", {}, title, field, waiting.root, said, result), paint };
 }
 
 /** @typedef {{id: number, parts: number[], kin: number[]}} Typed what a reader typed: `id` is the
@@ -659,9 +659,9 @@ function tokensOf(typed, tools) {
   return { id, parts: [], kin: [...new Set(single.flat())].filter((other) => other !== id) };
 }
 
-/** @param {Found} found @param {Tools} tools @param {boolean} trained @returns {HTMLElement[]} */
-function searchSaid({ id, parts, kin, unknown }, tools, trained) {
-  const { text, name, go } = tools;
+/** @param {Found} found @param {Tools} tools @param {boolean} counted @returns {HTMLElement[]} */
+function searchSaid({ id, parts, kin, unknown }, tools, counted) {
+  const { layer, text, name, go } = tools;
   const offered = (/** @type {number} */ other) =>
     sameAgain(other, tools) ? pick(name(other), () => go({ search: text(other) })) : name(other);
   const row = (/** @type {any[]} */ ...held) => {
@@ -675,8 +675,9 @@ function searchSaid({ id, parts, kin, unknown }, tools, trained) {
   if (parts.length)
     made.push(row(`No single token, but ${parts.length}: `, parts.slice(0, 12).map(offered)));
   if (id >= 0) {
-    const never = trained ? "" : " It was never trained, so no ranking counts it.";
-    const about = ["What ", tokenMark(name(id)), ` contributes, in ${UNIT}:${never}`];
+    const why = layer.untrained.has(id) ? "was never trained" : "is rare";
+    const left = counted ? "" : ` It ${why}, so no ranking counts it.`;
+    const about = ["What ", tokenMark(name(id)), ` contributes, in ${UNIT}:${left}`];
     made.push(element("p", { class: "ctx-neurons-said" }, element("span", {}, about)));
   }
   if (kin.length) made.push(row("Also", kin.map(offered)));
@@ -1083,4 +1084,4 @@ function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
   return [element("p", { class: "ctx-quiet" }, said, shadeKey(largest(terms), digits)), ...reader];
 }
 
-export default { render };
+export default { render: ofModels(render) };

@@ -30,6 +30,7 @@ import {
   table,
 } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
+import { ofModels } from "../ui/models.js";
 import { COLOURS } from "../ui/marks.js";
 import { band, chart, legend, line, readable, rule } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
@@ -37,6 +38,7 @@ import { below, belowOrLeft, circuitHeads, heard, inStep, kept, sound, turn } fr
 import { svgButton } from "../ui/svg.js";
 import { textBox } from "../ui/textbox.js";
 import { shadeKey, shadedTokens, whyHere } from "../ui/tokens.js";
+import { brought, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import {
   UNIT,
@@ -55,7 +57,8 @@ import {
  *  @typedef {import("../engine/reading.js").Reading} Reading
  *  @typedef {import("../engine/reading.js").Reference} Reference
  *  @typedef {import("../engine/reading.js").Taken} Taken
- *  @typedef {ReturnType<typeof turned>} Turned what a reader chose
+ *  @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
+ *    wanted may not be here yet
  *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table
  *  @typedef {{auto: number | null, references: (Reference | null)[], listed: Listed[][],
  *    listedOf: Reading[], drivers: {of: string, neuron: number, up: string[], down: string[]} | null, points: number}} Found
@@ -170,6 +173,7 @@ async function render({ model, el }) {
     tools.choose,
   );
   const caption = captionSection(layer);
+  const waiting = waitingLine();
   const ways = waysOn(model);
   /** @type {Scene | null} */ let scene = null;
   const file = csvButton("Terms as CSV", () => termsTable(/** @type {Scene} */ (scene), layer));
@@ -184,6 +188,7 @@ async function render({ model, el }) {
   );
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
+    waiting.root,
     caption.about,
     caption.key,
     element(
@@ -198,12 +203,32 @@ async function render({ model, el }) {
     ...sharing.parts,
   );
 
+  // heads and tokens that are not here yet are asked for; what was there goes on until they are
+  let heads = [layer.stable, layer.everyHead].find((some) => some.length) ?? [];
+  /** @type {Set<number>} */ const refused = new Set();
+  /** @param {Scene} now @param {AbortSignal} signal */
+  const bring = async ({ wanted, texts }, signal) => {
+    const rare = texts.flatMap(({ ids }) => ids).filter((id) => !refused.has(id));
+    const [ofHeads, ofTokens] = [layer.lacks(wanted, []), layer.lacks([], rare)];
+    if (!ofHeads.length && !ofTokens.length) return;
+    await new Promise((done) => setTimeout(done, QUIET));
+    signal.throwIfAborted();
+    if (!(await brought(waiting, layer, ofHeads, "what these heads write", signal)))
+      turn(model, { heads });
+    if (!(await brought(waiting, layer, ofTokens, "rarer tokens of the texts", signal)))
+      rare.forEach((id) => refused.add(id));
+    else if (ofTokens.length) sides.forEach((side) => side.forget());
+    tools.again();
+  };
   const task = latest();
   let begun = 0;
   const work = (/** @type {Scene} */ now) => {
     const mine = (begun += 1);
     el.dataset.working = ""; // until lists and lines are complete
-    task((signal) => follow(now, sides, found, learn, reader, signal))
+    task(async (signal) => {
+      await bring(now, signal);
+      await follow(now, sides, found, learn, reader, signal);
+    })
       .catch((error) => failed(el, error))
       .finally(() => mine === begun && delete el.dataset.working);
   };
@@ -213,9 +238,19 @@ async function render({ model, el }) {
   });
   const compare = compared();
   const state = () => {
-    const now = turned(model, layer);
-    const [first, second] = sides.map((side, i) => side.take(now.windows[i], now));
-    return { ...now, first, second, typings: sides[0].typings() + sides[1].typings() };
+    const { heads: wanted, ...now } = turned(model, layer);
+    if (!layer.lacks(wanted, []).length) heads = wanted;
+    const [first, second] = sides.map((side, i) =>
+      side.take(now.windows[i], { heads, shades: now.shades }),
+    );
+    return {
+      ...now,
+      heads,
+      wanted,
+      first,
+      second,
+      typings: sides[0].typings() + sides[1].typings(),
+    };
   };
   /** @param {ReturnType<typeof state>} now @param {import("../ui/state.js").Changed} changed */
   const update = ({ first, second, ...now }, changed) => {
@@ -227,7 +262,7 @@ async function render({ model, el }) {
     between.show(found.listed[2], scene.neuron);
     caption.update(scene, found);
     relink({ first, second, neuron: scene.neuron });
-    if (changed("first", "second", "asked", "typings")) work(scene);
+    if (changed("first", "second", "asked", "typings", "wanted")) work(scene);
   };
   // texts and cursors are set anew whenever they are named: a box and a hand are ahead of both
   const named = (/** @type {"text" | "cursor"} */ kind) => OF_TEXTS.map((of) => of[kind]);
@@ -384,7 +419,7 @@ function controlsSection(model, el, tools) {
     ],
     /** @param {Scene} scene */
     update(scene) {
-      heads.update(scene.heads);
+      heads.update(scene.wanted);
       if (scene.neuron !== null && focusIn(el) !== field) field.value = String(scene.neuron);
       box.checked = scene.shades === "cursor";
     },
@@ -395,12 +430,15 @@ function controlsSection(model, el, tools) {
  *  @param {Layer} layer */
 function captionSection(layer) {
   const about = element("p", { class: "ctx-reader-about" });
+  const counted = layer.counted.length;
+  const vocabulary =
+    counted < layer.trained ? `${grouped(counted)} common tokens` : "the whole vocabulary";
   const key = element("p", { class: "ctx-quiet" });
   const method = element("p", { class: "ctx-quiet" });
   const say = inStep((/** @type {Record<string, any>} */ { drivers, ...now }, changed) => {
     if (drivers && changed("drivers"))
       about.replaceChildren(
-        `Tokens that raise neuron ${drivers.neuron} most, of the whole vocabulary: `,
+        `Tokens that raise neuron ${drivers.neuron} most, of ${vocabulary}: `,
         ...tokenMarks(drivers.up),
         "; those that lower it most: ",
         ...tokenMarks(drivers.down),
@@ -627,6 +665,7 @@ function textSection({ label, window, cursor }, tools) {
     at: () => side.at,
     known: () => side,
     typings: () => side.typings,
+    forget: () => (side.taken = undefined), // its tokens say more now
     width: () => picture.root.clientWidth || 400,
     /** @param {number} cursor */
     place(cursor) {
@@ -641,7 +680,8 @@ function textSection({ label, window, cursor }, tools) {
       side.typings += 1;
       return true;
     },
-    /** @param {number} asked where its window is to begin @param {Turned} now */
+    /** @param {number} asked where its window is to begin
+     *  @param {Pick<Turned, "heads" | "shades">} now */
     take(asked, { heads, shades }) {
       const taken = reader.take(box.value, asked, heads, side.taken);
       const written = taken.stretches !== side.taken?.stretches;
@@ -958,4 +998,4 @@ async function sumUp(readings, onPoints, pause) {
   if (missing.length) onPoints();
 }
 
-export default { render };
+export default { render: ofModels(render) };

@@ -1,0 +1,58 @@
+/** A line that says what is waited for and how far it is; it takes no room when it has nothing to say. */
+
+import { button } from "./controls.js";
+import { element } from "./dom.js";
+
+/** @typedef {ReturnType<typeof waitingLine>} WaitingLine */
+
+export function waitingLine() {
+  const bar = /** @type {HTMLProgressElement} */ (
+    element("progress", { max: 1, value: 0, "aria-label": "Working" })
+  );
+  const said = element("span", { role: "status" });
+  let stop = () => {};
+  const halt = button("Stop", () => stop());
+  const root = element("p", { class: "ctx-waiting" }, said, " ", bar, " ", halt);
+  root.hidden = true;
+  return {
+    root,
+    /** @param {string} words @param {() => void} [onStop] where it can be stopped */
+    show(words, onStop) {
+      stop = onStop ?? (() => {});
+      said.textContent = words;
+      [bar.value, bar.hidden, halt.hidden, root.hidden] = [0, false, !onStop, false];
+    },
+    share(/** @type {number} */ done) {
+      bar.value = done;
+    },
+    /** What came of it, without a bar. @param {string} [words] */
+    end(words = "") {
+      said.textContent = words;
+      bar.hidden = halt.hidden = true;
+      root.hidden = !words;
+    },
+  };
+}
+
+/** Fetches parts of a layer that are not here yet. Whether all of them are here then: if not, a hand has
+ *  stopped it or they could not be had, and the line says so.
+ *  @param {WaitingLine} line @param {import("../engine/layer.js").Layer} layer
+ *  @param {string[]} parts as `layer.lacks` names them @param {string} what they are, in words
+ *  @param {AbortSignal} signal @returns {Promise<boolean>} or the signal's own error */
+export async function brought(line, layer, parts, what, signal) {
+  if (!parts.length) return true;
+  const byHand = new AbortController();
+  line.show(`Fetching ${what}`, () => byHand.abort());
+  try {
+    const either = AbortSignal.any([signal, byHand.signal]);
+    await layer.bring(parts, { signal: either, onProgress: line.share });
+    line.end();
+    return true;
+  } catch (error) {
+    line.end();
+    signal.throwIfAborted();
+    const stopped = byHand.signal.aborted;
+    line.end(stopped ? `Stopped: ${what} did not come.` : /** @type {Error} */ (error).message);
+    return false;
+  }
+}

@@ -1,0 +1,92 @@
+"""What explorer and reader compute a real model's first layer with, and its neurons by label: the
+files beside `mini`'s in a site's `_static/data`.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+import ctxlib as cx
+from ctxlib.widgets.askedfile import parts_of_destination
+
+AT_ONCE = 256  # neurons whose columns are held
+NAMED = 5  # tokens of a neuron
+
+
+def packed_layer(name: str) -> bytes:
+    """All files of a model in one archive. Texts that are too short for the destination of its
+    stored layer are left out of its study.
+    """
+    torch.set_num_threads(1)  # sums in one order: the same bytes on every run
+    at = cx.destination(name)
+    texts = cx.texts.collection(cx.texts.Reader.of(at, at.length))
+    study = cx.study(at, [text for text in texts if len(text.tokens) >= at.length], or_all=True)
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        for file, content in parts_of_destination(study, name).items():
+            archive.writestr(file, content)
+        archive.writestr(f"{name}.csv", labelled(study).round(3).to_csv())
+    return held.getvalue()
+
+
+def labelled(study: cx.Study) -> pd.DataFrame:
+    """Every neuron's label, from half A of the texts, what it is worth on half B, what one in
+    twenty mixtures with the same label exceeds (*null*), its top, and the tokens that drive it:
+    chapter 8's table, with mixtures of what the neurons are told.
+    """
+    circuit, tokens = study.circuit, study.at.placed(study.texts)
+    domains = np.array([text.domain for text in study.texts])
+    half = np.array([text.half for text in study.texts])
+    names = np.unique(domains)
+    inside = domains[half == "B"] == names[:, None]
+
+    def judged(told: Tensor) -> pd.DataFrame:
+        directions = range(told.shape[1])
+        table = cx.label_neurons(told[half == "A"], domains[half == "A"], directions)
+        every = cx.neurons.auc(told[half == "B"].double().numpy(), inside)
+        return table.assign(auc=every[np.searchsorted(names, table["label"]), directions])
+
+    told = circuit.summary(tokens)
+    neurons, mixed = judged(told), judged(cx.nulls.mixtures(told))
+    null = mixed.groupby("label")["auc"].quantile(0.95)
+    found = cx.find_neurons(circuit, threshold=-np.inf).sort_index()
+    drivers = driving(circuit, tokens[half == "A"], domains[half == "A"], neurons["label"])
+    return neurons.assign(
+        null=neurons["label"].map(null),
+        top=found["top"],
+        by_drive=[
+            " ".join(map(cx.plots.visible, cx.neurons.spelled(study.at, t))) for t in drivers
+        ],
+    ).sort_values("top", ascending=False)
+
+
+def shown(at: cx.Destination, ids: list[int]) -> list[str]:
+    return [cx.plots.visible(str(token)) for token in cx.neurons.spelled(at, ids)]
+
+
+def driving(
+    circuit: cx.ContextualCircuit, tokens: Tensor, domains: np.ndarray, labels: pd.Series
+) -> list[list[int]]:
+    """The tokens that a neuron's label rests on most, as in chapter 8: what a token contributes,
+    from what an average one does, times how much oftener texts of the label have it.
+    """
+    counts = torch.stack([text.bincount(minlength=circuit.at.d_vocab) for text in tokens]).float()
+    often = counts / counts.sum(1, keepdim=True)
+    usual = often.mean(0)
+    gaps = {
+        name: often[domains == name].mean(0) - often[domains != name].mean(0)
+        for name in np.unique(domains)
+    }
+    drivers = []
+    for some in np.array_split(labels.index, -(-len(labels) // AT_ONCE)):
+        columns = circuit.contribution_to(some.tolist())
+        gap = torch.stack([gaps[name] for name in labels[some]])
+        drive = (columns - (columns @ usual)[:, None]) * gap
+        drivers += drive.topk(NAMED).indices.tolist()
+    return drivers
