@@ -60,9 +60,7 @@ def labelled(study: cx.Study) -> pd.DataFrame:
     return neurons.assign(
         null=neurons["label"].map(null),
         top=found["top"],
-        by_drive=[
-            " ".join(map(cx.plots.visible, cx.neurons.spelled(study.at, t))) for t in drivers
-        ],
+        by_drive=[" ".join(shown(study.at, ids)) for ids in drivers],
     ).sort_values("top", ascending=False)
 
 

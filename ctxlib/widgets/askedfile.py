@@ -37,8 +37,8 @@ from ctxlib.widgets.layerfile import (
 
 FORMAT, PART = "ctxlib asked layer", "ctxlib asked part"
 SHARED = 256  # tokens in a file of those that are left out
-ROOM = 5_500_000  # numbers in the table of values
-LEVELS = {"of_token": 127, "W_O": 127, "readout": 63}  # of a number, on either side of zero
+ROOM = 5_300_000  # numbers in the table of values
+LEVELS = {"of_token": 127, "W_O": 127, "readout": 127}  # of a number, on either side of zero
 GZIP = 4  # its level: numbers of 8 bits hardly pack better with more
 NATS = 1024  # log content is kept in so many parts of a nat, which pack better than any number
 

@@ -13,21 +13,23 @@ export function waitingLine() {
   let stop = () => {};
   const halt = button("Stop", () => stop());
   const root = element("p", { class: "ctx-waiting" }, said, " ", bar, " ", halt);
-  root.hidden = true;
+  root.hidden = bar.hidden = true;
   return {
     root,
     /** @param {string} words @param {() => void} [onStop] where it can be stopped */
     show(words, onStop) {
       stop = onStop ?? (() => {});
+      root.className = "ctx-waiting";
       said.textContent = words;
       [bar.value, bar.hidden, halt.hidden, root.hidden] = [0, false, !onStop, false];
     },
     share(/** @type {number} */ done) {
       bar.value = done;
     },
-    /** What came of it, without a bar. @param {string} [words] */
-    end(words = "") {
+    /** Nothing is waited for; what came of it may stay. @param {string} [words] */
+    end(words = bar.hidden ? (said.textContent ?? "") : "") {
       said.textContent = words;
+      root.className = "ctx-quiet";
       bar.hidden = halt.hidden = true;
       root.hidden = !words;
     },

@@ -147,8 +147,9 @@ async function render({ model, el }) {
   const rank = async ({ heads, token }, signal) => {
     const circuit = layer.circuit({ token });
     body.setAttribute("aria-busy", "true");
-    const missing = layer.lacks(heads, []);
-    if (!(await brought(waiting, layer, missing, `what ${headsSaid(heads)} write`, signal))) {
+    const unread = heads.filter((head) => layer.lacks([head], []).length);
+    const what = `the readout of ${headsSaid(unread)}`;
+    if (!(await brought(waiting, layer, layer.lacks(unread, []), what, signal))) {
       tools.go({ heads: ranking?.heads ?? [] });
       return;
     }

@@ -213,7 +213,7 @@ async function render({ model, el }) {
     if (!ofHeads.length && !ofTokens.length) return;
     await new Promise((done) => setTimeout(done, QUIET));
     signal.throwIfAborted();
-    if (!(await brought(waiting, layer, ofHeads, "what these heads write", signal)))
+    if (!(await brought(waiting, layer, ofHeads, "what these heads write to neurons", signal)))
       turn(model, { heads });
     if (!(await brought(waiting, layer, ofTokens, "rarer tokens of the texts", signal)))
       rare.forEach((id) => refused.add(id));

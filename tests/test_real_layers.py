@@ -1,0 +1,198 @@
+"""Real models in the explorer and in the reader of the built site: their numbers are Python's, and
+what a page lacks comes when it is asked for.
+
+Without Chromium these tests are left out, and say so.
+"""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+from viewing import blameless, served, settled
+
+import ctxlib as cx
+from ctxlib.circuit import shared_kernel
+
+CASES = 200
+# of the range over texts of what the same heads tell a neuron, or all: some say always the same
+CLOSE = 0.01
+MODELS = ("smollm2", "qwen")
+
+
+@pytest.fixture(scope="module")
+def address(html):
+    """The site on a plain file server."""
+    with served(html) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(window, address):
+    """A function that opens a page of the site; in the end nothing was asked of another host,
+    missing or complained of.
+    """
+
+    def visit(name):
+        window.goto("about:blank")
+        window.goto(f"{address}/book/{name}")
+        return settled(window)
+
+    yield visit
+    blameless(window)
+
+
+READ = """async ([cases, name]) => {
+    const { loadLayer } = await import("../_static/views/engine/packed.js");
+    const layer = await loadLayer(new URL(`../_static/data/${name}.bin`, location.href));
+    const ids = cases.flatMap(({ids}) => ids);
+    const missing = layer.lacks(layer.everyHead, ids);
+    await layer.bring(missing);
+    const circuit = layer.circuit();
+    const values = cases.map(({ids, heads, neuron, source}) => [
+        circuit.summary(ids, heads)[neuron],
+        circuit.selfNormalised(ids, heads)[neuron],
+        circuit.bySource(ids, heads, neuron)[source],
+    ]);
+    return {missing, left: layer.lacks(layer.everyHead, ids), values,
+        calibrating: [...layer.calibration.ids]};
+}"""
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_whatever_parts_they_come_from_the_numbers_are_as_in_python(visit, name):
+    """Half of the texts are held-out ones, half are tokens of the whole vocabulary."""
+    at, chance = cx.destination(name), np.random.default_rng(0)
+    texts = [
+        text
+        for text in cx.texts.collection(cx.texts.Reader.of(at, at.length))
+        if len(text.tokens) >= at.length
+    ]
+    real = at.placed([texts[k] for k in chance.choice(len(texts), CASES // 2, replace=False)])
+    trained = (~at.split.untrained).nonzero()[:, 0].numpy()
+    drawn = real.clone()
+    drawn[:, 1:-1] = torch.from_numpy(chance.choice(trained, (CASES // 2, at.length - 2)))
+    x = torch.cat([real, drawn])
+    cases = [
+        {
+            "ids": ids,
+            "heads": sorted(chance.choice(at.n_heads, chance.integers(1, 5), False).tolist()),
+            "neuron": int(chance.integers(at.n_neurons)),
+            "source": int(chance.integers(at.length)),
+        }
+        for ids in x.tolist()
+    ]
+    found = visit("reader.html").evaluate(READ, [cases, name])
+    assert {part.split("-")[0] for part in found["missing"]} == {"head", "tokens"}
+    assert found["left"] == []
+
+    calibrating = torch.tensor(found["calibrating"])
+    sums = np.zeros(
+        (2, CASES, CASES)
+    )  # by both circuits, of every text, for heads and neuron of a case
+    terms, whole = np.zeros(CASES), torch.zeros(CASES, CASES)
+    for head in range(at.n_heads):  # what heads say adds up
+        circuit = cx.ContextualCircuit.calibrate(at, calibrating, [head])
+        own = circuit.self_normalised().summary(x)[:, [case["neuron"] for case in cases]]
+        whole += own
+        inside = circuit.weighted_values[x, 0]  # text source d_head
+        for k, case in enumerate(cases):
+            if head not in case["heads"]:
+                continue
+            kernel, source = shared_kernel(at.split.kernels[case["heads"]]), case["source"]
+            out = circuit.readout[0, :, case["neuron"]]
+            sums[0, :, k] += (kernel @ inside @ out).numpy()
+            sums[1, :, k] += own[:, k].numpy()
+            terms[k] += float(kernel[source] * inside[k, source] @ out)
+    values = np.array(found["values"]).T
+    for mine, theirs in zip(values, sums, strict=False):
+        ranges = np.maximum(np.ptp(theirs, axis=0), np.ptp(whole.numpy(), axis=0))
+        off = np.abs(mine - theirs.diagonal()) / ranges
+        assert np.quantile(off, 0.95) < CLOSE
+    assert np.corrcoef(values[2], terms)[0, 1] > 0.999
+
+
+def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(visit):
+    page = visit("explorer.html#neuron=174&theta=20")
+    model = page.get_by_role("group", name="Model")
+    model.get_by_label("Qwen2.5-Coder-1.5B").check()
+    settled(page)
+    # what was chosen by number was another model's
+    assert page.url.partition("#")[2] == "model=qwen"
+    assert [box.get_attribute("value") for box in page.locator(".ctx-chips :checked").all()] == [
+        "qwen",
+        "4",
+        "7",
+    ]
+    first = page.locator(".ctx-neurons-list tbody tr").first
+    assert "2985" in first.inner_text()
+    with page.expect_request("**/data/qwen/head-3.bin"):
+        page.get_by_role("group", name="Heads").get_by_label("3", exact=True).check()
+    settled(page)
+    assert page.url.partition("#")[2] == "model=qwen&heads=3,4,7"
+    page.go_back()
+    page.go_back()
+    settled(page)
+    assert page.url.partition("#")[2] == "neuron=174&theta=20"
+    assert model.get_by_label("mini").is_checked()
+    assert page.get_by_role("heading", name="Neuron 174", exact=True).is_visible()
+    # a way to another view leads to the same model
+    visit("explorer.html#model=qwen")
+    link = page.get_by_role("link", name="Read this passage in the live reader")
+    assert "reader.html#model=qwen&" in link.get_attribute("href")
+
+
+def test_what_cannot_be_had_or_is_stopped_is_one_line_and_changes_nothing(visit):
+    page = visit("explorer.html#model=smollm2")
+    heads = page.get_by_role("group", name="Heads")
+    list_before = page.locator(".ctx-neurons-list tbody").inner_text()
+    page.route("**/smollm2/head-0.bin", lambda route: None)  # no answer
+    heads.get_by_label("0", exact=True).check()
+    page.get_by_role("button", name="Stop").click()
+    settled(page)
+    assert page.get_by_text("Stopped: the readout of head 0 did not come.").count() == 1
+    page.unroute("**/smollm2/head-0.bin")
+    page.route("**/smollm2/head-0.bin", lambda route: route.fulfill(body=b"<p>a page"))
+    heads.get_by_label("0", exact=True).check()
+    settled(page)
+    said = "This view's data (head-0.bin) cannot be used: it is another kind of file."
+    assert page.get_by_text(said).count() == 1
+    assert not heads.get_by_label("0", exact=True).is_checked()
+    assert page.locator(".ctx-neurons-list tbody").inner_text() == list_before
+    page.unroute("**/smollm2/head-0.bin")
+    heads.get_by_label("0", exact=True).check()
+    settled(page)
+    assert heads.get_by_label("0", exact=True).is_checked()
+    assert page.get_by_text(said).count() == 0
+
+
+def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
+    page = visit("explorer.html#model=qwen")
+    with page.expect_request("**/data/qwen/tokens-*.bin"):
+        page.get_by_label("A word, or any token").fill(" zirconium")
+    settled(page)
+    page.get_by_text("It is rare, so no ranking counts it.").wait_for()
+    page.get_by_text("All neurons by label").click()
+    page.get_by_label("Search label, token or number").fill("bible unto")
+    table = page.get_by_role("region", name="Neurons and their labels")
+    assert table.locator("tr.ctx-labels-beyond", has_text="2985").is_visible()
+    with (html / "_static" / "data" / "qwen.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert sorted(int(row["neuron"]) for row in rows) == [*range(8960)]
+
+
+def test_a_reader_types_the_colour_of_the_theatre_and_sees_neuron_6419(visit):
+    page = visit("reader.html#model=qwen")
+    # of the two spellings of the opening paragraph it is the neuron that parts them most
+    assert page.get_by_label("Neuron", exact=True).input_value() == "6419"
+    with page.expect_request("**/data/qwen/tokens-*.bin"):
+        for box, typed in (("First", "colour of the theatre"), ("Second", "color of the theater")):
+            page.get_by_role("textbox", name=f"{box} text").fill(f"The xylophone, the {typed}")
+    settled(page)
+    said = [section.inner_text() for section in page.locator(".ctx-reader section").all()]
+    adds = [
+        float(text.partition("adds ")[2].split(".  ")[0].split(". ")[0].replace("−", "-"))
+        for text in said
+    ]
+    assert adds[0] > 0 > adds[1]
+    assert not page.get_by_text("the page does not know").count()
