@@ -92,6 +92,7 @@ CASES = """cases => cases.map(({ids, heads, neuron, n, token}) => {
         summary: circuit.summary(ids, heads)[neuron],
         terms: [...circuit.bySource(ids, heads, neuron)],
         own: circuit.selfNormalised(ids, heads)[neuron],
+        computed: circuit.read(ids).truth(heads)[neuron],
         contribution: circuit.for(ids).driven(middle, heads)[neuron],
     };
 })"""
@@ -109,6 +110,7 @@ def agree(page, layer, circuit_of, texts, groups, per_group, draw, close):
         n, read = length - 1, texts[:, :length]
         circuit = circuit_of(heads, n, token)
         summaries, own = circuit.summary(read), circuit.self_normalised().summary(read)
+        computed = circuit.at.truth(read, heads)
         for _ in range(per_group):
             neuron, which = draw.randrange(circuit.at.n_neurons), draw.randrange(len(texts))
             ids, contribution = read[which], circuit.contribution[:, neuron]
@@ -120,6 +122,7 @@ def agree(page, layer, circuit_of, texts, groups, per_group, draw, close):
                     "summary": (summaries[which, neuron], span(summaries[:, neuron])),
                     "terms": (added(circuit, ids, neuron), wide),
                     "own": (own[which, neuron], span(own[:, neuron])),
+                    "computed": (computed[which, neuron], span(computed[:, neuron])),
                     "contribution": (contribution[ids[length // 2]], span(contribution)),
                 }
             )

@@ -27,6 +27,13 @@ def box(page, which):
     return page.get_by_role("textbox", name=f"{which} text", exact=True)
 
 
+def summaries(circuit, tokens):
+    """What neuron 648 is told, by both circuits and in truth."""
+    said = (circuit.summary, circuit.self_normalised().summary)
+    truth = circuit.at.truth(tokens, circuit.heads)[648].item()
+    return [*(by(tokens)[648].item() for by in said), truth]
+
+
 def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
     page, heads = visit("#neuron=648&heads=2,3,4", "given"), [2, 3, 4]
     for which, text in enumerate((TEXT, OTHER)):
@@ -41,10 +48,13 @@ def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
             slider.press(key)
             said = slider.get_attribute("aria-valuetext")
             upto = n if at == n else int(re.search(r"Up to token (\d+)", said)[1])
-            circuit = circuit_of(heads, upto)
-            truth = [c.summary(tokens)[648].item() for c in (circuit, circuit.self_normalised())]
             figures = re.findall(r"[−+]?\d+\.\d+", said.rpartition("adds")[2])
-            check(figures, [terms[at].item(), *truth], 0.015)
+            check(figures, [terms[at].item(), *summaries(circuit_of(heads, upto), tokens)], 0.015)
+        on_the_way = [summaries(circuit_of(heads, upto), tokens) for upto in range(8, n + 1)]
+        paper, own, computed = np.array(on_the_way).T
+        said = page.get_by_text("Off by").nth(which).text_content()
+        off = [np.sqrt(np.mean((line - computed) ** 2)) for line in (paper, own)]
+        check(re.findall(r"\d+\.\d+", said), off, 0.015)
 
 
 def test_the_lists_are_those_of_python(visit, mini_weights, circuit_of):

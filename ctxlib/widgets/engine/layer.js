@@ -139,6 +139,12 @@ export class Layer {
     throw new Error("a kind of layer has W_O W_in");
   }
 
+  /** What the model itself computes at the last token of a text: the heads' own attention. Null where a
+   *  page holds only what predicts it. @param {Numbers} _ids @returns {Attended | null} */
+  exact(_ids) {
+    return null;
+  }
+
   /** The parts that have still to be fetched for these heads and tokens (`bring`).
    *  @param {Numbers} _heads @param {Numbers} _ids @returns {string[]} */
   lacks(_heads, _ids) {

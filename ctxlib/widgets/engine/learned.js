@@ -177,6 +177,11 @@ export class LearnedLayer extends Layer {
     return { directions, biases };
   }
 
+  /** @param {Numbers} ids @returns {Attended} */
+  exact(ids) {
+    return this.attend(this.stream(ids, ids.length - 1, "exact"), ids);
+  }
+
   /** What each head puts together and the LayerNorm-2 scale behind all of them, with the attention of
    *  a stream, at its last source. @param {Float64Array} x @param {Numbers} ids */
   attend(x, ids) {
@@ -249,7 +254,7 @@ class Equation1 {
     const ids = [...layer.calibration.ids.slice(0, n), token];
     const contents = this.seen(ids).contents(layer.everyHead);
     const denominators = contents.map((row, h) => dotProduct(this.kernels[h], 0, row, 0, n + 1));
-    return { denominators, scale: layer.attend(layer.stream(ids, n, "exact"), ids).scale };
+    return { denominators, scale: layer.exact(ids).scale };
   }
 
   /** @param {Numbers} ids @param {Float64Array} out */

@@ -15,6 +15,7 @@ import { wholeBelow } from "./linalg.js";
 export class Prefix {
   /** @type {Float64Array[]} by head */ #contents = [];
   /** @type {import("./layer.js").Attended | undefined} */ #attention;
+  /** @type {import("./layer.js").Attended | null | undefined} */ #exact;
 
   /** @param {Circuit} circuit @param {Numbers} ids of at least as many tokens as it reads
    *  @param {(make: () => Seen) => Seen} [kept] how the heads read it, where it is remembered */
@@ -57,7 +58,18 @@ export class Prefix {
    *  @param {number[]} heads */
   selfNormalised(heads) {
     this.#attention ??= this.seen().own();
-    const { inside, scale } = this.#attention;
+    return this.#read(this.#attention, heads);
+  }
+
+  /** What the model's own heads add, which the circuits predict; null where the page cannot know.
+   *  @param {number[]} heads */
+  truth(heads) {
+    this.#exact ??= this.layer.exact(this.ids);
+    return this.#exact && this.#read(this.#exact, heads);
+  }
+
+  /** @param {import("./layer.js").Attended} attended @param {number[]} heads */
+  #read({ inside, scale }, heads) {
     const chosen = this.layer.heads(heads);
     const through = chosen.map((head) => inside[head]);
     return this.layer.read(chosen, through, scale);

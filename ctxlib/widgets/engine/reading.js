@@ -10,7 +10,8 @@ import { Tokenizer } from "./tokenizer.js";
 
 /** @typedef {import("./circuit.js").Circuit} Circuit
  *  @typedef {import("./layer.js").Layer} Layer
- *  @typedef {{paper: Float32Array, own: Float32Array}} Summaries of every neuron, by both circuits
+ *  @typedef {{paper: Float32Array, own: Float32Array, truth: Float32Array | null}} Summaries of every neuron, by both
+ *    circuits, and what the model computes, where the page knows
  *  @typedef {{heads: number[], n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
  *  @typedef {{id: number, text: string}} Piece a token and its stretch of the text
  *  @typedef {{text: string, asked: number, pieces: Piece[], spare: number, from: number,
@@ -176,11 +177,13 @@ export class Reading {
   /** @param {number} n */
   sumUp(n) {
     if (this.#sums.has(n)) return;
-    const [paper, own] = [
-      this.#upTo(n).summary(this.heads),
-      this.#upTo(n).selfNormalised(this.heads),
-    ];
-    this.#sums.set(n, { paper: Float32Array.from(paper), own: Float32Array.from(own) });
+    const [prefix, heads] = [this.#upTo(n), this.heads];
+    const truth = prefix.truth(heads);
+    this.#sums.set(n, {
+      paper: Float32Array.from(prefix.summary(heads)),
+      own: Float32Array.from(prefix.selfNormalised(heads)),
+      truth: truth && Float32Array.from(truth),
+    });
   }
 
   /** @returns {Summaries} of the whole window */
@@ -200,7 +203,7 @@ export class Reading {
     return this.#upTo(n).parts(this.heads, neuron, place);
   }
 
-  /** A neuron's line: where there is a point, and what both circuits say there.
+  /** A neuron's lines: where there is a point, what both circuits say there, and what is true.
    *  @param {number} neuron */
   curve(neuron) {
     const places = [...this.#sums.keys()].sort((a, b) => a - b);
@@ -209,6 +212,7 @@ export class Reading {
       places,
       paper: sums.map(({ paper }) => paper[neuron]),
       own: sums.map(({ own }) => own[neuron]),
+      truth: sums.flatMap(({ truth }) => (truth ? [truth[neuron]] : [])),
     };
   }
 }

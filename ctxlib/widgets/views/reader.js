@@ -95,6 +95,7 @@ const OPENING =
   "as far as the pier, where sailors in {pyjamas|pajamas} {marvelled|marveled} at them.";
 
 const BY_PAPER = { stroke: COLOURS[0], "stroke-width": 1.9 };
+const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.3 };
 const BY_OWN = { stroke: COLOURS[1], "stroke-width": 1.7, "stroke-dasharray": "6 3" };
 const USUAL = { stroke: "var(--ctx-soft)", "stroke-width": 6, opacity: 0.3 };
 const NAMED = 4; // tokens that a list names
@@ -182,7 +183,7 @@ async function render({ model, el }) {
       const { neuron, heads, texts } = /** @type {Scene} */ (scene);
       const title = `${label}: what it says to neuron ${neuron}`;
       const name = [layer.model, `neuron ${neuron}`, `heads ${heads.join(" ")}`, label];
-      const marks = drawingMarks(texts[i].reference);
+      const marks = drawingMarks(texts[i]);
       return { name, title, root: sides[i].root.querySelector(".ctx-readable svg"), marks };
     }),
   );
@@ -353,10 +354,10 @@ function axesOf(taken, neuron, references) {
   const reach = taken.map(({ reading }) => (reading.speaks ? reading.n : 0));
   const values = taken.flatMap(({ reading }, i) => {
     if (!reading.speaks) return [];
-    const { paper, own } = reading.curve(neuron);
+    const { paper, own, truth } = reading.curve(neuron);
     const { mean, sd } = references[i] ?? { mean: [0], sd: [0] };
     const usual = references[i] ? [mean[neuron] - sd[neuron], mean[neuron] + sd[neuron]] : [];
-    return [0, ...usual, ...paper, ...own];
+    return [0, ...usual, ...paper, ...own, ...truth];
   });
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const room = 0.06 * (high - low || 1);
@@ -479,7 +480,8 @@ function methodInWords(texts, layer) {
     `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}. ` +
     "Numbers are rounded: they hold to about a hundredth of their range." +
     (fixed
-      ? ` The destination is fixed: a text is read as if ${asking} at n = ${n} asked at its end.`
+      ? ` The destination is fixed: a text is read as if ${asking} at n = ${n} asked at its end; what ` +
+        "this model’s own attention would add is not in the page."
       : "")
   );
 }
@@ -785,7 +787,7 @@ function pictureSection(label, hand) {
     else if (changed(...drawnOf)) {
       const made = runningSummary(label, text, () => shown?.terms ?? [], hand);
       mark = made.update;
-      renewed(root, made, legend(drawingMarks(text.reference)));
+      renewed(root, made, legend(drawingMarks(text)), errorSaid(text));
     } else if (changed("at", "terms")) mark(text.at);
   });
   return { root, update, mark: (/** @type {number} */ place) => mark(place) };
@@ -797,15 +799,17 @@ function pictureSection(label, hand) {
 function runningSummary(label, text, terms, { held, show, hold }) {
   const { reading, names, reference, shade, width, at } = text;
   const neuron = /** @type {number} */ (text.neuron);
-  const { places, paper, own } = reading.curve(neuron);
+  const { places, paper, own, truth } = reading.curve(neuron);
   const domain = JSON.parse(text.axes);
   const finer = digitsFor(shade);
   const digits = digitsFor(domain.y[1] - domain.y[0]);
-  const ends = [paper, own].map((values) => figure(values[values.length - 1], digits));
+  const ends = [paper, own, truth].map((values) => figure(values.at(-1) ?? NaN, digits));
+  const known = truth.length > 0;
   const on = chart({
     alt:
       `${label}: running summary of neuron ${neuron}; at the end ${ends[0]} by the paper’s ` +
-      `circuit and ${ends[1]} by the self-normalised one.`,
+      `circuit and ${ends[1]} by the self-normalised one` +
+      (known ? `; the model computes ${ends[2]}.` : "."),
     x: { label: "tokens read", domain: [0, domain.x] },
     y: { label: UNIT, domain: domain.y },
     width,
@@ -821,12 +825,16 @@ function runningSummary(label, text, terms, { held, show, hold }) {
     );
   }
   on.add(rule(on, { y: 0 }), line(on, places, paper, BY_PAPER), line(on, places, own, BY_OWN));
+  if (known) on.add(line(on, places, truth, TRUE));
   const read = (/** @type {number} */ place) => {
     const near = nearest(places, place);
-    const [a, b] = [paper, own].map((values) => figure(values[places.indexOf(near)], digits));
+    const [a, b, c] = [paper, own, truth].map((values) =>
+      figure(values[places.indexOf(near)] ?? NaN, digits),
+    );
     const upTo = near === reading.n ? "At the end" : `Up to token ${near}`;
     const adds = `Token ${place}, “${names[place]}”, adds ${signed(terms()[place] ?? NaN, finer)}`;
-    return `${adds}. ${upTo}: ${a} by the paper’s circuit, ${b} self-normalised.`;
+    const computed = known ? `; the model computes ${c}` : "";
+    return `${adds}. ${upTo}: ${a} by the paper’s circuit, ${b} self-normalised${computed}.`;
   };
   const asked = `Read the ${label.toLowerCase()} token by token`;
   const moved = { held, onMove: show, onHold: hold };
@@ -838,14 +846,27 @@ function nearest(places, place) {
   return places.reduce((a, b) => (Math.abs(b - place) < Math.abs(a - place) ? b : a), Infinity);
 }
 
-/** What the lines of a drawing are. @param {Reference | null} reference */
-function drawingMarks(reference) {
+/** How far both lines are from what the model computes. @param {Text} text */
+function errorSaid({ reading, neuron }) {
+  const { paper, own, truth } = reading.curve(/** @type {number} */ (neuron));
+  if (!truth.length) return "";
+  const off = (/** @type {number[]} */ line) =>
+    Math.hypot(...line.map((value, i) => value - truth[i])) / Math.sqrt(line.length);
+  const [first, second] = [paper, own].map((line) => figure(off(line), 2));
+  const said = `Off by ${first} on the way (root mean square) by the paper’s circuit, by ${second} self-normalised.`;
+  return element("p", { class: "ctx-quiet" }, said);
+}
+
+/** What the lines of a drawing are. @param {Text} text */
+function drawingMarks({ reading, reference }) {
+  const computed = reading.whole?.truth ? [{ label: "the model computes", style: TRUE }] : [];
   const usual = reference
     ? [{ label: `passages at token ${reference.n}, mean ± sd`, style: USUAL }]
     : [];
   return [
     { label: "paper’s circuit", style: BY_PAPER },
     { label: "self-normalised", style: BY_OWN },
+    ...computed,
     ...usual,
   ];
 }
