@@ -45,7 +45,7 @@ def saved(page, label):
     """A file's name and its rows."""
     with page.expect_download() as download:
         page.get_by_role("button", name=label).click()
-    text = download.value.path().read_text(encoding="utf-8")
+    text = download.value.path().read_text(encoding="utf-8-sig")
     return download.value.suggested_filename, list(csv.DictReader(io.StringIO(text)))
 
 
@@ -84,6 +84,17 @@ def test_terms_are_a_file(visit, mini_weights, circuit_of):
     assert [int(row["token id"]) for row in own] == tokens.tolist()
     truth = added(circuit_of([3, 4], len(tokens) - 1), tokens, 648).numpy()
     assert np.abs(np.array([float(row["adds"]) for row in own]) - truth).max() < 0.01
+
+
+def test_a_file_says_that_it_is_utf8_and_starts_no_formula(visit):
+    page = visit(asking(heads="3,4", neuron="648", text="=1+1 café"), "reader")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Terms as CSV").click()
+    held = download.value.path().read_bytes()
+    assert held.startswith("\ufefftext,".encode())
+    tokens = [row["token"] for row in csv.DictReader(io.StringIO(held.decode("utf-8-sig")))]
+    assert "'=" in tokens
+    assert not [token for token in tokens if token[:1] in "=+-@"]
 
 
 def test_a_chart_is_a_file_that_needs_no_page(visit):

@@ -5,9 +5,11 @@ import { element } from "./dom.js";
 
 /** @typedef {{name: string[], titles: string[], rows: any[][]}} Table `name` in pieces */
 
-/** @param {any} value a number has the digits that hold, six of them @returns {string} */
+/** @param {any} value a number has the digits that hold, six of them; a token that a spreadsheet would
+ *    take for a formula is quoted as one types it there @returns {string} */
 function field(value) {
-  const said = String(typeof value === "number" ? Number(value.toPrecision(6)) : value);
+  if (typeof value === "number") return String(Number(value.toPrecision(6)));
+  const said = /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
   return /[",\r\n]/.test(said) ? `"${said.replaceAll('"', '""')}"` : said;
 }
 
@@ -27,8 +29,9 @@ export function save(name, ending, type, held) {
 export function csvButton(label, made) {
   return button(label, () => {
     const { name, titles, rows } = made();
+    const bytes = "\ufeff"; // by which Excel knows UTF-8
     const lines = [titles, ...rows].map((row) => `${row.map(field).join(",")}\r\n`);
-    save(name, "csv", "text/csv", lines);
+    save(name, "csv", "text/csv", [bytes, ...lines]);
   });
 }
 

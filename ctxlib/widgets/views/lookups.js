@@ -244,6 +244,7 @@ function ranking(at, { nHeads, looks }) {
   const order = byRise.slice(0, LARGEST);
   const shares = order.map((k) => rises[k]);
   const scale = /** @type {[number, number]} */ ([Math.min(0, ...shares), Math.max(0, ...shares)]);
+  const looking = looks.some((look) => look) ? [{ words: "usually looks at" }] : [];
   const rows = order.map((k) => {
     const head = at.neuron.heads[k];
     const chosen = at.places.includes(k);
@@ -253,11 +254,11 @@ function ranking(at, { nHeads, looks }) {
       element("th", { scope: "row" }, headName(head, nHeads), chosen ? tick() : null),
       numberCell(signed(rises[k])),
       barCell(0, rises[k], scale),
-      element("td", {}, looks[head] ?? ""),
+      looking.map(() => element("td", {}, looks[head] ?? "")),
     );
   });
   const caption = `The ${rows.length} largest rises on this prompt`;
-  const columns = [{ words: "head" }, { figures: "rise" }, {}, { words: "usually looks at" }];
+  const columns = [{ words: "head" }, { figures: "rise" }, {}, ...looking];
   return table({ kind: KIND, caption, columns, rows });
 }
 
