@@ -2,15 +2,19 @@
 
 import re
 import tomllib
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+import build_book
 import pytest
 from command import ROOT
 from test_publish import ADDRESS, forms
 
 from ctxlib.widgets import bundle
+
+MOVED = tomllib.loads((ROOT / "tools" / "moved.toml").read_text(encoding="utf-8"))
 
 UNLOADED = ("canonical", "next", "prev", "author", "index", "search", "license")
 
@@ -43,6 +47,28 @@ def pages(html):
     return {f: Page(f) for f in html.rglob("*.html") if "_static" not in f.parts}
 
 
+def test_an_inline_script_that_nobody_has_looked_at_is_not_built(html):
+    page = (html / "book" / "costs.html").read_text(encoding="utf-8")
+    build_book.seal(page)
+    for more in ("<script>fetch('/x')</script>", '<p onclick="fetch(1)">'):
+        with pytest.raises(ValueError, match=r"does not know: .fetch"):
+            build_book.seal(page.replace("<main", f"{more}<main"))
+
+
+def test_a_page_that_is_linked_to_says_what_it_is_and_where(html, pages):
+    """But for those that Sphinx makes up."""
+    made_up = {"index", "search", "genindex", "py-modindex", "whole", *MOVED}
+    for file in pages:
+        if file.stem in made_up:
+            continue
+        head = file.read_text(encoding="utf-8").partition("</head>")[0]
+        (said,) = re.findall(r'<meta name="description" content="([^"]+)"', head)
+        assert 40 < len(unescape(said)) <= 240, file.name
+        assert f'<meta property="og:description" content="{said}"' in head
+        (canonical,) = re.findall(r'<link rel="canonical" href="([^"]+)"', head)
+        assert canonical == f"{forms(ADDRESS)[2]}/{file.relative_to(html)}"
+
+
 def test_nothing_is_loaded_from_another_host(html, pages):
     sealed = '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
     for file, page in pages.items():
@@ -67,10 +93,9 @@ def test_links_within_the_site_lead_somewhere(html, pages):
 
 
 def test_old_addresses_lead_to_pages_that_exist(html, pages):
-    moved = tomllib.loads((ROOT / "tools" / "moved.toml").read_text(encoding="utf-8"))
-    for old, new in moved.items():
+    for old, new in MOVED.items():
         file = html / "book" / f"{old}.html"
-        assert pages[file].links == [f"{new}.html"] and new not in moved
+        assert pages[file].links == [f"{new}.html"] and new not in MOVED
         sources = (ROOT / "book" / f"{new}{end}" for end in (".ipynb", ".md"))
         assert any(source.exists() for source in sources) and file.with_stem(new).exists()
         written = file.read_text(encoding="utf-8")

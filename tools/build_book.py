@@ -38,7 +38,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -383,6 +383,7 @@ def lay_out(base: Path) -> None:
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     # Colab opens what the repository holds, which is mini's notebook; this one is downloaded.
     config["sphinx"]["config"]["html_theme_options"].pop("launch_buttons", None)
+    config["sphinx"]["config"]["html_baseurl"] += f"{base.name}/"  # as `pages` lays them out
     (base / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
     pages = shutil.ignore_patterns("*.ipynb", "*.part")
     shutil.copytree(ROOT / "book", base / "book", dirs_exist_ok=True, ignore=pages)
@@ -544,15 +545,29 @@ def hint(page: str) -> str:
     return page.replace("</head>", f"{''.join(links)}  </head>", 1)
 
 
+@cache
+def known_inline() -> re.Pattern[str]:
+    """The scripts of `inline.toml`."""
+    allowed = tomllib.loads((TOOLS / "inline.toml").read_text(encoding="utf-8"))["allowed"]
+    return re.compile(
+        "|".join(re.escape(code.strip()).replace(r"\*", r"[\w/.-]+") for code in allowed)
+    )
+
+
 def seal(page: str) -> str:
     """A page that can load nothing from another host and run nothing but what was built into it.
 
     A Content-Security-Policy in its head names the host itself and, by their fingerprints, the
-    theme's own inline scripts.
+    theme's own inline scripts. Raises ValueError for one that `inline.toml` does not know.
     """
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
-    handlers = [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
-    digests = {hashlib.sha256(code.encode()).digest() for code in [*inline, *handlers]}
+    inline += [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
+    for code in inline:
+        if not known_inline().fullmatch(code.strip()):
+            raise ValueError(
+                f"an inline script that tools/inline.toml does not know: {code[:90]!r}"
+            )
+    digests = {hashlib.sha256(code.encode()).digest() for code in inline}
     allowed = sorted(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     policy = (
         f"default-src 'none'; script-src 'self' 'unsafe-hashes' {' '.join(allowed)}; "

@@ -12,6 +12,7 @@ import html
 import os
 import re
 import shutil
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import nbformat
 import yaml
+from docutils import nodes
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 WHOLE = "book/whole"
 FRONT = "book/00_welcome"
+LONGEST = 240  # characters of a description
 APART = ("To play with", "The package")  # parts that are used on their pages, not read through
 ARTICLE = re.compile(r'<article class="bd-article">(.*)</article>', re.DOTALL)
 BYLINE = re.compile(r'<p class="byline">.*?</p>', re.DOTALL)
@@ -166,7 +169,11 @@ def assemble(sites: dict[str, Path], out: Path) -> None:
 def offer(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """The whole book in the download menu, and a line under the book's title."""
+    """The whole book in the download menu, a line under the book's title, and what others show of
+    a page that is linked to.
+    """
+    if doctree is not None:
+        context["metatags"] += shown_elsewhere(context["title"], doctree)
     to = context["pathto"]
     button = {"type": "link", "url": to(WHOLE), "text": "whole book", "icon": "fas fa-book"}
     button |= {"tooltip": "The whole book on one page", "label": "whole-book-button"}
@@ -184,6 +191,23 @@ def offer(
         context["body"] = context["body"].replace(
             "</h1>", f'</h1>\n<p class="byline">{line}</p>', 1
         )
+
+
+def shown_elsewhere(title: str, doctree: nodes.document) -> str:
+    """Tags of a page's title and first paragraph, for search engines and for links that are shared
+    (Open Graph).
+    """
+    plain = html.unescape(re.sub(r"<[^>]*>", "", title))
+    leads = (" ".join(p.astext().split()) for p in doctree.findall(nodes.paragraph))
+    lead = next((lead for lead in leads if len(lead) > 40), plain)
+    lead = textwrap.shorten(lead, LONGEST, placeholder=" …")
+    said = {"name": {"description": lead}}
+    said["property"] = {"og:title": plain, "og:description": lead, "og:type": "article"}
+    return "".join(
+        f'<meta {kind}="{name}" content="{html.escape(content)}">\n'
+        for kind, tags in said.items()
+        for name, content in tags.items()
+    )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
