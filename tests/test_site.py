@@ -4,7 +4,6 @@ import re
 import tomllib
 from html import unescape
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import build_book
@@ -154,7 +153,12 @@ def test_the_marks_that_are_left_out_of_code_have_its_colour(html, scheme):
 def test_a_page_with_a_view_names_its_modules(html):
     page = (html / "book" / "explorer.html").read_text(encoding="utf-8")
     named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
-    assert {Path(n).name for n in named} == {m.name for m in bundle.linked("views/neurons.js")}
+    folder = html / "_static" / "views"
+    linked = [folder / m.relative_to(bundle.HERE) for m in bundle.linked("views/neurons.js")]
+    assert [(html / "book" / name).resolve() for name in named] == linked
+    # names that modules had once
+    again = re.sub(r"explorer/(\w+)\.js", r"explorer/old-\1.js", page)
+    assert build_book.hint(again) == page
     for name in named:
         assert (html / "book" / name).resolve().exists()
     assert "modulepreload" not in (html / "book" / "notation.html").read_text(encoding="utf-8")

@@ -433,12 +433,13 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     shutil.copy(TOOLS / "front.html", html / "index.html")
     lead_on(html / "book")
     for page in html.rglob("*.html"):
-        plain = page.read_text(encoding="utf-8")
-        if POLICY not in plain:  # Sphinx writes anew what has changed
-            shown = plain if views else LAYER_VIEW.sub(NO_VIEW, plain)
+        shown = page.read_text(encoding="utf-8")
+        if POLICY not in shown:  # Sphinx writes anew what has changed
+            shown = shown if views else LAYER_VIEW.sub(NO_VIEW, shown)
             if not real:
                 shown = re.sub(r" data-models='[^']*'", "", shown)
-            page.write_text(seal(hint(lighten(unfolded(shown)))), encoding="utf-8")
+            shown = seal(lighten(unfolded(shown)))
+        page.write_text(hint(shown), encoding="utf-8")
     draw_icons(html)
 
 
@@ -534,9 +535,10 @@ POLICY = '<meta http-equiv="Content-Security-Policy"'
 
 
 def hint(page: str) -> str:
-    """A page whose head names the modules of its view, so that they come all at once and not one
-    after another as each is read.
+    """A page whose head names the modules of its view as they are now, so that they come all at
+    once and not one after another as each is read.
     """
+    page = re.sub(r' *<link rel="modulepreload" [^>]*>\n', "", page)
     view = re.search(r'data-view="(\w+)"', page)
     if view is None:
         return page

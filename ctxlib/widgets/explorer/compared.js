@@ -1,0 +1,104 @@
+/** Two neurons side by side. */
+
+import { button, pick } from "../ui/controls.js";
+import { element, numberCell, scrolling, table } from "../ui/dom.js";
+import { domainTable } from "../ui/domains.js";
+import { inStep } from "../ui/state.js";
+import { digitsFor, figure, grouped, several, tokenMark, UNIT } from "../ui/words.js";
+import { columnOf } from "./scene.js";
+
+/** @typedef {import("./scene.js").Tools} Tools
+ *  @typedef {import("./scene.js").Scene} Scene
+ *  @typedef {import("./scene.js").Section} Section */
+
+/** @param {ArrayLike<number>} a @param {ArrayLike<number>} b @returns {number} Pearson's */
+function correlation(a, b) {
+  const mean = (/** @type {ArrayLike<number>} */ of) =>
+    Array.from(of).reduce((sum, value) => sum + value, 0) / of.length;
+  const [left, right] = [mean(a), mean(b)];
+  let [both, ofA, ofB] = [0, 0, 0];
+  for (let i = 0; i < a.length; i++) {
+    both += (a[i] - left) * (b[i] - right);
+    ofA += (a[i] - left) ** 2;
+    ofB += (b[i] - right) ** 2;
+  }
+  return both / Math.sqrt(ofA * ofB);
+}
+
+/** A pinned neuron beside the chosen one: their numbers, and their domains on one scale.
+ *  @param {Tools} tools @returns {Section} */
+export function comparedSection(tools) {
+  const { layer, go, heading } = tools;
+  const title = heading(0);
+  const held = element("div");
+  const unpin = button("Unpin", () => go({ pinned: -1 }));
+  const root = element("section", { hidden: true }, title, held, element("p", {}, unpin));
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    const { neuron, pinned, responses } = scene;
+    root.hidden = pinned < 0;
+    if (root.hidden || !responses) return;
+    if (!changed("ranking", "responses", "neuron", "pinned", "read", "width")) return;
+    const alone = pinned === neuron;
+    title.textContent = alone
+      ? `Neuron ${pinned} is pinned`
+      : `Neuron ${neuron} beside neuron ${pinned}`;
+    const asked = "Choose another neuron, and both stand here side by side.";
+    if (alone) return held.replaceChildren(element("p", { class: "ctx-quiet" }, asked));
+    const mine = responses.of(neuron).sort((a, b) => b.mean - a.mean);
+    const places = new Map(mine.map(({ domain }, place) => [domain, place]));
+    const placeOf = (/** @type {{domain: string}} */ { domain }) => Number(places.get(domain));
+    const other = responses.of(pinned).sort((a, b) => placeOf(a) - placeOf(b)); // row by row
+    const values = [mine, other].map((answers) => answers.flatMap(({ values }) => values));
+    const columns = [neuron, pinned].map((j) => {
+      const column = columnOf(scene.ranking, j);
+      return Array.from(layer.counted, (id) => column[id]);
+    });
+    const reach = { low: Math.min(...values.flat()), high: Math.max(...values.flat()) };
+    const width = Math.min(scene.width, Math.max(scene.width / 2 - 20, 320));
+    const options = { passages: layer.passages, chosen: scene.read, width, reach };
+    held.replaceChildren(
+      scrolling(title.textContent, comparedTable(scene, tools)),
+      element(
+        "p",
+        { class: "ctx-quiet" },
+        `Over ${several(layer.counted.length, "token")} their contributions correlate at ` +
+          `${figure(correlation(columns[0], columns[1]))}, over ` +
+          `${several(values[0].length, "passage")} their summaries at ` +
+          `${figure(correlation(values[0], values[1]))}. Below, both on one scale, in ${UNIT}.`,
+      ),
+      element(
+        "div",
+        { class: "ctx-split" },
+        domainTable(mine, { ...options, caption: `Neuron ${neuron}` }),
+        domainTable(other, { ...options, caption: `Neuron ${pinned}, pinned` }),
+      ),
+    );
+    return undefined;
+  });
+  return { root, paint };
+}
+
+/** @param {Scene} scene @param {Tools} tools */
+function comparedTable({ ranking, neuron, pinned }, { layer, name, go }) {
+  const { top, z, mean, places, tokens } = ranking;
+  const digits = digitsFor(ranking.most);
+  const rows = [neuron, pinned].map((j) => {
+    const first = Array.from(tokens.subarray(j * layer.largest, j * layer.largest + 4), name);
+    const said = j === pinned ? pick(String(j), () => go({ neuron: j }), `Neuron ${j}`) : String(j);
+    const numbers = [grouped(places[j] + 1), figure(top[j], digits), figure(z[j], 1)];
+    return element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, said, j === pinned ? ", pinned" : ""),
+      [...numbers, figure(mean[j], digits)].map(numberCell),
+      element(
+        "td",
+        {},
+        first.flatMap((token) => [tokenMark(token), " "]),
+      ),
+    );
+  });
+  const figures = ["rank", "top", "z", "mean of all"].map((figures) => ({ figures }));
+  const columns = [{ words: "neuron" }, ...figures, { words: "first tokens" }];
+  return table({ kind: "ctx-figures", columns, rows });
+}

@@ -1,0 +1,135 @@
+/** All contributions to a neuron. */
+
+import { binAt, readableBars } from "../ui/distributions.js";
+import { element, renewed } from "../ui/dom.js";
+import { DOWN, UP } from "../ui/marks.js";
+import { chart, legend, linearTicks, rule } from "../ui/plot.js";
+import { inStep } from "../ui/state.js";
+import { svgButton } from "../ui/svg.js";
+import { figure, grouped, several, UNIT } from "../ui/words.js";
+import { columnOf, headsSaid } from "./scene.js";
+
+/** @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("./scene.js").Ranking} Ranking
+ *  @typedef {import("./scene.js").Tools} Tools
+ *  @typedef {import("./scene.js").Scene} Scene
+ *  @typedef {{edges: number[], counts: number[], outer: number[][]}} Bins some tokens of each, to name it by */
+
+const BINS = 56;
+const NAMED_IN_BIN = 4; // tokens of a bin that is read, if it holds no more
+
+/** What every token contributes, counted; the threshold moves over it. @param {Tools} tools */
+export function histogramSection({ layer, name, heading }) {
+  const root = element("section", { class: "ctx-neurons-histogram" });
+  /** @type {Scene | null} */ let shown = null;
+  const file = svgButton("Histogram as SVG", () => {
+    const { ranking, neuron } = /** @type {Scene} */ (shown);
+    const title = `Contributions of ${several(layer.counted.length, "token")} to neuron ${neuron}`;
+    const name = [layer.model, `neuron ${neuron}`, headsSaid(ranking.heads), "histogram"];
+    const marks = histogramMarks(/** @type {Scene} */ (shown), layer);
+    return { name, title, root: root.querySelector("svg"), marks };
+  });
+  /** @type {{held: Bins, bin: number} | null} where a reader last looked */
+  let last = null;
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    if (!changed("ranking", "neuron", "theta", "width")) return;
+    shown = scene;
+    const held = binsOf(scene.ranking, scene.neuron, layer.counted);
+    const marks = histogramMarks(scene, layer);
+    const on = histogramAxes(scene, held, layer, root.clientWidth || 420);
+    const crossed = marks.filter(({ at }) => at >= held.edges[0] && at <= held.edges[BINS]);
+    const reader = readableBars(on, {
+      edges: held.edges,
+      heights: held.counts.map((count) => count || 0.6), // no logarithm: as low as the foot
+      style: { fill: "currentColor", opacity: 0.55 },
+      over: crossed.map(({ at, style }) =>
+        rule(on, { x: at }, { class: "ctx-neurons-rule", ...style }),
+      ),
+      label: "Read the histogram at a contribution",
+      value: last?.held === held ? last.bin : BINS - 1,
+      said: (bin) => {
+        const [count, outer] = [held.counts[bin], held.outer[bin]];
+        const tokens = count && count <= NAMED_IN_BIN ? `: ${outer.map(name).join("  ")}` : "";
+        return `: ${several(count, "token")}${tokens}`;
+      },
+      onMove: (bin) => (last = { held, bin }),
+    });
+    renewed(root, heading(1, "All its contributions"), reader, legend(marks));
+  });
+  return { root, file, paint };
+}
+
+/** @type {WeakMap<Ranking, {neuron: number, held: Bins}>} the last one of a ranking */
+const binned = new WeakMap();
+
+/** @param {Ranking} ranking @param {number} neuron @param {Int32Array} ids @returns {Bins} */
+function binsOf(ranking, neuron, ids) {
+  const known = binned.get(ranking);
+  if (known?.neuron === neuron) return known.held;
+  const column = columnOf(ranking, neuron);
+  let [low, high] = [Infinity, -Infinity];
+  for (const id of ids) {
+    low = Math.min(low, column[id]);
+    high = Math.max(high, column[id]);
+  }
+  const edges = Array.from({ length: BINS + 1 }, (_, i) => low + (i / BINS) * (high - low || 1));
+  const counts = Array(BINS).fill(0);
+  /** @type {number[][]} */ const outer = counts.map(() => []);
+  for (const id of ids) {
+    const bin = Math.min(binAt(edges, column[id]), BINS - 1);
+    if ((counts[bin] += 1) <= NAMED_IN_BIN) outer[bin].push(id);
+  }
+  const held = { edges, counts, outer };
+  binned.set(ranking, { neuron, held });
+  return held;
+}
+
+/** The lines across the histogram. @param {Scene} scene @param {Layer} layer */
+function histogramMarks({ ranking, neuron, theta }, layer) {
+  const [mean, top] = [ranking.mean[neuron], ranking.top[neuron]];
+  return [
+    {
+      label: "mean of all",
+      at: mean,
+      style: { stroke: "currentColor", "stroke-width": 1.4, "stroke-dasharray": "2 3" },
+    },
+    {
+      label: `mean of the ${layer.largest} largest`,
+      at: mean + top,
+      style: { stroke: UP, "stroke-width": 2 },
+    },
+    {
+      label: "mean of all + θ",
+      at: mean + theta,
+      style: { stroke: DOWN, "stroke-width": 2, "stroke-dasharray": "6 4" },
+    },
+  ];
+}
+
+/** @param {Scene} scene @param {Bins} held @param {Layer} layer @param {number} width */
+function histogramAxes({ ranking, neuron, theta }, held, layer, width) {
+  const { edges, counts } = held;
+  const [low, high] = [edges[0], edges[BINS]];
+  const tallest = Math.max(...counts);
+  const top = ranking.top[neuron];
+  return chart({
+    alt:
+      `How many of ${several(layer.counted.length, "token")} contribute how much to neuron ` +
+      `${neuron}: from ${figure(low)} to ${figure(high)}, mean ${figure(ranking.mean[neuron])}; ` +
+      `its top, ${figure(top)}, is ${top > theta ? "above" : "not above"} θ = ${figure(theta)}.`,
+    x: {
+      label: `contribution, ${UNIT}`,
+      domain: [low, high],
+      ticks: linearTicks([low, high], Math.floor(width / 60)),
+    },
+    y: {
+      label: "tokens",
+      log: true,
+      domain: [0.6, tallest * 1.6],
+      ticks: [1, 10, 100, 1000, 1e4, 1e5].filter((count) => count <= tallest),
+      format: grouped,
+    },
+    width,
+    height: 210,
+  });
+}

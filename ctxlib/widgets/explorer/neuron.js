@@ -1,0 +1,80 @@
+/** One neuron, and the tokens that move it most. */
+
+import { outermost } from "../engine/linalg.js";
+import { button } from "../ui/controls.js";
+import { csvButton } from "../ui/csv.js";
+import { element } from "../ui/dom.js";
+import { inStep } from "../ui/state.js";
+import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
+import { barTable } from "./bars.js";
+import { columnOf, headsSaid } from "./scene.js";
+import { sameAgain } from "./search.js";
+
+/** @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("./scene.js").Tools} Tools
+ *  @typedef {import("./scene.js").Scene} Scene */
+
+const OUTERMOST = 12; // tokens shown of each end of a neuron
+
+/** One neuron's contributions over the vocabulary, as a file. @param {Scene} scene @param {Layer} layer
+ *  @param {(id: number) => string} name @returns {import("../ui/csv.js").Table} */
+function columnTable({ ranking, neuron }, layer, name) {
+  const column = columnOf(ranking, neuron);
+  const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);
+  const rows = ids.map((id) => [id, name(id), column[id]]);
+  const of = [layer.model, `neuron ${neuron}`, headsSaid(ranking.heads)];
+  const place = [`n-${ranking.circuit.n}`, `token-${ranking.circuit.token}`];
+  return { name: [...of, ...place], titles: ["token id", "token", "contribution"], rows };
+}
+
+/** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its
+ *  histogram */
+export function neuronSection(tools, drawing) {
+  const { layer, name, text, go, heading } = tools;
+  const title = heading(0);
+  const place = element("p", { class: "ctx-quiet", role: "status" });
+  const held = element("div", { class: "ctx-neurons-ends" });
+  /** @type {Scene | null} */ let last = null;
+  const file = csvButton("Column as CSV", () =>
+    columnTable(/** @type {Scene} */ (last), layer, name),
+  );
+  const pin = button("Pin for comparison", () => {
+    const { neuron, pinned } = /** @type {Scene} */ (last);
+    go({ pinned: pinned === neuron ? -1 : neuron });
+  });
+  const turns = element("p", { class: "ctx-turns" }, file, drawing, pin);
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    last = scene;
+    const { ranking, neuron, pinned } = scene;
+    pin.textContent = pinned === neuron ? "Unpin" : "Pin for comparison";
+    if (!changed("ranking", "neuron")) return;
+    const column = columnOf(ranking, neuron);
+    const rank = ranking.places[neuron] + 1;
+    title.textContent = `Neuron ${neuron}`;
+    const { top, z, heads, circuit } = ranking;
+    place.replaceChildren(
+      `top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
+        `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
+        `${headsSaid(heads)}, n = ${circuit.n}, destination token `,
+      tokenMark(name(circuit.token)),
+    );
+    const ends = outermost(column, layer.counted, OUTERMOST);
+    const rows = (/** @type {number[]} */ ids) =>
+      ids.map((id) => ({
+        label: name(id),
+        spoken: `Token ${name(id)}: which neurons does it drive?`,
+        value: column[id],
+        onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
+      }));
+    const [up, down] = [rows(ends.up), rows(ends.down)];
+    const among = [...up, ...down].map(({ value }) => value);
+    held.replaceChildren(
+      barTable("Tokens that push up", "token", up, among),
+      barTable("Tokens that push down", "token", down, among),
+    );
+  });
+  return {
+    root: element("section", { class: "ctx-neurons-one" }, title, place, held, turns),
+    paint,
+  };
+}

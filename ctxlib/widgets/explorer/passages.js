@@ -1,0 +1,97 @@
+/** What a neuron answers to, and what it hears in a passage. */
+
+import { largest } from "../engine/linalg.js";
+import { passageChoice } from "../ui/controls.js";
+import { element, focusIn, renewed } from "../ui/dom.js";
+import { domainTable, overall } from "../ui/domains.js";
+import { inStep } from "../ui/state.js";
+import { shadeKey, tokenReader, whyHere } from "../ui/tokens.js";
+import { digitsFor, several, signed, UNIT } from "../ui/words.js";
+
+/** @typedef {import("./scene.js").Tools} Tools
+ *  @typedef {import("./scene.js").Scene} Scene */
+
+/** Summaries of the labelled passages, domain after domain. @param {Tools} tools */
+export function domainsSection({ layer, go, heading }) {
+  const title = heading(0);
+  const note = element("p", { class: "ctx-quiet" });
+  const held = element("div");
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    const { responses, neuron, read } = scene;
+    if (!responses || !changed("responses", "neuron", "width", "read")) return;
+    const answers = responses.of(neuron).sort((a, b) => b.mean - a.mean);
+    const { usual, count } = overall(answers);
+    title.textContent = `What neuron ${neuron} answers to`;
+    note.textContent =
+      `Summary of each of ${several(count, "passage")}, in ${UNIT}: a dot each; the bar ` +
+      `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
+      "passage that is read. At n each has the destination token, as in chapter 8.";
+    const focused = focusIn(held)?.textContent;
+    const width = held.clientWidth || 360;
+    const onPick = (/** @type {number} */ passage) => go({ passage });
+    held.replaceChildren(
+      domainTable(answers, { passages: layer.passages, chosen: read, width, onPick }),
+    );
+    for (const press of held.querySelectorAll("button"))
+      if (press.textContent === focused) press.focus();
+  });
+  return { root: element("section", {}, title, note, held), paint };
+}
+
+/** A passage, shaded by what each token adds to the neuron's summary. @param {Tools} tools */
+export function passageSection(tools) {
+  const { layer, go, heading } = tools;
+  const title = heading(0);
+  const which = passageChoice({
+    passages: layer.passages,
+    first: "with the largest summary",
+    value: -1,
+    onChange: (passage) => go({ passage }),
+  });
+  const [held, why] = [element("div"), whyHere()];
+  const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    which.update(scene.passage);
+    if (!changed("responses", "neuron", "read")) return;
+    title.textContent = `What neuron ${scene.neuron} hears`;
+    renewed(held, passageRead(scene, tools, why));
+  });
+  return { root: element("section", {}, title, which, held, why.root), paint };
+}
+
+/** Where a source is, from n. @param {number} n @param {number} source */
+function awayFrom(n, source) {
+  return source > n ? `${source - n} ahead` : `${n - source} back`;
+}
+
+/** @param {Scene} scene @param {Tools} tools @param {ReturnType<typeof whyHere>} why
+ *  @returns {HTMLElement[]} */
+function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
+  const { circuit, heads } = ranking;
+  const passage = layer.passages[at];
+  const ids = Array.from(circuit.placed(passage.ids));
+  const text = circuit.read(ids);
+  const terms = text.terms(heads, neuron);
+  const { tokens, names } = inText(ids);
+  const summary = terms.reduce((a, b) => a + b, 0);
+  const { n } = text.circuit;
+  const order = Array.from(terms.keys()).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
+  const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
+  const said =
+    `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}: summary ${signed(summary)}, ` +
+    "the sum of what its tokens add. Numbers are rounded: they hold to about a hundredth of their range. ";
+  const digits = digitsFor(largest(terms));
+  const explain = (/** @type {number} */ i) =>
+    why.show(names[i], () => text.parts(heads, neuron, i));
+  explain(order[0]);
+  const reader = tokenReader({
+    label: "Read a token: what it adds",
+    tokens,
+    names,
+    values: terms,
+    at: order[0],
+    digits,
+    onMove: explain,
+    read: (i) => `“${names[i]}”, ${awayFrom(n, i)}: ${signed(terms[i], digits)}`,
+  });
+  return [element("p", { class: "ctx-quiet" }, said, shadeKey(largest(terms), digits)), ...reader];
+}

@@ -1,0 +1,140 @@
+/** The state of the explorer, and all that its sections show of it. */
+
+import { Kept } from "../engine/kept.js";
+import { defaultThreshold, robustZ } from "../engine/ranking.js";
+import { headingsIn } from "../ui/dom.js";
+import { spelling } from "../ui/source.js";
+import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
+
+/** @typedef {import("../ui/state.js").Model} Model
+ *  @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("../engine/circuit.js").Circuit} Circuit
+ *  @typedef {import("../engine/circuit.js").Responses} Responses
+ *  @typedef {{heads: number[], token: number, threshold: number, neuron: number, pinned: number,
+ *    passage: number, search: string}} Turned what the reader has chosen; heads and token are settled, the others may
+ *    still say "choose for me"
+ *  @typedef {{circuit: Circuit, heads: number[], top: Float64Array, mean: Float64Array,
+ *    tokens: Int32Array, z: Float64Array, order: Int32Array,
+ *    places: Int32Array, rule: number, most: number, step: number}} Ranking
+ *  @typedef {{layer: Layer, text: (id: number) => string, name: (id: number) => string,
+ *    inText: (ids: ArrayLike<number>) => {tokens: string[], names: string[]},
+ *    heading: ReturnType<typeof headingsIn>, read: (text: string) => number[], go: (values: Record<string, any>) => void, again: () => void}} Tools
+ *  @typedef {Turned & {ranking: Ranking, theta: number, found: number, neuron: number,
+ *    responses: Responses | null, read: number, width: number}} Scene `read` is the passage shown
+ *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
+
+export const LONGEST_SEARCH = 200; // characters
+
+/** What the view needs at every turn. @param {Model} model @param {Layer} layer @param {HTMLElement} el
+ *  @returns {Tools} */
+export function toolsOf(model, layer, el) {
+  const { tokenizer, text, name, inText } = spelling(layer);
+  // without a tokenizer in the page a token can only be looked up as the vocabulary spells it
+  const spelt = (/** @type {string} */ typed) => {
+    const found = [typed, `▁${typed.trim()}`].map((word) => layer.vocab.indexOf(word));
+    return found.filter((id) => id >= 0).slice(0, 1);
+  };
+  return {
+    layer,
+    text,
+    name,
+    inText,
+    heading: headingsIn(el),
+    read: tokenizer ? (typed) => Array.from(tokenizer.encode(typed)) : spelt,
+    go: (values) => turn(model, values),
+    again: () => {}, // before there is anything
+  };
+}
+
+/** The traits, where sound. No heads mean the layer's stable ones (all, if none is), token -1 the
+ *  usual destination. @param {Model} model @param {Layer} layer @returns {Turned} */
+export function turned(model, layer) {
+  const ids = layer.destinations.map(({ id }) => id);
+  const token = sound(model, "token", (v) => v === -1 || ids.includes(v), -1);
+  return {
+    heads: circuitHeads(model, layer),
+    token: token === -1 ? ids[0] : token,
+    threshold: sound(model, "threshold", (v) => Number.isFinite(v) && v >= 0, 0),
+    neuron: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
+    pinned: sound(model, "pinned", belowOrLeft(layer.nNeurons), -1),
+    passage: sound(model, "passage", belowOrLeft(layer.passages.length), -1),
+    search: sound(model, "search", (v) => typeof v === "string", "").slice(0, LONGEST_SEARCH),
+  };
+}
+
+/** Everything the sections show, with all that was left to the view chosen.
+ *  @param {Turned & {width: number}} now @param {Ranking} ranking
+ *  @param {Responses | null} responses @returns {Scene} */
+export function sceneOf(now, ranking, responses) {
+  const theta = now.threshold || ranking.rule;
+  const { order, top } = ranking;
+  let found = order.findIndex((j) => !(top[j] > theta));
+  if (found < 0) found = order.length;
+  const neuron = now.neuron === -1 ? order[0] : now.neuron;
+  const read = passageOf(responses, now.passage, neuron);
+  return { ...now, neuron, ranking, responses, theta, found, read };
+}
+
+/** @param {Circuit} circuit @param {number[]} heads @returns {Ranking} */
+export function rankingOf(circuit, heads) {
+  const found = circuit.top(heads);
+  const { top } = found;
+  const order = Int32Array.from(top.keys()).sort((a, b) => top[b] - top[a] || a - b);
+  const places = new Int32Array(order.length);
+  order.forEach((j, place) => (places[j] = place));
+  const most = top[order[0]];
+  // a round step with fifty to five hundred of them on the slider, whatever the model's unit
+  const step = 10 ** (Math.floor(Math.log10(Math.max(most, 1e-9) / 5)) - 1);
+  const z = robustZ(top);
+  return { ...found, circuit, heads, z, order, places, rule: defaultThreshold(top), most, step };
+}
+
+/** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools
+ *  @returns {import("../ui/ways.js").Way[]} */
+export function waysFrom({ heads, token, threshold, neuron, read, ...now }, { layer, inText }) {
+  const [{ id }] = layer.destinations;
+  const { pinned, passage, search } = now;
+  const asked = { threshold, pinned, passage, search, token: token === id ? -1 : token };
+  const chosen = Object.entries(asked).filter(([, value]) => ![-1, 0, ""].includes(value));
+  const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
+  return [
+    {
+      page: "explorer",
+      label: "Open in the explorer",
+      state: { heads, neuron, ...Object.fromEntries(chosen) },
+    },
+    {
+      page: "reader",
+      label: "Read this passage in the live reader",
+      state: { heads, neuron, text },
+    },
+  ];
+}
+
+/** @param {number[]} heads */
+export function headsSaid(heads) {
+  return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
+}
+
+/** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
+ *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
+export function columnOf(ranking, neuron) {
+  const known = columns.get(ranking) ?? new Kept(2);
+  columns.set(ranking, known);
+  return known.get(neuron, () => ranking.circuit.contribution(neuron, ranking.heads));
+}
+
+/** @type {WeakMap<Ranking, Kept<Float64Array>>} */
+export const columns = new WeakMap();
+
+/** @param {Responses | null} responses @param {number} passage @param {number} neuron
+ *  @returns {number} the passage shown: that of the largest summary, unless the reader chose one */
+function passageOf(responses, passage, neuron) {
+  if (passage !== -1 || !responses) return passage;
+  let [best, most] = [0, -Infinity];
+  for (const { values, passages } of responses.of(neuron))
+    values.forEach((value, i) => {
+      if (value > most) [best, most] = [passages[i], value];
+    });
+  return best;
+}

@@ -1,0 +1,153 @@
+/** Which neurons a token drives. */
+
+import { outermost } from "../engine/linalg.js";
+import { latest } from "../engine/slices.js";
+import { pick } from "../ui/controls.js";
+import { element, failed, focusIn, fresh } from "../ui/dom.js";
+import { inStep } from "../ui/state.js";
+import { brought, waitingLine } from "../ui/waiting.js";
+import { tokenMark, UNIT } from "../ui/words.js";
+import { barTable } from "./bars.js";
+import { LONGEST_SEARCH } from "./scene.js";
+
+/** @typedef {import("./scene.js").Ranking} Ranking
+ *  @typedef {import("./scene.js").Tools} Tools
+ *  @typedef {import("./scene.js").Scene} Scene
+ *  @typedef {import("./scene.js").Section} Section
+ *  @typedef {{id: number, parts: number[], kin: number[]}} Typed what a reader typed: `id` is the
+ *  token that is looked up (-1 for none), `parts` are the tokens of what is not a single one, `kin`
+ *  are others that spell the same word
+ *  @typedef {Typed & {unknown: number}} Found and the token, if it is one that the page does not know */
+
+const DRIVEN = 8; // neurons shown of each end of a token
+
+/** Whether a token's text is read as that token again; pieces of a character are not.
+ *  @param {number} id @param {Tools} tools */
+export function sameAgain(id, { read, text }) {
+  const again = text(id) ? read(text(id)) : [];
+  return again.length === 1 && again[0] === id;
+}
+
+/** Which neurons a typed token drives; before one is typed, the chosen neuron's first.
+ *  @param {Tools} tools @returns {Section} */
+export function searchSection(tools) {
+  const { go, name, layer, heading } = tools;
+  const [task, waiting] = [latest(), waitingLine()];
+  let asked = -1; // a token that did not come is not asked for at once again
+  const fetchRare = (/** @type {number} */ id) => {
+    const missing = layer.lacks([], [id]);
+    if (asked === id || !missing.length) return;
+    asked = id;
+    task(async (signal) => {
+      if (await brought(waiting, layer, missing, `the token ${name(id)}`, signal)) tools.again();
+    }).catch((error) => failed(waiting.root, error));
+  };
+  const id = fresh("search");
+  const input = /** @type {HTMLInputElement} */ (
+    element("input", {
+      type: "search",
+      id,
+      maxlength: LONGEST_SEARCH,
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+      oninput: () => go({ search: input.value }),
+    })
+  );
+  const field = element(
+    "div",
+    { class: "ctx-control" },
+    element("label", { for: id }, "A word, or any token"),
+    input,
+  );
+  const said = element("div", { role: "status", tabindex: -1 });
+  const result = element("div", { class: "ctx-neurons-ends" });
+  const counted = new Set(layer.counted);
+  const say = inStep((/** @type {Found & {typed: string}} */ { typed, ...found }, changed) => {
+    if (!changed("typed", "id", "unknown")) return;
+    const pressed = focusIn(said);
+    said.replaceChildren(...searchSaid(found, tools, counted.has(found.id)));
+    if (pressed) said.focus(); // the button is gone
+    // what is being typed is ahead of what is painted
+    if (input !== document.activeElement && input.value !== typed) input.value = typed;
+    input.placeholder = typed ? "" : name(found.id);
+  });
+  const fill = inStep((/** @type {{ranking: Ranking, id: number}} */ { ranking, id }, changed) => {
+    if (changed("ranking", "id"))
+      result.replaceChildren(...(id < 0 ? [] : drivenBy(id, ranking, tools)));
+  });
+  const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
+    const first = ranking.tokens[neuron * layer.largest];
+    const typed = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
+    const unknown = typed.id >= 0 && !layer.knows(typed.id) ? typed.id : -1;
+    if (unknown >= 0) fetchRare(unknown);
+    const found = unknown < 0 ? { ...typed, unknown } : { ...typed, unknown, id: -1 };
+    say({ typed: search, ...found });
+    fill({ ranking, id: found.id });
+  };
+  const title = heading(0, "Which neurons does a token drive?");
+  return { root: element("section", {}, title, field, waiting.root, said, result), paint };
+}
+
+/** @param {string} typed @param {Tools} tools @returns {Typed} */
+function tokensOf(typed, tools) {
+  const { read } = tools;
+  const word = typed.trim();
+  // in a text a word has a space before it, and mostly that is a token of its own
+  const [exact, inText] = [read(typed), word ? read(` ${word}`) : []];
+  const [id] = [exact, inText].find((ids) => ids.length === 1) ?? [-1];
+  if (id < 0) {
+    const parts = typed.startsWith(" ") || !word ? exact : inText;
+    // what a long word is about mostly stands in its longest piece
+    const size = (/** @type {number} */ part) => tools.text(part).trim().length;
+    const whole = parts.filter((part) => sameAgain(part, tools)).sort((a, b) => size(b) - size(a));
+    return { id: whole[0] ?? -1, parts, kin: [] };
+  }
+  const capital = word.charAt(0).toUpperCase() + word.slice(1);
+  const spelt = [word, capital, word.toLowerCase()].flatMap((form) => [` ${form}`, form]);
+  const single = spelt.map(read).filter((ids) => ids.length === 1);
+  return { id, parts: [], kin: [...new Set(single.flat())].filter((other) => other !== id) };
+}
+
+/** @param {Found} found @param {Tools} tools @param {boolean} counted @returns {HTMLElement[]} */
+function searchSaid({ id, parts, kin, unknown }, tools, counted) {
+  const { layer, text, name, go } = tools;
+  const offered = (/** @type {number} */ other) =>
+    sameAgain(other, tools) ? pick(name(other), () => go({ search: text(other) })) : name(other);
+  const row = (/** @type {any[]} */ ...held) => {
+    const items = held.flat().map((item) => element("span", {}, item));
+    return element("p", { class: "ctx-neurons-said" }, items);
+  };
+  if (unknown >= 0)
+    return [row("This page does not know the token ", tokenMark(name(unknown)), ".")];
+  if (id < 0 && !parts.length) return [row("The vocabulary has no such token.")];
+  const made = [];
+  if (parts.length)
+    made.push(row(`No single token, but ${parts.length}: `, parts.slice(0, 12).map(offered)));
+  if (id >= 0) {
+    const why = layer.untrained.has(id) ? "was never trained" : "is rare";
+    const left = counted ? "" : ` It ${why}, so no ranking counts it.`;
+    const about = ["What ", tokenMark(name(id)), ` contributes, in ${UNIT}:${left}`];
+    made.push(element("p", { class: "ctx-neurons-said" }, element("span", {}, about)));
+  }
+  if (kin.length) made.push(row("Also", kin.map(offered)));
+  return made;
+}
+
+/** @param {number} token @param {Ranking} ranking @param {Tools} tools */
+function drivenBy(token, { circuit, heads }, { layer, text, go }) {
+  const all = circuit.driven(token, heads);
+  const { up, down } = outermost(all, layer.everyNeuron, DRIVEN);
+  const rows = (/** @type {number[]} */ neurons) =>
+    neurons.map((j) => ({
+      label: String(j),
+      spoken: `Neuron ${j}`,
+      value: all[j],
+      // the token stays, even if it was only the last neuron's first
+      onPick: () => go({ search: text(token), neuron: j }),
+    }));
+  return [
+    barTable("Neurons driven up", "neuron", rows(up), all),
+    barTable("Neurons driven down", "neuron", rows(down), all),
+  ];
+}

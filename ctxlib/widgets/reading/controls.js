@@ -1,0 +1,120 @@
+/** The reader's controls, and what is shown, in words. */
+
+import { shadeKey } from "../ui/tokens.js";
+import { tokenMarks } from "./lists.js";
+import { FEWEST, LOUD } from "../engine/reading.js";
+import { checkbox, headChooser } from "../ui/controls.js";
+import { element, focusIn, fresh } from "../ui/dom.js";
+import { spelling } from "../ui/source.js";
+import { below, circuitHeads, inStep } from "../ui/state.js";
+import { grouped } from "../ui/words.js";
+
+/** @typedef {import("../ui/state.js").Model} Model
+ *  @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("./scene.js").Found} Found
+ *  @typedef {import("./scene.js").Text} Text
+ *  @typedef {import("./scene.js").Scene} Scene */
+
+/** @param {number} step a power of two @returns {string} */
+function ordinal(step) {
+  return step === 1 ? "token" : `${step}${step % 10 === 2 ? "nd" : "th"} token`;
+}
+
+/** Heads, neuron, and whether the shades follow the cursor.
+ *  @param {Model} model @param {HTMLElement} el
+ *  @param {{layer: Layer, go: (values: Record<string, any>) => void, choose: (neuron: number) => void,
+ *    forget: () => void, again: () => void}} tools */
+export function controlsSection(model, el, tools) {
+  const { layer, go, choose } = tools;
+  const heads = headChooser({
+    count: layer.nHeads,
+    chosen: circuitHeads(model, layer),
+    note: (head) => layer.families[head].family,
+    onChange: (heads) => {
+      tools.forget();
+      go({ heads });
+    },
+  });
+  const size = layer.nNeurons;
+  const attributes = { id: fresh("neuron"), type: "number", min: 0, max: size - 1, step: 1 };
+  const field = /** @type {HTMLInputElement} */ (element("input", attributes));
+  field.addEventListener("input", () => {
+    if (field.value !== "" && below(size)(Number(field.value))) choose(Number(field.value));
+  });
+  field.addEventListener("blur", () => tools.again()); // what is no neuron goes away
+  const label = element("label", { for: field.id }, "Neuron");
+  const box = checkbox(null, () => go({ shades: box.checked ? "cursor" : "end" }));
+  const follows = "Shades follow the cursor: what the text says up to there";
+  return {
+    parts: [
+      heads,
+      element("div", { class: "ctx-control" }, label, field),
+      element("label", { class: "ctx-control" }, box, " ", follows),
+    ],
+    /** @param {Scene} scene */
+    update(scene) {
+      heads.update(scene.wanted);
+      if (scene.neuron !== null && focusIn(el) !== field) field.value = String(scene.neuron);
+      box.checked = scene.shades === "cursor";
+    },
+  };
+}
+
+/** What is shown, in words: what drives the neuron, what shades say, how lists and lines are made.
+ *  @param {Layer} layer */
+export function captionSection(layer) {
+  const about = element("p", { class: "ctx-reader-about" });
+  const counted = layer.counted.length;
+  const vocabulary =
+    counted < layer.trained ? `${grouped(counted)} common tokens` : "the whole vocabulary";
+  const key = element("p", { class: "ctx-quiet" });
+  const method = element("p", { class: "ctx-quiet" });
+  const say = inStep((/** @type {Record<string, any>} */ { drivers, ...now }, changed) => {
+    if (drivers && changed("drivers"))
+      about.replaceChildren(
+        `Tokens that raise neuron ${drivers.neuron} most, of ${vocabulary}: `,
+        ...tokenMarks(drivers.up),
+        "; those that lower it most: ",
+        ...tokenMarks(drivers.down),
+      );
+    if (changed("made")) method.textContent = now.made;
+    if (!changed("neuron", "shades", "shade", "differ")) return;
+    const where = now.shades === "end" ? "the text’s end" : "the cursor";
+    const most = Number(now.shade.toPrecision(2));
+    const digits = String(most).split(".")[1]?.length ?? 0;
+    const said = [
+      `What each token adds to neuron ${now.neuron} at ${where}, by the paper’s circuit. `,
+      ...shadeKey(most, digits),
+      now.differ ? " Underlined: the tokens in which the texts differ." : "",
+    ];
+    key.replaceChildren(...(now.neuron === null ? [] : said));
+  });
+  /** @param {Scene} scene @param {Found} found */
+  const update = ({ neuron, shades, shade, texts }, { drivers }) => {
+    const differ = texts.some(({ apart }) => apart.size);
+    say({ drivers, neuron, shades, shade, differ, made: methodInWords(texts, layer) });
+  };
+  return { about, key, method, update };
+}
+
+/** @param {Text[]} texts @param {Layer} layer @returns {string} */
+function methodInWords(texts, layer) {
+  const { passages, nNeurons, fixed, n } = layer;
+  const asking = `“${spelling(layer).name(layer.destinations[0].id)}”`;
+  const speaking = texts.filter(({ reference }) => reference);
+  if (!speaking.length) return "";
+  const cut = new Set(speaking.map(({ reference }) => reference?.n));
+  const step = Math.max(...speaking.map(({ reading }) => reading.step));
+  return (
+    `z and apart are in standard deviations of the ${passages.length} labelled passages’ ` +
+    `summaries at token ${[...cut].join(" or ")}, by the paper’s circuit: z counts from their ` +
+    "mean, apart is the first text less the second. Listed are neurons among the " +
+    `${grouped(Math.ceil(LOUD * nNeurons))} of ${grouped(nNeurons)} that vary most over ` +
+    `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}. ` +
+    "Numbers are rounded: they hold to about a hundredth of their range." +
+    (fixed
+      ? ` The destination is fixed: a text is read as if ${asking} at n = ${n} asked at its end; what ` +
+        "this model’s own attention would add is not in the page."
+      : "")
+  );
+}

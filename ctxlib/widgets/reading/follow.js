@@ -1,0 +1,124 @@
+/** What follows in slices, until the next keystroke cuts it short. */
+
+import { leading, mostAdding, standing } from "../engine/reading.js";
+import { nextTurn, sliced } from "../engine/slices.js";
+import { figure, signed, tokenName } from "../ui/words.js";
+
+/** @typedef {import("../engine/reading.js").LayerReader} LayerReader
+ *  @typedef {import("../engine/reading.js").Reading} Reading
+ *  @typedef {import("../engine/reading.js").Reference} Reference
+ *  @typedef {import("./scene.js").Listed} Listed
+ *  @typedef {import("./scene.js").Found} Found
+ *  @typedef {import("./scene.js").Text} Text
+ *  @typedef {import("./scene.js").Scene} Scene
+ *  @typedef {import("./text.js").Side} Side
+ *  @typedef {{excited: (Float64Array | null)[], apart: Float64Array | null}} Told */
+
+const NAMED = 4; // tokens that a list names
+const REPAINT = 200; // milliseconds between two drawings of a line that grows
+
+/** Measures the passages, chooses a neuron, makes the lists, says what drives the neuron, completes the
+ *  lines and counts what is not read, until the next keystroke cuts it short.
+ *  @param {Scene} scene @param {Side[]} sides @param {Found} found
+ *  @param {(more: Partial<Found>) => void} learn @param {LayerReader} reader @param {AbortSignal} signal */
+export async function follow(scene, sides, found, learn, reader, signal) {
+  const { heads, texts } = scene;
+  const readings = texts.map(({ reading }) => reading);
+  const references = [];
+  for (const { n, speaks } of readings) {
+    references.push(speaks ? await reader.reference(heads, n) : null);
+    signal.throwIfAborted();
+  }
+  const told = {
+    excited: excitements(readings, references),
+    apart: apartness(readings, references),
+  };
+  const neuron = scene.neuron ?? settled(told);
+  learn({ references, ...(scene.neuron === null ? { auto: neuron } : {}) });
+  await nextTurn();
+  const pause = sliced(signal);
+  if (readings.some((reading, i) => reading !== found.listedOf[i]))
+    learn({ listed: await listedNeurons(texts, told, pause), listedOf: readings });
+  const of = `${heads} ${neuron}`;
+  if (neuron !== null && found.drivers?.of !== of) {
+    const { up, down } = reader.drivers(neuron, heads);
+    const spelt = (/** @type {number} */ id) => tokenName(reader.tokenizer.decode([id]));
+    learn({ drivers: { of, neuron, up: up.map(spelt), down: down.map(spelt) } });
+    await pause();
+  }
+  await sumUp(readings, () => learn({ points: found.points + 1 }), pause);
+  for (const side of sides) await side.count(pause);
+  learn({});
+}
+
+/** Each text's summaries in standard deviations from the passages' mean. @param {Reading[]} readings
+ *  @param {(Reference | null)[]} references */
+function excitements(readings, references) {
+  return readings.map(({ whole }, i) => {
+    const of = references[i];
+    return of && standing(whole.paper, of.mean, of.sd);
+  });
+}
+
+/** The first text's summaries less the second's, in the passages' standard deviations.
+ *  @param {Reading[]} readings @param {(Reference | null)[]} references */
+function apartness([a, b], [first, second]) {
+  if (!first || !second) return null;
+  const { sd } = first.n < second.n ? first : second;
+  return standing(a.whole.paper, b.whole.paper, sd);
+}
+
+/** The neuron where that was left to the view: the one in which two texts differ most, or that the only
+ *  one excites most. It then stays, whatever is typed. @param {Told} told @returns {number | null} */
+function settled({ excited, apart }) {
+  const scores = apart?.map(Math.abs) ?? excited.find((z) => z);
+  return scores ? leading(scores)[0] : null;
+}
+
+/** The three lists. @param {Text[]} texts @param {Told} told @param {() => Promise<void>} pause */
+async function listedNeurons(texts, { excited, apart }, pause) {
+  /** @type {Listed[][]} */
+  const listed = [[], [], []];
+  for (const [i, { reading, names }] of texts.entries()) {
+    const z = excited[i];
+    for (const neuron of z ? leading(z) : []) {
+      const figures = [signed(z?.[neuron] ?? NaN, 1), figure(reading.whole.paper[neuron])];
+      const tokens = mostAdding([{ terms: reading.terms(neuron), names, sign: 1 }], NAMED);
+      listed[i].push({ neuron, figures, tokens });
+      await pause();
+    }
+  }
+  for (const neuron of apart ? leading(apart.map(Math.abs)) : []) {
+    const far = apart?.[neuron] ?? NaN;
+    const both = texts.map(({ reading }) => figure(reading.whole.paper[neuron]));
+    // the tokens that add more to the neuron in one text than in the other
+    const terms = texts.map(({ reading, names }, i) => ({
+      terms: reading.terms(neuron),
+      names,
+      sign: (i ? -1 : 1) * Math.sign(far),
+    }));
+    listed[2].push({
+      neuron,
+      figures: [signed(far, 1), ...both],
+      tokens: mostAdding(terms, NAMED),
+    });
+    await pause();
+  }
+  return listed;
+}
+
+/** Fills in the lines of both texts, from the end. @param {Reading[]} readings
+ *  @param {() => void} onPoints @param {() => Promise<void>} pause */
+async function sumUp(readings, onPoints, pause) {
+  const missing = readings.flatMap((reading) => reading.missing().map((n) => ({ reading, n })));
+  let since = performance.now();
+  for (const { reading, n } of missing.sort((a, b) => b.n - a.n)) {
+    reading.sumUp(n);
+    if (performance.now() - since > REPAINT) {
+      onPoints();
+      since = performance.now();
+    }
+    await pause();
+  }
+  if (missing.length) onPoints();
+}

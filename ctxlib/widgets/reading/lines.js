@@ -1,0 +1,110 @@
+/** A text's lines: what the circuits say as it is read. */
+
+import { element, renewed } from "../ui/dom.js";
+import { COLOURS } from "../ui/marks.js";
+import { band, chart, legend, line, readable, rule } from "../ui/plot.js";
+import { inStep } from "../ui/state.js";
+import { digitsFor, figure, signed, UNIT } from "../ui/words.js";
+
+/** @typedef {import("./scene.js").Text} Text */
+
+const BY_PAPER = { stroke: COLOURS[0], "stroke-width": 1.9 };
+const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.3 };
+const BY_OWN = { stroke: COLOURS[1], "stroke-width": 1.7, "stroke-dasharray": "6 3" };
+const USUAL = { stroke: "var(--ctx-soft)", "stroke-width": 6, opacity: 0.3 };
+
+/** A text's lines. @param {string} label @param {Omit<import("../ui/hand.js").Hand, "at">} hand */
+export function pictureSection(label, hand) {
+  const root = element("div");
+  let mark = (/** @type {number} */ _) => {};
+  /** @type {Text | null} */ let shown = null;
+  const drawnOf = ["reading", "neuron", "axes", "shade", "reference", "points", "width"];
+  const update = inStep((/** @type {Text & {width: number}} */ text, changed) => {
+    shown = text;
+    if (!text.terms) root.replaceChildren();
+    else if (changed(...drawnOf)) {
+      const made = runningSummary(label, text, () => shown?.terms ?? [], hand);
+      mark = made.update;
+      renewed(root, made, legend(drawingMarks(text)), errorSaid(text));
+    } else if (changed("at", "terms")) mark(text.at);
+  });
+  return { root, update, mark: (/** @type {number} */ place) => mark(place) };
+}
+
+/** The running summaries of a text by both circuits. @param {string} label
+ *  @param {Text & {width: number}} text @param {() => ArrayLike<number>} terms as the shades have them
+ *  @param {Omit<import("../ui/hand.js").Hand, "at">} hand */
+function runningSummary(label, text, terms, { held, show, hold }) {
+  const { reading, names, reference, shade, width, at } = text;
+  const neuron = /** @type {number} */ (text.neuron);
+  const { places, paper, own, truth } = reading.curve(neuron);
+  const domain = JSON.parse(text.axes);
+  const finer = digitsFor(shade);
+  const digits = digitsFor(domain.y[1] - domain.y[0]);
+  const ends = [paper, own, truth].map((values) => figure(values.at(-1) ?? NaN, digits));
+  const known = truth.length > 0;
+  const on = chart({
+    alt:
+      `${label}: running summary of neuron ${neuron}; at the end ${ends[0]} by the paper’s ` +
+      `circuit and ${ends[1]} by the self-normalised one` +
+      (known ? `; the model computes ${ends[2]}.` : "."),
+    x: { label: "tokens read", domain: [0, domain.x] },
+    y: { label: UNIT, domain: domain.y },
+    width,
+    height: 230,
+    title: `neuron ${neuron}, summary of the text so far`,
+  });
+  if (reference) {
+    const [mean, sd] = [reference.mean[neuron], reference.sd[neuron]];
+    on.add(
+      band(on, [0, domain.x], [mean - sd, mean - sd], [mean + sd, mean + sd], {
+        fill: "var(--ctx-soft)",
+      }),
+    );
+  }
+  on.add(rule(on, { y: 0 }), line(on, places, paper, BY_PAPER), line(on, places, own, BY_OWN));
+  if (known) on.add(line(on, places, truth, TRUE));
+  const read = (/** @type {number} */ place) => {
+    const near = nearest(places, place);
+    const [a, b, c] = [paper, own, truth].map((values) =>
+      figure(values[places.indexOf(near)] ?? NaN, digits),
+    );
+    const upTo = near === reading.n ? "At the end" : `Up to token ${near}`;
+    const adds = `Token ${place}, “${names[place]}”, adds ${signed(terms()[place] ?? NaN, finer)}`;
+    const computed = known ? `; the model computes ${c}` : "";
+    return `${adds}. ${upTo}: ${a} by the paper’s circuit, ${b} self-normalised${computed}.`;
+  };
+  const asked = `Read the ${label.toLowerCase()} token by token`;
+  const moved = { held, onMove: show, onHold: hold };
+  return readable(on, { label: asked, min: 0, max: reading.n, value: at, read, ...moved });
+}
+
+/** @param {number[]} places in order @param {number} place @returns {number} the one closest to it */
+function nearest(places, place) {
+  return places.reduce((a, b) => (Math.abs(b - place) < Math.abs(a - place) ? b : a), Infinity);
+}
+
+/** How far both lines are from what the model computes. @param {Text} text */
+function errorSaid({ reading, neuron }) {
+  const { paper, own, truth } = reading.curve(/** @type {number} */ (neuron));
+  if (!truth.length) return "";
+  const off = (/** @type {number[]} */ line) =>
+    Math.hypot(...line.map((value, i) => value - truth[i])) / Math.sqrt(line.length);
+  const [first, second] = [paper, own].map((line) => figure(off(line), 2));
+  const said = `Off by ${first} on the way (root mean square) by the paper’s circuit, by ${second} self-normalised.`;
+  return element("p", { class: "ctx-quiet" }, said);
+}
+
+/** What the lines of a drawing are. @param {Text} text */
+export function drawingMarks({ reading, reference }) {
+  const computed = reading.whole?.truth ? [{ label: "the model computes", style: TRUE }] : [];
+  const usual = reference
+    ? [{ label: `passages at token ${reference.n}, mean ± sd`, style: USUAL }]
+    : [];
+  return [
+    { label: "paper’s circuit", style: BY_PAPER },
+    { label: "self-normalised", style: BY_OWN },
+    ...computed,
+    ...usual,
+  ];
+}

@@ -1,0 +1,136 @@
+/** The state of the reader, and all that its sections show of it. */
+
+import { largest } from "../engine/linalg.js";
+import { CHARACTERS, differing } from "../engine/reading.js";
+import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
+
+/** @typedef {import("../ui/state.js").Model} Model
+ *  @typedef {import("../engine/layer.js").Layer} Layer
+ *  @typedef {import("../engine/reading.js").Reading} Reading
+ *  @typedef {import("../engine/reading.js").Reference} Reference
+ *  @typedef {import("../engine/reading.js").Taken} Taken
+ *  @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
+ *    wanted may not be here yet
+ *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table
+ *  @typedef {{auto: number | null, references: (Reference | null)[], listed: Listed[][],
+ *    listedOf: Reading[], drivers: {of: string, neuron: number, up: string[], down: string[]} | null, points: number}} Found
+ *    what follows in slices: the neuron that the view chose where it was left to choose, the rows of
+ *    both texts' lists and of the one between them, what raises the neuron, and how often a line has
+ *    grown
+ *  @typedef {Omit<Taken, "text" | "pieces" | "asked"> & {ids: number[], counted: number, names: string[],
+ *    full: string | null, total: number | null, apart: Set<number>, reference: Reference | null,
+ *    neuron: number | null, terms: Float64Array | null, at: number, upTo: number, shade: number,
+ *    axes: string, listed: Listed[], points: number}} Text one text as it is shown: the tokens in which
+ *    it is not the other, where it is read (`at`), up to where the shades know it
+ *  @typedef {Turned & {neuron: number | null, shade: number, texts: Text[]}} Scene `shade` is the
+ *    strength of a full one
+ *  @typedef {import("./text.js").Side} Side */
+
+/** What an address calls the two texts, and where each is read. */
+export const OF_TEXTS = [
+  { label: "First text", text: "text", window: "window", cursor: "cursor" },
+  { label: "Second text", text: "other", window: "other_window", cursor: "other_cursor" },
+];
+
+/** The next round number above a value: the strength of a full shade, so that it can be said.
+ *  @param {number} value @returns {number} */
+function roundedUp(value) {
+  if (!(value > 0)) return 1;
+  const size = 10 ** Math.floor(Math.log10(value));
+  return ([1, 1.5, 2, 3, 4, 5, 6, 8].find((f) => f * size >= value) ?? 10) * size;
+}
+
+/** The traits, where sound; texts are in their boxes. @param {Model} model @param {Layer} layer */
+export function turned(model, layer) {
+  const [characters, places] = [CHARACTERS * layer.positions, layer.positions];
+  return {
+    heads: circuitHeads(model, layer),
+    asked: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
+    shades: sound(model, "shades", (value) => value === "end" || value === "cursor", "end"),
+    windows: OF_TEXTS.map(({ window }) => sound(model, window, below(characters), 0)),
+    cursors: OF_TEXTS.map(({ cursor }) => sound(model, cursor, belowOrLeft(places), -1)),
+  };
+}
+
+/** A function that says in which tokens two texts differ, if they have most in common: else there is no
+ *  telling. @returns {(first: number[], second: number[]) => Set<number>[]} */
+export function compared() {
+  /** @type {number[][]} */ let last = [];
+  let apart = [new Set(), new Set()];
+  return (...texts) => {
+    if (texts.every((ids, i) => ids === last[i])) return apart;
+    last = texts;
+    const places = differing(texts[0], texts[1]);
+    const alike = places.every(({ size }, i) => 2 * size <= texts[i].length);
+    return (apart = alike ? places : [new Set(), new Set()]);
+  };
+}
+
+/** Everything the sections show. @param {Turned} now @param {Taken[]} taken
+ *  @param {Set<number>[]} apart @param {Side[]} sides @param {Found} found @returns {Scene} */
+export function sceneOf(now, taken, apart, sides, found) {
+  const neuron = now.asked < 0 ? found.auto : now.asked;
+  const termsOf = (/** @type {Reading} */ reading, n = reading.n) =>
+    neuron !== null && reading.speaks ? reading.terms(neuron, n) : null;
+  // a full shade is that of the whole texts, wherever the cursor stands
+  const shade = roundedUp(Math.max(...taken.map(({ reading }) => largest(termsOf(reading) ?? []))));
+  // of other heads they would say nothing
+  const references = found.references.map((of) =>
+    String(of?.heads) === String(now.heads) ? of : null,
+  );
+  const axes = axesOf(taken, neuron, references);
+  const texts = taken.map(({ reading, pieces, spare, from, stretches }, i) => {
+    const { names, full, total } = sides[i].known();
+    const at = Math.min(sides[i].at() ?? reading.n, reading.n);
+    const upTo = now.shades === "cursor" ? Math.max(at, Math.min(1, reading.n)) : reading.n;
+    return {
+      ...{ reading, spare, from, stretches, names, full, total, neuron, shade, axes, at, upTo },
+      ids: reading.ids,
+      counted: pieces.length,
+      terms: termsOf(reading, upTo),
+      apart: apart[i],
+      reference: references[i],
+      listed: found.listed[i],
+      points: found.points,
+    };
+  });
+  return { ...now, neuron, shade, texts };
+}
+
+/** How far the drawings of both texts reach, in words. @param {Taken[]} taken
+ *  @param {number | null} neuron @param {(Reference | null)[]} references */
+function axesOf(taken, neuron, references) {
+  if (neuron === null) return "";
+  const reach = taken.map(({ reading }) => (reading.speaks ? reading.n : 0));
+  const values = taken.flatMap(({ reading }, i) => {
+    if (!reading.speaks) return [];
+    const { paper, own, truth } = reading.curve(neuron);
+    const { mean, sd } = references[i] ?? { mean: [0], sd: [0] };
+    const usual = references[i] ? [mean[neuron] - sd[neuron], mean[neuron] + sd[neuron]] : [];
+    return [0, ...usual, ...paper, ...own, ...truth];
+  });
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const room = 0.06 * (high - low || 1);
+  return JSON.stringify({ x: Math.max(...reach), y: [low - room, high + room] });
+}
+
+/** Where else this can be looked at. @param {Scene} scene @param {Record<string, any>} given texts that
+ *  may stand in an address @returns {import("../ui/ways.js").Way[]} */
+export function waysFrom({ heads, neuron }, given) {
+  const state = { heads, ...(neuron === null ? {} : { neuron }) };
+  return [
+    { page: "explorer", label: "This neuron in the explorer", state },
+    { page: "reader", label: "Open the live reader", state: { ...state, ...given } },
+  ];
+}
+
+/** What each token of both texts adds to the neuron, as a file. @param {Scene} scene
+ *  @param {Layer} layer @returns {import("../ui/csv.js").Table} */
+export function termsTable({ heads, neuron, texts }, layer) {
+  const rows = texts.flatMap(({ terms, reading, names }, i) =>
+    Array.from(terms ?? [], (term, at) => [i + 1, at, reading.ids[at], names[at], term]),
+  );
+  const of = [`neuron ${neuron ?? ""}`, `heads ${heads.join(" ")}`];
+  const titles = ["text", "place", "token id", "token", "adds"];
+  return { name: [layer.model, ...of], titles, rows };
+}

@@ -1,0 +1,237 @@
+/** One text: its box, its window, its tokens, its lines, its neurons. */
+
+import { tokenCount } from "../engine/reading.js";
+import { slider } from "../ui/controls.js";
+import { element, focusIn } from "../ui/dom.js";
+import { inStep } from "../ui/state.js";
+import { textBox } from "../ui/textbox.js";
+import { shadedTokens, whyHere } from "../ui/tokens.js";
+import { digitsFor, grouped, nameInText, several } from "../ui/words.js";
+import { pictureSection } from "./lines.js";
+import { neuronTable } from "./lists.js";
+
+/** @typedef {import("../engine/reading.js").LayerReader} LayerReader
+ *  @typedef {import("../engine/reading.js").Reading} Reading
+ *  @typedef {import("../engine/reading.js").Taken} Taken
+ *  @typedef {import("./scene.js").Turned} Turned
+ *  @typedef {import("./scene.js").Text} Text
+ *  @typedef {ReturnType<typeof textSection>} Side */
+
+const START = "⟨start⟩"; // the token in front of every text
+
+/** A text: its box, its window, its tokens, its lines, its neurons.
+ *  @param {typeof import("./scene.js").OF_TEXTS[number]} of
+ *  @param {{reader: LayerReader, go: (values: Record<string, any>) => void, again: () => void,
+ *    choose: (neuron: number) => void, typed: () => void}} tools */
+export function textSection({ label, window, cursor }, tools) {
+  const { reader, go } = tools;
+  /** @type {{taken: Taken | undefined, names: string[], full: string | null, total: number | null,
+   *    at: number | null, kept: number | null, typings: number}} what is known of it: where it is read,
+   *    and where when nobody points, null at its end */
+  const side = {
+    taken: undefined,
+    names: [],
+    full: null,
+    total: null,
+    at: null,
+    kept: null,
+    typings: 0,
+  };
+  const { box, title } = textBox(label, reader.characters, (full) => {
+    [side.full, side.total, side.typings] = [full, null, side.typings + 1];
+    tools.typed();
+  });
+  const count = countLines();
+  const from = slider({
+    label: "The window begins behind token",
+    min: 0,
+    max: 1,
+    value: 0,
+    format: grouped,
+    onInput: (from) => go({ [window]: from }),
+  });
+  const hand = { held: () => Math.min(side.kept ?? Infinity, end()), show: read, hold };
+  const tokens = tokensSection(hand, () => side.kept);
+  const silent = element("p", { class: "ctx-quiet" });
+  const picture = pictureSection(label, hand);
+  const why = whyHere();
+  const figures = ["z", "summary"];
+  const list = neuronTable(
+    "Neurons that this text excites most",
+    label,
+    figures,
+    "tokens that add most",
+    tools.choose,
+  );
+
+  const end = () => side.taken?.reading.n ?? 0;
+  /** What a hand asks for is there at once; the rest with the next picture.
+   *  @param {number} place */
+  function read(place) {
+    side.at = place === end() ? null : place;
+    tokens.mark(place);
+    picture.mark(place);
+    tools.again();
+  }
+  const atCaret = () => {
+    if (!side.taken?.reading.speaks) return;
+    const place = reader.placeOf(side.taken, box.selectionStart);
+    if (place !== (side.at ?? side.taken.reading.n)) read(place);
+  };
+  /** Pointing reads, pressing keeps. @param {number | null} place */
+  function hold(place) {
+    read(place ?? end());
+    side.kept = side.at;
+    tokens.hold();
+    go({ [cursor]: side.at ?? -1 });
+  }
+  let follows = false;
+  for (const pressed of ["click", "keyup"]) {
+    box.addEventListener(pressed, () => {
+      if (!follows) return;
+      atCaret();
+      hold(side.at);
+    });
+  }
+
+  const update = inStep((/** @type {Text & {width: number}} */ text, changed) => {
+    const { reading, terms, neuron, at, upTo } = text;
+    if (changed("counted", "reading", "full", "total")) count.update(text, reader, box);
+    from.hidden = !text.spare;
+    from.update(text.from, { max: text.spare });
+    tokens.update({ ...text, picks: terms !== null });
+    silent.hidden = reading.speaks;
+    silent.textContent = reading.speaks ? "" : silence(reading);
+    picture.update(text);
+    why.root.hidden = terms === null;
+    if (neuron !== null && terms && changed("reading", "neuron", "at", "upTo"))
+      why.show(text.names[at], () => reading.parts(neuron, at, upTo));
+    list.show(text.listed, neuron);
+  });
+  const root = element(
+    "section",
+    { "aria-label": label },
+    title,
+    box,
+    count.said,
+    element("div", {}, count.note, from), // one row of the grid that both texts share
+    tokens.root,
+    silent,
+    picture.root,
+    why.root,
+    list.root,
+  );
+  return {
+    root,
+    box,
+    update,
+    at: () => side.at,
+    known: () => side,
+    typings: () => side.typings,
+    forget: () => (side.taken = undefined), // its tokens say more now
+    width: () => picture.root.clientWidth || 400,
+    /** @param {number} cursor */
+    place(cursor) {
+      side.at = side.kept = cursor < 0 ? null : cursor;
+      tokens.hold();
+    },
+    /** @param {string} text @returns {boolean} whether it is another */
+    fill(text) {
+      const held = text.slice(0, reader.characters);
+      if (box.value === held) return false;
+      [box.value, side.full, side.total] = [held, held === text ? null : text, null];
+      side.typings += 1;
+      return true;
+    },
+    /** @param {number} asked where its window is to begin
+     *  @param {Pick<Turned, "heads" | "shades">} now */
+    take(asked, { heads, shades }) {
+      const taken = reader.take(box.value, asked, heads, side.taken);
+      const written = taken.stretches !== side.taken?.stretches;
+      if (written) side.names = [START, ...taken.stretches.map(nameInText)];
+      side.taken = taken;
+      follows = shades === "cursor";
+      if (written && follows && focusIn(root) === box) atCaret();
+      return taken;
+    },
+    /** Counts what does not fit. @param {() => Promise<void>} pause */
+    async count(pause) {
+      if (side.full === null || side.total !== null) return;
+      side.total = await tokenCount(reader.tokenizer, side.full, pause);
+    },
+  };
+}
+
+/** How many tokens a text has, and which are read. */
+function countLines() {
+  const said = element("p", { class: "ctx-quiet ctx-reader-count" });
+  const note = element("p", { class: "ctx-quiet", role: "status" });
+  /** @param {Text} text @param {LayerReader} reader @param {HTMLTextAreaElement} box */
+  const update = ({ counted, full, total, from, ids }, { room, layer }, { maxLength, value }) => {
+    const unknown = ids.filter((id) => !layer.knows(id)).length;
+    const read = Math.min(counted, room);
+    said.textContent =
+      read === counted && full === null
+        ? `${several(counted, "token")}; up to ${grouped(room)} are read`
+        : `${several(read, "token")} read`;
+    const there = full === null ? counted : total;
+    const notes = [
+      full !== null && total === null ? "Counting what is left out." : null,
+      there !== null && there > read ? leftOut(from, read, there, layer.fixed) : null,
+      unknown ? `${several(unknown, "token")} the page does not know: they say nothing.` : null,
+      value.length >= maxLength ? `The box keeps ${several(maxLength, "character")}.` : null,
+    ];
+    const told = notes.filter((sentence) => sentence !== null).join(" ");
+    if (note.textContent !== told) note.textContent = told;
+  };
+  return { said, note, update };
+}
+
+/** @param {number} from @param {number} read @param {number} total @param {boolean} fixed */
+function leftOut(from, read, total, fixed) {
+  const which = from
+    ? `Tokens ${grouped(from + 1)} to ${grouped(from + read)}`
+    : `The first ${grouped(read)}`;
+  return `${which} of ${several(total, "token")} are read: ${fixed ? "the destination sees" : "the model’s context holds"} no more.`;
+}
+
+/** What there is to say of a text without a context. @param {Reading} reading */
+function silence({ n }) {
+  return n < 1
+    ? "Nothing to read yet."
+    : "One token stands at the destination alone: a context begins with the next.";
+}
+
+/** A text's tokens with their shades. @param {Omit<import("../ui/hand.js").Hand, "at">} hand
+ *  @param {() => number | null} kept the place that is held */
+function tokensSection(hand, kept) {
+  const root = element("div", { class: "ctx-reader-text", dir: "auto" });
+  /** @type {ReturnType<typeof shadedTokens> | null} */ let made = null;
+  const update = inStep((/** @type {Text & {picks: boolean}} */ text, changed) => {
+    const { stretches, names, apart, shade, picks } = text;
+    const digits = digitsFor(shade);
+    const tokens = [`${START}\u2009`, ...stretches];
+    const anew = changed("picks");
+    if (anew) {
+      const values = text.terms ?? new Float64Array(tokens.length);
+      const said = { most: shade, digits, names, apart, hand: picks ? hand : undefined };
+      made = shadedTokens(tokens, values, said);
+      made.hold(kept());
+      made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
+      root.replaceChildren(made);
+    } else {
+      if (changed("ids", "apart")) made?.write(tokens, names, apart);
+      if (text.terms && changed("terms", "shade")) made?.shade(text.terms, shade, digits);
+      else if (changed("ids")) made?.shade(new Float64Array(tokens.length));
+    }
+    // tokens that were written have no frame; the last one has it when it is asked for
+    const written = anew || changed("ids", "apart");
+    if (written ? text.at < text.reading.n : changed("at")) made?.mark(text.at);
+  });
+  return {
+    root,
+    update,
+    mark: (/** @type {number} */ place) => made?.mark(place),
+    hold: () => made?.hold(kept()),
+  };
+}
