@@ -552,55 +552,24 @@ display(
 r"""
 ## Turn it
 
-Choose a domain, a neuron and the heads. On the left every passage; on the right the tokens that make the domain different. Try one head at a time, and see which can do without the others. (Live in Jupyter and Colab; here you see the first setting.)
+Choose heads and a neuron, and see its summary of every labelled passage, by domain, and of one of them token by token. Turn one head off at a time: which neurons can do without it? Open “Why here” behind a token: what it adds to {eq}`eq-cir-summary`, one row a head. The page computes all of this by itself.
 """
 
-
 # %% tags=["hide-input"]
-domains = study.domains
-
-
-def by_token(made, neuron, domain, most=14):
-    """By how much a domain's pages differ in what they add to a neuron, by the tokens that do it."""
-    inside = torch.from_numpy(domains == domain)
-    adds = einops.einsum(made.weighted_values, made.readout[..., neuron], "t h d, h d -> t")
-    sign = inside / inside.sum() - ~inside / (~inside).sum().clamp(min=1)  # page
-    weight = sign[:, None] * made.kernel[1:n]  # page source
-    gap = adds * torch.zeros(len(adds)).index_add_(0, pages[:, 1:n].flatten(), weight.flatten())
-    shown = gap.abs().argsort(descending=True)[:most]
-    spelled = map(ascii, cx.neurons.spelled(weights, shown.tolist()))
-    return pd.Series(gap[shown], spelled).sort_values()
-
-
-def draw(domain, neuron, heads):
-    made = circuit if heads == "all" else cx.ContextualCircuit.calibrate(at, calibrating, [heads])
-    gap = by_token(made, neuron, domain)
-    values = made.summary(pages)[:, neuron]
-    ordered = pd.Series(values).groupby(domains).mean().sort_values().index
-    figure, ((left, right),) = cx.plots.panels(1, 2, width=8.6, height=0.6 + 0.2 * len(ordered))
-    for row, d in enumerate(ordered):
-        own = values[domains == d]
-        left.plot(own, [row] * len(own), "o", ms=4, color=f"C{int(d == domain)}")
-    left.set_yticks(range(len(ordered)), ordered)
-    left.set(xlabel="summary", title=f"neuron {neuron}, heads: {heads}")
-    right.barh(range(len(gap)), gap)
-    right.set_yticks(range(len(gap)), gap.index, family="monospace", parse_math=False)
-    right.set(xlabel=f"{domain} less the others", title="by token")
-    return cx.plots.picture(
-        figure,
-        "5.3",
-        f"Neuron {neuron} with heads: {heads}. Mean summary in {domain} {values[domains == domain].mean():+.2f}, elsewhere {values[domains != domain].mean():+.2f}.",
-        f"Summaries of neuron {neuron} by domain, lowest {ordered[0]}, highest {ordered[-1]}. The token that raises the difference most: {gap.index[-1]}.",
-    )
-
-
-at_first = "astronomy" if "astronomy" in study.names else study.names[0]
-cx.widgets.Turnable(
-    draw,
-    domain=cx.widgets.choice("domain", study.names, at_first),
-    neuron=cx.widgets.choice("neuron", J, j),
-    heads=cx.widgets.choice("heads", ["all", *heads], "all"),
+domains, values = study.domains, circuit.summary(pages)[:, j]
+of_domain = pd.Series(values).groupby(domains).mean().sort_values()
+figure, ((axis,),) = cx.plots.panels(width=6.4, height=0.6 + 0.2 * len(of_domain))
+for row, domain in enumerate(of_domain.index):
+    axis.plot(values[domains == domain], [row] * int((domains == domain).sum()), "o", ms=4)
+axis.set_yticks(range(len(of_domain)), of_domain.index)
+axis.set(xlabel="summary", title=f"neuron {j}")
+picture = cx.plots.picture(
+    figure,
+    "5.3",
+    f"Summaries of neuron {j} on the labelled passages, by domain: from {of_domain.iloc[0]:+.2f} in {of_domain.index[0]} to {of_domain.iloc[-1]:+.2f} in {of_domain.index[-1]}.",
+    f"Dots by domain, lowest {of_domain.index[0]}, highest {of_domain.index[-1]}.",
 )
+cx.widgets.NeuronExplorer(weights, picture=picture, heads=list(heads), neuron=j)
 
 # %% [markdown]
 """

@@ -853,32 +853,29 @@ A page chosen after looking at this figure would be chosen on the test; the page
 
 ## Turn it
 
-Choose a neuron and a step of the ladder: a dot is a text with its own token at $n$. Step from the first to the third and see the dots turn onto the diagonal. (Live in Jupyter and Colab; here you see the first setting.)
+Two texts, read as they grow: what both circuits say so far, and what the model computes. Below each drawing stands how far off both lines are on the way. The first text is prose of half B, the second is code, which the constants of a page of prose do not fit. Type over them: where does the paper's line leave the model's, and does the self-normalised one stay with it?
 """
 
-
 # %% tags=["hide-input"]
-def draw(neuron, step):
-    a, t = steps[step][:, int(neuron)], true_own[:, int(neuron)]
-    row = cx.evaluation.Moments.of(a[:, None], t[:, None]).table([int(neuron)]).iloc[0]
-    figure, ((axis,),) = cx.plots.panels(height=3.3, width=5.5)
-    axis.plot(a, t, ".", ms=4, alpha=0.6)
-    axis.axline((float(t.mean()),) * 2, slope=1, color=cx.plots.INK, lw=1, ls=":")
-    axis.set(xlabel="by the circuit", ylabel="in the model", title=f"neuron {neuron}, {step}")
-    return cx.plots.picture(
-        figure,
-        "9.5",
-        f"r {row['r']:.3f}, FVU {row['fvu']:.3f}, of which "
-        + ", ".join(f"{name} {row[part]:.3f}" for part, name in PARTS.items())
-        + ". Dotted: equal.",
-        f"Neuron {neuron} in {len(t)} texts, {step}: r {row['r']:.3f}, FVU {row['fvu']:.3f}.",
-    )
-
-
-cx.widgets.Turnable(
-    draw,
-    neuron=cx.widgets.choice("neuron", [str(j) for j in found[:40]], str(found[0])),
-    step=cx.widgets.choice("circuit", list(steps), next(iter(steps))),
+code = next((p for p in study.passages if p.domain == "python"), study.passages[0])
+shown = [weights.tokenizer.decode(text.tokens[1:161]) for text in (study.example, code)]
+neuron, lines = int(found[0]), {}
+for name, made in (("paper’s circuit", circuit), ("self-normalised", circuit.self_normalised())):
+    lines[name] = made.summary(own[:60])[:, neuron]
+figure, ((axis,),) = cx.plots.panels(height=3.0, width=5.5)
+for name, mark in zip(lines, "o.", strict=True):
+    axis.plot(true_own[:60, neuron], lines[name], mark, ms=4, alpha=0.7, label=name)
+axis.axline((float(true_own[:60, neuron].mean()),) * 2, slope=1, color=cx.plots.INK, lw=1, ls=":")
+axis.set(xlabel="in the model", ylabel="by the circuit", title=f"neuron {neuron}")
+axis.legend(fontsize=8)
+picture = cx.plots.picture(
+    figure,
+    "9.5",
+    f"Neuron {neuron} on {len(lines[name])} texts of half B, their own token at n. Dotted: equal.",
+    f"Dots along a diagonal: neuron {neuron} by both circuits and in the model.",
+)
+cx.widgets.LiveReader(
+    weights, picture=picture, heads=list(heads), neuron=neuron, text=shown[0], other=shown[1]
 )
 
 # %% [markdown]

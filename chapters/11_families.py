@@ -847,12 +847,14 @@ if RUNS:
     for folder in sorted(Path(RUNS).glob("*-[12]-100")):
         if folder.name.split("-")[0] in ("rotary", "alibi", "none", "seed"):
             others[folder.name.removesuffix("-100")] = of_run(folder)
-    others = json.loads(json.dumps(others), parse_float=lambda v: round(float(v), 4))
+    others = json.loads(
+        json.dumps(others, sort_keys=True), parse_float=lambda v: round(float(v), 4)
+    )
     SEEDS.write_text(json.dumps(others, indent=1) + "\n")
 
 # %% [markdown]
 r"""
-One run of each kind is one draw as well. Of another seed the book keeps what was measured:
+One run of each kind is one draw as well. Of two more seeds of each twin the book keeps what was measured:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -909,7 +911,7 @@ Three details differ between decoders, and `cx.destination` sees to them. Where 
 - **A taste for distances.** A rotary head that looks for one kind of token at one distance is all interaction.
 - **Average tokens.** $f_t$ and $\bar x$ are taken from texts. On texts of another kind the line between kernel and content moves; their product does not.
 - **Keys that are not linear.** Some models normalise keys or cap scores. {eq}`eq-fam-score` is then false, and `cx.destination` finds that out and refuses.
-- **Small models.** Four layers, 10 million tokens, one corpus, one run of most kinds.
+- **Small models.** Four layers, 10 million tokens, one corpus, three seeds.
 - **One layer.** Behind the first layer a key knows the text, and no score is a function of one token ([chapter 12](12_depth)).
 
 ## Turn it
