@@ -480,42 +480,26 @@ One thing is a convention: every text begins with BOS, as in training. It takes 
 
 ## Turn it
 
-Choose a passage and a destination, small ones too: near the beginning there is little to look at, and the first token takes most. The controls are live in Jupyter and Colab (the rocket above); here you see their first setting.
+Choose a passage and a destination, small ones too: near the beginning there is little to look at, and the first token takes most. A steep curve is a head that looks at its neighbours, a straight one looks at everything alike.
 """
 
-
 # %% tags=["hide-input"]
-tokens_of = {passage.name: passage.tokens for passage in study.passages}
-
-
-def draw(passage, n):
-    attention = cx.attention_rows(weights, tokens_of[passage], n)
-    within = attention.flip(-1).cumsum(-1)  # head, tokens back
-    figure, ((axis,),) = cx.plots.panels(height=2.8, width=7.5)
-    for h in range(weights.n_heads):
-        axis.plot(within[h], lw=0.8, color=cx.plots.COLOURS[7])
-    for h, colour, at, beside in zip(
-        speak, ("C0", "C1"), (n // 3, n // 2), ((-6, 6), (14, -18)), strict=False
-    ):
-        axis.plot(within[h], lw=2, color=colour)
-        place = {"textcoords": "offset points", "ha": "right" if beside[0] < 0 else "left"}
-        axis.annotate(f"head {h}", (at, within[h, at]), beside, color=colour, **place)
-    axis.plot([0, n], [1 / (n + 1), 1], ":", color=cx.plots.INK, lw=1)
-    axis.set(xlabel="tokens back, n − i", ylabel="attention within", ylim=(0, 1))
-    half = ", ".join(f"head {h}: {int((w < 0.5).sum())}" for h, w in enumerate(within))
-    return cx.plots.picture(
-        figure,
-        "1.3",
-        f"How much of its attention each head gives to the nearest tokens, in {passage} from position {n}, with its own token there. Coloured: the two that say most. Dotted: an even row.",
-        f"Rising curves. Half of the attention lies within so many tokens, {half}.",
-    )
-
-
-cx.widgets.Turnable(
-    draw,
-    passage=cx.widgets.choice("passage", list(tokens_of), study.passages[0].name),
-    n=cx.widgets.slider("position n", 1, study.length - 1, n),
+attention = cx.attention_rows(weights, study.passages[0].tokens, n)
+within = attention.flip(-1).cumsum(-1)  # head, tokens back
+figure, ((axis,),) = cx.plots.panels(height=2.8, width=7.5)
+for h, shares in enumerate(within):
+    axis.plot(shares, lw=2 if h in speak else 0.8, label=f"head {h}")
+axis.plot([0, n], [1 / (n + 1), 1], ":", color=cx.plots.INK, lw=1)
+axis.set(xlabel="tokens back, n − i", ylabel="attention within", ylim=(0, 1))
+axis.legend(fontsize=8, ncols=2)
+half = ", ".join(f"head {h}: {int((shares < 0.5).sum())}" for h, shares in enumerate(within))
+picture = cx.plots.picture(
+    figure,
+    "1.3",
+    f"How much of its attention each head gives to the nearest tokens, in {study.passages[0].name} from position {n}, with its own token there. Broad: the two that say most. Dotted: an even row.",
+    f"Rising curves. Half of the attention lies within so many tokens, {half}.",
 )
+cx.widgets.Attention(weights, n=n, picture=picture)
 
 # %% [markdown]
 """

@@ -1029,7 +1029,7 @@ r"""
 
 ## Turn it
 
-Choose a domain, a strength, and whether the stable heads are silent: the tokens that gain most after BOS and `TOKEN`, and the neurons that move most. Try `german` or `python` first, then a domain of English at strength 4. (Live in Jupyter and Colab; here you see the first setting.)
+In Jupyter or Colab (the rocket above), choose a domain, a strength, and whether the stable heads are silent: the tokens that gain most after BOS and `TOKEN`, and the neurons that move most. Try `german` or `python` first, then a domain of English at strength 4. Here stands the first setting.
 """
 
 # %% tags=["hide-input"]

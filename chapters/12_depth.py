@@ -747,7 +747,7 @@ The mean state of a token is not enough: a bag of tokens, one layer up, falls fa
 
 ## Turn it
 
-Choose a layer and a head: its kernel, and the tokens that it likes most and least by the means of half A. Try the same head number in layers 2 and 4. (Live in Jupyter and Colab; here you see the first setting.)
+In Jupyter or Colab (the rocket above), choose a layer and a head: its kernel, and the tokens that it likes most and least by the means of half A. Try the same head number in layers 2 and 4. Here stands the first setting.
 """
 
 

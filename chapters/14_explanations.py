@@ -829,7 +829,7 @@ r"""
 
 ## Turn it
 
-Choose a case, the explainer and the labels. Try shuffled labels first: would you have known from the sentence? (Live in Jupyter and Colab; here you see the first setting.)
+In Jupyter or Colab (the rocket above), choose a case, the explainer and the labels. Try shuffled labels first: would you have known from the sentence? Here stands the first setting.
 """
 
 

@@ -150,6 +150,7 @@ def snapshot(page):
 
 # view: an address, and what controls then say, from the first to the last
 ADDRESSES = {
+    "attention": ("#passage=2&n=33", ["2", "33"]),
     "rows": ("#passage=2&head=5&n=33&octaves=-1&scale=log", ["5", "2", "33", "-1", "log"]),
     "kernels": ("#heads=2,5&n=100&scale=linear", ["2", "5", "100", "linear"]),
     "neurons": (
@@ -214,6 +215,11 @@ def test_nonsense_in_an_address_or_a_state_changes_nothing(visit, view):
 # view: a control (and a word on it), keys on it, and what the address then says: {} is the
 # control's value or name, ! what it no longer says, and None that another place is read
 WALKS = {
+    "attention": [
+        ("select", ["ArrowDown"], "passage=1"),
+        ("input[type=range]", ["ArrowRight"], "n=257"),
+        ("[role=slider]", ["Home", "End"], None),
+    ],
     "rows": [
         ("input[type=radio]", ["ArrowRight"], "head=1"),
         ("select", ["ArrowDown"], "passage=1"),
@@ -327,7 +333,13 @@ def test_keys_alone_turn_everything_and_the_address_follows(visit, view):
         )
         led = snapshot(settled(page)), page.evaluate("location.hash")
     assert page.locator(".ctx-failed").count() == 0
-    if view in ("rows", "kernels", "denominators", "positions"):  # others keep which token was read
+    if view in (
+        "attention",
+        "rows",
+        "kernels",
+        "denominators",
+        "positions",
+    ):  # others keep which token was read
         shown, hash = led
         assert snapshot(visit(hash, view, fresh=True)) == shown
 
@@ -369,7 +381,7 @@ def test_nothing_keeps_a_reader_out(visit, view):
     style = "(all) => all.map((e) => getComputedStyle(e).outlineStyle)"
     marked = page.locator(".ctx-chip input:checked + span").evaluate_all(style)
     page.emulate_media(forced_colors="none")
-    assert set(marked) == {"solid"}
+    assert set(marked) == ({"solid"} if page.locator(".ctx-chip").count() else set())
 
 
 def test_heads_are_told_apart_without_colour_and_stand_out(visit):
@@ -605,6 +617,7 @@ LISTENING = "hosted.map(({ listeners }) => [...listeners.values()].reduce((n, s)
 
 # view: what Python sets, and what the view then says
 SET = {
+    "attention": ({"n": 100}, ".ctx-readable[aria-valuemax='100']"),
     "rows": ({"n": 100}, ".ctx-readable[aria-valuemax='100']"),
     "kernels": ({"n": 100}, ".ctx-readable[aria-valuemax='100']"),
     "neurons": ({"neuron": 77}, ".ctx-heading:text-is('Neuron 77')"),

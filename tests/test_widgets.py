@@ -67,6 +67,7 @@ def test_a_state_cannot_break_out_of_its_place_in_the_page(mini_view):
 # ---------------------------------------------------------------- traits
 
 TURNED = {
+    "attention": {"n": 17, "passage": 2},
     "rows": {"head": 3, "n": 17, "octaves": 0.5, "scale": "log", "passage": 2},
     "kernels": {"n": 5, "scale": "linear", "family": "local", "token": 1, "heads": [3]},
     "neurons": {"neuron": 12, "heads": [3, 4], "threshold": 4.0, "search": " the", "passage": 1}
@@ -109,6 +110,7 @@ WRONG = {
     "cursor": [(512, "token 512: there are 0 to 511")],
     "other_cursor": [(-2, "token -2: there are 0 to 511")],
     "passage": [(72, "passage 72: there are 0 to 71"), (-2, "passage -2")],
+    "attention n": [(512, "position 512: there are 0 to 511")],
     "rows n": [(-1, "position -1: there are 0 to 511")],
     "kernels n": [(n, f"destination {n}: there are 1 to 511") for n in (512, 0, -2)],
     "octaves": [(2.5, "octaves")],

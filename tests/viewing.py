@@ -187,6 +187,7 @@ def added(circuit, tokens, neuron):
 
 
 OF_LAYERS = {
+    "attention": "Attention",
     "rows": "Rows",
     "kernels": "Kernels",
     "neurons": "NeuronExplorer",

@@ -3,6 +3,7 @@ from .pagefile import page
 from .plain import Turnable, choice, slider
 from .record import look_up_record, looked_up
 from .views import (
+    Attention,
     Denominators,
     Kernels,
     LiveReader,
@@ -14,6 +15,7 @@ from .views import (
 )
 
 __all__ = [
+    "Attention",
     "Denominators",
     "Kernels",
     "LiveReader",

@@ -210,6 +210,18 @@ def character_count(view: LayerView) -> int:
     return 16 * view.prepared.positions
 
 
+class Attention(LayerView):
+    """How much of its attention each head gives to the nearest tokens of a passage (chapter 1).
+
+    `passage` counts the labelled passages; `n` is the destination, 0 the middle of the context.
+    """
+
+    module = "attention"
+    _esm = bundled("views/attention.js")
+    passage = Whole(0, passage_count, "passage").tag(sync=True, turned=True)
+    n = Whole(0, position_count, "position").tag(sync=True, turned=True)
+
+
 class Rows(LayerView):
     """A head's attention row over a passage, true and rebuilt from Equation 1 (chapter 2).
 

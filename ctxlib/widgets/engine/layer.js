@@ -145,6 +145,11 @@ export class Layer {
     return null;
   }
 
+  /** Tokens of a passage that the model can read. @param {number} passage */
+  longest(passage) {
+    return Math.min(this.passages[passage].ids.length, this.positions);
+  }
+
   /** The parts that have still to be fetched for these heads and tokens (`bring`).
    *  @param {Numbers} _heads @param {Numbers} _ids @returns {string[]} */
   lacks(_heads, _ids) {

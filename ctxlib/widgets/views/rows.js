@@ -28,19 +28,14 @@ const TEXT_LABEL =
  *  @param {Model} model @param {Layer} layer @returns {Turned} */
 function turned(model, layer) {
   const passage = sound(model, "passage", below(layer.passages.length), 0);
-  const n = sound(model, "n", below(longest(layer, passage)), 0);
+  const n = sound(model, "n", below(layer.longest(passage)), 0);
   return {
     passage,
     head: sound(model, "head", below(layer.nHeads), 0),
-    n: n || Math.max(1, Math.min(layer.n, longest(layer, passage) - 1)),
+    n: n || Math.max(1, Math.min(layer.n, layer.longest(passage) - 1)),
     octaves: sound(model, "octaves", (v) => typeof v === "number" && Math.abs(v) <= 2, 0),
     scale: sound(model, "scale", (v) => v === "linear" || v === "log", "linear"),
   };
-}
-
-/** Tokens of a passage that the model can read. @param {Layer} layer @param {number} passage */
-function longest(layer, passage) {
-  return Math.min(layer.passages[passage].ids.length, layer.positions);
 }
 
 /** Of every head. @param {Layer} layer @param {Turned} now @returns {Pair[]} */
@@ -73,7 +68,7 @@ function rowControls(layer, model, now, apart) {
       onChange: (passage) => turn(model, { passage }),
     }),
     n: destinationSlider({
-      max: longest(layer, now.passage) - 1,
+      max: layer.longest(now.passage) - 1,
       value: now.n,
       onInput: (n) => turn(model, { n }),
     }),
@@ -171,7 +166,7 @@ async function render({ model, el }) {
   /** @param {Turned & {width: number}} now @param {import("../ui/state.js").Changed} changed */
   const update = ({ width, ...now }, changed) => {
     const { n, ...others } = now;
-    controls.n.update(n, { max: longest(layer, now.passage) - 1 });
+    controls.n.update(n, { max: layer.longest(now.passage) - 1 });
     for (const [name, value] of Object.entries(others))
       controls[/** @type {keyof Turned} */ (name)].update(/** @type {never} */ (value));
     if (changed("passage", "n", "octaves")) pairs = pairsOf(layer, now); // no head or axis needs new ones

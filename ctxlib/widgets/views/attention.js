@@ -1,0 +1,97 @@
+/** How much of its attention each head gives to the nearest tokens (chapter 1). */
+
+import { destinationSlider, passageChoice } from "../ui/controls.js";
+import { element, renewed } from "../ui/dom.js";
+import { headStyle } from "../ui/marks.js";
+import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
+import { layerOf, spelling } from "../ui/source.js";
+import { below, kept, sound, turn } from "../ui/state.js";
+import { stateButtons, waysOn } from "../ui/ways.js";
+import { tokenMark } from "../ui/words.js";
+
+/** @typedef {import("../ui/state.js").Model} Model */
+/** @typedef {import("../engine/learned.js").LearnedLayer} Layer */
+
+const EVEN = { stroke: "var(--ctx-ink)", "stroke-width": 1, "stroke-dasharray": "2 3" };
+const LINE = { "stroke-width": 1.8 };
+
+/** The sound part of the state. n = 0 stands for the circuit's own destination.
+ *  @param {Model} model @param {Layer} layer */
+function turned(model, layer) {
+  const passage = sound(model, "passage", below(layer.passages.length), 0);
+  const n = sound(model, "n", below(layer.longest(passage)), 0);
+  return { passage, n: n || Math.max(1, Math.min(layer.n, layer.longest(passage) - 1)) };
+}
+
+/** Attention to the nearest tokens, the destination's own first. @param {Float64Array} row */
+function nearest(row) {
+  let sum = 0;
+  return row.toReversed().map((weight) => (sum += weight));
+}
+
+/** @param {Float64Array[]} within a head's each @param {number} width */
+function drawing(within, width) {
+  const n = within[0].length - 1;
+  const half = within.map((shares) => shares.findIndex((share) => share >= 0.5));
+  const on = chart({
+    alt:
+      "Rising curves, a head each. Half of the attention lies within so many tokens back, " +
+      `${half.map((back, head) => `head ${head}: ${back}`).join(", ")}.`,
+    x: { label: TOKENS_BACK, domain: [0, n] },
+    y: { label: "attention within", domain: [0, 1] },
+    width,
+  });
+  const back = Float64Array.from({ length: n + 1 }, (_, k) => k);
+  on.add(line(on, [0, n], [1 / (n + 1), 1], EVEN));
+  within.forEach((shares, head) => on.add(line(on, back, shares, { ...headStyle(head), ...LINE })));
+  const read = (/** @type {number} */ k) =>
+    `Within ${k} back, head by head: ` +
+    within.map((shares, head) => `${head} ${Math.round(100 * shares[k])}%`).join(", ");
+  const label = "Read how much attention lies within so many tokens back";
+  const reader = readable(on, { label, min: 0, max: n, value: Math.min(16, n), read });
+  const marks = within.map((_, head) => ({
+    label: `head ${head}: half within ${half[head]}`,
+    style: headStyle(head),
+  }));
+  return [reader, legend([...marks, { label: "an even row", style: EVEN }])];
+}
+
+/** @param {{model: Model, el: HTMLElement}} view traits: passage, n (0: the circuit's) */
+async function render({ model, el }) {
+  const layer = /** @type {Layer | null} */ (await layerOf(model, el));
+  if (!layer) return undefined;
+  const { inText } = spelling(layer);
+  const now = turned(model, layer);
+  const controls = {
+    passage: passageChoice({
+      passages: layer.passages,
+      value: now.passage,
+      onChange: (passage) => turn(model, { passage }),
+    }),
+    n: destinationSlider({ max: 1, value: 1, onInput: (n) => turn(model, { n }) }),
+  };
+  const headline = element("p");
+  const ways = waysOn(model, stateButtons(model));
+  const picture = element("div");
+  el.replaceChildren(
+    element("div", { class: "ctx-controls" }, Object.values(controls)),
+    headline,
+    picture,
+    ways.root,
+  );
+  /** @param {ReturnType<typeof turned> & {width: number}} now */
+  const update = ({ passage, n, width }) => {
+    controls.passage.update(passage);
+    controls.n.update(n, { max: layer.longest(passage) - 1 });
+    const ids = layer.passages[passage].ids.slice(0, n + 1);
+    const { tokens, names } = inText(ids);
+    headline.replaceChildren("What ", tokenMark(names[n]), ` at n = ${n} looks at`);
+    renewed(picture, drawing(layer.attentionRows(ids).map(nearest), width));
+    const text = tokens.slice(1).join("");
+    ways.update([{ page: "reader", label: "Read this text in the live reader", state: { text } }]);
+  };
+  const state = () => turned(model, layer);
+  return kept({ model, place: picture, traits: ["passage", "n"], state, update });
+}
+
+export default { render };

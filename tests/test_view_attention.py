@@ -1,0 +1,25 @@
+"""The view of attention to the nearest tokens shows what ctxlib computes."""
+
+import re
+
+import pytest
+
+import ctxlib as cx
+
+
+@pytest.mark.parametrize(("passage", "n"), [(0, 256), (30, 1), (71, 511)])
+def test_the_shares_are_ctxlibs(visit, mini_weights, passage, n):
+    page = visit(f"#passage={passage}&n={n}", "attention")
+    tokens = cx.texts.passages(mini_weights)[passage].tokens
+    within = cx.attention_rows(mini_weights, tokens, n).flip(-1).cumsum(-1)  # head, tokens back
+    handle = page.get_by_role("slider", name="Read how much attention")
+    for key, back in (("Home", 0), ("ArrowRight", 1), ("End", n)):
+        handle.press(key)
+        said = handle.get_attribute("aria-valuetext")
+        assert said.startswith(f"Within {back} back")
+        shares = [float(share) / 100 for share in re.findall(r" (\d+)%", said)]
+        assert shares == pytest.approx(within[:, back].tolist(), abs=0.016)
+    half = [int(back) for back in re.findall(r"half within (\d+)", page.inner_text(".ctx-legend"))]
+    for head, back in enumerate(half):  # weights are rounded
+        assert within[head, back] > 0.49
+        assert back == 0 or within[head, back - 1] < 0.51
