@@ -46,7 +46,7 @@ function drawing(within, width) {
   within.forEach((shares, head) => on.add(line(on, back, shares, { ...headStyle(head), ...LINE })));
   const read = (/** @type {number} */ k) =>
     `Within ${k} back, head by head: ` +
-    within.map((shares, head) => `${head} ${Math.round(100 * shares[k])}%`).join(", ");
+    within.map((shares, head) => `${head}: ${Math.round(100 * shares[k])}%`).join(", ");
   const label = "Read how much attention lies within so many tokens back";
   const reader = readable(on, { label, min: 0, max: n, value: Math.min(16, n), read });
   const marks = within.map((_, head) => ({
