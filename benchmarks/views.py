@@ -33,6 +33,7 @@ import ctxlib as cx
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "_build" / "html"
 PAGES = {
+    "attention, chapter 1": "book/01_first_layer.html#turn-it",
     "rows, chapter 2": "book/02_keys.html#turn-it",
     "kernels, chapter 3": "book/03_kernels.html#turn-it",
     "denominators, chapter 4": "book/04_denominators.html#turn-it",
@@ -74,7 +75,7 @@ DEVICES = (
         slower=4,
     ),
 )
-CONTROL = ".ctx-view :is(input, select, textarea)"
+CONTROL = ".ctx-controls :is(input, select, textarea)"  # of the view: a model can be chosen before
 TEXT = """## The views
 
 The built site on a plain file server and headless Chromium, both on one machine. Each number is a
@@ -171,7 +172,7 @@ def explorer(device: Device, browser: Browser, address: str) -> Iterator[Row]:
     yield "explorer: all of the page, nothing compressed", sum(sizes.values()) / 1000, FIRST_LOAD
     page.wait_for_timeout(PREPARED)
     yield "explorer: longest freeze while it prepares", page.evaluate("window.longest"), FREEZE
-    heads = page.locator(".ctx-view fieldset label")
+    heads = page.get_by_role("group", name="Heads").locator("label")
     count = heads.count()
     yield (
         "explorer: toggle a head",
