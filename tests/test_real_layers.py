@@ -126,7 +126,7 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(vi
     ]
     first = page.locator(".ctx-neurons-list tbody tr").first
     assert "2985" in first.inner_text()
-    with page.expect_request("**/data/qwen/head-3.bin"):
+    with page.expect_request("**/data/qwen-*/head-3.bin"):
         page.get_by_role("group", name="Heads").get_by_label("3", exact=True).check()
     settled(page)
     assert page.url.partition("#")[2] == "model=qwen&heads=3,4,7"
@@ -146,20 +146,20 @@ def test_what_cannot_be_had_or_is_stopped_is_one_line_and_changes_nothing(visit)
     page = visit("explorer.html#model=smollm2")
     heads = page.get_by_role("group", name="Heads")
     list_before = page.locator(".ctx-neurons-list tbody").inner_text()
-    page.route("**/smollm2/head-0.bin", lambda route: None)  # no answer
+    page.route("**/smollm2-*/head-0.bin", lambda route: None)  # no answer
     heads.get_by_label("0", exact=True).check()
     page.get_by_role("button", name="Stop").click()
     settled(page)
     assert page.get_by_text("Stopped: the readout of head 0 did not come.").count() == 1
-    page.unroute("**/smollm2/head-0.bin")
-    page.route("**/smollm2/head-0.bin", lambda route: route.fulfill(body=b"<p>a page"))
+    page.unroute("**/smollm2-*/head-0.bin")
+    page.route("**/smollm2-*/head-0.bin", lambda route: route.fulfill(body=b"<p>a page"))
     heads.get_by_label("0", exact=True).check()
     settled(page)
     said = "This view's data (head-0.bin) cannot be used: it is another kind of file."
     assert page.get_by_text(said).count() == 1
     assert not heads.get_by_label("0", exact=True).is_checked()
     assert page.locator(".ctx-neurons-list tbody").inner_text() == list_before
-    page.unroute("**/smollm2/head-0.bin")
+    page.unroute("**/smollm2-*/head-0.bin")
     heads.get_by_label("0", exact=True).check()
     settled(page)
     assert heads.get_by_label("0", exact=True).is_checked()
@@ -168,7 +168,7 @@ def test_what_cannot_be_had_or_is_stopped_is_one_line_and_changes_nothing(visit)
 
 def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
     page = visit("explorer.html#model=qwen")
-    with page.expect_request("**/data/qwen/tokens-*.bin"):
+    with page.expect_request("**/data/qwen-*/tokens-*.bin"):
         page.get_by_label("A word, or any token").fill(" zirconium")
     settled(page)
     page.get_by_text("It is rare, so no ranking counts it.").wait_for()
@@ -185,7 +185,7 @@ def test_a_reader_types_the_colour_of_the_theatre_and_sees_neuron_6419(visit):
     page = visit("reader.html#model=qwen")
     # of the two spellings of the opening paragraph it is the neuron that parts them most
     assert page.get_by_label("Neuron", exact=True).input_value() == "6419"
-    with page.expect_request("**/data/qwen/tokens-*.bin"):
+    with page.expect_request("**/data/qwen-*/tokens-*.bin"):
         for box, typed in (("First", "colour of the theatre"), ("Second", "color of the theater")):
             page.get_by_role("textbox", name=f"{box} text").fill(f"The xylophone, the {typed}")
     settled(page)

@@ -422,7 +422,8 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     shutil.copytree(bundle.HERE, static / "views", ignore=python, dirs_exist_ok=True)
     for module in (static / "views").rglob("*.js"):
         module.write_text(bundle.plain(module), encoding="utf-8")
-    (static / "data").mkdir(exist_ok=True)
+    shutil.rmtree(static / "data", ignore_errors=True)
+    (static / "data").mkdir()
     shutil.copy(heard, static / "data")
     if views := layer.exists():
         shutil.copy(layer, static / "data")

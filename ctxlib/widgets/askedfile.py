@@ -12,6 +12,7 @@ does, the readouts of other heads and the tokens left out. `engine/asked.js` rea
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,24 +63,28 @@ def packed_destination(study: Study, name: str = "") -> bytes:
 def parts_of_destination(study: Study, name: str) -> dict[str, bytes]:
     """The same as files by their names: `name`.bin, with which a page opens and which has the
     readouts of the study's heads; those of each other head; and the tokens that the first leaves
-    out, `SHARED` of them in a file, in the order of their ids.
+    out, `SHARED` of them in a file, in the order of their ids. The folder of these has a digest of
+    the first in its name, so that no page puts together what does not belong together.
 
     >>> from ctxlib.widgets.askedfile import parts_of_destination
-    >>> sorted(parts_of_destination(cx.study(model, texts=20, heads=[0, 2, 3, 4, 5, 6, 7]), "mini"))
-    ['mini.bin', 'mini/head-1.bin']
+    >>> one_out = cx.study(model, texts=20, heads=[0, 2, 3, 4, 5, 6, 7])
+    >>> [file.rpartition("/")[2] for file in parts_of_destination(one_out, "mini")]
+    ['mini.bin', 'head-1.bin', 'tokens-0.bin']
     """
     at = study.at
     header, arrays = opening(study, name)
     for head in study.heads:
         arrays |= readout(at, head)
-    files = {f"{name}.bin": packed(header | {"folder": name, "shared": SHARED}, arrays, GZIP)}
+    held = hashlib.sha256(b"".join(array.tobytes() for array in arrays.values()))
+    folder = f"{name}-{held.hexdigest()[:8]}"
+    files = {f"{name}.bin": packed(header | {"folder": folder, "shared": SHARED}, arrays, GZIP)}
     for head in sorted({*range(at.n_heads)} - {*study.heads}):
-        files[f"{name}/head-{head}.bin"] = packed({"format": PART}, readout(at, head), GZIP)
+        files[f"{folder}/head-{head}.bin"] = packed({"format": PART}, readout(at, head), GZIP)
     tensors, _ = parts(at)
     left = torch.ones(at.d_vocab, dtype=torch.bool)
     left[arrays["known"].astype(np.int64)] = False
     for k, few in enumerate(left.nonzero()[:, 0].split(SHARED)):
-        files[f"{name}/tokens-{k}.bin"] = packed(
+        files[f"{folder}/tokens-{k}.bin"] = packed(
             {"format": PART}, of_tokens(at, tensors, few), GZIP
         )
     return files

@@ -18,7 +18,8 @@ import { HeardNeuron } from "./neuron.js";
  *    vocab: string[], bos: number, byte_level: boolean, words?: string}} CommonHeader
  *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
  *  @typedef {CommonHeader & {length: number, folder?: string, shared?: number}} AskedHeader of one
- *    destination; its further parts lie in a folder beside it, the rarer tokens `shared` a file
+ *    destination; its further parts lie in a folder beside it, named for what it holds, the rarer tokens
+ *    `shared` a file
  *  @typedef {{sizes: string[], reals: string[], lists: string[],
  *    tensors: (header: any) => string[]}} Kind what a header must give: whole numbers above 0, numbers
  *    above 0, lists, and tensors by their names

@@ -107,19 +107,19 @@ async function render({ model, el }) {
 
   // heads and tokens that are not here yet are asked for; what was there goes on until they are
   let heads = [layer.stable, layer.everyHead].find((some) => some.length) ?? [];
-  /** @type {Set<number>} */ const refused = new Set();
+  /** @type {Set<number>} */ const asked = new Set(); // once, whether or not they came
   /** @param {Scene} now @param {AbortSignal} signal */
   const bring = async ({ wanted, texts }, signal) => {
-    const rare = texts.flatMap(({ ids }) => ids).filter((id) => !refused.has(id));
+    const rare = texts.flatMap(({ ids }) => ids).filter((id) => !asked.has(id));
     const [ofHeads, ofTokens] = [layer.lacks(wanted, []), layer.lacks([], rare)];
     if (!ofHeads.length && !ofTokens.length) return;
     await new Promise((done) => setTimeout(done, QUIET));
     signal.throwIfAborted();
     if (!(await brought(waiting, layer, ofHeads, "what these heads write to neurons", signal)))
       turn(model, { heads });
-    if (!(await brought(waiting, layer, ofTokens, "rarer tokens of the texts", signal)))
-      rare.forEach((id) => refused.add(id));
-    else if (ofTokens.length) sides.forEach((side) => side.forget());
+    if (await brought(waiting, layer, ofTokens, "rarer tokens of the texts", signal))
+      sides.forEach((side) => side.forget());
+    for (const id of rare) asked.add(id);
     tools.again();
   };
   const task = latest();
