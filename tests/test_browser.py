@@ -54,6 +54,19 @@ def test_the_address_of_the_site_leads_to_its_first_page(browser, address):
     page.close()
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_view_that_stands_in_another_page_is_its_tool_alone(visit, address, width):
+    page = visit("book/explorer", width)
+    page.goto(f"{address}/book/explorer.html?embed#neuron=174")
+    page.get_by_role("heading", name="Neuron 174", exact=True).wait_for()
+    tool, body = (page.locator(where).bounding_box() for where in (".ctx-view", "body"))
+    assert tool["y"] < 100
+    assert tool["width"] > 0.6 * width
+    for apart in ("h1", ".bd-sidebar-primary", ".bd-header-article", "footer", ".prev-next-footer"):
+        assert not page.locator(apart).first.is_visible(), apart
+    assert body["height"] < tool["height"] + 200
+
+
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
 def test_an_old_address_leads_on_and_with_a_script_its_state_comes_along(browser, address, script):
     page = browser.new_page(java_script_enabled=script)

@@ -80,6 +80,14 @@ def test_a_neuron_shows_its_tokens_and_their_contributions(visit, circuit, mini_
                 assert number(value) == pytest.approx(float(column[ids[token]]), abs=near)
 
 
+def test_one_at_random_is_another_neuron_and_in_the_address(visit):
+    page = visit("#heads=3,4&neuron=648", "neurons")
+    page.evaluate("Math.random = () => 0.75")
+    page.get_by_role("button", name="One at random").click()
+    assert page.get_by_role("heading", name="Neuron 768", exact=True).is_visible()
+    page.wait_for_function("location.hash.includes('neuron=768')")
+
+
 def test_the_outermost_are_found_without_a_sort_of_the_vocabulary(visit):
     page = visit(name="neurons")
     page.evaluate(

@@ -522,7 +522,8 @@ def test_views_that_are_removed_while_they_load_stay_silent(browser, address):
     page, held = watched(browser.new_page()), []
     page.route("**/layer.bin", lambda route: held.append(route))
     page.goto(f"{address}/few/index.html")
-    page.wait_for_function("document.querySelectorAll('.ctx-waiting').length === 4")
+    waiting = "document.querySelectorAll('.ctx-waiting').length"
+    page.wait_for_function(f"{waiting} === {len(OF_LAYERS)}")
     page.evaluate(
         """() => {
             window.left = [...document.querySelectorAll("[data-view]")];
@@ -533,7 +534,7 @@ def test_views_that_are_removed_while_they_load_stay_silent(browser, address):
         route.continue_()
     page.wait_for_function("left.every((place) => !place.ariaBusy)")
     views = "left.map((place) => place.querySelector('.ctx-view').childElementCount)"
-    assert page.evaluate(views) == [0] * 4
+    assert page.evaluate(views) == [0] * len(OF_LAYERS)
     blameless(page)
     page.close()
 
@@ -608,7 +609,6 @@ HOST = """async ([source, state, data]) => {
     },
   };
   const el = document.createElement("div");
-  el.className = "ctx-view";
   document.querySelector("main").append(el);
   const end = await module.default.render({ model, el });
   window.hosted = [...(window.hosted ?? []), { model, el, end, listeners, values }];

@@ -12,6 +12,13 @@ HERE = Path(__file__).parent
 IMPORT = re.compile(r'^import (\{[^}]*\}|\w+) from "(\.[^"]+)";$', re.MULTILINE)
 REMARK = re.compile(r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/\n", re.MULTILINE)  # on lines of its own
 EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
+CLASSED = """export default {
+  render(context) {
+    context.el.classList.add("ctx-view");
+    return VIEW.render(context);
+  },
+};
+"""
 
 
 def plain(module: Path) -> str:
@@ -36,7 +43,7 @@ def bundled(name: str) -> str:
     """A view's module with all that it imports, as one ES module: notebooks load no second file.
 
     Each module becomes a function that returns what it exports; its source is otherwise the plain
-    one.
+    one. Its place gets the class that the style sheet names: not every notebook does so for Python.
     """
     modules = linked(name)
     called = {module: f"{module.parent.name}_{module.stem}" for module in modules}
@@ -51,4 +58,4 @@ def bundled(name: str) -> str:
         end = f"return {{ {names} }};\n" if names else ""
         return f"const {called[module]} = (() => {{\n{given}{end}}})();\n"
 
-    return "\n".join(map(wrapped, modules)) + f"export default {called[modules[-1]]};\n"
+    return "\n".join(map(wrapped, modules)) + CLASSED.replace("VIEW", called[modules[-1]])

@@ -321,6 +321,9 @@ function isMeant(place) {
   return named || document.getElementById(hash)?.contains(place);
 }
 
+// with ?embed a page shows its view alone, to stand in another page
+document.documentElement.classList.toggle("ctx-embed", /[?&]embed\b/.test(location.search));
+
 // This module runs as soon as it is there, which may be before the page is; and the scripts that
 // wait for the page, MathJax above all, come after it.
 if (document.readyState === "loading")

@@ -45,7 +45,6 @@ class View(anywidget.AnyWidget):
     def __init__(self, picture: Picture | None = None, **state: Any):
         self.picture = picture
         super().__init__(**state)
-        self.add_class("ctx-view")
 
     def state(self) -> dict[str, Any]:
         """What a reader can turn, by name."""

@@ -196,9 +196,19 @@ export class AskedLayer extends Layer {
   /** @param {number} head @param {number} block */
   readout(head, block) {
     const from = block * NEURONS_AT_ONCE;
+    return this.#readoutTable(head).rows(from, Math.min(from + NEURONS_AT_ONCE, this.nNeurons));
+  }
+
+  /** @param {number} head @param {Float64Array} z */
+  readoutAlong(head, z) {
+    return this.#readoutTable(head).along(z, 0);
+  }
+
+  /** @param {number} head */
+  #readoutTable(head) {
     const table = this.#readouts[head];
     if (!table) throw new RangeError(`head ${head}: its part of the layer is not here yet`);
-    return table.rows(from, Math.min(from + NEURONS_AT_ONCE, this.nNeurons));
+    return table;
   }
 
   /** @param {Numbers} ids @param {number} _n @param {number} head @param {Float64Array} out */

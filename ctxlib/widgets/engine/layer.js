@@ -230,14 +230,24 @@ export class Layer {
    *  for each @param {number} scale @returns {Float64Array} one number a neuron */
   read(heads, inside, scale) {
     const out = new Float64Array(this.nNeurons);
-    const scaled = inside.map((z) => z.map((x) => x / scale));
-    for (let from = 0; from < out.length; from += NEURONS_AT_ONCE)
-      heads.forEach((head, k) => {
-        const readout = this.readout(head, from / NEURONS_AT_ONCE);
-        for (let at = 0, j = from; at < readout.length; at += this.dHead, j++)
-          out[j] += dotProduct(readout, at, scaled[k], 0, this.dHead);
-      });
+    heads.forEach((head, k) => {
+      const z = inside[k].map((x) => x / scale);
+      const along = this.readoutAlong(head, z);
+      for (let neuron = 0; neuron < out.length; neuron++) out[neuron] += along(neuron);
+    });
     return out;
+  }
+
+  /** A function that gives z W_O W_in of one head, for a neuron.
+   *  @param {number} head @param {Float64Array} z @returns {(neuron: number) => number} */
+  readoutAlong(head, z) {
+    let read = -1;
+    /** @type {Float64Array} */ let rows;
+    return (neuron) => {
+      const block = Math.floor(neuron / NEURONS_AT_ONCE);
+      if (block !== read) [read, rows] = [block, this.readout(head, block)];
+      return dotProduct(rows, (neuron % NEURONS_AT_ONCE) * this.dHead, z, 0, this.dHead);
+    };
   }
 
   /** W_O W_in of one head for one neuron. @param {number} head @param {number} neuron */

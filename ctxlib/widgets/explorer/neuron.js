@@ -42,7 +42,10 @@ export function neuronSection(tools, drawing) {
     const { neuron, pinned } = /** @type {Scene} */ (last);
     go({ pinned: pinned === neuron ? -1 : neuron });
   });
-  const turns = element("p", { class: "ctx-turns" }, file, drawing, pin);
+  const random = button("One at random", () =>
+    go({ neuron: Math.floor(Math.random() * layer.nNeurons) }),
+  );
+  const turns = element("p", { class: "ctx-turns" }, random, pin, file, drawing);
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     last = scene;
     const { ranking, neuron, pinned } = scene;
