@@ -378,16 +378,20 @@ def header(layer: bytes) -> dict[str, Any]:
 
 
 def tensors(layer: bytes) -> dict[str, np.ndarray]:
-    """Its tensors, but for those in float16."""
+    """Its tensors."""
     content = gzip.decompress(layer)
     start = 4 + int.from_bytes(content[:4], "little")
 
     def read(told: dict[str, Any]) -> np.ndarray:
         count, at = int(np.prod(told["shape"])), start + told["offset"]
-        return np.frombuffer(content, told["type"], count, at).reshape(told["shape"]).copy()
+        if told["type"] == "float16":  # all low bytes, then all high ones
+            low, high = np.frombuffer(content, np.uint8, 2 * count, at).reshape(2, count)
+            flat = (low + 256 * high.astype(np.uint16)).astype(np.uint16).view(np.float16)
+        else:
+            flat = np.frombuffer(content, told["type"], count, at)
+        return flat.reshape(told["shape"]).copy()
 
-    entries = header(layer)["tensors"]
-    return {told["name"]: read(told) for told in entries if told["type"] != "float16"}
+    return {told["name"]: read(told) for told in header(layer)["tensors"]}
 
 
 def retold(layer: bytes, **changes: Any) -> bytes:

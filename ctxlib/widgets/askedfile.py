@@ -126,7 +126,7 @@ def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarr
     arrays = {
         "kernels": tensors["kernels"],
         "value_of": tensors["value_of"],
-        "moved": tensors["moved"],
+        "moved": tensors["moved"].half(),  # finer than 8 bits, and half of the room
         "beside": tensors["rest"],
         **leveled("W_O", tensors["W_O"]),
         "means": means,
@@ -183,7 +183,7 @@ def sizes(at: Destination) -> dict[str, Any]:
 
 def small(array: np.ndarray) -> np.ndarray:
     """Numbers of the width that pages read."""
-    if array.dtype == np.int8:
+    if array.dtype in (np.int8, np.float16):
         return array
     if np.issubdtype(array.dtype, np.floating):
         return array.astype(np.float32)
