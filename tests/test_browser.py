@@ -8,7 +8,7 @@ import re
 
 import pytest
 from command import ROOT
-from viewing import blameless, serious, served
+from viewing import blameless, serious, served, settled
 
 PAGES = [
     "search",
@@ -58,7 +58,7 @@ def test_the_address_of_the_site_leads_to_its_first_page(browser, address):
 def test_a_view_that_stands_in_another_page_is_its_tool_alone(visit, address, width):
     page = visit("book/explorer", width)
     page.goto(f"{address}/book/explorer.html?embed#neuron=174")
-    page.get_by_role("heading", name="Neuron 174", exact=True).wait_for()
+    settled(page).get_by_role("heading", name="Neuron 174", exact=True).wait_for()
     tool, body = (page.locator(where).bounding_box() for where in (".ctx-view", "body"))
     assert tool["y"] < 100
     assert tool["width"] > 0.6 * width

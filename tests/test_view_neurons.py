@@ -84,7 +84,7 @@ def test_one_at_random_is_another_neuron_and_in_the_address(visit):
     page = visit("#heads=3,4&neuron=648", "neurons")
     page.evaluate("Math.random = () => 0.75")
     page.get_by_role("button", name="One at random").click()
-    assert page.get_by_role("heading", name="Neuron 768", exact=True).is_visible()
+    page.get_by_role("heading", name="Neuron 768", exact=True).wait_for()
     page.wait_for_function("location.hash.includes('neuron=768')")
 
 
