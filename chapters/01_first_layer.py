@@ -480,7 +480,7 @@ One thing is a convention: every text begins with BOS, as in training. It takes 
 
 ## Turn it
 
-Choose a passage and a destination, small ones too: near the beginning there is little to look at, and the first token takes most. A steep curve is a head that looks at its neighbours, a straight one looks at everything alike.
+Choose a passage and a destination, small ones too: near the beginning there is little to look at, and the first token takes most. A steep curve is a head that looks at its neighbours, a straight one looks at everything alike. Then press a token: its path to one neuron is drawn with its numbers, through one head at a time; point at a part, and it lights up in drawing, equation and sentence. What the parts are, the next chapters say.
 """
 
 # %% tags=["hide-input"]

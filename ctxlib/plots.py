@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import html
 import io
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -211,27 +214,10 @@ def shaded_text(
 
 # ---------------------------------------------------------------- from a token to a neuron
 
-#: what stands on the path: left, top, width, name and what is said under it; `_i` is an index
-PATH = {
-    "token": (0, 8, 96, "token x_i", "what"),
-    "place": (0, 118, 96, "place i", "where"),
-    "content": (150, 8, 118, "content(x_i)", "how much it draws"),
-    "kernel": (150, 118, 118, "pos_i", "the kernel"),
-    "denominator": (334, 118, 140, "÷ denominator", "sum of the products"),
-    "row": (334, 63, 140, "row a_i", "attention"),
-    "value": (334, 8, 140, "value v(x_i)", "what it says"),
-    "neuron": (596, 36, 104, "neuron j", "its sum"),
-}
-#: arrows, each lit with the part that is named
-ARROWS = {
-    "content": "M96 28H150M268 28H282C300 28 300 63 300 72",
-    "kernel": "M96 138H150M268 138H282C300 138 300 106 300 96",
-    "row": "M312 84H334M474 84H500C524 84 530 76 535 68",
-    "denominator": "M306 95C312 120 318 138 334 138M404 118V106",
-    "value": "M48 8V-9H404V8M474 28H500C524 28 530 36 535 44",
-    "neuron": "M552 56H596",
-}
-SIGNS = {"row": (300, 84, "×"), "value": (541, 56, "Σ")}
+#: its parts, and where they stand in a wide page and in a narrow one: one drawing with the views'
+SHAPES = json.loads(
+    files("ctxlib").joinpath("widgets/ui/pathshape.js").read_text("utf-8").split("`")[-2]
+)
 
 
 def path(lit: Iterable[str], caption: str) -> Picture:
@@ -245,15 +231,28 @@ def path(lit: Iterable[str], caption: str) -> Picture:
     From token to neuron; lit: kernel, content. Chapter 3 is about these two.
     """
     lit = list(lit)
-    if strange := set(lit) - {*PATH, "key"}:
-        raise ValueError(f"not on the path: {', '.join(sorted(strange))}; there are {[*PATH]}")
+    if strange := set(lit) - {*SHAPES["boxes"], "key"}:
+        there = [*SHAPES["boxes"]]
+        raise ValueError(f"not on the path: {', '.join(sorted(strange))}; there are {there}")
+    alt = f"From token to neuron; lit: {', '.join(lit)}. {caption}"
+    return Picture(
+        '<figure class="picture path" style="margin:0">'
+        "<style>.path .narrow{display:none}@media(max-width:40em)"
+        "{.path .wide{display:none}.path .narrow{display:block}}</style>"
+        f"{path_drawing('wide', lit, alt)}{path_drawing('narrow', lit, alt)}"
+        f"<figcaption>{caption}</figcaption></figure>",
+        alt,
+    )
+
+
+def path_drawing(page: Literal["wide", "narrow"], lit: list[str], alt: str) -> str:
+    """The path as SVG."""
+    shape = SHAPES[page]
 
     def ink(part: str) -> str:
         """Of a part's lines: strong where it is lit."""
-        colour = (
-            f'stroke="{COLOURS[0]}" stroke-width="2"' if part in lit else 'stroke="currentColor"'
-        )
-        return f'class="path-{part}" fill="none" {colour}'
+        strong, plain = f'stroke="{COLOURS[0]}" stroke-width="2"', 'stroke="currentColor"'
+        return f'class="path-{part}" fill="none" {strong if part in lit else plain}'
 
     def text(x: float, y: float, words: str, size: int) -> str:
         small = r'<tspan dy="3" font-size="75%">i</tspan><tspan dy="-3">&#8203;</tspan>'
@@ -261,30 +260,31 @@ def path(lit: Iterable[str], caption: str) -> Picture:
         return f'<text x="{x}" y="{y}" font-size="{size}">{words}</text>'
 
     drawn = [
-        f'<path d="{d}" {ink(part)} marker-end="url(#path-tip)"/>' for part, d in ARROWS.items()
+        f'<path d="{d}" {ink(part)} marker-end="url(#path-{page})"/>'
+        for part, d in shape["arrows"].items()
     ]
     drawn += [
         f'<circle cx="{x}" cy="{y}" r="11" {ink(part)}/>{text(x, y + 5, sign, 15)}'
-        for part, (x, y, sign) in SIGNS.items()
+        for part, (x, y, sign) in shape["signs"].items()
     ]
-    for part, (x, y, width, name, below) in PATH.items():
+    for part, (x, y, width) in shape["at"].items():
+        name, below = SHAPES["boxes"][part]
         box = f'<rect x="{x + 1}" y="{y}" width="{width - 2}" height="40" rx="6" {ink(part)}/>'
         if part in lit:
             box = box.replace('fill="none"', f'fill="{COLOURS[0]}" fill-opacity=".15"')
         drawn.append(
             box + text(x + width / 2, y + 18, name, 14) + text(x + width / 2, y + 33, below, 11)
         )
-    frame = '<rect x="140" y="-1" width="138" height="168" rx="8" stroke-dasharray="4 3"'
-    drawn.append(f"{frame} {ink('key')}/>{text(209, 90, 'the key, split', 12)}")
-    alt = f"From token to neuron; lit: {', '.join(lit)}. {caption}"
+    (x, y, width, height), (centre, base) = shape["frame"], shape["key"]
+    frame = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" stroke-dasharray="4 3"'
+    drawn.append(f"{frame} {ink('key')}/>{text(centre, base, 'the key, split', 12)}")
     tip = (
-        '<marker id="path-tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" '
+        f'<marker id="path-{page}" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" '
         'markerHeight="6" orient="auto"><path d="M0 0 6 3 0 6z" fill="currentColor"/></marker>'
     )
-    return Picture(
-        f'<figure class="picture path" style="margin:0"><svg viewBox="-2 -12 706 182" role="img" '
+    return (
+        f'<svg class="{page}" viewBox="{" ".join(map(str, shape["view"]))}" role="img" '
         f'aria-label="{html.escape(alt)}" text-anchor="middle" fill="currentColor" '
-        f'font-family="sans-serif" style="width:100%;max-width:706px;height:auto">'
-        f"<defs>{tip}</defs>{''.join(drawn)}</svg><figcaption>{caption}</figcaption></figure>",
-        alt,
+        f'font-family="sans-serif" style="width:100%;max-width:{shape["view"][2]}px;height:auto">'
+        f"<defs>{tip}</defs>{''.join(drawn)}</svg>"
     )

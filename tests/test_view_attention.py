@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from viewing import header
 
 import ctxlib as cx
 
@@ -23,3 +24,16 @@ def test_the_shares_are_ctxlibs(visit, mini_weights, passage, n):
     for head, back in enumerate(half):  # weights are rounded
         assert within[head, back] > 0.49
         assert back == 0 or within[head, back - 1] < 0.51
+
+
+@pytest.mark.parametrize(("passage", "n"), [(0, 256), (30, 40)])
+def test_the_path_leads_to_the_neuron_that_the_text_excites_most(
+    visit, circuit_of, packed_mini, mini_weights, passage, n
+):
+    page = visit(f"#passage={passage}&n={n}", "attention")
+    circuit = circuit_of(header(packed_mini)["stable"], n)
+    said = circuit.summary(circuit.at.placed([cx.texts.passages(mini_weights)[passage]]))[0]
+    neuron = int(page.locator(".ctx-path-said").last.text_content().split(":")[0])
+    assert float(said[neuron]) > float(said.max()) - 0.02
+    summary = float(re.search(r"summary \+([\d.]+)", page.locator(".ctx-view").inner_text())[1])
+    assert summary == pytest.approx(float(said[neuron]), abs=0.03)

@@ -152,6 +152,62 @@ def test_a_token_of_the_passage_can_be_read_and_explained(visit, circuit, read, 
     page.locator(".ctx-why summary").click()
 
 
+@pytest.fixture
+def explaining(visit):
+    """The explorer with "Why here" open."""
+    page = visit("#neuron=463&passage=2", "neurons")
+    page.locator(".ctx-why summary").click()
+    yield page
+    page.locator(".ctx-why summary").click()
+
+
+def test_the_path_of_a_token_has_the_numbers_of_the_head_that_is_pointed_at(explaining):
+    page = explaining
+    page.locator("[data-place='7']").first.click()
+    rows = page.locator(".ctx-why tbody tr[data-row]")
+    rows.first.wait_for()
+
+    def drawn():
+        said = page.locator(".ctx-path [data-part]").evaluate_all(
+            "all => all.map((g) => [g.dataset.part, g.querySelector('.ctx-path-said')?.innerHTML])"
+        )
+        return {part: number for part, number in said if number}
+
+    table = cells(page, ".ctx-why tbody tr[data-row]")
+    most = max(range(len(table)), key=lambda k: abs(number(table[k][-1])))
+    for pointed in (most, 0, len(table) - 1):
+        rows.nth(pointed).hover()
+        _, kernel, content, denominator, value, sum_ = table[pointed]
+        path = drawn()
+        assert [path[part] for part in ("kernel", "content", "denominator", "value")] == [
+            kernel, content, denominator, value,
+        ]  # fmt: skip
+        assert path["neuron"] == f"463: {sum_}"
+        row = number(path["kernel"]) * number(path["content"]) / number(path["denominator"])
+        assert number(path["row"]) == pytest.approx(row, rel=0.02)
+        label = page.locator(".ctx-path").get_attribute("aria-label")
+        assert f"adds {sum_} to neuron 463" in label
+    page.mouse.move(0, 0)  # the head that adds most is read again
+    assert page.locator("tr.ctx-chosen[data-row]").get_attribute("data-row") == str(most)
+
+
+def test_what_is_pointed_at_lights_up_in_drawing_equation_and_sentence(explaining):
+    page = explaining
+    heads = page.locator(".ctx-why tbody tr[data-row]").count()
+    for part, in_table in (("content", heads + 1), ("neuron", heads + 2), ("place", 0)):
+        page.locator(f".ctx-path [data-part={part}] .ctx-path-said").hover()
+        lit = page.locator(".ctx-why .ctx-lit").evaluate_all(
+            "all => all.map((e) => [e.dataset.part, e.closest('svg, table, p').tagName])"
+        )
+        assert {name for name, _ in lit} == {part}
+        where = [tag for _, tag in lit]
+        assert (where.count("TABLE"), where.count("P")) == (in_table, 1) and "svg" in where
+    page.mouse.move(0, 0)
+    assert page.locator(".ctx-why .ctx-lit").count() == 0
+    page.locator(".ctx-why p [data-part=kernel]").focus()  # and by keys
+    assert page.locator(".ctx-path .ctx-lit").count() > 0
+
+
 def test_a_pinned_neuron_stands_beside_the_chosen_one(visit, circuit, read, mini_weights):
     page = visit("#neuron=463&pinned=77", "neurons")
     found = cx.find_neurons(circuit, threshold=-1e9)

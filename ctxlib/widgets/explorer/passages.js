@@ -5,7 +5,8 @@ import { passageChoice } from "../ui/controls.js";
 import { element, focusIn, renewed } from "../ui/dom.js";
 import { domainTable, overall } from "../ui/domains.js";
 import { inStep } from "../ui/state.js";
-import { shadeKey, tokenReader, whyHere } from "../ui/tokens.js";
+import { shadeKey, tokenReader } from "../ui/tokens.js";
+import { whyHere } from "../ui/why.js";
 import { digitsFor, several, signed, UNIT } from "../ui/words.js";
 
 /** @typedef {import("./scene.js").Tools} Tools
@@ -63,9 +64,10 @@ function awayFrom(n, source) {
   return source > n ? `${source - n} ahead` : `${n - source} back`;
 }
 
-/** @param {Scene} scene @param {Tools} tools @param {ReturnType<typeof whyHere>} why
+/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number, read: number}} scene
+ *  @param {Pick<Tools, "layer" | "inText">} tools @param {ReturnType<typeof whyHere>} why
  *  @returns {HTMLElement[]} */
-function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
+export function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
   const { circuit, heads } = ranking;
   const passage = layer.passages[at];
   const ids = Array.from(circuit.placed(passage.ids));
@@ -81,7 +83,7 @@ function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
     "the sum of what its tokens add. Numbers are rounded: they hold to about a hundredth of their range. ";
   const digits = digitsFor(largest(terms));
   const explain = (/** @type {number} */ i) =>
-    why.show(names[i], () => text.parts(heads, neuron, i));
+    why.show({ name: names[i], away: awayFrom(n, i), neuron }, () => text.parts(heads, neuron, i));
   explain(order[0]);
   const reader = tokenReader({
     label: "Read a token: what it adds",

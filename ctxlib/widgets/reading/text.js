@@ -5,7 +5,8 @@ import { slider } from "../ui/controls.js";
 import { element, focusIn } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
-import { shadedTokens, whyHere } from "../ui/tokens.js";
+import { shadedTokens } from "../ui/tokens.js";
+import { whyHere } from "../ui/why.js";
 import { digitsFor, grouped, nameInText, several } from "../ui/words.js";
 import { pictureSection } from "./lines.js";
 import { neuronTable } from "./lists.js";
@@ -105,7 +106,9 @@ export function textSection({ label, window, cursor }, tools) {
     picture.update(text);
     why.root.hidden = terms === null;
     if (neuron !== null && terms && changed("reading", "neuron", "at", "upTo"))
-      why.show(text.names[at], () => reading.parts(neuron, at, upTo));
+      why.show({ name: text.names[at], away: `${upTo - at} back`, neuron }, () =>
+        reading.parts(neuron, at, upTo),
+      );
     list.show(text.listed, neuron);
   });
   const root = element(

@@ -1,20 +1,11 @@
-/** Tokens with a shade behind each, and why one adds what it does. */
+/** Tokens with a shade behind each. */
 
 import { largest } from "../engine/linalg.js";
 import { slider } from "./controls.js";
-import { element, numberCell, scrolling, table } from "./dom.js";
+import { element } from "./dom.js";
 import { byHand } from "./hand.js";
-import { DOWN, UP, headStyle, lineMark } from "./marks.js";
-import {
-  UNIT,
-  digitsFor,
-  figure,
-  shown,
-  signed,
-  threeDigits,
-  tokenMark,
-  tokenName,
-} from "./words.js";
+import { DOWN, UP } from "./marks.js";
+import { figure, shown, signed, tokenName } from "./words.js";
 
 const STRONGEST = 0.6; // of the shade behind a token, as in ctxlib.plots
 
@@ -158,59 +149,4 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
   const text = shadedTokens(tokens, values, { digits, names, hand });
   text.mark(at);
   return [reader, text];
-}
-
-/** Why a token adds what it does: opens into the book's equation, one row a head. Nothing is computed
- *  while it is shut.
- *  @returns {{root: HTMLElement, show: (name: string, of: () => import("../engine/prefix.js").Part[]) => void}} */
-export function whyHere() {
-  const said = element("summary");
-  const held = scrolling("Why here, head by head");
-  let explain = () => {};
-  const root = element("details", { class: "ctx-why", ontoggle: () => explain() }, said, held);
-  const show = (
-    /** @type {string} */ name,
-    /** @type {() => import("../engine/prefix.js").Part[]} */ of,
-  ) => {
-    said.replaceChildren("Why here: what ", tokenMark(name), " adds, head by head");
-    explain = () => {
-      if (/** @type {HTMLDetailsElement} */ (root).open) held.replaceChildren(...whyTable(of()));
-    };
-    explain();
-  };
-  return { root, show };
-}
-
-/** @param {import("../engine/prefix.js").Part[]} parts */
-function whyTable(parts) {
-  const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
-  const rows = parts.map(({ head, kernel, content, denominator, value, adds }) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, lineMark(headStyle(head)), String(head)),
-      [kernel, content, denominator, value].map((part) => numberCell(threeDigits(part))),
-      numberCell(signed(adds, digits)),
-    ),
-  );
-  const whole = parts.reduce((sum, { adds }) => sum + adds, 0);
-  const sum = [
-    element("th", { scope: "row" }, "all"),
-    [0, 1, 2, 3].map(() => element("td")),
-    numberCell(signed(whole, digits)),
-  ];
-  const titles = ["kernel", "×\u00a0content", "/\u00a0denominator", "×\u00a0value", "=\u00a0adds"];
-  const columns = [{ words: "head" }, ...titles.map((figures) => ({ figures }))];
-  const about =
-    "The kernel is one for all chosen heads, at this distance. Content over denominator is how much " +
-    "more attention the token draws than its place alone would give it. The value is what it brings " +
-    `the neuron, in ${UNIT}, for each unit of attention.`;
-  return [
-    table({
-      kind: "ctx-figures",
-      columns,
-      rows: [...rows, element("tr", { class: "ctx-why-sum" }, sum)],
-    }),
-    element("p", { class: "ctx-quiet" }, about),
-  ];
 }

@@ -1,5 +1,8 @@
-/** How much of its attention each head gives to the nearest tokens (chapter 1). */
+/** How much of its attention each head gives to the nearest tokens, and the path of one of them to a
+ *  neuron (chapter 1). */
 
+import { leading } from "../engine/reading.js";
+import { passageRead } from "../explorer/passages.js";
 import { destinationSlider, passageChoice } from "../ui/controls.js";
 import { element, renewed } from "../ui/dom.js";
 import { headStyle } from "../ui/marks.js";
@@ -7,6 +10,7 @@ import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
+import { whyHere } from "../ui/why.js";
 import { tokenMark } from "../ui/words.js";
 
 /** @typedef {import("../ui/state.js").Model} Model */
@@ -72,13 +76,16 @@ async function render({ model, el }) {
   };
   const headline = element("p");
   const ways = waysOn(model, stateButtons(model));
-  const picture = element("div");
+  const [picture, path, why] = [element("div"), element("div"), whyHere({ open: true })];
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, Object.values(controls)),
     headline,
     picture,
+    path,
+    why.root,
     ways.root,
   );
+  const heads = [layer.stable, layer.everyHead].find((some) => some.length) ?? [];
   /** @param {ReturnType<typeof turned> & {width: number}} now */
   const update = ({ passage, n, width }) => {
     controls.passage.update(passage);
@@ -87,6 +94,17 @@ async function render({ model, el }) {
     const { tokens, names } = inText(ids);
     headline.replaceChildren("What ", tokenMark(names[n]), ` at n = ${n} looks at`);
     renewed(picture, drawing(layer.attentionRows(ids).map(nearest), width));
+    const circuit = layer.circuit({ n });
+    const [neuron] = leading(circuit.summary(circuit.placed(ids), heads));
+    renewed(
+      path,
+      element("p", {}, `What each token adds to neuron ${neuron}, which this text excites most. `),
+      ...passageRead(
+        { ranking: { circuit, heads }, neuron, read: passage },
+        { layer, inText },
+        why,
+      ),
+    );
     const text = tokens.slice(1).join("");
     ways.update([{ page: "reader", label: "Read this text in the live reader", state: { text } }]);
   };

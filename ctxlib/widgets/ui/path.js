@@ -1,0 +1,80 @@
+/** The path of one token to one neuron, through one head, with its numbers; and the light that falls
+ *  on a part of it in drawing, equation and sentence at once. */
+
+import { drawn, fresh } from "./dom.js";
+import { SHAPES } from "./pathshape.js";
+
+const NARROW = 560; // pixels: a page that is no wider has the parts one below the other
+const LONGEST = 15; // letters in a box
+
+/** A drawing with what is `said` under each name, and `alt` for who does not see it.
+ *  @param {Record<string, string>} said @param {string} alt @param {number} width */
+export function pathDrawing(said, alt, width) {
+  const { view, at, arrows, signs, frame, key } = width > NARROW ? SHAPES.wide : SHAPES.narrow;
+  const tip = fresh("tip");
+  const marker = drawn("marker", {
+    id: tip, viewBox: "0 0 6 6", refX: 5, refY: 3, markerWidth: 6, markerHeight: 6, orient: "auto",
+  }); // prettier-ignore
+  marker.append(drawn("path", { d: "M0 0 6 3 0 6z" }));
+  const group = (/** @type {string} */ part, /** @type {SVGElement[]} */ ...inside) => {
+    const made = drawn("g", { "data-part": part });
+    made.append(...inside);
+    return made;
+  };
+  const words = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ text) =>
+    drawn("text", { x, y }, text);
+  const [x, y, wide, high] = frame;
+  const root = drawn("svg", { class: "ctx-path", viewBox: view.join(" "), role: "img" });
+  root.setAttribute("aria-label", alt);
+  root.style.maxWidth = `${view[2]}px`;
+  root.append(
+    marker,
+    group(
+      "key",
+      drawn("rect", { x, y, width: wide, height: high, rx: 8, "stroke-dasharray": "4 3" }),
+      words(...key, "the key, split"),
+    ),
+    ...Object.entries(arrows).map(([part, d]) =>
+      group(part, drawn("path", { d, "marker-end": `url(#${tip})` })),
+    ),
+    ...Object.entries(signs).map(([part, [cx, cy, sign]]) =>
+      group(part, drawn("circle", { cx, cy, r: 11 }), words(cx, cy + 5, sign)),
+    ),
+    ...Object.entries(at).map(([part, [left, top, width]]) => {
+      const name = words(left + width / 2, top + 17, "");
+      name.append(...indexed(SHAPES.boxes[part][0]));
+      const value = words(left + width / 2, top + 33, shortened(said[part]));
+      value.classList.add("ctx-path-said");
+      const box = drawn("rect", { x: left + 1, y: top, width: width - 2, height: 40, rx: 6 });
+      return group(part, box, name, value);
+    }),
+  );
+  return root;
+}
+
+/** A name with its small i. @param {string} name */
+function indexed(name) {
+  const [before, after] = name.split("_i");
+  if (after === undefined) return [before];
+  const small = drawn("tspan", { dy: 3, "font-size": 12 }, "i");
+  return [before, small, ...(after ? [drawn("tspan", { dy: -3 }, after)] : [])];
+}
+
+/** @param {string} said */
+function shortened(said) {
+  const letters = [...said];
+  return letters.length > LONGEST ? `${letters.slice(0, LONGEST - 1).join("")}…` : said;
+}
+
+/** Lights whatever has the `data-part` that is pointed at, or has the focus, wherever it stands in
+ *  `root`. @param {HTMLElement} root */
+export function lighting(root) {
+  const light = (/** @type {Event | null} */ event) => {
+    const at = /** @type {Element | null} */ (event?.target ?? null);
+    const part = at?.closest("[data-part]")?.getAttribute("data-part");
+    for (const some of root.querySelectorAll("[data-part]"))
+      some.classList.toggle("ctx-lit", some.getAttribute("data-part") === part);
+  };
+  for (const come of ["pointerover", "focusin"]) root.addEventListener(come, light);
+  for (const gone of ["pointerleave", "focusout"]) root.addEventListener(gone, () => light(null));
+}

@@ -1,0 +1,156 @@
+/** Why a token adds what it does to a neuron: the path that it takes, and the book's equation with one
+ *  row per head. What is pointed at lights up in drawing, equation and sentence. */
+
+import { largest } from "../engine/linalg.js";
+import { element, numberCell, scrolling, table } from "./dom.js";
+import { byHand } from "./hand.js";
+import { headStyle, lineMark } from "./marks.js";
+import { lighting, pathDrawing } from "./path.js";
+import { UNIT, digitsFor, signed, threeDigits, tokenMark } from "./words.js";
+
+/** @typedef {import("../engine/prefix.js").Part} Part
+ *  @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and whom it
+ *    tells */
+
+const EQUATION = /** @type {const} */ ([
+  ["kernel", "kernel"],
+  ["content", "×\u00a0content"],
+  ["denominator", "/\u00a0denominator"],
+  ["value", "×\u00a0value"],
+]);
+
+/** Opens into path and equation; nothing is computed while it is shut.
+ *  @param {{open?: boolean}} [options]
+ *  @returns {{root: HTMLElement, show: (source: Source, of: () => Part[]) => void}} */
+export function whyHere({ open = false } = {}) {
+  const said = element("summary");
+  const held = element("div");
+  let explain = () => {};
+  const root = element(
+    "details",
+    { class: "ctx-why", open, ontoggle: () => explain() },
+    said,
+    held,
+  );
+  lighting(held);
+  const show = (/** @type {Source} */ source, /** @type {() => Part[]} */ of) => {
+    said.replaceChildren("Why here: what ", tokenMark(source.name), " adds, head by head");
+    explain = () => {
+      if (!(/** @type {HTMLDetailsElement} */ (root).open)) return;
+      const width = held.clientWidth || root.clientWidth;
+      held.replaceChildren(...explained(source, of(), width));
+    };
+    explain();
+  };
+  return { root, show };
+}
+
+/** @param {Source} source @param {Part[]} parts @param {number} width */
+function explained(source, parts, width) {
+  const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
+  const most = parts.reduce(
+    (best, { adds }, k) => (adds ** 2 > parts[best].adds ** 2 ? k : best),
+    0,
+  );
+  const drawing = element("div");
+  const rows = parts.map((part, k) =>
+    element(
+      "tr",
+      { "data-row": k },
+      element("th", { scope: "row" }, lineMark(headStyle(part.head)), String(part.head)),
+      EQUATION.map(([name]) => lightCell(name, threeDigits(part[name]))),
+      lightCell("neuron", signed(part.adds, digits)),
+    ),
+  );
+  const show = (/** @type {number} */ k) => {
+    drawing.replaceChildren(pathOf(source, parts[k], digits, width));
+    rows.forEach((row, i) => row.classList.toggle("ctx-chosen", i === k));
+  };
+  let kept = most;
+  const hold = (/** @type {number | null} */ k) => show((kept = k ?? most));
+  const at = (/** @type {MouseEvent} */ event) => {
+    const row = /** @type {Element} */ (event.target).closest("[data-row]");
+    return row && Number(row.getAttribute("data-row"));
+  };
+  const whole = parts.reduce((sum, { adds }) => sum + adds, 0);
+  const sum = [
+    element("th", { scope: "row" }, "all"),
+    EQUATION.map(() => element("td")),
+    lightCell("neuron", signed(whole, digits)),
+  ];
+  const equation = table({
+    kind: "ctx-figures",
+    columns: [
+      { words: "head" },
+      ...EQUATION.map(([name, figures]) => ({ figures: lightWord(name, figures) })),
+      { figures: lightWord("neuron", "=\u00a0adds") },
+    ],
+    rows: [...rows, element("tr", { class: "ctx-why-sum" }, sum)],
+  });
+  byHand(equation, { at, held: () => kept, show, hold });
+  show(most);
+  return [drawing, scrolling("Why here, head by head", equation), sentence()];
+}
+
+/** @param {string} part @param {string} said */
+function lightCell(part, said) {
+  const cell = numberCell(said);
+  cell.dataset.part = part;
+  return cell;
+}
+
+/** @param {string} part @param {string} said */
+function lightWord(part, said) {
+  return element("span", { "data-part": part, tabindex: 0 }, said);
+}
+
+/** @param {Source} source @param {Part} part @param {number} digits @param {number} width */
+function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) {
+  const row = (part.kernel * part.content) / part.denominator;
+  const said = {
+    token: name,
+    place: away,
+    kernel: threeDigits(part.kernel),
+    content: threeDigits(part.content),
+    denominator: threeDigits(part.denominator),
+    row: threeDigits(row),
+    value: threeDigits(part.value),
+    neuron: `${neuron}: ${signed(adds, digits)}`,
+  };
+  const alt =
+    `The path of ${name}, ${away}, through head ${head}: kernel ${said.kernel} times content ` +
+    `${said.content} over denominator ${said.denominator} is attention ${said.row}; times value ` +
+    `${said.value} it adds ${signed(adds, digits)} to neuron ${neuron}.`;
+  return element(
+    "figure",
+    { class: "ctx-path-figure" },
+    pathDrawing(said, alt, width),
+    element(
+      "figcaption",
+      { class: "ctx-quiet" },
+      `Through head ${head}; point at another in the table.`,
+    ),
+  );
+}
+
+function sentence() {
+  return element("p", { class: "ctx-quiet" }, [
+    "The ",
+    lightWord("kernel", "kernel"),
+    " is one for all chosen heads, at this ",
+    lightWord("place", "distance"),
+    ". ",
+    lightWord("content", "Content"),
+    " over ",
+    lightWord("denominator", "denominator"),
+    " is how much more ",
+    lightWord("row", "attention"),
+    " the ",
+    lightWord("token", "token"),
+    " draws than its place alone would give it. The ",
+    lightWord("value", "value"),
+    " is what it brings the ",
+    lightWord("neuron", "neuron"),
+    `, in ${UNIT}, for each unit of attention.`,
+  ]);
+}
