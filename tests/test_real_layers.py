@@ -43,8 +43,9 @@ def visit(window, address):
 
 
 READ = """async ([cases, name]) => {
-    const { loadLayer } = await import("../_static/views/engine/packed.js");
-    const layer = await loadLayer(new URL(`../_static/data/${name}.bin`, location.href));
+    const [here] = document.querySelector("link[rel=modulepreload]").href.split("views/");
+    const { loadLayer } = await import(`${here}views/engine/packed.js`);
+    const layer = await loadLayer(new URL(`${here}data/${name}.bin`));
     const ids = cases.flatMap(({ids}) => ids);
     const missing = layer.lacks(layer.everyHead, ids);
     await layer.bring(missing);
@@ -176,7 +177,8 @@ def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
     page.get_by_label("Search label, token or number").fill("bible unto")
     table = page.get_by_role("region", name="Neurons and their labels")
     assert table.locator("tr.ctx-labels-beyond", has_text="2985").is_visible()
-    with (html / "_static" / "data" / "qwen.csv").open(encoding="utf-8") as file:
+    (labels,) = html.glob("_static/at-*/data/qwen.csv")
+    with labels.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert sorted(int(row["neuron"]) for row in rows) == [*range(8960)]
 

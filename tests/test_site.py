@@ -153,12 +153,17 @@ def test_the_marks_that_are_left_out_of_code_have_its_colour(html, scheme):
 def test_a_page_with_a_view_names_its_modules(html):
     page = (html / "book" / "explorer.html").read_text(encoding="utf-8")
     named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
-    folder = html / "_static" / "views"
+    (here,) = html.glob("_static/at-*")
+    folder = here / "views"
     linked = [folder / m.relative_to(bundle.HERE) for m in bundle.linked("views/neurons.js")]
     assert [(html / "book" / name).resolve() for name in named] == linked
-    # names that modules had once
+    # names that modules had once, and another folder
     again = re.sub(r"explorer/(\w+)\.js", r"explorer/old-\1.js", page)
-    assert build_book.hint(again) == page
+    assert build_book.hint(again.replace(here.name, "at-0123456789"), here.name) == page
+    for place in html.rglob("*.html"):  # no page has modules or data of another build
+        shown = place.read_text(encoding="utf-8")
+        assert set(re.findall(r"_static/(at-\w+)/(?:views|data)/", shown)) <= {here.name}
+        assert not re.search(r"_static/(?:views|data)/", shown), place
     for name in named:
         assert (html / "book" / name).resolve().exists()
     assert "modulepreload" not in (html / "book" / "notation.html").read_text(encoding="utf-8")

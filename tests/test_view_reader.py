@@ -198,6 +198,16 @@ def test_the_opening_example_differs_in_spelling_only(visit):
     assert all(a[:1] == b[:1] for a, b in differing)
 
 
+def test_a_word_is_swapped_in_a_copy_of_the_text(visit):
+    page = visit("#text=the%20law%20of%20the%20land&other=nothing", "reader", fresh=True)
+    page.get_by_role("button", name="First text into the other box").click()
+    second = page.get_by_role("textbox", name="Second text")
+    assert second.input_value() == "the law of the land"
+    assert settled(page).locator(".ctx-apart").count() == 0
+    second.fill("the law of the sea")
+    assert settled(page).locator(".ctx-apart").all_inner_texts() == [" land", " sea"]
+
+
 @pytest.mark.parametrize(
     ("text", "direction"),
     [("שלום לכולם, זה טקסט קצר", "rtl"), ("a short text, שלום", "ltr")],

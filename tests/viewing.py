@@ -105,6 +105,7 @@ def browser() -> Iterator[Browser]:
 def window(browser: Browser) -> Iterator[Page]:
     """One page for the tests of a module."""
     page = watched(browser.new_page())
+    page.add_init_script("delete Navigator.prototype.serviceWorker")  # each visit is a first one
     yield page
     page.close()
 

@@ -419,19 +419,22 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     # Sphinx copies these only when a page has changed as well
     shutil.copytree(base / "book" / "_static", static, dirs_exist_ok=True)
     python = shutil.ignore_patterns("*.py*", "__pycache__")
-    shutil.copytree(bundle.HERE, static / "views", ignore=python, dirs_exist_ok=True)
-    for module in (static / "views").rglob("*.js"):
+    new = static / "at"
+    shutil.rmtree(new, ignore_errors=True)
+    shutil.copytree(bundle.HERE, new / "views", ignore=python)
+    for module in (new / "views").rglob("*.js"):
         module.write_text(bundle.plain(module), encoding="utf-8")
-    shutil.rmtree(static / "data", ignore_errors=True)
-    (static / "data").mkdir()
-    shutil.copy(heard, static / "data")
+    (new / "data").mkdir()
+    shutil.copy(heard, new / "data")
     if views := layer.exists():
-        shutil.copy(layer, static / "data")
-        (static / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
+        shutil.copy(layer, new / "data")
+        (new / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
     for archive in real:
-        shutil.unpack_archive(archive, static / "data")
+        shutil.unpack_archive(archive, new / "data")
+    here = named_for_its_content(new)
     # in place of Jupyter Book's redirection, which has neither language nor title nor icon
     shutil.copy(TOOLS / "front.html", html / "index.html")
+    shutil.copy(TOOLS / "offline.js", html)
     lead_on(html / "book")
     for page in html.rglob("*.html"):
         shown = page.read_text(encoding="utf-8")
@@ -440,8 +443,25 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
             if not real:
                 shown = re.sub(r" data-models='[^']*'", "", shown)
             shown = seal(lighten(unfolded(shown)))
-        page.write_text(hint(shown), encoding="utf-8")
+        page.write_text(hint(shown, here), encoding="utf-8")
     draw_icons(html)
+
+
+#: where a page finds modules and data, as it was written or as it was built before
+THERE = re.compile(r"_static/(?:at-\w+/)?(views|data)/")
+
+
+def named_for_its_content(folder: Path) -> str:
+    """Gives a folder with the modules and data of views the name of what is in it, so that a page
+    finds those that it was built with, whatever else a browser still keeps; returns the name.
+    """
+    for older in folder.parent.glob("at-*"):
+        shutil.rmtree(older)
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    held = "".join(f"{file.relative_to(folder)} {stamps.digest(file)}\n" for file in files)
+    name = f"at-{hashlib.sha256(held.encode()).hexdigest()[:10]}"
+    folder.rename(folder.with_name(name))
+    return name
 
 
 def unfolded(page: str) -> str:
@@ -535,16 +555,20 @@ NO_VIEW = (
 POLICY = '<meta http-equiv="Content-Security-Policy"'
 
 
-def hint(page: str) -> str:
-    """A page whose head names the modules of its view as they are now, so that they come all at
-    once and not one after another as each is read.
+def hint(page: str, here: str) -> str:
+    """A page that finds modules and data in the folder `here`, and whose head names the modules of
+    its view as they are now, so that they come all at once and not one after another as each is
+    read.
     """
+    page = THERE.sub(rf"_static/{here}/\1/", page)
     page = re.sub(r' *<link rel="modulepreload" [^>]*>\n', "", page)
     view = re.search(r'data-view="(\w+)"', page)
     if view is None:
         return page
     modules = [m.relative_to(bundle.HERE) for m in bundle.linked(f"views/{view[1]}.js")]
-    links = [f'    <link rel="modulepreload" href="../_static/views/{m}">\n' for m in modules]
+    links = [
+        f'    <link rel="modulepreload" href="../_static/{here}/views/{m}">\n' for m in modules
+    ]
     return page.replace("</head>", f"{''.join(links)}  </head>", 1)
 
 
@@ -574,7 +598,7 @@ def seal(page: str) -> str:
     allowed = sorted(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     policy = (
         f"default-src 'none'; script-src 'self' 'unsafe-hashes' {' '.join(allowed)}; "
-        "style-src 'self' 'unsafe-inline'; "  # MathJax and the figures bring their own
+        "style-src 'self' 'unsafe-inline'; "  # equations and figures bring their own
         "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'self'; "
         "form-action 'self'"
     )

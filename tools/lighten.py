@@ -26,6 +26,7 @@ PARTS = {
         r'class="(?=(?:[^"]* )?admonition[ "])(?:[^"]* )?dropdown[ "]'
         r'|class="(?:[^"]* )?toggle[ "]'
     ),
+    r"katex\.css": r'class="katex"',
     r"mystnb\.\w+\.css": r'class="(?:[^"]* )?cell(?:_\w+)?[ "]',
 }
 # Live code by way of a server elsewhere, and icons drawn by a script of 1.5 MB, which come as a

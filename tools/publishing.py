@@ -93,8 +93,6 @@ def whole(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         (articles[name],) = ARTICLE.findall(written)
         title = html.escape(app.env.titles[page].astext())
         contents.append(f'<li><a class="reference internal" href="#page-{name}">{title}</a></li>')
-    # its equations come from pages that MathJax is loaded on; it is to be loaded here as well
-    app.env.get_domain("math").data["has_equations"][WHOLE] = True
     opening = (
         f"<section><h1>{html.escape(cited['title'])}, on one page</h1>"
         f"<p>Version {html.escape(cited['version'])}, edition "

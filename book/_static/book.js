@@ -44,65 +44,14 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// A formula that is longer than its line goes on in the next, before a relation or a sign; inside brackets only if it must.
-const glyphs = (text) => [...text].map((glyph) => `mjx-c${glyph.codePointAt(0).toString(16).toUpperCase()}`);
-const [SIGNS, OPENING, CLOSING] = ["=≈≤≥<>∝+−", "([", ")]"].map(glyphs);
-const base = (part) => (part.matches("mjx-msup, mjx-msub, mjx-msubsup") ? part.firstElementChild : part); // of a bracket with an exponent
-const shows = (part, glyphs) => base(part)?.matches("mjx-mo") && glyphs.some((glyph) => base(part).querySelector("mjx-c")?.classList.contains(glyph));
-function cut(parts, inBrackets) {
-  let piece;
-  let depth = 0;
-  for (const part of parts) {
-    if (!piece || (shows(part, SIGNS) && (inBrackets || !depth))) {
-      piece = document.createElement("span");
-      piece.className = "piece";
-      part.before(piece);
-    }
-    depth += Number(shows(part, OPENING)) - Number(shows(part, CLOSING));
-    piece.append(part);
-  }
-}
-function breakLong(formula) {
-  const set = formula.querySelector("mjx-math");
-  const line = formula.closest("p, li, dd, td, figcaption")?.clientWidth || innerWidth;
-  formula.classList.add("broken");
-  cut([...set.children], false);
-  for (const piece of [...set.children].filter((long) => long.offsetWidth > line)) {
-    piece.classList.remove("piece");
-    cut([...piece.children], true);
-  }
-  formula.closest(".together")?.classList.add("loose");
-  for (const piece of set.querySelectorAll(".piece")) piece.classList.toggle("wide", piece.offsetWidth > line);
-}
-const tooLong = (place) => place.matches("span") && place.scrollWidth > place.clientWidth + 1;
-
-// Equations are set when everything else has begun, a few at a time, those in sight first: the page answers meanwhile.
-// A view that is starting goes before them, for a second at most.
-if (window.MathJax) {
-  const LONGEST = 1000;
-  const begun = async () => {
-    for (const until = performance.now() + LONGEST; performance.now() < until && document.querySelector("[data-view][aria-busy]"); )
-      await new Promise((breathed) => setTimeout(breathed, 20));
-  };
-  const waiting = () => [...document.querySelectorAll(".math")].map((place) => [Math.abs(place.getBoundingClientRect().top), place]);
-  window.MathJax.startup = {
-    async pageReady() {
-      if (document.readyState !== "complete") await new Promise((loaded) => addEventListener("load", loaded));
-      await begun();
-      const places = waiting().sort(([a], [b]) => a - b).map(([, place]) => place);
-      const atOnce = Math.max(6, Math.ceil(places.length / 40)); // more on a long page, which takes long to lay out again
-      while (places.length) {
-        await new Promise((breathed) => setTimeout(breathed));
-        const next = places.splice(0, atOnce);
-        await window.MathJax.typesetPromise(next);
-        // measured all at once, and changed after that: each turn from the one to the other lays the page out
-        next.filter(tooLong).forEach(breakLong);
-      }
-      // what is folded has no width before it is unfolded
-      const unfolded = new ResizeObserver((folds) => {
-        for (const { target } of folds) [...target.querySelectorAll(".math:not(.broken)")].filter(tooLong).forEach(breakLong);
-      });
-      document.querySelectorAll(".dropdown").forEach((fold) => unfolded.observe(fold));
-    },
-  };
+// What has been opened once can be read again without a network (offline.js).
+if ("serviceWorker" in navigator && document.currentScript) {
+  const worker = new URL("../offline.js", document.currentScript.src);
+  addEventListener("load", async () => {
+    const first = !navigator.serviceWorker.controller;
+    await navigator.serviceWorker.register(worker).catch(() => {}); // a file or a strict browser has none
+    if (!first || !(await navigator.serviceWorker.getRegistration())) return;
+    const { active } = await navigator.serviceWorker.ready;
+    active.postMessage([location.href.split("#")[0], ...performance.getEntriesByType("resource").map(({ name }) => name)]);
+  });
 }

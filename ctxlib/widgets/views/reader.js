@@ -13,6 +13,7 @@ import { neuronTable } from "../reading/lists.js";
 import { compared, OF_TEXTS, sceneOf, termsTable, turned, waysFrom } from "../reading/scene.js";
 import { QUIET, sharingSection } from "../reading/sharing.js";
 import { textSection } from "../reading/text.js";
+import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
 import { element, failed } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
@@ -88,6 +89,14 @@ async function render({ model, el }) {
       return { name, title, root: sides[i].root.querySelector(".ctx-readable svg"), marks };
     }),
   );
+  const copies = OF_TEXTS.map(({ label }, i) =>
+    button(`${label} into the other box`, () => {
+      const { box } = sides[1 - i]; // as if it were typed there
+      box.value = sides[i].box.value;
+      box.dispatchEvent(new Event("input", { bubbles: true }));
+      box.focus();
+    }),
+  );
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
     waiting.root,
@@ -99,7 +108,7 @@ async function render({ model, el }) {
       sides.map(({ root }) => root),
     ),
     between.root,
-    element("p", { class: "ctx-turns" }, file, drawings),
+    element("p", { class: "ctx-turns" }, copies, file, drawings),
     ways.root,
     caption.method,
     ...sharing.parts,

@@ -1,0 +1,90 @@
+"""What was opened once is there without a network, and weights stand beside their own words."""
+
+import shutil
+
+import build_book
+import pytest
+from viewing import needs_chromium, served, settled
+
+pytestmark = needs_chromium
+
+PAGE = """<!doctype html><html><head><script src="../_static/book.js?v={n}"></script></head>
+<body><p id="words">words {n}</p><p id="weights"></p>
+<script type="module" src="../_static/at-{n}/views/page.js"></script></body></html>"""
+MODULE = 'document.querySelector("#weights").textContent = "weights {n}";'
+
+
+def deploy(folder, n):
+    """Put a build of a site in the place of the one before."""
+    static = folder / "_static"
+    shutil.rmtree(static, ignore_errors=True)
+    (static / f"at-{n}" / "views").mkdir(parents=True)
+    (static / f"at-{n}" / "views" / "page.js").write_text(MODULE.format(n=n))
+    shutil.copy(build_book.ROOT / "book" / "_static" / "book.js", static)
+    shutil.copy(build_book.TOOLS / "offline.js", folder)
+    (folder / "book").mkdir(exist_ok=True)
+    (folder / "book" / "page.html").write_text(PAGE.format(n=n))
+
+
+@pytest.fixture
+def context(browser):
+    """A browser that keeps what it reads."""
+    context = browser.new_context()
+    yield context
+    context.close()
+
+
+def kept(page):
+    """The files that are kept, when all that the page has loaded is."""
+    page.wait_for_function("() => navigator.serviceWorker.controller")
+    page.wait_for_function(
+        """async () => {
+            const kept = await Promise.all((await caches.keys()).map((name) => caches.open(name)));
+            const urls = (await Promise.all(kept.map((c) => c.keys()))).flat().map((r) => r.url);
+            const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
+            return [location.href.split("#")[0], ...loaded].every((url) => urls.includes(url));
+        }"""
+    )
+    return page.evaluate(
+        """async () => {
+            const kept = await Promise.all((await caches.keys()).map((name) => caches.open(name)));
+            const held = (await Promise.all(kept.map((cache) => cache.keys()))).flat();
+            return held.map(({ url }) => new URL(url).pathname);
+        }"""
+    )
+
+
+def test_old_weights_never_stand_beside_new_words(context, tmp_path):
+    page = context.new_page()
+
+    def said():
+        page.reload()
+        page.locator("#weights:not(:empty)").wait_for()
+        return page.locator("#words").inner_text(), page.locator("#weights").inner_text()
+
+    deploy(tmp_path, 1)
+    with served(tmp_path) as at:
+        page.goto(f"{at}/book/page.html")
+        assert "/_static/at-1/views/page.js" in kept(page)
+        deploy(tmp_path, 2)
+        context.set_offline(True)
+        assert said() == ("words 1", "weights 1")
+        context.set_offline(False)
+        assert said() == ("words 2", "weights 2")
+        assert not [file for file in kept(page) if "at-1" in file]
+        context.set_offline(True)
+        assert said() == ("words 2", "weights 2")
+
+
+def test_a_page_that_was_opened_works_without_a_network(context, html):
+    page = context.new_page()
+    with served(html) as at:
+        page.goto(f"{at}/book/explorer.html#neuron=174")
+        settled(page).get_by_role("heading", name="Neuron 174", exact=True).wait_for()
+        kept(page)
+        context.set_offline(True)
+        page.reload()
+        settled(page).get_by_role("heading", name="Neuron 174", exact=True).wait_for()
+        page.goto(f"{at}/book/explorer.html#neuron=3")
+        settled(page).get_by_role("heading", name="Neuron 3", exact=True).wait_for()
+        assert page.locator(".ctx-failed").count() == 0
