@@ -109,9 +109,11 @@ def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
             const places = [...document.querySelectorAll('.dropdown.toggle-hidden')];
             places.forEach(place => place.classList.remove('toggle-hidden'));
             for (const _ of 'laid out') await new Promise(requestAnimationFrame);
+            const right = (place) => place.getBoundingClientRect().right;
+            const line = (formula) => formula.closest('p, li, dd, td, th, figcaption');
             return [...document.querySelectorAll('span.math')]
                 .filter(f => [...f.querySelectorAll('.base')].some(piece =>
-                    piece.getBoundingClientRect().right > 390 ||
+                    right(piece) > right(line(f)) + 3 ||
                     piece.scrollWidth > piece.clientWidth + 3))
                 .map(f => f.querySelector('annotation').textContent)
         }"""

@@ -1,5 +1,6 @@
 """What was opened once is there without a network, and weights stand beside their own words."""
 
+import os
 import shutil
 
 import build_book
@@ -8,9 +9,11 @@ from viewing import needs_chromium, served, settled
 
 pytestmark = needs_chromium
 
-PAGE = """<!doctype html><html><head><script src="../_static/book.js?v={n}"></script></head>
+PAGE = """<!doctype html><html><head><link rel="icon" href="data:,">
+<script src="../_static/book.js?v={n}"></script></head>
 <body><p id="words">words {n}</p><p id="weights"></p>
 <script type="module" src="../_static/at-{n}/views/page.js"></script></body></html>"""
+DAY = 86400  # seconds
 MODULE = 'document.querySelector("#weights").textContent = "weights {n}";'
 
 
@@ -24,6 +27,7 @@ def deploy(folder, n):
     shutil.copy(build_book.TOOLS / "offline.js", folder)
     (folder / "book").mkdir(exist_ok=True)
     (folder / "book" / "page.html").write_text(PAGE.format(n=n))
+    os.utime(folder / "book" / "page.html", (n * DAY, n * DAY))  # a server tells them by that
 
 
 @pytest.fixture
@@ -36,20 +40,22 @@ def context(browser):
 
 def kept(page):
     """The files that are kept, when all that the page has loaded is."""
-    page.wait_for_function("() => navigator.serviceWorker.controller")
-    page.wait_for_function(
-        """async () => {
-            const kept = await Promise.all((await caches.keys()).map((name) => caches.open(name)));
-            const urls = (await Promise.all(kept.map((c) => c.keys()))).flat().map((r) => r.url);
-            const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
-            return [location.href.split("#")[0], ...loaded].every((url) => urls.includes(url));
-        }"""
-    )
     return page.evaluate(
         """async () => {
-            const kept = await Promise.all((await caches.keys()).map((name) => caches.open(name)));
-            const held = (await Promise.all(kept.map((cache) => cache.keys()))).flat();
-            return held.map(({ url }) => new URL(url).pathname);
+            const held = async () => {
+                const names = await caches.keys();
+                const kept = await Promise.all(names.map((name) => caches.open(name)));
+                return (await Promise.all(kept.map((c) => c.keys()))).flat().map((r) => r.url);
+            };
+            const loaded = () => performance.getEntriesByType("resource").map(({ name }) => name);
+            for (let times = 0, urls; times < 600; times++) {
+                urls = await held();
+                const all = [location.href.split("#")[0], ...loaded()];
+                if (navigator.serviceWorker.controller && all.every((url) => urls.includes(url)))
+                    return urls.map((url) => new URL(url).pathname);
+                await new Promise((later) => setTimeout(later, 50));
+            }
+            throw new Error(`kept are ${await held()}, loaded were ${loaded()}`);
         }"""
     )
 

@@ -52,6 +52,8 @@ if ("serviceWorker" in navigator && document.currentScript) {
     await navigator.serviceWorker.register(worker).catch(() => {}); // a file or a strict browser has none
     if (!first || !(await navigator.serviceWorker.getRegistration())) return;
     const { active } = await navigator.serviceWorker.ready;
-    active.postMessage([location.href.split("#")[0], ...performance.getEntriesByType("resource").map(({ name }) => name)]);
+    const tell = (loaded) => active.postMessage(loaded.map(({ name }) => name));
+    tell([{ name: location.href.split("#")[0] }]);
+    new PerformanceObserver((list) => tell(list.getEntries())).observe({ type: "resource", buffered: true });
   });
 }

@@ -8,6 +8,7 @@ import {
   sharedKernel,
   wholeBelow,
 } from "./linalg.js";
+import { Kept } from "./kept.js";
 import { Prefix } from "./prefix.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 import { doneAtOnce, doneInSlices } from "./slices.js";
@@ -24,8 +25,8 @@ export class Circuit {
   /** @type {Float64Array[] | undefined} */ #content;
   /** @type {Float64Array[] | undefined} */ #weights;
   /** @type {Float64Array[] | undefined} */ #means;
-  /** @type {Map<string, Responses>} */ #responses = new Map();
-  /** @type {Map<string, Float64Array>} */ #shared = new Map();
+  /** @type {Kept<Responses>} by heads; megabytes each */ #responses = new Kept(4);
+  /** @type {Kept<Float64Array>} by heads */ #shared = new Kept(64);
 
   /** @param {Layer} layer @param {number} n @param {number} token */
   constructor(layer, n, token) {
@@ -67,10 +68,7 @@ export class Circuit {
 
   /** The kernel that these heads share. @param {number[]} heads */
   kernelOf(heads) {
-    const known = this.#shared.get(String(heads));
-    const kernel = known ?? sharedKernel(heads.map((h) => this.kernels[h]));
-    this.#shared.set(String(heads), kernel);
-    return kernel;
+    return this.#shared.get(heads, () => sharedKernel(heads.map((h) => this.kernels[h])));
   }
 
   // -------------------------------------------------------------- tokens
@@ -191,7 +189,7 @@ export class Circuit {
   async responses(heads, placed, signal, onProgress = () => {}) {
     const chosen = this.layer.heads(heads);
     const key = `${chosen} ${placed}`;
-    const known = this.#responses.get(key);
+    const known = this.#responses.known(key);
     if (known) return known;
     const { dHead, passages, nNeurons } = this.layer;
     const scaled = chosen.map(() => new Float64Array(passages.length * dHead));
@@ -202,8 +200,7 @@ export class Circuit {
     await doneInSlices(readOut(this.layer, chosen, scaled, values), signal);
     onProgress(1);
     const responses = new Responses(this.layer, values);
-    this.#responses.set(key, responses);
-    return responses;
+    return this.#responses.get(key, () => responses);
   }
 
   /** @param {number[]} heads @param {boolean} placed @param {Float64Array[]} scaled what each head

@@ -12,13 +12,18 @@ export class Kept {
    *  @param {any} name a text, or what has one @param {() => T} make @returns {T} */
   get(name, make) {
     const key = String(name);
-    const found = this.#held.get(key) ?? make();
+    const found = this.known(key) ?? make();
     this.#held.delete(key); // to the end of the line
     this.#held.set(key, found);
     if (this.#held.size > this.size) {
       this.#held.delete(/** @type {string} */ (this.#held.keys().next().value));
     }
     return found;
+  }
+
+  /** What is known by this name, if anything is. @param {any} name @returns {T | undefined} */
+  known(name) {
+    return this.#held.get(String(name));
   }
 
   /** @param {any} name */
