@@ -8,7 +8,7 @@ READY := .venv/.ready
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book execute check pages links test nightly mutants lint types format serve bench editions reproduce
+.PHONY: help book execute check pages links test quick nightly mutants lint types format serve bench editions reproduce
 .PHONY: endpoint mini models evidence address release notes colab clean
 .DEFAULT_GOAL := help
 
@@ -43,6 +43,12 @@ links: $(READY) ## ask every outside link of the book whether it still answers
 test: $(READY) lint book ## everything that must hold: lint, types, notebooks, site, package, doctests
 	@$(BIN)/python tools/fetch_models.py smollm2 minilm || echo "The tests of these models are left out."
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# What computes, each held against loops by hand: it needs no book, no site, no browser and no model but mini.
+METHOD := causal circuit command denominators destination encoder evaluation explain families lookups models neurons \
+	nulls split studies weights
+quick: $(READY) ## the method's own tests, in under a minute
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(METHOD:%=tests/test_%.py)
 
 nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, killed trainings
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
