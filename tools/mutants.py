@@ -3,14 +3,15 @@
     python tools/mutants.py [NAME ...]    all of the faults, or those whose names begin so
                             [-j 2]        so many at a time
 
-The faults stand in `tools/mutants.toml`. Each is one line of the code, wrong in a way that has
+The faults stand in `tools/mutants.toml`. Each is a piece of the code, wrong in a way that has
 happened or could: a sign, an index, a refusal that refuses no more. In a copy of the tracked files,
 the tests that should notice are run first as it is, and have to pass; then with the fault, and one
 has to fail.
 
-Ends with 1 if a fault survives, or if it is stale: its line is no longer there once, or its tests
-do not pass without it, or are none. A line that was rewritten on purpose takes its fault with it,
-to wherever the same mistake could be made now. How a line is indented does not matter.
+Ends with 1 if a fault survives, or if it is stale: its piece is no longer there once, which is said
+at once and of all of them, or its tests do not pass without it, or are none. A piece that was
+rewritten on purpose takes its fault with it, to wherever the same mistake could be made now. Spaces
+and line breaks do not matter.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ CAUGHT, SURVIVED, STALE = "caught", "SURVIVED", "STALE"
 
 @dataclass(frozen=True)
 class Fault:
-    """One wrong line. `before` and `after` are lines of `file` without their indentation; `tests`
-    are what pytest is given: files, and `-k` with words.
+    """One wrong piece. `before` and `after` are code of `file`, however it is laid out; `tests` are
+    what pytest is given: files, and `-k` with words.
     """
 
     name: str
@@ -50,12 +51,17 @@ class Fault:
     tests: str
 
     def put_in(self, text: str) -> str:
-        """The text of the file with the fault in it; ValueError unless its line is there once."""
-        line = re.compile(rf"^([ \t]*){re.escape(self.before)}[ \t]*$", re.MULTILINE)
-        wrong, places = line.subn(lambda found: found[1] + self.after, text)
+        """The text of the file with the fault in it; ValueError unless its piece is there once."""
+        words = map(re.escape, re.findall(r"\w+|[^\w\s]", self.before))
+        piece = r"(?<!\w)" + r"\s*".join(words) + r"(?!\w)"
+        wrong, places = re.subn(piece, lambda found: self.after, text)
         if places != 1:
-            raise ValueError(f"{self.file}: the line is there {places} times")
+            raise ValueError(f"{self.file}: the piece is there {places} times")
         return wrong
+
+    def of(self, root: Path) -> str:
+        """The text of the file below `root`, with the fault in it."""
+        return self.put_in((root / self.file).read_text(encoding="utf-8"))
 
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -90,15 +96,10 @@ def tried(fault: Fault, root: Path) -> tuple[str, str]:
         tree.mkdir()
         tracked = 'git ls-files -z | tar -c --null -T - | tar -x -C "$0"'
         subprocess.run(["sh", "-c", tracked, tree], cwd=root, check=True, stderr=subprocess.DEVNULL)
-        file = tree / fault.file
-        try:
-            wrong = fault.put_in(file.read_text(encoding="utf-8"))
-        except (ValueError, OSError) as error:
-            return STALE, str(error)
         status, output = pytest_in(tree, fault.tests)
         if status:
             return STALE, f"no tests that pass without it: {output.strip()[-300:]}"
-        file.write_text(wrong, encoding="utf-8", newline="")
+        (tree / fault.file).write_text(fault.of(tree), encoding="utf-8", newline="")
         status, output = pytest_in(tree, fault.tests)
         failed = re.search(r"^(?:FAILED|ERROR) (\S+::\w+)", output, re.MULTILINE)
         if status == 1 and failed:
@@ -109,12 +110,25 @@ def tried(fault: Fault, root: Path) -> tuple[str, str]:
 # ---------------------------------------------------------------- saying so
 
 
+def misfit(fault: Fault, root: Path) -> str:
+    """Why a fault cannot be put in; nothing where it can."""
+    try:
+        fault.of(root)
+    except (ValueError, OSError) as error:
+        return str(error)
+    return ""
+
+
 def told(fault: Fault, root: Path) -> bool:
     """Try a fault and say what became of it; whether it was caught."""
     begun = time.monotonic()
     result, by = tried(fault, root)
-    print(f"{fault.name:<56}  {result:<8}  {time.monotonic() - begun:4.0f} s  {by}", flush=True)
+    say(fault, result, time.monotonic() - begun, by)
     return result == CAUGHT
+
+
+def say(fault: Fault, result: str, seconds: float, by: str) -> None:
+    print(f"{fault.name:<64}  {result:<8}  {seconds:4.0f} s  {by}", flush=True)
 
 
 def main(
@@ -128,8 +142,12 @@ def main(
         if not any(fault.name.startswith(name) for fault in faults):
             parser.error(f"no fault {name!r}; there are {', '.join(f.name for f in faults)}")
     chosen = [f for f in faults if not options.names or f.name.startswith(tuple(options.names))]
+    misfits = {fault: reason for fault in chosen if (reason := misfit(fault, root))}
+    for fault, reason in misfits.items():
+        say(fault, STALE, 0, reason)
     with ThreadPoolExecutor(options.j) as pool:
-        caught = sum(pool.map(lambda fault: told(fault, root), chosen))
+        fitting = (fault for fault in chosen if fault not in misfits)
+        caught = sum(pool.map(lambda fault: told(fault, root), fitting))
     print(f"{caught} of {len(chosen)} faults were caught")
     return int(caught < len(chosen))
 
