@@ -637,7 +637,7 @@ def split_scores(
     W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
     q_what, q_where = (q @ (x @ weights.W_K).mT for x in (W_E, W_pos))  # head dest source
     q_here = q_where.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
-    scale = content_scale(weights, torch.arange(len(tokens)), tokens)
+    scale = content_scale(weights, torch.arange(len(tokens), device=tokens.device), tokens)
     content = (q_what + q_here) / (scale * weights.attn_scale)
     position = (q_where - q_here) / (shared_scale(weights, C)[: len(tokens)] * weights.attn_scale)
     return content, position
@@ -661,7 +661,7 @@ def split_values(
     what, where = (  # head pos d_head
         x @ weights.W_V[heads] for x in (weights.embeddings()[tokens], weights.W_pos[: len(tokens)])
     )
-    scaled = rows / content_scale(weights, torch.arange(len(tokens)), tokens)
+    scaled = rows / content_scale(weights, torch.arange(len(tokens), device=tokens.device), tokens)
     content = scaled @ what + scaled.sum(-1, keepdim=True) * where
     content = content + rows.sum(-1, keepdim=True) * weights.b_V[heads][:, None]
     shifted = rows / shared_scale(weights, C)[: len(tokens)]

@@ -5,12 +5,11 @@ from functools import cache
 
 # Before anything imports huggingface_hub: no test may reach a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Results are held against each other on the CPU; test_device.py sees to GPUs.
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
+# Results are held against each other on the CPU; test_device.py asks for a GPU where one is shown.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import build_book
-import pretend  # noqa: F401 - before the first derivative
 import pytest
 import torch
 from by_hand import draw_text, draw_texts
@@ -104,7 +103,7 @@ def tiny_folder(make_folder):
 
 @pytest.fixture(scope="session")
 def tiny(tiny_folder):
-    return cx.load(tiny_folder)
+    return cx.load(tiny_folder, device="cpu")
 
 
 @pytest.fixture(scope="session")
