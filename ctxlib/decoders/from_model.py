@@ -320,8 +320,8 @@ def decomposition(split: TwoMeans) -> pd.DataFrame:
     cancel between near and far sources; 1 where nothing turns.
 
     >>> table = cx.decoders.decomposition(cx.decoders.two_means(model, passages).split)
-    >>> table.loc[4].round(2).tolist()
-    [0.61, 0.26, 0.06, 1.0]
+    >>> list(table), table["kept"].round(2).unique()  # learned positions: nothing turns
+    (['where', 'what', 'interaction', 'kept'], array([1.]))
     """
     layer, (share, E) = split.layer, split.occurring
     scale = stream_scale(E, layer.where, layer.readout.eps)  # token source
