@@ -8,7 +8,7 @@ import torch
 
 import ctxlib as cx
 from ctxlib import stored
-from ctxlib.__main__ import main
+from ctxlib.__main__ import main, neurons
 
 
 def test_a_models_neurons_in_one_command(tmp_path, capsys):
@@ -40,6 +40,15 @@ def test_ones_own_folders_are_the_labels(tmp_path, capsys, tiny_folder):
     assert main(asked) == 0
     table = pd.read_csv(tmp_path / "out" / "neurons.csv")
     assert set(table["label"]) <= {"sea", "code"}
+
+
+def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
+    study = cx.study(mini, texts=60)
+    found = neurons(study)
+    of = {half: [t for t in study.texts if t.half == half] for half in "AB"}
+    fvu = {half: cx.evaluate(study.circuit, of[half], found.index)["fvu"] for half in "AB"}
+    assert found["fvu"].tolist() == pytest.approx(fvu["B"].tolist())
+    assert found["fvu"].tolist() != pytest.approx(fvu["A"].tolist())
 
 
 def test_a_stored_layer_will_do(tmp_path, capsys, mini_weights):

@@ -43,6 +43,14 @@ def test_a_position_of_any_library_is_a_plain_number(of_kind, tiny_weights, n):
         assert type(at.n) is int and at.n == N
 
 
+def test_what_is_asked_for_is_what_it_has(precise, of_kind):
+    at = cx.destination(precise, n=9, token=5, C=2.0)
+    assert (at.n, at.token, at.split.C, at.layer.n) == (9, 5, 2.0, 9)
+    assert cx.destination(precise, n=9, token=5).split.C == precise.typical_norm() != 2.0
+    by_means = cx.destination(of_kind("Llama").model, TEXTS, n=9, token=5)
+    assert (by_means.n, by_means.token, by_means.layer.n) == (9, 5, 9)
+
+
 @pytest.fixture(scope="module")
 def by_means(of_kind):
     """Of a model that adds no positions."""

@@ -1,5 +1,7 @@
 """Nulls: what they keep of what was found, and what they do not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -57,8 +59,11 @@ def test_an_untrained_layer_has_the_spread_of_each_matrix_and_nothing_else(mini_
     for name in ("W_E", "W_pos", "W_Q", "W_in"):
         trained, drawn = getattr(mini_weights, name), getattr(blank, name)
         assert torch.allclose(drawn.std(), trained.std(), rtol=0.02)
+        assert abs(drawn.mean() - trained.mean()) < 5 * trained.std() / drawn.numel() ** 0.5
         both = torch.corrcoef(torch.stack([drawn.flatten(), trained.flatten()]))
         assert abs(float(both[0, 1])) < 5 / drawn.numel() ** 0.5
+    shifted = cx.nulls.untrained(replace(mini_weights, b_in=mini_weights.b_in + 7), seed=1)
+    assert abs(shifted.b_in.mean() - mini_weights.b_in.mean() - 7) < 0.5
     assert (blank.n_ctx, blank.eps) == (mini_weights.n_ctx, mini_weights.eps)
 
 

@@ -1,7 +1,10 @@
 """What most chapters begin with, against the same steps taken one by one."""
 
+import numpy as np
 import pytest
+import real_layers
 import torch
+from sklearn.metrics import roc_auc_score
 
 import ctxlib as cx
 from ctxlib.denominators import NoStableHead
@@ -58,3 +61,18 @@ def test_a_study_is_of_a_model_its_weights_or_a_destination(mini, mini_weights):
 def test_without_plain_prose_every_passage_may_calibrate(mini):
     study = cx.study(mini, texts=2, heads=[3], prose=["nowhere"])
     assert study.prose == study.passages
+
+
+def test_labels_of_one_half_are_judged_on_the_other(mini):
+    """What a site tells of a real model's neurons."""
+    study = cx.study(mini, texts=100)
+    domains, half = (
+        np.array([getattr(t, name) for t in study.texts]) for name in ("domain", "half")
+    )
+    told = study.circuit.summary(study.at.placed(study.texts)).numpy()
+    table = real_layers.labelled(study)
+    assert sorted(table.index) == [*range(study.at.n_neurons)]
+    for neuron in table.index[:20]:
+        inside = domains == table.loc[neuron, "label"]
+        auc = {h: roc_auc_score(inside[half == h], told[half == h, neuron]) for h in "AB"}
+        assert table.loc[neuron, "auc"] == pytest.approx(auc["B"], abs=1e-6)

@@ -92,6 +92,14 @@ def test_a_model_whose_weights_would_say_something_else_is_refused(make_folder, 
         cx.LayerWeights.of(cx.load(make_folder(made())), layer)
 
 
+@pytest.mark.parametrize("part", ["W_Q", "W_K", "W_V", "W_in"])
+def test_one_part_that_reads_something_else_is_enough(tiny, tiny_weights, part):
+    tiny_weights.check(tiny)
+    wrong = replace(tiny_weights, **{part: 2 * getattr(tiny_weights, part)})
+    with pytest.raises(ValueError, match="read something else than the normalised residual stream"):
+        wrong.check(tiny)
+
+
 @pytest.mark.parametrize(
     ("given", "layer", "says"),
     [("unfolded", 0, "not folded"), *(("tiny", layer, "layers 0 to 1") for layer in (2, -1))],

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from unittest.mock import Mock
 
 import ipywidgets
+import numpy as np
 import pytest
 import traitlets
 from viewing import MODULES, VIEWS, header, tensors, whole
@@ -220,6 +221,33 @@ def test_the_tokens_of_a_large_vocabulary_that_a_page_knows(asked, monkeypatch):
     read = asked.at.placed(asked.passages).unique().numpy()
     assert set(read) <= set(known) and len(known) == max(150, len(read))
     assert (known[1:] > known[:-1]).all()
+
+
+def test_the_parts_of_a_layer_hold_what_the_whole_does(asked, monkeypatch):
+    """Those of all heads, whoever is asked first, and every token once."""
+    study = cx.study(asked.at, texts=20, heads=[1, 3])
+    whole = tensors(askedfile.packed_destination(study))
+    monkeypatch.setattr(askedfile, "ROOM", 0)
+    monkeypatch.setattr(askedfile, "SHARED", 64)
+    files = askedfile.parts_of_destination(study, "it")
+    held = [tensors(file) for file in files.values()]
+    readouts = {name: t for part in held for name, t in part.items() if "readout" in name}
+    assert readouts.keys() == {name for name in whole if "readout" in name}
+    assert sorted(name.rpartition("/")[2] for name in files) == sorted(
+        ["it.bin", "head-0.bin", "head-2.bin", *(f"tokens-{k}.bin" for k in range(len(held) - 3))]
+    )
+    for name, table in readouts.items():
+        np.testing.assert_array_equal(table, whole[name])
+    for head, W_O in enumerate(asked.at.readout.W_O):
+        levels, *of = (readouts[f"readout_{head}{p}"] for p in ("", "_step", "_spread", "_mean"))
+        again, said = levels * of[0][:, None] * of[1] + of[2], W_O @ asked.at.readout.W_in
+        np.testing.assert_allclose(again, said.T, atol=0.02 * float(said.abs().max()))
+    known = [part for part in held if "known" in part]
+    ids = np.concatenate([part["known"] for part in known])
+    assert sorted(ids) == [*range(asked.at.d_vocab)] and len(known) > 1
+    content = np.concatenate([part["content"] for part in known], axis=1)
+    in_order = content[:, ids.argsort()]
+    np.testing.assert_array_equal(in_order[:, whole["known"]], whole["content"])
 
 
 # ---------------------------------------------------------------- a page that is one file
