@@ -30,6 +30,12 @@ def asked_of(of_kind):
     return cache(lambda kind: cx.decoders.two_means(of_kind(kind).model, TEXTS, N, THE))
 
 
+def test_tokens_are_as_common_as_in_the_texts_between_bos_and_the_one_that_asks(asked_of):
+    share = asked_of("Llama").split.frequency
+    read = [token for text in TEXTS for token in text[1:N].tolist()]
+    assert share.tolist() == pytest.approx([read.count(t) / len(read) for t in range(len(share))])
+
+
 # ---------------------------------------------------------------- what is exact
 
 
