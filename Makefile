@@ -8,7 +8,7 @@ READY := .venv/.ready
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book execute check pages links test quick nightly mutants lint types format serve bench editions reproduce
+.PHONY: help book execute check pages links test quick coverage newest nightly mutants lint types format serve bench editions reproduce
 .PHONY: endpoint mini models evidence address release notes colab clean
 .DEFAULT_GOAL := help
 
@@ -49,6 +49,17 @@ METHOD := causal circuit command denominators destination device encoder evaluat
 	nulls split stored studies weights
 quick: $(READY) ## the method's own tests, in under a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(METHOD:%=tests/test_%.py)
+
+IN_PYTHON := -m "not nightly and not site"
+coverage: $(READY) ## modules of ctxlib of which tests without a browser take less than 90% of the branches
+	OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -q $(IN_PYTHON)
+	@$(BIN)/python -m coverage report | awk '/^(Name|TOTAL)/ || $$NF + 0 < 90'
+
+# In an environment of its own: what is pinned for the book stays as it is.
+newest: ## the tests without a browser, on the newest release of every dependency
+	rm -rf build/newest && $(PYTHON) -m venv build/newest
+	sed -n 's/==.*//p' requirements.txt | build/newest/bin/pip install --quiet -r /dev/stdin
+	OMP_NUM_THREADS=1 build/newest/bin/python -m pytest -n 2 --dist loadfile $(IN_PYTHON)
 
 nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, killed trainings
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly

@@ -14,13 +14,20 @@ from _pytest.doctest import DoctestItem
 from beartype import BeartypeConf, beartype
 from jaxtyping import jaxtyped
 
-PAGE = Path(__file__).parent / "book" / "api.md"
+ROOT = Path(__file__).parent
+PAGE = ROOT / "book" / "api.md"
 COMPUTE = {  # where, and in which modules
     "ctxlib": "weights split layer place denominators circuit neurons evaluation",
     "ctxlib.decoders": "causal lookups from_model",
 }
 checker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int will do for a float
 checked = cache(partial(jaxtyped, typechecker=checker))
+
+
+def pytest_configure(config):
+    """What is deprecated is an error where our own code calls it."""
+    ours = "|".join(["ctxlib", *sorted(file.stem for file in (ROOT / "tools").glob("*.py"))])
+    config.addinivalue_line("filterwarnings", rf"error::DeprecationWarning:({ours})\b")
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from transformer_lens.model_bridge import TransformerBridge
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 from viewing import (  # noqa: F401
+    MISSING,
     address,
     attributed,
     browser,
@@ -56,6 +57,15 @@ TINY = {
     "n_layer": 2,
     "n_inner": 40,
 }
+
+
+def pytest_collection_modifyitems(items):
+    """Marks what needs a browser or the built site."""
+    for item in items:
+        if {"browser", "html"} & {*getattr(item, "fixturenames", ())} or any(
+            mark.kwargs.get("reason") == MISSING for mark in item.iter_markers("skipif")
+        ):
+            item.add_marker("site")
 
 
 def randomise(model, seed):

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import warnings
 import zipfile
 from importlib.metadata import distributions
 from pathlib import Path
@@ -86,6 +87,13 @@ print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), len(view._esm
     assert Path(file) == target / "ctxlib" / "__init__.py"
     assert int(passages) == len(list((ROOT / "ctxlib" / "data" / "passages").glob("*.txt")))
     assert int(n_ctx) > 0 and bundled == "True"
+
+
+def test_what_is_deprecated_is_an_error_where_our_own_code_calls_it():
+    for module in ("ctxlib.split", "build_book"):
+        with pytest.raises(DeprecationWarning):
+            warnings.warn_explicit("old", DeprecationWarning, "a file", 1, module)
+    warnings.warn_explicit("old", DeprecationWarning, "a file", 1, "torch.nn")
 
 
 # ---------------------------------------------------------------- trying it as Colab would
