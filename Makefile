@@ -55,10 +55,10 @@ coverage: $(READY) ## modules of ctxlib of which tests without a browser take le
 	OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -q $(IN_PYTHON)
 	@$(BIN)/python -m coverage report | awk '/^(Name|TOTAL)/ || $$NF + 0 < 90'
 
-# In an environment of its own: what is pinned for the book stays as it is.
+# In an environment of its own: what is pinned for the book stays as it is. Jupyter Book 2 is another program.
 newest: ## the tests without a browser, on the newest release of every dependency
 	rm -rf build/newest && $(PYTHON) -m venv build/newest
-	sed -n 's/==.*//p' requirements.txt | build/newest/bin/pip install --quiet -r /dev/stdin
+	sed -n 's/==.*//p' requirements.txt | sed 's/^jupyter-book$$/&<2/' | build/newest/bin/pip install --quiet -r /dev/stdin
 	OMP_NUM_THREADS=1 build/newest/bin/python -m pytest -n 2 --dist loadfile $(IN_PYTHON)
 
 nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, killed trainings
