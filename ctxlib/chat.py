@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ctxlib.texts import batched
+from ctxlib.texts.batching import batched
 
 if TYPE_CHECKING:
     from ctxlib.decoders.explain import Prompts

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ctxlib.place import Destination
 from ctxlib.split import Equation1, weighted_sum
-from ctxlib.texts import AnyText
+from ctxlib.texts.text import AnyText
 from ctxlib.weights import check_chosen, layer_norm, layer_norm_scale
 
 OF_A_TEXT = ("calibration", "kernel", "denominators")  # what a circuit has beside a destination

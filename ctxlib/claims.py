@@ -27,7 +27,7 @@ from scipy.stats import DegenerateDataWarning, bootstrap
 
 from ctxlib import __version__
 from ctxlib.models import DATA, real_models
-from ctxlib.texts import Text
+from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights, has_positions
 
 #: How GPT-2 small (openai-community/gpt2) is known: `fingerprint` of its first layer, its layers,

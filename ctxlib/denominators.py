@@ -20,7 +20,8 @@ from torch import Tensor
 
 from ctxlib.place import Destination, families
 from ctxlib.split import BROAD
-from ctxlib.texts import AnyText, Text, joined
+from ctxlib.texts.batching import joined
+from ctxlib.texts.text import AnyText, Text
 from ctxlib.weights import check_chosen
 
 STEADY = 0.3  #: a relative standard deviation over texts below this: the denominator holds still

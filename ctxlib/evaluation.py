@@ -25,7 +25,7 @@ from torch import Tensor
 from ctxlib.circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
 from ctxlib.scale import summed
 from ctxlib.split import Rows
-from ctxlib.texts import AnyText
+from ctxlib.texts.text import AnyText
 from ctxlib.weights import check_chosen
 
 Circuit = ContextualCircuit | SelfNormalisedCircuit

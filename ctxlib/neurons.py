@@ -19,7 +19,8 @@ from scipy import stats
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.texts import Reads, progress
+from ctxlib.texts.batching import progress
+from ctxlib.texts.text import Reads
 
 LARGEST = 20  #: tokens that `top` averages over
 STANDS_OUT = 2.0  #: a neuron whose `top` is this many robust deviations above the median one

@@ -22,7 +22,9 @@ from transformers.activations import ACT2FN
 from ctxlib import split
 from ctxlib.layer import Layer, OfWeights
 from ctxlib.split import Equation1, Readout, Split, Texts
-from ctxlib.texts import AnyText, Reader, batches, check_listed, collection, joined, token_ids
+from ctxlib.texts.batching import batches, check_listed, joined
+from ctxlib.texts.sources import collection
+from ctxlib.texts.text import AnyText, Reader, token_ids
 from ctxlib.weights import (
     LayerWeights,
     check_chosen,

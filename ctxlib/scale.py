@@ -20,7 +20,10 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ctxlib.texts import AnyText, Stream, check_listed, refusing
+from ctxlib.texts.batching import check_listed
+from ctxlib.texts.documents import refusing
+from ctxlib.texts.streams import Stream
+from ctxlib.texts.text import AnyText
 
 T = TypeVar("T")
 Tokens = Int[Tensor, "text source"]

@@ -32,7 +32,7 @@ from transformers import PreTrainedTokenizerFast
 from ctxlib.models import stored_layer, stored_layers
 from ctxlib.place import Destination
 from ctxlib.split import Equation1, Readout, Rows, Split, Texts, weighted_sum
-from ctxlib.texts import AnyText, Reader
+from ctxlib.texts.text import AnyText, Reader
 
 FORMAT = "ctxlib stored layer, version 1"
 USUAL = 1024  # tokens: most of what any text consists of

@@ -16,7 +16,8 @@ from ctxlib.circuit import ContextualCircuit
 from ctxlib.denominators import STEADY, NoStableHead, middle_text, roster, speaks, stable_heads
 from ctxlib.neurons import spelled
 from ctxlib.place import Destination, destination
-from ctxlib.texts import Reader, Text, collection, passages
+from ctxlib.texts.sources import collection, passages
+from ctxlib.texts.text import Reader, Text
 from ctxlib.weights import LayerWeights, check_chosen
 
 PROSE = ("american", "british", "travel")  #: the passages' domains that count as plain prose

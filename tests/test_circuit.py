@@ -140,7 +140,7 @@ def test_offsets_take_the_mean_error_off_every_neuron(circuit, drawn, monkeypatc
     )
     same(better.offsets, (truth - plain.summary(drawn)).mean(0))
     same(better.pre_activations(drawn), plain.pre_activations(drawn) + better.offsets)
-    monkeypatch.setattr(cx.texts, "BATCH", 2)
+    monkeypatch.setattr("ctxlib.texts.batching.BATCH", 2)
     same(circuit.self_normalised(text for text in drawn).offsets, better.offsets)
 
 

@@ -38,7 +38,7 @@ def test_texts_come_in_any_form_and_in_batches_of_any_size(monkeypatch, precise,
     """A text of n tokens is long enough: the destination's own is replaced."""
     at = cx.destination(precise, n=12)
     whole = cx.softmax_denominators(at, drawn)
-    monkeypatch.setattr(cx.texts, "BATCH", size)
+    monkeypatch.setattr("ctxlib.texts.batching.BATCH", size)
     labelled = [cx.texts.Text(str(i), "", "", "", "", tokens) for i, tokens in enumerate(drawn)]
     short = [text[:12] for text in drawn]
     for texts in (drawn, (text for text in drawn), list(drawn), labelled, short):

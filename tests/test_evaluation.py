@@ -128,7 +128,7 @@ def test_what_does_not_vary_has_no_r_and_a_truth_that_does_not_no_fvu(level, cou
 
 @pytest.mark.parametrize("batch", [1, 3, 64])
 def test_the_table_is_that_of_all_texts_at_once(either, monkeypatch, batch):
-    monkeypatch.setattr(cx.texts, "BATCH", batch)
+    monkeypatch.setattr("ctxlib.texts.batching.BATCH", batch)
     tables = [cx.evaluate(either, TEXTS, own_token=own_token) for own_token in (False, True)]
     for table, x in zip(tables, (with_token(either), torch.stack(TEXTS)), strict=True):
         same_table(table, table_by_hand(either.summary(x), either.at.truth(x, either.heads)))
@@ -162,7 +162,7 @@ def counting(batch=4):
         return truth(at, tokens, heads)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cx.texts, "BATCH", batch)
+        patch.setattr("ctxlib.texts.batching.BATCH", batch)
         patch.setattr(Destination, "truth", counted)
         yield sizes
 
@@ -322,8 +322,9 @@ def test_a_damaged_checkpoint_is_refused_and_kept(circuit, tmp_path):
 @pytest.fixture
 def read(monkeypatch):
     """What tokenises documents, and counts them."""
-    monkeypatch.setattr(cx.texts, "all_tokens", Mock(wraps=cx.texts.all_tokens))
-    return cx.texts.all_tokens
+    noting = Mock(wraps=cx.texts.all_tokens)
+    monkeypatch.setattr("ctxlib.texts.text.all_tokens", noting)
+    return noting
 
 
 def test_texts_of_a_stream_that_are_done_are_not_read_again(circuit, precise, folder, read):
@@ -397,7 +398,7 @@ class Watched:
 
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
 def test_no_more_texts_are_alive_than_a_batch(circuit, measure, monkeypatch):
-    monkeypatch.setattr(cx.texts, "BATCH", 8)
+    monkeypatch.setattr("ctxlib.texts.batching.BATCH", 8)
     watched = Watched(96)
     measure(circuit, watched)
     assert watched.most <= 2 * 8 + 1
@@ -553,7 +554,7 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
 
 @pytest.mark.parametrize("own_token", [False, True])
 def test_the_budget_is_made_of_medians_over_neurons(circuit, own_token, monkeypatch):
-    monkeypatch.setattr(cx.texts, "BATCH", 7)
+    monkeypatch.setattr("ctxlib.texts.batching.BATCH", 7)
     neurons = [3, 17, 8, 30]
     budget = cx.evaluation.error_budget(circuit, TEXTS, neurons, own_token)
     names = [name for name in APPROXIMATIONS if own_token or name != "token"]

@@ -18,11 +18,12 @@ from train_mini import encode_stream
 
 import ctxlib as cx
 from ctxlib import texts
+from ctxlib.texts.sources import HELD_OUT, held_out_index
 
 WORDS = Tokenizer.from_file(str(cx.models.MINI / "tokenizer.json"))
-CREDITS = (texts.HELD_OUT / "CREDITS.md").read_text(encoding="utf-8")
-LICENCES = (texts.HELD_OUT / "LICENCES.md").read_text(encoding="utf-8")
-INDEX = texts.held_out_index()
+CREDITS = (HELD_OUT / "CREDITS.md").read_text(encoding="utf-8")
+LICENCES = (HELD_OUT / "LICENCES.md").read_text(encoding="utf-8")
+INDEX = held_out_index()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -92,7 +93,7 @@ def test_the_index_says_of_each_document_what_its_texts_and_their_names_say(held
 
 
 def test_they_are_small():
-    sizes = {f.name: f.stat().st_size for f in texts.HELD_OUT.iterdir() if f.is_file()}
+    sizes = {f.name: f.stat().st_size for f in HELD_OUT.iterdir() if f.is_file()}
     assert sum(sizes.values()) <= 1_500_000
     stored = {f"{domain}.jsonl.xz" for domain in INDEX["domains"]}
     assert set(sizes) == stored | {"CREDITS.md", "LICENCES.md", "index.json"}
@@ -284,7 +285,7 @@ def test_the_tool_writes_what_the_package_reads(domains, tmp_path, monkeypatch, 
     for file in out.iterdir():
         again = tmp_path / "again" / file.name
         assert file.read_bytes() == again.read_bytes(), "the same every time"
-    monkeypatch.setattr(texts, "HELD_OUT", out)
+    monkeypatch.setattr("ctxlib.texts.sources.HELD_OUT", out)
     found = texts.collection(reader)
     names = "harbour-01.1 sky-01.1 harbour-02.1 sky-02.1 harbour-03.1"
     assert [text.name for text in found] == names.split()

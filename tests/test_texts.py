@@ -127,7 +127,7 @@ HEADS = ["domain: x\nsubject: y\n\n", HEAD, f"{HEAD}mood: calm\n\n", ""]
 @pytest.mark.parametrize("head", HEADS)
 def test_a_passage_with_another_head_is_refused(tiny_weights, tmp_path, head, monkeypatch):
     (tmp_path / "x-1.txt").write_text(f"{head}One paragraph.\n\nAnother.\n")
-    monkeypatch.setattr(texts, "PASSAGES", tmp_path)
+    monkeypatch.setattr("ctxlib.texts.sources.PASSAGES", tmp_path)
     with pytest.raises((TypeError, ValueError)):
         texts.passages(tiny_weights)
 
@@ -262,7 +262,7 @@ def test_a_document_longer_than_is_held_at_once_is_cut_at_the_end_of_a_line(
     line = "say <|endoftext|> to end; "
     lines = [f"{line * 3}\n", f"{NURSE * 3}\n", f"{MOON * 3}\n", f"{line * 4}\n"]
     (tmp_path / "a.txt").write_text("".join(lines))
-    monkeypatch.setattr(texts, "LONGEST", len(lines[0] + lines[1]))
+    monkeypatch.setattr("ctxlib.texts.documents.LONGEST", len(lines[0] + lines[1]))
     expected = whole_texts(tiny_weights, (lines[0] + lines[1])[:-1], (lines[2] + lines[3])[:-1])
     assert ids(everything(tiny_weights, tmp_path)) == expected
 
@@ -349,8 +349,9 @@ def test_the_texts_may_be_in_another_column_if_it_is_the_only_one(tiny_weights, 
 @pytest.fixture
 def tokenised(monkeypatch):
     """What tokenises documents, noting which."""
-    monkeypatch.setattr(texts, "all_tokens", Mock(wraps=texts.all_tokens))
-    return texts.all_tokens
+    noting = Mock(wraps=texts.all_tokens)
+    monkeypatch.setattr("ctxlib.texts.text.all_tokens", noting)
+    return noting
 
 
 def test_a_stream_reads_what_is_asked_for_and_begins_every_time_anew(

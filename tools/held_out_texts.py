@@ -39,7 +39,8 @@ from tqdm import tqdm
 from train_mini import encode_stream, python_files, read_corpus
 
 from ctxlib.models import MINI
-from ctxlib.texts import HELD_OUT, document_hash
+from ctxlib.texts.documents import document_hash
+from ctxlib.texts.sources import HELD_OUT
 
 LENGTH = 511  # tokens of a window; BOS comes in front of them
 RUN = 64  # tokens in a row that no text may share with the training documents; a power of two

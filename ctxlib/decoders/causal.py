@@ -19,7 +19,8 @@ from torch import Tensor
 from ctxlib.circuit import ContextualCircuit, shared_kernel
 from ctxlib.place import Destination
 from ctxlib.split import Equation1, causal_softmax, split_scores, split_values
-from ctxlib.texts import AnyText, Reader, batches, token_ids
+from ctxlib.texts.batching import batches
+from ctxlib.texts.text import AnyText, Reader, token_ids
 from ctxlib.weights import LayerWeights, layer_norm, project
 
 Hook = tuple[str, Callable[..., Tensor]]

@@ -23,7 +23,7 @@ from scipy import stats
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.tree import DecisionTreeClassifier
 
-from ctxlib.texts import progress
+from ctxlib.texts.batching import progress
 
 
 class Explainer(Protocol):

@@ -32,7 +32,8 @@ from ctxlib.decoders.lookups import at_last_token
 from ctxlib.layer import Layer, Stream, Values
 from ctxlib.place import Destination
 from ctxlib.split import Readout, Rows, Split, Texts, placed
-from ctxlib.texts import AnyText, Reader, at, check_listed, progress, token_ids
+from ctxlib.texts.batching import at, check_listed, progress
+from ctxlib.texts.text import AnyText, Reader, token_ids
 from ctxlib.weights import (
     check_ids,
     check_layer,

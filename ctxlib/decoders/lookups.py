@@ -26,7 +26,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.decoders import adapter
-from ctxlib.texts import AnyText, Reader, batched, check_listed, token_ids
+from ctxlib.texts.batching import batched, check_listed
+from ctxlib.texts.text import AnyText, Reader, token_ids
 from ctxlib.weights import check_ids, check_layer, check_there
 
 if TYPE_CHECKING:

@@ -36,7 +36,8 @@ from ctxlib.neurons import LARGEST
 from ctxlib.place import Destination, destination, families
 from ctxlib.split import destination_query
 from ctxlib.studies import PROSE
-from ctxlib.texts import Text, collection, passages
+from ctxlib.texts.sources import collection, passages
+from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights, layer_norm
 
 FORMAT, VERSION = "ctxlib layer", 1

@@ -18,7 +18,7 @@ from transformers.activations import ACT2FN
 from ctxlib.decoders.adapter import act_fn
 from ctxlib.denominators import softmax_denominators
 from ctxlib.place import Destination
-from ctxlib.texts import Text
+from ctxlib.texts.text import Text
 from ctxlib.weights import layer_norm
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from traitlets import Dict, Enum, Float, Int, List, Unicode
 from ctxlib.place import Destination, destination
 from ctxlib.plots import Picture
 from ctxlib.studies import Study, study
-from ctxlib.texts import Text, passages
+from ctxlib.texts.sources import passages
+from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights
 from ctxlib.widgets.askedfile import packed_destination
 from ctxlib.widgets.bundle import HERE, bundled, linked

@@ -1,0 +1,221 @@
+"""Where texts come from: the book's own passages, held-out documents of many domains, and anybody's
+files and data sets.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ctxlib.models import DATA
+from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
+from ctxlib.texts.streams import START, Spot, Stream, Texts
+from ctxlib.texts.text import Reads, Text, all_tokens, spoken_by, windows
+
+PASSAGES = DATA / "passages"
+HELD_OUT = DATA / "texts"
+HALVES = ("A", "B")
+
+
+# ---------------------------------------------------------------- the passages of this book
+
+
+def passages(reader: Reads, domains: Sequence[str] | None = None) -> list[Text]:
+    """The labelled passages written for this book, of each as much as the reader has context for.
+
+    `domains` chooses and orders them. Raises ValueError for a domain that is not there.
+
+    >>> texts = cx.texts.passages(weights, domains=["law", "travel"])
+    >>> [text.name for text in texts]
+    ['law-1', 'law-2', 'law-3', 'law-4', 'travel-1', 'travel-2', 'travel-3', 'travel-4']
+    """
+    files: dict[str, list[Path]] = defaultdict(list)
+    for file in sorted(PASSAGES.glob("*.txt")):
+        files[file.stem.rpartition("-")[0]].append(file)
+    wanted = list(files if domains is None else domains)
+    if unknown := [domain for domain in wanted if domain not in files]:
+        raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(files)}")
+    return [read_passage(reader, file) for domain in wanted for file in files[domain]]
+
+
+def read_passage(reader: Reads, file: Path) -> Text:
+    """A file whose head says `domain:`, `dialect:` and `subject:`,
+    then a blank line, then the text.
+    """
+    head, _, body = file.read_text("utf-8").partition("\n\n")
+    facts, source = dict(line.split(": ", 1) for line in head.splitlines()), body.strip("\n")
+    tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])  # most overfill it
+    return Text(
+        file.stem,
+        **facts,
+        source=source,
+        tokens=tokens,
+        document=document_hash(source),
+        vocabulary=spoken_by(reader.tokenizer),
+    )
+
+
+# ---------------------------------------------------------------- many texts, for measurements
+
+
+def collection(
+    reader: Reads,
+    count: int | None = None,
+    source: str | os.PathLike | None = None,
+    half: str | None = None,
+) -> list[Text]:
+    """`count` texts to measure on: all of `stream` in a list, for up to some ten thousand.
+
+    >>> texts = cx.texts.collection(weights, count=3)
+    >>> [text.name for text in texts], len(texts[0].tokens)
+    (['astronomy-01.1', 'bible-kjv-01.1', 'biology-medicine-01.1'], 512)
+    >>> chosen_on, judged_on = (cx.texts.collection(weights, half=half) for half in "AB")
+    >>> {text.document for text in chosen_on} & {text.document for text in judged_on}
+    set()
+    """
+    return list(stream(reader, count, source, half))
+
+
+def stream(
+    reader: Reads,
+    count: int | None = None,
+    source: str | os.PathLike | None = None,
+    half: str | None = None,
+) -> Stream:
+    """`count` texts to measure on, read while they are asked for: a million take no more memory
+    than one. Every loop over them begins anew and gives the same texts in the same order.
+
+    `source`, by default what the environment variable CTX_TEXTS names, is one of
+
+    - a .txt or .txt.xz file or a folder of them: one domain each, documents separated by a line
+      that holds only `<|endoftext|>`; files take turns;
+    - a .jsonl, .json or .parquet file, also .gz or .zst, or a folder of them: a document a row, in
+      the column `text`, or else the only one of `content` and `document`;
+    - a data set on the Hugging Face hub with such a column: `name`, `name:configuration` or
+      `name:configuration:split` (by default train), such as `Skylion007/openwebtext`,
+      `monology/pile-uncopyrighted` or `allenai/c4:en`.
+
+    Each document gives as many texts of the model's whole context as it holds. `count` is 1000 if
+    it is not given.
+
+    Without a source these are the book's held-out texts: real documents of 22 domains that take
+    turns, 1000 texts that each begin with the 511 tokens of a window in the vocabulary of `mini`.
+    'astronomy-03.2' is the second window of the third document; `subject` is the document's first
+    line, and for python its file. `count` is all of them if it is not given. For a model with
+    another vocabulary they are encoded anew, and come out as long as they come out, so choose a
+    destination inside the shortest.
+
+    `half` leaves only the documents of half A or B: choose on one and judge on the other. It is
+    stored for the book's texts, whose documents are chapters, sections, recipes, files, or pieces
+    of long ones, so both halves may hold pieces of one book; of another source the hash of a
+    document decides, and one longer than 2^20 bytes in a .txt file counts as several.
+
+    Raises ValueError for a source that is none of these, a half that is neither A nor B, a count
+    that is more than the held-out texts and, when the last text has been given, for another source
+    that holds fewer than `count`.
+
+    >>> texts = cx.texts.stream(weights, count=3, half="B")
+    >>> len(texts), [text.name for text in texts]
+    (3, ['astronomy-02.1', 'bible-kjv-02.1', 'biology-medicine-02.1'])
+    """
+    if half not in (None, *HALVES):
+        raise ValueError(f"half={half!r}: choose 'A', 'B', or None for both")
+    source = source or os.environ.get("CTX_TEXTS")
+    if not source:
+        return held_out_stream(reader, count, half)
+    count = 1000 if count is None else count
+    if count < 1:
+        raise ValueError(f"count={count}: ask for at least one text")
+    place = Path(source).expanduser()
+    name, found = in_files(place) if place.exists() else on_hub(str(source))
+    sources = [partial(document_texts, reader, *each) for each in found]
+    return Stream(reader, count, name, sources, half)
+
+
+def labelled(reader: Reads, folder: str | os.PathLike) -> list[Text]:
+    """All of the .txt files in a folder and its subfolders, in windows as long as the reader's
+    context. The label of a text, its domain, is the subfolder that it lies in, or the file's name.
+
+    Raises ValueError for a folder without such files, and where none of them fills a window.
+
+    >>> texts = cx.texts.labelled(cx.texts.Reader.of(model, 64), cx.texts.PASSAGES)
+    >>> len(texts) > 300, texts[0].domain
+    (True, 'american-1')
+    """
+    place, found = Path(folder).expanduser(), list[Text]()
+    files = sorted(file for file in place.rglob("*.txt*") if PLAIN.search(file.name))
+    if not files:
+        raise ValueError(f"{place} holds no .txt file, nor has it a subfolder with one")
+    for file in files:
+        inside = file.parent != place
+        domain = file.parent.name if inside else PLAIN.sub("", file.name)
+        found += [t for t, _ in document_texts(reader, domain, partial(file_documents, file))]
+    if not found:
+        raise ValueError(f"no file in {place} has the {reader.n_ctx} tokens of a text")
+    return found
+
+
+def document_texts(
+    reader: Reads, domain: str, documents: Callable[[Any], Documents], spot: Spot = START
+) -> Texts:
+    """The whole texts that each of the documents fills, numbered through, from the spot on."""
+    begin, before, number = spot
+    for source, where in documents(begin):
+        digest = document_hash(source)
+        half = HALVES[int(digest[-1], 16) % 2]
+        for place, tokens in enumerate(windows(reader, source)[before:], before):
+            what = f"{domain}-{number:04d}", domain, "", ""
+            words = reader.tokenizer.decode(tokens[1:].tolist())
+            of = digest, half, spoken_by(reader.tokenizer)
+            yield Text(*what, words, tokens, *of), (where, place, number)
+            number += 1
+        before = 0
+
+
+# ---------------------------------------------------------------- the held-out texts
+
+
+def held_out_index() -> dict[str, Any]:
+    """What is known of the held-out texts: how they were chosen and checked, and by domain the
+    dialect, the sources and the documents.
+    """
+    return json.loads((HELD_OUT / "index.json").read_text(encoding="utf-8"))
+
+
+def held_out_stream(reader: Reads, count: int | None = None, half: str | None = None) -> Stream:
+    """The book's held-out texts, as `stream` gives them, whatever CTX_TEXTS names.
+
+    >>> next(iter(cx.texts.held_out_stream(weights))).name
+    'astronomy-01.1'
+    """
+    domains = held_out_index()["domains"]
+    documents = [document for facts in domains.values() for document in facts["documents"]]
+    there = sum(document["texts"] for document in documents if half in (None, document["half"]))
+    if count is not None and not 1 <= count <= there:
+        of_half = f" of half {half}" if half else ""
+        raise ValueError(f"count={count}: there are {there} held-out texts{of_half}")
+    sources = [partial(held_out, reader, *item) for item in domains.items()]
+    return Stream(reader, count or there, "the held-out texts", sources, half)
+
+
+def held_out(reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = START) -> Texts:
+    """The held-out texts of one domain, with what the index says of it, in a model's vocabulary."""
+    _, _, begin = spot
+    with lzma.open(HELD_OUT / f"{domain}.jsonl.xz") as file:
+        rows = [json.loads(line) for line in islice(file, begin, None)]
+    for number, row in enumerate(rows, begin):
+        document, source = facts["documents"][row["document"] - 1], row["text"]
+        name = f"{domain}-{row['document']:02d}.{row['window']}"
+        what = name, domain, facts["dialect"], document["title"], source
+        tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])
+        of = document["sha256"], document["half"], spoken_by(reader.tokenizer)
+        yield Text(*what, tokens, *of), (None, 0, number)

@@ -1,0 +1,193 @@
+"""One text, a 1-D tensor of token ids that starts with BOS, and what reads it."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+SPELT = "The colour of a theatre's 1,984 seats; naïve, größer, 北京.\n"
+
+
+@dataclass(frozen=True, eq=False)  # a text is itself; tensors have no truth value
+class Text:
+    """One labelled text.
+
+    `dialect` is en-GB, en-US, en (mixed, or not known), es, fr, de or python; `tokens` starts with
+    BOS. `document` says which document it is from, by its hash: texts of one document are not
+    independent of each other. `half` is the half, A or B, that all of this document belongs to;
+    passages have none. `vocabulary` is that of `tokens`; a text without one is not asked for it.
+
+    >>> text = cx.texts.passages(weights, domains=["astronomy"])[0]
+    >>> text.name, text.domain, text.dialect, len(text.tokens)
+    ('astronomy-1', 'astronomy', 'en-GB', 512)
+    >>> text.subject
+    "a night's diary from a mountain observatory in Chile"
+    """
+
+    name: str
+    domain: str
+    dialect: str
+    subject: str
+    source: str
+    tokens: Int[Tensor, " pos"]
+    document: str = ""
+    half: str = ""
+    vocabulary: str = ""
+
+
+AnyText = Text | str | Int[Tensor, " _pos"]  #: labelled, a plain string, or token ids
+
+
+@runtime_checkable
+class Reads(Protocol):
+    """What is given texts: a `Reader`, `LayerWeights` or a `cx.destination`.
+
+    >>> for reader in (weights, cx.texts.Reader.of(model, 128)):
+    ...     print(type(reader).__name__, reader.n_ctx)
+    LayerWeights 512
+    Reader 128
+    """
+
+    @property
+    def tokenizer(self) -> Any: ...
+    @property
+    def n_ctx(self) -> int: ...
+    @property
+    def d_vocab(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is given texts, for a model of any kind, with or without learned positions; so are
+    `LayerWeights` and `cx.destination`, which have the same three.
+
+    `n_ctx` is how many tokens of a text it is given, BOS included.
+
+    >>> reader = cx.texts.Reader(model.tokenizer, n_ctx=64, d_vocab=8192)
+    >>> [len(cx.texts.passages(one)[0].tokens) for one in (reader, weights)]
+    [64, 512]
+    """
+
+    tokenizer: Any
+    n_ctx: int
+    d_vocab: int
+
+    @classmethod
+    def of(cls, model: Any, n_ctx: int | None = None) -> Reader:
+        """The reader of a model loaded with `cx.load`, of weights or of a destination, by default
+        of the whole context.
+
+        Raises ValueError for an `n_ctx` that does not fit the model.
+
+        >>> cx.texts.Reader.of(model).n_ctx, cx.texts.Reader.of(model, 128).n_ctx
+        (512, 128)
+        """
+        sizes = getattr(model, "cfg", model)
+        most = sizes.n_ctx
+        if n_ctx is not None and not 2 <= n_ctx <= most:
+            raise ValueError(f"n_ctx={n_ctx}: choose 2 to {most}, the model's context")
+        return cls(model.tokenizer, n_ctx or most, sizes.d_vocab)
+
+
+def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
+    """The tokens of a text, on the CPU: the door through which every text comes. It may be a
+    labelled one, a plain string, which the reader's tokenizer encodes, or token ids.
+
+    Raises ValueError for anything else, for a labelled text in another model's tokens, and for a
+    string where there is no tokenizer.
+
+    >>> cx.texts.token_ids(passages[0], weights) is passages[0].tokens
+    True
+    >>> cx.texts.token_ids("The moon is far away.", weights).shape
+    torch.Size([7])
+    """
+    if isinstance(text, Text):
+        if text.vocabulary and reader.tokenizer and text.vocabulary != spoken_by(reader.tokenizer):
+            raise ValueError(
+                f"{text.name} is in the tokens of another model: read the texts with this one's "
+                "reader, cx.texts.Reader.of(model)"
+            )
+        return text.tokens.cpu()
+    if isinstance(text, str):
+        return encode(reader, text)
+    given = repr(text)[:60]
+    if isinstance(text, Tensor):
+        kind = text.dtype
+        if text.ndim == 1 and not (kind.is_floating_point or kind.is_complex or kind == torch.bool):
+            return text.cpu()
+        given = f"a tensor of shape {tuple(text.shape)} and {kind}"
+    raise ValueError(
+        f"{given} is no text: give a string, one of cx.texts.passages or cx.texts.collection, "
+        "or a 1-D integer tensor of token ids that starts with BOS"
+    )
+
+
+@lru_cache(maxsize=8)
+def spoken_by(tokenizer: Any) -> str:
+    """What tells a vocabulary from another: a digest of how it spells a line."""
+    ids = tokenizer.encode(SPELT, add_special_tokens=False)
+    return hashlib.sha256(f"{len(tokenizer)} {ids}".encode()).hexdigest()[:16]
+
+
+def encode(reader: Reads, source: str) -> Int[Tensor, " pos"]:
+    """BOS and then the tokens of `source`, in the model's own vocabulary, as many as a model reads;
+    a longer text is cut there and a warning says how. Raises ValueError for an empty text.
+
+    >>> ids = cx.texts.encode(weights, "The moon is far away.")
+    >>> cx.neurons.spelled(weights, ids.tolist())
+    ['<|endoftext|>', 'The', ' moon', ' is', ' far', ' away', '.']
+    """
+    if not source.strip():
+        raise ValueError("the text is empty")
+    ids, most = all_tokens(reader, source), reader.n_ctx
+    if len(ids) > most:
+        warnings.warn(
+            f"the text has {len(ids)} tokens with BOS and the model reads {most}: cut to the first "
+            f"{most}, {len(ids) - most} dropped at the end; cx.texts.windows keeps them all",
+            stacklevel=2,
+        )
+    return torch.tensor(ids[:most])
+
+
+def windows(reader: Reads, source: str) -> list[Int[Tensor, " pos"]]:
+    """All of a long text in pieces as long as the reader's context, BOS in front of each; what is
+    left at the end is dropped.
+
+    >>> reader = cx.texts.Reader.of(model, 64)
+    >>> pieces = cx.texts.windows(reader, passages[0].source)
+    >>> len(pieces), {len(piece) for piece in pieces}
+    (12, {64})
+    """
+    bos, *ids = all_tokens(reader, source)
+    filled = reader.n_ctx - 1
+    begins = range(0, len(ids) - filled + 1, filled)
+    return [torch.tensor([bos, *ids[k : k + filled]]) for k in begins]
+
+
+def all_tokens(reader: Reads, source: str) -> list[int]:
+    """BOS and the tokens of a plain text, however many a model reads at once: an encoder's CLS in
+    place of BOS, and EOS where there is neither. Raises ValueError where there is no tokenizer, and
+    for a tokenizer without a token to begin with.
+
+    >>> len(cx.texts.all_tokens(weights, "The moon and the tide. " * 200)) > weights.n_ctx
+    True
+    """
+    tokenizer = reader.tokenizer
+    if tokenizer is None:
+        raise ValueError(
+            "a text, and no tokenizer to read it with: load the model with cx.load, "
+            "or give token ids, such as those of cx.texts.encode(weights, text)"
+        )
+    marks = (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id)
+    bos = next((mark for mark in marks if mark is not None), None)
+    if bos is None:
+        raise ValueError("the tokenizer has no BOS, CLS or EOS token to start a text with")
+    # more than the model reads, on purpose: the cut is made, and reported, in `encode`
+    return [bos, *tokenizer.encode(source, add_special_tokens=False, verbose=False)]
