@@ -124,7 +124,7 @@ def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, tiny_weigh
 
     assert verdicts() == ["another model; holds here", "holds", "holds"]
     known = (cx.claims.fingerprint(tiny_weights), tiny.cfg.n_layers, tiny.cfg.d_vocab)
-    monkeypatch.setattr(cx.claims, "GPT2_SMALL", known)
+    monkeypatch.setattr("ctxlib.claims.ledgers.GPT2_SMALL", known)
     assert verdicts() == ["holds"] * 3
 
 

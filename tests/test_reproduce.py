@@ -31,7 +31,7 @@ def own_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def as_gpt2_small(tiny, monkeypatch):
     """The toy passes for GPT-2 small."""
-    monkeypatch.setattr(cx.claims, "GPT2_SMALL", cx.claims.known_by(tiny))
+    monkeypatch.setattr("ctxlib.claims.ledgers.GPT2_SMALL", cx.claims.known_by(tiny))
 
 
 @pytest.fixture
