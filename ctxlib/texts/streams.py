@@ -1,4 +1,9 @@
-"""Texts of several sources in turn, read while they are asked for, from any place on."""
+"""Texts of several sources in turn, read while they are asked for, from any place on.
+
+Kept by hand because `datasets.interleave_datasets` reads ahead in every source and tokenises that
+again where it goes on, and a file read by a generator is read again from its first byte; the state
+of a data set itself, `state_dict`, is what `documents.row_documents` keeps.
+"""
 
 from __future__ import annotations
 
