@@ -152,7 +152,7 @@ def positional(place: Path) -> Run:
     """
     _, weights = read(place)
     first = cx.claims.fingerprint(weights)
-    if first != cx.claims.GPT2_SMALL[0]:
+    if first != cx.claims.ledgers.GPT2_SMALL[0]:
         raise ValueError(f"{place.name} does not hold the first layer of GPT-2 small")
     kernels = cx.positional_kernels(weights, N, None, C)  # head source
     family = cx.families(cx.destination(weights, n=N, token=None, C=C))["family"]

@@ -1,3 +1,6 @@
+from . import (
+    ledgers,
+)
 from .bounds import (
     Claim,
     Published,
@@ -35,6 +38,7 @@ __all__ = [
     "keep_rows",
     "known_by",
     "ledger",
+    "ledgers",
     "listed",
     "on_real",
     "over",
