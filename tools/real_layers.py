@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 import ctxlib as cx
+from ctxlib.place import Destination
+from ctxlib.studies import Study
 from ctxlib.widgets.askedfile import parts_of_destination
 
 AT_ONCE = 256  # neurons whose columns are held
@@ -35,7 +37,7 @@ def packed_layer(name: str) -> bytes:
     return held.getvalue()
 
 
-def labelled(study: cx.Study) -> pd.DataFrame:
+def labelled(study: Study) -> pd.DataFrame:
     """Every neuron's label, from half A of the texts, what it is worth on half B, what one in
     twenty mixtures with the same label exceeds (*null*), its top, and the tokens that drive it:
     chapter 8's table, with mixtures of what the neurons are told.
@@ -64,7 +66,7 @@ def labelled(study: cx.Study) -> pd.DataFrame:
     ).sort_values("top", ascending=False)
 
 
-def shown(at: cx.Destination, ids: list[int]) -> list[str]:
+def shown(at: Destination, ids: list[int]) -> list[str]:
     return [cx.plots.visible(str(token)) for token in cx.neurons.spelled(at, ids)]
 
 
