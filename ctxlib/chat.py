@@ -14,7 +14,6 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import ceil
@@ -228,19 +227,13 @@ class ChatExplainer:
                 f"price={price}: give two numbers from 0 up, the prices of a million tokens read "
                 "and of a million tokens written, or None"
             )
-        sizes: dict[str, tuple[int, int]] = {}
-
-        def foreseen(request: Request) -> dict[str, Any]:
-            texts = [json.dumps(request.schema), *(m["content"] for m in request.messages)]
-            sizes[request.name] = sum(map(len, texts)), len(json.dumps(request.blank))
-            return request.blank
-
-        dry = copy(self)
-        object.__setattr__(dry, "answered", foreseen)  # in place of asking anybody
+        settings = (self.timeout, self.attempts, self.batch, self.keep)
+        dry = DryRun(self.model, self.cache, self.endpoint, *settings)
         for s in splits:
             sentence = dry.explain(s.shown_active, s.shown_inactive)
             dry.classify(sentence, [*s.held_active, *s.held_inactive])
-        read, written = (ceil(sum(size[k] for size in sizes.values()) / CHARACTERS) for k in (0, 1))
+        sizes = dry.sizes.values()
+        read, written = (ceil(sum(size[k] for size in sizes) / CHARACTERS) for k in (0, 1))
         cost = None if price is None else (read * price[0] + written * price[1]) / 1e6
         return Estimate(len(sizes), read, written, cost)
 
@@ -357,6 +350,20 @@ class ChatExplainer:
         beside = (self.folder / request.name).with_suffix(f".{os.getpid()}.part")
         beside.write_text(json.dumps({**asdict(request), "answer": answer}, indent=1), "utf-8")
         beside.replace(self.folder / request.name)
+
+
+@dataclass(frozen=True)
+class DryRun(ChatExplainer):
+    """An explainer that asks nobody: what is not kept is answered in blank, and noted, with how
+    many characters would be read and written.
+    """
+
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def answered(self, request: Request) -> dict[str, Any]:
+        texts = [json.dumps(request.schema), *(m["content"] for m in request.messages)]
+        self.sizes[request.name] = sum(map(len, texts)), len(json.dumps(request.blank))
+        return request.blank
 
 
 # ---------------------------------------------------------------- reading what comes back
