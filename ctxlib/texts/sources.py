@@ -18,7 +18,7 @@ import torch
 
 from ctxlib.models import DATA
 from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
-from ctxlib.texts.streams import START, Spot, Stream, Texts
+from ctxlib.texts.streams import START, Spot, Spotted, Stream
 from ctxlib.texts.text import Reads, Text, all_tokens, spoken_by, windows
 
 PASSAGES = DATA / "passages"
@@ -166,7 +166,7 @@ def labelled(reader: Reads, folder: str | os.PathLike) -> list[Text]:
 
 def document_texts(
     reader: Reads, domain: str, documents: Callable[[Any], Documents], spot: Spot = START
-) -> Texts:
+) -> Spotted:
     """The whole texts that each of the documents fills, numbered through, from the spot on."""
     begin, before, number = spot
     for source, where in documents(begin):
@@ -207,7 +207,7 @@ def held_out_stream(reader: Reads, count: int | None = None, half: str | None = 
     return Stream(reader, count or there, "the held-out texts", sources, half)
 
 
-def held_out(reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = START) -> Texts:
+def held_out(reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = START) -> Spotted:
     """The held-out texts of one domain, with what the index says of it, in a model's vocabulary."""
     _, _, begin = spot
     with lzma.open(HELD_OUT / f"{domain}.jsonl.xz") as file:

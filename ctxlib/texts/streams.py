@@ -16,7 +16,7 @@ from ctxlib.texts.text import Reads, Text
 
 Spot = tuple[Any, int, int]  # where a document begins, how many of its texts come before, and
 START: Spot = (None, 0, 0)  # how many of its source's: where a text begins; all of it fits in JSON
-Texts = Iterator[tuple[Text, Spot]]  # each with its own
+Spotted = Iterator[tuple[Text, Spot]]  # texts, each with its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Stream:
     reader: Reads
     count: int
     name: str
-    sources: Sequence[Callable[[Spot], Texts]]  # the texts of each from a spot on
+    sources: Sequence[Callable[[Spot], Spotted]]  # the texts of each from a spot on
     half: str | None = None
 
     def __iter__(self) -> StreamReading:
