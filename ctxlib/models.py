@@ -166,7 +166,7 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> tuple[Any
     if gguf:
         config.vocab_size = vocabulary
     if layers is not None:
-        config.num_hidden_layers = asked(layers, config.num_hidden_layers, source)
+        config.num_hidden_layers = layers_to_read(layers, config.num_hidden_layers, source)
         if kinds := getattr(config, "layer_types", None):
             config.layer_types = kinds[:layers]
     kind: Any = transformers.AutoModelForCausalLM
@@ -238,7 +238,7 @@ def is_encoder(config: Any, source: str) -> bool:
     return True
 
 
-def asked(layers: int | None, held: int, source: str) -> int:
+def layers_to_read(layers: int | None, held: int, source: str) -> int:
     """How many layers to read: all that are `held`, or as many as are asked for, if it has them."""
     if layers is not None and not 1 <= layers <= held:
         raise ValueError(
@@ -272,7 +272,7 @@ def write_first_layers(source: str, cut: Path, layers: int | None) -> int:
         count = f"{architecture}.block_count"
         held = header.fields[count].contents()
         rows = next(len(t.data) for t in header.tensors if t.name == "token_embd.weight")
-    kept = asked(layers, held, source)
+    kept = layers_to_read(layers, held, source)
     writer = GGUFWriter(cut, architecture)
     writer.add_vocab_size(rows)
     for key, field in header.fields.items():

@@ -68,7 +68,7 @@ def summed(
     as it is done. Refuses what `cx.evaluate` says.
     """
     file = None if checkpoint is None else Path(checkpoint)
-    owner = fingerprint(measure) if file else ""
+    owner = owner_of(measure) if file else ""
     sums, mark = held(file, owner, nothing) if file and file.exists() else (nothing, NOTHING)
     todo = unread(measure, texts, int(sums.count), mark, file)
     here = ((measure(tokens), mark) for tokens, mark in todo)
@@ -172,16 +172,16 @@ def unread(
         yield tokens, mark
 
 
-def fingerprint(thing: Any) -> str:
+def owner_of(thing: Any) -> str:
     """What a checkpoint belongs to, in 64 hexadecimal digits: all that a circuit is made of, but
     the tokenizer, for the texts' ids are known.
     """
     if is_dataclass(thing):
         names = [f.name for f in fields(thing) if f.name != "tokenizer"]
-        held = "".join(fingerprint(getattr(thing, name)) for name in names).encode()
+        held = "".join(owner_of(getattr(thing, name)) for name in names).encode()
     elif isinstance(thing, Mapping | tuple):
         parts = thing.items() if isinstance(thing, Mapping) else thing
-        held = "".join(map(fingerprint, parts)).encode()
+        held = "".join(map(owner_of, parts)).encode()
     elif isinstance(thing, Tensor):
         held = thing.cpu().contiguous().numpy().tobytes()
     else:

@@ -52,7 +52,7 @@ def denominators_along(at: Destination, text: AnyText) -> Float[Tensor, "head po
     split = equation_1(at)
     weights, x, t = split.weights, token_ids(text, at), at.token
     weights.check_text(x)
-    q = queries_of(weights, t, len(x))
+    q = queries_along(weights, t, len(x))
     content, position = split_scores(weights, x, q, split.C)
     # at the destination itself stands `token`
     own = layer_norm(weights.embeddings()[t] + weights.W_pos[: len(x)], weights.eps)
@@ -85,7 +85,7 @@ def circuit_z(
             f"denominators at {denominators.shape[-1]} positions for a text of {len(tokens)}: "
             "calibrate on a longer text"
         )
-    q = queries_of(weights, circuit.at.token, len(tokens))
+    q = queries_along(weights, circuit.at.token, len(tokens))
     content, position = split_scores(weights, tokens, q, split.C)
     kernel = shared_kernel(causal_softmax(position[heads]))
     numerators = kernel * content[heads].exp().tril()
@@ -114,10 +114,12 @@ def self_normalised_z(
     return rearrange(here + moved, "head dest d_head -> dest head d_head")
 
 
-def queries_of(weights: LayerWeights, token: int, length: int) -> Float[Tensor, "head pos d_head"]:
+def queries_along(
+    weights: LayerWeights, token: int, length: int
+) -> Float[Tensor, "head pos d_head"]:
     """The query of one token at positions 0 to `length - 1`.
 
-    >>> q = cx.decoders.queries_of(weights, weights.token_id(" the"), length=300)
+    >>> q = cx.decoders.queries_along(weights, weights.token_id(" the"), length=300)
     >>> here = cx.split.destination_query(weights, n=256, token=" the")
     >>> torch.allclose(q[:, 256], here, atol=1e-3)
     True

@@ -251,7 +251,7 @@ def two_means(
     W_O, W_V = attn.W_O.detach().cpu(), attn.W_V.detach().cpu()
     b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
     shared = len(W_O) // len(W_V)
-    asked, scores = asked_for(model, one)
+    asked, scores = derivatives_of_scores(model, one)
     x = layer_norm(E[one[0]] + where, model.cfg.eps)
     # behind the first layer's attention, or in front of the second, parallel layer
     name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
@@ -378,7 +378,7 @@ def scores_of(
 # ---------------------------------------------------------------- asking the model
 
 
-def asked_for(
+def derivatives_of_scores(
     model: Any, one: Int[Tensor, "1 source"]
 ) -> tuple[Float[Tensor, "head source d_model"], Float[Tensor, "head source"]]:
     """The derivative of every score at the last token by what its key reads, the query held
