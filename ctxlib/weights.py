@@ -286,13 +286,33 @@ class LayerWeights:
 
     # ------------------------------------------------------------ sizes
 
-    n_heads = property(lambda self: self.W_Q.shape[0])
-    d_model = property(lambda self: self.W_Q.shape[1])
-    d_head = property(lambda self: self.W_Q.shape[2])
-    n_ctx = property(lambda self: self.W_pos.shape[0])
-    d_vocab = property(lambda self: self.embeddings().shape[0])
-    n_neurons = property(lambda self: self.mlp_input()[0].shape[1])
-    device = property(lambda self: self.W_pos.device)
+    @property
+    def n_heads(self) -> int:
+        return self.W_Q.shape[0]
+
+    @property
+    def d_model(self) -> int:
+        return self.W_Q.shape[1]
+
+    @property
+    def d_head(self) -> int:
+        return self.W_Q.shape[2]
+
+    @property
+    def n_ctx(self) -> int:
+        return self.W_pos.shape[0]
+
+    @property
+    def d_vocab(self) -> int:
+        return self.embeddings().shape[0]
+
+    @property
+    def n_neurons(self) -> int:
+        return self.mlp_input()[0].shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.W_pos.device
 
     def to(
         self, dtype: torch.dtype | None = None, device: str | torch.device | None = None
