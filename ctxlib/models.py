@@ -33,7 +33,7 @@ MINI = DATA / "mini"
 CLONE = DATA.parent.parent  # what lies there beside the package is not part of it
 ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main"
 
-AGREES = 1e-2  # nats: folding changes log probabilities by its rounding only
+WITHIN_NATS = 1e-2  # folding changes log probabilities by its rounding only
 LONG = 1024  # no list in a GGUF file is as long but those of its tokenizer
 
 # Hub names whose first layer adds a learned position to a token embedding and normalises the sum.
@@ -130,7 +130,7 @@ def checked(
         computed = model(probe).log_softmax(-1).cpu()
     except RuntimeError as error:
         raise ValueError(f"TransformerLens cannot run {source}: {first_line(error)}") from error
-    if not (computed - expected).abs().max() < AGREES:
+    if not (computed - expected).abs().max() < WITHIN_NATS:
         raise ValueError(
             f"TransformerLens does not compute what {source} computes "
             f"(log probabilities differ by {(computed - expected).abs().max():.1g}): "
