@@ -266,6 +266,26 @@ def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page):
     assert missed == 0
 
 
+def test_two_rankings_that_are_made_at_once_both_come_to_their_end(page):
+    made = page.evaluate(
+        """async () => {
+            const { nextTurn } = await import("/views/engine/slices.js");
+            const circuit = layer.circuit();
+            const choices = [layer.everyHead, layer.everyHead.slice(1)]; // takes many slices
+            const ends = new AbortController();
+            const makings = choices.map((heads) => circuit.topInSlices(heads, ends.signal));
+            let over = false;
+            const both = Promise.allSettled(makings).finally(() => (over = true));
+            for (let turn = 0; turn < 1500 && !over; turn++) await nextTurn();
+            ends.abort();
+            const rankings = (await both).map(({ value }) => value);
+            const same = (a, b) => a.every((value, j) => Math.abs(value - b[j]) < 1e-9);
+            return rankings.map((made, i) => made && same(made.top, circuit.top(choices[i]).top));
+        }"""
+    )
+    assert made == [True, True]
+
+
 def test_preparing_can_be_given_up_and_taken_up_again_and_changes_no_ranking(page):
     assert page.evaluate(
         """async () => {

@@ -258,8 +258,11 @@ export class Circuit {
     const told = this.layer.told(this, chosen);
     if (told) return told;
     await doneInSlices(this.weigh(), signal);
-    await doneInSlices(this.layer.ranking(this.n).making(this, chosen), signal);
-    return this.top(chosen);
+    const ranking = this.layer.ranking(this.n);
+    return ranking.inTurn(async () => {
+      await doneInSlices(ranking.making(this, chosen), signal);
+      return this.top(chosen);
+    });
   }
 
   /** What a ranking needs of this circuit: `rankedWeights` and `meanValues`. */

@@ -110,6 +110,7 @@ export class Ranking {
   /** @type {number[]} */ #heads = [];
   /** @type {Ranked | null} */ #result = null;
   #runs = 0;
+  /** @type {Promise<unknown>} */ #turn = Promise.resolve();
 
   /** @param {Layer} layer @param {number} n */
   constructor(layer, n) {
@@ -142,6 +143,14 @@ export class Ranking {
     for (const head of heads) yield* this.head(head).fill();
     let done = false;
     while (!done) done = yield* this.#run(circuit, heads);
+  }
+
+  /** Makes one after the other: two that are made at once, as for two explorers of one layer, would
+   *  begin anew for each other without end. @template T @param {() => Promise<T>} make @returns {Promise<T>} */
+  inTurn(make) {
+    const mine = this.#turn.then(make);
+    this.#turn = mine.catch(() => {});
+    return mine;
   }
 
   /** @param {Circuit} circuit @param {number[]} heads
