@@ -25,6 +25,7 @@ from viewing import (  # noqa: F401
     attributed,
     browser,
     circuit_of,
+    launch,
     look_ups,
     twins,
     view_folder,

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from command import ROOT
-from viewing import blameless, serious, served, settled
+from viewing import blameless, in_firefox_too, serious, served, settled
 
 PAGES = [
     "search",
@@ -138,6 +138,7 @@ def test_numbers_in_a_table_stand_under_one_another(visit):
     assert any(word.startswith("−") for word in words)
 
 
+@in_firefox_too
 @pytest.mark.parametrize("name", ["book/04_denominators", "book/explorer", "book/reader"])
 def test_who_goes_by_keyboard_sees_where_they_are(visit, name):
     page = visit(name)

@@ -9,7 +9,7 @@ import csv
 import numpy as np
 import pytest
 import torch
-from viewing import blameless, served, settled
+from viewing import blameless, in_firefox_too, served, settled
 
 import ctxlib as cx
 from ctxlib.circuit import shared_kernel
@@ -113,6 +113,7 @@ def test_whatever_parts_they_come_from_the_numbers_are_as_in_python(visit, name)
     assert np.corrcoef(values[2], terms)[0, 1] > 0.999
 
 
+@in_firefox_too
 def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(visit):
     page = visit("explorer.html#neuron=174&theta=20")
     model = page.get_by_role("group", name="Model")
@@ -143,6 +144,7 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(vi
     assert "reader.html#model=qwen&" in link.get_attribute("href")
 
 
+@in_firefox_too
 def test_what_cannot_be_had_or_is_stopped_is_one_line_and_changes_nothing(visit):
     page = visit("explorer.html#model=smollm2")
     heads = page.get_by_role("group", name="Heads")

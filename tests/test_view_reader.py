@@ -7,7 +7,19 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from viewing import added, adds, cells, check, explained, header, number, settled, titles, view_page
+from viewing import (
+    added,
+    adds,
+    cells,
+    check,
+    explained,
+    header,
+    in_firefox_too,
+    number,
+    settled,
+    titles,
+    view_page,
+)
 
 import ctxlib as cx
 
@@ -34,6 +46,7 @@ def summaries(circuit, tokens):
     return [*(by(tokens)[648].item() for by in said), truth]
 
 
+@in_firefox_too
 def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
     page, heads = visit("#neuron=648&heads=2,3,4", "given"), [2, 3, 4]
     for which, text in enumerate((TEXT, OTHER)):
@@ -140,6 +153,7 @@ def test_a_token_pointed_at_is_read_and_explained(visit, mini_weights, circuit_o
     assert why.is_hidden()
 
 
+@in_firefox_too
 def test_a_press_holds_while_a_slow_hand_moves_on_and_escape_lets_go(visit):
     page = visit("#neuron=648&heads=2,3,4", "given", fresh=True)
     tokens, why = page.locator(".ctx-reader-text").first, page.locator(".ctx-why").first
@@ -151,6 +165,7 @@ def test_a_press_holds_while_a_slow_hand_moves_on_and_escape_lets_go(visit):
     assert reader.get_attribute("aria-valuenow") == end  # leaving restores
     tokens.locator("[data-place='5']").click()
     page.wait_for_url("**cursor=5**")
+    why.locator("summary").scroll_into_view_if_needed()
     spot = why.locator("summary").bounding_box()
     page.mouse.move(spot["x"] + 40, spot["y"] + 5, steps=25)  # over the tokens and lines between
     assert at.get_attribute("data-place") == "5"

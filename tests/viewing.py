@@ -1,20 +1,22 @@
-"""What the browser tests of site and views share: where modules lie, a file server, Chromium, pages
+"""What the browser tests of site and views share: where modules lie, a file server, browsers, pages
 with views, and how a test waits for them.
 
-    from viewing import needs_chromium, served, view_page
+    from viewing import in_firefox_too, needs_chromium, served, view_page
 
-Without Chromium, tests that ask for the fixture `browser`, or that are marked `needs_chromium`, are
-left out, and say so.
+A test that asks for the fixture `browser` runs in Chromium, and where it is marked `in_firefox_too`
+in Firefox as well. Without one of them its tests are left out, and say so.
 """
 
 import gzip
 import html
 import json
+import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -37,8 +39,12 @@ CIRCUIT = "engine/circuit.js"  # below WIDGETS, and below views/ in a page
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 MISSING = "no Chromium on this machine: apt install chromium"
+MOUSE = 6  # Firefox asks the machine: exact, and can hover
+NO_FIREFOX = "no Firefox on this machine: apt install firefox-esr"
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+in_firefox_too = pytest.mark.parametrize("browser", ["chromium", "firefox"], indirect=True)
 expect.set_options(timeout=30_000)  # as everything else that is waited for
 DESK, PHONE = {"width": 900, "height": 1000}, {"width": 390, "height": 800}
 
@@ -91,14 +97,38 @@ def served(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium, one a worker; whoever opens a page closes it."""
-    if CHROMIUM is None:
-        pytest.skip(MISSING)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield chromium
-        chromium.close()
+def launch() -> Iterator[Callable[[str], Browser]]:
+    """A function that gives a browser by its name, one a worker."""
+    with sync_playwright() as playwright, ExitStack() as closing:
+
+        @cache
+        def launch(name: str) -> Browser:
+            if name == "firefox":
+                here = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+                browser = playwright.firefox.launch(
+                    channel="moz-firefox",  # as it is installed, by the protocol of all browsers
+                    executable_path=Path(__file__).with_name("firefox.py"),
+                    env={**os.environ, "FIREFOX": FIREFOX, "PATH": here},
+                    firefox_user_prefs={
+                        f"ui.{which}PointerCapabilities": MOUSE for which in ("primary", "all")
+                    },
+                )
+            else:
+                browser = playwright.chromium.launch(executable_path=CHROMIUM)
+            closing.callback(browser.close)
+            return browser
+
+        yield launch
+
+
+@pytest.fixture(scope="session")
+def browser(request: pytest.FixtureRequest, launch: Callable[[str], Browser]) -> Browser:
+    """Chromium, or what the test is marked with; whoever opens a page closes it."""
+    name = getattr(request, "param", "chromium")
+    found, said = (FIREFOX, NO_FIREFOX) if name == "firefox" else (CHROMIUM, MISSING)
+    if found is None:
+        pytest.skip(said)
+    return launch(name)
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +303,9 @@ def turned(page: Page, hash: str) -> Page:
     return settled(page)
 
 
+GIVEN_UP = ("net::ERR_ABORTED", "NS_BINDING_ABORTED")
+
+
 def watched(page: Page) -> Page:
     """Keeps an account of what a page asks of other hosts, of what it is not given, and of what
     it says, in `page.faults`. What a browser gives up because its reader goes on to another page
@@ -285,9 +318,7 @@ def watched(page: Page) -> Page:
             page.faults.append(said)
 
     page.on("request", lambda r: note(urlparse(r.url).hostname not in ("127.0.0.1", None), r.url))
-    page.on(
-        "requestfailed", lambda r: note(r.failure != "net::ERR_ABORTED", f"{r.url}: {r.failure}")
-    )
+    page.on("requestfailed", lambda r: note(r.failure not in GIVEN_UP, f"{r.url}: {r.failure}"))
     page.on("response", lambda r: note(r.status >= 400, f"{r.url}: {r.status}"))
     page.on("console", lambda m: note(m.type in ("error", "warning"), m.text))
     page.on("pageerror", lambda e: note(True, str(e)))

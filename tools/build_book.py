@@ -585,8 +585,10 @@ def seal(page: str) -> str:
     """A page that can load nothing from another host and run nothing but what was built into it.
 
     A Content-Security-Policy in its head names the host itself and, by their fingerprints, the
-    theme's own inline scripts. Raises ValueError for one that `inline.toml` does not know.
+    theme's own inline scripts. Raises ValueError for one that `inline.toml` does not know. It names
+    no next page: Firefox would fetch it unasked, and say on the console that the policy forbids it.
     """
+    page = re.sub(r'\n *<link rel="next"[^>]*>', "", page)
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
     inline += [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
     for code in inline:
