@@ -80,6 +80,22 @@ def test_a_neuron_shows_its_tokens_and_their_contributions(visit, circuit, mini_
                 assert number(value) == pytest.approx(float(column[ids[token]]), abs=near)
 
 
+def test_a_bar_is_as_long_as_its_number_below_its_own_row(visit):
+    page = visit("#neuron=174", "neurons")
+    for table in page.locator(".ctx-neurons-one .ctx-neurons-barred").all():
+        wide = table.bounding_box()["width"]
+        rows = table.locator("tbody tr")
+        values = [abs(number(value)) for value in rows.locator(".ctx-number").all_inner_texts()]
+        bars = [bar.bounding_box() for bar in rows.locator(".ctx-neurons-bar").all()]
+        for row, bar, value in zip(rows.all(), bars, values, strict=True):
+            place = row.bounding_box()
+            assert place["y"] < bar["y"] < place["y"] + place["height"]
+            assert bar["x"] == pytest.approx(place["x"], abs=1)
+            assert bar["width"] <= wide + 1
+            share = value / max(values) * max(other["width"] for other in bars)
+            assert bar["width"] == pytest.approx(share, rel=0.02, abs=1)
+
+
 def test_one_at_random_is_another_neuron_and_in_the_address(visit):
     page = visit("#heads=3,4&neuron=648", "neurons")
     page.evaluate("Math.random = () => 0.75")

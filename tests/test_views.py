@@ -692,6 +692,51 @@ def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone
     assert page.evaluate(LISTENING) == [0, 0]
 
 
+SHADOW = HOST.replace(
+    'document.querySelector("main").append(el);',
+    """const host = document.createElement("div");
+    document.querySelector("main").append(host);
+    const style = document.createElement("style");
+    style.textContent = css;
+    host.attachShadow({ mode: "open" }).append(style, el);""",
+).replace("data])", "data, css])")
+
+
+def test_a_host_that_keeps_views_in_a_shadow_shows_them_in_their_style_and_leaves_the_focus(
+    browser, address, views
+):
+    page = watched(browser.new_page(viewport=DESK))
+    page.goto(f"{address}/host.html")
+    for name in ("neurons", "reader"):
+        view = views[name]
+        data = base64.b64encode(view.prepared.data).decode()
+        state = whole(view) | {"layer": view.layer}
+        page.evaluate(SHADOW, [view._esm, state, data, view._css])
+    page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()
+    here = "document.activeElement.shadowRoot?.activeElement"
+
+    mark = page.locator(".ctx-chip span").first
+    assert mark.evaluate("(e) => getComputedStyle(e).borderTopStyle") == "solid"
+
+    field = page.locator("input[type=search]")
+    field.fill("")
+    # what is typed is ahead of what is painted: nothing is put over it that was true before
+    field.evaluate("(e) => { hosted[0].model.set('search', ' the'); e.value = ' them'; }")
+    page.locator(".ctx-neurons-ends").get_by_text("contributes").or_(
+        page.get_by_text("What ␣the contributes")
+    ).first.wait_for()
+    assert field.input_value() == " them"
+
+    token = page.locator(".ctx-reader-text").first.locator("[data-place='3']")
+    token.click()
+    page.locator(".ctx-reader-text .ctx-held").wait_for()
+    assert page.evaluate(f"{here}.contains(hosted[1].el.querySelector('[data-place]'))")
+    page.keyboard.press("Escape")
+    page.locator(".ctx-reader-text .ctx-held").wait_for(state="detached")
+    blameless(page)
+    page.close()
+
+
 # ---------------------------------------------------------------- the view that is copied
 
 

@@ -15,7 +15,7 @@ export function barTable(title, kind, rows, among) {
   const digits = digitsFor(most);
   const made = rows.map(({ label, spoken, value, onPick }) => {
     const bar = element("span", { class: "ctx-neurons-bar", "aria-hidden": "true" });
-    bar.style.width = `${((100 * Math.abs(value)) / most).toFixed(1)}%`;
+    bar.style.setProperty("--share", (Math.abs(value) / most).toFixed(3));
     bar.style.backgroundColor = value < 0 ? DOWN : UP;
     const named = element("td", {}, onPick ? pick(label, onPick, spoken) : label, bar);
     return element("tr", {}, named, numberCell(signed(value, digits)));

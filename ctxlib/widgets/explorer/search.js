@@ -69,7 +69,7 @@ export function searchSection(tools) {
     said.replaceChildren(...searchSaid(found, tools, counted.has(found.id)));
     if (pressed) said.focus(); // the button is gone
     // what is being typed is ahead of what is painted
-    if (input !== document.activeElement && input.value !== typed) input.value = typed;
+    if (!focusIn(input) && input.value !== typed) input.value = typed;
     input.placeholder = typed ? "" : name(found.id);
   });
   const fill = inStep((/** @type {{ranking: Ranking, id: number}} */ { ranking, id }, changed) => {
