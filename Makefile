@@ -27,6 +27,7 @@ check: $(READY) ## the notebooks alone, or one of them: make check CHAPTER=05_ci
 	@$(BIN)/python tools/build_book.py check $(if $(CHAPTER),--chapter "$(CHAPTER)")
 
 execute: $(READY) ## write the notebooks of the chapters that changed, or one: make execute CHAPTER=...
+	@$(BIN)/python tools/tables.py
 	@$(BIN)/python tools/build_book.py execute --model "$(MODEL)" $(if $(CHAPTER),--chapter "$(CHAPTER)")
 
 pages: $(READY) ## bring the sites that are built together: _build/pages
