@@ -6,7 +6,9 @@ import sys
 import warnings
 import zipfile
 from importlib.metadata import distributions
+from inspect import get_annotations
 from pathlib import Path
+from pkgutil import resolve_name
 
 import nbformat
 import pytest
@@ -126,3 +128,25 @@ def test_a_trial_that_cannot_be_made_is_one_clear_line(capsys):
     errors = capsys.readouterr().err
     assert "no chapter '12_none'; there are 00_welcome" in errors
     assert len(errors.strip().splitlines()) == 1
+
+
+# ---------------------------------------------------------------- what stands on what
+
+NAMED = re.findall(r"`([\w./]*[./]\w*)`", (ROOT / "ARCHITECTURE.md").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted({*NAMED}))
+def test_what_the_architecture_names_is_there(name):
+    """Files by their path, and names of the package, a dataclass's fields among them."""
+    if not (ROOT / name).exists():
+        owner, _, last = name.rpartition(".")
+        found = resolve_name(f"ctxlib.{owner}")
+        assert hasattr(found, last) or last in get_annotations(found)
+
+
+def test_what_computes_imports_nothing_that_makes_pages():
+    pages = r"claims|plots|studies|chat|widgets"
+    for file in (ROOT / "ctxlib").rglob("*.py"):
+        if not re.match(rf"{pages}|__", file.relative_to(ROOT / "ctxlib").as_posix()):
+            imported = rf"(?m)^ *(from ctxlib\.|import ctxlib\.|from ctxlib import )({pages})\b"
+            assert not re.search(imported, file.read_text("utf-8")), file
