@@ -114,6 +114,8 @@ models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: 
 	@$(BIN)/python tools/fetch_models.py $(NAME)
 
 # llama.cpp's own server, from the sources that come with llama-cpp-python: it knows structured outputs, its Python one does not.
+# Beside it, chapter 14 asks it with OPENAI_BASE_URL=http://127.0.0.1:8081/v1, OPENAI_API_KEY=none and its parameter CHAT = "qwen":
+# eleven cases take twenty to thirty minutes on one core.
 LLAMA := build/llama
 endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:8081/v1; needs cmake and a C++ compiler
 	@$(BIN)/python tools/fetch_models.py qwen

@@ -2,8 +2,8 @@
 from a model's weights.
 
 Data flows one way: models -> weights -> split and layer -> place -> denominators -> circuit ->
-neurons -> evaluation (ARCHITECTURE.md). What takes any decoder is in decoders: first layers with other positions,
-look-ups, what happens in the forward pass.
+neurons -> evaluation (ARCHITECTURE.md). What takes any decoder is in decoders: first layers with
+other positions, look-ups, what happens in the forward pass.
 `import ctxlib as cx`; what the stub beside this file lists is loaded when it is first used.
 """
 

@@ -741,7 +741,7 @@ def test_a_host_that_keeps_views_in_a_shadow_shows_them_in_their_style_and_leave
 
 
 class Skeleton(LayerView):
-    """As CONTRIBUTING.md has it."""
+    """As its module has it."""
 
     module = "skeleton"
     _esm = bundled("views/skeleton.js")

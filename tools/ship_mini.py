@@ -7,6 +7,10 @@ the book reads of it, into `twins/`, outside the package; `ctxlib/data/twins.tom
 with checksums, so that `cx.load("mini-rotary")` finds them in a clone and fetches them elsewhere.
 Every model is float16, in the format of the family that has its kind of positions: GPT-2 for
 learned ones and none, GPT-NeoX for rotary ones, MPT for ALiBi.
+
+Then `make execute`, `make book` and `make test`; read the ledgers, and commit model and notebooks
+together. The held-out texts are chosen again (`tools/held_out_texts.py`) if the corpus, the
+tokenizer or Python has changed.
 """
 
 from __future__ import annotations

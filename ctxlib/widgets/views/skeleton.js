@@ -1,5 +1,42 @@
-/** A view to copy: how much of a head's kernel lies within so many tokens. CONTRIBUTING.md says what
- *  to change. */
+/** A view to copy: how much of a head's kernel lies within so many tokens.
+ *
+ *  What it is. One ES module, used twice: in notebooks through anywidget, and on built pages through
+ *  `page.js`, which stands in for anywidget's model (`get`, `set`, `save_changes`, `on`, `off`, `send`,
+ *  one event name at a time) and nothing more. It exports `render`. Its state is a handful of traits,
+ *  which a page takes from `data-state` and keeps in its address: behind the view's name
+ *  (`#rows.head=3`) or, where the page is the view's own (`data-addressed`), without it. What views
+ *  share lies beside it: `engine/` computes and knows no page, `ui/` draws and knows no model; large
+ *  views have a folder of their own around a `scene.js`, which says what is shown.
+ *
+ *  What it keeps to.
+ *  - One way to stay in step: `kept` calls `update(state, changed)` with the sound state, now and at the
+ *    next picture after something was turned; `changed("head", "n")` says what to compute again. A
+ *    control turns a trait (`turn`) and is itself set by `update`: nothing is drawn from what it holds.
+ *  - Numbers come from the engine, of the layer that `layerOf` fetches by name (layerfile.py,
+ *    askedfile.py, neuronfile.py), or from a record that Python makes (record.py). A test holds what is
+ *    shown against ctxlib.
+ *  - Texts are never markup: elements and text nodes by `ui/dom.js`, no `innerHTML`. What an address
+ *    says is checked (`sound`), and nonsense falls back.
+ *  - `bundle.py` wraps all modules into one for notebooks: they import by name, in no circle, and export
+ *    functions, classes and constants. No build step, no framework, nothing from another host.
+ *  - Controls are the browser's own, so a keyboard reaches them; colour is never alone; a picture stands
+ *    in where no script runs.
+ *
+ *  A new one.
+ *  1. Copy this file. State what it answers in the first line, what it computes in functions of
+ *     numbers, what it shows in `update`; name its traits in `state`, `controls` and `traits`. `ui/` has
+ *     the parts: choices and sliders, tables, charts that are read by pointer, keys and ears
+ *     (`readable`), shaded texts, `whyHere`.
+ *  2. Declare it in views.py, its traits with what they refuse, and name it in `__init__.pyi`:
+ *         class Shares(LayerView):
+ *             module = "shares"
+ *             _esm = bundled("views/shares.js")
+ *             head = Whole(0, head_count, "head").tag(sync=True, turned=True)
+ *  3. Show it in a chapter, `cx.widgets.Shares(weights, picture=..., head=3)`, where the picture stands
+ *     in without a script; or on a page of its own, as `book/explorer.md` does.
+ *  4. With its name in `tests/viewing.py` and a line in each table of `tests/test_views.py` it is held to
+ *     what every view keeps; `tests/test_widgets.py` looks at its traits; its numbers are held by a
+ *     `tests/test_view_shares.py` of its own (`cells` and `check` of `tests/viewing.py`). */
 
 import { headChoice } from "../ui/controls.js";
 import { element, renewed } from "../ui/dom.js";
