@@ -120,6 +120,8 @@ def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
     )
     assert cut == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    for drawing in page.locator("figure.path svg:visible").all():  # it has a form for phones
+        assert drawing.bounding_box()["width"] <= 390
 
 
 def test_numbers_in_a_table_stand_under_one_another(visit):
