@@ -12,44 +12,54 @@ const LONGEST = 15; // letters in a box
 export function pathDrawing(said, alt, width) {
   const { view, at, arrows, signs, frame, key } = width > NARROW ? SHAPES.wide : SHAPES.narrow;
   const tip = fresh("tip");
-  const marker = drawn("marker", {
-    id: tip, viewBox: "0 0 6 6", refX: 5, refY: 3, markerWidth: 6, markerHeight: 6, orient: "auto",
-  }); // prettier-ignore
-  marker.append(drawn("path", { d: "M0 0 6 3 0 6z" }));
-  const group = (/** @type {string} */ part, /** @type {SVGElement[]} */ ...inside) => {
-    const made = drawn("g", { "data-part": part });
-    made.append(...inside);
-    return made;
-  };
-  const words = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ text) =>
-    drawn("text", { x, y }, text);
-  const [x, y, wide, high] = frame;
-  const root = drawn("svg", { class: "ctx-path", viewBox: view.join(" "), role: "img" });
-  root.setAttribute("aria-label", alt);
-  root.style.maxWidth = `${view[2]}px`;
-  root.append(
-    marker,
-    group(
-      "key",
-      drawn("rect", { x, y, width: wide, height: high, rx: 8, "stroke-dasharray": "4 3" }),
-      words(...key, "the key, split"),
+  const group = (/** @type {string} */ part, /** @type {SVGElement[]} */ ...inside) =>
+    drawn("g", { "data-part": part }, inside);
+  const words = (
+    /** @type {number} */ x,
+    /** @type {number} */ y,
+    /** @type {any} */ said,
+    /** @type {string | null} */ kind = null,
+  ) => drawn("text", { x, y, class: kind }, said);
+  const box = (/** @type {number[]} */ [x, y, width, height], rx = 6, dashes = "") =>
+    drawn("rect", { x, y, width, height, rx, "stroke-dasharray": dashes || null });
+  return drawn(
+    "svg",
+    {
+      class: "ctx-path",
+      viewBox: view.join(" "),
+      role: "img",
+      "aria-label": alt,
+      style: `max-width: ${view[2]}px`,
+    },
+    drawn(
+      "marker",
+      {
+        id: tip,
+        viewBox: "0 0 6 6",
+        refX: 5,
+        refY: 3,
+        markerWidth: 6,
+        markerHeight: 6,
+        orient: "auto",
+      },
+      drawn("path", { d: "M0 0 6 3 0 6z" }),
     ),
-    ...Object.entries(arrows).map(([part, d]) =>
+    group("key", box(frame, 8, "4 3"), words(...key, "the key, split")),
+    Object.entries(arrows).map(([part, d]) =>
       group(part, drawn("path", { d, "marker-end": `url(#${tip})` })),
     ),
-    ...Object.entries(signs).map(([part, [cx, cy, sign]]) =>
+    Object.entries(signs).map(([part, [cx, cy, sign]]) =>
       group(part, drawn("circle", { cx, cy, r: 11 }), words(cx, cy + 5, sign)),
     ),
-    ...Object.entries(at).map(([part, [left, top, width]]) => {
-      const name = words(left + width / 2, top + 17, "");
-      name.append(...indexed(SHAPES.boxes[part][0]));
-      const value = words(left + width / 2, top + 33, shortened(said[part]));
-      value.classList.add("ctx-path-said");
-      const box = drawn("rect", { x: left + 1, y: top, width: width - 2, height: 40, rx: 6 });
-      return group(part, box, name, value);
-    }),
+    Object.entries(at).map(([part, [left, top, width]]) =>
+      group(
+        part,
+        box([left + 1, top, width - 2, 40]),
+        words(left + width / 2, top + 17, indexed(SHAPES.boxes[part][0])),
+        words(left + width / 2, top + 33, shortened(said[part]), "ctx-path-said"),
+      ),
+    ),
   );
-  return root;
 }
 
 /** A name with its small i. @param {string} name */

@@ -15,7 +15,7 @@
  *  - Numbers come from the engine, of the layer that `layerOf` fetches by name (layerfile.py,
  *    askedfile.py, neuronfile.py), or from a record that Python makes (record.py). A test holds what is
  *    shown against ctxlib.
- *  - Texts are never markup: elements and text nodes by `ui/dom.js`, no `innerHTML`. What an address
+ *  - Texts are never markup: elements and text nodes by `ui/dom.js` (a test says so). What an address
  *    says is checked (`sound`), and nonsense falls back.
  *  - `bundle.py` wraps all modules into one for notebooks: they import by name, in no circle, and export
  *    functions, classes and constants. No build step, no framework, nothing from another host.
