@@ -49,7 +49,8 @@ if ("serviceWorker" in navigator && document.currentScript) {
   const worker = new URL("../offline.js", document.currentScript.src);
   const QUIET = 3000; // milliseconds: whoever has come to read is served first
   addEventListener("load", async () => {
-    await new Promise((later) => setTimeout(later, QUIET));
+    do await new Promise((later) => setTimeout(later, QUIET));
+    while (document.querySelector("[data-view][aria-busy]"));
     const first = !navigator.serviceWorker.controller;
     await navigator.serviceWorker.register(worker).catch(() => {}); // a file or a strict browser has none
     if (!first || !(await navigator.serviceWorker.getRegistration())) return;

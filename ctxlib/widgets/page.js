@@ -272,7 +272,7 @@ async function start(place) {
   const view = document.createElement("div");
   view.className = "ctx-view";
   place.prepend(view);
-  place.ariaBusy = "true"; // equations are set later: `book.js`
+  place.ariaBusy = "true"; // what keeps files for later waits: `book.js`
   try {
     const state = JSON.parse(place.dataset.state ?? "{}");
     const name = place.dataset.view ?? "";
@@ -325,7 +325,7 @@ function isMeant(place) {
 document.documentElement.classList.toggle("ctx-embed", /[?&]embed\b/.test(location.search));
 
 // This module runs as soon as it is there, which may be before the page is; and the scripts that
-// wait for the page, MathJax above all, come after it.
+// wait for the page come after it.
 if (document.readyState === "loading")
   await new Promise((read) => document.addEventListener("readystatechange", read, { once: true }));
 for (const place of places()) {
