@@ -8,7 +8,7 @@ import { element, renewed } from "../ui/dom.js";
 import { headStyle } from "../ui/marks.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
-import { below, kept, sound, turn } from "../ui/state.js";
+import { below, kept, sound, turn, usualHeads } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { whyHere } from "../ui/why.js";
 import { tokenMark } from "../ui/words.js";
@@ -85,7 +85,7 @@ async function render({ model, el }) {
     why.root,
     ways.root,
   );
-  const heads = [layer.stable, layer.everyHead].find((some) => some.length) ?? [];
+  const heads = usualHeads(layer);
   /** @param {ReturnType<typeof turned> & {width: number}} now */
   const update = ({ passage, n, width }) => {
     controls.passage.update(passage);
