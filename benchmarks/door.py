@@ -37,7 +37,7 @@ cores; in brackets the limit that this project set itself. Memory is the most th
 
 {commands}
 
-{missed} (A page of one's own model is read from disk; the limit below is for the site.)
+{missed}
 
 `cx.load("mini")` in a new process takes {ratio:.2f} times as long as `import transformer_lens`
 (the median of {times} of each, in turn; at most 1.3 was wanted). Nearly all of it is the import of

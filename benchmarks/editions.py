@@ -47,11 +47,9 @@ which heads are stable and which neurons stand out from the model. What it does 
 in a sentence, and leave such cells out; and a published claim about GPT-2 small is judged on GPT-2
 small only.
 
-What that costs, by `make editions`: seconds for each chapter, on a model
-with random weights, {vocabulary} tokens and a context of {context}. Random weights know nothing, so
-this edition is about the cost alone.
-
-{table}
+What that costs, by `make editions`: {chapters} pages took {together} seconds on random weights
+of {vocabulary} tokens and a context of {context}, the longest, `{longest}`, {most}. Random weights
+know nothing, so this edition is about the cost alone.
 
 Of GPT-2 small's shape: {n_layer} layers, {n_head} heads, {n_embd} numbers a token. The most that a
 chapter held in memory at once: {memory:.1f} GiB.
@@ -125,11 +123,11 @@ def main(argv: list[str] | None = None) -> int:
     if not (MODEL / "tokenizer.json").exists():
         random_model(MODEL, tokenizer(), **GPT2_SMALL)
     seconds, memory = execute(MODEL, MODEL.with_suffix(".log"))
-    rows = seconds | {"together": sum(seconds.values())}
-    table = "\n".join(f"| {name} | {took} |" for name, took in rows.items())
+    longest = max(seconds, key=lambda name: seconds[name])
     page = PAGE.format(
         vocabulary=VOCABULARY, context=CONTEXT, **GPT2_SMALL, memory=memory, machine=machine(),
-        table=f"| chapter | seconds |\n| --- | --: |\n{table}",
+        chapters=len(seconds), together=sum(seconds.values()),
+        longest=longest, most=seconds[longest],
     )  # fmt: skip
     print(page)
     if args.page:

@@ -305,8 +305,8 @@ def said(found: dict[tuple[str, str], list[str]], k: int) -> str:
     late = sum(what in missed for what in usable)
     return (
         f"{name} misses {len(missed)} of {len(found)} limits, {most} “{worst}”, which takes "
-        f"{missed[worst]:.1f} times what was set; {late} of its {len(usable)} views are usable "
-        "too late."
+        f"{missed[worst]:.1f} times what was set; too late usable: {late} of its "
+        f"{len(usable)} views."
     )
 
 

@@ -268,7 +268,7 @@ Each opens with its answer.
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? |
 | [Appendix C](C_certificates) | Can the weights alone promise a steady head? |
 | [Appendix D](D_superposition) | Why do German and Python share a neuron? |
-| [Appendix E](E_training) | Do three seeds learn the same, and when? |
+| [Appendix E](E_training) | What hangs on the training? |
 | [Appendix F](F_local) | What do local heads do? |
 
 ## How to read it
