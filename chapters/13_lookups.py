@@ -14,11 +14,11 @@
 r"""
 # Which head wakes this neuron?
 
-**The MLPs before it bring most of it, and no single head much.**
+**In the last step the MLPs before it bring most of it, and no single head much.**
 At the loudest peaks of the 24 neurons that come nearest to predicting their token, MLPs bring 67% of the rise on SmolLM2 and all heads 33%; on mini it is 71% and 24%.
-The strongest head brings 4% in the middle neuron of SmolLM2, a quarter or more in 1 of 24; on mini 5%, a quarter or more in 1 of 24.
+The head that is strongest on half A brings 4% in the middle neuron of SmolLM2, a quarter or more in 1 of 24; on mini 5%, a quarter or more in 1 of 24.
 A planted head that brings a quarter of the rise or more is found in both halves in 62 of 62 cases, one that brings less than a tenth in 10 of 152 (48 of these with nothing planted).
-This is credit for the last step. Silence the strongest head, and the token's loss is undecided: -0.08 [-0.24, +0.05] nats on SmolLM2, +0.11 [-0.14, +0.26] on mini.
+Silence the strongest head, and the token's loss is undecided: -0.08 [-0.24, +0.05] nats on SmolLM2, +0.11 [-0.14, +0.26] on mini.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -37,6 +37,7 @@ SHARES = (0.0, 0.1, 0.2, 0.4, 0.8)  # of a planted neuron's input weights, turne
 LOUD = 4  # times as long as they were: a plant's output weights
 MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=13_lookups
 
+# %% tags=["hide-input"]
 # Conditions of what will be said about SmolLM2 and about plants: set before any of it was measured,
 # and not moved; how a plant is made was changed on mini, as the page says. SmolLM2 reads as many texts as mini; half A chooses, half B counts. A gated neuron has
 # two sides, for gate times up may have either sign. An interval is the wider of two: documents
@@ -111,7 +112,7 @@ In each text a neuron has one **peak**, the place where it is most active (BOS l
 """
 
 
-# %%
+# %% tags=["hide-input"]
 def spoken(model, layer):
     """Each neuron's token, `side neuron`, and its congruence. A gated neuron has two sides: where
     gate times up is negative it raises the token that it lowers otherwise."""
@@ -120,7 +121,6 @@ def spoken(model, layer):
     return [torch.stack(v) for v in zip(*((s.argmax(1), s.amax(1)) for s in both), strict=True)]
 
 
-# %% tags=["hide-input"]
 def peaks(model, layers, tokens, part):
     """The largest activation of every neuron in each text, and log P of its token there:
     `text layer side neuron` both."""
@@ -269,7 +269,7 @@ def read(model, look, x):
     return SimpleNamespace(there=there, usual=usual, text=order, z=z)
 
 
-# %%
+# %% tags=["hide-input"]
 def activation(model, inputs):
     """`act(pre)`, or of a gated neuron `act(gate) up`: `... input -> ...`."""
     act = ACT2FN[cx.decoders.adapter.act_fn(model)]
@@ -414,13 +414,9 @@ def kept_of(model, halves, look, found):
 
 found = looked_up(model, halves, look)
 
-# %% tags=["nbval-check-output"]
 total = sum(found.rise[n].flatten(2).sum(2) if n == "heads" else found.rise[n] for n in PARTS)
 near = 1e-3 * float(found.rise["all"].abs().max())
-pd.DataFrame(
-    {"the rises add up to that of the activation": [torch.allclose(total, found.rise["all"], atol=near)]},
-    index=["all peaks, half B"],
-)  # fmt: skip
+assert torch.allclose(total, found.rise["all"], atol=near)  # rises add up to the activation's
 
 # %% tags=["hide-input"]
 KEPT = cx.models.DATA / "evidence" / "lookups.json"
@@ -688,15 +684,16 @@ for name, kept in BOTH.items():
         0
     )
 strong_ones = {name: int((v >= 0.25).sum()) for name, v in alone.items()}
+of_one_head = cx.claims.finding(
+    f"The head that is strongest on half A brings {np.median(alone['SmolLM2']):.0%} in the middle neuron of SmolLM2, a quarter or more in {strong_ones['SmolLM2']} of {len(alone['SmolLM2'])}; on {MODEL} {np.median(alone[MODEL]):.0%}, a quarter or more in {strong_ones[MODEL]} of {len(alone[MODEL])}.",
+    holds=bool(max(np.median(v) for v in alone.values()) < 0.25),
+)
 display(
     cx.claims.finding(
         f"At the loudest peaks of the 24 neurons that come nearest to predicting their token, MLPs bring {s['MLPs'][0]:.0%} of the rise on SmolLM2 and all heads {s['heads'][0]:.0%}; on {MODEL} it is {m['MLPs'][0]:.0%} and {m['heads'][0]:.0%}.",
         holds=min(s["MLPs"][1] - s["heads"][2], m["MLPs"][1] - m["heads"][2]) > 0,
     ),
-    cx.claims.finding(
-        f"The strongest head brings {np.median(alone['SmolLM2']):.0%} in the middle neuron of SmolLM2, a quarter or more in {strong_ones['SmolLM2']} of {len(alone['SmolLM2'])}; on {MODEL} {np.median(alone[MODEL]):.0%}, a quarter or more in {strong_ones[MODEL]} of {len(alone[MODEL])}.",
-        holds=bool(max(np.median(v) for v in alone.values()) < 0.25),
-    ),
+    of_one_head,
     cx.claims.finding(
         f"Random neurons of SmolLM2 owe their rise to the same parts: {rand['MLPs'][0]:.0%} to MLPs and {rand['heads'][0]:.0%} to heads.",
         holds=rand["MLPs"][0] > rand["heads"][0],
@@ -717,9 +714,9 @@ An MLP can only work on what embedding and heads have brought it, so this is cre
 
 ## Would we have seen it? Planted look-ups
 
-A share says little as long as nobody knows what a true look-up would look like in these numbers. So look-ups are **planted**: 24 heads are drawn, and as many later neurons. Each head also writes what it says most (the direction in which it varies most) into a direction of the stream that hardly anybody uses, as loud as the stream is in a direction on average. Of each neuron's input weights a share is turned there, and its output, four times as loud, to its token. Then the same steps are run that look for look-ups elsewhere.
+A share says little as long as nobody knows what a true look-up would look like in these numbers. So look-ups are **planted**: 24 heads are drawn, and as many later neurons; of SmolLM2's none is in layer 0, so of the heads there this control says nothing. Each head also writes what it says most (the direction in which it varies most) into a direction of the stream that hardly anybody uses, as loud as the stream is in a direction on average. Of each neuron's input weights a share is turned there, and its output, four times as loud, to its token. Then the same steps are run that look for look-ups elsewhere.
 
-*What was tried first:* to turn the neuron alone, to what its head says most or to what it says and others do not. Three such plants were made on `mini`, and in none did the median head bring as much as a tenth of the rise, for other parts of the model write there as well. They were no plants, and this one took their place before SmolLM2 had any.
+*Tried first, and dropped on `mini` before SmolLM2 had any:* three plants that turned the neuron alone. In none did the median head bring a tenth of the rise.
 """
 
 # %% tags=["hide-input"]
@@ -754,20 +751,21 @@ for name, kept in BOTH.items():
 weak, strong = (np.concatenate([of[k] for of in tens.values()]) for k in (0, 3))
 bare = sum(len(k["plants"]["0.0"]["brings"]) for k in BOTH.values() if "plants" in k)
 quarter = np.concatenate([of[k] for of in tens.values() for k in (2, 3)])
+of_plants = cx.claims.finding(
+    f"A planted head that brings a quarter of the rise or more is found in both halves in {int(quarter.sum())} of {len(quarter)} cases, one that brings less than a tenth in {int(weak.sum())} of {len(weak)} ({bare} of these with nothing planted).",
+    holds=bool(len(strong) and min(strong.mean(), quarter.mean()) >= 0.8 and weak.mean() < 0.5),
+)
 display(
     pd.DataFrame(
         {name: [f"{int(v.sum())} of {len(v)}" for v in of] for name, of in tens.items()},
         index=pd.Index(["less than a tenth", "a tenth to a quarter", "a quarter to one half", "one half or more"], name="of the rise, a planted head brings"),
     ),
-    cx.claims.finding(
-        f"A planted head that brings a quarter of the rise or more is found in both halves in {int(quarter.sum())} of {len(quarter)} cases, one that brings less than a tenth in {int(weak.sum())} of {len(weak)} ({bare} of these with nothing planted).",
-        holds=bool(len(strong) and min(strong.mean(), quarter.mean()) >= 0.8 and weak.mean() < 0.5),
-    ),
+    of_plants,
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-So a head that brings a quarter is named, and one that brings less than a tenth seldom; the strongest heads of most of these neurons bring so little, and that they recur from half to half says nothing of their size. The cases are 24 heads of each model, all planted at once, at five shares. The limit of this control: in half B, where the share is taken, a head with a quarter of the rise is nearly bound to be the strongest. What the plants add is that half A, with other texts, names the same one, and how much of a neuron must be turned to a head (Figure 13.3) before it brings so much.
+So a head that brings a quarter is named, and one that brings less than a tenth seldom; the strongest heads of most of these neurons bring so little, and that they recur from half to half says nothing of their size. All 24 of a model are planted at once, at five shares. The limit of this control: in half B, where the share is taken, a head with a quarter of the rise is nearly bound to be the strongest. What the plants add is that half A, with other texts, names the same one, and how much of a neuron must be turned to a head (Figure 13.3) before it brings so much.
 
 ## Take the heads out
 
@@ -789,11 +787,11 @@ D = {name: {what: over(BOTH[name], v) for what, v in of.items()} for name, of in
 D_random = {name: {what: over(BOTH[name], v, mask=~np.array(BOTH[name]["next"])) for what, v in of.items()} for name, of in silenced.items()}  # fmt: skip
 pd.DataFrame(  # by name: the two models keep their silences in different orders
     {
-        (name, group): {what: ends(of[name][what], "+.2f") for what in D["SmolLM2"]}
+        (name, group): {what: ends(of[name][what], "+.2f") for what in D["SmolLM2"] if what not in ("the second", "the third")}
         for name in BOTH
         for group, of in (("next-token", D), ("random", D_random))
     }
-).rename_axis("D, in nats, half B")
+).rename_axis("D, in nats, half B")  # fmt: skip
 
 # %% tags=["hide-input", "nbval-check-output"]
 strongest_D = {name: of["the strongest head"] for name, of in D.items()}
@@ -823,9 +821,9 @@ display(
 
 # %% [markdown]
 r"""
-A loss in log P falls easily where P is low, so a random neuron, whose token is unlikely anyway, loses as much. Beside the way through the neuron there are others, and in all of them together the head's silence cannot be told from zero; by the intervals it costs SmolLM2 little, and of `mini` more stays open. What takes its place was not tested. Planted neurons are louder, so their nats do not compare with the table's; they show that silence tells a look-up from the share on at which it costs more than where nothing is planted; at 0.8 it does.
+Log P falls easily where P is low, so a random neuron, whose token is unlikely anyway, loses as much or more. Beside the way through the neuron there are others, and in all of them together the head's silence cannot be told from zero; by the intervals it costs SmolLM2 little, and of `mini` more stays open. What takes its place was not tested. Planted neurons are louder, so their nats do not compare with the table's. At a planted share of 0.8 silence costs clearly more than with nothing planted.
 
-Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing at these peaks, and silence, which counts every way, makes the tokens of its neurons no less likely, but more. Whether the neurons of [chapter 8](08_neurons), which read them first, pass anything on to these was not measured.
+Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing at these peaks, and silence, which counts every way, shows no loss: if anything, the tokens of its neurons become likelier (nothing was set about this line, and its interval ends near zero). Whether the neurons of [chapter 8](08_neurons), which read them first, pass anything on to these was not measured.
 
 ## What breaks it
 
@@ -915,7 +913,9 @@ earlier = over(here, of_heads - own - bos, of_heads)
 more = over(here, (log_P - log_P[~is_next].mean())[None])
 whole_P = peak["log P"][:ABLATED].exp().numpy()
 fell_P = over(here, whole_P * (1 - np.exp(-np.array(here["cost"]["the strongest head"]))))
-several = over(here, (np.array(here["winners"]) != np.array([np.bincount(w).argmax() for w in np.array(here["winners"]).T])).any(0)[None].astype(float))  # fmt: skip
+winners = np.array(here["winners"])  # peak neuron
+more_than_one = (winners != winners[0]).any(0)[None].astype(float)
+several, of_random = over(here, more_than_one), over(here, more_than_one, mask=~is_next)
 whole, through = (
     D[MODEL]["the strongest head"],
     (float("nan"),),
@@ -934,9 +934,7 @@ cx.claims.ledger(model, *claims)
 
 # %% [markdown]
 r"""
-Of line 2: earlier tokens can bring more than all, where the token at hand takes some away. Line 3 would hold of random neurons as well. Lines 4 and 5 are in P, which gives weight to peaks where the token is likely; in log P, as above, the same loss cannot be told from zero, so that the last line, a share of it, is untestable. The publication studies GPT-2 and Pythia; a line that fails here is no refutation there.
-
-## What you may now assume
+Line 1 is helped by the choice: these neurons were taken for P, the random ones were not. Of line 2: earlier tokens can bring more than all, where the token at hand takes some away. Lines 4 and 5 are in P, which gives weight to peaks where the token is likely; in log P, as above, the same loss cannot be told from zero, so that the last line, a share of it, is untestable. The publication studies GPT-2 and Pythia; a line that fails here is no refutation there.
 """
 
 
@@ -957,6 +955,10 @@ met = {
 }  # fmt: skip
 counted = pd.Series(met).value_counts()
 display(
+    cx.claims.finding(
+        f"Line 3 holds of random neurons as well, {of_random[0]:.2f}.",
+        holds=of_random[0] >= cx.claims.published("several_heads").at_least,
+    ),
     pd.DataFrame({"": met}).rename_axis("set beforehand, of SmolLM2"),
     cx.claims.finding(
         f"Of the five conditions set beforehand {counted['holds']} holds, {counted['fails']} fails, {counted['undecided']} are undecided and {counted['untestable']} is untestable.",
@@ -966,23 +968,19 @@ display(
 
 # %% [markdown]
 r"""
+## What you may now assume
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+display(of_one_head, of_plants)
+
+# %% [markdown]
+r"""
 Whether a sentence can say when such a head is active is the question of [chapter 14](14_explanations).
 
 ## Exercises
 
-1. *Predict, then run.* The heads of which layer, silenced together, lower the log P of the next-token neurons' tokens most? Write down an order, then run the cell.
-"""
-
-# %%
-silent = None  # a layer
-if silent is not None:
-    heads = range(n_heads * silent, n_heads * (silent + 1))
-    quiet = only(model, [heads] * len(is_next))
-    display(fall(model, look, B, found.in_B, found.in_A.z, quiet)[:, is_next].mean())
-
-# %% [markdown]
-r"""
-2. *Fill in.* One head's term on one prompt, {eq}`eq-look-terms`, from the head's `z` (`d_head`), its `W_O`, the neuron's `e` and the scale `s`.
+1. *Fill in.* One head's term on one prompt, {eq}`eq-look-terms`, from the head's `z` (`d_head`), its `W_O`, the neuron's `e` and the scale `s`.
 """
 
 
@@ -1004,16 +1002,15 @@ else:
 
 # %% [markdown]
 r"""
-3. *Break this.* Set `LIKELY = 0.1` and run the chapter again. How many neurons predict now, what do they say, and how many of them keep it in half B?
-4. *Prove.* In {eq}`eq-look-terms` let one head's output be multiplied by $\kappa \to \infty$. What becomes of its own term, and of all others? Why does the silence of a head that writes nothing along $e$ still move the neuron?
+2. *Break this.* Set `LIKELY = 0.1` and run the chapter again. How many neurons predict now, what do they say, and how many of them keep it in half B?
+3. *Prove.* In {eq}`eq-look-terms` let one head's output be multiplied by $\kappa \to \infty$. What becomes of its own term, and of all others? Why does the silence of a head that writes nothing along $e$ still move the neuron?
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. Set `silent = 0`, and so on. Not layer 0: without it the tokens of these neurons become likelier.
-2. `return z @ W_O @ e / s`
-3. Some tens, of new lines, punctuation and small words. P is lower in half B for most: neurons chosen for a large number owe part of it to luck.
-4. $s$ grows like $\kappa\, s(h)$. The head's own term tends to $h \cdot e / s(h)$, and all others vanish, though nothing about them has changed. A head with $h \cdot e = 0$ still fills the stream: without it $s$ falls, and every other term grows.
+1. `return z @ W_O @ e / s`
+2. Some tens, of new lines, punctuation and small words; P is lower in half B for most.
+3. $s$ grows like $\kappa\, s(h)$. The head's own term tends to $h \cdot e / s(h)$, and all others vanish, though nothing about them has changed. A head with $h \cdot e = 0$ still fills the stream: without it $s$ falls, and every other term grows.
 ```
 
 ## Where this comes from
