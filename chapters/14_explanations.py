@@ -16,9 +16,8 @@ r"""
 
 **A little better than a coin; and a high score may have a dull reason.**
 On the prompts that they were made from, sentences score 0.83 for true labels and 0.77 for shuffled ones; on other documents 0.58 and 0.49.
-A planted rule scores 1.00 there, with two tenths of its labels turned round 0.66 and with three tenths 0.55: a faint rule, and none in this language, look alike.
+A planted rule scores 1.00 there, with two tenths of its labels turned round 0.66 (at most 0.8 could be had) and with three tenths 0.55 (0.7): a faint rule, and none in this language, look alike.
 Heads of the first layer look easy, at 0.80, until all prompts have one length: then they score 0.61, and the text's domain alone 0.64.
-Qwen2.5-Coder-1.5B, asked in place of the program, fails its positive control: on three planted subjects it scores 0.50, where rules score 0.83.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -38,6 +37,7 @@ CHAT = None  # a model's name at OPENAI_BASE_URL (needs OPENAI_API_KEY), to expl
 CACHE = "answers"  # the folder that keeps its answers, so that none is paid for twice
 PRICE = None  # what a million tokens read and a million written cost, such as (1.0, 4.0)
 
+# %% tags=["hide-input"]
 # Conditions of what will be said about SmolLM2, plants and a language model that explains: set
 # before any of it was measured, and not moved.
 # cases: SmolLM2 reads as many texts as mini; where a fifth of a half holds no 8 and 8, there is none
@@ -85,8 +85,6 @@ r"""
 [Chapter 13](13_lookups) took the neurons that come nearest to predicting their token. Here a **next-token neuron** raises one token more than any other neuron does, and raises no other token as much; and where it peaks, the model gives that token a probability of 0.1 or more, on average over the 20 strongest texts of half A. So each has a token of its own, which a sentence might be about. (The bound was not written down before it was used; whatever follows of next-token neurons holds for this bound.)
 
 Two things are as in chapter 13. A **prompt** of a neuron is a text cut off where the neuron peaks. **Attribution** splits the neuron's pre-activation at the end of prompt $p$ into terms that add up ({eq}`eq-look-terms`); one head's is $t_p = \langle h_p, e \rangle / s_p$, with $h_p$ what the head writes, $e$ the neuron's input weights, $s_p$ what LayerNorm divides by.
-
-A decoder never looks ahead. So each text is read once, and every prompt of every neuron is a place in it.
 """
 
 # %% tags=["hide-input"]
@@ -160,7 +158,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-Few, and with one half there would be no group to contrast. Most tokens are predicted by many neurons together, or by none in so small a model. As many neurons drawn at random from the same layers will be the contrast.
+As many neurons drawn at random from the same layers will be the contrast.
 
 A head that gives the same on every prompt explains nothing. So its term is measured from its mean on *ordinary* prompts, texts cut off at random. For one neuron and one head, call the rest $c_p$. The head is **active** on a prompt where $c_p$ is at least half as large as it gets among the neuron's strongest prompts of half A,
 
@@ -278,20 +276,6 @@ def score_of(sentence, active, inactive, explainer=rules):
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-def told(case):
-    """Some of the held-out prompts, and what the sentence says of them."""
-    split, s = splits[case], scores[case]
-    on, off = split.held_active[:2], split.held_inactive[:2]
-    says = rules.classify(s.explanation, [*on, *off])
-    table = pd.DataFrame({"the prompt ends in": map(ending, [*on, *off])})
-    table["the head is"] = ["active"] * len(on) + ["inactive"] * len(off)
-    table["the sentence says"] = np.where(says, "active", "inactive")
-    return table.set_index("the prompt ends in")
-
-
-told(example) if example else NOTHING
-
-# %% tags=["hide-input", "nbval-check-output"]
 best = scores[example] if example else None
 cx.claims.finding(
     f"On {spoken(example)}, the sentence “{best.explanation}” calls {best.tpr:.0%} of {best.active} active prompts active and {best.tnr:.0%} of {best.inactive} inactive ones inactive: a score of {best.score:.2f}."
@@ -309,7 +293,7 @@ It is the best of the cases whose neuron predicts a token, picked after looking.
 How good does a sentence look to its author? Score it on the very prompts that it was made from, then on those held out. And do the same with **shuffled labels**: the label *active* is dealt out again among the same prompts, as often as before. Now there is nothing to explain. (For probes this is called a control task {cite}`hewitt2019control`.)
 """
 
-# %%
+# %% tags=["hide-input"]
 dealt = {
     case: cx.decoders.explain.shuffled(s, seed) for seed, (case, s) in enumerate(splits.items())
 }
@@ -439,13 +423,13 @@ of_neurons = in_smollm.groupby(["predicts a token", "neuron"]).mean()
 there_over = exchanged(of_neurons["true, held out"], of_neurons["shuffled, held out"], paired=True)
 there_again = in_smollm["B to A"].corr(in_smollm["true, held out"])
 cx.claims.finding(
-    f"In SmolLM2, on as many texts, {len(in_smollm)} cases of {len(of_neurons)} neurons do so too: {there_over[0]:+.2f}, p = {there_over[1]:.3f}, and r = {there_again:.1f}.",
+    f"On SmolLM2, with as many texts, {len(in_smollm)} cases of {len(of_neurons)} neurons score {there_over[0]:+.2f} above shuffled labels, p = {there_over[1]:.3f}, and r = {there_again:.1f} from half to half.",
     holds=bool(there_over[0] > 0 and there_over[1] < 0.01 and there_again > 0.4),
 )
 
 # %% [markdown]
 r"""
-(A neuron counts once, whatever the number of its cases.) So a few heads can be predicted, and two collections agree on which. Of a next-token neuron one knows what it is for. Are its heads easier to explain than those of a random neuron of the same layer?
+(A neuron counts once, whatever the number of its cases.) So a few heads can be predicted, and two collections agree in part on which. Of a next-token neuron one knows what it is for. Are its heads easier to explain than those of a random neuron of the same layer?
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -458,8 +442,6 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The paper sets random neurons beside its own, too {cite}`neo2024interpreting`. Here neurons that predict a token are too few to tell.
-
 ## Beyond the maximum
 
 Sentences were written where a neuron is loudest, and tested there. An explanation may hold at the top only {cite}`bolukbasi2021illusion`. So put each sentence to all other texts of half B. The bound for *active* stays what it was.
@@ -634,10 +616,10 @@ Held-out texts do not reveal this trap, for they are short and long alike. *No m
 
 ## Would a rule have been found?
 
-Scores near one half mean little unless a rule that is there scores high. So labels are **planted**: a prompt counts as active if a common token stands among its last eight. Then a share of the labels is turned round.
+Scores near one half mean little unless a rule that is there scores high. So labels are **planted**: a prompt counts as active if a common token stands among its last eight. Then a share of the labels is turned round. The labels held out are turned round too, so even the rule itself would score at most one less that share.
 """
 
-# %%
+# %% tags=["hide-input"]
 NOISE = (0.0, 0.1, 0.2, 0.3)  # of the planted labels that are turned round
 PLANTED = (" the", " of", ",", " and", " to")
 cut_off = [prompt(i, p) for i, p in enumerate(anywhere)]
@@ -667,7 +649,7 @@ at_noise = curve["score"].reindex(NOISE)
 display(
     curve.round(2).rename_axis("labels turned round"),
     cx.claims.finding(
-        f"A planted rule scores {at_noise[0.0]:.2f} there, with two tenths of its labels turned round {at_noise[0.2]:.2f} and with three tenths {at_noise[0.3]:.2f}: a faint rule, and none in this language, look alike.",
+        f"A planted rule scores {at_noise[0.0]:.2f} there, with two tenths of its labels turned round {at_noise[0.2]:.2f} (at most {1 - 0.2:g} could be had) and with three tenths {at_noise[0.3]:.2f} ({1 - 0.3:g}): a faint rule, and none in this language, look alike.",
         holds=bool(at_noise[0.0] >= 0.9 and at_noise[0.1] > curve["shuffled"].mean() + 0.1),
     ),
 )
@@ -676,9 +658,7 @@ display(
 r"""
 ## What would a language model add?
 
-A program that counts tokens has no notion of a recipe or an apology. A language model may {cite}`bills2023language`.
-
-`cx.chat.ChatExplainer` follows the same two methods behind any endpoint that speaks OpenAI's chat completions, a server of your own included (set `CHAT` in the parameters cell). It is scored twice: *zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. What few-shot gains, the sentence has left out. What follows was asked once of a small model that runs on a laptop: on eight cases drawn, on their shuffled labels, and on three **planted subjects**, texts of one length of which those about cooking, of law or in French are called active.
+A program that counts tokens has no notion of a recipe or an apology. A language model may {cite}`bills2023language`. One that runs on a laptop was asked, on eight cases drawn and on three **planted subjects**: texts of one length, those about cooking, of law or in French called active.
 """
 
 
@@ -763,11 +743,6 @@ answers = json.loads(KEPT.read_text())["cases"]
 WAYS = ("zero-shot", "few-shot", "zero-shot, shuffled", "rules", "rules, shuffled")
 marks = pd.DataFrame({way: {name: c[way]["score"] for name, c in answers.items()} for way in WAYS})
 planted = marks.index.str.startswith("planted")
-sentenced = {name: c["zero-shot"]["sentence"] or "none in time" for name, c in answers.items()}
-display(
-    marks.groupby(np.where(planted, "planted subjects", "drawn cases")).mean().round(2),
-    pd.DataFrame({"its sentence, zero-shot": [ending(v[:90], 90) for v in sentenced.values()], "score": marks["zero-shot"].round(2).tolist()}, index=list(answers)).head(4),
-)  # fmt: skip
 
 
 def by_case(values):
@@ -783,8 +758,6 @@ shown = by_case(marks["few-shot"] - marks["zero-shot"])
 plain = [c["zero-shot"] for c in answers.values() if "tpr" in c["zero-shot"]]
 calls_on = np.mean([(v["tpr"] + 1 - v["tnr"]) / 2 for v in plain])
 asked_rules = marks[planted]["rules"]
-
-# %% tags=["hide-input", "nbval-check-output"]
 display(
     cx.claims.finding(
         f"Qwen2.5-Coder-1.5B, asked in place of the program, fails its positive control: on three planted subjects it scores {marks[planted]['zero-shot'].mean():.2f}, where rules score {asked_rules.mean():.2f}.",
@@ -794,20 +767,20 @@ display(
         f"So its {drawn['zero-shot'].mean():.2f} on the {len(drawn)} drawn cases, where rules score {drawn['rules'].mean():.2f}, says nothing of heads: it calls {1 - calls_on:.0%} of all prompts inactive.",
         holds=bool(calls_on < 0.1),
     ),
-    cx.claims.finding(
-        f"On all {len(marks)} together {gain[0]:+.2f} [{gain[1]:+.2f}, {gain[2]:+.2f}] above shuffled labels, and few-shot {shown[0]:+.2f} [{shown[1]:+.2f}, {shown[2]:+.2f}] more than zero-shot. Neither condition is met.",
-        holds=bool(gain[1] <= 0 and shown[1] <= 0),
-    ),
 )
 
 # %% [markdown]
 r"""
-Not even French texts are told from others. Its sentences list what it was shown, word by word. Whether a larger model adds something, or this one asked in another way, stays open; that this way of asking can work at all is not shown.
+Whether a larger model adds something, or this one asked in another way, stays open.
 
-*How it was asked:* 4-bit weights, a server of `llama.cpp` on the same machine, eight prompts of either kind shown and at most eight held out, sentences of at most 300 characters, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
+```{admonition} How it was asked, and how to ask a model of your own
+:class: dropdown
+
+`cx.chat.ChatExplainer` has the same two methods, `explain` and `classify`, behind any endpoint that speaks OpenAI's chat completions, a server of your own included: set `CHAT` in the parameters cell. The folded cell below says what that would take. *Zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. Here: 4-bit weights, a server of `llama.cpp`, eight prompts of either kind shown and at most eight held out, sentences of at most 300 characters, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
+```
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"]
 asking = cx.chat.ChatExplainer(CHAT or "a-model", cache=CACHE, base_url=None if CHAT else cx.chat.OPENAI)  # fmt: skip
 cx.claims.Finding(
     nothing
@@ -877,7 +850,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-The paper speaks of other models, and of an explainer that is a language model. The interval resamples the documents of half B.
+The paper speaks of other models, and of an explainer that is a language model. The interval resamples the documents of half B and not the few neurons, so it is too narrow.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -901,8 +874,8 @@ r"""
 # %% tags=["hide-input", "nbval-check-output"]
 assume = {
     "A sentence of at most three conditions predicts a head better than a coin": f"{mean['true, held out']:.2f} on average, {(table['true, held out'] > 0.7).mean():.0%} of cases above 0.7 ({(table['shuffled, held out'] > 0.7).mean():.0%} with shuffled labels)",
-    "The heads that a sentence predicts are the same in other documents": f"r = {again:.1f} between two collections of about {len(B)} texts",
-    "A sentence written at a neuron's maximum loses nothing that was seen below it": f"a fifth of {len(B)} texts, or the other four fifths: {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}]",
+    "The heads that a sentence predicts are in part the same in other documents": f"r = {again:.1f} between two collections of about {len(B)} texts",
+    "Of a sentence written at a neuron's maximum no loss was seen below it; half of its worth could be lost unseen": f"a fifth of {len(B)} texts, or the other four fifths: {loss[0]:+.2f} [{loss[1]:+.2f}, {loss[2]:+.2f}]",
 }
 by_tenths = again_of.loc[[0.1]] if len(again_of) else pd.DataFrame(columns=["score", "shuffled"])
 clear = bool(len(by_tenths) and at_noise[0.0] >= 0.9 and by_tenths["score"].min() > by_tenths["shuffled"].max())  # fmt: skip
