@@ -141,7 +141,11 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(vi
     # a way to another view leads to the same model
     visit("explorer.html#model=qwen")
     link = page.get_by_role("link", name="Read this passage in the live reader")
-    assert "reader.html#model=qwen&" in link.get_attribute("href")
+    assert "/book/reader.html#model=qwen&" in link.get_attribute("href")
+    link.click()
+    page.wait_for_url("**/book/reader.html#model=qwen&**")
+    settled(page)
+    assert page.get_by_role("group", name="Model").get_by_label("Qwen2.5-Coder-1.5B").is_checked()
 
 
 @in_firefox_too

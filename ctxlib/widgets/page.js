@@ -127,7 +127,7 @@ class PageModel {
   /** The address of another view's page in a state; null for the page that is open.
    *  @param {string} page @param {Record<string, any>} state @returns {Promise<string | null>} */
   async link(page, state) {
-    const there = new URL(`../../book/${page}.html`, import.meta.url);
+    const there = new URL(`${page}.html`, location.href); // all of them lie side by side
     if (there.pathname === location.pathname) return null;
     const { model } = this.values;
     const said = model === this.first.model ? state : { model, ...state };
