@@ -9,7 +9,17 @@ import csv
 import numpy as np
 import pytest
 import torch
-from viewing import blameless, in_firefox_too, served, settled
+from viewing import (
+    DESK,
+    PHONE,
+    blameless,
+    cells,
+    in_firefox_too,
+    retold,
+    served,
+    settled,
+    titles,
+)
 
 import ctxlib as cx
 from ctxlib.circuit import shared_kernel
@@ -121,11 +131,9 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(vi
     settled(page)
     # what was chosen by number was another model's
     assert page.url.partition("#")[2] == "model=qwen"
-    assert [box.get_attribute("value") for box in page.locator(".ctx-chips :checked").all()] == [
-        "qwen",
-        "4",
-        "7",
-    ]
+    assert model.get_by_label("Qwen2.5-Coder-1.5B").is_checked()
+    chosen = page.get_by_role("group", name="Heads").locator(":checked")
+    assert [box.get_attribute("value") for box in chosen.all()] == ["4", "7"]
     first = page.locator(".ctx-neurons-list tbody tr").first
     assert "2985" in first.inner_text()
     with page.expect_request("**/data/qwen-*/head-3.bin"):
@@ -171,6 +179,80 @@ def test_what_cannot_be_had_or_is_stopped_is_one_line_and_changes_nothing(visit)
     settled(page)
     assert heads.get_by_label("0", exact=True).is_checked()
     assert page.get_by_text(said).count() == 0
+
+
+def beside(page, name):
+    """The region of a model where two stand side by side, and the texts in its boxes."""
+    region = page.get_by_role("region", name=name, exact=True)
+    boxes = region.get_by_role("textbox", name="text")
+    return region, [box.input_value() for box in boxes.all()]
+
+
+def reads(region):
+    """What a model says of both texts: its tokens and what they add, its lists."""
+    return titles(region), cells(region, ".ctx-reader-table tbody tr")
+
+
+@in_firefox_too
+def test_two_models_read_the_same_texts_side_by_side(visit):
+    page = visit("reader.html")
+    for box, typed in (("First", "the colour of the theatre"), ("Second", "a color")):
+        page.get_by_role("textbox", name=f"{box} text").fill(typed)
+    page.get_by_role("group", name="Model").get_by_label("SmolLM2-135M").check()
+    settled(page)
+    page.get_by_role("group", name="Beside it").get_by_label("mini").check()
+    settled(page)
+    (smollm2, typed), (mini, read) = beside(page, "SmolLM2-135M"), beside(page, "mini")
+    assert typed == read == ["the colour of the theatre", "a color"]
+    mini.get_by_role("textbox", name="Second text").fill("in the harbour")
+    settled(page)
+    pressed = mini.locator(".ctx-reader-table button[aria-pressed=false]").first
+    neuron = pressed.inner_text()
+    pressed.click()
+    page.wait_for_url(f"**#model=smollm2&neuron=*&beside.model=mini&beside.neuron={neuron}")
+    settled(page)
+    assert beside(page, "SmolLM2-135M")[1][1] == "in the harbour"
+    said, _, kept = page.url.partition("#")[2].partition("&beside.")
+    both = [reads(smollm2), reads(mini)]
+    texts = "text=the%20colour%20of%20the%20theatre&other=in%20the%20harbour"
+    alone = [f"reader.html#{said}&{texts}", f"reader.html#neuron={neuron}&{texts}"]
+    assert [reads(visit(address)) for address in alone] == both
+    # an address brings both
+    page = visit(f"reader.html#{said}&{texts}&beside.{kept}")
+    (smollm2, typed), (mini, read) = beside(page, "SmolLM2-135M"), beside(page, "mini")
+    assert typed == read == ["the colour of the theatre", "in the harbour"]
+    assert [reads(smollm2), reads(mini)] == both
+    first, second = smollm2.bounding_box(), mini.bounding_box()
+    assert first["x"] + first["width"] < second["x"] and first["y"] == second["y"]
+    page.set_viewport_size(PHONE)
+    settled(page)
+    first, second = smollm2.bounding_box(), mini.bounding_box()
+    assert first["x"] == second["x"] and first["y"] + first["height"] < second["y"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    page.set_viewport_size(DESK)
+    page.get_by_role("group", name="Beside it").get_by_label("none").check()
+    settled(page)
+    assert "beside" not in page.url
+    assert mini.count() == 0
+
+
+def test_a_model_that_fails_leaves_the_one_beside_it(visit, html):
+    (layer,) = html.glob("_static/at-*/data/smollm2.bin")
+    damaged = retold(layer.read_bytes(), families=[None] * 9)  # of a form that nobody expects
+    page = visit("reader.html")
+    page.route("**/data/smollm2.bin", lambda route: route.fulfill(body=damaged))
+    for models in (("mini", "SmolLM2-135M"), ("SmolLM2-135M", "mini")):
+        for label, name in zip(("Model", "Beside it"), models, strict=True):
+            page.get_by_role("group", name=label).get_by_label(name).check()
+            settled(page)
+        failed, sound = beside(page, "SmolLM2-135M")[0], beside(page, "mini")[0]
+        said = "The view of SmolLM2-135M could not be started."
+        assert failed.get_by_role("alert").inner_text() == said
+        assert failed.get_by_role("textbox").count() == 0
+        sound.get_by_role("textbox", name="First text").fill("the colour of the theatre")
+        settled(page)
+        assert len(titles(sound.locator("[aria-label='First text']"))) > 5
+    page.unroute("**/data/smollm2.bin")
 
 
 def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):

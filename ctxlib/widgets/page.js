@@ -13,6 +13,7 @@ const GESTURE = 1000; // milliseconds after which another turn is a step of its 
 const NEAR = "400px"; // this far below the screen a view begins to load
 const DATA = new URL("../data/", import.meta.url);
 const LAYER = "layer.bin"; // what a view computes with that names no other file
+const BESIDE = "beside."; // in front of the names of a second view, beside one that a page is for
 /** Traits that have another name in an address. @type {Record<string, string>} */
 const CALLED = { threshold: "theta" };
 
@@ -44,6 +45,8 @@ class PageModel {
   constructor(state, found, prefix, { labels, models }) {
     this.labels = labels;
     this.models = models && JSON.parse(models);
+    /** @type {PageModel | undefined} the state of another model's view beside this one */
+    this.beside = undefined;
     this.first = { ...state };
     this.values = { ...state, ...found };
     this.prefix = prefix;
@@ -62,7 +65,7 @@ class PageModel {
   get(name) {
     if (name === "models") return this.models;
     const { model } = this.values;
-    const another = model !== this.first.model && Object.hasOwn(this.models ?? {}, model);
+    const another = Object.keys(this.models ?? {}).indexOf(model) > 0;
     if (name === "data")
       return new URL(another ? `${model}.bin` : (this.values.file ?? LAYER), DATA);
     if (name !== "labels") return this.values[name];
@@ -80,7 +83,7 @@ class PageModel {
   }
 
   save_changes() {
-    address.write(!this.prefix);
+    address.write(["", BESIDE].includes(this.prefix));
   }
 
   /** @param {string} event @param {Function} callback */
@@ -106,6 +109,7 @@ class PageModel {
     this.values = { ...this.first };
     for (const name of Object.keys(this.first))
       this.events.dispatchEvent(new Event(`change:${name}`)); // also of what nobody was told
+    this.beside?.reset();
     this.save_changes();
   }
 
@@ -113,6 +117,7 @@ class PageModel {
   parts() {
     const changed = Object.entries(this.values).filter(
       ([name, value]) =>
+        Object.hasOwn(this.first, name) &&
         JSON.stringify(value) !== JSON.stringify(this.first[name]) &&
         (Array.isArray(value) || typeof value !== "object"),
     );
@@ -266,6 +271,15 @@ function prefixOf(place) {
   return `${view}${nth ? nth + 1 : ""}.`;
 }
 
+/** A view's state, as the address has it. @param {HTMLElement} place @param {Record<string, any>} state
+ *  @param {string} prefix */
+async function modelOf(place, state, prefix) {
+  const found = await addressedState(state, location.hash, prefix);
+  const model = new PageModel(state, found, prefix, place.dataset);
+  address.models.push(model);
+  return model;
+}
+
 /** @param {HTMLElement} place */
 async function start(place) {
   const fallback = [...place.childNodes];
@@ -280,9 +294,9 @@ async function start(place) {
     const source = new URL(`./views/${name}.js`, import.meta.url).href;
     const module = (await early.get(source)) ?? (await import(source));
     const prefix = prefixOf(place);
-    const found = await addressedState(state, location.hash, prefix);
-    const model = new PageModel(state, found, prefix, place.dataset);
-    address.models.push(model);
+    const model = await modelOf(place, state, prefix);
+    const { text: _, other: __, ...own } = state; // it reads the texts of the first
+    if (model.models) model.beside = await modelOf(place, { ...own, model: "" }, prefix + BESIDE);
     await module.default.render({ model, el: view });
     if (!view.querySelector(".ctx-failed")) for (const node of fallback) node.remove();
   } catch (error) {

@@ -36,7 +36,8 @@ function openingText(spelling) {
 export function sharingSection(model, sides, found) {
   let [telling, waiting] = [false, 0];
   const unkept = element("span", { role: "status" });
-  const keep = model.address ? checkbox(null, () => tell()) : null;
+  const addressed = "text" in (model.first ?? {}); // beside another view, it is that one's
+  const keep = addressed ? checkbox(null, () => tell()) : null;
   // lone surrogates fit in neither
   const tell = () => {
     const [text, other] = sides.map(({ box }) => box.value.toWellFormed());

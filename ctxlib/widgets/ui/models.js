@@ -1,7 +1,8 @@
-/** A view of one of several models, with the choice in front of it. */
+/** A view of one of several models, with the choice in front of it; where a page has room for it, a
+ *  second model's view beside the first, of the same texts. */
 
 import { either } from "./controls.js";
-import { element } from "./dom.js";
+import { element, failed, headingsIn } from "./dom.js";
 import { heard, sound, turn } from "./state.js";
 
 /** @typedef {import("./state.js").Model} Model
@@ -15,36 +16,91 @@ export function ofModels(render) {
     /** @type {Record<string, string> | undefined} */
     const labels = model.get("models");
     if (!labels) return render({ model, el });
-    const first = Object.keys(labels)[0];
-    const chosen = () => sound(model, "model", (name) => Object.hasOwn(labels, name), first);
-    const choice = either({
-      label: "Model",
-      options: Object.entries(labels).map(([value, label]) => ({ value, label })),
-      value: chosen(),
-      onChange: (name) => turn(model, { model: name, ...numbers(model) }),
+    const sides = [sideOf(render, model, "Model", labels, el)];
+    if (model.beside)
+      sides.push(sideOf(render, model.beside, "Beside it", { "": "none", ...labels }, el));
+    const [first, second] = sides;
+    const follow = () => second && write(first.root, second.root);
+    const begin = async (/** @type {typeof first} */ side) => {
+      await side.begin();
+      const two = second && !second.root.hidden;
+      for (const { title } of sides) title.hidden = !two;
+      follow();
+    };
+    const choices = sides.map(({ choice }) => choice);
+    const views = sides.map(({ root }) => root);
+    el.replaceChildren(
+      element("div", { class: "ctx-models" }, choices),
+      element("div", { class: "ctx-split" }, views),
+    );
+    el.addEventListener("input", ({ target }) => {
+      if (second?.root.contains(/** @type {Node} */ (target))) write(second.root, first.root);
+      else follow();
     });
-    let [shown, place] = ["", element("div")];
-    /** @type {(() => void) | undefined} */ let end;
-    const begin = async () => {
-      const name = chosen();
-      choice.update(name);
-      if (name === shown) return;
-      end?.();
-      end = undefined;
-      const mine = element("div", { class: "ctx-of-model" });
-      [shown, place] = [name, mine];
-      el.replaceChildren(choice, mine);
-      const ended = await render({ model, el: mine });
-      if (mine === place) end = ended;
-      else ended?.();
-    };
-    const deaf = heard(model, ["model"], begin);
-    await begin();
-    return () => {
-      deaf();
-      end?.();
-    };
+    const deaf = [
+      ...sides.map((side) => heard(side.model, ["model"], () => begin(side))),
+      heard(model, ["text", "other"], () => requestAnimationFrame(follow)), // they are in the boxes then
+    ];
+    for (const side of sides) await begin(side); // who reads the first is not to wait for the second
+    return () => [...deaf, ...sides.map(({ end }) => end)].forEach((stop) => stop());
   };
+}
+
+/** The view of a model that is chosen, and the choice; of a name that is empty there is none. What fails
+ *  in it is told in its place. @param {Render} render @param {Model} model @param {string} label
+ *  @param {Record<string, string>} labels @param {HTMLElement} el */
+function sideOf(render, model, label, labels, el) {
+  const first = Object.keys(labels)[0];
+  const chosen = () => sound(model, "model", (name) => Object.hasOwn(labels, name), first);
+  const choice = either({
+    label,
+    options: Object.entries(labels).map(([value, label]) => ({ value, label })),
+    value: chosen(),
+    onChange: (name) => {
+      read = place;
+      turn(model, { model: name, ...numbers(model) });
+    },
+  });
+  const title = headingsIn(el)(0);
+  const root = element("section", {});
+  /** @type {string | undefined} */ let shown;
+  let place = root;
+  /** @type {HTMLElement | null} */ let read = null; // whose texts the next model is to read
+  /** @type {(() => void) | void} */ let ended;
+  const begin = async () => {
+    const name = chosen();
+    choice.update(name);
+    if (name === shown) return;
+    ended?.();
+    ended = undefined;
+    const mine = element("div", { class: "ctx-of-model" });
+    const typed = read;
+    [shown, place, read] = [name, mine, null];
+    title.textContent = labels[name];
+    root.setAttribute("aria-label", labels[name]);
+    root.replaceChildren(title, mine);
+    root.hidden = !name;
+    if (!name) return;
+    const end = await render({ model, el: mine }).catch((error) => {
+      console.info(error);
+      failed(mine, new Error(`The view of ${labels[name]} could not be started.`));
+    });
+    if (typed) write(typed, mine);
+    if (mine === place) ended = end;
+    else end?.();
+  };
+  return { model, choice, title, root, begin, end: () => ended?.() };
+}
+
+/** Writes what stands in the boxes of one place into those of the other, as if it were typed there.
+ *  @param {HTMLElement} from @param {HTMLElement} to */
+function write(from, to) {
+  const boxes = to.querySelectorAll("textarea");
+  for (const [i, { value }] of from.querySelectorAll("textarea").entries()) {
+    if (!boxes[i] || boxes[i].value === value.slice(0, boxes[i].maxLength)) continue;
+    boxes[i].value = value;
+    boxes[i].dispatchEvent(new Event("input")); // that goes no further: it is not written back
+  }
 }
 
 /** What is chosen by number, as it was at first: another model numbers its heads and neurons anew.

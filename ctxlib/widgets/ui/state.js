@@ -5,7 +5,7 @@ import { atWidth, eachFrame } from "./dom.js";
 /** @typedef {import("../engine/layer.js").Layer} Layer
  *  @typedef {import("@anywidget/types").AnyModel} AnyModel
  *  @typedef {Pick<AnyModel, "get" | "set" | "on" | "off" | "save_changes" | "send"> & {
- *    first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void,
+ *    first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void, beside?: Model,
  *    link?: (page: string, state: Record<string, any>) => Promise<string | null>}} Model of the plain
  *    anywidget protocol; what a page adds to it (`page.js`) may be absent */
 
