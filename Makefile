@@ -66,7 +66,7 @@ nightly: $(READY) ## what takes too long for every change: a whole edition, a cl
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
 
 mutants: $(READY) ## put known faults in, one at a time: do the tests notice each? make mutants J=2
-	@$(BIN)/python tools/mutants.py -j $(or $(J),1)
+	$(BIN)/python tools/mutants.py -n $(or $(J),1)
 
 lint: $(READY) types
 	$(BIN)/ruff check .

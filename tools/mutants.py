@@ -1,14 +1,15 @@
 """Do the tests catch what matters? Known faults, put in one at a time.
 
-    python tools/mutants.py [NAME ...]    all of the faults, or those whose names begin so
-                            [-j 2]        so many at a time
+    python tools/mutants.py                 all of the faults
+    python tools/mutants.py -k LayerNorm    those with this word in their names, as pytest chooses
+    python tools/mutants.py -n 2            so many at a time
 
 The faults stand in `tools/mutants.toml`. Each is a piece of the code, wrong in a way that has
 happened or could: a sign, an index, a refusal that refuses no more. In a copy of the tracked files,
 the tests that should notice are run first as it is, and have to pass; then with the fault, and one
-has to fail.
+has to fail. Trying a fault is a test itself, so that pytest tells how it went.
 
-Ends with 1 if a fault survives, or if it is stale: its piece is no longer there once, which is said
+One fails if a fault survives, or if it is stale: its piece is no longer there once, which is said
 at once and of all of them, or its tests do not pass without it, or are none. A piece that was
 rewritten on purpose takes its fault with it, to wherever the same mistake could be made now. Spaces
 and line breaks do not matter.
@@ -16,7 +17,6 @@ and line breaks do not matter.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
@@ -24,18 +24,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from command import ROOT
 
 LIMIT = 900  # seconds for the tests of one fault
-CAUGHT, SURVIVED, STALE = "caught", "SURVIVED", "STALE"
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Fault:
         return wrong
 
     def of(self, root: Path) -> str:
-        """The text of the file below `root`, with the fault in it."""
+        """The text of the file below `root`, with the fault in it; errors as `put_in`."""
         return self.put_in((root / self.file).read_text(encoding="utf-8"))
 
 
@@ -89,8 +86,10 @@ def pytest_in(tree: Path, tests: str) -> tuple[int, str]:
     return process.returncode, output
 
 
-def tried(fault: Fault, root: Path) -> tuple[str, str]:
-    """What became of a fault, and the test that caught it, or the reason."""
+def caught_by(fault: Fault, root: Path) -> str:
+    """The test that catches a fault. AssertionError where it survives, ValueError where it is stale
+    or where its tests do not pass without it.
+    """
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as place:
         tree = Path(place) / "tree"
         tree.mkdir()
@@ -98,59 +97,28 @@ def tried(fault: Fault, root: Path) -> tuple[str, str]:
         subprocess.run(["sh", "-c", tracked, tree], cwd=root, check=True, stderr=subprocess.DEVNULL)
         status, output = pytest_in(tree, fault.tests)
         if status:
-            return STALE, f"no tests that pass without it: {output.strip()[-300:]}"
+            raise ValueError(f"no tests that pass without it: {output.strip()[-300:]}")
         (tree / fault.file).write_text(fault.of(tree), encoding="utf-8", newline="")
         status, output = pytest_in(tree, fault.tests)
         failed = re.search(r"^(?:FAILED|ERROR) (\S+::\w+)", output, re.MULTILINE)
-        if status == 1 and failed:
-            return CAUGHT, failed[1]
-        return SURVIVED, f"pytest ended with {status}: {output.strip()[-300:]}"
+        assert status == 1 and failed, f"pytest ended with {status}: {output.strip()[-300:]}"
+        return failed[1]
 
 
-# ---------------------------------------------------------------- saying so
+# ---------------------------------------------------------------- as tests
+
+each_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 
 
-def misfit(fault: Fault, root: Path) -> str:
-    """Why a fault cannot be put in; nothing where it can."""
-    try:
-        fault.of(root)
-    except (ValueError, OSError) as error:
-        return str(error)
-    return ""
+@each_fault
+def test_its_piece_is_there_once(fault: Fault) -> None:
+    fault.of(ROOT)
 
 
-def told(fault: Fault, root: Path) -> bool:
-    """Try a fault and say what became of it; whether it was caught."""
-    begun = time.monotonic()
-    result, by = tried(fault, root)
-    say(fault, result, time.monotonic() - begun, by)
-    return result == CAUGHT
-
-
-def say(fault: Fault, result: str, seconds: float, by: str) -> None:
-    print(f"{fault.name:<64}  {result:<8}  {seconds:4.0f} s  {by}", flush=True)
-
-
-def main(
-    arguments: Sequence[str] | None = None, faults: Sequence[Fault] = FAULTS, root: Path = ROOT
-) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", help="how the names of some faults begin")
-    parser.add_argument("-j", type=int, default=1, metavar="N", help="so many at a time")
-    options = parser.parse_args(arguments)
-    for name in options.names:
-        if not any(fault.name.startswith(name) for fault in faults):
-            parser.error(f"no fault {name!r}; there are {', '.join(f.name for f in faults)}")
-    chosen = [f for f in faults if not options.names or f.name.startswith(tuple(options.names))]
-    misfits = {fault: reason for fault in chosen if (reason := misfit(fault, root))}
-    for fault, reason in misfits.items():
-        say(fault, STALE, 0, reason)
-    with ThreadPoolExecutor(options.j) as pool:
-        fitting = (fault for fault in chosen if fault not in misfits)
-        caught = sum(pool.map(lambda fault: told(fault, root), fitting))
-    print(f"{caught} of {len(chosen)} faults were caught")
-    return int(caught < len(chosen))
+@each_fault
+def test_it_is_caught(fault: Fault) -> None:
+    print(f"caught by {caught_by(fault, ROOT)}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pytest.main([__file__, "-rP", "--tb=line", "--durations=0", *sys.argv[1:]]))
