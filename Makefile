@@ -102,8 +102,16 @@ reproduce: $(READY) ## the published figures beside what the chapters find: make
 	@[ "$(MODEL)" = mini ] || $(BIN)/python tools/build_book.py execute --model "$(MODEL)"
 	@$(BIN)/python tools/reproduce.py --model "$(MODEL)"
 
+# The versions that Colab brings along, then this package by pip, which says what it replaces; twins as if they had been fetched.
+COLAB := build/colab
 colab: $(READY) ## run every notebook on a fresh environment as Colab's: make colab PYTHON=python3.12
-	$(BIN)/python tools/try_colab.py --python "$(PYTHON)"
+	rm -rf $(COLAB) && mkdir -p $(COLAB)/source $(COLAB)/hub && cp -r twins $(COLAB)/hub/ctxlib
+	git ls-files -z | tar -c --null -T - | tar -x -C $(COLAB)/source
+	$(PYTHON) -m venv $(COLAB)/runtime && $(COLAB)/runtime/bin/pip install --quiet --upgrade pip
+	$(COLAB)/runtime/bin/pip install --quiet --no-compile -r tools/colab.txt "$$($(BIN)/pip freeze | grep ^nbval==)"
+	$(COLAB)/runtime/bin/pip install $(COLAB)/source > $(COLAB)/installed.txt
+	@grep -i uninstalled $(COLAB)/installed.txt || echo "pip replaced nothing"
+	$(BIN)/python tools/try_colab.py $(COLAB) $(CHAPTER)
 
 # The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
 mini: $(READY) ## train the embedded model and its twins, what is missing: make mini CORPUS=folder RUNS="mini base"

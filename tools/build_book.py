@@ -68,6 +68,7 @@ ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", 
 SANITIZE = TOOLS.parent / "tests" / "nbval_sanitize.cfg"  # what may differ between two runs
 NBVAL = ["-p", "nbval.plugin", "--nbval-lax", "--nbval-current-env", "--maxfail=5", "--color=no"]
 NBVAL += ["-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "-q", "--tb=short"]
+NBVAL += [f"--nbval-sanitize-with={SANITIZE}"]
 STOP = threading.Event()  # set when the build is interrupted: no kernel begins another cell
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
 NEURON = "neuron.bin"  # of the title page's view
@@ -294,7 +295,7 @@ def check(name: str | None = None) -> None:
         if stamps.holds(stamp, ROOT, given):
             print(f"{notebook.name}: unchanged since it was checked")
             return
-        command = [sys.executable, "-m", "pytest", *NBVAL, f"--nbval-sanitize-with={SANITIZE}"]
+        command = [sys.executable, "-m", "pytest", *NBVAL]
         alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""} | ONE_THREAD
         with stamps.watched(ROOT) as (environment, keep):
             done = subprocess.run(
