@@ -19,6 +19,7 @@ import argparse
 import json
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -34,17 +35,8 @@ from torch import Tensor
 
 MINI, TWINS = ROOT / "ctxlib" / "data" / "mini", ROOT / "twins"
 LISTING = ROOT / "ctxlib" / "data" / "twins.toml"
-SHIPPED = {  # the twins that ship: the run of each, where it was trained here, and what it is
-    "mini-base": ("base", "learned positions: what the other twins are compared with"),
-    "mini-rotary": ("rotary", "rotary positions over the whole head, and no others"),
-    "mini-alibi": ("alibi", "ALiBi, and no other positions; no biases, and the exact GELU"),
-    "mini-none": ("none", "no positions but the causal mask: W_pos is zero"),
-    "mini-first-edition": (
-        None,
-        "the first edition's model: local heads built in by hand, and a loss that kept the scale "
-        "of the first LayerNorm steady; the contrast",
-    ),
-}
+TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+SHIPPED = TABLES["twins"]  # the twins that ship
 
 # ---------------------------------------------------------------- formats
 
@@ -56,38 +48,16 @@ def as_model(
     positions; the first `layers` of it, or all.
     """
     recipe = replace(recipe, n_layer=layers or recipe.n_layer)
+    state = renamed(state, TABLES["names"].get(recipe.positions))
     if recipe.positions == "rotary":
-        return filled(as_neox(recipe), by_head(renamed(state, NEOX), recipe.n_head))
-    if recipe.positions == "alibi":
-        return filled(as_mpt(recipe), renamed(state, MPT))
-    return filled(tm.new_model(recipe), state)
+        return filled(as_neox(recipe), by_head(state, recipe.n_head))
+    return filled(as_mpt(recipe) if recipe.positions == "alibi" else tm.new_model(recipe), state)
 
 
 ALIKE = {
     "bos_token_id": tm.BOS, "eos_token_id": tm.BOS,
     "tie_word_embeddings": True, "use_cache": False,
 }  # fmt: skip
-NEOX = {  # what GPT-2 calls its parts, and what GPT-NeoX
-    "transformer.wte": "gpt_neox.embed_in",
-    "transformer.ln_f": "gpt_neox.final_layer_norm",
-    "transformer.h": "gpt_neox.layers",
-    "ln_1": "input_layernorm",
-    "ln_2": "post_attention_layernorm",
-    "attn.c_attn": "attention.query_key_value",
-    "attn.c_proj": "attention.dense",
-    "mlp.c_fc": "mlp.dense_h_to_4h",
-    "mlp.c_proj": "mlp.dense_4h_to_h",
-}
-MPT = {
-    "transformer.ln_f": "transformer.norm_f",
-    "transformer.h": "transformer.blocks",
-    "ln_1": "norm_1",
-    "ln_2": "norm_2",
-    "attn.c_attn": "attn.Wqkv",
-    "attn.c_proj": "attn.out_proj",
-    "mlp.c_fc": "ffn.up_proj",
-    "mlp.c_proj": "ffn.down_proj",
-}
 
 
 def as_neox(recipe: tm.Recipe) -> transformers.GPTNeoXForCausalLM:
@@ -115,10 +85,12 @@ def as_mpt(recipe: tm.Recipe) -> transformers.MptForCausalLM:
     )  # fmt: skip
 
 
-def renamed(state: dict[str, Tensor], names: dict[str, str]) -> dict[str, Tensor]:
+def renamed(state: dict[str, Tensor], names: dict[str, str] | None) -> dict[str, Tensor]:
     """Weights under another family's names; the matrices of layers, which GPT-2 stores input
-    first, are transposed.
+    first, are transposed. Without names they are as they were.
     """
+    if names is None:
+        return state
     found = {}
     for name, weight in state.items():
         turn = weight.ndim == 2 and ".h." in name
@@ -184,11 +156,11 @@ def save_tokenizer(words: Path, n_ctx: int, out: Path) -> None:
     ).save_pretrained(out)
 
 
-def listing(names: dict[str, str]) -> str:
+def listing(names: list[str]) -> str:
     """`ctxlib/data/twins.toml`: what each twin is, and its files with sha256."""
     lines = ["# Made by tools/ship_mini.py: the twins of mini, their files with sha256."]
-    for name, what in names.items():
-        lines += ["", f"[{name}]", f"what = {json.dumps(what)}"]
+    for name in names:
+        lines += ["", f"[{name}]", f"what = {json.dumps(SHIPPED[name]['what'])}"]
         for file in sorted((TWINS / name).iterdir()):
             lines.append(f'"{file.name}" = "{digest(file)}"')
     return "\n".join(lines) + "\n"
@@ -196,13 +168,14 @@ def listing(names: dict[str, str]) -> str:
 
 def ship_twins(work: Path) -> list[str]:
     """The first layers of the twins that are trained; the names of those that are there now."""
-    for name, (run, _) in SHIPPED.items():
+    for name, twin in SHIPPED.items():
+        run = twin.get("run")
         if run and (work / tm.folder_of(run) / "result.json").exists():
             state, result = trained(work, run)
             save_half(as_model(state, recipe_of(result), layers=1), TWINS / name)
-    there = {name: said for name, (_, said) in SHIPPED.items() if (TWINS / name).is_dir()}
+    there = [name for name in SHIPPED if (TWINS / name).is_dir()]
     write(LISTING, listing(there))
-    return list(there)
+    return there
 
 
 # ---------------------------------------------------------------- the card
