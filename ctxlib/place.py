@@ -31,7 +31,6 @@ from ctxlib.weights import (
     has_positions,
     layer_norm,
     layer_norm_scale,
-    whole,
 )
 
 TEXTS = 200  # of the book's, where it is only asked how common tokens are
@@ -112,7 +111,7 @@ class Destination:
         that are too short and for ids outside the vocabulary.
         """
         token = None if own_token else self.token
-        return batches(self.reader, texts, self.n, token, doing, self.length)
+        return batches(self.reader, texts, self.split.n, token, doing, self.split.length)
 
     def placed(self, texts: Iterable[AnyText]) -> Int[Tensor, "text source"]:
         """All of these texts as they are read, with `token` at n. Raises ValueError for a text that
@@ -136,7 +135,7 @@ class Destination:
         """
         likes = self.split.likes[:, self.split.seen(x)]
         denoms = einsum(likes, self.split.kernels, "head ... source, head source -> ... head")
-        held = ((denoms > 0) & denoms.isfinite()).view(-1, self.n_heads).all(0)
+        held = ((denoms > 0) & denoms.isfinite()).view(-1, len(likes)).all(0)
         if not held.all():
             beyond = ", ".join(map(str, (~held).nonzero()[:, 0].tolist()))
             raise ValueError(
@@ -184,7 +183,7 @@ class Destination:
         >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
         True
         """
-        return self.readout.beside(self.split.seen(x)[..., self.n]) + outputs.sum(-2)
+        return self.readout.beside(self.split.seen(x)[..., self.split.n]) + outputs.sum(-2)
 
     def scale(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text 1"]:
         """`s(x)`, what LayerNorm 2 divides by at n."""
@@ -287,15 +286,10 @@ def destination(
             check_listed(texts)
             shortest = min([weights.n_ctx, *(len(token_ids(text, weights)) for text in texts)])
             n = min(n, shortest // 2 if weights.both_sides else shortest - 1)
-    weights.position(n)
-    n = whole("position", n)
-    number = None if token is None else weights.token_id(token)
     d_vocab = 0 if weights.W_E is None else weights.d_vocab
-    return Destination(
-        split=Equation1(weights, n, number, weights.typical_norm(C)),
-        layer=OfWeights(weights, n),
-        reader=Reader(weights.tokenizer, weights.n_ctx, d_vocab),
-    )
+    reader = Reader(weights.tokenizer, weights.n_ctx, d_vocab)
+    made = Equation1.of(weights, n, token, C)
+    return Destination(made, OfWeights(weights, made.n), reader)
 
 
 # ---------------------------------------------------------------- families

@@ -35,6 +35,7 @@ from ctxlib.weights import (
     layer_norm,
     project,
     untrained_tokens,
+    whole,
 )
 
 Texts = Int[Tensor, "*text pos"]  # one or a stack
@@ -233,14 +234,10 @@ def asked_there(
 
 
 def positional_kernels(
-    weights: LayerWeights,
-    n: int,
-    token: str | int | None = " the",
-    C: float | None = None,
-    length: int | None = None,
+    weights: LayerWeights, n: int, token: str | int | None = " the", C: float | None = None
 ) -> Float[Tensor, "head source"]:
     """`pos_{n,i} = softmax_i(q_n . P[n, i] / attn_scale)` for i = 0 ... n, with `token` at
-    destination n; in an encoder for the sources of a text of `length` tokens, by default 2n.
+    destination n; in an encoder for the sources of a text of 2n tokens.
 
     `token=None` is the query without a token, for checkpoints that come without embeddings;
     C must then be given. Raises ValueError for a position that the model does not have and for a
@@ -252,8 +249,7 @@ def positional_kernels(
     >>> torch.allclose(kernels.sum(-1), torch.ones(8))
     True
     """
-    ask = asked(weights, destination_query(weights, n, token, C))
-    return where(weights, ask.mT, n, C, length).mT.softmax(-1)
+    return Equation1.of(weights, n, token, C).kernels
 
 
 def content_scores(
@@ -274,7 +270,7 @@ def content_scores(
     >>> torch.allclose(cx.content_scores(weights, n=256, tokens=tokens[:9]), scores[:, tokens[:9]])
     True
     """
-    ask = asked(weights, destination_query(weights, n, token))
+    ask = Equation1.of(weights, n, token).ask
     return what(weights, ask.mT, n, tokens).mT
 
 
@@ -297,16 +293,9 @@ def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
     return asked(weights, q) @ x.mT + from_bias
 
 
-def rebuilt_scores(
-    weights: LayerWeights,
-    tokens: Texts,
-    n: int,
-    C: float | None = None,
-    shift: Float[Tensor, "source d_model"] | None = None,
-) -> Rows:
+def rebuilt_scores(weights: LayerWeights, tokens: Texts, n: int, C: float | None = None) -> Rows:
     """`q_n . (E[n, x_i] + P[n, i]) / attn_scale` for i = 0 ... n: Equation 1 in place of the key,
-    of one text or a stack of them. `shift` is `positional_shift` for C, where it is at hand. Errors
-    as in `exact_scores` and `positional_shift`.
+    of one text or a stack of them. Errors as in `exact_scores` and `positional_shift`.
 
     >>> exact = cx.split.exact_scores(weights, tokens, n=99)
     >>> rebuilt = cx.split.rebuilt_scores(weights, tokens, n=99)
@@ -314,9 +303,18 @@ def rebuilt_scores(
     tensor(True)
     """
     x = weights.seen(tokens, n)
+    position, content = halves(weights, x, n, positional_shift(weights, n, C, x.shape[-1]))
+    return content + position
+
+
+def halves(
+    weights: LayerWeights, x: Texts, n: int, shift: Float[Tensor, "source d_model"]
+) -> tuple[Rows, Rows]:
+    """`q_n . P[n, i] / attn_scale` and `q_n . E[n, x_i] / attn_scale`, asked by the token at n of
+    each text; `shift` is `positional_shift` for its sources.
+    """
     ask = asked_there(weights, x[..., n], n).mT
-    shift = positional_shift(weights, n, C, x.shape[-1]) if shift is None else shift
-    return (what(weights, ask, n, x) + shift @ ask).mT
+    return (shift @ ask).mT, what(weights, ask, n, x).mT
 
 
 def attention_rows(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
@@ -500,19 +498,41 @@ class Equation1(Split):
     token: int | None
     C: float
 
+    @classmethod
+    def of(
+        cls,
+        weights: LayerWeights,
+        n: int,
+        token: str | int | None = " the",
+        C: float | None = None,
+    ) -> Equation1:
+        """The split asked by `token`, given as text or as an id; C is by default the median norm.
+        ValueError for an n that the model does not have, for a token that is not exactly one, and
+        for a C that is not positive.
+        """
+        weights.position(n)
+        number = None if token is None else weights.token_id(token)
+        return cls(weights, whole("position", n), number, weights.typical_norm(C))
+
     @property
     def tokenizer(self) -> Any:
         return self.weights.tokenizer
 
     @cached_property
+    def ask(self) -> Float[Tensor, "head d_model"]:
+        """`asked` by the token of the destination."""
+        q = destination_query(self.weights, self.n, self.token, self.C)
+        return asked(self.weights, q)
+
+    @cached_property
     def kernels(self) -> Float[Tensor, "head source"]:
-        return positional_kernels(self.weights, self.n, self.token, self.C)
+        return (self.shift @ self.ask.mT).mT.softmax(-1)
 
     @cached_property
     def content(self) -> Float[Tensor, "head vocab"]:
         if self.token is None:
             raise ValueError("content needs a token at the destination, and token is None")
-        return content_scores(self.weights, self.n, self.token)
+        return what(self.weights, self.ask.mT, self.n).mT
 
     @cached_property
     def untrained(self) -> Bool[Tensor, " vocab"]:
@@ -548,16 +568,13 @@ class Equation1(Split):
         return self.values(range(self.weights.n_heads)), self.shift @ self.weights.W_V
 
     def factors(self, x: Texts) -> tuple[Rows, Rows]:
-        x = self.seen(x)
-        ask = asked_there(self.weights, x[..., self.n], self.n).mT
-        return (self.shift @ ask).mT, what(self.weights, ask, self.n, x).mT
+        return halves(self.weights, self.seen(x), self.n, self.shift)
 
     def rows(self, x: Texts) -> Rows:
         x = self.seen(x)
         if self.token is not None and (x[..., self.n] == torch.tensor(self.token)).all():
             return (self.content.T[x].mT + self.kernels.log()).softmax(-1)
-        kernel, content = self.factors(x)
-        return (content + kernel).softmax(-1)
+        return super().rows(x)
 
     def inside(self, x: Texts, rows: Rows) -> Float[Tensor, "*text head d_head"]:
         by_token, by_source = self.all_values

@@ -419,12 +419,12 @@ class LayerWeights:
 
     def read(self, tokens: Int[Tensor, "*text pos"], n: int) -> Int[Tensor, "*text source"]:
         """The first `reach(n)` tokens, as `seen`; also a ValueError where they are fewer."""
-        self.position(n)
-        if n < tokens.shape[-1] < (length := self.reach(n)):
+        length = self.reach(n)
+        if n < tokens.shape[-1] < length:
             raise ValueError(
                 f"a text of {tokens.shape[-1]} tokens: the destination {n} reads {length}"
             )
-        return self.seen(tokens[..., : self.reach(n)], n)
+        return self.seen(tokens[..., :length], n)
 
     def reach(self, n: int, length: int | None = None) -> int:
         """How many sources the destination n has: n + 1, or in an encoder all tokens of a text of
