@@ -7,6 +7,7 @@ from pathlib import Path
 
 import build_book
 import nbformat
+import packing
 import pytest
 import torch
 from kinds import KINDS, PARALLEL, drawn
@@ -266,7 +267,7 @@ def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(tiny_folder, r
 
 
 def test_an_edition_without_a_packed_layer_says_so_in_place_of_its_views(of_kind):
-    assert build_book.packed_for(str(of_kind("Bloom").folder)) is None
+    assert packing.of_edition(str(of_kind("Bloom").folder), "Bloom") is None
     page = (ROOT / "book" / "explorer.md").read_text("utf-8")
     look_up = '<div data-view="lookups" data-state="{}"><p>picture</p></div>'
     finished = build_book.LAYER_VIEW.sub(build_book.NO_VIEW, page + look_up)

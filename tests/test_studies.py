@@ -1,8 +1,8 @@
 """What most chapters begin with, against the same steps taken one by one."""
 
 import numpy as np
+import packing
 import pytest
-import real_layers
 import torch
 from sklearn.metrics import roc_auc_score
 
@@ -70,7 +70,7 @@ def test_labels_of_one_half_are_judged_on_the_other(mini):
         np.array([getattr(t, name) for t in study.texts]) for name in ("domain", "half")
     )
     told = study.circuit.summary(study.at.placed(study.texts)).numpy()
-    table = real_layers.labelled(study)
+    table = packing.labelled(study)
     assert sorted(table.index) == [*range(study.at.n_neurons)]
     for neuron in table.index[:20]:
         inside = domains == table.loc[neuron, "label"]

@@ -38,7 +38,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,6 @@ NBVAL += ["-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "-q", "--t
 NBVAL += [f"--nbval-sanitize-with={SANITIZE}"]
 STOP = threading.Event()  # set when the build is interrupted: no kernel begins another cell
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
-NEURON = "neuron.bin"  # of the title page's view
 REAL = ("smollm2", "qwen")  # models beside `mini` that explorer and reader compute with
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # colours
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -134,23 +133,22 @@ def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> No
     nothing more is begun.
     """
     STOP.clear()
-    left = iter(files)
+    failed = threading.Event()
 
-    def work() -> None:
+    def work(file: Path) -> None:
+        if failed.is_set():
+            return
         try:
-            for file in left:
-                do(file)
-        finally:
-            list(left)  # nobody begins what is left after a failure
+            do(file)
+        except BaseException:
+            failed.set()
+            raise
 
     with ThreadPoolExecutor(most) as pool:
-        workers = [pool.submit(work) for _ in range(most)]
         try:
-            for worker in workers:
-                worker.result()
+            list(pool.map(work, files))
         except KeyboardInterrupt:
             STOP.set()
-            list(left)
             raise
 
 
@@ -404,9 +402,8 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         if not (base / "book" / f"{name}.ipynb").exists():
             again = f"run `make execute CHAPTER={name}` first"
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
-    layer = packed(model, files, "layer.bin", packed_for)
-    heard = packed(model, files, NEURON, lambda _: packed_heard())
-    real = [packed(model, files, f"{n}.zip", partial(packed_real, n)) for n in REAL if base == ROOT]
+    layer, heard = (packed(model, files, name) for name in ("layer.bin", "neuron.bin"))
+    real = [packed(model, files, f"{name}.zip") for name in REAL if base == ROOT]
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
     # the reference imports the package, and the extensions are among the tools
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
@@ -481,61 +478,23 @@ def lead_on(pages: Path) -> None:
         replace(pages / f"{old}.html", filled_in("moved.html", to=f"{new}.html"))
 
 
-def packed(
-    model: str,
-    files: dict[str, str | None],
-    name: str,
-    pack: Callable[[str], bytes | None],
-) -> Path:
-    """The file in an edition's `_build` that views compute with, if `pack` gives bytes of it: made
-    anew when the model or the package, which is among these files, has changed.
+def packed(model: str, files: dict[str, str | None], name: str) -> Path:
+    """The file in an edition's `_build` that views compute with, if the model gives one: made anew
+    when the model or the package, which is among these files, has changed.
     """
     place = home(model) / "_build" / name
     stamp = place.parent / "stamps" / place.stem
     read = [f for f in files if f.startswith("ctxlib/") and not f.endswith((".js", ".css"))]
     given = facts(model) | {"files": {file: files[file] for file in read}}
     if not stamps.holds(stamp, ROOT, given):
-        made = pack(model)
+        import packing  # only here, for its imports take seconds
+
+        made = packing.packed(name, model, called(model))
         place.unlink(missing_ok=True)
         if made:
             replace(place, made)
         stamps.keep(stamp, ROOT, given, [place])
     return place
-
-
-def packed_for(model: str) -> bytes | None:
-    """What a page needs to compute the contextual circuit of a model's first layer
-    (`ctxlib/widgets/layerfile.py`); None for a model without position embeddings.
-    """
-    import torch  # only here, for these imports take seconds
-
-    import ctxlib as cx
-
-    torch.set_num_threads(1)  # sums in one order: the same bytes on every run
-    try:
-        weights = cx.LayerWeights.of(cx.load(model))
-    except cx.weights.NoPositionEmbeddings as error:  # the build goes on without
-        print(f"no views of {model}: {error}")
-        return None
-    return cx.widgets.packed_layer(weights, cx.texts.collection(weights, 1000), called(model))
-
-
-def packed_real(name: str, *_: str) -> bytes:
-    """The archive of a real model's files (`real_layers.py`)."""
-    from real_layers import packed_layer  # only here, likewise
-
-    return packed_layer(name)
-
-
-def packed_heard() -> bytes:
-    """What the title page's view computes with, from a stored layer (`neuronfile.py`)."""
-    import ctxlib as cx  # only here, likewise
-
-    kept = json.loads((cx.models.DATA / "evidence" / "welcome.json").read_text(encoding="utf-8"))
-    from ctxlib.widgets.neuronfile import packed_neuron
-
-    at = cx.destination("qwen")
-    return packed_neuron(at, kept["neuron"], kept["heads"], kept["scale"])
 
 
 def labelled_neurons(html: Path) -> bytes:

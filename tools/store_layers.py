@@ -14,11 +14,12 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
 from command import ROOT, command
-from files import digest
+from files import digest, replace
 
 import ctxlib as cx
 from ctxlib import stored
@@ -34,15 +35,15 @@ TIE = 0.01  # of `top`: neurons that are nearer than this may change places
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", default=list(real_models()), metavar="name")
-    STORED.mkdir(exist_ok=True)
     for name in parser.parse_args(argv).names:
         if not kept_folder(name).is_dir():
             print(f"{name}: left out, for it is not here; make models NAME={name} fetches it")
             continue
         file, costs = store(name)
-        known(name, digest(file))
-        print(f"{name}: {file.stat().st_size / 1e6:.1f} MB, {costs}", flush=True)
-        keep(name, {"megabytes": round(file.stat().st_size / 1e6, 1), **costs})
+        size = file.stat().st_size / 1e6
+        print(f"{name}: {size:.1f} MB, {costs}", flush=True)
+        add(DATA / "stored.json", name, digest(file))  # it is known by that where it is fetched
+        add(STORED / "costs.json", name, {"megabytes": round(size, 1), **costs})
 
 
 def store(name: str) -> tuple[Path, dict[str, float]]:
@@ -104,16 +105,10 @@ def alike(circuits: tuple, start: int) -> list[float]:
     return torch.cosine_similarity(*(c - c.mean(1, keepdim=True) for c in columns)).tolist()
 
 
-def known(name: str, sum_of: str) -> None:
-    """The sum by which a stored layer is known where it is fetched."""
-    file = DATA / "stored.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {name: sum_of}, indent=1) + "\n")
-
-
-def keep(name: str, costs: dict[str, float]) -> None:
-    file = STORED / "costs.json"
-    all_costs = json.loads(file.read_text()) if file.exists() else {}
-    file.write_text(json.dumps(all_costs | {name: costs}, indent=1) + "\n")
+def add(file: Path, name: str, fact: Any) -> None:
+    """What a file says of every stored layer, with this one's."""
+    facts = json.loads(file.read_text()) | {name: fact}
+    replace(file, json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""What explorer and reader compute a real model's first layer with, and its neurons by label: the
-files beside `mini`'s in a site's `_static/data`.
+"""What views compute with: the files in a site's `_static/data`, of an edition's own model and, for
+explorer and reader, of real ones, with their neurons by label.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 
 import numpy as np
@@ -16,16 +17,45 @@ import ctxlib as cx
 from ctxlib.place import Destination
 from ctxlib.studies import Study
 from ctxlib.widgets.askedfile import parts_of_destination
+from ctxlib.widgets.neuronfile import packed_neuron
 
 AT_ONCE = 256  # neurons whose columns are held
 NAMED = 5  # tokens of a neuron
 
 
-def packed_layer(name: str) -> bytes:
+def packed(file: str, model: str, title: str) -> bytes | None:
+    """The bytes of one of these files, of a model that a page calls by its title."""
+    torch.set_num_threads(1)  # sums in one order: the same bytes on every run
+    match file:
+        case "layer.bin":
+            return of_edition(model, title)
+        case "neuron.bin":
+            return heard()
+    return of_real_model(file.removesuffix(".zip"))
+
+
+def of_edition(model: str, title: str) -> bytes | None:
+    """What a page needs to compute the contextual circuit of a model's first layer
+    (`ctxlib/widgets/layerfile.py`); None for a model without position embeddings.
+    """
+    try:
+        weights = cx.LayerWeights.of(cx.load(model))
+    except cx.weights.NoPositionEmbeddings as error:  # the build goes on without
+        print(f"no views of {model}: {error}")
+        return None
+    return cx.widgets.packed_layer(weights, cx.texts.collection(weights, 1000), title)
+
+
+def heard() -> bytes:
+    """What the title page's view computes with, from a stored layer (`neuronfile.py`)."""
+    kept = json.loads((cx.models.DATA / "evidence" / "welcome.json").read_text(encoding="utf-8"))
+    return packed_neuron(cx.destination("qwen"), kept["neuron"], kept["heads"], kept["scale"])
+
+
+def of_real_model(name: str) -> bytes:
     """All files of a model in one archive. Texts that are too short for the destination of its
     stored layer are left out of its study.
     """
-    torch.set_num_threads(1)  # sums in one order: the same bytes on every run
     at = cx.destination(name)
     texts = cx.texts.collection(cx.texts.Reader.of(at, at.length))
     study = cx.study(at, [text for text in texts if len(text.tokens) >= at.length], or_all=True)
