@@ -1,5 +1,6 @@
 """The method by loops: one text, one head, one source and one token at a time. The package is held
-against this. `w` are folded weights, in float64; a text is a list of ids.
+against this. `w` are folded weights, in float64, of a decoder or an encoder; a text is a list of
+ids.
 """
 
 import math
@@ -41,15 +42,16 @@ def draw_text(length, seed=0):
 
 
 @st.composite
-def cases(draw_from):
-    """Sizes of a block, what scores are divided by, heads in any order, a destination, its token,
-    C, and three texts.
+def cases(draw_from, encoders=True):
+    """Sizes of a block, whether it is an encoder's, what scores are divided by, heads in any order,
+    a destination, its token, C, and three texts.
     """
     n_heads, n_ctx, vocab = (draw_from(st.integers(*r)) for r in ((1, 4), (2, 7), (2, 9)))
     sizes = {"seed": draw_from(seeds), "n_heads": n_heads, "n_ctx": n_ctx, "vocab": vocab}
     return SimpleNamespace(
         sizes=sizes
         | {"d_head": draw_from(st.integers(2, 4)), "d_mlp": draw_from(st.integers(1, 5))},
+        both_sides=encoders and draw_from(st.booleans()),
         divisor=draw_from(st.floats(0.5, 3)),
         heads=draw_from(st.permutations(range(n_heads)))[: draw_from(st.integers(1, n_heads))],
         n=draw_from(st.integers(0, n_ctx - 1)),
@@ -60,7 +62,14 @@ def cases(draw_from):
 
 
 def block_of(make_weights, case):
-    return replace(make_weights(**case.sizes), attn_scale=case.divisor)
+    w = replace(make_weights(**case.sizes), attn_scale=case.divisor)
+    return as_encoder(w) if case.both_sides else w
+
+
+def as_encoder(w):
+    """The same block with sources on both sides, behind a norm of its own."""
+    gain, bias = draw(2, w.d_model, seed=9)
+    return replace(w, both_sides=True, skip_gain=1 + gain, skip_bias=bias)
 
 
 def asked(weights, case):
@@ -75,6 +84,16 @@ def calibrated(make_weights, case):
 
 
 # ---------------------------------------------------------------- pieces
+
+
+def reach(w, n):
+    """How many tokens are read: up to n, or, of an encoder, twice as many."""
+    return min(max(2 * n, n + 1), w.n_ctx) if w.both_sides else n + 1
+
+
+def placed(w, text, n, token):
+    """What is read of a text, the token that asks in place of its own."""
+    return [*text[:n], token, *text[n + 1 : reach(w, n)]]
 
 
 def scale(w, v):
@@ -111,7 +130,7 @@ def softmax(scores):
 
 
 def kernel(w, h, q, n, C):
-    return softmax([score(w, h, q, where(w, i, n, C)) for i in range(n + 1)])
+    return softmax([score(w, h, q, where(w, i, n, C)) for i in range(reach(w, n))])
 
 
 def content(w, h, q, n, t):
@@ -120,15 +139,18 @@ def content(w, h, q, n, t):
 
 def denominator(w, h, text, n, token, C):
     q = query(w, h, what(w, token, n))
-    contents = [content(w, h, q, n, t) for t in (*text[:n], token)]
+    contents = [content(w, h, q, n, t) for t in placed(w, text, n, token)]
     return weighted(kernel(w, h, q, n, C), contents)
 
 
+def rebuilt(w, text, n, C):
+    """What heads see of the sources, by Equation 1."""
+    return [what(w, t, n) + where(w, i, n, C) for i, t in enumerate(text[: reach(w, n)])]
+
+
 def rebuilt_row(w, h, text, n, C):
-    """Equation 1."""
     q = query(w, h, what(w, text[n], n))
-    sources = (what(w, text[i], n) + where(w, i, n, C) for i in range(n + 1))
-    return softmax([score(w, h, q, x) for x in sources])
+    return softmax([score(w, h, q, x) for x in rebuilt(w, text, n, C)])
 
 
 def shared(kernels):
@@ -144,15 +166,20 @@ def weighted(row, vectors):
 # ---------------------------------------------------------------- the truth
 
 
+def exact(w, text, n):
+    """What heads see of the sources."""
+    return [what(w, t, i) for i, t in enumerate(text[: reach(w, n)])]
+
+
 def row(w, h, text, n):
-    x = [what(w, t, i) for i, t in enumerate(text[: n + 1])]
+    x = exact(w, text, n)
     q = query(w, h, x[n])
     return softmax([float(q @ (v @ w.W_K[h] + w.b_K[h])) / w.attn_scale for v in x])
 
 
 def outputs(w, text, n):
     """What each head writes at n."""
-    x = [what(w, t, i) for i, t in enumerate(text[: n + 1])]
+    x = exact(w, text, n)
     written = [
         weighted(row(w, h, text, n), [value(w, h, v) for v in x]) @ w.W_O[h]
         for h in range(w.n_heads)
@@ -162,7 +189,11 @@ def outputs(w, text, n):
 
 def between(w, text, n, outputs):
     """The residual stream between attention and MLP."""
-    return w.W_E[text[n]] + w.W_pos[n] + sum(outputs) + w.b_O
+    beside = w.W_E[text[n]] + w.W_pos[n]
+    if w.both_sides:  # it was normalised, with gain and bias, and is centred
+        beside = what(w, text[n], n) * w.skip_gain + w.skip_bias
+        beside = beside - beside.mean()
+    return beside + sum(outputs) + w.b_O
 
 
 def neurons(w, text, heads, n, outputs):

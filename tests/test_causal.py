@@ -20,7 +20,7 @@ near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # float32
 # ---------------------------------------------------------------- the same by loops
 
 
-@given(cases())
+@given(cases(encoders=False))
 def test_what_is_at_every_destination_is_the_loops(make_weights, case):
     """Denominators, and what either circuit puts inside its heads, in a text of any length."""
     circuit, text = calibrated(make_weights, case), case.texts[1, : case.n + 1]

@@ -16,7 +16,8 @@ import ctxlib as cx
 def circuit_by_hand(circuit, case):
     """The steps of the method, section 4, one number at a time."""
     w, n, heads, text = circuit.at.split.weights, case.n, case.heads, case.texts[0].tolist()
-    tokens, kernels, denominators, values, extended = [*text[:n], case.token], [], [], [], 0
+    tokens = by_hand.placed(w, text, n, case.token)
+    kernels, denominators, values, extended = [], [], [], 0
     for h in heads:
         q = by_hand.query(w, h, by_hand.what(w, case.token, n))
         kernels.append(by_hand.kernel(w, h, q, n, case.C))
@@ -48,7 +49,8 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     hand, w, n = circuit_by_hand(circuit, case), circuit.at.split.weights, case.n
     asked = tuple(case.heads), n, case.token, case.C
     assert (circuit.heads, circuit.at.n, circuit.at.token, circuit.at.split.C) == asked
-    assert circuit.calibration.tolist() == [*case.texts[0, :n].tolist(), case.token]
+    placed = by_hand.placed(w, case.texts[0].tolist(), n, case.token)
+    assert circuit.calibration.tolist() == placed
     assert circuit.scale == pytest.approx(hand.scale, rel=1e-9)
     for name in ("kernel", "denominators", "weighted_values", "readout", "contribution"):
         same(getattr(circuit, name), getattr(hand, name))
@@ -57,9 +59,9 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     for text in case.texts.tolist():
         terms = [k * hand.contribution[t] for k, t in zip(hand.kernel, text, strict=False)]
         summaries.append(sum(terms))
-        rest = w.W_E[text[n]] + w.W_pos[n] + w.b_O
-        for h in set(range(w.n_heads)) - set(case.heads):
-            rest = rest + by_hand.value(w, h, by_hand.what(w, text[n], n)) @ w.W_O[h]
+        own = [by_hand.value(w, h, by_hand.what(w, text[n], n)) for h in range(w.n_heads)]
+        others = [own[h] @ w.W_O[h] for h in range(w.n_heads) if h not in case.heads]
+        rest = by_hand.between(w, text, n, others)
         whole.append(summaries[-1] + rest @ w.W_in / hand.scale + w.b_in)
     same(circuit.summary(case.texts), torch.stack(summaries))
     same(circuit.pre_activations(case.texts), torch.stack(whole))
@@ -101,7 +103,7 @@ def test_without_positions_circuits_are_exact(make_weights, case):
 def self_normalised_by_hand(w, text, heads, n, C):
     """Rows, outputs of all heads, summary and pre-activations, one source at a time."""
     rows = [by_hand.rebuilt_row(w, h, text, n, C) for h in range(w.n_heads)]
-    seen = [by_hand.what(w, t, n) + by_hand.where(w, i, n, C) for i, t in enumerate(text[: n + 1])]
+    seen = by_hand.rebuilt(w, text, n, C)
     inside = [[by_hand.value(w, h, x) for x in seen] for h in range(w.n_heads)]
     outputs = [
         by_hand.weighted(row, v) @ W_O for row, v, W_O in zip(rows, inside, w.W_O, strict=True)
@@ -121,6 +123,10 @@ def test_the_self_normalised_circuit_is_the_loops(make_weights, case):
     readers = of.split.rows, of.rebuilt_outputs, better.summary, better.pre_activations
     for read, by_text in zip(readers, zip(*hand, strict=True), strict=True):
         same(read(case.texts), torch.stack(by_text))
+    weights = of.split.weights
+    truth = [by_hand.truth(weights, x, case.heads, case.n) for x in case.texts.tolist()]
+    offsets = better.circuit.self_normalised(case.texts).offsets
+    same(offsets, (torch.stack(truth) - better.summary(case.texts)).mean(0))
 
 
 def test_rows_of_scores_beyond_the_range_of_an_exponential_are_rows(tiny_weights, drawn):
@@ -135,10 +141,6 @@ def test_offsets_take_the_mean_error_off_every_neuron(circuit, drawn, monkeypatc
     """Texts may come from a generator, in any batches; without them there are no offsets."""
     plain, better = circuit.self_normalised(), circuit.self_normalised(list(drawn))
     assert plain.offsets.shape == (40,) and not plain.offsets.any()
-    truth = torch.stack(
-        [by_hand.truth(circuit.at.split.weights, x.tolist(), [2, 0], 20) for x in drawn]
-    )
-    same(better.offsets, (truth - plain.summary(drawn)).mean(0))
     same(better.pre_activations(drawn), plain.pre_activations(drawn) + better.offsets)
     monkeypatch.setattr("ctxlib.texts.batching.BATCH", 2)
     same(circuit.self_normalised(text for text in drawn).offsets, better.offsets)

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from by_hand import calibrated, cases, draw, draw_texts, seeds
+from by_hand import as_encoder, calibrated, cases, draw, draw_texts, seeds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
@@ -43,16 +43,18 @@ PARTS = ["from offset", "from spread", "from shape"]
 TEXTS = list(draw_texts(20, 32, 300, seed=1))
 
 
-@pytest.fixture(params=["the paper's", "self-normalised"])
-def either(request, circuit):
-    """Both kinds of circuit."""
+@pytest.fixture(params=["the paper's", "self-normalised", "an encoder's"])
+def either(request, circuit, precise):
+    """Both kinds of circuit, and one with sources on both sides."""
+    if request.param == "an encoder's":
+        return calibrate(cx.destination(as_encoder(precise), n=9), TEXTS[0], [2, 0])
     return circuit if request.param == "the paper's" else circuit.self_normalised(TEXTS[:3])
 
 
 def with_token(circuit):
-    """The texts as calibration reads them: the circuit's token at n, nothing behind it."""
-    cut = torch.stack(TEXTS)[:, : circuit.at.n + 1]
-    cut[:, -1] = circuit.at.token
+    """The texts as calibration reads them, the circuit's token at n."""
+    cut = torch.stack(TEXTS)[:, : circuit.at.length]
+    cut[:, circuit.at.n] = circuit.at.token
     return cut
 
 
@@ -496,10 +498,10 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
 def approximated_by_hand(circuit, text, made):
     """The circuit's steps, each taken as an approximation or exactly, one source at a time."""
     w, n, heads = circuit.at.split.weights, circuit.at.n, circuit.heads
-    own = text[: n + 1]
-    x = [*own[:n], circuit.at.token] if "token" in made else own
-    calibration = [*circuit.calibration.tolist()[:n], x[n]]
-    wheres = [by_hand.where(w, i, n, circuit.at.split.C) for i in range(n + 1)]
+    own = text[: by_hand.reach(w, n)]
+    x = by_hand.placed(w, own, n, circuit.at.token) if "token" in made else own
+    calibration = by_hand.placed(w, circuit.calibration.tolist(), n, x[n])
+    wheres = [by_hand.where(w, i, n, circuit.at.split.C) for i in range(len(x))]
     q = {h: by_hand.query(w, h, by_hand.what(w, x[n], n)) for h in heads}
 
     def content(h, i, t):
@@ -516,7 +518,7 @@ def approximated_by_hand(circuit, text, made):
         denominator = sum(row)
         if "denominators" in made:
             denominator = sum(pos * content(h, i, calibration[i]) for i, pos in enumerate(kernel))
-        places = [n if "values" in made else i for i in range(n + 1)]
+        places = [n if "values" in made else i for i in range(len(x))]
         values = [
             by_hand.value(w, h, by_hand.what(w, t, i)) for t, i in zip(x, places, strict=True)
         ]

@@ -10,7 +10,7 @@ from itertools import accumulate
 import by_hand
 import pytest
 import torch
-from by_hand import block_of, cases, draw, same, seeds
+from by_hand import as_encoder, block_of, cases, draw, same, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
@@ -24,9 +24,10 @@ from ctxlib.split import family
 
 @given(cases())
 def test_a_rebuilt_key_has_two_halves_and_is_exact_at_the_destination(make_weights, case):
-    w, n, text = block_of(make_weights, case), case.n, case.texts[0]
-    q, keys = w.queries(text)[:, n], w.keys(text)[:, : n + 1]
-    rebuilt = cx.split.content_keys(w, n, text[: n + 1]) + cx.split.positional_keys(w, n, case.C)
+    w, n = block_of(make_weights, case), case.n
+    text = case.texts[0, : by_hand.reach(w, n)]
+    q, keys = w.queries(text)[:, n], w.keys(text)
+    rebuilt = cx.split.content_keys(w, n, text) + cx.split.positional_keys(w, n, case.C)
     same(rebuilt[:, n] + w.b_K, keys[:, n])
     for scores, k in (
         (cx.split.rebuilt_scores(w, text, n, case.C), rebuilt),
@@ -37,46 +38,39 @@ def test_a_rebuilt_key_has_two_halves_and_is_exact_at_the_destination(make_weigh
 
 @given(cases())
 def test_rows_and_patterns_are_the_loops(make_weights, case):
+    """A decoder does not look behind the destination."""
     w, n, heads = block_of(make_weights, case), case.n, range(case.sizes["n_heads"])
-    texts = case.texts.tolist()
-    exact = [[by_hand.row(w, h, x, n) for h in heads] for x in texts]
-    rebuilt = [[by_hand.rebuilt_row(w, h, x, n, case.C) for h in heads] for x in texts]
-    same(cx.attention_rows(w, case.texts, n), exact)
-    same(cx.rebuilt_rows(w, case.texts, n, case.C), rebuilt)
-    behind = 0, w.n_ctx - 1 - n
+    texts = case.texts[:, : by_hand.reach(w, n)] if case.both_sides else case.texts
+    exact = [[by_hand.row(w, h, x, n) for h in heads] for x in texts.tolist()]
+    rebuilt = [[by_hand.rebuilt_row(w, h, x, n, case.C) for h in heads] for x in texts.tolist()]
+    same(cx.attention_rows(w, texts, n), exact)
+    same(cx.rebuilt_rows(w, texts, n, case.C), rebuilt)
     for pattern, rows in (
-        (cx.split.attention_pattern(w, case.texts[1]), exact),
-        (cx.split.rebuilt_pattern(w, case.texts[1], case.C), rebuilt),
+        (cx.split.attention_pattern(w, texts[1]), exact),
+        (cx.split.rebuilt_pattern(w, texts[1], case.C), rebuilt),
     ):
+        behind = 0, texts.shape[1] - by_hand.reach(w, n)
         same(pattern[:, n], pad(torch.tensor(rows[1], dtype=torch.float64), behind))
 
 
-@given(
-    seeds,
-    st.integers(1, 4),
-    st.integers(0, 11),
-    st.floats(0.1, 30),
-    st.one_of(st.none(), st.integers(0, 19)),
-)
-def test_queries_scores_and_kernels_are_the_loops(make_weights, seed, n_heads, n, C, token):
+@given(cases(), st.booleans())
+def test_queries_scores_and_kernels_are_the_loops(make_weights, case, asked):
     """Without a token, LayerNorm's scale at n is that of a token of norm C."""
-    w = make_weights(seed, n_heads)
+    w, n, C, token = block_of(make_weights, case), case.n, case.C, case.token if asked else None
     alone = w.d_model**0.5 * w.W_pos[n] / (w.W_pos[n] @ w.W_pos[n] + C**2) ** 0.5
-    x = alone if token is None else by_hand.what(w, token, n)
+    x = by_hand.what(w, token, n) if asked else alone
     q = [by_hand.query(w, h, x) for h in range(w.n_heads)]
-
-    def scores(sources):
-        return [[by_hand.score(w, h, q_h, v) for v in sources] for h, q_h in enumerate(q)]
-
-    by_position = scores([by_hand.where(w, i, n, C) for i in range(n + 1)])
     same(cx.split.destination_query(w, n, token, C), torch.stack(q))
-    same(cx.positional_kernels(w, n, token, C), [by_hand.softmax(row) for row in by_position])
-    if token is not None:
-        some = torch.tensor([7, 0, 19, 7])
-        sources = [by_hand.what(w, t, n) for t in range(20)]
-        by_token = torch.tensor(scores(sources), dtype=torch.float64)
-        same(cx.content_scores(w, n, token), by_token)
-        same(cx.content_scores(w, n, token, some), by_token[:, some])
+    kernels = [by_hand.kernel(w, h, q_h, n, C) for h, q_h in enumerate(q)]
+    same(cx.positional_kernels(w, n, token, C), kernels)
+    if asked:
+        content = [
+            [by_hand.content(w, h, q[h], n, t) for t in range(len(w.W_E))] for h in range(w.n_heads)
+        ]
+        content = torch.tensor(content, dtype=torch.float64).log()
+        same(cx.content_scores(w, n, token), content)
+        some = case.texts[0]
+        same(cx.content_scores(w, n, token, some), content[:, some])
 
 
 def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weights, tiny_tokens):
@@ -170,14 +164,16 @@ def test_numbers_decide_the_family_and_the_reason_names_them(numbers, name, beca
     assert because in reason
 
 
-def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights):
-    kernels = cx.positional_kernels(tiny_weights, 20)
-    table = cx.families(cx.destination(tiny_weights, n=20))
+@pytest.mark.parametrize("made", [lambda w: w, as_encoder], ids=["decoder", "encoder"])
+def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights, made):
+    weights = made(tiny_weights.to(torch.float64))
+    kernels = cx.positional_kernels(weights, 20)
+    table = cx.families(cx.destination(weights, n=20))
     for name, values in {
         "effective tokens": cx.effective_tokens(kernels),
-        "half of the mass within": cx.split.half_mass(kernels),
-        "TV to uniform": cx.total_variation(kernels, torch.full((3, 21), 1 / 21)),
-        "nats for a copy": cx.split.copy_preference(tiny_weights, 20),
+        "half of the mass within": cx.split.half_mass(kernels, 20),
+        "TV to uniform": cx.total_variation(kernels, torch.ones_like(kernels) / kernels.shape[1]),
+        "nats for a copy": cx.split.copy_preference(weights, 20),
     }.items():
         assert table[name].tolist() == values.tolist()
     for _, (*numbers, name, because) in table.iterrows():
