@@ -1,6 +1,5 @@
 """The causal forms: the circuits at every destination of a text, and the model running on them."""
 
-from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -56,10 +55,6 @@ UNREADABLE = [(torch.tensor([1, 2, stranger]), "ids 0 to 299") for stranger in (
 UNREADABLE += [(torch.ones(n).long(), "1 to 32 tokens|positions 0 to 31") for n in (0, 33)]
 
 
-def along_of(weights, **asked):
-    return causal.denominators_along(cx.destination(weights, n=9, **asked), TEXT)
-
-
 ASK = (
     lambda c, text: causal.denominators_along(c.at, text),
     lambda c, text: causal.circuit_z(c, text, DENOMINATORS),
@@ -78,16 +73,6 @@ ASK = (
             lambda c, _: causal.circuit_z(c, torch.arange(32), DENOMINATORS[:, :31]),
             r"at 31 positions for a text of 32.*longer",
         ),
-        *(
-            (lambda c, _, t=t: along_of(c.at.split.weights, token=t), "exactly one|ids 0 to 299")
-            for t in (" bagpipes", 300, -1)
-        ),
-        *(
-            (lambda c, _, C=C: along_of(c.at.split.weights, C=C), "positive")
-            for C in (0.0, -2.0, float("nan"))
-        ),
-        (lambda c, _: along_of(replace(c.at.split.weights, W_E=None)), "without token embeddings"),
-        (lambda c, _: along_of(replace(c.at.split.weights, layer=1)), "layer 1"),
         (lambda _, m: causal.mean_z(m, [], 9), "no texts"),
         (lambda _, m: causal.mean_z(m, [TEXT, TEXT[:8]], 9), "a text of 8 tokens is too short"),
         (lambda _, m: causal.mean_z(m, TEXT, 9), "one text where a list"),

@@ -7,7 +7,7 @@ import by_hand
 import numpy as np
 import pytest
 import torch
-from by_hand import block_of, calibrated, cases, draw_texts, same
+from by_hand import block_of, calibrated, cases, same
 from hypothesis import given
 
 import ctxlib as cx
@@ -74,6 +74,8 @@ def test_a_circuit_is_made_of_the_first_n_tokens_and_of_heads_of_any_kind(here, 
         assert torch.equal(other.calibration, circuit.calibration)
         assert torch.equal(other.denominators, circuit.denominators)
         assert repr(other.heads) == "(2, 0)"
+    with pytest.raises(ValueError, match="a text of 19 tokens is too short for the destination 20"):
+        cx.ContextualCircuit.calibrate(here, drawn[0][:19], [2, 0])
 
 
 # ---------------------------------------------------------------- when it is exact
@@ -144,103 +146,3 @@ def test_offsets_take_the_mean_error_off_every_neuron(circuit, drawn, monkeypatc
     same(better.pre_activations(drawn), plain.pre_activations(drawn) + better.offsets)
     monkeypatch.setattr("ctxlib.texts.batching.BATCH", 2)
     same(circuit.self_normalised(text for text in drawn).offsets, better.offsets)
-
-
-# ---------------------------------------------------------------- what a text is
-
-
-READERS = {
-    "true outputs": lambda c, x: c.at.outputs(x),
-    "true contribution": lambda c, x: c.at.truth(x, c.heads),
-    "summary": lambda c, x: c.summary(x),
-    "pre-activations": lambda c, x: c.pre_activations(x),
-    "rows": lambda c, x: c.at.split.rows(x),
-    "outputs": lambda c, x: c.at.rebuilt_outputs(x),
-    "self-normalised summary": lambda c, x: c.self_normalised().summary(x),
-    "self-normalised pre-activations": lambda c, x: c.self_normalised().pre_activations(x),
-}
-every = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-
-
-@every
-def test_a_text_stands_alone_or_in_a_stack(circuit, drawn, read):
-    together = read(circuit, drawn)
-    same(torch.stack([read(circuit, text) for text in drawn]), together)
-    same(read(circuit, drawn[:4].view(2, 2, 32)), together[:4].unflatten(0, (2, 2)))
-
-
-@every
-def test_reading_changes_neither_the_weights_nor_the_circuit(precise, here, drawn, read):
-    """Steps that save memory work in place: on what they made themselves."""
-    circuit = cx.ContextualCircuit.calibrate(here, drawn[0], [2, 0])
-    held = [v for o in (precise, circuit) for v in vars(o).values() if isinstance(v, torch.Tensor)]
-    before = [v.clone() for v in held]
-    once = read(circuit, drawn)
-    assert all(map(torch.equal, held, before))
-    assert torch.equal(read(circuit, drawn), once)
-
-
-# ---------------------------------------------------------------- what is refused
-
-
-@every
-def test_a_text_that_is_too_short_or_has_strange_ids_is_refused(circuit, drawn, read):
-    with pytest.raises(ValueError, match=r"destination 20 lies outside the text.*0 to 19"):
-        read(circuit, drawn[:, :20])
-    for stranger in (-1, 300):
-        with pytest.raises(ValueError, match="ids 0 to 299"):
-            read(circuit, torch.tensor([*range(9), stranger, *range(20)]))
-
-
-TEXT = draw_texts(1, 32, 300)[0]
-LABELLED = cx.texts.Text("a", "war", "en-GB", "war", "", TEXT)
-
-
-@pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        (lambda c: c.summary(TEXT[:20]), "destination 20 lies outside the text"),
-        *((lambda c, x=x: c.self_normalised(x), "put it in brackets") for x in (TEXT, LABELLED)),
-        (
-            lambda c: c.self_normalised([TEXT, TEXT[:20]]),
-            r"a text of 20 tokens is too short.*at least 21",
-        ),
-    ],
-)
-def test_what_a_circuit_cannot_say_is_refused(circuit, ask, said):
-    with pytest.raises(ValueError, match=said):
-        ask(circuit)
-
-
-ASKED = {"text": TEXT, "heads": [0], "n": 20, "token": " the", "C": None}
-REFUSED = [  # by calibration and by comparison; for n, token and C see the table of test_split
-    ("no heads", {"heads": ()}),
-    *(("heads 0 to 2", {"heads": heads}) for heads in ((0, 3), (-1,))),
-    ("there twice", {"heads": (1, 1)}),
-    ("without the MLP", {"W_in": None, "b_in": None}),
-    *(("without token embeddings", {"W_E": None} | more) for more in ({}, {"token": 5, "C": 1.0})),
-    ("layer 1", {"layer": 1}),
-]
-NOT_CALIBRATED = [
-    ("a text of 19 tokens is too short for the destination 20", {"text": TEXT[:19]}),
-    ("without a tokenizer", {"tokenizer": None}),
-]
-
-
-@pytest.mark.parametrize(("said", "wrong"), [*REFUSED, *NOT_CALIBRATED])
-def test_what_cannot_be_calibrated_or_compared_is_refused(precise, said, wrong):
-    def calibrate(at, asked):
-        return cx.ContextualCircuit.calibrate(at, asked["text"], asked["heads"])
-
-    def at(weights, asked):
-        return cx.destination(weights, **{k: asked[k] for k in ("n", "token", "C")})
-
-    # long enough: n has a token of its own
-    calibrate(at(precise, ASKED), ASKED | {"text": TEXT[:20]})
-    weights = replace(precise, **{k: v for k, v in wrong.items() if k not in ASKED})
-    asked = ASKED | {k: v for k, v in wrong.items() if k in ASKED}
-    with pytest.raises(ValueError, match=said):
-        calibrate(at(weights, asked), asked)
-    if (said, wrong) in REFUSED:
-        with pytest.raises(ValueError, match=said):
-            at(weights, asked).truth(TEXT, asked["heads"])

@@ -98,31 +98,20 @@ def test_denominators_beyond_the_range_of_their_precision_are_refused(tiny_weigh
 # ---------------------------------------------------------------- what is refused
 
 
-def asked_of_a_destination(measure):
-    return lambda weights, texts, **asked: measure(cx.destination(weights, **asked), texts)
-
-
-MEASURES = [asked_of_a_destination(of) for of in (cx.softmax_denominators, cx.stable_heads)]
-
-
-@pytest.mark.parametrize("measure", [*MEASURES, cx.texts.at])
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        *(({"texts": t}, "no texts") for t in ([], iter([]), torch.zeros(0, 32).long())),
-        (
-            {"texts": [torch.ones(32).long(), torch.ones(11).long()]},
-            "a text of 11 .* destination 12",
-        ),
-        *(({"texts": [torch.tensor([1, id] * 9)]}, "ids 0 to 299") for id in (-1, 300)),
         *(({"n": n}, "positions 0 to 31") for n in (-1, 32)),
         ({"token": " bagpipes"}, "exactly one"),
         *(({"token": id}, "ids 0 to 299") for id in (-1, 300)),
+        ({"texts": []}, "no texts"),
+        ({"texts": [torch.ones(11).long()]}, "a text of 11 .* destination 12"),
+        ({"texts": [torch.tensor([1, 300] * 9)]}, "ids 0 to 299"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(precise, drawn, measure, asked, says):
+def test_texts_that_cannot_be_read_at_a_place_are_refused(precise, drawn, asked, says):
     with pytest.raises(ValueError, match=says):
-        measure(precise, **{"texts": drawn, "n": 12} | asked)
+        cx.texts.at(precise, **{"texts": drawn, "n": 12} | asked)
 
 
 def test_heads_that_nothing_can_be_said_of_are_refused(here, drawn):

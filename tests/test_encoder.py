@@ -120,29 +120,6 @@ def test_what_heads_write_and_the_mlp_makes_is_what_transformers_computes(at, we
 # ---------------------------------------------------------------- what is read
 
 
-def placed():
-    """The texts as calibration reads them: nothing behind what the destination reads."""
-    x = TEXTS[:, :LENGTH].clone()
-    x[:, N] = THE
-    return x
-
-
-def test_what_is_behind_the_text_that_is_read_does_not_come_into_it(at, circuit):
-    """A text may go on: truth and approximation read the same of it."""
-    longer = torch.cat([placed(), TEXTS[:, LENGTH:]], dim=1)
-    for read in (
-        *(at.outputs, at.layer.rows, at.split.rows, at.rebuilt_outputs, at.denominators),
-        *(circuit.summary, circuit.pre_activations, circuit.self_normalised().summary),
-    ):
-        same(read(longer), read(placed()))
-        with pytest.raises(ValueError, match=r"a text of 17 tokens: the destination 9 reads 18"):
-            read(placed()[:, :17])
-        with pytest.raises(ValueError, match=r"destination 9 lies outside the text"):
-            read(placed()[:, :9])
-    with pytest.raises(ValueError, match=r"17 tokens is too short for the destination 9.*least 18"):
-        cx.softmax_denominators(at, TEXTS[:, :17])
-
-
 def test_evaluation_budget_and_neurons_run_on_it(circuit):
     table, budget = cx.evaluate(circuit, TEXTS), cx.evaluation.error_budget(circuit, TEXTS)
     assert budget.loc[("none", ""), "fvu"] == pytest.approx(0, abs=1e-9)

@@ -212,29 +212,6 @@ def test_bad_input_is_one_clear_line(of_kind, change, said):
     assert "\n" not in str(caught.value)
 
 
-def test_what_does_not_fit_the_layer_is_refused(asked_of):
-    """But a text may go on behind n: no more of it is read than the destination reads."""
-    at = asked_of("Llama")
-    (x,) = at.placed(TEXTS[:1])
-    circuit = cx.ContextualCircuit.calibrate(at, TEXTS[0], [0, 2])
-    asked = (circuit.summary, circuit.self_normalised().summary, at.split.rows, at.layer.rows)
-    asked += at.denominators, at.outputs, partial(at.truth, heads=[1]), at.rebuilt_outputs
-    asked += (circuit.pre_activations,)
-    for ask in asked:
-        assert torch.equal(ask(torch.cat([x, x.flip(0)])), ask(x))
-    for ask, wrong, said in (
-        *((ask, x[1:], "a text of 24 tokens: the destination 24 reads 25") for ask in asked),
-        *((ask, x.flip(0), r"the token at n=24 is another than 262") for ask in asked),
-        *((ask, x - 20, "there are token ids 0") for ask in asked),
-        *((ask, x + 60, "there are token ids 0") for ask in asked),
-        (partial(cx.ContextualCircuit.calibrate, at, TEXTS[0]), [4], "heads 0 to 3"),
-        (at.placed, [], "no texts"),
-        (partial(cx.stable_heads, at), TEXTS[:1], "at least two"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            ask(wrong)
-
-
 # ---------------------------------------------------------------- editions
 
 CELLS = [

@@ -1,0 +1,132 @@
+"""What is read of texts, and what is refused: the same of a decoder and an encoder with learned
+positions, and of a model whose hooks were asked.
+"""
+
+import re
+from functools import partial
+
+import pytest
+import torch
+from by_hand import as_encoder, draw_text
+
+import ctxlib as cx
+
+N, THE, HEADS = 12, 262, [2, 0]
+TEXTS = [draw_text(32, seed) for seed in range(9)]
+
+
+@pytest.fixture(scope="module", params=["decoder", "encoder", "two means"])
+def circuit(request, precise, of_kind):
+    """A circuit at a destination of each kind."""
+    if request.param == "two means":
+        at = cx.destination(of_kind("Llama").model, TEXTS, N, THE)
+    else:
+        weights = precise if request.param == "decoder" else as_encoder(precise)
+        at = cx.destination(weights, n=N, token=THE)
+    return cx.ContextualCircuit.calibrate(at, TEXTS[0], HEADS)
+
+
+# ---------------------------------------------------------------- those that read a text
+
+READERS = {
+    "true rows": lambda c: c.at.layer.rows,
+    "true outputs": lambda c: c.at.outputs,
+    "true contribution": lambda c: partial(c.at.truth, heads=c.heads),
+    "denominators": lambda c: c.at.denominators,
+    "rows": lambda c: c.at.split.rows,
+    "outputs": lambda c: c.at.rebuilt_outputs,
+    "summary": lambda c: c.summary,
+    "pre-activations": lambda c: c.pre_activations,
+    "self-normalised summary": lambda c: c.self_normalised().summary,
+    "self-normalised pre-activations": lambda c: c.self_normalised().pre_activations,
+}
+
+
+@pytest.fixture(params=READERS)
+def read(request, circuit):
+    return READERS[request.param](circuit)
+
+
+def test_a_text_stands_alone_or_in_a_stack_and_may_go_on(circuit, read):
+    """What is behind what a destination reads does not come into it."""
+    x, near = circuit.at.placed(TEXTS), partial(torch.testing.assert_close, atol=1e-5, rtol=1e-5)
+    together = read(x)
+    near(torch.stack([read(text) for text in x]), together)
+    near(read(x[:4].view(2, 2, -1)), together[:4].unflatten(0, (2, 2)))
+    assert torch.equal(read(torch.cat([x, x.flip(0)], dim=1)), together)
+
+
+def test_reading_changes_neither_the_layer_nor_the_circuit(circuit, read):
+    """Steps that save memory work in place: on what they made themselves."""
+    parts = circuit, circuit.at.split, circuit.at.layer, getattr(circuit.at.layer, "weights", None)
+    parts = filter(None, parts)
+    held = [v for part in parts for v in vars(part).values() if isinstance(v, torch.Tensor)]
+    before, x = [v.clone() for v in held], circuit.at.placed(TEXTS)
+    once = read(x)
+    assert all(map(torch.equal, held, before))
+    assert torch.equal(read(x), once)
+
+
+def test_a_text_that_is_too_short_or_has_strange_ids_is_refused(circuit, read):
+    x = circuit.at.placed(TEXTS)
+    length = circuit.at.length
+    reads = f"a text of {length - 1} tokens: the destination {N} reads {length}"
+    with pytest.raises(ValueError, match=f"{reads}|destination {N} lies outside the text"):
+        read(x[:, :-1])
+    with pytest.raises(ValueError, match=f"destination {N} (lies outside the text|reads {length})"):
+        read(x[:, :N])
+    for stranger in (-1, 300):
+        x[1, 3] = stranger
+        with pytest.raises(ValueError, match="there are token ids 0 to 299"):
+            read(x)
+
+
+@pytest.mark.parametrize("circuit", ["two means"], indirect=True)
+def test_where_one_token_was_asked_of_a_model_another_is_refused(circuit, read):
+    x = circuit.at.placed(TEXTS)
+    x[:, N] += 1
+    with pytest.raises(ValueError, match=f"the token at n={N} is another than {THE}"):
+        read(x)
+
+
+# ---------------------------------------------------------------- those that take many texts
+
+TAKERS = {
+    "placed": lambda c, texts: c.at.placed(texts),
+    "denominators": lambda c, texts: cx.softmax_denominators(c.at, texts),
+    "stable heads": lambda c, texts: cx.stable_heads(c.at, texts),
+    "roster": lambda c, texts: cx.denominators.roster(c.at, texts),
+    "middle text": lambda c, texts: cx.denominators.middle_text(c.at, texts, HEADS),
+    "offsets": lambda c, texts: c.self_normalised(texts),
+    "evaluation": cx.evaluate,
+    "budget": cx.evaluation.error_budget,
+}
+LABELLED = cx.texts.Text("a", "war", "en-GB", "war", "", TEXTS[0])
+STRANGE = [torch.cat([TEXTS[0][:5], torch.tensor([id]), TEXTS[0][6:]]) for id in (-1, 300)]
+NO_TEXTS = {
+    "put it in brackets": (TEXTS[0], LABELLED, "a text"),
+    f"a text of {N - 1} tokens is too short for the destination {N}": ([TEXTS[0], TEXTS[1][:11]],),
+    "there are token ids 0 to 299": [[TEXTS[0], text] for text in STRANGE],
+}
+NONE = [], iter([]), torch.zeros(0, 32, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("take", TAKERS.values(), ids=TAKERS)
+def test_what_is_no_list_of_readable_texts_is_refused(circuit, take):
+    for said, several in NO_TEXTS.items():
+        for texts in several:
+            with pytest.raises(ValueError, match=re.escape(said)):
+                take(circuit, texts)
+
+
+@pytest.mark.parametrize("take", [t for name, t in TAKERS.items() if name != "offsets"])
+def test_no_text_or_too_few_are_refused(circuit, take):
+    for texts in NONE:
+        with pytest.raises(ValueError, match=r"no texts|at least two|only once"):
+            take(circuit, texts)
+
+
+@pytest.mark.parametrize("name", ["stable heads", "roster", "evaluation", "budget"])
+def test_one_text_has_no_spread(circuit, name):
+    with pytest.raises(ValueError, match="at least two"):
+        TAKERS[name](circuit, TEXTS[:1])
