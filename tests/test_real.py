@@ -6,6 +6,7 @@ They are left out where `make models` has not fetched them.
 import json
 import re
 import tomllib
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,28 +30,55 @@ def there(name):
         pytest.skip(f"{name} is not here: make models NAME={name} fetches it")
 
 
-def its_own(name, x):
+def kept_of(name, file):
+    """What the book keeps of a real model, which is here and of the same files."""
+    there(name)
+    kept = json.loads((DATA / "evidence" / f"{file}.json").read_text("utf-8"))
+    kept = kept.get(name, kept)
+    sums = {*re.findall("[0-9a-f]{64}", json.dumps(kept))}
+    assert sums and sums <= {*cx.models.real_models()[name]["files"].values()}
+    return kept
+
+
+def its_own(name, layers=1):
+    """The model as transformers has it, and its tokenizer."""
+    with TemporaryDirectory() as folder:
+        return read(locate(name), locate(name), layers, Path(folder))
+
+
+@contextmanager
+def heard(**modules):
+    """What goes into each of these modules and what comes out, whenever they are run."""
+    held = {name: [] for name in modules}
+    hooks = [
+        module.register_forward_hook(lambda m, i, o, name=name: held[name].append((i[0], o)))
+        for name, module in modules.items()
+    ]
+    with torch.inference_mode():
+        yield held
+    for hook in hooks:
+        hook.remove()
+
+
+def computed(name, x):
     """What transformers computes in the first layer at N: rows, the insides of the heads, and what
     the MLP's parts say, by name.
     """
-    with TemporaryDirectory() as folder:
-        model, _ = read(locate(name), locate(name), 1, Path(folder))
+    model, _ = its_own(name)
     if name == "minilm":
         layer = model.encoder.layer[0]
-        parts = {"pre": layer.intermediate.dense}
-        write = layer.attention.output.dense
+        parts, write = {"pre": layer.intermediate.dense}, layer.attention.output.dense
     else:
         layer = model.model.layers[0]
-        parts = {"gate": layer.mlp.gate_proj, "up": layer.mlp.up_proj}
-        write = layer.self_attn.o_proj
-        layer.mlp.down_proj.register_forward_pre_hook(lambda m, i: own.update(product=i[0][:, N]))
-    own = {}
-    write.register_forward_pre_hook(lambda m, i: own.update(z=i[0][:, N]))
-    for part, module in parts.items():
-        module.register_forward_hook(lambda m, i, o, part=part: own.update({part: o[:, N]}))
-    with torch.inference_mode():
+        parts, write = (
+            {"gate": layer.mlp.gate_proj, "up": layer.mlp.up_proj},
+            layer.self_attn.o_proj,
+        )
+        parts["product"] = layer.mlp.down_proj
+    with heard(z=write, **parts) as held:
         rows = model(x, output_attentions=True).attentions[0][:, :, N, : x.shape[1]]
-    return rows, own.pop("z"), own
+    ends = {part: held[part][0][0 if part == "product" else 1][:, N] for part in parts}
+    return rows, held["z"][0][0][:, N], ends
 
 
 def close(ours, theirs, relative):
@@ -78,7 +106,7 @@ def asked():
 def test_the_truth_is_what_transformers_computes(asked, name):
     at, texts = asked(name)
     x = at.placed(texts[:4])
-    rows, z, mlp = its_own(name, x)
+    rows, z, mlp = computed(name, x)
     assert (at.layer.rows(x) - rows[..., : at.length]).abs().max() < 1e-5
     heads = z.unflatten(-1, (at.n_heads, -1))
     close(at.layer.inside(x), heads, 1e-4)
@@ -139,16 +167,14 @@ def test_what_the_page_of_real_models_keeps_is_what_they_compute(name):
     assert study.heads == facts["heads"] and study.calibrating.name == facts["calibrating"]
 
 
-def test_what_chapter_2_keeps_of_rows_is_what_the_model_does():
-    there("minilm")
-    kept = json.loads((DATA / "evidence" / "keys.json").read_text("utf-8"))
-    assert kept["sha256"] in cx.models.real_models()["minilm"]["files"].values()
+def test_what_chapter_2_keeps_of_rows_is_what_the_model_does(asked):
+    kept = kept_of("minilm", "keys")
     assert kept["n"] == N
     model = cx.load("minilm", layers=1)
     texts = cx.texts.collection(cx.texts.Reader.of(model, 2 * N), kept["texts"])
     at = cx.destination(model, texts[:8], N)
     x = at.placed([next(text for text in texts if text.half == "B")])
-    rows = {"true": its_own("minilm", x)[0][0], "rebuilt": at.split.rows(x)[0]}
+    rows = {"true": computed("minilm", x)[0][0], "rebuilt": at.split.rows(x)[0]}
     for which, row in rows.items():
         ours = torch.tensor(kept[which])
         torch.testing.assert_close(row[kept["heads"]], ours, atol=1e-4, rtol=1e-2)
@@ -166,9 +192,7 @@ def test_what_ships_says_where_it_comes_from(name):
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
-    there(name)
-    kept = json.loads((DATA / "evidence" / "british.json").read_text())[name]
-    assert kept["sha256"] in cx.models.real_models()[name]["files"].values()
+    kept = kept_of(name, "british")
     row = next(row for row in kept["documents"] if row["half"] == "A")
     at = cx.destination(name)
     texts = cx.texts.collection(cx.texts.Reader.of(at, 512), half="A")
@@ -177,11 +201,7 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
     pairs = {form: pair.split() for of in table.values() for pair in of for form in pair.split()}
     words = re.compile(r"(?<![A-Za-z'-])[a-z]+(?![A-Za-z'])")
     first = min(m.start() for m in words.finditer(source) if m.group() in pairs)
-    with TemporaryDirectory() as folder:
-        model, _ = read(locate(name), locate(name), 1, Path(folder))
-    mlp, heard = model.model.layers[0].mlp, []
-    mlp.register_forward_pre_hook(lambda m, given: heard.append(given[0][0]))
-    gates = []
+    model, gates = its_own(name)[0].model, []
     for side in (1, 0):  # American, British
         moved, spans, spelled = 0, [], source
         for m in words.finditer(source):
@@ -191,9 +211,9 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
                 spans.append((begin, begin + len(form), len(form)))
                 moved += len(form) - len(m.group())
         got = at.tokenizer(spelled, return_offsets_mapping=True, add_special_tokens=False)
-        with torch.inference_mode():
-            model.model(torch.tensor([[int(texts[0].tokens[0]), *got["input_ids"]]]))
-            gate = mlp.gate_proj(heard.pop())[1:, kept["neurons"]]
+        with heard(gate=model.layers[0].mlp.gate_proj) as held:
+            model(torch.tensor([[int(texts[0].tokens[0]), *got["input_ids"]]]))
+        gate = held["gate"][0][1][0, 1:, kept["neurons"]]
         alike = {
             b - sum(size for _, end, size in spans if end <= a): gate[k]
             for k, (a, b) in enumerate(got["offset_mapping"])
@@ -224,49 +244,40 @@ def test_what_the_chapters_say_of_real_models_is_what_chapters_6_and_7_show():
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_what_the_title_page_keeps_is_what_the_model_does(side):
-    there("qwen")
-    kept = json.loads((DATA / "evidence" / "welcome.json").read_text("utf-8"))
-    assert kept["sha256"] in cx.models.real_models()["qwen"]["files"].values()
+    kept = kept_of("qwen", "welcome")
     ids, at = kept["texts"][side]["ids"], cx.destination("qwen")
-    with TemporaryDirectory() as folder:
-        model, _ = read(locate("qwen"), locate("qwen"), 1, Path(folder))
-    layer, own = model.model.layers[0], {}
-    layer.self_attn.o_proj.register_forward_pre_hook(lambda m, i: own.update(z=i[0][0]))
-    layer.mlp.gate_proj.register_forward_hook(lambda m, i, o: own.update(gate=o[0]))
-    layer.post_attention_layernorm.register_forward_pre_hook(lambda m, i: own.update(mid=i[0][0]))
-    with torch.inference_mode():
+    model, _ = its_own("qwen")
+    layer = model.model.layers[0]
+    norm, out, gate = layer.post_attention_layernorm, layer.self_attn.o_proj, layer.mlp.gate_proj
+    with heard(norm=norm, out=out, gate=gate) as held:
         model(torch.tensor([ids]))
-        others = own["z"].unflatten(-1, (at.n_heads, -1)).clone()
-        others[:, kept["heads"]] = 0
-        both = [layer.self_attn.o_proj(z) for z in (own["z"], others.flatten(1))]
-        norm = layer.post_attention_layernorm
-        scale = (own["mid"].square().mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
-        added = (both[0] - both[1]) / scale * norm.weight @ layer.mlp.gate_proj.weight.T
-    J = kept["neuron"]
-    near = {"atol": 2e-3, "rtol": 1e-3}
-    torch.testing.assert_close(added[:, J], torch.tensor(kept["texts"][side]["model"]), **near)
-    torch.testing.assert_close(own["gate"][:, J], torch.tensor(kept["texts"][side]["gate"]), **near)
+    ((mid, _),), ((z, whole),), ((_, own),) = held.values()
+    others = z.unflatten(-1, (at.n_heads, -1)).clone()
+    others[..., kept["heads"], :] = 0
+    with torch.inference_mode():
+        scale = (mid.square().mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
+        added = (whole - out(others.flatten(-2))) / scale * norm.weight @ gate.weight.T
+    J, near = kept["neuron"], {"atol": 2e-3, "rtol": 1e-3}
+    for ours, which in ((added, "model"), (own, "gate")):
+        torch.testing.assert_close(ours[0, :, J], torch.tensor(kept["texts"][side][which]), **near)
 
 
 def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
     """Two texts, with the stable heads' mean put in by transformers' own modules."""
-    there("smollm2")
-    kept = json.loads((DATA / "evidence" / "causal.json").read_text("utf-8"))
-    assert kept["files"] == cx.models.real_models()["smollm2"]["files"]
+    kept = kept_of("smollm2", "causal")
     texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 512), 1000)
     firsts = {text.document: text for text in reversed(texts)}
     of_A = torch.stack([t.tokens[:97] for t in firsts.values() if t.half == "A"])
     x = torch.stack([firsts[document].tokens[:97] for document, *_ in kept["texts"][:2]])
     stable = [int(h) for h, facts in kept["roster"].items() if facts["stable"]]
-    with TemporaryDirectory() as folder:
-        model, _ = read(locate("smollm2"), locate("smollm2"), None, Path(folder))
-    write, seen = model.model.layers[0].self_attn.o_proj, []
+    model, _ = its_own("smollm2", None)
+    write = model.model.layers[0].self_attn.o_proj
 
-    def split(given):
-        return given[0].unflatten(-1, (len(kept["roster"]), -1))
+    def by_head(z):
+        return z.unflatten(-1, (len(kept["roster"]), -1))
 
     def silence(module, given):
-        z = split(given).clone()
+        z = by_head(given[0]).clone()
         z[:, :, stable] = middle[:, stable]
         return (z.flatten(-2),)
 
@@ -274,13 +285,10 @@ def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
         return -model(x).logits.log_softmax(-1)[:, :-1].gather(-1, x[:, 1:, None])[..., 0]
 
     rest, model.model.layers = model.model.layers, model.model.layers[:1]
-    with (
-        torch.inference_mode(),
-        write.register_forward_pre_hook(lambda m, i: seen.append(split(i))),
-    ):
+    with heard(z=write) as held:
         for some in of_A.split(32):
             model.model(some)
-    model.model.layers, middle = rest, torch.cat(seen).mean(0)
+    model.model.layers, middle = rest, by_head(torch.cat([z for z, _ in held["z"]])).mean(0)
     with torch.inference_mode():
         before = losses()
         with write.register_forward_pre_hook(silence):
@@ -292,29 +300,19 @@ def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
 def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
     """The loudest peaks of two neurons of half A and what the model says there, by transformers'
     own modules."""
-    there("smollm2")
-    kept = json.loads((DATA / "evidence" / "lookups.json").read_text("utf-8"))
-    assert kept["files"] == cx.models.real_models()["smollm2"]["files"]
+    kept = kept_of("smollm2", "lookups")
     texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 96), 240)
     x = torch.stack([t.tokens[:96] for t in texts if t.half == "A"])
-    with TemporaryDirectory() as folder:
-        model, tokenizer = read(locate("smollm2"), locate("smollm2"), None, Path(folder))
+    model, tokenizer = its_own("smollm2", None)
     best = sorted(range(48), key=lambda q: -kept["P"][0][q])[:2]
-    seen: dict[int, list[torch.Tensor]] = {kept["places"][q][0]: [] for q in best}
-    downs = [
-        model.model.layers[k].mlp.down_proj.register_forward_pre_hook(
-            lambda m, given, v=v: v.append(given[0])
-        )
-        for k, v in seen.items()
-    ]
-    with torch.inference_mode():
+    places = {q: kept["places"][q] for q in best}
+    downs = {str(k): model.model.layers[k].mlp.down_proj for k, *_ in places.values()}
+    with heard(**downs) as held:
         for part in x.split(8):
             model.model(part)
-        for hook in downs:
-            hook.remove()
-        for q in best:
-            layer, neuron, side = kept["places"][q]
-            activation = side * torch.cat(seen[layer])[:, 1:, neuron]
+        acts = {k: torch.cat([given for given, _ in held[k]]) for k in downs}
+        for q, (layer, neuron, side) in places.items():
+            activation = side * acts[str(layer)][:, 1:, neuron]
             loudest, end = activation.max(1)
             rows = loudest.topk(20).indices
             said = []
@@ -326,8 +324,7 @@ def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
 
 
 def test_what_chapter_9_keeps_of_one_page_is_what_evaluation_finds():
-    there("minilm")
-    kept = json.loads((DATA / "evidence" / "constants.json").read_text("utf-8"))["minilm"]
+    kept = kept_of("minilm", "constants")
     assert kept["sha256"] == [*cx.models.real_models()["minilm"]["files"].values()]
     model = cx.load("minilm", layers=1)
     texts = cx.texts.collection(cx.texts.Reader.of(model, 512), 500)
@@ -343,13 +340,10 @@ def test_what_appendix_f_keeps_of_copies_is_what_the_model_does():
     """Entries at two distances, from queries and keys that transformers' own modules make and
     turn.
     """
-    there("smollm2")
-    kept = json.loads((DATA / "evidence" / "local.json").read_text("utf-8"))["smollm2"]
-    assert kept["files"] == cx.models.real_models()["smollm2"]["files"]
+    kept = kept_of("smollm2", "local")
     texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 512), 1000)
     flat = torch.cat([text.tokens[1:] for text in texts if text.half == "A"])
-    with TemporaryDirectory() as folder:
-        model, _ = read(locate("smollm2"), locate("smollm2"), 1, Path(folder))
+    model, _ = its_own("smollm2")
     layer, used = model.model.layers[0], flat.unique()
     share = flat.bincount()[used] / len(flat)
     drawn = flat[np.random.default_rng(0).integers(len(flat), size=1500)]
