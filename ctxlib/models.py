@@ -113,8 +113,8 @@ def checked(
         expected = hf_model.eval()(probe)[0].log_softmax(-1)
     if not expected.isfinite().all():
         raise ValueError(
-            f"{source} computes values that are not finite: its weights are damaged; "
-            "fetch or export them again"
+            f"{source} computes values that are not finite: its weights are damaged, "
+            "or its code keeps a buffer that no file holds; fetch or export them again"
         )
     hf_model.register_forward_pre_hook(bring_tokens, with_kwargs=True)
     hf_model.requires_grad_(False).to(place)  # the bridge leaves a model where it is
@@ -128,7 +128,7 @@ def checked(
         with patch.object(torch.Tensor, "clone", lambda weight: weight):
             model.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
         computed = model(probe).log_softmax(-1).cpu()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:  # also of a kind that it does not know
         raise ValueError(f"TransformerLens cannot run {source}: {first_line(error)}") from error
     if not (computed - expected).abs().max() < WITHIN_NATS:
         raise ValueError(
@@ -136,6 +136,8 @@ def checked(
             f"(log probabilities differ by {(computed - expected).abs().max():.1g}): "
             "this kind of model cannot be read here"
         )
+    if model(probe, stop_at_layer=0).shape[-1] != model.cfg.d_model:
+        raise ValueError(f"TransformerLens does not find the blocks of {source} by their names")
     return model.requires_grad_(False)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from by_hand import draw_text, draw_texts
-from kinds import GROUPED, KINDS, RMS, drawn
+from kinds import GROUPED, KINDS, drawn
 from test_lookups import near
 
 import ctxlib as cx
@@ -220,7 +220,7 @@ def test_what_the_mlp_makes_is_what_the_hooks_hold(of_kind, make_folder, kind):
     at = cx.destination(model, None if learned else TEXTS, n=N, token=THE)
     x = TEXTS if learned else at.placed(TEXTS)
     _, cache = model.run_with_cache(x)
-    names = GATED if kind in (*RMS, "Llama with biases") else PLAIN
+    names = GATED if "blocks.0.mlp.hook_pre_linear" in cache else PLAIN
     reads = getattr(at.layer, "reads", 0)
     said = at.mlp(x)
     assert list(said) == list(names)

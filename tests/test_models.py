@@ -317,6 +317,7 @@ def test_a_damaged_folder_is_refused(broken, damage, says):
         ("opt", OPT | {"word_embed_proj_dim": 12}, "TransformerLens does not compute what"),
         ("opt", OPT | {"do_layer_norm_before": False}, "TransformerLens cannot run"),
         ("gpt2", {"scale_attn_weights": False}, "does not scale its attention scores"),
+        ("biogpt", {}, "TransformerLens cannot run .*BioGptForCausalLM"),  # not known to it
     ],
 )
 def test_a_model_that_would_be_computed_wrongly_is_refused(
