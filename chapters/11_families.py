@@ -701,8 +701,8 @@ A value is read from $x_i$ as a key is. The circuit of [chapter 5](05_circuit) t
 
 $$
 \begin{aligned}
-\text{contribution}[j, t] \;&=\; \sum_{h \in H} \frac{\text{content}_h(t)}{\text{denom}_h}\, \bigl( x_t W_V^h + b_V^h \bigr)\, W_O^h \cdot \frac{W_\text{in}[:, j]}{s} , \\
-\text{approx}_j \;&=\; \sum_i \text{pos}_i\, \text{contribution}[j, x_i]
+\text{contribution}[t, j] \;&=\; \sum_{h \in H} \frac{\text{content}_h(t)}{\text{denom}_h}\, \bigl( x_t W_V^h + b_V^h \bigr)\, W_O^h \cdot \frac{W_\text{in}[:, j]}{s} , \\
+\text{approx}_j \;&=\; \sum_i \text{pos}_i\, \text{contribution}[x_i, j]
 \end{aligned}
 $$ (eq-fam-circuit)
 

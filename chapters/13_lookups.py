@@ -1002,7 +1002,7 @@ else:
 
 # %% [markdown]
 r"""
-2. *Break this.* Set `LIKELY = 0.1` and run the chapter again. How many neurons predict now, what do they say, and how many of them keep it in half B?
+2. *Predict, then run.* Set `LIKELY = 0.1` and run the chapter again. How many neurons predict now, what do they say, and how many of them keep it in half B?
 3. *Prove.* In {eq}`eq-look-terms` let one head's output be multiplied by $\kappa \to \infty$. What becomes of its own term, and of all others? Why does the silence of a head that writes nothing along $e$ still move the neuron?
 
 ```{admonition} Solutions

@@ -63,7 +63,7 @@ print(f"{len(J)} neurons; half A {len(x_A)} texts, half B {len(x_B)}, {len(names
 r"""
 ## What the analogy predicts
 
-[Chapter 5](05_circuit) approximated what the heads add to a neuron by a weighted average of one number a token, $\text{contribution}[j, t]$. Naive Bayes is a sum of one number a token as well, and the post says that contextual neurons can be thought of as doing it {cite}`gibson2025contextual`. If texts of a domain $d$ draw their tokens independently from $p(t \mid d)$, and all others from $p(t \mid \bar d)$, then by Bayes' rule
+[Chapter 5](05_circuit) approximated what the heads add to a neuron by a weighted average of one number a token, $\text{contribution}[t, j]$. Naive Bayes is a sum of one number a token as well, and the post says that contextual neurons can be thought of as doing it {cite}`gibson2025contextual`. If texts of a domain $d$ draw their tokens independently from $p(t \mid d)$, and all others from $p(t \mid \bar d)$, then by Bayes' rule
 
 $$
 \log \frac{p(d \mid x)}{p(\bar d \mid x)} \;=\; \log \frac{p(d)}{p(\bar d)} + \sum_{i} w_d(x_i) , \qquad
@@ -197,7 +197,7 @@ Some of the rest may be subjects finer than these domains, and some is noise in 
 Does a neuron's form keep it from being more of a classifier? Take Naive Bayes itself, with its own weights, and force it into that form in two steps. A neuron has a kernel in place of a plain sum; in `mini` it is a nearly even one. And all that the heads tell any neuron about token $t$ passes through $|H|\, d_\text{head}$ numbers $u(t)$,
 
 $$
-\text{contribution}[j, t] \;=\; \sum_{h \in H} \underbrace{\frac{\text{content}_h(t)}{\text{denom}_h}\, v_h(t)}_{u_h(t)} \cdot \underbrace{\frac{W_O^h\, W_\text{in}[:, j]}{s}}_{\theta_{h,j}} \;=\; u(t) \cdot \theta_j ,
+\text{contribution}[t, j] \;=\; \sum_{h \in H} \underbrace{\frac{\text{content}_h(t)}{\text{denom}_h}\, v_h(t)}_{u_h(t)} \cdot \underbrace{\frac{W_O^h\, W_\text{in}[:, j]}{s}}_{\theta_{h,j}} \;=\; u(t) \cdot \theta_j ,
 $$ (eq-cir-inside)
 
 with all letters as in chapter 5. So the best that a neuron could do for $d$ is the nearest vector of this form, with $f(t)$ the frequency of a token:
@@ -394,7 +394,7 @@ The first line asks whether a neuron leans to its own domain, which it does; the
 
 1. *Predict, then run.* Set `TOKEN = "."`. A neuron and Naive Bayes: the weights of which of them change?
 2. *Break this.* Write a text of which both classifiers say the same subject, one hardly and one with certainty. What does the analogy lack?
-3. *Prove.* Adding a constant to $\text{contribution}[j, t]$ for all $t$ changes every summary by that constant, so a neuron's bias can undo it. Does the same hold in {eq}`eq-cir-bayes`? Why was a correlation the right way to compare the weights?
+3. *Prove.* Adding a constant to $\text{contribution}[t, j]$ for all $t$ changes every summary by that constant, so a neuron's bias can undo it. Does the same hold in {eq}`eq-cir-bayes`? Why was a correlation the right way to compare the weights?
 4. *Prove.* Let the subject be $d$ or $\bar d$, and change with probability $\lambda$ from each token to the next. Show that the log odds obey $L_n = g(L_{n-1}) + w_d(x_n)$ with $g(L) \approx (1 - 2\lambda) L$ near zero. What kernel is that?
 
 ```{admonition} Solutions

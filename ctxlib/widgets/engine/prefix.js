@@ -37,7 +37,7 @@ export class Prefix {
     return heads.map((head) => this.#contents[head]);
   }
 
-  /** The paper's circuit: sum_i pos_i contribution[j, x_i] for every neuron. @param {number[]} heads */
+  /** The paper's circuit: sum_i pos_i contribution[x_i, j] for every neuron. @param {number[]} heads */
   summary(heads) {
     const chosen = this.layer.heads(heads);
     return this.layer.read(chosen, this.inside(chosen), this.circuit.scale);
