@@ -3,7 +3,6 @@
 from functools import partial
 from itertools import product
 
-import by_hand
 import pytest
 import torch
 from by_hand import calibrated, cases, draw, same
@@ -20,10 +19,12 @@ near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # float32
 
 
 @given(cases(encoders=False))
-def test_what_is_at_every_destination_is_the_loops(make_weights, case):
-    """Denominators, and what either circuit puts inside its heads, in a text of any length."""
+def test_what_is_at_every_destination_is_a_loop_over_them(make_weights, case):
+    """Denominators, and what either circuit puts inside its heads, in a text of any length: one
+    destination after the other, each of which is held against `by_hand` elsewhere.
+    """
     circuit, text = calibrated(make_weights, case), case.texts[1, : case.n + 1]
-    w, tokens, heads = circuit.at.split.weights, text.tolist(), case.heads
+    w, heads = circuit.at.split.weights, case.heads
     along = causal.denominators_along(circuit.at, text)
     given_too = draw(w.n_heads, len(text) + 1).exp()  # any will do, more than needed too
     paper = causal.circuit_z(circuit, text, given_too)
@@ -31,20 +32,12 @@ def test_what_is_at_every_destination_is_the_loops(make_weights, case):
     assert along.shape == (w.n_heads, len(text))
     assert paper.shape == better.shape == (len(text), len(heads), w.d_head)
     for n in range(len(text)):
-        asked = n, case.token, case.C
-        same(along[:, n], [by_hand.denominator(w, h, tokens, *asked) for h in range(w.n_heads)])
-        whats = [by_hand.what(w, t, n) for t in tokens[: n + 1]]
-        sources = [x + by_hand.where(w, i, n, case.C) for i, x in enumerate(whats)]
-        q = [by_hand.query(w, h, by_hand.what(w, case.token, n)) for h in heads]
-        kernels = [by_hand.kernel(w, h, q_h, n, case.C) for h, q_h in zip(heads, q, strict=True)]
-        for number, h in enumerate(heads):
-            content = [by_hand.content(w, h, q[number], n, t) for t in tokens[: n + 1]]
-            row = [a * c for a, c in zip(by_hand.shared(kernels), content, strict=True)]
-            inside = by_hand.weighted(row, [by_hand.value(w, h, x) for x in whats])
-            same(paper[n, number], inside / given_too[h, n])
-            row = by_hand.rebuilt_row(w, h, tokens, n, case.C)
-            values = [by_hand.value(w, h, x) for x in sources]
-            same(better[n, number], by_hand.weighted(row, values))
+        at, x = cx.destination(w, n=n, token=case.token, C=case.C), text[: n + 1]
+        one = cx.ContextualCircuit.calibrate(at, text, heads)
+        same(along[:, n], at.denominators(one.calibration))
+        inside = torch.einsum("i,ihe->he", one.kernel, one.weighted_values[x])
+        same(paper[n] * given_too[heads, n, None], inside * one.denominators[:, None])
+        same(better[n], at.split.inside(x, at.split.rows(x))[heads])
 
 
 # ---------------------------------------------------------------- what is refused

@@ -26,13 +26,6 @@ def test_denominators_are_the_loops(make_weights, case):
     same(cx.softmax_denominators(asked(w, case), case.texts), expected)
 
 
-def test_the_destination_is_in_the_middle_and_C_typical_unless_they_are_given(precise, drawn):
-    there = cx.destination(precise, n=16, token=" the", C=precise.typical_norm())
-    given = cx.softmax_denominators(there, drawn)
-    assert torch.equal(cx.softmax_denominators(cx.destination(precise), drawn), given)
-    assert cx.destination(precise, [drawn[0], drawn[1][:13]]).n == 12, "where a text ends first"
-
-
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_texts_come_in_any_form_and_in_batches_of_any_size(monkeypatch, precise, drawn, size):
     """A text of n tokens is long enough: the destination's own is replaced."""

@@ -218,7 +218,7 @@ REFUSED = [  # what is wrong, who is asked, and what is said
         for t in (-1, 300)
     ),
     *(({"C": C, "token": None}, taking("C"), "positive") for C in (0.0, -2.0, float("nan"))),
-    ({"C": -2.0}, [cx.positional_kernels], "positive"),
+    *(({"C": C}, [cx.positional_kernels, families], "positive") for C in (0.0, -2.0)),
     ({"layer": 1}, ALL, "layer 1"),
     *(({"token": text}, taking("token"), "exactly one") for text in (" bagpipes", "the the", "")),
     *(({"token": token}, taking("token"), "ids 0 to 299") for token in (-1, 300)),
@@ -236,8 +236,9 @@ REFUSED = [  # what is wrong, who is asked, and what is said
 def test_what_makes_no_sense_is_refused(tiny_weights, wrong, of, said):
     ask(of, tiny_weights, **RIGHT)
     weights = replace(tiny_weights, **{k: v for k, v in wrong.items() if k not in RIGHT})
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=said) as caught:
         ask(of, weights, **RIGHT | wrong)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_shape_that_is_not_what_the_annotation_says_is_noticed(annotations_checked, tiny_weights):
