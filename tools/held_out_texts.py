@@ -202,20 +202,26 @@ def sources(manifest: dict, domain: str) -> list[dict]:
     return manifest["domains"][domain]["sources"]
 
 
-def make(corpus: Path, out: Path, total: int) -> None:
+@command("held_out_texts")
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--corpus", type=Path, required=True, help="folder with train/ and valid/")
+    parser.add_argument("--out", type=Path, default=HELD_OUT, help="where the texts go")
+    parser.add_argument("--count", type=int, default=1000, help="texts of all domains together")
+    args = parser.parse_args(argv)
     tokenizer = Tokenizer.from_file(str(MINI / "tokenizer.json"))
-    domains = dict(sorted(read_corpus(corpus).items()))
-    manifest = json.loads((corpus / "MANIFEST.json").read_text("utf-8"))
+    domains = dict(sorted(read_corpus(args.corpus).items()))
+    manifest = json.loads((args.corpus / "MANIFEST.json").read_text("utf-8"))
     head, *_ = (HELD_OUT / "CREDITS.md").read_text("utf-8").partition("## ")
     origins = {domain: sources(manifest, domain) for domain in domains}
     page = head + filled_in("credits.md", origins=origins)
-    chosen, texts = choose(domains, tokenizer, total)
+    chosen, texts = choose(domains, tokenizer, args.count)
     files = {document_hash(text): place for place, text in reversed(python_files().items())}
     for document in chosen["domains"].get("python", []):
         document["title"] = files[document["sha256"]]
     index = {
         "made by": "tools/held_out_texts.py",
-        "texts": total,
+        "texts": args.count,
         "tokens of a text": LENGTH + 1,
         "tokenizer": digest(MINI / "tokenizer.json"),
         "python": platform.python_version(),
@@ -230,30 +236,20 @@ def make(corpus: Path, out: Path, total: int) -> None:
             for domain, documents in chosen["domains"].items()
         },
     }
-    out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("*.jsonl.xz"):
+    args.out.mkdir(parents=True, exist_ok=True)
+    for old in args.out.glob("*.jsonl.xz"):
         old.unlink()
     for domain, rows in texts.items():
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        replace(out / f"{domain}.jsonl.xz", lzma.compress(lines.encode(), preset=9))
-    replace(out / "index.json", json.dumps(index, indent=1, ensure_ascii=False) + "\n")
-    replace(out / "CREDITS.md", page)
-    size = sum(f.stat().st_size for f in out.iterdir())
+        replace(args.out / f"{domain}.jsonl.xz", lzma.compress(lines.encode(), preset=9))
+    replace(args.out / "index.json", json.dumps(index, indent=1, ensure_ascii=False) + "\n")
+    replace(args.out / "CREDITS.md", page)
+    size = sum(f.stat().st_size for f in args.out.iterdir())
     checked = chosen["checked"]
     print(
-        f"{total} texts of {len(texts)} domains, {size / 1e6:.2f} MB; {checked['skipped']} of "
+        f"{args.count} texts of {len(texts)} domains, {size / 1e6:.2f} MB; {checked['skipped']} of "
         f"{checked['windows']} windows skipped for a run that is in a training document"
     )
-
-
-@command("held_out_texts")
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--corpus", type=Path, required=True, help="folder with train/ and valid/")
-    parser.add_argument("--out", type=Path, default=HELD_OUT, help="where the texts go")
-    parser.add_argument("--count", type=int, default=1000, help="texts of all domains together")
-    args = parser.parse_args(argv)
-    make(args.corpus, args.out, args.count)
 
 
 if __name__ == "__main__":

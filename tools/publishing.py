@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import yaml
 from docutils import nodes
+from files import filled_in
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -93,13 +94,7 @@ def whole(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         (articles[name],) = ARTICLE.findall(written)
         title = html.escape(app.env.titles[page].astext())
         contents.append(f'<li><a class="reference internal" href="#page-{name}">{title}</a></li>')
-    opening = (
-        f"<section><h1>{html.escape(cited['title'])}, on one page</h1>"
-        f"<p>Version {html.escape(cited['version'])}, edition "
-        f"{html.escape(edition(source))}. Views are pictures here and the code of figures is left "
-        "out; both are on the pages of the chapters. To keep the book as a PDF, print this page."
-        "</p></section>\n"
-    )
+    opening = filled_in("whole.html", cited=cited, edition=edition(source))
     context = {
         "title": "The whole book on one page",
         "pagetitle": html.escape(cited["title"]),  # heads the print
