@@ -157,9 +157,11 @@ def test_a_page_with_a_view_names_its_modules(html):
     folder = here / "views"
     linked = [folder / m.relative_to(bundle.HERE) for m in bundle.linked("views/neurons.js")]
     assert [(html / "book" / name).resolve() for name in named] == linked
-    # names that modules had once, and another folder
-    again = re.sub(r"explorer/(\w+)\.js", r"explorer/old-\1.js", page)
-    assert build_book.hint(again.replace(here.name, "at-0123456789"), here.name) == page
+    as_sphinx_writes_it = re.sub(r' *<link rel="modulepreload" [^>]*>\n', "", page)
+    as_sphinx_writes_it = as_sphinx_writes_it.replace(f"{here.name}/", "")
+    assert build_book.hint(as_sphinx_writes_it, "at-0123456789") == page.replace(
+        here.name, "at-0123456789"
+    )
     for place in html.rglob("*.html"):  # no page has modules or data of another build
         shown = place.read_text(encoding="utf-8")
         assert set(re.findall(r"_static/(at-\w+)/(?:views|data)/", shown)) <= {here.name}

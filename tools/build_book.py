@@ -223,7 +223,8 @@ def run(
             name, said = getattr(error, "ename", ""), getattr(error, "evalue", "")
             if name == ELSEWHERE:
                 cell.outputs, cell.execution_count = [], None
-                notebook.cells.insert(code[number - 1], nbformat.v4.new_markdown_cell(NOT_HERE))
+                said_there = nbformat.v4.new_markdown_cell(filled_in("not_here.md").strip())
+                notebook.cells.insert(code[number - 1], said_there)
                 tqdm.write(f"{chapter.name}: {said.partition(',')[0]}; kept as text")
             else:
                 what = f"{name}: {said}".splitlines()[0] if name else "the kernel died"
@@ -240,18 +241,6 @@ def set_model(notebook: nbformat.NotebookNode, model: str) -> None:
         if "parameters" in cell.metadata.get("tags", ()):
             line = f"MODEL = {json.dumps(model)}".replace("\\", r"\\")
             cell.source = re.sub(r"^MODEL = .*?(?=\s+#|$)", line, cell.source, count=1, flags=re.M)
-
-
-# Where a chapter ends on a model whose positions are not in its residual stream.
-NOT_HERE = r"""
-```{admonition} Not on this model
-:class: note
-
-From here on this chapter needs position embeddings $W_\text{pos}$, which this model does not have,
-so its code was not run: [chapter 11](11_families) treats such models, and chapters
-[13](13_lookups) and [14](14_explanations) run on any decoder.
-```
-""".strip()
 
 
 def tidy(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
@@ -404,6 +393,8 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
     layer, heard = (packed(model, files, name) for name in ("layer.bin", "neuron.bin"))
     real = [packed(model, files, f"{name}.zip") for name in REAL if base == ROOT]
+    html = base / "_build" / "html"
+    shutil.rmtree(html, ignore_errors=True)  # what Sphinx has read it keeps elsewhere
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
     # the reference imports the package, and the extensions are among the tools
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
@@ -412,13 +403,7 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     if done.returncode:
         sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
         raise ValueError("the site was not built; the warnings above are errors")
-    html = base / "_build" / "html"
-    static = html / "_static"
-    # Sphinx copies these only when a page has changed as well
-    shutil.copytree(base / "book" / "_static", static, dirs_exist_ok=True)
-    python = shutil.ignore_patterns("*.py*", "__pycache__")
-    new = static / "at"
-    shutil.rmtree(new, ignore_errors=True)
+    new, python = html / "_static" / "at", shutil.ignore_patterns("*.py*", "__pycache__")
     shutil.copytree(bundle.HERE, new / "views", ignore=python)
     for module in (new / "views").rglob("*.js"):
         module.write_text(bundle.plain(module), encoding="utf-8")
@@ -436,25 +421,16 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     lead_on(html / "book")
     for page in html.rglob("*.html"):
         shown = page.read_text(encoding="utf-8")
-        if POLICY not in shown:  # Sphinx writes anew what has changed
-            shown = shown if views else LAYER_VIEW.sub(NO_VIEW, shown)
-            if not real:
-                shown = re.sub(r" data-models='[^']*'", "", shown)
-            shown = seal(lighten(unfolded(shown)))
-        page.write_text(hint(shown, here), encoding="utf-8")
+        shown = shown if views else LAYER_VIEW.sub(NO_VIEW, shown)
+        shown = shown if real else re.sub(r" data-models='[^']*'", "", shown)
+        page.write_text(hint(seal(lighten(unfolded(shown))), here), encoding="utf-8")
     draw_icons(html)
-
-
-#: where a page finds modules and data, as it was written or as it was built before
-THERE = re.compile(r"_static/(?:at-\w+/)?(views|data)/")
 
 
 def named_for_its_content(folder: Path) -> str:
     """Gives a folder with the modules and data of views the name of what is in it, so that a page
     finds those that it was built with, whatever else a browser still keeps; returns the name.
     """
-    for older in folder.parent.glob("at-*"):
-        shutil.rmtree(older)
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     held = "".join(f"{file.relative_to(folder)} {stamps.digest(file)}\n" for file in files)
     name = f"at-{hashlib.sha256(held.encode()).hexdigest()[:10]}"
@@ -512,16 +488,13 @@ NO_VIEW = (
     "<p>This view computes with position embeddings, which this model does not have; "
     '<a href="11_families.html">chapter 11</a> treats it.</p>'
 )
-POLICY = '<meta http-equiv="Content-Security-Policy"'
 
 
 def hint(page: str, here: str) -> str:
     """A page that finds modules and data in the folder `here`, and whose head names the modules of
-    its view as they are now, so that they come all at once and not one after another as each is
-    read.
+    its view, so that they come all at once and not one after another as each is read.
     """
-    page = THERE.sub(rf"_static/{here}/\1/", page)
-    page = re.sub(r' *<link rel="modulepreload" [^>]*>\n', "", page)
+    page = re.sub(r"_static/(views|data)/", rf"_static/{here}/\1/", page)
     view = re.search(r'data-view="(\w+)"', page)
     if view is None:
         return page
@@ -564,7 +537,9 @@ def seal(page: str) -> str:
         "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'self'; "
         "form-action 'self'"
     )
-    return page.replace("<head>", f'<head>\n    {POLICY} content="{policy}">', 1)
+    return page.replace(
+        "<head>", f'<head>\n    <meta http-equiv="Content-Security-Policy" content="{policy}">', 1
+    )
 
 
 # ---------------------------------------------------------------- what is published
