@@ -9,7 +9,7 @@ import itertools
 import json
 import random
 import re
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,10 @@ from playwright.sync_api import Error
 from scipy import stats
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from viewing import added, header, retold, tensors
+from viewing import added, header, retold
 
 import ctxlib as cx
-from ctxlib.stored import Stored
-from ctxlib.widgets import layerfile, packed_layer
+from ctxlib.widgets import askedfile, layerfile, packed_layer
 from ctxlib.widgets.askedfile import packed_destination
 
 LENGTHS = (257, 257, 500, 120, 33, 12, 6)  # tokens of a text: at the usual n, longer, shorter
@@ -35,28 +34,39 @@ ROUNDED = 1 / (2 * 127 * layerfile.FINER)  # of a row's largest entry, where eve
 
 @pytest.fixture(scope="module")
 def page(window, address):
-    """The page with `engine`, and with `layer`, mini's."""
+    """A page with `engine`."""
     window.goto(f"{address}/host.html")
     for file in ("packed", "ranking"):
         load = "async (at) => void Object.assign((window.engine ??= {}), await import(at))"
         window.evaluate(load, f"/views/engine/{file}.js")
-    loaded(window, "layer", "/data/layer.bin")
     return window
 
 
-def loaded(page, name, file):
-    """The page with the layer of a file."""
-    page.evaluate(
-        "async ([name, at]) => { window[name] = await engine.loadLayer(at) }", [name, file]
-    )
+@pytest.fixture(scope="module")
+def load(page, view_folder):
+    """A function that gives the page a layer, under a name."""
+
+    def load(name, content):
+        (view_folder / "given.bin").write_bytes(content)
+        given = f"/given.bin?{hash(content)}"
+        page.evaluate(
+            "async ([name, at]) => { window[name] = await engine.loadLayer(at) }", [name, given]
+        )
+
+    return load
+
+
+@pytest.fixture(scope="module", autouse=True)
+def layer(load, packed_mini):
+    """The page has `layer`, mini's."""
+    load("layer", packed_mini)
 
 
 @pytest.fixture(scope="module")
-def toy(view_folder, page, make_folder):
+def toy(load, make_folder):
     """A model of odd sizes: its weights, and the page with `toy`."""
     weights = cx.LayerWeights.of(cx.load(make_folder(**SIZES, seed=3)))
-    (view_folder / "toy.bin").write_bytes(packed_layer(weights, cx.texts.collection(weights, 40)))
-    loaded(page, "toy", "/toy.bin")
+    load("toy", packed_layer(weights, cx.texts.collection(weights, 40)))
     return weights
 
 
@@ -141,29 +151,6 @@ def test_200_random_triples_are_as_in_python(page, mini_weights, circuit_of, tex
     groups = [(length, heads, ask[i % 5 == 4]) for i, (heads, length) in enumerate(asked)]
     draw.shuffle(groups)
     agree(page, "layer", circuit_of, texts, groups[:25], 8, draw, CLOSE)
-
-
-@pytest.mark.parametrize("token", [" the", " of"])
-@pytest.mark.parametrize("n", [256, 40])
-def test_the_pieces_are_as_in_python(page, mini_weights, circuit_of, token, n):
-    circuit = circuit_of(range(8), n, token)
-    found = page.evaluate(
-        """([n, token]) => {
-            const circuit = layer.circuit({n, token});
-            const rows = (many) => Array.from(many, (row) => [...row]);
-            return {kernels: rows(layer.kernels(n, token)), content: rows(circuit.contentScores()),
-                denominators: [...circuit.denominators], scale: circuit.scale,
-                values: [...circuit.weightedValues(6).subarray(0, 1000 * layer.dHead)]};
-        }""",
-        [n, mini_weights.token_id(token)],
-    )
-    kernels = cx.positional_kernels(mini_weights, n, token)
-    assert cx.total_variation(torch.tensor(found["kernels"]), kernels).max() < 0.01
-    assert off(found["content"], cx.content_scores(mini_weights, n, token)) < CLOSE
-    assert found["denominators"] == pytest.approx(circuit.denominators.tolist(), rel=0.01)
-    assert found["scale"] == pytest.approx(circuit.scale, rel=0.005)
-    values = circuit.weighted_values[:, 6]
-    assert off(found["values"], values[:1000].flatten(), span(values)) < CLOSE
 
 
 def test_facts_of_the_layer_are_as_in_python(page, mini_weights):
@@ -382,136 +369,93 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
     assert cx.total_variation(rows, cx.attention_rows(toy, texts[0], 39)).max() < 20 * ROUNDED
 
 
-def read_in_page(page, view_folder, weights, texts):
-    """The page with `other`, the layer of these weights."""
-    content = packed_layer(weights, cx.texts.collection(weights, texts))
-    (view_folder / "other.bin").write_bytes(content)
-    loaded(page, "other", f"/other.bin?{hash(content)}")
-
-
 # ---------------------------------------------------------------- one destination of any model
 
 
 @pytest.fixture(scope="module")
-def asked(page, view_folder, of_kind, mini_weights):
-    """A function that gives the study of a destination, and the page `asked`, its layer."""
-    made = {}
+def studied(of_kind, mini_weights):
+    """A function that gives the study of a destination, of each model one."""
+
+    @cache
+    def of(name):
+        what = cx.destination(mini_weights, n=200) if name == "mini" else of_kind(name).model
+        return cx.study(what, texts=40, or_all=True)
+
+    return of
+
+
+@pytest.fixture
+def asked(load, studied):
+    """A function that gives such a study, and the page `asked`, its layer."""
 
     def of(name):
-        if name not in made:
-            what = cx.destination(mini_weights, n=200) if name == "mini" else of_kind(name).model
-            made[name] = cx.study(what, texts=40, or_all=True)
-            (view_folder / f"{name}.bin").write_bytes(packed_destination(made[name]))
-        loaded(page, "asked", f"/{name}.bin")
-        return made[name]
+        load("asked", packed_destination(studied(name)))
+        return studied(name)
 
     return of
 
 
 ASKED = """async (heads) => {
     const circuit = asked.circuit();
-    const {top, mean} = circuit.top(heads);
     const ids = asked.passages.map(({ids}) => circuit.placed(ids));
-    const neuron = 5;
-    return {top: [...top], mean: [...mean],
+    const {values} = await asked.byDomain(heads, {placed: true});
+    const size = asked.nNeurons;
+    const summaries = ids.map((_, text) => values.slice(text * size, (text + 1) * size));
+    const own = ids.slice(0, 6).map((text) => circuit.selfNormalised(text, heads));
+    const column = circuit.contribution(5, heads);
+    const {top, mean} = circuit.top(heads);
+    const {known, counted} = asked;
+    const ofNeurons = (rows) => Array.from(top, (_, j) => rows.map((row) => row[j]));
+    return {ids: ids.map((text) => [...text]), known: [...known], counted: [...counted],
         kernels: circuit.kernels.map((row) => [...row]),
-        summaries: [...(await asked.byDomain(heads, {placed: true})).values],
-        terms: [...circuit.bySource(ids[2], heads, neuron)],
-        own: ids.slice(0, 6).map((text) => [...circuit.selfNormalised(text, heads)]),
-        column: [...circuit.contribution(neuron, heads)],
-        driven: [...circuit.driven(ids[2][3], heads)],
-        known: [...asked.known], counted: [...asked.counted], ids: ids.map((text) => [...text])};
+        column: [...known].map((id) => column[id]), driven: [...circuit.driven(ids[2][3], heads)],
+        terms: [...circuit.bySource(ids[2], heads, 5)], top: [...top], mean: [...mean],
+        summaries: ofNeurons(summaries), own: ofNeurons(own)};
 }"""
-EXACT = 1e-4  # of a range: the page computes in float64
+EXACT = 1e-5  # of a range: the page computes in float64
 
 
-def as_packed(at, layer):
-    """The destination that a packed one is, in Python: its tables widened, and nothing known of
-    tokens that it leaves out.
-    """
-    held = {name: torch.from_numpy(array).double() for name, array in tensors(layer).items()}
-
-    def wide(name):
-        step, spread, mean = (held[f"{name}_{part}"] for part in ("step", "spread", "mean"))
-        return held[name] * step[:, None] * spread + mean
-
-    known = held["known"].long()
-    values = torch.zeros(at.d_vocab, held["of_token"].shape[1], dtype=torch.double)
-    values[known] = wide("of_token")
-    content = torch.full((at.n_heads, at.d_vocab), -torch.inf, dtype=torch.double)
-    content[:, known] = held["content"]
-    kept = {
-        "kernels": held["kernels"],
-        "content": content,
-        "value_of": held["value_of"].long(),
-        "moved": held["moved"],
-        "untrained": at.split.untrained,
-        "rest": held["beside"],
-        "b_in": torch.zeros(at.n_neurons),
-        "of_token": values,
-        "W_O": wide("W_O"),
-        "read": torch.cat([wide(f"readout_{head}").T for head in range(at.n_heads)]),
-    }
-    facts = {"eps": at.readout.eps, "act_fn": at.readout.act_fn, "reads": "pre"}
-    split = Packed(at.n, at.token, at.tokenizer, kept, facts)
-    return cx.place.Destination(split, None, at.reader)
-
-
-class Packed(Stored):
-    """In float64, its tables as they are. W_O and W_O W_in are both tables: here each head has
-    dimensions of its own beside the residual stream, too small for LayerNorm 2, which W_in reads.
-    """
-
-    content = property(lambda self: self.tensors["content"])
-    of_token = property(lambda self: self.tensors["of_token"].unflatten(1, (-1, self.d_head)))
-    d_head = property(lambda self: self.tensors["moved"].shape[-1])
-
-    @property
-    def readout(self):
-        W_O, read, rest = (self.tensors[name] for name in ("W_O", "read", "rest"))
-        (inner, d_model), tiny = W_O.shape, 1e-7
-        same = ((d_model + inner) / d_model) ** 0.5  # LayerNorm 2 takes a mean over dimensions
-        W_O = torch.cat([W_O * same, tiny * torch.eye(inner, dtype=torch.double)], dim=1)
-        W_in = torch.cat([torch.zeros(d_model, read.shape[1], dtype=torch.double), read / tiny])
-        rest = torch.cat([rest * same, torch.zeros(inner, dtype=torch.double)])
-        W_O = W_O.unflatten(0, (-1, self.d_head))
-        inputs = {"pre": (W_in, self.tensors["b_in"])}
-        return cx.split.Readout(W_O, inputs, self.facts["eps"], self.facts["act_fn"], rest)
+def unrounded(whole, levels):
+    """`ctxlib.stored.in_levels`, where no level is rounded to a whole number."""
+    spread, mean = torch.std_mean(whole, dim=0)
+    left = (whole - mean) / spread
+    step = left.abs().amax(1) / levels
+    return {"of_token": (left / step[:, None]).T, "step": step, "spread": spread, "mean": mean}
 
 
 @pytest.mark.parametrize("name", ["mini", "Llama", "Qwen2", "NeoX, parallel", "OPT"])
-def test_a_packed_destination_is_as_in_python(page, view_folder, asked, name):
+def test_a_packed_destination_is_as_in_python(page, asked, monkeypatch, name):
+    """With its tables as they are, and all but so with the levels that a file has."""
     study = asked(name)
     at, heads = study.at, list(study.heads)[-3:]
-    exact = cx.ContextualCircuit.calibrate(at, study.calibrating, heads)
-    found, x = page.evaluate(ASKED, heads), at.placed(study.passages)
-    layer = (view_folder / f"{name}.bin").read_bytes()
-    # with the model's own constants
-    constants = {name: getattr(exact, name).double() for name in ("kernel", "denominators")}
-    circuit = dataclasses.replace(exact, at=as_packed(at, layer), **constants)
-    known = torch.tensor(found["known"])
+    levelled = page.evaluate(ASKED, heads)
+    monkeypatch.setattr(askedfile, "in_levels", unrounded)
+    monkeypatch.setattr(askedfile, "NATS", 2**20)
+    monkeypatch.setattr(torch.Tensor, "half", torch.Tensor.float)
+    asked(name)
+    exact = page.evaluate(ASKED, heads)
+
+    x, known = at.placed(study.passages), torch.tensor(exact["known"])
     assert set(known.tolist()) >= set(x.unique().tolist())
-    assert found["ids"] == x.tolist()
-    assert found["counted"] == known[~at.split.untrained[known]].tolist()
-    assert off(found["kernels"], at.split.kernels) < EXACT
-    contribution, summaries = circuit.contribution, circuit.summary(x)
+    assert exact["ids"] == x.tolist()
+    assert exact["counted"] == known[~at.split.untrained[known]].tolist()
+    circuit = cx.ContextualCircuit.calibrate(at, study.calibrating, heads)
     table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
-    assert off(np.array(found["column"])[known], contribution[known, 5]) < EXACT
-    assert off(found["driven"], contribution[x[2, 3]]) < EXACT
-    assert off(np.reshape(found["summaries"], summaries.shape).T, summaries.T) < EXACT
-    assert off(found["terms"], added(circuit, x[2], 5)) < EXACT
-    own = circuit.self_normalised().summary(x)
-    assert off(np.array(found["own"]).T, own[:6].T, np.ptp(own.T, -1, keepdims=True)) < EXACT
-    assert off(found["top"], table["top"]) < 0.02  # the mean is the model's: over all tokens, exact
-    # what eight bits cost: every neuron's column and summaries, and the ranking
-    for mine, theirs in (
-        (contribution[known].T, exact.contribution[known].T),
-        (summaries.T, exact.summary(x).T),
-        (own.T, exact.self_normalised().summary(x).T),
-        ([found["top"]], [cx.find_neurons(exact, threshold=-1e9).sort_index()["top"]]),
-    ):
-        r = [np.corrcoef(a, b)[0, 1] for a, b in zip(mine, theirs, strict=True)]
-        assert np.median(r) > 0.999
+    expected = {
+        "kernels": at.split.kernels,
+        "column": circuit.contribution[known, 5],
+        "driven": circuit.contribution[x[2, 3]],
+        "summaries": circuit.summary(x).T,
+        "terms": added(circuit, x[2], 5),
+        "own": circuit.self_normalised().summary(x[:6]).T,
+        "top": table["top"],
+        "mean": table["mean"],
+    }
+    for name, truth in expected.items():
+        assert off(exact[name], truth) < EXACT, name
+        rows = map(np.atleast_2d, (levelled[name], truth))
+        r = [np.corrcoef(mine, theirs)[0, 1] for mine, theirs in zip(*rows, strict=True)]
+        assert np.median(r) > 0.999, name
 
 
 def test_a_shorter_text_is_read_as_if_it_stood_right_before_the_destination(page, asked):
@@ -561,12 +505,10 @@ def test_an_unknown_token_says_nothing_and_another_destination_is_refused(page, 
     assert len(found["said"]) == 2
 
 
-def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
-    page, view_folder, toy, monkeypatch
-):
+def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(page, load, toy, monkeypatch):
     """The mean still counts all of them, at a destination in the file and at another one."""
     monkeypatch.setattr(layerfile, "RANKED", 100 * toy.n_neurons)
-    read_in_page(page, view_folder, toy, 40)
+    load("other", packed_layer(toy, cx.texts.collection(toy, 40)))
     all_of_them, chosen = page.evaluate("[[...other.counted], [...other.ranked]]")
     assert len(chosen) == 100 < len(all_of_them)
     assert chosen == sorted(set(chosen) & set(all_of_them))
@@ -583,14 +525,14 @@ def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
         assert stats.spearmanr(found["top"], table["top"]).statistic > 0.9
 
 
-def test_a_model_with_another_kind_of_tokenizer_can_all_but_read_text(page, view_folder, toy):
+def test_a_model_with_another_kind_of_tokenizer_can_all_but_read_text(page, load, toy):
     words = ["[start]", "[other]", "the", "of", "and", ","]
     vocab = {word: i for i, word in enumerate(words)}
     raw = Tokenizer(models.WordLevel(vocab, unk_token="[other]"))
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     own = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="[start]", unk_token="[other]")
     weights = dataclasses.replace(toy, tokenizer=own)
-    read_in_page(page, view_folder, weights, 10)
+    load("other", packed_layer(weights, cx.texts.collection(weights, 10)))
     can_read, merges, vocab, top = page.evaluate(
         "[other.byteLevel, other.merges, other.vocab, [...other.circuit().top([0]).top]]"
     )
@@ -609,9 +551,10 @@ def test_the_file_is_small_and_the_same_each_time(mini_weights, packed_mini):
 
 
 def test_weights_that_a_page_cannot_use_are_refused(mini_weights):
+    texts = cx.texts.passages(mini_weights)
     for missing in ({"tokenizer": None}, {"W_E": None}, {"W_in": None, "b_in": None}):
         with pytest.raises(ValueError):
-            packed_layer(dataclasses.replace(mini_weights, **missing))
+            packed_layer(dataclasses.replace(mini_weights, **missing), texts)
 
 
 def flipped(content, at):
