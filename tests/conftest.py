@@ -20,13 +20,13 @@ from transformer_lens.model_bridge import TransformerBridge
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 from viewing import (  # noqa: F401
-    MISSING,
     address,
     attributed,
     browser,
     circuit_of,
     launch,
     look_ups,
+    site,
     twins,
     view_folder,
     views,
@@ -63,9 +63,7 @@ TINY = {
 def pytest_collection_modifyitems(items):
     """Marks what needs a browser or the built site."""
     for item in items:
-        if {"browser", "html"} & {*getattr(item, "fixturenames", ())} or any(
-            mark.kwargs.get("reason") == MISSING for mark in item.iter_markers("skipif")
-        ):
+        if {"browser", "html"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker("site")
 
 

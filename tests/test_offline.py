@@ -5,9 +5,7 @@ import shutil
 
 import build_book
 import pytest
-from viewing import needs_chromium, served, settled
-
-pytestmark = needs_chromium
+from viewing import served, settled
 
 PAGE = """<!doctype html><html><head><link rel="icon" href="data:,">
 <script src="../_static/book.js?v={n}"></script></head>
@@ -82,15 +80,18 @@ def test_old_weights_never_stand_beside_new_words(context, tmp_path):
         assert said() == ("words 2", "weights 2")
 
 
-def test_a_page_that_was_opened_works_without_a_network(context, html):
-    page = context.new_page()
-    with served(html) as at:
-        page.goto(f"{at}/book/explorer.html#neuron=174")
-        settled(page).get_by_role("heading", name="Neuron 174", exact=True).wait_for()
-        kept(page)
-        context.set_offline(True)
-        page.reload()
-        settled(page).get_by_role("heading", name="Neuron 174", exact=True).wait_for()
-        page.goto(f"{at}/book/explorer.html#neuron=3")
-        settled(page).get_by_role("heading", name="Neuron 3", exact=True).wait_for()
-        assert page.locator(".ctx-failed").count() == 0
+def test_a_page_that_was_opened_works_without_a_network(context, site):
+    page, at = context.new_page(), f"{site}/book/explorer.html"
+
+    def shows(number):
+        settled(page).get_by_role("heading", name=f"Neuron {number}", exact=True).wait_for()
+
+    page.goto(f"{at}#neuron=174")
+    shows(174)
+    kept(page)
+    context.set_offline(True)
+    page.reload()
+    shows(174)
+    page.goto(f"{at}#neuron=3")
+    shows(3)
+    assert page.locator(".ctx-failed").count() == 0

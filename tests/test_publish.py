@@ -13,7 +13,7 @@ import publishing
 import pytest
 import yaml
 from command import ROOT
-from viewing import blameless, needs_chromium, served, watched
+from viewing import opened
 
 WORKFLOWS = {
     file.stem: yaml.safe_load(file.read_text())
@@ -243,22 +243,17 @@ def test_the_whole_book_holds_every_page_that_is_read_through(html):
     assert whole.count("<figure") > 50 and "dropdown admonition" in whole, "solutions stay"
 
 
-@needs_chromium
-def test_the_whole_book_can_be_read_and_printed(html, browser):
-    with served(html) as at:
-        page = watched(browser.new_page(viewport={"width": 1440, "height": 900}))
+def test_the_whole_book_can_be_read_and_printed(site, browser):
+    with opened(browser, viewport={"width": 1440, "height": 900}) as page:
         page.set_default_timeout(300_000)
-        page.goto(f"{at}/{publishing.WHOLE}.html", wait_until="load")
-        count = "selector => document.querySelectorAll(selector).length"
+        page.goto(f"{site}/{publishing.WHOLE}.html", wait_until="load")
         formulas, set_, wrong = (
-            page.evaluate(count, of) for of in (".math", ".math .katex-mathml math", ".katex-error")
+            page.locator(of).count() for of in (".math", ".math .katex-mathml math", ".katex-error")
         )
         assert 500 < formulas <= set_ and wrong == 0
         page.emulate_media(media="print")
         skipped = "getComputedStyle(document.querySelector('.joined section section'))"
         assert page.evaluate(f"{skipped}.contentVisibility") == "visible", "all of it is printed"
-        blameless(page)
-        page.close()
 
 
 # ---------------------------------------------------------------- one address

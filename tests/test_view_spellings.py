@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from viewing import PHONE, blameless, number, serious, served, settled, view_page, watched, whole
+from viewing import PHONE, loads, number, serious, settled, view_page, whole
 
 import ctxlib as cx
 from ctxlib.models import DATA
@@ -47,24 +47,18 @@ def told(at, kept, ids):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, at, kept):
+def address(address, view_folder, at, kept):
+    """One view, told the British text twice."""
     ids, truth = kept["texts"][0]["ids"], kept["texts"][0]["model"][1:]
+    neuron = kept["neuron"], kept["heads"], kept["scale"]
     words, ours = [at.tokenizer.decode([t]) for t in ids[1:]], told(at, kept, ids)
     two = [(name, words, truth, ours) for name in ("British", "American")]
-    view = cx.widgets.Spellings(at, kept["neuron"], kept["heads"], kept["scale"], two, 0.5)
-    place = tmp_path_factory.mktemp("spellings")
-    view_page(place, ("spellings", whole(view)))
-    (place / "data").mkdir()
-    data = packed_neuron(at, kept["neuron"], kept["heads"], kept["scale"])
+    place, data = view_folder / "spellings", packed_neuron(at, *neuron)
     assert len(data) < 1.5e6
+    view_page(place, ("spellings", whole(cx.widgets.Spellings(at, *neuron, two, 0.5))))
+    (place / "data").mkdir()
     (place / "data" / "neuron.bin").write_bytes(data)
-    return place
-
-
-@pytest.fixture(scope="module")
-def address(folder):
-    with served(folder) as address:
-        yield address
+    return f"{address}/spellings"
 
 
 def test_what_ships_is_what_python_computes_of_the_paragraph(at, kept):
@@ -92,10 +86,7 @@ def test_any_words_are_read_as_in_python(visit, at, kept, text):
 
 def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, at, kept):
     page = visit(fresh=True)
-    loads = (
-        "performance.getEntriesByType('resource').filter((e) => /neuron.bin/.test(e.name)).length"
-    )
-    assert page.evaluate(loads) == 0, "the picture needs no data"
+    assert loads(page, ".bin") == 0, "the picture needs no data"
     box, said = page.get_by_label("British"), page.locator("output").first
     before = said.inner_text()
     box.click()
@@ -128,7 +119,7 @@ def test_words_in_an_address_are_read_and_a_text_keeps_the_models_numbers_as_far
 
 
 def test_markup_is_text_and_nothing_is_wrong_on_a_phone_or_for_a_screen_reader(visit):
-    page = watched(visit(fresh=True))
+    page = visit(fresh=True)
     box = page.get_by_label("American")
     box.click()
     box.fill("<img src=x onerror=alert(1)> " * 40)
@@ -138,7 +129,6 @@ def test_markup_is_text_and_nothing_is_wrong_on_a_phone_or_for_a_screen_reader(v
     assert serious(page) == []
     page.set_viewport_size(PHONE)
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-    mirror, area = page.locator(".ctx-mirror").last, box
-    assert mirror.bounding_box() == area.bounding_box(), "letters lie on their ribbons"
-    assert area.evaluate("(a) => a.scrollHeight - a.clientHeight") <= 2
-    blameless(page)
+    mirror = page.locator(".ctx-mirror").last
+    assert mirror.bounding_box() == box.bounding_box(), "letters lie on their ribbons"
+    assert box.evaluate("(a) => a.scrollHeight - a.clientHeight") <= 2

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from viewing import added, adds, cells, check, settled, titles, view_page
+from viewing import added, adds, cells, check, loads, settled, titles, view_page
 
 import ctxlib as cx
 
@@ -42,11 +42,16 @@ def address(address, view_folder, views, packed_mini):
 
 
 def saved(page, label):
-    """A file's name and its rows."""
+    """A file's name and its text."""
     with page.expect_download() as download:
         page.get_by_role("button", name=label).click()
-    text = download.value.path().read_text(encoding="utf-8-sig")
-    return download.value.suggested_filename, list(csv.DictReader(io.StringIO(text)))
+    return download.value.suggested_filename, download.value.path().read_text(encoding="utf-8")
+
+
+def table(text):
+    """The rows of a file that says itself in what it is written."""
+    assert text.startswith("\ufeff")
+    return list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
 
 
 def asking(**said):
@@ -59,14 +64,16 @@ def asking(**said):
 
 def test_a_ranking_and_a_column_are_files(visit, circuit_of):
     page, circuit = visit("#heads=3,4&neuron=648", "explorer"), circuit_of([3, 4])
-    name, rows = saved(page, "Ranking as CSV")
+    name, text = saved(page, "Ranking as CSV")
+    rows = table(text)
     assert name == f"mini-neurons-heads-3-4-n-{circuit.at.n}-token-{circuit.at.token}.csv"
     tops = cx.find_neurons(circuit, threshold=-1e9)["top"]
     assert [int(row["rank"]) for row in rows] == list(range(1, len(tops) + 1))
     truth = tops[[int(row["neuron"]) for row in rows]]
     got = [float(row["top"]) for row in rows]
     np.testing.assert_allclose(got, truth, rtol=0, atol=0.01 * tops.max())
-    name, rows = saved(page, "Column as CSV")
+    name, text = saved(page, "Column as CSV")
+    rows = table(text)
     assert name.startswith("mini-neuron-648-heads-3-4-")
     expected = circuit.contribution[:, 648]
     got = np.array([float(row["contribution"]) for row in rows])
@@ -75,35 +82,27 @@ def test_a_ranking_and_a_column_are_files(visit, circuit_of):
     assert list(got) == sorted(got, reverse=True)
 
 
-def test_terms_are_a_file(visit, mini_weights, circuit_of):
-    page = visit(asking(heads="3,4", neuron="648", text=TEXT[:81]), "reader")
-    name, rows = saved(page, "Terms as CSV")
+def test_terms_are_a_file_that_starts_no_formula(visit, mini_weights, circuit_of):
+    read = f"=1+1 café {TEXT[:81]}"
+    page = visit(asking(heads="3,4", neuron="648", text=read), "reader")
+    name, text = saved(page, "Terms as CSV")
     assert name == "mini-neuron-648-heads-3-4.csv"
-    tokens = cx.texts.encode(mini_weights, TEXT[:81])
+    rows = table(text)
+    assert "'=" in [row["token"] for row in rows]
+    assert not [row for row in rows if row["token"][:1] in "=+-@"]
+    tokens = cx.texts.encode(mini_weights, read)
     own = [row for row in rows if row["text"] == "1"]
     assert [int(row["token id"]) for row in own] == tokens.tolist()
     truth = added(circuit_of([3, 4], len(tokens) - 1), tokens, 648).numpy()
     assert np.abs(np.array([float(row["adds"]) for row in own]) - truth).max() < 0.01
 
 
-def test_a_file_says_that_it_is_utf8_and_starts_no_formula(visit):
-    page = visit(asking(heads="3,4", neuron="648", text="=1+1 café"), "reader")
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Terms as CSV").click()
-    held = download.value.path().read_bytes()
-    assert held.startswith("\ufefftext,".encode())
-    tokens = [row["token"] for row in csv.DictReader(io.StringIO(held.decode("utf-8-sig")))]
-    assert "'=" in tokens
-    assert not [token for token in tokens if token[:1] in "=+-@"]
-
-
 def test_a_chart_is_a_file_that_needs_no_page(visit):
     page = visit("#heads=3,4&neuron=648", "explorer")
     page.emulate_media(color_scheme="dark")
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Histogram as SVG").click()
-    assert download.value.suggested_filename == "mini-neuron-648-heads-3-4-histogram.svg"
-    drawing = ElementTree.parse(download.value.path()).getroot()
+    name, markup = saved(page, "Histogram as SVG")
+    assert name == "mini-neuron-648-heads-3-4-histogram.svg"
+    drawing = ElementTree.fromstring(markup)
     title, description, ground = drawing[:3]
     assert re.fullmatch(r"Contributions of 8,\d+ tokens to neuron 648", title.text)
     shown = page.locator(".ctx-neurons-histogram [role=img]")
@@ -111,7 +110,7 @@ def test_a_chart_is_a_file_that_needs_no_page(visit):
     assert ground.attrib["fill"] == "#ffffff"
     said = [part.text for part in drawing.iter() if part.tag.endswith("text")]
     assert said[-3:] == ["mean of all", "mean of the 20 largest", "mean of all + θ"]
-    assert not re.search("var\\(|class=|currentColor", download.value.path().read_text())
+    assert not re.search(r"var\(|class=|currentColor", markup)
     colours = {part.attrib["fill"] for part in drawing.iter() if part.tag.endswith("text")}
     assert colours == {"rgb(34, 40, 50)"}
 
@@ -259,8 +258,7 @@ def common(a, b):
 
 def test_labels_are_searched_sorted_and_lead_to_a_neuron(visit):
     page = visit(name="explorer")
-    asked = "performance.getEntriesByType('resource').filter((e) => e.name.endsWith('.csv')).length"
-    assert page.evaluate(asked) == 0  # nobody has opened it
+    assert loads(page, ".csv") == 0  # nobody has opened it
     table = page.locator(".ctx-labels")
     table.locator("summary").click()
     table.locator("tbody tr").nth(2).wait_for()

@@ -8,25 +8,27 @@ import copy
 import re
 from functools import reduce
 from operator import getitem
+from pathlib import Path
 
 import pytest
 from test_pages import contrast
 from viewing import (
     CIRCUIT,
+    COLOURS,
     DESK,
     OF_LAYERS,
     PHONE,
     VIEWS,
     WIDGETS,
-    blameless,
     header,
     in_firefox_too,
+    loads,
+    opened,
     retold,
     serious,
     settled,
     turned,
     view_page,
-    watched,
     whole,
 )
 
@@ -362,9 +364,9 @@ SHADED = {
 def test_nothing_keeps_a_reader_out(visit, view):
     """By what axe finds, and where the system sets the colours."""
     page = visit(ADDRESSES[view][0], view)
-    for scheme in ("dark", "light"):
+    for scheme, rules in (("dark", []), ("light", COLOURS)):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        assert serious(page) == []
+        assert serious(page, rules) == []
 
     page.emulate_media(forced_colors="active")
     for kind in SHADED.get(view, []):
@@ -409,17 +411,15 @@ def test_heads_are_told_apart_without_colour_and_stand_out(visit):
 
 
 def test_a_finger_has_its_readout_in_sight(browser, address):
-    page = watched(browser.new_page(viewport=PHONE, has_touch=True, is_mobile=True))
-    page.goto(f"{address}/rows.html#n=400")
-    token = settled(page).locator("[data-place='5']")
-    token.scroll_into_view_if_needed()
-    token.tap()
-    readout = page.locator(".ctx-touched")
-    assert readout.inner_text() == token.get_attribute("title")
-    box = readout.bounding_box()
-    assert 0 <= box["y"] <= box["y"] + box["height"] <= PHONE["height"]
-    blameless(page)
-    page.close()
+    with opened(browser, viewport=PHONE, has_touch=True, is_mobile=True) as page:
+        page.goto(f"{address}/rows.html#n=400")
+        token = settled(page).locator("[data-place='5']")
+        token.scroll_into_view_if_needed()
+        token.tap()
+        readout = page.locator(".ctx-touched")
+        assert readout.inner_text() == token.get_attribute("title")
+        box = readout.bounding_box()
+        assert 0 <= box["y"] <= box["y"] + box["height"] <= PHONE["height"]
 
 
 @pytest.mark.parametrize(
@@ -427,7 +427,6 @@ def test_a_finger_has_its_readout_in_sight(browser, address):
 )
 def test_a_phone_prepares_no_head_that_nobody_asked_for(browser, address, phone, made):
     size = PHONE if phone else DESK
-    page = watched(browser.new_page(viewport=size, has_touch=phone, is_mobile=phone))
     spy = """
         globalThis.prepared = [];
         const { prepare } = Circuit.prototype;
@@ -436,15 +435,13 @@ def test_a_phone_prepares_no_head_that_nobody_asked_for(browser, address, phone,
             return prepare.call(this, heads, options);
         };"""
     engine = (WIDGETS / CIRCUIT).read_text(encoding="utf-8") + spy
-    page.route(
-        f"**/{CIRCUIT}", lambda route: route.fulfill(body=engine, content_type="text/javascript")
-    )
-    page.goto(f"{address}/neurons.html#heads=2,3")
-    settled(page)
-    page.wait_for_function("count => prepared.length >= 1 + count", arg=len(made))
-    assert page.evaluate("prepared") == [[2, 3], *made]
-    blameless(page)
-    page.close()
+    answer = {"body": engine, "content_type": "text/javascript"}
+    with opened(browser, viewport=size, has_touch=phone, is_mobile=phone) as page:
+        page.route(f"**/{CIRCUIT}", lambda route: route.fulfill(**answer))
+        page.goto(f"{address}/neurons.html#heads=2,3")
+        settled(page)
+        page.wait_for_function("count => prepared.length >= 1 + count", arg=len(made))
+        assert page.evaluate("prepared") == [[2, 3], *made]
 
 
 LEVELS = "[...document.querySelectorAll('h2, h3, h4, h5')].map((e) => Number(e.tagName[1]))"
@@ -532,24 +529,19 @@ def test_views_of_little_or_of_much_are_whole(visit, layer):
 
 
 def test_views_that_are_removed_while_they_load_stay_silent(browser, address):
-    page, held = watched(browser.new_page()), []
-    page.route("**/layer.bin", lambda route: held.append(route))
-    page.goto(f"{address}/few/index.html")
-    waiting = "document.querySelectorAll('.ctx-waiting').length"
-    page.wait_for_function(f"{waiting} === {len(OF_LAYERS)}")
-    page.evaluate(
-        """() => {
-            window.left = [...document.querySelectorAll("[data-view]")];
-            left.forEach((place) => place.remove());
-        }"""
-    )
-    for route in held:
-        route.continue_()
-    page.wait_for_function("left.every((place) => !place.ariaBusy)")
-    views = "left.map((place) => place.querySelector('.ctx-view').childElementCount)"
-    assert page.evaluate(views) == [0] * len(OF_LAYERS)
-    blameless(page)
-    page.close()
+    with opened(browser) as page:
+        held = []
+        page.route("**/layer.bin", lambda route: held.append(route))
+        page.goto(f"{address}/few/index.html")
+        waiting = "document.querySelectorAll('.ctx-waiting').length"
+        page.wait_for_function(f"{waiting} === {len(OF_LAYERS)}")
+        page.evaluate("window.left = [...document.querySelectorAll('[data-view]')]")
+        page.evaluate("left.forEach((place) => place.remove())")
+        for route in held:
+            route.continue_()
+        page.wait_for_function("left.every((place) => !place.ariaBusy)")
+        views = "left.map((place) => place.querySelector('.ctx-view').childElementCount)"
+        assert page.evaluate(views) == [0] * len(OF_LAYERS)
 
 
 @pytest.mark.parametrize("view", ["rows", "kernels"])
@@ -581,8 +573,7 @@ IDS = "[...document.querySelectorAll('[id]')].map((e) => e.id)"
 
 def test_all_views_share_a_page_and_its_layer(visit):
     page = visit(name="all")
-    loads = "performance.getEntriesByType('resource').filter(e => e.name.endsWith('.bin')).length"
-    assert page.evaluate(loads) == 1
+    assert loads(page, ".bin") == 1
     assert set(page.evaluate(LEVELS)) == {2, 3, 4}
     page.locator("[data-view=rows] input[value='2']").first.check()
     settled(page)
@@ -591,41 +582,6 @@ def test_all_views_share_a_page_and_its_layer(visit):
     assert len(set(ids)) == len(ids)
 
 
-# A host of the plain anywidget protocol: a model has these six functions and nothing else, and an
-# event is one name. Every view gets a bundle of its own, as in a notebook.
-HOST = """async ([source, state, data]) => {
-  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-  const module = await import(url);
-  const larger = data && Uint8Array.from("-------" + atob(data), (c) => c.charCodeAt(0));
-  const values = { ...state };
-  const listeners = new Map();
-  const heard = (name) => {
-    if (!/^(change(:\\w+)?|msg:custom)$/.test(name)) throw new Error(`no event: ${name}`);
-    if (!listeners.has(name)) listeners.set(name, new Set());
-    return listeners.get(name);
-  };
-  const model = {
-    get: (name) => values[name],
-    set(name, value) {
-      if (JSON.stringify(values[name]) === JSON.stringify(value)) return;
-      values[name] = value;
-      for (const event of [`change:${name}`, "change"]) for (const run of heard(event)) run();
-    },
-    save_changes() {},
-    on: (name, run) => void heard(name).add(run),
-    off: (name, run) => void heard(name).delete(run),
-    async send(said) {
-      window.asked = (window.asked ?? 0) + 1;
-      await null; // an answer is never there at once
-      const [answer, buffers] = [{ layer: values.layer }, [new DataView(larger.buffer, 7)]];
-      if (said.wanted === "layer") for (const run of heard("msg:custom")) run(answer, buffers);
-    },
-  };
-  const el = document.createElement("div");
-  document.querySelector("main").append(el);
-  const end = await module.default.render({ model, el });
-  window.hosted = [...(window.hosted ?? []), { model, el, end, listeners, values }];
-}"""
 LISTENING = "hosted.map(({ listeners }) => [...listeners.values()].reduce((n, s) => n + s.size, 0))"
 
 # view: what Python sets, and what the view then says
@@ -642,30 +598,28 @@ SET = {
 
 
 @pytest.fixture
-def hosting(browser, address):
-    """A function that shows views in one document, as a notebook does, and gives the page."""
-    page = watched(browser.new_page(viewport=DESK))
-    page.goto(f"{address}/host.html")
+def host(browser, address):
+    """A page that shows views as a notebook does (host.js)."""
+    with opened(browser, viewport=DESK) as page:
+        page.goto(f"{address}/host.html")
+        page.add_script_tag(path=Path(__file__).with_name("host.js"))
+        yield page
 
-    def show(*shown):
-        for view in shown:
-            data, state = None, whole(view)
-            if isinstance(view, LayerView):
-                data = base64.b64encode(view.prepared.data).decode()
-                state |= {"layer": view.layer}
-            page.evaluate(HOST, [view._esm, state, data])
-        return settled(page)
 
-    yield show
-    blameless(page)
-    page.close()
+def hosted(page, *views, **how):
+    """The page when it hosts these views."""
+    for view in views:
+        given = {"source": view._esm, "state": whole(view), **how}
+        if isinstance(view, LayerView):
+            given["data"] = base64.b64encode(view.prepared.data).decode()
+            given["state"]["layer"] = view.layer
+        page.evaluate("(given) => host(given)", given)
+    return page
 
 
 @every_view
-def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone(
-    hosting, views, view
-):
-    page = hosting(views[view], views[view])
+def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone(host, views, view):
+    page = settled(hosted(host, views[view], views[view]))
     assert page.evaluate("window.asked ?? 0") == (view in OF_LAYERS)  # once for both
     ids = page.evaluate(IDS)
     assert len(set(ids)) == len(ids)
@@ -692,26 +646,11 @@ def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone
     assert page.evaluate(LISTENING) == [0, 0]
 
 
-SHADOW = HOST.replace(
-    'document.querySelector("main").append(el);',
-    """const host = document.createElement("div");
-    document.querySelector("main").append(host);
-    const style = document.createElement("style");
-    style.textContent = css;
-    host.attachShadow({ mode: "open" }).append(style, el);""",
-).replace("data])", "data, css])")
-
-
 def test_a_host_that_keeps_views_in_a_shadow_shows_them_in_their_style_and_leaves_the_focus(
-    browser, address, views
+    host, views
 ):
-    page = watched(browser.new_page(viewport=DESK))
-    page.goto(f"{address}/host.html")
     for name in ("neurons", "reader"):
-        view = views[name]
-        data = base64.b64encode(view.prepared.data).decode()
-        state = whole(view) | {"layer": view.layer}
-        page.evaluate(SHADOW, [view._esm, state, data, view._css])
+        page = hosted(host, views[name], css=views[name]._css)
     page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()
     here = "document.activeElement.shadowRoot?.activeElement"
 
@@ -733,8 +672,6 @@ def test_a_host_that_keeps_views_in_a_shadow_shows_them_in_their_style_and_leave
     assert page.evaluate(f"{here}.contains(hosted[1].el.querySelector('[data-place]'))")
     page.keyboard.press("Escape")
     page.locator(".ctx-reader-text .ctx-held").wait_for(state="detached")
-    blameless(page)
-    page.close()
 
 
 # ---------------------------------------------------------------- the view that is copied
@@ -748,8 +685,8 @@ class Skeleton(LayerView):
     head = Whole(0, head_count, "head").tag(sync=True, turned=True)
 
 
-def test_the_skeleton_is_a_view(hosting, mini_weights):
-    page = hosting(Skeleton(mini_weights, head=3))
+def test_the_skeleton_is_a_view(host, mini_weights):
+    page = settled(hosted(host, Skeleton(mini_weights, head=3)))
     assert page.locator("input:checked").get_attribute("value") == "3"
     page.press(".ctx-readable", "End")
     assert page.locator(".ctx-said").inner_text() == "within 256 tokens: 100.0%"
@@ -759,18 +696,11 @@ def test_the_skeleton_is_a_view(hosting, mini_weights):
     assert page.evaluate(LISTENING) == [0]
 
 
-def test_a_saved_notebook_without_a_kernel_says_what_to_do(views, browser, address):
-    page = browser.new_page()
-    page.clock.install()
-    page.goto(f"{address}/host.html")
-    silent = HOST.replace('if (said.wanted === "layer")', "if (false)")
-    silent = silent.replace("const end = await module", "const end = module")
-    data = base64.b64encode(b"none").decode()
-    view = views["rows"]
-    page.evaluate(silent, [view._esm, view.state() | {"layer": "of no kernel"}, data])
+def test_a_saved_notebook_without_a_kernel_says_what_to_do(host, views):
+    host.clock.install()
+    page = hosted(host, views["rows"], silent=True)
     waiting = page.locator(".ctx-waiting")
     page.clock.run_for(9_000)
     assert "run the cell again" not in waiting.inner_text()
     page.clock.run_for(2_000)
     assert "They come from Python: if they do not, run the cell again." in waiting.inner_text()
-    page.close()

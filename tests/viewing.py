@@ -1,7 +1,7 @@
 """What the browser tests of site and views share: where modules lie, a file server, browsers, pages
 with views, and how a test waits for them.
 
-    from viewing import in_firefox_too, needs_chromium, served, view_page
+    from viewing import in_firefox_too, served, view_page
 
 A test that asks for the fixture `browser` runs in Chromium, and where it is marked `in_firefox_too`
 in Firefox as well. Without one of them its tests are left out, and say so.
@@ -40,42 +40,16 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
-MISSING = "no Chromium on this machine: apt install chromium"
+MISSING = {
+    "chromium": "no Chromium on this machine: apt install chromium",
+    "firefox": "no Firefox on this machine: apt install firefox-esr",
+}
 MOUSE = 6  # Firefox asks the machine: exact, and can hover
-NO_FIREFOX = "no Firefox on this machine: apt install firefox-esr"
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 in_firefox_too = pytest.mark.parametrize("browser", ["chromium", "firefox"], indirect=True)
 expect.set_options(timeout=30_000)  # as everything else that is waited for
 DESK, PHONE = {"width": 900, "height": 1000}, {"width": 390, "height": 800}
 
-PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>One view</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="views/views.css">
-<style>
-  :root {{
-    --pst-color-text-base: light-dark(#222832, #ced6dd);
-    --pst-color-text-muted: light-dark(#48566b, #9ca4af);
-    --pst-color-background: light-dark(#fff, #14181e);
-    --pst-color-link: light-dark(#176de8, #66b5ff);
-    color-scheme: light dark; font: 16px/1.65 system-ui, sans-serif;
-  }}
-  body {{
-    background: var(--pst-color-background); color: var(--pst-color-text-base);
-    max-width: 54em; margin: 1em auto; padding: 0 1em;
-  }}
-</style>
-<main>
-<h1>One view</h1>
-<h2>Turn it</h2>
-{places}
-</main>
-<script type="module" src="views/page.js"></script>
-</html>
-"""
+PAGE = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
 PLACE = '<div data-view="{}" {} data-state="{}"><p class="stand-in">a picture</p></div>'
 
 
@@ -125,10 +99,16 @@ def launch() -> Iterator[Callable[[str], Browser]]:
 def browser(request: pytest.FixtureRequest, launch: Callable[[str], Browser]) -> Browser:
     """Chromium, or what the test is marked with; whoever opens a page closes it."""
     name = getattr(request, "param", "chromium")
-    found, said = (FIREFOX, NO_FIREFOX) if name == "firefox" else (CHROMIUM, MISSING)
-    if found is None:
-        pytest.skip(said)
+    if {"chromium": CHROMIUM, "firefox": FIREFOX}[name] is None:
+        pytest.skip(MISSING[name])
     return launch(name)
+
+
+@pytest.fixture(scope="session")
+def site(html: Path) -> Iterator[str]:
+    """The address of the built site."""
+    with served(html) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -325,16 +305,31 @@ def watched(page: Page) -> Page:
     return page
 
 
+@contextmanager
+def opened(browser: Browser, **options: Any) -> Iterator[Page]:
+    """A new page, of which nothing is to be complained in the end."""
+    page = watched(browser.new_page(**options))
+    yield page
+    blameless(page)
+    page.close()
+
+
 def blameless(page: Page) -> None:
     """Nothing was asked of another host, missing or complained of; its account begins anew."""
     faults, page.faults = page.faults, []
     assert faults == []
 
 
-def serious(page: Page) -> list[str]:
-    """What axe holds against a page that keeps readers out, one line each."""
+COLOURS = ["color-contrast", "link-in-text-block"]  # axe's rules that ask for them
+
+
+def serious(page: Page, rules: Sequence[str] = ()) -> list[str]:
+    """What axe holds against a page that keeps readers out, one line each; by all its rules, or by
+    these.
+    """
     page.add_style_tag(content="* { transition: none !important }")
-    results = Axe().run(page, options={"resultTypes": ["violations"], "preload": False})
+    asked = {"runOnly": list(rules)} if rules else {}
+    results = Axe().run(page, options={"resultTypes": ["violations"], "preload": False} | asked)
     return [
         f"{v['id']} ({v['impact']}), {len(v['nodes'])} times: {v['nodes'][0]['html'][:200]}"
         for v in results.response["violations"]
@@ -364,6 +359,12 @@ def cells(scope: Page | Locator, rows: str = "tbody tr") -> list[list[str]]:
     """What the cells of a table say, row by row."""
     texts = "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
     return scope.locator(rows).evaluate_all(texts)
+
+
+def loads(page: Page, ending: str) -> int:
+    """How many files of a kind the page has loaded."""
+    names = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    return sum(name.endswith(ending) for name in names)
 
 
 def titles(text: Locator) -> list[str]:
@@ -453,5 +454,5 @@ def view_page(
         (folder / "data" / "layer.bin").write_bytes(layer)
     states = [(view, html.escape(json.dumps(state, allow_nan=False))) for view, state in views]
     places = "\n".join(PLACE.format(view, more, state) for view, state in states)
-    page = PAGE.format(places=places)
+    page = PAGE.replace("<!-- places -->", places)
     (folder / f"{name}.html").write_text(page, encoding="utf-8")
