@@ -46,7 +46,6 @@ def summaries(circuit, tokens):
     return [*(by(tokens)[648].item() for by in said), truth]
 
 
-@in_firefox_too
 def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
     page, heads = visit("#neuron=648&heads=2,3,4", "given"), [2, 3, 4]
     for which, text in enumerate((TEXT, OTHER)):
