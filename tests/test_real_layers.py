@@ -5,6 +5,7 @@ Without Chromium these tests are left out, and say so.
 """
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -210,6 +211,21 @@ def test_a_model_that_fails_leaves_the_one_beside_it(visit, html):
         settled(page)
         assert len(titles(sound.locator("[aria-label='First text']"))) > 5
     page.unroute("**/data/smollm2.bin")
+
+
+@in_firefox_too
+def test_the_layer_is_fetched_early_and_once(visit, window):
+    asked = []
+
+    def note(request):
+        asked.extend(re.findall(r"/data/(\w+)\.bin", request.url))
+
+    window.on("request", note)
+    for hash, models in (("", ["layer"]), ("#model=smollm2", ["layer", "smollm2"])):
+        asked.clear()
+        visit(f"explorer.html{hash}")
+        assert asked == models  # mini's is let go, and nobody complains (`blameless`)
+    window.remove_listener("request", note)
 
 
 def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):

@@ -157,7 +157,10 @@ def test_a_page_with_a_view_names_its_modules(html):
     folder = here / "views"
     linked = [folder / m.relative_to(bundle.HERE) for m in bundle.linked("views/neurons.js")]
     assert [(html / "book" / name).resolve() for name in named] == linked
+    assert page.count('as="fetch"') == 1
+    assert 'as="fetch"' not in (html / "book" / "08_neurons.html").read_text(encoding="utf-8")
     as_sphinx_writes_it = re.sub(r' *<link rel="modulepreload" [^>]*>\n', "", page)
+    as_sphinx_writes_it = re.sub(r'<link rel="preload" as="fetch" [^>]*>', "", as_sphinx_writes_it)
     as_sphinx_writes_it = as_sphinx_writes_it.replace(f"{here.name}/", "")
     assert build_book.hint(as_sphinx_writes_it, "at-0123456789") == page.replace(
         here.name, "at-0123456789"

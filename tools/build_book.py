@@ -492,7 +492,8 @@ NO_VIEW = (
 
 def hint(page: str, here: str) -> str:
     """A page that finds modules and data in the folder `here`, and whose head names the modules of
-    its view, so that they come all at once and not one after another as each is read.
+    its view, so that they come all at once and not one after another as each is read; and first of
+    all the layer, where a reader has come for the view.
     """
     page = re.sub(r"_static/(views|data)/", rf"_static/{here}/\1/", page)
     view = re.search(r'data-view="(\w+)"', page)
@@ -502,6 +503,11 @@ def hint(page: str, here: str) -> str:
     links = [
         f'    <link rel="modulepreload" href="../_static/{here}/views/{m}">\n' for m in modules
     ]
+    if re.search(r"<div data-view=[^>]* data-addressed", page):
+        layer = (
+            f'<link rel="preload" as="fetch" crossorigin href="../_static/{here}/data/layer.bin">'
+        )
+        page = page.replace("<title>", f"{layer}<title>", 1)
     return page.replace("</head>", f"{''.join(links)}  </head>", 1)
 
 

@@ -255,6 +255,14 @@ const early = new Map(
   ].map(({ href }) => [href, import(href).catch(() => undefined)]),
 );
 
+// The layer that the page's head asks for is let go where the address is about another model's.
+const layer = /** @type {HTMLLinkElement | null} */ (document.querySelector("link[as=fetch]"));
+if (layer && /[#&]model=/.test(location.hash))
+  fetch(layer.href).then(
+    ({ body }) => body?.cancel(),
+    () => {},
+  );
+
 /** @returns {HTMLElement[]} */
 function places() {
   return [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-view]"))];
