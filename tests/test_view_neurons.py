@@ -104,6 +104,25 @@ def test_one_at_random_is_another_neuron_and_in_the_address(visit):
     page.wait_for_function("location.hash.includes('neuron=768')")
 
 
+def test_the_outermost_are_found_without_a_sort_of_the_vocabulary(visit):
+    page = visit(name="neurons")
+    page.evaluate(
+        """() => {
+            window.longest = 0;
+            for (const kind of [Array, Int32Array, Float64Array]) {
+                const sort = kind.prototype.sort;
+                kind.prototype.sort = function (...by) {
+                    longest = Math.max(longest, this.length);
+                    return sort.apply(this, by);
+                };
+            }
+        }"""
+    )
+    page = visit("#neuron=321&search=%20war", "neurons")
+    assert page.locator(".ctx-neurons-one h3").inner_text() == "Neuron 321"
+    assert page.evaluate("longest") < 1000  # of 8192 tokens and 1024 neurons
+
+
 def test_its_domains_and_its_best_passage_are_those_of_the_summary(
     visit, circuit, read, mini_weights
 ):
