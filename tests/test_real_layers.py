@@ -223,7 +223,7 @@ def test_the_layer_is_fetched_early_and_once(visit, window):
     window.on("request", note)
     for hash, models in (("", ["layer"]), ("#model=smollm2", ["layer", "smollm2"])):
         asked.clear()
-        visit(f"explorer.html{hash}")
+        visit(hash, "explorer", fresh=True)
         assert asked == models  # mini's is let go, and nobody complains (`blameless`)
     window.remove_listener("request", note)
 
