@@ -120,10 +120,10 @@ def test_the_rate_warms_up_and_falls():
     assert rates[-1] == pytest.approx(recipe.rate * recipe.final, rel=0.01)
 
 
-def test_attention_looks_back_alone():
+def test_blockwise_attention_is_attention():
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, 3, 50, 8)
-    ours, _ = tm.causal_attention(None, q, k, v, None)
+    ours, _ = tm.blockwise_causal_attention(None, q, k, v, None, block=16)
     theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     torch.testing.assert_close(ours, theirs.transpose(1, 2), atol=1e-5, rtol=1e-5)
 

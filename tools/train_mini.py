@@ -12,7 +12,7 @@ Python joins as the domain `python`. The stages, in the order in which data flow
 
 `RUNS` names every run. Batches are a function of the step alone, so all runs read the same text in
 the same order, and one that is killed goes on from its last checkpoint with the batches that it
-would have seen. Checkpoints are written whole or not at all. The tokenizer is the one
+would have seen. Checkpoints are safetensors, written whole or not at all. The tokenizer is the one
 that ships with `mini`. Where PyTorch finds no compiler, TORCH_COMPILE_DISABLE=1 trains without; it
 takes longer. In the end one table says what every run has read, learned and taken; no run
 is chosen by anything else than that: the four trials decide the optimiser and its rate by bits per
@@ -49,6 +49,7 @@ import torch.nn.functional as F
 from command import ROOT, command
 from files import replace as write
 from files import whole
+from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from tqdm import tqdm
@@ -119,13 +120,17 @@ TRIALS = {
 CHOSEN = TRIALS["muon-2e-3"]  # 1.7605 bits per byte; AdamW 1.9526, 2.0157, 1.9898
 TWIN_RUNS = {  # architecture, text, its order and the number of tokens are the same
     "base": CHOSEN,
-    **{f"seed-{seed}": replace(CHOSEN, seed=seed) for seed in (1, 2)},
-    **{f"steady-{dose}": replace(CHOSEN, steady=float(dose)) for dose in (1, 3)},
-    **{
-        f"{kind}-{seed}".removesuffix("-0"): replace(CHOSEN, positions=kind, seed=seed)
-        for seed in (0, 1, 2)
-        for kind in ("rotary", "alibi", "none")
-    },
+    "seed-1": replace(CHOSEN, seed=1),
+    "seed-2": replace(CHOSEN, seed=2),
+    "steady-1": replace(CHOSEN, steady=1.0),
+    "steady-3": replace(CHOSEN, steady=3.0),
+    "rotary": replace(CHOSEN, positions="rotary"),
+    "alibi": replace(CHOSEN, positions="alibi"),
+    "none": replace(CHOSEN, positions="none"),
+} | {
+    f"{kind}-{seed}": replace(CHOSEN, positions=kind, seed=seed)
+    for seed in (1, 2)
+    for kind in ("rotary", "alibi", "none")
 }
 RUNS = TRIALS | {"mini": replace(CHOSEN, tokens=50_000_000)} | TWIN_RUNS
 
@@ -238,21 +243,34 @@ def draw_batch(streams: dict[str, np.ndarray], recipe: Recipe, step: int) -> tor
 # ---------------------------------------------------------------- the model
 
 
-def causal_attention(module, query, key, value, attention_mask, positions: str = "learned", **_):
-    """Causal attention over unpadded windows (`batch head pos d_head`).
+def blockwise_causal_attention(
+    module, query, key, value, attention_mask, positions: str = "learned", block: int = 128, **_
+):
+    """Causal attention over unpadded windows, a block of queries at a time
+    (`batch head pos d_head`).
 
-    `positions` that are not in the residual stream enter here: rotary ones turn queries and keys,
-    ALiBi adds to a score its head's slope times how far back the source is. `module` and
-    `attention_mask` are the library's calling convention.
+    Each block sees only the keys that it may attend to; on a CPU, compiled, this trains a sixth
+    faster than the fused kernel, whose backward pass is slow there. `positions` that are not in
+    the residual stream enter here: rotary ones turn queries and keys, ALiBi adds to a score its
+    head's slope times how far back the source is. `module` and `attention_mask` are the library's
+    calling convention.
     """
     place = torch.arange(query.shape[2], device=query.device)
     if positions == "rotary":
         query, key = turned(query, place), turned(key, place)
-    back = place - place[:, None]  # how far from the destination, 0 or less
-    slopes = alibi_slopes(query.shape[1]) if positions == "alibi" else torch.zeros(1)
-    bias = slopes.to(query)[:, None, None] * back
-    bias = bias.masked_fill(back > 0, float("-inf"))
-    return F.scaled_dot_product_attention(query, key, value, bias).transpose(1, 2), None
+    scaled = query * query.shape[-1] ** -0.5
+    slopes = alibi_slopes(query.shape[1]).to(query)[:, None, None]
+    outputs = []
+    for start in range(0, query.shape[2], block):
+        end = min(start + block, query.shape[2])
+        scores = scaled[:, :, start:end] @ key[:, :, :end].transpose(-1, -2)
+        back = place[:end] - place[start:end, None]  # how far from the destination, 0 or less
+        if positions == "alibi":
+            scores = scores + slopes * back
+        future = scores.new_zeros(()).masked_fill(back[:, start:] > 0, float("-inf"))
+        scores = torch.cat([scores[..., :start], scores[..., start:] + future], dim=-1)
+        outputs.append(scores.float().softmax(-1).to(value.dtype) @ value[:, :, :end])
+    return torch.cat(outputs, dim=2).transpose(1, 2), None
 
 
 def turned(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
@@ -275,7 +293,9 @@ def alibi_slopes(heads: int) -> torch.Tensor:
 
 
 for _kind in POSITIONS:
-    AttentionInterface.register(f"causal_{_kind}", partial(causal_attention, positions=_kind))
+    AttentionInterface.register(
+        f"blockwise_{_kind}", partial(blockwise_causal_attention, positions=_kind)
+    )
 
 
 def new_model(recipe: Recipe) -> GPT2LMHeadModel:
@@ -292,7 +312,7 @@ def new_model(recipe: Recipe) -> GPT2LMHeadModel:
         bos_token_id=BOS, eos_token_id=BOS, pad_token_id=None,
         tie_word_embeddings=True, use_cache=False,
     )  # fmt: skip
-    config._attn_implementation = f"causal_{recipe.positions}"
+    config._attn_implementation = f"blockwise_{recipe.positions}"
     torch.manual_seed(recipe.seed)
     model = GPT2LMHeadModel(config)
     if recipe.positions != "learned":
@@ -379,20 +399,35 @@ def save_whole(tensors: dict[str, torch.Tensor], path: Path, facts: dict[str, st
 def save_checkpoint(
     path: Path, model, optimizers, recipe: Recipe, step: int, seconds: float
 ) -> None:
-    states = [part.state_dict() for part in (model, *optimizers)]
-    kept = {"recipe": asdict(recipe), "step": step, "seconds": seconds, "states": states}
-    with whole(path) as part:
-        torch.save(kept, part)
+    tensors = {f"weight/{name}": p.detach() for name, p in model.named_parameters()}
+    for name, p in model.named_parameters():
+        for optimizer in optimizers:
+            for key, value in optimizer.state.get(p, {}).items():
+                tensors[f"{key}/{name}"] = value
+    facts = {"step": str(step), "seconds": f"{seconds:.1f}", "recipe": json.dumps(asdict(recipe))}
+    save_whole(tensors, path, facts)
 
 
 def load_checkpoint(path: Path, model, optimizers, recipe: Recipe) -> tuple[int, float]:
     """Fill model and optimisers in place; the step to go on from and the seconds spent so far."""
-    kept = torch.load(path, map_location=DEVICE, weights_only=True)
-    if kept["recipe"] != asdict(recipe):
-        raise ValueError(f"{path} was made with another recipe; choose another --work")
-    for part, state in zip((model, *optimizers), kept["states"], strict=True):
-        part.load_state_dict(state)
-    return kept["step"], kept["seconds"]
+    with safe_open(path, framework="pt") as file:
+        facts = file.metadata()
+        if json.loads(facts["recipe"]) != asdict(recipe):
+            raise ValueError(f"{path} was made with another recipe; choose another --work")
+        states: dict[str, dict[str, torch.Tensor]] = {}
+        for key in list(file.keys()):
+            kind, name = key.split("/", 1)
+            states.setdefault(name, {})[kind] = file.get_tensor(key)
+    for name, p in model.named_parameters():
+        state = states[name]
+        with torch.no_grad():
+            p.copy_(state.pop("weight"))
+        for optimizer in optimizers:
+            if any(p is q for group in optimizer.param_groups for q in group["params"]):
+                optimizer.state[p] = {
+                    k: v if k == "step" else v.to(p.device) for k, v in state.items()
+                }
+    return int(facts["step"]), float(facts["seconds"])
 
 
 # ---------------------------------------------------------------- a run
@@ -417,14 +452,14 @@ def train(name: str, recipe: Recipe, streams, work: Path) -> dict:
     training = {domain: pair["train"] for domain, pair in streams.items()}
     model = new_model(recipe).to(DEVICE)
     optimizers = new_optimizers(model, recipe)
-    checkpoint, first, before = folder / "checkpoint.pt", 0, 0.0
+    checkpoint, first, before = folder / "checkpoint.safetensors", 0, 0.0
     if checkpoint.exists():
         first, before = load_checkpoint(checkpoint, model, optimizers, recipe)
         print(f"{name}: resumed at step {first:,}", flush=True)
     step_loss = torch.compile(training_loss)
     autocast = torch.autocast(DEVICE, dtype=torch.bfloat16)
 
-    start = time.monotonic()
+    start, smooth = time.monotonic(), None
     each = recipe.batch * recipe.n_ctx  # tokens a step
     bar = tqdm(None, name, recipe.steps * each, initial=first * each, unit="token", unit_scale=True)
     for step in range(first, recipe.steps):
@@ -439,7 +474,8 @@ def train(name: str, recipe: Recipe, streams, work: Path) -> dict:
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        bar.set_postfix_str(f"loss {loss.item():.3f}", refresh=False)
+        smooth = loss.item() if smooth is None else 0.98 * smooth + 0.02 * loss.item()
+        bar.set_postfix_str(f"loss {smooth:.3f}", refresh=False)
         bar.update(each)
         done, spent = step + 1, before + time.monotonic() - start
         if done in recipe.kept:
