@@ -695,7 +695,7 @@ display(
     ),
     of_one_head,
     cx.claims.finding(
-        f"Random neurons of SmolLM2 owe their rise to the same parts: {rand['MLPs'][0]:.0%} to MLPs and {rand['heads'][0]:.0%} to heads.",
+        f"To random neurons of SmolLM2, too, MLPs bring more than heads: {rand['MLPs'][0]:.0%} and {rand['heads'][0]:.0%}.",
         holds=rand["MLPs"][0] > rand["heads"][0],
     ),
     cx.claims.finding(
@@ -821,9 +821,9 @@ display(
 
 # %% [markdown]
 r"""
-Log P falls easily where P is low, so a random neuron, whose token is unlikely anyway, loses as much or more. Beside the way through the neuron there are others, and in all of them together the head's silence cannot be told from zero; by the intervals it costs SmolLM2 little, and of `mini` more stays open. What takes its place was not tested. Planted neurons are louder, so their nats do not compare with the table's. At a planted share of 0.8 silence costs clearly more than with nothing planted.
+When the neuron itself is silenced, and by way of it, a random neuron's token loses as much or more, perhaps because log P falls easily where P is low. Beside the way through the neuron there are others, and in all of them together the head's silence cannot be told from zero; by the intervals it costs SmolLM2 little, and of `mini` more stays open. What takes its place was not tested. Planted neurons are louder, so their nats do not compare with the table's. At a planted share of 0.8 silence costs clearly more than with nothing planted.
 
-Here is the link to part I. The stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) are credited with next to nothing at these peaks, and silence, which counts every way, shows no loss: if anything, the tokens of its neurons become likelier (nothing was set about this line, and its interval ends near zero). Whether the neurons of [chapter 8](08_neurons), which read them first, pass anything on to these was not measured.
+Here is the link to part I. To the stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) Figure 13.2 gives next to nothing of the rise at these peaks, and silence, which counts every way, shows no loss: if anything, the tokens of its neurons become likelier (nothing was set about this line, and its interval ends near zero). Whether the neurons of [chapter 8](08_neurons), which read them first, pass anything on to these was not measured.
 
 ## What breaks it
 

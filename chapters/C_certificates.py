@@ -79,7 +79,7 @@ All three are true, and all are generous. The third is derived next. It comes la
 
 ## Three inequalities, in blocks
 
-Write $M$ for $\mathbb{E}\,\text{denom}$. **Chebyshev** needs the variance: wherever $\lvert \text{denom} - M \rvert \ge \varepsilon$, the square is at least $\varepsilon^2$, so its mean is at least $\varepsilon^2$ times the probability of that:
+Write $M$ for $\mathbb{E}\,\text{denom}$, $\mu$ and $\sigma^2$ for mean and variance of one token's content; for now tokens are independent. **Chebyshev** needs the variance: wherever $\lvert \text{denom} - M \rvert \ge \varepsilon$, the square is at least $\varepsilon^2$, so its mean is at least $\varepsilon^2$ times the probability of that:
 
 $$
 P(\lvert \text{denom} - M \rvert \ge \varepsilon) \;\le\; \frac{\sigma^2 \sum_i \text{pos}_i^2}{\varepsilon^2} .
@@ -584,7 +584,7 @@ display(*said)
 
 # %% [markdown]
 r"""
-In these heads the certificate errs on one side only. Independence errs on neither, and promises nothing.
+In these heads the certificate errs on one side only. Independence errs on neither when it chooses, but by spreads that are too low, and a promise that is built on them is broken.
 
 Which of the two repairs does it, the tables or the blocks? Tables with a block of one token:
 """

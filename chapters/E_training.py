@@ -16,7 +16,7 @@ r"""
 
 **Which neurons there are, and not the map of domains; broad and steady heads need not be learned.** Another seed's neurons match hardly better than random mixtures of them: 0.43 against 0.42 over tokens, and 0.72 against 0.72 over texts, for the median neuron.
 What is shared is the map: which domains lie near which is the same in any two seeds, r = 0.98 over their pairs, where words alone give 0.75 at best and the best of 1000 relabellings 0.27.
-Even heads need hardly any training: after 1% of it every head covers 255 or more of 257 sources, and at the end the narrowest of base covers 149.
+Heads are even almost from the start: after 1% of the training every head covers 255 or more of 257 sources, and at the end the narrowest of base covers 149.
 A loss term that holds the scale steady (one training per dose) makes rows neater and the circuit of one page no better: its correlation with what the heads say is 0.980, 0.977 and 0.973 at the three doses.
 """
 
@@ -341,7 +341,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-What heads say of a text is a place in a space, and a neuron is one direction in it. Training finds the space of texts again, that of tokens in part (no null was drawn for CKA), and the places of the domains. The directions it draws anew. So a list of neurons, such as that of [chapter 8](08_neurons), is about one training; what the heads tell the neurons together does not hang on the seed.
+What heads say of a text is a place in a space, and a neuron is one direction in it. Two trainings agree on the space of texts, on that of tokens in part (no null was drawn for CKA), and on the places of the domains, whether or not they had to learn them. The directions are drawn anew. So a list of neurons, such as that of [chapter 8](08_neurons), is about one training; what the heads tell the neurons together does not hang on the seed.
 
 ## When does it form?
 
@@ -374,7 +374,7 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 young = pd.DataFrame({name: kept["models"][f"{name}-001"] for name in SEEDS}).T
 cx.claims.finding(
-    f"Even heads need hardly any training: after 1% of it every head covers {min(map(min, young['effective tokens']))} or more of {study.n + 1} sources, and at the end the narrowest of base covers {min(base['effective tokens'])}.",
+    f"Heads are even almost from the start: after 1% of the training every head covers {min(map(min, young['effective tokens']))} or more of {study.n + 1} sources, and at the end the narrowest of base covers {min(base['effective tokens'])}.",
     holds=bool(
         min(map(min, young["effective tokens"])) > 250
         and max(map(max, young["spread"])) < min(map(max, of_seeds["spread"]))
@@ -409,7 +409,7 @@ Random weights give small scores, so kernels start even and content starts near 
 r"""
 ## Dose and response
 
-Seeds change what nobody chose. Two further models change one thing on purpose. They were trained as *base* was: same seed, same text, same order. Equation 1 of [chapter 2](02_keys) errs where LayerNorm's scale is unsteady ([appendix A](A_scale)), so to their loss was added `steady` times the variance of $\log \ell_i$ over all tokens but BOS, with `steady` 1 and 3; base has 0. That is the dose. The response is what Equation 1 costs: the TV of rows, and FVU, the unexplained share of what the heads say to a neuron ([chapter 9](09_evaluation)).
+Seeds change what nobody chose. Two further models change one thing on purpose. They were trained as *base* was: same seed, same text, same order. Equation 1 of [chapter 2](02_keys) errs where LayerNorm's scale is unsteady ([appendix A](A_scale)), so to their loss was added `steady` times the variance of $\log \ell_i$, $\ell_i = \lvert W_E[x_i] + W_\text{pos}[i] \rvert$, over all tokens but BOS, with `steady` 1 and 3; base has 0. That is the dose. The response is what Equation 1 costs: the TV of rows, and FVU, the unexplained share of what the heads say to a neuron ([chapter 9](09_evaluation)).
 
 What should the dose do? To first order the error of a score {eq}`eq-error` is
 
@@ -672,7 +672,7 @@ r"""
 whole, by_own, by_keys, once, by_token = fvu.to_numpy().T  # FVU at every dose
 as_drawn, as_alike, between = by_keys / once, by_keys / by_token, doses["v between tokens"]
 cx.claims.finding(
-    f"Rows of Equation 1 leave {as_drawn.min():.1f} to {as_drawn.max():.1f} times as much of a neuron unexplained as forecast, and {as_alike.min():.1f} to {as_alike.max():.1f} times as much when v is drawn once a token; {between.min():.0%} to {between.max():.0%} of the variance of v is between tokens.",
+    f"Rows of Equation 1 leave {as_drawn.min():.1f} to {as_drawn.max():.1f} times as much of a neuron unexplained as forecast, and {as_alike.min():.1f} to {as_alike.max():.1f} times as much when v is drawn once a token; {between.min():.0%} to {between.max():.0%} of the variance of v is between tokens. So this is part of the reason, and not all.",
     holds=not close(once, by_keys) and close(by_token, by_keys) and between.min() > 0.5,
 )
 
@@ -721,7 +721,7 @@ So the dose mends an error that does not limit the circuit. These are one traini
 
 ## What breaks it
 
-- **Small and alike.** These are four trainings of one small architecture on one corpus. The source found its universal neurons in larger models, by their whole activation, after the nonlinearity; this page looks at what the first layer's heads say to a neuron before it.
+- **Small and alike.** These are six trainings of one small architecture on one corpus. The source found its universal neurons in larger models, by their whole activation, after the nonlinearity; this page looks at what the first layer's heads say to a neuron before it.
 - **The map was compared at the end.** Whether it stands at 1% of the training, as broad heads do, was not asked; those checkpoints do not ship. Nor was an untrained layer, whose map may be the same in two seeds as well.
 - **One destination.** All is asked by *the* at one place.
 - **Seeds share the order of the text.** Whether another order would matter more than other weights was not tried. It might change the answer, as larger models might.

@@ -19,6 +19,8 @@ from tokenizers import ByteLevelBPETokenizer, Tokenizer
 from transformer_lens.model_bridge import TransformerBridge
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
+
+pytest.register_assert_rewrite("viewing")  # what a page was blamed for is shown
 from viewing import (  # noqa: F401
     address,
     attributed,

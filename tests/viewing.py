@@ -283,13 +283,14 @@ def turned(page: Page, hash: str) -> Page:
     return settled(page)
 
 
-GIVEN_UP = ("net::ERR_ABORTED", "NS_BINDING_ABORTED")
+GIVEN_UP = ("net::ERR_ABORTED", "NS_BINDING_ABORTED", "NS_BASE_STREAM_CLOSED")
 
 
 def watched(page: Page) -> Page:
     """Keeps an account of what a page asks of other hosts, of what it is not given, and of what
-    it says, in `page.faults`. What a browser gives up because its reader goes on to another page
-    was not refused, and a view whose file never comes is not drawn.
+    it says, in `page.faults`. What a browser gives up because its reader goes on to another page,
+    or a page because it needs no more of it, was not refused, and a view whose file never comes
+    is not drawn.
     """
     page.faults = []
 
