@@ -377,6 +377,13 @@ def test_a_notebook_altered_not_run_of_another_source_or_on_other_texts_is_refus
     refused("code cell 2 was not run")
 
 
+@pytest.mark.parametrize("page", ["00_welcome", "09_evaluation", "F_local"])
+def test_no_site_is_built_without_a_notebook_of_its_contents(tmp_path, page):
+    (tmp_path / "_toc.yml").write_text(f"root: book/{page}\n")
+    with pytest.raises(ValueError, match=rf"{page}\.ipynb is not there: run .*CHAPTER={page}"):
+        build_book.build_site("mini", tmp_path, {})
+
+
 def test_a_file_that_changes_while_it_is_read_leaves_no_stamp(tmp_path):
     read, stamp = tmp_path / "read", tmp_path / ".stamp"
     read.write_text("as it was")

@@ -387,7 +387,7 @@ def sources(base: Path) -> dict[str, str | None]:
 
 def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     """Build the site of an edition whose pages are there, from these files."""
-    for name in re.findall(r"book/(\d\d[a-z]?_\w+)", (base / "_toc.yml").read_text()):
+    for name in re.findall(r"book/((?:\d\d|[A-Z])_\w+)", (base / "_toc.yml").read_text()):
         if not (base / "book" / f"{name}.ipynb").exists():
             again = f"run `make execute CHAPTER={name}` first"
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
