@@ -5,9 +5,8 @@ import { tokenMarks } from "./lists.js";
 import { FEWEST, LOUD } from "../engine/reading.js";
 import { checkbox, headChooser } from "../ui/controls.js";
 import { element, focusIn, fresh } from "../ui/dom.js";
-import { spelling } from "../ui/source.js";
 import { below, circuitHeads, inStep } from "../ui/state.js";
-import { grouped } from "../ui/words.js";
+import { grouped, tokenName } from "../ui/words.js";
 
 /** @typedef {import("../ui/state.js").Model} Model
  *  @typedef {import("../engine/layer.js").Layer} Layer
@@ -61,8 +60,9 @@ export function controlsSection(model, el, tools) {
 }
 
 /** What is shown, in words: what drives the neuron, what shades say, how lists and lines are made.
- *  @param {Layer} layer */
-export function captionSection(layer) {
+ *  @param {import("../engine/reading.js").LayerReader} reader */
+export function captionSection({ layer, tokenizer }) {
+  const asking = tokenName(tokenizer.decode([layer.destinations[0].id]));
   const about = element("p", { class: "ctx-reader-about" });
   const counted = layer.counted.length;
   const vocabulary =
@@ -92,15 +92,14 @@ export function captionSection(layer) {
   /** @param {Scene} scene @param {Found} found */
   const update = ({ neuron, shades, shade, texts }, { drivers }) => {
     const differ = texts.some(({ apart }) => apart.size);
-    say({ drivers, neuron, shades, shade, differ, made: methodInWords(texts, layer) });
+    say({ drivers, neuron, shades, shade, differ, made: methodInWords(texts, layer, asking) });
   };
   return { about, key, method, update };
 }
 
-/** @param {Text[]} texts @param {Layer} layer @returns {string} */
-function methodInWords(texts, layer) {
+/** @param {Text[]} texts @param {Layer} layer @param {string} asking @returns {string} */
+function methodInWords(texts, layer, asking) {
   const { passages, nNeurons, fixed, n } = layer;
-  const asking = `“${spelling(layer).name(layer.destinations[0].id)}”`;
   const speaking = texts.filter(({ reference }) => reference);
   if (!speaking.length) return "";
   const cut = new Set(speaking.map(({ reference }) => reference?.n));
@@ -113,7 +112,7 @@ function methodInWords(texts, layer) {
     `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}. ` +
     "Numbers are rounded: they hold to about a hundredth of their range." +
     (fixed
-      ? ` The destination is fixed: a text is read as if ${asking} at n = ${n} asked at its end; what ` +
+      ? ` The destination is fixed: a text is read as if “${asking}” at n = ${n} asked at its end; what ` +
         "this model’s own attention would add is not in the page."
       : "")
   );

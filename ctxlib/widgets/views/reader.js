@@ -75,7 +75,7 @@ async function render({ model, el }) {
     "tokens that part them",
     tools.choose,
   );
-  const caption = captionSection(layer);
+  const caption = captionSection(reader);
   const waiting = waitingLine();
   const ways = waysOn(model);
   /** @type {Scene | null} */ let scene = null;
