@@ -158,7 +158,10 @@ def test_a_page_with_a_view_names_its_modules(html):
     linked = [folder / m.relative_to(bundle.HERE) for m in bundle.linked("views/neurons.js")]
     assert [(html / "book" / name).resolve() for name in named] == linked
     assert page.count('as="fetch"') == 1
-    assert 'as="fetch"' not in (html / "book" / "08_neurons.html").read_text(encoding="utf-8")
+    for chapter, layers in (("08_neurons", 1), ("00_welcome", 0), ("13_lookups", 0)):
+        asking = (html / "book" / f"{chapter}.html").read_text(encoding="utf-8")
+        assert 'as="fetch"' not in asking
+        assert asking.count(f'<meta name="layer" content="../_static/{here.name}/data') == layers
     as_sphinx_writes_it = re.sub(r' *<link rel="modulepreload" [^>]*>\n', "", page)
     as_sphinx_writes_it = re.sub(r'<link rel="preload" as="fetch" [^>]*>', "", as_sphinx_writes_it)
     as_sphinx_writes_it = as_sphinx_writes_it.replace(f"{here.name}/", "")

@@ -493,19 +493,23 @@ NO_VIEW = (
 def hint(page: str, here: str) -> str:
     """A page that finds modules and data in the folder `here`, and whose head names the modules of
     its view, so that they come all at once and not one after another as each is read; and first of
-    all the layer, where a reader has come for the view.
+    all the layer, where a reader has come for the view. In a chapter the view is one part of the
+    page: `page.js` asks for its layer if the address leads to it.
     """
     page = re.sub(r"_static/(views|data)/", rf"_static/{here}/\1/", page)
-    view = re.search(r'data-view="(\w+)"', page)
+    view = re.search(r'<div data-view="(\w+)"[^>]*>', page)
     if view is None:
         return page
     modules = [m.relative_to(bundle.HERE) for m in bundle.linked(f"views/{view[1]}.js")]
     links = [
         f'    <link rel="modulepreload" href="../_static/{here}/views/{m}">\n' for m in modules
     ]
-    if re.search(r"<div data-view=[^>]* data-addressed", page):
+    if Path("ui/source.js") in modules and "&quot;file&quot;" not in view[0]:
+        place = f"../_static/{here}/data/layer.bin"
         layer = (
-            f'<link rel="preload" as="fetch" crossorigin href="../_static/{here}/data/layer.bin">'
+            f'<link rel="preload" as="fetch" crossorigin href="{place}">'
+            if " data-addressed" in view[0]
+            else f'<meta name="layer" content="{place}">'
         )
         page = page.replace("<title>", f"{layer}<title>", 1)
     return page.replace("</head>", f"{''.join(links)}  </head>", 1)

@@ -1,8 +1,9 @@
 """Take out of a built site what the theme brings and no page of the book shows.
 
 `lighten` leaves out of every page the scripts and style sheets of parts that the page does not
-have, and marks that colour nothing; `draw_icons` keeps of the icon font (Font Awesome, 275 kB and
-2000 rules) the few icons that pages use. Both give the same site again when they are run again.
+have, and marks that colour nothing, and lets no script keep a reader from the text; `draw_icons`
+keeps of the icon font (Font Awesome, 275 kB and 2000 rules) the few icons that pages use. Both give
+the same site again when they are run again.
 """
 
 from __future__ import annotations
@@ -44,8 +45,11 @@ UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
 
 
 def lighten(page: str) -> str:
-    """A page without the scripts, style sheets and marks of what it does not show."""
+    """A page without the scripts, style sheets and marks of what it does not show. The scripts that
+    are left come after the text, but for the options that inline scripts name.
+    """
     page = UNCOLOURED.sub(r"\1", UNUSED.sub("", page))
+    page = re.sub(r'<script src="(?![^"]*/documentation_options)', '<script defer src="', page)
     for files, sign in PARTS.items():
         if not re.search(sign, page):
             loads = rf'<script [^>]*src="[^"]*(?:{files})[^"]*"></script>'
