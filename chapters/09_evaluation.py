@@ -471,7 +471,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-(Multiplications are not time: it takes about as long as the exact heads do, see [what it costs](costs).) Call it what it is. It is the first layer itself with one equation in place of the exact residual, so its error is a test of Equation 1 and of nothing else. `mini` was trained for its next token only, so the test could have failed. And it is not the circuit that one would want: it cannot say what a token adds before there is a text, since every token shares its denominators with all others. The paper's circuit can, and that is what its error buys.
+(In time it is at most about half of the exact heads with the circuit's token at $n$, and as much as they with the text's own, see [what it costs](costs).) Call it what it is. It is the first layer itself with one equation in place of the exact residual, so its error is a test of Equation 1 and of nothing else. `mini` was trained for its next token only, so the test could have failed. And it is not the circuit that one would want: it cannot say what a token adds before there is a text, since every token shares its denominators with all others. The paper's circuit can, and that is what its error buys.
 
 ```{admonition} How the multiplications are counted
 :class: dropdown
