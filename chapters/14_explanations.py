@@ -382,7 +382,7 @@ again, not_again = (table["B to A"].corr(table[f"{k}, held out"]) for k in ("tru
 by_neuron = [SimpleNamespace(document=str(place), name="") for place in table["neuron"]]
 from_B, from_A = table["B to A"].to_numpy(), table["true, held out"].to_numpy()
 ends_of_r = (np.nan, np.nan)
-if cases:
+if len(neurons) > 1:
     ends_of_r = cx.claims.by_document(
         lambda d: np.corrcoef(from_B[d], from_A[d])[0, 1], by_neuron, 299
     )
