@@ -88,13 +88,12 @@ serve: ## read the built site at http://localhost:8000
 	$(PYTHON) -m http.server --directory _build/html 8000
 
 bench: $(READY) ## speed and memory, as ratios in one run
-	$(BIN)/python benchmarks/split.py
 	$(BIN)/python benchmarks/circuit.py --page book/costs.md
 	$(BIN)/python benchmarks/texts.py --page book/costs.md
 	$(BIN)/python benchmarks/door.py --page book/costs.md
 	$(BIN)/python benchmarks/views.py --page book/costs.md
 
-editions: $(READY) ## the whole book on a model of GPT-2 small's size with random weights; some forty minutes
+editions: $(READY) ## the whole book on a model of GPT-2 small's size with random weights
 	$(BIN)/python benchmarks/editions.py --page book/costs.md
 
 # The chapters of an edition are executed first, those that changed; mini's are committed.

@@ -44,17 +44,16 @@ makes an **edition**: every chapter executed on that model, and a site of its ow
 `_build/editions/`. The notebooks of `mini` stay as they are. A build that was stopped goes on at
 the chapter that it was in. Chapters take the number of heads and layers, context, vocabulary,
 which heads are stable and which neurons stand out from the model. What it does not have, they say
-in a sentence, and leave such cells out; and a published claim about GPT-2 small is judged on GPT-2
-small only.
+in a sentence, and leave such cells out.
 
 What that costs, by `make editions`: {chapters} pages took {together} seconds on random weights
 of {vocabulary} tokens and a context of {context}, the longest, `{longest}`, {most}. Random weights
 know nothing, so this edition is about the cost alone.
 
 Of GPT-2 small's shape: {n_layer} layers, {n_head} heads, {n_embd} numbers a token. The most that a
-chapter held in memory at once: {memory:.1f} GiB.
+chapter held in memory at once: {memory:.1f} GiB. The limits: {limits}.
 
-Machine: {machine}.
+Measured on {machine}.
 """
 
 
@@ -128,6 +127,7 @@ def main(argv: list[str] | None = None) -> int:
         vocabulary=VOCABULARY, context=CONTEXT, **GPT2_SMALL, memory=memory, machine=machine(),
         chapters=len(seconds), together=sum(seconds.values()),
         longest=longest, most=seconds[longest],
+        limits=f"{MOST_SECONDS} seconds and {MOST_GIB} GiB a chapter",
     )  # fmt: skip
     print(page)
     if args.page:

@@ -38,23 +38,26 @@ WORDS = 800  # of a document
 PAGE = """## Many texts
 
 `cx.texts.stream` reads texts while they are asked for, so memory should not grow with their number
-and time should grow as fast. Time per text below is relative to the first row, which has to pay for
-what is done once. The model is a toy, with {n_ctx} tokens a text; what it holds is too little to be
-seen in a process, so of memory the run of a million texts speaks.
+and time should grow as fast. Time per text below, processor seconds of all threads, is relative to
+the first row, which has to pay for what is done once. The model is a toy, with {n_ctx} tokens a
+text; what it holds is too little to be seen in a process, so of memory the run of a million texts
+speaks.
 
 {table}
 
 An evaluation that was finished and is asked for again, with its checkpoint, takes {again} of the
-time of the first; the texts are not read again. The denominators of all texts are kept, a number
+time of the first: it is read from its file. The denominators of all texts are kept, a number
 for each head.
 
 A million such texts were read once by hand (`benchmarks/texts.py --count 1000000`, 24 November
-2026). One process, killed half-way, went on from its checkpoint: 243 s for the second half, at
-most 583 MiB, 5 more than before it read the first. A local Dask cluster of two workers took 468 s
-for all of them, at most 582 MiB in the process that asks. The two tables are the same to the last
-digit. So a second worker saved next to nothing.
+2026; these numbers are typed). One process, killed half-way, went on from its checkpoint: 243 s for
+the second half, at most 583 MiB, 5 more than before it read the first. A local Dask cluster of two
+workers took 468 s for all of them, at most 582 MiB in the process that asks; its workers were not
+measured. The two tables are the same to the last digit. On two cores, which one process already
+uses, a cluster of two workers saved next to nothing (468 s against about 486, twice the second
+half).
 
-Machine: {machine}.
+Measured on {machine}.
 """
 
 
