@@ -60,11 +60,11 @@ def heard(**modules):
         hook.remove()
 
 
-def computed(name, x):
+def computed(name, x, dtype=torch.float32):
     """What transformers computes in the first layer at N: rows, the insides of the heads, and what
     the MLP's parts say, by name.
     """
-    model, _ = its_own(name)
+    model = its_own(name)[0].to(dtype)
     if name == "minilm":
         layer = model.encoder.layer[0]
         parts, write = {"pre": layer.intermediate.dense}, layer.attention.output.dense
@@ -107,7 +107,10 @@ def test_the_truth_is_what_transformers_computes(asked, name):
     at, texts = asked(name)
     x = at.placed(texts[:4])
     rows, z, mlp = computed(name, x)
-    assert (at.layer.rows(x) - rows[..., : at.length]).abs().max() < 1e-5
+    exact = computed(name, x, torch.float64)[0]
+    rounding = (rows - exact).abs().amax((0, 2))  # some of Qwen's scores are above a thousand
+    off = (at.layer.rows(x) - exact[..., : at.length]).abs().amax((0, 2))
+    assert (off < (2 * rounding).clamp_min(1e-5)).all()
     heads = z.unflatten(-1, (at.n_heads, -1))
     close(at.layer.inside(x), heads, 1e-4)
     written = torch.einsum("thd,hdm->thm", heads, at.readout.W_O)
