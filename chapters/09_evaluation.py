@@ -573,11 +573,11 @@ def asked_three(circuit, A, B, J):
     if hasattr(circuit.at.split, "weights"):  # positions are added
         here = set(cx.evaluation.APPROXIMATIONS) - {"values"}
         exact = torch.cat([cx.evaluation.approximated(circuit, few, here)[:, J] for few in x_B.split(32)])  # fmt: skip
-        with_it = circuit.summary(x_B)[:, J] + positional_pattern(circuit)[J]
-        found["positions"] = [fvu(v) for v in (circuit.summary(x_B)[:, J], with_it, exact)]
+        plain, pattern = circuit.summary(x_B)[:, J], positional_pattern(circuit)[J]
+        found["positions"] = [fvu(v) for v in (plain, plain + pattern, exact)]
         scales = [circuit.at.scale(few, circuit.at.outputs(few)) for few in x_A.split(32)]
         usual = torch.cat(scales).log().mean().exp()  # of half A, as its denominators
-        both = made["half A"] + positional_pattern(circuit)[J] * circuit.scale / usual
+        both = made["half A"] + pattern * circuit.scale / usual
         found["both"] = [fvu(both), *cx.claims.widest(lambda drawn: fvu(both, drawn), B, 199)]
     return found
 
