@@ -42,7 +42,7 @@ MODELS = None  # real models that are run for what is kept: make evidence CHAPTE
 # Conditions of what is said about SmolLM2, about the prior and about BOS: set before any of it was
 # measured, and not moved. Half A gives means, vectors, log odds and their weight; half B judges,
 # late in a text. An interval is the wider of two: documents redrawn, domains redrawn.
-DOMAINS = 5  # from fewer domains than this no interval is drawn, which would be too narrow
+DOMAINS = 5  # set later: from fewer domains no interval is drawn, for it would be too narrow
 TWO = 2  # documents of a domain that SmolLM2 reads; of half A, those that fit the log odds' weight
 # negative: the domain's vector gives back more of what silence of SmolLM2's stable heads costs in
 # English than of what silence of its local head does: interval of the difference above 0
