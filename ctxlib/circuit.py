@@ -257,7 +257,7 @@ class ContextualCircuit:
         torch.Size([1024])
         """
         plain = SelfNormalisedCircuit(self, torch.zeros_like(self.at.readout.b_in))
-        total, count = torch.zeros(plain.offsets.shape, dtype=torch.float64), 0
+        total, count = torch.zeros(plain.offsets.shape, dtype=torch.float64, device="cpu"), 0
         own_token = isinstance(self.at.split, Equation1)
         for x in self.at.read(texts, "offsets", own_token):
             truth = self.at.truth(x, self.heads)

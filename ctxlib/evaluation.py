@@ -65,7 +65,7 @@ class Moments:
         both = torch.stack([approx.cpu().double(), truth.cpu().double()], dim=1)  # text 2 neuron
         apart = both - both.mean(0)
         products = (apart[:, :, None] * apart[:, None]).sum(0)
-        return cls(torch.tensor(len(both)), both.mean(0), products)
+        return cls(torch.tensor(len(both), device="cpu"), both.mean(0), products)
 
     def __add__(self, other: Moments) -> Moments:
         count = self.count + other.count
@@ -105,7 +105,8 @@ class Moments:
         return table
 
 
-NO_TEXTS = Moments(torch.tensor(0), torch.zeros(2, 1).double(), torch.zeros(2, 2, 1).double())
+with torch.device("cpu"):  # on which all moments are, whatever a reader's default is
+    NO_TEXTS = Moments(torch.tensor(0), torch.zeros(2, 1).double(), torch.zeros(2, 2, 1).double())
 
 
 def fit(

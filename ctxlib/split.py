@@ -475,7 +475,7 @@ def placed(x: Texts, n: int, length: int, token: int | None) -> Int[Tensor, "*te
     """The first `length` tokens, if they are there and `token` stands at n, or a ValueError."""
     if x.shape[-1] < length:
         raise ValueError(f"a text of {x.shape[-1]} tokens: the destination {n} reads {length}")
-    if not (x[..., n] == torch.tensor(token)).all():
+    if not (x[..., n] == torch.tensor(token, device=x.device)).all():
         raise ValueError(f"the token at n={n} is another than {token}, the one that asks there")
     return x[..., :length]
 
@@ -572,7 +572,7 @@ class Equation1(Split):
 
     def rows(self, x: Texts) -> Rows:
         x = self.seen(x)
-        if self.token is not None and (x[..., self.n] == torch.tensor(self.token)).all():
+        if self.token is not None and (x[..., self.n] == self.token).all():
             return (self.content.T[x].mT + self.kernels.log()).softmax(-1)
         return super().rows(x)
 
@@ -757,7 +757,8 @@ def copy_preference(weights: LayerWeights, n: int) -> Float[Tensor, " head"]:
     torch.Size([8])
     """
     W_E = weights.embeddings()
-    tokens = torch.linspace(1, len(W_E) - 1, min(256, len(W_E) - 1)).long().unique()
+    # on the CPU, whose rounding is the same wherever the weights are
+    tokens = torch.linspace(1, len(W_E) - 1, min(256, len(W_E) - 1), device="cpu").long().unique()
     x = layer_norm(W_E[tokens] + weights.position(n), weights.eps)
     # head dest source
     scores = project(x, weights.W_Q, weights.b_Q) @ project(x, weights.W_K, weights.b_K).mT

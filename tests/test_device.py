@@ -168,11 +168,17 @@ def of_evaluation(w, texts):
         cx.evaluate(circuit, texts),
         cx.evaluate(circuit.self_normalised(), texts, own_token=True),
         cx.evaluation.error_budget(circuit, few, [1, 2]),
-        packed_layer(w, cx.texts.passages(w, domains=["law"])),
     ]
 
 
-@pytest.mark.parametrize("compute", [of_rows, of_denominators, of_circuit])
+def of_view(w, texts):
+    return packed_layer(w, cx.texts.passages(w, domains=["law"]))
+
+
+MADE = [of_rows, of_denominators, of_circuit, of_evaluation]
+
+
+@pytest.mark.parametrize("compute", MADE)
 def test_what_is_made_on_the_way_lies_where_the_weights_do(compute, tiny_weights, texts):
     """And not where torch makes tensors by default, which is no place for numbers here."""
     with torch.device("meta"):
@@ -181,7 +187,7 @@ def test_what_is_made_on_the_way_lies_where_the_weights_do(compute, tiny_weights
 
 
 @on_gpu
-@pytest.mark.parametrize("compute", [of_rows, of_denominators, of_circuit, of_evaluation])
+@pytest.mark.parametrize("compute", [*MADE, of_view])
 def test_weights_on_the_gpu_give_the_same(compute, tiny_weights, texts, gpu):
     ours = compute(tiny_weights.to(device=gpu), texts)
     ours = tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), ours)

@@ -97,6 +97,13 @@ def test_a_plain_string_is_a_text_and_what_is_none_is_one_clear_line(mini, mini_
         assert "\n" not in str(said.value)
 
 
+def test_tokens_are_read_without_being_spelled_out(mini_weights, monkeypatch):
+    """As a message would: it took longer than to evaluate them."""
+    monkeypatch.setattr(torch.Tensor, "__repr__", lambda tensor: pytest.fail("spelled out"))
+    ids = torch.arange(40)
+    assert texts.token_ids(ids, mini_weights).equal(ids)
+
+
 def test_a_string_is_no_list_of_texts(mini_weights):
     for wrong, says in ((SOURCE, "put it in brackets"), (None, "a list of texts is expected")):
         with pytest.raises(ValueError, match=says):

@@ -117,12 +117,13 @@ def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
         return text.tokens.cpu()
     if isinstance(text, str):
         return encode(reader, text)
-    given = repr(text)[:60]
     if isinstance(text, Tensor):
         kind = text.dtype
         if text.ndim == 1 and not (kind.is_floating_point or kind.is_complex or kind == torch.bool):
             return text.cpu()
         given = f"a tensor of shape {tuple(text.shape)} and {kind}"
+    else:
+        given = repr(text)[:60]
     raise ValueError(
         f"{given} is no text: give a string, one of cx.texts.passages or cx.texts.collection, "
         "or a 1-D integer tensor of token ids that starts with BOS"
