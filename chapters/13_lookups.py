@@ -320,7 +320,7 @@ def fall(model, look, x, found, middle, heads=None, neurons=None):
             def silence(own, hook, quiet=quiet, ids=ids):
                 k = int(hook.name.split(".")[1])
                 mean = middle[k][: ids.shape[1]].to(own)
-                return torch.where(quiet[:, None, k, :, None], mean[None], own)
+                return torch.where(quiet[:, None, k, :, None].to(own.device), mean[None], own)
 
             hooks += [(f"blocks.{k}.attn.hook_z", silence) for k in range(n_layers) if quiet[:, k].any()]  # fmt: skip
         if neurons is not None:
@@ -466,13 +466,14 @@ def planted(model, look, heads, plan, share):
 
     for (k, j), t, (of, i), u, d in zip(look.places, look.tokens, heads, said, quiet, strict=True):
         mlp, W_O = model.blocks[k].mlp, model.blocks[of].attn.W_O.data[i]
-        put(W_O, W_O + loud * torch.outer(u, d))
+        put(W_O, W_O.cpu() + loud * torch.outer(u, d))
         for W in (mlp.W_in, mlp.W_gate):
             if W is not None:
                 e = W.data[:, j]
-                put(e, (1 - share) * e + share * (stream @ e).std() / loud * d)
+                own = e.cpu()
+                put(e, (1 - share) * own + share * (stream @ own).std() / loud * d)
         out, to = mlp.W_out.data[j], W_U[:, t]
-        put(out, LOUD * out.norm() * to / to.norm())
+        put(out, LOUD * out.norm().cpu() * to / to.norm())
     return before
 
 
