@@ -225,7 +225,7 @@ An average over heads hides a kind of head, so look at one.
 
 ## A second-layer head on the real passage
 
-{eq}`eq-depth-means` rebuilds a row as before, with means in place of weights: kernel times content, divided by their sum. Here for the broadest head of the second layer.
+{eq}`eq-depth-means` rebuilds a row as before, with means in place of weights. Here for the broadest head of the second layer.
 """
 
 # %%
@@ -943,7 +943,7 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-The noise's line holds by its words, for the share falls; what is seen is no cleaning, for the noise itself grows (Figure 12.3). Conditions that no source published were written down with these, before the model was measured. They were meant for all tokens, and the first three are judged so. As the first two failed, more texts were read for the means of half A (half B stays): a token that those have seldom or never counts as rest, most of all in the first layer, which has little other rest. The sixth was undecided with all texts against all; within pairs it fails.
+The noise's line holds by its words, for the share falls; what is seen is no cleaning, for the noise itself grows (Figure 12.3). Conditions that no source published were written down with these, before the model was measured. They were meant for all tokens, and the first three are judged so. As the first two failed, more texts were read for the means of half A (half B stays): a token that those have seldom counts as rest, most of all in the first layer, which has little other. So the first verdict is one on the number of texts. The sixth was undecided with all texts against all; within pairs it fails.
 """
 
 
@@ -1112,5 +1112,5 @@ r"""
 
 ## Where this comes from
 
-The remarks on the second layer of GPT-2 small, positional heads, bags of bigrams, repetition and noise, are from the appendix of {cite:t}`gibson2025contextual`; the circuit, and the question whether it can be applied to deeper layers, from {cite:t}`gibson2025decomposing`. The two means of states, the dealt noise, the texts that repeat themselves and the ladder of states are worked out here. What would change the answer: a larger model with local or duplicate-token heads in its first layer, other destinations, more texts for the means. This is one small model, and one corpus.
+The remarks on the second layer of GPT-2 small, positional heads, bags of bigrams, repetition and noise, are from the appendix of {cite:t}`gibson2025contextual`; the circuit, and the question whether it can be applied to deeper layers, from {cite:t}`gibson2025decomposing`. The two means of states, the dealt noise, the texts that repeat themselves and the ladder of states are worked out here. What would change the answer: a larger model with local or duplicate-token heads in its first layer, other destinations, another corpus.
 """

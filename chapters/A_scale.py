@@ -260,8 +260,9 @@ cx.plots.picture(
 better = [h for h in heads if split[True][h] < 0.8 * bare[h]]
 ratio = near["without"] / near["with the zero"]
 loud = sorted(study.speaks.nlargest(2).index)
+worst = max(loud, key=lambda h: float(split[True][h]))
 worse = max(loud, key=lambda h: float(split[True][h] - bare[h]))
-still = [h for h in heads if h not in better and h != loud[0]]
+still = [h for h in heads if h not in better and h != worst]
 plain = true[..., 1:] / true[..., 1:].sum(-1, keepdim=True)  # BOS left out
 close = plain[..., -17:].sum(-1).median(0).values  # head
 moves = (published - without)[..., 1:].std((0, 2))
@@ -269,8 +270,17 @@ left_over = (published - anchor)[..., 1:].std((0, 2))
 stops, some = [n // 8, n, study.length - 1], study.texts[::2]
 
 
-def spread_of(shares):
-    low, high = (f"{v:.0%}" for v in (shares.min(), shares.max()))
+def least(values, chosen):
+    return cx.claims.over(values, chosen, min)
+
+
+def most(values, chosen):
+    return cx.claims.over(values, chosen, max)
+
+
+def shares(values, chosen):
+    """From least to most, as a sentence has them."""
+    low, high = (f"{end(values, chosen):.0%}" for end in (least, most))
     return low if low == high else f"{low} to {high}"
 
 
@@ -291,12 +301,12 @@ display(
         and bool(split[True][worse] > bare[worse]),
     ),
     cx.claims.finding(
-        f"Nearness is not the reason: heads {cx.claims.listed(better)} have {spread_of(close[better])} of their attention within 16 tokens, {cx.claims.listed(loud)} have {' and '.join(f'{v:.0%}' for v in close[loud])}. The zero must have something to mend: it moves the scores of those that gain by {moves[better].min():.3f} nats or more (standard deviation), in heads {cx.claims.listed(still)} by {moves[still].max():.3f} at most. In head {loud[0]} it is {moves[loud[0]]:.3f}, beside an error of {left_over[loud[0]]:.3f}.",
+        f"Nearness is not the reason: heads {cx.claims.listed(better)} have {shares(close, better)} of their attention within 16 tokens, {cx.claims.listed(loud)} have {' and '.join(f'{v:.0%}' for v in close[loud])}. The zero must have something to mend: it moves the scores of those that gain by {least(moves, better):.3f} nats or more (standard deviation), in heads {cx.claims.listed(still)} by {most(moves, still):.3f} at most. In head {worst} it is {moves[worst]:.3f}, beside an error of {left_over[worst]:.3f}.",
         holds=bool(
-            close[loud].max() >= close[better].max()
-            and moves[better].min() > 3 * moves[still].max()
+            most(close, loud) >= most(close, better)
+            and least(moves, better) > 3 * most(moves, still)
         )
-        and bool(left_over[loud[0]] > 3 * moves[loud[0]]),
+        and bool(left_over[worst] > 3 * moves[worst]),
     ),
     cx.claims.finding(
         f"With BOS left out, the distance grows along the text: {along[0]:.2f} at n = {stops[0]}, {along[1]:.2f} at n = {stops[1]}, {along[2]:.2f} at n = {stops[2]} on average over heads.",
@@ -423,8 +433,8 @@ of_published, of_own = best.values()
 large = [h for h in heads if of_published[h] > 1.5]
 small = [h for h in heads if h not in large]
 cx.claims.finding(
-    f"As published, rows of heads {cx.claims.listed(small)}, which say {weight[small].sum():.0%}, are best at {of_published[small].max():.2f} of the vocabulary's typical length, near that of texts, {C_texts / C:.2f}; those of {cx.claims.listed(large)} at {of_published[large].min():.2f} or more. With BOS by its own key all are best at {of_own.max():.2f}; weighted by who speaks, {best_spoken['Equation 1']:.2f} is best in both forms.",
-    holds=bool(len(large) and len(small) and np.ptp(of_own) == 0 and of_published[small].max() < 1)
+    f"As published, rows of heads {cx.claims.listed(small)}, which say {weight[small].sum():.0%}, are best at {most(of_published, small):.2f} of the vocabulary's typical length, near that of texts, {C_texts / C:.2f}; those of {cx.claims.listed(large)} at {least(of_published, large):.2f} or more. With BOS by its own key all are best at {of_own.max():.2f}; weighted by who speaks, {best_spoken['Equation 1']:.2f} is best in both forms.",
+    holds=bool(len(large) and len(small) and np.ptp(of_own) == 0 and most(of_published, small) < 1)
     and len(set(best_spoken.values())) == 1
     and bool(weight[small].sum() > 0.9 and abs(of_own.max() - C_texts / C) < 0.1),
 )
@@ -472,8 +482,8 @@ display(
         holds=four < three,
     ),
     cx.claims.finding(
-        f"BOS makes {spread_of(by_bos[large])} of the error in heads {cx.claims.listed(large)}, which say {weight[large].sum():.0%}, and {spread_of(by_bos[small])} in the others.",
-        holds=bool(by_bos[large].min() > 0.5 > 0.25 > by_bos[small].max()),
+        f"BOS makes {shares(by_bos, large)} of the error in heads {cx.claims.listed(large)}, which say {weight[large].sum():.0%}, and {shares(by_bos, small)} in the others.",
+        holds=bool(least(by_bos, large) > 0.5 > 0.25 > most(by_bos, small)),
     ),
 )
 
@@ -502,10 +512,10 @@ display(
     .rename_axis("head", axis=1),
     cx.claims.finding(
         "In head {}, the worst of those that speak, {:.3f} are left with BOS by its own key, {:.3f} if positions are divided by the mean length at each place, {:.3f} by each token's own length at right angles, and {:.3f} by the true one.".format(
-            loud[0], *(float(v[loud[0]]) for v in left_by.values())
+            worst, *(float(v[worst]) for v in left_by.values())
         ),
-        holds=bool(np.diff([v[loud[0]] for v in left_by.values()]).max() < -0.01)
-        and bool(left_by["true length"][loud[0]] > 0.01),
+        holds=bool(np.diff([v[worst] for v in left_by.values()]).max() < -0.01)
+        and bool(left_by["true length"][worst] > 0.01),
     ),
 )
 
