@@ -427,7 +427,7 @@ r"""
 ## What breaks it
 
 - **A token with a large score, at a position with a long embedding.** BOS at 0 is one: where a head attends much to it, its own key is the better one.
-- **A constant from the wrong tokens.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter. So it is too large, and the claims below find it too small, since a large $C$ also makes up for BOS ([appendix A](A_scale)).
+- **A constant from the wrong tokens.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter. So it is too large. The claims below find it too small in the middle of the heads, for in heads that say next to nothing a large $C$ makes up for BOS ([appendix A](A_scale)).
 - **No position vector.** Rotary positions and ALiBi add none. [Chapter 11](11_families) splits scores there, and not keys.
 
 ## Turn it
@@ -458,7 +458,7 @@ cx.widgets.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
 r"""
 ## Claims
 
-The distances are over all positions of the book's passages, as in the paper's first figure, weighted by who speaks among the *broad* heads, whose kernels cover more than 40 tokens. Three lines fail. The worst head is one in which BOS draws much. That tokens and positions are not orthogonal says little: their angles change, and no attention row does, when one vector is taken from all positions and added to all tokens. [Appendix A](A_scale) shows that, and why the best $C$ is larger than the median.
+The distances are over all positions of the book's passages, as in the paper's first figure, weighted by who speaks among the *broad* heads, whose kernels cover more than 40 tokens. Three lines fail. The worst head is one in which BOS draws much. That tokens and positions are not orthogonal says little: their angles change, and no attention row does, when one vector is taken from all positions and added to all tokens. [Appendix A](A_scale) shows that, and that the best $C$ is larger than the median only in heads that say next to nothing.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -522,7 +522,9 @@ cx.claims.ledger(
         cosine * d_model**0.5,
         digits=1,
     ),
-    cx.claims.Claim("typical_norm", "best C over the median token norm", float(2**best)),
+    cx.claims.Claim(
+        "typical_norm", "best C over the median token norm, middle head", float(2**best)
+    ),
     *[inside] * (H == 12),  # a range of GPT-2 small's own
 )
 

@@ -14,9 +14,10 @@
 r"""
 # Where does Equation 1 err?
 
-**In heads that say least nearly all of the error is the token that begins every text; in the worst of those that speak it is that tokens differ in length, and a better constant mends a part of that.**
+**In four of the heads that say least most of the error is the token that begins every text. In those that speak it is not: there a constant from the wrong tokens, tokens that differ in length, their angle with the place, and the half for the token all have a part.**
 Weighted by who speaks, Equation 1 misplaces 0.038 of the attention; with BOS by its own key 0.037, and with the constant C from texts too 0.027.
-The C of texts is better at this origin, and not at every one: with the mean token of the vocabulary moved into the positions rows are at 0.033 with it and 0.023 without.
+In head 0, the worst of those that speak, 0.060 are left with BOS by its own key, 0.042 if positions are divided by the mean length at each place, 0.029 by each token's own length at right angles, and 0.013 by the true one.
+The C of texts is better at this origin, and not at every one: with the mean token of the vocabulary moved into the positions rows are at 0.047 with it and 0.031 without, weighted by who speaks.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -156,8 +157,15 @@ for power, factor in enumerate((1, -1 / 2, 3 / 8, -5 / 16)):
     series = series + factor * deviation**power
     orders.append(distance(total * (series / mean_square.sqrt())[:, None]))
 
+weight = study.speaks.to_numpy()
 published = cx.split.rebuilt_scores(weights, X, n)  # Equation 1
 split = {own: distance(published, own) for own in (False, True)}
+
+
+def spoken(tv):
+    """Of every head, weighted by who speaks."""
+    return float(np.asarray(tv) @ weight)
+
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(height=2.7, width=7.5)
@@ -168,25 +176,34 @@ for head in heads:
 axis.set(yscale="log", ylabel="median TV", xticks=[-0.8, 0, 1, 2, 3])
 axis.set_xticklabels(["Eq. 1, BOS\nby its own key", "order 0", "1", "2", "3"])
 axis.legend(ncols=2, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-middle = ", ".join(f"order {k} {o.median():.4f}" for k, o in enumerate(orders))
+by_order = ", ".join(f"order {k} {spoken(o):.4f}" for k, o in enumerate(orders))
 cx.plots.picture(
     figure,
     "A.2",
     "Distance to the true rows when the series is cut off at each order; at the left, Equation 1 with BOS by its own key.",
-    f"One falling line a head on a logarithmic axis; medians over heads: {middle}; Equation 1 with BOS by its own key {split[True].median():.4f}.",
+    f"One falling line a head on a logarithmic axis; weighted by who speaks: {by_order}; Equation 1 with BOS by its own key {spoken(split[True]):.4f}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-wide = deviation[:, 1:].abs().flatten().quantile(0.95)
-zero, one, two = (float(o.median()) for o in orders[:3])
-cx.claims.finding(
-    f"The series converges fast, as 19 tokens in 20 deviate by less than {wide:.1f}: cut off at orders 0, 1 and 2 it misplaces {zero:.3f}, {one:.3f} and {two:.3f} in the middle head, where Equation 1 with BOS by its own key misplaces {split[True].median():.3f}.",
-    holds=bool(wide < 1) and one < zero / 2 and two < one / 2,
+wide = np.ceil(100 * float(deviation[:, 1:].abs().flatten().quantile(0.95))) / 100
+zero, one, two = map(spoken, orders[:3])
+beats = {own: [h for h in heads if tv[h] < orders[0][h]] for own, tv in split.items()}
+display(
+    cx.claims.finding(
+        f"The series converges fast, as 19 tokens in 20 deviate by less than {wide:.2f}: cut off at orders 0, 1 and 2 it misplaces {zero:.3f}, {one:.3f} and {two:.3f}, weighted by who speaks.",
+        holds=bool(wide < 1) and one < zero / 2 and two < one / 2,
+    ),
+    cx.claims.finding(
+        f"Equation 1 beats order 0 with BOS by its own key in heads {cx.claims.listed(beats[True])}; as published in heads {cx.claims.listed(beats[False])} only. Weighted by who speaks it does in both forms, with {spoken(split[True]):.3f} and {spoken(split[False]):.3f}; order 1 is better in every head.",
+        holds=bool(len(beats[False]) < len(heads) / 2 < len(beats[True]))
+        and spoken(split[False]) < zero
+        and bool((orders[1] < split[True]).all()),
+    ),
 )
 
 # %% [markdown]
 r"""
-Equation 1 beats order 0 and loses to order 1: its content half knows the token's own length, its positional half a typical one. But the series is no split. From order 1 on it multiplies what a token is by where it stands, and even order 0 divides the token's part by a length that depends on the place.
+Equation 1's content half knows the token's own length at $n$, its positional half a typical one. The series is no split: from order 1 on it multiplies what a token is by where it stands, and even order 0 divides the token's part by a length that depends on the place.
 
 What of denominators? The exact one is Equation 1's with every source multiplied by $e^{-\delta_i}$, $\delta_i$ the error of its score {eq}`eq-error`. That is one more mean over tokens, weighted by the same kernel, so the post argues that it holds still from text to text for the same reason as the denominator itself ([chapter 4](04_denominators)).
 """
@@ -243,8 +260,28 @@ cx.plots.picture(
 better = [h for h in heads if split[True][h] < 0.8 * bare[h]]
 ratio = near["without"] / near["with the zero"]
 loud = sorted(study.speaks.nlargest(2).index)
+worst = max(loud, key=lambda h: float(split[True][h]))
 worse = max(loud, key=lambda h: float(split[True][h] - bare[h]))
+still = [h for h in heads if h not in better and h != worst]
+plain = true[..., 1:] / true[..., 1:].sum(-1, keepdim=True)  # BOS left out
+close = plain[..., -17:].sum(-1).median(0).values  # head
+moves = (published - without)[..., 1:].std((0, 2))
+left_over = (published - anchor)[..., 1:].std((0, 2))
 stops, some = [n // 8, n, study.length - 1], study.texts[::2]
+
+
+def least(values, chosen):
+    return cx.claims.over(values, chosen, min)
+
+
+def most(values, chosen):
+    return cx.claims.over(values, chosen, max)
+
+
+def shares(values, chosen):
+    """From least to most, as a sentence has them."""
+    low, high = (f"{end(values, chosen):.0%}" for end in (least, most))
+    return low if low == high else f"{low} to {high}"
 
 
 def misplaced(m):
@@ -259,9 +296,17 @@ def misplaced(m):
 along = [misplaced(m) for m in stops]
 display(
     cx.claims.finding(
-        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact, and yet rows gain by more than a fifth in heads {cx.claims.listed(better)} only, and not in {cx.claims.listed(loud)}, which say most: their attention is not near n, and in head {worse} rows are a little worse for it.",
+        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact, and yet rows gain by more than a fifth in heads {cx.claims.listed(better)} only, and not in {cx.claims.listed(loud)}, which say most; in head {worse} they are a little worse for it.",
         holds=bool(ratio > 1.5 and len(better) > 0 and not set(better) & set(loud))
         and bool(split[True][worse] > bare[worse]),
+    ),
+    cx.claims.finding(
+        f"Nearness is not the reason: heads {cx.claims.listed(better)} have {shares(close, better)} of their attention within 16 tokens, {cx.claims.listed(loud)} have {' and '.join(f'{v:.0%}' for v in close[loud])}. The zero must have something to mend: it moves the scores of those that gain by {least(moves, better):.3f} nats or more (standard deviation), in heads {cx.claims.listed(still)} by {most(moves, still):.3f} at most. In head {worst} it is {moves[worst]:.3f}, beside an error of {left_over[worst]:.3f}.",
+        holds=bool(
+            most(close, loud) >= most(close, better)
+            and least(moves, better) > 3 * most(moves, still)
+        )
+        and bool(left_over[worst] > 3 * moves[worst]),
     ),
     cx.claims.finding(
         f"With BOS left out, the distance grows along the text: {along[0]:.2f} at n = {stops[0]}, {along[1]:.2f} at n = {stops[1]}, {along[2]:.2f} at n = {stops[2]} on average over heads.",
@@ -304,7 +349,7 @@ all(torch.allclose(rows, rows_of[0], atol=1e-4) for rows in rows_of)
 
 # %% [markdown]
 r"""
-For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants, and the TV of rows with either one, BOS by its own key, on average over heads.
+For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants, and the TV of rows with either one, BOS by its own key, weighted by who speaks.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -312,7 +357,7 @@ facts = {}
 for k, m in moved.items():
     constants = [float(e.norm(dim=-1).median()) for e in (m.W_E, m.W_E[used])]
     rebuilt = (cx.split.rebuilt_scores(m, X, n, C=c) for c in constants)
-    errors = [float(distance(scores, own=True).mean()) for scores in rebuilt]
+    errors = [spoken(distance(scores, own=True)) for scores in rebuilt]
     facts[k] = [float(cosines[k].abs().mean()) * weights.d_model**0.5, *constants, *errors]
 columns = ["|cosine| √d_model", "C of the vocabulary", "C of texts"]
 columns += [f"TV by the {name}" for name in columns[1:]]
@@ -339,7 +384,7 @@ display(
         holds=np.ptp(of_tokens) < np.ptp(of_vocabulary) and by_latter[0] < by_former[0],
     ),
     cx.claims.finding(
-        f"The C of texts is better at this origin, and not at every one: with the mean token of the vocabulary moved into the positions rows are at {by_latter[1]:.3f} with it and {by_former[1]:.3f} without.",
+        f"The C of texts is better at this origin, and not at every one: with the mean token of the vocabulary moved into the positions rows are at {by_latter[1]:.3f} with it and {by_former[1]:.3f} without, weighted by who speaks.",
         holds=by_latter[1] > by_former[1],
     ),
 )
@@ -358,7 +403,10 @@ sweep = {  # octave head
     "Equation 1": torch.stack([distance(scores) for scores in swept]),
     "BOS by its own key": torch.stack([distance(scores, own=True) for scores in swept]),
 }
-best, best_own = (float(2 ** octaves[found.median(1).values.argmin()]) for found in sweep.values())
+best = {name: 2 ** octaves[found.argmin(0)] for name, found in sweep.items()}  # head
+best_spoken = {
+    name: float(2 ** octaves[(found.numpy() @ weight).argmin()]) for name, found in sweep.items()
+}
 
 # %% tags=["hide-input"]
 figure, axes = cx.plots.panels(1, 2, height=2.9, sharey=True)
@@ -377,18 +425,23 @@ cx.plots.picture(
     figure,
     "A.4",
     "Distance of the rows as C moves over two octaves. Dashed: the median length in the vocabulary; dotted: in texts.",
-    f"Two panels, a curve per head. In the median over heads the least distance is at {best:.2f} times the vocabulary's median length for Equation 1 and at {best_own:.2f} with BOS by its own key; that of texts is {C_texts / C:.2f} of it.",
+    f"Two panels, a curve per head. The least distance of each, in units of the vocabulary's median length: Equation 1 {cx.plots.by_head(best['Equation 1'], '.2f')}; BOS by its own key {cx.plots.by_head(best['BOS by its own key'], '.2f')}; that of texts is {C_texts / C:.2f}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
+of_published, of_own = best.values()
+large = [h for h in heads if of_published[h] > 1.5]
+small = [h for h in heads if h not in large]
 cx.claims.finding(
-    f"As published, rows are best in the middle head at a C {best:.2f} times the vocabulary's typical length; with BOS by its own key they are best at {best_own:.2f} times, near the typical length in texts, which is {C_texts / C:.2f} times.",
-    holds=best > 1.5 and abs(best_own - C_texts / C) < 0.1,
+    f"As published, rows of heads {cx.claims.listed(small)}, which say {weight[small].sum():.0%}, are best at {most(of_published, small):.2f} of the vocabulary's typical length, near that of texts, {C_texts / C:.2f}; those of {cx.claims.listed(large)} at {least(of_published, large):.2f} or more. With BOS by its own key all are best at {of_own.max():.2f}; weighted by who speaks, {best_spoken['Equation 1']:.2f} is best in both forms.",
+    holds=bool(len(large) and len(small) and np.ptp(of_own) == 0 and most(of_published, small) < 1)
+    and len(set(best_spoken.values())) == 1
+    and bool(weight[small].sum() > 0.9 and abs(of_own.max() - C_texts / C) < 0.1),
 )
 
 # %% [markdown]
 r"""
-So it is BOS that makes the line on $C$ in the ledger of [chapter 2](02_keys) fail. A large $C$ shrinks the positional score of BOS, and that of all others with it. With BOS put right, the best of these nine constants is, at this origin and in the middle head, the one nearest to a typical length after all: that of the tokens that are there.
+The line on $C$ in the ledger of [chapter 2](02_keys) takes the middle head, and fails because of BOS in heads that say next to nothing: a large $C$ shrinks the positional score of BOS, and that of all others with it. In the heads that speak the best of these nine constants is, at this origin, the one nearest to the typical length of texts.
 
 ## The account
 """
@@ -417,9 +470,8 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-weight = study.speaks.to_numpy()
-one, two, three, four = (float((v.numpy() * weight).sum()) for v in stages.values())
-plain, plain_bos = (float(stages[k].mean()) for k in ("Equation 1", "BOS by its own key"))
+one, two, three, four = map(spoken, stages.values())
+by_bos = 1 - split[True] / split[False]  # head
 display(
     cx.claims.finding(
         f"Weighted by who speaks, Equation 1 misplaces {one:.3f} of the attention; with BOS by its own key {two:.3f}, and with the constant C from texts too {three:.3f}.",
@@ -430,18 +482,50 @@ display(
         holds=four < three,
     ),
     cx.claims.finding(
-        f"On a plain mean over heads, where silent ones count as much, BOS by its own key takes the distance from {plain:.3f} to {plain_bos:.3f}.",
-        holds=bool(plain_bos < plain / 1.5 and two > 0.9 * one),
+        f"BOS makes {shares(by_bos, large)} of the error in heads {cx.claims.listed(large)}, which say {weight[large].sum():.0%}, and {shares(by_bos, small)} in the others.",
+        holds=bool(least(by_bos, large) > 0.5 > 0.25 > most(by_bos, small)),
     ),
 )
 
 # %% [markdown]
 r"""
-What is left is what no constant knows: tokens of texts differ in length, by the deviations of {eq}`eq-scale-series`, and head 0 feels it most. All this is in the middle of a text. Early in it BOS draws more, and there it is nearly the whole error ([chapter 10](10_causal), which reads its value exactly too). The book goes on with Equation 1 as published, so that its numbers can be held against the paper's. On a model of your own, try both repairs.
+What is left with BOS by its own key? Give the positional half ever more of the length that it should have. The last two are no splits, for there positions know the token:
+"""
+
+# %%
+E, P = W_E[X], W_pos[: n + 1]
+what, where = ask @ (E + W_pos[n]).mT, ask @ (P - W_pos[n]).T  # text head source
+right_angles = ((E.square().sum(-1) + P.square().sum(-1)) / weights.d_model + weights.eps).sqrt()
+given = {
+    "C of the vocabulary": cx.split.shared_scale(weights, C)[: n + 1],
+    "mean length of the place": mean_square.sqrt(),
+    "own length, at right angles": right_angles[:, None],
+    "true length": true_scale[:, None],
+}
+left_by = {k: distance(what / at_n_of + where / scale, own=True) for k, scale in given.items()}
+
+# %% tags=["hide-input", "nbval-check-output"]
+display(
+    pd.DataFrame({k: [*v.tolist(), spoken(v)] for k, v in left_by.items()}, [*heads, "weighted"])
+    .T.round(3)
+    .rename_axis("positions divided by", axis=0)
+    .rename_axis("head", axis=1),
+    cx.claims.finding(
+        "In head {}, the worst of those that speak, {:.3f} are left with BOS by its own key, {:.3f} if positions are divided by the mean length at each place, {:.3f} by each token's own length at right angles, and {:.3f} by the true one.".format(
+            worst, *(float(v[worst]) for v in left_by.values())
+        ),
+        holds=bool(np.diff([v[worst] for v in left_by.values()]).max() < -0.01)
+        and bool(left_by["true length"][worst] > 0.01),
+    ),
+)
+
+# %% [markdown]
+r"""
+Each row takes away a part: the constant from the wrong tokens, that tokens differ in length, that they are not at right angles to places. What is left is the content half's, which has the token's length at $n$ and not at $i$. (In another order the parts would be other ones.) All this is in the middle of a text. Early in it BOS draws more, and there it is nearly the whole error ([chapter 10](10_causal), which reads its value exactly too). The book goes on with Equation 1 as published, so that its numbers can be held against the paper's. On a model of your own, try both repairs.
 
 ## One distance, several numbers
 
-The book gives the TV of this model more than once, and not always with the same number, for three things can be chosen: who asks, which split rebuilds the row, and how heads are put together. On the texts of this page, in brackets the chapters that have it so (E takes the lower of the two heads in the middle):
+The book gives the TV of this model more than once, and not always with the same number, for three things can be chosen: who asks, which split rebuilds the row, and how the distances of single heads, each of its own rows, are made one number. On the texts of this page, in brackets the chapters that have it so (E takes the lower of the two heads in the middle):
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -456,7 +540,7 @@ by_text = {name: cx.total_variation(*pair) for name, pair in of_rows.items()}  #
 bridge = pd.DataFrame(
     {
         name: {
-            "weighted by who speaks (2, 6, A)": float((tv.median(0).values.numpy() * weight).sum()),
+            "weighted by who speaks (2, 6, A)": spoken(tv.median(0).values),
             "the middle head (11; E, first table)": float(np.median(tv.median(0).values)),
             "mean over heads (E, doses)": float(tv.median(0).values.mean()),
             "the worst head (2)": float(tv.median(0).values.max()),
@@ -464,12 +548,14 @@ bridge = pd.DataFrame(
         for name, tv in by_text.items()
     }
 ).T
+by_summary = np.ptp(bridge.to_numpy(), axis=1)
+by_asker, by_split = (float((bridge.iloc[k] - bridge.iloc[0]).abs().max()) for k in (1, 2))
 over_texts = max(float((tv.mean(0) - tv.median(0).values).abs().max()) for tv in by_text.values())
 display(
     bridge.map("{:.3f}".format),
     cx.claims.finding(
-        f"How heads are put together matters most: {bridge.iloc[0].min():.3f} to {bridge.iloc[0].max():.3f} in one line. Mean or median over texts differ by {over_texts:.3f} at most in a head.",
-        holds=bool(np.ptp(bridge.to_numpy(), axis=1).min() > over_texts),
+        f"Within a line, how the distances of single heads are made one number spreads it by {by_summary.min():.3f} to {by_summary.max():.3f}. In a column who asks moves it by {by_asker:.3f} at most, the split by {by_split:.3f} at most; mean or median over texts differ by {over_texts:.3f} at most in a head.",
+        holds=bool(by_summary.min() > 3 * by_asker and by_summary.max() > by_split > over_texts),
     ),
 )
 
