@@ -95,7 +95,7 @@ def read(x, hook=None, layers=L, batch=4):
     def keep(name):
         def at_n(v, hook):
             row = v if name.endswith("_v") else v[:, :, -1] if "pattern" in name else v[:, -1]
-            found[name].append(row.clone())
+            found[name].append(row.clone().cpu())
 
         return f"blocks.{name}", at_n
 
