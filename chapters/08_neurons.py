@@ -584,9 +584,9 @@ pd.DataFrame(shown).T.rename_axis(f"{len(chosen)} neurons")
 values_B = (said[B] @ W_in[:, chosen]).double().numpy()
 label_of = np.searchsorted(domains, neurons["label"])  # neuron
 label_null = np.searchsorted(domains, null["label"])  # mixture
-all_B = (said[B] @ torch.cat([W_in, *draws], 1)).double().numpy()  # text, neuron or mixture
-order = all_B.argsort(0)  # of the texts, the same whichever are drawn
-member = np.take_along_axis(belongs[:, B][[*label_of, *label_null]].T, order, 0)
+all_B = (torch.cat([W_in, *draws], 1).T @ said[B].T).double().numpy()  # neuron or mixture, text
+order = all_B.argsort(1)  # of the texts, the same whichever are drawn
+member = np.take_along_axis(belongs[:, B][[*label_of, *label_null]], order, 1)
 
 
 def sorts(values, labels, drawn):
@@ -598,10 +598,10 @@ def ahead(drawn):
     """How much larger a share of the found lies beyond their label's null than in 95% of the sets
     of like length, neurons and mixtures both on texts drawn from half B. Who has a label of which
     no text was drawn does not count: a number of neurons, not a share, would fall with them."""
-    often = np.bincount(drawn, minlength=len(order))[order]  # counts of texts, lowest summary first
+    often = np.bincount(drawn, minlength=len(of_B))[order]  # counts of texts, lowest summary first
     inside, outside = often * member, often * ~member
     with np.errstate(invalid="ignore"):  # no text of a label
-        auc = (inside * outside.cumsum(0)).sum(0) / (inside.sum(0) * outside.sum(0))
+        auc = (inside * outside.cumsum(1)).sum(1) / (inside.sum(1) * outside.sum(1))
     mine, mixed = np.split(auc, [len(tops)])
     bound = pd.Series(mixed).groupby(label_null).quantile(0.95).reindex(label_of).fillna(1)
     beaten, there = mine > bound.to_numpy(), ~np.isnan(mine)
