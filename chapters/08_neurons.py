@@ -35,7 +35,7 @@ TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 THETA = None  # a neuron's largest contributions must exceed this; None: two robust deviations
 DRAWS = 5  # how many times as many random mixtures are drawn as there are neurons
-GALLERY = 10  # how many neurons are shown
+GALLERY = 6  # how many neurons are shown
 
 # Conditions of what is said against nulls, set before nulls were drawn, and not moved. Half A
 # chooses, half B judges; an interval is the wider of two: documents redrawn, domains redrawn. One
@@ -125,7 +125,7 @@ def draw(neuron, number, count=10):
     column = contribution[:, neuron].masked_fill(~counted, float(contribution[:, neuron].mean()))
     order = column.argsort(descending=True)
     outer = torch.cat([order[:count], order[-count // 2 :]]).flip(0)
-    figure, ((left, right),) = cx.plots.panels(1, 2, height=3.4, width=8.6)
+    figure, ((left, right),) = cx.plots.panels(1, 2, height=3.1, width=8.6)
     left.hist(column[counted], bins=80)
     left.set(yscale="log", xlabel="contribution", ylabel="tokens", title=f"neuron {neuron}")
     right.barh(range(len(outer)), column[outer])
@@ -363,9 +363,7 @@ display(
 
 # %% [markdown]
 r"""
-To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out. (Why so few dimensions can tell so many subjects, and what a label is worth then, is [appendix D](D_superposition)'s question.) More of the found neurons than chance allows are among the best for their label, and along the ranking their share grows, as the second row of the table says; the median found neuron is no better than a mixture. That a label moves a found neuron far is no mark of a neuron at this threshold: mixtures of largest top are moved nearly as far.
-
-Probes of larger models saw the like: in early layers a feature is spread over several neurons, and neurons given to one context stand in the middle layers {cite}`gurnee2023finding`.
+To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and any axis has some domain that stands out ([appendix D](D_superposition) asks why so few dimensions can tell so many subjects). More of the found neurons than chance allows are among the best for their label, and along the ranking their share grows, as the second row of the table says; the median found neuron is no better than a mixture, and mixtures of largest top are moved nearly as far. In early layers of larger models, too, a feature is spread over several neurons {cite}`gurnee2023finding`.
 
 ## Which tokens does a label rest on?
 
@@ -507,7 +505,7 @@ best, best_found = best_of(np.arange(len(tops))), best_of(chosen)
 rank = stats.rankdata(-tops)[best]
 rows = np.argsort(-rank)
 at = np.arange(len(rows))
-figure, ((left, right),) = cx.plots.panels(1, 2, height=4.4, width=8.6, sharey=True)
+figure, ((left, right),) = cx.plots.panels(1, 2, height=3.8, width=8.6, sharey=True)
 left.plot(rank[rows], at, "o")
 left.axvline(len(chosen) + 0.5, color=cx.plots.INK, lw=1, ls="--")
 left.set_yticks(at, [f"{domains[d]} ({best[d]})" for d in rows], fontsize=8)
@@ -535,7 +533,7 @@ cx.claims.finding(
 r"""
 ## Is it more than scale?
 
-A neuron with long input weights has a long column, and is moved far by anything. So is finding by weights more than finding the long ones, and do any 90 do as well? Beside the found stand as many neurons of the longest input weights, as many whose summaries vary most over half A, and two nulls of a thousand sets each: any neurons, and neurons of like length (one of the 50 nearest to each). Both draw from all neurons, the found among them, as if finding were luck. Until lately they drew from the others only, which takes the found out of the null and makes it easier to beat. Last, the same rule in a layer with random weights.
+A neuron with long input weights has a long column, and is moved far by anything. So is finding by weights more than finding the long ones, and do any 90 do as well? Beside the found stand as many of the longest, as many whose summaries vary most over half A, and two nulls of a thousand sets each (brackets hold 95% of them): any neurons, and neurons of like length (one of the 50 nearest to each). Both draw from all neurons, the found among them, as if finding were luck; until lately they drew from the others only, which makes a null easier to beat. Last, the same rule in a layer with random weights.
 """
 
 # %%
