@@ -684,7 +684,7 @@ pd.DataFrame(
     {
         "set beforehand": [
             "more than sets of like length stand out",
-            "twice as many (when the found were not drawn)",
+            "twice as many (asked when sets left the found out)",
             "more than of the longest",
             "more than of those of largest spread",
             "less AUC lost than by random neurons",
