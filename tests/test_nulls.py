@@ -21,19 +21,22 @@ def test_mixtures_are_as_long_and_lie_in_the_span(neurons, count, seed):
     assert torch.allclose(inside, mixed, atol=1e-6 * float(lengths.max()))
 
 
+@pytest.mark.parametrize("others", [True, False])
 @given(st.integers(12, 60), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_random_sets_hold_others_and_those_of_like_number_the_nearest(count, size, seed):
+def test_random_sets_hold_others_or_any_and_those_of_like_number_the_nearest(
+    others, count, size, seed
+):
     rng = np.random.default_rng(seed)
     values, chosen = rng.standard_normal(count), rng.choice(count, size, replace=False)
-    plain = cx.nulls.random_sets(chosen, count, 40, seed)
-    alike = cx.nulls.random_sets(chosen, count, 40, seed, values, nearest=5)
-    others = np.setdiff1d(np.arange(count), chosen)
+    plain = cx.nulls.random_sets(chosen, count, 40, seed, others=others)
+    alike = cx.nulls.random_sets(chosen, count, 40, seed, values, nearest=5, others=others)
+    pool = np.setdiff1d(np.arange(count), chosen if others else [])
     for drawn in (plain, alike):
         assert drawn.shape == (40, size)
-        assert np.isin(drawn, others).all()
+        assert np.isin(drawn, pool).all()
     assert all(len(set(row)) == size for row in plain.tolist())
     for k, j in enumerate(chosen):
-        bound = np.sort(np.abs(values[others] - values[j]))[4]
+        bound = np.sort(np.abs(values[pool] - values[j]))[4]
         assert (np.abs(values[alike[:, k]] - values[j]) <= bound).all()
 
 
@@ -50,6 +53,8 @@ def test_sets_that_cannot_be_drawn_are_one_clear_error():
         cx.nulls.random_sets([0, 1], 3, draws=1)
     with pytest.raises(ValueError, match="9 other neurons, where 50 are needed"):
         cx.nulls.random_sets([0], 10, draws=1, like=np.zeros(10))
+    with pytest.raises(ValueError, match="10 neurons, where 50 are needed"):
+        cx.nulls.random_sets([0], 10, draws=1, like=np.zeros(10), others=False)
     with pytest.raises(ValueError, match="neuron"):
         cx.nulls.random_sets([12], 10, draws=1)
 
