@@ -57,6 +57,10 @@ measured. The two tables are the same to the last digit. On two cores, which one
 uses, a cluster of two workers saved next to nothing (468 s against about 486, twice the second
 half).
 
+On a GPU, an NVIDIA H100, `cx.evaluate` read 20,000 texts of 512 ids on `mini` at 13,600 texts a
+second, and 2,000 on that machine's 16 cores at 3,400 (26 November 2026, by hand, torch 2.11.0;
+typed too); of those 2,000 no number of the two tables is apart by more than 0.0006.
+
 Measured on {machine}.
 """
 

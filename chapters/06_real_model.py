@@ -15,7 +15,7 @@ r"""
 # One minute with a real model
 
 **With one page of prose Qwen's circuit reaches r = 0.95 with what its stable heads really add, in the median of the 100 strongest neurons, and leaves 17% of the variance unexplained.**
-The labels of the first 20 of them tell other texts apart at a median AUC of 0.91, which random mixtures of neurons reach in 6% of draws.
+The labels of the first 20 of them tell other texts apart at a median AUC of 0.91, which random mixtures of neurons reach in 5% of draws.
 These heads carry 6% of what differs between texts, and over all neurons r is 0.87 and 43% is left.
 """
 
@@ -489,17 +489,17 @@ display(
 
 # %% [markdown]
 r"""
-A shelf can be read into any list of words. So are these twenty better than what is no shelf? Three nulls, a thousand sets of twenty each: any other neurons; neurons whose input weights are as long (one of the fifty nearest to each of the twenty); and random mixtures of all neurons' input weights. Each gets its label from half A and is judged on half B in the same way.
+A shelf can be read into any list of words. So are these twenty better than what is no shelf? Three nulls, a thousand sets of twenty each: any neurons, the twenty among them; neurons whose input weights are as long (one of the fifty nearest to each of the twenty); and random mixtures of all neurons' input weights. Each gets its label from half A and is judged on half B in the same way.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 mixed = cx.nulls.mixtures(torch.cat([summary_A, true_B]), SEED, 2000)  # of what neurons are told
 *_, auc_mixed = judged(mixed[: len(summary_A)], mixed[len(summary_A) :], qwen)
-any_others = cx.nulls.random_sets(J[:FEW], at.n_neurons, DRAWS, SEED)
+any_neurons = cx.nulls.random_sets(J[:FEW], at.n_neurons, DRAWS, SEED)
 alike = cx.nulls.random_sets(J[:FEW], at.n_neurons, DRAWS, SEED, like=at.readout.W_in.norm(dim=0))
 some_mixtures = cx.nulls.random_sets(range(FEW), len(auc_mixed), DRAWS, SEED)
 nulls = {
-    "any twenty": np.median(auc[any_others], axis=1),
+    "any twenty": np.median(auc[any_neurons], axis=1),
     "of like norm": np.median(auc[alike], axis=1),
     "mixtures": np.median(auc_mixed[some_mixtures], axis=1),
 }
@@ -519,8 +519,8 @@ display(
         holds=bool(0.02 < beaten["mixtures"] < 0.2),
     ),
     cx.claims.finding(
-        f"Any twenty other neurons reach it in {beaten['any twenty']:.0%} of draws, neurons of like norm in {beaten['of like norm']:.0%}.",
-        holds=bool(beaten["of like norm"] < 0.01 < beaten["any twenty"] < 0.05),
+        f"Any twenty neurons reach it in {beaten['any twenty']:.0%} of draws, neurons of like norm in {beaten['of like norm']:.0%}.",
+        holds=bool(beaten["of like norm"] < beaten["any twenty"] < 0.05),
     ),
 )
 
@@ -535,7 +535,7 @@ axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
     "6.3",
-    f"How well the label of half A tells texts of half B apart: the first {FEW} neurons of Qwen and {DRAWS} sets of as many others.",
+    f"How well the label of half A tells texts of half B apart: the first {FEW} neurons of Qwen and {DRAWS} sets of as many.",
     f"Histograms: any twenty {np.median(nulls['any twenty']):.2f}, of like norm {np.median(nulls['of like norm']):.2f}, mixtures {np.median(nulls['mixtures']):.2f}; the first {FEW} {found_auc:.2f}.",
 )
 

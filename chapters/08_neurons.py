@@ -542,8 +542,8 @@ by_spread = (said[A] @ W_in).std(0).topk(len(chosen)).indices.tolist()
 by_length = lengths.topk(len(chosen)).indices.tolist()
 ways = {"found by top": chosen, "largest spread": by_spread, "longest": by_length}
 sets = {
-    "any neurons": cx.nulls.random_sets(chosen, len(tops), SETS, others=False),
-    "of like length": cx.nulls.random_sets(chosen, len(tops), SETS, like=lengths, others=False),
+    "any neurons": cx.nulls.random_sets(chosen, len(tops), SETS),
+    "of like length": cx.nulls.random_sets(chosen, len(tops), SETS, like=lengths),
 }
 MEASURES = {
     "beyond their label's null": lambda ids: own[ids].sum(),
