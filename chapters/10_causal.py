@@ -16,7 +16,7 @@ r"""
 
 **`mini` does; put in at every place, Equation 1 with BOS read exactly says nearly all of what it uses, and the circuit of one page and one token, asked at a text's own tokens, costs more than silence in English and code.**
 In the first 97 tokens of an English text the loss of mini rises by 0.41 nats a token without what the stable heads say; the self-normalised circuit repairs 70% of the KL of silence, and 98% with BOS read exactly.
-From there to 256 they repair 87% and 95%.
+From there to 256 BOS matters less: they repair 87% and 95%.
 With its own token at its own place, `' the'` at 256, the paper's circuit repairs 28% [5%, 45%] in English, less than half, and 54% [25%, 68%] over all texts, or 25% [5%, 40%] without the four domains that weigh most.
 Late in an English text one vector a domain, made from other texts, gives back 78% of what silence costs; the domain's word frequencies at the logits give back 16%.
 Late in an English text SmolLM2 pays 0.07 nats a token for the silence of its seven stable heads together and 0.10 for all nine of the layer, mini 0.46 for its eight, each by its own tokens.
@@ -399,7 +399,7 @@ display(
         holds=need_e[1] > 0 and own_e[1] > 0.5 and bos_e[1] > 0.95,
     ),
     cx.claims.finding(
-        f"From there to {n} they repair {own_far[0]:.0%} and {bos_far[0]:.0%}.",
+        f"From there to {n} BOS matters less: they repair {own_far[0]:.0%} and {bos_far[0]:.0%}.",
         holds=own_far[1] > own_e[2] and bos_far[1] > own_far[2] and bos_far[2] < bos_e[1],
     ),
     cx.claims.finding(
@@ -455,7 +455,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-The self-normalised circuit has no error but Equation 1, and early in a text nearly all that it leaves is BOS: much attention goes there, its embedding is far from the typical length that $C$ stands for, and every row pays for it ([appendix A](A_scale)), in the value more than in the key. Farther on BOS matters less. The published circuit asks with one token's query wherever it stands. Even where that token is put there, in English it repairs less than half, this book's reading of a good substitute; at other tokens its error outweighs what there is to repair. Part of the error is the same for all texts, and can be put right by a mean.
+The self-normalised circuit has no error but Equation 1, and early in a text nearly all that it leaves is BOS: much attention goes there, its embedding is far from the typical length that $C$ stands for, and every row pays for it ([appendix A](A_scale)), in the value more than in the key. The published circuit asks with one token's query wherever it stands. Even where that token is put there, in English it repairs less than half, this book's reading of a good substitute; at other tokens its error outweighs what there is to repair. Part of the error is the same for all texts, and can be put right by a mean.
 
 ## One vector in place of a text
 
@@ -907,7 +907,8 @@ def hold(values, members):
 
     def hook(own, hook):
         own = own.clone()
-        own[..., members] = values[..., members].to(own)
+        held = values if own.shape[1] == values.shape[1] else values[:, asked]  # in a last layer
+        own[..., members] = held[..., members].to(own)
         return own
 
     return "blocks.0.mlp.hook_pre", hook
