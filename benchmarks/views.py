@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -154,15 +154,25 @@ FILL = """(text) => {
 }"""
 
 
+@cache
+def packed(file: Path) -> bytes:
+    """What is packed once is sent to every visit."""
+    return gzip.compress(file.read_bytes(), mtime=0)
+
+
 class Packing(SimpleHTTPRequestHandler):
-    """A file server that packs text, as those do that pages are published with."""
+    """A file server that packs text and keeps its connections, as those do that pages are published
+    with.
+    """
+
+    protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         file = Path(self.translate_path(self.path))
         if file.suffix not in (".html", ".js", ".css", ".csv", ".svg"):
             super().do_GET()
             return
-        held = gzip.compress(file.read_bytes(), mtime=0)
+        held = packed(file)
         self.send_response(200)
         self.send_header("Content-Type", self.guess_type(file))
         self.send_header("Content-Encoding", "gzip")

@@ -676,6 +676,18 @@ def test_a_host_that_keeps_views_in_a_shadow_shows_them_in_their_style_and_leave
     page.locator(".ctx-reader-text .ctx-held").wait_for(state="detached")
 
 
+def test_a_view_is_light_on_dark_where_colab_is(host, views):
+    page = settled(hosted(host, views["kernels"]))
+    for name in ("text-base", "background", "text-muted"):  # which are the book's
+        page.evaluate(
+            f"document.documentElement.style.setProperty('--pst-color-{name}', 'initial')"
+        )
+    ink = "getComputedStyle(document.querySelector('.ctx-view')).color"
+    assert page.evaluate(ink) == "rgb(0, 0, 0)"
+    page.evaluate("document.documentElement.setAttribute('theme', 'dark')")
+    assert page.evaluate(ink) == "rgb(255, 255, 255)"
+
+
 # ---------------------------------------------------------------- the view that is copied
 
 

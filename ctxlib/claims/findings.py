@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,14 +18,20 @@ from scipy.stats import DegenerateDataWarning, bootstrap
 from ctxlib.texts.text import Text
 
 OTHERWISE = "Here it is otherwise: "  # how a finding begins that does not hold
+SPACED = re.compile(
+    r"(?<!\w)' (?=[^\s']+')"
+)  # a token in quotes, with the space that it begins with
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence as a page shows it: prose, with nothing in it read as markup.
+    """A sentence as a page shows it: prose, with nothing in it read as markup, and no token parted
+    from its space at the end of a line.
 
     >>> cx.claims.Finding("r < 1")._repr_html_()
     '<p>r &lt; 1</p>'
+    >>> cx.claims.Finding("asked by ' the'")._repr_html_()
+    "<p>asked by &apos;&nbsp;the'</p>"
     """
 
     text: str
@@ -33,7 +40,7 @@ class Finding:
         return self.text
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self.text, quote=False)}</p>"
+        return f"<p>{SPACED.sub('&apos;&nbsp;', html.escape(self.text, quote=False))}</p>"
 
 
 def finding(sentence: str, holds: bool, otherwise: str | None = None) -> Finding:
