@@ -14,11 +14,11 @@
 r"""
 # How good is it, and what limits it?
 
-**The circuit puts texts in the right order and gets the amounts wrong; half of what is wrong is one number per neuron, which weights give up to one scale, and most of the rest is due to constants of one page.** FVU, the fraction of variance unexplained, is zero if every amount is right, and one if they are as wrong as the neuron's mean.
-Over the found neurons its median r with what the heads really add is 0.969, where 0.9485 is published, and its median FVU 0.47 by the constants of one page, 0.21 to 0.64 by 95 in 100 pages, where 0.1426 is.
+**The circuit puts texts nearly in the right order and gets the amounts wrong; half of what is wrong is one number per neuron, which weights give up to one scale, and most of the rest is due to constants of a page of prose, where the collection's other half has better ones.** FVU, the fraction of variance unexplained, is zero if every amount is right, and one if they are as wrong as the neuron's mean.
+Over the found neurons its median r with what the heads really add is 0.969, where 0.9485 is published, and its median FVU 0.47 by the constants of one page (of 72 passages the median is 0.39, and 95 in 100 lie between 0.21 and 0.64), where 0.1426 is.
 Its amounts are worse than the mean of the text's domain (FVU 0.28); on a line fitted on other texts they leave 0.06, and with neither kernel nor content 0.17.
-What the heads' positional patterns add, known from weights but for the page's LayerNorm scale, takes the FVU from 0.47 to 0.23.
-With both, half A's constants and the positional patterns, the FVU is 0.08 [0.07, 0.11], below the published 0.1426.
+What the heads' positional patterns add, known from weights but for the page's LayerNorm scale, takes the FVU from 0.47 to 0.23 [0.19, 0.29].
+With both, half A's constants and the positional patterns, the FVU is 0.08 [0.07, 0.11], below the published 0.1426, which had neither.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -51,6 +51,8 @@ GAP = 0.5
 # denominator. Clusters help if they take away a fifth of the FVU that one constant, half A's
 # geometric mean, leaves: interval of the ratio below 0.8
 CLUSTERS, FIFTH = 4, 0.8
+# Set later, with the numbers known: how much is half of the FVU and most of the rest, what constants
+# of plain prose, of all passages and of single texts leave, and what the text's own take
 
 # %% tags=["hide-input", "nbval-check-output"]
 import json
@@ -119,16 +121,21 @@ def gathered(circuit, x):
 
 
 x_P = study.at.placed(passages)
-own_scales = circuit.at.scale(x_P, circuit.at.outputs(x_P))  # page 1
-factors = circuit.denominators / circuit.at.denominators(x_P)[:, heads]
-factors = factors * circuit.scale / own_scales  # page head
 
 
-def by_pages(x):
-    """Summaries of the found neurons with the constants of every passage: `page text neuron`."""
-    return einsum(
-        gathered(circuit, x), factors, circuit.readout[..., found], "t h e, p h, h e j -> p t j"
-    )
+def from_pages(x):
+    """By what the constants of each text multiply what the circuit's heads say: `page head`."""
+    scales = circuit.at.scale(x, circuit.at.outputs(x))  # page 1
+    return circuit.denominators / circuit.at.denominators(x)[:, heads] * circuit.scale / scales
+
+
+factors = from_pages(x_P)
+
+
+def by_pages(x, factors=factors):
+    """Summaries of the found neurons with the constants of every page: `page text neuron`."""
+    says = einsum(gathered(circuit, x), circuit.readout[..., found], "t h e, h e j -> t h j")
+    return einsum(says, factors, "t h j, p h -> p t j")
 
 
 paged = pd.DataFrame(
@@ -207,7 +214,7 @@ shown = {"found neurons": shown.loc[found].median(), "all neurons": shown.median
 display(
     pd.DataFrame(shown).T.rename(columns=named).round(3),
     cx.claims.finding(
-        f"Over the found neurons its median r with what the heads really add is {medians['r']:.3f}, where 0.9485 is published, and its median FVU {medians['fvu']:.2f} by the constants of one page, {of_pages[0]:.2f} to {of_pages[1]:.2f} by 95 in 100 pages, where 0.1426 is.",
+        f"Over the found neurons its median r with what the heads really add is {medians['r']:.3f}, where 0.9485 is published, and its median FVU {medians['fvu']:.2f} by the constants of one page (of {len(paged)} passages the median is {paged['fvu'].median():.2f}, and 95 in 100 lie between {of_pages[0]:.2f} and {of_pages[1]:.2f}), where 0.1426 is.",
         holds=bool(ends["r"][0] > 0.9485 and ends["fvu"][0] > 2 * 0.1426 and of_pages[0] > 0.1426),
     ),
 )
@@ -490,14 +497,14 @@ by_paper = S * H * d_head + H * d_head * J
 by_better = 4 * S * L * d_head + 2 * L * d_head * d + d * J
 exactly = 2 * S * L * d + 4 * L * d_head * d + d * J
 cx.claims.finding(
-    f"The cell above is the circuit's own summary of this text. For all neurons it takes {by_better / by_paper:.1f} times the multiplications of the paper's circuit, and the exact heads take {exactly / by_paper:.1f} times.",
+    f"The cell above is the circuit's own summary of this text. Counted with tables kept from text to text, it takes for all neurons {by_better / by_paper:.1f} times the multiplications of the paper's circuit, and the exact heads take {exactly / by_paper:.1f} times.",
     holds=by_paper < by_better < exactly
     and torch.allclose(summary, ours_too, rtol=1e-3, atol=1e-3),
 )
 
 # %% [markdown]
 r"""
-(With the circuit's token at $n$ time goes with the count, and is less than half of the exact heads'; with a text's own token nothing can be kept, and it takes about as long as they do: [what it costs](costs).) It is the first layer itself with one equation in place of the exact residual, so its error is a test of Equation 1 and of nothing else. `mini` was trained for its next token only, so the test could have failed. And it is not the circuit that one would want: it cannot say what a token adds before there is a text, since every token shares its denominators with all others. The paper's circuit can, and that is what its error buys.
+(Such tables can be kept for the circuit's token at $n$, and time is then less than half of the exact heads'; with a text's own token they cannot, and it takes about as long as they do: [what it costs](costs).) It is the first layer itself with one equation in place of the exact residual, so its error is a test of Equation 1 and of nothing else. `mini` was trained for its next token only, so the test could have failed. And it is not the circuit that one would want: it cannot say what a token adds before there is a text, since every token shares its denominators with all others. The paper's circuit can, and that is what its error buys.
 
 ```{admonition} How the multiplications are counted
 :class: dropdown
@@ -520,7 +527,13 @@ Divided by LayerNorm 2's scale, as a summary is (the page's here), it is one num
 
 **What does 0.9485 correlate?** The paper can be read in two ways: the summary with what the heads add, or with the neuron's activation. Both are measured, and the activation before and after its nonlinearity (of a gated neuron: gate, and product).
 
-**Is one constant too few?** Pages differ in their denominators, so give each *kind of page* its own: half A in four clusters of like denominators, and for a new text the cluster whose mean summary is nearest to its own. No denominator of the new text is used.
+**Is one constant too few?** Or does each *kind of page* want its own?
+
+```{admonition} How kinds of page are told apart
+:class: dropdown
+
+Half A in four clusters of like denominators, and for a new text the cluster whose mean summary is nearest to its own. No denominator of the new text is used.
+```
 """
 
 
@@ -634,11 +647,11 @@ three |= {said: asked_of[name] for name, said in REAL.items()}
 
 # %% tags=["hide-input", "nbval-check-output"]
 before, with_positions, exact_values = three[MODEL]["positions"]
+ends_positions = interval("fvu", paper_B + positional_pattern(circuit), true_B)
 closed = (before - with_positions) / (before - exact_values)
 of_minilm = three["MiniLM"]["positions"]
 there = (of_minilm[0] - of_minilm[1]) / (of_minilm[0] - of_minilm[2])
 both, both_low, both_high, _ = three[MODEL]["both"]
-page_fvu, half_fvu, own_fvu = (three[MODEL]["FVU"][k] for k in ("one page", "half A", "its own"))
 READINGS = {"heads": "heads' sum", "pre": "before the nonlinearity", "gate": "before the nonlinearity", "post": "activation", "product": "activation"}  # fmt: skip
 by_reading = {m: {READINGS[k]: v for k, v in facts["r"].items()} for m, facts in three.items()}
 added, before_it, after_it = (
@@ -657,7 +670,7 @@ display(
         }
     ),
     cx.claims.finding(
-        f"What the heads' positional patterns add, known from weights but for the page's LayerNorm scale, takes the FVU from {before:.2f} to {with_positions:.2f}.",
+        f"What the heads' positional patterns add, known from weights but for the page's LayerNorm scale, takes the FVU from {before:.2f} to {with_positions:.2f} [{ends_positions[0]:.2f}, {ends_positions[1]:.2f}].",
         holds=closed > GAP,
     ),
     cx.claims.finding(
@@ -665,27 +678,28 @@ display(
         holds=there > GAP,
     ),
     cx.claims.finding(
-        f"That is {closed:.0%} of what exact values would take here, and {there:.0%} there: {MODEL} is still above the published 0.1426, MiniLM below it.",
-        holds=bool(min(closed, there) > GAP and with_positions > 0.14265 > of_minilm[1]),
+        f"That is {closed:.0%} of what exact values would take here, and {there:.0%} there: {MODEL} is still above the published 0.1426, MiniLM below it (no interval is kept).",
+        holds=bool(min(closed, there) > GAP and ends_positions[0] > 0.14265 > of_minilm[1]),
     ),
     cx.claims.finding(
-        f"Half A's constants in place of the page's take the FVU of {MODEL} from {page_fvu:.2f} to {half_fvu:.2f}, and the text's own to {own_fvu:.2f}: what is costly is to take them from one page, and not that one constant serves all.",
-        holds=page_fvu - half_fvu > 0.8 * (page_fvu - own_fvu) > 0,
-    ),
-    cx.claims.finding(
-        f"With both, half A's constants and the positional patterns, the FVU is {both:.2f} [{both_low:.2f}, {both_high:.2f}], below the published 0.1426.",
+        f"With both, half A's constants and the positional patterns, the FVU is {both:.2f} [{both_low:.2f}, {both_high:.2f}], below the published 0.1426, which had neither.",
         holds=both_high < 0.14265,
     ),
     cx.claims.finding(
-        f"What the heads add meets the published r on {cx.claims.listed(f'{m} ({v:.3f})' for m, v in adds.items() if v >= 0.94845)}, is at it, undecided, on Qwen ({adds['Qwen']:.4f}) and misses it on SmolLM2 ({adds['SmolLM2']:.2f}); no model's activation meets it ({min(after_it):.2f} to {max(after_it):.2f}).",
+        f"So positional patterns take {1 - with_positions / before:.0%} of the FVU, and half A's constants {1 - both / with_positions:.0%} of the rest.",
+        holds=bool(0.4 < 1 - with_positions / before < 0.6 and both < with_positions / 2),
+    ),
+    cx.claims.finding(
+        f"What the heads add meets the published r on {cx.claims.listed(f'{m} ({v:.3f})' for m, v in adds.items() if v >= 0.94845)}, misses it narrowly on Qwen ({adds['Qwen']:.4f}) and by far on SmolLM2 ({adds['SmolLM2']:.2f}); no model's activation meets it ({min(after_it):.2f} to {max(after_it):.2f}).",
         holds=bool(
             max(after_it) < 0.94845
             and {m for m, v in adds.items() if v >= 0.94845} == {MODEL, "MiniLM"}
-            and adds["Qwen"] > 0.94
+            and 0.94 < adds["Qwen"] < 0.94845
+            and adds["SmolLM2"] < 0.8
         ),
     ),
     cx.claims.finding(
-        f"Clusters take a fifth away for certain on SmolLM2 only, {three['SmolLM2']['FVU']['half A']:.2f} to {three['SmolLM2']['FVU']['clusters']:.2f}. On Qwen and MiniLM they take something away, and whether a fifth is undecided; on {MODEL} they leave {ratios_of[MODEL][0]:.2f} [{ratios_of[MODEL][1]:.2f}, {ratios_of[MODEL][2]:.2f}] of what one constant leaves.",
+        f"Clusters take a fifth away by the whole interval on SmolLM2 only, {three['SmolLM2']['FVU']['half A']:.2f} to {three['SmolLM2']['FVU']['clusters']:.2f}. On Qwen and MiniLM they take something away, and whether a fifth is undecided; on {MODEL} they leave {ratios_of[MODEL][0]:.2f} [{ratios_of[MODEL][1]:.2f}, {ratios_of[MODEL][2]:.2f}] of what one constant leaves.",
         holds=bool(
             helped == ["SmolLM2"]
             and all(ratios_of[m][1] < FIFTH < ratios_of[m][2] < 1 for m in ("Qwen", "MiniLM"))
@@ -696,28 +710,41 @@ display(
 
 # %% [markdown]
 r"""
-After the nonlinearity 0.9485 is met in no model, before it on `mini` alone. That does not say which was correlated in GPT-2; this book takes what the heads add, which is what the circuit approximates. The conditions set beforehand came out so: positions close more than half, and the published gap on MiniLM only, where there was hardly one; 0.9485 is not met in both readings; clusters take a fifth away on SmolLM2, not on `mini`, where the text's own constants would not take a fifth either. Both mends together were tried after each had been seen.
+After the nonlinearity 0.9485 is met in no model, before it on `mini` alone. That does not say which was correlated in GPT-2; this book takes what the heads add, which is what the circuit approximates. The conditions set beforehand came out so: positions close more than half, and the published gap on MiniLM only, where there was hardly one; 0.9485 is not met in both readings; clusters take a fifth away on SmolLM2, not on `mini`. Both mends together were tried after each had been seen.
 
-Both numbers for other neurons and tokens:
+Half A is more than one page, and other texts: which of the two helps? The same with geometric means of other constants, tried last:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-strongest = cx.find_neurons(circuit, threshold=-math.inf).index[:100].tolist()
-made_here = {f"{TOKEN!r} at n": (paper_B[::2], true_B[::2]), "its own token at n": (steps["the paper's circuit"], true_own)}  # fmt: skip
-pd.DataFrame(
-    {
-        f"{number}, {at}": {
-            k: f"{cx.evaluation.Moments.of(a[:, J], t[:, J]).table(J)[number.lower()].median():.3f}"
-            for k, J in {
-                "found, z > 2": found,
-                "the 100 strongest": strongest,
-                "all": every,
-            }.items()
-        }
-        for at, (a, t) in made_here.items()
-        for number in ("r", "FVU")
-    }
-).rename_axis("neurons (every other text of half B)")
+made, _ = by_constants(circuit, x_A, x_B, found)
+plain = torch.from_numpy(np.isin(study.domains, PROSE))
+kinds = {f"{plain.sum()} passages of plain prose": factors[plain], f"all {len(factors)} passages": factors}  # fmt: skip
+made |= {k: by_pages(x_B, f.log().mean(0, keepdim=True).exp())[0] for k, f in kinds.items()}
+from_A = torch.cat([from_pages(few) for few in x_A.split(32)])
+J, true_J, pattern = list(range(len(found))), true_B[:, found], positional_pattern(circuit)[found]
+mended = {k: summary + pattern for k, summary in made.items()}
+single = costs(dict(enumerate(by_pages(x_B, from_A))), true_J, J)["fvu"]
+by_kind = single.groupby([text.domain for text in half_A]).median()
+plainly, by_both = (costs(each, true_J, J)["fvu"] for each in (made, mended))
+left = pd.DataFrame({"FVU": plainly, "with positional patterns": by_both})
+of_page, of_A, of_own, of_prose = (left.loc[k] for k in ("one page", "half A", "its own", next(iter(kinds))))  # fmt: skip
+display(
+    left.sort_values("FVU", ascending=False).map("{:.2f}".format).rename_axis("constants of"),
+    cx.claims.finding(
+        f"Half A's constants take the FVU of {MODEL} from {of_page['FVU']:.2f} to {of_A['FVU']:.2f}, the mean of {plain.sum()} passages of plain prose to {of_prose['FVU']:.2f}, and a single text of half A to {single.median():.2f} in the median, by its domain {by_kind.min():.2f} ({by_kind.idxmin()}) to {by_kind.max():.2f} ({by_kind.idxmax()}): what is costly is from which texts they are, and not from how few.",
+        holds=bool(
+            of_page["FVU"] - of_prose["FVU"] < (of_page["FVU"] - of_A["FVU"]) / 4
+            and single.median() - of_A["FVU"] < (of_page["FVU"] - of_A["FVU"]) / 4
+            and by_kind.max() > 1.5 * by_kind.min()
+        ),
+    ),
+    cx.claims.finding(
+        f"The text's own constants leave {of_own['FVU']:.2f}, hardly less than half A's, as long as positional patterns are missing; with them {of_own.iloc[1]:.2f}, where half A's leave {of_A.iloc[1]:.2f}.",
+        holds=bool(
+            FIFTH < of_own["FVU"] / of_A["FVU"] < 1 and of_own.iloc[1] < FIFTH * of_A.iloc[1]
+        ),
+    ),
+)
 
 # %% [markdown]
 r"""
@@ -916,7 +943,7 @@ cx.widgets.LiveReader(
 r"""
 ## Claims
 
-The second line's interval holds 95 in 100 of the pages of Figure 9.4; the last line's draws the passages. Lines 4 and 5 read one sentence in two ways, the second added when its number was known. The last line asks of summaries what [chapter 4](04_denominators) asks of denominators, where matching helps. The published medians are met from half a unit of their last digit on; the other conditions are this book's reading of words.
+The second line's interval holds 95 in 100 of the passages of Figure 9.4; the last line's draws the passages. Lines 4 and 5 read one sentence in two ways, the second added when its number was known. The last line asks of summaries what [chapter 4](04_denominators) asks of denominators, where matching helps. The published medians are met from half a unit of their last digit on; the other conditions are this book's reading of words.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -969,13 +996,11 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model): r and FVU with one page's constants, and with those of the text itself, on other texts and for other neurons than in the table of the three questions; each interval is the wider of documents redrawn and other pages. What costs SmolLM2 its FVU is any one constant for its denominators and scale, this page's or half A's; the self-normalised circuit borrows none.
+**On real models**, kept from [chapter 6](06_real_model): r and FVU with the constants of the text itself, on other texts and for other neurons than in the table of the three questions; each interval is the wider of documents redrawn and other pages. What costs SmolLM2 its FVU is any one constant for its denominators and scale, this page's or half A's; the self-normalised circuit borrows none.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.on_real(
-    "r, 100 strongest", "FVU, 100 strongest", "r, self-normalised", "FVU, self-normalised"
-)
+cx.claims.on_real("r, self-normalised", "FVU, self-normalised")
 
 # %% [markdown]
 r"""
@@ -984,11 +1009,13 @@ r"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 last = climbed.iloc[-1]
+ranks_B = (pd.DataFrame(v[:, found]) for v in (paper_B, true_B))
+ranked_as = pd.DataFrame.corrwith(*ranks_B, method="spearman").median()
 last_ends = interval("fvu", list(steps.values())[-1], true_own, of=some)
 display(
     cx.claims.finding(
-        f"Texts come in the right order: r is {medians['r']:.3f} [{ends['r'][0]:.3f}, {ends['r'][1]:.3f}], and {ours['r within domains']:.2f} within domains.",
-        holds=bool(ends["r"][0] > 0.9 and ours["r within domains"] > 0.8),
+        f"Texts come nearly in the right order: the rank correlation is {ranked_as:.2f}, r {medians['r']:.3f} [{ends['r'][0]:.3f}, {ends['r'][1]:.3f}], and {ours['r within domains']:.2f} within domains.",
+        holds=bool(min(ends["r"][0], ranked_as) > 0.9 and ours["r within domains"] > 0.8),
     ),
     cx.claims.finding(
         f"Amounts are right up to a constant and a factor a neuron: FVU {medians['fvu']:.2f} [{ends['fvu'][0]:.2f}, {ends['fvu'][1]:.2f}] by texts, and [{of_pages[0]:.2f}, {of_pages[1]:.2f}] by page, as they are, {lined[found].median():.2f} on a line.",
