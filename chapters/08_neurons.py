@@ -611,14 +611,14 @@ def sorts(values, labels, drawn):
     return cx.neurons.auc(values[drawn], belongs[:, B][:, drawn])[labels, range(len(labels))]
 
 
+@np.errstate(invalid="ignore")  # no text of a label, or of any
 def ahead(drawn):
     """How much larger a share of the found lies beyond their label's null than in 95% of the sets
     of like length, neurons and mixtures both on texts drawn from half B. Who has a label of which
     no text was drawn does not count: a number of neurons, not a share, would fall with them."""
     often = np.bincount(drawn, minlength=len(of_B))[order]  # counts of texts, lowest summary first
     inside, outside = often * member, often * ~member
-    with np.errstate(invalid="ignore"):  # no text of a label
-        auc = (inside * outside.cumsum(1)).sum(1) / (inside.sum(1) * outside.sum(1))
+    auc = (inside * outside.cumsum(1)).sum(1) / (inside.sum(1) * outside.sum(1))
     mine, mixed = np.split(auc, [len(tops)])
     bound = pd.Series(mixed).groupby(label_null).quantile(0.95).reindex(label_of).fillna(1)
     beaten, there = mine > bound.to_numpy(), ~np.isnan(mine)
