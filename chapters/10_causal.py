@@ -1164,7 +1164,7 @@ The sources have no experiment here; the bounds are this book's reading, each se
 # %% tags=["hide-input", "nbval-check-output"]
 of_all = f"paper's circuit at every destination: share of the KL of silence repaired, first {READ} tokens, English"
 of_home = f"the same at home: {HOME}, English"
-of_half = f"share of the way that half of the message goes (an even mixture of predictions: {mixed_way[0]:.2f})"
+of_half = "share of the way that half of the message goes"
 mixed_kinds = [repaired(kls[at][PAPER], everywhere, kls[at]["silence"]) for at in (FIRST, HOME)]
 display(
     cx.claims.ledger(
@@ -1174,8 +1174,10 @@ display(
         cx.claims.Claim("weak_linear", of_half, half[0], half[1:]),
     ),
     cx.claims.finding(
-        f"Over all documents lines 1 and 2 were {words(mixed_kinds[0])} and {words(mixed_kinds[1])}, the second undecided.",
-        holds=mixed_kinds[0][2] < 0.5 and mixed_kinds[1][1] < 0.5 < mixed_kinds[1][2],
+        f"Over all documents lines 1 and 2 were {words(mixed_kinds[0])} and {words(mixed_kinds[1])}, the second undecided; by the bound of line 3 the even mixture of two predictions, {mixed_way[0]:.2f}, would hold as well.",
+        holds=mixed_kinds[0][2] < 0.5
+        and mixed_kinds[1][1] < 0.5 < mixed_kinds[1][2]
+        and 0.25 < mixed_way[0] < 0.75,
     ),
 )
 

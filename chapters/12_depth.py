@@ -86,7 +86,7 @@ $p_i$ is the mean over the texts of half A, $c(t)$ the mean of $s_i - p_i$ over 
 
 
 # %%
-def read(x, hook=None, layers=L, batch=8):
+def read(x, hook=None, layers=L, batch=4):
     """At n, for each layer: log rows, `z` of the heads, the stream in front of and behind the MLP;
     and the values of the second layer's heads at all sources."""
     last = ("attn.hook_pattern", "attn.hook_z", "hook_resid_mid", "hook_resid_post")
