@@ -38,6 +38,7 @@ PIECE = 40  # tokens of a piece that is repeated, or not
 MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=12_depth
 
 # %% tags=["hide-input", "nbval-check-output"]
+import hashlib
 import json
 from types import SimpleNamespace
 
@@ -1031,7 +1032,8 @@ asked = [
 if MODELS is not None:
     more, functions = of_all_tokens(800)
     found = [[float(f"{v:.4g}") for v in with_ends(of, half_B)] for of in functions]
-    kept = {"texts": more, "found": found[:3], "left": found[3:]}
+    held = hashlib.sha256((cx.models.MINI / "model.safetensors").read_bytes()).hexdigest()
+    kept = {"sha256": held, "texts": more, "found": found[:3], "left": found[3:]}
     MORE.write_text(json.dumps(kept) + "\n")
 again = kept["found"] if MODEL == "mini" else []
 
