@@ -20,6 +20,7 @@ import statistics
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -166,6 +167,10 @@ class Packing(SimpleHTTPRequestHandler):
     """
 
     protocol_version = "HTTP/1.1"
+
+    def handle(self):
+        with suppress(ConnectionError):  # a page that is closed keeps none
+            super().handle()
 
     def do_GET(self):
         file = Path(self.translate_path(self.path))
