@@ -262,6 +262,7 @@ excess = by_paper([text.tokens for text in half_A[:MEANS]]).mean(0) - silent
 exact = torch.stack([cx.decoders.self_normalised_z(circuit, t) for t in far.x])
 
 
+# %% tags=["hide-input"]
 def own_bos(tokens, value=True):
     """The self-normalised circuit, but BOS has its own key, and value: `pos head d_head`."""
     split, q = study.at.split, weights.queries(tokens)
@@ -277,6 +278,8 @@ def own_bos(tokens, value=True):
 
 
 with_bos = torch.stack([own_bos(t) for t in far.x])
+
+# %%
 IN_PLACE = {
     "silence": silence,
     "paper's circuit": lambda rows: [inside(paper[rows])],
@@ -338,17 +341,17 @@ rise = {name: a_text(v, FIRST) for name, (v, _) in costs.items()}
 need = {k: on(rise["silence"], rows) for k, rows in of_kind.items()}
 
 # %% tags=["hide-input", "nbval-check-output"]
-rows_of_table = {
-    (where, k): {
+columns_of_table = {
+    (where, {"other languages": "other"}.get(k, k)): {
         "loss as it is": words(on(a_text(as_is_loss, where), rows)) if where != HOME else "",
         "silence: rise": words(on(a_text(costs["silence"][0], where), rows)) if where != HOME else "",
         "silence: KL": words(on(kls[where]["silence"], rows)),
-        **{c: words(found[k], ".0%") for c, found in stands_in[where].items()},
+        **{c: words(found[k], ".0%").replace("%", "") + "%" for c, found in stands_in[where].items()},
     }
     for where in WHERE
     for k, rows in of_kind.items()
 }  # fmt: skip
-pd.DataFrame(rows_of_table).T.rename_axis(["nats a token; share of the KL of silence repaired", ""])
+pd.DataFrame(columns_of_table)
 
 # %% tags=["hide-input", "nbval-check-output"]
 NONE = (np.nan,) * 3
@@ -895,7 +898,7 @@ So one head silenced at a time is a poor measure of its worth, in either model. 
 What the heads write reaches later layers by two ways: through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Either can be cut. Silence the heads, but hold the neurons' pre-activations as they were: what breaks is the direct effect. Leave the heads, but give the neurons the pre-activations that they have in silence: the indirect one. The same for the 100 neurons alone, and for as many others at random.
 """
 
-# %%
+# %% tags=["hide-input"]
 (as_they_were,) = told.first_layer("mlp.hook_pre")  # text pos neuron
 (in_silence_pre,) = told.first_layer("mlp.hook_pre", hooks=silence(everyone))
 rest = sorted(set(range(weights.n_neurons)) - set(J))
@@ -979,7 +982,7 @@ $$ (eq-cau-dose)
 The share is a projection: it does not see a change of direction.
 """
 
-# %%
+# %% tags=["hide-input"]
 on_bos = rows_of[:, heads, :, 0].mT[..., None]  # text pos head 1
 bos_left_out = (z - on_bos * values[:, :1][:, :, heads]) / (1 - on_bos).clamp(min=0.05)
 

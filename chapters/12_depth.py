@@ -302,6 +302,7 @@ def shuffled(x, b):
     return y
 
 
+# %% tags=["hide-input"]
 def centred(v):
     return v - v.mean(-1, keepdim=True)
 
@@ -610,7 +611,7 @@ r"""
 The circuit of [chapter 5](05_circuit) has one denominator a head where each text has its own. The post hopes that "future layers might use an averaging head to remove the noise". Make that noise, and nothing else: multiply what every first-layer head says, everywhere in a text, by the text's denominator over the mean one (that is what a constant denominator does), and follow it upwards. Its size behind a layer is its variance over texts at $n$, beside that of the stream; $x_n$ is the same in all texts, so all of this variance is context. For comparison the same factors are **dealt** anew, at each place among the texts: noise as large, but independent from place to place.
 """
 
-# %%
+# %% tags=["hide-input"]
 half = slice(0, len(half_B) // 2)
 with torch.inference_mode():
     D_A, D_B = (
