@@ -348,7 +348,7 @@ Constants and factors that are wrong in the same way hide what content is worth.
 Where do constant and factor come from? Between truth and summary stand six approximations, and each can be made or mended by itself. From here on every text keeps its own token at $n$, so that the query of `TOKEN` is one of the six.
 """
 
-# %%
+# %% tags=["hide-input"]
 some = half_B[::2]
 own = torch.stack([text.tokens[: n + 1] for text in some])  # with its own token at n
 true_own = study.at.truth(own, heads)

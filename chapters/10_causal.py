@@ -816,7 +816,7 @@ Six of the seven alone cost nothing that can be told from zero either. The contr
 On `mini` heads are silenced alone, then together, on one document of each domain. Beside the cost stands each head's share of their summed variance over half A, with the texts' own tokens at $n$, in what is said to the 100 neurons that single tokens can move farthest ([chapter 5](05_circuit)), and to all (medians over neurons).
 """
 
-# %%
+# %% tags=["hide-input"]
 tokens_A = torch.stack([text.tokens[: n + 1] for text in half_A])
 outputs = torch.cat(  # text head d_model, of half A at n
     [circuit.at.outputs(some)[:, heads] for some in tokens_A.split(32)]

@@ -713,7 +713,7 @@ holds for all. Two circuits are held against what the heads really add on half B
 """
 
 
-# %%
+# %% tags=["hide-input"]
 def judge(one):
     found = cx.find_neurons(one.circuit, threshold=-np.inf)[:NEURONS]
     J, better = found.index.tolist(), one.circuit.self_normalised()

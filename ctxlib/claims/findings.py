@@ -18,9 +18,7 @@ from scipy.stats import DegenerateDataWarning, bootstrap
 from ctxlib.texts.text import Text
 
 OTHERWISE = "Here it is otherwise: "  # how a finding begins that does not hold
-SPACED = re.compile(
-    r"(?<!\w)' (?=[^\s']+')"
-)  # a token in quotes, with the space that it begins with
+SPACED = re.compile(r"(?<!\w)' (?=[^\s']+')")  # in front of a quoted token that begins with one
 
 
 @dataclass(frozen=True)
