@@ -954,18 +954,22 @@ def of_stream(d):
 
 
 bigrams = changed[SECOND, 1] - changed[SECOND, 2]
-lines = {  # words, number, texts, and whether the model has what is asked for
-    "deeper_positional": ("second-layer heads with rows within a TV of 0.1 of their kernel, share", lambda d: (second_tv[d].mean(0) <= 0.1).float().mean(), half_B, True),
-    "deeper_better_behaved": ("TV of rows to kernels, second layer over first", lambda d: second_tv[d].mean() / first_tv[d].mean(), half_B, L > 1),
-    "noise_cleaned": ("share of noise in the stream, behind the last layer over behind the first", lambda d: of_stream(d)[-1] / of_stream(d)[0], half_B[half], L > 1),
-    "bags_of_bigrams": ("what pairs of tokens save, behind a local head of the first layer", lambda d: bigrams[d].mean(), half_B[some], narrow[0] > 0),
-    "repetitiveness": ("AUC of repeated texts, behind the second layer", lambda d: area(along[above][d]), firsts, True),
-}  # fmt: skip
-claims = []
-for name, (words, of, texts, there) in lines.items():
+
+
+def measured(of, texts, there=True):
+    """Number and interval, or nothing where the model lacks what is asked for."""
     here, *ends = with_ends(of, texts, 999) if there else (np.nan,)
-    claims.append(cx.claims.Claim(name, words, here, tuple(ends) or None))
-cx.claims.ledger(model, *claims)
+    return here, tuple(ends) or None
+
+
+cx.claims.ledger(
+    model,
+    cx.claims.Claim("deeper_positional", "second-layer heads with rows within a TV of 0.1 of their kernel, share", *measured(lambda d: (second_tv[d].mean(0) <= 0.1).float().mean(), half_B)),
+    cx.claims.Claim("deeper_better_behaved", "TV of rows to kernels, second layer over first", *measured(lambda d: second_tv[d].mean() / first_tv[d].mean(), half_B, L > 1)),
+    cx.claims.Claim("noise_cleaned", "share of noise in the stream, behind the last layer over behind the first", *measured(lambda d: of_stream(d)[-1] / of_stream(d)[0], half_B[half], L > 1)),
+    cx.claims.Claim("bags_of_bigrams", "what pairs of tokens save, behind a local head of the first layer", *measured(lambda d: bigrams[d].mean(), half_B[some], narrow[0] > 0)),
+    cx.claims.Claim("repetitiveness", "AUC of repeated texts, behind the second layer", *measured(lambda d: area(along[above][d]), firsts)),
+)  # fmt: skip
 
 # %% [markdown]
 r"""
