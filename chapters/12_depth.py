@@ -1037,7 +1037,7 @@ asked = [
 if MODELS is not None:
     more, functions = of_all_tokens(800)
     found = [[float(f"{v:.4g}") for v in with_ends(of, half_B)] for of in functions]
-    held = hashlib.sha256((cx.models.MINI / "model.safetensors").read_bytes()).hexdigest()
+    held = hashlib.sha256((cx.models.DATA / "mini" / "model.safetensors").read_bytes()).hexdigest()
     kept = {"sha256": held, "texts": more, "found": found[:3], "left": found[3:]}
     MORE.write_text(json.dumps(kept) + "\n")
 again = kept["found"] if MODEL == "mini" else []
