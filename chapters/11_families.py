@@ -327,7 +327,7 @@ $$
 \varphi(\theta) \;=\; \sum_i \text{pos}_i\, e^{\mathrm{i}\, \theta (n - i)} ,
 $$ (eq-fam-turn)
 
-the kernel's Fourier transform. A plane that hardly turns within the kernel's reach survives. A plane that turns round and round cancels, and all that it says about a token is interaction. So a broad head *can* know the content of a text only by its slow planes. Does it put its query there? Call a plane **slow** if it turns by less than half a circle within $n$ tokens. Planes are switched off by zeros in the query.
+the kernel's Fourier transform. A plane that hardly turns within the kernel's reach survives. A plane that turns round and round cancels, and all that it says about a token is interaction. So a broad head *can* know the content of a text only by its slow planes. Does it put its query there? Call a plane **slow** if it turns by less than half a circle within $n$ tokens.
 """
 
 # %%
@@ -532,7 +532,7 @@ if MODELS:
 
 # %% [markdown]
 r"""
-Each stable head of a real model, asked at 200 tokens or more; planes are chosen on half A, rows and neurons are half B's. TV is weighted by who speaks ([chapter 6](06_real_model) reads other texts and finds it a little otherwise). FVU, the share of a neuron's variance that is missed, is that of the 100 strongest neurons by such rows, with everything else as in truth.
+Each stable head of a real model, asked at 200 tokens or more; planes are chosen on half A, rows and neurons are half B's. TV is weighted by who speaks ([chapter 6](06_real_model) reads other texts and finds it a little otherwise). FVU ([chapter 9](09_evaluation)) is that of the 100 strongest neurons by such rows, with everything else as in truth.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -654,7 +654,7 @@ display(
 
 # %% [markdown]
 r"""
-An untrained head hardly minds which token it sees. Training adds content, and kernels. In the twins heads that tell tokens apart stay steady; in Qwen most heads become local ([chapter 6](06_real_model) reads other texts and counts a little otherwise). (Why the roster of chapter 1 has other effective tokens for `mini` is folded here.)
+An untrained head hardly minds which token it sees. Training adds content, and kernels. In the twins heads that tell tokens apart stay steady; in Qwen most heads become local ([chapter 6](06_real_model), on other texts, counts otherwise). (Why chapter 1's roster differs is folded.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"]
@@ -693,7 +693,7 @@ display(
 
 # %% [markdown]
 r"""
-ALiBi's slopes are set before training: $\tfrac12, \tfrac14, \dots$, one a head, and a slope $m$ makes a kernel of about $2/m$ effective tokens, whatever is learned. So the answer to *similar stable heads?* is yes in number and steadiness, as far as the slopes allow, and before training as after; whether they know the same content was not asked. ([Appendix A](A_scale) sets this TV beside other chapters'.)
+ALiBi's slopes are set before training: $\tfrac12, \tfrac14, \dots$, one a head, and a slope $m$ makes a kernel of about $2/m$ effective tokens, whatever is learned. So the answer to *similar stable heads?* is yes in number and steadiness, as far as the slopes allow; whether they know the same content was not asked. ([Appendix A](A_scale) sets this TV beside other chapters'.)
 """
 
 # %% [markdown]
@@ -709,7 +709,7 @@ $$
 \end{aligned}
 $$ (eq-fam-circuit)
 
-holds for all. Two circuits are held against what the heads really add on half B, for the 100 neurons that single tokens can move farthest: the published one, with one page's constants, and the one of [chapter 9](09_evaluation), with the text's own constants and each head's own kernel. Over texts, r is the correlation of circuit and truth, and FVU the share of the truth's variance that the circuit misses: r asks for the order of texts, FVU for the amounts too. Beside them stands the r of an **even bag**, the plain mean of values without kernel and content ([chapter 5](05_circuit)); nothing was set about it.
+holds for all. Two circuits are held against what the heads really add on half B, for the 100 neurons that single tokens can move farthest: the published one, with one page's constants, and the one of [chapter 9](09_evaluation), with the text's own constants and each head's own kernel. r and FVU are those of that chapter. Beside them stands the r of an **even bag**, the plain mean of values without kernel and content ([chapter 5](05_circuit)); nothing was set about it.
 """
 
 
@@ -964,7 +964,7 @@ cx.widgets.Positions(
 """
 ## Claims
 
-The first four lines are about the model that is named in the first cell, the last three about the twins. Intervals are by document of half B; those of r and FVU also draw the page, so they say what one page would give.
+The first four lines are about the model that is named in the first cell, the last three about the twins. Intervals are by document of half B; those of r and FVU also draw the page.
 """
 
 

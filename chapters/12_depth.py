@@ -904,7 +904,7 @@ The states know the text, and most of what these heads read of it is what the fi
 
 ## Turn it
 
-In Jupyter or Colab (the rocket above), choose a layer and a head: its kernel, and the tokens that it likes most and least by the means of half A. Here stands the first setting.
+In Jupyter or Colab, choose a layer and a head: its kernel, and the tokens that it likes most and least by the means of half A.
 """
 
 
