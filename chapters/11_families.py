@@ -494,7 +494,7 @@ def planes_of(name):
             ordered = delta.gather(-1, order[None, :, None].expand_as(delta))
             for count in COUNTS:
                 rows = (base + ordered[..., :count].sum(-1)).softmax(-1)
-                told, truth = (einsum(at.layer.inside(few, r)[:, heads], tell, "t h e, h e j -> t j") for r in (rows, true))  # fmt: skip
+                told, truth = (einsum(at.layer.mixed(r, at.layer.normalised(few))[:, heads], tell, "t h e, h e j -> t j") for r in (rows, true))  # fmt: skip
                 parts.append((how, count, cx.total_variation(rows, true)[:, heads], told, truth))
     facts = {"files": cx.models.real_models()[name]["files"], "heads": heads, "n": at.n}
     facts["planes"], facts["texts"] = most.shape[1], len(B)

@@ -255,7 +255,7 @@ def approximated(
         borrowed[:, at.n] = x[:, at.n]
         summed = kernels + parts(borrowed)[1]
     rows = (numerators - summed.logsumexp(-1, keepdim=True)).exp()
-    z = layer.inside(x, rows, here="values" in made)[:, heads]
+    z = layer.mixed(rows, layer.normalised(x, here="values" in made))[:, heads]
     out = einsum(z, at.readout.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
     return out @ at.readout.W_in / scale
 

@@ -17,6 +17,7 @@ from ctxlib.split import Rows, Texts, asked, queries_of
 from ctxlib.weights import LayerWeights, layer_norm
 
 Stream = Float[Tensor, "*text source d_model"]
+Inside = Float[Tensor, "*text head d_head"]
 Values = tuple[Float[Tensor, "head d_model d_head"], Float[Tensor, "head d_head"]]
 
 
@@ -42,26 +43,29 @@ class Layer(ABC):
     def normalised(self, x: Texts, here: bool = False) -> Stream:
         """What keys and values are read from; as if every source stood at n where `here`."""
 
-    @abstractmethod
     def scores(self, x: Texts) -> Rows:
         """The logarithm of the rows, up to a constant of each."""
+        return self.scores_from(self.normalised(x))
+
+    @abstractmethod
+    def scores_from(self, read: Stream) -> Rows:
+        """The same, of sources from which keys read `read`."""
 
     def rows(self, x: Texts) -> Rows:
         """The attention rows at n; each sums to 1 over its sources."""
         return self.scores(x).softmax(-1)
 
-    def inside(
-        self, x: Texts, rows: Rows | None = None, here: bool = False
-    ) -> Float[Tensor, "*text head d_head"]:
-        """`sum_i a_i v_i`: what is inside each head, with the exact rows or other ones."""
+    def inside(self, x: Texts) -> Inside:
+        """`sum_i a_i v_i`: what is inside each head."""
+        read = self.normalised(x)
+        return self.mixed(self.scores_from(read).softmax(-1), read)
+
+    def mixed(self, rows: Rows, read: Stream) -> Inside:
+        """The same with any rows, of sources from which values read `read`."""
         # the row meets the sources before W_V: no value is ever formed, which at one destination
         # saves a factor of d_head
-        (W_V, b_V), rows = self.value_map(), self.rows(x) if rows is None else rows
-        z = einsum(
-            rows @ self.normalised(x, here),
-            W_V,
-            "... head d_model, head d_model d_head -> ... head d_head",
-        )
+        W_V, b_V = self.value_map()
+        z = einsum(rows @ read, W_V, "... head d_model, head d_model d_head -> ... head d_head")
         return z + rows.sum(-1, keepdim=True) * b_V
 
 
@@ -84,8 +88,7 @@ class OfWeights(Layer):
         stands = w.W_pos[self.n] if here else w.W_pos[: x.shape[-1]]
         return layer_norm(w.embeddings()[x] + stands, w.eps)
 
-    def scores(self, x: Texts) -> Rows:
-        read = self.normalised(x)
+    def scores_from(self, read: Stream) -> Rows:
         # the query meets W_K first: no key is ever formed
         ask = asked(self.weights, queries_of(self.weights, read[..., self.n, :]))
         return ask @ read.mT

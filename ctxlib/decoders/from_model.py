@@ -100,7 +100,7 @@ class FirstLayer(Layer):
         stands = self.where[self.n] if here else self.where
         return layer_norm(self.E[x] + stands, self.readout.eps)
 
-    def scores(self, x: Texts) -> Rows:
+    def scores_from(self, read: Stream) -> Rows:
         """`g_i . x_i + c_i`, exact.
 
         >>> at = cx.decoders.two_means(model, passages[:2])
@@ -109,7 +109,7 @@ class FirstLayer(Layer):
         True
         """
         by_source = "... source d, head source d -> ... head source"
-        return einsum(self.normalised(x), self.asked, by_source) + self.alone
+        return einsum(read, self.asked, by_source) + self.alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class TwoMeans(Split):
         return torch.cat([einsum(x, W_V, into) for x in self.by_token]).add_(b_V)
 
     def inside(self, x: Texts, rows: Rows) -> Float[Tensor, "*text head d_head"]:
-        return self.layer.inside(x, rows)
+        return self.layer.mixed(rows, self.layer.normalised(x))
 
 
 def two_means(
