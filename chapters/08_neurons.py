@@ -551,7 +551,7 @@ cx.claims.finding(
 r"""
 ## Is it more than scale?
 
-One expects long input weights to make long columns, and such neurons to be moved far by anything. And do any 90 do as well? Beside the found stand as many of the longest, as many whose summaries vary most over half A, and two nulls of a thousand sets each (brackets hold 95% of them): any neurons, and neurons of like length (one of the 50 nearest to each). Both draw from all neurons, the found among them, as if finding were luck. Last, the same rule in a layer with random weights.
+One expects long input weights to make long columns, and such neurons to be moved far by anything. Would any 90 do as well? Beside the found stand as many of the longest, as many whose summaries vary most over half A, and two nulls of a thousand sets each (brackets hold 95% of them): any neurons, and neurons of like length (one of the 50 nearest to each). Both draw from all neurons, the found among them, as if finding were luck. Last, the same rule in a layer with random weights.
 """
 
 # %%
