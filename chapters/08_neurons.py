@@ -14,10 +14,9 @@
 r"""
 # Which neurons know the context?
 
-**Nearly all do, and so do random mixtures of neurons. Few more neurons than mixtures stand out; of these neurons weights find more than chance would, and about as many as spread over texts does.**
+**Nearly all do, and so do random mixtures of neurons. Few more neurons than mixtures stand out; weights find more of these than chance would, and no more than spread over texts does.**
 Of all 1024 neurons 53 sort texts by their label better than 95% of the random mixtures with that label, of as many mixtures 31 to 46.
-Of the 90 found neurons 19 do, of as many neurons with input weights of like length 2 to 11.
-That is more than length and about as many as spread: of as many neurons that vary most over texts 22 do.
+Of the 90 that weights find 19 do, more than chance and no more than spread: of as many neurons whose summaries vary most over texts 22 do, 16 of them the same.
 Who is found hangs on head 0, the least steady of the stable ones: by it alone 81 of the 90 are found again, without it 31.
 """
 
@@ -41,14 +40,15 @@ GALLERY = 6  # how many neurons are shown
 # Conditions of what is said against nulls, set before nulls were drawn, and not moved. Half A
 # chooses, half B judges; an interval is the wider of two: documents redrawn, domains redrawn. One
 # null was changed later: the sets were drawn from the neurons that are not found, now from all.
-# Set later, with the numbers known: mixtures and dealt labels by drive, what drive carries, counts
-# of all neurons and mixtures, the room of "about as many", 0.03 for "nearly as well", labels of few
-# mixtures, other heads' content
+# Set later, with the numbers known: mixtures and dealt labels by drive, what drive carries, tokens
+# that half B has, counts of all neurons and mixtures, shares without an error, the other neurons,
+# length against top, "about half" of the best, 0.03 for "nearly as well", labels of few mixtures,
+# other heads and their content. That more than scale be twice the sets' upper end first stands in
+# this page's history beside its result, when the sets left out the found
 SETS = 1000  # random sets of as many neurons, any and of like length of their input weights
 # more than scale: of the found neurons more lie beyond their label's null than in 95% of the sets
 # of like length, than among as many of the longest input weights, and than among as many of the
-# largest standard deviation over half A; and twice as many as in those sets, which then left out
-# the found
+# largest standard deviation over half A
 # little lost: looking among the found only loses less AUC, mean over domains, than 95% of sets of
 # as many random neurons lose
 # best neurons: more of the best single neurons are found than are in 95% of the sets of like length
@@ -149,7 +149,7 @@ draw(example, "8.1")
 
 # %% [markdown]
 r"""
-Nearly all tokens sit in the block in the middle; the left end lowers the neuron. The names on the right look like search results for the sky. Below, they turn out to be a poor title.
+Nearly all tokens lie near zero (counts are logarithmic); the left end lowers the neuron. The names on the right look like search results for the sky. This title is right; for most neurons such names are a poor one.
 
 ## How far can a token push?
 
@@ -165,7 +165,7 @@ $$
 z_j \;=\; \frac{\text{top}[j] - \tilde{\text{top}}}{1.4826\, \operatorname{median}_k \bigl\lvert \text{top}[k] - \tilde{\text{top}} \bigr\rvert} .
 $$ (eq-neu-z)
 
-Neurons with $z_j > 2$ are called **found**. No label has named them. What texts gave is the choice of stable heads, and one page a constant for each.
+Neurons with $z_j > 2$ are called **found**. No label has named them. What texts gave is the choice of stable heads, and one page a constant per head.
 
 ```{admonition} Tokens that do not count
 :class: dropdown
@@ -273,7 +273,7 @@ def judged(directions, said=said):
 neurons = judged(W_in)
 null = pd.concat({k: judged(mixed) for k, mixed in enumerate(draws)})  # draw, mixture
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 loud = [v.topk(len(chosen)).indices.tolist() for v in tops_of_draws]  # draw; the same rule's pick
 line = float(null["auc"].quantile(0.95))
 
@@ -304,8 +304,6 @@ own_mixed = [beats(null.loc[k], but=k) for k in range(DRAWS)]
 for k, ids in enumerate(loud):
     groups.append(account(null.loc[k].loc[ids], own_mixed[k][ids]))
 groups = pd.DataFrame(groups, index=[*picks, *range(DRAWS)])  # last, the draws of mixtures
-
-# %% tags=["hide-input", "nbval-check-output"]
 forms = {"difference": "{:.2f}", "AUC": "{:.3f}"}
 shown = groups.iloc[:3].astype(float)
 shown.loc[f"mixtures of largest top, mean of {DRAWS} draws"] = groups.iloc[3:].mean()
@@ -313,7 +311,7 @@ pd.DataFrame({k: shown[k].map(forms.get(k, "{:.0f}").format) for k in shown})
 
 # %% [markdown]
 r"""
-Difference and AUC are medians on half B. *Beyond their label's null*: better than 95% of the mixtures of the same label. By chance at most one direction in twenty is, and fewer where mixtures tie.
+Difference and AUC are medians on half B. *Beyond their label's null*: better than 95% of the mixtures of the same label. By chance at most one direction in twenty is, but for three labels of few mixtures (in a fold below); fewer where mixtures tie.
 """
 
 # %% tags=["hide-input"]
@@ -349,17 +347,17 @@ outputs = torch.cat([circuit.at.outputs(part) for part in x.split(64)])  # text 
 streams, scale = circuit.at.resid_mid(x, outputs), circuit.at.scale(x, outputs)
 in_truth = judged(W_in[:, chosen], outputs[:, heads].sum(1) / scale)  # what the heads really add
 same = float((in_truth["label"].to_numpy() == neurons["label"][chosen]).mean())
-mine, mixed = groups.iloc[0], groups.iloc[3:]
-beyond, rivals = mine["beyond their label's null"], mixed["beyond their label's null"].max()
+beyond = groups["beyond their label's null"]
+rest, of_mixtures = own[others].mean(), np.mean([beaten.mean() for beaten in own_mixed])
+flawless = [float((scores == 1).mean()) for scores in (null["auc"], neurons["auc"], neurons["auc"][chosen])]  # fmt: skip
 display(
     cx.claims.finding(
-        f"Of {len(null)} random mixtures one in twenty sorts texts by its label without an error, so no neuron beats the best of them.",
-        holds=bool(line == 1 and (neurons["auc"] <= line).all()),
-        otherwise=f"{int((neurons['auc'] > line).sum())} neurons beat the best twentieth of all {len(null)} mixtures.",
+        f"To make no error is no distinction: {flawless[0]:.0%} of {len(null)} random mixtures sort texts by their label without one, {flawless[1]:.0%} of the neurons, {flawless[2]:.0%} of the found.",
+        holds=flawless[0] > flawless[1] > flawless[2],
     ),
     cx.claims.finding(
-        f"Among mixtures of its own label {beyond:.0f} of the {len(chosen)} found neurons are in the best twentieth, and at most {rivals:.0f} of as many mixtures ranked the same way.",
-        holds=bool(beyond > 2 * rivals),
+        f"Among mixtures of its own label {beyond.iloc[0]:.0f} of the {len(chosen)} found neurons are in the best twentieth, and at most {beyond.iloc[3:].max():.0f} of as many mixtures ranked the same way; of the other {len(others)} neurons {rest:.1%} are, no more than of mixtures ({of_mixtures:.1%}).",
+        holds=bool(beyond.iloc[0] > 2 * beyond.iloc[3:].max() and rest <= of_mixtures),
     ),
     cx.claims.finding(
         f"What the heads really add gives {same:.0%} of the found neurons the same label.",
@@ -423,6 +421,7 @@ for k, ids in enumerate(loud):
     ends = (ext @ draws[k][:, ids] + never).topk(K, dim=0).indices
     agree_mixed.append(agreeing(ends, label_mixed[k]).mean())
 dealt = np.mean([agreeing(far_end, chance.permutation(label[chosen])).mean() for _ in range(100)])
+there = float((bag[B] > 0).any(0)[far_end].double().mean())  # share of the far ends in half B
 
 
 def agree_by_drive(columns, of_label):
@@ -447,7 +446,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-*Agree*: so many of the $K$ tokens make up a larger share of the label's texts than of the others, on half B. The drive was measured on half A. Below, labels are also dealt out again among the found neurons.
+*Agree*: so many of the $K$ tokens make up a larger share of the label's texts than of the others, on half B; a token absent there does not agree. The drive was measured on half A. Below, labels are also dealt out again among the found neurons.
 """
 
 # %% tags=["hide-input"]
@@ -486,8 +485,8 @@ display(
         ),
     ),
     cx.claims.finding(
-        f"A label rests on many tokens: the far end carries {carried[0]:.0%} of its difference in the median, the {K} of largest drive {carried[1]:.0%}.",
-        holds=carried[0] < carried[1] < 0.5,
+        f"Half B lacks {1 - there:.0%} of the tokens at far ends; of those it has {float(agree_far.mean()) / there:.0%} agree, with labels dealt out again {dealt / there:.0%}.",
+        holds=bool(2 * dealt < agree_far.mean() < 0.5 * there),
     ),
     cx.claims.finding(
         f"The same tokens recur at the far ends: the hundredth with the longest extended embeddings holds {held:.0%} of these places, and {heard:.0%} of what texts say, length times frequency.",
@@ -501,7 +500,7 @@ So the names at the end of a column are a poor title for a neuron: they tell fir
 
 ## Held against the best single neurons
 
-Probing goes the other way round: run the model on labelled texts, and for each feature take the one neuron with the activation that tells it best, a sparse probe with $k = 1$ {cite}`gurnee2023finding`. Does the ranking by weights know these neurons? For each domain, the neuron of largest AUC on half A, by its real activation at the destination:
+Probing goes the other way round: run the model on labelled texts, and for each feature take the one neuron with the activation that tells it best, a sparse probe with $k = 1$ {cite}`gurnee2023finding`. Does the ranking by weights know these neurons? For each domain, the neuron of largest AUC on half A, by its real activation at the destination; between equals, the larger difference over its standard deviation decides:
 """
 
 # %%
@@ -542,21 +541,22 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
+tied = int(((tells == 1).sum(1) > 1).sum())
 cx.claims.finding(
-    f"Of the best single neurons of the {len(domains)} domains more than half are found, {len(inside)}.",
-    holds=len(inside) > len(domains) / 2,
+    f"Of the best single neurons of the {len(domains)} domains about half are found, {len(inside)} (in {tied} domains several make no error on half A).",
+    holds=0.4 < len(inside) / len(domains) < 0.6,
 )
 
 # %% [markdown]
 r"""
 ## Is it more than scale?
 
-A neuron with long input weights has a long column, and is moved far by anything. So is finding by weights more than finding the long ones, and do any 90 do as well? Beside the found stand as many of the longest, as many whose summaries vary most over half A, and two nulls of a thousand sets each (brackets hold 95% of them): any neurons, and neurons of like length (one of the 50 nearest to each). Both draw from all neurons, the found among them, as if finding were luck; until lately they drew from the others only, which makes a null easier to beat. Last, the same rule in a layer with random weights.
+One expects long input weights to make long columns, and such neurons to be moved far by anything. Would any 90 do as well? Beside the found stand as many of the longest, as many whose summaries vary most over half A, and two nulls of a thousand sets each (brackets hold 95% of them): any neurons, and neurons of like length (one of the 50 nearest to each). Both draw from all neurons, the found among them, as if finding were luck. Last, the same rule in a layer with random weights.
 """
 
 # %%
-everyone = np.arange(len(domains))
-by_spread = (said[A] @ W_in).std(0).topk(len(chosen)).indices.tolist()
+spread = (said[A] @ W_in).std(0)  # neuron
+by_spread = spread.topk(len(chosen)).indices.tolist()
 by_length = lengths.topk(len(chosen)).indices.tolist()
 ways = {"found by top": chosen, "largest spread": by_spread, "longest": by_length}
 sets = {
@@ -576,17 +576,6 @@ by_chance = {
     for name, drawn in sets.items()
 }
 
-# %% tags=["hide-input"]
-blank = cx.nulls.untrained(weights)
-at_blank = cx.destination(blank, n=n, token=TOKEN)
-nothing = cx.ContextualCircuit.calibrate(at_blank, calibrating, range(weights.n_heads))
-says_nothing = torch.zeros_like(bag).scatter_add_(1, x, nothing.kernel.expand(len(x), -1))
-says_nothing = says_nothing @ nothing.extended_embedding() / nothing.scale
-W_blank, _ = blank.mlp_input()
-top_blank = top_of(nothing.extended_embedding() @ W_blank / nothing.scale)
-found_blank = top_blank.topk(len(chosen)).indices.tolist()
-untrained = judged(W_blank, says_nothing)
-
 # %% tags=["hide-input", "nbval-check-output"]
 digits = dict(zip(MEASURES, (".0f", ".0f", ".3f"), strict=True))
 shown = {name: {k: f"{v:{digits[k]}}" for k, v in row.items()} for name, row in measured.items()}
@@ -598,17 +587,87 @@ for name, row in by_chance.items():
 pd.DataFrame(shown).T.rename_axis(f"{len(chosen)} neurons")
 
 # %% tags=["hide-input", "nbval-check-output"]
+blank = cx.nulls.untrained(weights)
+at_blank = cx.destination(blank, n=n, token=TOKEN)
+nothing = cx.ContextualCircuit.calibrate(at_blank, calibrating, range(weights.n_heads))
+says_nothing = torch.zeros_like(bag).scatter_add_(1, x, nothing.kernel.expand(len(x), -1))
+says_nothing = says_nothing @ nothing.extended_embedding() / nothing.scale
+W_blank, _ = blank.mlp_input()
+top_blank = top_of(nothing.extended_embedding() @ W_blank / nothing.scale)
+found_blank = top_blank.topk(len(chosen)).indices.tolist()
+untrained = judged(W_blank, says_nothing)
+
 values_B = (said[B] @ W_in[:, chosen]).double().numpy()
 label_of = np.searchsorted(domains, neurons["label"])  # neuron
-label_null = np.searchsorted(domains, null["label"])  # mixture
-all_B = (torch.cat([W_in, *draws], 1).T @ said[B].T).double().numpy()  # neuron or mixture, text
-order = all_B.argsort(1)  # of the texts, the same whichever are drawn
-member = np.take_along_axis(belongs[:, B][[*label_of, *label_null]], order, 1)
 
 
 def sorts(values, labels, drawn):
     """AUC of every direction for its label, on texts drawn from half B."""
     return cx.neurons.auc(values[drawn], belongs[:, B][:, drawn])[labels, range(len(labels))]
+
+
+blank_B = (says_nothing[B] @ W_blank[:, found_blank]).double().numpy()
+label_blank = np.searchsorted(domains, untrained["label"])[found_blank]
+
+
+def trained_less_not(drawn):
+    """Median AUC of the found neurons less that of those found in the untrained layer."""
+    mine = pd.Series(sorts(values_B, label_of[chosen], drawn)).median()
+    return float(mine - pd.Series(sorts(blank_B, label_blank, drawn)).median())
+
+
+gain, (*ends_of_gain, _) = trained_less_not(np.arange(len(of_B))), cx.claims.widest(trained_less_not, of_B, 199)  # fmt: skip
+of_found, like, any_ones = measured["found by top"], *(by_chance[k] for k in list(sets)[::-1])
+out, inside, lost = (list(MEASURES)[k] for k in range(3))
+p_out, p_inside = (cx.nulls.p_value(of_found[k], like[k]) for k in (out, inside))
+p_lost = cx.nulls.p_value(-of_found[lost], -any_ones[lost])
+out_range = np.quantile(like[out], (0.025, 0.975))
+lost_range = np.quantile(any_ones[lost], (0.025, 0.975))
+more_than = {k: of_found[out] > measured[k][out] for k in ("longest", "largest spread")}
+left_out = (lengths[others] - lengths[chosen, None]).abs().argsort(dim=1, stable=True)[:, :50]
+picked = np.random.default_rng(0).integers(left_out.shape[1], size=(SETS, len(chosen)))
+of_rest = own.to_numpy()[others][left_out[np.arange(len(chosen)), picked]].sum(1)  # set
+without_found = np.quantile(of_rest, 0.975)  # the upper end where sets leave the found out
+stand = [int(beaten.sum()) for beaten in own_mixed]
+by_size, by_varying = (stats.spearmanr(tops, v).statistic for v in (lengths, spread))
+long_found, same_ones = len(set(chosen) & set(by_length)), own[list(set(chosen) & set(by_spread))]
+display(
+    cx.claims.finding(
+        f"Long input weights make no long columns here: over neurons their length and top have a rank correlation of {by_size:.2f}, and {long_found} of the {len(chosen)} longest is found; spread and top have {by_varying:.2f}.",
+        holds=bool(
+            abs(by_size) < 0.2 and long_found < len(chosen) ** 2 / len(tops) and by_varying > 0.5
+        ),
+    ),
+    cx.claims.finding(
+        f"Of all {len(tops)} neurons {own.sum()} sort texts by their label better than 95% of the random mixtures with that label, of as many mixtures {min(stand)} to {max(stand)}.",
+        holds=bool(max(stand) < own.sum() < 1.5 * np.mean(stand)),
+    ),
+    cx.claims.finding(
+        f"Of the {len(chosen)} that weights find {of_found[out]:.0f} do, more than chance and no more than spread: of as many neurons whose summaries vary most over texts {measured['largest spread'][out]:.0f} do, {same_ones.sum()} of them the same.",
+        holds=bool(
+            p_out < 0.05 and of_found[out] > out_range[1] and not more_than["largest spread"]
+        ),
+    ),
+    cx.claims.finding(
+        f"Looking among the found only loses {of_found[lost]:.3f} of AUC, mean over domains, and among as many random neurons {lost_range[0]:.3f} to {lost_range[1]:.3f}.",
+        holds=bool(p_lost < 0.05 and of_found[lost] < lost_range[0] / 2),
+    ),
+    cx.claims.finding(
+        f"Training made what they read: the median found neuron's AUC is {gain:.2f} [{ends_of_gain[0]:.2f}, {ends_of_gain[1]:.2f}] above that of the neurons found in an untrained layer, where it is {untrained['auc'][found_blank].median():.2f}.",
+        holds=bool(ends_of_gain[0] > 0),
+    ),
+)
+
+# %% [markdown]
+r"""
+So length explains nothing here; the rival is spread over a collection of texts, and weights, the choice of heads (on `mini` all eight) and one page do about as well. Against mixtures few stand out; against random neurons, more of the best are here than chance gives. Folded below: neurons that cannot pass, labels of few mixtures, other texts.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"]
+label_null = np.searchsorted(domains, null["label"])  # mixture
+all_B = (torch.cat([W_in, *draws], 1).T @ said[B].T).double().numpy()  # neuron or mixture, text
+order = all_B.argsort(1)  # of the texts, the same whichever are drawn
+member = np.take_along_axis(belongs[:, B][[*label_of, *label_null]], order, 1)
 
 
 @np.errstate(invalid="ignore")  # no text of a label, or of any
@@ -626,93 +685,32 @@ def ahead(drawn):
     return float(share - np.quantile(in_sets, 0.95))
 
 
-blank_B = (says_nothing[B] @ W_blank[:, found_blank]).double().numpy()
-label_blank = np.searchsorted(domains, untrained["label"])[found_blank]
-
-
-def trained_less_not(drawn):
-    """Median AUC of the found neurons less that of those found in the untrained layer."""
-    mine = pd.Series(sorts(values_B, label_of[chosen], drawn)).median()
-    return float(mine - pd.Series(sorts(blank_B, label_blank, drawn)).median())
-
-
 like_length = sets["of like length"]
 *low_high, unit = cx.claims.widest(ahead, of_B, 99)
-gain, (*ends_of_gain, _) = trained_less_not(np.arange(len(of_B))), cx.claims.widest(trained_less_not, of_B, 199)  # fmt: skip
-of_found, like, any_ones = measured["found by top"], *(by_chance[k] for k in list(sets)[::-1])
-out, inside, lost = (list(MEASURES)[k] for k in range(3))
-p_out, p_inside = (cx.nulls.p_value(of_found[k], like[k]) for k in (out, inside))
-p_lost = cx.nulls.p_value(-of_found[lost], -any_ones[lost])
-out_range = np.quantile(like[out], (0.025, 0.975))
-lost_range = np.quantile(any_ones[lost], (0.025, 0.975))
-shared = set(chosen) & set(by_spread)
-more_than = {k: of_found[out] > measured[k][out] for k in ("longest", "largest spread")}
-only = [
-    int(own[list(set(a) - set(b))].sum()) for a, b in ((chosen, by_spread), (by_spread, chosen))
-]
-alike = stats.binomtest(only[0], sum(only)).pvalue if any(only) else 1.0  # a sign test
 passable = neurons["label"].map(null.groupby("label")["auc"].quantile(0.95)) < 1  # neuron
 pass_found, in_sets = (
     own.to_numpy()[of].sum(-1) / np.maximum(1, passable.to_numpy()[of].sum(-1))
     for of in (chosen, like_length)
 )
 pass_range = np.quantile(in_sets, (0.025, 0.975))
-stand, sizes = [int(beaten.sum()) for beaten in own_mixed], null.groupby("label").size()
+sizes = null.groupby("label").size()
 enough = (own & (neurons["label"].map(sizes) >= 30)).to_numpy()
 thick = [int(enough[ids].sum()) for ids in (chosen, by_spread)]
 thick_range = np.quantile(enough[like_length].sum(1), (0.025, 0.975))
 display(
     cx.claims.finding(
-        f"Of all {len(tops)} neurons {own.sum()} sort texts by their label better than 95% of the random mixtures with that label, of as many mixtures {min(stand)} to {max(stand)}.",
-        holds=bool(max(stand) < own.sum() < 1.5 * np.mean(stand)),
-    ),
-    cx.claims.finding(
-        f"Of the {len(chosen)} found neurons {of_found[out]:.0f} do, of as many neurons with input weights of like length {out_range[0]:.0f} to {out_range[1]:.0f}.",
-        holds=bool(p_out < 0.05 and of_found[out] > out_range[1]),
-    ),
-    cx.claims.finding(
-        f"That is more than length and about as many as spread: of as many neurons that vary most over texts {measured['largest spread'][out]:.0f} do.",
-        holds=bool(
-            p_out < 0.05
-            and more_than["longest"]
-            and alike > 0.05
-            and 0.75 < of_found[out] / measured["largest spread"][out] < 1.33
-        ),
-    ),
-    cx.claims.finding(
-        f"More than half of the found are among those that vary most, {len(shared)} of the {len(chosen)}.",
-        holds=len(shared) > len(chosen) / 2,
-    ),
-    cx.claims.finding(
-        f"{(~passable).sum()} of the {len(tops)} neurons cannot be better than 95% of the mixtures with their label, one in twenty of which makes no error; of the {passable[chosen].sum()} found that can {pass_found:.0%} are, in sets of like length {pass_range[0]:.0%} to {pass_range[1]:.0%}.",
+        f"{(~passable).sum()} of the {len(tops)} neurons cannot be better than 95% of the mixtures with their label, at least one in twenty of which makes no error; of the {passable[chosen].sum()} found that can {pass_found:.0%} are, in sets of like length {pass_range[0]:.0%} to {pass_range[1]:.0%}.",
         holds=bool(not passable.all() and pass_found > pass_range[1]),
     ),
     cx.claims.finding(
         f"Of {(sizes < 30).sum()} labels there are {sizes.min()} to {sizes[sizes < 30].max()} mixtures, too few for a bound; without these labels {thick[0]} of the found stand out, in sets of like length {thick_range[0]:.0f} to {thick_range[1]:.0f}, of those that vary most {thick[1]}.",
-        holds=bool(thick_range[1] < thick[0] and 0.75 < thick[0] / thick[1] < 1.33),
-    ),
-    cx.claims.finding(
-        f"Looking among the found only loses {of_found[lost]:.3f} of AUC, mean over domains, and among as many random neurons {lost_range[0]:.3f} to {lost_range[1]:.3f}.",
-        holds=bool(p_lost < 0.05 and of_found[lost] < lost_range[0] / 2),
-    ),
-    cx.claims.finding(
-        f"Of sets of like length none has more than {like[inside].max():.0f} of the best single neurons.",
-        holds=bool(of_found[inside] > like[inside].max()),
-    ),
-    cx.claims.finding(
-        f"Training made what they read: the median found neuron's AUC is {gain:.2f} [{ends_of_gain[0]:.2f}, {ends_of_gain[1]:.2f}] above that of the neurons found in an untrained layer, where it is {untrained['auc'][found_blank].median():.2f}.",
-        holds=bool(ends_of_gain[0] > 0),
+        holds=bool(thick_range[1] < thick[0] <= thick[1]),
     ),
     cx.claims.finding(
         f"With other texts the share of the found would be {100 * low_high[0]:.0f} to {100 * low_high[1]:.0f} points above that in 95% of the sets of like length (95%; the wider of two intervals, by {unit}, without neurons that have no text of their label).",
         holds=low_high[0] > 0,
     ),
 )
-
-# %% [markdown]
-r"""
-So weights, the choice of heads (on `mini` all eight) and one page do about as well as ranking neurons by their spread over a collection of texts. What that is worth depends on the null. Against mixtures few stand out; against random neurons, more of the best are here than chance gives, and about as many among those of largest spread.
-"""
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -724,11 +722,12 @@ def met(holds, p=None):
 
 pd.DataFrame(
     {
-        "set beforehand": [
+        "set beforehand, if not marked": [
             "more than scale: more than in sets of like length",
             "more than scale: more than of the longest",
             "more than scale: more than of those of largest spread",
-            "twice as many as in sets of like length (which then left the found out)",
+            "twice the upper end of such sets, the found left out (came with its result)",
+            "the same, the found among them (set later)",
             "less AUC lost than by random neurons",
             "more best neurons than in sets of like length",
             "better than an untrained layer",
@@ -736,21 +735,18 @@ pd.DataFrame(
         "met": [
             met(p_out < 0.05, p_out),
             *map(met, more_than.values()),
-            met(of_found[out] > 2 * out_range[1]),
+            *(f"{met(of_found[out] > 2 * v)}, {v:.0f}" for v in (without_found, out_range[1])),
             met(p_lost < 0.05, p_lost),
             met(p_inside < 0.05, p_inside),
             met(ends_of_gain[0] > 0),
         ],
     }
-).set_index("set beforehand")
+).set_index("set beforehand, if not marked")
 
 # %% [markdown]
 r"""
-*More than scale* asked for all three of its rows, so it is not met.
-"""
+*More than scale* asked for the first three rows: spread fails it. The factor of two first stands, in this page's history, beside its result.
 
-# %% [markdown]
-r"""
 ## All neurons, as data
 
 Every neuron's label, scores, the AUC that one in twenty mixtures of the same label exceeds (*null*), top, and first tokens by column and by drive are one file, made by this run. The [explorer](explorer) has it as a table to search and to sort:
@@ -782,48 +778,49 @@ Of GPT-2 small's published neurons 300 and 704 are judged in [chapter 7](07_brit
 
 # %% tags=["hide-input", "nbval-check-output"]
 restless = max(heads, key=lambda h: study.roster["relative spread"][h])
-fewer = [h for h in heads if h != restless] or heads
-page = cx.denominators.middle_text(study.at, study.prose, fewer)
 
 
-def found_again(text, heads):
-    """How many of the found neurons are among as many of largest top."""
+def found_again(heads, text=None):
+    """How many of the found neurons are among as many of largest top, from a middle page."""
+    text = text or cx.denominators.middle_text(study.at, study.prose, heads)
     made = cx.ContextualCircuit.calibrate(study.at, text, heads)
     largest = top_of(made.contribution[counted]).topk(len(chosen)).indices.tolist()
     return len(set(largest) & set(chosen))
 
 
-without = found_again(page, fewer)
-alone = found_again(cx.denominators.middle_text(study.at, study.prose, [restless]), [restless])
+without = {h: found_again([g for g in heads if g != h] or heads) for h in heads}
+alone, least = found_again([restless]), min((without[h] for h in heads if h != restless), default=0)
 pages = {p.domain: p for p in reversed(study.passages)}  # the first of each domain
-elsewhere = [found_again(p, heads) for p in pages.values()]
+elsewhere = [found_again(heads, p) for p in pages.values()]
 content = cx.content_scores(weights, n, TOKEN)[:, counted]  # head vocab
 goes = {h: stats.spearmanr(loudness[counted], content[h]).statistic for h in heads}
 besides = max((goes[h] for h in heads if h != restless), default=0)
 display(
     cx.claims.finding(
-        f"Who is found hangs on head {restless}, the least steady of the stable ones: by it alone {alone} of the {len(chosen)} are found again, without it {without}.",
-        holds=without < len(chosen) / 2 < alone,
+        f"Who is found hangs on head {restless}, the least steady of the stable ones: by it alone {alone} of the {len(chosen)} are found again, without it {without[restless]}.",
+        holds=without[restless] < len(chosen) / 2 < alone,
     ),
     cx.claims.finding(
-        f"Loud tokens are those with content in head {restless}: the length of what a token says goes with its content there at a rank correlation of {goes[restless]:.2f}, in other heads at most {besides:.2f}.",
-        holds=bool(goes[restless] > max(0.7, besides)),
+        f"Without any other single head {least} or more are found again; by chance {len(chosen) ** 2 / len(tops):.0f}.",
+        holds=least > 0.9 * len(chosen),
     ),
     cx.claims.finding(
         f"The page that calibrates does not: from a page of each of {len(pages)} domains, {min(elsewhere)} or more are found again.",
         holds=min(elsewhere) > 0.9 * len(chosen),
     ),
+    cx.claims.finding(
+        f"Loud tokens go most with content in head {restless}: the length of what a token says and its content there have a rank correlation of {goes[restless]:.2f}, in other heads at most {besides:.2f}.",
+        holds=bool(goes[restless] > max(0.7, besides)),
+    ),
 )
 
 # %% [markdown]
 r"""
-So there is a conflict: content that differs much from token to token makes far ends long, and makes a denominator restless too ([chapter 4](04_denominators)). The page gives one constant a head and none a neuron, so neurons that are silent on it could be found as well.
-
-A neuron also hears its current token, of which this chapter says nothing. In early layers of larger models many neurons are detectors of tokens and n-grams {cite}`voita2024neurons`.
+So there is a conflict: content that differs much from token to token makes far ends long, and makes a denominator restless too ([chapter 4](04_denominators)). The page gives one constant per head and none per neuron, so neurons that are silent on it could be found as well.
 
 ## Turn it
 
-Choose heads, a destination token and a threshold, and the list ranks every neuron again; choose a neuron to see its column, its domains and the passage that moves it most. Try a token in the search, ` planets`, and see which neurons it drives. The page computes all of this by itself; the [explorer](explorer) has a page of its own.
+Choose heads, a destination token and a threshold, and the list ranks every neuron again; choose a neuron to see its column, its domains and the passage that moves it most. Try a token in the search, ` planets`, and see which neurons it moves. The page computes all of this by itself; the [explorer](explorer) has a page of its own.
 """
 
 # %% tags=["hide-input"]
@@ -839,10 +836,10 @@ cx.widgets.NeuronExplorer(
 r"""
 ## Claims
 
-The sources say these things of GPT-2 small; *about 100* is met within a factor of 1.5.
+Three things that sources say of GPT-2 small cannot be decided on `mini`; they and the reasons are folded.
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"]
 hook = "blocks.0.mlp.hook_pre"
 _, cache = model.run_with_cache(
     calibrating.tokens[None, : study.length], names_filter=hook, stop_at_layer=1
@@ -896,9 +893,13 @@ cx.claims.ledger(
 
 # %% [markdown]
 r"""
-The second line asks more than the paper says: that found neurons respond better than mixtures do. Where one mixture in twenty makes no error, nothing can pass it; and a threshold is in a unit of its model. And in large models many early neurons are never on {cite}`voita2024neurons`; in `mini` not one of all is silent on the page, so none could be found silent. None of the three can be decided here.
+```{admonition} Why none of the three can be decided here
+:class: dropdown
 
-**On real models**, kept from [chapter 6](06_real_model): of the 100 strongest neurons, the share that half B gives the label that half A gave. (In `mini` mixtures have as much as neurons, below.)
+A threshold is in a unit of its model; *about 100* allows a factor of 1.5. The second line asks more than the paper: that found neurons respond better than mixtures. Where one mixture in twenty makes no error, nothing can pass it. And in large models many early neurons are never on {cite}`voita2024neurons`; in `mini` not one of all is silent on the page, so none could be found silent.
+```
+
+**On real models**, kept from [chapter 6](06_real_model), whose table has 69% for `mini` and where labels dealt anew agree in 12% of Qwen's: of the 100 strongest neurons, the share that half B gives, by what the heads really add, the label that half A gave by the summary.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
