@@ -196,9 +196,9 @@ cx.plots.picture(
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-def percent(values):
+def percent(values, form="{:.0%}"):
     """As a sentence has them."""
-    words = [f"{float(v):.0%}" for v in values]
+    words = [form.format(v) for v in values]
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
@@ -501,7 +501,7 @@ display(
         ),
     ),
     cx.claims.finding(
-        f"What the first MLP tells needs no order: with tokens shuffled the AUC along the same direction is {aucs['MLP, shuffled'][1]:.2f}. After the second layer shuffling takes {auc[above]:.2f} to {aucs['MLP, shuffled'][SECOND + 1]:.2f}, a loss of {lost(slice(None)):.2f} [{lost_ends[0]:.2f}, {lost_ends[1]:.2f}]: there a part of it is the order.",
+        f"What the first MLP tells needs no order: with tokens shuffled the AUC along the same direction is {aucs['MLP, shuffled'][1]:.2f}. After the second layer shuffling takes {auc[above]:.2f} to {aucs['MLP, shuffled'][SECOND + 1]:.2f}, a loss of {ends((lost(slice(None)), *lost_ends), '{:.2f}')}: there a part of it is the order.",
         holds=bool(L > 1 and aucs["MLP, shuffled"][1] > auc[top] - 0.1 and lost_ends[0] > 0),
     ),
 )
@@ -878,7 +878,7 @@ part = float((T[:, J].std(0) / whole(run_B)[:, J].std(0)).median())
 display(
     ladder.map("{:.3f}".format).replace("nan", ""),
     cx.claims.finding(
-        f"What heads {' and '.join(map(str, chosen))} of {MODEL}'s second layer add to {len(J)} neurons is predicted at a median r of {r[4]:.2f} and FVU of {fvu[4]:.2f} with the self-normalised circuit below; with constants r is {r[3]:.2f} and FVU, with each mean put right on half A, {constants_right:.2f}.",
+        f"What heads {percent(chosen, '{}')} of {MODEL}'s second layer add to {len(J)} neurons is predicted at a median r of {r[4]:.2f} and FVU of {fvu[4]:.2f} with the self-normalised circuit below; with constants r is {r[3]:.2f} and FVU, with each mean put right on half A, {constants_right:.2f}.",
         holds=bool(L > 1 and len(J) == 100 and len(chosen) == 2 and 0.9 < r[3] < r[4])
         and bool(fvu[4] < 0.2 and 1.5 < constants_right / fvu[4] < 2.5),
     ),
@@ -906,7 +906,7 @@ The states know the text, and most of what these heads read of it is what the fi
 
 ## Turn it
 
-In Jupyter or Colab, choose a layer and a head: its kernel, and the tokens that it likes most and least by the means of half A.
+In Jupyter or Colab, choose a layer and a head: its kernel, and the tokens that it likes most and least by the means of half A (one setting is folded).
 """
 
 
