@@ -299,7 +299,7 @@ plain = true[..., 1:] / true[..., 1:].sum(-1, keepdim=True)  # BOS left out
 close = plain[..., -17:].sum(-1).median(0).values  # head
 moves = (published - without)[..., 1:].std((0, 2))
 left_over = errors["with the zero"][..., 1:].std((0, 2))
-stops, some = [n // 8, n, n + 3 * n // 4, study.length - 1], study.texts[::2]
+stops, some = [n // 8, n, n + 3 * (study.length - n) // 4, study.length - 1], study.texts[::2]
 
 
 def misplaced(m):
