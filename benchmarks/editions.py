@@ -42,16 +42,14 @@ make book MODEL=gpt2          # or gpt2-medium, distilgpt2, a folder in Hugging 
 
 makes an **edition**: every chapter executed on that model, and a site of its own, in
 `_build/editions/`. The notebooks of `mini` stay as they are. A build that was stopped goes on at
-the chapter that it was in. Chapters take the number of heads and layers, context, vocabulary,
-which heads are stable and which neurons stand out from the model. What it does not have, they say
-in a sentence, and leave such cells out.
+the chapter that it was in.
 
-What that costs, by `make editions`: {chapters} pages took {together} seconds on random weights
+By `make editions`: an edition of {chapters} pages took {together} seconds on random weights
 of {vocabulary} tokens and a context of {context}, the longest, `{longest}`, {most}. Random weights
 know nothing, so this edition is about the cost alone.
 
-Of GPT-2 small's shape: {n_layer} layers, {n_head} heads, {n_embd} numbers a token. The most that a
-chapter held in memory at once: {memory:.1f} GiB. The limits: {limits}.
+Of GPT-2 small's shape: {n_layer} layers, {n_head} heads, {n_embd} numbers per token. The most that
+a chapter held in memory at once: {memory:.1f} GiB. The limits: {limits}.
 
 Measured on {machine}.
 """
@@ -128,7 +126,7 @@ def main(argv: list[str] | None = None) -> int:
         vocabulary=VOCABULARY, context=CONTEXT, **GPT2_SMALL, memory=memory, machine=machine(),
         chapters=len(seconds), together=sum(seconds.values()),
         longest=longest, most=seconds[longest],
-        limits=f"{MOST_SECONDS} seconds and {MOST_GIB} GiB a chapter",
+        limits=f"{MOST_SECONDS} seconds and {MOST_GIB} GiB per chapter",
     )  # fmt: skip
     print(page)
     if args.page:

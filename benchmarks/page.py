@@ -5,12 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def put(page: Path, section: str) -> None:
+def put(page: Path, section: str, lead: str = "") -> None:
     """Write a section, which begins with its heading `## ...`, in place of the one that has this
-    heading, or at the end of the page.
+    heading, or at the end of the page; and `lead`, a line, in place of that line of the page's head
+    which begins with the same two words. A machine that the head names is not named again.
     """
     heading = section.partition("\n")[0]
     first, *others = re.split(r"(?m)^(?=## )", page.read_text(encoding="utf-8"))
+    if lead:
+        first = re.sub(rf"(?m)^{' '.join(lead.split()[:2])} .*$", lead, first)
+    if named := re.search(r"(?m)^Where a section names no machine, it is (.*)\.$", first):
+        section = section.replace(f": {named[1]}", "")
     sections = {text.partition("\n")[0]: text for text in others} | {heading: section}
     whole = "\n\n".join(text.strip() for text in (first, *sections.values()))
     page.write_text(f"{whole}\n", encoding="utf-8")

@@ -39,9 +39,9 @@ PAGE = """## Many texts
 
 `cx.texts.stream` reads texts while they are asked for, so memory should not grow with their number
 and time should grow as fast. Time per text below, processor seconds of all threads, is relative to
-the first row, which has to pay for what is done once. The model is a toy, with {n_ctx} tokens a
-text; what it holds is too little to be seen in a process, so of memory the run of a million texts
-speaks.
+the first row, which has to pay for what is done once. The model is a toy, with {n_ctx} tokens per
+text; what it holds is too little to be seen in a process, so of memory the half million that one
+process read, below, speaks.
 
 {table}
 
@@ -52,14 +52,12 @@ for each head.
 A million such texts were read once by hand (`benchmarks/texts.py --count 1000000`, 24 November
 2026; these numbers are typed). One process, killed half-way, went on from its checkpoint: 243 s for
 the second half, at most 583 MiB, 5 more than before it read the first. A local Dask cluster of two
-workers took 468 s for all of them, at most 582 MiB in the process that asks; its workers were not
-measured. The two tables are the same to the last digit. On two cores, which one process already
-uses, a cluster of two workers saved next to nothing (468 s against about 486, twice the second
-half).
+workers, on two cores which one process already uses, saved next to nothing (468 s against about
+486, twice the second half); the table is the same to the last digit, and workers were not measured.
 
-On a GPU, an NVIDIA H100, `cx.evaluate` read 20,000 texts of 512 ids on `mini` at 13,600 texts a
-second, and 2,000 on that machine's 16 cores at 3,400 (26 November 2026, by hand, torch 2.11.0;
-typed too); of those 2,000 no number of the two tables is apart by more than 0.0006.
+On a GPU, an NVIDIA H100, `cx.evaluate` read 20,000 texts of 512 ids on `mini` at 13,600 texts per
+second (26 November 2026, by hand, torch 2.11.0; typed too). On 2,000 texts no number of the GPU's
+table is apart from the CPU's by more than 0.0006.
 
 Measured on {machine}.
 """

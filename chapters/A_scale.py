@@ -14,10 +14,10 @@
 r"""
 # Where does Equation 1 err?
 
-**In four of the heads that say least most of the error is the token that begins every text. In those that speak it is not: there a constant from the wrong tokens, tokens that differ in length, their angle with the place, and the half for the token all have a part.**
+**In the four heads that say least most of the error is the token that begins every text. In those that speak it is not: there a constant from the wrong tokens, tokens that differ in length, their angle with the place, and the half for the token all have a part.**
 Weighted by who speaks, Equation 1 misplaces 0.038 of the attention; with BOS by its own key 0.037, and with the constant C from texts too 0.027.
-In head 0, the worst of those that speak, 0.060 are left with BOS by its own key, 0.042 if positions are divided by the mean length at each place, 0.029 by each token's own length at right angles, and 0.013 by the true one.
-The C of texts is better at this origin, and not at every one: with the mean token of the vocabulary moved into the positions rows are at 0.047 with it and 0.031 without, weighted by who speaks.
+Even with each source's true length in the positional half a part is left.
+The C of texts is better at this origin, and worse at one where it gives the wrong length.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -50,7 +50,7 @@ X = study.at.placed(study.texts)  # text source: TOKEN stands at n
 
 # %% [markdown]
 r"""
-[Chapter 2](02_keys) split a key into what and where (Equation 1, {eq}`eq-split`) and left open why tokens and positions are not orthogonal in this model, why the best $C$ is not the typical length, what error remains when BOS is read by its own key, and what the zero in {eq}`eq-zero` is for. All are about one number, LayerNorm's scale. ([Appendix E](E_training) changes that number by training.) The error of rows is again the total variation {eq}`eq-tv`, the median over texts.
+[Chapter 2](02_keys) split a key into what and where (Equation 1, {eq}`eq-split`) and left open why tokens and positions are not orthogonal in this model, why the best $C$ is not the typical length, what error remains when BOS is read by its own key, and what the zero in {eq}`eq-zero` is for. All are about one number, LayerNorm's scale. ([Appendix E](E_training) changes that number by training.) The error of rows is again the total variation {eq}`eq-tv`, the median over texts; *who speaks* is each head's share of what differs between texts at the neurons ([chapter 1](01_first_layer)).
 
 ## The scale over a text
 
@@ -108,7 +108,7 @@ display(
 r"""
 Frequent tokens have the shorter embeddings. A text is made of them, the vocabulary is not. So the positional half of Equation 1 is divided by too much, and positions count for too little.
 
-Does the scale hold still, as the earlier post assumes to begin with {cite}`gibson2025contextual`? Along the text it nearly does, after position 0. At position 0 it does not, and that most of all makes one constant a bad one:
+Does the scale hold still, as the earlier post assumes to begin with {cite}`gibson2025contextual`? Along the text it nearly does, after position 0. At position 0 it does not:
 """
 
 # %%
@@ -126,13 +126,41 @@ def distance(scores, own=False):
     return cx.total_variation(true, scores.softmax(-1)).median(0).values
 
 
+weight = study.speaks.to_numpy()
+
+
+def spoken(tv):
+    """Of every head, weighted by who speaks."""
+    return float(np.asarray(tv) @ weight)
+
+
 constant = total / true_scale[:, 1:].mean()
 at_once, with_bos = distance(constant), distance(constant, own=True)
 
 # %% tags=["hide-input", "nbval-check-output"]
+loud = sorted(study.speaks.nlargest(2).index)
+
+
+def least(values, chosen):
+    return cx.claims.over(values, chosen, min)
+
+
+def most(values, chosen):
+    return cx.claims.over(values, chosen, max)
+
+
+def shares(values, chosen):
+    """From least to most, as a sentence has them."""
+    low, high = (f"{end(values, chosen):.0%}" for end in (least, most))
+    return low if low == high else f"{low} to {high}"
+
+
+by_scale = 1 - with_bos / at_once  # head
+mended = [h for h in heads if by_scale[h] > 0.5]
 cx.claims.finding(
-    f"With one constant for the whole text, rows misplace {at_once.min():.2f} to {at_once.max():.2f} of the attention, and {with_bos.min():.2f} to {with_bos.max():.2f} where BOS alone keeps its own scale.",
-    holds=bool(with_bos.max() < at_once.max() / 2),
+    f"Of the error of one constant BOS makes {shares(by_scale, mended)} in heads {cx.claims.listed(mended)}, and {shares(by_scale, loud)} in {cx.claims.listed(loud)}, which say most: weighted by who speaks it misplaces {spoken(at_once):.3f} of the attention, and {spoken(with_bos):.3f} where BOS keeps its own scale.",
+    holds=bool(mended and most(by_scale, loud) < 0.1)  # set later, as the next line
+    and spoken(at_once) / 2 < spoken(with_bos) < spoken(at_once),
 )
 
 # %% [markdown]
@@ -157,15 +185,8 @@ for power, factor in enumerate((1, -1 / 2, 3 / 8, -5 / 16)):
     series = series + factor * deviation**power
     orders.append(distance(total * (series / mean_square.sqrt())[:, None]))
 
-weight = study.speaks.to_numpy()
 published = cx.split.rebuilt_scores(weights, X, n)  # Equation 1
 split = {own: distance(published, own) for own in (False, True)}
-
-
-def spoken(tv):
-    """Of every head, weighted by who speaks."""
-    return float(np.asarray(tv) @ weight)
-
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cx.plots.panels(height=2.7, width=7.5)
@@ -186,15 +207,16 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 wide = np.ceil(100 * float(deviation[:, 1:].abs().flatten().quantile(0.95))) / 100
+diverges = float((deviation[:, 1:] > 1).double().mean())
 zero, one, two = map(spoken, orders[:3])
 beats = {own: [h for h in heads if tv[h] < orders[0][h]] for own, tv in split.items()}
 display(
     cx.claims.finding(
-        f"The series converges fast, as 19 tokens in 20 deviate by less than {wide:.2f}: cut off at orders 0, 1 and 2 it misplaces {zero:.3f}, {one:.3f} and {two:.3f}, weighted by who speaks.",
+        f"Cut off early, the error of the series falls fast: at orders 0, 1 and 2 it misplaces {zero:.3f}, {one:.3f} and {two:.3f}, weighted by who speaks. Of tokens 19 in 20 deviate by less than {wide:.2f}, and {diverges:.2%} by more than 1, where it diverges.",
         holds=bool(wide < 1) and one < zero / 2 and two < one / 2,
     ),
     cx.claims.finding(
-        f"Equation 1 beats order 0 with BOS by its own key in heads {cx.claims.listed(beats[True])}; as published in heads {cx.claims.listed(beats[False])} only. Weighted by who speaks it does in both forms, with {spoken(split[True]):.3f} and {spoken(split[False]):.3f}; order 1 is better in every head.",
+        f"With BOS by its own key Equation 1 beats order 0 in heads {cx.claims.listed(beats[True])}; as published in heads {cx.claims.listed(beats[False])} only. Weighted by who speaks it does in both forms, with {spoken(split[True]):.3f} and {spoken(split[False]):.3f}; order 1 is better in every head.",
         holds=bool(len(beats[False]) < len(heads) / 2 < len(beats[True]))
         and spoken(split[False]) < zero
         and bool((orders[1] < split[True]).all()),
@@ -203,20 +225,32 @@ display(
 
 # %% [markdown]
 r"""
-Equation 1's content half knows the token's own length at $n$, its positional half a typical one. The series is no split: from order 1 on it multiplies what a token is by where it stands, and even order 0 divides the token's part by a length that depends on the place.
+Equation 1's content half knows the token's own length at $n$, its positional half a typical one. The series is no split: from order 1 on it multiplies what a token is by where it stands, and even order 0 divides the token's part by a length that depends on the place. It is exact at position 0, where BOS always stands.
 
 What of denominators? The exact one is Equation 1's with every source multiplied by $e^{-\delta_i}$, $\delta_i$ the error of its score {eq}`eq-error`. That is one more mean over tokens, weighted by the same kernel, so the post argues that it holds still from text to text for the same reason as the denominator itself ([chapter 4](04_denominators)).
 """
 
+
 # %%
-anchored = [s - s[..., n:] for s in (exact, published)]  # at i = n there is no error
-quotient = (anchored[0].logsumexp(-1) - anchored[1].logsumexp(-1)).exp()  # text head
+def anchored(scores):
+    """From the score at n, where there is no error: what all sources share drops out of a row."""
+    return scores - scores[..., n:]
+
+
+def corrected(scores):
+    """The exact denominator over that of these scores."""
+    return (anchored(exact).logsumexp(-1) - anchored(scores).logsumexp(-1)).exp()  # text head
+
+
+quotient = corrected(published)
 taken, spread = 1 / quotient.mean(0) - 1, quotient.std(0) / quotient.mean(0)  # head
+left = 1 / corrected(torch.cat([exact[..., :1], published[..., 1:]], -1)).mean(0) - 1  # head
 
 # %% tags=["hide-input", "nbval-check-output"]
+by_key = [h for h in heads if left[h] < taken[h] / 2]
 cx.claims.finding(
-    f"The correction does hold still: the wrong scale makes denominators {taken.min():.0%} to {taken.max():.0%} too large, and that factor varies over texts by {spread.min():.1%} to {spread.max():.1%} only.",
-    holds=bool(taken.min() > 0 and (spread < taken / 2).all()),
+    f"The correction does hold still: the wrong scale makes denominators {taken.min():.0%} to {taken.max():.0%} too large, and that factor has a standard deviation of {spread.min():.1%} to {spread.max():.1%} over texts. In heads {cx.claims.listed(by_key)} most of the excess is BOS: {shares(taken, by_key)}, with its own key {shares(left, by_key)}.",
+    holds=bool(taken.min() > 0 and (spread < taken / 2).all() and by_key),  # by_key set later
 )
 
 # %% [markdown]
@@ -230,16 +264,13 @@ Why does Equation 1 add and subtract $W_\text{pos}[n]$ ({eq}`eq-zero`)? Without 
 shift = (W_pos[n] @ ask.mT)[..., None]  # text head 1: the score of W_pos[n], before any length
 at_n_of = cx.split.content_scale(weights, n, X)[:, None]  # text 1 source
 without = published - shift / at_n_of + shift / cx.split.shared_scale(weights, C)[: n + 1]
-anchor = exact - exact[..., n:] + published[..., n:]  # at i = n there is no error; b_K apart
-errors = {  # of a score, in nats
-    "with the zero": (published - anchor).abs(),
-    "without": (without - anchor).abs(),
-}
-bare = distance(without, own=True)  # head
+splits = {"with the zero": published, "without": without}
+errors = {k: anchored(s) - anchored(exact) for k, s in splits.items()}  # of a score, in nats
+bare = {own: distance(without, own) for own in (False, True)}  # head
 
 # %% tags=["hide-input"]
 back = n - np.arange(n + 1)
-by_distance = pd.DataFrame({k: e.mean((0, 1)).numpy() for k, e in errors.items()}, index=back)
+by_distance = pd.DataFrame({k: e.abs().mean((0, 1)).numpy() for k, e in errors.items()}, index=back)
 near = by_distance.loc[16:1].mean()
 edges = np.unique(np.geomspace(1, n, 16).astype(int))
 binned = by_distance.groupby(pd.cut(back, edges, right=False), observed=True).mean()
@@ -252,53 +283,39 @@ axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
     "A.3",
-    f"The error of a score by distance, over all heads and {len(X)} texts.",
-    f"Two rising curves. Within 16 tokens the mean error of a score is {near['with the zero']:.4f} with the zero and {near['without']:.4f} without. Median TV with the zero: {cx.plots.by_head(split[True], '.3f')}; without: {cx.plots.by_head(bare, '.3f')}.",
+    f"The error of a score by distance, over all heads and {len(X)} texts; each score from its own at n.",
+    f"Two rising curves. Within 16 tokens the mean error of a score is {near['with the zero']:.4f} with the zero and {near['without']:.4f} without. Median TV with the zero: {cx.plots.by_head(split[True], '.3f')}; without: {cx.plots.by_head(bare[True], '.3f')}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-better = [h for h in heads if split[True][h] < 0.8 * bare[h]]
+better = [h for h in heads if split[True][h] < 0.8 * bare[True][h]]
+worse = [h for h in heads if split[True][h] > bare[True][h]]
+gain = 1 - split[False] / bare[False]  # head
 ratio = near["without"] / near["with the zero"]
-loud = sorted(study.speaks.nlargest(2).index)
+rows_with, rows_bare = spoken(split[True]), spoken(bare[True])
 worst = max(loud, key=lambda h: float(split[True][h]))
-worse = max(loud, key=lambda h: float(split[True][h] - bare[h]))
 still = [h for h in heads if h not in better and h != worst]
 plain = true[..., 1:] / true[..., 1:].sum(-1, keepdim=True)  # BOS left out
 close = plain[..., -17:].sum(-1).median(0).values  # head
 moves = (published - without)[..., 1:].std((0, 2))
-left_over = (published - anchor)[..., 1:].std((0, 2))
-stops, some = [n // 8, n, study.length - 1], study.texts[::2]
-
-
-def least(values, chosen):
-    return cx.claims.over(values, chosen, min)
-
-
-def most(values, chosen):
-    return cx.claims.over(values, chosen, max)
-
-
-def shares(values, chosen):
-    """From least to most, as a sentence has them."""
-    low, high = (f"{end(values, chosen):.0%}" for end in (least, most))
-    return low if low == high else f"{low} to {high}"
+left_over = errors["with the zero"][..., 1:].std((0, 2))
+stops, some = [n // 8, n, n + 3 * (study.length - n) // 4, study.length - 1], study.texts[::2]
 
 
 def misplaced(m):
-    """Mean over heads of the median TV at destination m, BOS left out."""
+    """TV of half the texts with their own token at m; BOS dropped, what is left made one again."""
     z = torch.stack([text.tokens[: m + 1] for text in some])
     rows = [r[..., 1:] for r in (cx.attention_rows(weights, z, m), cx.rebuilt_rows(weights, z, m))]
-    return float(
-        cx.total_variation(*(r / r.sum(-1, keepdim=True) for r in rows)).median(0).values.mean()
-    )
+    tv = cx.total_variation(*(r / r.sum(-1, keepdim=True) for r in rows))
+    return spoken(tv.median(0).values)
 
 
 along = [misplaced(m) for m in stops]
 display(
     cx.claims.finding(
-        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact, and yet rows gain by more than a fifth in heads {cx.claims.listed(better)} only, and not in {cx.claims.listed(loud)}, which say most; in head {worse} they are a little worse for it.",
+        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact. Yet with BOS by its own key rows gain by more than a fifth in heads {cx.claims.listed(better)} only (as published by {shares(gain, better)}), and lose in {cx.claims.listed(worse)}: weighted by who speaks, rows are slightly worse with the zero, {rows_with:.3f} against {rows_bare:.3f}.",
         holds=bool(ratio > 1.5 and len(better) > 0 and not set(better) & set(loud))
-        and bool(split[True][worse] > bare[worse]),
+        and rows_bare < rows_with < 1.1 * rows_bare,  # set later, as that it levels off
     ),
     cx.claims.finding(
         f"Nearness is not the reason: heads {cx.claims.listed(better)} have {shares(close, better)} of their attention within 16 tokens, {cx.claims.listed(loud)} have {' and '.join(f'{v:.0%}' for v in close[loud])}. The zero must have something to mend: it moves the scores of those that gain by {least(moves, better):.3f} nats or more (standard deviation), in heads {cx.claims.listed(still)} by {most(moves, still):.3f} at most. In head {worst} it is {moves[worst]:.3f}, beside an error of {left_over[worst]:.3f}.",
@@ -309,14 +326,15 @@ display(
         and bool(left_over[worst] > 3 * moves[worst]),
     ),
     cx.claims.finding(
-        f"With BOS left out, the distance grows along the text: {along[0]:.2f} at n = {stops[0]}, {along[1]:.2f} at n = {stops[1]}, {along[2]:.2f} at n = {stops[2]} on average over heads.",
-        holds=along[0] < along[1] < along[2],
+        f"Asked by the text's own token at n, BOS dropped, the distance grows along {len(some)} texts and then levels off: at n = {cx.claims.listed(stops)} it is {cx.claims.listed(f'{tv:.2f}' for tv in along)}, weighted by who speaks.",
+        holds=along[0] < along[1] < along[2]
+        and abs(along[3] - along[2]) < (along[2] - along[1]) / 2,
     ),
 )
 
 # %% [markdown]
 r"""
-The post finds for GPT-2 that LayerNorm distorts least at the centre of the sequence {cite}`gibson2025contextual`. The rows of this model do not agree: scores are nearly exact in the neighbourhood of $n$, and perhaps the later $n$ is, the more sources stand outside of it; that was not tested.
+The post finds for GPT-2 that LayerNorm distorts least at the centre of the sequence {cite}`gibson2025contextual`. The rows of this model do not agree.
 
 ## The origin is free
 
@@ -326,7 +344,7 @@ $$
 W_E[t] \to W_E[t] + v, \qquad W_\text{pos}[i] \to W_\text{pos}[i] - v .
 $$ (eq-scale-origin)
 
-Every sum stays what it was, and so does every key and every row. (Where the embeddings are tied, all logits of a position change by the same amount, and the softmax takes that out.) Training does not settle $v$. But angles and lengths of tokens and positions, apart from one another, depend on it, and so does $C$.
+Every sum stays what it was, and so does every key and every row. (Where the embeddings are tied, all logits of a position change by the same amount, and the softmax takes that out.) The loss does not settle $v$. But angles and lengths of tokens and positions, apart from one another, depend on it, and so does $C$.
 """
 
 # %%
@@ -343,51 +361,49 @@ cosines = {  # of tokens with positions
     k: (unit(m.W_E, dim=-1)[::5] @ unit(m.W_pos, dim=-1)[::5].T).flatten() for k, m in moved.items()
 }
 
-# %% tags=["nbval-check-output"]
-rows_of = [cx.attention_rows(m, X[:20], n) for m in moved.values()]
-all(torch.allclose(rows, rows_of[0], atol=1e-4) for rows in rows_of)
-
 # %% [markdown]
 r"""
-For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants, and the TV of rows with either one, BOS by its own key, weighted by who speaks.
+For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants; the true length over the one that either puts in P, the median over sources 1 to $n$; and the TV of rows with either, BOS by its own key, weighted by who speaks.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 facts = {}
 for k, m in moved.items():
     constants = [float(e.norm(dim=-1).median()) for e in (m.W_E, m.W_E[used])]
+    in_its_P = (cx.split.shared_scale(m, c)[: n + 1] for c in constants)
+    over = [float((true_scale / scale)[:, 1:].median()) for scale in in_its_P]
     rebuilt = (cx.split.rebuilt_scores(m, X, n, C=c) for c in constants)
-    errors = [spoken(distance(scores, own=True)) for scores in rebuilt]
-    facts[k] = [float(cosines[k].abs().mean()) * weights.d_model**0.5, *constants, *errors]
-columns = ["|cosine| √d_model", "C of the vocabulary", "C of texts"]
-columns += [f"TV by the {name}" for name in columns[1:]]
+    off = [spoken(distance(scores, own=True)) for scores in rebuilt]
+    facts[k] = [float(cosines[k].abs().mean()) * weights.d_model**0.5, *constants, *over, *off]
+both = ("C of the vocabulary", "C of texts")
+columns = ["|cosine| √d_model", *both]
+columns += [f"{what} by {c}" for what in ("length", "TV") for c in both]
 facts = pd.DataFrame.from_dict(facts, "index", columns=columns).rename_axis("origin")
-facts.round(dict(zip(facts, (1, 2, 2, 3, 3), strict=True)))
+facts.round(dict(zip(facts, (1, 2, 2, 2, 2, 3, 3), strict=True)))
 
 # %% tags=["hide-input", "nbval-check-output"]
-angle, of_vocabulary, of_tokens, by_former, by_latter = facts.to_numpy().T
+angle, _, _, over_former, over_latter, by_former, by_latter = facts.to_numpy().T
 before, tokens_moved, _, positions_moved = angle
-cx.claims.finding(
-    f"With the mean position moved into the tokens the two are nearly orthogonal, {positions_moved:.1f} in place of {before:.1f}, where random directions have 0.8; with the mean token of the vocabulary moved into the positions they are not, {tokens_moved:.1f}.",
-    holds=positions_moved < 2 < min(before, tokens_moved),
+rows_of = [cx.attention_rows(m, X[:20], n) for m in moved.values()]
+wrong = np.abs(1 - np.stack([over_former, over_latter]))  # constant origin
+display(
+    cx.claims.finding(
+        f"No row changes, and yet with the mean position moved into the tokens the two are nearly orthogonal, {positions_moved:.1f} in place of {before:.1f}, where random directions have 0.8; with the mean token of the vocabulary moved into the positions they are not, {tokens_moved:.1f}.",
+        holds=positions_moved < 2 < min(before, tokens_moved)
+        and all(torch.allclose(rows, rows_of[0], atol=1e-4) for rows in rows_of),
+    ),
+    cx.claims.finding(
+        f"The C of texts is better at this origin; with the mean token of the vocabulary moved into the positions it is farther from the true length, and rows are worse, {by_latter[1]:.3f} against {by_former[1]:.3f}.",
+        holds=by_latter[0] < by_former[0]
+        and by_latter[1] > by_former[1]
+        and bool(wrong[1, 0] < wrong[0, 0] and wrong[1, 1] > wrong[0, 1]),  # set later
+    ),
 )
 
 # %% [markdown]
 """
-No attention row has changed, so orthogonality is no fact about how this model attends. It is a fact about where its origin was left.
+So orthogonality is no fact about how this model attends. It is a fact about where its origin was left. A constant is good where it gives the true length, for which the angle counts too.
 """
-
-# %% tags=["hide-input", "nbval-check-output"]
-display(
-    cx.claims.finding(
-        f"The C of texts depends less on the origin, {of_tokens.min():.2f} to {of_tokens.max():.2f}, than that of the vocabulary, {of_vocabulary.min():.2f} to {of_vocabulary.max():.2f}; as the model comes it gives the better rows, {by_latter[0]:.3f} against {by_former[0]:.3f}.",
-        holds=np.ptp(of_tokens) < np.ptp(of_vocabulary) and by_latter[0] < by_former[0],
-    ),
-    cx.claims.finding(
-        f"The C of texts is better at this origin, and not at every one: with the mean token of the vocabulary moved into the positions rows are at {by_latter[1]:.3f} with it and {by_former[1]:.3f} without, weighted by who speaks.",
-        holds=by_latter[1] > by_former[1],
-    ),
-)
 
 # %% [markdown]
 r"""
@@ -446,40 +462,14 @@ The line on $C$ in the ledger of [chapter 2](02_keys) takes the middle head, and
 ## The account
 """
 
-# %%
-of_texts = cx.split.rebuilt_scores(weights, X, n, C=C_texts)
-stages = {
-    "Equation 1": split[False],
-    "BOS by its own key": split[True],
-    "and C of texts": distance(of_texts, own=True),
-    "series to order 1": orders[1],
-}
-
-# %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(height=2.7, width=8.0)
-for k, (name, values) in enumerate(stages.items()):
-    beside = np.arange(len(heads)) + 0.2 * (k - 1.5)
-    axis.bar(beside, values, width=0.18, label=name, hatch=("", "//", "..", "xx")[k])
-axis.set(xlabel="head", ylabel="median TV", xticks=heads)
-axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-cx.plots.picture(
-    figure,
-    "A.5",
-    "What each repair takes away. The first three are splits into what and where; the last one is not.",
-    f"Bars, four a head; means over heads: {', '.join(f'{k} {v.mean():.3f}' for k, v in stages.items())}.",
-)
-
 # %% tags=["hide-input", "nbval-check-output"]
-one, two, three, four = map(spoken, stages.values())
+repaired = distance(cx.split.rebuilt_scores(weights, X, n, C=C_texts), own=True)  # by both
+one, two, three = map(spoken, (split[False], split[True], repaired))
 by_bos = 1 - split[True] / split[False]  # head
 display(
     cx.claims.finding(
         f"Weighted by who speaks, Equation 1 misplaces {one:.3f} of the attention; with BOS by its own key {two:.3f}, and with the constant C from texts too {three:.3f}.",
         holds=three < two < one,
-    ),
-    cx.claims.finding(
-        f"With each token's own length to first order, which is no split, it misplaces {four:.3f}.",
-        holds=four < three,
     ),
     cx.claims.finding(
         f"BOS makes {shares(by_bos, large)} of the error in heads {cx.claims.listed(large)}, which say {weight[large].sum():.0%}, and {shares(by_bos, small)} in the others.",
@@ -511,8 +501,8 @@ display(
     .rename_axis("positions divided by", axis=0)
     .rename_axis("head", axis=1),
     cx.claims.finding(
-        "In head {}, the worst of those that speak, {:.3f} are left with BOS by its own key, {:.3f} if positions are divided by the mean length at each place, {:.3f} by each token's own length at right angles, and {:.3f} by the true one.".format(
-            worst, *(float(v[worst]) for v in left_by.values())
+        "In head {}, the worst of those that speak, {:.3f} is left with BOS by its own key, {:.3f} if positions are divided by the mean length at each place, {:.3f} by each token's own length at right angles, and {:.3f} by the true one. With C of texts alone it is {:.3f}.".format(
+            worst, *(float(v[worst]) for v in (*left_by.values(), repaired))
         ),
         holds=bool(np.diff([v[worst] for v in left_by.values()]).max() < -0.01)
         and bool(left_by["true length"][worst] > 0.01),
@@ -521,7 +511,7 @@ display(
 
 # %% [markdown]
 r"""
-Each row takes away a part: the constant from the wrong tokens, that tokens differ in length, that they are not at right angles to places. What is left is the content half's, which has the token's length at $n$ and not at $i$. (In another order the parts would be other ones.) All this is in the middle of a text. Early in it BOS draws more, and there it is nearly the whole error ([chapter 10](10_causal), which reads its value exactly too). The book goes on with Equation 1 as published, so that its numbers can be held against the paper's. On a model of your own, try both repairs.
+Each row takes away a part: mostly the constant from the wrong tokens (a place's mean length holds the angle's, too), that tokens differ in length, that they are not at right angles to places. What is left is the content half's, which has the token's length at $n$ and not at $i$. (In another order the parts would be other ones.) All this is in the middle of a text. Early in it BOS draws more, and there it is nearly the whole error ([chapter 10](10_causal), which reads its value exactly too). The book goes on with Equation 1 as published, so that its numbers can be held against the paper's.
 
 ## One distance, several numbers
 
@@ -561,18 +551,18 @@ display(
 
 # %% [markdown]
 r"""
-The first column is the book's: what is misplaced there is missing at the neurons, while the others weigh a head that says one per cent like one that says half. Chapter 2's ledger takes all positions of the passages, as the paper's first figure does.
+The first column is the book's: it weighs a head by what neurons hear of it, while the others weigh a head that says one per cent like one that says half. Chapter 2's ledger takes all positions of the passages, as the paper's first figure does.
 
 ## Exercises
 
-1. **Predict, then run.** Set `TOKEN = "."`. Which of the five figures can change, and which cannot?
+1. **Predict, then run.** Set `TOKEN = "."`. Which of the four figures can change, and which cannot?
 2. **Break this.** Move the origin {eq}`eq-scale-origin` so that Equation 1 says of every head that it looks everywhere alike.
 3. **Prove.** Let $W_E$ be tied to the unembedding. Show that {eq}`eq-scale-origin` adds the same number to all logits of a position.
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. A.1 is about embeddings, which do not know who asks. (A.1's constants come from the tokens before $n$.) The others are about rows, and a row has a query.
+1. A.1 is about embeddings, which do not know who asks. The others are about rows, and a row has a query.
 2. Any long $v$ will do. $W_\text{pos}[i] - W_\text{pos}[n]$ stays, but $\lvert W_\text{pos}[i] \rvert^2 + C^2$ grows with $2 \lvert v \rvert^2$, so the shift of positions goes to zero and every kernel to an even row, while the model's own rows do not change. The origin is chosen, and not found.
 3. The final residual $r$ is unchanged, since its embedding part is the sum. The logit of $t$ is $r \cdot (W_E[t] + v)$ after the last LayerNorm, that is the old one plus $r \cdot v$, which does not depend on $t$.
 ```

@@ -557,7 +557,7 @@ seeds = measured.loc[list(SEEDS)]
 
 # %% [markdown]
 r"""
-TV is the mean over heads of the median over texts. Both repairs are those of Figure A.5 in [appendix A](A_scale). $r$ and FVU are the middle neuron's, of all neurons of the layer on these texts ([chapter 5](05_circuit) judges the hundred that tokens move farthest): by rows of Equation 1 with all else as in truth, and by the circuit of all heads, which borrows one text's denominators. The last row is the model on the page.
+TV is the mean over heads of the median over texts. Both repairs are those of [appendix A](A_scale). $r$ and FVU are the middle neuron's, of all neurons of the layer on these texts ([chapter 5](05_circuit) judges the hundred that tokens move farthest): by rows of Equation 1 with all else as in truth, and by the circuit of all heads, which borrows one text's denominators. The last row is the model on the page.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
