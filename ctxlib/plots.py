@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from textwrap import fill
 from typing import Literal
 
 import matplotlib.pyplot as plt
@@ -19,6 +20,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib import rc_params_from_file
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from torch import Tensor
 
 from ctxlib.models import DATA
@@ -31,6 +33,7 @@ COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 INK = STYLE["text.color"]  #: stands for "the colour of the page's text" until a drawing is written
 NO_METADATA = ("Date", "Creator", "Format", "Type")  # what would tell one drawing from the same
 STRONGEST = 0.6  # of the shade behind a token: its text stays readable, on white and on near-black
+NARROW, LINE = 3.75, 0.17  # inches: a phone's page, and a line of its labels
 NAMED = 5  # sources of a row that are called by their tokens
 
 
@@ -77,24 +80,78 @@ def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
     >>> cx.plots.picture(figure, "2.1", caption="A line.", alt="a line that rises from 1 to 3")
     a line that rises from 1 to 3
     """
-    buffer = io.StringIO()
     with plt.rc_context(STYLE):
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(NO_METADATA))
+        drawn = inline_svg(figure, number, "wide")
+        narrow(figure)
+        drawn += inline_svg(figure, number, "narrow")
     plt.close(figure)
-    label, drawing = html.escape(alt, quote=True), inline_svg(buffer.getvalue(), number)
     return Picture(
-        f'<figure class="picture" style="margin:0"><div role="img" aria-label="{label}">{drawing}'
-        f"</div><figcaption><b>Figure {number}.</b> {caption}</figcaption></figure>",
+        '<figure class="picture" style="margin:0">'
+        f'<div role="img" aria-label="{html.escape(alt, quote=True)}">{drawn}</div>'
+        f"<figcaption><b>Figure {number}.</b> {caption}</figcaption></figure>",
         alt,
     )
 
 
-def inline_svg(svg: str, number: str) -> str:
-    """Make a drawing fit for a page: ink becomes currentColor, names become unique,
-    the width gives way to the screen.
+def narrow(figure: Figure) -> None:
+    """Lay a figure out again, for a phone: its panels one below another, long labels broken, and
+    legends that find no room in their panel below.
     """
+    panels = {axis: spec for axis in figure.axes if (spec := axis.get_subplotspec())}
+    rows, columns = next(iter(panels.values())).get_gridspec().get_geometry()
+    grid, height = figure.add_gridspec(rows * columns, 1), figure.get_figheight() / rows
+    if columns > 1:
+        height = min(height, NARROW)
+    for axis, spec in panels.items():
+        axis.set_subplotspec(grid[spec.num1])
+        if columns > 1:  # an axis that panels shared is now each one's own
+            axis.tick_params(labelbottom=True, labelleft=True)
+        axis.set(xlabel=fill(axis.get_xlabel(), 44), title=fill(axis.get_title("left"), 44))
+        names = [label.get_text() for label in axis.get_yticklabels()]
+        if any(len(name) > 22 and "$" not in name for name in names):
+            names = [fill(name, 22) for name in names]
+            axis.set_yticks(axis.get_yticks(), names)
+            lines = "\n".join(names).count("\n") + 1
+            height = max(height, LINE * (lines + 4))
+    figure.set_size_inches(NARROW, rows * columns * height)
+    figure.draw_without_rendering()
+    for axis in panels:
+        legend = axis.get_legend()
+        if legend and not axis.bbox.padded(1).contains(*legend.get_window_extent().max):
+            below(figure, legend)
+    for legend in [*figure.legends]:
+        below(figure, legend)
+
+
+def below(figure: Figure, legend: Legend) -> None:
+    """Put a legend under all panels, in as many columns as there is room for."""
+    words = [text.get_text() for text in legend.get_texts()]
+    marks = [mark for mark in legend.legend_handles if mark]
+    legend.remove()
+    for columns in range(len(words), 0, -1):
+        moved = figure.legend(marks, words, loc="outside lower center", ncols=columns, fontsize=8)
+        if moved.get_window_extent().width <= figure.bbox.width:
+            break
+        moved.remove()
+
+
+def size_of(width: float, page: Literal["wide", "narrow"]) -> str:
+    """The style of a drawing: never wider than it was drawn, and the narrow one hidden until a
+    style sheet shows it.
+    """
+    hidden = ";display:none" if page == "narrow" else ""
+    return f"width:100%;max-width:{width:.0f}px;height:auto{hidden}"
+
+
+def inline_svg(figure: Figure, number: str, page: Literal["wide", "narrow"]) -> str:
+    """A drawing fit for a page: ink becomes currentColor, names become unique, the width gives way
+    to the screen.
+    """
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata=dict.fromkeys(NO_METADATA))
+    svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
-    prefix = "f" + re.sub(r"\W", "-", number)
+    prefix = page[0] + re.sub(r"\W", "-", number)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", svg)
     # a page's font is not the one that was measured: let the digits of a number follow one another
@@ -105,7 +162,7 @@ def inline_svg(svg: str, number: str) -> str:
         flags=re.DOTALL,
     )
     (width,) = (float(w) for w in re.findall(r'<svg [^>]*?width="([\d.]+)pt"', svg))
-    size = f'style="width:100%;max-width:{width * 4 / 3:.0f}px;height:auto"'
+    size = f'class="{page}" style="{size_of(width * 4 / 3, page)}"'
     svg = re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
     return re.sub(r"\s*\n\s*", " ", svg)
 
@@ -237,8 +294,6 @@ def path(lit: Iterable[str], caption: str) -> Picture:
     alt = f"From token to neuron; lit: {', '.join(lit)}. {caption}"
     return Picture(
         '<figure class="picture path" style="margin:0">'
-        "<style>.path .narrow{display:none}@media(max-width:40em)"
-        "{.path .wide{display:none}.path .narrow{display:block}}</style>"
         f"{path_drawing('wide', lit, alt)}{path_drawing('narrow', lit, alt)}"
         f"<figcaption>{caption}</figcaption></figure>",
         alt,
@@ -285,6 +340,6 @@ def path_drawing(page: Literal["wide", "narrow"], lit: list[str], alt: str) -> s
     return (
         f'<svg class="{page}" viewBox="{" ".join(map(str, shape["view"]))}" role="img" '
         f'aria-label="{html.escape(alt)}" text-anchor="middle" fill="currentColor" '
-        f'font-family="sans-serif" style="width:100%;max-width:{shape["view"][2]}px;height:auto">'
+        f'font-family="sans-serif" style="{size_of(shape["view"][2], page)}">'
         f"<defs>{tip}</defs>{''.join(drawn)}</svg>"
     )
