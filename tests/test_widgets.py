@@ -4,6 +4,7 @@ page that no state can break out of.
 
 import json
 import re
+from functools import partial
 from unittest.mock import Mock
 
 import numpy as np
@@ -172,7 +173,8 @@ def asked(of_kind):
 
 
 @pytest.mark.parametrize("kind", ["NeuronExplorer", "LiveReader"])
-def test_a_view_of_anything_knows_what_is_there(asked, kind, tmp_path):
+def test_a_view_of_anything_knows_what_is_there(asked, kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(in_python, "study", partial(cx.study, texts=20))  # of what is no study yet
     stored = cx.stored.keep(asked.at, tmp_path / "layer.safetensors")
     for of in (asked, asked.at, stored, str(stored)):
         view = getattr(cx.widgets, kind)(of, heads=[3], neuron=39)
