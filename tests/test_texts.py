@@ -415,7 +415,7 @@ def test_a_large_file_is_not_held_in_memory(tiny_weights, tmp_path):
 
 
 def test_the_texts_before_a_damaged_place_are_given(tiny_weights, tmp_path):
-    source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 30000)
+    source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 15000)
     whole = lzma.compress(MARK.join(map("".join, source.reshape(-1, 10))).encode(), preset=0)
     (tmp_path / "a.txt.xz").write_bytes(whole[: len(whole) // 2])
     before = (WATER * 7 + MARK).encode()
