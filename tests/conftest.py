@@ -225,9 +225,9 @@ def html():
 def refused(capsys):
     """A function that calls a tool for what cannot be done, and gives the one line that it says."""
 
-    def called(main, *words):
+    def called(main, *words, code=2):
         capsys.readouterr()
-        assert main([*map(str, words)]) in (1, 2)
+        assert main([*map(str, words)]) == code
         *_, said = capsys.readouterr().err.splitlines()  # behind bars of what was done before
         assert re.match(r"\w+: ", said), "it is the whole of it"
         return said

@@ -216,7 +216,7 @@ def test_what_cannot_be_executed_leaves_the_notebook(
     with monkeypatch.context() as patch:
         if change:
             change(patch)
-        said = refused(build_book.main, "execute", *arguments)
+        said = refused(build_book.main, "execute", *arguments, code=1)
     assert re.search(f"^book: .*{says}", said)
     assert notebook.read_text() == "as it was"
     assert list(notebook.parent.iterdir()) == [notebook], "nothing half-written is left"

@@ -70,7 +70,7 @@ def test_a_stored_layer_will_do(tmp_path, capsys, mini_weights):
 )
 def test_what_cannot_be_done_is_one_line(asked, says, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert re.search(f"^ctxlib: .*{says}", refused(main, *asked))
+    assert re.search(f"^ctxlib: .*{says}", refused(main, *asked, code=1))
 
 
 def test_a_text_in_another_models_tokens_is_refused(tiny_weights, mini_weights):

@@ -266,7 +266,9 @@ def test_what_shares_a_run_with_training_is_skipped_and_the_rest_taken_in_turns(
         tool.choose(domains, WORDS, 200, 120)
 
 
-def test_the_tool_writes_what_the_package_reads(domains, tmp_path, monkeypatch, reader, refused):
+def test_the_tool_writes_what_the_package_reads(
+    domains, tmp_path, monkeypatch, reader, refused, capsys
+):
     monkeypatch.setattr(tool, "read_corpus", lambda _: domains)
     source = {"titles": ["Invented"], "origin": "github:a/b", "licence": "CC0", "source": "made"}
     manifest, out = tmp_path / "MANIFEST.json", tmp_path / "texts"
@@ -277,6 +279,7 @@ def test_the_tool_writes_what_the_package_reads(domains, tmp_path, monkeypatch, 
     manifest.write_text(json.dumps({"domains": {d: {"sources": [source]} for d in domains}}))
     for to in (out, tmp_path / "again"):
         assert tool.main([*arguments, str(to)]) == 0
+        assert "5 texts of 2 domains" in capsys.readouterr().out
     for file in out.iterdir():
         again = tmp_path / "again" / file.name
         assert file.read_bytes() == again.read_bytes(), "the same every time"

@@ -134,7 +134,7 @@ def test_a_trial_says_what_ran_and_what_comes_out_otherwise(
 
 
 def test_a_trial_that_cannot_be_made_is_one_clear_line(refused):
-    said = refused(try_colab.main, "build/colab", "12_none")
+    said = refused(try_colab.main, "build/colab", "12_none", code=1)
     assert "no chapter '12_none'; there are 00_welcome" in said
 
 

@@ -156,15 +156,15 @@ def test_every_edition_leads_to_every_other(tmp_path):
 
 def test_what_cannot_be_brought_together_is_one_clear_line(repository, tmp_path, refused):
     said = "book: there is no site in _build/html: run `make book` first"
-    assert refused(build_book.main, "pages") == said
+    assert refused(build_book.main, "pages", code=1) == said
     site_of(tmp_path / "_build" / "html", "mini")
     assert build_book.main(["pages"]) == 0
     before = sorted((tmp_path / "_build" / "pages").rglob("*"))
     clash = site_of(tmp_path / "_build" / "editions" / "book" / "_build" / "html", "book")
-    assert "an edition cannot be called 'book'" in refused(build_book.main, "pages")
+    assert "an edition cannot be called 'book'" in refused(build_book.main, "pages", code=1)
     clash.parent.parent.rename(tmp_path / "_build" / "editions" / "x")
     (tmp_path / "_build/editions/x/_build/html/book/00_welcome.html").write_text("<h1>old</h1>")
-    assert "names no edition: build it again" in refused(build_book.main, "pages")
+    assert "names no edition: build it again" in refused(build_book.main, "pages", code=1)
     assert sorted((tmp_path / "_build" / "pages").rglob("*")) == before, "what was there stays"
 
 
