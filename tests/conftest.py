@@ -1,6 +1,7 @@
 """Models at toy size, made on the spot: GPT-2's architecture, every parameter random."""
 
 import os
+import re
 from functools import cache
 
 # Before anything imports huggingface_hub: no test may reach a network.
@@ -218,6 +219,20 @@ def html():
     with warnings as errors, by one worker, while the other waits.
     """
     return build_book.site("mini").parent
+
+
+@pytest.fixture
+def refused(capsys):
+    """A function that calls a tool for what cannot be done, and gives the one line that it says."""
+
+    def called(main, *words, code=2):
+        capsys.readouterr()
+        assert main([*map(str, words)]) == code
+        *_, said = capsys.readouterr().err.splitlines()  # behind bars of what was done before
+        assert re.match(r"\w+: ", said), "it is the whole of it"
+        return said
+
+    return called
 
 
 @pytest.fixture

@@ -209,16 +209,15 @@ def full_disk(patch):
     ],
     ids=["failing", "chapter", "model", "texts", "disk", "folder"],
 )
-def test_what_cannot_be_executed_is_one_clear_line_and_leaves_the_notebook(
-    house, monkeypatch, capsys, arguments, change, says
+def test_what_cannot_be_executed_leaves_the_notebook(
+    house, monkeypatch, refused, arguments, change, says
 ):
     notebook = house("# %%\na = 1\n" + ("" if change else "\n# %%\nb = a / 0\n"))
     with monkeypatch.context() as patch:
         if change:
             change(patch)
-        assert build_book.main(["execute", *arguments]) == 1
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("book:")]
-    assert len(said) == 1 and re.search(says, said[0])
+        said = refused(build_book.main, "execute", *arguments, code=1)
+    assert re.search(f"^book: .*{says}", said)
     assert notebook.read_text() == "as it was"
     assert list(notebook.parent.iterdir()) == [notebook], "nothing half-written is left"
 
@@ -235,9 +234,7 @@ def test_a_chapter_is_executed_once_and_alone_when_it_changes(house, tmp_path):
     assert "48" in notebook.read_text() and not notebook.with_name("02_y.ipynb").exists()
 
 
-def test_another_edition_goes_elsewhere_and_one_on_other_texts_is_another(
-    house, tmp_path, monkeypatch, capsys
-):
+def test_an_edition_is_of_its_model_and_its_texts(house, tmp_path, monkeypatch, capsys):
     notebook = house('# %% tags=["parameters"]\nMODEL = "mini"  # which\n\n# %%\nprint(MODEL)\n')
     model, own = tmp_path / "my model", tmp_path / "texts"
     for folder in (model, own):
@@ -346,9 +343,7 @@ def test_a_notebook_is_checked_once_and_a_changed_formula_is_found(book):
         assert status == expected and re.search(found, said)
 
 
-def test_a_notebook_altered_not_run_of_another_source_or_on_other_texts_is_refused(
-    book, monkeypatch
-):
+def test_a_notebook_that_is_not_its_chapter_run_is_refused(book, monkeypatch):
     def refused(says, *, step="check"):
         status, said = book.check(step=step)
         assert status == 1 and re.search(says, said) and "checked in" not in said

@@ -43,7 +43,6 @@ def test_what_is_at_every_destination_is_a_loop_over_them(make_weights, case):
 # ---------------------------------------------------------------- what is refused
 
 DENOMINATORS = torch.ones(3, 40, dtype=torch.float64)
-TEXT = torch.arange(1, 20)
 UNREADABLE = [(torch.tensor([1, 2, stranger]), "ids 0 to 299") for stranger in (-1, 300)]
 UNREADABLE += [(torch.ones(n).long(), "1 to 32 tokens|positions 0 to 31") for n in (0, 33)]
 
@@ -67,13 +66,10 @@ ASK = (
             r"at 31 positions for a text of 32.*longer",
         ),
         (lambda _, m: causal.mean_z(m, [], 9), "no texts"),
-        (lambda _, m: causal.mean_z(m, [TEXT, TEXT[:8]], 9), "a text of 8 tokens is too short"),
-        (lambda _, m: causal.mean_z(m, TEXT, 9), "one text where a list"),
         *(
-            (lambda _, m, n=n: causal.mean_z(m, [TEXT], n), f"length={n}: choose 1 to 32")
+            (lambda _, m, n=n: causal.mean_z(m, [], n), f"length={n}: choose 1 to 32")
             for n in (0, 40)
         ),
-        (lambda _, m: causal.mean_z(m, [TEXT - 6], 9), "ids 0 to 299"),
     ],
 )
 def test_what_means_nothing_is_refused(circuit, tiny, ask, said):
@@ -106,9 +102,7 @@ def test_hooks_leave_what_they_are_given_alone():
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_a_direction_is_added_at_every_position_and_the_stream_goes_on_with_it(
-    tiny, drawn, untouched, layer
-):
+def test_a_direction_is_added_at_every_position_for_good(tiny, drawn, untouched, layer):
     weights = cx.LayerWeights.of(tiny, layer)
     mid, pre, mlp, post = (
         f"blocks.{layer}.{point}"

@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from functools import partial
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -139,9 +139,7 @@ def kept(tmp_path):
 # ---------------------------------------------------------------- what it asks
 
 
-def test_requests_are_those_that_the_api_documents_and_kept_with_their_answers(
-    explainer, endpoint, tmp_path
-):
+def test_requests_are_those_of_the_api_and_are_kept(explainer, endpoint, tmp_path):
     """A classification sees the explanation and the prompts and nothing else."""
     e, new = explainer(), ["down to the sea", "a sea of troubles", "down to the sea", "by the sea"]
     assert e.explain(ACTIVE, INACTIVE) == EXPLANATION
@@ -181,9 +179,7 @@ def sent_of(prompt, keep):
 
 
 @pytest.mark.parametrize("batch", [1, 3, 7, 20, 50])
-def test_any_strings_are_prompts_and_their_order_is_kept_and_tells_the_model_nothing(
-    explainer, endpoint, batch
-):
+def test_any_strings_are_prompts_and_their_order_tells_nothing(explainer, endpoint, batch):
     plain = [f"{i} by the sea" for i in range(8)] + [f"{i} by the fire" for i in range(8)]
     prompts = [*plain, *NASTY]
     e, expected = explainer(batch=batch, keep=200), [p.endswith("sea") for p in prompts]
@@ -302,16 +298,6 @@ def test_a_classification_needs_true_or_false_for_each_prompt(explainer, endpoin
     assert len(endpoint.asked) == 5
 
 
-def test_pauses_grow_or_are_those_that_the_endpoint_asks_for(explainer, endpoint, naps):
-    endpoint.script = iter([fails(500)] * 4)
-    explainer(attempts=5).explain(ACTIVE, INACTIVE)
-    assert len(naps) == 4
-    assert all(later > 1.4 * earlier for earlier, later in pairwise(naps))
-    endpoint.script = iter(fails(429, headers={"Retry-After": wait}) for wait in ("7", "31"))
-    explainer().explain(ACTIVE[:1], INACTIVE)
-    assert naps[4:] == [7, 31]
-
-
 def test_a_run_goes_on_where_the_endpoint_died(explainer, endpoint, tmp_path):
     prompts = [f"{i} by the {'sea' if i % 2 else 'fire'}" for i in range(10)]
     assert explainer(batch=2).explain(ACTIVE, INACTIVE) == EXPLANATION
@@ -327,9 +313,7 @@ def test_a_run_goes_on_where_the_endpoint_died(explainer, endpoint, tmp_path):
 
 
 @pytest.mark.parametrize("key", [None, "", "  ", "sk-a b", "sk-a\nb", "sk-é"])
-def test_a_key_that_is_none_is_refused_and_not_shown(
-    explainer, endpoint, monkeypatch, tmp_path, key
-):
+def test_a_key_that_is_none_is_not_shown(explainer, endpoint, monkeypatch, tmp_path, key):
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "another")
     if key is not None:
@@ -507,9 +491,7 @@ ADDRESSES += [f"https://{address}" for address in SECRET_IN]
     ],
     ids=str,
 )
-def test_a_setting_that_cannot_be_is_refused_and_no_secret_shown(
-    tmp_path, monkeypatch, setting, said
-):
+def test_a_setting_that_cannot_be_is_refused(tmp_path, monkeypatch, setting, said):
     """An address that carries a secret is none, wherever it comes from."""
     monkeypatch.setenv("OPENAI_BASE_URL", setting.get("base_url", ""))
     for asked in (setting, setting | {"base_url": None}):

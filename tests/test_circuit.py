@@ -4,7 +4,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import by_hand
-import numpy as np
 import pytest
 import torch
 from by_hand import block_of, calibrated, cases, same
@@ -65,17 +64,6 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
         whole.append(summaries[-1] + rest @ w.W_in / hand.scale + w.b_in)
     same(circuit.summary(case.texts), torch.stack(summaries))
     same(circuit.pre_activations(case.texts), torch.stack(whole))
-
-
-def test_a_circuit_is_made_of_the_first_n_tokens_and_of_heads_of_any_kind(here, drawn, circuit):
-    labelled = cx.texts.Text("a", "war", "en-GB", "war", "", drawn[0])
-    for text, heads in ((drawn[0][:20], torch.tensor([2, 0])), (labelled, np.array([2, 0]))):
-        other = cx.ContextualCircuit.calibrate(here, text, heads)
-        assert torch.equal(other.calibration, circuit.calibration)
-        assert torch.equal(other.denominators, circuit.denominators)
-        assert repr(other.heads) == "(2, 0)"
-    with pytest.raises(ValueError, match="a text of 19 tokens is too short for the destination 20"):
-        cx.ContextualCircuit.calibrate(here, drawn[0][:19], [2, 0])
 
 
 # ---------------------------------------------------------------- when it is exact
@@ -140,9 +128,9 @@ def test_rows_of_scores_beyond_the_range_of_an_exponential_are_rows(tiny_weights
 
 
 def test_offsets_take_the_mean_error_off_every_neuron(circuit, drawn, monkeypatch):
-    """Texts may come from a generator, in any batches; without them there are no offsets."""
+    """However the texts are batched; without them there are no offsets."""
     plain, better = circuit.self_normalised(), circuit.self_normalised(list(drawn))
     assert plain.offsets.shape == (40,) and not plain.offsets.any()
     same(better.pre_activations(drawn), plain.pre_activations(drawn) + better.offsets)
     monkeypatch.setattr("ctxlib.texts.batching.BATCH", 2)
-    same(circuit.self_normalised(text for text in drawn).offsets, better.offsets)
+    same(circuit.self_normalised(list(drawn)).offsets, better.offsets)

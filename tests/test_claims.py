@@ -3,7 +3,6 @@
 import math
 import re
 from decimal import Decimal
-from pathlib import Path
 from types import SimpleNamespace
 
 import build_book
@@ -12,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from command import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
 import ctxlib as cx
 
-ROOT = Path(__file__).resolve().parent.parent
 FIGURES = cx.claims.figures()
 SOURCES = (
     "Gibson 2025", "Gibson 2025b", "Neo et al. 2024", "Elhage 2021", "Ba 2016", "Gurnee 2024"
@@ -65,9 +64,7 @@ def test_every_figure_is_judged_somewhere_and_no_ledger_has_one_or_a_bound_of_it
 
 
 @given(numbers, st.none() | intervals, intervals, st.sampled_from(["l", "h", "lh"]))
-def test_the_number_decides_unless_a_bound_lies_strictly_inside_its_interval(
-    here, interval, bounds, sides
-):
+def test_the_number_decides_unless_a_bound_is_in_its_interval(here, interval, bounds, sides):
     """The ends of the bound belong to it."""
     low = bounds[0] if "l" in sides else -math.inf
     high = bounds[1] if "h" in sides else math.inf

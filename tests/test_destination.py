@@ -136,8 +136,9 @@ def test_texts_are_a_list_of_texts(of_kind, kind):
             cx.destination(of_kind(kind).model, one, token=THE)
     assert cx.destination(of_kind(kind).model, [TEXTS[0], TEXTS[1, :13]], token=THE).n == 12
     if kind == "Llama":  # which has to know how common tokens are
-        with pytest.raises(ValueError, match="0 texts: give two at least"):
-            cx.destination(of_kind(kind).model, [], token=THE)
+        for too_few in ([], TEXTS[:1]):
+            with pytest.raises(ValueError, match=f"{len(too_few)} texts: give two at least"):
+                cx.destination(of_kind(kind).model, too_few, token=THE)
 
 
 def test_a_layer_that_is_no_first_one_or_no_number_is_one_line(tiny):
@@ -174,10 +175,11 @@ def test_heads_that_there_are_not_are_one_line(here, by_means, choose, heads):
 
 
 def test_a_study_and_an_evaluation_choose_like_that_too(mini, here):
-    circuit = cx.ContextualCircuit.calibrate(here, TEXTS[0], [np.int64(2), 0])
-    assert repr(circuit.heads) == "(2, 0)"
-    assert cx.ContextualCircuit.calibrate(here, TEXTS[0], 1).heads == (1,)
-    assert cx.ContextualCircuit.calibrate(here, TEXTS[0], np.int64(1)).heads == (1,)
+    for heads in ([np.int64(2), 0], torch.tensor([2, 0]), np.array([2, 0])):
+        circuit = cx.ContextualCircuit.calibrate(here, TEXTS[0], heads)
+        assert repr(circuit.heads) == "(2, 0)"
+    for head in (1, np.int64(1)):
+        assert cx.ContextualCircuit.calibrate(here, TEXTS[0], head).heads == (1,)
     with pytest.raises(ValueError, match="head True: give a whole number"):
         cx.study(mini, texts=2, heads=[True])
     with pytest.raises(ValueError, match=r"neuron 3.0: give a whole number"):

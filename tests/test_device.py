@@ -78,9 +78,7 @@ def test_a_gpu_is_used_where_there_is_one(moved, gpu):
 
 
 @on_gpu
-def test_the_model_takes_tokens_from_anywhere_and_weights_come_to_the_cpu(
-    moved, tiny, gpu, tiny_tokens
-):
+def test_tokens_come_from_anywhere_and_weights_to_the_cpu(moved, tiny, gpu, tiny_tokens):
     name, text = "blocks.1.mlp.hook_pre", tiny_tokens[None]
     (logits, cache), (expected, own) = (
         m.run_with_cache(text, names_filter=name) for m in (moved, tiny)
@@ -247,9 +245,7 @@ def test_a_model_on_the_gpu_gives_the_same_on_the_cpu(compute, moved, tiny, text
 
 
 @on_gpu
-def test_a_circuit_on_the_gpu_goes_into_a_model_there_or_here(
-    moved, tiny, tiny_weights, texts, gpu
-):
+def test_a_circuit_goes_into_a_model_there_or_here(moved, tiny, tiny_weights, texts, gpu):
     z = cx.decoders.self_normalised_z(circuit_of(tiny_weights, texts), texts[1])
     held = cx.decoders.token_losses(tiny, texts[1][None], [cx.decoders.replace_z(0, HEADS, z)])
     for there in (z, z.to(gpu)):

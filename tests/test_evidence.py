@@ -27,11 +27,11 @@ def test_a_chapter_is_run_with_the_folder_that_it_asks_for(name, tmp_path):
         evidence.compute(chapter, {"RUNS": None, "MODELS": None})
 
 
-def test_a_chapter_that_is_not_there_or_keeps_nothing_is_one_clear_line(tmp_path):
+def test_a_chapter_that_is_not_there_or_keeps_nothing_is_one_clear_line(tmp_path, refused):
     (tmp_path / "Z_new.py").write_text("# %%\nRUN = None\n", encoding="utf-8")
     with pytest.raises(ValueError, match="no parameter RUNS = None or MODELS = None"):
         evidence.compute(tmp_path / "Z_new.py", {"RUNS": str(tmp_path), "MODELS": str(tmp_path)})
-    assert evidence.main(["nowhere", "--work", str(tmp_path)]) == 2
+    refused(evidence.main, "nowhere", "--work", tmp_path)
 
 
 def test_a_checkpoint_becomes_a_model_that_can_be_loaded(tmp_path):

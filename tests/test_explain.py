@@ -354,7 +354,7 @@ def test_a_rule_is_short_and_no_worse_than_the_majority_in_any_order_of_the_prom
         less = map(written, shorter_rules(rule))
         assert all(balanced(explainer, each, on, off) < reached for each in less)
         mixed = [random.permutation(group).tolist() for group in (on, off)]
-        assert explainer.explain(*mixed) == sentence == explainer.explain(on, off)
+        assert explainer.explain(*mixed) == sentence
         # and it says what its sentence says
         prompts = [*on, *off, *chain(*random_groups(language, seed + 1000)), ""]
         said = explainer.classify(sentence, prompts)

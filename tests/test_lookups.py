@@ -377,20 +377,7 @@ def test_an_outcome_knows_of_capped_logits(gemma2):
         near(outcome.log_probability[p], logits.log_softmax(-1)[7])
 
 
-# ---------------------------------------------------------------- any model is given texts
-
-
-@pytest.mark.parametrize("kind", ["GPT-2", "NeoX, parallel", "Bloom", "MPT", "OPT", "Llama"])
-def test_a_model_of_any_kind_reads_texts_in_its_own_words(of_kind, kind):
-    model = of_kind(kind).model
-    reader = cx.texts.Reader.of(model)
-    assert (reader.n_ctx, reader.d_vocab) == (model.cfg.n_ctx, 300)
-    reader = cx.texts.Reader.of(model, 9)
-    texts = [*cx.texts.collection(reader, 3), *cx.texts.passages(reader, domains=["astronomy"])]
-    for text in texts:
-        ids = reader.tokenizer.encode(text.source, add_special_tokens=False)
-        assert text.tokens.tolist() == [0, *ids[:8]]
-    assert lookups.read_prompts(model, texts).embedding.shape == (len(texts), 24)
+# ---------------------------------------------------------------- a text begins with BOS
 
 
 def test_texts_start_with_EOS_where_there_is_no_BOS(toy_tokenizer):

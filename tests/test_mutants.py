@@ -32,7 +32,6 @@ FAULTS = {  # the piece, the wrong one, the tests, what becomes of it
     "anyway": ("return (a < b)", "return a <= b", "wrong", ValueError, "no tests that pass"),
     "none": ("return (a < b)", "return a <= b", "nothing", ValueError, "no tests that pass"),
     "gone": ("return a == b", "", "less", ValueError, "toy.py: the piece is there 0 times"),
-    "laid out": ("a<b", "a <= b", "less", None, "test_toy.py::test_less"),
     "part of a word": ("eturn a < b", "", "less", ValueError, "toy.py: the piece is there 0 times"),
     "twice": ("# both", "", "less", ValueError, "toy.py: the piece is there 2 times"),
 }

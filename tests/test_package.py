@@ -133,11 +133,9 @@ def test_a_trial_says_what_ran_and_what_comes_out_otherwise(
     assert re.match(f"02_a: {said}", capsys.readouterr().out)
 
 
-def test_a_trial_that_cannot_be_made_is_one_clear_line(capsys):
-    assert try_colab.main(["build/colab", "12_none"]) == 1
-    errors = capsys.readouterr().err
-    assert "no chapter '12_none'; there are 00_welcome" in errors
-    assert len(errors.strip().splitlines()) == 1
+def test_a_trial_that_cannot_be_made_is_one_clear_line(refused):
+    said = refused(try_colab.main, "build/colab", "12_none", code=1)
+    assert "no chapter '12_none'; there are 00_welcome" in said
 
 
 # ---------------------------------------------------------------- what stands on what

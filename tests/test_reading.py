@@ -105,6 +105,7 @@ LABELLED = cx.texts.Text("a", "war", "en-GB", "war", "", TEXTS[0])
 STRANGE = [torch.cat([TEXTS[0][:5], torch.tensor([id]), TEXTS[0][6:]]) for id in (-1, 300)]
 NO_TEXTS = {
     "put it in brackets": (TEXTS[0], LABELLED, "a text"),
+    "where a list of texts is expected": (None,),
     f"a text of {N - 1} tokens is too short for the destination {N}": ([TEXTS[0], TEXTS[1][:11]],),
     "there are token ids 0 to 299": [[TEXTS[0], text] for text in STRANGE],
 }

@@ -33,34 +33,23 @@ DIALECTS |= {"german": "de", "python": "python"}
 # ---------------------------------------------------------------- one text
 
 
-def reading(weights, n_ctx):
-    """A reader of so many tokens."""
-    return texts.Reader(weights.tokenizer, n_ctx, weights.d_vocab)
-
-
 @pytest.mark.parametrize("length", [2, 3, 7, 17, 32])
 def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weights, length):
     body = torch.tensor(tiny_weights.tokenizer.encode(SOURCE, add_special_tokens=False))
-    reader = reading(tiny_weights, length)
+    reader = texts.Reader.of(tiny_weights, length)
     windows = torch.stack(texts.windows(reader, SOURCE))
     assert windows.shape == (len(body) // (length - 1), length) and len(body) > 64
     assert not windows[:, 0].any()
     covered = windows[:, 1:].flatten()
     assert torch.equal(covered, body[: len(covered)])
-    with pytest.warns(UserWarning, match=f"cut to the first {length},"):
+    count = len(body) + 1
+    says = f"the text has {count} tokens.*: cut to the first {length}, {count - length} dropped"
+    with pytest.warns(UserWarning, match=says):
         encoded = texts.encode(reader, SOURCE)
     assert encoded.dtype == torch.int64 and torch.equal(encoded, windows[0])
+    with warnings.catch_warnings(action="error"):  # it fits
+        assert torch.equal(texts.encode(reader, reader.tokenizer.decode(encoded[1:])), encoded)
     assert texts.windows(reader, "") == []
-
-
-def test_only_a_text_that_is_too_long_is_cut_and_the_warning_counts_what_is_dropped(tiny_weights):
-    first, *_ = texts.windows(tiny_weights, SOURCE)
-    with warnings.catch_warnings(action="error"):
-        fits = texts.encode(tiny_weights, tiny_weights.tokenizer.decode(first[1:]))
-    count = len(texts.all_tokens(tiny_weights, SOURCE))
-    says = f"the text has {count} tokens.*: cut to the first 32, {count - 32} dropped"
-    with pytest.warns(UserWarning, match=says):
-        assert torch.equal(texts.encode(tiny_weights, SOURCE), first) and torch.equal(fits, first)
 
 
 def test_a_text_that_cannot_be_had_is_refused(tiny_weights):
@@ -104,18 +93,12 @@ def test_tokens_are_read_without_being_spelled_out(mini_weights, monkeypatch):
     assert texts.token_ids(ids, mini_weights).equal(ids)
 
 
-def test_a_string_is_no_list_of_texts(mini_weights):
-    for wrong, says in ((SOURCE, "put it in brackets"), (None, "a list of texts is expected")):
-        with pytest.raises(ValueError, match=says):
-            cx.softmax_denominators(cx.destination(mini_weights, n=40), wrong)
-
-
 # ---------------------------------------------------------------- the passages
 
 
 @pytest.mark.parametrize("length", [32, 20])
 def test_passages_come_labelled_and_in_the_length_and_the_domains_asked_for(tiny_weights, length):
-    reader = reading(tiny_weights, length)
+    reader = texts.Reader.of(tiny_weights, length)
     all_of_them = texts.passages(reader)
     assert [text.name for text in all_of_them] == [file.stem for file in FILES]
     assert {len(text.tokens) for text in all_of_them} == {length}
@@ -262,9 +245,7 @@ def test_a_line_that_holds_only_the_mark_separates_documents(tiny_weights, tmp_p
     assert ids(everything(tiny_weights, tmp_path / "a.txt")) == expected
 
 
-def test_a_document_longer_than_is_held_at_once_is_cut_at_the_end_of_a_line(
-    tiny_weights, tmp_path, monkeypatch
-):
+def test_a_long_document_is_cut_at_the_end_of_a_line(tiny_weights, tmp_path, monkeypatch):
     """And a mark within a line separates nothing."""
     line = "say <|endoftext|> to end; "
     lines = [f"{line * 3}\n", f"{NURSE * 3}\n", f"{MOON * 3}\n", f"{line * 4}\n"]
@@ -361,9 +342,7 @@ def tokenised(monkeypatch):
     return noting
 
 
-def test_a_stream_reads_what_is_asked_for_and_begins_every_time_anew(
-    tiny_weights, folder, tokenised
-):
+def test_a_stream_reads_what_is_asked_for_every_time_anew(tiny_weights, folder, tokenised):
     (folder / "zebra.txt").write_bytes("façade".encode("latin-1"))
     stream = texts.stream(tiny_weights, 12, folder)
     reading, other = iter(stream), iter(stream)
@@ -436,7 +415,7 @@ def test_a_large_file_is_not_held_in_memory(tiny_weights, tmp_path):
 
 
 def test_the_texts_before_a_damaged_place_are_given(tiny_weights, tmp_path):
-    source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 30000)
+    source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 15000)
     whole = lzma.compress(MARK.join(map("".join, source.reshape(-1, 10))).encode(), preset=0)
     (tmp_path / "a.txt.xz").write_bytes(whole[: len(whole) // 2])
     before = (WATER * 7 + MARK).encode()

@@ -151,12 +151,3 @@ def test_a_passage_can_be_picked_from_the_picture_and_let_go(visit, record):
     assert page.text_content(f"{TABLE} .ctx-chosen th") == "Hoeffding"
     page.locator("circle").nth(7).click()
     assert "text" not in settled(page).url
-
-
-def test_no_texts_are_an_error(mini_weights, passages):
-    with pytest.raises(ValueError, match="no texts"):
-        cx.widgets.Denominators(at(mini_weights), [], passages)
-
-
-def test_passages_may_be_missing(mini_weights, texts):
-    assert cx.widgets.Denominators(at(mini_weights), texts[:3], []).record["passages"] == []

@@ -123,9 +123,7 @@ def test_the_outermost_are_found_without_a_sort_of_the_vocabulary(visit):
     assert page.evaluate("longest") < 1000  # of 8192 tokens and 1024 neurons
 
 
-def test_its_domains_and_its_best_passage_are_those_of_the_summary(
-    visit, circuit, read, mini_weights
-):
+def test_its_domains_and_its_best_passage_are_the_summarys(visit, circuit, read, mini_weights):
     said, passages = circuit.summary(read), cx.texts.passages(mini_weights)
     neuron = int(cx.find_neurons(circuit).index[5])
     table = pd.Series(said[:, neuron].numpy()).groupby([p.domain for p in passages]).mean()

@@ -41,18 +41,6 @@ def test_what_tokens_get_beyond_one_another_is_what_the_model_gives_them(views, 
         np.testing.assert_allclose(more - more[2], own - own[2], atol=0.02)
 
 
-def test_a_level_line_is_no_interaction(views):
-    """ALiBi's tokens get the same at every distance, rotary's do not, and the table says so."""
-    kinds = {kind["name"]: kind["heads"] for kind in views["positions"].record["kinds"]}
-    bend = {
-        name: np.array([[np.ptp(t["more"]) for t in head["tokens"]] for head in heads])
-        for name, heads in kinds.items()
-    }
-    both = {name: [head["interaction"] for head in heads] for name, heads in kinds.items()}
-    assert bend["ALiBi"].max() < 0.01 and max(both["ALiBi"]) < 0.01
-    assert bend["rotary"].min(1).max() > 0.1 and max(both["rotary"]) > 0.1
-
-
 def test_the_record_refuses_what_cannot_be_shown_side_by_side(twins, mini_weights):
     texts = cx.texts.passages(mini_weights)[:2]
     asked = {n: cx.decoders.two_means(twins["rotary"], texts, n, TOKEN) for n in (N, 100)}

@@ -103,9 +103,7 @@ def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, at, kept):
     expect(said).to_have_text(before)
 
 
-def test_words_in_an_address_are_read_and_a_text_keeps_the_models_numbers_as_far_as_it_is_the_same(
-    visit, kept
-):
+def test_an_address_is_read_and_a_text_keeps_the_models_numbers(visit, kept):
     page = visit("#american=" + "%20".join(TEXTS[0].split()))
     expect(page.locator("output").last).to_contain_text("prediction")
     box = page.get_by_label("British")

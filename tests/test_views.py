@@ -648,9 +648,7 @@ def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone
     assert page.evaluate(LISTENING) == [0, 0]
 
 
-def test_a_host_that_keeps_views_in_a_shadow_shows_them_in_their_style_and_leaves_the_focus(
-    host, views
-):
+def test_a_host_may_keep_views_in_a_shadow_with_style_and_focus(host, views):
     for name in ("neurons", "reader"):
         page = hosted(host, views[name], css=views[name]._css)
     page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()

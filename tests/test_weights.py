@@ -107,9 +107,7 @@ def test_a_model_that_is_not_folded_is_refused(unfolded):
 
 @pytest.mark.parametrize("name", TENSORS)
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-def test_weights_that_are_not_numbers_are_refused_wherever_they_come_from(
-    tiny_weights, name, broken
-):
+def test_weights_that_are_not_numbers_are_refused(tiny_weights, name, broken):
     damaged = getattr(tiny_weights, name).clone()
     damaged.view(-1)[3] = broken
     with pytest.raises(ValueError, match=f"{name} of layer 0: values that are not finite"):
