@@ -531,6 +531,7 @@ everyone = np.arange(len(domains))
 right.plot(tells_B[everyone, best][rows], at, "o", label="best of all neurons")
 right.plot(tells_B[everyone, best_found][rows], at, "x", label="best of the found")
 right.set(xlabel="AUC on half B")
+right.tick_params("y", labelsize=8)
 right.legend(fontsize=8)
 inside = sorted(set(best) & set(chosen))
 cx.plots.picture(

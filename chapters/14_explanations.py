@@ -825,21 +825,20 @@ def draw(case, explainer, labels):
     held = [*split.held_active[:7], *split.held_inactive[:7]]
     truth = [k < len(split.held_active[:7]) for k in range(len(held))]
     says = EXPLAINERS[explainer].classify(s.explanation, held)
-    figure, ((axis,),) = cx.plots.panels(height=0.8 + 0.25 * len(held))
-    for row, (prompt, on, said_on) in enumerate(zip(held, truth, says, strict=True)):
-        right = on == said_on
-        axis.text(0, row, "active" if on else "inactive", va="center")
-        colour = cx.plots.COLOURS[2 if right else 1]
-        axis.text(0.11, row, "right" if right else "wrong", va="center", color=colour)
-        look = {"family": "monospace", "fontsize": 8.5, "va": "center", "parse_math": False}
-        axis.text(0.2, row, ending(prompt, 80), **look)
-    axis.set(xlim=(0, 1), ylim=(len(held) - 0.4, -0.6))
-    axis.set_axis_off()
+    rows = []
+    for prompt, on, said_on in zip(held, truth, says, strict=True):
+        right, mark = (
+            ("right", cx.plots.COLOURS[2]) if on == said_on else ("wrong", cx.plots.COLOURS[1])
+        )
+        rows.append(
+            f'<tr><td>{"active" if on else "inactive"}</td><td style="color:{mark}">{right}</td>'
+            f'<td style="text-align:left"><code>{html.escape(ending(prompt, 80))}</code></td></tr>'
+        )
     scored = f"TPR {s.tpr:.2f} of {s.active}, TNR {s.tnr:.2f} of {s.inactive}: score {s.score:.2f}"
-    return cx.plots.picture(
-        figure,
-        "14.4",
-        f"{html.escape(case[:1].upper() + case[1:])}, {labels} labels. <i>{html.escape(s.explanation)}</i> {scored}.",
+    caption = f"{html.escape(case[:1].upper() + case[1:])}, {labels} labels. <i>{html.escape(s.explanation)}</i> {scored}."
+    return cx.plots.Picture(
+        f'<figure class="picture" style="margin:0"><table>{"".join(rows)}</table>'
+        f"<figcaption><b>Figure 14.4.</b> {caption}</figcaption></figure>",
         f"{s.explanation} {scored}. A list of {len(held)} held-out prompts.",
     )
 

@@ -195,7 +195,7 @@ for head in heads:
     axis.plot(range(len(orders)), line, label=f"head {head}", **cx.plots.head_style(head))
     axis.plot([-0.8], split[True][head], "o", ms=4, color=cx.plots.head_style(head)["color"])
 axis.set(yscale="log", ylabel="median TV", xticks=[-0.8, 0, 1, 2, 3])
-axis.set_xticklabels(["Eq. 1, BOS\nby its own key", "order 0", "1", "2", "3"])
+axis.set_xticklabels(["Eq. 1,\nBOS by its\nown key", "order 0", "1", "2", "3"])
 axis.legend(ncols=2, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 by_order = ", ".join(f"order {k} {spoken(o):.4f}" for k, o in enumerate(orders))
 cx.plots.picture(

@@ -517,10 +517,12 @@ for axis, name in zip(axes[0], REAL.values(), strict=True):
         ink = "white" if abs(v - 0.5) > 0.2 else cx.plots.INK
         axis.text(j, i, f"{100 * v:.0f}", ha="center", va="center", fontsize=7, color=ink)
     local = kept[name]["local"]
-    axis.set_xticks(range(table.shape[1]), [f"{h}*" if h in local else str(h) for h in table])
+    axis.set_xticks(
+        range(table.shape[1]), [f"{h}*" if h in local else str(h) for h in table], fontsize=8
+    )
     axis.set(title=name, xlabel="head (*: local)")
     axis.set_yticks(range(len(table)), table.index)
-figure.colorbar(image, ax=list(axes[0]), label="share, true preferred")
+figure.colorbar(image, ax=list(axes[0]), label="share, true preferred", location="bottom")
 split = {name: TABLES[name].loc["split word"] for name in kept}
 cx.plots.picture(
     figure,

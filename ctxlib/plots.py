@@ -33,7 +33,8 @@ COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 INK = STYLE["text.color"]  #: stands for "the colour of the page's text" until a drawing is written
 NO_METADATA = ("Date", "Creator", "Format", "Type")  # what would tell one drawing from the same
 STRONGEST = 0.6  # of the shade behind a token: its text stays readable, on white and on near-black
-NARROW, LINE = 3.75, 0.17  # inches: a phone's page, and a line of its labels
+NARROW, LINE = 3.75, 0.17  # inches: a phone's page, and a line of labels
+LETTER = 7.2  # of a label, in dots as matplotlib counts them
 NAMED = 5  # sources of a row that are called by their tokens
 
 
@@ -106,16 +107,21 @@ def narrow(figure: Figure) -> None:
         axis.set_subplotspec(grid[spec.num1])
         if columns > 1:  # an axis that panels shared is now each one's own
             axis.tick_params(labelbottom=True, labelleft=True)
-        axis.set(xlabel=fill(axis.get_xlabel(), 44), title=fill(axis.get_title("left"), 44))
-        names = [label.get_text() for label in axis.get_yticklabels()]
-        if any(len(name) > 22 and "$" not in name for name in names):
-            names = [fill(name, 22) for name in names]
+        names = [
+            fill(label.get_text(), 25, break_long_words=False) for label in axis.get_yticklabels()
+        ]
+        if lines := max(name.count("\n") for name in names) if names else 0:
             axis.set_yticks(axis.get_yticks(), names)
-            lines = "\n".join(names).count("\n") + 1
-            height = max(height, LINE * (lines + 4))
+            height = max(height, LINE * ((lines + 1) * len(names) + 4))
+        if legend := axis.get_legend():
+            legend.set_in_layout(False)
     figure.set_size_inches(NARROW, rows * columns * height)
     figure.draw_without_rendering()
     for axis in panels:
+        letters = int(axis.bbox.width / LETTER)
+        axis.set(
+            xlabel=fill(axis.get_xlabel(), letters), title=fill(axis.get_title("left"), letters)
+        )
         legend = axis.get_legend()
         if legend and not axis.bbox.padded(1).contains(*legend.get_window_extent().max):
             below(figure, legend)
