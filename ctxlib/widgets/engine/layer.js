@@ -69,7 +69,7 @@ export class Layer {
     this.vocab = header.vocab; // as the tokenizer spells it, "" for unused ids
     this.byteLevel = header.byte_level; // whether `Tokenizer` can read text for this model
     this.words = header.words ?? "gpt2"; // how it does
-    /** @type {Float64Array} */ this.W_O = tensors.W_O;
+    /** @type {Float64Array} */ this.W_O = tensors.W_O; // as what follows, it may come later
     /** Of the average counted token, for every packed destination: `Circuit.meanValues`.
      *  @type {Float64Array} */
     this.means = tensors.means;
@@ -94,6 +94,11 @@ export class Layer {
   /** @param {Record<string, any>} _tensors @returns {Int32Array} */
   knownTokens(_tensors) {
     return Int32Array.from(this.vocab.keys());
+  }
+
+  /** Whether parts have still to come before anything can be said of a text. @returns {boolean} */
+  get waits() {
+    return false;
   }
 
   /** Whether the page knows a token. @param {number} _id */

@@ -19,16 +19,25 @@ import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
  *  @typedef {import("./layer.js").Seen} Seen
  *  @typedef {import("./layer.js").Split} Split
  *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").LayerHeader} LayerHeader */
+ *  @typedef {import("./packed.js").FetchPart} FetchPart
+ *  @typedef {import("./packed.js").LayerHeader} LayerHeader
+ *  @typedef {{share: number, told: Set<() => void>, done: Promise<void>}} Coming a part that was asked
+ *    for, and whom it tells how far it is */
 
-/** A layer's weights, folded and centred. */
+/** A layer's weights, folded and centred. A page that has a folder of parts opens with what kernels and a
+ *  few tokens need; the other tokens, and what neurons are told with, come when they are asked for. */
 export class LearnedLayer extends Layer {
-  /** @type {Float64Array} W_in, neuron after neuron */ #inputs;
+  /** @type {Float64Array | undefined} W_in, neuron after neuron */ #inputs;
+  /** @type {Map<string, Coming>} parts */ #coming = new Map();
+  #left; // tokens that are not here yet
   /** @type {Map<string, Float64Array>} by head and block */ #readouts = new Map();
 
-  /** @param {LayerHeader} header @param {Record<string, any>} tensors */
-  constructor(header, tensors) {
+  /** @param {LayerHeader} header @param {Record<string, any>} tensors
+   *  @param {FetchPart} [fetch] */
+  constructor(header, tensors, fetch) {
     super(header, tensors);
+    this.fetch = fetch;
+    this.finer = header.finer;
     this.C = header.C;
     this.attnScale = header.attn_scale;
     /** @type {Float64Array} */ this.W_pos = tensors.W_pos;
@@ -38,13 +47,85 @@ export class LearnedLayer extends Layer {
     /** @type {Float64Array} */ this.b_Q = tensors.b_Q;
     /** @type {Float64Array} */ this.b_V = tensors.b_V;
     /** @type {Float64Array} */ this.b_O = tensors.b_O;
-    this.#inputs = columnMajor(tensors.W_in, this.nNeurons);
-    /** W_E in levels of W_E_step, of which there is one a token. */
-    this.W_E = embeddingLevels(tensors, this.d, header.finer);
-    /** @type {Float64Array} */ this.W_E_step = tensors.W_E_step;
-    this.W_E_step.forEach((step, t) => (this.W_E_step[t] = step / header.finer));
+    /** W_E in levels of W_E_step, of which there is one a token; none of one that is not here. */
+    this.W_E = new Int16Array(this.nVocab * this.d);
+    this.W_E_step = new Float64Array(this.nVocab).fill(NaN);
+    this.#left = this.nVocab;
+    this.#takeTokens(tensors);
+    if (tensors.W_in) this.#takeNeurons(tensors);
     this.sharedScale = this.#scales(this.C);
   }
+
+  // -------------------------------------------------------------- parts
+
+  /** Tokens: int8 levels and, of usual ones, what their rounding left, put together.
+   *  @param {Record<string, any>} tensors */
+  #takeTokens({ here, W_E, W_E_step, W_E_fine, fine }) {
+    const { d, finer } = this;
+    let row = 0;
+    for (let id = 0; id < this.nVocab; id++) {
+      if (!here[id]) continue;
+      this.W_E_step[id] = W_E_step[row] / finer;
+      for (let k = 0; k < d; k++) this.W_E[id * d + k] = finer * W_E[row * d + k];
+      row += 1;
+    }
+    for (let r = 0; r < fine.length; r++)
+      for (let k = 0; k < d; k++) this.W_E[fine[r] * d + k] += W_E_fine[r * d + k];
+    this.#left -= row;
+  }
+
+  /** What neurons are told with. @param {Record<string, any>} tensors */
+  #takeNeurons({ W_in, W_V, W_O, b_V, b_O, means }) {
+    Object.assign(this, { W_V, W_O, b_V, b_O, means });
+    this.#inputs = columnMajor(W_in, this.nNeurons);
+  }
+
+  get waits() {
+    return !this.#inputs || this.#left > 0;
+  }
+
+  /** @param {Numbers} heads @param {Numbers} ids */
+  lacks(heads, ids) {
+    const rare = this.#left > 0 && Array.from(ids).some((id) => Number.isNaN(this.W_E_step[id]));
+    return [...(heads.length && !this.#inputs ? ["neurons"] : []), ...(rare ? ["tokens"] : [])];
+  }
+
+  /** A part that is asked for comes, whoever stops waiting: every text will need it.
+   *  @param {string[]} parts
+   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
+  async bring(parts, { onProgress = () => {}, signal } = {}) {
+    const all = parts.map((part) => this.#comes(part));
+    const tell = () => onProgress(all.reduce((sum, { share }) => sum + share, 0) / all.length);
+    for (const { told } of all) told.add(tell);
+    const ended = new Promise((_, fail) =>
+      signal?.addEventListener("abort", () => fail(signal.reason)),
+    );
+    await Promise.race([Promise.all(all.map(({ done }) => done)), ended]);
+  }
+
+  /** @param {string} part @returns {Coming} */
+  #comes(part) {
+    const known = this.#coming.get(part);
+    if (known) return known;
+    /** @type {Coming} */ const coming = { share: 0, told: new Set(), done: Promise.resolve() };
+    const onProgress = (/** @type {number} */ share) => {
+      coming.share = share;
+      for (const tell of coming.told) tell();
+    };
+    const load = async () => {
+      const tensors = await /** @type {FetchPart} */ (this.fetch)(part, onProgress);
+      if (part === "tokens") this.#takeTokens(tensors);
+      else this.#takeNeurons(tensors);
+    };
+    this.#coming.set(part, coming);
+    coming.done = load().catch((error) => {
+      this.#coming.delete(part); // so that it can be asked for again
+      throw error;
+    });
+    return coming;
+  }
+
+  // -------------------------------------------------------------- the split
 
   /** @param {number} n @param {number} token @returns {Split} */
   split(n, token) {
@@ -57,6 +138,7 @@ export class LearnedLayer extends Layer {
     const known = this.#readouts.get(key);
     if (known) return known;
     const { d, dHead, W_O } = this;
+    if (!this.#inputs) throw new RangeError("the layer’s neurons are not here yet");
     const size = NEURONS_AT_ONCE * d;
     const some = this.#inputs.subarray(block * size, (block + 1) * size);
     const out = W_O.subarray(head * dHead * d, (head + 1) * dHead * d);
@@ -116,6 +198,7 @@ export class LearnedLayer extends Layer {
     for (let i = 0, at = 0; i < ids.length; i++, at += d) {
       const token = ids[i] * d;
       const step = this.W_E_step[ids[i]];
+      if (Number.isNaN(step)) throw new RangeError(`token ${ids[i]} is not here yet`);
       const place = kind === "exact" ? i * d : n * d;
       let squared = 0;
       for (let k = 0; k < d; k++) {
@@ -319,14 +402,4 @@ class SeenStream {
     const { layer, n } = this.split;
     return layer.attend(layer.stream(this.ids, n, "split"), this.ids);
   }
-}
-
-/** int8 levels and, of usual tokens, what their rounding left, put together.
- *  @param {Record<string, any>} tensors @param {number} d @param {number} finer */
-function embeddingLevels({ W_E, W_E_fine, fine }, d, finer) {
-  const out = new Int16Array(W_E.length);
-  for (let i = 0; i < out.length; i++) out[i] = finer * W_E[i];
-  for (let r = 0; r < fine.length; r++)
-    for (let k = 0; k < d; k++) out[fine[r] * d + k] += W_E_fine[r * d + k];
-  return out;
 }

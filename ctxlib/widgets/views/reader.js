@@ -120,9 +120,10 @@ async function render({ model, el }) {
   /** @param {Scene} now @param {AbortSignal} signal */
   const bring = async ({ wanted, texts }, signal) => {
     const rare = texts.flatMap(({ ids }) => ids).filter((id) => !asked.has(id));
-    const [ofHeads, ofTokens] = [layer.lacks(wanted, []), layer.lacks([], rare)];
+    const ofHeads = layer.lacks(wanted, []);
+    const ofTokens = layer.lacks([], [...rare, ...layer.known]);
     if (!ofHeads.length && !ofTokens.length) return;
-    await new Promise((done) => setTimeout(done, QUIET));
+    if (!layer.waits) await new Promise((done) => setTimeout(done, QUIET));
     signal.throwIfAborted();
     if (!(await brought(waiting, layer, ofHeads, "what these heads write to neurons", signal)))
       turn(model, { heads });
@@ -138,7 +139,7 @@ async function render({ model, el }) {
     el.dataset.working = ""; // until lists and lines are complete
     task(async (signal) => {
       await bring(now, signal);
-      await follow(now, sides, found, learn, reader, signal);
+      if (!layer.waits) await follow(now, sides, found, learn, reader, signal);
     })
       .catch((error) => failed(el, error))
       .finally(() => mine === begun && delete el.dataset.working);
