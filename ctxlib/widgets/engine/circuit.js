@@ -162,17 +162,6 @@ export class Circuit {
     return this.read(ids).summary(heads);
   }
 
-  /** The terms of the summary for one neuron, one a source.
-   *  @param {Numbers} ids @param {number[]} heads @param {number} neuron */
-  bySource(ids, heads, neuron) {
-    return this.read(ids).terms(heads, neuron);
-  }
-
-  /** The self-normalised circuit of a text. @param {Numbers} ids @param {number[]} heads */
-  selfNormalised(ids, heads) {
-    return this.read(ids).selfNormalised(heads);
-  }
-
   /** `layer.byDomain` here.
    *  @param {number[]} heads @param {boolean} placed @param {AbortSignal} [signal]
    *  @param {(share: number) => void} [onProgress] @returns {Promise<Responses>} */

@@ -10,7 +10,6 @@ import {
   equalParts,
   rowProducts,
   softmaxInPlace,
-  wholeBelow,
 } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
@@ -19,24 +18,21 @@ import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
  *  @typedef {import("./layer.js").Seen} Seen
  *  @typedef {import("./layer.js").Split} Split
  *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").FetchPart} FetchPart
- *  @typedef {import("./packed.js").LayerHeader} LayerHeader
- *  @typedef {{share: number, told: Set<() => void>, done: Promise<void>}} Coming a part that was asked
- *    for, and whom it tells how far it is */
+ *  @typedef {import("./packed.js").LayerHeader} LayerHeader */
 
 /** A layer's weights, folded and centred. A page that has a folder of parts opens with what kernels and a
  *  few tokens need; the other tokens, and what neurons are told with, come when they are asked for. */
 export class LearnedLayer extends Layer {
   /** @type {Float64Array | undefined} W_in, neuron after neuron */ #inputs;
-  /** @type {Map<string, Coming>} parts */ #coming = new Map();
+  /** @type {Map<string, Promise<void>>} parts */ #coming = new Map();
+  #tell = (/** @type {number} */ _) => {}; // who waits how far they are
   #left; // tokens that are not here yet
   /** @type {Map<string, Float64Array>} by head and block */ #readouts = new Map();
 
   /** @param {LayerHeader} header @param {Record<string, any>} tensors
-   *  @param {FetchPart} [fetch] */
+   *  @param {import("./packed.js").FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
-    super(header, tensors);
-    this.fetch = fetch;
+    super(header, tensors, fetch);
     this.finer = header.finer;
     this.C = header.C;
     this.attnScale = header.attn_scale;
@@ -90,39 +86,27 @@ export class LearnedLayer extends Layer {
     return [...(heads.length && !this.#inputs ? ["neurons"] : []), ...(rare ? ["tokens"] : [])];
   }
 
+  /** @param {string} part @param {Record<string, any>} tensors */
+  take(part, tensors) {
+    if (part === "tokens") this.#takeTokens(tensors);
+    else this.#takeNeurons(tensors);
+  }
+
   /** A part that is asked for comes, whoever stops waiting: every text will need it.
    *  @param {string[]} parts
    *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
   async bring(parts, { onProgress = () => {}, signal } = {}) {
-    const all = parts.map((part) => this.#comes(part));
-    const tell = () => onProgress(all.reduce((sum, { share }) => sum + share, 0) / all.length);
-    for (const { told } of all) told.add(tell);
     const ended = new Promise((_, fail) =>
       signal?.addEventListener("abort", () => fail(signal.reason)),
     );
-    await Promise.race([Promise.all(all.map(({ done }) => done)), ended]);
-  }
-
-  /** @param {string} part @returns {Coming} */
-  #comes(part) {
-    const known = this.#coming.get(part);
-    if (known) return known;
-    /** @type {Coming} */ const coming = { share: 0, told: new Set(), done: Promise.resolve() };
-    const onProgress = (/** @type {number} */ share) => {
-      coming.share = share;
-      for (const tell of coming.told) tell();
-    };
-    const load = async () => {
-      const tensors = await /** @type {FetchPart} */ (this.fetch)(part, onProgress);
-      if (part === "tokens") this.#takeTokens(tensors);
-      else this.#takeNeurons(tensors);
-    };
-    this.#coming.set(part, coming);
-    coming.done = load().catch((error) => {
-      this.#coming.delete(part); // so that it can be asked for again
-      throw error;
-    });
-    return coming;
+    this.#tell = onProgress;
+    for (const part of parts) {
+      const all = { onProgress: (/** @type {number} */ share) => this.#tell(share) };
+      const coming = this.#coming.get(part) ?? super.bring([part], all);
+      this.#coming.set(part, coming);
+      coming.catch(() => this.#coming.delete(part)); // it can be asked for again
+      await Promise.race([coming, ended]);
+    }
   }
 
   // -------------------------------------------------------------- the split
@@ -157,27 +141,15 @@ export class LearnedLayer extends Layer {
 
   // -------------------------------------------------------------- rows and kernels
 
-  /** Exact attention row of a head at position n of a text, over the sources 0 ... n.
-   *  @param {number} head @param {Numbers} ids @param {number} [n] the last token
-   *  @returns {Float64Array} */
-  attentionRow(head, ids, n = Math.min(ids.length, this.positions) - 1) {
-    return this.attentionRows(ids, n)[wholeBelow(head, this.nHeads, "head")];
-  }
-
-  /** Every head's. @param {Numbers} ids @param {number} [n] @returns {Float64Array[]} */
+  /** Every head's exact attention row at position n of a text, over the sources 0 ... n.
+   *  @param {Numbers} ids @param {number} [n] the last token @returns {Float64Array[]} */
   attentionRows(ids, n = Math.min(ids.length, this.positions) - 1) {
     return this.rows(this.stream(this.text(ids, n), n, "exact"));
   }
 
-  /** The row that Equation 1 gives in its place.
-   *  @param {number} head @param {Numbers} ids @param {number} [n] the last token
+  /** The rows that Equation 1 gives in their place.
+   *  @param {Numbers} ids @param {number} [n] the last token
    *  @param {number} [C] the norm that a token embedding is taken to have
-   *  @returns {Float64Array} */
-  rebuiltRow(head, ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
-    return this.rebuiltRows(ids, n, C)[wholeBelow(head, this.nHeads, "head")];
-  }
-
-  /** Every head's. @param {Numbers} ids @param {number} [n] @param {number} [C]
    *  @returns {Float64Array[]} */
   rebuiltRows(ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
     if (!(C > 0)) throw new RangeError(`C = ${C}: the norm of an embedding is a positive number`);

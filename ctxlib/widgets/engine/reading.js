@@ -188,6 +188,14 @@ export class Reading {
     });
   }
 
+  /** Works out what the next token will need that does not hang on the text. */
+  foresee() {
+    if (!this.speaks || this.n >= this.reader.room) return;
+    const next = this.reader.at(this.n + 1);
+    next.kernelOf(this.heads);
+    void next.denominators;
+  }
+
   /** @returns {Summaries} of the whole window */
   get whole() {
     return /** @type {Summaries} */ (this.#sums.get(this.n));

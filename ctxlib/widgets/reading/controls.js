@@ -92,9 +92,10 @@ export function captionSection({ layer, tokenizer }) {
   /** @param {Scene} scene @param {Found} found */
   const update = ({ neuron, shades, shade, texts }, { drivers }) => {
     const differ = texts.some(({ apart }) => apart.size);
+    const whom = layer.waits ? null : neuron;
     say({
       drivers,
-      neuron: layer.waits ? null : neuron,
+      neuron: whom,
       shades,
       shade,
       differ,

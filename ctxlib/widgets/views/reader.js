@@ -5,7 +5,7 @@
  *  summaries at the end; those of earlier prefixes follow in slices, which the next one cuts short. */
 
 import { LayerReader } from "../engine/reading.js";
-import { latest } from "../engine/slices.js";
+import { latest, nextTurn } from "../engine/slices.js";
 import { captionSection, controlsSection } from "../reading/controls.js";
 import { follow } from "../reading/follow.js";
 import { drawingMarks } from "../reading/lines.js";
@@ -60,7 +60,12 @@ async function render({ model, el }) {
     choose: (/** @type {number} */ neuron) => turn(model, { neuron }),
     forget: () => (found.auto = null),
     typed: () => {
-      requestAnimationFrame(() => tools.again()); // what was typed is seen first
+      // what was typed is seen first; what it says is worked out between two pictures
+      requestAnimationFrame(async () => {
+        await nextTurn();
+        state();
+        tools.again();
+      });
       sharing.later();
     },
   };
