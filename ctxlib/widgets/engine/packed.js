@@ -188,11 +188,10 @@ function unpackedLayer(buffer, among) {
     float16: Uint8Array, // two bytes each
     float32: Float32Array,
   };
-  const halves = everyHalf();
   const tensors = header.tensors.map(({ name, type, shape, offset }) => {
     const count = entries(shape);
     const held = new kinds[type](buffer, start + offset, type === "float16" ? 2 * count : count);
-    if (type === "float16") return [name, halvesWidened(held, halves)];
+    if (type === "float16") return [name, halvesWidened(held, (halves ??= everyHalf()))];
     return [name, type === "float32" ? new Float64Array(held) : held];
   });
   return { header, tensors: Object.fromEntries(tensors) };
@@ -252,6 +251,8 @@ function layerHeader(buffer) {
     throw new Error("it is another kind of file");
   }
 }
+
+/** @type {Float64Array | undefined} for all files */ let halves;
 
 /** Every float16 as a float64, because not every browser has numbers of that kind. */
 function everyHalf() {
