@@ -100,8 +100,8 @@ CASES = """cases => cases.map(({ids, heads, neuron, n, token}) => {
     const middle = ids[ids.length >> 1];
     return {
         summary: circuit.summary(ids, heads)[neuron],
-        terms: [...circuit.bySource(ids, heads, neuron)],
-        own: circuit.selfNormalised(ids, heads)[neuron],
+        terms: [...circuit.read(ids).terms(heads, neuron)],
+        own: circuit.read(ids).selfNormalised(heads)[neuron],
         computed: circuit.read(ids).truth(heads)[neuron],
         contribution: circuit.for(ids).driven(middle, heads)[neuron],
     };
@@ -364,7 +364,7 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
     table = cx.find_neurons(circuit_of([0, 2], 20, token), threshold=-1e9).sort_index()
     mine = ranked(page, [0, 2], token, "toy")
     assert max(off(mine[name], table[name]) for name in ("top", "mean")) < 20 * ROUNDED
-    ask = "ids => [0, 1, 2].map((head) => [...toy.attentionRow(head, ids)])"
+    ask = "ids => [0, 1, 2].map((head) => [...toy.attentionRows(ids)[head]])"
     rows = torch.tensor(page.evaluate(ask, texts[0].tolist()))
     assert cx.total_variation(rows, cx.attention_rows(toy, texts[0], 39)).max() < 20 * ROUNDED
 
@@ -401,7 +401,7 @@ ASKED = """async (heads) => {
     const {values} = await asked.byDomain(heads, {placed: true});
     const size = asked.nNeurons;
     const summaries = ids.map((_, text) => values.slice(text * size, (text + 1) * size));
-    const own = ids.slice(0, 6).map((text) => circuit.selfNormalised(text, heads));
+    const own = ids.slice(0, 6).map((text) => circuit.read(text).selfNormalised(heads));
     const column = circuit.contribution(5, heads);
     const {top, mean} = circuit.top(heads);
     const {known, counted} = asked;
@@ -409,7 +409,7 @@ ASKED = """async (heads) => {
     return {ids: ids.map((text) => [...text]), known: [...known], counted: [...counted],
         kernels: circuit.kernels.map((row) => [...row]),
         column: [...known].map((id) => column[id]), driven: [...circuit.driven(ids[2][3], heads)],
-        terms: [...circuit.bySource(ids[2], heads, 5)], top: [...top], mean: [...mean],
+        terms: [...circuit.read(ids[2]).terms(heads, 5)], top: [...top], mean: [...mean],
         summaries: ofNeurons(summaries), own: ofNeurons(own)};
 }"""
 EXACT = 1e-5  # of a range: the page computes in float64
@@ -497,8 +497,8 @@ def test_an_unknown_token_says_nothing_and_another_destination_is_refused(page, 
             const said = [];
             for (const wrong of [{n: asked.n + 1}, {token: 7}])
                 try { asked.circuit(wrong); } catch (error) { said.push(error.message); }
-            return {unknown, said, term: circuit.bySource(text, [0], 5)[3],
-                own: circuit.selfNormalised(text, [0]).every(Number.isFinite)};
+            return {unknown, said, term: circuit.read(text).terms([0], 5)[3],
+                own: circuit.read(text).selfNormalised([0]).every(Number.isFinite)};
         }"""
     )
     assert found["unknown"] is None or (found["term"], found["own"]) == (0, True)
@@ -645,15 +645,15 @@ def test_progress_is_told_from_start_to_end(page):
         ("circuit().summary([0, 1, 2], [8])", "head 8: there are 0 to 7"),
         ("circuit().summary([0, 1, 9000], [3])", "token 9000: there are 0 to 8191"),
         ("circuit().summary([], [3])", "no tokens: a text has at least one"),
-        ("circuit().bySource([0, 1, 2], [3], 1024)", "neuron 1024: there are 0 to 1023"),
+        ("circuit().read([0, 1, 2]).terms([3], 1024)", "neuron 1024: there are 0 to 1023"),
         ("circuit().contribution(-1, [3])", "neuron -1: there are 0 to 1023"),
         ("circuit().driven(8192, [3])", "token 8192: there are 0 to 8191"),
         ("circuit().top([1.5])", "head 1.5: there are 0 to 7"),
         ("circuit({n: 512})", "position 512: there are 0 to 511"),
         ("circuit({token: NaN})", "token NaN: there are 0 to 8191"),
-        ("attentionRow(0, [])", "no tokens: a text has at least one"),
-        ("attentionRow(0, [0, 1], 2)", "destination 2: there are 0 to 1"),
-        ("rebuiltRow(0, [0, 1], 1, 0)", "C = 0: the norm of an embedding is a positive number"),
+        ("attentionRows([])", "no tokens: a text has at least one"),
+        ("attentionRows([0, 1], 2)", "destination 2: there are 0 to 1"),
+        ("rebuiltRows([0, 1], 1, 0)", "C = 0: the norm of an embedding is a positive number"),
         ("byDomain([])", "no heads: choose at least one"),
         ("circuit().prepare([8])", "head 8: there are 0 to 7"),
     ],
@@ -686,9 +686,9 @@ def test_the_shortest_texts_have_numbers(page):
         """() => [[0], [0, 5]].every((ids) => {
             const circuit = layer.circuit();
             const whole = circuit.summary(ids, [3, 4]);
-            const terms = circuit.bySource(ids, [3, 4], 9);
-            return terms.length === ids.length && layer.attentionRow(3, ids).length === ids.length
+            const terms = circuit.read(ids).terms([3, 4], 9);
+            return terms.length === ids.length && layer.attentionRows(ids)[3].length === ids.length
                 && Math.abs(terms.reduce((a, b) => a + b) - whole[9]) < 1e-9
-                && circuit.selfNormalised(ids, [3]).every(Number.isFinite);
+                && circuit.read(ids).selfNormalised([3]).every(Number.isFinite);
         })"""
     )

@@ -36,8 +36,8 @@ READ = """async ([cases, name]) => {
     const circuit = layer.circuit();
     const values = cases.map(([ids, heads, neuron, source]) => [
         circuit.summary(ids, heads)[neuron],
-        circuit.selfNormalised(ids, heads)[neuron],
-        circuit.bySource(ids, heads, neuron)[source],
+        circuit.read(ids).selfNormalised(heads)[neuron],
+        circuit.read(ids).terms(heads, neuron)[source],
     ]);
     return {missing, left: layer.lacks(layer.everyHead, ids), values,
         calibrating: [...layer.calibration.ids]};

@@ -391,7 +391,7 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         if not (base / "book" / f"{name}.ipynb").exists():
             again = f"run `make execute CHAPTER={name}` first"
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
-    layer, heard = (packed(model, files, name) for name in ("layer.bin", "neuron.bin"))
+    layer, heard = (packed(model, files, name) for name in ("layer.zip", "neuron.bin"))
     real = [packed(model, files, f"{name}.zip") for name in REAL if base == ROOT]
     html = base / "_build" / "html"
     shutil.rmtree(html, ignore_errors=True)  # what Sphinx has read it keeps elsewhere
@@ -410,7 +410,7 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     (new / "data").mkdir()
     shutil.copy(heard, new / "data")
     if views := layer.exists():
-        shutil.copy(layer, new / "data")
+        shutil.unpack_archive(layer, new / "data")
         (new / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
     for archive in real:
         shutil.unpack_archive(archive, new / "data")

@@ -17,8 +17,10 @@ import ctxlib as cx
 from ctxlib.place import Destination
 from ctxlib.studies import Study
 from ctxlib.widgets.askedfile import parts_of_destination
+from ctxlib.widgets.layerfile import parts_of_layer
 from ctxlib.widgets.neuronfile import packed_neuron
 
+OPENING = (0, 6)  # labelled passages: those that the views of chapters 1 and 2 open with
 AT_ONCE = 256  # neurons whose columns are held
 NAMED = 5  # tokens of a neuron
 
@@ -27,7 +29,7 @@ def packed(file: str, model: str, title: str) -> bytes | None:
     """The bytes of one of these files, of a model that a page calls by its title."""
     torch.set_num_threads(1)  # sums in one order: the same bytes on every run
     match file:
-        case "layer.bin":
+        case "layer.zip":
             return of_edition(model, title)
         case "neuron.bin":
             return heard()
@@ -35,7 +37,7 @@ def packed(file: str, model: str, title: str) -> bytes | None:
 
 
 def of_edition(model: str, title: str) -> bytes | None:
-    """What a page needs to compute the contextual circuit of a model's first layer
+    """What pages need to compute the contextual circuit of a model's first layer, in one archive
     (`ctxlib/widgets/layerfile.py`); None for a model without position embeddings.
     """
     try:
@@ -43,7 +45,8 @@ def of_edition(model: str, title: str) -> bytes | None:
     except cx.weights.NoPositionEmbeddings as error:  # the build goes on without
         print(f"no views of {model}: {error}")
         return None
-    return cx.widgets.packed_layer(weights, cx.texts.collection(weights, 1000), title)
+    texts = cx.texts.collection(weights, 1000)
+    return archived(parts_of_layer(weights, texts, title, OPENING))
 
 
 def heard() -> bytes:
@@ -59,11 +62,16 @@ def of_real_model(name: str) -> bytes:
     at = cx.destination(name)
     texts = cx.texts.collection(cx.texts.Reader.of(at, at.length))
     study = cx.study(at, [text for text in texts if len(text.tokens) >= at.length], or_all=True)
+    table = labelled(study).round(3).to_csv().encode()
+    return archived(parts_of_destination(study, name) | {f"{name}.csv": table})
+
+
+def archived(files: dict[str, bytes]) -> bytes:
+    """Files by their names as one archive, the same on every call."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as archive:
-        for file, content in parts_of_destination(study, name).items():
-            archive.writestr(file, content)
-        archive.writestr(f"{name}.csv", labelled(study).round(3).to_csv())
+        for file, content in files.items():
+            archive.writestr(zipfile.ZipInfo(file), content)
     return held.getvalue()
 
 

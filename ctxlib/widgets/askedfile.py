@@ -27,6 +27,7 @@ from ctxlib.place import Destination, families
 from ctxlib.stored import in_levels, parts
 from ctxlib.studies import Study
 from ctxlib.widgets.layerfile import (
+    PART,
     RANKED,
     calibrated,
     described,
@@ -36,7 +37,7 @@ from ctxlib.widgets.layerfile import (
     spelling,
 )
 
-FORMAT, PART = "ctxlib asked layer", "ctxlib asked part"
+FORMAT = "ctxlib asked layer"
 SHARED = 256  # tokens in a file of those that are left out
 ROOM = 5_300_000  # numbers in the table of values
 LEVELS = {"of_token": 127, "W_O": 127, "readout": 127}  # of a number, on either side of zero

@@ -13,14 +13,18 @@ of a step. The other matrices are float16 where that is close enough (`compact`)
 pass rounded for what they meet (`read_by_heads`), all low bytes before all high ones, which packs
 better; the biases are float32. All positions of the model are kept, so that a page can place the
 destination wherever a typed text ends.
+
+A site has the same in several files (`parts_of_layer`): one that a page opens with, which draws
+kernels, and rows of a few tokens; all other tokens; and what neurons are told with.
 `engine/packed.js` reads it.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +44,7 @@ from ctxlib.texts.sources import collection, passages
 from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights, layer_norm
 
-FORMAT, VERSION = "ctxlib layer", 1
+FORMAT, PART, VERSION = "ctxlib layer", "ctxlib layer part", 1
 DESTINATIONS = (" the", " of", " and", " to", " a", " in", ",", ".", " ", "the")
 DAMPING = 0.05  # of the metric of rounding errors: no direction is free
 BLOCK = 64  # columns that are rounded before the ones behind them hear of it
@@ -52,6 +56,7 @@ QWEN2 = (
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )  # the words that its tokenizer.json splits
 BIASES = ("b_Q", "b_V", "b_O")  # b_K drops out of the softmax
+TOLD = ("W_V", "W_O", "W_in", "b_V", "b_O", "means")  # what neurons are told with
 
 
 def packed_layer(
@@ -64,6 +69,58 @@ def packed_layer(
     without token embeddings, MLP or tokenizer, for layers other than the first, and for a
     vocabulary that holds none of `DESTINATIONS`.
     """
+    header, arrays = of_layer(weights, texts, name)
+    return packed(header, arrays | of_tokens(arrays, np.arange(weights.d_vocab)))
+
+
+def parts_of_layer(
+    weights: LayerWeights,
+    texts: Sequence[Text] | None = None,
+    name: str = "",
+    opening: Iterable[int] = (0,),
+) -> dict[str, bytes]:
+    """The same as files by their names: layer.bin, with which a page opens and which has the tokens
+    of these labelled passages up to the destination, and those that ask there; and in a folder that
+    has a digest of all in its name the other tokens, and what neurons are told with.
+
+    >>> from ctxlib.widgets.layerfile import parts_of_layer
+    >>> [file.rpartition("/")[2] for file in parts_of_layer(weights, texts)]
+    ['layer.bin', 'tokens.bin', 'neurons.bin']
+    """
+    header, arrays = of_layer(weights, texts, name)
+    held = hashlib.sha256(b"".join(array.tobytes() for array in arrays.values()))
+    folder = f"layer-{held.hexdigest()[:8]}"
+    labelled = passages(weights)
+    read = [labelled[k].tokens[: header["n"] + 1].numpy() for k in opening]
+    here = np.unique(np.concatenate([*read, [at["id"] for at in header["destinations"]]]))
+    rest = np.setdiff1d(np.arange(weights.d_vocab), here)
+    first = {name: array for name, array in arrays.items() if name not in TOLD}
+    told = {name: arrays[name] for name in TOLD}
+    return {
+        "layer.bin": packed(header | {"folder": folder}, first | of_tokens(arrays, here)),
+        f"{folder}/tokens.bin": packed({"format": PART}, of_tokens(arrays, rest)),
+        f"{folder}/neurons.bin": packed({"format": PART}, told),
+    }
+
+
+def of_tokens(
+    arrays: dict[str, np.ndarray], some: Int[np.ndarray, " token"]
+) -> dict[str, np.ndarray]:
+    """What a page knows of some tokens, in the order of their ids."""
+    finer = np.isin(arrays["fine"], some)
+    return {
+        "W_E": arrays["W_E"][some],
+        "W_E_step": arrays["W_E_step"][some],
+        "fine": arrays["fine"][finer],
+        "W_E_fine": arrays["W_E_fine"][finer],
+        "here": flags(len(arrays["W_E"]), torch.from_numpy(some)),
+    }
+
+
+def of_layer(
+    weights: LayerWeights, texts: Sequence[Text] | None, name: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header, and the tensors."""
     weights = weights.to(device="cpu")
     labelled = passages(weights)
     read = collection(weights) if texts is None else list(texts)
@@ -108,7 +165,7 @@ def packed_layer(
         "passage_ends": np.cumsum([len(p.tokens) for p in labelled]).astype(np.uint32),
         "merges": joins.astype(ids),
     }
-    return packed(header, arrays)
+    return header, arrays
 
 
 # ---------------------------------------------------------------- what the header says

@@ -83,15 +83,13 @@ export class AskedLayer extends Layer {
   /** @type {(Table | undefined)[]} W_O W_in of a head, neuron after neuron */ #readouts;
   /** @type {Numbers} of each head, which of the values it reads */ #valueOf;
   /** @type {import("./ranking.js").Ranked} through the stable heads */ #told;
-  /** @type {import("./packed.js").FetchPart | undefined} of a layer that has a folder */ #fetch;
 
   /** @param {AskedHeader} header @param {Record<string, any>} tensors
    *  @param {import("./packed.js").FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
-    super(header, { ...tensors, W_O: wholeTable(tensors, "W_O") });
+    super(header, { ...tensors, W_O: wholeTable(tensors, "W_O") }, fetch);
     this.length = header.length; // tokens of a text that are read
     this.shared = header.shared ?? 0;
-    this.#fetch = fetch;
     this.#file = new Int16Array(this.nVocab).fill(-1);
     this.#row = new Int32Array(this.nVocab);
     this.#take(tensors);
@@ -134,7 +132,7 @@ export class AskedLayer extends Layer {
 
   /** @param {Numbers} heads @param {Numbers} ids */
   lacks(heads, ids) {
-    if (!this.#fetch) return [];
+    if (!this.fetch) return [];
     const ofHeads = Array.from(heads).filter((head) => !this.#readouts[head]);
     const ofTokens = Array.from(ids).filter((id) => !this.knows(id));
     const parts = [
@@ -144,22 +142,11 @@ export class AskedLayer extends Layer {
     return [...new Set(parts)];
   }
 
-  /** @param {string[]} parts
-   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
-  async bring(parts, { onProgress = () => {}, signal } = {}) {
-    const [fetch, shares] = [this.#fetch, parts.map(() => 0)];
-    if (!fetch) return;
-    const one = async (/** @type {string} */ part, /** @type {number} */ i) => {
-      const tell = (/** @type {number} */ share) => {
-        shares[i] = share;
-        onProgress(shares.reduce((sum, of) => sum + of, 0) / parts.length);
-      };
-      const tensors = await fetch(part, tell, signal);
-      const [kind, number] = part.split("-");
-      if (kind === "head") this.#readouts[Number(number)] ??= readoutTable(tensors, Number(number));
-      else if (!this.knows(tensors.known[0])) this.#take(tensors);
-    };
-    await Promise.all(parts.map(one));
+  /** @param {string} part @param {Record<string, any>} tensors */
+  take(part, tensors) {
+    const [kind, number] = part.split("-");
+    if (kind === "head") this.#readouts[Number(number)] ??= readoutTable(tensors, Number(number));
+    else if (!this.knows(tensors.known[0])) this.#take(tensors);
   }
 
   /** @param {import("./circuit.js").Circuit} circuit @param {number[]} heads */

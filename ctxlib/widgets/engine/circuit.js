@@ -94,16 +94,6 @@ export class Circuit {
     return this.contentScores()[head].map((score) => Math.exp(score) / this.denominators[head]);
   }
 
-  /** content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V + b_V): what each known token puts into a
-   *  head, per unit of kernel; token after token. @param {number} head @returns {Float64Array} */
-  weightedValues(head) {
-    const { dHead, known } = this.layer;
-    const weights = this.tokenWeights(head);
-    const out = new Float64Array(known.length * dHead);
-    doneAtOnce(this.layer.values(known, this.n, head, out));
-    return out.map((value, i) => value * weights[known[Math.floor(i / dHead)]]);
-  }
-
   /** W_O W_in[:, j] / s: the direction inside each head that one neuron reads.
    *  @param {number} neuron @param {number[]} heads */
   directions(neuron, heads) {
@@ -170,17 +160,6 @@ export class Circuit {
   /** The paper's circuit of a text for every neuron. @param {Numbers} ids @param {number[]} heads */
   summary(ids, heads) {
     return this.read(ids).summary(heads);
-  }
-
-  /** The terms of the summary for one neuron, one a source.
-   *  @param {Numbers} ids @param {number[]} heads @param {number} neuron */
-  bySource(ids, heads, neuron) {
-    return this.read(ids).terms(heads, neuron);
-  }
-
-  /** The self-normalised circuit of a text. @param {Numbers} ids @param {number[]} heads */
-  selfNormalised(ids, heads) {
-    return this.read(ids).selfNormalised(heads);
   }
 
   /** `layer.byDomain` here.

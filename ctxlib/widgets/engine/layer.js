@@ -49,8 +49,10 @@ export class Layer {
   /** @type {Kept<Circuit>} */ #circuits = new Kept(KEPT_CIRCUITS);
   /** @type {Ranking | null} */ #ranking = null;
 
-  /** @param {CommonHeader} header @param {Record<string, any>} tensors */
-  constructor(header, tensors) {
+  /** @param {CommonHeader} header @param {Record<string, any>} tensors
+   *  @param {import("./packed.js").FetchPart} [fetch] of a layer that has a folder */
+  constructor(header, tensors, fetch) {
+    this.fetch = fetch;
     this.model = header.model;
     this.d = header.d_model;
     this.dHead = header.d_head;
@@ -69,7 +71,7 @@ export class Layer {
     this.vocab = header.vocab; // as the tokenizer spells it, "" for unused ids
     this.byteLevel = header.byte_level; // whether `Tokenizer` can read text for this model
     this.words = header.words ?? "gpt2"; // how it does
-    /** @type {Float64Array} */ this.W_O = tensors.W_O;
+    /** @type {Float64Array} */ this.W_O = tensors.W_O; // as what follows, it may come later
     /** Of the average counted token, for every packed destination: `Circuit.meanValues`.
      *  @type {Float64Array} */
     this.means = tensors.means;
@@ -94,6 +96,11 @@ export class Layer {
   /** @param {Record<string, any>} _tensors @returns {Int32Array} */
   knownTokens(_tensors) {
     return Int32Array.from(this.vocab.keys());
+  }
+
+  /** Whether parts have still to come before anything can be said of a text. @returns {boolean} */
+  get waits() {
+    return false;
   }
 
   /** Whether the page knows a token. @param {number} _id */
@@ -157,9 +164,23 @@ export class Layer {
   }
 
   /** Fetches parts; what has come stays when a signal ends it.
-   *  @param {string[]} _parts
-   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [_options] */
-  async bring(_parts, _options) {}
+   *  @param {string[]} parts
+   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
+  async bring(parts, { onProgress = () => {}, signal } = {}) {
+    const [fetch, shares] = [this.fetch, parts.map(() => 0)];
+    if (!fetch) return;
+    const one = async (/** @type {string} */ part, /** @type {number} */ i) => {
+      const tell = (/** @type {number} */ share) => {
+        shares[i] = share;
+        onProgress(shares.reduce((sum, of) => sum + of, 0) / parts.length);
+      };
+      this.take(part, await fetch(part, tell, signal));
+    };
+    await Promise.all(parts.map(one));
+  }
+
+  /** A part has come. @param {string} _part @param {Record<string, any>} _tensors */
+  take(_part, _tensors) {}
 
   /** Values of tokens at n in one head, b_V included, token after token.
    *  @abstract @param {Numbers} _ids @param {number} _n @param {number} _head

@@ -10,7 +10,6 @@ import {
   equalParts,
   rowProducts,
   softmaxInPlace,
-  wholeBelow,
 } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
@@ -21,14 +20,20 @@ import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
  *  @typedef {import("./linalg.js").Numbers} Numbers
  *  @typedef {import("./packed.js").LayerHeader} LayerHeader */
 
-/** A layer's weights, folded and centred. */
+/** A layer's weights, folded and centred. A page that has a folder of parts opens with what kernels and a
+ *  few tokens need; the other tokens, and what neurons are told with, come when they are asked for. */
 export class LearnedLayer extends Layer {
-  /** @type {Float64Array} W_in, neuron after neuron */ #inputs;
+  /** @type {Float64Array | undefined} W_in, neuron after neuron */ #inputs;
+  /** @type {Map<string, Promise<void>>} parts */ #coming = new Map();
+  #tell = (/** @type {number} */ _) => {}; // who waits how far they are
+  #left; // tokens that are not here yet
   /** @type {Map<string, Float64Array>} by head and block */ #readouts = new Map();
 
-  /** @param {LayerHeader} header @param {Record<string, any>} tensors */
-  constructor(header, tensors) {
-    super(header, tensors);
+  /** @param {LayerHeader} header @param {Record<string, any>} tensors
+   *  @param {import("./packed.js").FetchPart} [fetch] */
+  constructor(header, tensors, fetch) {
+    super(header, tensors, fetch);
+    this.finer = header.finer;
     this.C = header.C;
     this.attnScale = header.attn_scale;
     /** @type {Float64Array} */ this.W_pos = tensors.W_pos;
@@ -38,13 +43,73 @@ export class LearnedLayer extends Layer {
     /** @type {Float64Array} */ this.b_Q = tensors.b_Q;
     /** @type {Float64Array} */ this.b_V = tensors.b_V;
     /** @type {Float64Array} */ this.b_O = tensors.b_O;
-    this.#inputs = columnMajor(tensors.W_in, this.nNeurons);
-    /** W_E in levels of W_E_step, of which there is one a token. */
-    this.W_E = embeddingLevels(tensors, this.d, header.finer);
-    /** @type {Float64Array} */ this.W_E_step = tensors.W_E_step;
-    this.W_E_step.forEach((step, t) => (this.W_E_step[t] = step / header.finer));
+    /** W_E in levels of W_E_step, of which there is one a token; none of one that is not here. */
+    this.W_E = new Int16Array(this.nVocab * this.d);
+    this.W_E_step = new Float64Array(this.nVocab).fill(NaN);
+    this.#left = this.nVocab;
+    this.#takeTokens(tensors);
+    if (tensors.W_in) this.#takeNeurons(tensors);
     this.sharedScale = this.#scales(this.C);
   }
+
+  // -------------------------------------------------------------- parts
+
+  /** Tokens: int8 levels and, of usual ones, what their rounding left, put together.
+   *  @param {Record<string, any>} tensors */
+  #takeTokens({ here, W_E, W_E_step, W_E_fine, fine }) {
+    const { d, finer } = this;
+    let row = 0;
+    for (let id = 0; id < this.nVocab; id++) {
+      if (!here[id]) continue;
+      this.W_E_step[id] = W_E_step[row] / finer;
+      for (let k = 0; k < d; k++) this.W_E[id * d + k] = finer * W_E[row * d + k];
+      row += 1;
+    }
+    for (let r = 0; r < fine.length; r++)
+      for (let k = 0; k < d; k++) this.W_E[fine[r] * d + k] += W_E_fine[r * d + k];
+    this.#left -= row;
+  }
+
+  /** What neurons are told with. @param {Record<string, any>} tensors */
+  #takeNeurons({ W_in, W_V, W_O, b_V, b_O, means }) {
+    Object.assign(this, { W_V, W_O, b_V, b_O, means });
+    this.#inputs = columnMajor(W_in, this.nNeurons);
+  }
+
+  get waits() {
+    return !this.#inputs || this.#left > 0;
+  }
+
+  /** @param {Numbers} heads @param {Numbers} ids */
+  lacks(heads, ids) {
+    const rare = this.#left > 0 && Array.from(ids).some((id) => Number.isNaN(this.W_E_step[id]));
+    return [...(heads.length && !this.#inputs ? ["neurons"] : []), ...(rare ? ["tokens"] : [])];
+  }
+
+  /** @param {string} part @param {Record<string, any>} tensors */
+  take(part, tensors) {
+    if (part === "tokens") this.#takeTokens(tensors);
+    else this.#takeNeurons(tensors);
+  }
+
+  /** A part that is asked for comes, whoever stops waiting: every text will need it.
+   *  @param {string[]} parts
+   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
+  async bring(parts, { onProgress = () => {}, signal } = {}) {
+    const ended = new Promise((_, fail) =>
+      signal?.addEventListener("abort", () => fail(signal.reason)),
+    );
+    this.#tell = onProgress;
+    for (const part of parts) {
+      const all = { onProgress: (/** @type {number} */ share) => this.#tell(share) };
+      const coming = this.#coming.get(part) ?? super.bring([part], all);
+      this.#coming.set(part, coming);
+      coming.catch(() => this.#coming.delete(part)); // it can be asked for again
+      await Promise.race([coming, ended]);
+    }
+  }
+
+  // -------------------------------------------------------------- the split
 
   /** @param {number} n @param {number} token @returns {Split} */
   split(n, token) {
@@ -57,6 +122,7 @@ export class LearnedLayer extends Layer {
     const known = this.#readouts.get(key);
     if (known) return known;
     const { d, dHead, W_O } = this;
+    if (!this.#inputs) throw new RangeError("the layer’s neurons are not here yet");
     const size = NEURONS_AT_ONCE * d;
     const some = this.#inputs.subarray(block * size, (block + 1) * size);
     const out = W_O.subarray(head * dHead * d, (head + 1) * dHead * d);
@@ -75,27 +141,15 @@ export class LearnedLayer extends Layer {
 
   // -------------------------------------------------------------- rows and kernels
 
-  /** Exact attention row of a head at position n of a text, over the sources 0 ... n.
-   *  @param {number} head @param {Numbers} ids @param {number} [n] the last token
-   *  @returns {Float64Array} */
-  attentionRow(head, ids, n = Math.min(ids.length, this.positions) - 1) {
-    return this.attentionRows(ids, n)[wholeBelow(head, this.nHeads, "head")];
-  }
-
-  /** Every head's. @param {Numbers} ids @param {number} [n] @returns {Float64Array[]} */
+  /** Every head's exact attention row at position n of a text, over the sources 0 ... n.
+   *  @param {Numbers} ids @param {number} [n] the last token @returns {Float64Array[]} */
   attentionRows(ids, n = Math.min(ids.length, this.positions) - 1) {
     return this.rows(this.stream(this.text(ids, n), n, "exact"));
   }
 
-  /** The row that Equation 1 gives in its place.
-   *  @param {number} head @param {Numbers} ids @param {number} [n] the last token
+  /** The rows that Equation 1 gives in their place.
+   *  @param {Numbers} ids @param {number} [n] the last token
    *  @param {number} [C] the norm that a token embedding is taken to have
-   *  @returns {Float64Array} */
-  rebuiltRow(head, ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
-    return this.rebuiltRows(ids, n, C)[wholeBelow(head, this.nHeads, "head")];
-  }
-
-  /** Every head's. @param {Numbers} ids @param {number} [n] @param {number} [C]
    *  @returns {Float64Array[]} */
   rebuiltRows(ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
     if (!(C > 0)) throw new RangeError(`C = ${C}: the norm of an embedding is a positive number`);
@@ -116,6 +170,7 @@ export class LearnedLayer extends Layer {
     for (let i = 0, at = 0; i < ids.length; i++, at += d) {
       const token = ids[i] * d;
       const step = this.W_E_step[ids[i]];
+      if (Number.isNaN(step)) throw new RangeError(`token ${ids[i]} is not here yet`);
       const place = kind === "exact" ? i * d : n * d;
       let squared = 0;
       for (let k = 0; k < d; k++) {
@@ -319,14 +374,4 @@ class SeenStream {
     const { layer, n } = this.split;
     return layer.attend(layer.stream(this.ids, n, "split"), this.ids);
   }
-}
-
-/** int8 levels and, of usual tokens, what their rounding left, put together.
- *  @param {Record<string, any>} tensors @param {number} d @param {number} finer */
-function embeddingLevels({ W_E, W_E_fine, fine }, d, finer) {
-  const out = new Int16Array(W_E.length);
-  for (let i = 0; i < out.length; i++) out[i] = finer * W_E[i];
-  for (let r = 0; r < fine.length; r++)
-    for (let k = 0; k < d; k++) out[fine[r] * d + k] += W_E_fine[r * d + k];
-  return out;
 }

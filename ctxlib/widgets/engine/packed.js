@@ -15,11 +15,11 @@ import { HeardNeuron } from "./neuron.js";
  *    n: number, largest: number, stable: number[], destinations: Destination[],
  *    calibration: {name: string, ids: number[]}, families: Family[],
  *    passages: {name: string, domain: string, title: string}[], untrained: number[],
- *    vocab: string[], bos: number, byte_level: boolean, words?: string}} CommonHeader
+ *    vocab: string[], bos: number, byte_level: boolean, words?: string, folder?: string}} CommonHeader
+ *    its further parts, where it has some, lie in a folder beside it, named for what it holds
  *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
- *  @typedef {CommonHeader & {length: number, folder?: string, shared?: number}} AskedHeader of one
- *    destination; its further parts lie in a folder beside it, named for what it holds, the rarer tokens
- *    `shared` a file
+ *  @typedef {CommonHeader & {length: number, shared?: number}} AskedHeader of one destination, the
+ *    rarer tokens `shared` a file
  *  @typedef {{sizes: string[], reals: string[], lists: string[],
  *    tensors: (header: any) => string[]}} Kind what a header must give: whole numbers above 0, numbers
  *    above 0, lists, and tensors by their names
@@ -36,18 +36,24 @@ function leveled(...names) {
   return names.flatMap((name) => ["", "_step", "_spread", "_mean"].map((of) => name + of));
 }
 const OF_TOKENS = ["known", "content", ...leveled("of_token")];
+const OF_ROWS = ["here", "W_E", "W_E_step", "fine", "W_E_fine"];
+const OF_NEURONS = ["W_V", "W_O", "W_in", "b_V", "b_O", "means"];
 
-/** Of each kind of file what makes something of it, and what it must hold. */
+/** Of each kind of file what makes something of it, what it must hold, and what a part of it must, by
+ *  the part's name: `tokens`, `neurons`; `tokens-12`, `head-4`. */
 const KINDS = {
   "ctxlib layer": {
     Kind: LearnedLayer,
     sizes: [...LAYER.sizes, "finer"],
     reals: ["eps", "C", "attn_scale"],
     lists: LAYER.lists,
-    tensors: () => [
-      ..."W_E W_E_step fine W_E_fine W_pos W_Q W_K W_V W_O W_in b_Q b_V b_O means".split(" "),
+    /** @param {any} header */
+    tensors: ({ folder }) => [
+      ...["W_pos", "W_Q", "W_K", "b_Q", ...OF_ROWS],
+      ...(folder ? [] : OF_NEURONS),
       ...LAYER.tensors,
     ],
+    part: (/** @type {string} */ kind) => (kind === "tokens" ? OF_ROWS : OF_NEURONS),
   },
   "ctxlib asked layer": {
     Kind: AskedLayer,
@@ -64,6 +70,8 @@ const KINDS = {
       ),
       ...LAYER.tensors,
     ],
+    part: (/** @type {string} */ kind, /** @type {string} */ number) =>
+      kind === "head" ? leveled(`readout_${number}`) : OF_TOKENS,
   },
   "ctxlib neuron": {
     Kind: HeardNeuron,
@@ -71,10 +79,10 @@ const KINDS = {
     reals: [],
     lists: ["vocab"],
     tensors: () => ["kernels", "content", "adds", "left"],
+    part: () => [],
   },
 };
-/** A part of a layer: what it holds is in its name, `head-4` or `tokens-12`. */
-const PART = "ctxlib asked part";
+const PART = "ctxlib layer part";
 const LAYER_VERSION = 1;
 
 /** Fetches a packed layer, or whatever a file holds of one (`KINDS`).
@@ -83,11 +91,11 @@ const LAYER_VERSION = 1;
 export async function loadLayer(url, onProgress = () => {}) {
   const place = new URL(url, globalThis.location?.href);
   const unpacked = await opened(place, KINDS, () => fetchedBytes(place, onProgress));
-  const { folder } = unpacked.header;
+  const { folder, format } = unpacked.header;
   /** @type {FetchPart} */
   const part = async (name, onProgress, signal) => {
     const [kind, number] = name.split("-");
-    const tensors = kind === "head" ? leveled(`readout_${number}`) : OF_TOKENS;
+    const tensors = KINDS[/** @type {keyof typeof KINDS} */ (format)].part(kind, number);
     const kinds = { [PART]: { sizes: [], reals: [], lists: [], tensors: () => tensors } };
     const file = new URL(`${folder}/${name}.bin`, place);
     return (await opened(file, kinds, () => fetchedBytes(file, onProgress, signal))).tensors;
@@ -180,11 +188,10 @@ function unpackedLayer(buffer, among) {
     float16: Uint8Array, // two bytes each
     float32: Float32Array,
   };
-  const halves = everyHalf();
   const tensors = header.tensors.map(({ name, type, shape, offset }) => {
     const count = entries(shape);
     const held = new kinds[type](buffer, start + offset, type === "float16" ? 2 * count : count);
-    if (type === "float16") return [name, halvesWidened(held, halves)];
+    if (type === "float16") return [name, halvesWidened(held, (halves ??= everyHalf()))];
     return [name, type === "float32" ? new Float64Array(held) : held];
   });
   return { header, tensors: Object.fromEntries(tensors) };
@@ -244,6 +251,8 @@ function layerHeader(buffer) {
     throw new Error("it is another kind of file");
   }
 }
+
+/** @type {Float64Array | undefined} for all files */ let halves;
 
 /** Every float16 as a float64, because not every browser has numbers of that kind. */
 function everyHalf() {

@@ -128,6 +128,7 @@ export class Reading {
   constructor(reader, ids, heads, before) {
     this.reader = reader;
     this.heads = heads;
+    this.waits = reader.layer.waits;
     const other = ids.findIndex((id, i) => id !== before?.ids[i]);
     const shared = other < 0 ? ids.length : other;
     /** @type {number[]} */
@@ -145,9 +146,10 @@ export class Reading {
     return this.ids.length - 1;
   }
 
-  /** @returns {boolean} whether there is a context to speak of: two tokens of the text's own */
+  /** @returns {boolean} whether there is a context to speak of: two tokens of the text's own; and what it
+   *    takes */
   get speaks() {
-    return this.n > 1;
+    return this.n > 1 && !this.waits;
   }
 
   /** Every so many tokens, a power of two so that a longer text still uses what a shorter one left.
@@ -184,6 +186,14 @@ export class Reading {
       own: Float32Array.from(prefix.selfNormalised(heads)),
       truth: truth && Float32Array.from(truth),
     });
+  }
+
+  /** Works out what the next token will need that does not hang on the text. */
+  foresee() {
+    if (!this.speaks || this.n >= this.reader.room) return;
+    const next = this.reader.at(this.n + 1);
+    next.kernelOf(this.heads);
+    void next.denominators;
   }
 
   /** @returns {Summaries} of the whole window */

@@ -1,11 +1,10 @@
 /** Which neurons a token drives. */
 
 import { outermost } from "../engine/linalg.js";
-import { latest } from "../engine/slices.js";
 import { pick } from "../ui/controls.js";
-import { element, failed, focusIn, fresh } from "../ui/dom.js";
+import { element, focusIn, fresh } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
-import { brought, waitingLine } from "../ui/waiting.js";
+import { needed, waitingLine } from "../ui/waiting.js";
 import { tokenMark, UNIT } from "../ui/words.js";
 import { barTable } from "./bars.js";
 import { LONGEST_SEARCH } from "./scene.js";
@@ -32,16 +31,8 @@ export function sameAgain(id, { read, text }) {
  *  @param {Tools} tools @returns {Section} */
 export function searchSection(tools) {
   const { go, name, layer, heading } = tools;
-  const [task, waiting] = [latest(), waitingLine()];
-  let asked = -1; // a token that did not come is not asked for at once again
-  const fetchRare = (/** @type {number} */ id) => {
-    const missing = layer.lacks([], [id]);
-    if (asked === id || !missing.length) return;
-    asked = id;
-    task(async (signal) => {
-      if (await brought(waiting, layer, missing, `the token ${name(id)}`, signal)) tools.again();
-    }).catch((error) => failed(waiting.root, error));
-  };
+  const waiting = waitingLine();
+  const here = needed(layer, waiting, () => tools.again());
   const id = fresh("search");
   const input = /** @type {HTMLInputElement} */ (
     element("input", {
@@ -80,7 +71,7 @@ export function searchSection(tools) {
     const first = ranking.tokens[neuron * layer.largest];
     const typed = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
     const unknown = typed.id >= 0 && !layer.knows(typed.id) ? typed.id : -1;
-    if (unknown >= 0) fetchRare(unknown);
+    if (unknown >= 0) here([], [unknown], `the token ${name(unknown)}`);
     const found = unknown < 0 ? { ...typed, unknown } : { ...typed, unknown, id: -1 };
     say({ typed: search, ...found });
     fill({ ranking, id: found.id });

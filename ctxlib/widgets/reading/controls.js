@@ -92,7 +92,15 @@ export function captionSection({ layer, tokenizer }) {
   /** @param {Scene} scene @param {Found} found */
   const update = ({ neuron, shades, shade, texts }, { drivers }) => {
     const differ = texts.some(({ apart }) => apart.size);
-    say({ drivers, neuron, shades, shade, differ, made: methodInWords(texts, layer, asking) });
+    const whom = layer.waits ? null : neuron;
+    say({
+      drivers,
+      neuron: whom,
+      shades,
+      shade,
+      differ,
+      made: methodInWords(texts, layer, asking),
+    });
   };
   return { about, key, method, update };
 }

@@ -49,6 +49,10 @@ export async function follow(scene, sides, found, learn, reader, signal) {
   await sumUp(readings, () => learn({ points: found.points + 1 }), pause);
   for (const side of sides) await side.count(pause);
   learn({});
+  for (const reading of readings) {
+    reading.foresee();
+    await pause();
+  }
 }
 
 /** Each text's summaries in standard deviations from the passages' mean. @param {Reading[]} readings

@@ -200,9 +200,9 @@ function leftOut(from, read, total, fixed) {
 
 /** What there is to say of a text without a context. @param {Reading} reading */
 function silence({ n }) {
-  return n < 1
-    ? "Nothing to read yet."
-    : "One token stands at the destination alone: a context begins with the next.";
+  if (n < 1) return "Nothing to read yet.";
+  if (n > 1) return "What it says follows with the weights.";
+  return "One token stands at the destination alone: a context begins with the next.";
 }
 
 /** A text's tokens with their shades. @param {Omit<import("../ui/hand.js").Hand, "at">} hand

@@ -1,7 +1,8 @@
 /** A line that says what is waited for and how far it is; it takes no room when it has nothing to say. */
 
+import { latest } from "../engine/slices.js";
 import { button } from "./controls.js";
-import { element } from "./dom.js";
+import { element, failed } from "./dom.js";
 
 /** @typedef {ReturnType<typeof waitingLine>} WaitingLine */
 
@@ -57,4 +58,23 @@ export async function brought(line, layer, parts, what, signal) {
     line.end(stopped ? `Stopped: ${what} did not come.` : /** @type {Error} */ (error).message);
     return false;
   }
+}
+
+/** A function that says whether all is here that some heads and tokens need, and fetches what is not:
+ *  `again` is called when it has come. What did not come is not asked for at once again.
+ *  @param {import("../engine/layer.js").Layer} layer @param {WaitingLine} line @param {() => void} again
+ *  @returns {(heads: ArrayLike<number>, ids: ArrayLike<number>, what: string) => boolean} */
+export function needed(layer, line, again) {
+  const task = latest();
+  /** @type {string[]} */ let asked = [];
+  return (heads, ids, what) => {
+    const missing = layer.lacks(heads, ids);
+    if (missing.some((part) => !asked.includes(part))) {
+      asked = missing;
+      task(async (signal) => {
+        if (await brought(line, layer, missing, what, signal)) again();
+      }).catch((error) => failed(line.root, error));
+    }
+    return !missing.length;
+  };
 }

@@ -9,6 +9,7 @@ import { headStyle } from "../ui/marks.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn, usualHeads } from "../ui/state.js";
+import { needed, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { whyHere } from "../ui/why.js";
 import { tokenMark } from "../ui/words.js";
@@ -86,14 +87,31 @@ async function render({ model, el }) {
     ways.root,
   );
   const heads = usualHeads(layer);
+  const waiting = waitingLine();
+  const here = needed(layer, waiting, () => waiting.root.isConnected && end.again());
   /** @param {ReturnType<typeof turned> & {width: number}} now */
   const update = ({ passage, n, width }) => {
     controls.passage.update(passage);
     controls.n.update(n, { max: layer.longest(passage) - 1 });
     const ids = layer.passages[passage].ids.slice(0, n + 1);
+    why.root.hidden = true;
+    if (!here([], ids, "the tokens of this passage")) {
+      for (const place of [headline, path]) place.replaceChildren();
+      renewed(picture, waiting.root);
+      return;
+    }
     const { tokens, names } = inText(ids);
     headline.replaceChildren("What ", tokenMark(names[n]), ` at n = ${n} looks at`);
     renewed(picture, drawing(layer.attentionRows(ids).map(nearest), width));
+    const text = tokens.slice(1).join("");
+    ways.update([{ page: "reader", label: "Read this text in the live reader", state: { text } }]);
+    // at other places than the usual one a circuit is calibrated
+    const read = n === layer.n ? [] : layer.calibration.ids;
+    why.root.hidden = !here(heads, read, "what the heads tell neurons");
+    if (why.root.hidden) {
+      renewed(path, waiting.root);
+      return;
+    }
     const circuit = layer.circuit({ n });
     const [neuron] = leading(circuit.summary(circuit.placed(ids), heads));
     renewed(
@@ -105,11 +123,11 @@ async function render({ model, el }) {
         why,
       ),
     );
-    const text = tokens.slice(1).join("");
-    ways.update([{ page: "reader", label: "Read this text in the live reader", state: { text } }]);
+    here(heads, layer.known, "the other passages"); // while this one is looked at
   };
   const state = () => turned(model, layer);
-  return kept({ model, place: picture, traits: ["passage", "n"], state, update });
+  const end = kept({ model, place: picture, traits: ["passage", "n"], state, update });
+  return end;
 }
 
 export default { render };

@@ -106,8 +106,8 @@ async function render({ model, el }) {
     const circuit = layer.circuit({ token });
     body.setAttribute("aria-busy", "true");
     const unread = heads.filter((head) => layer.lacks([head], []).length);
-    const what = `the readout of ${headsSaid(unread)}`;
-    if (!(await brought(waiting, layer, layer.lacks(unread, []), what, signal))) {
+    const what = unread.length ? `the readout of ${headsSaid(unread)}` : "the vocabulary";
+    if (!(await brought(waiting, layer, layer.lacks(unread, layer.known), what, signal))) {
       tools.go({ heads: ranking?.heads ?? [] });
       return;
     }

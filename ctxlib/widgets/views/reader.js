@@ -5,7 +5,7 @@
  *  summaries at the end; those of earlier prefixes follow in slices, which the next one cuts short. */
 
 import { LayerReader } from "../engine/reading.js";
-import { latest } from "../engine/slices.js";
+import { latest, nextTurn } from "../engine/slices.js";
 import { captionSection, controlsSection } from "../reading/controls.js";
 import { follow } from "../reading/follow.js";
 import { drawingMarks } from "../reading/lines.js";
@@ -60,7 +60,12 @@ async function render({ model, el }) {
     choose: (/** @type {number} */ neuron) => turn(model, { neuron }),
     forget: () => (found.auto = null),
     typed: () => {
-      requestAnimationFrame(() => tools.again()); // what was typed is seen first
+      // what was typed is seen first; what it says is worked out between two pictures
+      requestAnimationFrame(async () => {
+        await nextTurn();
+        state();
+        tools.again();
+      });
       sharing.later();
     },
   };
@@ -120,9 +125,10 @@ async function render({ model, el }) {
   /** @param {Scene} now @param {AbortSignal} signal */
   const bring = async ({ wanted, texts }, signal) => {
     const rare = texts.flatMap(({ ids }) => ids).filter((id) => !asked.has(id));
-    const [ofHeads, ofTokens] = [layer.lacks(wanted, []), layer.lacks([], rare)];
+    const ofHeads = layer.lacks(wanted, []);
+    const ofTokens = layer.lacks([], [...rare, ...layer.known]);
     if (!ofHeads.length && !ofTokens.length) return;
-    await new Promise((done) => setTimeout(done, QUIET));
+    if (!layer.waits) await new Promise((done) => setTimeout(done, QUIET));
     signal.throwIfAborted();
     if (!(await brought(waiting, layer, ofHeads, "what these heads write to neurons", signal)))
       turn(model, { heads });
@@ -138,7 +144,7 @@ async function render({ model, el }) {
     el.dataset.working = ""; // until lists and lines are complete
     task(async (signal) => {
       await bring(now, signal);
-      await follow(now, sides, found, learn, reader, signal);
+      if (!layer.waits) await follow(now, sides, found, learn, reader, signal);
     })
       .catch((error) => failed(el, error))
       .finally(() => mine === begun && delete el.dataset.working);

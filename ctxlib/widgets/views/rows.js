@@ -9,6 +9,7 @@ import { layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { shadedTokens } from "../ui/tokens.js";
+import { needed, waitingLine } from "../ui/waiting.js";
 import { figure, threeDigits, tokenMark } from "../ui/words.js";
 
 /** @typedef {import("../ui/state.js").Model} Model */
@@ -162,6 +163,8 @@ async function render({ model, el }) {
     text,
     ways.root,
   );
+  const waiting = waitingLine();
+  const here = needed(layer, waiting, () => waiting.root.isConnected && end.again());
   let pairs = /** @type {Pair[]} */ ([]);
   /** @param {Turned & {width: number}} now @param {import("../ui/state.js").Changed} changed */
   const update = ({ width, ...now }, changed) => {
@@ -169,10 +172,18 @@ async function render({ model, el }) {
     controls.n.update(n, { max: layer.longest(now.passage) - 1 });
     for (const [name, value] of Object.entries(others))
       controls[/** @type {keyof Turned} */ (name)].update(/** @type {never} */ (value));
-    if (changed("passage", "n", "octaves")) pairs = pairsOf(layer, now); // no head or axis needs new ones
+    const ids = layer.passages[now.passage].ids.slice(0, n + 1);
+    if (!here([], ids, "the tokens of this passage")) {
+      for (const place of [headline, text, ...apart]) place.replaceChildren();
+      renewed(picture, waiting.root);
+      pairs = [];
+      return;
+    }
+    // no head or axis needs new ones
+    if (!pairs.length || changed("passage", "n", "octaves")) pairs = pairsOf(layer, now);
     pairs.forEach((pair, head) => (apart[head].textContent = figure(pair.apart)));
     const pair = pairs[now.head];
-    const { tokens, names } = inText(layer.passages[now.passage].ids.slice(0, n + 1));
+    const { tokens, names } = inText(ids);
     headline.replaceChildren(
       `Head ${now.head} looks back from `,
       tokenMark(names[n]),
@@ -209,9 +220,11 @@ async function render({ model, el }) {
       },
       { page: "reader", label: "Read this text in the live reader", state: { heads, text: read } },
     ]);
+    here([], layer.known, "the other passages"); // while this one is looked at
   };
   const traits = ["passage", "head", "n", "octaves", "scale"];
-  return kept({ model, place: picture, traits, state: () => turned(model, layer), update });
+  const end = kept({ model, place: picture, traits, state: () => turned(model, layer), update });
+  return end;
 }
 
 export default { render };

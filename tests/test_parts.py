@@ -1,0 +1,173 @@
+"""A layer that comes in parts: a view answers with the first, waits where it lacks another, and in
+the end says what it says of the whole file.
+"""
+
+import numpy as np
+import pytest
+from viewing import OF_LAYERS, header, opened, settled, tensors, view_page, whole
+
+import ctxlib as cx
+from ctxlib.widgets.layerfile import parts_of_layer
+
+OPENS = {"attention": 0, "rows": 6}  # with these passages
+
+
+@pytest.fixture(scope="module")
+def parts(mini_weights):
+    """mini's files by their names."""
+    return parts_of_layer(mini_weights, name="mini", opening=OPENS.values())
+
+
+@pytest.fixture(scope="module")
+def in_parts(view_folder, views, parts):
+    """A folder in which every view of a layer has it in parts."""
+    for name in OF_LAYERS:
+        opens = {"passage": OPENS[name]} if name in OPENS else {}
+        state = whole(views[name]) | opens
+        for folder in ("parts", "whole"):
+            view_page(view_folder / folder, (name, state), name=name)
+    for name, content in parts.items():
+        file = view_folder / "parts" / "data" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    (view_folder / "whole" / "data").symlink_to(view_folder / "data")
+
+
+def test_the_parts_hold_what_the_whole_does(parts, packed_mini, mini_weights):
+    opening, others, told = map(tensors, parts.values())
+    held, first = tensors(packed_mini), header(parts["layer.bin"])
+    assert first.pop("folder").startswith("layer-")
+    both = [opening["here"], others["here"]]
+    np.testing.assert_array_equal(np.add(*both), held["here"])  # every token once
+    read = [
+        t.tokens[: first["n"] + 1] for t in (cx.texts.passages(mini_weights)[k] for k in (0, 6))
+    ]
+    assert set(np.concatenate(read)) <= set(both[0].nonzero()[0])
+    for tensor in ("W_E", "W_E_step"):
+        again = np.zeros_like(held[tensor])
+        for part in (opening, others):
+            again[part["here"] == 1] = part[tensor]
+        np.testing.assert_array_equal(again, held[tensor])
+    fine = {
+        token: row
+        for part in (opening, others)
+        for token, row in zip(part["fine"], part["W_E_fine"], strict=True)
+    }
+    assert set(fine) == set(held["fine"])
+    for token, row in zip(held["fine"], held["W_E_fine"], strict=True):
+        np.testing.assert_array_equal(fine[token], row)
+    whole = opening | told
+    for name in held.keys() - {"W_E", "W_E_step", "here", "fine", "W_E_fine"}:
+        np.testing.assert_array_equal(whole[name], held[name])
+    assert len(parts["layer.bin"]) < 0.7e6
+    said = header(packed_mini)
+    assert {k: v for k, v in first.items() if k != "tensors"} == {
+        k: v for k, v in said.items() if k != "tensors"
+    }
+
+
+class Gate:
+    """Keeps what a page asks for, until it is opened."""
+
+    def __init__(self, page, files):
+        self.held, self.opened = [], False
+        page.route(files, lambda route: self.take(route))
+
+    def take(self, route):
+        if self.opened:
+            route.continue_()
+        else:
+            self.held.append(route)
+
+    def open(self):
+        self.opened = True
+        for route in self.held:
+            route.continue_()
+
+
+def said_of_whole(browser, address, name):
+    with opened(browser) as page:
+        page.goto(f"{address}/whole/{name}.html")
+        return settled(page).inner_text(".ctx-view")
+
+
+#: What a view says before any part but the first has come, and of how much of it that is all.
+EARLY = {
+    "attention": [".ctx-view svg", ".ctx-legend"],
+    "rows": [".ctx-view svg", ".ctx-tokens", ".ctx-legend"],
+    "kernels": [".ctx-view svg", ".ctx-figures"],
+    "neurons": [".ctx-controls input:checked"],
+    "reader": [".ctx-controls input:checked", ".ctx-reader-text"],
+}
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("name", OF_LAYERS)
+def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
+    browser, address, name
+):
+    with opened(browser) as page:
+        gate = Gate(page, "**/layer-*/*.bin")
+        page.goto(f"{address}/parts/{name}.html")
+        for place in EARLY[name]:
+            page.locator(place).first.wait_for()
+        early = page.inner_text(".ctx-view")
+        waits = page.locator(".ctx-waiting:not([hidden])").count()
+        assert waits == (name in ("attention", "neurons", "reader"))
+        if name in ("neurons", "reader"):  # no number of what is not there
+            assert page.locator(".ctx-readable, .ctx-number:visible, .ctx-below").count() == 0
+        gate.open()
+        late = settled(page).inner_text(".ctx-view")
+        asked = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    parts = sorted(url.rpartition("/")[2] for url in asked if "/layer-" in url)
+    assert late == said_of_whole(browser, address, name)
+    if name in ("rows", "kernels"):
+        assert early == late
+    assert parts == {"kernels": [], "rows": ["tokens.bin"]}.get(name, ["neurons.bin", "tokens.bin"])
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_a_turn_waits_for_the_part_that_it_needs(browser, address):
+    with opened(browser) as page, opened(browser) as other:
+        gate = Gate(page, "**/layer-*/tokens.bin")
+        page.goto(f"{address}/parts/rows.html")
+        page.locator(".ctx-tokens").wait_for()
+        page.get_by_label("Passage").select_option("30")
+        page.get_by_text("Fetching").wait_for()
+        assert page.locator(".ctx-view svg, .ctx-token").count() == 0
+        assert "total variation of its" not in page.inner_text(".ctx-view")
+        gate.open()
+        other.goto(f"{address}/whole/rows.html#passage=30")
+        assert settled(page).inner_text(".ctx-view") == settled(other).inner_text(".ctx-view")
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_what_is_typed_before_the_weights_have_come_is_read_when_they_have(browser, address):
+    with opened(browser) as page, opened(browser) as other:
+        gate = Gate(page, "**/layer-*/*.bin")
+        page.goto(f"{address}/parts/reader.html#neuron=174")
+        for where in (page, other):
+            if where is other:
+                where.goto(f"{address}/whole/reader.html#neuron=174")
+                settled(where)
+            where.get_by_role("textbox", name="First text").fill("a zebra in the harbour")
+        page.get_by_text("What it says follows with the weights.").first.wait_for()
+        assert len(gate.held) == 1  # the keys have asked for nothing anew
+        gate.open()
+        first = ".ctx-reader section >> nth=0"
+        tokens = [settled(w).locator(first).locator(".ctx-token") for w in (page, other)]
+        said = [shown.evaluate_all("all => all.map(({ title }) => title)") for shown in tokens]
+        assert said[0] == said[1] and len(said[0]) > 5
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_a_part_that_cannot_be_had_is_one_line(browser, address):
+    page = browser.new_page()
+    page.route("**/layer-*/tokens.bin", lambda route: route.fulfill(body=b"<p>a page"))
+    page.goto(f"{address}/parts/attention.html")
+    page.locator(".ctx-path-figure").first.wait_for()  # for which it needs none of it
+    page.get_by_label("Passage").select_option("30")
+    said = "This view's data (tokens.bin) cannot be used: it is another kind of file."
+    page.get_by_text(said).wait_for()
+    assert page.locator(".ctx-view svg:visible").count() == 0
+    page.close()
