@@ -34,7 +34,7 @@ INK = STYLE["text.color"]  #: stands for "the colour of the page's text" until a
 NO_METADATA = ("Date", "Creator", "Format", "Type")  # what would tell one drawing from the same
 STRONGEST = 0.6  # of the shade behind a token: its text stays readable, on white and on near-black
 NARROW, LINE = 3.75, 0.17  # inches: a phone's page, and a line of labels
-LETTER = 7.2  # of a label, in dots as matplotlib counts them
+LETTER = 6.8  # of a label, in dots as matplotlib counts them
 NAMED = 5  # sources of a row that are called by their tokens
 
 
@@ -122,9 +122,10 @@ def narrow(figure: Figure) -> None:
         axis.set(
             xlabel=fill(axis.get_xlabel(), letters), title=fill(axis.get_title("left"), letters)
         )
-        legend = axis.get_legend()
-        if legend and not axis.bbox.padded(1).contains(*legend.get_window_extent().max):
-            below(figure, legend)
+        if legend := axis.get_legend():
+            box, room = legend.get_window_extent(), axis.bbox.padded(1)
+            if not (room.contains(*box.min) and room.contains(*box.max)):
+                below(figure, legend)
     for legend in [*figure.legends]:
         below(figure, legend)
 

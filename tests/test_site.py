@@ -119,7 +119,7 @@ def test_drawings_of_a_page_have_names_of_their_own(html):
     assert len(names) == len(set(names)) and set(re.findall(r"url\(#([^)]+)", page)) <= {*names}
     assert "tag_hide-cell" in page, "the setup cell is folded"
     assert "jupyter.widget-view" not in page
-    assert 'id="f2-4-' in page, "the widget's first setting"
+    assert 'id="w2-4-' in page, "the widget's first setting"
 
 
 def test_each_chapter_opens_in_colab_from_a_notebook_that_exists(html):
