@@ -116,8 +116,10 @@ def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
     )
     assert cut == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    for drawing in page.locator("figure.path svg:visible").all():  # it has a form for phones
-        assert drawing.bounding_box()["width"] <= 390
+    for drawing in page.locator("figure.picture svg:visible").all():  # in its form for phones
+        box = drawing.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+        assert drawing.get_attribute("class") == "narrow"
 
 
 def test_numbers_in_a_table_stand_under_one_another(visit):

@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,6 +33,27 @@ def test_a_drawing_is_the_same_twice_and_takes_colour_and_width_of_the_page():
     assert "currentColor" in svg and not re.search(rf"{cx.plots.INK}|#000000|#ffffff", svg)
     head = re.search("<svg[^>]*>", svg)[0]
     assert "max-width" in head and not re.search(r'\b(width|height)="', head)
+
+
+def test_for_a_phone_panels_stand_below_one_another_and_nothing_sticks_out():
+    figure, (axes,) = cx.plots.panels(1, 3, sharey=True)
+    names = ["as if it had been measured on the calibration text", "of its own"]
+    for axis in axes:
+        axis.barh(names, [1, 2], label="a bar with a name as long as a legend can bear")
+        axis.set(xlabel="how much of what is said is heard at the neurons, over all texts")
+    axes[0].legend(loc="upper left", bbox_to_anchor=(1, 1))
+    wide, narrow = re.findall(
+        "<svg.*?</svg>", cx.plots.picture(figure, "7.1", "Bars.", "bars").html, flags=re.DOTALL
+    )
+    assert "display:none" in narrow and "display:none" not in wide
+    assert "max-width:360px" in narrow and "max-width:768px" in wide
+    figure.draw_without_rendering()
+    boxes = [axis.get_tightbbox() for axis in axes]
+    assert all(above.y0 >= below.y1 for above, below in pairwise(boxes))
+    for part in (*boxes, *(legend.get_window_extent() for legend in figure.legends)):
+        assert part.x0 >= 0 and part.x1 <= figure.bbox.x1
+    assert len(figure.legends) == 1 and axes[0].get_legend() is None
+    assert [label.get_text().replace("\n", " ") for label in axes[2].get_yticklabels()] == names
 
 
 def test_two_figures_share_no_name_and_every_reference_is_resolved():
