@@ -825,15 +825,11 @@ def draw(case, explainer, labels):
     held = [*split.held_active[:7], *split.held_inactive[:7]]
     truth = [k < len(split.held_active[:7]) for k in range(len(held))]
     says = EXPLAINERS[explainer].classify(s.explanation, held)
-    rows = []
+    cell, rows = '<td style="padding:.2em .5em;text-align:left', []
     for prompt, on, said_on in zip(held, truth, says, strict=True):
-        right, mark = (
-            ("right", cx.plots.COLOURS[2]) if on == said_on else ("wrong", cx.plots.COLOURS[1])
-        )
-        rows.append(
-            f'<tr><td>{"active" if on else "inactive"}</td><td style="color:{mark}">{right}</td>'
-            f'<td style="text-align:left"><code>{html.escape(ending(prompt, 80))}</code></td></tr>'
-        )
+        state, right = "active" if on else "inactive", "right" if on == said_on else "<b>wrong</b>"
+        line = f'{cell};font-family:monospace">{html.escape(ending(prompt, 80))}'
+        rows.append(f'<tr>{cell}">{state}</td>{cell}">{right}</td>{line}</td></tr>')
     scored = f"TPR {s.tpr:.2f} of {s.active}, TNR {s.tnr:.2f} of {s.inactive}: score {s.score:.2f}"
     caption = f"{html.escape(case[:1].upper() + case[1:])}, {labels} labels. <i>{html.escape(s.explanation)}</i> {scored}."
     return cx.plots.Picture(

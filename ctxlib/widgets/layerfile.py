@@ -84,7 +84,7 @@ def parts_of_layer(
     has a digest of all in its name the other tokens, and what neurons are told with.
 
     >>> from ctxlib.widgets.layerfile import parts_of_layer
-    >>> [file.rpartition("/")[2] for file in parts_of_layer(weights, texts)]
+    >>> [file.rpartition("/")[2] for file in parts_of_layer(weights, passages)]
     ['layer.bin', 'tokens.bin', 'neurons.bin']
     """
     header, arrays = of_layer(weights, texts, name)
