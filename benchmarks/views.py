@@ -59,7 +59,7 @@ LIMITS = {
     "first load": (3000, 3000, "kB"),
 }
 READABLE, USABLE, TURN, KEY, FREEZE, FIRST_LOAD = LIMITS
-VISITS, TURNS, TOKENS = 5, 21, 500
+VISITS, TURNS, TOKENS = 3, 21, 500
 PREPARED = 10_000  # milliseconds in which the tables of all heads are made, unseen
 LEAST_FREEZE, LEAST_TURN = 50, 16  # milliseconds: the browser reports nothing shorter
 Row = tuple[str, float, str]  # what, how much in the limit's unit, which limit
@@ -212,7 +212,7 @@ def visits(device: Device, browser: Browser, name: str, address: str) -> Iterato
         page = opened(device, browser, address)
         readable.append(page.evaluate(PAINTED))
         usable.append(page.evaluate("window.usable"))
-        page.wait_for_function(f"performance.now() - window.complete > {CALM}")
+        page.wait_for_function(f"() => performance.now() - window.complete > {CALM}")
         complete.append(page.evaluate("window.complete"))
         page.close()
     yield f"{name}: readable", statistics.median(readable), READABLE
