@@ -227,9 +227,8 @@ def repaints(page: Page, turn: Callable[[int], None]) -> float:
         turn(number)
         page.wait_for_timeout(1000)  # a hand that looks before it turns again
     seen = page.evaluate("[...window.turns.values()]")
-    return statistics.median(
-        [*seen, *[LEAST_TURN] * (TURNS - len(seen))]
-    )  # the quickest are not told
+    quickest = [LEAST_TURN] * (TURNS - len(seen))  # these are not told
+    return statistics.median([*seen, *quickest])
 
 
 def explorer(device: Device, browser: Browser, address: str) -> Iterator[Row]:

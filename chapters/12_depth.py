@@ -512,7 +512,7 @@ Heads add up, MLPs are curved: a bag of one piece twice is more one-sided than a
 
 ## The same two questions in a deeper model
 
-SmolLM2 has thirty layers, and a local head in the first of them: there pairs could be marked. Both questions were asked of it once, by the bounds of the published lines (pairs save a twentieth of the variance; an AUC of 0.75), on texts of 200 tokens.
+SmolLM2 has thirty layers, and a local head in the first: there pairs could be marked. Both questions were asked of it, by the bounds of the published lines (pairs save a twentieth of the variance; an AUC of 0.75), on texts of 200 tokens.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

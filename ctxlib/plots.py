@@ -118,7 +118,7 @@ def narrow(figure: Figure) -> None:
     figure.set_size_inches(NARROW, rows * columns * height)
     figure.draw_without_rendering()
     for axis in panels:
-        letters = int(axis.bbox.width / LETTER)
+        letters = max(1, int(axis.bbox.width / LETTER))
         axis.set(
             xlabel=fill(axis.get_xlabel(), letters), title=fill(axis.get_title("left"), letters)
         )

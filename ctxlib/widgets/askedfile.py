@@ -12,7 +12,6 @@ does, the readouts of other heads and the tokens left out. `engine/asked.js` rea
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +32,7 @@ from ctxlib.widgets.layerfile import (
     described,
     farthest,
     flags,
+    folder_of,
     packed,
     spelling,
 )
@@ -76,8 +76,7 @@ def parts_of_destination(study: Study, name: str) -> dict[str, bytes]:
     header, arrays = opening(study, name)
     for head in study.heads:
         arrays |= readout(at, head)
-    held = hashlib.sha256(b"".join(array.tobytes() for array in arrays.values()))
-    folder = f"{name}-{held.hexdigest()[:8]}"
+    folder = folder_of(name, arrays)
     files = {f"{name}.bin": packed(header | {"folder": folder, "shared": SHARED}, arrays, GZIP)}
     for head in sorted({*range(at.n_heads)} - {*study.heads}):
         files[f"{folder}/head-{head}.bin"] = packed({"format": PART}, readout(at, head), GZIP)

@@ -88,8 +88,7 @@ def parts_of_layer(
     ['layer.bin', 'tokens.bin', 'neurons.bin']
     """
     header, arrays = of_layer(weights, texts, name)
-    held = hashlib.sha256(b"".join(array.tobytes() for array in arrays.values()))
-    folder = f"layer-{held.hexdigest()[:8]}"
+    folder = folder_of("layer", arrays)
     labelled = passages(weights)
     read = [labelled[k].tokens[: header["n"] + 1].numpy() for k in opening]
     here = np.unique(np.concatenate([*read, [at["id"] for at in header["destinations"]]]))
@@ -101,6 +100,12 @@ def parts_of_layer(
         f"{folder}/tokens.bin": packed({"format": PART}, of_tokens(arrays, rest)),
         f"{folder}/neurons.bin": packed({"format": PART}, told),
     }
+
+
+def folder_of(name: str, arrays: dict[str, np.ndarray]) -> str:
+    """The folder of a layer's further parts: another layer's is another."""
+    held = hashlib.sha256(b"".join(array.tobytes() for array in arrays.values()))
+    return f"{name}-{held.hexdigest()[:8]}"
 
 
 def of_tokens(
