@@ -94,6 +94,7 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(vi
     assert [box.get_attribute("value") for box in chosen.all()] == ["4", "7"]
     first = page.locator(".ctx-neurons-list tbody tr").first
     assert "2985" in first.inner_text()
+    page.wait_for_timeout(2000)  # turns of one gesture are one step of the history
     with page.expect_request("**/data/qwen-*/head-3.bin"):
         page.get_by_role("group", name="Heads").get_by_label("3", exact=True).check()
     settled(page)
