@@ -50,18 +50,7 @@ def find_neurons(
     >>> {len(tokens) for tokens in found["top tokens"]} == {cx.neurons.LARGEST}
     True
     """
-    ids = (~circuit.at.split.untrained).nonzero()[:, 0]
-    largest, count = min(LARGEST, len(ids)), circuit.at.n_neurons
-
-    def outermost(start: int) -> tuple[Tensor, ...]:
-        contribution = circuit.contribution_to(slice(start, start + CHUNK))
-        contribution = contribution if len(ids) == circuit.at.d_vocab else contribution[:, ids]
-        best, worst = (contribution.topk(largest, largest=up) for up in (True, False))
-        mean = contribution.mean(1)
-        return best.values.mean(1) - mean, mean, ids[best.indices], ids[worst.indices]
-
-    parts = map(outermost, progress(range(0, count, CHUNK), "finding neurons", "chunk"))
-    tops, means, top, bottom = map(torch.cat, zip(*parts, strict=True))
+    tops, means, top, bottom = outermost(circuit)
     z = robust_z(tops)
     order = tops.argsort(descending=True, stable=True)
     passed = z > STANDS_OUT if threshold is None else tops > threshold
@@ -88,6 +77,30 @@ def find_neurons(
     )
     table.attrs["threshold"] = threshold
     return table
+
+
+def outermost(circuit: ContextualCircuit) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of every neuron `top`, the contribution of an average token, and the ids of the tokens with
+    the largest and with the smallest contributions, the outermost first; glitch tokens left out.
+
+    >>> top, mean, largest, smallest = cx.neurons.outermost(circuit)
+    >>> contribution = circuit.contribution_to([298])[0]
+    >>> bool(contribution[largest[298]].mean() - mean[298] == top[298])
+    True
+    """
+    ids = (~circuit.at.split.untrained).nonzero()[:, 0]
+    kept, count = min(LARGEST, len(ids)), circuit.at.n_neurons
+
+    def of_some(start: int) -> tuple[Tensor, ...]:
+        contribution = circuit.contribution_to(slice(start, start + CHUNK))
+        contribution = contribution if len(ids) == circuit.at.d_vocab else contribution[:, ids]
+        best, worst = (contribution.topk(kept, largest=up) for up in (True, False))
+        mean = contribution.mean(1)
+        return best.values.mean(1) - mean, mean, ids[best.indices], ids[worst.indices]
+
+    parts = map(of_some, progress(range(0, count, CHUNK), "finding neurons", "chunk"))
+    tops, means, largest, smallest = map(torch.cat, zip(*parts, strict=True))
+    return tops, means, largest, smallest
 
 
 def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

@@ -26,6 +26,7 @@ from ctxlib.place import Destination, families
 from ctxlib.stored import in_levels, parts
 from ctxlib.studies import Study
 from ctxlib.widgets.layerfile import (
+    NAMED,
     PART,
     RANKED,
     calibrated,
@@ -213,7 +214,7 @@ def ranking(
     means: Float[Tensor, "head d_head"],
 ) -> dict[str, Tensor]:
     """What `cx.find_neurons` says of every neuron through the study's heads, with the largest of
-    these tokens: a page that opens with them need not wait.
+    these tokens, of which the first are named: a page that opens with them need not wait.
     """
     at, chosen = circuit.at, list(heads)
     W_O = at.readout.W_O[chosen]
@@ -227,7 +228,7 @@ def ranking(
         through = W_in @ read / circuit.scale  # neuron (head d_head)
         largest = (through @ inside.flatten(1).T).topk(kept, dim=1)
         mean = through @ means[chosen].flatten()
-        parts.append((largest.values.mean(1) - mean, mean, tokens[largest.indices]))
+        parts.append((largest.values.mean(1) - mean, mean, tokens[largest.indices[:, :NAMED]]))
     top, mean, ids = map(torch.cat, zip(*parts, strict=True))
     return {"told_top": top, "told_mean": mean, "told_tokens": ids}
 

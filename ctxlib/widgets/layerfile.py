@@ -36,7 +36,7 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit
 from ctxlib.denominators import middle_text, roster
-from ctxlib.neurons import LARGEST
+from ctxlib.neurons import LARGEST, outermost
 from ctxlib.place import Destination, destination, families
 from ctxlib.split import destination_query
 from ctxlib.studies import PROSE
@@ -50,13 +50,15 @@ DAMPING = 0.05  # of the metric of rounding errors: no direction is free
 BLOCK = 64  # columns that are rounded before the ones behind them hear of it
 FINE, FINER = 400, 16  # tokens with a second level, and how many of those a step has
 RANKED = 2**24  # numbers in a page's table of tokens by neurons
+NAMED = 8  # tokens of a neuron that a page names beside it
 MATRICES = ("W_pos", "W_Q", "W_K")
 QWEN2 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )  # the words that its tokenizer.json splits
 BIASES = ("b_Q", "b_V", "b_O")  # b_K drops out of the softmax
-TOLD = ("W_V", "W_O", "W_in", "b_V", "b_O", "means")  # what neurons are told with
+RANKING = ("told_top", "told_mean", "told_tokens")  # what `outermost` says of every neuron
+TOLD = ("W_V", "W_O", "W_in", "b_V", "b_O", "means", *RANKING)  # what neurons are told with
 
 
 def packed_layer(
@@ -134,7 +136,8 @@ def of_layer(
     untrained = asked[0].split.untrained
     stable = steady(asked[0], read)
     prose = [p for p in labelled if p.domain in PROSE] or labelled
-    middle = middle_text(asked[0], prose, stable or range(weights.n_heads))
+    chosen = stable or range(weights.n_heads)
+    middle = middle_text(asked[0], prose, chosen)
     counted = (~untrained).nonzero()[:, 0]
     circuits = [calibrated(at, middle) for at in asked]
     means, places = seen_by_heads(circuits, counted)
@@ -157,6 +160,8 @@ def of_layer(
         **spelt,
     }
     ids = np.uint16 if weights.d_vocab <= 2**16 else np.uint32
+    top, mean, largest, _ = outermost(ContextualCircuit.calibrate(asked[0], middle, chosen))
+    ranking = (top.numpy(), compact(mean.numpy()), largest[:, :NAMED].numpy().astype(ids))
     arrays = {
         **embeddings(
             weights, heeded(weights, circuits), usual([*labelled, *read], weights.d_vocab)
@@ -169,6 +174,7 @@ def of_layer(
         "passage_ids": torch.cat([p.tokens for p in labelled]).numpy().astype(ids),
         "passage_ends": np.cumsum([len(p.tokens) for p in labelled]).astype(np.uint32),
         "merges": joins.astype(ids),
+        **dict(zip(RANKING, ranking, strict=True)),
     }
     return header, arrays
 

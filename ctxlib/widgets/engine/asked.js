@@ -82,7 +82,6 @@ export class AskedLayer extends Layer {
   /** @type {Int32Array} of a token in no file of the first, its place among these; -1 */ #left;
   /** @type {(Table | undefined)[]} W_O W_in of a head, neuron after neuron */ #readouts;
   /** @type {Numbers} of each head, which of the values it reads */ #valueOf;
-  /** @type {import("./ranking.js").Ranked} through the stable heads */ #told;
 
   /** @param {AskedHeader} header @param {Record<string, any>} tensors
    *  @param {import("./packed.js").FetchPart} [fetch] */
@@ -103,11 +102,7 @@ export class AskedLayer extends Layer {
     this.moved = equalParts(tensors.moved, this.nHeads);
     /** @type {Float64Array} of the stream that neurons read, what is no head's */
     this.beside = tensors.beside;
-    this.#told = {
-      top: tensors.told_top,
-      mean: tensors.told_mean,
-      tokens: Int32Array.from(tensors.told_tokens),
-    };
+    this.takeRanking(tensors);
   }
 
   /** @param {Record<string, any>} tensors */
@@ -147,11 +142,6 @@ export class AskedLayer extends Layer {
     const [kind, number] = part.split("-");
     if (kind === "head") this.#readouts[Number(number)] ??= readoutTable(tensors, Number(number));
     else if (!this.knows(tensors.known[0])) this.#take(tensors);
-  }
-
-  /** @param {import("./circuit.js").Circuit} circuit @param {number[]} heads */
-  told(circuit, heads) {
-    return circuit.n === this.n && String(heads) === String(this.stable) ? this.#told : undefined;
   }
 
   get fixed() {

@@ -234,13 +234,17 @@ export class Circuit {
    *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
   async topInSlices(heads, signal) {
     const chosen = this.layer.heads(heads);
-    const told = this.layer.told(this, chosen);
-    if (told) return told;
+    return this.layer.told(this, chosen) ?? (await this.rank(chosen, signal));
+  }
+
+  /** Ranks all neurons, whatever the file tells: a head more or less is quick from then on.
+   *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
+  async rank(heads, signal) {
     await doneInSlices(this.weigh(), signal);
     const ranking = this.layer.ranking(this.n);
     return ranking.inTurn(async () => {
-      await doneInSlices(ranking.making(this, chosen), signal);
-      return this.top(chosen);
+      await doneInSlices(ranking.making(this, heads), signal);
+      return ranking.of(this, heads);
     });
   }
 

@@ -48,6 +48,7 @@ const KEPT_CIRCUITS = 4; // at other destinations: a reader types forth and back
 export class Layer {
   /** @type {Kept<Circuit>} */ #circuits = new Kept(KEPT_CIRCUITS);
   /** @type {Ranking | null} */ #ranking = null;
+  /** @type {import("./ranking.js").Ranked | undefined} */ #told;
 
   /** @param {CommonHeader} header @param {Record<string, any>} tensors
    *  @param {import("./packed.js").FetchPart} [fetch] of a layer that has a folder */
@@ -108,10 +109,18 @@ export class Layer {
     return true;
   }
 
-  /** The ranking of some heads that the file holds, if it does. @param {Circuit} _circuit
-   *  @param {number[]} _heads @returns {import("./ranking.js").Ranked | undefined} */
-  told(_circuit, _heads) {
-    return undefined;
+  /** The ranking of these heads, where it is the one that the file holds: that of the stable heads at
+   *  the usual destination, of all heads if none is stable. @param {Circuit} circuit
+   *  @param {number[]} heads @returns {import("./ranking.js").Ranked | undefined} */
+  told({ n, token }, heads) {
+    const usual = this.stable.length ? this.stable : this.everyHead;
+    const same = n === this.n && token === this.destinations[0].id;
+    return same && String(heads) === String(usual) ? this.#told : undefined;
+  }
+
+  /** @param {Record<string, any>} tensors */
+  takeRanking({ told_top: top, told_mean: mean, told_tokens: tokens }) {
+    this.#told = { top, mean, tokens: Int32Array.from(tokens) };
   }
 
   /** Whether texts are always asked by the same token, at one distance from their end.

@@ -71,8 +71,9 @@ export class LearnedLayer extends Layer {
   }
 
   /** What neurons are told with. @param {Record<string, any>} tensors */
-  #takeNeurons({ W_in, W_V, W_O, b_V, b_O, means }) {
+  #takeNeurons({ W_in, W_V, W_O, b_V, b_O, means, ...tensors }) {
     Object.assign(this, { W_V, W_O, b_V, b_O, means });
+    this.takeRanking(tensors);
     this.#inputs = columnMajor(W_in, this.nNeurons);
   }
 

@@ -37,7 +37,8 @@ function leveled(...names) {
 }
 const OF_TOKENS = ["known", "content", ...leveled("of_token")];
 const OF_ROWS = ["here", "W_E", "W_E_step", "fine", "W_E_fine"];
-const OF_NEURONS = ["W_V", "W_O", "W_in", "b_V", "b_O", "means"];
+const RANKING = ["told_top", "told_mean", "told_tokens"];
+const OF_NEURONS = ["W_V", "W_O", "W_in", "b_V", "b_O", "means", ...RANKING];
 
 /** Of each kind of file what makes something of it, what it must hold, and what a part of it must, by
  *  the part's name: `tokens`, `neurons`; `tokens-12`, `head-4`. */
@@ -62,7 +63,7 @@ const KINDS = {
     lists: LAYER.lists,
     /** @param {any} header */
     tensors: ({ folder, stable, heads }) => [
-      ..."kernels value_of moved beside means told_top told_mean told_tokens".split(" "),
+      ...["kernels", "value_of", "moved", "beside", "means", ...RANKING],
       ...OF_TOKENS,
       ...leveled("W_O"),
       ...(folder ? stable : Array.from({ length: heads }, (_, head) => head)).flatMap(

@@ -7,7 +7,7 @@ import { doneAtOnce } from "./slices.js";
  *  @typedef {import("./layer.js").Layer} Layer
  *  @typedef {import("./linalg.js").Numbers} Numbers
  *  @typedef {{top: Float64Array, mean: Float64Array, tokens: Int32Array}} Ranked
- *    `top` and `mean` neuron by neuron; of tokens `layer.largest` a neuron, the largest first */
+ *    `top` and `mean` neuron by neuron; of tokens as many a neuron as are known, the largest first */
 
 const AT_ONCE = 16; // neurons that are ranked in a step
 const SPARE = 4; // tokens picked by rounded contributions beyond those that the exact ones keep
@@ -352,6 +352,13 @@ function workedOut(parts, t, j) {
   for (let k = 0; k < parts.length; k++)
     sum += parts[k].sign * parts[k].weights[t] * parts[k].table.exact(t, j);
   return sum;
+}
+
+/** The tokens that contribute most to a neuron, the largest first.
+ *  @param {Ranked} ranked @param {number} neuron @param {number} count at most */
+export function firstTokens({ top, tokens }, neuron, count) {
+  const known = tokens.length / top.length;
+  return Array.from(tokens.subarray(neuron * known, neuron * known + Math.min(count, known)));
 }
 
 // ---------------------------------------------------------------- what stands out

@@ -1,5 +1,6 @@
 /** Two neurons side by side. */
 
+import { firstTokens } from "../engine/ranking.js";
 import { button, pick } from "../ui/controls.js";
 import { element, numberCell, scrolling, table } from "../ui/dom.js";
 import { domainTable } from "../ui/domains.js";
@@ -79,11 +80,11 @@ export function comparedSection(tools) {
 }
 
 /** @param {Scene} scene @param {Tools} tools */
-function comparedTable({ ranking, neuron, pinned }, { layer, name, go }) {
-  const { top, z, mean, places, tokens } = ranking;
+function comparedTable({ ranking, neuron, pinned }, { name, go }) {
+  const { top, z, mean, places } = ranking;
   const digits = digitsFor(ranking.most);
   const rows = [neuron, pinned].map((j) => {
-    const first = Array.from(tokens.subarray(j * layer.largest, j * layer.largest + 4), name);
+    const first = firstTokens(ranking, j, 4).map(name);
     const said = j === pinned ? pick(String(j), () => go({ neuron: j }), `Neuron ${j}`) : String(j);
     const numbers = [grouped(places[j] + 1), figure(top[j], digits), figure(z[j], 1)];
     return element(

@@ -1,5 +1,6 @@
 /** The neurons that are found, loudest first. */
 
+import { firstTokens } from "../engine/ranking.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
 import { element, focusIn, fresh, numberCell, table } from "../ui/dom.js";
@@ -13,7 +14,7 @@ import { headsSaid } from "./scene.js";
  *  @typedef {import("./scene.js").Scene} Scene */
 
 const FIRST_ROWS = 12; // of the list, and as many more at a time
-const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room
+const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)
 
 /** The found neurons, loudest first; the arrow keys move from one to the next.
  *  @param {Tools} tools */
@@ -40,8 +41,7 @@ export function listSection({ layer, name, go, heading }) {
   );
 
   const row = (/** @type {Ranking} */ ranking, /** @type {number} */ j, apart = false) => {
-    const ids = ranking.tokens.subarray(j * layer.largest, j * layer.largest + NAMED_TOKENS);
-    const words = Array.from(ids, name).join("  ");
+    const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join("  ");
     const made = listRow(ranking, j, { group, words, onPick: () => go({ neuron: j }) });
     made.classList.toggle("ctx-neurons-apart", apart);
     return made;
@@ -108,11 +108,12 @@ function listRow(ranking, j, { group, words, onPick }) {
 
 /** Every neuron, as a file. @param {Ranking} ranking @param {Layer} layer
  *  @param {(id: number) => string} name @returns {import("../ui/csv.js").Table} */
-function rankingTable({ order, top, z, mean, tokens, heads, circuit }, layer, name) {
+function rankingTable(ranking, layer, name) {
+  const { order, top, z, mean, heads, circuit } = ranking;
   const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
   const rows = Array.from(order, (j, place) => {
-    const ids = tokens.subarray(j * layer.largest, j * layer.largest + NAMED_TOKENS);
-    return [place + 1, j, top[j], z[j], mean[j], Array.from(ids, name).join(" ")];
+    const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join(" ");
+    return [place + 1, j, top[j], z[j], mean[j], words];
   });
   const place = [`n-${circuit.n}`, `token-${circuit.token}`];
   return { name: [layer.model, "neurons", headsSaid(heads), ...place], titles, rows };

@@ -1,6 +1,7 @@
 /** Which neurons a token drives. */
 
 import { outermost } from "../engine/linalg.js";
+import { firstTokens } from "../engine/ranking.js";
 import { pick } from "../ui/controls.js";
 import { element, focusIn, fresh } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
@@ -68,7 +69,7 @@ export function searchSection(tools) {
       result.replaceChildren(...(id < 0 ? [] : drivenBy(id, ranking, tools)));
   });
   const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
-    const first = ranking.tokens[neuron * layer.largest];
+    const [first] = firstTokens(ranking, neuron, 1);
     const typed = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
     const unknown = typed.id >= 0 && !layer.knows(typed.id) ? typed.id : -1;
     if (unknown >= 0) here([], [unknown], `the token ${name(unknown)}`);

@@ -116,10 +116,8 @@ async function render({ model, el }) {
       await circuit.prepare(heads, { signal, onProgress: waiting.share });
     }
     signal.throwIfAborted();
-    const begun = performance.now();
     if (!roomy()) await circuit.topInSlices(heads, signal); // a hand is not to wait for it
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
-    const quick = performance.now() - begun < QUICK;
     ranking = found;
     responses = null;
     waiting.end();
@@ -129,14 +127,18 @@ async function render({ model, el }) {
     responses = answers;
     body.removeAttribute("aria-busy");
     repaint();
+    if (!roomy() && layer.fixed) return;
+    await circuit.rank(heads, signal); // where the file told it, too: a turn starts from it
     if (!roomy()) return;
     const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
     for (const head of here) await circuit.prepare([head], { signal });
     near = new Map([[keyOf({ heads, token }), found]]);
-    for (const others of quick ? oneClickAway(heads, here) : []) {
+    for (const others of oneClickAway(heads, here)) {
       await idle();
       signal.throwIfAborted();
+      const begun = performance.now();
       near.set(keyOf({ heads: others, token }), rankingOf(circuit, others));
+      if (performance.now() - begun > QUICK) return;
     }
   };
 
