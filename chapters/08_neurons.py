@@ -15,7 +15,7 @@ r"""
 # Which neurons know the context?
 
 **Nearly all do, and so do random mixtures of neurons: a label chosen on half of the texts holds on the others.**
-Of the 90 neurons that weights find 19 stand out from mixtures, more than of as many random ones and no more than of as many that texts move most, 22.
+Of the 90 neurons that weights find 19 stand out from mixtures: more than of as many random neurons, but no more than of as many that texts move most, 22.
 Who is found hangs on one head, the least steady of the stable ones: without it most are not found again.
 """
 
@@ -158,7 +158,7 @@ $$
 \text{top}[j] \;=\; \frac1K \sum_{t\, \in\, \text{largest } K} \text{contribution}[t, j] \;-\; \frac1V \sum_{t} \text{contribution}[t, j] .
 $$ (eq-neu-top)
 
-A top is in a unit of this model's own, so the paper's threshold of 5 means nothing here. What carries over is a place among the neurons, their median $\tilde{\text{top}}$ and their spread:
+A top is in a unit of this model's own, so the paper's threshold of 5 means nothing here. What carries over is a place among the neurons, by how far they lie from their median $\tilde{\text{top}}$:
 
 $$
 z_j \;=\; \frac{\text{top}[j] - \tilde{\text{top}}}{1.4826\, \operatorname{median}_k \bigl\lvert \text{top}[k] - \tilde{\text{top}} \bigr\rvert} .
@@ -323,7 +323,7 @@ pd.DataFrame({k: shown[k].map(forms.get(k, "{:.0f}").format) for k in shown})
 
 # %% [markdown]
 r"""
-Each row is a group of directions; difference and AUC are its medians on half B. The second row takes as large a share of all neurons as the paper did; here they are all among the found. By chance at most one direction in twenty stands out.
+Each row is a group of directions; difference and AUC are its medians on half B. The second row takes as large a share of all neurons as the paper did; here they are all among the found. By chance about one direction in twenty stands out, or fewer.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -343,7 +343,7 @@ To sort texts by subject is no achievement: the heads' average holds the subject
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How far can a label be trusted?"}
 outputs = torch.cat([circuit.at.outputs(part) for part in x.split(64)])  # text head d_model
-streams, scale = circuit.at.resid_mid(x, outputs), circuit.at.scale(x, outputs)
+scale = circuit.at.scale(x, outputs)
 in_truth = judged(W_in[:, chosen], outputs[:, heads].sum(1) / scale)  # what the heads really add
 same = float((in_truth["label"].to_numpy() == neurons["label"][chosen]).mean())
 
@@ -482,13 +482,14 @@ cx.claims.finding(
 r"""
 ## Is it more than scale?
 
-Perhaps the rule finds neurons that anything moves far, and any 90 such neurons would do as well. So beside the found stand as many neurons of the longest input weights, and as many of the largest **spread**, the standard deviation of the summary over half A. There are two nulls of a thousand random sets each: any neurons, and neurons of like length (one of the 50 nearest to each of the found). Both draw from all neurons, the found among them, as if finding were luck.
+Perhaps the rule finds neurons that anything moves far, and any others of that kind would do as well. So beside the found stand as many neurons of the longest input weights, and as many of the largest **spread**, the standard deviation of the summary over half A. There are two nulls of a thousand random sets each: any neurons, and neurons of like length (one of the 50 nearest to each of the found). Both draw from all neurons, the found among them, as if finding were luck.
 
 And what does one lose who looks nowhere else? For each domain take the neuron that tells it best on half A by its real activation, a sparse probe with $k = 1$ {cite}`gurnee2023finding`: once among all neurons, once in the set. The loss is the difference of the two AUCs on half B, mean over domains.
 """
 
 # %%
 activation = ACT2FN[model.cfg.act_fn]  # the model's own nonlinearity
+streams = circuit.at.resid_mid(x, outputs)  # text d_model; outputs are the heads' own
 fires = activation(weights.pre_activations(streams)).double().numpy()  # text neuron
 tells, tells_B = (cx.neurons.auc(fires[h], belongs[:, h]) for h in (A, B))  # domain neuron
 over_sd = difference(fires[A], A) / np.maximum(fires[A].std(0), 1e-9)  # it decides between equals
@@ -517,6 +518,8 @@ sets = {
     "any neurons": cx.nulls.random_sets(chosen, len(tops), SETS),
     "of like length": cx.nulls.random_sets(chosen, len(tops), SETS, like=lengths),
 }
+
+# %% tags=["hide-input"]
 measured = {name: {k: f(ids) for k, f in MEASURES.items()} for name, ids in ways.items()}
 by_chance = {
     name: {k: np.array([f(ids) for ids in drawn]) for k, f in MEASURES.items()}
@@ -524,9 +527,9 @@ by_chance = {
 }
 ends = {name: {k: np.quantile(v, (0.025, 0.975)) for k, v in row.items()} for name, row in by_chance.items()}  # fmt: skip
 
-# %% tags=["hide-input"]
 figure, (axes,) = cx.plots.panels(1, 2, height=3.2, width=8.6)
-for axis, k, bins in zip(axes, (out, lost), (np.arange(-0.5, 30), 30), strict=True):
+steps = np.arange(2 + max(row[out].max() for row in by_chance.values())) - 0.5  # whole numbers
+for axis, k, bins in zip(axes, (out, lost), (steps, 30), strict=True):
     for i, (name, row) in enumerate(by_chance.items()):
         look = {"histtype": "step", "lw": 1.6, "ls": ("-", "--")[i], "label": f"random: {name}"}
         axis.hist(row[k], bins, color=cx.plots.COLOURS[(7, 1)[i]], **look)
@@ -560,7 +563,7 @@ by_size, by_varying = (stats.spearmanr(tops, v).statistic for v in (lengths, spr
 same_ones = own[list(set(chosen) & set(by_spread))]
 display(
     cx.claims.finding(
-        f"Of the {len(chosen)} neurons that weights find {of_found[out]:.0f} stand out from mixtures, more than of as many random ones and no more than of as many that texts move most, {measured['largest spread'][out]:.0f}.",
+        f"Of the {len(chosen)} neurons that weights find {of_found[out]:.0f} stand out from mixtures: more than of as many random neurons, but no more than of as many that texts move most, {measured['largest spread'][out]:.0f}.",
         holds=bool(
             p_out < 0.05
             and all(of_found[out] > row[out][1] for row in ends.values())
@@ -584,7 +587,7 @@ display(
 
 # %% [markdown]
 r"""
-So length explains nothing here. The rival is spread, which picks mostly the same neurons of those that stand out. *More than scale*, as it was set beforehand, asked for more than spread picks: it is not met. Weights find no better neurons than a collection of texts does; they find about as good ones from the choice of heads and one page.
+So length explains nothing here. The rival is spread: of the neurons that stand out it picks mostly the same. *More than scale*, as it was set beforehand, asked for more than spread picks: it is not met. Weights find no better neurons than a collection of texts does; they find about as good ones from the choice of heads and one page.
 
 **In a real model**, Qwen, [chapter 6](06_real_model) holds the first twenty neurons against the same nulls. They do better than random sets of any neurons and of like length; mixtures come near.
 """
@@ -855,6 +858,7 @@ r"""
 auc_all = sorting(torch.cat([W_in, *draws], 1), np.concatenate([label, label_null]))
 
 
+@np.errstate(invalid="ignore")  # none of them has a text
 def ahead(drawn):
     """How much larger a share of the found stands out than in 95% of the sets of like length,
     neurons and mixtures both on texts drawn from half B. Who has a label of which no text was drawn
@@ -868,7 +872,7 @@ def ahead(drawn):
 
 *low_high, unit = cx.claims.widest(ahead, of_B, 99)
 cx.claims.finding(
-    f"More of the found stand out than chance gives: with other texts their share would be {100 * low_high[0]:.0f} to {100 * low_high[1]:.0f} points above that in 95% of the sets of like length (95%, by {unit}, the wider of two intervals).",
+    f"More of the found stand out than chance gives: with other texts their share would be {100 * low_high[0]:.0f} to {100 * low_high[1]:.0f} points above what one in twenty sets of like length exceeds (95%, by {unit}, the wider of two intervals).",
     holds=low_high[0] > 0,
 )
 
