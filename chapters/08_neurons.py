@@ -323,7 +323,7 @@ pd.DataFrame({k: shown[k].map(forms.get(k, "{:.0f}").format) for k in shown})
 
 # %% [markdown]
 r"""
-Each row is a group of directions; difference and AUC are its medians on half B. The second row takes as large a share of all neurons as the paper did; here they are all among the found. By chance about one direction in twenty stands out, or fewer.
+Each row is a group of directions; difference and AUC are its medians on half B, and the last column counts those that stand out. The second row takes as large a share of all neurons as the paper did; here they are all among the found. By chance about one direction in twenty stands out, or fewer.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -482,7 +482,7 @@ cx.claims.finding(
 r"""
 ## Is it more than scale?
 
-Perhaps the rule finds neurons that anything moves far, and any others of that kind would do as well. So beside the found stand as many neurons of the longest input weights, and as many of the largest **spread**, the standard deviation of the summary over half A. There are two nulls of a thousand random sets each: any neurons, and neurons of like length (one of the 50 nearest to each of the found). Both draw from all neurons, the found among them, as if finding were luck.
+Perhaps the rule finds neurons that anything moves far, and any others of that kind would do as well. So beside the found stand as many neurons of the longest input weights, and as many of the largest **spread**, the standard deviation of the summary over half A: those that texts move most. There are two nulls of a thousand random sets each: any neurons, and neurons of like length (one of the 50 nearest to each of the found). Both draw from all neurons, the found among them, as if finding were luck.
 
 And what does one lose who looks nowhere else? For each domain take the neuron that tells it best on half A by its real activation, a sparse probe with $k = 1$ {cite}`gurnee2023finding`: once among all neurons, once in the set. The loss is the difference of the two AUCs on half B, mean over domains.
 """
@@ -541,7 +541,7 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 cx.plots.picture(
     figure,
     "8.3",
-    f"{len(chosen)} found neurons, as many of the largest spread, as many of the longest input weights, and {SETS} random sets of each kind. Left: to the right is better. Right: to the left is better.",
+    f"{len(chosen)} found neurons, as many of the largest spread, as many of the longest input weights, and {SETS} random sets of each kind. It is better that more stand out, and that less is lost.",
     "Histograms of random sets, and lines. "
     + "; ".join(
         f"{name}: {row[out]:.0f} stand out, {row[lost]:.3f} lost" for name, row in measured.items()
@@ -670,8 +670,8 @@ display(
                 "more than scale: more than in sets of like length",
                 "more than scale: more than of the longest",
                 "more than scale: more than of those of largest spread",
-                "twice the upper end of such sets, the found left out (came with its result)",
-                "the same, the found among them (set later)",
+                "more than twice the upper end of sets without the found (came with its result)",
+                "the same, of sets that may hold the found (set later)",
                 "less AUC lost than by random neurons",
                 "more best neurons than in sets of like length",
                 "better than an untrained layer",
@@ -679,7 +679,7 @@ display(
             "met": [
                 met(p_out < 0.05, p_out),
                 *map(met, more_than.values()),
-                *(f"{met(of_found[out] > 2 * v)}, {v:.0f}" for v in (without_found, ends["of like length"][out][1])),
+                *(f"{met(of_found[out] > 2 * v)}, the end is {v:.0f}" for v in (without_found, ends["of like length"][out][1])),
                 met(p_lost < 0.05, p_lost),
                 met(p_inside < 0.05, p_inside),
                 met(ends_of_gain[0] > 0),
@@ -742,20 +742,6 @@ Here two aims conflict: content that differs much from token to token makes far 
 
 ## Turn it
 
-Choose heads, a destination token and a threshold, and the list ranks every neuron again; choose a neuron to see its column, its domains and the passage that moves it most. Try a token in the search, ` planets`, and see which neurons it moves. The [explorer](explorer) has a page of its own.
-"""
-
-# %% tags=["hide-input"]
-cx.widgets.NeuronExplorer(
-    weights,
-    picture=draw(chosen[min(2, len(chosen) - 1)], "8.4"),
-    heads=list(heads),
-    threshold=THETA or 0,
-    neuron=chosen[min(2, len(chosen) - 1)],
-)
-
-# %% [markdown]
-r"""
 Every neuron's label, scores, the AUC that one in twenty mixtures of the same label exceeds (*null*), top, and first tokens by column and by drive are one file, made by this run:
 """
 
@@ -778,12 +764,26 @@ display({"text/html": f"<p>{href}{said_so}</a></p>", "text/plain": said_so}, raw
 
 # %% [markdown]
 r"""
+Choose heads, a destination token and a threshold, and the list ranks every neuron again; choose a neuron to see its column, its domains and the passage that moves it most. Try a token in the search, ` planets`, and see which neurons it moves. The [explorer](explorer) has a page of its own.
+"""
+
+# %% tags=["hide-input"]
+cx.widgets.NeuronExplorer(
+    weights,
+    picture=draw(chosen[min(2, len(chosen) - 1)], "8.4"),
+    heads=list(heads),
+    threshold=THETA or 0,
+    neuron=chosen[min(2, len(chosen) - 1)],
+)
+
+# %% [markdown]
+r"""
 ## Claims
 
 Three things that sources say of GPT-2 small cannot be decided on `mini`; they and the reasons are folded. Of its published neurons 300 and 704 are judged in [chapter 7](07_british), 1621 and 1710 in this ledger, where the model is that one.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What do the sources say of GPT-2 small?"}
 hook = "blocks.0.mlp.hook_pre"
 _, cache = model.run_with_cache(
     calibrating.tokens[None, : study.length], names_filter=hook, stop_at_layer=1
