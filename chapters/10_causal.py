@@ -14,7 +14,7 @@
 r"""
 # Does the model use it?
 
-**Put in place of the heads of `mini` early in an English text, Equation 1 with BOS read exactly repairs 98% of the damage that their silence does.**
+**Put in place of the heads of `mini` at every place, Equation 1 with BOS read exactly repairs 98% of the damage that their silence does early in an English text.**
 Most of what it uses is the domain, and not only its words: one vector per domain, made from other texts, gives back 78% of what silence costs in English, the domain's word frequencies at the logits 16%.
 In SmolLM2, where silence of the stable heads costs little, no vector, the text's own included, gives back a share that can be told from nothing.
 """
@@ -430,7 +430,7 @@ by_key = cost(lambda rows: [inside(own_key[rows])]).kl
 key_gain, bos_gain = (repaired(v, in_english, kl[OURS]) for v in (a_text(by_key), kl[BOS]))
 display(
     cx.claims.finding(
-        f"Put in place of the heads of {MODEL} early in an English text, Equation 1 with BOS read exactly repairs {bos_e[0]:.0%} of the damage that their silence does.",
+        f"Put in place of the heads of {MODEL} at every place, Equation 1 with BOS read exactly repairs {bos_e[0]:.0%} of the damage that their silence does early in an English text.",
         holds=bos_e[1] > 0.95,
     ),
     cx.claims.finding(
@@ -945,7 +945,7 @@ display(
 
 # %% [markdown]
 r"""
-So the neurons are where the context is passed on. The `NEURONS` are not all of it, but far more than as many drawn once; as many chosen by their spread over texts do as well.
+So the neurons are where the context is passed on. The `NEURONS` are not all of it, but far more than as many drawn once; as many chosen by their spread over texts do about as well.
 
 ```{admonition} Does half of the message do half?
 :class: dropdown
@@ -985,7 +985,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-*Folded: what became of each condition that was set beforehand (first code cell)?*
+*Folded: what became of each condition that was set beforehand (first code cell)? (The first two in nats, the others as shares.)*
 """
 
 # %% tags=["hide-cell", "nbval-check-output"]
@@ -1001,7 +1001,7 @@ CONDITIONS = {
         over_odds[1] > 0 and over_odds_there[1] > 0, f"no: {MODEL} only" if over_odds[1] > 0 else "no"),
     "rest: without its constant part the vector gives back half of what it does whole, in English, in both models": (
         f"{MODEL}: {stands_for:.2f}; SmolLM2: the whole vector gives back nothing", stands_for > REST and there_e[1] > 0, f"no: {MODEL} only" if stands_for > REST else "no"),
-    "BOS read by its own key repairs a tenth of what the self-normalised circuit leaves, late in a text (from token 48 on)": (words(late_gain), late_gain[1] > TENTH, "no"),
+    f"BOS read by its own key repairs a tenth of what the self-normalised circuit leaves, late in a text (from token {READ // 2} on; all kinds)": (words(late_gain), late_gain[1] > TENTH, "no"),
 }  # fmt: skip
 met = sum(bool(holds) for _, holds, _ in CONDITIONS.values())
 pd.DataFrame(
@@ -1021,7 +1021,7 @@ cx.claims.finding(
 r"""
 ## What breaks it
 
-- **A mean for silence.** It is a mean over a sample of half A; another may move every share.
+- **A mean for silence.** It is a mean over some texts of half A; another may move every share.
 - **One place alone.** There even Equation 1 costs more than silence, until its mean is put right (folded above).
 - **Domains as collected.** A domain is a source of texts, so its vector holds the source's habits, spelling and layout, too.
 - **Early places.** Vectors, heads, neurons and doses were tried in the first `READ` tokens.
