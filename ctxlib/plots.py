@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from textwrap import fill
 from typing import Literal
+from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,6 +36,9 @@ NO_METADATA = ("Date", "Creator", "Format", "Type")  # what would tell one drawi
 STRONGEST = 0.6  # of the shade behind a token: its text stays readable, on white and on near-black
 NARROW, LINE = 3.75, 0.17  # inches: a phone's page, and a line of labels
 LETTER = 6.8  # of a label, in dots as matplotlib counts them
+SVG, HREF = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
+DISC = re.compile(r"M 0 ([\d.]+)\s*(?:C [^C]*){8}z\s*")  # as matplotlib draws one
+LINES = "stroke-linejoin:round;stroke-linecap:butt"  # as matplotlib means them, of all elements
 NAMED = 5  # sources of a row that are called by their tokens
 
 
@@ -157,10 +161,6 @@ def inline_svg(figure: Figure, number: str, page: Literal["wide", "narrow"]) -> 
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata=dict.fromkeys(NO_METADATA))
     svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
-    prefix = page[0] + re.sub(r"\W", "-", number)
-    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", svg)
     # a page's font is not the one that was measured: let the digits of a number follow one another
     svg = re.sub(
         r"<!-- \$\\mathdefault.*?</text>",
@@ -168,10 +168,62 @@ def inline_svg(figure: Figure, number: str, page: Literal["wide", "narrow"]) -> 
         svg,
         flags=re.DOTALL,
     )
-    (width,) = (float(w) for w in re.findall(r'<svg [^>]*?width="([\d.]+)pt"', svg))
-    size = f'class="{page}" style="{size_of(width * 4 / 3, page)}"'
-    svg = re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
-    return re.sub(r"\s*\n\s*", " ", svg)
+    root = lightened(ElementTree.fromstring(svg))
+    width = float(root.attrib.pop("width").removesuffix("pt"))
+    del root.attrib["height"]
+    root.attrib |= {"class": page, "style": f"{size_of(width * 4 / 3, page)};{LINES}"}
+    svg = ElementTree.tostring(root, encoding="unicode").replace(INK, "currentColor")
+    prefix = page[0] + re.sub(r"\W", "-", number)
+    return re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", svg)
+
+
+def lightened(root: ElementTree.Element) -> ElementTree.Element:
+    """The same drawing for a page that is styled and laid out as a whole, where an element costs
+    more than a letter: a mark is a shape of its own, not the use of one, which gets a tree; no rule
+    is for all elements; what many marks share is said once; names that nothing asks for, groups
+    that say nothing, third decimals and space go.
+    """
+    asked = set(re.findall(r"url\(#([^)]+)\)", ElementTree.tostring(root, encoding="unicode")))
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(SVG)
+    marks = {path.get("id"): path.attrib["d"] for path in root.iter("path")}
+    for element in root.iter():
+        if element.tag == "use":
+            x, y, mark = (element.attrib.pop(name) for name in ("x", "y", HREF))
+            outline = marks[mark[1:]]
+            disc = DISC.fullmatch(outline)
+            element.tag = "circle" if disc else "path"
+            element.attrib |= (
+                {"cx": x, "cy": y, "r": disc[1]}
+                if disc
+                else {"d": outline, "transform": f"translate({x} {y})"}
+            )
+        if element.get("id") not in asked:
+            element.attrib.pop("id", None)
+        for name in {*element.attrib} - {"style", "viewBox"}:
+            element.set(name, " ".join(re.sub(r"(\.\d\d)\d+", r"\1", element.attrib[name]).split()))
+        if element.tag not in ("text", "tspan"):
+            element.text = None
+        for child in element:
+            child.tail = (child.tail or "").strip() or None
+    unwrapped(root)
+    for group in root.iter("g"):
+        styles = {child.get("style") for child in group}
+        if len(group) > 2 and len(styles) == 1 and (style := styles.pop()):
+            group.set("style", style)
+            for child in group:
+                del child.attrib["style"]
+    return root
+
+
+def unwrapped(element: ElementTree.Element) -> None:
+    """Puts in the place of a group that says nothing what is in it; definitions of marks go."""
+    for at, child in reversed([*enumerate(element)]):
+        unwrapped(child)
+        if child.tag == "defs" and child.find("clipPath") is None:
+            del element[at]
+        elif child.tag == "g" and not child.attrib:
+            element[at : at + 1] = child
 
 
 # ---------------------------------------------------------------- one mark a head

@@ -35,6 +35,20 @@ def test_a_drawing_is_the_same_twice_and_takes_colour_and_width_of_the_page():
     assert "max-width" in head and not re.search(r'\b(width|height)="', head)
 
 
+def test_a_drawing_costs_a_page_an_element_for_each_mark_and_no_rule():
+    figure, ((axis,),) = cx.plots.panels()
+    axis.plot(range(50), range(50), "o", alpha=0.5)
+    axis.plot(range(7), range(7), "s")
+    svg = cx.plots.picture(figure, "7.1", "Dots.", "dots").html.partition("</svg>")[0]
+    assert not re.search("<use|<style|<defs>(?!<clipPath)|<g>", svg)
+    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3" />', svg)
+    steps = np.diff(np.array(dots, dtype=float), axis=0)  # across and down, all of them alike
+    assert len(steps) == 49 and steps[0, 0] > 5 > 0 > steps[0, 1]
+    np.testing.assert_allclose(steps, np.broadcast_to(steps.mean(0), steps.shape), atol=0.02)
+    assert svg.count("fill-opacity: 0.5") == 1  # of all of them
+    assert len(re.findall(r'<path d="M -3 3 [^"]*" transform="translate', svg)) == 7
+
+
 def test_for_a_phone_panels_stand_below_one_another_and_nothing_sticks_out():
     figure, (axes,) = cx.plots.panels(1, 3, sharey=True)
     names = ["as if it had been measured on the calibration text", "of its own"]
