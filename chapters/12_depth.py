@@ -16,7 +16,7 @@ r"""
 
 **Set beforehand was that place and token explain less of the scores in every deeper layer of mini than in the first: with the texts first read this fails, with six times as many, read after that was seen, it holds.**
 What heads 3 and 7 of mini's second layer add to the neurons that they move most is predicted from the first layer's circuit, self-normalised, at a median r of 0.97, where the mean of the text's domain gives 0.69.
-Even these neurons heads 3 and 7 move by 14% of their standard deviation only, and of the other conditions that were set beforehand most are undecided.
+Heads 3 and 7 move even these neurons by 14% of their standard deviation only, and most of this book's other conditions, set beforehand, are undecided.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -128,7 +128,7 @@ means = [two_means(run_A, x_A, layer) for layer in range(L)]
 
 # %% [markdown]
 r"""
-A token that half A hardly has counts as rest, most of all in the first layer, where the token decides most. The condition was set for all tokens. So the table has these and, beside them, **known** tokens, which half A has five times or more; and for both it has means of more texts, too, kept from one run and not computed here.
+A token that half A hardly has counts as rest, most of all in the first layer, where the token decides most. The condition was set for all tokens. So the table has these and, beside them, **known** tokens, which half A has five times or more; both also with means of more texts, kept from one run and not computed here.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -244,11 +244,11 @@ display(pd.DataFrame(table, index=by_layer.index).round(2), set_beforehand)
 
 # %% [markdown]
 r"""
-A row is a layer, a number a mean over its heads, each counted alike. *Open* is the share of the rest. **TV** is the share of a row's attention, all tokens, that lies elsewhere than both means of this run have it. In every column the third and fourth layers are further from the two means than the second. Only the first layer's place hangs on the number of texts.
+A row is a layer, a number a mean over its heads, each counted alike. *Open* is the share of the rest. **TV** is the share of a row's attention, all tokens, that lies elsewhere than both means of this run have it. In every column the third and fourth layers are further from the two means than the second. Only where the first layer stands hangs on the number of texts, and on which tokens count.
 
 ## The second layer, head by head
 
-Which part does a head go by? The figure has the shares of known tokens, with this run's means.
+Which part does a head go by?
 """
 
 # %% tags=["hide-input"]
@@ -284,7 +284,7 @@ kernel_tv = account.groupby("layer")["to kernel"]
 narrow = account.groupby("layer")["effective tokens"].apply(lambda of: (of < 10).sum()).to_numpy()
 display(
     cx.claims.finding(
-        f"In the second layer the place makes {place[SECOND]:.0%} of the variance, against {place[0]:.0%} in the first, and of what it leaves the source's own token explains ever less: {percent(token / (1 - place))}, layer by layer.",
+        f"In the second layer the place makes {place[SECOND]:.0%} of the variance of known tokens' scores, against {place[0]:.0%} in the first, and of what it leaves the source's own token explains ever less: {percent(token / (1 - place))}, layer by layer.",
         holds=bool(L > 1 and place[SECOND] > place[0] and (np.diff(token / (1 - place)) < 0).all()),
     ),
     cx.claims.finding(
@@ -333,7 +333,7 @@ $$
 \text{change} \;=\; \operatorname{mean}_\text{texts} \lVert w(\text{shuffled}) - w \rVert^2 \,/\, \operatorname{Var}_\text{texts}(w) ,
 $$ (eq-depth-change)
 
-which is 2 for two unrelated texts. Shuffled in blocks of 2, bigrams stay as they are. An uneven kernel makes a change of its own. The **control**, added after the result was seen, shows how large: each token keeps its score and value in the second layer, and only their places are shuffled (the means of a place stay). Asked are broad heads, with more than 40 effective tokens.
+which is 2 for two unrelated texts. Shuffled in blocks of 2, bigrams stay as they are. An uneven kernel makes a change of its own. The **control**, added after the result was seen, shows how large: each token keeps its score and value in the second layer, and only their places are shuffled (the means of a place stay). Asked are broad heads, with more than 40 effective tokens, each counted alike.
 """
 
 
@@ -428,9 +428,9 @@ display(
 
 # %% [markdown]
 r"""
-A row says how much of what a layer's broad heads write changes. Pairs could be expected in the third layer only, for in the first no head is local.
+A row says how much of what a layer's broad heads write changes; only the second has a control. Pairs could be expected in the third only, for in the first layer no head is local.
 
-**Repetition.** The post adds that heads could "compute how repetitive a text is". A bag adds up: of two pieces of text U and V, UU and VV hold together what UV and VU hold. So nothing that is linear in token and place tells UU and VV from the others.
+**Repetition.** Could heads "compute how repetitive a text is", as the post says? A bag adds up: of two pieces of text U and V, UU and VV hold together what UV and VU hold. So nothing that is linear in token and place tells the two kinds apart.
 
 ```{admonition} How is it asked whether repeated texts are told apart?
 :class: dropdown
@@ -505,7 +505,7 @@ display(
 
 # %% [markdown]
 r"""
-Heads add up, MLPs are curved: a bag of one piece twice is more one-sided than a bag of two pieces. SmolLM2 has thirty layers, and a local head in the first, so both questions were asked of it, too, by the bounds of the ledger below. What it gave is kept from one run.
+Heads add up, MLPs are curved: a bag of one piece twice is more one-sided than a bag of two pieces. Both questions were asked of SmolLM2, too, which has thirty layers, and a local head in the first. In its fourth layer pairs do save, and deep in it repeated texts are told apart (folded, kept from one run).
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "And in a deep model: are pairs averaged, are repeated texts told apart?"}
@@ -596,7 +596,7 @@ display(
 
 # %% [markdown]
 r"""
-Neither need be a bag: some of its heads, broad by their mean row, may follow content, and induction heads look for what followed an earlier copy {cite}`elhage2021framework`.
+Neither need be a bag: heads that are broad by their mean row may follow content, and induction heads look for what followed an earlier copy {cite}`elhage2021framework`.
 
 ## Do later layers average the noise away?
 
@@ -731,7 +731,7 @@ cx.plots.picture(
 r"""
 ## The circuit through the second layer
 
-For the second layer's broad heads with steady denominators, 3 and 7 in `mini`: kernel and content from {eq}`eq-depth-means`, one denominator per head, and $b_h$, the mean weight of BOS,
+For the second layer's broad heads with steady denominators, 3 and 7 in `mini`: kernel and content from {eq}`eq-depth-means`, one denominator per head, $b_h$ the mean weight of BOS, and $s$ the mean scale of LayerNorm,
 
 $$
 \text{approx}_j \;=\; \sum_h \Big( b_h v^h_0 + (1 - b_h) \sum_{i \ge 1} \frac{\text{pos}^h_i\, e^{c_h(x_i)}}{\text{denom}_h}\; v^h_i \Big) W_O^h \cdot W_\text{in}[:, j] / s ,
@@ -858,9 +858,9 @@ A row is a kind of state, its numbers medians over the neurons. r is the correla
 ## What breaks it
 
 - **Layers three and four.** Of the last layer's scores place and token explain about half.
-- **Local heads.** The second layer's narrow heads are positional in their scores, and no bag: few tokens make no average for a denominator to hold still by. The circuit leaves them out.
-- **One destination.** Everything is asked by ' the' in the middle of a context. The token that repeats may see what an article after it does not.
-- **Means want texts.** The first layer's halves come from weights. Here they come from texts, and a token rare in those has hardly a content.
+- **Local heads.** The second layer's narrow heads are positional in their scores, and no bag; the circuit leaves them out.
+- **One destination.** Everything is asked by ' the' in the middle of a context. A token that comes again may see what an article does not.
+- **Means want texts.** A token that is rare in them has hardly a content.
 
 ## Turn it
 
@@ -902,7 +902,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-The post speaks of GPT-2 small's second layer, from patterns on one text, and says what its heads could do; the conditions are this book's reading, written down before anything was measured. Intervals, here and above, are nested: whole domains of half B are drawn again, each with all of its documents, or documents with all of their texts. The wider one stands, and says which it is.
+The post speaks of GPT-2 small's second layer, from patterns on one text; the conditions are this book's reading, written down before anything was measured. Intervals, here and above, are nested: whole domains of half B are drawn again, each with all of its documents, or documents with all of their texts. The wider one stands, and says which it is.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -936,7 +936,7 @@ cx.claims.ledger(
 r"""
 The noise's line holds by this book's bound, for the share falls, and not by the post's words: the noise is only outgrown.
 
-The folded table has the conditions that no source published. They were written down before anything was measured, for all tokens. As the first two failed, more texts were read for the means (half B stays). The fourth first weighed all sources alike, and was undecided then, too. The sixth was measured with all texts against all; within pairs was a later choice.
+The folded table has the conditions that no source published, written down then, too, and for all tokens. As the first two failed, more texts were read for the means (half B stays). The fourth first weighed all sources alike, and was undecided then, too. The sixth was measured with all texts against all; within pairs was a later choice.
 """
 
 
@@ -999,11 +999,11 @@ table
 count = {v: NUMBER[so.count(v)] for v in ("holds", "fails", "undecided", "untestable")}
 display(
     cx.claims.finding(
-        f"Of {NUMBER[len(so)]} conditions that were set beforehand {count['holds']} holds, {count['fails']} fail with means over {len(x_A)} texts, {count['undecided']} are undecided and {count['untestable']} divides by what may be nothing; within pairs, a measure changed later, the sixth {later}.",
+        f"Of {NUMBER[len(so)]} conditions that this book set beforehand {count['holds']} holds, {count['fails']} fail with means over {len(x_A)} texts, {count['undecided']} are undecided and {count['untestable']} divides by what may be nothing; within pairs, a measure changed later, the sixth {later}.",
         holds=bool([so.count(v) for v in count] == [1, 2, 4, 1] and so[:2] == ["fails"] * 2),
     ),
     cx.claims.finding(
-        f"Even these neurons heads {cx.claims.listed(chosen)} move by {part:.0%} of their standard deviation only, and of the other conditions that were set beforehand most are undecided.",
+        f"Heads {cx.claims.listed(chosen)} move even these neurons by {part:.0%} of their standard deviation only, and most of this book's other conditions, set beforehand, are undecided.",
         holds=bool(L > 1 and part < 0.3 and so[1:].count("undecided") > len(so[1:]) / 2),
     ),
 )
@@ -1076,5 +1076,5 @@ r"""
 
 ## Where this comes from
 
-The remarks on GPT-2 small's second layer are from the appendix of {cite:t}`gibson2025contextual`; the circuit, and the question whether it can be applied to deeper layers, from {cite:t}`gibson2025decomposing`. The two means of states, the dealt noise, the texts that repeat themselves and the ladder of states are worked out here.
+The remarks on GPT-2 small's second layer are from the appendix of {cite:t}`gibson2025contextual`; the circuit, and the question whether it can be applied to deeper layers, from {cite:t}`gibson2025decomposing`. The rest is worked out here.
 """
