@@ -68,9 +68,9 @@ A first-layer key is read from a token and its place, and from nothing else. A k
 | near | 2 | 5 | 3 | 3 |
 | far | 0 | 3 | 1 | 1 |
 
-(Each token counts a half.) **Where** is the mean of a row. **What** is the mean of a column once that is taken off: one nat more for *moon*, one less for *the*. Their sum gives *moon* 4 near and 2 far. In the text on the sky it has one nat more, in the love song one less. That is the **rest**: place and token know nothing of it. [Chapter 11](11_families) made the same two means from a first layer's weights; there the rest is only how place and token act together. Above it, the rest holds the text as well.
+(Each token counts a half.) **Where** is the mean of a row. **What** is the mean of a column once that is taken off: one nat more for *moon*, one less for *the*. Their sum gives *moon* 4 near and 2 far. In the text on the sky it has one nat more, in the love song one less. That is the **rest**: place and token know nothing of it. In a first layer, of whose weights [chapter 11](11_families) made the same two means, it is only how place and token act together. Above, it holds the text as well.
 
-For a head, with $s_i$ its score of source $i$ in a text (each text's scores centred, for the softmax does not see a constant),
+For a head, with $s_i$ its score of source $i$ in a text (each text's scores centred),
 
 $$
 s_i \;=\; \underbrace{p_i}_{\text{where}} \;+\; \underbrace{c(x_i)}_{\text{what}} \;+\; \text{rest},
@@ -288,7 +288,7 @@ display(
         holds=bool(L > 1 and place[SECOND] > place[0] and (np.diff(token / (1 - place)) < 0).all()),
     ),
     cx.claims.finding(
-        f"No head of the second layer is almost entirely positional: the steadiest has {kernel_tv.min().iloc[SECOND]:.0%} of its attention elsewhere than its kernel. Of its heads {narrow[SECOND]} are local, with fewer than 10 effective tokens; in the first layer none is.",
+        f"No head of the second layer is almost entirely positional, by a bound of a tenth: the steadiest has {kernel_tv.min().iloc[SECOND]:.0%} of its attention elsewhere than its kernel. Of its heads {narrow[SECOND]} are local, with fewer than 10 effective tokens; in the first layer none is.",
         holds=bool(L > 1 and kernel_tv.min().iloc[SECOND] > 0.1)
         and bool(narrow[0] == 0 and narrow[SECOND] > 1),
     ),
@@ -333,7 +333,7 @@ $$
 \text{change} \;=\; \operatorname{mean}_\text{texts} \lVert w(\text{shuffled}) - w \rVert^2 \,/\, \operatorname{Var}_\text{texts}(w) ,
 $$ (eq-depth-change)
 
-which is 2 for two unrelated texts. Shuffled in blocks of 2, bigrams stay as they are. An uneven kernel makes a change of its own. The **control**, added after the result was seen, shows how large: each token keeps its score and value in the second layer, and only their places are shuffled (the means of a place stay). Asked are broad heads, with more than 40 effective tokens, each counted alike.
+which is 2 for two unrelated texts. Shuffled in blocks of 2, bigrams stay as they are. An uneven kernel makes a change of its own. The **control**, added after the result was seen, shows how large: tokens keep their scores and values in the second layer, and only their places are shuffled (the means of a place stay). Asked are broad heads, with more than 40 effective tokens, each counted alike.
 """
 
 
@@ -843,7 +843,7 @@ display(
         holds=bool(L > 1 and len(J) == 100 and len(chosen) == 2 and r[3] > 0.9 > 0.75 > r[0]),
     ),
     cx.claims.finding(
-        f"With constants it is off by an offset, one number per neuron, and beyond that by {beyond_offset[2] / beyond_offset[3]:.0f} times what the self-normalised circuit misses; the whole neuron, with the model's own second layer above the circuit, falls from r = {wholes[1]:.3f} to {wholes[0]:.3f}.",
+        f"With constants one number per neuron is wrong, an offset, and beyond it {beyond_offset[2] / beyond_offset[3]:.0f} times as much is missed as self-normalised; the whole neuron, with the model's own second layer above the circuit, falls from r = {wholes[1]:.3f} to {wholes[0]:.3f}.",
         holds=bool(
             L > 1 and beyond_offset[2] < fvu[2] / 4 and beyond_offset[2] / beyond_offset[3] > 1.5
         )
@@ -853,7 +853,7 @@ display(
 
 # %% [markdown]
 r"""
-A row is a kind of state, its numbers medians over the neurons. r is the correlation with the truth over texts, FVU the share of the truth's variance that is missed. An **offset** is wrong by the same amount in every text; the last column leaves it out, known from half B itself. Then a bag of tokens beats the mean of the domain, and constants beat both. Self-normalised, little is missed that true states would give. That circuit is no table of constants. It mends several things at once, the denominators, the shared kernel and the ' the' that asks at every source; which of them makes the offset was not tested.
+A row is a kind of state, its numbers medians over the neurons. r is the correlation with the truth over texts, FVU the share of the truth's variance that is missed. An **offset** is wrong by the same amount in every text; the last column leaves it out, known from half B itself. Then a bag of tokens beats the mean of the domain, and constants beat both. Self-normalised, little is missed that true states would give; but that circuit is no table of constants. It mends the denominators, the shared kernel and the ' the' that asks at every source; which of them makes the offset was not tested.
 
 ## What breaks it
 
@@ -1044,7 +1044,8 @@ pd.DataFrame(
         "predicted": (1 / second["effective tokens"]).round(3),
         "dealt noise passed on": passing_dealt.round(3),
         "the same, rows held": passed(products(rows_held(dealt), run_B)).round(3),
-    }
+    },
+    index=pd.Index(second["head"], name="head"),
 )
 
 # %% [markdown]
