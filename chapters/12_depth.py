@@ -151,7 +151,10 @@ def ends(values, form="{:+.2f}"):
 
 def with_ends(of, drawn_from, draws=199):
     """Of all texts; the wider 95% interval, documents drawn or whole domains; which of them."""
-    return float(of(np.arange(len(drawn_from)))), *cx.claims.widest(of, drawn_from, draws)
+    here = float(of(np.arange(len(drawn_from))))
+    if len({text.domain for text in drawn_from}) == len(drawn_from):  # they are the same
+        return here, *cx.claims.by_document(of, drawn_from, draws, "domain"), "domain"
+    return here, *cx.claims.widest(of, drawn_from, draws)
 
 
 def parts(layer, of, judged):
@@ -902,7 +905,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-The post speaks of GPT-2 small's second layer, from patterns on one text; the conditions are this book's reading, written down before anything was measured. Intervals, here and above, are nested: whole domains of half B are drawn again, each with all of its documents, or documents with all of their texts. The wider one stands, and says which it is.
+The post speaks of GPT-2 small's second layer, from patterns on one text; the conditions are this book's reading, written down before anything was measured. Intervals, here and above, are nested: whole domains of half B are drawn again, each with all of its documents, or documents with all of their texts. The wider one stands, and says which it is; where each text is of another domain, they are one.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -979,7 +982,7 @@ def verdict(value, low, high, sign, bound):
 
 table, AGAIN = [], f"{kept['texts']} texts for the means"
 for k, (words, of, texts, sign, bound) in enumerate(asked):
-    found = {"this run": with_ends(of, texts)}
+    found = {"this run": with_ends(of, texts, 499 if texts is firsts else 199)}
     if again and k < len(kept["found"]):
         found[AGAIN] = kept["found"][k]
     row = {"condition": words, "holds if": f"{'above' if sign > 0 else 'below'} {bound}"}
