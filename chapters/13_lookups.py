@@ -196,8 +196,9 @@ This is the method of integrated gradients {cite}`sundararajan2017axiomatic`; wi
 
 # %% tags=["hide-input"]
 HOOKS = {"a": "attn.hook_pattern", "v": "attn.hook_v", "z": "attn.hook_z"}
-HOOKS |= {"m": "hook_mlp_out", "post": "mlp.hook_post"}
+HOOKS |= {"h": "hook_attn_out", "m": "hook_mlp_out", "post": "mlp.hook_post"}
 PARTS = ("heads", "MLPs", "embedding", "bias")
+NO_LOGITS = {"logits_to_keep": 1}  # where they are not asked, of the last token alone
 
 
 def of_layers(model, cache, w, count):
@@ -213,10 +214,9 @@ def terms(model, seen, layer, neurons):
     e = torch.stack([w[:, neurons].cpu() for w in W], -1)  # d_model neuron input
     W_O, b_O = cx.decoders.output_weights(model, layer)  # layer head d d_model; biases summed
     count = len(W_O)
-    a, v, z = (seen[w][:, :count] for w in "avz")
+    a, v, z, h = (seen[w][:, :count] for w in "avzh")  # h with its bias
     x_0, m = seen["x_0"], seen["m"][:, :layer].sum(1)
-    h = einops.einsum(z, W_O, "t k n i d, k i d m -> t n m")
-    s = cx.decoders.norm_scale(model, x_0 + m + h + b_O)[..., None, None]  # text pos 1 1
+    s = cx.decoders.norm_scale(model, x_0 + m + h.sum(1))[..., None, None]  # text pos 1 1
     to = einops.einsum(W_O, e, "k i d m, m j q -> k i d j q")
     said = einops.einsum(v, to, "t k u i d, k i d j q -> t k i u j q")  # v_u W_O . e
     heads = einops.einsum(z, to, "t k n i d, k i d j q -> t n j k i q") / s[..., None, None]
@@ -234,39 +234,48 @@ def terms(model, seen, layer, neurons):
     }  # fmt: skip
 
 
+def log_P_next(model, stream):
+    """Of every token as the next one: `place d_model -> place vocab`."""
+    return cx.decoders.adapter.logits(model, stream).log_softmax(-1)
+
+
 def read(model, look, x):
     """Each neuron's peak in each text: where, how loud, log P of its token, its terms there
-    (`text neuron ...`); the mean of the terms over all places; inside all heads, the mean over texts.
+    (`text neuron ...`); the mean of the terms over all places; inside all heads, the mean over texts;
+    the stream behind the last layer.
     """
     by_layer = {}
     for k, j in look.places:
         by_layer.setdefault(k, []).append(j)
     n_layers = model.cfg.n_layers
     names = [f"blocks.{k}.{hook}" for k in range(n_layers) for hook in HOOKS.values()]
-    there, usual, z, weight = [], {}, 0.0, 1 / len(x)
+    first, last = "blocks.0.hook_resid_pre", f"blocks.{n_layers - 1}.hook_resid_post"
+    there, stream, usual, z, weight = [], [], {}, 0.0, 1 / len(x)
     for part in x.split(8):
-        logits, cache = model.run_with_cache(part, names_filter=["blocks.0.hook_resid_pre", *names])
-        seen = {w: of_layers(model, cache, w, n_layers) for w in "avzm"}
-        seen["x_0"] = cache["blocks.0.hook_resid_pre"].cpu()
+        _, cache = model.run_with_cache(part, names_filter=[first, *names, last], **NO_LOGITS)
+        seen = {w: of_layers(model, cache, w, n_layers) for w in "avzhm"}
+        seen["x_0"] = cache[first].cpu()
         found = [terms(model, seen, k, js) for k, js in by_layer.items()]
         found = {name: torch.cat([f[name] for f in found], 2) for name in found[0]}
         post = [cache[f"blocks.{k}.mlp.hook_post"].cpu()[..., js] for k, js in by_layer.items()]
         post = torch.cat(post, -1)  # text pos neuron
         end = (post[:, 1:] * look.side).argmax(1) + 1  # text neuron
         rows, each = torch.arange(len(part))[:, None], torch.arange(len(look.places))
-        log_p = logits.log_softmax(-1).cpu()
-        at = {name: v[rows, end, each] for name, v in found.items()}
-        at |= {"post": post[rows, end, each], "end": end, "log P": log_p[rows, end, look.tokens]}
-        there.append(at)
-        usually = found | {"post": post}
-        for name, v in usually.items():
+        found["post"] = post
+        there.append({name: v[rows, end, each] for name, v in found.items()} | {"end": end})
+        for name, v in found.items():
             usual[name] = usual.get(name, 0) + weight * v[:, 1:].mean(1).sum(0)
-        usual["P"] = usual.get("P", 0) + weight * log_p[:, 1:, look.tokens].exp().mean(1).sum(0)
         z = z + weight * seen["z"].sum(0)
+        stream.append(cache[last].cpu())
     there = {name: torch.cat([t[name] for t in there]) for name in there[0]}
     order = (there["post"] * look.side).topk(min(PEAKS, len(x)), 0).indices  # peak neuron
-    there = {name: v[order, torch.arange(len(look.places))] for name, v in there.items()}
-    return SimpleNamespace(there=there, usual=usual, text=order, z=z)
+    there = {name: v[order, each] for name, v in there.items()}
+    stream = torch.cat(stream)
+    at = zip(order, there["end"], strict=True)
+    there["log P"] = torch.stack(
+        [log_P_next(model, stream[t, n])[each, look.tokens] for t, n in at]
+    )
+    return SimpleNamespace(there=there, usual=usual, text=order, z=z, stream=stream)
 
 
 # %% tags=["hide-input"]
@@ -334,8 +343,8 @@ def fall(model, look, x, found, middle, heads=None, neurons=None):
 
             hooks += [(f"blocks.{k}.mlp.hook_post", hold) for k in {k for k, _ in look.places}]
         with model.hooks(fwd_hooks=hooks):
-            _, cache = model.run_with_cache(ids, names_filter=[last])
-        log_p = cx.decoders.adapter.logits(model, cache[last].cpu()[range(len(some)), end]).log_softmax(-1)  # fmt: skip
+            _, cache = model.run_with_cache(ids, names_filter=[last], **NO_LOGITS)
+        log_p = log_P_next(model, cache[last].cpu()[range(len(some)), end])
         for r, (p, q) in enumerate(at):
             fell[p, q] = found.there["log P"][p, q] - log_p[r, look.tokens[q]]
     return fell
@@ -371,26 +380,31 @@ SILENT = {  # of the heads that are strongest in half A, those that are silenced
 }
 
 
-def costs(model, halves, look, found, silenced=SILENT):
+def ranked(model, found, some):
+    """`neuron layer head`: those of these ranks in half A."""
+    return only(model, found.profile_A.argsort(1, descending=True)[:, some].tolist())
+
+
+def costs(model, halves, look, found):
     """What silence costs in half B: `peak neuron`, of heads, of the neuron, and of the strongest
     head by way of the neuron."""
-    B, middle, ranked = halves["B"][0], found.in_A.z, found.profile_A.argsort(1, descending=True)
-    lost = partial(fall, model, look, B, found.in_B, middle)
-    heads = {name: only(model, ranked[:, SILENT[name]].tolist()) for name in silenced}
+    lost = partial(fall, model, look, halves["B"][0], found.in_B, found.in_A.z)
+    heads = {name: ranked(model, found, some) for name, some in SILENT.items()}
     cost = {name: lost(mask) for name, mask in heads.items()}
     held = lost(heads["the strongest head"], found.in_B.there["post"])
     cost["through the neuron"] = cost["the strongest head"] - held
     cost["the neuron"] = lost(None, found.in_A.usual["post"].expand_as(held))
+    cost["heads of layer 0"] = lost(only(model, [range(model.cfg.n_heads)] * len(look.places)))
     return cost
 
 
 def kept_of(model, halves, look, found):
     """What is kept of it: numbers alone."""
     heads = found.rise["heads"]  # peak neuron layer head
-    cost = costs(model, halves, look, found)
-    first = only(model, [range(model.cfg.n_heads)] * len(look.places))
-    cost["heads of layer 0"] = fall(model, look, halves["B"][0], found.in_B, found.in_A.z, first)
-    decode = model.tokenizer.decode
+    cost, decode = costs(model, halves, look, found), model.tokenizer.decode
+    P_usually = [
+        log_P_next(model, r)[:, look.tokens].exp().mean(0) for r in found.in_B.stream[:, 1:]
+    ]
     return {
         "asked": int(look.P["A"].numel()),
         "predict": [int((look.P["A"] >= LIKELY).sum()), int(((look.P["A"] >= LIKELY) & (look.P["B"] >= LIKELY)).sum())],
@@ -400,7 +414,7 @@ def kept_of(model, halves, look, found):
         "token": [decode([int(t)]) for t in look.tokens],
         "next": look.is_next.tolist(),
         "P": [look.P_of[h].tolist() for h in "AB"],
-        "P usually": found.in_B.usual["P"].tolist(),
+        "P usually": torch.stack(P_usually).mean(0).tolist(),
         "documents": found.documents.tolist(),
         "rise": {
             "all": found.rise["all"].tolist(), "heads": heads.sum((2, 3)).tolist(), "heads of layer 0": heads[:, :, 0].sum(-1).tolist(),
@@ -433,7 +447,7 @@ def along_of(model, x, heads, layer):
     inside, mid = {k: f"blocks.{k}.attn.hook_z" for k, _ in heads}, f"blocks.{layer}.hook_resid_mid"
     seen = {name: [] for name in (*inside.values(), mid)}
     for part in x.split(8):
-        _, cache = model.run_with_cache(part, names_filter=list(seen))
+        _, cache = model.run_with_cache(part, names_filter=list(seen), **NO_LOGITS)
         for name, v in seen.items():
             v.append(cache[name].cpu()[:, 1:].flatten(0, 1))
     r = torch.cat(seen[mid])
@@ -477,8 +491,9 @@ def planted(model, look, heads, plan, share):
     return before
 
 
-def power(model, halves, look, count, seed=0):
-    """Plants at every share: how many are found, how much of the rise they bring, what they cost."""
+def power(model, halves, look, count, silence, seed=0):
+    """Plants at every share: how many are found, how much of the rise they bring, and, where that
+    is asked, what their strongest heads' silence costs."""
     rng, n_heads = np.random.default_rng(seed), model.cfg.n_heads
     random = np.flatnonzero(~look.is_next)[:count]
     places = [look.places[q] for q in random]
@@ -496,8 +511,11 @@ def power(model, halves, look, count, seed=0):
     for share in SHARES:
         before = planted(model, there, heads, plan, share)
         try:
-            found = looked_up(model, halves, there)
-            cost = costs(model, halves, there, found, ["the strongest head"])
+            found, cost = looked_up(model, halves, there), {}
+            if silence:
+                name, B = "the strongest head", halves["B"][0]
+                heads_A = ranked(model, found, SILENT[name])
+                cost[name] = fall(model, there, B, found.in_B, found.in_A.z, heads_A)
         finally:
             for place, old in reversed(before):
                 place.copy_(old)
@@ -518,14 +536,14 @@ if MODELS and "smollm2" in MODELS:
     theirs = texts_of(other, 240)
     at = chosen(other, theirs, 24)
     facts = kept_of(other, theirs, at, looked_up(other, theirs, at)) | {
-        "plants": power(other, theirs, at, 24)
+        "plants": power(other, theirs, at, 24, silence=True)
     }
     facts |= {"files": cx.models.real_models()["smollm2"]["files"]}
     KEPT.write_text(json.dumps(rounded(facts)) + "\n")
     del other
 here = kept_of(model, halves, look, found)
 if not large:  # half the chapter's time
-    here["plants"] = power(model, halves, look, SIZES[1])
+    here["plants"] = power(model, halves, look, SIZES[1], silence=False)
 there = json.loads(KEPT.read_text())
 BOTH = {"SmolLM2": there, MODEL: rounded(here)}
 

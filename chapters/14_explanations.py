@@ -97,7 +97,7 @@ anywhere = torch.tensor([generator.integers(1, k + 1) for k in last.tolist()])
 alike = torch.full_like(last, int(last.min()))  # the same length for all
 parts = []
 for rows in cx.texts.progress(every.split(8), "reading", "batch"):
-    _, kept = model.run_with_cache(ids[rows], names_filter=hooks)
+    _, kept = model.run_with_cache(ids[rows], names_filter=hooks, logits_to_keep=1)
     z, mlp_out, pre = (
         torch.stack([kept[f"blocks.{k}.{hook}"].cpu() for k in range(n_layers)], 2)
         for hook in HOOKS

@@ -65,13 +65,12 @@ PLACES = (64, 96, 128, 160, 192)  # destinations in MiniLM
 import json
 import math
 from collections import Counter
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import torch
-from einops import einsum, repeat
+from einops import einsum, rearrange, repeat
 from scipy import stats
 
 import ctxlib as cx
@@ -174,18 +173,16 @@ KINDS = ["split word", "name", "other words", "common words", "number", "mark"]
 
 def pairs_in(texts, spelled, common):
     """Pairs side by side: how often, in how many documents, and of what kind."""
-    often, documents = Counter(), {}
-    for text in texts:
-        ids = text.tokens[1:].tolist()
-        for pair in pairwise(ids):
-            often[pair] += 1
-            documents.setdefault(pair, set()).add(text.document)
-    rows = [
-        (*pair, count, kind_of(spelled[pair[0]], spelled[pair[1]], common))
-        for pair, count in often.items()
-        if len(documents[pair]) > 1
+    of_text = [np.stack([t.tokens[1:-1], t.tokens[2:]]) for t in texts]
+    sides = pd.DataFrame(np.concatenate(of_text, 1).T, columns=["first", "second"])
+    sides["document"] = np.repeat([t.document for t in texts], [p.shape[1] for p in of_text])
+    pairs = sides.groupby(["first", "second"], sort=False)["document"]
+    pairs = pairs.agg(["size", "nunique"]).query("nunique > 1").reset_index()
+    kinds = [
+        kind_of(spelled[a], spelled[b], common)
+        for a, b in zip(pairs["first"], pairs["second"], strict=True)
     ]
-    return pd.DataFrame(rows, columns=["first", "second", "count", "kind"]).dropna()
+    return pairs[["first", "second"]].assign(count=pairs["size"], kind=kinds).dropna()
 
 
 def paired(entry, there):
@@ -197,17 +194,19 @@ def paired(entry, there):
     true, other = entry.diagonal(dim1=1, dim2=2)[..., None], ~torch.as_tensor(there)
     other.fill_diagonal_(False)
     wins = ((true > entry) & other).sum(-1) / other.sum(-1)  # head pair
-    ranks = entry.argsort(-1).argsort(-1) / (entry.shape[-1] - 1)
-    chance, rows = np.random.default_rng(0), torch.arange(entry.shape[1])
-    drawn = [ranks[:, rows, chance.permutation(len(rows))].mean(1) for _ in range(1000)]
-    return wins, torch.stack(drawn).numpy()  # draw head
+    ranks = entry.numpy().argsort(-1).argsort(-1) / (entry.shape[-1] - 1)
+    ranks = rearrange(ranks, "head second first -> second first head").copy()  # read row by row
+    chance, rows = np.random.default_rng(0), np.arange(len(ranks))
+    drawn = [ranks[rows, chance.permutation(len(rows))].mean(0) for _ in range(1000)]
+    return wins, np.stack(drawn)  # draw head
 
 
 def interval(values):
-    """The 95% interval of a mean, pairs drawn again."""
-    chance = np.random.default_rng(0)
-    drawn = [values[chance.integers(len(values), size=len(values))].mean() for _ in range(999)]
-    return [float(v) for v in np.quantile(drawn, (0.025, 0.975))]
+    """The 95% interval of a mean, pairs drawn again: `... pair -> ... end`."""
+    pairs = values.shape[-1]
+    drawn = np.random.default_rng(0).integers(pairs, size=(999, pairs))
+    means = np.stack([values[..., some].mean(-1) for some in drawn], -1)
+    return np.quantile(means, (0.025, 0.975), axis=-1).T.tolist()
 
 
 # %% tags=["hide-input"]
@@ -257,7 +256,7 @@ def look(model):
             wins, drawn = paired(entry, there)
             at = f"{kind}, {half}"
             facts["kinds"][at], facts["many"][at] = wins.mean(1).tolist(), len(some)
-            facts["interval"][at] = [interval(w.numpy()) for w in wins]
+            facts["interval"][at] = interval(wins.numpy())
             among = local or list(range(len(wins)))
             facts["null"][at] = float(np.quantile(drawn[:, among].max(1), 0.99))
             kept[kind, half] = some, entry
