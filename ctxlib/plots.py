@@ -174,7 +174,8 @@ def inline_svg(figure: Figure, number: str, page: Literal["wide", "narrow"]) -> 
     root.attrib |= {"class": page, "style": f"{size_of(width * 4 / 3, page)};{LINES}"}
     svg = ElementTree.tostring(root, encoding="unicode").replace(INK, "currentColor")
     prefix = page[0] + re.sub(r"\W", "-", number)
-    return re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", svg)
+    svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", svg)
+    return re.sub(r"\s*\n\s*", " ", svg)
 
 
 def lightened(root: ElementTree.Element) -> ElementTree.Element:

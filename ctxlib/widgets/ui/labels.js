@@ -7,7 +7,8 @@ import { element, failed, fresh, numberCell, scrolling } from "./dom.js";
 import { keyed } from "./keyed.js";
 import { figure, grouped, several } from "./words.js";
 
-/** @typedef {Record<string, string>} Row by the titles of chapter 8's file */
+/** @typedef {Record<string, string>} Row by the titles of chapter 8's file, with `above`, the tokens that
+ *    weigh most and their scripts */
 
 const ROWS = 20; // at first, and as many more at a time
 /** @type {{title: string, from: string, digits?: number, said?: string}[]} */
@@ -20,12 +21,25 @@ const COLUMNS = [
   { title: "difference", from: "difference", digits: 2 },
   { title: "top", from: "top", digits: 1 },
   { title: "tokens that drive it", from: "by_drive" },
+  { title: "tokens that weigh most", from: "first", said: "over the vocabulary, by the weights" },
 ];
+const SCRIPTS = "Arabic Cyrillic Devanagari Greek Han Hangul Hebrew Hiragana Katakana Thai".split(
+  " ",
+);
 const ABOUT =
   "Label: the domain whose texts lift the neuron’s summary most, on half A of the held-out texts, for " +
   "the stable heads (chapter 8). AUC: the chance that on half B a text of that domain has the larger summary " +
   "than another text. Mixtures: what one in twenty random mixtures of neurons with the same label " +
-  "reaches. A row in bold has more than that; the others’ labels say little about the neuron.";
+  "reaches. A row in bold has more than that; the others’ labels say little about the neuron. Tokens that drive it: " +
+  "those of its domain’s texts; that weigh most: those of the whole vocabulary. These can be searched by their " +
+  "script, too: Cyrillic, Greek, Han.";
+
+/** The scripts, but for Latin, of some tokens. @param {string} tokens */
+function scriptsOf(tokens) {
+  return SCRIPTS.filter((script) => new RegExp(`\\p{Script=${script}}`, "u").test(tokens)).join(
+    " ",
+  );
+}
 
 /** How much higher than the mixtures' a neuron's AUC is; empty where no mixture has its label.
  *  @param {Row} row */
@@ -39,8 +53,8 @@ export function foundRows(rows, typed, by, falling) {
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word);
-  const said = (/** @type {Row} */ row) =>
-    `${row.neuron} ${row.label} ${row.by_drive}`.toLowerCase();
+  const said = (/** @type {Row} */ { neuron, label, by_drive: driving, first, scripts }) =>
+    `${neuron} ${label} ${driving} ${first} ${scripts}`.toLowerCase();
   const numeric = COLUMNS.find(({ from }) => from === by)?.digits !== undefined;
   const order = (/** @type {Row} */ a, /** @type {Row} */ b) =>
     numeric ? Number(a[by] || -1) - Number(b[by] || -1) : a[by].localeCompare(b[by], "en");
@@ -50,8 +64,9 @@ export function foundRows(rows, typed, by, falling) {
 }
 
 /** @param {URL | undefined} source a file; none where there is no such table
+ *  @param {(neuron: number) => string} firstOf the tokens that weigh most in a neuron
  *  @param {(neuron: number) => void} onChoose */
-export function labelTable(source, onChoose) {
+export function labelTable(source, firstOf, onChoose) {
   let [rows, by, falling, room, chosen] = [/** @type {Row[]} */ ([]), "above", true, ROWS, -1];
   const id = fresh("labels");
   const input = /** @type {HTMLInputElement} */ (
@@ -104,7 +119,10 @@ export function labelTable(source, onChoose) {
     try {
       const answer = await fetch(source);
       if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
-      rows = csvRows(await answer.text()).map((row) => ({ ...row, above: above(row) }));
+      rows = csvRows(await answer.text()).map((row) => {
+        const first = firstOf(Number(row.neuron));
+        return { ...row, above: above(row), first, scripts: scriptsOf(first) };
+      });
     } catch (error) {
       failed(
         held,
@@ -115,7 +133,7 @@ export function labelTable(source, onChoose) {
     const field = element(
       "div",
       { class: "ctx-control" },
-      element("label", { for: id }, "Search label, token or number"),
+      element("label", { for: id }, "Search label, token, script or number"),
       input,
     );
     const about = element("p", { class: "ctx-quiet" }, ABOUT);

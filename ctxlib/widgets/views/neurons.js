@@ -4,6 +4,7 @@
  *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
  *  later is a matter of milliseconds. */
 
+import { firstTokens } from "../engine/ranking.js";
 import { latest } from "../engine/slices.js";
 import { comparedSection } from "../explorer/compared.js";
 import { controlsSection } from "../explorer/controls.js";
@@ -29,6 +30,7 @@ import { several } from "../ui/words.js";
  *  @typedef {import("../explorer/scene.js").Scene} Scene
  *  @typedef {import("../explorer/scene.js").Section} Section */
 
+const LABELLED = 5; // tokens of a neuron in the table of labels
 const QUICK = 50; // milliseconds: a ranking that takes no longer may be made beforehand
 
 /** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, pinned,
@@ -52,7 +54,9 @@ async function render({ model, el }) {
   const waiting = waitingLine();
   const ways = waysOn(model);
   const { body, columns } = arranged(controls.root, waiting.root, sections);
-  const labels = labelTable(model.get("labels"), (neuron) => tools.go({ neuron }));
+  const firstOf = (/** @type {number} */ neuron) =>
+    ranking ? firstTokens(ranking, neuron, LABELLED).map(tools.name).join("  ") : "";
+  const labels = labelTable(model.get("labels"), firstOf, (neuron) => tools.go({ neuron }));
   body.append(sections.compared.root, labels.root, ways.root);
   el.replaceChildren(body);
 
