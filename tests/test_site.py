@@ -154,8 +154,8 @@ def test_a_page_with_a_view_names_its_modules(html):
     assert page.count('as="fetch"') == 1
     for chapter, layers in (("08_neurons", 1), ("00_welcome", 0), ("13_lookups", 0)):
         asking = (html / "book" / f"{chapter}.html").read_text(encoding="utf-8")
-        assert 'as="fetch"' not in asking
-        assert asking.count(f'<meta name="layer" content="../_static/{here.name}/data') == layers
+        assert asking.count('as="fetch"') == layers
+        assert asking.count(f"<script>{build_book.LED_TO_VIEW} document.write('<link") == layers
     for place in html.rglob("*.html"):  # no page has modules or data of another build
         shown = place.read_text(encoding="utf-8")
         assert set(re.findall(r"_static/(at-\w+)/(?:views|data)/", shown)) <= {here.name}

@@ -423,7 +423,7 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         shown = page.read_text(encoding="utf-8")
         shown = shown if views else LAYER_VIEW.sub(NO_VIEW, shown)
         shown = shown if real else re.sub(r" data-models='[^']*'", "", shown)
-        page.write_text(hint(seal(lighten(unfolded(shown))), here), encoding="utf-8")
+        page.write_text(seal(hint(lighten(unfolded(shown)), here)), encoding="utf-8")
     draw_icons(html)
 
 
@@ -490,11 +490,15 @@ NO_VIEW = (
 )
 
 
+#: In a page's head: whether its address leads to the view, or says what the view shows.
+LED_TO_VIEW = "if (/=|^#turn-it$/.test(location.hash))"
+
+
 def hint(page: str, here: str) -> str:
     """A page that finds modules and data in the folder `here`, and whose head names the modules of
     its view, so that they come all at once and not one after another as each is read; and first of
     all the layer, where a reader has come for the view. In a chapter the view is one part of the
-    page: `page.js` asks for its layer if the address leads to it.
+    page, and its layer is asked for if the address leads to it.
     """
     page = re.sub(r"_static/(views|data)/", rf"_static/{here}/\1/", page)
     view = re.search(r'<div data-view="(\w+)"[^>]*>', page)
@@ -506,11 +510,9 @@ def hint(page: str, here: str) -> str:
     ]
     if Path("ui/source.js") in modules and "&quot;file&quot;" not in view[0]:
         place = f"../_static/{here}/data/layer.bin"
-        layer = (
-            f'<link rel="preload" as="fetch" crossorigin href="{place}">'
-            if " data-addressed" in view[0]
-            else f'<meta name="layer" content="{place}">'
-        )
+        layer = f'<link rel="preload" as="fetch" crossorigin href="{place}">'
+        if " data-addressed" not in view[0]:
+            layer = f"<script>{LED_TO_VIEW} document.write('{layer}');</script>"
         page = page.replace("<title>", f"{layer}<title>", 1)
     return page.replace("</head>", f"{''.join(links)}  </head>", 1)
 

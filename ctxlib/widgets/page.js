@@ -255,19 +255,13 @@ const early = new Map(
   ].map(({ href }) => [href, import(href).catch(() => undefined)]),
 );
 
-// The layer that the page's head asks for is let go where the address is about another model's; that of
-// a chapter's view is asked for before the page is there, if the address leads to the view.
+// The layer that the page's head asks for is let go where the address is about another model's.
 const layer = /** @type {HTMLLinkElement | null} */ (document.querySelector("link[as=fetch]"));
-const ofView = /** @type {HTMLMetaElement | null} */ (document.querySelector("meta[name=layer]"));
 if (layer && /[#&]model=/.test(location.hash))
   fetch(layer.href).then(
     ({ body }) => body?.cancel(),
     () => {},
   );
-else if (ofView && /=|^#turn-it$/.test(location.hash)) {
-  const asked = { rel: "preload", as: "fetch", crossOrigin: "anonymous", href: ofView.content };
-  document.head.append(Object.assign(document.createElement("link"), asked));
-}
 
 /** @returns {HTMLElement[]} */
 function places() {
