@@ -49,7 +49,8 @@ GAP = 0.5
 # denominator. Clusters help if they take away a fifth of the FVU that one constant, half A's
 # geometric mean, leaves: interval of the ratio below 0.8
 CLUSTERS, FIFTH = 4, 0.8
-# Set later, with the numbers known: the two mends together, the mends by page, domains matched
+# Set later, with the numbers known: the two mends together, the mends by page, domains matched, that
+# most pages do better, that values are no rival of the token's query, that mini-base does not decide
 
 # %% tags=["hide-input", "nbval-check-output"]
 import json
@@ -271,7 +272,7 @@ display(
 
 # %% [markdown]
 r"""
-A row is a guess; columns are medians over the found neurons, the last after a line that half A gave (blank: the guess does not vary, or has no line). In the third, wrong constants and factors hide what content is worth; the second and the last show it. (That content is worth more than twice the kernel is mini's alone: *Another training*.)
+A row is a guess; columns are medians over the found neurons, the last after a line that half A gave (blank: the guess does not vary, or has no line). In the third, wrong constants and factors hide what content is worth; the second and the last show it. (Content is worth more than twice the kernel on mini alone: *Another training*.)
 
 ## What does each approximation cost?
 
@@ -661,7 +662,7 @@ display(
 
 # %% [markdown]
 r"""
-(Qwen's and SmolLM2's positions turn keys and do not reach values.) SmolLM2's denominators are off by hardly more than MiniLM's, but a wrong denominator also scales what is the same in every text, in SmolLM2 many times what varies. [Chapter 6](06_real_model) takes that constant from the page, and less is left than with four clusters. (The clusters' table has other texts, 500 of the collection; and where a layer is stored, chapter 6 rebuilds the scale.)
+(Qwen's and SmolLM2's positions turn keys and do not reach values.) SmolLM2's denominators are off by hardly more than MiniLM's, but a wrong denominator also scales what is the same in every text, in SmolLM2 many times what varies. [Chapter 6](06_real_model) takes that constant from the page, and less is left than with four clusters. (Other tables here have other texts than chapter 6, 500 of the collection for real models; where a layer is stored, chapter 6 rebuilds the scale.)
 
 **Another reading.** *Median correlation with true activations* can mean what the heads add, or the neuron's activation. Both are measured, the activation before and after its nonlinearity (of a gated neuron: gate, and product):
 """
@@ -685,7 +686,7 @@ display(
 
 # %% [markdown]
 r"""
-(Qwen misses it by so little that chapter 6, which has an interval, calls it undecided. On mini all heads are in the circuit and `TOKEN` stands at n, so only LayerNorm's scale tells the first two rows apart.) This book takes what the heads add, which the circuit approximates; which was correlated in GPT-2, no table here can say.
+(Qwen misses it by so little that chapter 6, which has an interval, calls it undecided. On mini all heads are in the circuit and `TOKEN` stands at n, so only LayerNorm's scale tells the first two rows apart.) This book takes what the heads add, which the circuit approximates; which was correlated in GPT-2, no table can say.
 
 **Other neurons.** The median FVU moves little with which neurons are judged. A table that joins the chapters' numbers is folded here; [appendix A](A_scale) has one for TV.
 """
@@ -919,7 +920,7 @@ cx.widgets.LiveReader(
 r"""
 ## Claims
 
-The second line's interval holds 95 in 100 of the passages of Figure 9.3, the last line's draws passages again, the others are the wider of documents and domains. Lines 4 and 5 read one sentence in two ways, the second added when its number was known. Values are no rival, since the post's circuit has positional patterns; that was seen last, when line 5 had failed with them. The last line matches four coarse kinds, where [chapter 4](04_denominators) matches domains. Conditions are this book's reading of words, but for the two medians.
+The second line's interval holds 95 in 100 of the passages of Figure 9.3, the last line's draws passages again, the others are the wider of documents and domains. Lines 4 and 5 read one sentence in two ways, the second added when its number was known. Values are no rival, since the post's circuit has positional patterns; seen last, when line 5 had failed with them. The last line matches four coarse kinds, where [chapter 4](04_denominators) matches domains. Conditions are this book's reading of words, but for the two medians.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

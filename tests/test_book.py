@@ -152,11 +152,8 @@ def test_chapter_9_writes_out_the_self_normalised_circuit(mini_weights):
     source = next(s for c, s in SOURCES.items() if c.stem == "09_evaluation")
     (imports,) = (c.source for c in source.cells if "import ctxlib" in c.source)
     (cell,) = (c.source for c in source.cells if c.source.startswith("x = own[0]"))
-    imports, heads, at = (
-        imports.partition("\npd.")[0],
-        [0, 2, 5],
-        cx.destination(mini_weights, n=60),
-    )
+    imports, heads = imports.partition("\npd.")[0], [0, 2, 5]
+    at = cx.destination(mini_weights, n=60)
     text = draw_texts(1, 61, at.d_vocab)
     there = {"own": text, "weights": mini_weights, "n": at.n, "heads": heads}
     exec(f"{imports}\n{cell}", there)
