@@ -854,7 +854,7 @@ undecided = [m for m, (_, (low, high)) in ratios.items() if low < top < bottom <
 display(
     verdicts.rename_axis("statement"),
     cx.claims.finding(
-        f"Values cost most in each. What another token's query costs, over what borrowed denominators cost, is {cx.claims.listed(said)} (documents redrawn): the first and the last differ, {cx.claims.listed(undecided)} does not decide.",
+        f"Values cost most in each. What another token's query costs, over what borrowed denominators cost, is {cx.claims.listed(said)} (documents redrawn): the first and the last differ, {OTHER} does not decide.",
         holds=top < bottom
         and undecided == [OTHER]
         and {items.idxmax() for items in bills.values()} == {"values"},
