@@ -16,8 +16,12 @@ import nbformat
 import pytest
 import stamps
 import tables
+import torch
+from by_hand import draw_texts
 from command import ROOT
 from test_publish import ADDRESS
+
+import ctxlib as cx
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
 NUMBERED = [c for c in CHAPTERS if c.stem[:2].isdigit() and not c.stem.startswith("00")]
@@ -142,6 +146,19 @@ def test_a_chapter_keeps_to_its_budget_and_every_cell_that_prints_is_compared(ch
     assert all(map(int.__le__, spent, budget)), spent
     compared = tagged(SOURCES[chapter], "nbval-check-output", "setup")
     assert [c.source for c in code if "print(" in c.source and c not in compared] == []
+
+
+def test_chapter_9_writes_out_the_self_normalised_circuit(mini_weights):
+    source = next(s for c, s in SOURCES.items() if c.stem == "09_evaluation")
+    (imports,) = (c.source for c in source.cells if "import ctxlib" in c.source)
+    (cell,) = (c.source for c in source.cells if c.source.startswith("x = own[0]"))
+    imports, heads = imports.partition("\npd.")[0], [0, 2, 5]
+    at = cx.destination(mini_weights, n=60)
+    text = draw_texts(1, 61, at.d_vocab)
+    there = {"own": text, "weights": mini_weights, "n": at.n, "heads": heads}
+    exec(f"{imports}\n{cell}", there)
+    circuit = cx.ContextualCircuit.calibrate(at, text[0], heads)
+    torch.testing.assert_close(there["summary"], circuit.self_normalised().summary(text[0]))
 
 
 @pytest.mark.parametrize("there", [True, False])
