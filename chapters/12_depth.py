@@ -84,7 +84,7 @@ def read(x, hook=None, layers=L, batch=4):
 r"""
 ## A table with two means
 
-A first-layer key is read from a token and its place, and from nothing else. A key of the second layer is read from a *state*: what the first layer made of these and the text around. No weights split a state, but a table can. Say that a head scores *the* and *moon*, near and far, in two texts:
+A first-layer key is read from a token and its place, and nothing else. A key of the second layer is read from a *state*: what the first layer made of these and the text around. No weights split a state, but a table can. Say that a head scores *the* and *moon*, near and far, in two texts:
 
 | | the | moon, in a text on the sky | moon, in a love song | where (mean of the row) |
 | --- | --- | --- | --- | --- |
@@ -100,7 +100,7 @@ s_i \;=\; \underbrace{p_i}_{\text{where}} \;+\; \underbrace{c(x_i)}_{\text{what}
 \qquad \text{pos} = \operatorname{softmax}(p) .
 $$ (eq-depth-means)
 
-$p_i$ is the mean over the texts of half A, $c(t)$ the mean of $s_i - p_i$ over the sources of half A that hold token $t$, weighted by the kernel and drawn towards zero where that is little. On half B we ask what share of the variance of a head's scores each part has, sources weighted by the kernel. BOS, which always stands at one place, is left out.
+$p_i$ is the mean over the texts of half A, $c(t)$ the mean of $s_i - p_i$ over the sources of half A that hold token $t$, weighted by the kernel and drawn towards zero where that is little. On half B we ask what share of the variance of a head's scores each part has, sources weighted by the kernel. BOS is left out.
 """
 
 
@@ -252,7 +252,7 @@ display(pd.DataFrame(table, index=by_layer.index).round(2), set_beforehand)
 
 # %% [markdown]
 r"""
-A row is a layer, a number a mean over its heads. *Open* is the share of the rest. **TV** is the share of a row's attention, all tokens, that lies elsewhere than both means of this run have it. In every column the third and fourth layers are further from the two means than the second.
+A row is a layer, a number a mean over its heads. *Open* is the share of the rest. **TV** is the share of a row's attention, all tokens, that lies elsewhere than both means of this run have it. In every column the third and fourth layers are further off than the second.
 
 ## The second layer, head by head
 """
@@ -331,7 +331,7 @@ off = float(cx.total_variation(true_row, rebuilt))
 cx.plots.picture(
     figure,
     "12.2",
-    f"Layer {SECOND + 1}, head {head}, in “{study.example.subject}”, BOS left out; dots: the model's own row, at a total variation of {off:.2f}.",
+    f"Layer {SECOND + 1}, head {head}, in “{study.example.subject}”, BOS left out; dots: the model's own row, at a TV of {off:.2f}.",
     f"Three panels over the sources 1 to {n}: a kernel of {float(cx.effective_tokens(kernel)):.0f} effective tokens, content by the means of half A, and their normalised product, at {off:.2f} from the true row.",
 )
 
@@ -345,7 +345,7 @@ $$
 \text{change} \;=\; \operatorname{mean}_\text{texts} \lVert w(\text{shuffled}) - w \rVert^2 \,/\, \operatorname{Var}_\text{texts}(w) ,
 $$ (eq-depth-change)
 
-which is 2 for two unrelated texts. Shuffled in blocks of 2, bigrams stay as they are. An uneven kernel makes a change of its own. The **control**, added after the result was seen, shows how large: tokens keep their scores and values in the second layer, and only their places are shuffled (the means of a place stay). Asked are broad heads, with more than 40 effective tokens, each counted alike.
+which is 2 for two unrelated texts. Shuffled in blocks of 2, bigrams stay. An uneven kernel makes a change of its own. The **control**, added after the result was seen, shows how large: tokens keep their scores and values in the second layer, and only their places are shuffled (the means of a place stay). Asked are broad heads, with more than 40 effective tokens, each counted alike.
 """
 
 
@@ -440,7 +440,7 @@ display(
 
 # %% [markdown]
 r"""
-Only the second layer has a control. Pairs could be expected in the third only, for in the first ' the' finds no local head.
+Pairs could be expected in the third layer only, for in the first ' the' finds no local head.
 
 **Repetition.** Could heads "compute how repetitive a text is", as the post says? A bag adds up: of two pieces of text U and V, UU and VV hold together what UV and VU hold. So nothing that is linear in token and place tells the two kinds apart.
 
@@ -728,7 +728,7 @@ passes_on.legend(fontsize=8)
 cx.plots.picture(
     figure,
     "12.3",
-    f"Left: noise and stream at n, variance over texts. Right: what each head of layer {SECOND + 1} passes on of the noise in its values; dealt noise lies above the dotted line mostly because it moves the row as well (exercise 1).",
+    f"Left: noise and stream at n, variance over texts. Right: what each head of layer {SECOND + 1} passes on of the noise in its values; dealt noise is above the dotted line mostly as it moves rows, too (exercise 1).",
     "Left: the stream grows "
     + ", ".join(f"{v:.1f}" for v in signal.mean(1) / signal[0].mean())
     + "; the noise "
@@ -1088,7 +1088,7 @@ r"""
 
 1. $\sum_i \text{pos}_i^2$, one over the effective tokens: variances of independent terms add. With rows held it is right for the broad heads. As they are it is too small, and far too small for the local ones: the noise moves rows as well.
 2. `mine = s.mean(0).softmax(-1)`
-3. *What*, most in the third: the mean of a token that occurs a few times takes in the rest of just those places. In the first layer the known tokens of Figure 12.1 leave no rest for it. It is the reason for two halves.
+3. *What*, most in the third: the mean of a token that occurs a few times takes in the rest of just those places. In the first layer the known tokens of Figure 12.1 leave hardly any for it. It is the reason for two halves.
 ```
 
 ## Where this comes from
