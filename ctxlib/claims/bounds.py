@@ -33,6 +33,7 @@ class Published:
     texts: int = 0  # over how many texts of half a context or more it was found; 0: over none
     real: str = ""  # the line that real models have of it (`on_real`)
     algebra: bool = False  # decides it: no run could come out otherwise
+    little: bool = False  # is decided: what does not bear it out passes, too
 
     @property
     def statement(self) -> str:

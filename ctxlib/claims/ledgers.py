@@ -57,21 +57,27 @@ KEPT = ["id", "claim", "this run", "verdict"]  # of each row
 
 class Ledger(pd.DataFrame):
     """A table whose `attrs` a notebook keeps beside what it shows, as metadata of that output. On a
-    page the lines that could come out either way stand first; those that algebra decides, and those
-    that this model cannot be asked, are folded below.
+    page the lines that could come out either way stand first; those that algebra decides, that
+    decide little, and that this model cannot be asked, are folded below.
     """
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {LEDGER: self.attrs}
 
     def _repr_html_(self) -> str:
-        ids = [self.attrs["rows"][line - 1]["id"] for line in self.index]
-        decided = np.array([published(id).algebra for id in ids], dtype=bool)
-        aside = decided | self["verdict"].str.contains("untestable").to_numpy(dtype=bool)
+        figures = [published(self.attrs["rows"][line - 1]["id"]) for line in self.index]
+        decided = np.array([figure.algebra for figure in figures], dtype=bool)
+        little = np.array([figure.little for figure in figures], dtype=bool)
+        untestable = self["verdict"].str.contains("untestable").to_numpy(dtype=bool)
+        aside = decided | little | untestable
         if not aside.any():
             return super()._repr_html_()
         shown, folded = (pd.DataFrame(self.loc[of])._repr_html_() for of in (~aside, aside))
-        counts = {"decided by algebra": decided.sum(), "untestable here": (aside & ~decided).sum()}
+        counts = {
+            "decided by algebra": decided.sum(),
+            "deciding little": (little & ~untestable).sum(),
+            "untestable here": (untestable & ~decided).sum(),
+        }
         words = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
         fold = f"<details><summary>{words}</summary>{folded}</details>"
         return fold if aside.all() else shown + fold
