@@ -541,7 +541,7 @@ cx.plots.picture(
 
 # %% [markdown]
 r"""
-So the rule finds neurons that know more of a text's subject than most, and more than their norm explains; but a random mixture knows nearly as much, as in `mini` ([chapter 8](08_neurons)). Some lists read as one subject (scripture, courts, proofs, patents, gestures of novels); others are signs, and tokens that texts hardly hold. And a label is no better than the domains at hand: a list of football in Chinese is called American fiction.
+So the rule finds neurons that know more of a text's subject than most, and more than their norm explains; but a random mixture, judged by its own label, knows nearly as much (by the same label the found of `mini` are a little ahead: [chapter 8](08_neurons)). Some lists read as one subject (scripture, courts, proofs, patents, gestures of novels); others are signs, and tokens that texts hardly hold. And a label is no better than the domains at hand: a list of football in Chinese is called American fiction.
 
 A column may hold more than one subject. The post reads one of GPT-2's as *war* and *21st century*, and asks for a way to take columns apart {cite}`gibson2025contextual`. A token's **drive** in a text is its contribution times the kernel's weight on it. Texts against drives is a table; its first factors (an SVD) are sets of tokens that come and go together, with signs. Whether they are parts of the neuron, or of these texts alone, half B decides: how much of *its* table do half A's factors hold, against copies of it in which each token's drives are dealt out among the texts?
 """
