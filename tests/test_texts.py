@@ -7,7 +7,6 @@ import re
 import tracemalloc
 import warnings
 from collections import defaultdict
-from dataclasses import replace
 from itertools import islice
 from unittest.mock import Mock
 
@@ -52,15 +51,6 @@ def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weight
     assert texts.windows(reader, "") == []
 
 
-def test_a_text_that_cannot_be_had_is_refused(tiny_weights):
-    for empty in ("", " \n\t\n"):
-        with pytest.raises(ValueError, match="the text is empty"):
-            texts.encode(tiny_weights, empty)
-    for cut in (texts.encode, texts.windows):
-        with pytest.raises(ValueError, match="no tokenizer to read it with: load the model"):
-            cut(replace(tiny_weights, tokenizer=None), SOURCE)
-
-
 # ---------------------------------------------------------------- the door for texts
 
 
@@ -84,13 +74,6 @@ def test_a_plain_string_is_a_text_and_what_is_none_is_one_clear_line(mini, mini_
         with pytest.raises(ValueError, match=r"is no text: give a string, one of .*BOS$") as said:
             door(mini, at, wrong)
         assert "\n" not in str(said.value)
-
-
-def test_tokens_are_read_without_being_spelled_out(mini_weights, monkeypatch):
-    """As a message would: it took longer than to evaluate them."""
-    monkeypatch.setattr(torch.Tensor, "__repr__", lambda tensor: pytest.fail("spelled out"))
-    ids = torch.arange(40)
-    assert texts.token_ids(ids, mini_weights).equal(ids)
 
 
 # ---------------------------------------------------------------- the passages

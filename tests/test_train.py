@@ -109,16 +109,6 @@ def test_a_batch_depends_on_the_step_alone_and_draws_domains_by_a_power_of_their
     assert share == pytest.approx(0.8, abs=0.03)  # sqrt(16) : 1
 
 
-def test_the_rate_warms_up_and_falls():
-    recipe = tm.Recipe()
-    rates = [recipe.rate_at(s) for s in range(recipe.steps)]
-    peak = int(np.argmax(rates))
-    assert max(rates) == pytest.approx(recipe.rate)
-    assert all(a < b for a, b in pairwise(rates[: peak + 1]))
-    assert all(a >= b for a, b in pairwise(rates[peak:]))
-    assert rates[-1] == pytest.approx(recipe.rate * recipe.final, rel=0.01)
-
-
 def test_blockwise_attention_is_attention():
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, 3, 50, 8)
