@@ -244,25 +244,6 @@ def test_a_real_model_is_what_lies_in_the_cache_under_its_name(cache, llama, mak
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("gtp2", r"did you mean .*\bgpt2\b"),
-        ("Mini", r"did you mean .*\bmini\b"),
-        ("mini-first-edtion", r"did you mean .*\bmini-first-edition\b"),
-        ("zzzz", "known names: mini, gpt2, gpt2-medium, .*qwen, smollm2, minilm"),
-        ("SmolLM2-135M", "did you mean HuggingFaceTB/SmolLM2-135M-Instruct"),
-        ("nothing.gguf", "no such folder or GGUF file"),
-        *((path, "no such folder") for path in ("./not/here", "/not/here", "~/not-here")),
-        *((path, "no such folder") for path in ("a/b/c", "not/here/", "./gpt2")),
-    ],
-)
-def test_a_name_that_is_none_is_not_looked_for_on_the_hub(name, says, capsys):
-    with pytest.raises(ValueError, match=f"no model called '{name}'.*{says}"):
-        cx.load(name)
-    assert "downloading" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
     ("damage", "says"),
     [
         (lambda f: (f / "config.json").unlink(), r"no config\.json"),

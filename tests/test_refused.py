@@ -153,6 +153,15 @@ ONES = torch.ones(3, 40, dtype=torch.float64)
 
 KINDS = ("GPT-2", "Llama")
 NO_NUMBER = [2.5, 20.0, True, np.True_, torch.tensor(True), np.float32(20), torch.tensor(20.0)]
+NO_NAMES = [  # they are not looked for on the hub, which would be another error
+    (["gtp2"], r"did you mean .*\bgpt2\b"),
+    (["Mini"], r"did you mean .*\bmini\b"),
+    (["mini-first-edtion"], r"did you mean .*\bmini-first-edition\b"),
+    (["zzzz"], "known names: mini, gpt2, gpt2-medium, .*qwen, smollm2, minilm"),
+    (["SmolLM2-135M"], "did you mean HuggingFaceTB/SmolLM2-135M-Instruct"),
+    (["./not/here", "/not/here", "~/not-here", "a/b/c", "not/here/", "./gpt2"], "no such folder"),
+    (["nothing.gguf"], "no such folder or GGUF file"),
+]
 NO_TRUTHS = [1, 0.0, None, "yes", torch.tensor(True), np.array([True])]
 MASK = [True, False, True]
 NO_HEADS = [
@@ -245,7 +254,10 @@ REFUSED = [
         "law-{} is in the tok",
     ),
     (lambda o, heads: middle_text(o.here, iter(TEXTS), heads), [[0]], "only once: give a list"),
+    (lambda o, n: cx.texts.stream(o.precise, n, "a/b"), [0, -1], "count={}: ask for at least one"),
+    (lambda o, of: cx.texts.passages(o.precise, of), [["war", "chess"]], "no passages for chess"),
     # models and claims
+    *((lambda o, name: cx.load(name), names, f"'{{}}'.*{said}") for names, said in NO_NAMES),
     (lambda o, device: cx.load("mini", device), ["gpu", "xpu"], "no device '{}' here; give 'cpu'"),
     (lambda o, id: cx.claims.Claim(id, "", 1.0), ["median_R"], "figure '{}' in .*published.toml"),
     (lambda o, ends: cx.claims.Claim("tv", "TV", 0.05, ends), [(0.06, 0.04)], "lower end first"),

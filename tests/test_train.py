@@ -117,19 +117,6 @@ def test_blockwise_attention_is_attention():
     torch.testing.assert_close(ours, theirs.transpose(1, 2), atol=1e-5, rtol=1e-5)
 
 
-def test_a_run_that_ended_elsewhere_is_on_record_for_its_recipe_alone(tmp_path, monkeypatch):
-    result = {"run": "tiny", "recipe": asdict(TINY), "tokens": 9}
-    monkeypatch.setattr(tm, "RECORD", tmp_path / "runs.json")
-    assert tm.ended("tiny", TINY, tmp_path) is None
-    tm.RECORD.write_text(json.dumps([result]))
-    assert tm.ended("tiny", TINY, tmp_path) == result
-    assert tm.ended("tiny", replace(TINY, rate=1.0), tmp_path) is None
-    assert tm.ended("base", TINY, tmp_path) is None
-    (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "result.json").write_text(json.dumps(result | {"tokens": 10}))
-    assert tm.ended("tiny", TINY, tmp_path)["tokens"] == 10, "what lies here comes first"
-
-
 def test_bits_per_byte_are_nats_over_ln_2_over_the_bytes_of_the_text(toy_tokenizer):
     """By hand, for one domain, in float64."""
     tokenizer, text = toy_tokenizer.backend_tokenizer, "wörter und été"

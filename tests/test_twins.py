@@ -56,8 +56,6 @@ def test_what_is_trained_ships_with_its_card_and_its_record(tmp_path, monkeypatc
     card = (tmp_path / "mini" / "README.md").read_text()
     assert ship_mini.digest(tmp_path / "mini" / "model.safetensors") in card
     assert "| mini | 1,000 | 1.2500 | 3.000 | 3 | an abacus |" in card
-    order = ["looked at before", "recipe was chosen", "The run", "Held-out text", "Twins"]
-    assert sorted(order, key=card.index) == order, "as it happened"
     twins = tomllib.loads((tmp_path / "twins.toml").read_text())
     assert list(twins) == ["mini-rotary"]
     file = tmp_path / "twins" / "mini-rotary" / "model.safetensors"
@@ -87,10 +85,6 @@ def test_the_listing_is_what_lies_there():
     there = {f.name: "" for f in TWINS.iterdir() if f.is_dir()}
     assert there.keys() == models.twins().keys()
     assert ship_mini.listing(models.twins()) == ship_mini.LISTING.read_text()
-    assert (
-        sum(f.stat().st_size for f in (models.CLONE / "twins").rglob("*") if f.is_file())
-        <= 30_000_000
-    )
 
 
 @pytest.fixture

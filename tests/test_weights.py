@@ -151,11 +151,3 @@ def test_a_token_is_given_as_text_or_as_its_id(tiny_weights):
     bare = replace(tiny_weights, tokenizer=None)
     for given_as in (the, np.int64(the), torch.tensor(the)):
         assert tiny_weights.token_id(given_as) == bare.token_id(given_as) == the
-
-
-def test_to_changes_every_tensor_and_leaves_the_original(tiny_weights):
-    double = tiny_weights.to(torch.float64)
-    for name in TENSORS:
-        old, new = getattr(tiny_weights, name), getattr(double, name)
-        assert (old.dtype, new.dtype) == (torch.float32, torch.float64)
-        assert torch.equal(new.float(), old)
