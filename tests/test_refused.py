@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+import transformers
 from by_hand import as_encoder, draw, draw_text, draw_texts
-from kinds import drawn
+from kinds import OPT, SIZES, drawn
 from test_neurons import planted
 
 import ctxlib as cx
@@ -88,12 +89,16 @@ def taking(name):
 
 
 def of_weights(o, case):
-    """Asked for what is right, and then for what is wrong in one thing, in the weights too."""
+    """Asked for what is right but for what is wrong, in the weights too."""
     of, wrong = case
-    names = signature(of).parameters
-    of(o.tiny_weights, **{k: v for k, v in RIGHT.items() if k in names})
     weights = replace(o.tiny_weights, **{k: v for k, v in wrong.items() if k not in RIGHT})
+    names = signature(of).parameters
     return of(weights, **{k: v for k, v in (RIGHT | wrong).items() if k in names})
+
+
+@pytest.mark.parametrize("of", ALL)
+def test_what_is_right_is_not_refused(request, of):
+    of_weights(Given(request), (of, {}))
 
 
 IN_WEIGHTS = [  # what is wrong, who is asked, and what is said
@@ -181,10 +186,29 @@ NO_HEAD = "^head .*: (give a whole number|there are heads 0 to .)$|^no heads|one
 OLMO2 = {"architecture": "olmo2", "pad_token_id": 0}
 SHORT = {"architecture": "gptj", "num_hidden_layers": 1, "rotary_dim": 4}
 ALREADY = [{"n": 9}, {"token": " of"}, {"C": 2.0}, {"texts": TEXTS}]
+XGLM = {"architecture": "xglm", "ffn_dim": 40, "pad_token_id": 1}
+COMPUTED_WRONGLY = [
+    ({"architecture": "opt", **OPT, "word_embed_proj_dim": 12}, "TransformerLens does not compute"),
+    ({"architecture": "opt", **OPT, "do_layer_norm_before": False}, "TransformerLens cannot run"),
+    ({"architecture": "gpt2", "scale_attn_weights": False}, "does not scale its attention scores"),
+    ({"architecture": "biogpt"}, "TransformerLens cannot run .*BioGptForCausalLM"),
+]
+NO_DECODER = "is not a decoder: encoder-decoders.* BERT's kind alone; chapter 11"
+READS_ELSE = "read something else than the normalised residual stream"
 NO_PARTS = ["wpe.weight", "h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.attn.c_attn.weight"]
 EVALUATORS = (cx.evaluate, cx.evaluation.error_budget)
 UNKNOWN = [["key"], ["keys", "Scale"], "keys"]
 EVEN = torch.linspace(1, 2, 9)
+
+
+def roberta():
+    return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SIZES))
+
+
+def bart():
+    heads = {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
+    sizes = {"vocab_size": 300, "d_model": 24, "encoder_layers": 1, "decoder_layers": 1}
+    return transformers.BartForConditionalGeneration(transformers.BartConfig(**sizes | heads))
 
 
 def with_tops(tops):
@@ -248,15 +272,15 @@ REFUSED = [
     (lambda o, n: cx.texts.at(o.precise, TEXTS, n), [-1, 32], "positions 0 to 31"),
     (lambda o, t: cx.texts.at(o.precise, TEXTS, 12, t), [-1, 300], "ids 0 to 299"),
     (lambda o, t: cx.texts.at(o.precise, TEXTS, 12, t), [" bagpipes"], "exactly one"),
-    (
-        lambda o, k: cx.texts.token_ids(o.law_of_mini, o.tiny_weights),
-        [1],
-        "law-{} is in the tok",
-    ),
+    (lambda o, k: cx.texts.token_ids(o.law_of_mini, o.tiny_weights), [1], "law-{} is in the t"),
     (lambda o, heads: middle_text(o.here, iter(TEXTS), heads), [[0]], "only once: give a list"),
     (lambda o, n: cx.texts.stream(o.precise, n, "a/b"), [0, -1], "count={}: ask for at least one"),
     (lambda o, of: cx.texts.passages(o.precise, of), [["war", "chess"]], "no passages for chess"),
     # models and claims
+    *((lambda o, made: o.model(**made), [made], said) for made, said in COMPUTED_WRONGLY),
+    (lambda o, made: cx.load(o.make_folder(made())), [roberta, bart], NO_DECODER),
+    (lambda o, k: cx.LayerWeights.of(o.model(architecture="openai-gpt"), k), [0, 1], READS_ELSE),
+    (lambda o, made: cx.LayerWeights.of(o.model(**made)), [XGLM], r"comput\w+ (its )?positions"),
     *((lambda o, name: cx.load(name), names, f"'{{}}'.*{said}") for names, said in NO_NAMES),
     (lambda o, device: cx.load("mini", device), ["gpu", "xpu"], "no device '{}' here; give 'cpu'"),
     (lambda o, id: cx.claims.Claim(id, "", 1.0), ["median_R"], "figure '{}' in .*published.toml"),
@@ -280,8 +304,6 @@ REFUSED = [
 ]
 CASES = [(ValueError, ask, value, said) for ask, values, said in REFUSED for value in values]
 CASES += [(TypeError, ask, value, said) for ask, values, said in TOLD_TWICE for value in values]
-
-
 NAMES = [f"{number}: {said}" for number, (*_, said) in enumerate(CASES)]
 
 
