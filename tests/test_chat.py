@@ -8,6 +8,7 @@ import os
 import sys
 import time
 import traceback
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from types import SimpleNamespace
@@ -401,6 +402,9 @@ def test_the_estimate_is_the_number_of_requests_then_made(
     assert sent / 2 < foreseen.tokens_in < sent * 2
     assert 2 * (chat.ASSUMED / 4) < foreseen.tokens_out < 400
     assert e.estimate(splits(), price=(1, 1)) == Estimate(0, 0, 0, 0)
+    assert str(Estimate(0, 0, 0, 0)).startswith("no requests")
+    for said in (foreseen, replace(foreseen, cost=None)):
+        assert str(said).startswith(f"{requests} requests, about ")
 
 
 # ---------------------------------------------------------------- bad input
