@@ -47,7 +47,7 @@ test: $(READY) lint book ## everything that must hold: lint, types, notebooks, s
 
 # What computes, each held against loops by hand: it needs no book, no site, no browser and no model but mini.
 METHOD := causal circuit command denominators destination device encoder evaluation explain families lookups models neurons \
-	nulls reading split stored studies weights
+	nulls reading refused split stored studies weights
 quick: $(READY) ## the method's own tests, in under a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(METHOD:%=tests/test_%.py)
 
@@ -62,7 +62,8 @@ newest: ## the tests without a browser, on the newest release of every dependenc
 	sed -n 's/==.*//p' requirements.txt | sed 's/^jupyter-book$$/&<2/' | build/newest/bin/pip install --quiet -r /dev/stdin
 	OMP_NUM_THREADS=1 build/newest/bin/python -m pytest -n 2 --dist loadfile $(IN_PYTHON)
 
-nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, killed trainings
+nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, whole models
+	@$(BIN)/python tools/fetch_models.py || echo "The tests of real models are left out."
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
 
 mutants: $(READY) ## put known faults in, one at a time: do the tests notice each? make mutants J=2

@@ -22,20 +22,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedToken
 from transformers.utils import logging as transformers_logging
 
 pytest.register_assert_rewrite("viewing")  # what a page was blamed for is shown
-from viewing import (  # noqa: F401
-    address,
-    attributed,
-    browser,
-    circuit_of,
-    launch,
-    look_ups,
-    site,
-    twins,
-    view_folder,
-    views,
-    visit,
-    window,
-)
+from viewing import *  # noqa: F403  its fixtures
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer

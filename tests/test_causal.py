@@ -1,7 +1,6 @@
 """The causal forms: the circuits at every destination of a text, and the model running on them."""
 
 from functools import partial
-from itertools import product
 
 import pytest
 import torch
@@ -10,7 +9,7 @@ from hypothesis import given
 from transformers import AutoModelForCausalLM
 
 import ctxlib as cx
-from ctxlib.decoders import causal, hold_neuron
+from ctxlib.decoders import causal
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # float32
 
@@ -40,43 +39,6 @@ def test_what_is_at_every_destination_is_a_loop_over_them(make_weights, case):
         same(better[n], at.split.inside(x, at.split.rows(x))[heads])
 
 
-# ---------------------------------------------------------------- what is refused
-
-DENOMINATORS = torch.ones(3, 40, dtype=torch.float64)
-UNREADABLE = [(torch.tensor([1, 2, stranger]), "ids 0 to 299") for stranger in (-1, 300)]
-UNREADABLE += [(torch.ones(n).long(), "1 to 32 tokens|positions 0 to 31") for n in (0, 33)]
-
-
-ASK = (
-    lambda c, text: causal.denominators_along(c.at, text),
-    lambda c, text: causal.circuit_z(c, text, DENOMINATORS),
-    causal.self_normalised_z,
-)
-
-
-@pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        *(
-            (lambda c, _, ask=ask, text=text: ask(c, text), said)
-            for ask, (text, said) in product(ASK, UNREADABLE)
-        ),
-        (
-            lambda c, _: causal.circuit_z(c, torch.arange(32), DENOMINATORS[:, :31]),
-            r"at 31 positions for a text of 32.*longer",
-        ),
-        (lambda _, m: causal.mean_z(m, [], 9), "no texts"),
-        *(
-            (lambda _, m, n=n: causal.mean_z(m, [], n), f"length={n}: choose 1 to 32")
-            for n in (0, 40)
-        ),
-    ],
-)
-def test_what_means_nothing_is_refused(circuit, tiny, ask, said):
-    with pytest.raises(ValueError, match=said):
-        ask(circuit, tiny)
-
-
 # ---------------------------------------------------------------- in the model
 
 
@@ -89,16 +51,6 @@ def recorded(model, tokens, hooks=()):
 @pytest.fixture(scope="module")
 def untouched(tiny, drawn):
     return recorded(tiny, drawn)
-
-
-def test_hooks_leave_what_they_are_given_alone():
-    for (_, hook), shape in (
-        (causal.replace_z(0, [1], torch.zeros(32, 1, 8)), (4, 32, 3, 8)),
-        (causal.add_direction(1, draw(24)), (4, 32, 24)),
-        (hold_neuron(1, 4, 2.5), (4, 32, 7)),
-    ):
-        changed = hook(own := torch.ones(shape), hook=None)
-        assert (own == 1).all() and not torch.equal(changed, own)
 
 
 @pytest.mark.parametrize("layer", [0, 1])

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 import traceback
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from types import SimpleNamespace
@@ -173,9 +174,9 @@ def test_requests_are_those_of_the_api_and_are_kept(explainer, endpoint, tmp_pat
     assert len(endpoint.asked) == len(kept(tmp_path)) == 2
 
 
-def sent_of(prompt, keep):
+def sent_of(prompt):
     whole = prompt.replace("\ud83d", "\ufffd").replace("\udc00", "\ufffd")
-    return whole if len(whole) <= keep else "…" + whole[-keep:]
+    return whole if len(whole) <= 200 else "…" + whole[-200:]
 
 
 @pytest.mark.parametrize("batch", [1, 3, 7, 20, 50])
@@ -190,14 +191,14 @@ def test_any_strings_are_prompts_and_their_order_tells_nothing(explainer, endpoi
     assert len(endpoint.asked) == count and max(map(len, parts)) <= batch
     assert endpoint.user()["explanation"] == explanation.replace("\ud83d", "\ufffd")
     sent = [*chain(*parts)]
-    assert sorted(sent) == sorted(sent_of(p, 200) for p in prompts)
+    assert sorted(sent) == sorted(map(sent_of, prompts))
     assert [p for p in sent if p in plain] not in (plain, sorted(plain))
     assert e.classify(explanation, prompts[::-1]) == expected[::-1]
     assert len(endpoint.asked) == count
     endpoint.script = iter([answers('{"explanation": " ends with \\ud83d \\"sea\\" "}')])
     for _ in range(2):
         assert e.explain(["the sea"], NASTY) == 'ends with \ufffd "sea"'
-    assert endpoint.user() == {"active": ["the sea"], "inactive": [sent_of(p, 200) for p in NASTY]}
+    assert endpoint.user() == {"active": ["the sea"], "inactive": [*map(sent_of, NASTY)]}
 
 
 # ---------------------------------------------------------------- what comes back
@@ -206,28 +207,20 @@ X, CUT_OFF = json.dumps({"explanation": "x"}), ("length", "content_filter")
 SECRET, NONE, FORM = "wrong key sk-made****6789", "no chat completion: ?", "of another form .*:"
 LONG = "x" * (chat.SHOWN - 20)
 UNUSABLE = [
-    (answers("The prompt ends with the sea."), FORM + " The prompt ends with the sea.;"),
-    (answers("[" * 100_000), FORM + r" \[\["),
     (answers("word\n\x1b[31m\u202e" * 1000), FORM + r" word \?\[31m\?word"),
-    *((answers(said), FORM) for said in (*("", "null", '{"explanation": "The pro'), None)),
+    *((answers(said), FORM) for said in ("", "null", '{"explanation": "The pro', None, "[" * 9999)),
     *((answers(f'{{"explanation": {said}}}'), FORM + " {") for said in ('"  "', "3", "true")),
-    (answers('["The prompt"]'), FORM + r' \["The prompt"\];'),
     *((answers(said, refusal="I would rather not."), "a refusal: I would") for said in (None, X)),
     *((answers(X, finish=end), rf"an answer cut off \({end}\): {{") for end in CUT_OFF),
     *((returns({"choices": some}), NONE) for some in ([], None, [{}], [{"message": "hello"}])),
-    (returns({"error": {"message": "overloaded"}}), NONE + '{"error": {"message": "overloaded"}}'),
-    *((returns(body), NONE) for body in ("<html>hello</html>", [1], "")),
     (answers(KEY), FORM + r" \[key\];"),
     (answers(LONG + KEY), FORM + " x+….*;"),
     (answers(None, refusal=KEY), r"a refusal: \[key\];"),
     (returns(f"<html>{KEY}</html>"), NONE + r"<html>\[key\]"),
 ]
 PASSING = [
-    (fails(429, KEY), ConnectionError, r"429.*\[key\]"),
-    (fails(429, headers={"Retry-After": "0"}), ConnectionError, r"\(Retry-After: 0\)"),
     (fails(429, headers={"Retry-After": KEY}), ConnectionError, r"\(Retry-After: \[key\]\)"),
-    *((fails(status, "sorry"), ConnectionError, f"{status}.*sorry") for status in (408, 500, 503)),
-    (fails(500, KEY), ConnectionError, r"500.*\[key\]"),
+    *((fails(n, KEY), ConnectionError, rf"{n}.*\[key\]") for n in (408, 429, 500, 503)),
     (breaks, ConnectionError, "no answer from tester at .* within 3 attempts of 60 s: peer closed"),
     (slow, TimeoutError, r"within 3 attempts of 0\.2 s"),
 ]
@@ -235,7 +228,6 @@ UNKNOWN = "refused the request: .*never heard.*; where it does not know the mode
 LASTING = [
     *((fails(n, SECRET), PermissionError, rf"\({n}\): check OPENAI_API_KEY") for n in (401, 403)),
     (fails(404, f"never heard of {KEY}"), ValueError, UNKNOWN),
-    (fails(400, "never heard of it", code="model_not_found"), ValueError, UNKNOWN),
     *((fails(n, "be\n1"), ValueError, f"tester.*refused.*{n}.*be 1") for n in (400, 402, 413, 422)),
     (fails(429, headers={"Retry-After": "600"}), ConnectionError, r"\(Retry-After: 600\)"),
 ]
@@ -344,18 +336,6 @@ def test_kept_answers_need_no_connection_no_key_and_no_package(explainer, endpoi
         explainer().explain(ACTIVE[:1], INACTIVE)
 
 
-def test_another_request_has_another_answer(endpoint, tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url.replace("127.0.0.1", "localhost"))
-    settings = {"model": "tester", "base_url": endpoint.url, "cache": tmp_path / "answers"}
-    for number, change in enumerate(({}, {"model": "other"}, {"base_url": None}, {"keep": 5}), 1):
-        ChatExplainer(**settings | change).explain(ACTIVE, INACTIVE)
-        assert len(endpoint.asked) == len(kept(tmp_path)) == number
-    ChatExplainer(**settings).explain(ACTIVE[:1], INACTIVE)
-    assert len(endpoint.asked) == len(kept(tmp_path)) == 5
-    monkeypatch.setenv("OPENAI_BASE_URL", "")
-    assert ChatExplainer("tester", tmp_path).endpoint == "https://api.openai.com/v1"
-
-
 DAMAGE = [b"", b"{", b"[]", b"null", b"{}", b'{"answer": 3}', b'{"answer": "{"}']
 DAMAGE += [b'{"answer": "{}"}', b"\xff\xfe\x00", b"[" * 100_000]
 
@@ -407,66 +387,37 @@ def test_the_estimate_is_the_number_of_requests_then_made(
 ):
     e = explainer(batch=batch)
     monkeypatch.delenv("OPENAI_API_KEY")  # needed for none of this
-    foreseen = e.estimate(splits())
-    assert foreseen.requests == requests
-    assert foreseen == e.estimate(splits() * 2), "what is asked twice is asked once"
-    assert foreseen.cost is None
-    cost = e.estimate(splits(), price=(2.0, 30.0)).cost
-    assert cost == pytest.approx((2 * foreseen.tokens_in + 30 * foreseen.tokens_out) / 1e6)
+    foreseen = e.estimate(splits(), price=(2.0, 30.0))
+    assert foreseen == e.estimate(splits() * 2, (2.0, 30.0)), "what is asked twice is asked once"
+    cost = (2 * foreseen.tokens_in + 30 * foreseen.tokens_out) / 1e6
+    assert (foreseen.requests, foreseen.cost) == (requests, pytest.approx(cost))
     assert not endpoint.asked
     assert not (tmp_path / "answers").exists()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    run(e, splits()[:1])
+    assert e.estimate(splits()).requests == requests - len(endpoint.asked)
     run(e, splits())
     assert len(endpoint.asked) == requests
     sent = sum(map(len, endpoint.asked)) / 4
     assert sent / 2 < foreseen.tokens_in < sent * 2
     assert 2 * (chat.ASSUMED / 4) < foreseen.tokens_out < 400
     assert e.estimate(splits(), price=(1, 1)) == Estimate(0, 0, 0, 0)
-
-
-def test_the_estimate_counts_what_is_still_to_do(explainer, endpoint):
-    e, (first, second) = explainer(), splits()
-    rest = e.estimate([second])
-    e.explain(first.shown_active, first.shown_inactive)
-    before = e.estimate([first])  # knows the explanation that is kept
-    run(e, [first])
-    assert e.estimate([first, second]) == rest and rest.requests == 2
-    asked = json.loads(endpoint.asked[-1])
-    schema = asked["response_format"]["json_schema"]["schema"]
-    size = sum(len(m["content"]) for m in asked["messages"]) + len(json.dumps(schema))
-    assert before == Estimate(1, -(-size // 4), -(-len(str(dict.fromkeys("123456", False))) // 4))
-    # heads with the same held prompts are classified apart
-    first.shown_active = ["a star"] * 5
-    second.held_active, second.held_inactive = first.held_active, first.held_inactive
-    assert e.estimate([first, second]).requests == 4
-    run(e, [first, second])
-    assert len(endpoint.asked) == 2 + 4
-
-
-def test_an_estimate_reads_as_a_sentence():
-    words = "1 request, about 1,000 tokens to read and 4 to write, at four characters a token"
-    assert str(Estimate(1, 999, 4)) == words
-    free = f"{words}: less than 0.01 in the currency of the price"
-    assert str(Estimate(1, 999, 4, 0.0004)) == free
-    assert str(Estimate(0, 0, 0, 0.0)) == "no requests: every answer is kept already"
+    assert str(Estimate(0, 0, 0, 0)).startswith("no requests")
+    for said in (foreseen, replace(foreseen, cost=None)):
+        assert str(said).startswith(f"{requests} requests, about ")
 
 
 # ---------------------------------------------------------------- bad input
-
-PRICES = [3.0, (1,), (1, 2, 3), (1, -1), (float("nan"), 1)]
 
 
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda e: e.explain([], INACTIVE), "no active prompts"),
         (lambda e: e.explain(ACTIVE, []), "no inactive prompts"),
-        (lambda e: e.explain("the sea", INACTIVE), "put a single one in brackets"),
         (lambda e: e.explain(ACTIVE, [3]), "list of strings"),
         (lambda e: e.classify(EXPLANATION, "the sea"), "put a single one in brackets"),
-        (lambda e: e.classify("", []), "explanation is empty"),
         (lambda e: e.classify(" \n", ["x"]), "explanation is empty"),
-        *((lambda e, p=p: e.estimate([], price=p), "two numbers from 0 up") for p in PRICES),
+        *((lambda e, p=p: e.estimate([], p), "two numbers from 0 up") for p in ((1,), (1, -1))),
     ],
 )
 def test_what_cannot_be_asked_is_refused(explainer, endpoint, ask, said):
@@ -475,8 +426,8 @@ def test_what_cannot_be_asked_is_refused(explainer, endpoint, ask, said):
     assert not endpoint.asked
 
 
-NUMBERS = [(name, n) for name in ("batch", "attempts", "keep", "timeout") for n in (0, -1)]
-ADDRESSES = ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/"]
+NUMBERS = [(name, 0) for name in ("batch", "attempts", "keep", "timeout")]
+ADDRESSES = ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1"]
 SECRET_IN = ("me:secret@h/v1", "secret@h/v1", ":secret@h", "h/v1?key=secret", "h#secret")
 ADDRESSES += [f"https://{address}" for address in SECRET_IN]
 

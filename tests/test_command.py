@@ -73,12 +73,6 @@ def test_what_cannot_be_done_is_one_line(asked, says, refused, tmp_path, monkeyp
     assert re.search(f"^ctxlib: .*{says}", refused(main, *asked, code=1))
 
 
-def test_a_text_in_another_models_tokens_is_refused(tiny_weights, mini_weights):
-    (text,) = cx.texts.passages(mini_weights, ["law"])[:1]
-    with pytest.raises(ValueError, match="law-1 is in the tokens of another model"):
-        cx.texts.token_ids(text, tiny_weights)
-
-
 # ---------------------------------------------------------------- files
 
 

@@ -92,16 +92,3 @@ def test_denominators_beyond_the_range_of_their_precision_are_refused(tiny_weigh
 
 
 # ---------------------------------------------------------------- what is refused
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        *(({"n": n}, "positions 0 to 31") for n in (-1, 32)),
-        ({"token": " bagpipes"}, "exactly one"),
-        *(({"token": id}, "ids 0 to 299") for id in (-1, 300)),
-    ],
-)
-def test_a_place_where_no_text_can_be_read_is_refused(precise, drawn, asked, says):
-    with pytest.raises(ValueError, match=says):
-        cx.texts.at(precise, drawn, **{"n": 12} | asked)

@@ -118,16 +118,3 @@ def test_without_n_it_is_the_middle_of_the_context_or_of_the_shortest_text(encod
     assert cx.destination(encoder, token=THE).n == 16
     assert cx.destination(weights, [TEXTS[0], TEXTS[1, :20]], token=THE).n == 10
     assert cx.destination(weights, TEXTS, token=THE).n == 16
-
-
-def test_what_an_encoder_does_not_have_is_refused(encoder, at):
-    with pytest.raises(ValueError, match="layer 1: there are layers 0 to 0"):
-        cx.LayerWeights.of(encoder, 1)
-    ask, circuit = cx.decoders, cx.ContextualCircuit.calibrate(at, TEXTS[0], HEADS)
-    for of in (
-        lambda: ask.denominators_along(at, TEXTS[0]),
-        lambda: ask.circuit_z(circuit, TEXTS[0], torch.ones(3, 32)),
-        lambda: ask.self_normalised_z(circuit, TEXTS[0]),
-    ):
-        with pytest.raises(ValueError, match="needs a decoder with learned positions"):
-            of()

@@ -403,16 +403,6 @@ def test_no_more_texts_are_alive_than_a_batch(circuit, measure, monkeypatch):
     assert watched.most <= 2 * 8 + 1
 
 
-def test_texts_that_can_be_read_only_once_have_no_middle_one(circuit):
-    with pytest.raises(ValueError, match=r"only once: give a list or a cx\.texts\.stream"):
-        cx.denominators.middle_text(circuit.at, iter(TEXTS), [0])
-    made, listed = (
-        cx.denominators.middle_text(circuit.at, texts, [0]).tokens
-        for texts in (Watched(9), list(Watched(9)))
-    )
-    assert torch.equal(made, listed)
-
-
 # ---------------------------------------------------------------- on a cluster
 
 
@@ -569,26 +559,3 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, own_token, monkeypa
     for row, made in rows.items():
         by_hand = table_by_hand(approximated(circuit, x, made)[:, neurons], truth).median()
         assert budget.loc[row].tolist() == pytest.approx(by_hand[budget.columns].tolist(), abs=1e-9)
-
-
-# ---------------------------------------------------------------- what is refused
-
-
-@pytest.mark.parametrize("measure", [cx.evaluate, cx.evaluation.error_budget])
-@pytest.mark.parametrize(
-    ("texts", "more", "said"),
-    [
-        (TEXTS, {"neurons": [2, 40]}, "neurons 0 to 39"),
-        ([TEXTS[0][:20]], {"own_token": True}, r"too short for the destination 20.*at least 21"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_evaluated_is_refused(circuit, measure, texts, more, said):
-    with pytest.raises(ValueError, match=said):
-        measure(circuit, texts, **more)
-
-
-@pytest.mark.parametrize("made", [["key"], ["keys", "Scale"], "keys"])
-def test_an_approximation_that_there_is_not_is_refused(circuit, made):
-    with pytest.raises(ValueError, match=r"no approximation called .*there are \['keys', "):
-        approximated(circuit, torch.stack(TEXTS), made)

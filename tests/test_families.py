@@ -2,7 +2,7 @@
 and the weights where there are any to compare with."""
 
 import re
-from functools import cache, partial
+from functools import cache
 
 import build_book
 import nbformat
@@ -10,7 +10,7 @@ import packing
 import pytest
 import torch
 from command import ROOT
-from kinds import KINDS, PARALLEL, drawn
+from kinds import KINDS, PARALLEL
 from test_lookups import draw_texts, every_kind, near
 
 import ctxlib as cx
@@ -170,25 +170,6 @@ def test_without_position_embeddings_the_weights_name_the_chapter(of_kind, kind)
     for words in (positions, f"chapter 11, {title}", "cx.destination(model)"):
         assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (partial(drawn, "olmo2", pad_token_id=0), "empirical kernels would be wrong"),
-        (partial(drawn, "gptj", num_hidden_layers=1, rotary_dim=4), "no neuron sees"),
-    ],
-    ids=["normalised keys", "a single parallel layer"],
-)
-def test_a_model_that_kernels_cannot_be_asked_of_is_refused(make_folder, make, said):
-    with pytest.raises(ValueError, match=said):
-        cx.decoders.two_means(cx.load(make_folder(make(), seed=3)), TEXTS, N, THE)
-
-
-@pytest.mark.parametrize("n", [0, 1, 32, 33])
-def test_a_destination_that_cannot_be_asked_there_is_refused(of_kind, n):
-    with pytest.raises(ValueError, match=f"^destination {n}: choose 2 to 31$"):
-        cx.decoders.two_means(of_kind("Llama").model, TEXTS, n, THE)
 
 
 # ---------------------------------------------------------------- editions

@@ -7,9 +7,7 @@ import re
 from statistics import fmean
 
 import pytest
-import torch
 from command import ROOT
-from safetensors import safe_open
 from scipy.stats import spearmanr
 
 import ctxlib as cx
@@ -19,20 +17,8 @@ CARD = (MINI / "README.md").read_text()
 RUNS = {run["run"]: run for run in json.loads((ROOT / "twins" / "runs.json").read_text())}
 
 
-def test_it_is_small_and_half_precision():
-    file = MINI / "model.safetensors"
-    assert file.stat().st_size < 12_000_000
-    with safe_open(file, framework="pt") as tensors:
-        assert {tensors.get_slice(k).get_dtype() for k in tensors.keys()} == {"F16"}  # noqa: SIM118
-    assert not list(MINI.glob("*.bin"))
-
-
-def test_it_has_the_shape_that_the_book_says(mini):
-    config = json.loads((MINI / "config.json").read_text())
-    sizes = ("n_layer", "n_embd", "n_head", "n_positions", "vocab_size", "tie_word_embeddings")
-    assert [config[name] for name in sizes] == [4, 256, 8, 512, 8192, True]
+def test_its_tokens_are_any_text(mini):
     assert (mini.tokenizer.bos_token, mini.tokenizer.bos_token_id) == ("<|endoftext|>", 0)
-    assert {p.dtype for p in mini.parameters()} == {torch.float32}
     text = "The colour of the sea.\ndef f(x):\n    return x**2\n¿Dónde está el niño? 日本 🙂"
     assert mini.tokenizer.decode(mini.tokenizer.encode(text, add_special_tokens=False)) == text
 

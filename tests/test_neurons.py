@@ -116,39 +116,6 @@ def test_one_neuron_that_moves_among_dead_ones_can_still_be_found(largest):
     assert (z[:3] == 0).all() and z[3] > 0 > z[4]
 
 
-def with_tops(tops):
-    """A circuit of which one token in ten moves every neuron so far."""
-    contribution = torch.zeros(10 * LARGEST, len(tops), dtype=torch.float64)
-    contribution[:LARGEST] = tops / 0.9  # less the mean over tokens
-    return planted(contribution)
-
-
-EVEN = torch.linspace(1, 2, 9)
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        # evenly spread, or all alike: none stands out, and it says how near they came
-        (lambda: cx.find_neurons(with_tops(EVEN), 1e6), "of 9 neurons is 2.00, the median .*50"),
-        (lambda: cx.find_neurons(with_tops(EVEN)), "is 2.00, the median one 1.50"),
-        (lambda: cx.find_neurons(with_tops(torch.ones(5))), "no neuron has z above 2:"),
-        *(
-            (lambda labels=labels, j=j: cx.label_neurons(draw(4, 2), [*labels], j), says)
-            for labels, j, says in (
-                ("aab", [0, 1], "3 labels and 2 neurons"),
-                ("aabb", [0], "4 labels and 1 neurons"),
-                ("aaaa", [0, 1], "two names with two texts each"),
-                ("aaab", [0, 1], "two names with two texts each"),
-            )
-        ),
-    ],
-)
-def test_what_finds_none_or_cannot_be_asked_is_refused(call, says):
-    with pytest.raises(ValueError, match=says):
-        call()
-
-
 def test_weights_without_embeddings_have_no_tokens_to_judge(precise):
     with pytest.raises(ValueError, match="without token embeddings"):
         _ = cx.destination(replace(precise, W_E=None), n=9, token=None, C=1.0).split.untrained

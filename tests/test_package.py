@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 import zipfile
 from importlib.metadata import distributions
 from inspect import get_annotations
@@ -54,11 +53,8 @@ def test_the_wheel_is_the_package_and_nothing_else(wheel):
 
 
 def test_the_package_asks_for_ranges(metadata, needed):
-    assert metadata["Name"] == "ctxlib"
-    assert metadata["License-Expression"].startswith("MIT AND CC-BY-4.0")
     licences = {"LICENSE", "NOTICE", "ctxlib/data/texts/CREDITS.md"}
     assert licences <= {*metadata.get_all("License-File")}
-    assert metadata["Description"].startswith("<img"), "the README describes it"
     for requirement in needed:
         assert {s.operator for s in requirement.specifier} == {">="}, f"{requirement} is no range"
 
@@ -101,13 +97,6 @@ print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), len(view._esm
     assert int(n_ctx) > 0 and bundled == "True"
 
 
-def test_what_is_deprecated_is_an_error_where_our_own_code_calls_it():
-    for module in ("ctxlib.split", "build_book"):
-        with pytest.raises(DeprecationWarning):
-            warnings.warn_explicit("old", DeprecationWarning, "a file", 1, module)
-    warnings.warn_explicit("old", DeprecationWarning, "a file", 1, "torch.nn")
-
-
 # ---------------------------------------------------------------- trying it as Colab would
 
 
@@ -131,11 +120,6 @@ def test_a_trial_says_what_ran_and_what_comes_out_otherwise(
     ran = try_colab.tried(tmp_path / "02_a.ipynb", Path(sys.prefix), tmp_path / "work")
     assert ran == (source == "1")
     assert re.match(f"02_a: {said}", capsys.readouterr().out)
-
-
-def test_a_trial_that_cannot_be_made_is_one_clear_line(refused):
-    said = refused(try_colab.main, "build/colab", "12_none", code=1)
-    assert "no chapter '12_none'; there are 00_welcome" in said
 
 
 # ---------------------------------------------------------------- what stands on what

@@ -52,30 +52,6 @@ def test_a_workflow_runs_what_is_there_and_nothing_typed(name, workflow):
             assert program in ("gh", "cat", ".venv/bin/pip")
 
 
-def test_pages_come_from_main_with_no_more_rights_than_each_job_needs():
-    pages = WORKFLOWS["pages"]
-    edition, site = pages["jobs"]["edition"], pages["jobs"]["site"]
-    assert "skipped" in site["if"] and "success" in site["if"] and "failure" not in site["if"]
-    (upload,) = (s["with"] for s in site["steps"] if "upload-pages" in s.get("uses", ""))
-    assert ROOT / upload["path"] == build_book.BUILD / "pages"
-    assert site["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
-    assert (pages["permissions"], edition["permissions"]) == (
-        {"contents": "read"}, {"contents": "write"},
-    )  # fmt: skip
-    assert site["concurrency"]["group"] != edition["concurrency"]["group"]
-    assert site["steps"][0]["with"]["ref"] == "main", "not the commit an edition began with"
-
-
-def test_dead_links_fail_nothing_and_only_a_tag_of_a_version_makes_a_release():
-    assert [name for name, w in WORKFLOWS.items() if "make links" in str(w)] == ["links"]
-    asked = steps(WORKFLOWS["links"])
-    assert all(step.get("continue-on-error") for step in asked if "run" in step)
-    release = WORKFLOWS["release"]
-    assert release[True] == {"push": {"tags": ["v*"]}}  # YAML takes `on` for a truth value
-    runs = [step["run"] for step in steps(release) if "run" in step]
-    assert runs[0].startswith("make release TAG=") and runs[-1].startswith("gh release create")
-
-
 # The GitHub CLI, of a repository whose releases are folders, as a function of bash
 GH = """() { (
 set -e
@@ -177,14 +153,6 @@ def test_the_edition_is_the_model_that_the_title_page_was_executed_on(tmp_path):
     assert publishing.edition(tmp_path) == "gpt2-like", "no folder of this machine is published"
 
 
-def test_the_title_page_of_one_edition_promises_no_other(html):
-    page = (html / "book" / "00_welcome.html").read_text(encoding="utf-8")
-    assert page.count('class="byline"') == 1
-    assert publishing.editions("mini", {}) in page
-    led = re.findall(r'href="([^"]+)"', publishing.BYLINE.search(page)[0])
-    assert led == ["whole.html", "citation.html", "releases.html"]
-
-
 # ---------------------------------------------------------------- downloads
 
 
@@ -199,35 +167,17 @@ def test_a_page_gives_its_executed_notebook_and_the_whole_book(html, notebook):
     assert "window.print()" in menu
 
 
-def test_pages_join_without_losing_a_link():
-    pages = {
-        "a": '<h2 id="x">A</h2><a class="n" href="b.html">B</a><a href="#only">o</a>',
-        "b": '<h2 id="x">B</h2><p id="only"></p><a href="a.html#x">A</a><a href="#x">here</a>'
-        '<a href="api/a.html#x">away</a><a href="https://c.org/a.html#x">far</a>'
-        '<a href="a.md">m</a>',
-    }
-    body = publishing.joined(pages)
-    assert re.findall(r'\sid="([^"]+)"', body) == ["page-a", "x-a", "page-b", "x-b", "only"]
-    outside = ["api/a.html#x", "https://c.org/a.html#x", "a.md"]
-    assert re.findall(r'href="([^"]+)"', body) == ["#page-b", "#only", "#x-a", "#x-b", *outside]
-
-
 def test_the_whole_book_holds_every_page_that_is_read_through(html):
     whole = (html / f"{publishing.WHOLE}.html").read_text(encoding="utf-8")
     pages = publishing.listed(yaml.safe_load((ROOT / "_toc.yml").read_text()))
-    assert pages[0] == "book/00_welcome" and len(pages) >= 18
-    assert {"book/14_explanations", "book/glossary", "book/citation"} <= set(pages)
+    assert {"book/00_welcome", "book/14_explanations", "book/glossary"} <= set(pages)
     assert not {"book/explorer", "book/api"} & set(pages)
     assert re.findall(r'<div class="joined" id="page-([^"]+)"', whole) == [
         page.removeprefix("book/") for page in pages
     ]
-    contents = whole.partition('id="pst-page-toc-nav"')[2].partition("</nav>")[0]
-    assert contents.count('href="#page-') == len(pages)
     names = re.findall(r'\sid="([^"]+)"', whole)
     assert len(names) == len(set(names))
     assert len(set(re.findall(r'\shref="#([^"]+)"', whole))) > 100, "links within it"
-    for left_out in ("data-view", "admonition hide", 'class="byline"'):
-        assert left_out not in whole
     assert whole.count("<figure") > 50 and "dropdown admonition" in whole, "solutions stay"
 
 
@@ -312,8 +262,6 @@ def test_a_move_reaches_every_file_and_no_output_and_may_be_interrupted(copy, ne
     for name in filter(re.compile(r"\.ipynb$").search, changed):
         was, now = (nbformat.reads(texts[name], as_version=4) for texts in (before, after))
         assert [c.get("outputs") for c in now.cells] == [c.get("outputs") for c in was.cells]
-    assert f"git clone {new}\ncd {new.rpartition('/')[2]}\n" in after["README.md"]
-    assert f"<{forms(new)[2]}/>" in after["README.md"]
     for name in ("README.md", "pyproject.toml"):  # it was stopped before these
         (copy / name).write_text(before[name], encoding="utf-8")
     called("address", f"URL={new}", root=copy)
@@ -392,7 +340,7 @@ def test_what_is_to_be_cited_is_what_the_citation_file_says():
         assert cited["version"] in entry.get("version", entry.get("note", "")), name
 
 
-def test_both_papers_are_cited_as_the_bibliography_lists_them(html):
+def test_both_papers_are_cited_as_the_bibliography_lists_them():
     listed = entries((ROOT / "book" / "references.bib").read_text(encoding="utf-8"))
     references = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
     papers = [cited for cited in references if cited["type"] != "data"]  # the texts stand there too
@@ -402,20 +350,5 @@ def test_both_papers_are_cited_as_the_bibliography_lists_them(html):
         assert (cited["title"], cited["url"], str(cited["year"]), authors) == (
             re.sub("[{}]", "", paper["title"]), paper["url"], paper["year"], paper["author"],
         )  # fmt: skip
-    paper = listed["gibson2025decomposing"]
-    assert papers[0]["identifiers"][0]["value"] == f"arXiv:{paper['eprint']}"
     readme = entries((ROOT / "README.md").read_text(encoding="utf-8"))["gibson2025decomposing"]
-    assert readme.items() <= paper.items()
-    page = (html / "book" / "citation.html").read_text(encoding="utf-8")
-    blocks = re.findall(r'<div class="highlight-bibtex.*?</pre>', page, re.DOTALL)
-    shown = ["".join(re.split(r"<[^>]+>", block)) for block in blocks]
-    assert [re.findall(r"@\w+\{(\w+)", block) for block in shown] == [
-        ["gibson2025decomposing"], ["neo2024interpreting"],
-        ["contextfromweights2026"], ["ctxlib2026"], ["mini2026"],
-    ], "one entry a block, to be copied"  # fmt: skip
-
-
-def test_the_release_notes_of_the_book_are_the_changelog(html):
-    page = (html / "book" / "releases.html").read_text(encoding="utf-8")
-    for version, day in ENTRY.findall((ROOT / "CHANGELOG.md").read_text()):
-        assert re.search(rf">{re.escape(version)}</a> - {day}<", page)
+    assert readme.items() <= listed["gibson2025decomposing"].items()

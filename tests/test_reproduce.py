@@ -122,20 +122,6 @@ def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write, tmp
     assert verdicts([256] * 1000) == {"tv": other, "typical_norm": missed, "median_r": other}
 
 
-def test_rows_come_in_the_order_of_the_figures_whatever_their_chapter(tiny, write):
-    late = cx.claims.ledger(tiny, cx.claims.Claim("heads_add", "the sum", 0.0)).attrs
-    write(**{"02_keys": tv(tiny, 9.0), "03_kernels": late})
-    assert tool.main(["--model", "mini"]) == 0, "another model misses nothing"
-    run = tool.collected("mini")
-    assert [(row["id"], row["in"]) for row in run.rows] == [
-        ("heads_add", "03_kernels"), ("tv", "02_keys"),
-    ]  # fmt: skip
-    asked = tool.page(run).partition("Not asked of")[0]
-    for figure in cx.claims.figures().values():
-        told = tool.plain(figure.statement)
-        assert (f"| {told} |" in asked) == (figure.id in ("tv", "heads_add"))
-
-
 @pytest.mark.parametrize(
     ("second", "said"),
     [

@@ -1,10 +1,8 @@
 """Equation 1 and the rows that follow from it: every way to compute them against loops, the shapes
-of kernels, the families of heads, and what is refused.
+of kernels, and the families of heads.
 """
 
 import math
-from dataclasses import replace
-from inspect import signature
 from itertools import accumulate
 
 import by_hand
@@ -178,67 +176,6 @@ def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights, made):
         assert table[name].tolist() == values.tolist()
     for _, (*numbers, name, because) in table.iterrows():
         assert (name, because) == family(*numbers, n=20)
-
-
-# ---------------------------------------------------------------- shapes, and what is refused
-
-TEXT = torch.arange(32)
-RIGHT = {"tokens": TEXT, "n": 5, "token": 7, "C": None}
-
-
-def families(weights, n, token, C):
-    return cx.families(cx.destination(weights, n=n, token=token, C=C))
-
-
-PATTERNS = [cx.split.attention_pattern, cx.split.rebuilt_pattern, cx.LayerWeights.queries]
-ROWS = [cx.attention_rows, cx.rebuilt_rows, cx.split.exact_scores, cx.split.rebuilt_scores]
-KERNELS = [cx.split.destination_query, cx.positional_kernels, families]
-ALL = [*PATTERNS, *ROWS, *KERNELS, cx.split.content_keys, cx.split.positional_keys]
-ALL += [cx.content_scores, cx.split.copy_preference]
-
-
-def ask(of, weights, **asked):
-    """With as much as it takes of what is asked."""
-    return of(weights, **{k: v for k, v in asked.items() if k in signature(of).parameters})
-
-
-def taking(name):
-    return [of for of in ALL if name in signature(of).parameters]
-
-
-REFUSED = [  # what is wrong, who is asked, and what is said
-    *(({"n": n}, taking("n"), "positions 0 to 31") for n in (-1, 32)),
-    ({"tokens": TEXT[:5]}, ROWS, "positions 0 to 4"),
-    *(
-        ({"tokens": torch.zeros(shape, dtype=torch.long)}, PATTERNS, "one text of 1 to 32 tokens")
-        for shape in ((33,), (1, 4), (0,))
-    ),
-    *(
-        ({"tokens": torch.tensor([*range(5), t, 6])}, taking("tokens"), "ids 0 to 299")
-        for t in (-1, 300)
-    ),
-    *(({"C": C, "token": None}, taking("C"), "positive") for C in (0.0, -2.0, float("nan"))),
-    *(({"C": C}, [cx.positional_kernels, families], "positive") for C in (0.0, -2.0)),
-    ({"layer": 1}, ALL, "layer 1"),
-    *(({"token": text}, taking("token"), "exactly one") for text in (" bagpipes", "the the", "")),
-    *(({"token": token}, taking("token"), "ids 0 to 299") for token in (-1, 300)),
-    ({"W_E": None, "token": 3}, ALL, "without token embeddings"),
-    ({"W_E": None, "C": 3.0, "token": 3}, taking("token"), "without token embeddings"),
-    ({"W_E": None, "token": None}, KERNELS, r"\bC\b"),
-]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "of", "said"),
-    [(wrong, of, said) for wrong, several, said in REFUSED for of in several],
-    ids=lambda value: getattr(value, "__name__", str(value)),
-)
-def test_what_makes_no_sense_is_refused(tiny_weights, wrong, of, said):
-    ask(of, tiny_weights, **RIGHT)
-    weights = replace(tiny_weights, **{k: v for k, v in wrong.items() if k not in RIGHT})
-    with pytest.raises(ValueError, match=said) as caught:
-        ask(of, weights, **RIGHT | wrong)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_shape_that_is_not_what_the_annotation_says_is_noticed(annotations_checked, tiny_weights):

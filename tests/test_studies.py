@@ -39,8 +39,6 @@ def test_all_heads_are_studied_where_none_is_stable_if_that_is_asked_for(mini, s
     everyone = cx.study(mini, texts=2, steady=0.0, or_all=True)
     assert everyone.heads == [*range(8)] and not everyone.roster["stable"].any()
     assert cx.study(study.at, texts=60, or_all=True).heads == study.heads
-    with pytest.raises(ValueError, match="at least two"):
-        cx.study(mini, texts=1, or_all=True)
 
 
 def test_a_study_is_of_a_model_its_weights_or_a_destination(mini, mini_weights):
@@ -49,8 +47,6 @@ def test_a_study_is_of_a_model_its_weights_or_a_destination(mini, mini_weights):
     for of in (mini, mini_weights):
         there = cx.study(of, texts=2, heads=[3], token=" of").at
         assert (there.n, there.token) == (256, at.token)
-    with pytest.raises(TypeError, match="a destination has its token"):
-        cx.study(at, token=" of")
 
 
 def test_without_plain_prose_every_passage_may_calibrate(mini):

@@ -7,7 +7,6 @@ import re
 import tracemalloc
 import warnings
 from collections import defaultdict
-from dataclasses import replace
 from itertools import islice
 from unittest.mock import Mock
 
@@ -52,15 +51,6 @@ def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weight
     assert texts.windows(reader, "") == []
 
 
-def test_a_text_that_cannot_be_had_is_refused(tiny_weights):
-    for empty in ("", " \n\t\n"):
-        with pytest.raises(ValueError, match="the text is empty"):
-            texts.encode(tiny_weights, empty)
-    for cut in (texts.encode, texts.windows):
-        with pytest.raises(ValueError, match="no tokenizer to read it with: load the model"):
-            cut(replace(tiny_weights, tokenizer=None), SOURCE)
-
-
 # ---------------------------------------------------------------- the door for texts
 
 
@@ -86,28 +76,7 @@ def test_a_plain_string_is_a_text_and_what_is_none_is_one_clear_line(mini, mini_
         assert "\n" not in str(said.value)
 
 
-def test_tokens_are_read_without_being_spelled_out(mini_weights, monkeypatch):
-    """As a message would: it took longer than to evaluate them."""
-    monkeypatch.setattr(torch.Tensor, "__repr__", lambda tensor: pytest.fail("spelled out"))
-    ids = torch.arange(40)
-    assert texts.token_ids(ids, mini_weights).equal(ids)
-
-
 # ---------------------------------------------------------------- the passages
-
-
-@pytest.mark.parametrize("length", [32, 20])
-def test_passages_come_labelled_and_in_the_length_and_the_domains_asked_for(tiny_weights, length):
-    reader = texts.Reader.of(tiny_weights, length)
-    all_of_them = texts.passages(reader)
-    assert [text.name for text in all_of_them] == [file.stem for file in FILES]
-    assert {len(text.tokens) for text in all_of_them} == {length}
-    assert {text.tokens[0].item() for text in all_of_them} == {0}
-    chosen = texts.passages(reader, domains=["war", "astronomy"])
-    assert [text.domain for text in chosen] == ["war"] * 4 + ["astronomy"] * 4
-    says = "no passages for alchemy, chess; there are american, astronomy"
-    with pytest.raises(ValueError, match=says):
-        texts.passages(reader, domains=["war", "alchemy", "chess"])
 
 
 HEAD = "domain: x\ndialect: en-GB\nsubject: y\n"
@@ -231,7 +200,6 @@ def test_a_source_is_given_or_else_named_by_the_variable(tiny_weights, folder, m
         "{one}\r\n<|endoftext|>\r\n{two}",
         f"{{one}}{MARK}{{two}}{MARK}{{short}}\n<|endoftext|>",
     ],
-    ids=["between", "behind", "last line", "first line", "twice", "windows line ends", "short"],
 )
 def test_a_line_that_holds_only_the_mark_separates_documents(tiny_weights, tmp_path, content):
     """The two fill the context to the last token and `short` all but it, so that one more would
@@ -351,9 +319,6 @@ def test_a_stream_reads_what_is_asked_for_every_time_anew(tiny_weights, folder, 
     assert [asked.args[1] for asked in tokenised.call_args_list] == [WATER * 7, MOON * 6]
     with pytest.raises(ValueError, match=r"zebra\.txt is not UTF-8"):
         next(reading)
-    for count in (0, -1):
-        with pytest.raises(ValueError, match=f"count={count}: ask for at least one"):
-            texts.stream(tiny_weights, count, folder)
     for again in (islice(other, 2), texts.collection(tiny_weights, 2, folder)):
         assert told(again) == told(first)
 
@@ -418,18 +383,12 @@ def test_the_texts_before_a_damaged_place_are_given(tiny_weights, tmp_path):
     source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 15000)
     whole = lzma.compress(MARK.join(map("".join, source.reshape(-1, 10))).encode(), preset=0)
     (tmp_path / "a.txt.xz").write_bytes(whole[: len(whole) // 2])
-    before = (WATER * 7 + MARK).encode()
-    (tmp_path / "b.txt").write_bytes(before + b"\n\nfa\xe7ade")
-    for name, least, says in (
-        ("a.txt.xz", 500, r"a\.txt\.xz is not a whole \.xz file"),
-        ("b.txt", 1, rf"b\.txt is not UTF-8 \(byte {len(before) + 4}\)"),
-    ):
-        found, reading = [], iter(texts.stream(tiny_weights, 99999, tmp_path / name))
-        with pytest.raises(ValueError, match=says):
-            for text in reading:
-                found.append(text)
-        assert len({text.document for text in found}) >= least
-        assert told([next(reading.texts.reading(reading.place))]) == told(found[-1:])
+    found, reading = [], iter(texts.stream(tiny_weights, 99999, tmp_path))
+    with pytest.raises(ValueError, match=r"a\.txt\.xz is not a whole \.xz file"):
+        for text in reading:
+            found.append(text)
+    assert len({text.document for text in found}) >= 500
+    assert told([next(reading.texts.reading(reading.place))]) == told(found[-1:])
 
 
 # ---------------------------------------------------------------- many texts: from a data set

@@ -109,35 +109,12 @@ def test_a_batch_depends_on_the_step_alone_and_draws_domains_by_a_power_of_their
     assert share == pytest.approx(0.8, abs=0.03)  # sqrt(16) : 1
 
 
-def test_the_rate_warms_up_and_falls():
-    recipe = tm.Recipe()
-    rates = [recipe.rate_at(s) for s in range(recipe.steps)]
-    peak = int(np.argmax(rates))
-    assert max(rates) == pytest.approx(recipe.rate)
-    assert all(a < b for a, b in pairwise(rates[: peak + 1]))
-    assert all(a >= b for a, b in pairwise(rates[peak:]))
-    assert rates[-1] == pytest.approx(recipe.rate * recipe.final, rel=0.01)
-
-
 def test_blockwise_attention_is_attention():
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, 3, 50, 8)
     ours, _ = tm.blockwise_causal_attention(None, q, k, v, None, block=16)
     theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     torch.testing.assert_close(ours, theirs.transpose(1, 2), atol=1e-5, rtol=1e-5)
-
-
-def test_a_run_that_ended_elsewhere_is_on_record_for_its_recipe_alone(tmp_path, monkeypatch):
-    result = {"run": "tiny", "recipe": asdict(TINY), "tokens": 9}
-    monkeypatch.setattr(tm, "RECORD", tmp_path / "runs.json")
-    assert tm.ended("tiny", TINY, tmp_path) is None
-    tm.RECORD.write_text(json.dumps([result]))
-    assert tm.ended("tiny", TINY, tmp_path) == result
-    assert tm.ended("tiny", replace(TINY, rate=1.0), tmp_path) is None
-    assert tm.ended("base", TINY, tmp_path) is None
-    (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "result.json").write_text(json.dumps(result | {"tokens": 10}))
-    assert tm.ended("tiny", TINY, tmp_path)["tokens"] == 10, "what lies here comes first"
 
 
 def test_bits_per_byte_are_nats_over_ln_2_over_the_bytes_of_the_text(toy_tokenizer):

@@ -56,21 +56,12 @@ def test_what_is_trained_ships_with_its_card_and_its_record(tmp_path, monkeypatc
     card = (tmp_path / "mini" / "README.md").read_text()
     assert ship_mini.digest(tmp_path / "mini" / "model.safetensors") in card
     assert "| mini | 1,000 | 1.2500 | 3.000 | 3 | an abacus |" in card
-    order = ["looked at before", "recipe was chosen", "The run", "Held-out text", "Twins"]
-    assert sorted(order, key=card.index) == order, "as it happened"
     twins = tomllib.loads((tmp_path / "twins.toml").read_text())
     assert list(twins) == ["mini-rotary"]
     file = tmp_path / "twins" / "mini-rotary" / "model.safetensors"
     assert twins["mini-rotary"]["model.safetensors"] == ship_mini.digest(file)
     record = json.loads((tmp_path / "runs.json").read_text())
     assert [r["run"] for r in record] == ["mini", "rotary"]
-
-
-def test_a_weight_that_is_missing_is_named():
-    state = dict(tm.new_model(TINY).named_parameters())
-    del state["transformer.h.0.ln_2.bias"]
-    with pytest.raises(ValueError, match=r"ln_2\.bias"):
-        ship_mini.as_model(state, TINY)
 
 
 @pytest.mark.parametrize("name", models.twins())
@@ -87,10 +78,6 @@ def test_the_listing_is_what_lies_there():
     there = {f.name: "" for f in TWINS.iterdir() if f.is_dir()}
     assert there.keys() == models.twins().keys()
     assert ship_mini.listing(models.twins()) == ship_mini.LISTING.read_text()
-    assert (
-        sum(f.stat().st_size for f in (models.CLONE / "twins").rglob("*") if f.is_file())
-        <= 30_000_000
-    )
 
 
 @pytest.fixture

@@ -80,29 +80,12 @@ def test_both_ways_in_give_the_same_tensors(run, layer):
 # ---------------------------------------------------------------- models that are refused
 
 
-@pytest.mark.parametrize(
-    ("made", "layer", "says"),
-    [
-        *((partial(drawn, "openai-gpt"), k, "than the normalised residual stream") for k in (0, 1)),
-        (partial(drawn, "xglm", ffn_dim=40, pad_token_id=1), 0, r"comput\w+ (its )?positions"),
-    ],
-)
-def test_a_model_whose_weights_would_say_something_else_is_refused(make_folder, made, layer, says):
-    with pytest.raises(ValueError, match=says):
-        cx.LayerWeights.of(cx.load(make_folder(made())), layer)
-
-
 @pytest.mark.parametrize("part", ["W_Q", "W_K", "W_V", "W_in"])
 def test_one_part_that_reads_something_else_is_enough(tiny, tiny_weights, part):
     tiny_weights.check(tiny)
     wrong = replace(tiny_weights, **{part: 2 * getattr(tiny_weights, part)})
     with pytest.raises(ValueError, match="read something else than the normalised residual stream"):
         wrong.check(tiny)
-
-
-def test_a_model_that_is_not_folded_is_refused(unfolded):
-    with pytest.raises(ValueError, match="not folded"):
-        cx.LayerWeights.of(unfolded)
 
 
 @pytest.mark.parametrize("name", TENSORS)
@@ -131,8 +114,6 @@ def test_weights_without_embeddings_have_their_positional_half(make_state):
     at = cx.destination(half, n=5, token=None, C=2.0)
     copies = cx.families(at)["nats for a copy"]
     assert copies.isna().all(), "nothing is known of them"
-    with pytest.raises(ValueError, match="without token embeddings"):
-        half.typical_norm()
 
 
 @pytest.mark.parametrize("absent", ["mlp.c_fc.weight", "mlp.c_fc.bias", "ln_2.weight", "ln_2.bias"])
@@ -149,20 +130,6 @@ def test_weights_without_the_mlp_say_so_where_it_is_needed(make_state, absent):
             ask()
 
 
-@pytest.mark.parametrize(
-    ("absent", "asked", "says"),
-    [
-        *((name, {}, name) for name in ("wpe.weight", "h.0.ln_1.weight", "h.0.ln_1.bias")),
-        *((name, {}, name) for name in ("h.0.attn.c_attn.weight", "h.0.attn.c_proj.bias")),
-        *(("", {"layer": layer}, f"layer {layer}") for layer in (1, -1)),
-        *(("", {"n_heads": count}, f"n_heads={count}") for count in (3, 16, 0, -2)),
-    ],
-)
-def test_a_state_dict_that_does_not_fit_is_refused(make_state, absent, asked, says):
-    with pytest.raises(ValueError, match=says):
-        cx.LayerWeights.from_state_dict(without(make_state(), absent), **{"n_heads": 2} | asked)
-
-
 # ---------------------------------------------------------------- tokens, and copies of weights
 
 
@@ -172,15 +139,3 @@ def test_a_token_is_given_as_text_or_as_its_id(tiny_weights):
     bare = replace(tiny_weights, tokenizer=None)
     for given_as in (the, np.int64(the), torch.tensor(the)):
         assert tiny_weights.token_id(given_as) == bare.token_id(given_as) == the
-    with pytest.raises(ValueError, match="without a tokenizer"):
-        bare.token_id(" the")
-
-
-def test_to_changes_every_tensor_and_leaves_the_original(tiny_weights):
-    double = tiny_weights.to(torch.float64)
-    for name in TENSORS:
-        old, new = getattr(tiny_weights, name), getattr(double, name)
-        assert (old.dtype, new.dtype) == (torch.float32, torch.float64)
-        assert torch.equal(new.float(), old)
-    with pytest.raises(ValueError, match=r"float16: choose torch.float32 or torch.float64"):
-        tiny_weights.to(torch.float16)
