@@ -52,6 +52,30 @@ def test_a_workflow_runs_what_is_there_and_nothing_typed(name, workflow):
             assert program in ("gh", "cat", ".venv/bin/pip")
 
 
+def test_pages_come_from_main_with_no_more_rights_than_each_job_needs():
+    pages = WORKFLOWS["pages"]
+    edition, site = pages["jobs"]["edition"], pages["jobs"]["site"]
+    assert "skipped" in site["if"] and "success" in site["if"] and "failure" not in site["if"]
+    (upload,) = (s["with"] for s in site["steps"] if "upload-pages" in s.get("uses", ""))
+    assert ROOT / upload["path"] == build_book.BUILD / "pages"
+    assert site["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
+    assert (pages["permissions"], edition["permissions"]) == (
+        {"contents": "read"}, {"contents": "write"},
+    )  # fmt: skip
+    assert site["concurrency"]["group"] != edition["concurrency"]["group"]
+    assert site["steps"][0]["with"]["ref"] == "main", "not the commit an edition began with"
+
+
+def test_dead_links_fail_nothing_and_only_a_tag_of_a_version_makes_a_release():
+    assert [name for name, w in WORKFLOWS.items() if "make links" in str(w)] == ["links"]
+    asked = steps(WORKFLOWS["links"])
+    assert all(step.get("continue-on-error") for step in asked if "run" in step)
+    release = WORKFLOWS["release"]
+    assert release[True] == {"push": {"tags": ["v*"]}}  # YAML takes `on` for a truth value
+    runs = [step["run"] for step in steps(release) if "run" in step]
+    assert runs[0].startswith("make release TAG=") and runs[-1].startswith("gh release create")
+
+
 # The GitHub CLI, of a repository whose releases are folders, as a function of bash
 GH = """() { (
 set -e

@@ -42,6 +42,18 @@ def kept_of(name, file):
     return kept
 
 
+OF_RUNS = {"beyond", "depth-more", "dose", "seed-1", "seeds", "training"}  # of mini and its twins
+
+
+def test_what_is_kept_of_real_models_is_of_the_files_that_are_fetched():
+    """Whether or not a model is here: it can be computed again from what it was computed of."""
+    known = {sum for of in cx.models.real_models().values() for sum in of["files"].values()}
+    kept = {file.stem: file.read_text("utf-8") for file in (DATA / "evidence").glob("*.json")}
+    for stem in kept.keys() - OF_RUNS:
+        sums = {*re.findall("[0-9a-f]{64}", kept[stem])}
+        assert sums and sums <= known, stem
+
+
 @lru_cache(maxsize=2)
 def its_own(name, layers=1):
     """The model as transformers has it, and its tokenizer."""
