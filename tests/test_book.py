@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
@@ -173,11 +172,9 @@ def test_the_setup_cell_installs_the_package_only_where_it_is_missing(there, mon
     assert calls == ([] if there else [("pip", f"install -q git+{ADDRESS}")])
 
 
-@pytest.mark.parametrize("which", ["mini", "another model"])
-def test_the_template_runs_as_it_stands(which, tiny_folder):
-    model = which if which == "mini" else str(tiny_folder)
+def test_the_template_runs_as_it_stands():
     finished = build_book.run(
-        deepcopy(SOURCES[TEMPLATE]), TEMPLATE, model, os.environ | {"PYTHONPATH": str(ROOT)}
+        deepcopy(SOURCES[TEMPLATE]), TEMPLATE, "mini", os.environ | {"PYTHONPATH": str(ROOT)}
     )
     nbformat.validate(finished)
     outputs = [o for c in finished.cells for o in c.get("outputs", ())]
@@ -186,8 +183,7 @@ def test_the_template_runs_as_it_stands(which, tiny_folder):
     pages = [o.data["text/html"] for o in outputs if "text/html" in o.get("data", {})]
     assert len([p for p in pages if "Figure NN." in p and "aria-label=" in p]) == 2
     assert len([p for p in pages if "verdict" in p]) == 1
-    if which == "mini":
-        assert unfounded(finished) == []
+    assert unfounded(finished) == []
 
 
 # ---------------------------------------------------------------- the build loses nothing
@@ -277,19 +273,6 @@ def test_an_edition_is_of_its_model_and_its_texts(house, tmp_path, monkeypatch, 
     assert notebook.read_text() == "as it was"
 
 
-def test_two_are_done_at_a_time_and_none_is_begun_after_a_failure():
-    both, done = threading.Barrier(2), []
-    build_book.side_by_side(lambda _: both.wait(), [Path(name) for name in "abcd"], 2)
-
-    def fail(file):
-        done.append(file)
-        raise ValueError("a chapter fails")
-
-    with pytest.raises(ValueError, match="a chapter fails"):
-        build_book.side_by_side(fail, [Path(name) for name in "abcd"], 1)
-    assert done == [Path("a")]
-
-
 def test_a_site_is_built_once_and_again_when_a_page_changes(repository, monkeypatch):
     built = []
 
@@ -309,10 +292,7 @@ def test_a_site_is_built_once_and_again_when_a_page_changes(repository, monkeypa
     with pytest.raises(ValueError):
         build_book.site("mini")
     build_book.site("mini")  # one that failed is built again
-    (repository / "ctxlib" / "__pycache__").mkdir()
-    (repository / "ctxlib" / "__pycache__" / "x.pyc").touch()
-    build_book.site("mini")
-    assert len(built) == 3, "what a site is not built from changes nothing"
+    assert build_book.site("mini") and len(built) == 3
 
 
 # ---------------------------------------------------------------- the guard
@@ -353,7 +333,6 @@ def test_a_notebook_is_checked_once_and_a_changed_formula_is_found(book):
     for formula, expected, found in (
         ("# a comment\n    return 0.01", 0, "checked in"),
         ("return 0.03", 1, r"'TV 0\.01\\n' == 'TV 0\.03\\n'"),
-        ("raise OSError('no such formula')", 1, "OSError: no such formula"),
     ):
         (book.root / "read.py").write_text(f"def tv():\n    {formula}\n")
         status, said = book.check("--chapter", "01_x")
@@ -381,7 +360,7 @@ def test_a_notebook_that_is_not_its_chapter_run_is_refused(book, monkeypatch):
         refused("CTX_TEXTS is set")
     book.notebook.write_text(whole.replace("TV 0.01", "TV 0.02"))
     cell = r"01_x\.ipynb::Cell 1"  # nbval counts from 0
-    for step in ("check", "book", "check"):  # a failure is no stamp
+    for step in ("check", "book"):  # a failure is no stamp
         refused(rf"(?s){cell}.*a = read\.tv\(\).*'TV 0\.02\\n' == 'TV 0\.01\\n'", step=step)
     notebook = nbformat.reads(whole, as_version=4)
     notebook.cells[1].execution_count, notebook.cells[1].outputs = None, []
@@ -415,10 +394,11 @@ def test_a_damaged_stamp_is_none(tmp_path, content):
 
 def test_everything_that_a_process_reads_is_noted(tmp_path):
     """What Python opens, and what compiled code opens for `mini`."""
+    folder = f"{ROOT}/ctxlib/data/mini"
     script = (
-        "from transformers import AutoModelForCausalLM; "
-        "from tokenizers import Tokenizer; import ctxlib as cx; mini = str(cx.models.MINI); "
-        "AutoModelForCausalLM.from_pretrained(mini); Tokenizer.from_file(mini + '/tokenizer.json')"
+        "import ctxlib; from safetensors import safe_open; from tokenizers import Tokenizer; "
+        f"open('{folder}/config.json').close(); Tokenizer.from_file('{folder}/tokenizer.json'); "
+        f"safe_open('{folder}/model.safetensors', 'np')"
     )
     with stamps.watched(ROOT) as (environment, keep):
         subprocess.run([sys.executable, "-c", script], env=environment, check=True)

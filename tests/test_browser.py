@@ -10,6 +10,7 @@ import pytest
 from command import ROOT
 from viewing import COLOURS, blameless, in_firefox_too, serious, settled
 
+DESK = {"width": 1440, "height": 900}
 PAGES = [
     "search",
     "genindex",
@@ -27,8 +28,8 @@ def visit(window, site):
     missing or complained of.
     """
 
-    def visit(name, width=1440):
-        window.set_viewport_size({"width": width, "height": 900})
+    def visit(name, width=DESK["width"]):
+        window.set_viewport_size(DESK | {"width": width})
         window.goto(f"{site}/{name}")
         if window.locator("[data-view]").count():  # which fetch what they need later
             window.wait_for_load_state("networkidle")
@@ -80,6 +81,9 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
     assert drawn >= formulas
     assert broken == 0
     assert pictures == []
+    if re.match(r"book/\d\d[a-z]?_", name):
+        fits_a_phone(page)
+        page.set_viewport_size(DESK)
     # axe takes a second for a thousand elements: drawings and equations, which have a text of their
     # own, and all but the first blocks of code and signatures, which look alike, are left out
     page.evaluate(
@@ -95,9 +99,9 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
         assert serious(page, rules) == []
 
 
-@pytest.mark.parametrize("name", [page for page in PAGES if re.match(r"book/\d\d[a-z]?_", page)])
-def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
-    page = visit(f"{name}.html", width=390)
+def fits_a_phone(page):
+    """No formula in a line is cut off, and drawings have their form for phones."""
+    page.set_viewport_size({"width": 390, "height": 900})
     folded = page.locator(".admonition.dropdown")
     assert folded.count() == page.locator(".admonition.toggle-hidden").count(), "solutions"
     cut = page.evaluate(
@@ -116,7 +120,7 @@ def test_on_a_phone_no_formula_in_a_line_is_cut_off(visit, name):
     )
     assert cut == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    for drawing in page.locator("figure.picture svg:visible").all():  # in its form for phones
+    for drawing in page.locator("figure.picture svg:visible").all():
         box = drawing.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390
         assert drawing.get_attribute("class") == "narrow"

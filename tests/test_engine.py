@@ -6,7 +6,6 @@ Without Chromium these tests are left out, and say so.
 import dataclasses
 import gzip
 import itertools
-import json
 import random
 import re
 from functools import cache, partial
@@ -17,9 +16,9 @@ import pytest
 import torch
 from playwright.sync_api import Error
 from scipy import stats
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
-from viewing import added, header, retold
+from viewing import added, header, retold, tensors
 
 import ctxlib as cx
 from ctxlib.widgets import askedfile, layerfile, packed_layer
@@ -153,38 +152,12 @@ def test_200_random_triples_are_as_in_python(page, mini_weights, circuit_of, tex
     agree(page, "layer", circuit_of, texts, groups[:25], 8, draw, CLOSE)
 
 
-def test_facts_of_the_layer_are_as_in_python(page, mini_weights):
-    names = "model nHeads nNeurons n C stable families destinations vocab merges bos byteLevel"
-    found = page.evaluate(
-        """(names) => ({...Object.fromEntries(names.map((name) => [name, layer[name]])),
-            passages: layer.passages.map((p) => ({...p, ids: [...p.ids]})),
-            counted: [...layer.counted], ranked: [...layer.ranked]})""",
-        names.split(),
-    )
-    assert (found["model"], found["nHeads"], found["nNeurons"]) == ("mini", 8, 1024)
-    assert found["n"] == mini_weights.n_ctx // 2
-    assert pytest.approx(mini_weights.typical_norm()) == found["C"]
-    read = cx.texts.collection(mini_weights, 1000)
-    assert found["stable"] == list(cx.stable_heads(cx.destination(mini_weights), read))
-    names = ["effectiveTokens", "halfMass", "unevenness", "copyPreference", "family", "because"]
-    table = (
-        cx.families(cx.destination(mini_weights, n=found["n"]))
-        .set_axis(names, axis=1)
-        .reset_index(drop=True)
-    )
-    pd.testing.assert_frame_equal(pd.DataFrame(found["families"]), table, check_dtype=False)
-    for mine, theirs in zip(found["passages"], cx.texts.passages(mini_weights), strict=True):
-        told = {"name": theirs.name, "domain": theirs.domain, "title": theirs.subject}
-        assert mine == told | {"ids": theirs.tokens.tolist()}
-    untrained = cx.destination(mini_weights).split.untrained
-    assert found["counted"] == found["ranked"] == (~untrained).nonzero()[:, 0].tolist()
-    tokenizer = mini_weights.tokenizer
-    spelt = [tokenizer.decode([d["id"]]) for d in found["destinations"]]
-    assert spelt == list(layerfile.DESTINATIONS)[: len(spelt)]
-    assert {token: i for i, token in enumerate(found["vocab"])} == tokenizer.get_vocab()
-    assert (found["bos"], found["byteLevel"]) == (tokenizer.bos_token_id, True)
-    own = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
-    assert found["merges"] == [pair if isinstance(pair, list) else pair.split(" ") for pair in own]
+def test_heads_are_told_as_ctxlib_finds_them(mini_weights, packed_mini):
+    said, read = header(packed_mini), cx.texts.collection(mini_weights, 1000)
+    assert said["stable"] == list(cx.stable_heads(cx.destination(mini_weights), read))
+    table = cx.families(cx.destination(mini_weights)).reset_index(drop=True)
+    told = pd.DataFrame(said["families"]).set_axis(table.columns, axis=1)
+    pd.testing.assert_frame_equal(told, table, check_dtype=False)
 
 
 # ---------------------------------------------------------------- the ranking
@@ -203,7 +176,7 @@ def ranked(page, heads, token, layer="layer"):
 
 @pytest.mark.parametrize(
     ("heads", "token"),
-    [([3, 4], " the"), ([3, 4, 6], " the"), ([3, 4], " of"), (list(range(8)), " of"), ([1], "he")],
+    [([3, 4], " the"), (list(range(8)), " of"), ([1], "he")],
     ids=str,
 )
 def test_neurons_are_ranked_as_in_python(page, mini_weights, circuit_of, heads, token):
@@ -223,27 +196,6 @@ def test_neurons_are_ranked_as_in_python(page, mini_weights, circuit_of, heads, 
     ]
     assert np.mean(shared) > 0.95 * cx.neurons.LARGEST
     assert not cx.destination(mini_weights).split.untrained[tokens].any()
-
-
-def test_the_file_tells_the_ranking_that_the_page_would_work_out(page):
-    """That of the usual heads at the usual destination: a page need not wait for it."""
-    told, made = page.evaluate(
-        """async () => {
-            const layer = await engine.loadLayer("/data/layer.bin");
-            const [circuit, heads] = [layer.circuit(), layer.stable];
-            const prepared = circuit.prepared(heads);
-            const {top, tokens} = await circuit.topInSlices(heads);
-            const worked = await circuit.rank(heads);
-            return [{prepared, top: [...top], tokens: [...tokens]},
-                    {top: [...worked.top], tokens: [...worked.tokens]}];
-        }"""
-    )
-    assert told["prepared"]
-    assert off(told["top"], made["top"]) < CLOSE
-    named, all_of_them = (np.reshape(of["tokens"], (len(of["top"]), -1)) for of in (told, made))
-    assert (named.shape[1], all_of_them.shape[1]) == (layerfile.NAMED, cx.neurons.LARGEST)
-    shared = [len({*a} & {*b}) for a, b in zip(named.tolist(), all_of_them.tolist(), strict=True)]
-    assert np.mean(shared) > 0.95 * layerfile.NAMED
 
 
 def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page):
@@ -294,7 +246,7 @@ def test_two_rankings_that_are_made_at_once_both_come_to_their_end(page):
     assert made == [True, True]
 
 
-def test_preparing_can_be_given_up_and_taken_up_again_and_changes_no_ranking(page):
+def test_preparing_can_be_given_up_and_taken_up_again(page):
     assert page.evaluate(
         """async () => {
             const circuit = (await engine.loadLayer('/data/layer.bin')).circuit();
@@ -308,12 +260,8 @@ def test_preparing_can_be_given_up_and_taken_up_again_and_changes_no_ranking(pag
             const onShare = (share) => shares.push(share);
             await Promise.all([[3], [4], [3]].map((heads, i) =>
                 circuit.prepare(heads, i === 2 ? {onProgress: onShare} : {})));
-            for (const heads of [[3], [3, 4, 5], [1, 2], [3, 4]]) layer.circuit().top(heads);
-            const [a, b] = [circuit, layer.circuit()].map((c) => c.top([4, 3]));
             return said === 'AbortError' && part < 1 && !before && circuit.prepared([3, 4])
-                && shares.every((s, i) => s >= (shares[i - 1] ?? part)) && shares.at(-1) === 1
-                && ['top', 'mean', 'tokens'].every((name) =>
-                    a[name].every((value, i) => Math.abs(value - b[name][i]) < 1e-9));
+                && shares.every((s, i) => s >= (shares[i - 1] ?? part)) && shares.at(-1) === 1;
         }"""
     )
 
@@ -323,35 +271,21 @@ def test_preparing_can_be_given_up_and_taken_up_again_and_changes_no_ranking(pag
 
 @pytest.mark.parametrize(
     ("heads", "n", "token", "placed"),
-    [([3, 4], None, " the", True), ([3, 4], None, " the", False), ([2, 5, 6], 90, " of", True)],
+    [([3, 4], None, " the", True), ([2, 5, 6], 90, " of", False)],
 )
-def test_responses_by_domain_are_as_in_python(
+def test_responses_to_passages_are_as_in_python(
     page, mini_weights, circuit_of, heads, n, token, placed
 ):
-    passages, circuit = cx.texts.passages(mini_weights), circuit_of(heads, n, token)
-    read = torch.stack([p.tokens for p in passages])
+    circuit = circuit_of(heads, n, token)
+    read = torch.stack([p.tokens for p in cx.texts.passages(mini_weights)])
     if placed:
         read[:, circuit.at.n] = circuit.at.token
     theirs = circuit.summary(read)
-    mine, responses, same = page.evaluate(
-        """async ([heads, n, token, placed]) => {
-            const place = {n: n ?? undefined, token, placed};
-            const found = await layer.byDomain(heads, place);
-            const again = await layer.byDomain([...heads].reverse(), place);
-            return [[...found.values], found.of(17), found === again];
-        }""",
-        [heads, n, mini_weights.token_id(token), placed],
-    )
-    mine = torch.tensor(mine).view(theirs.shape)
+    place = {"n": circuit.at.n, "token": circuit.at.token, "placed": placed}
+    ask = "async ([heads, place]) => [...(await layer.byDomain(heads, place)).values]"
+    mine = torch.tensor(page.evaluate(ask, [heads, place])).view(theirs.shape)
     wide = theirs.max(0).values - theirs.min(0).values
     assert float(((mine - theirs).abs() / wide).quantile(0.999)) < CLOSE
-    expected = pd.Series(theirs[:, 17].numpy()).groupby([p.domain for p in passages]).mean()
-    assert [r["domain"] for r in responses] == list(dict.fromkeys(p.domain for p in passages))
-    for r in responses:
-        assert r["mean"] == pytest.approx(expected[r["domain"]], abs=CLOSE * float(wide[17]))
-        assert {passages[i].domain for i in r["passages"]} == {r["domain"]}
-        assert r["values"] == pytest.approx(mine[r["passages"], 17].tolist())
-    assert same
 
 
 def test_a_passage_shorter_than_the_destination_ends_there(page, toy):
@@ -394,24 +328,18 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
 
 
 @pytest.fixture(scope="module")
-def studied(of_kind, mini_weights):
-    """A function that gives the study of a destination, of each model one."""
-
-    @cache
-    def of(name):
-        what = cx.destination(mini_weights, n=200) if name == "mini" else of_kind(name).model
-        return cx.study(what, texts=40, or_all=True)
-
-    return of
+def studied(of_kind):
+    """A function that gives the study of a destination, of each kind of model one."""
+    return cache(lambda kind: cx.study(of_kind(kind).model, texts=40, or_all=True))
 
 
 @pytest.fixture
 def asked(load, studied):
     """A function that gives such a study, and the page `asked`, its layer."""
 
-    def of(name):
-        load("asked", packed_destination(studied(name)))
-        return studied(name)
+    def of(kind):
+        load("asked", packed_destination(studied(kind)))
+        return studied(kind)
 
     return of
 
@@ -444,7 +372,7 @@ def unrounded(whole, levels):
     return {"of_token": (left / step[:, None]).T, "step": step, "spread": spread, "mean": mean}
 
 
-@pytest.mark.parametrize("name", ["mini", "Llama", "Qwen2", "NeoX, parallel", "OPT"])
+@pytest.mark.parametrize("name", ["GPT-2", "Llama", "Qwen2", "NeoX, parallel", "OPT"])
 def test_a_packed_destination_is_as_in_python(page, asked, monkeypatch, name):
     """With its tables as they are, and all but so with the levels that a file has."""
     study = asked(name)
@@ -546,29 +474,25 @@ def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(page, load, toy
         assert stats.spearmanr(found["top"], table["top"]).statistic > 0.9
 
 
-def test_a_model_with_another_kind_of_tokenizer_can_all_but_read_text(page, load, toy):
+def test_a_page_reads_no_text_for_another_kind_of_tokenizer(toy):
     words = ["[start]", "[other]", "the", "of", "and", ","]
     vocab = {word: i for i, word in enumerate(words)}
     raw = Tokenizer(models.WordLevel(vocab, unk_token="[other]"))
-    raw.pre_tokenizer = pre_tokenizers.Whitespace()
     own = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="[start]", unk_token="[other]")
     weights = dataclasses.replace(toy, tokenizer=own)
-    load("other", packed_layer(weights, cx.texts.collection(weights, 10)))
-    can_read, merges, vocab, top = page.evaluate(
-        "[other.byteLevel, other.merges, other.vocab, [...other.circuit().top([0]).top]]"
-    )
-    assert (can_read, merges) == (False, [])
-    assert vocab == words + [""] * (toy.d_vocab - len(words))
-    assert np.isfinite(top).all()
+    packed = packed_layer(weights, cx.texts.collection(weights, 10))
+    assert not header(packed)["byte_level"] and not len(tensors(packed)["merges"])
+    assert header(packed)["vocab"] == words + [""] * (toy.d_vocab - len(words))
 
 
 # ---------------------------------------------------------------- the file
 
 
-def test_the_file_is_small_and_the_same_each_time(mini_weights, packed_mini):
+def test_the_file_is_small_and_the_same_each_time(packed_mini, toy):
     assert len(packed_mini) < 3.25e6
-    assert packed_layer(mini_weights, name="mini") == packed_mini
     assert str(cx.models.MINI).encode() not in gzip.decompress(packed_mini)
+    first, again = (packed_layer(toy, cx.texts.collection(toy, 10)) for _ in range(2))
+    assert first == again
 
 
 def test_weights_that_a_page_cannot_use_are_refused(mini_weights):
@@ -578,20 +502,13 @@ def test_weights_that_a_page_cannot_use_are_refused(mini_weights):
             packed_layer(dataclasses.replace(mini_weights, **missing), texts)
 
 
-def flipped(content, at):
-    return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
-
-
 DAMAGED, ANOTHER = "it is damaged or cut off", "it is another kind of file"
 BROKEN = {
-    "a flipped byte": (lambda c: flipped(c, len(c) // 2), DAMAGED),
-    "a flipped checksum": (lambda c: flipped(c, len(c) - 6), DAMAGED),
+    "a flipped byte": (lambda c: c[:-9] + bytes([c[-9] ^ 4]) + c[-8:], DAMAGED),
     "cut off": (lambda c: c[: len(c) // 3], DAMAGED),
-    "the last byte missing": (lambda c: c[:-1], DAMAGED),
     "empty": (lambda c: b"", "it is empty"),
     "a page in its place": (lambda c: b"<!doctype html><p>Not found", ANOTHER),
     "another packed file": (lambda c: gzip.compress(b"hello world"), ANOTHER),
-    "nothing, packed": (lambda c: gzip.compress(b""), ANOTHER),
     "null, packed": (lambda c: gzip.compress(b"\4\0\0\0null"), ANOTHER),
     "another version": (
         lambda c: retold(c, version=2),
@@ -601,9 +518,7 @@ BROKEN = {
 }
 HEADERS = {
     "vocab": lambda said: {"vocab": 3},
-    "heads": lambda said: {"heads": None},
     "families": lambda said: {"families": said["families"][:-1]},
-    "destinations": lambda said: {"destinations": []},
     "calibration": lambda said: {"calibration": {}},
     "tensors": lambda said: {"tensors": [*said["tensors"][:-1], {"name": "W_E"}]},
     "tensor W_Q": lambda said: {"tensors": [t for t in said["tensors"] if t["name"] != "W_Q"]},
@@ -646,19 +561,6 @@ def test_a_missing_file_is_one_readable_error(page, call, name, reason):
     assert complaint(page, call) == (name, reason)
 
 
-def test_progress_is_told_from_start_to_end(page):
-    shares = page.evaluate(
-        """async () => {
-            const shares = [];
-            await engine.loadLayer('/data/layer.bin', (share) => shares.push(share));
-            return shares;
-        }"""
-    )
-    assert shares == sorted(shares)
-    assert shares[0] < 1
-    assert shares[-1] == 1
-
-
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -667,39 +569,16 @@ def test_progress_is_told_from_start_to_end(page):
         ("circuit().summary([0, 1, 9000], [3])", "token 9000: there are 0 to 8191"),
         ("circuit().summary([], [3])", "no tokens: a text has at least one"),
         ("circuit().read([0, 1, 2]).terms([3], 1024)", "neuron 1024: there are 0 to 1023"),
-        ("circuit().contribution(-1, [3])", "neuron -1: there are 0 to 1023"),
-        ("circuit().driven(8192, [3])", "token 8192: there are 0 to 8191"),
         ("circuit().top([1.5])", "head 1.5: there are 0 to 7"),
         ("circuit({n: 512})", "position 512: there are 0 to 511"),
         ("circuit({token: NaN})", "token NaN: there are 0 to 8191"),
-        ("attentionRows([])", "no tokens: a text has at least one"),
         ("attentionRows([0, 1], 2)", "destination 2: there are 0 to 1"),
         ("rebuiltRows([0, 1], 1, 0)", "C = 0: the norm of an embedding is a positive number"),
-        ("byDomain([])", "no heads: choose at least one"),
-        ("circuit().prepare([8])", "head 8: there are 0 to 7"),
     ],
 )
 def test_what_does_not_exist_is_refused(page, call, said):
     with pytest.raises(Error, match=f"RangeError: {re.escape(said)}"):
         page.evaluate(f"async () => {{ await layer.{call}; }}")
-
-
-def test_kernels_reach_beyond_a_short_calibration_text(page):
-    sums, refused = page.evaluate(
-        """() => {
-            const kept = layer.calibration;
-            layer.calibration = {...kept, ids: kept.ids.slice(0, 20)};
-            try {
-                const sums = layer.kernels(301, 263).map((row) => row.reduce((a, b) => a + b));
-                try { layer.circuit({n: 301, token: 263}).denominators; }
-                catch (error) { return [sums, error.message]; }
-            } finally {
-                layer.calibration = kept;
-            }
-        }"""
-    )
-    assert sums == pytest.approx([1] * 8)
-    assert refused == "position 301 lies behind the calibration text"
 
 
 def test_the_shortest_texts_have_numbers(page):

@@ -21,11 +21,9 @@ PAGE = """<html><head>
     ("body", "kept"),
     [
         ("", set()),
-        ('<button class="btn dropdown-toggle">highlight</button>', set()),
         ('<div class="highlight-python notranslate"></div>', {"copybutton", "clipboard"}),
         ('<div class="admonition note dropdown"></div>', {"togglebutton"}),
         ('<div class="note toggle"></div>', {"togglebutton"}),
-        ('<div class="dropdown admonition"></div>', {"togglebutton"}),
         ('<div id="search-results"></div>', {"searchindex"}),
     ],
 )

@@ -132,10 +132,5 @@ def test_a_widget_redraws_when_a_control_moves():
     assert "application/vnd.jupyter.widget-view+json" in bundle
 
 
-@pytest.mark.parametrize(("step", "kind"), [(1, int), (0.25, float)])
-def test_a_slider_counts_in_the_numbers_of_its_step(step, kind):
-    assert isinstance(cx.widgets.slider("x", 0, 2, 1, step).value, kind)
-
-
 def test_a_model_without_learned_positions_is_not_gpt2_small(of_kind):
     assert cx.claims.known_by(of_kind("Llama").model)[0] is None

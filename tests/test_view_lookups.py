@@ -56,17 +56,7 @@ def address(address, view_folder, views):
             terms["heads"] = [0.01 * h for h in heads]
             terms["sources"] = [1] * len(heads) * len(terms.get("tokens", ()))
     view_page(view_folder, ("lookups", state | {"record": many}), name="many-look-ups")
-    plain = state["record"] | {"looks": []}
-    view_page(view_folder, ("lookups", state | {"record": plain}), name="plain-look-ups")
     return address
-
-
-@pytest.mark.parametrize(("name", "told"), [("lookups", True), ("plain-look-ups", False)])
-def test_where_a_head_looks_has_a_column_where_it_is_known(visit, name, told):
-    page = visit(name=name)
-    table = page.get_by_role("table").filter(has_text="largest rises on this prompt")
-    assert table.get_by_role("columnheader", name="usually looks at").count() == told
-    assert {row.locator("td").count() for row in table.locator("tbody tr").all()} == {2 + told}
 
 
 def ticked(page):

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 import torch
-from viewing import added, adds, cells, check, explained, header, named, number, settled
+from viewing import added, cells, check, explained, header, named, number, settled
 
 import ctxlib as cx
 
@@ -96,36 +96,6 @@ def test_a_bar_is_as_long_as_its_number_below_its_own_row(visit):
             assert bar["width"] == pytest.approx(share, rel=0.02, abs=1)
 
 
-def test_one_at_random_is_another_neuron_and_in_the_address(visit):
-    page = visit("#heads=3,4&neuron=648", "neurons")
-    page.evaluate("Math.random = () => 0.75")
-    page.get_by_role("button", name="One at random").click()
-    page.get_by_role("heading", name="Neuron 768", exact=True).wait_for()
-    page.wait_for_function("location.hash.includes('neuron=768')")
-
-
-def test_the_outermost_are_found_without_a_sort_of_the_vocabulary(visit):
-    page = visit(name="neurons")
-    page.evaluate(
-        """async () => {
-            const idle = window.requestIdleCallback;
-            window.requestIdleCallback = () => {}; // no ranking that nobody has asked for
-            await new Promise((done) => idle(done));
-            window.longest = 0;
-            for (const kind of [Array, Int32Array, Float64Array]) {
-                const sort = kind.prototype.sort;
-                kind.prototype.sort = function (...by) {
-                    longest = Math.max(longest, this.length);
-                    return sort.apply(this, by);
-                };
-            }
-        }"""
-    )
-    page = visit("#neuron=321&search=%20war", "neurons")
-    assert page.locator(".ctx-neurons-one h3").inner_text() == "Neuron 321"
-    assert page.evaluate("longest") < 1000  # of 8192 tokens and 1024 neurons
-
-
 def test_its_domains_and_its_best_passage_are_the_summarys(visit, circuit, read, mini_weights):
     said, passages = circuit.summary(read), cx.texts.passages(mini_weights)
     neuron = int(cx.find_neurons(circuit).index[5])
@@ -145,7 +115,7 @@ def test_its_domains_and_its_best_passage_are_the_summarys(visit, circuit, read,
     assert summary == pytest.approx(float(said[best, neuron]), abs=0.006 + WIDEST * reach)
 
 
-def test_a_token_of_the_passage_can_be_read_and_explained(visit, circuit, read, mini_weights):
+def test_a_token_of_the_passage_can_be_read(visit, circuit, read, mini_weights):
     page = visit("#neuron=463&passage=2", "neurons")
     terms = added(circuit, read[2], 463)
     most = int(terms.abs().argmax())
@@ -154,48 +124,27 @@ def test_a_token_of_the_passage_can_be_read_and_explained(visit, circuit, read, 
     word = named(mini_weights.tokenizer.decode([read[2, most]]))
     assert said.startswith(f"“{word}”, {circuit.at.n - most} back")
     check([said.split(": ")[1]], terms[most], 0.004)
-    token = page.locator("[data-place='7']").first
-    token.hover()
+    page.locator("[data-place='7']").first.hover()
     assert reader.input_value() == "7"
     assert f"{circuit.at.n - 7} back" in reader.get_attribute("aria-valuetext")
     assert page.locator(".ctx-why table").count() == 0  # nothing is computed while it is shut
-    token.click()
-    whole = explained(page.locator(".ctx-why"), circuit, read[2], 463, 7)
-    check(adds([token.get_attribute("title")]), whole)
-    assert whole == pytest.approx(float(terms[7]), abs=0.004)
-    page.locator("[data-place='9']").first.hover()  # it follows the token that is pointed at
-    name = page.locator("[data-place='9']").first.get_attribute("title").rpartition(" ")[0]
-    page.locator(f".ctx-why .ctx-word:text-is('{name}')").wait_for()
-    page.locator(".ctx-why summary").click()
 
 
-@pytest.fixture
-def explaining(visit):
-    """The explorer with "Why here" open."""
+def test_a_path_and_its_table_explain_a_token_and_light_up_together(visit, circuit, read):
     page = visit("#neuron=463&passage=2", "neurons")
-    page.locator(".ctx-why summary").click()
-    yield page
-    page.locator(".ctx-why summary").click()
-
-
-def test_the_path_of_a_token_has_the_numbers_of_the_head_that_is_pointed_at(explaining):
-    page = explaining
     page.locator("[data-place='7']").first.click()
+    whole = explained(page.locator(".ctx-why"), circuit, read[2], 463, 7)
+    assert whole == pytest.approx(float(added(circuit, read[2], 463)[7]), abs=0.004)
     rows = page.locator(".ctx-why tbody tr[data-row]")
-    rows.first.wait_for()
-
-    def drawn():
-        said = page.locator(".ctx-path [data-part]").evaluate_all(
-            "all => all.map((g) => [g.dataset.part, g.querySelector('.ctx-path-said')?.innerHTML])"
-        )
-        return {part: number for part, number in said if number}
-
     table = cells(page, ".ctx-why tbody tr[data-row]")
     most = max(range(len(table)), key=lambda k: abs(number(table[k][-1])))
     for pointed in (most, 0, len(table) - 1):
         rows.nth(pointed).hover()
         _, kernel, content, denominator, value, sum_ = table[pointed]
-        path = drawn()
+        said = page.locator(".ctx-path [data-part]").evaluate_all(
+            "all => all.map((g) => [g.dataset.part, g.querySelector('.ctx-path-said')?.innerHTML])"
+        )
+        path = {part: number for part, number in said if number}
         assert [path[part] for part in ("kernel", "content", "denominator", "value")] == [
             kernel, content, denominator, value,
         ]  # fmt: skip
@@ -207,25 +156,23 @@ def test_the_path_of_a_token_has_the_numbers_of_the_head_that_is_pointed_at(expl
     page.mouse.move(0, 0)  # the head that adds most is read again
     assert page.locator("tr.ctx-chosen[data-row]").get_attribute("data-row") == str(most)
 
-
-def test_what_is_pointed_at_lights_up_in_drawing_equation_and_sentence(explaining):
-    page = explaining
-    heads = page.locator(".ctx-why tbody tr[data-row]").count()
-    for part, in_table in (("content", heads + 1), ("neuron", heads + 2), ("place", 0)):
-        page.locator(f".ctx-path [data-part={part}] .ctx-path-said").hover()
-        lit = page.locator(".ctx-why .ctx-lit").evaluate_all(
-            "all => all.map((e) => [e.dataset.part, e.closest('svg, table, p').tagName])"
-        )
-        assert {name for name, _ in lit} == {part}
-        where = [tag for _, tag in lit]
-        assert (where.count("TABLE"), where.count("P")) == (in_table, 1) and "svg" in where
+    page.locator(".ctx-path [data-part=content] .ctx-path-said").hover()
+    lit = page.locator(".ctx-why .ctx-lit").evaluate_all(
+        "all => all.map((e) => [e.dataset.part, e.closest('svg, table, p').tagName])"
+    )
+    assert {part for part, _ in lit} == {"content"}
+    assert {place for _, place in lit} == {"svg", "TABLE", "P"}
     page.mouse.move(0, 0)
     assert page.locator(".ctx-why .ctx-lit").count() == 0
     page.locator(".ctx-why p [data-part=kernel]").focus()  # and by keys
     assert page.locator(".ctx-path .ctx-lit").count() > 0
+    page.locator(".ctx-why summary").click()
 
 
 def test_a_pinned_neuron_stands_beside_the_chosen_one(visit, circuit, read, mini_weights):
+    page = visit("#neuron=77", "neurons")
+    page.get_by_role("button", name="Pin for comparison").click()
+    page.wait_for_url("**pinned=77")
     page = visit("#neuron=463&pinned=77", "neurons")
     found = cx.find_neurons(circuit, threshold=-1e9)
     compared = page.locator("section", has=page.get_by_role("heading", name="beside neuron 77"))

@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import expect
 from viewing import (
     added,
     adds,
@@ -105,32 +104,6 @@ def test_the_lists_are_those_of_python(visit, mini_weights, circuit_of):
     assert set(page.get_by_role("button", pressed=True).all_text_contents()) == {chosen}
 
 
-def test_what_is_drawn_again_is_not_computed_again(visit):
-    page = visit("#neuron=648&heads=3,4", "given")
-    page.evaluate(
-        """async () => {
-            const { LearnedLayer: Layer } = await import("./views/engine/learned.js");
-            const { stream } = Layer.prototype;
-            window.computed = [];
-            Layer.prototype.stream = function (ids, n, kind, ...rest) {
-                computed.push(kind);
-                return stream.call(this, ids, n, kind, ...rest);
-            };
-        }"""
-    )
-    before = page.locator(".ctx-reader svg").first.get_attribute("width")
-    page.set_viewport_size({"width": 820, "height": 900})
-    expect(page.locator(".ctx-reader svg").first).not_to_have_attribute("width", before)
-    settled(page)
-    assert page.evaluate("computed") == []
-    page.locator(".ctx-chips input").nth(5).check()
-    page.wait_for_url("**heads=3,4,5**")
-    settled(page)
-    kinds = page.evaluate("computed")  # of every head's own attention nothing is new
-    assert "here" in kinds
-    assert "split" not in kinds
-
-
 def test_a_token_pointed_at_is_read_and_explained(visit, mini_weights, circuit_of):
     page = visit("#neuron=648&heads=2,3,4", "given")
     tokens = cx.texts.encode(mini_weights, TEXT)
@@ -138,13 +111,10 @@ def test_a_token_pointed_at_is_read_and_explained(visit, mini_weights, circuit_o
     token = page.locator(".ctx-reader-text").first.locator("[data-place='5']")
     token.hover()
     reader, why = page.get_by_role("slider").first, page.locator(".ctx-why").first
-    assert reader.get_attribute("aria-valuenow") == "5"
     assert reader.get_attribute("aria-valuetext").startswith("Token 5, “␣har”, adds")
-    assert page.locator(".ctx-at").first.get_attribute("data-place") == "5"
     why.locator(".ctx-word:text-is('␣har')").wait_for()
     assert "cursor" not in page.url  # pointing reads, pressing keeps
     token.click()
-    page.wait_for_url("**cursor=5**")
     whole = explained(why, circuit, tokens, 648, 5)
     check(adds([token.get_attribute("title")]), whole)
     box(page, "First").fill("")
@@ -202,16 +172,6 @@ def test_an_address_with_no_heads_asks_for_the_stable_ones(visit, packed_mini):
     assert checked == header(packed_mini)["stable"]
 
 
-def test_the_opening_example_differs_in_spelling_only(visit):
-    page = visit(name="reader")
-    first, second = (box(page, w).input_value() for w in ("First", "Second"))
-    pairs = list(zip(first.split(), second.split(), strict=True))
-    differing = {(a.strip(".,"), b.strip(".,")) for a, b in pairs if a != b}
-    assert {("colours", "colors"), ("grey", "gray"), ("organise", "organize")} <= differing
-    assert len(differing) > 25
-    assert all(a[:1] == b[:1] for a, b in differing)
-
-
 def test_a_word_is_swapped_in_a_copy_of_the_text(visit):
     page = visit("#text=the%20law%20of%20the%20land&other=nothing", "reader", fresh=True)
     page.get_by_role("button", name="First text into the other box").click()
@@ -222,30 +182,24 @@ def test_a_word_is_swapped_in_a_copy_of_the_text(visit):
     assert settled(page).locator(".ctx-apart").all_inner_texts() == [" land", " sea"]
 
 
-@pytest.mark.parametrize(
-    ("text", "direction"),
-    [("שלום לכולם, זה טקסט קצר", "rtl"), ("a short text, שלום", "ltr")],
-)
-def test_a_text_runs_in_the_direction_of_its_language(visit, text, direction):
+def test_a_text_runs_in_the_direction_of_its_language(visit):
     page = visit(name="reader")
-    box(page, "First").fill(text)
-    settled(page)
-    shown = page.locator(".ctx-reader-text").first
-    assert shown.evaluate("e => getComputedStyle(e).direction") == direction
+    box(page, "First").fill("שלום לכולם, זה טקסט קצר")
+    box(page, "Second").fill("a short text, שלום")
+    shown = settled(page).locator(".ctx-reader-text")
+    directions = "all => all.map((e) => getComputedStyle(e).direction)"
+    assert shown.evaluate_all(directions) == ["rtl", "ltr"]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("", "Nothing to read yet."), ("a", "a context begins with the next")],
-)
-def test_texts_without_a_context_say_so(visit, text, said):
+def test_texts_without_a_context_say_so(visit):
     page = visit(name="reader")
-    box(page, "First").fill(text)
-    page.get_by_text(said).wait_for()
-    settled(page)
-    assert page.get_by_role("slider").count() == 1
+    box(page, "First").fill("")
+    box(page, "Second").fill("a")
+    page.get_by_text("Nothing to read yet.").wait_for()
+    page.get_by_text("a context begins with the next").wait_for()
+    assert settled(page).get_by_role("slider").count() == 0
     box(page, "First").fill("a context again, of a few words")
-    page.get_by_role("slider").nth(1).wait_for()
+    page.get_by_role("slider").wait_for()
 
 
 def test_a_long_paste_is_cut_with_a_note(visit, mini_weights):

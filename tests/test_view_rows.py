@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from viewing import named, number, turned
+from viewing import named, number
 
 import ctxlib as cx
 
@@ -75,24 +75,6 @@ def test_the_text_ends_at_the_destination_and_tokens_are_named_as_in_tables(visi
     assert page.locator(".ctx-word").inner_text() == named(words[-1])
     spans = page.locator(".ctx-token").all_text_contents()
     assert [word.replace("\n", "↵") for word in words] == spans
-
-
-def test_all_heads_are_computed_in_two_passes(visit):
-    page = visit(name="rows")
-    page.evaluate(
-        """async () => {
-            const { LearnedLayer: Layer } = await import("./views/engine/learned.js");
-            const rows = Layer.prototype.rows;
-            window.passes = 0;
-            Layer.prototype.rows = function (x) { passes += 1; return rows.call(this, x); };
-        }"""
-    )
-    turned(page, "n=100")
-    assert page.evaluate("passes") == 2
-    assert "–" not in page.locator(".ctx-chip small").all_inner_texts()
-    turned(page, "n=100&head=3")
-    assert page.locator("svg[aria-label*='head 3 ']").count() == 1
-    assert page.evaluate("passes") == 2  # they are there
 
 
 def test_a_character_of_several_tokens_is_shown_whole(visit, mini_weights):

@@ -61,12 +61,6 @@ def address(address, view_folder, at, kept):
     return f"{address}/spellings"
 
 
-def test_what_ships_is_what_python_computes_of_the_paragraph(at, kept):
-    for text in kept["texts"]:
-        ours, truth = told(at, kept, text["ids"]), np.array(text["model"][1:])
-        assert np.corrcoef(ours, truth)[0, 1] > 0.5
-
-
 READ = """async (text) => {
   const { loadLayer } = await import("./views/engine/packed.js");
   const neuron = await loadLayer(new URL("data/neuron.bin", location.href));

@@ -34,7 +34,6 @@ from ctxlib.widgets import look_up_record, looked_up
 
 WIDGETS = Path(__file__).resolve().parent.parent / "ctxlib" / "widgets"
 MODULES = sorted(WIDGETS.rglob("*.js"))
-CIRCUIT = "engine/circuit.js"  # below WIDGETS, and below views/ in a page
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
