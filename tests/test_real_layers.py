@@ -5,6 +5,7 @@ Without Chromium these tests are left out, and say so.
 """
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from viewing import DESK, PHONE, cells, in_firefox_too, retold, settled, titles
 
 import ctxlib as cx
 
-CASES, GROUPS = 100, 5  # the cases of a group have heads in common
+CASES, GROUPS = 200, 8  # the cases of a group have heads in common
 CLOSE = 0.01  # of the range over texts that neurons have on average, in the widest group
 MODELS = ("smollm2", "qwen")
 
@@ -213,6 +214,21 @@ def test_a_model_that_fails_leaves_the_one_beside_it(visit, html):
     page.unroute("**/data/smollm2.bin")
 
 
+@in_firefox_too
+def test_the_layer_is_fetched_early_and_once(visit, window):
+    asked = []
+
+    def note(request):
+        asked.extend(re.findall(r"/data/(\w+)\.bin", request.url))
+
+    window.on("request", note)
+    for hash, models in (("", ["layer"]), ("#model=smollm2", ["layer", "smollm2"])):
+        asked.clear()
+        visit(hash, "explorer", fresh=True)
+        assert asked == models  # mini's is let go, and nobody complains (`blameless`)
+    window.remove_listener("request", note)
+
+
 def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
     page = visit("#model=qwen", "explorer", fresh=True)
     with page.expect_request("**/data/qwen-*/tokens-*.bin"):
@@ -231,3 +247,20 @@ def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
     with labels.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert sorted(int(row["neuron"]) for row in rows) == [*range(8960)]
+
+
+def test_a_reader_types_the_colour_of_the_theatre_and_sees_neuron_6419(visit):
+    page = visit("#model=qwen", "reader", fresh=True)
+    # of the two spellings of the opening paragraph it is the neuron that parts them most
+    assert page.get_by_label("Neuron", exact=True).input_value() == "6419"
+    with page.expect_request("**/data/qwen-*/tokens-*.bin"):
+        for box, typed in (("First", "colour of the theatre"), ("Second", "color of the theater")):
+            page.get_by_role("textbox", name=f"{box} text").fill(f"The xylophone, the {typed}")
+    settled(page)
+    said = [section.inner_text() for section in page.locator(".ctx-reader section").all()]
+    adds = [
+        float(text.partition("adds ")[2].split(".  ")[0].split(". ")[0].replace("−", "-"))
+        for text in said
+    ]
+    assert adds[0] > 0 > adds[1]
+    assert not page.get_by_text("the page does not know").count()
