@@ -114,6 +114,21 @@ def test_each_chapter_opens_in_colab_from_a_notebook_that_exists(html):
         assert target == f"{forms(ADDRESS)[1]}/blob/main/book/{notebook.name}"
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_marks_that_are_left_out_of_code_have_its_colour(html, scheme):
+    sheet = (html / "_static" / "pygments.css").read_text(encoding="utf-8")
+
+    colours = set()
+    for mark in ("", " .n", " .nn", " .p", " .w"):
+        rule = re.escape(f'html[data-theme="{scheme}"] .highlight{mark} {{')
+        (line,) = re.findall(f"(?m)^{rule}.*", sheet)
+        colours.add(tuple(re.findall(r"[ {]color: ([#\w]+)", line)))
+    assert len(colours) == 1
+    page = (html / "book" / "02_keys.html").read_text(encoding="utf-8")
+    assert 'class="o"' in page
+    assert 'class="p"' not in page
+
+
 def test_a_page_with_a_view_names_its_modules(html):
     page = (html / "book" / "explorer.html").read_text(encoding="utf-8")
     named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
