@@ -76,15 +76,17 @@ export class Circuit {
   /** log content_h(t) of the vocabulary, in nats; head after head. A token that the page does not
    *  know has none. @returns {Float64Array[]} */
   contentScores() {
-    return (this.#content ??= this.#scored());
+    doneAtOnce(this.#scoring());
+    return /** @type {Float64Array[]} */ (this.#content);
   }
 
-  #scored() {
+  *#scoring() {
+    if (this.#content) return;
     const { known, nHeads } = this.layer;
     const out = new Float64Array(known.length * nHeads);
-    doneAtOnce(this.split.scores(known, out));
+    yield* this.split.scores(known, out);
     const rows = equalParts(columnMajor(out, nHeads), nHeads);
-    return rows.map((row) => this.layer.ofVocabulary(row, -Infinity));
+    this.#content = rows.map((row) => this.layer.ofVocabulary(row, -Infinity));
   }
 
   /** content_h(t) / denom_h of the vocabulary: a token's weight in a head, per unit of kernel.
@@ -233,6 +235,7 @@ export class Circuit {
   /** The same where a page has to stay alive meanwhile.
    *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
   async topInSlices(heads, signal) {
+    await doneInSlices(this.#scoring(), signal); // which a neuron's column needs next
     const chosen = this.layer.heads(heads);
     return this.layer.told(this, chosen) ?? (await this.rank(chosen, signal));
   }
