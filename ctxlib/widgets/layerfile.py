@@ -12,7 +12,8 @@ For the tokens that most of a text consists of, a second int8 says what the roun
 of a step. The other matrices are float16 where that is close enough (`compact`), those that values
 pass rounded for what they meet (`read_by_heads`), all low bytes before all high ones, which packs
 better; the biases are float32. All positions of the model are kept, so that a page can place the
-destination wherever a typed text ends.
+destination wherever a typed text ends. How the stable heads rank the neurons at the usual
+destination is told, of full weights, so that a page that opens with them need not work it out.
 
 A site has the same in several files (`parts_of_layer`): one that a page opens with, which draws
 kernels, and rows of a few tokens; all other tokens; and what neurons are told with.
