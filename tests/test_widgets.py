@@ -119,7 +119,7 @@ BESIDES = {
 def test_what_a_trait_cannot_be_is_refused(views, view):
     before = views[view].state()
     for name, value in before.items():
-        wrong = [(-7.5, ""), *(BESIDES.get(f"{view} {name}") or BESIDES.get(name, []))]
+        wrong = [(-7.5, name), *(BESIDES.get(f"{view} {name}") or BESIDES.get(name, []))]
         last = LAST.get(f"{view} {name}", LAST.get(name))
         if last is not None and (view, name) != ("lookups", "heads"):
             wrong += [(there, f" {there}: there are ") for there in (last + 1, -2)]
