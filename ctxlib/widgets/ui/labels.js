@@ -23,9 +23,9 @@ const COLUMNS = [
   { title: "tokens that drive it", from: "by_drive" },
   { title: "tokens that weigh most", from: "first", said: "over the vocabulary, by the weights" },
 ];
-const SCRIPTS = "Arabic Cyrillic Devanagari Greek Han Hangul Hebrew Hiragana Katakana Thai".split(
-  " ",
-);
+const SCRIPTS = "Arabic Cyrillic Devanagari Greek Han Hangul Hebrew Hiragana Katakana Thai"
+  .split(" ")
+  .map((script) => ({ script, letters: new RegExp(`\\p{Script=${script}}`, "u") }));
 const ABOUT =
   "Label: the domain whose texts lift the neuron’s summary most, on half A of the held-out texts, for " +
   "the stable heads (chapter 8). AUC: the chance that on half B a text of that domain has the larger summary " +
@@ -36,9 +36,8 @@ const ABOUT =
 
 /** The scripts, but for Latin, of some tokens. @param {string} tokens */
 function scriptsOf(tokens) {
-  return SCRIPTS.filter((script) => new RegExp(`\\p{Script=${script}}`, "u").test(tokens)).join(
-    " ",
-  );
+  const found = SCRIPTS.filter(({ letters }) => letters.test(tokens));
+  return found.map(({ script }) => script).join(" ");
 }
 
 /** How much higher than the mixtures' a neuron's AUC is; empty where no mixture has its label.
