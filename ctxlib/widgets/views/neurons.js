@@ -87,6 +87,7 @@ async function render({ model, el }) {
     const wanted = keyOf(now);
     if (wanted === ranked) return;
     ranked = wanted;
+    body.setAttribute("aria-busy", "true"); // from now on: the last task has to let go first
     task((signal) => rank(now, signal)).catch((error) => failed(el, error));
   };
   const paint = (/** @type {Turned & {width: number}} */ now) => {
@@ -108,7 +109,6 @@ async function render({ model, el }) {
    *  @param {AbortSignal} signal */
   const rank = async ({ heads, token }, signal) => {
     const circuit = layer.circuit({ token });
-    body.setAttribute("aria-busy", "true");
     const unread = heads.filter((head) => layer.lacks([head], []).length);
     const what = unread.length ? `the readout of ${headsSaid(unread)}` : "the vocabulary";
     if (!(await brought(waiting, layer, layer.lacks(unread, layer.known), what, signal))) {
@@ -138,7 +138,7 @@ async function render({ model, el }) {
     for (const head of here) await circuit.prepare([head], { signal });
     near = new Map([[keyOf({ heads, token }), found]]);
     for (const others of oneClickAway(heads, here)) {
-      await idle();
+      await idle(signal);
       signal.throwIfAborted();
       const begun = performance.now();
       near.set(keyOf({ heads: others, token }), rankingOf(circuit, others));
@@ -181,9 +181,11 @@ function roomy() {
   return matchMedia("(hover: hover) and (min-width: 40rem)").matches;
 }
 
-/** When the browser has nothing else to do. */
-function idle() {
+/** When the browser has nothing else to do, or nobody waits for that any more: a busy browser can keep
+ *  a turn waiting for seconds. @param {AbortSignal} signal */
+function idle(signal) {
   return new Promise((done) => {
+    signal.addEventListener("abort", done, { once: true });
     if ("requestIdleCallback" in globalThis) requestIdleCallback(done);
     else setTimeout(done, QUICK);
   });
