@@ -85,7 +85,7 @@ def outermost(circuit: ContextualCircuit) -> tuple[Tensor, Tensor, Tensor, Tenso
 
     >>> top, mean, largest, smallest = cx.neurons.outermost(circuit)
     >>> contribution = circuit.contribution_to([298])[0]
-    >>> bool(contribution[largest[298]].mean() - mean[298] == top[298])
+    >>> torch.isclose(contribution[largest[298]].mean() - mean[298], top[298]).item()
     True
     """
     ids = (~circuit.at.split.untrained).nonzero()[:, 0]

@@ -107,18 +107,26 @@ export class Circuit {
    *  for one that the page does not know.
    *  @param {number} neuron @param {number[]} heads @returns {Float64Array} */
   contribution(neuron, heads) {
+    const out = new Float64Array(this.layer.nVocab);
+    doneAtOnce(this.contributing(neuron, heads, out));
+    return out;
+  }
+
+  /** The same, added to `out`, some tokens at a time.
+   *  @param {number} neuron @param {number[]} heads @param {Float64Array} out */
+  *contributing(neuron, heads, out) {
     const { layer, split } = this;
     const { known } = layer;
     const chosen = layer.heads(heads);
     const through = new Float64Array(known.length * chosen.length);
-    doneAtOnce(split.through(known, chosen, this.directions(neuron, chosen), through));
-    const out = new Float64Array(layer.nVocab);
-    chosen.forEach((head, k) => {
+    yield* this.#scoring();
+    yield* split.through(known, chosen, this.directions(neuron, chosen), through);
+    for (const [k, head] of chosen.entries()) {
       const weights = this.tokenWeights(head);
       for (let i = 0; i < known.length; i++)
         out[known[i]] += weights[known[i]] * through[i * chosen.length + k];
-    });
-    return out;
+      yield;
+    }
   }
 
   /** What one token adds to every neuron's pre-activation, per unit of kernel.
@@ -235,7 +243,6 @@ export class Circuit {
   /** The same where a page has to stay alive meanwhile.
    *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
   async topInSlices(heads, signal) {
-    await doneInSlices(this.#scoring(), signal); // which a neuron's column needs next
     const chosen = this.layer.heads(heads);
     return this.layer.told(this, chosen) ?? (await this.rank(chosen, signal));
   }

@@ -2,6 +2,7 @@
 
 import { Kept } from "../engine/kept.js";
 import { defaultThreshold, robustZ } from "../engine/ranking.js";
+import { doneInSlices } from "../engine/slices.js";
 import { headingsIn } from "../ui/dom.js";
 import { spelling } from "../ui/source.js";
 import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
@@ -70,7 +71,7 @@ export function sceneOf(now, ranking, responses) {
   const { order, top } = ranking;
   let found = order.findIndex((j) => !(top[j] > theta));
   if (found < 0) found = order.length;
-  const neuron = now.neuron === -1 ? order[0] : now.neuron;
+  const neuron = neuronOf(now, ranking);
   const read = passageOf(responses, now.passage, neuron);
   return { ...now, neuron, ranking, responses, theta, found, read };
 }
@@ -116,16 +117,37 @@ export function headsSaid(heads) {
   return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
 }
 
+/** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */
+function neuronOf({ neuron }, { order }) {
+  return neuron === -1 ? order[0] : neuron;
+}
+
 /** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
  *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
 export function columnOf(ranking, neuron) {
+  const { circuit, heads } = ranking;
+  return columnsOf(ranking).get(neuron, () => circuit.contribution(neuron, heads));
+}
+
+/** Works out what `columnOf` will be asked first, while the page stays alive.
+ *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
+export async function firstColumn(now, ranking, signal) {
+  const { circuit, heads } = ranking;
+  const neuron = neuronOf(now, ranking);
+  const column = new Float64Array(circuit.layer.nVocab);
+  await doneInSlices(circuit.contributing(neuron, heads, column), signal);
+  columnsOf(ranking).get(neuron, () => column);
+}
+
+/** @param {Ranking} ranking */
+function columnsOf(ranking) {
   const known = columns.get(ranking) ?? new Kept(2);
   columns.set(ranking, known);
-  return known.get(neuron, () => ranking.circuit.contribution(neuron, ranking.heads));
+  return known;
 }
 
 /** @type {WeakMap<Ranking, Kept<Float64Array>>} */
-export const columns = new WeakMap();
+const columns = new WeakMap();
 
 /** @param {Responses | null} responses @param {number} passage @param {number} neuron
  *  @returns {number} the passage shown: that of the largest summary, unless the reader chose one */

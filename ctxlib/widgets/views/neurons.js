@@ -12,7 +12,15 @@ import { histogramSection } from "../explorer/histogram.js";
 import { listSection } from "../explorer/list.js";
 import { neuronSection } from "../explorer/neuron.js";
 import { domainsSection, passageSection } from "../explorer/passages.js";
-import { headsSaid, rankingOf, sceneOf, toolsOf, turned, waysFrom } from "../explorer/scene.js";
+import {
+  firstColumn,
+  headsSaid,
+  rankingOf,
+  sceneOf,
+  toolsOf,
+  turned,
+  waysFrom,
+} from "../explorer/scene.js";
 import { searchSection } from "../explorer/search.js";
 import { eachFrame, element, failed } from "../ui/dom.js";
 import { labelTable } from "../ui/labels.js";
@@ -107,7 +115,8 @@ async function render({ model, el }) {
 
   /** The ranking of these heads, then what takes longer. @param {Turned} now
    *  @param {AbortSignal} signal */
-  const rank = async ({ heads, token }, signal) => {
+  const rank = async (now, signal) => {
+    const { heads, token } = now;
     const circuit = layer.circuit({ token });
     const unread = heads.filter((head) => layer.lacks([head], []).length);
     const what = unread.length ? `the readout of ${headsSaid(unread)}` : "the vocabulary";
@@ -122,6 +131,7 @@ async function render({ model, el }) {
     signal.throwIfAborted();
     if (!roomy()) await circuit.topInSlices(heads, signal); // a hand is not to wait for it
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
+    if (!ranking) await firstColumn(now, found, signal); // later the list follows a turn at once
     ranking = found;
     responses = null;
     waiting.end();
