@@ -15,6 +15,7 @@ from viewing import (
     header,
     in_firefox_too,
     number,
+    opened,
     settled,
     titles,
     view_page,
@@ -66,6 +67,19 @@ def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
         said = page.get_by_text("Off by").nth(which).text_content()
         off = [np.sqrt(np.mean((line - computed) ** 2)) for line in (paper, own)]
         check(re.findall(r"\d+\.\d+", said), off, 0.015)
+
+
+def test_an_error_is_said_of_whole_lines_only(browser, address):
+    spy = """globalThis.errors = new Set();
+        new MutationObserver(() => {
+            for (const { textContent } of document.querySelectorAll(".ctx-reader .ctx-quiet"))
+                if (textContent.startsWith("Off by")) errors.add(textContent);
+        }).observe(document, { subtree: true, childList: true });"""
+    with opened(browser) as page:
+        page.add_init_script(spy)
+        page.goto(f"{address}/given.html#neuron=648")
+        last = settled(page).get_by_text("Off by").all_text_contents()
+        assert len(last) == 2 and {*page.evaluate("[...errors]")} == {*last}
 
 
 def test_the_lists_are_those_of_python(visit, mini_weights, circuit_of):

@@ -84,15 +84,18 @@ function nearest(places, place) {
   return places.reduce((a, b) => (Math.abs(b - place) < Math.abs(a - place) ? b : a), Infinity);
 }
 
-/** How far both lines are from what the model computes. @param {Text} text */
+/** How far both lines are from what the model computes, as soon as they are whole: of a part of them
+ *  the number would be another. @param {Text} text */
 function errorSaid({ reading, neuron }) {
   const { paper, own, truth } = reading.curve(/** @type {number} */ (neuron));
   if (!truth.length) return "";
   const off = (/** @type {number[]} */ line) =>
     Math.hypot(...line.map((value, i) => value - truth[i])) / Math.sqrt(line.length);
   const [first, second] = [paper, own].map((line) => figure(off(line), 2));
-  const said = `Off by ${first} on the way (root mean square) by the paper’s circuit, by ${second} self-normalised.`;
-  return element("p", { class: "ctx-quiet" }, said);
+  const said = reading.missing().length
+    ? "The lines are still being worked out."
+    : `Off by ${first} on the way (root mean square) by the paper’s circuit, by ${second} self-normalised.`;
+  return element("p", { class: "ctx-quiet ctx-reader-error" }, said);
 }
 
 /** What the lines of a drawing are. @param {Text} text */
