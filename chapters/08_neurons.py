@@ -35,26 +35,7 @@ PROSE = ("american", "british", "travel")  # the domains that count as plain pro
 THETA = None  # a neuron's largest contributions must exceed this; None: two robust deviations
 DRAWS = 5  # how many times as many random mixtures are drawn as there are neurons
 GALLERY = 6  # how many neurons are shown
-
-# Conditions of what is said against nulls, set before nulls were drawn, and not moved. Half A
-# chooses, half B judges; an interval is the wider of two: documents redrawn, domains redrawn. One
-# null was changed later: the sets were drawn from the neurons that are not found, now from all.
-# Set later, with the numbers known: mixtures and dealt labels by drive, what drive carries, counts
-# of all neurons and mixtures, shares without an error, the other neurons, length against top,
-# "about half" of the best, labels of few mixtures, other heads and their content. The AUC above the
-# median mixture of the same label came after medians of groups whose labels differ (found less
-# mixtures: -0.008 [-0.029, +0.014]); its 0.03 was theirs. That more than scale be twice the sets'
-# upper end first stands in this page's history beside its result, when the sets left out the found
-# (19 against 8, met; against 11, of sets that may hold them, it is not)
 SETS = 1000  # random sets of as many neurons, any and of like length of their input weights
-# more than scale: of the found neurons more lie beyond their label's null than in 95% of the sets
-# of like length, than among as many of the longest input weights, and than among as many of the
-# largest standard deviation over half A
-# little lost: looking among the found only loses less AUC, mean over domains, than 95% of sets of
-# as many random neurons lose
-# best neurons: more of the best single neurons are found than are in 95% of the sets of like length
-# training: found neurons tell texts better than those found in an untrained layer of the same
-# shape: interval of the difference of median AUCs above 0
 
 # %% tags=["hide-input", "nbval-check-output"]
 import base64
@@ -87,7 +68,7 @@ print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {calibrating.name}")
 r"""
 ## A column for every neuron
 
-[Chapter 5](05_circuit) shaded a real text for one neuron. Here is all that a neuron can hear from the stable heads: what each token of the vocabulary adds to it. A token $t$ brings its extended embedding $\text{ext}(t)$, times the weight of its position; a neuron $j$ reads it with its input weights, over the LayerNorm scale $s$:
+[Chapter 5](05_circuit) shaded a real text for one neuron, picked because the text moves it far. Here is all that it can hear from the stable heads: what each token of the vocabulary adds to it. A token $t$ brings its extended embedding $\text{ext}(t)$, times the weight of its position; a neuron $j$ reads it with its input weights, over the LayerNorm scale $s$:
 
 $$
 \begin{aligned}
@@ -142,7 +123,7 @@ def draw(neuron, number, count=10):
     return cx.plots.picture(
         figure,
         number,
-        f"What each token adds to neuron {neuron}, in the unit of the pre-activation. Logarithmic counts; ␣ is a space.",
+        f"What a text of this token alone would add to neuron {neuron}; one occurrence adds pos times this. Logarithmic counts; ␣ is a space.",
         f"A histogram of {int(counted.sum())} contributions from {column.min():.1f} ({lowest}) to {column.max():.1f} ({highest[0]}), and bars of the outermost: {', '.join(highest)}.",
     )
 
@@ -151,7 +132,7 @@ draw(example, "8.1")
 
 # %% [markdown]
 r"""
-Nearly all tokens lie near zero. The names on the right read like search results for the sky. How far such names can be trusted is asked below.
+Nearly all tokens lie near zero. Some names on the right are of the sky; the longest bar is not. How far names can be trusted is asked below.
 
 ## How far can a token push?
 
@@ -167,7 +148,7 @@ $$
 z_j \;=\; \frac{\text{top}[j] - \tilde{\text{top}}}{1.4826\, \operatorname{median}_k \bigl\lvert \text{top}[k] - \tilde{\text{top}} \bigr\rvert} .
 $$ (eq-neu-z)
 
-Neurons with $z_j > 2$ are called **found**, by weights: texts gave only the choice of stable heads (on `mini` all are), and one page a constant per head.
+Neurons with $z_j > 2$ are called **found**, by weights: texts gave only the choice of stable heads (on `mini` all are), one page a constant per head, and the scale $s$, which cancels in $z$.
 
 ```{admonition} Which tokens do not count?
 :class: dropdown
@@ -186,7 +167,7 @@ others = [j for j in range(weights.n_neurons) if j not in set(chosen)]
 
 # %% [markdown]
 r"""
-How many would one find where there is nothing to find? Nothing makes what the heads say line up with the neurons, as the post remarks {cite}`gibson2025contextual`. So the null is a random **mixture**: a combination of all neurons' input weights with random factors, as long as a neuron's. It looks at what the neurons look at, along an axis that training never chose.
+How many would one find where there is nothing to find? What the heads say need not line up with single neurons, as the post remarks {cite}`gibson2025contextual`; if it does not, a random axis serves as well. So the null is a random **mixture**: a combination of all neurons' input weights with random factors, as long as a neuron's. It looks at what the neurons look at, along an axis that training never chose.
 """
 
 # %%
@@ -212,7 +193,7 @@ axis.legend(fontsize=8)
 cx.plots.picture(
     figure,
     "8.2",
-    "How many directions can be pushed farther than a threshold.",
+    f"How many directions, neurons or mixtures, can be pushed farther than a threshold (logarithmic). The paper's share: the top that {SHARE:.1%} of neurons exceed.",
     f"Falling curves on a logarithmic axis. Largest top: neurons {float(tops.max()):.0f}, mixtures {max(float(v.max()) for v in tops_of_draws):.0f}. "
     f"Median: neurons {float(tops.quantile(0.5)):.1f}, mixtures {float(torch.cat(tops_of_draws).quantile(0.5)):.1f}.",
 )
@@ -303,6 +284,7 @@ def account(table, mixed=null):
     return {
         "directions": len(table),
         "difference": table["difference"].median(),
+        "AUC": table["auc"].median(),
         "AUC above mixtures": (table["auc"] - bounds(table, mixed, 0.5)).median(),
         "stand out": stands_out(table, mixed).sum(),
     }
@@ -317,33 +299,43 @@ null_of, own = bounds(neurons), stands_out(neurons)  # neuron
 rest = [null.drop(index=k, level=0) for k in range(DRAWS)]  # of a mixture the other draws judge
 picks = {f"found, z > {cx.neurons.STANDS_OUT:g}": chosen}
 picks |= {"the paper's share of neurons": np.flatnonzero((tops > far).numpy())}
+picks |= {"found, below that share": [j for j in chosen if tops[j] <= far]}
 picks |= {"neurons that are not found": others}
 groups = [account(neurons.loc[ids]) for ids in picks.values()]
 of_loud = [account(null.loc[k].loc[ids], rest[k]) for k, ids in enumerate(loud)]
 shown = pd.DataFrame(groups, index=[*picks]).astype(float)
 shown.loc[f"mixtures of largest top, mean of {DRAWS} draws"] = pd.DataFrame(of_loud).mean()
-forms = {"difference": "{:.2f}", "AUC above mixtures": "{:+.3f}"}
+forms = {"difference": "{:.2f}", "AUC": "{:.3f}", "AUC above mixtures": "{:+.3f}"}
 shown = pd.DataFrame({k: shown[k].map(forms.get(k, "{:.0f}").format) for k in shown})
 shown.replace("-", "−", regex=True)
 
 # %% [markdown]
 r"""
-Each row is a group of directions, with medians on half B: the difference, and the AUC less that of the median mixture with the same label (set after groups were compared whole, though their labels differ). The second row takes as large a share as the paper did. By chance one direction in twenty stands out; fewer, where mixtures without an error leave no room.
+Each row is a group of directions, with medians on half B: the difference, the AUC, and the AUC less that of the median mixture with the same label (set later, for labels of groups differ). By chance one direction in twenty stands out; fewer, where mixtures without an error leave no room.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-stand = [int(stands_out(null.loc[k], mixed).sum()) for k, mixed in enumerate(rest)]
-cx.claims.finding(
-    f"Of all {len(tops)} neurons {own.sum()} stand out, of as many mixtures {min(stand)} to {max(stand)}, and of the neurons that are not found no larger share than of mixtures.",
-    holds=bool(
-        max(stand) < own.sum() < 1.5 * np.mean(stand)
-        and own[others].mean() <= np.mean(stand) / len(tops)
+own_mixed = [stands_out(null.loc[k], mixed) for k, mixed in enumerate(rest)]  # draw
+stand = [int(v.sum()) for v in own_mixed]
+_, most, middling, _ = picks.values()
+by_luck = [stats.binom.sf(own[ids].sum() - 1, len(ids), 0.05) for ids in (most, middling)]
+display(
+    cx.claims.finding(
+        f"Of all {len(tops)} neurons {own.sum()} stand out, of as many mixtures {min(stand)} to {max(stand)}, and of the neurons that are not found no larger share than of mixtures.",
+        holds=bool(
+            max(stand) < own.sum() < 1.5 * np.mean(stand)
+            and own[others].mean() <= np.mean(stand) / len(tops)
+        ),
+    ),
+    cx.claims.finding(
+        f"What neurons have over mixtures lies at the largest tops: in the paper's share {own[most].sum()} of {len(most)} stand out, of the other {len(middling)} found {own[middling].sum()}, which chance may give (p = {by_luck[1]:.1f}).",
+        holds=bool(by_luck[0] < 0.05 < by_luck[1]),
     ),
 )
 
 # %% [markdown]
 r"""
-To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and along any axis some domain lies farther out than the others ([appendix D](D_superposition) asks why so few dimensions can tell so many subjects). The median found neuron is little better than a mixture with its label. What neurons have over mixtures is among the found, and most of it at the largest tops.
+To sort texts by subject is no achievement: the heads' average holds the subject in many directions at once, and along any axis some domain lies farther out than the others ([appendix D](D_superposition) asks why).
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How far can a label be trusted?"}
@@ -380,7 +372,7 @@ display(
 r"""
 ## Which tokens does a label rest on?
 
-Back to the table of three tokens, with a comet for the moon's rival. Its content is twice as large, so it contributes twice as much; but texts on the sky say `moon`.
+Take the three tokens of [chapter 5](05_circuit), with a comet for the moon's rival. Its content is twice as large, so it contributes twice as much; but texts on the sky say `moon`.
 """
 
 # %% tags=["nbval-check-output"]
@@ -435,16 +427,20 @@ first = range(min(GALLERY, len(chosen)))
 pd.DataFrame(
     {
         "label": neurons["label"][chosen].iloc[first],
-        "AUC": [f"{neurons['auc'][chosen[k]]:.2f}" for k in first],
+        # rounded down, so that 1 would mean no error
+        "AUC": [f"{np.floor(1000 * neurons['auc'][chosen[k]]) / 1000:.3f}" for k in first],
+        "stands out": ["yes" if own[chosen[k]] else "no" for k in first],
         "far end of the column": [", ".join(show(far_end[:6, k])) for k in first],
-        f"agree, of {K}": [f"{agree_far[k] * K:.0f}" for k in first],
+        f"agree, of {K} (mean of all found: {agree_far.mean() * K:.0f})": [
+            f"{agree_far[k] * K:.0f}" for k in first
+        ],
         "by drive": [", ".join(show(driving[:6, k])) for k in first],
     }
 ).rename_axis("neuron")
 
 # %% [markdown]
 r"""
-Each row is one of the six neurons of largest top, with the first tokens of its column and those that drive its label most. *Agree*: so many of the $K$ tokens at the far end make up a larger share of the label's texts than of the others, on half B.
+Each row is one of the six neurons of largest top, the best end, with the first tokens of its column and those that drive its label most. *Agree*: so many of the $K$ tokens at the far end make up a larger share of the label's texts than of the others, on half B.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -454,7 +450,7 @@ held = float(torch.isin(far_end, hundredth).double().mean())
 heard = float((loudness * usual)[hundredth].sum() / (loudness * usual).sum())
 display(
     cx.claims.finding(
-        f"Of the {K} tokens at the far end of a found neuron's column {float(occur):.0%} occur in its label's texts, and nearly all of these agree with it; of a mixture's of largest top {np.mean(agree_mixed):.0%} agree, with labels dealt out again among the found {dealt:.0%}.",
+        f"Of the {K} tokens at the far end of a found neuron's column {float(occur):.0%} occur in its label's texts of half B, and nearly all of these agree with it; of a mixture's of largest top {np.mean(agree_mixed):.0%} agree, with labels dealt out again among the found {dealt:.0%}.",
         holds=bool(
             2 * dealt < np.mean(agree_mixed) < agree_far.mean() < 0.5
             and agree_far.mean() > 0.95 * occur
@@ -468,7 +464,7 @@ display(
 
 # %% [markdown]
 r"""
-So most names at a far end do not occur in the label's texts at all: they are *loud*, long in what they say to any neuron, and rare. Drive names what a label rests on, by definition, at a price: it needs texts with labels. That it carries over to half B is the result (*What you may now assume*), for mixtures too.
+So most of these names are absent from the label's texts of half B, and nearly half are of *loud* tokens: long in what they say to any neuron, and rare. Drive names what a label rests on, by definition, at a price: it needs texts with labels. That it carries over to half B is the result (*What you may now assume*), for mixtures too.
 """
 
 
@@ -493,7 +489,7 @@ cx.claims.finding(
 r"""
 ## Is it more than scale?
 
-Perhaps the rule finds neurons that anything moves far, and any others of that kind would do as well. So beside the found stand as many neurons of the longest input weights, and as many of the largest **spread**, the standard deviation of the summary over half A: those that texts move most. There are two nulls of a thousand random sets each: any neurons, and neurons of like length (one of the 50 nearest to each of the found). Both draw from all neurons, the found among them, as if finding were luck.
+Perhaps the rule finds neurons that anything moves far. So beside the found stand as many neurons of the longest input weights, and as many of the largest **spread**, the standard deviation of the summary over half A: those that texts move most. There are two nulls of a thousand random sets each: any neurons, and neurons of like length (one of the 50 nearest to each of the found). Both draw from all neurons, the found among them, as if finding were luck.
 
 And what does one lose who looks nowhere else? For each domain take the neuron that tells it best on half A by its real activation, a sparse probe with $k = 1$ {cite}`gurnee2023finding`: once among all neurons, once in the set. The loss is the difference of the two AUCs on half B, mean over domains.
 """
@@ -571,7 +567,12 @@ p_out, p_inside = (cx.nulls.p_value(of_found[k], like[k]) for k in (out, inside)
 p_lost = cx.nulls.p_value(-of_found[lost], -any_ones[lost])
 more_than = {k: of_found[out] > measured[k][out] for k in ("longest", "largest spread")}
 by_size, by_varying = (stats.spearmanr(tops, v).statistic for v in (lengths, spread))
-same_ones = own[list(set(chosen) & set(by_spread))]
+both = list({*chosen} & {*by_spread})
+ours, theirs = (list({*ids} - {*both}) for ids in (chosen, by_spread))
+apiece = [int(own[ids].sum()) for ids in (ours, theirs)]
+p_apiece = stats.binomtest(apiece[0], sum(apiece)).pvalue if any(apiece) else 1.0
+wide = [(said[A] @ mixed).std(0).topk(len(chosen)).indices.tolist() for mixed in draws]
+of_wide = [int(own_mixed[k].iloc[ids].sum()) for k, ids in enumerate(wide)]  # draw
 display(
     cx.claims.finding(
         f"Of the {len(chosen)} neurons that weights find {of_found[out]:.0f} stand out from mixtures: more than of as many random neurons, but no more than of as many that texts move most, {measured['largest spread'][out]:.0f}.",
@@ -586,40 +587,58 @@ display(
         holds=bool(p_lost < 0.05 and of_found[lost] < ends["any neurons"][lost][0] / 2),
     ),
     cx.claims.finding(
-        f"Long input weights make no long columns here: over neurons length and top have a rank correlation of {by_size:.2f}, spread and top {by_varying:.2f}, and {same_ones.sum()} of the neurons that stand out are in both sets.".replace(
+        f"Long input weights make no long columns here: over neurons length and top have a rank correlation of {by_size:.2f}, spread and top {by_varying:.2f}.".replace(
             "-", "−"
         ),
         holds=bool(
             abs(by_size) < 0.2
             and len(set(chosen) & set(by_length)) < len(chosen) ** 2 / len(tops)
             and by_varying > 0.5
-            and same_ones.sum() > of_found[out] / 2
+            and measured["longest"][out] <= ends["any neurons"][out][1]
         ),
+    ),
+    cx.claims.finding(
+        f"The found and those of largest spread share {len(both)} neurons, {own[both].sum()} of them standing out; of the found {apiece[0]} more do, of the others {apiece[1]}, a difference that chance may make (p = {p_apiece:.1f}).",
+        holds=bool(own[both].sum() > of_found[out] / 2 and p_apiece > 0.05),
+    ),
+    cx.claims.finding(
+        f"Spread alone is not enough: of as many mixtures of largest spread {min(of_wide)} to {max(of_wide)} stand out, no more than chance gives.",
+        holds=bool(max(of_wide) <= stats.binom.ppf(0.95, len(chosen), 0.05)),
     ),
 )
 
-# %% [markdown]
-r"""
-So length explains nothing here. The rival is spread: of the neurons that stand out it picks mostly the same. *More than scale*, as it was set beforehand, asked for more than spread picks: it is not met. Neither is ahead throughout: of those of largest spread more stand out, among the found less is lost, and each set holds as many of the best single neurons.
-
-**In a real model**, Qwen ([chapter 6](06_real_model)), by another measure, the median AUC, the first twenty neurons do better than random sets of any neurons and of like length; random mixtures seldom reach it. Spread was not tried.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What of neurons that cannot stand out, and of labels with few mixtures?"}
+# %% tags=["hide-input", "nbval-check-output"]
 passable = (null_of < 1).to_numpy()  # neuron
 beyond, like_length = own.to_numpy(), sets["of like length"]
 pass_found, in_sets = (
     beyond[of].sum(-1) / np.maximum(1, passable[of].sum(-1)) for of in (chosen, like_length)
 )
 pass_range = np.quantile(in_sets, (0.025, 0.975))
+of_label = [np.bincount(label[ids], minlength=len(domains)) for ids in (beyond, ~beyond, chosen)]
+# sets of any neurons with the same labels: how many of a label stand out is hypergeometric
+alike = np.random.default_rng(0).hypergeometric(*of_label, (100 * SETS, len(domains))).sum(1)
+alike_range = np.quantile(alike, (0.025, 0.975))
+cx.claims.finding(
+    f"Labels do not explain it: of random neurons with the same labels {alike_range[0]:.0f} to {alike_range[1]:.0f} stand out (95% of sets). Of the {passable[chosen].sum()} found that can stand out {pass_found:.0%} do, in sets of like length {pass_range[0]:.0%} to {pass_range[1]:.0%}.",
+    holds=bool(of_found[out] > alike_range[1] and pass_found > pass_range[1]),
+)
+
+# %% [markdown]
+r"""
+So length explains little: the longest do no better than random neurons. The rival is spread. *More than scale*, as it was set beforehand, asked for more than spread picks: it is not met. Neither is ahead throughout: among the found less is lost, and each set holds as many of the best single neurons.
+
+**In a real model**, Qwen ([chapter 6](06_real_model)), by median AUC the first twenty neurons do better than random sets of any neurons and of like length; random mixtures reach them in 5% of draws, beside their own label in fewer than 1%. Spread was not tried.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What of neurons that cannot stand out, and of labels with few mixtures?"}
 sizes = null.groupby("label").size()
 enough = beyond & (neurons["label"].map(sizes) >= 30).to_numpy()
 thick = [int(enough[ids].sum()) for ids in (chosen, by_spread)]
 thick_range = np.quantile(enough[like_length].sum(1), (0.025, 0.975))
 display(
     cx.claims.finding(
-        f"{(~passable).sum()} of the {len(tops)} neurons cannot stand out, for of the mixtures with their label one in twenty or more makes no error; of the {passable[chosen].sum()} found that can {pass_found:.0%} do, in sets of like length {pass_range[0]:.0%} to {pass_range[1]:.0%}.",
-        holds=bool(not passable.all() and pass_found > pass_range[1]),
+        f"{(~passable).sum()} of the {len(tops)} neurons cannot stand out, {(~passable[chosen]).sum()} of the found among them, for of the mixtures with their label one in twenty or more makes no error.",
+        holds=bool((~passable[chosen]).mean() < (~passable).mean()),
     ),
     cx.claims.finding(
         f"Of {(sizes < 30).sum()} labels there are {sizes.min()} to {sizes[sizes < 30].max()} mixtures, too few for a bound; without these labels {thick[0]} of the found stand out, in sets of like length {thick_range[0]:.0f} to {thick_range[1]:.0f}, of those of largest spread {thick[1]}.",
@@ -672,26 +691,52 @@ def met(holds, p=None):
     return ("yes" if holds else "no") + (f", p {sign} {p:.3f}" if p else "")
 
 
+# half A chooses, half B judges; an interval is the wider of two, of documents or domains redrawn
+BEFORE, REDRAWN = "before nulls were drawn", "before; null changed later"  # sets left out the found
+conditions = [
+    (
+        "more than scale: more found neurons stand out than in 95% of the sets of like length",
+        REDRAWN,
+        met(p_out < 0.05, p_out),
+    ),
+    (
+        "more than scale: more than among as many of the longest input weights",
+        BEFORE,
+        met(more_than["longest"]),
+    ),
+    (
+        "more than scale: more than among as many of the largest spread",
+        BEFORE,
+        met(more_than["largest spread"]),
+    ),
+    (
+        "more than scale: more than twice the upper end of the sets of like length (met when sets left out the found)",
+        "beside its result",
+        met(of_found[out] > 2 * ends["of like length"][out][1]),
+    ),
+    (
+        "little lost: less AUC, mean over domains, than 95% of sets of as many random neurons lose",
+        REDRAWN,
+        met(p_lost < 0.05, p_lost),
+    ),
+    (
+        "best neurons: more are found than are in 95% of the sets of like length",
+        REDRAWN,
+        met(p_inside < 0.05, p_inside),
+    ),
+    (
+        "training: median AUC of the found above that of neurons found in an untrained layer, interval above 0",
+        BEFORE,
+        met(ends_of_gain[0] > 0),
+    ),
+    (
+        "all else: AUC beside the same label; the split at the paper's share; whole populations; shares without an error; tokens of mixtures and of dealt labels; what drive carries; length against top; mixtures of largest spread; sets of the same labels; labels of few mixtures; \"about half\" of the best; what hangs on which head",
+        "with the numbers known",
+        "",
+    ),
+]  # fmt: skip
 display(
-    pd.DataFrame(
-        {
-            "set beforehand": [
-                "more than scale: more than in sets of like length",
-                "more than scale: more than of the longest",
-                "more than scale: more than of those of largest spread",
-                "less AUC lost than by random neurons",
-                "more best neurons than in sets of like length",
-                "better than an untrained layer",
-            ],
-            "met": [
-                met(p_out < 0.05, p_out),
-                *map(met, more_than.values()),
-                met(p_lost < 0.05, p_lost),
-                met(p_inside < 0.05, p_inside),
-                met(ends_of_gain[0] > 0),
-            ],
-        }
-    ).set_index("set beforehand"),
+    pd.DataFrame(conditions, columns=["condition", "set", "met"]).set_index("condition"),
     cx.claims.finding(
         f"Of the best single neurons of the {len(domains)} domains about half are found, {of_found[inside]}, and as many have the largest spread, {measured['largest spread'][inside]} (in {tied} domains several make no error on half A).",
         holds=0.4 < of_found[inside] / len(domains) < 0.6
@@ -747,14 +792,14 @@ display(
         holds=min(elsewhere) > 0.9 * len(chosen),
     ),
     cx.claims.finding(
-        f"Content makes head {restless} loud, its values mostly decide who is found: with the content of all its tokens alike {even_alone} are found again by it alone, by all heads {even_all}.",
+        f"With the content of all its tokens alike head {restless} alone still finds {even_alone}, so its values mostly decide which; among all heads it then finds {even_all}, so content gives it its weight.",
         holds=even_alone > 0.8 * alone and even_all < len(chosen) / 2,
     ),
 )
 
 # %% [markdown]
 r"""
-Here two aims conflict: content that differs much from token to token makes far ends long, and makes a denominator restless too ([chapter 4](04_denominators)).
+Content that differs much from token to token makes far ends long, and makes a denominator restless too ([chapter 4](04_denominators)).
 
 ## Turn it
 
@@ -856,7 +901,7 @@ r"""
 ```{admonition} Why none of the three can be decided here
 :class: dropdown
 
-A threshold is in a unit of its model; *about 100* allows a factor of 1.5. The second line asks more than the paper: that found neurons respond better than mixtures. Where one mixture in twenty makes no error, nothing can pass it. And in large models many early neurons are never on {cite}`voita2024neurons`; in `mini` not one of all is silent on the page, so none could be found silent.
+A threshold is in a unit of its model; *about 100* allows a factor of 1.5. The second line asks more than the paper: that found neurons respond better than mixtures. Where one mixture in twenty makes no error, nothing can pass it. And in `mini`, unlike large models {cite}`voita2024neurons`, no neuron is silent on the page.
 ```
 
 ## What you may now assume
@@ -892,18 +937,26 @@ cx.claims.finding(
 
 
 # %% tags=["hide-input", "nbval-check-output"]
+def less_median(drawn):
+    """Median AUC of the found less that of all mixtures."""
+    mine, mixed = redrawn(*drawn)
+    return float(np.nanmedian(mine[chosen]) - np.nanmedian(mixed))
+
+
 def apart(drawn):
     """Median over the found of their AUC less that of the median mixture with their label."""
     mine, mixed = redrawn(*drawn)
     middle = pd.Series(mixed).groupby(label_null).median().reindex(label)
-    return float((mine - middle).iloc[chosen].median())
+    return float((mine - middle).iloc[chosen].median())  # its bound of 0.03 was the plain median's
 
 
-low, high, unit = cx.claims.widest(apart, of_B, 99)
+*plain, _ = cx.claims.widest(less_median, of_B, 99)
+*beside, unit = cx.claims.widest(apart, of_B, 99)
+whole = np.arange(len(of_B))
 cx.claims.finding(
-    f"The median found neuron sorts texts a little better than the median mixture with its label: its AUC is {apart(np.arange(len(of_B))):.3f} [{low:.3f}, {high:.3f}] higher, by {unit}.",
-    holds=0 < low < high < 0.03,
-)
+    f"By plain AUC the found sort texts no better than mixtures: the medians differ by {less_median(whole):.3f} [{plain[0]:.3f}, {plain[1]:.3f}]. Only beside mixtures of the same label, a comparison chosen afterwards, are they {apart(whole):.3f} [{beside[0]:.3f}, {beside[1]:.3f}] ahead, by {unit}.".replace("-", "−"),
+    holds=plain[0] < 0 < plain[1] and 0 < beside[0] < beside[1] < 0.03,
+)  # fmt: skip
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -930,7 +983,7 @@ r"""
 1. *Predict, then run.* `top_of` averages the $K = 20$ largest entries. With $K = 1$ or $K = 200$, how many of the found neurons are among as many of largest top? Write down two numbers, then run the cell.
 """
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How many are found again?"}
 again = {}
 for count in (1, 20, 200):
     by_count = contribution[counted].topk(count, dim=0).values.mean(0)
@@ -970,5 +1023,5 @@ r"""
 
 ## Where this comes from
 
-Ranking neurons by their largest contributions, the threshold, the care about glitch tokens and neurons silent on the calibration text are from {cite:t}`gibson2025decomposing`; the remark about directions and neurons from the earlier post {cite}`gibson2025contextual`. Single neurons as probes, and context neurons by that name, are from {cite:t}`gurnee2023finding`, who ask of activations what is asked of weights here. Mixtures as a null, split halves and drive are this book's. Of the neurons of GPT-2 models, 1 to 5% recur under other seeds {cite}`gurnee2024universal`; whether the few that no mixture reaches are of that kind was not tested.
+Ranking neurons by their largest contributions, the threshold, the care about glitch tokens and neurons silent on the calibration text are from {cite:t}`gibson2025decomposing`; the remark about directions and neurons from the earlier post {cite}`gibson2025contextual`. Single neurons as probes, and context neurons by that name, are from {cite:t}`gurnee2023finding`. Mixtures as a null, split halves and drive are this book's. Of the neurons of GPT-2 models, 1 to 5% recur under other seeds {cite}`gurnee2024universal`; whether the few that no mixture reaches are of that kind was not tested.
 """
