@@ -341,8 +341,9 @@ To sort texts by subject is no achievement: the heads' average holds the subject
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How far can a label be trusted?"}
 outputs = torch.cat([circuit.at.outputs(part) for part in x.split(64)])  # text head d_model
 scale = circuit.at.scale(x, outputs)
-in_truth = judged(W_in[:, chosen], outputs[:, heads].sum(1) / scale)  # what the heads really add
-same = float((in_truth["label"].to_numpy() == neurons["label"][chosen]).mean())
+added = outputs[:, heads].sum(1) / scale  # text d_model; what the heads really add
+in_truth = judged(W_in, added)
+same = float((in_truth["label"] == neurons["label"])[chosen].mean())
 
 
 def again_on_B(directions, said=said):
@@ -630,11 +631,14 @@ So length explains little: the longest do no better than random neurons. The riv
 **In a real model**, Qwen ([chapter 6](06_real_model)), by median AUC the first twenty neurons do better than random sets of any neurons and of like length; random mixtures reach them in 5% of draws, beside their own label in fewer than 1%. Spread was not tried.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What of neurons that cannot stand out, and of labels with few mixtures?"}
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What of neurons that cannot stand out, of labels with few mixtures, and of the truth?"}
 sizes = null.groupby("label").size()
 enough = beyond & (neurons["label"].map(sizes) >= 30).to_numpy()
 thick = [int(enough[ids].sum()) for ids in (chosen, by_spread)]
 thick_range = np.quantile(enough[like_length].sum(1), (0.025, 0.975))
+own_truth = stands_out(in_truth, pd.concat([judged(mixed, added) for mixed in draws]))  # neuron
+found_truth, wide_truth = (int(own_truth[ids].sum()) for ids in (chosen, by_spread))
+turned = [int(own_truth[ids].sum()) for ids in (ours, theirs)]
 display(
     cx.claims.finding(
         f"{(~passable).sum()} of the {len(tops)} neurons cannot stand out, {(~passable[chosen]).sum()} of the found among them, for of the mixtures with their label one in twenty or more makes no error.",
@@ -643,6 +647,12 @@ display(
     cx.claims.finding(
         f"Of {(sizes < 30).sum()} labels there are {sizes.min()} to {sizes[sizes < 30].max()} mixtures, too few for a bound; without these labels {thick[0]} of the found stand out, in sets of like length {thick_range[0]:.0f} to {thick_range[1]:.0f}, of those of largest spread {thick[1]}.",
         holds=bool(thick_range[1] < thick[0] <= thick[1]),
+    ),
+    cx.claims.finding(
+        f"Judged by what the heads really add, {found_truth} of the found stand out and {wide_truth} of those of largest spread: the order turns, which chance may do too.",
+        holds=bool(
+            found_truth > wide_truth and stats.binomtest(turned[0], sum(turned)).pvalue > 0.05
+        ),
     ),
 )
 
@@ -730,7 +740,7 @@ conditions = [
         met(ends_of_gain[0] > 0),
     ),
     (
-        "all else: AUC beside the same label; the split at the paper's share; whole populations; shares without an error; tokens of mixtures and of dealt labels; what drive carries; length against top; mixtures of largest spread; sets of the same labels; labels of few mixtures; \"about half\" of the best; what hangs on which head",
+        "all else: AUC beside the same label; the split at the paper's share; whole populations; shares without an error; tokens of mixtures and of dealt labels; what drive carries; length against top; what the heads really add; mixtures of largest spread; sets of the same labels; labels of few mixtures; \"about half\" of the best; what hangs on which head",
         "with the numbers known",
         "",
     ),
