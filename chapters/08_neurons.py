@@ -569,9 +569,15 @@ p_lost = cx.nulls.p_value(-of_found[lost], -any_ones[lost])
 more_than = {k: of_found[out] > measured[k][out] for k in ("longest", "largest spread")}
 by_size, by_varying = (stats.spearmanr(tops, v).statistic for v in (lengths, spread))
 both = list({*chosen} & {*by_spread})
-ours, theirs = (list({*ids} - {*both}) for ids in (chosen, by_spread))
-apiece = [int(own[ids].sum()) for ids in (ours, theirs)]
-p_apiece = stats.binomtest(apiece[0], sum(apiece)).pvalue if any(apiece) else 1.0
+
+
+def alone(own):
+    """How many stand out in one of the two sets only, and the chance of so uneven a pair."""
+    counts = [int(own[list({*ids} - {*both})].sum()) for ids in (chosen, by_spread)]
+    return counts, stats.binomtest(counts[0], sum(counts)).pvalue if any(counts) else 1.0
+
+
+apiece, p_apiece = alone(own)
 wide = [(said[A] @ mixed).std(0).topk(len(chosen)).indices.tolist() for mixed in draws]
 of_wide = [int(own_mixed[k].iloc[ids].sum()) for k, ids in enumerate(wide)]  # draw
 display(
@@ -638,7 +644,7 @@ thick = [int(enough[ids].sum()) for ids in (chosen, by_spread)]
 thick_range = np.quantile(enough[like_length].sum(1), (0.025, 0.975))
 own_truth = stands_out(in_truth, pd.concat([judged(mixed, added) for mixed in draws]))  # neuron
 found_truth, wide_truth = (int(own_truth[ids].sum()) for ids in (chosen, by_spread))
-turned = [int(own_truth[ids].sum()) for ids in (ours, theirs)]
+_, p_turned = alone(own_truth)
 display(
     cx.claims.finding(
         f"{(~passable).sum()} of the {len(tops)} neurons cannot stand out, {(~passable[chosen]).sum()} of the found among them, for of the mixtures with their label one in twenty or more makes no error.",
@@ -650,9 +656,7 @@ display(
     ),
     cx.claims.finding(
         f"Judged by what the heads really add, {found_truth} of the found stand out and {wide_truth} of those of largest spread: the order turns, which chance may do too.",
-        holds=bool(
-            found_truth > wide_truth and stats.binomtest(turned[0], sum(turned)).pvalue > 0.05
-        ),
+        holds=bool(found_truth > wide_truth and p_turned > 0.05),
     ),
 )
 
