@@ -199,7 +199,7 @@ APPROXIMATIONS = {
     "values": "values as if every source stood at n",
     "kernel": "one kernel for all heads",
     "denominators": "denominators of the calibration text",
-    "token": "the circuit's token in place of x_n",
+    "token": "the circuit's token at n, as asker and source",
     "scale": "LayerNorm-2 scale of the calibration text",
 }
 
