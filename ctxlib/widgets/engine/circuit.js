@@ -139,7 +139,7 @@ export class Circuit {
     const inside = chosen.map((head, k) =>
       seen.inside(head, [contents[k][0] / this.denominators[head]]),
     );
-    return layer.read(chosen, inside, this.scale);
+    return layer.read(chosen, { inside, scale: this.scale });
   }
 
   // -------------------------------------------------------------- texts

@@ -256,9 +256,9 @@ export class Layer {
     for (let k = 0; k < dHead; k++) addScaled(into, 0, z[k], this.W_O, (head * dHead + k) * d, d);
   }
 
-  /** sum over heads of z W_O W_in / scale @param {number[]} heads @param {Float64Array[]} inside a z
-   *  for each @param {number} scale @returns {Float64Array} one number a neuron */
-  read(heads, inside, scale) {
+  /** sum over heads of z W_O W_in / scale @param {number[]} heads @param {Attended} attended a z for
+   *  each @returns {Float64Array} one number a neuron */
+  read(heads, { inside, scale }) {
     const out = new Float64Array(this.nNeurons);
     heads.forEach((head, k) => {
       const z = inside[k].map((x) => x / scale);

@@ -6,6 +6,7 @@
 import { wholeBelow } from "./linalg.js";
 
 /** @typedef {import("./circuit.js").Circuit} Circuit
+ *  @typedef {import("./layer.js").Attended} Attended
  *  @typedef {import("./layer.js").Seen} Seen
  *  @typedef {import("./linalg.js").Numbers} Numbers
  *  @typedef {{head: number, kernel: number, content: number, denominator: number, value: number,
@@ -14,8 +15,8 @@ import { wholeBelow } from "./linalg.js";
 
 export class Prefix {
   /** @type {Float64Array[]} by head */ #contents = [];
-  /** @type {import("./layer.js").Attended | undefined} */ #attention;
-  /** @type {import("./layer.js").Attended | null | undefined} */ #exact;
+  /** @type {Attended | undefined} */ #attention;
+  /** @type {Attended | null | undefined} */ #exact;
 
   /** @param {Circuit} circuit @param {Numbers} ids of at least as many tokens as it reads
    *  @param {(make: () => Seen) => Seen} [kept] how the heads read it, where it is remembered */
@@ -40,7 +41,12 @@ export class Prefix {
   /** The paper's circuit: sum_i pos_i contribution[x_i, j] for every neuron. @param {number[]} heads */
   summary(heads) {
     const chosen = this.layer.heads(heads);
-    return this.layer.read(chosen, this.inside(chosen), this.circuit.scale);
+    return this.layer.read(chosen, this.paper(chosen));
+  }
+
+  /** What the heads put together by the paper's circuit. @param {number[]} heads @returns {Attended} */
+  paper(heads) {
+    return { inside: this.inside(heads), scale: this.circuit.scale };
   }
 
   /** What the circuit says that the heads put together inside. @param {number[]} heads */
@@ -54,25 +60,18 @@ export class Prefix {
     });
   }
 
-  /** The self-normalised circuit (chapter 9): the text's own denominators, scale and token at n.
+  /** By the self-normalised circuit (chapter 9): the text's own denominators, scale and token at n.
    *  @param {number[]} heads */
-  selfNormalised(heads) {
+  own(heads) {
     this.#attention ??= this.seen().own();
-    return this.#read(this.#attention, heads);
+    return of(heads, this.#attention);
   }
 
-  /** What the model's own heads add, which the circuits predict; null where the page cannot know.
+  /** By the model's own heads, which the circuits predict; null where the page cannot know.
    *  @param {number[]} heads */
   truth(heads) {
     this.#exact ??= this.layer.exact(this.ids);
-    return this.#exact && this.#read(this.#exact, heads);
-  }
-
-  /** @param {import("./layer.js").Attended} attended @param {number[]} heads */
-  #read({ inside, scale }, heads) {
-    const chosen = this.layer.heads(heads);
-    const through = chosen.map((head) => inside[head]);
-    return this.layer.read(chosen, through, scale);
+    return this.#exact && of(heads, this.#exact);
   }
 
   /** The terms of the summary for one neuron, one a source. @param {number[]} heads
@@ -109,4 +108,10 @@ export class Prefix {
         return { head, kernel, content, denominator, value, adds };
       });
   }
+}
+
+/** Of what all heads put together, that of these.
+ *  @param {number[]} heads @param {Attended} attended @returns {Attended} */
+function of(heads, { inside, scale }) {
+  return { inside: heads.map((head) => inside[head]), scale };
 }

@@ -4,14 +4,15 @@
  *  the last one. Of a text longer than the context a window is read. */
 
 import { Kept } from "./kept.js";
-import { outermost } from "./linalg.js";
+import { dotProduct, outermost } from "./linalg.js";
 import { Prefix } from "./prefix.js";
 import { Tokenizer } from "./tokenizer.js";
 
 /** @typedef {import("./circuit.js").Circuit} Circuit
  *  @typedef {import("./layer.js").Layer} Layer
- *  @typedef {{paper: Float32Array, own: Float32Array, truth: Float32Array | null}} Summaries of every neuron, by both
- *    circuits, and what the model computes, where the page knows
+ *  @typedef {import("./layer.js").Attended} Attended
+ *  @typedef {{paper: Attended, own: Attended, truth: Attended | null}} Summaries by both circuits, and what the model
+ *    computes, where the page knows; neurons are read from them when they are asked for
  *  @typedef {{heads: number[], n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
  *  @typedef {{id: number, text: string}} Piece a token and its stretch of the text
  *  @typedef {{text: string, asked: number, pieces: Piece[], spare: number, from: number,
@@ -121,6 +122,7 @@ export class LayerReader {
 export class Reading {
   /** @type {Map<number, Prefix>} by the place of the last token */ #prefixes;
   /** @type {Map<number, Summaries>} likewise */ #sums;
+  /** @type {Float64Array | undefined} */ #whole;
   /** @type {Kept<Float64Array>} terms by neuron and destination */ #terms = new Kept(KEPT);
 
   /** @param {LayerReader} reader @param {number[]} ids the one in front of every text first
@@ -163,10 +165,12 @@ export class Reading {
     return n === this.n || (n >= FEWEST && n < this.n && n % this.step === 0);
   }
 
-  /** The prefixes that are not summed up yet, the longest first. @returns {number[]} */
+  /** The prefixes that are not summed up yet: few from all over the text first, then those between
+   *  them, the longest first. @returns {number[]} */
   missing() {
     const places = Array.from({ length: Math.max(this.n, 0) }, (_, i) => this.n - 1 - i);
-    return this.speaks ? places.filter((n) => this.drawnAt(n) && !this.#sums.has(n)) : [];
+    const left = places.filter((n) => this.drawnAt(n) && !this.#sums.has(n));
+    return this.speaks ? left.sort((a, b) => (b & -b) - (a & -a)) : [];
   }
 
   /** @param {number} n @returns {Prefix} */
@@ -179,12 +183,11 @@ export class Reading {
   /** @param {number} n */
   sumUp(n) {
     if (this.#sums.has(n)) return;
-    const [prefix, heads] = [this.#upTo(n), this.heads];
-    const truth = prefix.truth(heads);
+    const [prefix, heads] = [this.#upTo(n), this.reader.layer.heads(this.heads)];
     this.#sums.set(n, {
-      paper: Float32Array.from(prefix.summary(heads)),
-      own: Float32Array.from(prefix.selfNormalised(heads)),
-      truth: truth && Float32Array.from(truth),
+      paper: prefix.paper(heads),
+      own: prefix.own(heads),
+      truth: prefix.truth(heads),
     });
   }
 
@@ -196,9 +199,15 @@ export class Reading {
     void next.denominators;
   }
 
-  /** @returns {Summaries} of the whole window */
+  /** The paper's circuit of the whole window, for every neuron. @returns {Float64Array} */
   get whole() {
-    return /** @type {Summaries} */ (this.#sums.get(this.n));
+    this.#whole ??= this.#upTo(this.n).summary(this.heads);
+    return this.#whole;
+  }
+
+  /** @returns {boolean} whether the page knows what the model computes */
+  get computed() {
+    return Boolean(this.#sums.get(this.n)?.truth);
   }
 
   /** What each token up to n adds to a neuron, by the paper's circuit whose destination is n.
@@ -216,13 +225,17 @@ export class Reading {
   /** A neuron's lines: where there is a point, what both circuits say there, and what is true.
    *  @param {number} neuron */
   curve(neuron) {
+    const { layer } = this.reader;
     const places = [...this.#sums.keys()].sort((a, b) => a - b);
     const sums = places.map((n) => /** @type {Summaries} */ (this.#sums.get(n)));
+    const rows = layer.heads(this.heads).map((head) => layer.readoutOf(head, neuron));
+    const told = (/** @type {Attended} */ { inside, scale }) =>
+      rows.reduce((sum, row, k) => sum + dotProduct(row, 0, inside[k], 0, layer.dHead), 0) / scale;
     return {
       places,
-      paper: sums.map(({ paper }) => paper[neuron]),
-      own: sums.map(({ own }) => own[neuron]),
-      truth: sums.flatMap(({ truth }) => (truth ? [truth[neuron]] : [])),
+      paper: sums.map(({ paper }) => told(paper)),
+      own: sums.map(({ own }) => told(own)),
+      truth: sums.flatMap(({ truth }) => (truth ? [told(truth)] : [])),
     };
   }
 }
@@ -241,7 +254,7 @@ export function mostAdding(texts, count) {
 
 /** Distances in standard deviations, of neurons that texts can move far; the others have none:
  *  what little they do is mostly noise, and in standard deviations it would look like much.
- *  @param {Float32Array} from @param {ArrayLike<number>} to @param {Float64Array} sd */
+ *  @param {Float64Array} from @param {ArrayLike<number>} to @param {Float64Array} sd */
 export function standing(from, to, sd) {
   const edge = sd.toSorted()[Math.floor(sd.length * (1 - LOUD))];
   return Float64Array.from(from, (value, j) =>

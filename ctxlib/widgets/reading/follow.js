@@ -60,7 +60,7 @@ export async function follow(scene, sides, found, learn, reader, signal) {
 function excitements(readings, references) {
   return readings.map(({ whole }, i) => {
     const of = references[i];
-    return of && standing(whole.paper, of.mean, of.sd);
+    return of && standing(whole, of.mean, of.sd);
   });
 }
 
@@ -69,7 +69,7 @@ function excitements(readings, references) {
 function apartness([a, b], [first, second]) {
   if (!first || !second) return null;
   const { sd } = first.n < second.n ? first : second;
-  return standing(a.whole.paper, b.whole.paper, sd);
+  return standing(a.whole, b.whole, sd);
 }
 
 /** The neuron where that was left to the view: the one in which two texts differ most, or that the only
@@ -86,7 +86,7 @@ async function listedNeurons(texts, { excited, apart }, pause) {
   for (const [i, { reading, names }] of texts.entries()) {
     const z = excited[i];
     for (const neuron of z ? leading(z) : []) {
-      const figures = [signed(z?.[neuron] ?? NaN, 1), figure(reading.whole.paper[neuron])];
+      const figures = [signed(z?.[neuron] ?? NaN, 1), figure(reading.whole[neuron])];
       const tokens = mostAdding([{ terms: reading.terms(neuron), names, sign: 1 }], NAMED);
       listed[i].push({ neuron, figures, tokens });
       await pause();
@@ -94,7 +94,7 @@ async function listedNeurons(texts, { excited, apart }, pause) {
   }
   for (const neuron of apart ? leading(apart.map(Math.abs)) : []) {
     const far = apart?.[neuron] ?? NaN;
-    const both = texts.map(({ reading }) => figure(reading.whole.paper[neuron]));
+    const both = texts.map(({ reading }) => figure(reading.whole[neuron]));
     // the tokens that add more to the neuron in one text than in the other
     const terms = texts.map(({ reading, names }, i) => ({
       terms: reading.terms(neuron),
@@ -111,12 +111,14 @@ async function listedNeurons(texts, { excited, apart }, pause) {
   return listed;
 }
 
-/** Fills in the lines of both texts, from the end. @param {Reading[]} readings
+/** Fills in the lines of both texts, in turn. @param {Reading[]} readings
  *  @param {() => void} onPoints @param {() => Promise<void>} pause */
 async function sumUp(readings, onPoints, pause) {
-  const missing = readings.flatMap((reading) => reading.missing().map((n) => ({ reading, n })));
+  const missing = readings.flatMap((reading) =>
+    reading.missing().map((n, turn) => ({ reading, n, turn })),
+  );
   let since = performance.now();
-  for (const { reading, n } of missing.sort((a, b) => b.n - a.n)) {
+  for (const { reading, n } of missing.sort((a, b) => a.turn - b.turn)) {
     reading.sumUp(n);
     if (performance.now() - since > REPAINT) {
       onPoints();

@@ -100,7 +100,7 @@ function errorSaid({ reading, neuron }) {
 
 /** What the lines of a drawing are. @param {Text} text */
 export function drawingMarks({ reading, reference }) {
-  const computed = reading.whole?.truth ? [{ label: "the model computes", style: TRUE }] : [];
+  const computed = reading.computed ? [{ label: "the model computes", style: TRUE }] : [];
   const usual = reference
     ? [{ label: `passages at token ${reference.n}, mean ± sd`, style: USUAL }]
     : [];
