@@ -254,7 +254,7 @@ def settled(page: Page) -> Page:
                 || document.querySelector("[aria-busy], [data-working], .ctx-waiting:not([hidden])")
                 || [...document.querySelectorAll(".ctx-chip small")]
                     .some(({ textContent }) => textContent === "–");
-            const late = performance.now() + 120_000; // however slow the machine
+            const late = performance.now() + 60_000; // however slow the machine
             for (let calm = 0; calm < 5; calm = busy() ? 0 : calm + 1) {
                 if (performance.now() > late) throw new Error("a view is not done");
                 await new Promise(requestAnimationFrame);
