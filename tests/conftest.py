@@ -21,7 +21,7 @@ from transformer_lens.model_bridge import TransformerBridge
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
-pytest.register_assert_rewrite("viewing")  # what a page was blamed for is shown
+pytest.register_assert_rewrite("viewing", "shown")  # what a page was blamed for is shown
 from viewing import *  # noqa: F403  its fixtures
 
 import ctxlib as cx

@@ -4,7 +4,9 @@ the end says what it says of the whole file.
 
 import numpy as np
 import pytest
-from viewing import OF_LAYERS, header, opened, settled, tensors, view_page, whole
+from playwright.sync_api import expect
+from shown import asking, titles
+from viewing import OF_LAYERS, Gate, header, opened, settled, tensors, view_page, whole
 
 import ctxlib as cx
 from ctxlib.widgets.layerfile import parts_of_layer
@@ -19,18 +21,16 @@ def parts(mini_weights):
 
 
 @pytest.fixture(scope="module")
-def in_parts(view_folder, views, parts):
-    """A folder in which every view of a layer has it in parts."""
+def in_parts(address, view_folder, views, parts):
+    """Where every view of a layer has it in parts."""
+    folder = view_folder / "parts"
     for name in OF_LAYERS:
-        opens = {"passage": OPENS[name]} if name in OPENS else {}
-        state = whole(views[name]) | opens
-        for folder in ("parts", "whole"):
-            view_page(view_folder / folder, (name, state), name=name)
+        view_page(folder, (name, whole(views[name])), name=name)
     for name, content in parts.items():
-        file = view_folder / "parts" / "data" / name
+        file = folder / "data" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-    (view_folder / "whole" / "data").symlink_to(view_folder / "data")
+    return f"{address}/parts"
 
 
 def test_the_parts_hold_what_the_whole_does(parts, packed_mini, mini_weights):
@@ -58,31 +58,6 @@ def test_the_parts_hold_what_the_whole_does(parts, packed_mini, mini_weights):
     assert len(parts["layer.bin"]) < 0.7e6
 
 
-class Gate:
-    """Keeps what a page asks for, until it is opened."""
-
-    def __init__(self, page, files):
-        self.held, self.opened = [], False
-        page.route(files, lambda route: self.take(route))
-
-    def take(self, route):
-        if self.opened:
-            route.continue_()
-        else:
-            self.held.append(route)
-
-    def open(self):
-        self.opened = True
-        for route in self.held:
-            route.continue_()
-
-
-def said_of_whole(browser, address, name):
-    with opened(browser) as page:
-        page.goto(f"{address}/whole/{name}.html")
-        return settled(page).inner_text(".ctx-view")
-
-
 #: The addresses of the parts that have come.
 COME = """performance.getEntriesByType("resource").map(({ name }) => name)
     .filter((name) => name.includes("/layer-"))"""
@@ -97,19 +72,19 @@ EARLY = {
 }
 
 
-@pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize("name", OF_LAYERS)
 def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
-    browser, address, name
+    browser, address, in_parts, name
 ):
-    with opened(browser) as page:
+    asked = f"{name}.html" + (asking(passage=OPENS[name]) if name in OPENS else "")
+    with opened(browser) as page, opened(browser) as other:
         gate = Gate(page, "**/layer-*/*.bin")
-        page.goto(f"{address}/parts/{name}.html")
+        page.goto(f"{in_parts}/{asked}")
         for place in EARLY[name]:
             page.locator(place).first.wait_for()
+        waits = int(name in ("attention", "neurons", "reader"))
+        expect(page.locator(".ctx-waiting:not([hidden])")).to_have_count(waits)
         early = page.inner_text(".ctx-view")
-        waits = page.locator(".ctx-waiting:not([hidden])").count()
-        assert waits == (name in ("attention", "neurons", "reader"))
         if name in ("neurons", "reader"):  # no number of what is not there
             assert page.locator(".ctx-readable, .ctx-number:visible, .ctx-below").count() == 0
         gate.open()
@@ -117,41 +92,40 @@ def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
         needed = {"kernels": 0, "rows": 1}.get(name, 2)  # some come while a view is looked at
         page.wait_for_function(f"{COME}.length >= {needed}")
         parts = sorted(url.rpartition("/")[2] for url in page.evaluate(COME))
-    assert late == said_of_whole(browser, address, name)
+        other.goto(f"{address}/{asked}")
+        assert late == settled(other).inner_text(".ctx-view")
     if name in ("rows", "kernels"):
         assert early == late
     assert parts == ["neurons.bin", "tokens.bin"][2 - needed :]
 
 
-@pytest.mark.usefixtures("in_parts")
-def test_a_turn_waits_for_the_part_that_it_needs(browser, address):
+def test_a_turn_waits_for_the_part_that_it_needs(browser, address, in_parts):
     with opened(browser) as page, opened(browser) as other:
         gate = Gate(page, "**/layer-*/tokens.bin")
-        page.goto(f"{address}/parts/rows.html")
+        page.goto(f"{in_parts}/rows.html{asking(passage=OPENS['rows'])}")
         page.locator(".ctx-tokens").wait_for()
         page.get_by_label("Passage").select_option("30")
         page.get_by_text("Fetching").wait_for()
         assert page.locator(".ctx-view svg, .ctx-token").count() == 0
         assert "total variation of its" not in page.inner_text(".ctx-view")
         gate.open()
-        other.goto(f"{address}/whole/rows.html#passage=30")
+        other.goto(f"{address}/rows.html#passage=30")
         assert settled(page).inner_text(".ctx-view") == settled(other).inner_text(".ctx-view")
 
 
-@pytest.mark.usefixtures("in_parts")
-def test_what_is_typed_before_the_weights_have_come_is_read_when_they_have(browser, address):
+def test_what_is_typed_before_the_weights_have_come_is_read_when_they_have(
+    browser, address, in_parts
+):
     with opened(browser) as page, opened(browser) as other:
         gate = Gate(page, "**/layer-*/*.bin")
-        page.goto(f"{address}/parts/reader.html#neuron=174")
+        with page.expect_request("**/layer-*/*.bin"):
+            page.goto(f"{in_parts}/reader.html#neuron=174")
+        other.goto(f"{address}/reader.html#neuron=174")
+        settled(other)
         for where in (page, other):
-            if where is other:
-                where.goto(f"{address}/whole/reader.html#neuron=174")
-                settled(where)
             where.get_by_role("textbox", name="First text").fill("a zebra in the harbour")
         page.get_by_text("What it says follows with the weights.").first.wait_for()
         assert len(gate.held) == 1  # the keys have asked for nothing anew
         gate.open()
-        first = ".ctx-reader section >> nth=0"
-        tokens = [settled(w).locator(first).locator(".ctx-token") for w in (page, other)]
-        said = [shown.evaluate_all("all => all.map(({ title }) => title)") for shown in tokens]
+        said = [titles(settled(where).locator(".ctx-reader-text").first) for where in (page, other)]
         assert said[0] == said[1] and len(said[0]) > 5

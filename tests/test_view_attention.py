@@ -3,20 +3,19 @@
 import re
 
 import pytest
+from shown import readings
 from viewing import header
 
 import ctxlib as cx
 
 
-@pytest.mark.parametrize(("passage", "n"), [(0, 256), (30, 1), (71, 511)])
-def test_the_shares_are_ctxlibs(visit, mini_weights, passage, n):
+@pytest.mark.parametrize(("passage", "n"), [(0, 256), (30, 1), (30, 40), (71, 511)])
+def test_shares_and_the_path_are_ctxlibs(visit, circuit_of, packed_mini, mini_weights, passage, n):
     page = visit(f"#passage={passage}&n={n}", "attention")
-    tokens = cx.texts.passages(mini_weights)[passage].tokens
-    within = cx.attention_rows(mini_weights, tokens, n).flip(-1).cumsum(-1)  # head, tokens back
+    text = cx.texts.passages(mini_weights)[passage]
+    within = cx.attention_rows(mini_weights, text.tokens, n).flip(-1).cumsum(-1)  # head, back
     handle = page.get_by_role("slider", name="Read how much attention")
-    for key, back in (("Home", 0), ("ArrowRight", 1), ("End", n)):
-        handle.press(key)
-        said = handle.get_attribute("aria-valuetext")
+    for said, back in zip(readings(handle, "Home", "ArrowRight", "End"), (0, 1, n), strict=True):
         assert said.startswith(f"Within {back} back")
         shares = [float(share) / 100 for share in re.findall(r" (\d+)%", said)]
         assert shares == pytest.approx(within[:, back].tolist(), abs=0.016)
@@ -25,14 +24,9 @@ def test_the_shares_are_ctxlibs(visit, mini_weights, passage, n):
         assert within[head, back] > 0.49
         assert back == 0 or within[head, back - 1] < 0.51
 
-
-@pytest.mark.parametrize(("passage", "n"), [(0, 256), (30, 40)])
-def test_the_path_leads_to_the_neuron_that_the_text_excites_most(
-    visit, circuit_of, packed_mini, mini_weights, passage, n
-):
-    page = visit(f"#passage={passage}&n={n}", "attention")
+    # the path leads to the neuron that the text excites most
     circuit = circuit_of(header(packed_mini)["stable"], n)
-    said = circuit.summary(circuit.at.placed([cx.texts.passages(mini_weights)[passage]]))[0]
+    (said,) = circuit.summary(circuit.at.placed([text]))
     neuron = int(page.locator(".ctx-path-said").last.text_content().split(":")[0])
     assert float(said[neuron]) > float(said.max()) - 0.02
     summary = float(re.search(r"summary \+([\d.]+)", page.locator(".ctx-view").inner_text())[1])

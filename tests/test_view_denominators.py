@@ -5,9 +5,9 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
-import torch
+from playwright.sync_api import expect
 from scipy.stats import norm
-from viewing import cells, settled
+from shown import asking, cells, readings
 
 import ctxlib as cx
 
@@ -16,18 +16,9 @@ BOUNDS = ("Chebyshev", "Hoeffding", "Bernstein", "normal, i.i.d.")
 TABLE = ".ctx-denominators-bounds"
 
 
-def at(weights):
-    return cx.destination(weights, n=N, token=TOKEN)
-
-
 @pytest.fixture(scope="module")
-def texts(mini_weights):
-    return cx.texts.collection(mini_weights, TEXTS)
-
-
-@pytest.fixture(scope="module")
-def passages(mini_weights):
-    return cx.texts.passages(mini_weights)
+def at(mini_weights):
+    return cx.destination(mini_weights, n=N, token=TOKEN)
 
 
 @pytest.fixture(scope="module")
@@ -36,27 +27,21 @@ def record(views):
 
 
 @pytest.fixture(scope="module")
-def drawn(mini_weights, texts):
+def drawn(at, mini_weights):
     """Contents of the sources between BOS and the destination (head, text, source), their kernels,
-    and chapter 4's expected denominators, one a head.
+    chapter 4's expected denominators, one a head, and the measured ones over these: head, text.
     """
-    here = cx.texts.at(mini_weights, texts, N, TOKEN)
-    contents = cx.content_scores(mini_weights, N, TOKEN).exp()[:, here]
-    kernels = cx.positional_kernels(mini_weights, N, TOKEN)
+    texts = cx.texts.collection(mini_weights, TEXTS)
+    contents, kernels = at.split.likes[:, at.placed(texts)], at.split.kernels
     ends = kernels[:, 0] * contents[:, 0, 0] + kernels[:, -1] * contents[:, 0, -1]
     inner, kernel = contents[..., 1:-1], kernels[:, 1:-1]
-    return inner, kernel, inner.mean((1, 2)) * kernel.sum(-1) + ends
-
-
-@pytest.fixture(scope="module")
-def measured(mini_weights, texts, drawn):
-    """Denominators over their mean: head, text."""
-    return (cx.softmax_denominators(at(mini_weights), texts) / drawn[2]).T
+    expected = inner.mean((1, 2)) * kernel.sum(-1) + ends
+    return inner, kernel, expected, (cx.softmax_denominators(at, texts) / expected).T
 
 
 def half_widths(drawn, head, level):
     """The four half-widths at a level, by chapter 4's bounds."""
-    own, row, mean = (of[head].double() for of in drawn)
+    own, row, mean, _ = (of[head].double() for of in drawn)
     width, far = float(own.max() - own.min()), float((own - own.mean()).abs().max())
     squares, spread = float((row**2).sum()), float(own.var() * (row**2).sum())
     most = log(2 / (1 - level))
@@ -76,56 +61,51 @@ def table(page):
     return {name: [float(re.sub(r"[^\d.]", "", c)) / 100 for c in rest] for name, *rest in rows}
 
 
-@pytest.mark.parametrize(("head", "level"), [(0, 0.5), (2, 0.9), (4, 0.95), (6, 0.999)])
-def test_bands_and_shares_are_those_of_ctxlib(visit, record, measured, drawn, head, level):
-    page = visit(f"#head={head}&level={level}&bound={BOUNDS[3]}", "denominators")
+@pytest.mark.parametrize(
+    ("head", "level", "bound"),
+    [(0, 0.5, 3), (2, 0.9, 1), (2, 0.95, 3), (4, 0.95, 0), (6, 0.999, 2)],
+)
+def test_bands_and_shares_are_those_of_ctxlib(visit, record, drawn, head, level, bound):
+    page = visit(asking(head=head, level=level, bound=BOUNDS[bound]), "denominators")
     shown = table(page)
     assert tuple(shown) == BOUNDS
-    own = (measured[head] - 1).abs()
+    own = (drawn[3][head] - 1).abs()
     labelled = np.abs(np.array(record["ofPassages"][head]) - 1)
-    for bound, epsilon in zip(BOUNDS, half_widths(drawn, head, level), strict=True):
-        allowed, of_texts, of_passages = shown[bound]
+    for name, epsilon in zip(BOUNDS, half_widths(drawn, head, level), strict=True):
+        allowed, of_texts, of_passages = shown[name]
         assert allowed == pytest.approx(epsilon, abs=0.0051, rel=1e-3)
         # a text may lie on the edge, where four digits decide
         assert of_texts == pytest.approx(float((own < epsilon).float().mean()), abs=1.5 / TEXTS)
         assert of_passages == pytest.approx(np.mean(labelled < epsilon), abs=6e-4)
-    assert page.locator(".ctx-denominators-out").count() == sum(labelled >= epsilon)  # hollow
-    assert page.locator(".ctx-denominators-in").count() == sum(labelled < epsilon)
-
-
-def test_the_words_say_promise_and_share(visit):
-    page = visit("#head=2&bound=normal, i.i.d.", "denominators")
-    account = page.text_content(".ctx-view strong").replace("\u00a0", " ")
-    share, texts = re.fullmatch(r"([\d.]+)% of (\d+) texts have\.", account).groups()
-    assert float(share) / 100 == pytest.approx(table(page)[BOUNDS[3]][1])
-    assert int(texts) == TEXTS
-    assert "Fewer than that" in page.text_content(".ctx-view")
-    page = visit("#head=2&bound=Hoeffding&level=0.9", "denominators")
-    assert "at least 90.0%" in page.text_content(".ctx-view")
-    assert "As promised" in page.text_content(".ctx-view")
+    _, share, inside = shown[BOUNDS[bound]]
+    assert page.locator(".ctx-denominators-in").count() == round(inside * len(labelled))
+    assert page.locator(".ctx-denominators-out").count() == round((1 - inside) * len(labelled))
+    # in words: what the band promises, and what the texts have
+    said = page.locator(".ctx-view").inner_text().replace("\u00a0", " ")
+    assert f"{share:.1%} of {TEXTS} texts have." in said
+    assert f"{'about' if bound == 3 else 'at least'} {level:.1%} of texts" in said
+    assert ("Fewer than" in said) == (share < level)
 
 
 def test_the_histogram_counts_the_texts(visit, record):
-    page = visit("#head=3", "denominators")
-    page.press("[role=slider]", "Home")
-    bins = int(page.get_attribute("[role=slider]", "aria-valuemax")) + 1
+    slider = visit("#head=3", "denominators").get_by_role("slider", name="Read the histogram")
+    bins = int(slider.get_attribute("aria-valuemax")) + 1
     counted, pattern = 0, r"([\d.]+) to ([\d.]+) times the mean: (\d+) of (\d+) texts"
     values = np.array(record["texts"][3])
-    for _ in range(bins):
-        said = page.get_attribute("[role=slider]", "aria-valuetext")
+    for said in readings(slider, "Home", *["ArrowRight"] * (bins - 1)):
         low, high, count, total = map(float, re.fullmatch(pattern, said).groups())
         assert count == ((values >= low - 1e-9) & (values < high - 1e-9)).sum()
         assert total == TEXTS
         counted += count
-        page.keyboard.press("ArrowRight")
     assert counted >= 0.99 * TEXTS
 
 
-def test_the_record_holds_every_denominator(record, measured, mini_weights, passages, drawn):
-    held = torch.tensor(record["texts"])
-    assert torch.allclose(held, measured, rtol=1e-3)
-    labelled = cx.softmax_denominators(at(mini_weights), passages) / drawn[2]
-    assert torch.allclose(torch.tensor(record["ofPassages"]), labelled.T, rtol=1e-3)
+def test_the_record_holds_every_denominator(record, at, mini_weights, drawn):
+    _, _, expected, measured = drawn
+    passages = cx.texts.passages(mini_weights)
+    labelled = (cx.softmax_denominators(at, passages) / expected).T
+    for name, truth in (("texts", measured), ("ofPassages", labelled)):
+        np.testing.assert_allclose(record[name], truth, rtol=1e-3)
     assert [p["domain"] for p in record["passages"]] == [p.domain for p in passages]
 
 
@@ -134,11 +114,11 @@ def test_a_passage_can_be_picked_from_the_picture_and_let_go(visit, record):
     dot = page.locator("circle").nth(7)
     name = dot.locator("title").text_content().split(":")[0]
     dot.click()
-    index = int(settled(page).input_value("select"))
-    assert f"&text={index}&" in page.url.replace("#", "&") + "&"
-    assert record["passages"][index]["name"] == name
+    index = [passage["name"] for passage in record["passages"]].index(name)
+    page.wait_for_url(re.compile(rf"[#&]text={index}\b"))
+    expect(page.locator("select")).to_have_value(str(index))
     value = record["ofPassages"][5][index]
-    assert page.text_content(".ctx-denominators-name") == f"{name}, {value:.2f}"
+    expect(page.locator(".ctx-denominators-name")).to_have_text(f"{name}, {value:.2f}")
     assert page.text_content(f"{TABLE} .ctx-chosen th") == "Hoeffding"
     page.locator("circle").nth(7).click()
-    assert "text" not in settled(page).url
+    page.wait_for_url(lambda url: "text" not in url)

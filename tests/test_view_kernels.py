@@ -1,9 +1,9 @@
 """The view of kernels shows what ctxlib computes, and a family's heads."""
 
-import re
-
 import pytest
-from viewing import cells, settled, view_page
+from playwright.sync_api import expect
+from shown import cells, readings
+from viewing import settled, view_page
 
 import ctxlib as cx
 from ctxlib.widgets.layerfile import destinations, packed_layer
@@ -51,16 +51,13 @@ def test_the_table_says_what_ctxlib_computes(visit, mini_weights, tiny_weights):
 def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights, scale):
     page = visit(f"#heads=2,5&n=100&scale={scale}", "kernels")
     kernels = cx.positional_kernels(mini_weights, 100).flip(-1)
-    walk = [("Home", 0), ("ArrowRight", 0), ("PageUp", 10), ("ArrowLeft", 11), ("End", 100)]
-    for key, distance in walk:
-        page.press("[role=slider]", key)
-        said = page.get_attribute("[role=slider]", "aria-valuetext")
-        pattern = r"(\d+) tokens back: head 2 (0\.\d+), head 5 (0\.\d+)"
-        at, *weights = re.fullmatch(pattern, said).groups()
-        assert int(at) == distance
-        expected = kernels[[2, 5], distance].tolist()
-        assert [float(v) for v in weights] == pytest.approx(expected, rel=0.01, abs=6e-6)
-        assert [row[1] for row in rows(page)[:-1]] == weights
+    walk = {"Home": 0, "PageUp": 10, "ArrowLeft": 11, "ArrowRight": 10, "End": 100}
+    said = readings(page.locator("[role=slider]"), *walk)
+    for at, distance in zip(said, walk.values(), strict=True):
+        heads = [f"head {row[0]} {row[1]}" for row in rows(page)[:-1]]
+        assert at == f"{distance} tokens back: {', '.join(heads)}"
+        weights = [float(row[1]) for row in rows(page)[:-1]]
+        assert weights == pytest.approx(kernels[[2, 5], distance].tolist(), rel=0.01, abs=6e-6)
 
 
 def test_a_family_shows_its_heads_until_a_head_is_turned(visit, mini_weights):
@@ -70,20 +67,22 @@ def test_a_family_shows_its_heads_until_a_head_is_turned(visit, mini_weights):
     page = visit(name="kernels")
     page.select_option("select >> nth=0", rarest)
     assert heads(page) == few
-    assert page.locator("input[type=checkbox]:checked").count() == len(few)
+    expect(page.locator("input[type=checkbox]:checked")).to_have_count(len(few))
     other = families.index[families != rarest][0]
     page.locator("input[type=checkbox]").nth(other).press("Space")
     assert heads(page) == sorted([*few, other])
-    assert page.input_value("select >> nth=0") == "all"
-    assert "family" not in page.evaluate("location.hash")
+    expect(page.locator("select").first).to_have_value("all")
+    page.wait_for_url(lambda url: "family" not in url)
 
 
 def test_one_head_stays_and_so_does_the_place_that_was_read(visit):
     page = visit("#heads=3", "kernels")
     page.locator("input[type=checkbox]").nth(3).press("Space")
     assert heads(page) == [3]
-    for key in ("Home", "PageUp", "PageUp"):
-        page.press("[role=slider]", key)
+    slider = page.locator("[role=slider]")
+    *_, at = readings(slider, "Home", "PageUp", "PageUp")
+    assert at.startswith("20 tokens back")
     page.press("input[type=range]", "ArrowRight")
+    page.wait_for_url("**n=*")
     assert heads(page) == [3]
-    assert page.get_attribute("[role=slider]", "aria-valuetext").startswith("20 tokens back")
+    expect(slider).to_have_attribute("aria-valuenow", "20")

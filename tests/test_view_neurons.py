@@ -2,10 +2,13 @@
 
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
-from viewing import added, cells, check, explained, header, named, number, settled
+from playwright.sync_api import expect
+from shown import asking, cells, check, each, explained, named, number
+from viewing import added, header
 
 import ctxlib as cx
 
@@ -30,37 +33,37 @@ def read(circuit, mini_weights):
 def theta(page):
     """The threshold and how many pass, as the slider says them."""
     said = page.get_attribute(THETA, "aria-valuetext")
-    return number(said.split(" ")[0]), int(number(said.split(": ")[1].split(" of ")[0]))
+    value, count = re.match(r"(\S+) .*: ([\d,]+) of ", said).groups()
+    return number(value), int(number(count))
 
 
-@pytest.mark.parametrize(("heads", "asks"), [(None, 0), ([0, 2, 5], 0), (None, 2)])
-def test_the_list_is_find_neurons(visit, circuit_of, packed_mini, heads, asks):
+@pytest.mark.parametrize(
+    ("heads", "asks", "threshold"),
+    [([], 0, None), ([0, 2, 5], 0, None), ([], 2, None), ([], 0, 15)],
+)
+def test_list_and_threshold_are_find_neurons(
+    visit, circuit_of, packed_mini, heads, asks, threshold
+):
     said = header(packed_mini)
     token = said["destinations"][asks]["id"]
     here = circuit_of(heads or said["stable"], token=token)
     found, every = cx.find_neurons(here), cx.find_neurons(here, threshold=0)
-    page = visit(f"#token={token}&heads={','.join(map(str, heads or []))}", "neurons")
-    shown = [[number(cell) for cell in row[:4]] for row in cells(page, ROWS)]
-    assert [row[0] for row in shown] == list(range(1, 13))
-    near = 0.06 + WIDEST * found["top"].max()
-    for (_, neuron, top, z), usual in zip(shown, found["top"], strict=False):
-        assert top == pytest.approx(found["top"][neuron], abs=near)
-        assert z == pytest.approx(found["z"][neuron], abs=0.15)
-        assert top == pytest.approx(usual, abs=near)  # of the neuron with this rank in Python
+    of_ones_own = {"theta": threshold} if threshold else {}
+    page = visit(asking(token=token, heads=heads, **of_ones_own), "neurons")
+    ranks, neurons, tops, z = zip(*(row[:4] for row in cells(page, ROWS)), strict=True)
+    assert ranks == tuple(map(str, range(1, 13)))
+    usual = every.loc[[*map(int, neurons)]]
+    near = WIDEST * every["top"].max()
+    check(tops, usual["top"], near)
+    check(tops, every["top"][:12], near)  # of the neurons with these ranks in Python
+    check(z, usual["z"], 0.15)
     value, count = theta(page)
-    assert value == pytest.approx(found.attrs["threshold"], abs=0.15)
+    assert value == pytest.approx(threshold or found.attrs["threshold"], abs=0.15)
     # neurons at the very edge may fall to either side
-    assert (every["z"] > 2.05).sum() <= count <= (every["z"] > 1.95).sum()
-
-
-def test_a_threshold_of_ones_own_finds_as_many_as_in_python(visit, circuit):
-    page = visit("#theta=15", "neurons")
-    every = cx.find_neurons(circuit, threshold=0)["top"]
-    value, count = theta(page)
-    assert value == 15
-    assert (every > 15 * (1 + WIDEST)).sum() <= count <= (every > 15 * (1 - WIDEST)).sum()
+    passes, at, edge = ("top", threshold, WIDEST * threshold) if threshold else ("z", 2, 0.05)
+    assert (every[passes] > at + edge).sum() <= count <= (every[passes] > at - edge).sum()
     page.get_by_role("button", name="More").click()
-    assert page.locator(ROWS).count() == min(24, count)
+    expect(page.locator(ROWS)).to_have_count(min(24, count))
 
 
 def test_a_neuron_shows_its_tokens_and_their_contributions(visit, circuit, mini_weights):
@@ -74,26 +77,28 @@ def test_a_neuron_shows_its_tokens_and_their_contributions(visit, circuit, mini_
     found = cx.find_neurons(circuit).loc[neuron]
     up, down = (cells(page, f".ctx-neurons-one table:nth-child({i}) tbody tr") for i in (1, 2))
     for rows, names in ((up, found["top tokens"]), (down, found["bottom tokens"])):
-        assert rows[0][0] == named(names[0])
-        for (name, value), usual in zip(rows, names, strict=False):
-            for token in (name, named(usual)):  # this one, and the one with this rank in Python
-                assert number(value) == pytest.approx(float(column[ids[token]]), abs=near)
+        shown = [name for name, _ in rows]
+        usual = [named(token) for token in names[: len(rows)]]
+        assert shown[0] == usual[0]
+        for tokens in (shown, usual):  # these, and those with these ranks in Python
+            check([value for _, value in rows], column[[ids[token] for token in tokens]], near)
 
 
 def test_a_bar_is_as_long_as_its_number_below_its_own_row(visit):
     page = visit("#neuron=174", "neurons")
     for table in page.locator(".ctx-neurons-one .ctx-neurons-barred").all():
-        wide = table.bounding_box()["width"]
         rows = table.locator("tbody tr")
-        values = [abs(number(value)) for value in rows.locator(".ctx-number").all_inner_texts()]
-        bars = [bar.bounding_box() for bar in rows.locator(".ctx-neurons-bar").all()]
-        for row, bar, value in zip(rows.all(), bars, values, strict=True):
-            place = row.bounding_box()
+        values = np.abs([*map(number, rows.locator(".ctx-number").all_inner_texts())])
+        places, bars = (
+            [part.bounding_box() for part in parts.all()]
+            for parts in (rows, rows.locator(".ctx-neurons-bar"))
+        )
+        for place, bar in zip(places, bars, strict=True):
             assert place["y"] < bar["y"] < place["y"] + place["height"]
             assert bar["x"] == pytest.approx(place["x"], abs=1)
-            assert bar["width"] <= wide + 1
-            share = value / max(values) * max(other["width"] for other in bars)
-            assert bar["width"] == pytest.approx(share, rel=0.02, abs=1)
+        wide = np.array([bar["width"] for bar in bars])
+        assert wide.max() <= table.bounding_box()["width"] + 1
+        np.testing.assert_allclose(wide, values / values.max() * wide.max(), rtol=0.02, atol=1)
 
 
 def test_its_domains_and_its_best_passage_are_the_summarys(visit, circuit, read, mini_weights):
@@ -102,12 +107,9 @@ def test_its_domains_and_its_best_passage_are_the_summarys(visit, circuit, read,
     table = pd.Series(said[:, neuron].numpy()).groupby([p.domain for p in passages]).mean()
     reach = float(said[:, neuron].max() - said[:, neuron].min())
     page = visit(f"#neuron={neuron}", "neurons")
-    rows = cells(page, ".ctx-domains tbody tr")
-    assert {row[0] for row in rows} == set(table.index)
-    values = [number(row[-1]) for row in rows]
-    assert values == sorted(values, reverse=True)
-    for name, value in zip((row[0] for row in rows), values, strict=True):
-        assert value == pytest.approx(table[name], abs=0.006 + WIDEST * reach)
+    shown = {row[0]: number(row[-1]) for row in cells(page, ".ctx-domains tbody tr")}
+    assert [*shown.values()] == sorted(shown.values(), reverse=True)
+    assert shown == pytest.approx(table.to_dict(), abs=0.006 + WIDEST * reach)
     best = int(said[:, neuron].argmax())
     caption = page.locator(".ctx-key").first.locator("..").inner_text()
     assert passages[best].name in caption
@@ -115,7 +117,9 @@ def test_its_domains_and_its_best_passage_are_the_summarys(visit, circuit, read,
     assert summary == pytest.approx(float(said[best, neuron]), abs=0.006 + WIDEST * reach)
 
 
-def test_a_token_of_the_passage_can_be_read(visit, circuit, read, mini_weights):
+def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
+    visit, circuit, read, mini_weights
+):
     page = visit("#neuron=463&passage=2", "neurons")
     terms = added(circuit, read[2], 463)
     most = int(terms.abs().argmax())
@@ -125,47 +129,38 @@ def test_a_token_of_the_passage_can_be_read(visit, circuit, read, mini_weights):
     assert said.startswith(f"“{word}”, {circuit.at.n - most} back")
     check([said.split(": ")[1]], terms[most], 0.004)
     page.locator("[data-place='7']").first.hover()
-    assert reader.input_value() == "7"
-    assert f"{circuit.at.n - 7} back" in reader.get_attribute("aria-valuetext")
+    expect(reader).to_have_attribute("aria-valuetext", re.compile(f"{circuit.at.n - 7} back"))
+    expect(reader).to_have_value("7")
     assert page.locator(".ctx-why table").count() == 0  # nothing is computed while it is shut
-
-
-def test_a_path_and_its_table_explain_a_token_and_light_up_together(visit, circuit, read):
-    page = visit("#neuron=463&passage=2", "neurons")
     page.locator("[data-place='7']").first.click()
     whole = explained(page.locator(".ctx-why"), circuit, read[2], 463, 7)
-    assert whole == pytest.approx(float(added(circuit, read[2], 463)[7]), abs=0.004)
+    assert whole == pytest.approx(float(terms[7]), abs=0.004)
     rows = page.locator(".ctx-why tbody tr[data-row]")
     table = cells(page, ".ctx-why tbody tr[data-row]")
     most = max(range(len(table)), key=lambda k: abs(number(table[k][-1])))
     for pointed in (most, 0, len(table) - 1):
         rows.nth(pointed).hover()
-        _, kernel, content, denominator, value, sum_ = table[pointed]
-        said = page.locator(".ctx-path [data-part]").evaluate_all(
-            "all => all.map((g) => [g.dataset.part, g.querySelector('.ctx-path-said')?.innerHTML])"
-        )
-        path = {part: number for part, number in said if number}
-        assert [path[part] for part in ("kernel", "content", "denominator", "value")] == [
-            kernel, content, denominator, value,
-        ]  # fmt: skip
+        _, *factors, sum_ = table[pointed]
+        adds = re.compile(f"adds {re.escape(sum_)} to neuron 463")
+        expect(page.locator(".ctx-path")).to_have_attribute("aria-label", adds)
+        said = "[e.dataset.part, e.querySelector('.ctx-path-said')?.innerHTML]"
+        path = dict(each(page.locator(".ctx-path [data-part]:has(.ctx-path-said)"), said))
+        assert [path[part] for part in ("kernel", "content", "denominator", "value")] == factors
         assert path["neuron"] == f"463: {sum_}"
-        row = number(path["kernel"]) * number(path["content"]) / number(path["denominator"])
-        assert number(path["row"]) == pytest.approx(row, rel=0.02)
-        label = page.locator(".ctx-path").get_attribute("aria-label")
-        assert f"adds {sum_} to neuron 463" in label
+        kernel, content, denominator, _ = map(number, factors)
+        assert number(path["row"]) == pytest.approx(kernel * content / denominator, rel=0.02)
     page.mouse.move(0, 0)  # the head that adds most is read again
-    assert page.locator("tr.ctx-chosen[data-row]").get_attribute("data-row") == str(most)
+    page.locator(f"tr.ctx-chosen[data-row='{most}']").wait_for()
 
     page.locator(".ctx-path [data-part=content] .ctx-path-said").hover()
-    lit = page.locator(".ctx-why .ctx-lit").evaluate_all(
-        "all => all.map((e) => [e.dataset.part, e.closest('svg, table, p').tagName])"
-    )
-    assert {part for part, _ in lit} == {"content"}
-    assert {place for _, place in lit} == {"svg", "TABLE", "P"}
+    lit = page.locator(".ctx-why .ctx-lit")
+    lit.first.wait_for()
+    said = each(lit, "[e.dataset.part, e.closest('svg, table, p').tagName]")
+    assert {*map(tuple, said)} == {("content", place) for place in ("svg", "TABLE", "P")}
     page.mouse.move(0, 0)
-    assert page.locator(".ctx-why .ctx-lit").count() == 0
+    expect(lit).to_have_count(0)
     page.locator(".ctx-why p [data-part=kernel]").focus()  # and by keys
-    assert page.locator(".ctx-path .ctx-lit").count() > 0
+    page.locator(".ctx-path .ctx-lit").first.wait_for()
     page.locator(".ctx-why summary").click()
 
 
@@ -203,24 +198,21 @@ def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_wei
         cells(page, f".ctx-neurons-ends:not(.ctx-neurons-one *) table:nth-child({i}) tbody tr")
         for i in (1, 2)
     )
-    assert int(up[0][0]) == int(row.argmax())
-    assert int(down[0][0]) == int(row.argmin())
-    reach = float(row.max() - row.min())
-    for neuron, value in up + down:
-        assert number(value) == pytest.approx(float(row[int(neuron)]), abs=0.006 + WIDEST * reach)
+    neurons, values = zip(*up, *down, strict=True)
+    neurons = [*map(int, neurons)]
+    assert (neurons[0], neurons[len(up)]) == (int(row.argmax()), int(row.argmin()))
+    check(values, row[neurons], WIDEST * float(row.max() - row.min()))
 
 
 def test_a_word_of_several_tokens_offers_them(visit):
     page = visit(name="neurons")
     page.fill(SEARCH, "unquestionably colourful")
-    settled(page)
-    said = page.locator("[role=status]", has_text="No single token")
-    offered = said.get_by_role("button").all_inner_texts()
-    assert len(offered) > 1
-    said.get_by_role("button").first.click()
-    settled(page)
-    assert page.input_value(SEARCH) == offered[0].replace("␣", " ")
-    assert "search=" in page.evaluate("location.hash")
+    offered = page.locator("[role=status]", has_text="No single token").get_by_role("button")
+    offered.nth(1).wait_for()
+    first = offered.first.inner_text().replace("␣", " ")
+    offered.first.click()
+    expect(page.locator(SEARCH)).to_have_value(first)
+    page.wait_for_url(f"**{asking(search=first)}")
 
 
 def test_where_no_neuron_passes_one_sentence_says_so(visit):
@@ -243,7 +235,7 @@ def test_the_address_of_a_slider_that_was_dragged_is_that_of_its_end(visit):
             for (let step = 0; step < 120; step++) {
                 slider.value = Number(slider.min) + step * Number(slider.step || 1);
                 slider.dispatchEvent(new Event('input', {bubbles: true}));
-                await new Promise((painted) => requestAnimationFrame(painted));
+                await new Promise((done) => setTimeout(done)); // in which it may be written
             }
             return written;
         }""",

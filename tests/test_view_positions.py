@@ -5,7 +5,8 @@ import copy
 import numpy as np
 import pytest
 import torch
-from viewing import cells, check, view_page, whole
+from shown import cells, check
+from viewing import view_page, whole
 
 import ctxlib as cx
 

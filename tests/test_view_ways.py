@@ -3,7 +3,6 @@ the cursor, the window and the marks of the live reader; the table of labels. On
 the site's are.
 """
 
-import csv
 import io
 import random
 import re
@@ -11,10 +10,12 @@ from functools import cache
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from viewing import added, adds, cells, check, loads, settled, titles, view_page
+from shown import adds, asking, cells, check, loads, titles
+from viewing import added, settled, view_page
 
 import ctxlib as cx
 
@@ -47,15 +48,11 @@ def saved(page, label):
     return download.value.suggested_filename, download.value.path().read_text(encoding="utf-8")
 
 
-def table(text):
-    """The rows of a file that says itself in what it is written."""
+def saved_table(page, label):
+    """A table's name and itself, of a file that says itself in what it is written."""
+    name, text = saved(page, label)
     assert text.startswith("\ufeff")
-    return list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
-
-
-def asking(**said):
-    """An address that says this."""
-    return "#" + "&".join(f"{name}={text.replace(' ', '%20')}" for name, text in said.items())
+    return name, pd.read_csv(io.StringIO(text.removeprefix("\ufeff")), keep_default_na=False)
 
 
 # ---------------------------------------------------------------- files
@@ -63,33 +60,28 @@ def asking(**said):
 
 def test_a_ranking_and_a_column_are_files(visit, circuit_of):
     page, circuit = visit("#heads=3,4&neuron=648", "explorer"), circuit_of([3, 4])
-    name, text = saved(page, "Ranking as CSV")
-    rows = table(text)
+    name, rows = saved_table(page, "Ranking as CSV")
     assert name == f"mini-neurons-heads-3-4-n-{circuit.at.n}-token-{circuit.at.token}.csv"
+    assert [*rows["rank"]] == [*range(1, len(rows) + 1)]
     tops = cx.find_neurons(circuit, threshold=-1e9)["top"]
-    assert [int(row["rank"]) for row in rows] == list(range(1, len(tops) + 1))
-    truth = tops[[int(row["neuron"]) for row in rows]]
-    got = [float(row["top"]) for row in rows]
-    np.testing.assert_allclose(got, truth, rtol=0, atol=0.01 * tops.max())
-    name, text = saved(page, "Column as CSV")
-    rows = table(text)
+    assert len(rows) == len(tops)
+    near = 0.01 * tops.max()
+    np.testing.assert_allclose(rows["top"], tops.loc[rows["neuron"]], rtol=0, atol=near)
+    name, rows = saved_table(page, "Column as CSV")
     assert name.startswith("mini-neuron-648-heads-3-4-")
-    expected = circuit.contribution[:, 648]
-    got = np.array([float(row["contribution"]) for row in rows])
-    truth = expected[[int(row["token id"]) for row in rows]].numpy()
-    assert np.abs(got - truth).max() < 0.01 * np.ptp(truth)
-    assert list(got) == sorted(got, reverse=True)
+    truth = circuit.contribution[:, 648].numpy()[rows["token id"]]
+    np.testing.assert_allclose(rows["contribution"], truth, rtol=0, atol=0.01 * np.ptp(truth))
+    assert rows["contribution"].is_monotonic_decreasing
 
 
 def test_terms_are_a_file_that_starts_no_formula(visit):
-    page = visit(asking(heads="3,4", neuron="648", text=f"=1+1 café {TEXT[:81]}"), "reader")
-    name, text = saved(page, "Terms as CSV")
+    page = visit(asking(heads=[3, 4], neuron=648, text=f"=1+1 café {TEXT[:81]}"), "reader")
+    name, rows = saved_table(page, "Terms as CSV")
     assert name == "mini-neuron-648-heads-3-4.csv"
-    rows = table(text)
-    assert "'=" in [row["token"] for row in rows]
-    assert not [row for row in rows if row["token"][:1] in "=+-@"]
+    assert "'=" in [*rows["token"]]
+    assert not rows["token"].str.startswith(("=", "+", "-", "@")).any()
     shown = adds(titles(page.locator(".ctx-reader-text").first))
-    check(shown, [float(row["adds"]) for row in rows if row["text"] == "1"])
+    check(shown, rows["adds"][rows["text"] == 1])
 
 
 def test_a_chart_is_a_file_that_needs_no_page(visit):
@@ -122,7 +114,7 @@ def test_every_view_of_a_chapter_has_an_address(visit):
     second.locator("input[value='6']").check()
     page.wait_for_url("**#rows.head=5&rows2.head=6")
     page = visit("#rows2.head=6&turned=1", "chapter", fresh=True)
-    assert page.evaluate("scrollY") > 1000  # the address is about what stands there
+    page.wait_for_function("scrollY > 1000")  # the address is about what stands there
     expect(second.locator("input:checked").first).to_have_value("6")
     page.evaluate("scrollTo(0, 0)")
     first.locator("input[value='3']").check()
@@ -137,14 +129,12 @@ def test_links_carry_heads_neuron_and_text(visit, mini_weights):
     page = visit("#neurons.neuron=78", "chapter", fresh=True)
     page.get_by_role("link", name="Open in the explorer").click()
     page.wait_for_url("**/explorer.html#heads=3,4&neuron=78")
-    assert settled(page).locator(".ctx-neurons-one .ctx-heading").inner_text() == "Neuron 78"
-    page.get_by_role("link", name="live reader").click()
+    expect(page.locator(".ctx-neurons-one .ctx-heading").first).to_have_text("Neuron 78")
+    settled(page).get_by_role("link", name="live reader").click()
     page.wait_for_url("**/reader.html#**")
     neuron, text = page.get_by_label("Neuron", exact=True), page.locator("textarea").first
-    settled(page)
-    assert neuron.input_value() == "78"
-    read = text.input_value()
-    decode = mini_weights.tokenizer.decode
+    expect(neuron).to_have_value("78")
+    read, decode = text.input_value(), mini_weights.tokenizer.decode
     passages = cx.texts.passages(mini_weights)
     assert any(decode(p.tokens[1:200].tolist()) in read for p in passages)
     text.fill("a secret of my own, a few words long")
@@ -153,15 +143,14 @@ def test_links_carry_heads_neuron_and_text(visit, mini_weights):
     link.click()
     page.wait_for_url("**/explorer.html#heads=3,4&neuron=78")
     page.go_back()
-    settled(page)
-    assert neuron.input_value() == "78"
+    expect(neuron).to_have_value("78")
 
 
 # ---------------------------------------------------------------- the live reader
 
 
 def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
-    page = visit(asking(heads="3,4", neuron="648", text=TEXT), "reader")
+    page = visit(asking(heads=[3, 4], neuron=648, text=TEXT), "reader")
     page.get_by_role("checkbox", name="Shades follow the cursor").check()
     page.wait_for_url("**shades=cursor**")
     tokens = cx.texts.encode(mini_weights, TEXT)
@@ -184,7 +173,7 @@ def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
 
 def test_a_window_moves_over_a_long_text(visit, mini_weights, circuit_of):
     words = " ".join(map(str, range(400)))
-    page = visit(asking(heads="3,4", neuron="648", text=words, cursor="7"), "reader")
+    page = visit(asking(heads=[3, 4], neuron=648, text=words, cursor=7), "reader")
     bos, *tokens = cx.texts.all_tokens(mini_weights, words)
     window = page.get_by_label("The window begins behind token").first
     page.get_by_text(f"The first 511 of {len(tokens):,} tokens are read").wait_for()
@@ -209,7 +198,7 @@ def test_a_window_moves_over_a_long_text(visit, mini_weights, circuit_of):
     page.get_by_role("button", name="Reset").click()
     page.wait_for_url(lambda url: "#" not in url)
     page.locator(".ctx-reader-count").first.get_by_text("up to 511 are read").wait_for()
-    assert at_seven.count() == 0
+    expect(at_seven).to_have_count(0)
 
 
 def test_what_is_not_marked_is_a_longest_common_part(visit):
@@ -247,21 +236,21 @@ def test_labels_are_searched_sorted_and_lead_to_a_neuron(visit):
     table.locator("summary").click()
     table.locator("tbody tr").nth(2).wait_for()
 
-    def shown():
-        return [int(row[0]) for row in cells(table)]
+    def shows(*neurons):
+        expect(table.locator("tbody tr > :first-child")).to_have_text([*map(str, neurons)])
 
-    assert shown() == [7, 648, 12]  # by how far AUC is above that of mixtures
-    assert table.locator("tbody .ctx-labels-beyond").count() == 1
+    shows(7, 648, 12)  # by how far AUC is above that of mixtures
+    expect(table.locator("tbody .ctx-labels-beyond")).to_have_count(1)
     assert cells(table)[0][1:4] == ["astronomy", "0.991", "0.980"]
-    falling = table.locator("th[aria-sort=descending]")
-    for column, order, falls in (("top", [648, 7, 12], 1), ("top", [12, 7, 648], 0)):
-        table.get_by_role("button", name=column).click()
-        assert (shown(), falling.all_inner_texts()) == (order, [column] * falls)
+    for order, fallen in ([648, 7, 12], ["top"]), ([12, 7, 648], []):
+        table.get_by_role("button", name="top").click()
+        shows(*order)
+        expect(table.locator("th[aria-sort=descending]")).to_have_text(fallen)
     table.get_by_role("button", name="label").click()
-    assert shown() == [7, 648, 12]
+    shows(7, 648, 12)
     for typed, found in (("ASTRO planet", 648), ('"quoted"', 12)):
         table.get_by_role("searchbox").fill(typed)
-        assert shown() == [found]
+        shows(found)
     table.get_by_role("button", name="Neuron 12").click()
     page.wait_for_url("**#neuron=12")
-    page.wait_for_selector(".ctx-labels .ctx-chosen")
+    page.locator(".ctx-labels .ctx-chosen").wait_for()

@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
+from shown import each, loads
 from test_pages import contrast
 from test_widgets import TURNED
 from viewing import (
@@ -18,9 +20,9 @@ from viewing import (
     OF_LAYERS,
     PHONE,
     VIEWS,
+    Gate,
     header,
     in_firefox_too,
-    loads,
     opened,
     retold,
     serious,
@@ -171,7 +173,6 @@ SAYS = """[...document.querySelectorAll("select, textarea, input")]
     .filter((e) => !told(e).includes("Read a token")).map((e) => e.value)"""
 
 
-@in_firefox_too
 @every_view
 def test_keys_alone_turn_everything_and_the_address_says_it(visit, view):
     page = visit("", view, fresh=True)
@@ -213,6 +214,12 @@ def test_keys_alone_turn_everything_and_the_address_says_it(visit, view):
     page.get_by_role("button", name="Reset", exact=True).press("Enter")  # a pointer would read
     page.wait_for_url(lambda url: "#" not in url)
     assert snapshot(settled(page)) == plain
+
+
+@pytest.mark.parametrize("browser", ["firefox"], indirect=True)
+@pytest.mark.parametrize("view", ["kernels", "neurons", "reader"], scope="module")
+def test_keys_turn_every_kind_of_control_in_firefox_too(visit, view):
+    test_keys_alone_turn_everything_and_the_address_says_it(visit, view)
 
 
 # addresses that say nothing that could be, whatever a view's traits are
@@ -271,10 +278,9 @@ def test_nothing_keeps_a_reader_out(visit, view):
 
     page.emulate_media(forced_colors="active")
     for kind in SHADED.get(view, []):
-        colours = "(all) => all.map((e) => getComputedStyle(e).backgroundColor)"
-        assert len(set(page.locator(kind).evaluate_all(colours))) > 1
-    style = "(all) => all.map((e) => getComputedStyle(e).outlineStyle)"
-    marked = page.locator(".ctx-chip input:checked + span").evaluate_all(style)
+        assert len(set(each(page.locator(kind), "getComputedStyle(e).backgroundColor"))) > 1
+    chosen = page.locator(".ctx-chip input:checked + span")
+    marked = each(chosen, "getComputedStyle(e).outlineStyle")
     page.emulate_media(forced_colors="none")
     assert set(marked) == ({"solid"} if page.locator(".ctx-chip").count() else set())
 
@@ -286,24 +292,17 @@ def test_a_phone_shows_all_of_it_in_letters_that_can_be_read(visit, view):
     page.set_viewport_size(PHONE)
     settled(page)
     # a browser of a desk may keep some of the width for its scroll bar
-    wide, room = page.evaluate(
-        "(({ scrollWidth, clientWidth: w }) => [scrollWidth, w])(document.documentElement)"
-    )
-    assert wide == room <= PHONE["width"]
-    for drawing in page.locator("svg.ctx-chart").all():
-        assert drawing.bounding_box()["width"] <= room
-    sizes = page.evaluate(
-        """[...document.querySelectorAll(".ctx-view *")].filter((e) => e.textContent.trim())
-            .map((e) => parseFloat(getComputedStyle(e).fontSize))"""
-    )
-    assert min(sizes) >= 12
+    wide, room = each(page.locator("html"), "[e.scrollWidth, e.clientWidth]")[0]
+    drawings = each(page.locator("svg.ctx-chart"), "e.getBoundingClientRect().width")
+    assert max([wide, *drawings]) == room <= PHONE["width"]
+    said = page.locator(".ctx-view *").filter(has_text=re.compile(r"\S"))
+    assert min(each(said, "parseFloat(getComputedStyle(e).fontSize)")) >= 12
 
 
 def test_heads_are_told_apart_without_colour_and_stand_out(visit):
     page = visit(name="many-heads/index")
-    marks = page.locator("[data-view=kernels] .ctx-chips .ctx-mark line").evaluate_all(
-        "all => all.map((e) => [e.getAttribute('stroke'), e.getAttribute('stroke-dasharray')])"
-    )
+    lines = page.locator("[data-view=kernels] .ctx-chips .ctx-mark line")
+    marks = each(lines, "[e.getAttribute('stroke'), e.getAttribute('stroke-dasharray')]")
     assert len(marks) == len(set(map(tuple, marks))) == 32
     dashes = [dash for _, dash in marks]
     assert all(dashes[head] != dashes[head + 1] for head in range(0, 32, 2))
@@ -315,10 +314,9 @@ def test_a_finger_has_its_readout_in_sight(browser, address):
     with opened(browser, viewport=PHONE, has_touch=True, is_mobile=True) as page:
         page.goto(f"{address}/rows.html#n=400")
         token = settled(page).locator("[data-place='5']")
-        token.scroll_into_view_if_needed()
         token.tap()
         readout = page.locator(".ctx-touched")
-        assert readout.inner_text() == token.get_attribute("title")
+        expect(readout).to_have_text(token.get_attribute("title"))
         box = readout.bounding_box()
         assert 0 <= box["y"] <= box["y"] + box["height"] <= PHONE["height"]
 
@@ -402,15 +400,12 @@ def test_views_of_little_or_of_much_are_whole(visit, layer):
 
 def test_views_that_are_removed_while_they_load_stay_silent(browser, address):
     with opened(browser) as page:
-        held = []
-        page.route("**/layer.bin", lambda route: held.append(route))
+        gate = Gate(page, "**/layer.bin")
         page.goto(f"{address}/few/index.html")
-        waiting = "document.querySelectorAll('.ctx-waiting').length"
-        page.wait_for_function(f"{waiting} === {len(OF_LAYERS)}")
+        expect(page.locator(".ctx-waiting")).to_have_count(len(OF_LAYERS))
         page.evaluate("window.left = [...document.querySelectorAll('[data-view]')]")
         page.evaluate("left.forEach((place) => place.remove())")
-        for route in held:
-            route.continue_()
+        gate.open()
         page.wait_for_function("left.every((place) => !place.ariaBusy)")
         views = "left.map((place) => place.querySelector('.ctx-view').childElementCount)"
         assert page.evaluate(views) == [0] * len(OF_LAYERS)
@@ -422,16 +417,17 @@ def test_a_drawing_made_anew_keeps_the_keyboards_place(visit, view):
     page.focus(".ctx-readable")
     turned(page, "n=100")
     page.keyboard.press("End")
-    assert page.get_attribute(".ctx-readable", "aria-valuemax") == "100"
-    assert page.get_attribute(".ctx-readable", "aria-valuenow") == "100"
+    for at in ("aria-valuemax", "aria-valuenow"):
+        expect(page.locator(".ctx-readable")).to_have_attribute(at, "100")
 
 
 def test_a_view_that_was_hidden_takes_the_width_it_gets(visit):
     page = visit("", "kernels")
-    page.evaluate("document.querySelector('.ctx-view').style.display = 'none'")
+    view = page.locator(".ctx-view")
+    view.evaluate("(e) => (e.style.display = 'none')")
     turned(page, "n=100")  # drawn without any width
     page.set_viewport_size({"width": 500, "height": 900})
-    page.evaluate("document.querySelector('.ctx-view').style.display = ''")
+    view.evaluate("(e) => (e.style.display = '')")
     page.wait_for_function(
         "document.querySelector('.ctx-readable svg').viewBox.baseVal.width"
         " === document.querySelector('.ctx-view').clientWidth"
@@ -450,8 +446,8 @@ def test_all_views_share_a_page_its_layer_and_an_outline_without_gaps(visit):
     assert loads(page, ".bin") == 1
     assert set(page.evaluate(LEVELS)) == {2, 3, 4}
     page.locator("[data-view=rows] input[value='2']").first.check()
-    settled(page)
-    assert page.locator("[data-view=kernels] input[type=checkbox]:checked").count() == 8
+    page.wait_for_url("**head=2**")
+    assert settled(page).locator("[data-view=kernels] :checked[type=checkbox]").count() == 8
     ids = page.evaluate(IDS)
     assert len(set(ids)) == len(ids)
 
@@ -512,9 +508,7 @@ def test_a_host_may_keep_views_in_a_shadow_with_style_and_focus(host, views):
     page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()
     here = "document.activeElement.shadowRoot?.activeElement"
 
-    mark = page.locator(".ctx-chip span").first
-    assert mark.evaluate("(e) => getComputedStyle(e).borderTopStyle") == "solid"
-
+    expect(page.locator(".ctx-chip span").first).to_have_css("border-top-style", "solid")
     field = page.locator("input[type=search]")
     field.fill("")
     # what is typed is ahead of what is painted: nothing is put over it that was true before
@@ -533,15 +527,12 @@ def test_a_host_may_keep_views_in_a_shadow_with_style_and_focus(host, views):
 
 
 def test_a_view_is_light_on_dark_where_colab_is(host, views):
-    page = settled(hosted(host, views["kernels"]))
-    for name in ("text-base", "background", "text-muted"):  # which are the book's
-        page.evaluate(
-            f"document.documentElement.style.setProperty('--pst-color-{name}', 'initial')"
-        )
-    ink = "getComputedStyle(document.querySelector('.ctx-view')).color"
-    assert page.evaluate(ink) == "rgb(0, 0, 0)"
+    page = hosted(host, views["kernels"])
+    of_the_book = "--pst-color-text-base, --pst-color-background, --pst-color-text-muted"
+    page.add_style_tag(content=f":root {{ {of_the_book.replace(',', ': initial;')}: initial }}")
+    expect(page.locator(".ctx-view")).to_have_css("color", "rgb(0, 0, 0)")
     page.evaluate("document.documentElement.setAttribute('theme', 'dark')")
-    assert page.evaluate(ink) == "rgb(255, 255, 255)"
+    expect(page.locator(".ctx-view")).to_have_css("color", "rgb(255, 255, 255)")
 
 
 # ---------------------------------------------------------------- the view that is copied
@@ -556,10 +547,10 @@ class Skeleton(LayerView):
 
 
 def test_the_skeleton_is_a_view(host, mini_weights):
-    page = settled(hosted(host, Skeleton(mini_weights, head=3)))
-    assert page.locator("input:checked").get_attribute("value") == "3"
+    page = hosted(host, Skeleton(mini_weights, head=3))
+    expect(page.locator("input:checked")).to_have_value("3")
     page.press(".ctx-readable", "End")
-    assert page.locator(".ctx-said").inner_text() == "within 256 tokens: 100.0%"
+    expect(page.locator(".ctx-said")).to_have_text("within 256 tokens: 100.0%")
     page.evaluate("hosted[0].model.set('head', 4)")
     page.wait_for_selector("svg[aria-label*='head 4']")
     page.evaluate("hosted[0].end()")
@@ -567,10 +558,11 @@ def test_the_skeleton_is_a_view(host, mini_weights):
 
 
 def test_a_saved_notebook_without_a_kernel_says_what_to_do(host, views):
-    host.clock.install()
+    host.clock.install(time=0)
+    host.clock.pause_at(1)  # it goes on when it is told to, however slow the machine
     page = hosted(host, views["rows"], silent=True)
     waiting = page.locator(".ctx-waiting")
     page.clock.run_for(9_000)
-    assert "run the cell again" not in waiting.inner_text()
+    expect(waiting).not_to_contain_text("run the cell again")
     page.clock.run_for(2_000)
-    assert "They come from Python: if they do not, run the cell again." in waiting.inner_text()
+    expect(waiting).to_contain_text("They come from Python: if they do not, run the cell again.")
