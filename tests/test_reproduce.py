@@ -22,17 +22,16 @@ GPT2_SMALL = ROOT.parent / "shared" / "gpt2-small"
 CODE = "cx.claims.ledger(model)"
 
 
-def read_texts(patch, count, tokens):
-    """Every model has this many texts of so many tokens."""
-    texts = [SimpleNamespace(tokens=torch.zeros(tokens))] * count
-    patch.setattr(cx.texts, "collection", create_autospec(cx.texts.collection, return_value=texts))
+def texts(count, tokens):
+    return [SimpleNamespace(tokens=torch.zeros(tokens))] * count
 
 
 @pytest.fixture
 def as_gpt2_small(tiny, monkeypatch):
     """The toy passes for GPT-2 small, and has as many texts, as long, as were published on."""
     monkeypatch.setattr("ctxlib.claims.ledgers.GPT2_SMALL", cx.claims.known_by(tiny))
-    read_texts(monkeypatch, 1000, 257)
+    read = create_autospec(cx.texts.collection, return_value=texts(1000, 257))
+    monkeypatch.setattr(cx.texts, "collection", read)
 
 
 @pytest.fixture
@@ -107,13 +106,13 @@ def test_the_exit_code_says_whether_gpt2_misses_one(tiny, as_gpt2_small, write, 
     assert ("DOES NOT HOLD." in capsys.readouterr().out) == bool(code)
 
 
-def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write, monkeypatch):
+def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write):
     """Where they are too few, or too short, or both; a figure without texts is judged anyway."""
     claims = (cx.claims.Claim(id, id, 9.0) for id in ("tv", "median_r", "typical_norm"))
     write(**{"02_keys": cx.claims.ledger(tiny, *claims).attrs})
 
     def verdicts(count, tokens):
-        read_texts(monkeypatch, count, tokens)
+        cx.texts.collection.return_value = texts(count, tokens)
         return {row["id"]: row["verdict"] for row in tool.collected("mini").rows}
 
     missed, other = "does not hold", "other texts"
