@@ -6,6 +6,7 @@ from functools import cache
 
 # Before anything imports huggingface_hub: no test may reach a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.pop("CTX_TEXTS", None)  # nor texts from outside
 # Results are held against each other on the CPU; test_device.py asks for a GPU where one is shown.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ["TOKENIZERS_PARALLELISM"] = "false"

@@ -22,12 +22,10 @@ LARGE = 2**28  # bytes: a layer of weights passes as well
 
 
 class Between(WebSocketHandler):
-    def initialize(self, firefox: str) -> None:
-        self.firefox = firefox
-
     async def open(self, *_: str) -> None:
+        firefox = self.settings["firefox"] + self.request.path
         self.there = await websocket_connect(
-            self.firefox + self.request.path, on_message_callback=self.back, max_message_size=LARGE
+            firefox, on_message_callback=self.back, max_message_size=LARGE
         )
 
     def on_message(self, message: str | bytes) -> None:
@@ -49,13 +47,10 @@ async def main() -> int:
     async for line in firefox.stderr:
         if found := re.search(r"WebDriver BiDi listening on (ws://\S+)", line.decode()):
             (socket,) = bind_sockets(0, "127.0.0.1")
-            relay = Application(
-                [("/.*", Between, {"firefox": found[1]})], websocket_max_message_size=LARGE
-            )
-            HTTPServer(relay).add_sockets([socket])
-            line = (
-                f"WebDriver BiDi listening on ws://127.0.0.1:{socket.getsockname()[1]}\n".encode()
-            )
+            told = {"firefox": found[1], "websocket_max_message_size": LARGE}
+            HTTPServer(Application([("/.*", Between)], **told)).add_sockets([socket])
+            here = f"ws://127.0.0.1:{socket.getsockname()[1]}"
+            line = line.replace(found[1].encode(), here.encode())
         sys.stderr.buffer.write(line)
         sys.stderr.flush()
     return await firefox.wait()

@@ -109,8 +109,7 @@ README = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_tex
 @pytest.mark.parametrize(
     ("code", "shows"), zip(README, (["top tokens", "fvu"], ["Score("]), strict=True)
 )
-def test_the_examples_of_the_readme_run_as_they_stand(code, shows, monkeypatch, capsys):
-    monkeypatch.delenv("CTX_TEXTS", raising=False)
+def test_the_examples_of_the_readme_run_as_they_stand(code, shows, capsys):
     exec(code, {})
     shown = capsys.readouterr().out
     assert all(words in shown for words in shows)

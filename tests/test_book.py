@@ -8,8 +8,10 @@ import sys
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import build_book
+import files
 import jupytext
 import nbformat
 import pytest
@@ -23,20 +25,12 @@ from test_publish import ADDRESS
 import ctxlib as cx
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
-NUMBERED = [c for c in CHAPTERS if c.stem[:2].isdigit() and not c.stem.startswith("00")]
 REAL = {"06_real_model", "07_british"}  # pages on real models, which have no view of their own
-WHOLE = [c for c in NUMBERED if c.stem not in REAL]
-SPINE = [c.stem for c in NUMBERED if c.stem < "06"]
-APPENDICES = [c for c in CHAPTERS if not c.stem[:2].isdigit()]
+WHOLE = [c for c in CHAPTERS if "01" <= c.stem < "A" and c.stem not in REAL]
 TEMPLATE = ROOT / "chapters" / "template" / "NN_slug.py"  # what a new chapter begins from
 
 
 SOURCES = {chapter: jupytext.read(chapter) for chapter in (*CHAPTERS, TEMPLATE)}
-
-
-def number_of(chapter):
-    """As readers see it."""
-    return chapter.stem.partition("_")[0].removeprefix("0")
 
 
 def tagged(notebook, *tags):
@@ -61,14 +55,14 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     ledgers = [c for c in tagged(source, "nbval-check-output") if "claims.ledger" in c.source]
     assert len(ledgers) == 1, "one ledger, and it is compared"
     numbers = re.findall(r"picture\(\s*\w+,\s*f?\"([^\"]+)\"", chapter.read_text("utf-8"))
-    number = number_of(chapter)
+    number = chapter.stem.partition("_")[0].removeprefix("0")  # as readers see it
     astray = [given for given in numbers if not re.fullmatch(rf"{number}\.\d+", given)]
     assert numbers and not astray, f"a figure here is called {number}.1, {number}.2 and so on"
 
 
 def test_every_chapter_stands_wherever_readers_look_for_it():
     listed = [name for name, _ in tables.LISTED.findall((ROOT / "_toc.yml").read_text("utf-8"))]
-    assert sorted(listed) == sorted(c.stem for c in (*NUMBERED, *APPENDICES)), "_toc.yml"
+    assert sorted(listed) == sorted(c.stem for c in CHAPTERS if c.stem >= "01"), "_toc.yml"
     for file, text in tables.filled().items():
         assert text == file.read_text("utf-8"), f"{file.name}: make execute writes its table"
         assert text.count("| asks |") == 1
@@ -85,12 +79,17 @@ def lead(notebook):
 RESULT = re.compile(r"(?<![\w-])(?<!Equation )(?<!hapter )\d")
 
 
-def unfounded(notebook):
-    """Sentences of its answer that have a number, a source's apart, and that no finding says."""
-    outputs = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
+def outputs_of(notebook):
+    """What a notebook shows. Every sentence of its answer that has a number, a source's apart, is
+    among its findings, and nothing failed or warned.
+    """
+    nbformat.validate(notebook)
+    outputs = [o for c in notebook.cells for o in c.get("outputs", ())]
+    assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
     found = {o.data.get("text/plain") for o in outputs if "data" in o}
     own = [s for s in lead(notebook) if RESULT.search(s) and "{cite" not in s]
-    return [s for s in own if s not in found]
+    assert [s for s in own if s not in found] == []
+    return outputs
 
 
 AVERAGE = r"(average|mean|median|middle)"
@@ -105,42 +104,34 @@ def test_an_average_over_heads_in_an_answer_is_weighted_by_who_speaks_or_names_t
 
 
 def test_the_method_in_six_lines_is_the_same_on_the_first_page_and_in_chapter_5():
-    first, last = (
-        re.findall(r"(?m)^\d\. .*", prose(SOURCES[c]).partition("## The method in six lines")[2])[
-            :6
-        ]
-        for c in CHAPTERS
-        if c.stem in ("00_welcome", "05_circuit")
-    )
+    said = {
+        c.stem: prose(source).partition("## The method in six lines")[2]
+        for c, source in SOURCES.items()
+    }
+    first, last = (re.findall(r"(?m)^\d\. .*", said[c])[:6] for c in ("00_welcome", "05_circuit"))
     assert len(first) == 6 and first == last
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
 def test_the_committed_notebook_is_its_chapter_executed_and_found_the_numbers_it_says(chapter):
     assert build_book.refusals(chapter) == []
-    notebook = nbformat.read(build_book.committed(chapter), as_version=4)
-    nbformat.validate(notebook)
-    outputs = [o for c in notebook.cells for o in c.get("outputs", ())]
-    assert not [o for o in outputs if o.get("name") == "stderr"], "no warnings on the page"
-    assert unfounded(notebook) == []
+    outputs_of(nbformat.read(build_book.committed(chapter), as_version=4))
 
 
 @pytest.mark.parametrize("chapter", SOURCES, ids=lambda c: c.stem)
 def test_a_chapter_keeps_to_its_budget_and_every_cell_that_prints_is_compared(chapter):
     """Words outside of folds, tables and formulas, figures, code cells in view, sections."""
     words = prose(SOURCES[chapter])
+    sections = re.findall(r"(?m)^## ", words.partition("## What breaks it")[0])
     for left_out in (r"(?s)```+\{.*?```+", r"(?s)\$\$.*?\$\$", r"(?m)^\|.*$", r"\$[^$\n]*\$"):
         words = re.sub(left_out, " ", words)
     words = re.findall(r"[A-Za-z][\w'’-]*", re.sub(r"\]\([^)]*\)|`[^`]*`", " x ", words))
     code = [c for c in SOURCES[chapter].cells if c.cell_type == "code"]
     figures = sum(len(re.findall(r"plots\.(?:picture|shaded_text)\(", c.source)) for c in code)
     hidden = tagged(SOURCES[chapter], "hide-input", "hide-cell", "setup")
-    sections = re.findall(
-        r"(?m)^## (.*)", prose(SOURCES[chapter]).partition("## What breaks it")[0]
-    )
     spent = len(words), figures, len(code) - len(hidden), len(sections)
     budget = (2500, 6, 20, 9)
-    if chapter.stem in SPINE:  # one result a page
+    if "01" <= chapter.stem < "06":  # one result a page
         budget = (2000 if chapter.stem == "04_denominators" else 1800, 5, 20, 5)
     assert all(map(int.__le__, spent, budget)), spent
     compared = tagged(SOURCES[chapter], "nbval-check-output", "setup")
@@ -176,14 +167,11 @@ def test_the_template_runs_as_it_stands():
     finished = build_book.run(
         deepcopy(SOURCES[TEMPLATE]), TEMPLATE, "mini", os.environ | {"PYTHONPATH": str(ROOT)}
     )
-    nbformat.validate(finished)
-    outputs = [o for c in finished.cells for o in c.get("outputs", ())]
-    assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
+    outputs = outputs_of(finished)
     assert "same as the model's: True\n" in [o.get("text") for o in outputs]
     pages = [o.data["text/html"] for o in outputs if "text/html" in o.get("data", {})]
     assert len([p for p in pages if "Figure NN." in p and "aria-label=" in p]) == 2
     assert len([p for p in pages if "verdict" in p]) == 1
-    assert unfounded(finished) == []
 
 
 # ---------------------------------------------------------------- the build loses nothing
@@ -202,11 +190,7 @@ def house(repository):
     return build
 
 
-def full_disk(patch):
-    def full(self, content):
-        raise OSError(28, "No space left on device", str(self))
-
-    patch.setattr(Path, "write_bytes", full)
+FULL = Mock(side_effect=OSError(28, "No space left on device"))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +200,7 @@ def full_disk(patch):
         (["--chapter", "2"], None, "no chapter '2'; there are 01_x"),
         (["--model", "gtp2"], None, "did you mean gpt2"),
         ([], lambda patch: patch.setenv("CTX_TEXTS", "texts"), "CTX_TEXTS is set"),
-        ([], full_disk, "No space left on device"),
+        ([], lambda patch: patch.setattr(Path, "write_bytes", FULL), "No space left on device"),
         # file modes do not stop a superuser
         ([], lambda patch: patch.setattr(os, "access", lambda *_: False), "cannot write to"),
     ],
@@ -274,25 +258,17 @@ def test_an_edition_is_of_its_model_and_its_texts(house, tmp_path, monkeypatch, 
 
 
 def test_a_site_is_built_once_and_again_when_a_page_changes(repository, monkeypatch):
-    built = []
-
-    def build(model, base, files):
-        built.append(model)
-        page = base / "_build" / "html" / "index.html"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text("a site")
-        if len(built) == 2:
-            raise ValueError("a warning")
-
-    monkeypatch.setattr(build_book, "build_site", build)
-    for _ in range(2):
-        assert build_book.site("mini").read_text() == "a site"
-    assert built == ["mini"]
+    page = repository / "_build" / "html" / "index.html"
+    built = Mock(side_effect=lambda *_: files.replace(page, "a site"))
+    monkeypatch.setattr(build_book, "build_site", built)
+    assert build_book.site("mini") == build_book.site("mini") == page
+    assert built.call_count == 1
     (repository / "book" / "new.md").write_text("# A page\n")
+    built.side_effect = [ValueError("a warning"), None]
     with pytest.raises(ValueError):
         build_book.site("mini")
-    build_book.site("mini")  # one that failed is built again
-    assert build_book.site("mini") and len(built) == 3
+    assert build_book.site("mini") == build_book.site("mini")  # one that failed is built again
+    assert built.call_count == 3
 
 
 # ---------------------------------------------------------------- the guard

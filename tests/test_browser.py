@@ -15,9 +15,9 @@ PAGES = [
     "search",
     "genindex",
     *sorted(
-        str(f.relative_to(ROOT).with_suffix(""))
-        for f in (ROOT / "book").rglob("*.*")
-        if f.suffix in (".md", ".ipynb") and "_static" not in f.parts
+        str(file.relative_to(ROOT).with_suffix(""))
+        for kind in ("*.md", "*.ipynb")
+        for file in (ROOT / "book").rglob(kind)
     ),
 ]
 

@@ -113,15 +113,14 @@ def test_what_could_not_come_out_otherwise_is_folded_and_called_so(tiny):
     assert judged._repr_html_() == pd.DataFrame(judged)._repr_html_(), "nothing to fold"
 
 
-def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, tiny_weights, monkeypatch):
+def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, monkeypatch):
     def verdicts():
         claims = [cx.claims.Claim("tv", "TV", 0.04, on_gpt2=there) for there in (False, True)]
         claims.append(cx.claims.Claim("heads_add", "the sum", 0.0))
         return cx.claims.ledger(tiny, *claims)["verdict"].tolist()
 
     assert verdicts() == ["another model; holds here", "holds", "holds"]
-    known = (cx.claims.fingerprint(tiny_weights), tiny.cfg.n_layers, tiny.cfg.d_vocab)
-    monkeypatch.setattr("ctxlib.claims.ledgers.GPT2_SMALL", known)
+    monkeypatch.setattr("ctxlib.claims.ledgers.GPT2_SMALL", cx.claims.known_by(tiny))
     assert verdicts() == ["holds"] * 3
 
 

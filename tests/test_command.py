@@ -26,20 +26,22 @@ def test_a_models_neurons_in_one_command(tmp_path, capsys):
     assert "<title>mini</title>" in page and not re.search(r'(?:src|href)="?https?:', page)
 
 
-def test_ones_own_folders_are_the_labels(tmp_path, capsys, tiny_folder):
-    words = {
-        "sea": "the colour of the water at the harbour",
-        "code": "def area(width): return width",
-    }
-    for label, text in words.items():
+@pytest.mark.parametrize("alone", [False, True], ids=["model", "stored layer"])
+def test_ones_own_folders_are_the_labels(tmp_path, capsys, tiny_folder, tiny_weights, alone):
+    sea, code = "the colour of the water at the harbour", "def area(width): return width"
+    for label, text in (("sea", sea), ("code", code)):
         folder = tmp_path / "texts" / label
         folder.mkdir(parents=True)
         for k in range(12):
             (folder / f"{k}.txt").write_text(f"{text} {k} " * 60)
-    asked = [str(tiny_folder), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
+    model = tiny_folder
+    if alone:
+        model = stored.keep(cx.destination(tiny_weights), tmp_path / "kept.safetensors.zst")
+    asked = [str(model), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
     assert main(asked) == 0
     table = pd.read_csv(tmp_path / "out" / "neurons.csv")
     assert set(table["label"]) <= {"sea", "code"}
+    assert ("fvu" not in table) == ("no truth" in capsys.readouterr().out) == alone
 
 
 def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
@@ -49,15 +51,6 @@ def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
     fvu = {half: cx.evaluate(study.circuit, of[half], found.index)["fvu"] for half in "AB"}
     assert found["fvu"].tolist() == pytest.approx(fvu["B"].tolist())
     assert found["fvu"].tolist() != pytest.approx(fvu["A"].tolist())
-
-
-def test_a_stored_layer_will_do(tmp_path, capsys, mini_weights):
-    file = stored.keep(
-        cx.destination(mini_weights), tmp_path / "kept.safetensors.zst", model="mini"
-    )
-    assert main([str(file), "--out", str(tmp_path)]) == 0
-    assert "no truth" in capsys.readouterr().out
-    assert "fvu" not in pd.read_csv(tmp_path / "neurons.csv")
 
 
 @pytest.mark.parametrize(

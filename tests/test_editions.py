@@ -6,12 +6,11 @@ such an edition finds means nothing. That it says so, and what it cannot show, i
 """
 
 import json
-import os
+import multiprocessing
 import re
 import signal
-import subprocess
-import sys
 
+import build_book
 import editions
 import nbformat
 import pytest
@@ -20,22 +19,6 @@ from command import ROOT
 import ctxlib as cx
 
 CHAPTERS = sorted(c.stem for c in (ROOT / "chapters").glob("*.py"))
-
-
-def book(build, *arguments, root=ROOT, only=None):
-    """`tools/build_book.py` with a build folder, and perhaps a repository or a choice of chapters,
-    of our own.
-    """
-    script = (
-        "import sys; from pathlib import Path; import build_book as b; "
-        f"b.BUILD = Path({str(build)!r}); b.ROOT = Path({str(root)!r}); "
-        f"b.CHAPTERS = b.ROOT / 'chapters'; all = b.named; only = {only!r}; "
-        "b.named = lambda name=None: [c for c in all(name) if only is None or c.stem in only]; "
-        "sys.exit(b.main(sys.argv[1:]))"
-    )
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}
-    command = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -58,24 +41,21 @@ def chapters(request):
 @pytest.fixture(scope="module")
 def edition(chapters, folder, tmp_path_factory):
     """An edition made from nothing."""
-    build = tmp_path_factory.mktemp("editions")
-    for step in ("execute", "site") if chapters == CHAPTERS else ("execute",):
-        done = book(build, step, "--model", str(folder), only=chapters)
-        assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    (home,) = (build / "editions").iterdir()
-    return home
-
-
-def notebooks(home):
-    return {f.stem: nbformat.read(f, as_version=4) for f in sorted(home.glob("book/*.ipynb"))}
+    of_all = build_book.named
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build_book, "BUILD", tmp_path_factory.mktemp("editions"))
+        patch.setattr(build_book, "named", lambda _: [c for c in of_all() if c.stem in chapters])
+        for step in ("execute", "site") if chapters == CHAPTERS else ("execute",):
+            assert build_book.main([step, "--model", str(folder)]) == 0
+        return build_book.home(str(folder))
 
 
 def test_every_chapter_runs_and_claims_about_gpt2_small_are_not_judged(edition, folder, chapters):
     about = {f.id for f in cx.claims.figures().values() if f.about_gpt2}
-    found = notebooks(edition)
-    assert list(found) == chapters
-    for stem, notebook in found.items():
-        for cell in notebook.cells:
+    notebooks = sorted(edition.glob("book/*.ipynb"))
+    assert [file.stem for file in notebooks] == chapters
+    for file in notebooks:
+        for cell in nbformat.read(file, as_version=4).cells:
             if "parameters" in cell.metadata.get("tags", ()):
                 assert f"MODEL = {json.dumps(folder.name)}" in cell.source
             for output in cell.get("outputs", ()):
@@ -83,7 +63,7 @@ def test_every_chapter_runs_and_claims_about_gpt2_small_are_not_judged(edition, 
                 assert output.get("name") != "stderr", output.text
             named = re.findall(r'claims\.Claim\(\s*"(\w+)"', cell.source)
             if cell.get("execution_count") and about.intersection(named):
-                assert "another model" in cell.outputs[0].data["text/plain"], stem
+                assert "another model" in cell.outputs[0].data["text/plain"], file.stem
 
 
 @pytest.mark.parametrize("chapters", [WHOLE], indirect=True)
@@ -101,27 +81,25 @@ def test_its_site_is_whole_and_the_book_is_left_alone(edition):
 # ---------------------------------------------------------------- a kill
 
 
-def test_it_goes_on_at_the_chapter_that_was_killed(tmp_path, folder):
-    for name in ("chapters", "book", "ctxlib"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "requirements.txt").touch()
-    begun = tmp_path / "begun"
-    deadly = f"""# %%
-import os, pathlib, signal
-begun = pathlib.Path({str(begun)!r})
-if not begun.exists():
-    begun.touch()
-    for process in (os.getppid(), os.getpid()):  # the build, and then the kernel
-        os.kill(process, signal.SIGKILL)
+def test_it_goes_on_at_the_chapter_that_was_killed(repository, folder, capsys):
+    harmless = "# %%\n1\n"
+    deadly = """# %%
+import os, signal
+for process in (os.getppid(), os.getpid()):  # the build, and then the kernel
+    os.kill(process, signal.SIGKILL)
 """
-    for name, code in (("01_a", "# %%\n1\n"), ("02_b", deadly)):
-        (tmp_path / "chapters" / f"{name}.py").write_text(code)
-    arguments = (tmp_path / "_build", "execute", "--model", str(folder))
-    killed = book(*arguments, root=tmp_path)
-    assert killed.returncode == -signal.SIGKILL and begun.exists(), killed.stderr
-    (home,) = (tmp_path / "_build" / "editions").iterdir()
+    first, second = (repository / "chapters" / name for name in ("01_a.py", "02_b.py"))
+    first.write_text(harmless)
+    second.write_text(deadly)
+    asked = ["execute", "--model", str(folder)]
+    build = multiprocessing.get_context("fork").Process(target=build_book.main, args=(asked,))
+    build.start()
+    build.join()
+    assert build.exitcode == -signal.SIGKILL
+    home = build_book.home(str(folder))
     assert [f.name for f in sorted(home.glob("book/*"))] == ["01_a.ipynb"]
 
-    done = book(*arguments, root=tmp_path)
-    said = re.findall(r"(\d\d_\w)\.py: (unchanged|executed)", done.stdout)
-    assert said == [("01_a", "unchanged"), ("02_b", "executed")], done.stderr
+    second.write_text(harmless)
+    assert build_book.main(asked) == 0
+    said = re.findall(r"(\d\d_\w)\.py: (unchanged|executed)", capsys.readouterr().out)
+    assert said == [("01_a", "unchanged"), ("02_b", "executed")]

@@ -1,7 +1,6 @@
 """What pages are made of: figures, shaded texts, widgets, ledgers."""
 
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
@@ -103,14 +102,12 @@ def test_a_shaded_text_shows_its_tokens_and_weights():
     page = shaded._repr_html_()
     assert "&lt;b&gt;" in page and "<b>" not in page and 'title="0.500"' in page
     assert "0.60)" in page, "the strongest token has the strongest shade"
-    HTMLParser().feed(page)
 
 
 def test_the_path_lights_what_a_chapter_is_about_and_no_more():
     page = cx.plots.path(["kernel", "key"], "A < B.")._repr_html_()
     lit = re.findall(r'class="path-(\w+)" fill="[^"]*" (?:fill-opacity="[^"]*" )?stroke="#', page)
     assert set(lit) == {"kernel", "key"} and "A < B." in page and "&lt;" in page
-    HTMLParser().feed(page)
     with pytest.raises(ValueError, match="not on the path: query"):
         cx.plots.path(["query"], "")
 

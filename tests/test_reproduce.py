@@ -4,6 +4,7 @@ import json
 import os
 import re
 from types import SimpleNamespace
+from unittest.mock import create_autospec
 
 import build_book
 import nbformat
@@ -21,23 +22,21 @@ GPT2_SMALL = ROOT.parent / "shared" / "gpt2-small"
 CODE = "cx.claims.ledger(model)"
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    """Editions of a test stay with it, and no collection comes from outside."""
-    monkeypatch.setattr(build_book, "BUILD", tmp_path / "_build")
-    monkeypatch.delenv("CTX_TEXTS", raising=False)
+def texts(count, tokens):
+    return [SimpleNamespace(tokens=torch.zeros(tokens))] * count
 
 
 @pytest.fixture
 def as_gpt2_small(tiny, monkeypatch):
-    """The toy passes for GPT-2 small."""
+    """The toy passes for GPT-2 small, and has as many texts, as long, as were published on."""
     monkeypatch.setattr("ctxlib.claims.ledgers.GPT2_SMALL", cx.claims.known_by(tiny))
+    read = create_autospec(cx.texts.collection, return_value=texts(1000, 257))
+    monkeypatch.setattr(cx.texts, "collection", read)
 
 
 @pytest.fixture
 def write(repository):
-    """A function that writes a book of one notebook a ledger; it hands back their folder."""
-    book = repository / "book"
+    """A function that writes a book of one notebook a ledger."""
 
     def notebooks(**ledgers):
         for name, data in ledgers.items():
@@ -45,8 +44,8 @@ def write(repository):
             kept = {tool.LEDGER: data} if data else {}
             shown = nbformat.v4.new_output("execute_result", {"text/plain": "..."}, metadata=kept)
             cells = [nbformat.v4.new_code_cell(CODE, outputs=[shown])]
-            nbformat.write(nbformat.v4.new_notebook(cells=cells), book / f"{name}.ipynb")
-        return book
+            notebook = nbformat.v4.new_notebook(cells=cells)
+            nbformat.write(notebook, repository / "book" / f"{name}.ipynb")
 
     return notebooks
 
@@ -76,7 +75,8 @@ def part(tiny_folder, tmp_path, monkeypatch):
 
 def test_an_executed_edition_is_collected(tiny_folder, tmp_path, monkeypatch, capsys):
     """A chapter runs in a kernel; its ledger looks like any table, and has its rows as data."""
-    monkeypatch.setattr(build_book, "CHAPTERS", tmp_path)
+    for name, place in (("CHAPTERS", tmp_path), ("BUILD", tmp_path / "_build")):
+        monkeypatch.setattr(build_book, name, place)
     table = "cx.claims.ledger(model, cx.claims.Claim('tv', 'median TV', 0.2, (0.1, 0.3)))"
     (tmp_path / "04_a.py").write_text(
         '# %% tags=["parameters"]\nMODEL = "mini"\n# %%\nimport ctxlib as cx\nimport pandas as pd\n'
@@ -106,20 +106,19 @@ def test_the_exit_code_says_whether_gpt2_misses_one(tiny, as_gpt2_small, write, 
     assert ("DOES NOT HOLD." in capsys.readouterr().out) == bool(code)
 
 
-def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write, tmp_path, monkeypatch):
+def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write):
     """Where they are too few, or too short, or both; a figure without texts is judged anyway."""
     claims = (cx.claims.Claim(id, id, 9.0) for id in ("tv", "median_r", "typical_norm"))
     write(**{"02_keys": cx.claims.ledger(tiny, *claims).attrs})
 
-    def verdicts(texts):
-        found = [SimpleNamespace(tokens=torch.zeros(n)) for n in texts]
-        monkeypatch.setattr(cx.texts, "collection", lambda *_: found)
+    def verdicts(count, tokens):
+        cx.texts.collection.return_value = texts(count, tokens)
         return {row["id"]: row["verdict"] for row in tool.collected("mini").rows}
 
     missed, other = "does not hold", "other texts"
-    assert verdicts([257] * 1000) == {"tv": missed, "typical_norm": missed, "median_r": "holds"}
-    assert verdicts([257] * 999) == {"tv": missed, "typical_norm": missed, "median_r": other}
-    assert verdicts([256] * 1000) == {"tv": other, "typical_norm": missed, "median_r": other}
+    assert verdicts(1000, 257) == {"tv": missed, "typical_norm": missed, "median_r": "holds"}
+    assert verdicts(999, 257) == {"tv": missed, "typical_norm": missed, "median_r": other}
+    assert verdicts(1000, 256) == {"tv": other, "typical_norm": missed, "median_r": other}
 
 
 @pytest.mark.parametrize(
@@ -130,10 +129,11 @@ def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write, tmp
         ("gone", "has no 03_b.ipynb"),
     ],
 )
-def test_what_cannot_be_collected_is_one_line_with_what_to_do(tiny, write, refused, second, said):
-    book = write(**{"02_a": tv(tiny, 0.1), "03_b": {} if second == "gone" else second})
-    if second == "gone":
-        (book / "03_b.ipynb").unlink()
+def test_what_cannot_be_collected_is_one_line_with_what_to_do(
+    tiny, write, repository, refused, second, said
+):
+    write(**{"02_a": tv(tiny, 0.1)} | ({} if second == "gone" else {"03_b": second}))
+    (repository / "chapters" / "03_b.py").touch()
     told = refused(tool.main)
     assert told.startswith("reproduce: ")
     assert said in told and "run `make execute MODEL=mini` first" in told

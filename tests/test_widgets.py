@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import traitlets
 from bs4 import BeautifulSoup
-from viewing import MODULES, VIEWS, header, tensors, whole
+from viewing import MODULES, VIEWS, header, opened, tensors, whole
 
 import ctxlib as cx
 from ctxlib.widgets import askedfile, layerfile
@@ -63,71 +63,56 @@ def test_a_state_cannot_break_out_of_its_place_in_the_page(mini_view):
 
 # ---------------------------------------------------------------- traits
 
-TURNED = {
-    "attention": {"n": 17, "passage": 2},
-    "rows": {"head": 3, "n": 17, "octaves": 0.5, "scale": "log", "passage": 2},
-    "kernels": {"n": 5, "scale": "linear", "family": "local", "token": 1, "heads": [3]},
-    "neurons": {"neuron": 12, "heads": [3, 4], "threshold": 4.0, "search": " the", "passage": 1}
-    | {"pinned": 3},
-    "reader": {"text": "a new text", "other": "another", "neuron": 7, "heads": [0, 2]}
-    | {"shades": "cursor", "window": 9, "other_window": 2, "cursor": 5, "other_cursor": 0},
-    "denominators": {"head": 7, "text": 3, "bound": "Bernstein", "level": 0.5},
-    "positions": {"kind": 2, "head": 7},
-    "lookups": {"heads": [0], "prompt": 2, "neuron": 1},
+
+def up_to(last):
+    """The last of what there is, and what there is not."""
+    return last, last + 1, -2
+
+
+# trait, in a view if it is another one there: what it can be, and what it cannot
+VALUES = {
+    **dict.fromkeys(("head", "heads"), up_to(7)),
+    **dict.fromkeys(("neuron", "pinned"), up_to(1023)),
+    **dict.fromkeys(("window", "other_window"), up_to(8191)),
+    **dict.fromkeys(("n", "cursor", "other_cursor"), up_to(511)),
+    **dict.fromkeys(("passage", "denominators text"), up_to(71)),
+    **dict.fromkeys(("kind", "prompt"), up_to(2)),
+    **dict.fromkeys(("text", "other", "search"), ("words",)),
+    "kernels n": (*up_to(511), 0),
+    "lookups neuron": up_to(1),
+    "lookups heads": ([0], [6]),
+    "octaves": (0.5, 2.5),
+    "scale": ("log",),
+    "kernels scale": ("linear",),
+    "family": ("local",),
+    "token": (284, 1),
+    "threshold": (4.0, -1.0, float("nan")),
+    "shades": ("cursor",),
+    "bound": ("Bernstein",),
+    "level": (0.5, 0.4, 1.0),
 }
 
 
 @every_view
-def test_traits_can_be_set_and_observed(views, view, packed_mini):
-    shown, seen, first = views[view], [], views[view].state()
-    turned = TURNED[view].copy()
-    if "token" in turned:
-        turned["token"] = header(packed_mini)["destinations"][turned["token"]]["id"]
-    shown.observe(lambda change: seen.append((change.name, change.new)))
-    for name, value in turned.items():
-        setattr(shown, name, value)
-    shown.unobserve_all()
-    assert seen == list(turned.items())
-    assert shown.state() == first | turned
+def test_a_trait_can_be_the_last_of_what_there_is_and_is_refused_what_it_cannot_be(views, view):
+    shown, first, turned = views[view], views[view].state(), {}
+
+    def put(name, value):
+        listed = isinstance(first[name], list) and not isinstance(value, list)
+        turned[name] = [value] if listed else value
+        setattr(shown, name, turned[name])
+
+    for name in first:
+        can, *cannot = VALUES.get(f"{view} {name}", VALUES.get(name))
+        for value in (*cannot, -7.5):
+            with pytest.raises(traitlets.TraitError, match=re.escape(str(value))):
+                put(name, value)
+        put(name, can)
+    assert shown.state() == turned
     assert "record" not in repr(shown)
     for name, value in reversed(first.items()):
         shown.set_state({name: value})  # as a page tells it
     assert shown.state() == first
-
-
-# trait, in a view if it is another one there: the last of what there is
-LAST = {
-    **dict.fromkeys(("head", "heads"), 7),
-    **dict.fromkeys(("neuron", "pinned"), 1023),
-    **dict.fromkeys(("window", "other_window"), 8191),
-    **dict.fromkeys(("n", "cursor", "other_cursor"), 511),
-    **dict.fromkeys(("passage", "denominators text"), 71),
-    **dict.fromkeys(("kind", "prompt"), 2),
-    "lookups neuron": 1,
-}
-BESIDES = {
-    "token": [(1, "token 1: those that can ask are")],
-    "threshold": [(t, f"threshold {t}: give a number above 0") for t in (-1.0, float("nan"))],
-    "level": [(1.0, "level"), (0.4, "level")],
-    "octaves": [(2.5, "octaves")],
-    "kernels n": [(0, "destination 0: there are 1 to 511")],
-    "lookups heads": [([1, 6], "heads [6]: this neuron's record has")],
-}
-
-
-@every_view
-def test_what_a_trait_cannot_be_is_refused(views, view):
-    before = views[view].state()
-    for name, value in before.items():
-        wrong = [(-7.5, name), *(BESIDES.get(f"{view} {name}") or BESIDES.get(name, []))]
-        last = LAST.get(f"{view} {name}", LAST.get(name))
-        if last is not None and (view, name) != ("lookups", "heads"):
-            wrong += [(there, f" {there}: there are ") for there in (last + 1, -2)]
-        for there, said in wrong:
-            there = [there] if isinstance(value, list) and not isinstance(there, list) else there
-            with pytest.raises(traitlets.TraitError, match=re.escape(said)):
-                setattr(views[view], name, there)
-    assert views[view].state() == before
 
 
 def test_a_view_is_refused_a_wrong_state_from_the_start(mini_view, look_ups):
@@ -219,26 +204,19 @@ HOSTILE_NAME = "</title></script><script>alert(1)</script>"
 def test_a_page_alone_asks_nobody_and_shows_the_neurons(asked, browser, tmp_path):
     view = cx.widgets.NeuronExplorer(asked, search=HOSTILE, neuron=7)
     file = cx.widgets.page(view, tmp_path / "page.html", title=HOSTILE_NAME)
-    page = browser.new_page(offline=True)
-    said = []
-    page.on("request", lambda r: said.append(r.url))
-    page.on("console", lambda m: said.append(m.text))
-    page.on("pageerror", lambda e: said.append(str(e)))
-    page.goto(file.as_uri())
-    page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()
-    assert said == [file.as_uri()]
-    assert page.title() == page.locator("h1").inner_text() == HOSTILE_NAME
-    assert page.locator(".ctx-neurons-one h3").inner_text() == "Neuron 7"
-    assert page.get_by_text(f"n = {asked.at.n}, ").first.is_visible()
-    first = page.locator(".ctx-neurons-list tbody input").first.get_attribute("value")
-    assert int(first) == cx.find_neurons(asked.circuit, threshold=-1e9).index[0]
-    page.locator("[data-view=reader]").scroll_into_view_if_needed()
-    page.get_by_role("textbox", name="First text", exact=True).fill("the colour of the harbour")
-    page.get_by_text("The destination is fixed").wait_for()
-    page.locator("fieldset input[type=checkbox]").first.click()  # other heads
-    page.locator(".ctx-neurons:not([aria-busy])").wait_for()
-    assert said == [file.as_uri()]
-    page.close()
+    with opened(browser, offline=True) as page:
+        page.goto(file.as_uri())
+        page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()
+        assert page.title() == page.locator("h1").inner_text() == HOSTILE_NAME
+        assert page.locator(".ctx-neurons-one h3").inner_text() == "Neuron 7"
+        assert page.get_by_text(f"n = {asked.at.n}, ").first.is_visible()
+        first = page.locator(".ctx-neurons-list tbody input").first.get_attribute("value")
+        assert int(first) == cx.find_neurons(asked.circuit, threshold=-1e9).index[0]
+        page.locator("[data-view=reader]").scroll_into_view_if_needed()
+        page.get_by_role("textbox", name="First text", exact=True).fill("the colour of the harbour")
+        page.get_by_text("The destination is fixed").wait_for()
+        page.locator("fieldset input[type=checkbox]").first.click()  # other heads
+        page.locator(".ctx-neurons:not([aria-busy])").wait_for()
 
 
 def test_python_answers_a_notebook_with_the_layer(mini_view, packed_mini, monkeypatch):
