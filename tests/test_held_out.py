@@ -25,13 +25,6 @@ CREDITS = (HELD_OUT / "CREDITS.md").read_text(encoding="utf-8")
 INDEX = held_out_index()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_texts():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CTX_TEXTS", "")  # an empty variable names no source
-        yield
-
-
 @pytest.fixture(scope="module")
 def reader():
     return cx.texts.Reader.of(cx.load("mini"))

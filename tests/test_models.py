@@ -48,16 +48,20 @@ def spoilt(name):
 
 
 def written(name, content):
-    """A change that puts something else into a file; part of itself where a share is given."""
+    """A change that puts something else into a file, or what is made of what it holds."""
 
     def change(folder):
         file = folder / name
-        held = file.read_bytes()
-        file.write_bytes(
-            content if isinstance(content, bytes) else held[: int(content * len(held))]
-        )
+        file.write_bytes(content(file.read_bytes()) if callable(content) else content)
 
     return change
+
+
+SHARES = (0.999, 0.5, 0.01)
+
+
+def first(share):
+    return lambda held: held[: int(share * len(held))]
 
 
 # ---------------------------------------------------------------- what it opens
@@ -158,21 +162,18 @@ def test_a_gguf_file_is_the_model_that_it_was_made_of(llama, tmp_path, layers, c
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"),
+    ("content", "says"),
     [
-        (lambda held: b"not GGUF at all, but long enough", "GGUF magic invalid"),
-        (lambda held: b"", "cannot be read"),
-        *((lambda held, share=share: held[: int(share * len(held))], "cannot be read")
-          for share in (0.999, 0.5, 0.01)),
+        (b"not GGUF at all, but long enough", "GGUF magic invalid"),
+        *((first(share), "cannot be read") for share in (0, *SHARES)),
         (lambda held: held.replace(b"llama", b"lemma"), "architecture lemma is not supported"),
     ],
-)  # fmt: skip
-def test_a_damaged_or_unknown_gguf_file_is_one_clear_line(llama, tmp_path, damage, says):
-    file = tmp_path / "bad.gguf"
-    file.write_bytes(damage(llama[1].read_bytes()))
-    with pytest.raises(
-        ValueError, match=rf"the model in .*bad\.gguf cannot be read: .*{says}|{says}"
-    ) as caught:
+)
+def test_a_damaged_or_unknown_gguf_file_is_one_clear_line(llama, tmp_path, content, says):
+    file = Path(shutil.copy(llama[1], tmp_path / "bad.gguf"))
+    written(file.name, content)(tmp_path)
+    said = rf"the model in .*bad\.gguf cannot be read: .*{says}|{says}"
+    with pytest.raises(ValueError, match=said) as caught:
         cx.load(file, layers=1)
     assert "\n" not in str(caught.value)
 
@@ -275,7 +276,7 @@ def without(pattern):
         (without(WEIGHTS), "cannot be read"),
         *(
             (written(WEIGHTS, content), "cannot be read")
-            for content in (b"", b"not safetensors at all", bytes(4096), 0.999, 0.5, 0.01)
+            for content in (b"", b"not safetensors at all", bytes(4096), *map(first, SHARES))
         ),
         (without("token*"), "holds no tokenizer: add its"),
         *((lacking(name), rf"1 tensors are missing.*{name}") for name in (BLOCK[4], BLOCK[1])),
@@ -321,22 +322,21 @@ def test_a_hub_out_of_reach_is_an_error_with_advice_after_a_line(capsys):
     assert constants.HF_HUB_CACHE in printed
 
 
-def fake_cache(home, folder):
-    """What the hub's own cache looks like once a model has been fetched; returns the snapshot."""
+@pytest.fixture
+def snapshot(tmp_path, tiny_folder, monkeypatch):
+    """What the hub's own cache holds once a model has been fetched."""
     commit = "0123456789abcdef0123456789abcdef01234567"
-    repository = home / "hub" / "models--someone--some-gpt2"
-    snapshot = Path(shutil.copytree(folder, repository / "snapshots" / commit))
-    (repository / "refs").mkdir()
+    repository = tmp_path / "hub" / "models--someone--some-gpt2"
+    (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text(commit)
-    return snapshot
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return Path(shutil.copytree(tiny_folder, repository / "snapshots" / commit))
 
 
 def test_a_model_in_the_cache_is_loaded_by_its_hub_name_in_silence(
-    tmp_path, tiny_folder, tiny_weights, monkeypatch, capfd
+    snapshot, tmp_path, tiny_weights, capfd
 ):
-    fake_cache(tmp_path, tiny_folder)
     before = sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     weights = cx.LayerWeights.of(cx.load("someone/some-gpt2"))
     assert torch.equal(weights.W_K, tiny_weights.W_K)
     assert capfd.readouterr() == ("", "")
@@ -352,10 +352,8 @@ def test_a_model_in_the_cache_is_loaded_by_its_hub_name_in_silence(
     ],
 )
 def test_a_download_is_announced_where_something_is_left_to_fetch(
-    tmp_path, tiny_folder, monkeypatch, capsys, file, instead, lacks
+    snapshot, capsys, file, instead, lacks
 ):
-    snapshot = fake_cache(tmp_path, tiny_folder)
     (snapshot / file).rename(snapshot / instead)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     assert models.locate("someone/some-gpt2") == "someone/some-gpt2"
     assert ("downloading" in capsys.readouterr().out) == lacks
