@@ -8,7 +8,6 @@ import os
 import sys
 import time
 import traceback
-from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ import pytest
 
 from ctxlib import chat
 from ctxlib.chat import ChatExplainer, Estimate
+from ctxlib.decoders.explain import Prompts, score_all
 
 KEY = "sk-made-up-for-these-tests-0123456789"
 ACTIVE = ["they sat by the sea", "far out on the sea"]
@@ -85,9 +85,9 @@ def good(request):
     return answers(json.dumps(answer))(request)
 
 
-def fails(status, message="try later", code=None, headers=None):
+def fails(status, message="try later", headers=None):
     """A behaviour: an HTTP error as the API gives it."""
-    error = {"message": message, "type": "t", "param": None, "code": code}
+    error = {"message": message, "type": "t", "param": None, "code": None}
     return returns({"error": error}, status, headers)
 
 
@@ -129,8 +129,9 @@ def naps(monkeypatch):
 @pytest.fixture
 def explainer(endpoint, tmp_path):
     """A function that makes an explainer at the endpoint."""
-    defaults = {"base_url": endpoint.url, "attempts": 3}
-    return lambda **settings: ChatExplainer("tester", tmp_path / "answers", **defaults | settings)
+    defaults = {"model": "tester", "base_url": endpoint.url, "attempts": 3}
+    defaults["cache"] = tmp_path / "answers"
+    return lambda **settings: ChatExplainer(**defaults | settings)
 
 
 def kept(tmp_path):
@@ -290,20 +291,6 @@ def test_a_classification_needs_true_or_false_for_each_prompt(explainer, endpoin
     assert len(endpoint.asked) == 5
 
 
-def test_a_run_goes_on_where_the_endpoint_died(explainer, endpoint, tmp_path):
-    prompts = [f"{i} by the {'sea' if i % 2 else 'fire'}" for i in range(10)]
-    assert explainer(batch=2).explain(ACTIVE, INACTIVE) == EXPLANATION
-    endpoint.script = chain([good, good], repeat(breaks))
-    with pytest.raises(ConnectionError, match="3 answers kept in"):
-        explainer(batch=2).classify(EXPLANATION, prompts)
-    endpoint.script = iter(())
-    again = explainer(batch=2)
-    assert again.explain(ACTIVE, INACTIVE) == EXPLANATION
-    assert again.classify(EXPLANATION, prompts) == [p.endswith("sea") for p in prompts]
-    assert len(endpoint.asked) == 1 + 2 + 3 + 3 and len(set(endpoint.asked[3:7])) == 1
-    assert len(set(endpoint.asked)) == len(kept(tmp_path)) == 1 + 5
-
-
 @pytest.mark.parametrize("key", [None, "", "  ", "sk-a b", "sk-a\nb", "sk-é"])
 def test_a_key_that_is_none_is_not_shown(explainer, endpoint, monkeypatch, tmp_path, key):
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -322,16 +309,28 @@ def test_a_key_that_is_none_is_not_shown(explainer, endpoint, monkeypatch, tmp_p
 # ---------------------------------------------------------------- what is kept
 
 
-def test_kept_answers_need_no_connection_no_key_and_no_package(explainer, endpoint, monkeypatch):
-    for url in (endpoint.url, endpoint.url + "/", endpoint.url):
-        assert explainer(base_url=url).explain(ACTIVE, INACTIVE) == EXPLANATION
-        assert explainer().classify(EXPLANATION, ["sea", "fire"]) == [True, False]
-    assert len(endpoint.asked) == 2
+def test_a_run_goes_on_where_the_endpoint_died_and_then_needs_none(
+    explainer, endpoint, tmp_path, monkeypatch
+):
+    """No connection, no key and no package, however its address ends."""
+    prompts = [f"{i} by the {'sea' if i % 2 else 'fire'}" for i in range(10)]
+    expected = EXPLANATION, [p.endswith("sea") for p in prompts]
+
+    def run(**settings):
+        e = explainer(batch=2, **settings)
+        return e.explain(ACTIVE, INACTIVE), e.classify(EXPLANATION, prompts)
+
+    endpoint.script = chain([good] * 3, repeat(breaks))
+    with pytest.raises(ConnectionError, match="3 answers kept in"):
+        run()
+    endpoint.script = iter(())
+    assert run() == expected
+    assert len(endpoint.asked) == 1 + 2 + 3 + 3 and len(set(endpoint.asked[3:7])) == 1
+    assert len(set(endpoint.asked)) == len(kept(tmp_path)) == 1 + 5
     endpoint.script = repeat(breaks)
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setitem(sys.modules, "openai", None)
-    assert explainer().explain(ACTIVE, INACTIVE) == EXPLANATION
-    assert explainer().classify(EXPLANATION, ["sea", "fire"]) == [True, False]
+    assert run() == run(base_url=endpoint.url + "/") == expected
     with pytest.raises(ImportError, match="pip install openai"):
         explainer().explain(ACTIVE[:1], INACTIVE)
 
@@ -366,19 +365,14 @@ def test_a_kill_while_an_answer_is_written_leaves_no_half_file(explainer, tmp_pa
 def splits():
     """Two heads; the second has more to classify than a batch holds."""
     return [
-        SimpleNamespace(
-            shown_active=[f"{i} {word} and the {word}" * 3 for i in range(5)],
-            shown_inactive=[f"{i} {word} and the moor" * 3 for i in range(5)],
-            held_active=[f"{i} {word} under the {word}" * 4 for i in range(count)],
-            held_inactive=[f"{i} {word} under the moor" * 4 for i in range(count)],
+        Prompts(
+            shown_active=tuple(f"{i} {word} and the {word}" * 3 for i in range(5)),
+            shown_inactive=tuple(f"{i} {word} and the moor" * 3 for i in range(5)),
+            held_active=tuple(f"{i} {word} under the {word}" * 4 for i in range(count)),
+            held_inactive=tuple(f"{i} {word} under the moor" * 4 for i in range(count)),
         )
         for word, count in (("sea", 3), ("fire", 7))
     ]
-
-
-def run(e, some):
-    for s in some:
-        e.classify(e.explain(s.shown_active, s.shown_inactive), [*s.held_inactive, *s.held_active])
 
 
 @pytest.mark.parametrize(("batch", "requests"), [(4, 2 + 2 + 4), (6, 2 + 1 + 3), (100, 2 + 1 + 1)])
@@ -394,58 +388,52 @@ def test_the_estimate_is_the_number_of_requests_then_made(
     assert not endpoint.asked
     assert not (tmp_path / "answers").exists()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    run(e, splits()[:1])
+    score_all(e, {"the first": splits()[0]})
     assert e.estimate(splits()).requests == requests - len(endpoint.asked)
-    run(e, splits())
+    score_all(e, dict(enumerate(splits())))
     assert len(endpoint.asked) == requests
     sent = sum(map(len, endpoint.asked)) / 4
     assert sent / 2 < foreseen.tokens_in < sent * 2
     assert 2 * (chat.ASSUMED / 4) < foreseen.tokens_out < 400
     assert e.estimate(splits(), price=(1, 1)) == Estimate(0, 0, 0, 0)
     assert str(Estimate(0, 0, 0, 0)).startswith("no requests")
-    for said in (foreseen, replace(foreseen, cost=None)):
-        assert str(said).startswith(f"{requests} requests, about ")
 
 
 # ---------------------------------------------------------------- bad input
+
+NUMBERS = ("batch", "attempts", "keep", "timeout")
 
 
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda e: e.explain(ACTIVE, []), "no inactive prompts"),
-        (lambda e: e.explain(ACTIVE, [3]), "list of strings"),
-        (lambda e: e.classify(EXPLANATION, "the sea"), "put a single one in brackets"),
-        (lambda e: e.classify(" \n", ["x"]), "explanation is empty"),
-        *((lambda e, p=p: e.estimate([], p), "two numbers from 0 up") for p in ((1,), (1, -1))),
+        (lambda make: make().explain(ACTIVE, []), "no inactive prompts"),
+        (lambda make: make().explain(ACTIVE, [3]), "list of strings"),
+        (lambda make: make().classify(EXPLANATION, "the sea"), "put a single one in brackets"),
+        (lambda make: make().classify(" \n", ["x"]), "explanation is empty"),
+        (lambda make: make().estimate([], (1,)), "two numbers from 0 up"),
+        (lambda make: make().estimate([], (1, -1)), "two numbers from 0 up"),
+        (lambda make: make(model=" "), "model is empty"),
+        (lambda make: make(cache=__file__), r"test_chat\.py is a file: name a folder"),
+        *((lambda make, n=name: make(**{n: 0}), f"{name}=0: choose") for name in NUMBERS),
+        (lambda make: make(timeout=float("nan")), "timeout=nan: choose"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(explainer, endpoint, ask, said):
+def test_what_cannot_be_asked_or_set_is_refused(explainer, endpoint, ask, said):
     with pytest.raises(ValueError, match=said):
-        ask(explainer())
+        ask(explainer)
     assert not endpoint.asked
 
 
-NUMBERS = [(name, 0) for name in ("batch", "attempts", "keep", "timeout")]
 ADDRESSES = ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1"]
 SECRET_IN = ("me:secret@h/v1", "secret@h/v1", ":secret@h", "h/v1?key=secret", "h#secret")
 ADDRESSES += [f"https://{address}" for address in SECRET_IN]
 
 
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        *(({name: n}, f"{name}={n}: choose") for name, n in [*NUMBERS, ("timeout", float("nan"))]),
-        ({"model": " "}, "model is empty"),
-        ({"cache": __file__}, r"test_chat\.py is a file: name a folder"),
-        *(({"base_url": a}, "not of the form https://host/path.*API_KEY") for a in ADDRESSES),
-    ],
-    ids=str,
-)
-def test_a_setting_that_cannot_be_is_refused(tmp_path, monkeypatch, setting, said):
-    """An address that carries a secret is none, wherever it comes from."""
-    monkeypatch.setenv("OPENAI_BASE_URL", setting.get("base_url", ""))
-    for asked in (setting, setting | {"base_url": None}):
-        with pytest.raises(ValueError, match=said) as caught:
-            ChatExplainer(**{"model": "tester", "cache": tmp_path} | asked)
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_that_is_none_or_carries_a_secret_is_refused(explainer, monkeypatch, address):
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    for given in (address, None):
+        with pytest.raises(ValueError, match=r"not of the form https://.*_KEY") as caught:
+            explainer(base_url=given)
         assert "secret" not in str(caught.value)

@@ -6,14 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from by_hand import draw_texts, same
+from by_hand import draw_texts
 from kinds import SIZES
 from transformers import BertConfig, BertModel
 from transformers.activations import ACT2FN
 
 import ctxlib as cx
-from conftest import randomise
-from ctxlib.models import Encoder, sizes
 from ctxlib.weights import centre
 
 N, LENGTH, THE = 9, 18, 262
@@ -22,16 +20,14 @@ HEADS = [2, 0]
 
 
 @pytest.fixture(scope="module")
-def bert():
-    """Every parameter at random, in float64."""
-    config = BertConfig(**SIZES, layer_norm_eps=1e-3, attn_implementation="eager")
-    model = randomise(BertModel(config, add_pooling_layer=False), seed=2).double()
-    return model.eval().requires_grad_(False)
+def folder(make_folder):
+    """Every parameter at random."""
+    return make_folder(BertModel(BertConfig(**SIZES, layer_norm_eps=1e-3)), seed=2)
 
 
 @pytest.fixture(scope="module")
-def encoder(bert, toy_tokenizer):
-    return Encoder(bert, toy_tokenizer, sizes(bert.config, "a random BERT", torch.device("cpu")))
+def encoder(folder):
+    return cx.load(folder)
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +43,13 @@ def at(weights):
 
 
 @pytest.fixture(scope="module")
-def run(bert):
-    """What transformers computes of these texts: the first layer's attentions, and what its heads
-    and its MLP read.
+def run(folder):
+    """What transformers computes of these texts, in float64: the first layer's attentions, and what
+    its heads and its MLP read.
     """
     held = {}
+    bert = BertModel.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
+    bert = bert.eval().requires_grad_(False)
     first = bert.encoder.layer[0]
     places = {"heads": first.attention.output.dense, "mlp": first.intermediate.dense}
     hooks = [
@@ -105,13 +103,6 @@ def test_what_heads_write_and_the_mlp_makes_is_what_transformers_computes(at, we
 
 
 # ---------------------------------------------------------------- what is read
-
-
-@pytest.mark.parametrize(("n", "length"), [(0, 1), (1, 2), (9, 18), (16, 32), (17, 32), (31, 32)])
-def test_a_destination_is_in_the_middle_of_what_is_read(weights, n, length):
-    at = cx.destination(weights, n=n, token=THE)
-    assert at.length == length == at.split.kernels.shape[1]
-    same(at.split.kernels.sum(1), torch.ones(3))
 
 
 def test_without_n_it_is_the_middle_of_the_context_or_of_the_shortest_text(encoder, weights):

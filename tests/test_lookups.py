@@ -5,17 +5,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from by_hand import draw_text, seeds
-from hypothesis import given
-from hypothesis import strategies as st
+from by_hand import draw_text
 from kinds import GROUPED, KINDS, PARALLEL, RMS, Case, drawn
-from transformers import PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 import ctxlib as cx
@@ -53,11 +49,6 @@ def parts_of(case, layer):
 def matrix(module):
     """The weights, from what comes in to what goes out."""
     return module.weight if isinstance(module, Conv1D) else module.weight.T
-
-
-def bias(module, size):
-    own = getattr(module, "bias", None)
-    return torch.zeros(size, dtype=torch.float64) if own is None else own
 
 
 def centred(case, v):
@@ -105,21 +96,20 @@ def plain_terms(case, held, layer, neuron):
     n_heads = case.model.cfg.n_heads
     feeding = range(layer if case.kind in PARALLEL else layer + 1)
     heads = torch.zeros(len(feeding), n_heads, dtype=torch.float64)
-    total_bias = bias(own.into, 500)[neuron] + bias(own.norm, d_model) @ w
     for k in feeding:
-        out = parts_of(case, k).out_of_heads
         z = held["out_of_heads", k][0].reshape(n_heads, -1)
-        W_O = matrix(out).reshape(n_heads, -1, d_model)
+        W_O = matrix(parts_of(case, k).out_of_heads).reshape(n_heads, -1, d_model)
         for i in range(n_heads):
             heads[k, i] = read(z[i] @ W_O[i])
-        total_bias = total_bias + read(bias(out, d_model))
+    mlps = torch.tensor([read(held["out_of", k][1]) for k in range(layer)])
+    embedding, whole = read(held["block", 0][0]), held["into", layer][1][neuron]
     return SimpleNamespace(
         heads=heads,
-        mlps=torch.tensor([read(held["out_of", k][1]) for k in range(layer)]),
-        embedding=read(held["block", 0][0]),
-        bias=total_bias,
+        mlps=mlps,
+        embedding=embedding,
+        bias=whole - heads.sum() - mlps.sum() - embedding,
         scale=scale,
-        pre_activation=held["into", layer][1][neuron],
+        pre_activation=whole,
     )
 
 
@@ -195,41 +185,22 @@ def clean_by_hand(model, layers):
     return sorted(found, key=lambda f: -f[4])
 
 
-def bare_model(n_layers, d_mlp, vocab, seed, d_model=3):
-    """No more than what is looked at."""
-    random = np.random.default_rng(seed)
-
-    def draw(*shape):
-        return torch.tensor(random.normal(size=shape), dtype=torch.float32)
-
-    mlps = [SimpleNamespace(W_out=draw(d_mlp, d_model)) for _ in range(n_layers)]
-    return SimpleNamespace(
-        cfg=SimpleNamespace(n_layers=n_layers, d_mlp=d_mlp),
-        blocks=[SimpleNamespace(mlp=mlp) for mlp in mlps],
-        W_U=draw(d_model, vocab),
-        ln_final=torch.nn.Identity(),
-        tokenizer=SimpleNamespace(decode=lambda ids: f"<{ids[0]}>"),
-    )
-
-
-@given(st.data(), st.integers(1, 7), st.integers(2, 9), st.integers(2, 12), st.integers(1, 10))
-def test_next_token_neurons_are_those_of_a_loop(data, n_layers, d_mlp, vocab, size):
+@pytest.mark.parametrize("layers", [None, [3], (5, 0, 5), np.array([6, 2])])
+def test_next_token_neurons_are_those_of_a_loop(make_folder, monkeypatch, layers):
     """In the last five layers, or in some that are named in any order."""
-    model = bare_model(n_layers, d_mlp, vocab, data.draw(seeds))
-    some = st.lists(st.integers(0, n_layers - 1), min_size=1, max_size=9)
-    layers = data.draw(st.none() | some | some.map(tuple) | some.map(np.array))
-    with mock.patch.object(lookups, "NEURONS_AT_A_TIME", size):
-        table = lookups.next_token_neurons(model, layers)
-    last = range(max(0, n_layers - 5), n_layers)
-    found = clean_by_hand(model, last if layers is None else sorted({*map(int, layers)}))
+    model = cx.load(make_folder(n_layer=7))
+    monkeypatch.setattr(lookups, "NEURONS_AT_A_TIME", 7)
+    table = lookups.next_token_neurons(model, layers)
+    found = clean_by_hand(model, range(2, 7) if layers is None else sorted({*map(int, layers)}))
     columns = ["layer", "neuron", "token", "text", "congruence", "over_tokens", "over_neurons"]
     by_hand = pd.DataFrame(found, columns=columns)
     pd.testing.assert_frame_equal(table, by_hand, check_dtype=False, rtol=1e-4, atol=1e-5)
+    assert len(table) > 5
 
 
-def test_where_neurons_say_the_same_none_stands_above_the_other():
-    model = bare_model(2, 4, 9, seed=2)
-    model.blocks[1].mlp.W_out = model.blocks[0].mlp.W_out.clone()
+def test_where_neurons_say_the_same_none_stands_above_the_other(tiny_folder):
+    model = cx.load(tiny_folder)
+    model.blocks[1].mlp.W_out.copy_(model.blocks[0].mlp.W_out)
     table = lookups.next_token_neurons(model)
     assert (table["over_neurons"] == 0).all()
     assert table["token"].is_unique
@@ -295,22 +266,3 @@ def test_an_outcome_knows_of_capped_logits(gemma2):
     for p, tokens in enumerate(PROMPTS):
         logits = gemma2.plain(tokens[None]).logits[0, -1]
         near(outcome.log_probability[p], logits.log_softmax(-1)[7])
-
-
-# ---------------------------------------------------------------- a text begins with BOS
-
-
-def test_texts_start_with_EOS_where_there_is_no_BOS(toy_tokenizer):
-    both, end = toy_tokenizer.bos_token, "the"
-    number = toy_tokenizer.convert_tokens_to_ids(end)
-    assert number not in (0, None)
-
-    def ids(**marks):
-        backend = toy_tokenizer.backend_tokenizer
-        tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token=both, **marks)
-        return cx.texts.encode(cx.texts.Reader(tokenizer, 32, 300), "a hill")
-
-    assert ids(eos_token=end)[0] == number
-    assert ids(bos_token=both, eos_token=end)[0] == 0
-    with pytest.raises(ValueError, match="no BOS, CLS or EOS token"):
-        ids()

@@ -34,12 +34,8 @@ def card_table(heading: str) -> dict[str, list[str]]:
 BITS_TOLD = {k: float(row[0]) for k, row in card_table("Held-out text").items() if "*" not in k}
 
 
-def test_the_card_gives_data_choice_and_recipe_and_names_this_file():
-    assert len(card_table("Held-out text")) == 22 + 1, "the domains, and their mean"
-    assert card_table("Held-out text").keys() - {"**mean**"} <= card_table("Data").keys()
-    assert len(card_table("How the recipe was chosen")) == 4, "trials"
-    for heading in ("## What had been looked at before", "## Twins", "## Checksum"):
-        assert heading in CARD
+def test_the_card_gives_the_data_and_names_this_file():
+    assert BITS_TOLD.keys() <= card_table("Data").keys()
     assert hashlib.sha256((MINI / "model.safetensors").read_bytes()).hexdigest() in CARD
 
 
@@ -52,16 +48,18 @@ def test_the_card_says_what_the_record_of_the_runs_says():
 
 def test_the_recipe_was_the_trial_of_the_fewest_bits():
     trials = {k: fmean(RUNS[k]["bits"].values()) for k in card_table("How the recipe was chosen")}
+    assert len(trials) == 4
     best = RUNS[min(trials, key=trials.get)]["recipe"]
     assert RUNS["mini"]["recipe"] == best | {"tokens": RUNS["mini"]["recipe"]["tokens"]}
 
 
 def test_the_model_reads_its_held_out_text_as_the_card_says(mini):
-    """Bits per byte of two windows a domain: near those of all windows, and in their order."""
-    seen = {domain: [] for domain in BITS_TOLD}
-    for text in cx.texts.collection(cx.texts.Reader.of(mini), 2 * len(seen)):
+    """Bits per byte of one window a domain: near those of all windows, and in their order."""
+    seen = {}
+    for text in cx.texts.collection(cx.texts.Reader.of(mini), len(BITS_TOLD)):
         nats = mini(text.tokens[None], return_type="loss").item() * (len(text.tokens) - 1)
         content = mini.tokenizer.decode(text.tokens[1:]).encode()
-        seen[text.domain].append(nats / math.log(2) / len(content))
-    assert spearmanr([*map(fmean, seen.values())], [*BITS_TOLD.values()]).statistic > 0.6
-    assert fmean(map(fmean, seen.values())) == pytest.approx(fmean(BITS_TOLD.values()), rel=0.1)
+        seen[text.domain] = nats / math.log(2) / len(content)
+    assert seen.keys() == BITS_TOLD.keys()
+    assert spearmanr([seen[domain] for domain in BITS_TOLD], [*BITS_TOLD.values()]).statistic > 0.6
+    assert fmean(seen.values()) == pytest.approx(fmean(BITS_TOLD.values()), rel=0.1)

@@ -1,13 +1,14 @@
 """Texts: BOS first, exact lengths, the passages of the book as labelled, and many at once."""
 
 import gzip
+import hashlib
 import json
 import lzma
 import re
 import tracemalloc
 import warnings
 from collections import defaultdict
-from itertools import islice
+from itertools import islice, zip_longest
 from unittest.mock import Mock
 
 import datasets
@@ -51,6 +52,19 @@ def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weight
     assert texts.windows(reader, "") == []
 
 
+@pytest.mark.parametrize("marks", [(0, 5, 7), (None, 5, 7), (None, None, 7), (None, None, None)])
+def test_where_there_is_no_bos_a_text_starts_with_cls_or_eos(marks):
+    names = ("bos_token_id", "cls_token_id", "eos_token_id")
+    words = {"encode.return_value": [1, 2]}
+    reader = texts.Reader(Mock(**dict(zip(names, marks, strict=True)), **words), 32, 300)
+    if any(marks):
+        first = next(mark for mark in marks if mark is not None)
+        assert texts.encode(reader, "a hill").tolist() == [first, 1, 2]
+    else:
+        with pytest.raises(ValueError, match="no BOS, CLS or EOS token"):
+            texts.encode(reader, "a hill")
+
+
 # ---------------------------------------------------------------- the door for texts
 
 
@@ -77,18 +91,6 @@ def test_a_plain_string_is_a_text_and_what_is_none_is_one_clear_line(mini, mini_
 
 
 # ---------------------------------------------------------------- the passages
-
-
-HEAD = "domain: x\ndialect: en-GB\nsubject: y\n"
-HEADS = ["domain: x\nsubject: y\n\n", HEAD, f"{HEAD}mood: calm\n\n", ""]
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_a_passage_with_another_head_is_refused(tiny_weights, tmp_path, head, monkeypatch):
-    (tmp_path / "x-1.txt").write_text(f"{head}One paragraph.\n\nAnother.\n")
-    monkeypatch.setattr("ctxlib.texts.sources.PASSAGES", tmp_path)
-    with pytest.raises((TypeError, ValueError)):
-        texts.passages(tiny_weights)
 
 
 @pytest.fixture(scope="module")
@@ -130,18 +132,23 @@ def test_no_two_passages_share_a_run_of_12_words(passages):
 # ---------------------------------------------------------------- many texts: from files
 
 
-def ids(found):
-    return [getattr(text, "tokens", text).tolist() for text in found]
-
-
 def told(found):
-    """Tokens, names and words."""
-    return [vars(text) | {"tokens": text.tokens.tolist()} for text in found]
+    """What is said of texts, and their tokens."""
+    return [(t.name, t.domain, t.document, t.half, t.source, t.tokens.tolist()) for t in found]
 
 
-def whole_texts(weights, *documents):
-    """Every window of every document, one document after the other."""
-    return ids(piece for d in documents for piece in texts.windows(weights, d))
+def by_hand(weights, half=None, **sources):
+    """The same of every window of every document, by domain; one of each domain in turn."""
+    by_domain = defaultdict(list)
+    for domain, documents in sources.items():
+        windows = [(d, window) for d in documents for window in texts.windows(weights, d)]
+        for number, (document, window) in enumerate(windows):
+            digest = hashlib.sha256(document.encode()).hexdigest()[:16]
+            own = "AB"[int(digest, 16) % 2]
+            if half in (None, own):
+                said = digest, own, weights.tokenizer.decode(window[1:]), window.tolist()
+                by_domain[domain].append((f"{domain}-{number:04d}", domain, *said))
+    return [text for turn in zip_longest(*by_domain.values()) for text in turn if text]
 
 
 def everything(weights, source, half=None):
@@ -151,11 +158,11 @@ def everything(weights, source, half=None):
         for text in texts.stream(weights, 999, source, half):
             found.append(text)
     assert f"holds {len(found)} texts" in str(said.value)
+    assert {text.tokens.dtype for text in found} <= {torch.int64}
     return found
 
 
-DOCUMENTS = [WATER * 7, "the moon", "", NURSE * 5, MOON * 6]
-FILLED = [DOCUMENTS[0], *DOCUMENTS[3:]]  # those long enough for a text
+DOCUMENTS = [WATER * 7, "the moon", "", NURSE * 5, *(f"{i} {MOON * 6}" for i in range(3))]
 LINES = MARK.join(DOCUMENTS).encode()
 
 
@@ -169,21 +176,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_files_of_a_folder_take_turns_and_no_text_mixes_two_documents(tiny_weights, folder):
-    found = everything(tiny_weights, folder)
-    harbour, sky = (whole_texts(tiny_weights, *held) for held in (FILLED, [MOON * 6]))
-    turns = ["harbour.en", "sky"] * len(sky) + ["harbour.en"] * (len(harbour) - len(sky))
-    assert [text.domain for text in found] == turns
-    assert len({text.name for text in found}) == len(found)
-    assert {text.tokens.dtype for text in found} == {torch.int64}
-    assert ids(text for text in found if text.domain == "sky") == sky
-    assert ids(text for text in found if text.domain != "sky") == harbour
-
-
 def test_a_source_is_given_or_else_named_by_the_variable(tiny_weights, folder, monkeypatch):
     for source in (folder, *folder.glob("*.txt*")):
         monkeypatch.setenv("CTX_TEXTS", str(folder / "gone"))
-        expected = told(texts.collection(tiny_weights, 3, source))
+        expected = told(everything(tiny_weights, source))[:3]
         assert told(texts.collection(tiny_weights, 3, str(source))) == expected
         monkeypatch.setenv("CTX_TEXTS", str(source))
         assert told(texts.collection(tiny_weights, 3)) == expected
@@ -198,32 +194,29 @@ def test_a_source_is_given_or_else_named_by_the_variable(tiny_weights, folder, m
         f"<|endoftext|>\n{{one}}{MARK}{{two}}\n",
         f"{{one}}{MARK}<|endoftext|>\n{{two}}",
         "{one}\r\n<|endoftext|>\r\n{two}",
-        f"{{one}}{MARK}{{two}}{MARK}{{short}}\n<|endoftext|>",
     ],
 )
 def test_a_line_that_holds_only_the_mark_separates_documents(tiny_weights, tmp_path, content):
-    """The two fill the context to the last token and `short` all but it, so that one more would
-    show.
-    """
-    decode, read = tiny_weights.tokenizer.decode, texts.all_tokens
-    lengths = {"one": (WATER * 3, 32), "two": (NURSE * 3, 32), "short": (WATER * 3, 31)}
-    words = {k: decode(read(tiny_weights, d)[1:length]) for k, (d, length) in lengths.items()}
+    words = {"one": WATER * 3, "two": NURSE * 3}
     (tmp_path / "a.txt").write_bytes(content.format(**words).encode())
-    expected = whole_texts(tiny_weights, words["one"], words["two"])
-    assert ids(everything(tiny_weights, tmp_path / "a.txt")) == expected
+    found = told(everything(tiny_weights, tmp_path / "a.txt"))
+    assert found == by_hand(tiny_weights, a=words.values())
 
 
 def test_a_long_document_is_cut_at_the_end_of_a_line(tiny_weights, tmp_path, monkeypatch):
     """And a mark within a line separates nothing."""
     line = "say <|endoftext|> to end; "
-    lines = [f"{line * 3}\n", f"{NURSE * 3}\n", f"{MOON * 3}\n", f"{line * 4}\n"]
-    (tmp_path / "a.txt").write_text("".join(lines))
-    monkeypatch.setattr("ctxlib.texts.documents.LONGEST", len(lines[0] + lines[1]))
-    expected = whole_texts(tiny_weights, (lines[0] + lines[1])[:-1], (lines[2] + lines[3])[:-1])
-    assert ids(everything(tiny_weights, tmp_path)) == expected
+    pieces = [f"{line * 3}\n{NURSE * 3}", f"{MOON * 3}\n{line * 4}"]
+    (tmp_path / "a.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    monkeypatch.setattr("ctxlib.texts.documents.LONGEST", len(pieces[0]) + 1)
+    assert told(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=pieces)
 
 
-ROWS = "".join(json.dumps({"id": i, "text": d}) + "\n" for i, d in enumerate(DOCUMENTS)).encode()
+def row(**held):
+    return f"{json.dumps(held)}\n".encode()
+
+
+ROWS = b"".join(row(id=i, text=d) for i, d in enumerate(DOCUMENTS))
 PACKED = {
     "txt": LINES,
     "txt.xz": lzma.compress(LINES),
@@ -233,29 +226,21 @@ PACKED = {
 }
 
 
-def many(file):
-    """The same documents in a file of any kind."""
-    if file.suffix == ".parquet":
+def many(place):
+    """The same documents in a file of any kind, or the rows of two files in a folder."""
+    place.parent.mkdir(exist_ok=True)
+    if place.suffix == ".rows":
+        for name in ("1.parquet", "2.parquet"):
+            many(place / name)
+    elif place.suffix == ".parquet":
         rows = [{"text": d, "id": 1} for d in DOCUMENTS]
-        datasets.Dataset.from_list(rows).to_parquet(file)
+        datasets.Dataset.from_list(rows).to_parquet(place)
     else:
-        file.write_bytes(PACKED[file.name.partition(".")[2]])
-    return file
-
-
-def test_files_of_rows_in_a_folder_are_one_data_set(tiny_weights, tmp_path, capfd):
-    for number in ("01", "02"):
-        many(tmp_path / f"{number}.parquet")
-    capfd.readouterr()
-    found = everything(tiny_weights, tmp_path)
-    assert ids(found) == whole_texts(tiny_weights, *FILLED * 2)
-    assert {text.domain for text in found} == {tmp_path.name}
-    assert len({text.name for text in found}) == len(found)
-    assert capfd.readouterr() == ("", ""), "no network, and no word of the library's"
+        place.write_bytes(PACKED[place.name.partition(".")[2]])
+    return place
 
 
 ONE = lzma.compress(b"some text " * 500)
-ROW = {"id": 1, "sentence": WATER}
 NOWHERE = ("/no/such/folder", "./gone", "~/gone", "gone/", "a/b/c", "my texts", r"C:\texts")
 NOWHERE += ("a/gone.txt.xz", "a/gone.jsonl", "a/gone.parquet")
 REFUSED = [
@@ -267,9 +252,9 @@ REFUSED = [
     *(("a.txt.xz", ONE[:kept], "a.txt.xz is not a whole .xz file") for kept in (-1, 40, 3)),
     ("rows/b.parquet", b"", "holds .json and .parquet files: name one kind"),
     ("a.jsonl", ROWS + b'{"text": oops}\n', "data set a.jsonl: no row after 0 more: JSON parse"),
-    ("a.jsonl", ROW, "no column 'text', nor 'content' or 'document' alone; it has id, sentence"),
-    ("a.jsonl", {"content": MOON, "document": WATER}, "' alone; it has content, document"),
-    ("a.jsonl", {"text": [WATER, MOON]}, "data set a.jsonl: text is not a column of texts"),
+    ("a.jsonl", row(id=1), "no column 'text', nor 'content' or 'document' alone; it has id"),
+    ("a.jsonl", row(content=MOON, document=WATER), "' alone; it has content, document"),
+    ("a.jsonl", row(text=[WATER, MOON]), "data set a.jsonl: text is not a column of texts"),
     *((name, None, f"there is no file or folder {name}") for name in NOWHERE),
     ("a:b:c:d", None, "data set a:b:c:d: write name:configuration:split"),
     *((n, None, f"{n} is neither a file, nor a folder, nor a data") for n in ("gone", "a/gone")),
@@ -284,9 +269,7 @@ def test_a_source_that_cannot_be_read_is_refused_and_named(
     if content is not None:
         for file, held in (("rows/a.jsonl", ROWS), (name, content)):
             (tmp_path / file).parent.mkdir(exist_ok=True)
-            (tmp_path / file).write_bytes(
-                held if isinstance(held, bytes) else json.dumps(held).encode()
-            )
+            (tmp_path / file).write_bytes(held)
         name = name.partition("/")[0]
     with pytest.raises(ValueError, match=re.escape(says)):
         texts.collection(tiny_weights, 3, name)
@@ -294,9 +277,9 @@ def test_a_source_that_cannot_be_read_is_refused_and_named(
 
 @pytest.mark.parametrize("column", ["content", "document"])
 def test_the_texts_may_be_in_another_column_if_it_is_the_only_one(tiny_weights, tmp_path, column):
-    for row, used in (({"id": 1}, WATER), ({"text": MOON * 5}, MOON)):
-        (tmp_path / "a.jsonl").write_text(json.dumps(row | {column: WATER * 5}))
-        assert ids(everything(tiny_weights, tmp_path)) == whole_texts(tiny_weights, used * 5)
+    for other, used in (({"id": 1}, WATER), ({"text": MOON * 5}, MOON)):
+        (tmp_path / "a.jsonl").write_bytes(row(**other, **{column: WATER * 5}))
+        assert told(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=[used * 5])
 
 
 # ---------------------------------------------------------------- many texts: as a stream
@@ -310,42 +293,35 @@ def tokenised(monkeypatch):
     return noting
 
 
-def test_a_stream_reads_what_is_asked_for_every_time_anew(tiny_weights, folder, tokenised):
-    (folder / "zebra.txt").write_bytes("façade".encode("latin-1"))
-    stream = texts.stream(tiny_weights, 12, folder)
-    reading, other = iter(stream), iter(stream)
-    assert (len(stream), tokenised.call_count) == (12, 0)
-    first = [next(reading), next(reading)]
-    assert [asked.args[1] for asked in tokenised.call_args_list] == [WATER * 7, MOON * 6]
-    with pytest.raises(ValueError, match=r"zebra\.txt is not UTF-8"):
-        next(reading)
-    for again in (islice(other, 2), texts.collection(tiny_weights, 2, folder)):
-        assert told(again) == told(first)
+SOURCES = {kind: {"many": DOCUMENTS} for kind in (*PACKED, "parquet")}
+SOURCES["rows"] = {"many.rows": DOCUMENTS * 2}
+SOURCES["folder"] = {"harbour.en": DOCUMENTS, "sky": [MOON * 6]}
 
 
-@pytest.mark.parametrize("half", [None, "A"])
-@pytest.mark.parametrize("kind", [*PACKED, "parquet", "folder"])
-def test_a_stream_goes_on_at_any_text(tiny_weights, tmp_path, tokenised, kind, half):
-    """Wherever a reading stands, what it says of that survives JSON and leads back there; and of
-    the documents before, none is tokenised again.
+@pytest.mark.parametrize("half", [None, "A", "B"])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_stream_goes_on_at_any_text(tiny_weights, folder, tokenised, capfd, kind, half):
+    """The files of a folder take turns, its files of rows are one data set, no text mixes two
+    documents, and a half is all of its documents. Wherever a reading stands, what it says of that
+    survives JSON and leads back there; and of the documents before, none is tokenised again.
     """
-    if kind == "folder":
-        for name, words in (("harbour.txt", WATER), ("ward.txt", NURSE)):
-            (tmp_path / name).write_text(MARK.join(words * 4 + str(i) for i in range(9)))
-        source = tmp_path
-    else:
-        source = many(tmp_path / f"many.{kind}")
-        assert ids(everything(tiny_weights, source)) == whole_texts(tiny_weights, *FILLED)
-    expected = told(everything(tiny_weights, source, half))
-    stream = texts.stream(tiny_weights, len(expected), source, half)
-    reading = stream.reading()
-    for k in range(len(expected)):
+    source = folder if kind == "folder" else many(folder / "in" / f"many.{kind}")
+    capfd.readouterr()
+    found = everything(tiny_weights, source, half)
+    expected = told(found)
+    assert expected == by_hand(tiny_weights, half, **SOURCES[kind])
+    assert capfd.readouterr() == ("", ""), "no network, and no word of the library's"
+    tokenised.reset_mock()
+    stream = texts.stream(tiny_weights, len(found), source, half)
+    reading = iter(stream)
+    assert (len(stream), tokenised.call_count) == (len(found), 0)
+    for k, text in enumerate(found):
         next(reading)
         again = stream.reading(json.loads(json.dumps(reading.place)))
         tokenised.reset_mock()
-        assert told([next(again)]) == [expected[k]] and again.given == k + 1
+        assert (told([next(again)]), again.given) == (told([text]), k + 1)
         tokenised.assert_called_once()
-        assert expected[k]["source"] in tokenised.call_args.args[1]
+        assert text.source in tokenised.call_args.args[1]
         assert told(again) == expected[k + 1 :]
 
 
@@ -380,14 +356,14 @@ def test_a_large_file_is_not_held_in_memory(tiny_weights, tmp_path):
 
 
 def test_the_texts_before_a_damaged_place_are_given(tiny_weights, tmp_path):
-    source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 15000)
+    source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 3000)
     whole = lzma.compress(MARK.join(map("".join, source.reshape(-1, 10))).encode(), preset=0)
     (tmp_path / "a.txt.xz").write_bytes(whole[: len(whole) // 2])
     found, reading = [], iter(texts.stream(tiny_weights, 99999, tmp_path))
     with pytest.raises(ValueError, match=r"a\.txt\.xz is not a whole \.xz file"):
         for text in reading:
             found.append(text)
-    assert len({text.document for text in found}) >= 500
+    assert len({text.document for text in found}) >= 100
     assert told([next(reading.texts.reading(reading.place))]) == told(found[-1:])
 
 
@@ -411,9 +387,8 @@ def test_rows_of_a_data_set_are_documents_in_the_configuration_and_the_split_nam
     rows = [{"text": WATER * 5, "id": 1}, {"text": "short"}, {"text": MOON * 5}]
     load = Mock(return_value=datasets.Dataset.from_list(rows).to_iterable_dataset())
     monkeypatch.setattr(datasets, "load_dataset", load)
-    found = everything(tiny_weights, name)
-    assert ids(found) == whole_texts(tiny_weights, WATER * 5, MOON * 5)
-    assert {text.domain for text in found} == {path.rpartition("/")[2]}
+    documents = {path.rpartition("/")[2]: [WATER * 5, MOON * 5]}
+    assert told(everything(tiny_weights, name)) == by_hand(tiny_weights, **documents)
     assert f"no file or folder {name}: streaming the" in capsys.readouterr().out
     load.assert_called_once_with(path=path, name=configuration, split=split, streaming=True)
 
@@ -428,22 +403,7 @@ def test_a_row_that_cannot_be_had_is_an_error_behind_those_before_it(tiny_weight
 
     monkeypatch.setattr("datasets.load_dataset", lambda **_: Streamed())
     reading = iter(texts.stream(tiny_weights, 99, "a/b"))
-    expected = whole_texts(tiny_weights, WATER * 3, MOON * 3)
-    assert ids(islice(reading, len(expected))) == expected
+    expected = by_hand(tiny_weights, b=[WATER * 3, MOON * 3])
+    assert told(islice(reading, len(expected))) == expected
     with pytest.raises(ValueError, match="data set a/b: no row after 2 more: gone"):
         next(reading)
-
-
-# ---------------------------------------------------------------- many texts: in two halves
-
-
-def test_a_half_holds_the_whole_of_its_documents_and_nothing_else(tiny_weights, tmp_path):
-    documents = [words * 4 + str(i) for words in (WATER, NURSE) for i in range(20)]
-    (tmp_path / "a.txt").write_text(MARK.join(documents))
-    both, a, b = (everything(tiny_weights, tmp_path, half) for half in (None, "A", "B"))
-    assert min(len(a), len(b)) > 20
-    assert ({text.half for text in a}, {text.half for text in b}) == ({"A"}, {"B"})
-    assert sorted(text.name for text in [*a, *b]) == sorted(text.name for text in both)
-    hashes = [{text.document for text in half} for half in (a, b)]
-    assert set.union(*hashes) == {texts.document_hash(source) for source in documents}
-    assert not set.intersection(*hashes)

@@ -1,19 +1,14 @@
 """The training tool: a batch is a function of (seed, step), so a killed run loses nothing."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 import train_mini as tm
-from command import ROOT
 from safetensors.torch import load_file
 
 TINY = tm.Recipe(
@@ -45,30 +40,21 @@ def work(tmp_path, monkeypatch, toy_tokenizer):
     return prepared
 
 
-# The training tool, killed as soon as it has kept its progress for the first time.
-DEADLY = """
-import json, os, signal, sys
-import train_mini as tm
-save = tm.save_checkpoint
-def killed(*args):
-    save(*args)
-    os.kill(os.getpid(), signal.SIGKILL)
-tm.save_checkpoint, tm.SAVE_EVERY = killed, 20
-tm.RUNS = {"tiny": tm.Recipe(**json.loads(sys.argv[1]))}
-tm.main(sys.argv[2:])
-"""
-
-
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_a_killed_run_goes_on_to_the_same_weights(tmp_path, work, optimizer, capsys, refused):
+def test_a_killed_run_goes_on_to_the_same_weights(
+    tmp_path, work, monkeypatch, optimizer, capsys, refused
+):
+    """Killed as soon as it has kept its progress for the first time."""
     short = replace(TINY, tokens=TINY.batch * TINY.n_ctx * 30, optimizer=optimizer)
-    arguments = {name: work(short, name) for name in "ab"}
-    killed = subprocess.run(
-        [sys.executable, "-c", DEADLY, json.dumps(asdict(short)), *arguments["b"]],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "tools"), "TORCH_COMPILE_DISABLE": "1"},
-        capture_output=True,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    arguments, save = {name: work(short, name) for name in "ab"}, tm.save_checkpoint
+
+    def killed(*args):
+        save(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tm, "save_checkpoint", killed)
+        assert tm.main(arguments["b"]) == 130
     assert not (tmp_path / "b" / "tiny" / "result.json").exists(), "it was killed before the end"
     for name in "ab":
         assert tm.main(arguments[name]) == 0

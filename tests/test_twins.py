@@ -40,6 +40,8 @@ def test_a_shipped_format_computes_what_was_trained(kind):
 def test_what_is_trained_ships_with_its_card_and_its_record(tmp_path, monkeypatch):
     """From a work folder in which two runs have ended."""
     work = tmp_path / "work"
+    small = {"n_layer": 2, "n_embd": 32, "n_head": 4}
+    monkeypatch.setattr(tm, "RUNS", {run: replace(r, **small) for run, r in tm.RUNS.items()})
     for name in ("mini", "rotary"):
         state = {k: v.detach().half() for k, v in tm.new_model(tm.RUNS[name]).named_parameters()}
         tm.save_whole(state, work / name / "at-100.safetensors", {})
@@ -52,7 +54,7 @@ def test_what_is_trained_ships_with_its_card_and_its_record(tmp_path, monkeypatc
     monkeypatch.setattr(tm, "RECORD", tmp_path / "runs.json")
     assert ship_mini.main(["--corpus", str(tmp_path), "--work", str(work)]) == 0
     model = cx.load(tmp_path / "mini")
-    assert (model.cfg.n_layers, model.tokenizer.bos_token_id) == (4, 0)
+    assert (model.cfg.n_layers, model.tokenizer.bos_token_id) == (2, 0)
     card = (tmp_path / "mini" / "README.md").read_text()
     assert ship_mini.digest(tmp_path / "mini" / "model.safetensors") in card
     assert "| mini | 1,000 | 1.2500 | 3.000 | 3 | an abacus |" in card
