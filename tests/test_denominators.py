@@ -89,6 +89,3 @@ def test_denominators_beyond_the_range_of_their_precision_are_refused(tiny_weigh
     for ask in (cx.softmax_denominators, cx.stable_heads):
         with pytest.raises(ValueError, match=r"denominators of head .* are beyond .*float32"):
             ask(cx.destination(loud, n=20), drawn)
-
-
-# ---------------------------------------------------------------- what is refused

@@ -33,11 +33,17 @@ def test_a_destination_is_of_a_model_or_of_its_weights(tiny, tiny_weights):
     assert tiny_weights.typical_norm() == at.split.C
 
 
-@pytest.mark.parametrize("n", [np.int64(N), torch.tensor(N), np.array(N)])
-def test_a_position_of_any_library_is_a_plain_number(of_kind, tiny_weights, n):
+@pytest.mark.parametrize("of_library", [np.int64, np.array, torch.tensor])
+def test_numbers_of_any_library_are_plain_ones(of_kind, tiny_weights, here, of_library):
+    """Positions, and heads: one or several."""
     for of, more in ((tiny_weights, ()), (of_kind("Llama").model, (TEXTS,))):
-        at = cx.destination(of, *more, n=n, token=THE)
+        at = cx.destination(of, *more, n=of_library(N), token=THE)
         assert type(at.n) is int and at.n == N
+    calibrate = partial(cx.ContextualCircuit.calibrate, here, TEXTS[0])
+    for heads in ([of_library(2), 0], of_library([2, 0])):
+        assert repr(calibrate(heads).heads) == "(2, 0)"
+    for head in (1, np.int64(1)):
+        assert repr(calibrate(head).heads) == "(1,)"
 
 
 def test_what_is_asked_for_is_what_it_has(precise, of_kind):
@@ -49,14 +55,6 @@ def test_what_is_asked_for_is_what_it_has(precise, of_kind):
     shorter = [TEXTS[0], TEXTS[1, :13]]  # of which it is the end
     assert cx.destination(precise, shorter).n == 12
     assert cx.destination(of_kind("Llama").model, shorter, token=THE).n == 12
-
-
-def test_heads_are_a_number_or_several_of_any_library(here):
-    for heads in ([np.int64(2), 0], torch.tensor([2, 0]), np.array([2, 0])):
-        circuit = cx.ContextualCircuit.calibrate(here, TEXTS[0], heads)
-        assert repr(circuit.heads) == "(2, 0)"
-    for head in (1, np.int64(1)):
-        assert cx.ContextualCircuit.calibrate(here, TEXTS[0], head).heads == (1,)
 
 
 @pytest.fixture(scope="module")

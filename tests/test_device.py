@@ -73,12 +73,10 @@ def test_the_cpu_can_be_asked_for_and_is_used_where_there_is_no_gpu(tiny, monkey
 
 
 @on_gpu
-def test_a_gpu_is_used_where_there_is_one(moved, gpu):
+def test_a_gpu_is_used_and_tokens_come_from_anywhere_and_weights_to_the_cpu(
+    moved, tiny, gpu, tiny_tokens
+):
     assert {p.device for p in moved.parameters()} == {gpu} and moved.cfg.device == str(gpu)
-
-
-@on_gpu
-def test_tokens_come_from_anywhere_and_weights_to_the_cpu(moved, tiny, gpu, tiny_tokens):
     name, text = "blocks.1.mlp.hook_pre", tiny_tokens[None]
     (logits, cache), (expected, own) = (
         m.run_with_cache(text, names_filter=name) for m in (moved, tiny)

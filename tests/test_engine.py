@@ -70,6 +70,12 @@ def toy(load, make_folder):
 
 
 @pytest.fixture(scope="module")
+def packed_toy(toy):
+    """Its layer once more, with few texts: a file that is quickly packed."""
+    return packed_layer(toy, cx.texts.collection(toy, 10))
+
+
+@pytest.fixture(scope="module")
 def texts(mini_weights):
     """Thirty passages of all domains, 512 tokens each."""
     passages = cx.texts.passages(mini_weights)
@@ -78,10 +84,6 @@ def texts(mini_weights):
 
 def toy_circuit(weights, text, heads, n, token):
     return cx.ContextualCircuit.calibrate(cx.destination(weights, n=n, token=token), text, heads)
-
-
-def span(values):
-    return float(values.max() - values.min())
 
 
 def off(found, truth, wide=None):
@@ -124,15 +126,14 @@ def agree(page, layer, circuit_of, texts, groups, per_group, draw, close):
             neuron, which = draw.randrange(circuit.at.n_neurons), draw.randrange(len(texts))
             ids, contribution = read[which], circuit.contribution[:, neuron]
             # the widest that one place of a text ranges, over texts
-            seen = contribution[read] * circuit.kernel
-            wide = float((seen.amax(0) - seen.amin(0)).max())
+            wide = np.ptp(contribution[read] * circuit.kernel, axis=0).max()
             expected.append(
                 {
-                    "summary": (summaries[which, neuron], span(summaries[:, neuron])),
+                    "summary": (summaries[which, neuron], np.ptp(summaries[:, neuron])),
                     "terms": (added(circuit, ids, neuron), wide),
-                    "own": (own[which, neuron], span(own[:, neuron])),
-                    "computed": (computed[which, neuron], span(computed[:, neuron])),
-                    "contribution": (contribution[ids[length // 2]], span(contribution)),
+                    "own": (own[which, neuron], np.ptp(own[:, neuron])),
+                    "computed": (computed[which, neuron], np.ptp(computed[:, neuron])),
+                    "contribution": (contribution[ids[length // 2]], np.ptp(contribution)),
                 }
             )
             place = {"n": max(n, usual), "token": token}  # the page moves it for shorter texts
@@ -174,32 +175,28 @@ def ranked(page, heads, token, layer="layer"):
     )
 
 
-@pytest.mark.parametrize(
-    ("heads", "token"),
-    [([3, 4], " the"), (list(range(8)), " of"), ([1], "he")],
-    ids=str,
-)
-def test_neurons_are_ranked_as_in_python(page, mini_weights, circuit_of, heads, token):
-    circuit = circuit_of(heads, token=token)
+@pytest.mark.parametrize("heads", [[0, 2], [0], [0, 1, 2]], ids=str)
+def test_neurons_are_ranked_as_in_python(page, toy, heads):
+    """Of the toy model, whose numbers pages have but for rounding; that by all heads is in the
+    file, with fewer tokens.
+    """
+    text, token = map(torch.tensor, page.evaluate("[toy.calibration.ids, toy.destinations[0].id]"))
+    circuit = toy_circuit(toy, text, heads, 20, token)
     table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
-    found = ranked(page, heads, mini_weights.token_id(token))
-    assert stats.spearmanr(found["top"], table["top"]).statistic > 0.999
-    assert max(off(found[name], table[name]) for name in ("top", "mean", "z")) < CLOSE
-    usual = cx.find_neurons(circuit)
-    got = set(np.flatnonzero(np.array(found["top"]) > found["threshold"]).tolist())
-    for neuron in got ^ set(usual.index):  # near ties only
-        assert table["top"][neuron] == pytest.approx(usual.attrs["threshold"], rel=0.01)
-    tokens = np.array(found["tokens"]).reshape(-1, cx.neurons.LARGEST)
-    shared = [
-        len({*cx.neurons.spelled(mini_weights, row)} & {*spelt})
-        for row, spelt in zip(tokens.tolist(), table["top tokens"], strict=True)
-    ]
-    assert np.mean(shared) > 0.95 * cx.neurons.LARGEST
-    assert not cx.destination(mini_weights).split.untrained[tokens].any()
+    found = ranked(page, heads, int(token), "toy")
+    assert max(off(found[name], table[name]) for name in ("top", "mean", "z")) < 20 * ROUNDED
+    above = np.flatnonzero(np.array(found["top"]) > found["threshold"])
+    assert {*above} == {*table.index[table["z"] > 2]}
+    counted = circuit.contribution.masked_fill(circuit.at.split.untrained[:, None], -np.inf)
+    tokens = torch.tensor(found["tokens"]).view(toy.n_neurons, -1)
+    largest = counted.topk(tokens.shape[1], dim=0).indices.T
+    assert (tokens[:, :, None] == largest[:, None]).any(1).double().mean() > 0.95
 
 
 def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page):
-    """Tables and running sums only save work: the largest contributions come out, in order."""
+    """Tables and running sums only save work: the largest contributions come out, in order. Those
+    are Python's, as the random triples say, and a ranking of the toy model is held against Python.
+    """
     worst, missed = page.evaluate(
         """() => {
             let worst = 0, missed = 0;
@@ -269,39 +266,29 @@ def test_preparing_can_be_given_up_and_taken_up_again(page):
 # ---------------------------------------------------------------- the passages
 
 
-@pytest.mark.parametrize(
-    ("heads", "n", "token", "placed"),
-    [([3, 4], None, " the", True), ([2, 5, 6], 90, " of", False)],
-)
-def test_responses_to_passages_are_as_in_python(
-    page, mini_weights, circuit_of, heads, n, token, placed
-):
-    circuit = circuit_of(heads, n, token)
-    read = torch.stack([p.tokens for p in cx.texts.passages(mini_weights)])
-    if placed:
-        read[:, circuit.at.n] = circuit.at.token
-    theirs = circuit.summary(read)
-    place = {"n": circuit.at.n, "token": circuit.at.token, "placed": placed}
-    ask = "async ([heads, place]) => [...(await layer.byDomain(heads, place)).values]"
-    mine = torch.tensor(page.evaluate(ask, [heads, place])).view(theirs.shape)
-    wide = theirs.max(0).values - theirs.min(0).values
-    assert float(((mine - theirs).abs() / wide).quantile(0.999)) < CLOSE
-
-
-def test_a_passage_shorter_than_the_destination_ends_there(page, toy):
-    """Of a text of 12 tokens the last one is the destination."""
-    found, expected = page.evaluate(
-        """async () => {
+@pytest.mark.parametrize(("heads", "n", "placed"), [([0, 2], 20, True), ([1], 30, False)])
+def test_responses_to_passages_are_as_in_python(page, toy, heads, n, placed):
+    """Of the first one, which is shorter than the destination, the last token is one."""
+    text, token = map(torch.tensor, page.evaluate("[toy.calibration.ids, toy.destinations[0].id]"))
+    long = torch.stack([p.tokens for p in cx.texts.passages(toy)])
+    found = page.evaluate(
+        """async ([heads, place]) => {
             const [first] = toy.passages;
             const all = first.ids;
             first.ids = all.slice(0, 12);
-            const values = (await toy.byDomain([0, 2], {n: 30})).values;
+            const {values} = await toy.byDomain(heads, place);
             first.ids = all;
-            return [[...values.slice(0, toy.nNeurons)],
-                    [...toy.circuit({n: 11}).summary(all, [0, 2])]];
-        }"""
+            return [...values];
+        }""",
+        [heads, {"n": n, "token": int(token), "placed": placed}],
     )
-    assert found == pytest.approx(expected)
+    found, read = torch.tensor(found).view(len(long), -1), long.clone()
+    for at, texts, mine in ((n, read[1:], found[1:]), (11, read[:1], found[:1])):
+        circuit = toy_circuit(toy, text, heads, at, token)
+        if placed:
+            texts[:, at] = token
+        wide = np.ptp(circuit.summary(read), axis=0)
+        assert off(mine, circuit.summary(texts), wide) < 20 * ROUNDED
 
 
 # ---------------------------------------------------------------- other models
@@ -316,9 +303,6 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy):
     ]
     circuit_of = partial(toy_circuit, toy, text)
     agree(page, "toy", circuit_of, texts, groups, 4, random.Random(1), 20 * ROUNDED)
-    table = cx.find_neurons(circuit_of([0, 2], 20, token), threshold=-1e9).sort_index()
-    mine = ranked(page, [0, 2], token, "toy")
-    assert max(off(mine[name], table[name]) for name in ("top", "mean")) < 20 * ROUNDED
     ask = "ids => [0, 1, 2].map((head) => [...toy.attentionRows(ids)[head]])"
     rows = torch.tensor(page.evaluate(ask, texts[0].tolist()))
     assert cx.total_variation(rows, cx.attention_rows(toy, texts[0], 39)).max() < 20 * ROUNDED
@@ -488,18 +472,17 @@ def test_a_page_reads_no_text_for_another_kind_of_tokenizer(toy):
 # ---------------------------------------------------------------- the file
 
 
-def test_the_file_is_small_and_the_same_each_time(packed_mini, toy):
+def test_the_file_is_small_and_the_same_each_time(packed_mini, packed_toy, toy):
     assert len(packed_mini) < 3.25e6
     assert str(cx.models.MINI).encode() not in gzip.decompress(packed_mini)
-    first, again = (packed_layer(toy, cx.texts.collection(toy, 10)) for _ in range(2))
-    assert first == again
+    assert packed_layer(toy, cx.texts.collection(toy, 10)) == packed_toy
 
 
-def test_weights_that_a_page_cannot_use_are_refused(mini_weights):
-    texts = cx.texts.passages(mini_weights)
+def test_weights_that_a_page_cannot_use_are_refused(toy):
+    texts = cx.texts.collection(toy, 10)
     for missing in ({"tokenizer": None}, {"W_E": None}, {"W_in": None, "b_in": None}):
         with pytest.raises(ValueError):
-            packed_layer(dataclasses.replace(mini_weights, **missing), texts)
+            packed_layer(dataclasses.replace(toy, **missing), texts)
 
 
 DAMAGED, ANOTHER = "it is damaged or cut off", "it is another kind of file"
@@ -526,13 +509,9 @@ HEADERS = {
         "tensors": [t | {"shape": [10**9]} if t["name"] == "W_E" else t for t in said["tensors"]]
     },
 }
-BROKEN |= {
-    f"header: {name}": (
-        lambda c, change=change: retold(c, **change(header(c))),
-        f"its header is damaged ({name})",
-    )
-    for name, change in HEADERS.items()
-}
+for name, change in HEADERS.items():
+    spoil = partial(lambda change, c: retold(c, **change(header(c))), change)
+    BROKEN[f"header: {name}"] = spoil, f"its header is damaged ({name})"
 
 
 def complaint(page, call, *arguments):
@@ -544,21 +523,16 @@ def complaint(page, call, *arguments):
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_mini, case):
+def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy, case):
     spoil, reason = BROKEN[case]
-    (view_folder / "broken.bin").write_bytes(spoil(packed_mini))
+    (view_folder / "broken.bin").write_bytes(spoil(packed_toy))
     assert complaint(page, "loadLayer('/broken.bin?' + given)", case) == ("broken.bin", reason)
 
 
-@pytest.mark.parametrize(
-    ("call", "name", "reason"),
-    [
-        ("loadLayer('http://127.0.0.1:9/x.bin')", "x.bin", "the server does not answer"),
-        ("readLayer(new ArrayBuffer(0))", "layer", "it is empty"),
-    ],
-)
-def test_a_missing_file_is_one_readable_error(page, call, name, reason):
-    assert complaint(page, call) == (name, reason)
+def test_a_missing_file_is_one_readable_error(page):
+    found = complaint(page, "loadLayer('http://127.0.0.1:9/x.bin')")
+    assert found == ("x.bin", "the server does not answer")
+    assert complaint(page, "readLayer(new ArrayBuffer(0))") == ("layer", "it is empty")
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ def test_mixtures_are_as_long_and_lie_in_the_span(neurons, count, seed):
 def test_random_sets_hold_any_neurons_and_those_of_like_number_the_nearest(count, size, seed):
     rng = np.random.default_rng(seed)
     values, chosen = rng.standard_normal(count), rng.choice(count, size, replace=False)
-    plain = cx.nulls.random_sets(chosen, count, 2000, seed)
-    alike = cx.nulls.random_sets(chosen, count, 2000, seed, values, nearest=5)
-    assert plain.shape == alike.shape == (2000, size)
+    plain = cx.nulls.random_sets(chosen, count, 1000, seed)
+    alike = cx.nulls.random_sets(chosen, count, 1000, seed, values, nearest=5)
+    assert plain.shape == alike.shape == (1000, size)
     assert set(plain.ravel().tolist()) == set(range(count)), "the chosen as well"
     assert all(len(set(row)) == size for row in plain.tolist())
     for k, j in enumerate(chosen):

@@ -3,11 +3,12 @@ positions, and of a model whose hooks were asked.
 """
 
 import re
+import weakref
 from functools import partial
 
 import pytest
 import torch
-from by_hand import as_encoder, draw_text
+from by_hand import as_encoder, draw_text, draw_texts
 
 import ctxlib as cx
 
@@ -93,8 +94,8 @@ def test_where_one_token_was_asked_of_a_model_another_is_refused(circuit, read):
 
 TAKERS = {
     "placed": lambda c, texts: c.at.placed(texts),
-    "denominators": lambda c, texts: cx.softmax_denominators(c.at, texts),
     "stable heads": lambda c, texts: cx.stable_heads(c.at, texts),
+    "denominators": lambda c, texts: cx.softmax_denominators(c.at, texts),
     "roster": lambda c, texts: cx.denominators.roster(c.at, texts),
     "middle text": lambda c, texts: cx.denominators.middle_text(c.at, texts, HEADS),
     "offsets": lambda c, texts: c.self_normalised(texts),
@@ -125,6 +126,28 @@ def test_no_text_or_too_few_are_refused(circuit, take):
     for texts in NONE:
         with pytest.raises(ValueError, match=r"no texts|at least two|only once"):
             take(circuit, texts)
+
+
+class Watched:
+    """Texts made while they are asked for, and how many of them were alive at most."""
+
+    def __init__(self, count):
+        self.count, self.alive, self.most = count, weakref.WeakSet(), 0
+
+    def __iter__(self):
+        for tokens in draw_texts(self.count, 32, 300):
+            self.alive.add(text := cx.texts.Text("", "", "", "", "", tokens))
+            self.most = max(self.most, len(self.alive))
+            yield text
+
+
+@pytest.mark.parametrize("circuit", ["decoder"], indirect=True)
+@pytest.mark.parametrize("name", [*TAKERS][2:])
+def test_no_more_texts_are_alive_than_a_batch(circuit, name, monkeypatch):
+    monkeypatch.setattr("ctxlib.texts.batching.BATCH", 8)
+    watched = Watched(40)
+    TAKERS[name](circuit, watched)
+    assert watched.most <= 2 * 8 + 1
 
 
 @pytest.mark.parametrize("name", ["stable heads", "roster", "evaluation", "budget"])

@@ -8,7 +8,8 @@ import re
 import tomllib
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import accumulate, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -84,12 +85,8 @@ def computed(name, x, dtype=torch.float32):
         layer = model.encoder.layer[0]
         parts, write = {"pre": layer.intermediate.dense}, layer.attention.output.dense
     else:
-        layer = model.model.layers[0]
-        parts, write = (
-            {"gate": layer.mlp.gate_proj, "up": layer.mlp.up_proj},
-            layer.self_attn.o_proj,
-        )
-        parts["product"] = layer.mlp.down_proj
+        mlp, write = model.model.layers[0].mlp, model.model.layers[0].self_attn.o_proj
+        parts = {"gate": mlp.gate_proj, "up": mlp.up_proj, "product": mlp.down_proj}
     with heard(z=write, **parts) as held:
         rows = model(x, output_attentions=True).attentions[0][:, :, N, : x.shape[1]]
     ends = {part: held[part][0][0 if part == "product" else 1][:, N] for part in parts}
@@ -103,16 +100,13 @@ def close(ours, theirs, relative):
 @pytest.fixture(scope="module")
 def asked():
     """A function that asks a real model at N, once, with the texts that it was asked with."""
-    kept = {}
 
+    @cache
     def ask(name):
         there(name)
-        if name not in kept:
-            model = cx.load(name, layers=1)
-            reader = cx.texts.Reader.of(model, 2 * N + 1)
-            texts = cx.texts.collection(reader, 44)
-            kept[name] = cx.destination(model, texts, n=N), texts
-        return kept[name]
+        model = cx.load(name, layers=1)
+        texts = cx.texts.collection(cx.texts.Reader.of(model, 2 * N + 1), 44)
+        return cx.destination(model, texts, n=N), texts
 
     return ask
 
@@ -169,9 +163,8 @@ def test_a_stored_layer_is_its_model_in_8_bits(asked, name, tmp_path):
 def test_what_the_page_of_real_models_keeps_is_what_they_compute(name):
     """A sample, and that the page finds the same texts and heads without the model."""
     there(name)
-    evidence = Path(cx.__file__).parent / "data" / "evidence"
-    kept = json.loads((evidence / "real.json").read_text())
-    held, facts = load_file(evidence / "real.safetensors"), kept["models"][name]
+    kept = json.loads((DATA / "evidence" / "real.json").read_text())
+    held, facts = load_file(DATA / "evidence" / "real.safetensors"), kept["models"][name]
     assert facts["sha256"] in cx.models.real_models()[name]["files"].values()
     model = cx.load(name, layers=1)
     length = 2 * facts["n"] if name == "minilm" else facts["n"] + 1
@@ -217,17 +210,14 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
     source = next(text.source for text in texts if text.name == row["text"])
     table = tomllib.loads((DATA / "spelling.toml").read_text("utf-8"))
     pairs = {form: pair.split() for of in table.values() for pair in of for form in pair.split()}
-    words = re.compile(r"(?<![A-Za-z'-])[a-z]+(?![A-Za-z'])")
-    first = min(m.start() for m in words.finditer(source) if m.group() in pairs)
+    pieces = re.split(r"((?<![A-Za-z'-])[a-z]+(?![A-Za-z']))", source)  # every other one a word
+    first = sum(map(len, takewhile(lambda piece: piece not in pairs, pieces)))
     model, gates = its_own(name)[0].model, []
     for side in (1, 0):  # American, British
-        moved, spans, spelled = 0, [], source
-        for m in words.finditer(source):
-            if m.group() in pairs:
-                form, begin = pairs[m.group()][side], m.start() + moved
-                spelled = spelled[:begin] + form + spelled[begin + len(m.group()) :]
-                spans.append((begin, begin + len(form), len(form)))
-                moved += len(form) - len(m.group())
+        forms = [pairs[piece][side] if piece in pairs else piece for piece in pieces]
+        ends = zip(pieces, forms, accumulate(map(len, forms)), strict=True)
+        spans = [(end - len(form), end, len(form)) for piece, form, end in ends if piece in pairs]
+        spelled = "".join(forms)
         got = at.tokenizer(spelled, return_offsets_mapping=True, add_special_tokens=False)
         with heard(gate=model.layers[0].mlp.gate_proj) as held:
             model(torch.tensor([[int(texts[0].tokens[0]), *got["input_ids"]]]))

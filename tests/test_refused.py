@@ -96,11 +96,6 @@ def of_weights(o, case):
     return of(weights, **{k: v for k, v in (RIGHT | wrong).items() if k in names})
 
 
-@pytest.mark.parametrize("of", ALL)
-def test_what_is_right_is_not_refused(request, of):
-    of_weights(Given(request), (of, {}))
-
-
 IN_WEIGHTS = [  # what is wrong, who is asked, and what is said
     ([{"n": -1}, {"n": 32}], taking("n"), "positions 0 to 31"),
     ([{"tokens": TEXT[:5]}], ROWS, "positions 0 to 4"),

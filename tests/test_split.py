@@ -3,7 +3,6 @@ of kernels, and the families of heads.
 """
 
 import math
-from itertools import accumulate
 
 import by_hand
 import pytest
@@ -96,28 +95,20 @@ def test_total_variation_is_the_attention_that_has_to_move_either_way(seed):
     assert apart == cx.total_variation(b, a)
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any))
-def test_spread_and_the_half_of_a_row_are_the_loops(parts):
-    """Exactly half of the mass, which such parts often make, is half of it."""
-    row = (torch.tensor([parts], dtype=torch.float64) / sum(parts))[0]
-    same(cx.effective_tokens(row), 1 / sum(p**2 for p in row.tolist()))
-    held = list(accumulate(reversed(parts)))
-    assert cx.split.half_mass(row) == next(d for d, m in enumerate(held) if 2 * m >= sum(parts))
-
-
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any), st.integers(0, 8))
-def test_the_half_of_a_row_with_sources_on_both_sides_is_the_loops(parts, n):
-    """Of a power of two, so that half is half."""
+def test_spread_and_the_half_of_a_row_are_the_loops(parts, n):
+    """Of a power of two, so that exactly half of the mass, which such parts often make, is half."""
     n, parts = n % len(parts), [*parts, 2 ** math.ceil(math.log2(sum(parts))) - sum(parts)]
-    row = torch.tensor([parts, parts[::-1]], dtype=torch.float64) / sum(parts)
-    for one, there in ((row[0], n), (row[1], len(parts) - 1 - n)):
-        within = (
-            sum(p for i, p in enumerate(one.tolist()) if abs(i - there) <= d)
-            for d in range(len(parts))
-        )
-        expected = next(d for d, m in enumerate(within) if m >= 0.5)
-        assert cx.split.half_mass(one, there) == expected
-    assert cx.split.half_mass(row, n).shape == (2,)
+    rows = torch.tensor([parts, parts[::-1]], dtype=torch.float64) / sum(parts)
+    same(cx.effective_tokens(rows), [1 / sum(p**2 for p in row) for row in rows.tolist()])
+
+    def half(row, n):
+        return next(d for d in range(len(row)) if row[max(n - d, 0) : n + d + 1].sum() >= 0.5)
+
+    for there in (n, len(parts) - 1):
+        expected = [half(row, there) for row in rows]
+        assert cx.split.half_mass(rows, there).tolist() == expected
+    assert [cx.split.half_mass(row) for row in rows] == expected, "of the last one, by default"
 
 
 # ---------------------------------------------------------------- families

@@ -114,6 +114,8 @@ def test_weights_without_embeddings_have_their_positional_half(make_state):
     at = cx.destination(half, n=5, token=None, C=2.0)
     copies = cx.families(at)["nats for a copy"]
     assert copies.isna().all(), "nothing is known of them"
+    with pytest.raises(ValueError, match="without token embeddings"):
+        _ = at.split.untrained
 
 
 @pytest.mark.parametrize("absent", ["mlp.c_fc.weight", "mlp.c_fc.bias", "ln_2.weight", "ln_2.bias"])
