@@ -15,8 +15,8 @@ r"""
 # Which neurons know the context?
 
 **Nearly all do, and so do random mixtures of neurons: a label chosen on half of the texts holds on the others.**
-Few sort texts better than nearly all mixtures with their label do: 33% of the neurons that single tokens can push far and that texts do move far, 11% of those with one of the two, 3% of the others.
-Mixtures that texts move as far do so no more often than chance gives.
+Few sort texts better than nearly all mixtures with their label do: 33% of the neurons that single tokens can push far and that texts do move far, 14% of those that only texts move far, 7% of those that only tokens can push far.
+Mixtures that texts move about as far stand out no more often than chance gives.
 Which neurons can be pushed far hangs on one head, the least steady and the loudest: without it most are not found again.
 """
 
@@ -133,7 +133,7 @@ draw(example, "8.1")
 
 # %% [markdown]
 r"""
-Nearly all tokens lie near zero. Some names on the right are of the sky; the longest bar is not.
+Nearly all tokens lie near zero. Some names on the right are of the sky; those on the left are not.
 
 ## How far can a token push?
 
@@ -149,7 +149,7 @@ $$
 z_j \;=\; \frac{\text{top}[j] - \tilde{\text{top}}}{1.4826\, \operatorname{median}_k \bigl\lvert \text{top}[k] - \tilde{\text{top}} \bigr\rvert} .
 $$ (eq-neu-z)
 
-Neurons with $z_j > 2$ are called **found**, by weights: texts gave only the choice of stable heads (on `mini` all are), one page a constant per head, and the scale $s$, which cancels in $z$.
+Neurons with $z_j > 2$ are called **found**, by weights: texts only choose the stable heads (on `mini` all are); one page fixes the denominators and the scale $s$, which cancels in $z$.
 
 Tokens that training never showed do not count. `ctxlib.weights.untrained_tokens` finds them by weights; on `mini` none reaches a far end.
 """
@@ -205,7 +205,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-So about every second one of the found could be matched by a mixture. Only the far tail of neurons is longer.
+So half as many mixtures pass; at the far end neurons reach beyond all mixtures.
 
 ## What are they about?
 
@@ -317,7 +317,7 @@ AUC is the median on half B. By chance one direction in twenty stands out; fewer
 
 ## Which tokens does a label rest on?
 
-Take the three tokens of [chapter 5](05_circuit), with a comet for the moon's rival. Its content is twice as large, so it contributes twice as much; but texts on the sky say `moon`.
+Take the toy of [chapter 5](05_circuit), with a comet for BOS, as the moon's rival. The comet's content is twice as large, so it contributes twice as much; but texts on the sky say `moon`.
 """
 
 # %% tags=["nbval-check-output"]
@@ -509,7 +509,7 @@ p_lost = cx.nulls.p_value(-of_found[lost], -any_ones[lost])
 by_size, by_varying = (stats.spearmanr(tops, v).statistic for v in (lengths, text_sd))
 display(
     cx.claims.finding(
-        f"Of the {len(chosen)} neurons that weights find {of_found[out]:.0f} stand out: more than of as many random neurons, but no more than of as many that texts move most, {of_wide[out]:.0f}.",
+        f"Of the {len(chosen)} neurons that weights find {of_found[out]:.0f} stand out: more than of as many random neurons, and about as many as of those that texts move most, {of_wide[out]:.0f}.",
         holds=bool(
             p_out < 0.05
             and all(of_found[out] > row[out][1] for row in ends.values())
@@ -559,7 +559,7 @@ mixed_band, mixed_both = (np.concatenate(own_mixed)[v] for v in (wide_mixed, wid
 band = own[is_wide & (text_sd.numpy() <= sd_mixed.max())]
 display(
     cx.claims.finding(
-        f"Few sort texts better than nearly all mixtures with their label do: {both.mean():.0%} of the neurons that single tokens can push far and that texts do move far, {one.mean():.0%} of those with one of the two, {neither.mean():.0%} of the others.",
+        f"Few sort texts better than nearly all mixtures with their label do: {both.mean():.0%} of the neurons that single tokens can push far and that texts do move far, {only_wide.mean():.0%} of those that only texts move far, {only_found.mean():.0%} of those that only tokens can push far.",
         holds=bool(differ(both, one) < 0.05 and neither.mean() <= 0.05),
     ),
     cx.claims.finding(
@@ -573,7 +573,7 @@ display(
         ),
     ),
     cx.claims.finding(
-        f"Mixtures that texts move as far do so no more often than chance gives: {mixed_band.sum()} of {len(mixed_band)}, where in the same band of text sd {band.sum()} of {len(band)} neurons do; with a large top as well it is {mixed_both.sum()} of {len(mixed_both)}.",
+        f"Mixtures that texts move about as far stand out no more often than chance gives: {mixed_band.sum()} of {len(mixed_band)}, where in the same band of text sd {band.sum()} of {len(band)} neurons do; with a large top as well it is {mixed_both.sum()} of {len(mixed_both)}.",
         holds=bool(no_more(mixed_band) and no_more(mixed_both) and differ(band, mixed_band) < 0.05),
     ),
 )  # fmt: skip
@@ -648,7 +648,7 @@ display(
         ),
     ),
     cx.claims.finding(
-        "Sets left out the found at first. That was changed later, and twice their upper end, a bound set beside its result, is passed no more. All else was set with numbers known.",
+        "Sets left out the found at first, which was changed later; a bound set beside its result, twice their upper end, is then no longer passed. All else was set with numbers known.",
         holds=bool(of_found[out] <= 2 * ends["of like length"][out][1]),
     ),
     cx.claims.finding(
@@ -698,13 +698,13 @@ says = {h: float((into[:, i] @ W_O[i]).norm(dim=1).mean()) for i, h in enumerate
 next_to = max((says[h] for h in heads if h != restless), default=np.inf)
 display(
     cx.claims.finding(
-        f"By head {restless} alone, the least steady and the loudest (what it says is {says[restless] / next_to:.1f} times as long as any other's), {by_one} of the found are found again; without it {len(left)}, {own[left].sum()} of the {own[chosen].sum()} that stand out among them; without any other one {least} or more; by chance {len(chosen) ** 2 / len(tops):.0f}.",
+        f"By head {restless} alone, the least steady and the loudest (what it says is {says[restless] / next_to:.1f} times as long as any other's), {by_one} of the found are found again; without it {len(left)}, of which {own[left].sum()} stand out, as {own[chosen].sum() - own[left].sum()} of the other {len(chosen) - len(left)} do; without any other one {least} or more; by chance {len(chosen) ** 2 / len(tops):.0f}.",
         holds=len(left) < len(chosen) / 2 < by_one
         and least > 0.9 * len(chosen)
         and says[restless] > next_to,
     ),
     cx.claims.finding(
-        f"With head {restless}'s content made constant, head {restless} alone finds {even_one} of them, all {len(heads)} heads {even_all}, little more than without it.",
+        f"With head {restless}'s content made constant, head {restless} alone still finds {even_one} of them, all {len(heads)} heads {even_all}, little more than without it: its content gives it its weight among them.",
         holds=even_one > 0.8 * by_one and len(left) < even_all < len(chosen) / 2,
     ),
     cx.claims.finding(
@@ -755,7 +755,7 @@ cx.widgets.NeuronExplorer(
 r"""
 ## Claims
 
-Three published claims on GPT-2 small are untestable on `mini`: a threshold is in a unit of its model, nothing passes mixtures of which one in twenty makes no error, and no neuron is silent on the page, as some are in large models {cite}`voita2024neurons`.
+Three published claims on GPT-2 small are untestable on `mini`: a threshold is in a unit of its model, one in twenty mixtures makes no error, so that nothing can pass them, and no neuron is silent on the page, as some are in large models {cite}`voita2024neurons`.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What do the sources say of GPT-2 small?"}
@@ -927,5 +927,5 @@ r"""
 
 ## Where this comes from
 
-Ranking neurons by their largest contributions, the threshold, the care about glitch tokens and neurons silent on the calibration text are from {cite:t}`gibson2025decomposing`; the remark about directions and neurons from the earlier post {cite}`gibson2025contextual`. Single neurons as probes, and context neurons by that name, are from {cite:t}`gurnee2023finding`. Mixtures as a null, split halves and drive are this book's. Of the neurons of GPT-2 models, 1 to 5% recur under other seeds {cite}`gurnee2024universal`; whether the few that no mixture reaches are of that kind was not tested.
+Ranking neurons by their largest contributions, the threshold, the care about glitch tokens and neurons silent on the calibration text are from {cite:t}`gibson2025decomposing`; the remark about directions and neurons from the earlier post {cite}`gibson2025contextual`. Single neurons as probes, and context neurons by that name, are from {cite:t}`gurnee2023finding`. Drive, and mixtures as the null of a label, are this book's choices. Of the neurons of GPT-2 models, 1 to 5% recur under other seeds {cite}`gurnee2024universal`; whether the few that no mixture reaches are of that kind was not tested.
 """

@@ -15,8 +15,8 @@ r"""
 # How good is it, and what limits it?
 
 **On mini the circuit puts texts nearly in the right order and gets the amounts wrong, mainly for two reasons: it leaves out what positions add to values, and it takes its denominators, which heads divide by, from one page.**
-In the median of the neurons that single tokens can move far, the fraction of variance unexplained (FVU) is 0.47; with a slope and an offset per neuron from other texts it is 0.06, where a plain mean over the tokens' values leaves 0.17 with the same.
-On SmolLM2, in the median neuron, it does worse than the neuron's mean, and orders texts no better than that plain mean.
+In the median of the neurons that single tokens can move far, the fraction of variance unexplained (FVU) is 0.47; with a slope and an offset per neuron from other texts it is 0.06, where the unweighted mean of what the tokens say, given the like, leaves 0.17.
+On SmolLM2, in the median neuron, it does worse than the neuron's mean, and orders texts no better than that mean.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -241,7 +241,7 @@ inside, by_place, by_what = (v["r within domains"] for v in (ours, no_kernel, no
 display(
     held.map("{:.2f}".format).replace("nan", ""),
     cx.claims.finding(
-        f"In the median of the neurons that single tokens can move far, the fraction of variance unexplained (FVU) is {ours['FVU']:.2f}; with a slope and an offset per neuron from other texts it is {ours['FVU on a line']:.2f}, where a plain mean over the tokens' values leaves {neither['FVU on a line']:.2f} with the same.",
+        f"In the median of the neurons that single tokens can move far, the fraction of variance unexplained (FVU) is {ours['FVU']:.2f}; with a slope and an offset per neuron from other texts it is {ours['FVU on a line']:.2f}, where the unweighted mean of what the tokens say, given the like, leaves {neither['FVU on a line']:.2f}.",
         holds=bool(ours["FVU on a line"] < neither["FVU on a line"] / 2 < ours["FVU"] / 4),
     ),
     cx.claims.finding(
@@ -335,7 +335,7 @@ display(
         ),
     ),
     cx.claims.finding(
-        f"Equation 1 costs mini {by_one[MODEL]['keys']:.3f} alone, and takes the FVU from {but_one[MODEL]['keys']:.2f} to {together[MODEL]:.2f} beside the other five: errors add before they are squared (a factor too large by {of_five.iloc[1]:.2f} becomes {of_six.iloc[1]:.2f}). In the real models it makes up for part of a larger error: exact keys raise the FVU, by {cx.claims.listed(risen)}, though SmolLM2's r rises too, from {of_r['all']:.2f} to {of_r['without']:.2f}.",
+        f"Equation 1 costs mini {by_one[MODEL]['keys']:.3f} alone, and takes the FVU from {but_one[MODEL]['keys']:.2f} to {together[MODEL]:.2f} beside the other five: errors add before they are squared, half of it in the factor. In the real models it makes up for part of a larger error: exact keys raise the FVU, by {cx.claims.listed(risen)}, though SmolLM2's r rises too, from {of_r['all']:.2f} to {of_r['without']:.2f}.",
         holds=bool(
             in_company[MODEL]["keys"] > 10 * by_one[MODEL]["keys"]
             and (of_six > of_five).all()
@@ -502,7 +502,7 @@ display(
     .set_index("mended")
     .map(lambda v: v if isinstance(v, str) else f"{v:.2f}"),
     cx.claims.finding(
-        f"With positional patterns the FVU is {with_patterns:.2f}{among}: they take away {closed:.0%} of what exact values would. Exact values leave {exact_values:.2f}, so mending values alone does not reach the published 0.1426.",
+        f"With positional patterns the FVU is {with_patterns:.2f}{among}: they take away {closed:.0%} of what exact values would. Exact values leave {exact_values:.2f}, so on this page mending values alone does not reach the published 0.1426.",
         holds=bool(closed > GAP and min(ends["one page"][0], exact_values) > 0.14265),
     ),
     cx.claims.finding(
@@ -554,7 +554,7 @@ display(
 
 # %% [markdown]
 r"""
-It is the first layer itself with one equation in place of the exact residual, so its error tests Equation 1 alone. But it cannot say what a token adds before there is a text, since all tokens share the denominators. The paper's circuit can: that is what its error buys.
+It is the first layer itself with one equation in place of the exact residual, so its error tests Equation 1 alone. But it cannot say what a token adds before there is a text, since all tokens share the denominators. Fixed constants can: that is what their error buys.
 
 ## What breaks it
 
@@ -581,7 +581,7 @@ figure, ((axis,),) = cx.plots.panels(height=2.8)
 axis.stackplot(range(len(ranked)), ranked[list(PARTS)].T, step="mid", labels=PARTS.values())
 at_page = int(np.abs(ranked["light"].to_numpy()).argmin())
 axis.axvline(at_page, color=cx.plots.INK, lw=1, ls=":", label="the chapter's page")
-axis.set(xlabel="passages that calibrate, from heavy to light", ylabel="FVU, medians of parts")
+axis.set(xlabel="passages that calibrate, heavy to light", ylabel="median of each part, stacked")
 axis.legend(loc="upper left", fontsize=9)
 cx.plots.picture(
     figure,
@@ -612,7 +612,7 @@ cx.claims.finding(
 r"""
 So the page decides how wrong the amounts are, and not the order. This book's page is the nearest of sixteen passages of prose to their mean; no result took part.
 
-**Another model.** Why does one page fail SmolLM2? A wrong denominator also scales what heads add in every text, and there that is eleven times what varies between texts, in Qwen about once ([chapter 6](06_real_model)). Do more pages help? Half A is cut into four clusters of texts with like denominators, each with constants of its own; a new text gets those of the cluster whose mean summary is nearest to its own. Is the circuit better than guessing? Both findings: the 100 neurons that tokens move farthest; 500 texts of the collection in the first, chapter 6's in the second.
+**Another model.** Why does one page fail SmolLM2? Heads add a constant to every text. In SmolLM2 it is eleven times what varies between texts, in Qwen about once ([chapter 6](06_real_model)), and a wrong denominator scales it, too. Do more pages help? Half A is cut into four clusters of texts with like denominators, each with constants of its own; a new text gets those of the cluster whose mean summary is nearest to its own. Is the circuit better than guessing? Asked are the 100 neurons that tokens move farthest, in the first sentence on 500 texts of the collection, in the second on all of chapter 6's.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -633,7 +633,7 @@ display(
         and min(of_smol["one page"], of_smol["half A"]) > 1 > of_smol["clusters"],
     ),
     cx.claims.finding(
-        f"An even bag's r is clearly below the circuit's only on Qwen ({by_bag['Qwen']} against {by_circuit['Qwen']}); on MiniLM it is {by_bag['MiniLM']} against {by_circuit['MiniLM']}, and on SmolLM2 the guess is ahead, {by_bag['SmolLM2']} against {by_circuit['SmolLM2']}. There the self-normalised circuit leaves {left_there:.2f}.",
+        f"An even bag's r is clearly below the circuit's only on Qwen ({by_bag['Qwen']} against {by_circuit['Qwen']}); on MiniLM it is {by_bag['MiniLM']} against {by_circuit['MiniLM']}, and on SmolLM2 the guess is not behind, {by_bag['SmolLM2']} against {by_circuit['SmolLM2']}. There the self-normalised circuit leaves {left_there:.2f}.",
         holds=below == ["Qwen"] and ahead == ["SmolLM2"],
     ),
 )
@@ -653,7 +653,7 @@ cx.claims.finding(
 
 # %% [markdown]
 r"""
-**Other neurons.** Which neurons are judged matters, most on Qwen and MiniLM:
+**Other neurons.** Which neurons are judged matters little on mini, and much on Qwen and MiniLM:
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Which neurons are judged in which chapter, and how many independent ones are they?"}
@@ -812,7 +812,7 @@ display(
         and {items.idxmax() for items in bills.values()} == {"values"},
     ),
     cx.claims.finding(
-        f"Of {len(CONDITIONS)} statements fixed on mini beforehand {met.iloc[min(1, len(met) - 1)]} hold on mini-base and {met.iloc[-1]} on a third training.",
+        f"Of {len(CONDITIONS)} statements read off mini before the others were run {met.iloc[min(1, len(met) - 1)]} hold on mini-base and {met.iloc[-1]} on a third training.",
         holds=bool(len(met) == 3 and met.iloc[0] == len(CONDITIONS) > met.iloc[1:].max()),
         otherwise="other trainings are not at hand." if len(met) < 3 else None,
     ),
@@ -821,7 +821,7 @@ display(
 
 # %% [markdown]
 r"""
-No ranking should be carried to another model: values come first only where positions are added.
+So no ranking should be carried to another model. (With rotary positions values cost nothing, by construction.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What became of the conditions set beforehand?"}
@@ -975,7 +975,7 @@ display(
         holds=bool(min(ends_r[0], ranked_as) > 0.9),
     ),
     cx.claims.finding(
-        f"On {MODEL} amounts are right up to an offset and a factor per neuron; as they are, FVU lies in [{ends_fvu[0]:.2f}, {ends_fvu[1]:.2f}] by texts. On SmolLM2 shape alone is {shape_there:.2f}.",
+        f"Across domains amounts on {MODEL} are right up to an offset and a factor per neuron (within them r is {ours['r within domains']:.2f}); as they are, FVU lies in [{ends_fvu[0]:.2f}, {ends_fvu[1]:.2f}] by texts. On SmolLM2 shape alone is {shape_there:.2f}.",
         holds=bool(ours["FVU on a line"] < 0.1 < ends_fvu[0] and shape_there > 0.4),
     ),
     cx.claims.finding(

@@ -15,9 +15,9 @@ r"""
 # Does the model use it?
 
 **Silence the first-layer heads of `mini` (give them the outputs of the average text), and it predicts worse; Equation 1 with the first token (BOS) read exactly, put everywhere in their place, repairs 98% of that damage (KL) early in an English text.**
-Put in at one place alone, Equation 1 does more damage than silence there: its mean error does little harm only where every place carries its own.
+Put in at one place alone, the same does more damage than silence there: its mean error does little harm only where every place carries its own.
 One vector per domain, made from other texts, gives back 78% of the loss that silence costs in the second half of the early tokens of an English text, a fixed correction of the predictions per domain 23%.
-In English SmolLM2, a real model, loses little when seven of its nine heads are silent, and no such vector gives back anything that can be told from nothing.
+In English SmolLM2, a real model, loses little when seven of the nine heads of its first layer are silent, and no such vector gives back anything that can be told from nothing.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -425,7 +425,7 @@ display(
         holds=constant_gain[1] > 0.5 and constant_gain[2] < bos_gain[1],
     ),
     cx.claims.finding(
-        f"In English the paper's circuit does more damage than silence, but at home, standing in at every earlier place, too, it repairs {words(at_home, '.0%')}. With its mean put right it is better than silence everywhere in English; early in code it stays worse.",
+        f"Put in at every place of an English text, the paper's circuit does more damage than silence, but at home it repairs {words(at_home, '.0%')}. With its mean put right it is better than silence everywhere in English; early in code it stays worse.",
         holds=max(page_e[2], page_far[2]) < 0 < at_home[1] < at_home[2] < 0.5
         and min(right_e[1], right_far[1], right_home[1]) > 0
         and mends(PAPER + RIGHT, CODE)[0] < 0,
@@ -465,7 +465,7 @@ bos_right = repaired(alone_bos["mean put right"], in_english, alone_bos["silence
 (_, quiet_one), (_, bos_one, _), (error_all, error_one) = list(at_one.values())[2:]
 display(
     cx.claims.finding(
-        "Put in at one place alone, Equation 1 does more damage than silence there: its mean error does little harm only where every place carries its own.",
+        "Put in at one place alone, the same does more damage than silence there: its mean error does little harm only where every place carries its own.",
         holds=bos_one[1] > quiet_one[2] and error_one[1] > max(quiet_one[2], 10 * error_all[2]),
     ),
     cx.claims.finding(
@@ -476,7 +476,7 @@ display(
 
 # %% [markdown]
 r"""
-So to the post's question: in `mini` later layers cancel Equation 1's mean error where every place carries its own, and not where one place alone does. They do not cancel just any shift: the vectors below are added at every place, and act. The paper's circuit is no stand-in, at home neither, unless its mean is put right.
+So to the post's question: in `mini` later layers cancel the mean error that is left once BOS is read exactly, if every place carries its own, and not if one place alone does. They do not cancel that of Equation 1 as published, nor that of the paper's circuit, which both repair more with their means put right; nor the vectors below, which are added at every place, and act. The paper's circuit is no stand-in, at home neither; with its mean put right it repairs most of the damage at home, and early less than half.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Is it so in other kinds of text, and in every English domain?"}
@@ -504,9 +504,9 @@ $$
 g_D \;=\; \operatorname*{mean}_{x \in D}\, \text{out}(x) \;-\; \operatorname*{mean}_{x}\, \text{out}(x) ,
 $$ (eq-cau-direction)
 
-over the first windows of all documents of half A. Silence the heads and add the vector of its domain at every place of a text of half B: a steering vector, a difference of means {cite}`turner2023steering,rimsky2024steering`. It *gives back* $1 - \text{mean } \Delta \text{ with it} / \text{mean } \Delta \text{ in silence}$, a share of the loss, judged in the same half. For comparison: the *text's own* mean, which looks ahead over the places that are judged.
+over the first windows of all documents of half A. Silence the heads and add the vector of its domain at every place of a text of half B: a steering vector, a difference of means {cite}`turner2023steering,rimsky2024steering`. It *gives back* $1 - \text{mean } \Delta \text{ with it} / \text{mean } \Delta \text{ in silence}$, a share of the loss, judged at the same places. For comparison: the *text's own* mean, which looks ahead over the places that are judged.
 
-Such vectors can work for other reasons than what they mean {cite}`tan2024analysing`. Two controls are as long: the vector of *another domain* of the same kind, and a *random* one. And a vector may be no more than a **prior**: words of law are likelier in law, whatever stands before them. So two fixed corrections are added to the log-probabilities instead: the *log odds* of the domain's own word frequencies, $\log p_D(t) - \log p(t)$, at the weight that serves best on half A, and the vector's *constant part*, which is what it does to them in the mean over the domain's places in half A.
+Such vectors can work for other reasons than what they mean {cite}`tan2024analysing`. Two controls are as long: the vector of *another domain* of the same kind, and a *random* one. And a vector may be no more than a **prior**: words of law are likelier in law, whatever stands before them. So two fixed corrections are added to the log-probabilities instead: the *log odds* of the domain's own word frequencies, $\log p_D(t) - \log p(t)$, at the weight that serves best on half A, and the vector's *constant part*, which is what it does to them in the mean over places of a few documents of the domain in half A.
 """
 
 # %% tags=["hide-input"]
@@ -767,7 +767,7 @@ local, paid_there = costs_there(alone[of_local][0]), there_e[QUIET]
 apart = [k for k in facts if not np.prod(costs_there(alone[k][0])[1:]) < 0]  # from zero
 display(
     cx.claims.finding(
-        "In English SmolLM2, a real model, loses little when seven of its nine heads are silent, and no such vector gives back anything that can be told from nothing.",
+        "In English SmolLM2, a real model, loses little when seven of the nine heads of its first layer are silent, and no such vector gives back anything that can be told from nothing.",
         holds=0 < paid_there[1] < paid_there[0] < 0.1
         and max(there_e[name][1] for name in VECTORS) < 0,
     ),
@@ -834,7 +834,7 @@ display(
 
 # %% [markdown]
 r"""
-So one head silenced at a time is a poor measure of its worth. Whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
+So one head silenced at a time is a poor measure of its worth (damage grows with the square of a change, so two that push the same way cost more together). Whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
 
 ## Through the neurons, or past them?
 
@@ -913,7 +913,7 @@ late_gain = repaired(late_key, everyone.numpy(), late_ours)
 stands_for = rest_gives[0] / own_gives[0]
 CONDITIONS = {
     "negative control: the domain's vector gives back more of what silence of SmolLM2's stable heads costs in English than of what silence of its local head does, in nats": (
-        words(negative, "+.3f"), negative[1] > 0, "no: void, with nothing to give back" if local[1] < 0 else "no"),
+        words(negative, "+.3f"), negative[1] > 0, "no, with little to give back" if local[1] < 0 else "no"),
     "jointly: in English silence of its stable heads costs more than the sum of what each costs alone, in nats": (words(joint, "+.3f"), joint[1] > 0, "no"),
     "prior: the vector gives back more in English than log odds at the weight that is best on half A, in both models": (
         f"{MODEL}, weight {weight:.1f}: {words(over_odds)}; SmolLM2, weight {kept['weight']:.1f}: {words(over_odds_there)}",
@@ -930,7 +930,7 @@ pd.DataFrame(
 
 # %% tags=["hide-input", "nbval-check-output"]
 cx.claims.finding(
-    f"Of the {len(CONDITIONS)} conditions set beforehand {met} are met; {len(CONDITIONS) - met} fail because of SmolLM2. The control among them is void: silence of its local head costs {words(local, '.3f')} nats, so its vector has nothing to give back.",
+    f"Of the {len(CONDITIONS)} conditions set beforehand {met} are met; {len(CONDITIONS) - met} fail because of SmolLM2. The control among them is weak: silence of its local head costs {words(local, '.3f')} nats, so there is little to give back.",
     holds=met == 2
     and negative[1] < 0
     and local[1] < 0 < local[2]
@@ -993,7 +993,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-The sources have no experiment here; the bounds are this book's reading, each set before it was tried on this model. Line 2 was added, and both lines restricted to English, after the bounds were set; line 3 came after a reading. Over all kinds line 2 is undecided. Intervals draw documents or domains, whichever is wider; fewer than five domains get none.
+The sources have no experiment here; the bounds are this book's reading. The first line's was set before it was tried on this model; the second was added, and both restricted to English, later; the third came after a reading. Intervals draw documents or domains, whichever is wider; fewer than five domains get none.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

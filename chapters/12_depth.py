@@ -16,7 +16,7 @@ r"""
 
 **We predicted that place and token explain less of the scores in every deeper layer of mini than in the first: by the tables first read this fails in the second, for rare tokens count as rest; by six times as many texts, read after that was seen, it holds.**
 What heads 3 and 7 of mini's second layer add to the neurons that they move most is predicted at a median r of 0.97 from a first layer rebuilt nearly exactly: all heads by Equation 1, with own queries and denominators, and the model's own MLP.
-Without it, the best of four guesses gives 0.83, and gains from more texts.
+Without the circuit the best of four guesses gives 0.83, and gains from more texts.
 The published recipe, extended by us to every source, does worse than a mean: its FVU, the share of variance missed, is 1.55; whether its r passes the bound set beforehand is undecided.
 """
 
@@ -136,7 +136,7 @@ means = [two_means(run_A, x_A, layer) for layer in range(L)]
 
 # %% [markdown]
 r"""
-A token that half A hardly has counts as rest. The condition was set for all tokens; **known** ones occur five times or more in half A. Both are repeated with means of more texts, stored.
+A token that half A hardly has counts as rest. The prediction was set for all tokens; **known** ones occur five times or more in half A. Both are repeated with means of more texts, stored.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -312,7 +312,7 @@ r"""
 
 ## What does a broad head of the second layer average?
 
-A positional head sums what stands in the stream, weighted by its kernel: a "bag-of-representations", says the post, of bigrams, say, if a local head below marks them. Under an even kernel order would not matter; an uneven one makes a change of its own. So shuffle the tokens between BOS and the ' the' at $n$, in 20 texts. With $w$ what a head writes at $n$,
+A positional head sums what stands in the stream, weighted by its kernel: a "bag-of-representations", says the post, of bigrams, say, if a local head below marks them. Under an even kernel the order of states would not matter; an uneven one makes a change of its own. So shuffle the tokens between BOS and the ' the' at $n$, in 20 texts. With $w$ what a head writes at $n$,
 
 $$
 \text{change} \;=\; \operatorname{mean}_\text{texts} \lVert w(\text{shuffled}) - w \rVert^2 \,/\, \operatorname{Var}_\text{texts}(w) ,
@@ -392,7 +392,7 @@ of_pairs = of_mean(changed[SECOND, 1] - changed[SECOND, 2])
 unrelated = float((changed[SECOND, 1] + control).mean())
 display(
     cx.claims.finding(
-        f"In the second layer shuffling changes {changed[SECOND, 1].mean():.2f} of the variance over texts and the control {control.mean():.2f}; what they write differs by {ends(of_apart, '{:.2f}')}, where unrelated changes would make it {unrelated:.2f}: nearly all of the change is where tokens stand under the kernel.",
+        f"In the second layer shuffling changes {changed[SECOND, 1].mean():.2f} of the variance over texts and the control {control.mean():.2f}; what they write differs by {ends(of_apart, '{:.2f}')}, where unrelated changes would make it {unrelated:.2f}: most of the change is where tokens stand under the kernel.",
         holds=bool(L > 1 and of_apart[2] < unrelated / 4 and of_apart[2] < control.mean() / 3),
     ),
     cx.claims.finding(
@@ -669,11 +669,11 @@ $$ (eq-depth-circuit)
 
 with the values $v^h_i$ of some state. The truth is what these heads add to the 100 neurons of the second MLP that they move most over half A. Without the circuit a state is the mean of its token over half A, or what the first layer makes if its heads say their mean at each place. By the circuit it is what the model's own first MLP makes if the first layer's stable heads, in `mini` all, say this:
 
-| | who asks | kernel | denominators | values |
+| | the query's token | kernel | denominators from | values computed at |
 | --- | --- | --- | --- | --- |
-| constants | ' the' | one for all heads | of one page | as if where it asks |
-| own denominators | ' the' | one for all heads | of the text | the same |
-| self-normalised | the source's own token | each head's | of the text | where they stand |
+| constants | ' the' | one for all heads | one calibration text | the destination's place |
+| own denominators | ' the' | one for all heads | the text | the destination's place |
+| self-normalised | the place's own | each head's | the text | the source's place |
 
 The first is the published recipe, extended by us to every source; the last is Equation 1 ([chapter 9](09_evaluation)), nearly the layer itself. Own denominators, heads at their mean and more texts were added after results were seen.
 """
@@ -799,11 +799,11 @@ display(
         and bool(len(study.heads) == len(second) and r[at_best] - 0.02 < r[self_normalised]),
     ),
     cx.claims.finding(
-        f"Without it, the best of {NUMBER[len(plain)]} guesses gives {r[plain].max():.2f}, and gains from more texts.",
+        f"Without the circuit the best of {NUMBER[len(plain)]} guesses gives {r[plain].max():.2f}, and gains from more texts.",
         holds=bool(again and r[plain].max() == r[plain[-1]] > r[plain[-2]] + 0.01),
     ),
     cx.claims.finding(
-        f"What constants miss is mostly an offset, which is about half of what token means and heads at their mean miss, too; the text's own denominators do not remove it (FVU {fvu[in_between]:.2f}). The whole neuron, with the model's own second layer above, falls from r = {wholes[1]:.3f}, self-normalised, to {wholes[0]:.3f}; what the heads add has {part:.0%} of its standard deviation (median).",
+        f"What constants miss is mostly an offset, which is about half of what token means and heads at their mean miss, too; the text's own denominators do not remove it (FVU {fvu[in_between]:.2f}). The whole neuron, with the model's own second layer above, has r = {wholes[1]:.3f} self-normalised and {wholes[0]:.3f} with constants; what the heads add has {part:.0%} of its standard deviation (median).",
         holds=bool(L > 1 and beyond_offset[with_constants] < fvu[with_constants] / 4)
         and bool(beyond_offset[in_between] < fvu[in_between] / 4 and fvu[in_between] > 1)
         and all(0.4 < beyond_offset[guess] / fvu[guess] < 0.6 for guess in plain[1:])
@@ -861,7 +861,7 @@ cx.widgets.Turnable(
 """
 ## Claims
 
-The bounds are this book's reading of the post, set before anything was measured, but for the pairs of line 5. Intervals, here and above, redraw whole domains of half B, or its documents; the wider one stands, and says which it is. Half A's tables stay as they are. Lines 1 and 2 judge rows; by scores the second layer is the more positional one, as the post has it.
+The bounds are this book's reading of the post, set before anything was measured, but for the pairs of line 5. Intervals, here and above, redraw whole domains of half B, or its documents; the wider one stands, and says which it is. Half A's tables stay as they are. Lines 1 and 2 judge rows, as the post does; by scores the second layer is the more positional one. Line 3 meets its bound, but not by the post's reason: the share falls as the stream grows, while broad heads pass on more of the noise than of the rest. Line 5 was asked within pairs after all had been compared with all.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -987,7 +987,7 @@ display(
         holds=bool(L > 1 and len(B2) > 1 and min(low for _, low, *_ in on) > 0.2),
     ),
     cx.claims.finding(
-        f"These heads write a kernel-weighted sum of states: with those by Equation 1 the median r is between {r_2[1]:.3f} and {r_2[2]:.3f}, over the {len(J)} of {T.shape[1]:,} neurons that they move most (95%, by {r_2[3]}).",
+        f"These heads write a sum of states, weighted by kernel and content: with those by Equation 1 the median r is between {r_2[1]:.3f} and {r_2[2]:.3f}, over the {len(J)} of {T.shape[1]:,} neurons that they move most (95%, by {r_2[3]}).",
         holds=bool(L > 1 and r_2[1] > 0.9 and 2 * len(J) < T.shape[1]),
     ),
 )

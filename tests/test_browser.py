@@ -31,8 +31,8 @@ def visit(window, site):
     def visit(name, width=DESK["width"]):
         window.set_viewport_size(DESK | {"width": width})
         window.goto(f"{site}/{name}")
-        if window.locator("[data-view]").count():  # which fetch what they need later
-            window.wait_for_load_state("networkidle")
+        if name.startswith(("book/explorer", "book/reader")):  # in chapters views wait to be near
+            settled(window)
         return window
 
     yield visit

@@ -102,8 +102,8 @@ CASES = """cases => cases.map(({ids, heads, neuron, n, token}) => {
     return {
         summary: circuit.summary(ids, heads)[neuron],
         terms: [...circuit.read(ids).terms(heads, neuron)],
-        own: circuit.read(ids).selfNormalised(heads)[neuron],
-        computed: circuit.read(ids).truth(heads)[neuron],
+        own: LAYER.read(heads, circuit.read(ids).own(heads))[neuron],
+        computed: LAYER.read(heads, circuit.read(ids).truth(heads))[neuron],
         contribution: circuit.for(ids).driven(middle, heads)[neuron],
     };
 })"""
@@ -334,7 +334,8 @@ ASKED = """async (heads) => {
     const {values} = await asked.byDomain(heads, {placed: true});
     const size = asked.nNeurons;
     const summaries = ids.map((_, text) => values.slice(text * size, (text + 1) * size));
-    const own = ids.slice(0, 6).map((text) => circuit.read(text).selfNormalised(heads));
+    const told = (text) => asked.read(heads, circuit.read(text).own(heads));
+    const own = ids.slice(0, 6).map(told);
     const column = circuit.contribution(5, heads);
     const {top, mean} = circuit.top(heads);
     const {known, counted} = asked;
@@ -431,7 +432,7 @@ def test_an_unknown_token_says_nothing_and_another_destination_is_refused(page, 
             for (const wrong of [{n: asked.n + 1}, {token: 7}])
                 try { asked.circuit(wrong); } catch (error) { said.push(error.message); }
             return {unknown, said, term: circuit.read(text).terms([0], 5)[3],
-                own: circuit.read(text).selfNormalised([0]).every(Number.isFinite)};
+                own: asked.read([0], circuit.read(text).own([0])).every(Number.isFinite)};
         }"""
     )
     assert found["unknown"] is None or (found["term"], found["own"]) == (0, True)
@@ -563,6 +564,6 @@ def test_the_shortest_texts_have_numbers(page):
             const terms = circuit.read(ids).terms([3, 4], 9);
             return terms.length === ids.length && layer.attentionRows(ids)[3].length === ids.length
                 && Math.abs(terms.reduce((a, b) => a + b) - whole[9]) < 1e-9
-                && circuit.read(ids).selfNormalised([3]).every(Number.isFinite);
+                && layer.read([3], circuit.read(ids).own([3])).every(Number.isFinite);
         })"""
     )

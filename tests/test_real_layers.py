@@ -37,7 +37,7 @@ READ = """async ([cases, name]) => {
     const circuit = layer.circuit();
     const values = cases.map(([ids, heads, neuron]) => [
         circuit.summary(ids, heads)[neuron],
-        circuit.read(ids).selfNormalised(heads)[neuron],
+        layer.read(heads, circuit.read(ids).own(heads))[neuron],
     ]);
     return {missing, left: layer.lacks(layer.everyHead, ids), values,
         calibrating: [...layer.calibration.ids]};
@@ -147,6 +147,7 @@ def reads(region):
     return titles(region), cells(region, ".ctx-reader-table tbody tr")
 
 
+@in_firefox_too
 def test_two_models_read_the_same_texts_side_by_side(visit):
     page = visit("", "reader", fresh=True)
     for box, typed in (("First", "the colour of the theatre"), ("Second", "a color")):
