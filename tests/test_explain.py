@@ -333,7 +333,7 @@ def test_a_rule_is_short_and_no_worse_than_the_majority_in_any_order_of_the_prom
     """
     random = np.random.default_rng(0)
     explainer = RuleExplainer(Letters(), repeats=True)
-    for seed in range(250):
+    for seed in range(600, 850):  # some of them with ties that another order would break otherwise
         on, off = random_groups(seed)
         sentence = explainer.explain(on, off)
         rule, reached = read_rule(sentence), balanced(explainer, sentence, on, off)
