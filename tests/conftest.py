@@ -10,7 +10,6 @@ os.environ.pop("CTX_TEXTS", None)  # nor texts from outside
 # Results are held against each other on the CPU; test_device.py asks for a GPU where one is shown.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-os.environ["CTX_TEXTS"] = ""  # an empty variable names no source: texts are the book's own
 
 import build_book
 import pytest
