@@ -218,10 +218,12 @@ def lightened(root: ElementTree.Element) -> ElementTree.Element:
 
 
 def unwrapped(element: ElementTree.Element) -> None:
-    """Puts in the place of a group that says nothing what is in it; definitions of marks go."""
+    """Puts in the place of a group that says nothing what is in it; definitions of marks go, those
+    of frames and of hatches stay.
+    """
     for at, child in reversed([*enumerate(element)]):
         unwrapped(child)
-        if child.tag == "defs" and child.find("clipPath") is None:
+        if child.tag == "defs" and not {part.tag for part in child} & {"clipPath", "pattern"}:
             del element[at]
         elif child.tag == "g" and not child.attrib:
             element[at : at + 1] = child

@@ -48,6 +48,14 @@ def test_a_drawing_costs_a_page_an_element_for_each_mark_and_no_rule():
     assert len(re.findall(r'<path d="M -3 3 [^"]*" transform="translate', svg)) == 7
 
 
+def test_hatches_are_drawn_for_what_a_drawing_refers_to_is_in_it():
+    figure, ((axis,),) = cx.plots.panels()
+    axis.bar([0, 1], [1, 2], hatch="//")
+    svg = cx.plots.picture(figure, "7.1", "Bars.", "bars").html
+    asked, there = (set(re.findall(p, svg)) for p in (r"url\(#([^)]+)\)", r'\bid="([^"]+)"'))
+    assert svg.count("<pattern") == 2 and asked == there  # wide and narrow
+
+
 def test_for_a_phone_panels_stand_below_one_another_and_nothing_sticks_out():
     figure, (axes,) = cx.plots.panels(1, 3, sharey=True)
     names = ["as if it had been measured on the calibration text", "of its own"]

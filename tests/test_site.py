@@ -61,9 +61,10 @@ def test_nothing_is_loaded_from_another_host(html, pages):
         assert not elsewhere.search(sheet.read_text(encoding="utf-8", errors="replace")), sheet.name
 
 
-def test_links_within_the_site_lead_somewhere(html, pages):
+def test_links_and_drawings_refer_to_what_is_there(html, pages):
     ids = {file: set(re.findall(r'\sid="([^"]+)"', page)) for file, page in pages.items()}
     for file, page in pages.items():
+        assert {*re.findall(r"url\(#([^)]+)\)", page)} <= ids[file], f"{file.name}: half a drawing"
         for link in LINK.findall(page):
             parts = urlparse(unescape(link))
             if parts.scheme or parts.netloc or (link.startswith("#") and len(link) == 1):
