@@ -199,6 +199,8 @@ def lightened(root: ElementTree.Element) -> ElementTree.Element:
                 if disc
                 else {"d": outline, "transform": f"translate({x} {y})"}
             )
+        elif element.tag == "image":  # what lies on a page knows no other name for its source
+            element.set("href", "".join(element.attrib.pop(HREF).split()))
         if element.get("id") not in asked:
             element.attrib.pop("id", None)
         for name in {*element.attrib} - {"style", "viewBox"}:

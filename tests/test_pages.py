@@ -48,10 +48,13 @@ def test_a_drawing_costs_a_page_an_element_for_each_mark_and_no_rule():
     assert len(re.findall(r'<path d="M -3 3 [^"]*" transform="translate', svg)) == 7
 
 
-def test_hatches_are_drawn_for_what_a_drawing_refers_to_is_in_it():
+def test_hatches_and_images_are_drawn_for_what_a_drawing_refers_to_is_in_it():
     figure, ((axis,),) = cx.plots.panels()
     axis.bar([0, 1], [1, 2], hatch="//")
+    axis.imshow([[1, 2]])
     svg = cx.plots.picture(figure, "7.1", "Bars.", "bars").html
+    assert len(re.findall(r'<image [^>]*?\bhref="data:image/png;base64,[\w+/=]+"', svg)) == 2
+    assert "ns0:" not in svg  # prefixes of names are for XML
     asked, there = (set(re.findall(p, svg)) for p in (r"url\(#([^)]+)\)", r'\bid="([^"]+)"'))
     assert svg.count("<pattern") == 2 and asked == there  # wide and narrow
 
