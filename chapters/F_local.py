@@ -520,6 +520,7 @@ for axis, name in zip(axes[0], REAL.values(), strict=True):
         range(table.shape[1]), [f"{h}*" if h in local else str(h) for h in table], fontsize=8
     )
     axis.set(title=name, xlabel="head (*: local)")
+    axis.grid(visible=False)  # it would run through the numbers
     axis.set_yticks(range(len(table)), table.index)
 figure.colorbar(image, ax=list(axes[0]), label="share, true preferred", location="bottom")
 split = {name: TABLES[name].loc["split word"] for name in kept}
