@@ -14,11 +14,11 @@
 r"""
 # Which head wakes this neuron?
 
-**In the last step the MLPs before it bring most of it, and no single head much.**
-At the loudest peaks of the 24 neurons that come nearest to predicting their token, MLPs bring 67% of the rise on SmolLM2 and all heads 33%; on mini it is 71% and 24%.
-The head that is strongest on half A brings 4% in the middle neuron of SmolLM2, a quarter or more in 1 of 24; on mini 5%, a quarter or more in 1 of 24.
-A planted head that brings a quarter of the rise or more is found in both halves in 62 of 62 cases, one that brings less than a tenth in 10 of 152 (48 of these with nothing planted).
-Silence the strongest head, and the token's loss is undecided: -0.08 [-0.24, +0.05] nats on SmolLM2, +0.11 [-0.14, +0.26] on mini.
+**Usually no one head: what moves it comes mostly straight from earlier MLPs.**
+Some neurons come near to predicting one token. Where they are loudest, how much of the rise of their activation does each head bring?
+On texts where it was not chosen, the strongest head brings 4% in the middle neuron of SmolLM2, a tenth or more in 8 of 24, and in 0 of 24 random neurons.
+On mini such heads are no commoner in these neurons than in random ones.
+Whether the token needs it is open: when the head is silent, the mean fall of the token's log P cannot be told from zero, on either model (on mini that of P can).
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -104,11 +104,11 @@ $$
 c_j(t) \;=\; w_\text{out}^j \cdot W_U[:, t]
 $$ (eq-look-congruence)
 
-to the logit of $t$, but for the last LayerNorm, which divides everything by one number. This is the **congruence** of neuron and token {cite}`neo2024interpreting`; the token with the largest one is the neuron's **token**. A gated neuron multiplies its gate by a second reading, *up*, and the product may have either sign. So it has two sides, and two tokens: the one that it raises when it is positive, and the one that it raises when it is negative. The questions are that paper's, on real texts: half A of the held-out documents chooses, half B judges. They are asked of two models, `mini` here in the page and SmolLM2, of thirty layers, whose answers are kept with the book ([chapter 6](06_real_model) says what it is).
+to the logit of $t$, but for the last LayerNorm, which divides everything by one number. This is the **congruence** of neuron and token {cite}`neo2024interpreting`; the token with the largest one is the neuron's **token**. A gated neuron multiplies its gate by a second reading, *up*, and the product may have either sign. So it has two sides, each with its token. The questions are that paper's, on real texts: half A of the held-out documents chooses, half B judges. They are asked of `mini`, here in the page, and of SmolLM2, of thirty layers ([chapter 6](06_real_model)), whose answers are kept with the book.
 
 ## Does a neuron predict its token?
 
-In each text a neuron has one **peak**, the place where it is most active (BOS left out). Its 20 largest peaks in half A are where it speaks loudest, and there the next token ought to be its own. If its probability is one half or more, likelier than all others together, the neuron *predicts* its token. The last five layers are asked (of `mini`, all four).
+In each text a neuron has one **peak**, the place where it is most active (BOS left out). At its 20 largest peaks in half A the next token ought to be its own. If its mean probability there, P, is one half or more, the neuron *predicts* its token. The last five layers are asked (of `mini`, all four).
 """
 
 
@@ -169,11 +169,11 @@ look = chosen(model, halves, SIZES[1])
 
 # %% [markdown]
 r"""
-That bound lets too few neurons pass to ask anything of them, as Figure 13.1 will show. From here on the **next-token neurons** of this page are the 24 with the largest P at their peaks in half A, whether they reach the bound or not. As many **random neurons** of the same layers go through everything beside them, each with its own token.
+Too few neurons pass that bound, as will be seen. So the **next-token neurons** of this page are the 24 with the largest P in half A, whether they reach the bound or not. As many **random neurons** of the same layers go through everything beside them, each with its own token.
 
 ## What an activation is made of
 
-The stream $r$ that a layer's MLP reads at the last token $n$ is a sum: the embedding $x_0$ (with the position), what each earlier MLP wrote, $m_k$, and what each head $i$ of each layer $k$ up to the neuron's own, $l$, wrote, $h_{ik}$, with the biases $b_{O,k}$. LayerNorm divides it by its scale $s$. With $e$ the weights that a neuron reads it with (LayerNorm's gain folded in) and $b$ its bias, the number that it reads is
+The stream that a layer's MLP reads at the last token $n$ is a sum: the embedding $x_0$ (with the position), what each earlier MLP wrote, $m_k$, and what each head $i$ of each layer $k$ up to the neuron's own, $l$, wrote, $h_{ik}$, with the biases $b_{O,k}$. LayerNorm divides it by its scale $s$. With $e$ the weights that a neuron reads it with (LayerNorm's gain folded in) and $b$ its bias, the number that it reads is
 
 $$
 \begin{aligned}
@@ -184,10 +184,10 @@ $$ (eq-look-terms)
 
 $A_{ik}$ is the paper's head attribution, divided by LayerNorm's scale so that the terms add up; the last sum says from which sources $u$ it comes, with attention $a_{n,u}$ and values $v_u$. What comes from $u = n$, the token at hand, is no look-up, and BOS is the same in every text. The rest is context.
 
-A term that is always there wakes nobody. So what counts is how a term at a peak differs from its mean over all places, $\Delta_i$. And a gated neuron has two such sums, gate and up, whose product is the activation $f$. Let both go the straight way $x(\tau)$ from their means to the peak, and give each term its part of the climb:
+A term that is always there wakes nobody. So what counts is how any term $c$, a head's or another, differs at a peak from its mean over all places, $\Delta_c$. A gated neuron has two such sums, gate and up, whose product is the activation $f$. Let both go the straight way $x(\tau)$ from their means to the peak, and give each term its part of the climb:
 
 $$
-\text{rise}_i \;=\; \Delta_i \cdot \int_0^1 \nabla f \bigl( x(\tau) \bigr) \, d\tau , \qquad \sum_i \text{rise}_i \;=\; f(x(1)) - f(x(0)) .
+\text{rise}_c \;=\; \Delta_c \cdot \int_0^1 \nabla f \bigl( x(\tau) \bigr) \, d\tau , \qquad \sum_c \text{rise}_c \;=\; f(x(1)) - f(x(0)) .
 $$ (eq-look-rise)
 
 This is the method of integrated gradients {cite}`sundararajan2017axiomatic`; with one input every term keeps its plain share of the sum.
@@ -547,30 +547,6 @@ if not large:  # half the chapter's time
 there = json.loads(KEPT.read_text())
 BOTH = {"SmolLM2": there, MODEL: rounded(here)}
 
-# %% tags=["hide-input"]
-figure, (axes,) = cx.plots.panels(1, 2, width=8, height=3.4, sharey=True)
-for axis, (name, kept) in zip(axes, BOTH.items(), strict=True):
-    for q, group in enumerate(("next-token neurons", "random neurons")):
-        mask = np.array(kept["next"]) ^ bool(q)
-        P_A, P_B = np.array(kept["P"])[:, mask]
-        look_of = {"color": cx.plots.COLOURS[q], "alpha": 0.7}
-        axis.plot(P_A, P_B, "os"[q], ms=5, label=group, **look_of)
-    axis.plot([0, 1], [0, 1], color=cx.plots.INK, lw=1, ls=":")
-    axis.axvline(LIKELY, color=cx.plots.INK, lw=0.8, ls="--")
-    axis.axhline(LIKELY, color=cx.plots.INK, lw=0.8, ls="--")
-    axis.set(title=name, xlabel="P of the token at the peaks, half A")
-axes[0].set_ylabel("the same, half B")
-axes[0].legend(fontsize=8)
-lost_P = {name: np.mean(np.subtract(*np.array(kept["P"])[:, kept["next"]])) for name, kept in BOTH.items()}  # fmt: skip
-cx.plots.picture(
-    figure,
-    "13.1",
-    "Does it keep in half B what it was chosen for in half A? Dashed: one half; dotted: as much as before.",
-    "Two scatter plots, most points below the diagonal. Mean loss of P from half A to half B: "
-    + ", ".join(f"{name} {v:.2f}" for name, v in lost_P.items())
-    + ".",
-)
-
 # %% tags=["hide-input", "nbval-check-output"]
 SMOL, MINE = BOTH.values()
 display(
@@ -604,16 +580,16 @@ rows = [
     )
     for x in of_next[:8]
 ]  # fmt: skip
-columns = ["the first 8 of SmolLM2", "P, half A", "P, half B", "P usually", "strongest head, half A", "half B"]  # fmt: skip
+columns = ["the first 8 of SmolLM2", "P, half A", "P, half B", "P everywhere", "strongest head, half A", "half B"]  # fmt: skip
 pd.DataFrame(rows, columns=columns).set_index(columns[0])
 
 # %% [markdown]
 r"""
-A neuron or head is written *layer.number*, − marks a neuron's negative side, ␣ is a space, ↵ a new line. P is lower in half B for most: neurons chosen for a large number owe part of it to luck.
+A neuron or head is written *layer.number*, − marks a neuron's negative side, ␣ is a space, ↵ a new line; *P everywhere* is a mean over all places. P is lower in half B for most: neurons chosen for a large number owe part of it to luck. The next-token neurons' tokens are punctuation, digits and small words; those of random neurons are mostly pieces of words, with P near zero.
 
 ## Who brings the rise?
 
-Brackets hold 95% intervals, the wider of two: documents of half B drawn again, and neurons drawn again, those of one token together, since many share the new line. p comes from exchanging next-token and random neurons within layers.
+Brackets hold 95% intervals, the wider of two: documents of half B drawn again, and neurons drawn again, those of one token together. p comes from exchanging next-token and random neurons within layers.
 """
 
 
@@ -678,7 +654,7 @@ axes[0].invert_yaxis()
 axes[1].legend(fontsize=8)
 cx.plots.picture(
     figure,
-    "13.2",
+    "13.1",
     "Who brings a neuron's rise at its peaks in half B, with 95% intervals.",
     "Two dot plots. "
     + "; ".join(f"{name}, {who}: {ends(v)}" for name, of in share.items() for who, v in of.items())
@@ -692,50 +668,52 @@ for name, kept in BOTH.items():
     commonest[name] = np.array([np.bincount(w).max() / len(w) for w in winners.T])
 takes = {name: [v[np.array(BOTH[name]["next"]) == group].mean() for group in (True, False)] for name, v in commonest.items()}  # fmt: skip
 p_takes = {name: apart(BOTH[name], v[None]) for name, v in commonest.items()}
-same = {name: int(np.sum(np.argmax(k["profile"][0], 1)[k["next"]] == np.argmax(k["profile"][1], 1)[k["next"]])) for name, k in BOTH.items()}  # fmt: skip
-s, m = share["SmolLM2"], share[MODEL]
-rand = share_random["SmolLM2"]
+(s, m), (s_random, m_random) = share.values(), share_random.values()
 alone = {}  # of half A's strongest head, its share of half B's rise
+recurs = {}  # and whether it is the strongest there
 for name, kept in BOTH.items():
-    of_A, of_B = (np.array(v)[kept["next"]] for v in kept["profile"])
-    top = of_A.argmax(1)
-    alone[name] = of_B[range(len(top)), top] / np.array(kept["rise"]["all"])[:, kept["next"]].mean(
-        0
-    )
-strong_ones = {name: int((v >= 0.25).sum()) for name, v in alone.items()}
-of_one_head = cx.claims.finding(
-    f"The head that is strongest on half A brings {np.median(alone['SmolLM2']):.0%} in the middle neuron of SmolLM2, a quarter or more in {strong_ones['SmolLM2']} of {len(alone['SmolLM2'])}; on {MODEL} {np.median(alone[MODEL]):.0%}, a quarter or more in {strong_ones[MODEL]} of {len(alone[MODEL])}.",
-    holds=bool(max(np.median(v) for v in alone.values()) < 0.25),
-)
+    (A_of, B_of), whole = map(np.array, kept["profile"]), np.array(kept["rise"]["all"]).mean(0)
+    top = A_of.argmax(1)
+    alone[name], recurs[name] = B_of[range(len(top)), top] / whole, top == B_of.argmax(1)
+tenth = {name: [(v >= 0.1) & (np.array(BOTH[name]["next"]) == group) for group in (True, False)] for name, v in alone.items()}  # fmt: skip
+rest = {name: np.array(BOTH[name]["next"]) & ~of[0] for name, of in tenth.items()}
+middle_of = {name: np.median(v[BOTH[name]["next"]]) for name, v in alone.items()}
+
+
+def with_tenth(name):
+    return f"a tenth or more in {tenth[name][0].sum()} of {sum(BOTH[name]['next'])}, and in {tenth[name][1].sum()} of {sum(~np.array(BOTH[name]['next']))} random neurons"
+
+
 display(
     cx.claims.finding(
-        f"At the loudest peaks of the 24 neurons that come nearest to predicting their token, MLPs bring {s['MLPs'][0]:.0%} of the rise on SmolLM2 and all heads {s['heads'][0]:.0%}; on {MODEL} it is {m['MLPs'][0]:.0%} and {m['heads'][0]:.0%}.",
+        f"At the loudest peaks of the 24 neurons that come nearest to predicting their token, MLPs bring {s['MLPs'][0]:.0%} of the rise on SmolLM2 and all heads {s['heads'][0]:.0%} (of random neurons {s_random['MLPs'][0]:.0%} and {s_random['heads'][0]:.0%}); on {MODEL} {m['MLPs'][0]:.0%} and {m['heads'][0]:.0%} ({m_random['MLPs'][0]:.0%} and {m_random['heads'][0]:.0%}).",
         holds=min(s["MLPs"][1] - s["heads"][2], m["MLPs"][1] - m["heads"][2]) > 0,
     ),
-    of_one_head,
     cx.claims.finding(
-        f"To random neurons of SmolLM2, too, MLPs bring more than heads: {rand['MLPs'][0]:.0%} and {rand['heads'][0]:.0%}.",
-        holds=rand["MLPs"][0] > rand["heads"][0],
+        f"On texts where it was not chosen, the strongest head brings {middle_of['SmolLM2']:.0%} in the middle neuron of SmolLM2, {with_tenth('SmolLM2')}.",
+        holds=bool(middle_of["SmolLM2"] < 0.1 and apart(SMOL, (alone["SmolLM2"] >= 0.1)[None]) < 0.05),
     ),
     cx.claims.finding(
-        f"On SmolLM2 one head, the commonest winner, takes {takes['SmolLM2'][0]:.0%} of a next-token neuron's peaks and {takes['SmolLM2'][1]:.0%} of a random neuron's (p = {p_takes['SmolLM2']:.3f}); on {MODEL} {takes[MODEL][0]:.0%} and {takes[MODEL][1]:.0%} (p = {p_takes[MODEL]:.2f}).",
+        f"On {MODEL} it brings {middle_of[MODEL]:.0%} in the middle neuron, {with_tenth(MODEL)}.",
+        holds=bool(tenth[MODEL][1].sum() >= tenth[MODEL][0].sum() and middle_of[MODEL] < 0.1),
+    ),
+    cx.claims.finding(
+        f"On SmolLM2 the head that most often has the largest rise has it at {takes['SmolLM2'][0]:.0%} of a next-token neuron's peaks and {takes['SmolLM2'][1]:.0%} of a random neuron's (p = {p_takes['SmolLM2']:.3f}); on {MODEL} {takes[MODEL][0]:.0%} and {takes[MODEL][1]:.0%} (p = {p_takes[MODEL]:.2f}).",
         holds=bool(takes["SmolLM2"][0] < MOST and p_takes["SmolLM2"] < 0.05 <= p_takes[MODEL]),
     ),
     cx.claims.finding(
-        f"The strongest head is the same in both halves for {same['SmolLM2']} of 24 neurons of SmolLM2, and for {same[MODEL]} of {MODEL}.",
-        holds=same["SmolLM2"] > 12 and same[MODEL] > SIZES[1] / 2,
+        f"Half A's strongest head is half B's, too, in {(recurs['SmolLM2'] & tenth['SmolLM2'][0]).sum()} of these {tenth['SmolLM2'][0].sum()} neurons of SmolLM2, and in {(recurs['SmolLM2'] & rest['SmolLM2']).sum()} of the other {rest['SmolLM2'].sum()}; on {MODEL} in {(recurs[MODEL] & tenth[MODEL][0]).sum()} of {tenth[MODEL][0].sum()} and {(recurs[MODEL] & rest[MODEL]).sum()} of {rest[MODEL].sum()}.",
+        holds=bool(recurs["SmolLM2"][tenth["SmolLM2"][0]].all()),
     ),
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""
-An MLP can only work on what embedding and heads have brought it, so this is credit for the last step. The silence below counts every step.
+This is credit for the last step: an MLP can only work on what embedding and heads have brought it. The bound of a tenth was set after SmolLM2's numbers were known, before `mini`'s were counted; one of SmolLM2's neurons only just reaches it. A head with a large share in half B is likely to be the strongest there.
 
 ## Would we have seen it? Planted look-ups
 
-A share says little as long as nobody knows what a true look-up would look like in these numbers. So look-ups are **planted**: 24 heads are drawn, and as many later neurons; of SmolLM2's none is in layer 0, so of the heads there this control says nothing. Each head also writes what it says most (the direction in which it varies most) into a direction of the stream that hardly anybody uses, as loud as the stream is in a direction on average. Of each neuron's input weights a share is turned there, and its output, four times as loud, to its token. Then the same steps are run that look for look-ups elsewhere.
-
-*Tried first, and dropped on `mini` before SmolLM2 had any:* three plants that turned the neuron alone. In none did the median head bring a tenth of the rise.
+What would a true look-up look like in these numbers? Look-ups are **planted**: 24 heads are drawn, and as many later neurons (on SmolLM2 never a head of layer 0 or of the neuron's own layer, where some of the table's heads are). Each head also writes what it says most (the direction in which it varies most) into a direction of the stream that hardly anybody uses, as loud as the stream is in a direction on average. A share of each neuron's input weights is turned there, and its output, four times as loud, to its token. All 24 are planted at once, and the same steps are run as above, at five shares.
 """
 
 # %% tags=["hide-input"]
@@ -750,67 +728,92 @@ for axis, (name, kept) in zip(axes, BOTH.items(), strict=True):
     axis.plot(shares, hit, "o-", color=cx.plots.COLOURS[0], label="found in both halves")
     axis.plot(shares, brings, "s--", color=cx.plots.COLOURS[1], label="share of the rise that it brings (median)")  # fmt: skip
     axis.set(title=name, xlabel="share of the input weights that is planted", ylim=(-0.05, 1.05))
-axes[0].set_ylabel("of 24 plants")
+axes[0].set_ylabel("share, of 24 plants or of the rise")
 axes[0].legend(fontsize=8)
 cx.plots.picture(
     figure,
-    "13.3",
-    "Planted look-ups: how many are found (the planted head is the strongest in both halves), and how much of the rise the planted head brings.",
+    "13.2",
+    "Planted look-ups: how many are found (the planted head is the strongest in both halves), and how much of the rise they bring.",
     "Two line charts. "
     + "; ".join(f"{name}, {x:g} planted: {h:.2f} found, {b:.2f} of the rise" for name, of in grown.items() for x, (h, b) in of.items())
     + ".",
 )  # fmt: skip
 
 # %% tags=["hide-input", "nbval-check-output"]
-tens = {}  # how often a plant is found, by what its head brings
+BANDS = {"below 2%": (-9, 0.02), "2% to 5%": (0.02, 0.05), "5% to a tenth": (0.05, 0.1), "a tenth to a quarter": (0.1, 0.25), "a quarter or more": (0.25, 9)}  # fmt: skip
+tens, halves_of = {}, []  # how often a plant is found, by what its head brings; and of half or more
 for name, kept in BOTH.items():
     pairs = [(b, both) for v in kept.get("plants", {}).values() for b, (_, both) in zip(v["brings"], v["found"], strict=True)]  # fmt: skip
     brought, hit = np.array(pairs or [(np.nan, 0)]).T
-    tens[name] = [hit[(low <= brought) & (brought < high)] for low, high in ((-9, 0.1), (0.1, 0.25), (0.25, 0.5), (0.5, 9))]  # fmt: skip
-weak, strong = (np.concatenate([of[k] for of in tens.values()]) for k in (0, 3))
-bare = sum(len(k["plants"]["0.0"]["brings"]) for k in BOTH.values() if "plants" in k)
-quarter = np.concatenate([of[k] for of in tens.values() for k in (2, 3)])
-of_plants = cx.claims.finding(
-    f"A planted head that brings a quarter of the rise or more is found in both halves in {int(quarter.sum())} of {len(quarter)} cases, one that brings less than a tenth in {int(weak.sum())} of {len(weak)} ({bare} of these with nothing planted).",
-    holds=bool(len(strong) and min(strong.mean(), quarter.mean()) >= 0.8 and weak.mean() < 0.5),
-)
+    tens[name] = {band: hit[(low <= brought) & (brought < high)] for band, (low, high) in BANDS.items()}  # fmt: skip
+    halves_of += hit[brought >= 0.5].tolist()
+of_middle = [next((band for band, (low, high) in BANDS.items() if low <= v < high), "below 2%") for v in middle_of.values()]  # fmt: skip
+counted = {name: {band: f"{int(v.sum())} of {len(v)}" for band, v in of.items()} for name, of in tens.items()}  # fmt: skip
+weak = [of[band] for of, band in zip(counted.values(), of_middle, strict=True)]
 display(
-    pd.DataFrame(
-        {name: [f"{int(v.sum())} of {len(v)}" for v in of] for name, of in tens.items()},
-        index=pd.Index(["less than a tenth", "a tenth to a quarter", "a quarter to one half", "one half or more"], name="of the rise, a planted head brings"),
+    pd.DataFrame(counted).rename_axis("of the rise, a planted head brings"),
+    cx.claims.finding(
+        f"Planted heads that bring as much as the middle neuron's are found in both halves in {weak[0]} cases on SmolLM2 ({of_middle[0]}) and in {weak[1]} on {MODEL} ({of_middle[1]}); those that bring a quarter or more in {' and '.join(of['a quarter or more'] for of in counted.values())}.",
+        holds=all(2 * of[band].sum() < len(of[band]) and 2 * of["a quarter or more"].sum() > len(of["a quarter or more"]) for of, band in zip(tens.values(), of_middle, strict=True)),
     ),
-    of_plants,
+    cx.claims.finding(
+        f"A fifth of the input weights turned to a head brings {' and '.join(f'{of[0.2][1]:.0%}' for of in grown.values() if of)} of the rise in the middle plant of {' and '.join(name for name, of in grown.items() if of)}.",
+        holds=all(of[0.2][1] < 0.1 for of in grown.values() if of),
+    ),
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-So a head that brings a quarter is named, and one that brings less than a tenth seldom; the strongest heads of most of these neurons bring so little, and that they recur from half to half says nothing of their size. All 24 of a model are planted at once, at five shares. The limit of this control: in half B, where the share is taken, a head with a quarter of the rise is nearly bound to be the strongest. What the plants add is that half A, with other texts, names the same one, and how much of a neuron must be turned to a head (Figure 13.3) before it brings so much.
+So a small share does not mean that a neuron hardly reads a head. The bands below a tenth were set after SmolLM2's counts were known.
 
 ## Take the heads out
 
-Would the neuron's token be less likely if the head had said nothing? Silence: at every position, what is inside the head before $W_O$ is replaced by its mean over half A at that position, as in [chapter 10](10_causal). With $P_H$ the token's probability when the heads $H$ are silent, its loss is
+Would the neuron's token be less likely if the head had said nothing? Silence: at every position, what is inside the head before $W_O$ is replaced by its mean over half A at that position, as in [chapter 10](10_causal). With $P_H$ the token's probability when the heads $H$ are silent, its log P falls by
 
 $$
 D(H) \;=\; \text{mean over peaks of } \bigl( \log P - \log P_H \bigr) .
 $$ (eq-look-loss)
 
-The strongest heads are those of half A, the loss is that of half B, at each neuron's 4 loudest peaks. What goes *through the neuron* is the loss less the one that is left when the neuron is held where it was.
+The strongest heads are those of half A, the fall is that of half B, at each neuron's 4 loudest peaks. What goes *through the neuron* is the fall less the one that is left when the neuron is held where it was.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 silenced = {name: {what: np.array(v) for what, v in kept["cost"].items()} for name, kept in BOTH.items()}  # fmt: skip
 for of in silenced.values():
-    alone = [of[w] for w in ("the strongest head", "the second", "the third")]
-    of["together, over the sum"] = of["all three"] - sum(alone)
+    singly = [of[w] for w in ("the strongest head", "the second", "the third")]
+    of["together, over the sum"] = of["all three"] - sum(singly)
 D = {name: {what: over(BOTH[name], v) for what, v in of.items()} for name, of in silenced.items()}
 D_random = {name: {what: over(BOTH[name], v, mask=~np.array(BOTH[name]["next"])) for what, v in of.items()} for name, of in silenced.items()}  # fmt: skip
 pd.DataFrame(  # by name: the two models keep their silences in different orders
     {
-        (name, group): {what: ends(of[name][what], "+.2f") for what in D["SmolLM2"] if what not in ("the second", "the third")}
+        (name, group): {what: ends(of[name][what], "+.2f") for what in D["SmolLM2"] if what not in ("the second", "the third", "together, over the sum")}
         for name in BOTH
         for group, of in (("next-token", D), ("random", D_random))
     }
 ).rename_axis("D, in nats, half B")  # fmt: skip
+
+# %% tags=["hide-input"]
+figure, (axes,) = cx.plots.panels(1, 2, width=8, height=3.2, sharey=True)
+falls = {name: of["the strongest head"].mean(0) for name, of in silenced.items()}
+for axis, (name, kept) in zip(axes, BOTH.items(), strict=True):
+    for q, group in enumerate(("next-token neurons", "random neurons")):
+        mask = np.array(kept["next"]) ^ bool(q)
+        axis.plot(alone[name][mask], falls[name][mask], "os"[q], ms=5, label=group, color=cx.plots.COLOURS[q], alpha=0.7)  # fmt: skip
+    axis.axvline(0.1, color=cx.plots.INK, lw=0.8, ls="--")
+    axis.axhline(0, color=cx.plots.INK, lw=0.8, ls=":")
+    axis.set(title=name, xlabel="share of the rise, its strongest head")
+least = int(falls["SmolLM2"].argmin())
+axes[0].annotate("{}.{} ".format(*SMOL["places"][least]), (alone["SmolLM2"][least], falls["SmolLM2"][least]), ha="right")  # fmt: skip
+axes[0].set_ylabel("fall of log P without it")
+axes[1].legend(fontsize=8)
+cx.plots.picture(
+    figure,
+    "13.3",
+    "Neuron by neuron: what its strongest head brings, and by how much its token's log P falls when that head is silent. Dashed: a tenth.",
+    "Two scatter plots. "
+    + "; ".join(f"{name}, falls of next-token neurons from {min(v[BOTH[name]['next']]):.2f} to {max(v[BOTH[name]['next']]):.2f}" for name, v in falls.items())
+    + f". The lowest of SmolLM2 has a share of {alone['SmolLM2'][least]:.0%}.",
+)  # fmt: skip
 
 # %% tags=["hide-input", "nbval-check-output"]
 strongest_D = {name: of["the strongest head"] for name, of in D.items()}
@@ -819,40 +822,46 @@ for planted_share, of in SMOL["plants"].items():
     each = np.arange(len(of["brings"])).astype(str)
     plants = {"documents": of["documents"], "token": each, "next": np.ones(len(each), bool)}
     cut[planted_share] = over(plants, of["cost"]["the strongest head"])
+of_next_ones = {name: v[BOTH[name]["next"]] for name, v in falls.items()}
+without = np.delete(falls["SmolLM2"], least)[np.delete(SMOL["next"], least)].mean()
 display(
     cx.claims.finding(
-        f"Silence the strongest head, and the token's loss is undecided: {ends(strongest_D['SmolLM2'], '+.2f')} nats on SmolLM2, {ends(strongest_D[MODEL], '+.2f')} on {MODEL}.",
+        "When the strongest head is silent, log P falls "
+        + "; ".join(f"on {name} by {ends(strongest_D[name], '+.2f')} nats, median {np.median(v):+.2f}, above zero in {(v > 0).sum()} of {len(v)} neurons" for name, v in of_next_ones.items())
+        + ".",
         holds=all(low < 0 < high for _, low, high in strongest_D.values()),
     ),
     cx.claims.finding(
-        f"Of a planted neuron on SmolLM2 it costs {', '.join(f'{v[0]:.1f}' for v in cut.values())} nats at planted shares of {', '.join(cut)}; at the last {ends(cut['0.8'], '.1f')}, at the first, with nothing planted but an output four times as loud, {ends(cut['0.0'], '.1f')}.",
-        holds=cut["0.8"][1] > cut["0.0"][2],
+        f"On SmolLM2 one neuron, {named(SMOL, least)}, has {falls['SmolLM2'][least]:+.2f}, though its head brings the most, {alone['SmolLM2'][least]:.0%}; without it, left out after the fact, the mean is {without:+.2f}.",
+        holds=bool(SMOL["next"][least] and alone["SmolLM2"].argmax() == least and without > 0),
     ),
     cx.claims.finding(
-        f"By way of the neuron the strongest head's silence does cost its token something, {ends(D['SmolLM2']['through the neuron'], '.2f')} nats on SmolLM2 and {ends(D[MODEL]['through the neuron'], '.2f')} on {MODEL}, of the {D['SmolLM2']['the neuron'][0]:.2f} and {D[MODEL]['the neuron'][0]:.2f} that the whole neuron is worth; of a random neuron no less, {D_random['SmolLM2']['through the neuron'][0]:.2f} and {D_random[MODEL]['through the neuron'][0]:.2f}.",
+        f"By way of the neuron that silence does cost the token something, {ends(D['SmolLM2']['through the neuron'], '.2f')} nats on SmolLM2 and {ends(D[MODEL]['through the neuron'], '.2f')} on {MODEL}; in random neurons no less, {D_random['SmolLM2']['through the neuron'][0]:.2f} and {D_random[MODEL]['through the neuron'][0]:.2f}.",
         holds=all(of["through the neuron"][1] > 0 for of in D.values()),
     ),
     cx.claims.finding(
-        f"Without all heads of layer 0 the tokens of {MODEL}'s neurons become likelier, by {ends([-D[MODEL]['heads of layer 0'][k] for k in (0, 2, 1)], '.2f')} nats.",
+        f"In planted neurons of SmolLM2 silence of half A's strongest head, planted or not, costs {ends(cut['0.8'], '.1f')} nats at a planted share of 0.8, and {ends(cut['0.0'], '.1f')} with nothing planted.",
+        holds=cut["0.8"][1] > cut["0.0"][2],
+    ),
+    cx.claims.finding(
+        f"The heads of layer 0 of {MODEL} bring {ends(m['heads of layer 0'])} of the rise; without them its tokens become likelier, by {ends([-D[MODEL]['heads of layer 0'][k] for k in (0, 2, 1)], '.2f')} nats.",
         holds=bool(D[MODEL]["heads of layer 0"][2] < 0),
     ),
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""
-When the neuron itself is silenced, and by way of it, a random neuron's token loses as much or more, perhaps because log P falls easily where P is low. Beside the way through the neuron there are others, and in all of them together the head's silence cannot be told from zero; by the intervals it costs SmolLM2 little, and of `mini` more stays open. What takes its place was not tested. Planted neurons are louder, so their nats do not compare with the table's. At a planted share of 0.8 silence costs clearly more than with nothing planted.
-
-Here is the link to part I. To the stable heads of `mini` (all eight of its first layer, [chapter 4](04_denominators)) Figure 13.2 gives next to nothing of the rise at these peaks, and silence, which counts every way, shows no loss: if anything, the tokens of its neurons become likelier (nothing was set about this line, and its interval ends near zero). Whether the neurons of [chapter 8](08_neurons), which read them first, pass anything on to these was not measured.
+Where P is low, log P falls easily, so random neurons are a weak control here. What takes a silent head's place was not tested. Planted neurons are louder: their nats do not compare with the table's. The heads of `mini`'s layer 0, the stable ones of [chapter 4](04_denominators), bring little of the rise, and silence shows no loss (nothing was set about them).
 
 ## What breaks it
 
-- **The peaks of these neurons are punctuation and small words.** Nothing here is about neurons of rare words.
-- **Silence is not neutral.** A mean is a message as well, and one that hardly any text sends. Without some heads the tokens become likelier.
+- **The next-token neurons say punctuation and small words.** Neurons that predict rarer ones may differ.
+- **Silence is not neutral.** A mean is a message as well, and one that hardly any text sends.
 - **Congruence sees one step.** Later layers can take back what a neuron says.
 
 ## Turn it
 
-Choose a neuron, one of its prompts and heads: the text shows what the chosen heads bring from each token, the last sum of {eq}`eq-look-terms`, added over them. Try a head of layer 0 in a neuron of layer 3, and then the strongest.
+Choose a neuron, one of its prompts and heads: the text shows how their terms, the last sum of {eq}`eq-look-terms`, split over the tokens. A rise is a term less its mean, so the tokens need not add up to it. Try a head of layer 0 in a neuron of layer 3, and then the strongest.
 """
 
 
@@ -921,7 +930,7 @@ cx.widgets.LookUps(record, picture=picture)
 """
 ## Claims
 
-The publication says what follows in words; *half* is this book's reading where a share is asked for. An interval that contains its bound is undecided. The lines are of the model of this page.
+The publication says what follows in words; *half* is this book's reading where a share is asked for. The lines are of the model of this page.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -935,17 +944,15 @@ fell_P = over(here, whole_P * (1 - np.exp(-np.array(here["cost"]["the strongest 
 winners = np.array(here["winners"])  # peak neuron
 more_than_one = (winners != winners[0]).any(0)[None].astype(float)
 several, of_random = over(here, more_than_one), over(here, more_than_one, mask=~is_next)
-whole, through = (
-    D[MODEL]["the strongest head"],
-    (float("nan"),),
-)  # no share of a loss that may be zero
+whole = D[MODEL]["the strongest head"]
+through = (float("nan"),)  # no share of a loss that may be zero
 if whole[1] > 0:
     through = over(here, here["cost"]["through the neuron"], here["cost"]["the strongest head"])
 claims = [
     cx.claims.Claim("next_token_neurons", "rise of log P at the peaks, less that of random neurons (nats)", more[0], more[1:], digits=1),
     cx.claims.Claim("heads_know_contexts", "share of the heads' rise that comes from earlier tokens", earlier[0], earlier[1:]),
     cx.claims.Claim("several_heads", "share of the neurons with more than one winning head", several[0], several[1:]),
-    cx.claims.Claim("loss_is_there", "loss of P when the strongest head is silenced", fell_P[0], fell_P[1:]),
+    cx.claims.Claim("loss_is_there", "fall of P when the strongest head is silenced", fell_P[0], fell_P[1:]),
     cx.claims.Claim("loss_is_small", "the same", fell_P[0], fell_P[1:]),
     cx.claims.Claim("heads_wake_neurons", "share of the head's effect on the token that goes through the neuron", through[0], through[1:] or None),
 ]  # fmt: skip
@@ -953,11 +960,18 @@ cx.claims.ledger(model, *claims)
 
 # %% [markdown]
 r"""
-Line 1 is helped by the choice: these neurons were taken for P, the random ones were not. Of line 2: earlier tokens can bring more than all, where the token at hand takes some away. Lines 4 and 5 are in P, which gives weight to peaks where the token is likely; in log P, as above, the same loss cannot be told from zero, so that the last line, a share of it, is untestable. The publication studies GPT-2 and Pythia; a line that fails here is no refutation there.
+Line 1 is helped by the choice: these neurons were taken for P, the random ones were not. Of line 2: earlier tokens can bring more than all, where the token at hand takes some away. Lines 4 and 5 are in P, where peaks with a likely token weigh most: there silence has a cost. In log P, as above, the same cannot be told from zero, so the last line, a share of it, is untestable.
 """
 
 
 # %% tags=["hide-input", "nbval-check-output"]
+cx.claims.finding(
+    f"Line 3 holds of random neurons as well, {of_random[0]:.2f}.",
+    holds=of_random[0] >= cx.claims.published("several_heads").at_least,
+)
+
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What became of the conditions that were set beforehand?"}
 def verdict(low, high, bound=0.0):
     """Holds above the bound, fails below, undecided around it."""
     return "holds" if low > bound else "fails" if high < bound else "undecided"
@@ -968,33 +982,18 @@ lost = verdict(*strongest_D["SmolLM2"][1:])
 met = {
     "one head takes more than half of the peaks, and more than of random neurons'": "holds" if takes["SmolLM2"][0] > MOST and p_takes["SmolLM2"] < 0.05 else "fails",
     "loss: silence of the strongest head costs the token something, and more than a random neuron's": lost if lost != "holds" or apart(SMOL, SMOL["cost"]["the strongest head"]) < 0.05 else "fails",
-    "together: three heads cost more than the sum of each": verdict(*of_D["together, over the sum"][1:]),
+    f"together: three heads cost more than the sum of each ({ends(of_D['together, over the sum'], '+.2f')})": verdict(*of_D["together, over the sum"][1:]),
     "way: more than half of that loss goes through the neuron": "untestable" if lost != "holds" else verdict(*of_D["through the neuron"][1:], 0.5 * of_D["the strongest head"][0]),
-    "plants: four in five found where they bring half of the rise": "holds" if len(strong) and strong.mean() >= 0.8 else "fails",
+    "plants: four in five found where they bring half of the rise": "holds, nearly forced: in half B, where the share is taken, such a head can hardly fail to be the strongest. (Tried on mini first and dropped: three plants that turned the neuron alone; in none did the median head bring a tenth.)" if np.mean(halves_of) >= 0.8 else "fails",
 }  # fmt: skip
-counted = pd.Series(met).value_counts()
-display(
-    cx.claims.finding(
-        f"Line 3 holds of random neurons as well, {of_random[0]:.2f}.",
-        holds=of_random[0] >= cx.claims.published("several_heads").at_least,
-    ),
-    pd.DataFrame({"": met}).rename_axis("set beforehand, of SmolLM2"),
-    cx.claims.finding(
-        f"Of the five conditions set beforehand {counted['holds']} holds, {counted['fails']} fails, {counted['undecided']} are undecided and {counted['untestable']} is untestable.",
-        holds=counted.to_dict() == {"undecided": 2, "holds": 1, "fails": 1, "untestable": 1},
-    ),
-)
+pd.DataFrame({"": met}).rename_axis("set beforehand, of SmolLM2")
 
 # %% [markdown]
 r"""
 ## What you may now assume
-"""
 
-# %% tags=["hide-input", "nbval-check-output"]
-display(of_one_head, of_plants)
+Most of these neurons have no head that brings a tenth of their rise by itself; where one does, it is the same head in other texts. Neither that their tokens need that head, nor that a small share means few weights, follows.
 
-# %% [markdown]
-r"""
 Whether a sentence can say when such a head is active is the question of [chapter 14](14_explanations).
 
 ## Exercises
