@@ -235,10 +235,11 @@ def difference(values, half):
 def judged(directions, said=said, on=B):
     """The label of each direction by half A, and how it fares on half B."""
     values = (said @ directions).double().numpy()
-    label = difference(values[A], A).argmax(0)
-    auc = cx.neurons.auc(values[on], belongs[:, on])[label, np.arange(len(label))]
-    again = difference(values[on], on).argmax(0) == label  # the label that half B would choose
-    return pd.DataFrame({"label": domains[label], "auc": auc, "again": again})
+    label, apart = difference(values[A], A).argmax(0), difference(values[on], on)
+    pick = label, np.arange(len(label))
+    scores = {"difference": apart[pick], "auc": cx.neurons.auc(values[on], belongs[:, on])[pick]}
+    again = apart.argmax(0) == label  # the label that half B would choose
+    return pd.DataFrame({"label": domains[label], **scores, "again": again})
 
 
 neurons = judged(W_in)
@@ -724,13 +725,17 @@ All neurons are one file (*null* is the AUC that one in twenty mixtures of the s
 by_drive = farthest(drive, 5).T
 del drive  # vocab times neurons: room for the view below
 by_column = farthest(contribution, 5).T
-table = neurons.assign(
-    null=bounds(neurons),
-    top=tops,
-    z=cx.neurons.robust_z(tops),
-    far_end=[" ".join(show(ids)) for ids in by_column],
-    by_drive=[" ".join(show(ids)) for ids in by_drive],
-).rename_axis("neuron")
+table = (
+    neurons.drop(columns="again")
+    .assign(
+        null=bounds(neurons),
+        top=tops,
+        z=cx.neurons.robust_z(tops),
+        far_end=[" ".join(show(ids)) for ids in by_column],
+        by_drive=[" ".join(show(ids)) for ids in by_drive],
+    )
+    .rename_axis("neuron")
+)
 table = table.sort_values("top", ascending=False)
 coded = base64.b64encode(table.round(3).to_csv().encode()).decode()
 href = f'<a download="neurons.csv" href="data:text/csv;charset=utf-8;base64,{coded}">'

@@ -13,7 +13,6 @@ import pytest
 from playwright.sync_api import expect
 from shown import each, loads
 from test_pages import contrast
-from test_widgets import TURNED
 from viewing import (
     COLOURS,
     DESK,
@@ -473,6 +472,18 @@ def hosted(page, *views, **how):
             given["state"]["layer"] = view.layer
         page.evaluate("(given) => host(given)", given)
     return page
+
+
+TURNED = {  # traits by which a view shows something else
+    "attention": {"n": 17, "passage": 2},
+    "rows": {"head": 3, "n": 17, "octaves": 0.5, "scale": "log", "passage": 2},
+    "kernels": {"n": 5, "scale": "linear", "family": "local", "heads": [3]},
+    "neurons": {"neuron": 12, "heads": [3, 4], "threshold": 4.0, "passage": 1, "pinned": 3},
+    "reader": {"text": "a new text", "other": "another", "neuron": 7, "shades": "cursor"},
+    "denominators": {"head": 7, "text": 3, "bound": "Bernstein", "level": 0.5},
+    "positions": {"kind": 2, "head": 7},
+    "lookups": {"heads": [0], "prompt": 2, "neuron": 1},
+}
 
 
 @every_view
