@@ -74,7 +74,8 @@ def joined(articles: dict[str, str]) -> str:
         article = FOLDED.sub("", BYLINE.sub("", article))
         article = re.sub(r'<div data-view="[^>]*>', "<div>", article)
         article = re.sub(r'(\shref=")([^"]*)"', link, article)
-        return re.sub(r'(\sid=")([^"]+)"', lambda m: f'{m[1]}{called(m[2], page)}"', article)
+        here = r'(\sid="|\burl\(#)([^")]+)'  # drawings refer to their own parts
+        return re.sub(here, lambda m: f"{m[1]}{called(m[2], page)}", article)
 
     return "\n".join(
         f'<div class="joined" id="page-{page}">{body(page, article).strip()}</div>'
