@@ -9,8 +9,8 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const table of document.querySelectorAll(".bd-article table:is(.dataframe, .table)")) {
     const rows = [...table.querySelectorAll("tr")].map((row) => [...row.cells]);
     for (const cell of rows.flat()) if (cell.textContent.trim().length <= 20) cell.classList.add("short");
-    for (const column of rows.at(-1)?.keys() ?? []) {
-      const cells = rows.map((row) => row[column]).filter((cell) => cell && cell.colSpan === 1);
+    for (const column of rows.at(-1)?.keys() ?? []) { // from the right: a name may stand left of several rows
+      const cells = rows.map((row) => row.at(-1 - column)).filter((cell) => cell && cell.colSpan === 1);
       const entries = cells.filter((cell) => cell.matches("td")).map((cell) => cell.textContent.trim()).filter((entry) => entry);
       if (entries.length && entries.every((entry) => NUMBER.test(entry))) for (const cell of cells) cell.classList.add("number");
     }
