@@ -181,6 +181,11 @@ export class AskedLayer extends Layer {
     return this.#readoutTable(head).along(z, 0);
   }
 
+  /** @param {number} head @param {number} neuron */
+  readoutOf(head, neuron) {
+    return this.#readoutTable(head).rows(neuron, neuron + 1);
+  }
+
   /** @param {number} head */
   #readoutTable(head) {
     const table = this.#readouts[head];

@@ -58,9 +58,9 @@ export async function follow(scene, sides, found, learn, reader, signal) {
 /** Each text's summaries in standard deviations from the passages' mean. @param {Reading[]} readings
  *  @param {(Reference | null)[]} references */
 function excitements(readings, references) {
-  return readings.map(({ whole }, i) => {
+  return readings.map((reading, i) => {
     const of = references[i];
-    return of && standing(whole, of.mean, of.sd);
+    return of && standing(reading.whole, of.mean, of.sd);
   });
 }
 
