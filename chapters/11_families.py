@@ -959,7 +959,7 @@ cx.widgets.Positions(
 """
 ## Claims
 
-The first four lines are about the model of the first cell, the last two about the rotary twin. Intervals draw documents of half B; those of r and FVU also the page.
+The first four lines are about the model of the first cell, the last three about the twins. Intervals draw documents of half B; those of r and FVU also the page.
 """
 
 
@@ -971,13 +971,14 @@ def less_neat(drawn):
 
 own_tv = cx.claims.by_document(lambda d: np.median(own.tv[d].mean(0)), own.B, 199)
 apart = less_neat(slice(None)), cx.claims.by_document(less_neat, rotary.B, 199)
-here = len(stable[yours]) / own.at.n_heads
+here, with_alibi = (len(stable[k]) / decoders[k].at.n_heads for k in (yours, "ALiBi"))
 by_slow = float(np.median(by_slow))
 claims = [
     cx.claims.Claim("tv", "TV of rebuilt rows, middle one of the stable heads", float(middle_tv[yours]), own_tv, digits=3),
     cx.claims.Claim("share_stable", "stable heads among all of the layer", here),
     cx.claims.Claim("median_r", "r of summary and truth, median neuron", *results[yours]["r"], digits=4),
     cx.claims.Claim("median_fvu", "FVU of summary and truth, median neuron", *results[yours]["fvu"], digits=4),
+    cx.claims.Claim("similar_elsewhere", "stable heads among all of the ALiBi twin (untrained as many)", with_alibi),
     cx.claims.Claim("rotary_slow", f"share of the slow planes, {len(slow)} of {width}, in the rotary twin's scores, middle stable head", by_slow),
     cx.claims.Claim("rotary_less_neat", "TV of rebuilt rows, middle stable head, rotary twin less learned", *apart, digits=3),
 ]  # fmt: skip
