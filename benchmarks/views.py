@@ -236,8 +236,8 @@ def explorer(device: Device, browser: Browser, address: str) -> Iterator[Row]:
     page = device.page(browser)
     sizes: dict[str, int] = {}
     page.on("requestfinished", lambda r: sizes.update({r.url: r.sizes()["responseBodySize"]}))
-    page.goto(address, wait_until="networkidle")
-    page.wait_for_selector(CONTROL, state="attached")
+    page.goto(address)
+    page.wait_for_function(f"() => performance.now() - window.complete > {CALM}")
     yield "explorer: all of the page", sum(sizes.values()) / 1000, FIRST_LOAD
     page.wait_for_timeout(PREPARED)
     yield "explorer: longest freeze while it prepares", page.evaluate("window.longest"), FREEZE
