@@ -603,7 +603,8 @@ def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int
     ValueError: heads [3, 3]: one is there twice
     """
     given = range(size) if chosen is None else chosen
-    listed = [whole(kind, i) for i in ([given] if isinstance(given, str | Number) else given)]
+    alone = isinstance(given, str | Number) or getattr(given, "ndim", 1) == 0
+    listed = [whole(kind, i) for i in ([given] if alone else given)]
     if not listed:
         raise ValueError(f"no {kind}s: choose at least one")
     for i in listed:

@@ -167,7 +167,7 @@ MASK = [True, False, True]
 NO_HEADS = [
     *(MASK, np.array(MASK), torch.tensor(MASK), [np.True_], [torch.tensor(True)]),
     *([0.0, 2.0], np.array([0.0, 2.0]), torch.tensor([0.5]), 1.5, "2", ["2"], [None], True),
-    *((), (0, 4), (-1,), (1, 1)),
+    *((), (0, 4), (-1,), (1, 1), torch.tensor(9), torch.tensor(0.5), np.array(True)),
 ]
 CHOOSERS = (
     lambda at, heads: calibrate(at, TEXTS[0], heads),
