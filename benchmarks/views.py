@@ -156,6 +156,7 @@ const look = () => {
 };
 look();
 """.replace("CONTROL", CONTROL).replace("AWAITED", AWAITED)
+CALMED = f"() => performance.now() - window.complete > {CALM}"
 PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0].startTime"
 FILL = """(text) => {
   const area = document.querySelector(".ctx-view textarea");
@@ -212,7 +213,7 @@ def visits(device: Device, browser: Browser, name: str, address: str) -> Iterato
         page = opened(device, browser, address)
         readable.append(page.evaluate(PAINTED))
         usable.append(page.evaluate("window.usable"))
-        page.wait_for_function(f"() => performance.now() - window.complete > {CALM}")
+        page.wait_for_function(CALMED)
         complete.append(page.evaluate("window.complete"))
         page.close()
     yield f"{name}: readable", statistics.median(readable), READABLE
@@ -237,7 +238,7 @@ def explorer(device: Device, browser: Browser, address: str) -> Iterator[Row]:
     sizes: dict[str, int] = {}
     page.on("requestfinished", lambda r: sizes.update({r.url: r.sizes()["responseBodySize"]}))
     page.goto(address)
-    page.wait_for_function(f"() => performance.now() - window.complete > {CALM}")
+    page.wait_for_function(CALMED)
     yield "explorer: all of the page", sum(sizes.values()) / 1000, FIRST_LOAD
     page.wait_for_timeout(PREPARED)
     yield "explorer: longest freeze while it prepares", page.evaluate("window.longest"), FREEZE
