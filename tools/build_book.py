@@ -50,7 +50,7 @@ import stamps
 import yaml
 from command import ROOT, command
 from files import filled_in, replace
-from lighten import draw_icons, lighten
+from lighten import draw_icons, lighten, measure_less
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
@@ -425,6 +425,7 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         shown = shown if real else re.sub(r" data-models='[^']*'", "", shown)
         page.write_text(seal(hint(lighten(unfolded(shown)), here)), encoding="utf-8")
     draw_icons(html)
+    measure_less(html)
 
 
 def named_for_its_content(folder: Path) -> str:

@@ -2,8 +2,9 @@
 
 `lighten` leaves out of every page the scripts and style sheets of parts that the page does not
 have, and marks that colour nothing, and lets no script keep a reader from the text; `draw_icons`
-keeps of the icon font (Font Awesome, 275 kB and 2000 rules) the few icons that pages use. Both give
-the same site again when they are run again.
+keeps of the icon font (Font Awesome, 275 kB and 2000 rules) the few icons that pages use;
+`measure_less` leaves it to `book.js` to say which boxes scroll. All give the same site again when
+they are run again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from fontTools import subset
 THEME = "pydata_sphinx_theme"
 SHEET = "styles/pydata-sphinx-theme.css"
 FONTS = "vendor/fontawesome/webfonts"
+SCRIPT = "scripts/pydata-sphinx-theme.js"
+SOURCE = Path(pydata_sphinx_theme.__file__).parent / "theme" / THEME / "static"
+# The boxes that this script measures and marks one after another, when the page is there and after
+# every change of it: each mark makes the next measurement lay the page out once more.
+BOXES = re.compile(r'document\.querySelectorAll\(\["pre",[^\]]*\]\.join\(", "\)\)')
 
 # What a page loads for a part, and what the page says where it has that part.
 PARTS = {
@@ -64,19 +70,26 @@ def draw_icons(html: Path) -> None:
     time is there again. The fonts are TrueType: twelve icons need no compression.
     """
     static = html / "_static"
-    source = Path(pydata_sphinx_theme.__file__).parent / "theme" / THEME / "static"
-    sheet = sheet_of(source, icons_named(html))
+    sheet = sheet_of(SOURCE, icons_named(html))
     codes = codepoints(sheet)
     for sheets in (*static.glob("*.css"), *(static / "styles").glob("sphinx-book-theme.css")):
         codes |= codepoints(sheets.read_text(encoding="utf-8"))
     (static / SHEET).write_text(sheet, encoding="utf-8")
-    for font in (source / FONTS).glob("*.ttf"):
+    for font in (SOURCE / FONTS).glob("*.ttf"):
         drawn = static / FONTS / font.name
         drawn.with_suffix(".woff2").unlink(missing_ok=True)
         chosen = ",".join(f"U+{code:x}" for code in sorted(codes))
         # no ligatures that spell an icon's name; the licence reserves the font's for the whole
         options = ["--layout-features=", "--name-IDs=0,13,14"]
         subset.main([str(font), f"--unicodes={chosen}", f"--output-file={drawn}", *options])
+
+
+def measure_less(html: Path) -> None:
+    """Let the theme's script measure no boxes. ValueError where it has no such place, or two."""
+    script, found = BOXES.subn("[]", (SOURCE / SCRIPT).read_text(encoding="utf-8"))
+    if found != 1:
+        raise ValueError(f"the theme's script measures boxes in {found} places, not in one")
+    (html / "_static" / SCRIPT).write_text(script, encoding="utf-8")
 
 
 def icons_named(html: Path) -> set[str]:

@@ -17,6 +17,16 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// What is larger than its box is scrolled by keys too. A box is measured when it has been laid out for the reader anyway.
+document.addEventListener("DOMContentLoaded", () => {
+  const larger = (box) => box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight;
+  const boxes = new ResizeObserver((entries) => {
+    const scrolled = entries.map(({ target }) => larger(target)); // all of them before one is marked
+    entries.forEach(({ target }, i) => (scrolled[i] ? target.setAttribute("tabindex", 0) : target.removeAttribute("tabindex")));
+  });
+  for (const box of document.querySelectorAll(".bd-article :is(pre, .cell_output > .output)")) boxes.observe(box);
+});
+
 // A minus is longer than the hyphen that programs print for it.
 document.addEventListener("DOMContentLoaded", () => {
   const MINUS = /(^|[\s([,±])-(?=\.?\d)/g;

@@ -7,13 +7,14 @@ The file is gzip, so that its checksum and length are gzip's own. Inside, little
     tensors  each at a multiple of 8, counted from the header's end
 
 The header says which tensors there are (name, type, shape, offset). Token embeddings are int8 with
-one float32 step a row, rounded so that what is lost lies where the heads hardly look (`levels`).
-For the tokens that most of a text consists of, a second int8 says what the rounding left, in 16ths
-of a step. The other matrices are float16 where that is close enough (`compact`), those that values
-pass rounded for what they meet (`read_by_heads`), all low bytes before all high ones, which packs
-better; the biases are float32. All positions of the model are kept, so that a page can place the
-destination wherever a typed text ends. How the stable heads rank the neurons at the usual
-destination is told, of full weights, so that a page that opens with them need not work it out.
+one float32 step a row, rounded so that what is lost lies where the heads hardly look (`levels`),
+and less the middle of their column, modulo 256: small numbers pack better. For the tokens that most
+of a text consists of, a second int8 says what the rounding left, in 16ths of a step. The other
+matrices are float16 where that is close enough (`compact`), those that values pass rounded for what
+they meet (`read_by_heads`), all low bytes before all high ones, which packs better; the biases are
+float32. All positions of the model are kept, so that a page can place the destination wherever a
+typed text ends. How the stable heads rank the neurons at the usual destination is told, of full
+weights, so that a page that opens with them need not work it out.
 
 A site has the same in several files (`parts_of_layer`): one that a page opens with, which draws
 kernels, and rows of a few tokens; all other tokens; and what neurons are told with.
@@ -119,6 +120,7 @@ def of_tokens(
     return {
         "W_E": arrays["W_E"][some],
         "W_E_step": arrays["W_E_step"][some],
+        "middle": arrays["middle"],
         "fine": arrays["fine"][finer],
         "W_E_fine": arrays["W_E_fine"][finer],
         "here": flags(len(arrays["W_E"]), torch.from_numpy(some)),
@@ -388,9 +390,11 @@ def embeddings(
     scaled = W_E / np.where(steps > 0, steps, 1)[:, None]
     rounded = levels(scaled, metric, lambda column: np.rint(column).clip(-127, 127))
     left = np.rint(FINER * (scaled - rounded)[fine]).clip(-127, 127)
+    middle = np.rint(rounded.mean(0))
     return {
-        "W_E": rounded.astype(np.int8),
+        "W_E": (rounded - middle).astype(np.int16).astype(np.int8),
         "W_E_step": steps,
+        "middle": middle.astype(np.int8),
         "fine": fine.astype(np.uint32),
         "W_E_fine": left.astype(np.int8),
     }

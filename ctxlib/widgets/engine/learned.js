@@ -54,15 +54,16 @@ export class LearnedLayer extends Layer {
 
   // -------------------------------------------------------------- parts
 
-  /** Tokens: int8 levels and, of usual ones, what their rounding left, put together.
-   *  @param {Record<string, any>} tensors */
-  #takeTokens({ here, W_E, W_E_step, W_E_fine, fine }) {
+  /** Tokens: int8 levels around each column's middle and, of usual ones, what their rounding left, put
+   *  together. @param {Record<string, any>} tensors */
+  #takeTokens({ here, W_E, W_E_step, middle, W_E_fine, fine }) {
     const { d, finer } = this;
     let row = 0;
     for (let id = 0; id < this.nVocab; id++) {
       if (!here[id]) continue;
       this.W_E_step[id] = W_E_step[row] / finer;
-      for (let k = 0; k < d; k++) this.W_E[id * d + k] = finer * W_E[row * d + k];
+      for (let k = 0; k < d; k++)
+        this.W_E[id * d + k] = finer * (((W_E[row * d + k] + middle[k]) << 24) >> 24); // as an int8
       row += 1;
     }
     for (let r = 0; r < fine.length; r++)

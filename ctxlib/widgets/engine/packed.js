@@ -36,7 +36,7 @@ function leveled(...names) {
   return names.flatMap((name) => ["", "_step", "_spread", "_mean"].map((of) => name + of));
 }
 const OF_TOKENS = ["known", "content", ...leveled("of_token")];
-const OF_ROWS = ["here", "W_E", "W_E_step", "fine", "W_E_fine"];
+const OF_ROWS = ["here", "W_E", "W_E_step", "middle", "fine", "W_E_fine"];
 const RANKING = ["told_top", "told_mean", "told_tokens"];
 const OF_NEURONS = ["W_V", "W_O", "W_in", "b_V", "b_O", "means", ...RANKING];
 
