@@ -9,12 +9,9 @@ import { Layer } from "./layer.js";
 import { addScaled, dotProduct, equalParts } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
-/** @typedef {import("./layer.js").Attended} Attended
- *  @typedef {import("./layer.js").Calibration} Calibration
- *  @typedef {import("./layer.js").Seen} Seen
- *  @typedef {import("./layer.js").Split} Split
- *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").AskedHeader} AskedHeader */
+/** @import { Attended, Calibration, Seen, Split } from "./layer.js"
+ *  @import { Numbers } from "./linalg.js"
+ *  @import { AskedHeader, FetchPart } from "./packed.js" */
 
 /** A matrix in int8 levels, as ctxlib.stored keeps it: a step a row, and of every column its mean and
  *  spread. */
@@ -84,7 +81,7 @@ export class AskedLayer extends Layer {
   /** @type {Numbers} of each head, which of the values it reads */ #valueOf;
 
   /** @param {AskedHeader} header @param {Record<string, any>} tensors
-   *  @param {import("./packed.js").FetchPart} [fetch] */
+   *  @param {FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
     super(header, { ...tensors, W_O: wholeTable(tensors, "W_O") }, fetch);
     this.length = header.length; // tokens of a text that are read

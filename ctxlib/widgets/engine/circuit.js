@@ -13,15 +13,15 @@ import { Prefix } from "./prefix.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 import { doneAtOnce, doneInSlices } from "./slices.js";
 
-/** @typedef {import("./layer.js").Layer} Layer
- *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").Destination} Destination
- *  @typedef {import("./ranking.js").Ranked} Ranked
+/** @import { Calibration, Layer } from "./layer.js"
+ *  @import { Numbers } from "./linalg.js"
+ *  @import { Destination } from "./packed.js"
+ *  @import { Ranked } from "./ranking.js"
  *  @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse */
 
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {
-  /** @type {import("./layer.js").Calibration | undefined} */ #calibration;
+  /** @type {Calibration | undefined} */ #calibration;
   /** @type {Float64Array[] | undefined} */ #content;
   /** @type {Float64Array[] | undefined} */ #weights;
   /** @type {Float64Array[] | undefined} */ #means;

@@ -13,12 +13,9 @@ import {
 } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
-/** @typedef {import("./layer.js").Attended} Attended
- *  @typedef {import("./layer.js").Calibration} Calibration
- *  @typedef {import("./layer.js").Seen} Seen
- *  @typedef {import("./layer.js").Split} Split
- *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").LayerHeader} LayerHeader */
+/** @import { Attended, Calibration, Seen, Split } from "./layer.js"
+ *  @import { Numbers } from "./linalg.js"
+ *  @import { FetchPart, LayerHeader } from "./packed.js" */
 
 /** A layer's weights, folded and centred. A page that has a folder of parts opens with what kernels and a
  *  few tokens need; the other tokens, and what neurons are told with, come when they are asked for. */
@@ -30,7 +27,7 @@ export class LearnedLayer extends Layer {
   /** @type {Map<string, Float64Array>} by head and block */ #readouts = new Map();
 
   /** @param {LayerHeader} header @param {Record<string, any>} tensors
-   *  @param {import("./packed.js").FetchPart} [fetch] */
+   *  @param {FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
     super(header, tensors, fetch);
     this.finer = header.finer;

@@ -3,9 +3,9 @@
 import { dotProduct, insertPlace, medianOf, rowProducts } from "./linalg.js";
 import { doneAtOnce } from "./slices.js";
 
-/** @typedef {import("./circuit.js").Circuit} Circuit
- *  @typedef {import("./layer.js").Layer} Layer
- *  @typedef {import("./linalg.js").Numbers} Numbers
+/** @import { Circuit } from "./circuit.js"
+ *  @import { Layer } from "./layer.js"
+ *  @import { Numbers } from "./linalg.js"
  *  @typedef {{top: Float64Array, mean: Float64Array, tokens: Int32Array}} Ranked
  *    `top` and `mean` neuron by neuron; of tokens as many a neuron as are known, the largest first */
 

@@ -9,10 +9,8 @@ import { svgButton } from "../ui/svg.js";
 import { figure, grouped, several, UNIT } from "../ui/words.js";
 import { columnOf, headsSaid } from "./scene.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("./scene.js").Ranking} Ranking
- *  @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { Ranking, Scene, Tools } from "./scene.js"
  *  @typedef {{edges: number[], counts: number[], outer: number[][]}} Bins some tokens of each, to name it by */
 
 const BINS = 56;

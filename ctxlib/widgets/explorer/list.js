@@ -3,15 +3,14 @@
 import { firstTokens } from "../engine/ranking.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
-import { element, focusIn, fresh, numberCell, table } from "../ui/dom.js";
+import { element, focusIn, fresh, numberCell, quiet, table } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { figure, grouped, several } from "../ui/words.js";
 import { headsSaid } from "./scene.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("./scene.js").Ranking} Ranking
- *  @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene */
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { Table } from "../ui/csv.js"
+ *  @import { Ranking, Scene, Tools } from "./scene.js" */
 
 const FIRST_ROWS = 12; // of the list, and as many more at a time
 const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)
@@ -21,16 +20,13 @@ const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (lay
 export function listSection({ layer, name, go, heading }) {
   const group = fresh("found");
   const title = heading(0, "Found neurons");
-  const note = element("p", { class: "ctx-quiet" });
+  const note = quiet();
   const titles = ["rank", "neuron", "top", "z"].map((figures) => ({ figures }));
   const columns = [...titles, { words: "first tokens" }];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
-  const rows = /** @type {HTMLElement} */ (list.querySelector("tbody"));
-  const holder = element(
-    "div",
-    { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" },
-    list,
-  );
+  const rows = list.tBodies[0];
+  const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
+  const holder = element("div", ways, list);
   let room = FIRST_ROWS;
   /** @type {Scene | null} */ let last = null;
   const more = button("More", () => show(room + FIRST_ROWS));
@@ -107,7 +103,7 @@ function listRow(ranking, j, { group, words, onPick }) {
 }
 
 /** Every neuron, as a file. @param {Ranking} ranking @param {Layer} layer
- *  @param {(id: number) => string} name @returns {import("../ui/csv.js").Table} */
+ *  @param {(id: number) => string} name @returns {Table} */
 function rankingTable(ranking, layer, name) {
   const { order, top, z, mean, heads, circuit } = ranking;
   const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];

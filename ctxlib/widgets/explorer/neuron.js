@@ -10,14 +10,14 @@ import { barTable } from "./bars.js";
 import { columnOf, headsSaid } from "./scene.js";
 import { sameAgain } from "./search.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene */
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { Table } from "../ui/csv.js"
+ *  @import { Scene, Tools } from "./scene.js" */
 
 const OUTERMOST = 12; // tokens shown of each end of a neuron
 
 /** One neuron's contributions over the vocabulary, as a file. @param {Scene} scene @param {Layer} layer
- *  @param {(id: number) => string} name @returns {import("../ui/csv.js").Table} */
+ *  @param {(id: number) => string} name @returns {Table} */
 function columnTable({ ranking, neuron }, layer, name) {
   const column = columnOf(ranking, neuron);
   const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);

@@ -7,10 +7,10 @@ import { headingsIn } from "../ui/dom.js";
 import { spelling } from "../ui/source.js";
 import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("../engine/circuit.js").Circuit} Circuit
- *  @typedef {import("../engine/circuit.js").Responses} Responses
+/** @import { Circuit, Responses } from "../engine/circuit.js"
+ *  @import { Layer } from "../engine/layer.js"
+ *  @import { Model } from "../ui/state.js"
+ *  @import { Way } from "../ui/ways.js"
  *  @typedef {{heads: number[], token: number, threshold: number, neuron: number, pinned: number,
  *    passage: number, search: string}} Turned what the reader has chosen; heads and token are settled, the others may
  *    still say "choose for me"
@@ -91,7 +91,7 @@ export function rankingOf(circuit, heads) {
 }
 
 /** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools
- *  @returns {import("../ui/ways.js").Way[]} */
+ *  @returns {Way[]} */
 export function waysFrom({ heads, token, threshold, neuron, read, ...now }, { layer, inText }) {
   const [{ id }] = layer.destinations;
   const { pinned, passage, search } = now;

@@ -4,14 +4,9 @@ import { leading, mostAdding, standing } from "../engine/reading.js";
 import { nextTurn, sliced } from "../engine/slices.js";
 import { figure, signed, tokenName } from "../ui/words.js";
 
-/** @typedef {import("../engine/reading.js").LayerReader} LayerReader
- *  @typedef {import("../engine/reading.js").Reading} Reading
- *  @typedef {import("../engine/reading.js").Reference} Reference
- *  @typedef {import("./scene.js").Listed} Listed
- *  @typedef {import("./scene.js").Found} Found
- *  @typedef {import("./scene.js").Text} Text
- *  @typedef {import("./scene.js").Scene} Scene
- *  @typedef {import("./text.js").Side} Side
+/** @import { LayerReader, Reading, Reference } from "../engine/reading.js"
+ *  @import { Found, Listed, Scene, Text } from "./scene.js"
+ *  @import { Side } from "./text.js"
  *  @typedef {{excited: (Float64Array | null)[], apart: Float64Array | null}} Told */
 
 const NAMED = 4; // tokens that a list names

@@ -4,11 +4,12 @@ import { largest } from "../engine/linalg.js";
 import { CHARACTERS, differing } from "../engine/reading.js";
 import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("../engine/reading.js").Reading} Reading
- *  @typedef {import("../engine/reading.js").Reference} Reference
- *  @typedef {import("../engine/reading.js").Taken} Taken
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { Reading, Reference, Taken } from "../engine/reading.js"
+ *  @import { Table } from "../ui/csv.js"
+ *  @import { Model } from "../ui/state.js"
+ *  @import { Way } from "../ui/ways.js"
+ *  @import { Side } from "./text.js"
  *  @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
  *    wanted may not be here yet
  *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table
@@ -23,8 +24,7 @@ import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
  *    axes: string, listed: Listed[], points: number}} Text one text as it is shown: the tokens in which
  *    it is not the other, where it is read (`at`), up to where the shades know it
  *  @typedef {Turned & {neuron: number | null, shade: number, texts: Text[]}} Scene `shade` is the
- *    strength of a full one
- *  @typedef {import("./text.js").Side} Side */
+ *    strength of a full one */
 
 /** What an address calls the two texts, and where each is read. */
 export const OF_TEXTS = [
@@ -115,7 +115,7 @@ function axesOf(taken, neuron, references) {
 }
 
 /** Where else this can be looked at. @param {Scene} scene @param {Record<string, any>} given texts that
- *  may stand in an address @returns {import("../ui/ways.js").Way[]} */
+ *  may stand in an address @returns {Way[]} */
 export function waysFrom({ heads, neuron }, given) {
   const state = { heads, ...(neuron === null ? {} : { neuron }) };
   return [
@@ -125,7 +125,7 @@ export function waysFrom({ heads, neuron }, given) {
 }
 
 /** What each token of both texts adds to the neuron, as a file. @param {Scene} scene
- *  @param {Layer} layer @returns {import("../ui/csv.js").Table} */
+ *  @param {Layer} layer @returns {Table} */
 export function termsTable({ heads, neuron, texts }, layer) {
   const rows = texts.flatMap(({ terms, reading, names }, i) =>
     Array.from(terms ?? [], (term, at) => [i + 1, at, reading.ids[at], names[at], term]),

@@ -18,9 +18,7 @@ function field(value) {
 export function save(name, ending, type, held) {
   const href = URL.createObjectURL(new Blob(held, { type }));
   const pieces = name.filter((piece) => piece).map((piece) => piece.replace(/[^\w.]+/g, "-"));
-  /** @type {HTMLAnchorElement} */ (
-    element("a", { href, download: `${pieces.join("-")}.${ending}` })
-  ).click();
+  element("a", { href, download: `${pieces.join("-")}.${ending}` }).click();
   setTimeout(() => URL.revokeObjectURL(href), 60_000); // a browser may ask first where to
 }
 

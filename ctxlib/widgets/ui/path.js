@@ -3,6 +3,7 @@
 
 import { drawn, fresh } from "./dom.js";
 import { SHAPES } from "./pathshape.js";
+import { cutShort } from "./words.js";
 
 const NARROW = 560; // pixels: a page that is no wider has the parts one below the other
 const LONGEST = 15; // letters in a box
@@ -56,7 +57,7 @@ export function pathDrawing(said, alt, width) {
         part,
         box([left + 1, top, width - 2, 40]),
         words(left + width / 2, top + 17, indexed(SHAPES.boxes[part][0])),
-        words(left + width / 2, top + 33, shortened(said[part]), "ctx-path-said"),
+        words(left + width / 2, top + 33, cutShort(said[part], LONGEST), "ctx-path-said"),
       ),
     ),
   );
@@ -68,12 +69,6 @@ function indexed(name) {
   if (after === undefined) return [before];
   const small = drawn("tspan", { dy: 3, "font-size": 12 }, "i");
   return [before, small, ...(after ? [drawn("tspan", { dy: -3 }, after)] : [])];
-}
-
-/** @param {string} said */
-function shortened(said) {
-  const letters = [...said];
-  return letters.length > LONGEST ? `${letters.slice(0, LONGEST - 1).join("")}…` : said;
 }
 
 /** Lights whatever has the `data-part` that is pointed at, or has the focus, wherever it stands in

@@ -2,8 +2,8 @@
 
 import { atWidth, eachFrame } from "./dom.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("@anywidget/types").AnyModel} AnyModel
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { AnyModel } from "@anywidget/types"
  *  @typedef {Pick<AnyModel, "get" | "set" | "on" | "off" | "save_changes" | "send"> & {
  *    first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void, beside?: Model,
  *    link?: (page: string, state: Record<string, any>) => Promise<string | null>}} Model of the plain

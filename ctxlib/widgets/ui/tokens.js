@@ -7,6 +7,8 @@ import { byHand } from "./hand.js";
 import { DOWN, UP } from "./marks.js";
 import { figure, shown, signed, tokenName } from "./words.js";
 
+/** @import { Hand } from "./hand.js" */
+
 const STRONGEST = 0.6; // of the shade behind a token, as in ctxlib.plots
 
 /** A background as strong as a share of one: one colour above zero, another below.
@@ -40,7 +42,7 @@ function shadedToken(text, value, share, attributes) {
  *  are underlined. `write` has other tokens, of which those that begin as before are not made anew.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
  *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
- *    hand?: Omit<import("./hand.js").Hand, "at">}} [options]
+ *    hand?: Omit<Hand, "at">}} [options]
  *  @returns {HTMLElement & {mark: (place: number) => void, hold: (place: number | null) => void,
  *    write: (tokens: string[], names?: string[], apart?: Set<number>) => void,
  *    shade: (values: ArrayLike<number>, most?: number, digits?: number) => void}} */
@@ -142,11 +144,11 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
     text.hold(place);
     move(kept);
   };
-  const ends = { min: 0, max: tokens.length - 1 };
-  const reader = slider({ label, ...ends, value: at, format: read, onInput: hold });
+  const reader = slider({ label, max: tokens.length - 1, format: read, onInput: hold });
   reader.classList.add("ctx-token-reader");
   const hand = { held: () => kept, show: move, hold };
   const text = shadedTokens(tokens, values, { digits, names, hand });
+  reader.update(at);
   text.mark(at);
   return [reader, text];
 }

@@ -4,7 +4,7 @@
 import { button } from "./controls.js";
 import { element } from "./dom.js";
 
-/** @typedef {import("./state.js").Model} Model */
+/** @import { Model } from "./state.js" */
 /** @typedef {{page: string, label: string, state: Record<string, any>}} Way */
 
 /** Copies the address of the view's present state, or sets it back, where a page can; nothing

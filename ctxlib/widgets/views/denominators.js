@@ -3,21 +3,23 @@
  *  No layer is needed: Python has measured, and all that is worked out here are bounds and shares.
  *  Everything in a record is in units of the head's expected denominator, so that 1 is the mean. */
 
-import { either, headChoice, passageChoice, slider } from "../ui/controls.js";
-import { drawn, element, failed, numberCell, renewed, scrolling, table } from "../ui/dom.js";
+import { controlRow, either, headChoice, passageChoice, slider } from "../ui/controls.js";
+import { drawn, element, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS, lineMark } from "../ui/marks.js";
 import { binAt, readableBars } from "../ui/distributions.js";
 import { spots } from "../ui/domains.js";
-import { chart, digitsOfStep, linearTicks, rule } from "../ui/plot.js";
+import { chart, digitsOfStep, linearTicks, rule, wash } from "../ui/plot.js";
+import { fits, isSize, isText, recordOf, sized, some } from "../ui/record.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
-import { figure, several, tokenMark, tokenName } from "../ui/words.js";
+import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model */
-/** What bounds are made of, for one head: the variance of a token's content, its interval's width
- *  and its largest distance from the mean; of the kernel the sum of squares and the largest weight.
+/** @import { Chart } from "../ui/plot.js"
+ *  @import { Model } from "../ui/state.js"
  *  @typedef {{variance: number, width: number, largest: number, squares: number,
- *    heaviest: number}} Facts
+ *    heaviest: number}} Facts what bounds are made of, for one head: the variance of a token's content,
+ *    its interval's width and its largest distance from the mean; of the kernel the sum of squares and
+ *    the largest weight
  *  @typedef {{name: string, domain: string}} Passage
  *  @typedef {{n: number, token: string, heads: Facts[], texts: number[][], passages: Passage[],
  *    ofPassages: number[][]}} Measured
@@ -26,7 +28,6 @@ import { figure, several, tokenMark, tokenName } from "../ui/words.js";
  *  @typedef {{place: number, onMove: (place: number) => void, onPick: (text: number) => void}} Reader
  *    where the histogram is read, and which passage is picked */
 
-const FACTS = ["variance", "width", "largest", "squares", "heaviest"];
 const TEXT_BINS = 45;
 const DOMAIN_LINE = 17; // pixels between two domains
 const LETTER = 7; // pixels that a letter takes, about
@@ -97,33 +98,34 @@ function shareInside(values, epsilon) {
 
 // ---------------------------------------------------------------- what was measured
 
-/** The record, if it is whole. @param {any} record @returns {Measured | null} */
-function measured(record) {
-  const { n, token, heads, texts, passages, ofPassages } = record ?? {};
-  if (![heads, texts, passages, ofPassages].every(Array.isArray) || !heads.length) return null;
-  const sized = (/** @type {any} */ v) => Number.isFinite(v) && v >= 0;
-  const table = (/** @type {any[]} */ rows, /** @type {number} */ size) =>
-    rows.length === heads.length &&
-    rows.every((row) => Array.isArray(row) && row.length === size && row.every(sized));
-  const whole =
-    sized(n) &&
-    typeof token === "string" &&
-    heads.every((/** @type {any} */ facts) => FACTS.every((name) => sized(facts?.[name]))) &&
-    passages.every((/** @type {any} */ p) =>
-      [p?.name, p?.domain].every((v) => typeof v === "string"),
-    ) &&
-    texts[0]?.length > 0 &&
-    table(texts, texts[0].length) &&
-    table(ofPassages, passages.length);
-  return whole ? record : null;
+const FACTS = {
+  variance: isSize,
+  width: isSize,
+  largest: isSize,
+  squares: isSize,
+  heaviest: isSize,
+};
+const RECORD = {
+  n: isSize,
+  token: isText,
+  heads: some(FACTS),
+  texts: some(some(isSize)),
+  passages: [{ name: isText, domain: isText }],
+  ofPassages: [[isSize]],
+};
+
+/** @param {any} record */
+function isWhole(record) {
+  if (!fits(record, RECORD)) return false;
+  const { heads, texts, passages, ofPassages } = record;
+  const of = heads.length;
+  return sized(texts, of, texts[0].length) && sized(ofPassages, of, passages.length);
 }
 
 /** The domains of the passages with their members, by the mean of their denominators.
  *  @param {Measured} record @param {number} head @returns {Row[]} */
 function byMean({ passages, ofPassages }, head) {
-  /** @type {Map<string, number[]>} */
-  const domains = new Map();
-  passages.forEach(({ domain }, i) => domains.set(domain, [...(domains.get(domain) ?? []), i]));
+  const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
   const rows = [...domains].map(([domain, members]) => {
     const mean = members.reduce((sum, i) => sum + ofPassages[head][i], 0) / members.length;
     return { domain, members, mean };
@@ -144,11 +146,8 @@ function binEdges({ texts, ofPassages }, head) {
 
 /** @param {{model: Model, el: HTMLElement}} view traits: record, head, text, bound, level */
 async function render({ model, el }) {
-  const record = measured(model.get("record")) ?? measured(model.first?.record);
-  if (!record) {
-    failed(el, new Error("This view’s measurements are damaged. Reload the page to try again."));
-    return undefined;
-  }
+  /** @type {Measured | null} */ const record = recordOf(model, el, isWhole);
+  if (!record) return undefined;
   const { heads, passages } = record;
   /** @returns {Turned} */
   const chosen = () => ({
@@ -157,21 +156,35 @@ async function render({ model, el }) {
     bound: sound(model, "bound", (v) => Object.hasOwn(TAILS, v), "Chebyshev"),
     level: sound(model, "level", (v) => v >= 0.5 && v <= 0.999, 0.95),
   });
-  const controls = denominatorControls(model, record, chosen());
+  const controls = controlRow({
+    head: headChoice({ count: heads.length, onChange: (head) => turn(model, { head }) }),
+    text: passageChoice({
+      passages,
+      first: "none marked",
+      onChange: (text) => turn(model, { text }),
+    }),
+    level: slider({
+      label: "Confidence level",
+      min: 0.5,
+      max: 0.999,
+      step: 0.001,
+      format: inPercent,
+      onInput: (level) => turn(model, { level }),
+    }),
+    bound: either({
+      label: "Band by",
+      options: Object.keys(TAILS).map((label) => ({ value: label, label })),
+      onChange: (bound) => turn(model, { bound }),
+    }),
+  });
   const picture = element("div", { class: "ctx-denominators" });
   const words = element("div");
   const ways = waysOn(model, stateButtons(model));
-  el.replaceChildren(
-    element("div", { class: "ctx-controls" }, Object.values(controls)),
-    picture,
-    words,
-    ways.root,
-  );
+  el.replaceChildren(controls, picture, words, ways.root);
   let place = 1; // the denominator at which a reader last looked
   /** @param {Turned & {width: number}} now */
   const update = ({ width: room, ...now }) => {
-    for (const [name, control] of Object.entries(controls))
-      control.update(/** @type {never} */ (now[/** @type {keyof Turned} */ (name)]));
+    controls.update(now);
     const epsilon = halfWidth(now.bound, heads[now.head], now.level);
     const onMove = (/** @type {number} */ to) => (place = to);
     const onPick = (/** @type {number} */ text) =>
@@ -183,38 +196,6 @@ async function render({ model, el }) {
   };
   const traits = ["head", "text", "bound", "level"];
   return kept({ model, place: el, traits, state: chosen, update });
-}
-
-/** @param {Model} model @param {Measured} record @param {Turned} now */
-function denominatorControls(model, { heads, passages }, now) {
-  return {
-    head: headChoice({
-      count: heads.length,
-      value: now.head,
-      onChange: (head) => turn(model, { head }),
-    }),
-    text: passageChoice({
-      passages,
-      first: "none marked",
-      value: now.text,
-      onChange: (text) => turn(model, { text }),
-    }),
-    level: slider({
-      label: "Confidence level",
-      min: 0.5,
-      max: 0.999,
-      step: 0.001,
-      value: now.level,
-      format: inPercent,
-      onInput: (level) => turn(model, { level }),
-    }),
-    bound: either({
-      label: "Band by",
-      options: Object.keys(TAILS).map((value) => ({ value, label: value })),
-      value: now.bound,
-      onChange: (bound) => turn(model, { bound }),
-    }),
-  };
 }
 
 /** @param {number} share */
@@ -234,7 +215,7 @@ function offMean(epsilon) {
  *  @param {Reader} reader */
 function textsAndPassages(record, now, epsilon, room, { place, onMove, onPick }) {
   const rows = byMean(record, now.head);
-  const names = rows.map(({ domain }) => cutName(domain));
+  const names = rows.map(({ domain }) => cutShort(domain, WIDEST));
   const most = Math.max(0, ...names.map((name) => name.length));
   const spare = Math.max(0, Math.round(most * LETTER) + 9 - MARGIN);
   const limits = binEdges(record, now.head);
@@ -259,12 +240,6 @@ function indent(drawing, spare) {
 function sharedAxis(limits, width) {
   const most = limits[limits.length - 1];
   return { domain: [0, most], ticks: linearTicks([0, most], Math.max(3, width / 110)) };
-}
-
-/** @param {string} name */
-function cutName(name) {
-  const letters = Array.from(name);
-  return letters.length > WIDEST ? `${letters.slice(0, WIDEST - 1).join("")}…` : name;
 }
 
 /** @param {Measured} record @param {Turned} now
@@ -302,26 +277,22 @@ function textHistogram(record, now, { limits, epsilon, width }, place, onMove) {
 }
 
 /** The band that theory allows, as far as the picture goes, and the mean.
- *  @param {import("../ui/plot.js").Chart} on @param {Turned} now @param {number} epsilon */
+ *  @param {Chart} on @param {Turned} now @param {number} epsilon */
 function allowedBand(on, { bound }, epsilon) {
-  const { left, right, top, bottom } = on.area;
-  const [from, to] = [Math.max(on.X(1 - epsilon), left), Math.min(on.X(1 + epsilon), right)];
+  const { left, right } = on.area;
   const style = STYLES[bound];
-  const wash = drawn("rect", {
-    x: from,
-    width: to - from,
-    y: top,
-    height: bottom - top,
-    fill: style.stroke,
-    opacity: 0.13,
-  });
-  const ends = [1 - epsilon, 1 + epsilon].filter((x) => on.X(x) >= left && on.X(x) <= right);
-  const lines = ends.map((x) => rule(on, { x }, { class: null, "stroke-width": 1.6, ...style }));
-  return [wash, ...lines, rule(on, { x: 1 })];
+  /** @type {[number, number]} */ const ends = [1 - epsilon, 1 + epsilon];
+  const seen = ends.filter((x) => on.X(x) >= left && on.X(x) <= right);
+  const lines = seen.map((x) => rule(on, { x }, { class: null, "stroke-width": 1.6, ...style }));
+  return [
+    wash(on, { x: ends }, { fill: style.stroke, opacity: 0.13 }),
+    ...lines,
+    rule(on, { x: 1 }),
+  ];
 }
 
 /** The chosen passage: a line, and its name where there is room for it.
- *  @param {import("../ui/plot.js").Chart} on @param {Measured} record @param {Turned} now
+ *  @param {Chart} on @param {Measured} record @param {Turned} now
  *  @param {boolean} named */
 function passageMark(on, { passages, ofPassages }, { head, text }, named) {
   if (text < 0) return [];
@@ -370,17 +341,10 @@ function passageStrip(record, now, rows, names, { limits, epsilon, width }, onPi
     }));
     on.add(...spots(dots, [3.6, 6], (i) => onPick(members[i])));
   });
-  return element(
-    "div",
-    {},
-    element("div", {}, on.root),
-    element(
-      "p",
-      { class: "ctx-quiet" },
-      "A dot is a labelled passage, hollow if outside the band; a row is a domain with its mean, " +
-        "upright, and the rows are in the order of these means.",
-    ),
-  );
+  const said =
+    "A dot is a labelled passage, hollow if outside the band; a row is a domain with its mean, " +
+    "upright, and the rows are in the order of these means.";
+  return element("div", {}, element("div", {}, on.root), quiet(said));
 }
 
 // ---------------------------------------------------------------- words
@@ -418,14 +382,12 @@ function boundsTable(record, { head, bound, level }) {
   const [texts, passages] = [record.texts[head], record.ofPassages[head]];
   const rows = Object.keys(TAILS).map((name) => {
     const epsilon = halfWidth(name, record.heads[head], level);
-    return element(
-      "tr",
-      { class: name === bound ? "ctx-chosen" : null },
-      element("th", { scope: "row" }, lineMark(STYLES[name]), name),
-      numberCell(offMean(epsilon)),
-      numberCell(inPercent(shareInside(texts, epsilon))),
-      numberCell(passages.length ? inPercent(shareInside(passages, epsilon)) : "–"),
-    );
+    const inside = [
+      inPercent(shareInside(texts, epsilon)),
+      passages.length ? inPercent(shareInside(passages, epsilon)) : "–",
+    ];
+    const title = [lineMark(STYLES[name]), name];
+    return row(title, [offMean(epsilon), ...inside], name === bound && "ctx-chosen");
   });
   const columns = [
     { words: `band at ${inPercent(level)}` },

@@ -31,12 +31,9 @@ import { brought, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { several } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../engine/circuit.js").Responses} Responses
- *  @typedef {import("../explorer/scene.js").Turned} Turned
- *  @typedef {import("../explorer/scene.js").Ranking} Ranking
- *  @typedef {import("../explorer/scene.js").Scene} Scene
- *  @typedef {import("../explorer/scene.js").Section} Section */
+/** @import { Responses } from "../engine/circuit.js"
+ *  @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
+ *  @import { Model } from "../ui/state.js" */
 
 const LABELLED = 5; // tokens of a neuron in the table of labels
 const QUICK = 50; // milliseconds: a ranking that takes no longer may be made beforehand

@@ -9,8 +9,8 @@ import { textBox } from "../ui/textbox.js";
 import { shade } from "../ui/tokens.js";
 import { signed } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../engine/neuron.js").HeardNeuron} HeardNeuron
+/** @import { HeardNeuron } from "../engine/neuron.js"
+ *  @import { Model } from "../ui/state.js"
  *  @typedef {{text: string, model?: number, told?: number}} Word a token, and what the neuron is told there
  *  @typedef {{name: string, words: string[], model: number[], told: number[]}} Kept a text as Python
  *    has it */
