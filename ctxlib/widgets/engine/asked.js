@@ -192,11 +192,7 @@ export class AskedLayer extends Layer {
 
   /** @param {Numbers} ids @param {number} _n @param {number} head @param {Float64Array} out */
   *values(ids, _n, head, out) {
-    const { dHead } = this;
-    for (let i = 0; i < ids.length; i++) {
-      this.addValue(out, i * dHead, 1, ids[i], head);
-      if (i % TOKENS_AT_ONCE === 0) yield;
-    }
+    yield* inTurn(ids, (id, i) => this.addValue(out, i * this.dHead, 1, id, head));
   }
 
   /** into[at:] += factor times a token's value. @param {Float64Array} into @param {number} at
@@ -259,20 +255,18 @@ class AskedSplit {
   /** @param {Numbers} ids @param {Float64Array} out */
   *scores(ids, out) {
     const { nHeads } = this.layer;
-    for (let i = 0; i < ids.length; i++) {
-      for (let h = 0; h < nHeads; h++) out[i * nHeads + h] = this.layer.contentOf(ids[i], h);
-      if (i % TOKENS_AT_ONCE === 0) yield;
-    }
+    yield* inTurn(ids, (id, i) => {
+      for (let h = 0; h < nHeads; h++) out[i * nHeads + h] = this.layer.contentOf(id, h);
+    });
   }
 
   /** @param {Numbers} ids @param {number[]} heads @param {Float64Array[]} inner
    *  @param {Float64Array} out */
   *through(ids, heads, inner, out) {
     const along = heads.map((head, k) => this.layer.valuesAlong(head, inner[k]));
-    for (let i = 0; i < ids.length; i++) {
-      for (let k = 0; k < along.length; k++) out[i * along.length + k] = along[k](ids[i]);
-      if (i % TOKENS_AT_ONCE === 0) yield;
-    }
+    yield* inTurn(ids, (id, i) => {
+      for (let k = 0; k < along.length; k++) out[i * along.length + k] = along[k](id);
+    });
   }
 
   /** @param {Numbers} ids @returns {Seen} */
@@ -327,6 +321,15 @@ class SeenTokens {
     });
     const squared = dotProduct(attended, 0, attended, 0, d);
     return { inside, scale: Math.sqrt(squared / d + layer.eps) };
+  }
+}
+
+/** Does something with each token, with pauses. @param {Numbers} ids
+ *  @param {(id: number, i: number) => void} each */
+function* inTurn(ids, each) {
+  for (let i = 0; i < ids.length; i++) {
+    each(ids[i], i);
+    if (i % TOKENS_AT_ONCE === 0) yield;
   }
 }
 

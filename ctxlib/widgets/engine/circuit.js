@@ -76,17 +76,16 @@ export class Circuit {
   /** log content_h(t) of the vocabulary, in nats; head after head. A token that the page does not
    *  know has none. @returns {Float64Array[]} */
   contentScores() {
-    doneAtOnce(this.#scoring());
-    return /** @type {Float64Array[]} */ (this.#content);
+    return doneAtOnce(this.#scoring());
   }
 
   *#scoring() {
-    if (this.#content) return;
+    if (this.#content) return this.#content;
     const { known, nHeads } = this.layer;
     const out = new Float64Array(known.length * nHeads);
     yield* this.split.scores(known, out);
     const rows = equalParts(columnMajor(out, nHeads), nHeads);
-    this.#content = rows.map((row) => this.layer.ofVocabulary(row, -Infinity));
+    return (this.#content = rows.map((row) => this.layer.ofVocabulary(row, -Infinity)));
   }
 
   /** content_h(t) / denom_h of the vocabulary: a token's weight in a head, per unit of kernel.
@@ -107,17 +106,15 @@ export class Circuit {
    *  for one that the page does not know.
    *  @param {number} neuron @param {number[]} heads @returns {Float64Array} */
   contribution(neuron, heads) {
-    const out = new Float64Array(this.layer.nVocab);
-    doneAtOnce(this.contributing(neuron, heads, out));
-    return out;
+    return doneAtOnce(this.contributing(neuron, heads));
   }
 
-  /** The same, added to `out`, some tokens at a time.
-   *  @param {number} neuron @param {number[]} heads @param {Float64Array} out */
-  *contributing(neuron, heads, out) {
+  /** The same, some tokens at a time. @param {number} neuron @param {number[]} heads */
+  *contributing(neuron, heads) {
     const { layer, split } = this;
     const { known } = layer;
     const chosen = layer.heads(heads);
+    const out = new Float64Array(layer.nVocab);
     const through = new Float64Array(known.length * chosen.length);
     yield* this.#scoring();
     yield* split.through(known, chosen, this.directions(neuron, chosen), through);
@@ -127,6 +124,7 @@ export class Circuit {
         out[known[i]] += weights[known[i]] * through[i * chosen.length + k];
       yield;
     }
+    return out;
   }
 
   /** What one token adds to every neuron's pre-activation, per unit of kernel.
@@ -180,22 +178,20 @@ export class Circuit {
     const key = `${chosen} ${placed}`;
     const known = this.#responses.known(key);
     if (known) return known;
-    const { dHead, passages, nNeurons } = this.layer;
-    const scaled = chosen.map(() => new Float64Array(passages.length * dHead));
+    const { passages } = this.layer;
     let done = 0;
-    const work = this.#readPassages(chosen, placed, scaled, () => (done += 1));
-    await doneInSlices(work, signal, () => onProgress(done / passages.length));
-    const values = new Float64Array(passages.length * nNeurons);
-    await doneInSlices(readOut(this.layer, chosen, scaled, values), signal);
+    const work = this.#readPassages(chosen, placed, () => (done += 1));
+    const scaled = await doneInSlices(work, signal, () => onProgress(done / passages.length));
+    const values = await doneInSlices(readOut(this.layer, chosen, scaled), signal);
     onProgress(1);
-    const responses = new Responses(this.layer, values);
-    return this.#responses.get(key, () => responses);
+    return this.#responses.get(key, () => new Responses(this.layer, values));
   }
 
-  /** @param {number[]} heads @param {boolean} placed @param {Float64Array[]} scaled what each head
-   *  puts together, over LayerNorm 2's scale, passage after passage @param {() => void} onEach */
-  *#readPassages(heads, placed, scaled, onEach) {
+  /** What each head puts together, over LayerNorm 2's scale, passage after passage.
+   *  @param {number[]} heads @param {boolean} placed @param {() => void} onEach */
+  *#readPassages(heads, placed, onEach) {
     const { dHead, passages } = this.layer;
+    const scaled = heads.map(() => new Float64Array(passages.length * dHead));
     for (const [i, { ids }] of passages.entries()) {
       const read = this.read(placed ? this.placed(ids) : ids);
       read
@@ -204,6 +200,7 @@ export class Circuit {
       onEach();
       yield;
     }
+    return scaled;
   }
 
   // -------------------------------------------------------------- which neurons
@@ -252,10 +249,7 @@ export class Circuit {
   async rank(heads, signal) {
     await doneInSlices(this.weigh(), signal);
     const ranking = this.layer.ranking(this.n);
-    return ranking.inTurn(async () => {
-      await doneInSlices(ranking.making(this, heads), signal);
-      return ranking.of(this, heads);
-    });
+    return ranking.inTurn(() => doneInSlices(ranking.making(this, heads), signal));
   }
 
   /** What a ranking needs of this circuit: `rankedWeights` and `meanValues`. */
@@ -309,11 +303,11 @@ export class Circuit {
 }
 
 /** sum over heads of rows W_O W_in, some neurons at a time.
- *  @param {Layer} layer @param {number[]} heads @param {Float64Array[]} rows a head's each
- *  @param {Float64Array} out */
-function* readOut(layer, heads, rows, out) {
+ *  @param {Layer} layer @param {number[]} heads @param {Float64Array[]} rows a head's each */
+function* readOut(layer, heads, rows) {
   const { dHead, nNeurons } = layer;
   const count = rows[0].length / dHead;
+  const out = new Float64Array(count * nNeurons);
   for (let from = 0; from < nNeurons; from += NEURONS_AT_ONCE) {
     const some = Math.min(NEURONS_AT_ONCE, nNeurons - from);
     const part = new Float64Array(count * some);
@@ -323,6 +317,7 @@ function* readOut(layer, heads, rows, out) {
     }
     yield;
   }
+  return out;
 }
 
 /** The paper's circuit on every labelled passage, for all neurons. */
@@ -339,16 +334,11 @@ export class Responses {
   of(neuron) {
     const { nNeurons, passages } = this.layer;
     wholeBelow(neuron, nNeurons, "neuron");
-    /** @type {Map<string, DomainResponse>} */
-    const found = new Map();
-    passages.forEach(({ domain }, i) => {
-      const entry = found.get(domain) ?? { domain, mean: 0, values: [], passages: [] };
-      entry.values.push(this.values[i * nNeurons + neuron]);
-      entry.passages.push(i);
-      found.set(domain, entry);
+    const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
+    return [...domains].map(([domain, members]) => {
+      const values = members.map((i) => this.values[i * nNeurons + neuron]);
+      const mean = values.reduce((a, b) => a + b) / values.length;
+      return { domain, mean, values, passages: members };
     });
-    for (const entry of found.values())
-      entry.mean = entry.values.reduce((a, b) => a + b) / entry.values.length;
-    return [...found.values()];
   }
 }

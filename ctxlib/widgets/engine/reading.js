@@ -243,8 +243,7 @@ export class Reading {
  *  @param {{terms: Float64Array, names: string[], sign: number}[]} texts @param {number} count
  *  @returns {string[]} */
 export function mostAdding(texts, count) {
-  /** @type {Map<string, number>} */
-  const sums = new Map();
+  /** @type {Map<string, number>} */ const sums = new Map();
   for (const { terms, names, sign } of texts)
     terms.forEach((term, i) => sums.set(names[i], (sums.get(names[i]) ?? 0) + sign * term));
   const order = [...sums].filter(([, sum]) => sum > 0).sort(([, a], [, b]) => b - a);

@@ -3,8 +3,8 @@
 import { firstTokens } from "../engine/ranking.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
-import { element, focusIn, fresh, numberCell, quiet, table } from "../ui/dom.js";
-import { inStep } from "../ui/state.js";
+import { element, fresh, numberCell, quiet, table } from "../ui/dom.js";
+import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
 import { headsSaid } from "./scene.js";
 
@@ -19,14 +19,11 @@ const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (lay
  *  @param {Tools} tools */
 export function listSection({ layer, name, go, heading }) {
   const group = fresh("found");
-  const title = heading(0, "Found neurons");
   const note = quiet();
   const titles = ["rank", "neuron", "top", "z"].map((figures) => ({ figures }));
   const columns = [...titles, { words: "first tokens" }];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
-  const rows = list.tBodies[0];
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
-  const holder = element("div", ways, list);
   let room = FIRST_ROWS;
   /** @type {Scene | null} */ let last = null;
   const more = button("More", () => show(room + FIRST_ROWS));
@@ -35,44 +32,35 @@ export function listSection({ layer, name, go, heading }) {
   const file = csvButton("Ranking as CSV", () =>
     rankingTable(/** @type {Scene} */ (last).ranking, layer, name),
   );
-
-  const row = (/** @type {Ranking} */ ranking, /** @type {number} */ j, apart = false) => {
-    const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join("  ");
-    const made = listRow(ranking, j, { group, words, onPick: () => go({ neuron: j }) });
-    made.classList.toggle("ctx-neurons-apart", apart);
-    return made;
-  };
-  const fill = inStep(
-    (
-      /** @type {{ranking: Ranking, count: number, more: boolean, apart: number}} */ now,
-      changed,
-    ) => {
-      if (!changed("ranking", "count", "more", "apart")) return;
-      const { ranking, count, apart } = now;
-      const made = Array.from(ranking.order.slice(0, count), (j) => row(ranking, j));
-      if (apart >= 0) made.push(row(ranking, apart, true));
-      rows.replaceChildren(...made);
-      holder.hidden = !made.length;
-      more.hidden = !now.more;
-      fewer.hidden = room <= FIRST_ROWS;
-      turns.hidden = more.hidden && fewer.hidden;
+  const fill = keyed(
+    list.tBodies[0],
+    (/** @type {number} */ j) => j,
+    (j) => listRow(j, group, () => go({ neuron: j })),
+    (row, j) => {
+      const { ranking, neuron, found } = /** @type {Scene} */ (last);
+      const place = ranking.places[j];
+      const [rank, number, top, z, words] = row.cells;
+      rank.textContent = String(place + 1);
+      top.textContent = figure(ranking.top[j], 1);
+      z.textContent = figure(ranking.z[j], 1);
+      words.replaceChildren(
+        element("span", {}, firstTokens(ranking, j, NAMED_TOKENS).map(name).join("  ")),
+      );
+      row.classList.toggle("ctx-neurons-apart", place >= Math.min(found, room));
+      row.classList.toggle("ctx-chosen", j === neuron);
+      for (const input of number.getElementsByTagName("input")) input.checked = j === neuron;
     },
   );
-  /** @type {Ranking | null} */ let before = null;
   const paint = (/** @type {Scene} */ scene) => {
-    if (scene.ranking !== before) room = FIRST_ROWS; // another list begins at its head
-    before = scene.ranking;
+    const { ranking, found, neuron } = scene;
+    if (ranking !== last?.ranking) room = FIRST_ROWS; // another list begins at its head
     last = scene;
     note.replaceChildren(...foundSaid(scene, layer));
-    const focused = /** @type {HTMLInputElement | null} */ (focusIn(holder))?.value;
-    const { ranking, found } = scene;
-    const count = Math.min(found, room);
-    fill({ ranking, count, more: found > room, apart: strayed(scene, room) });
-    for (const input of holder.querySelectorAll("input")) {
-      input.checked = Number(input.value) === scene.neuron;
-      input.closest("tr")?.classList.toggle("ctx-chosen", input.checked);
-      if (input.value === focused && !focusIn(holder)) input.focus();
-    }
+    const listed = Array.from(ranking.order.slice(0, Math.min(found, room)));
+    fill(listed.includes(neuron) ? listed : [...listed, neuron]);
+    more.hidden = found <= room;
+    fewer.hidden = room <= FIRST_ROWS;
+    turns.hidden = more.hidden && fewer.hidden;
   };
   const show = (/** @type {number} */ count) => {
     room = count;
@@ -80,26 +68,19 @@ export function listSection({ layer, name, go, heading }) {
     if (more.hidden && !fewer.hidden) fewer.focus();
     if (fewer.hidden && !more.hidden) more.focus();
   };
-  const saved = element("p", {}, file);
-  return { root: element("section", {}, title, note, holder, turns, saved), paint };
+  const parts = [note, element("div", ways, list), turns, element("p", {}, file)];
+  return { root: element("section", {}, heading(0, "Found neurons"), parts), paint };
 }
 
-/** @param {Ranking} ranking @param {number} j
- *  @param {{group: string, words: string, onPick: () => void}} options */
-function listRow(ranking, j, { group, words, onPick }) {
+/** @param {number} j @param {string} group @param {() => void} onPick */
+function listRow(j, group, onPick) {
   const said = { "aria-label": `Neuron ${j}`, onchange: onPick };
   const input = element("input", { type: "radio", name: group, value: j, ...said });
   const within = (/** @type {Event} */ event) => event.stopPropagation();
-  return element(
-    "tr",
-    // the whole row is a target for pointers; what keys reach is the input in it
-    { onclick: () => input.click() },
-    numberCell(String(ranking.places[j] + 1)),
-    numberCell(element("label", { onclick: within }, input, String(j))),
-    numberCell(figure(ranking.top[j], 1)),
-    numberCell(figure(ranking.z[j], 1)),
-    element("td", {}, element("span", {}, words)),
-  );
+  const number = element("label", { onclick: within }, input, String(j));
+  const cells = ["", number, "", ""].map(numberCell);
+  // the whole row is a target for pointers; what keys reach is the input in it
+  return element("tr", { onclick: () => input.click() }, cells, element("td"));
 }
 
 /** Every neuron, as a file. @param {Ranking} ranking @param {Layer} layer
@@ -113,12 +94,6 @@ function rankingTable(ranking, layer, name) {
   });
   const place = [`n-${circuit.n}`, `token-${circuit.token}`];
   return { name: [layer.model, "neurons", headsSaid(heads), ...place], titles, rows };
-}
-
-/** The chosen neuron, if the list does not show it; -1 else.
- *  @param {Scene} scene @param {number} room */
-function strayed({ ranking, neuron, found }, room) {
-  return ranking.places[neuron] < Math.min(found, room) ? -1 : neuron;
 }
 
 /** @param {Scene} scene @param {Layer} layer @returns {string[]} */

@@ -134,8 +134,7 @@ export function columnOf(ranking, neuron) {
 export async function firstColumn(now, ranking, signal) {
   const { circuit, heads } = ranking;
   const neuron = neuronOf(now, ranking);
-  const column = new Float64Array(circuit.layer.nVocab);
-  await doneInSlices(circuit.contributing(neuron, heads, column), signal);
+  const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
   columnsOf(ranking).get(neuron, () => column);
 }
 
@@ -146,8 +145,7 @@ function columnsOf(ranking) {
   return known;
 }
 
-/** @type {WeakMap<Ranking, Kept<Float64Array>>} */
-const columns = new WeakMap();
+/** @type {WeakMap<Ranking, Kept<Float64Array>>} */ const columns = new WeakMap();
 
 /** @param {Responses | null} responses @param {number} passage @param {number} neuron
  *  @returns {number} the passage shown: that of the largest summary, unless the reader chose one */

@@ -76,8 +76,7 @@ function settled({ excited, apart }) {
 
 /** The three lists. @param {Text[]} texts @param {Told} told @param {() => Promise<void>} pause */
 async function listedNeurons(texts, { excited, apart }, pause) {
-  /** @type {Listed[][]} */
-  const listed = [[], [], []];
+  /** @type {Listed[][]} */ const listed = [[], [], []];
   for (const [i, { reading, names }] of texts.entries()) {
     const z = excited[i];
     for (const neuron of z ? leading(z) : []) {

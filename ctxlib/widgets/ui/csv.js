@@ -35,8 +35,7 @@ export function csvButton(label, made) {
 
 /** The rows of such a file by their titles. @param {string} text @returns {Record<string, string>[]} */
 export function csvRows(text) {
-  /** @type {string[][]} */
-  const rows = [[]];
+  /** @type {string[][]} */ const rows = [[]];
   const fields = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g;
   for (const [, quoted, plain, end] of text.matchAll(fields)) {
     rows[rows.length - 1].push(quoted?.replaceAll('""', '"') ?? plain);

@@ -13,8 +13,7 @@ import { heard, sound, turn } from "./state.js";
  *  @param {Render} render @returns {Render} */
 export function ofModels(render) {
   return async ({ model, el }) => {
-    /** @type {Record<string, string> | undefined} */
-    const labels = model.get("models");
+    /** @type {Record<string, string> | undefined} */ const labels = model.get("models");
     if (!labels) return render({ model, el });
     const sides = [sideOf(render, model, "Model", labels, el)];
     if (model.beside)

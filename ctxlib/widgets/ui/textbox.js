@@ -9,8 +9,7 @@ export function textBox(label, limit, onInput) {
   const plain = { spellcheck: "false", autocomplete: "off", autocapitalize: "off", dir: "auto" };
   // with `maxlength` the browser cuts a long paste before it lays it out
   const box = element("textarea", { id, rows: 7, maxlength: limit, ...plain });
-  /** @type {string | null} */
-  let pasted = null;
+  /** @type {string | null} */ let pasted = null;
   const remember = (/** @type {DataTransfer | null} */ data) => {
     const added = data?.getData("text/plain") ?? "";
     const whole =

@@ -50,14 +50,10 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
   // it can be focused, so that Escape is heard where a token was pressed
   const text = element("p", { class: "ctx-tokens", ...(hand ? { tabindex: -1 } : {}) });
   const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
-  /** @type {HTMLElement | undefined} */
-  let marked;
-  /** @type {number | null} */
-  let pressed = null;
-  /** @type {HTMLElement[]} */
-  let spans = [];
-  /** @type {string[]} */
-  let written = [];
+  /** @type {HTMLElement | undefined} */ let marked;
+  /** @type {number | null} */ let pressed = null;
+  /** @type {HTMLElement[]} */ let spans = [];
+  /** @type {string[]} */ let written = [];
   const write = (
     /** @type {string[]} */ now,
     /** @type {string[] | undefined} */ called,

@@ -254,8 +254,7 @@ function stretches(length) {
 
 /** @param {Float64Array} values @param {number[]} ends @returns {[number[], number[]]} */
 function averaged(values, ends) {
-  /** @type {[number[], number[]]} */
-  const [middles, means] = [[], []];
+  /** @type {[number[], number[]]} */ const [middles, means] = [[], []];
   for (let k = 0; k + 1 < ends.length; k++) {
     const part = values.subarray(ends[k], ends[k + 1]);
     middles.push((ends[k] + ends[k + 1] - 1) / 2);

@@ -262,8 +262,7 @@ function headGrid(at, nHeads, onChange) {
  *  @param {HTMLElement} place
  *  @returns {(prompt: LookedUp, places: number[], chosen: string) => void} draws it */
 function promptReader(place) {
-  /** @type {LookedUp | undefined} */
-  let known;
+  /** @type {LookedUp | undefined} */ let known;
   let at = 0; // where it is read
   return (prompt, places, chosen) => {
     const values = fromTokens(prompt, places);
