@@ -17,7 +17,8 @@ const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (lay
 
 /** The found neurons, loudest first; the arrow keys move from one to the next.
  *  @param {Tools} tools */
-export function listSection({ layer, name, go, heading }) {
+export function listSection(tools) {
+  const { layer, name, go, heading } = tools;
   const group = fresh("found");
   const note = quiet();
   const titles = ["rank", "neuron", "top", "z"].map((figures) => ({ figures }));
@@ -25,19 +26,17 @@ export function listSection({ layer, name, go, heading }) {
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   let room = FIRST_ROWS;
-  /** @type {Scene | null} */ let last = null;
+  /** @type {Ranking | null} */ let last = null;
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
   const turns = element("p", { class: "ctx-turns" }, more, fewer);
-  const file = csvButton("Ranking as CSV", () =>
-    rankingTable(/** @type {Scene} */ (last).ranking, layer, name),
-  );
+  const file = csvButton("Ranking as CSV", () => rankingTable(tools.scene().ranking, layer, name));
   const fill = keyed(
     list.tBodies[0],
     (/** @type {number} */ j) => j,
     (j) => listRow(j, group, () => go({ neuron: j })),
     (row, j) => {
-      const { ranking, neuron, found } = /** @type {Scene} */ (last);
+      const { ranking, neuron, found } = tools.scene();
       const place = ranking.places[j];
       const [rank, number, top, z, words] = row.cells;
       rank.textContent = String(place + 1);
@@ -53,8 +52,8 @@ export function listSection({ layer, name, go, heading }) {
   );
   const paint = (/** @type {Scene} */ scene) => {
     const { ranking, found, neuron } = scene;
-    if (ranking !== last?.ranking) room = FIRST_ROWS; // another list begins at its head
-    last = scene;
+    if (ranking !== last) room = FIRST_ROWS; // another list begins at its head
+    last = ranking;
     note.replaceChildren(...foundSaid(scene, layer));
     const listed = Array.from(ranking.order.slice(0, Math.min(found, room)));
     fill(listed.includes(neuron) ? listed : [...listed, neuron]);
@@ -64,7 +63,7 @@ export function listSection({ layer, name, go, heading }) {
   };
   const show = (/** @type {number} */ count) => {
     room = count;
-    if (last) paint(last);
+    paint(tools.scene());
     if (more.hidden && !fewer.hidden) fewer.focus();
     if (fewer.hidden && !more.hidden) more.focus();
   };

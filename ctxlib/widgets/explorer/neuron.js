@@ -34,12 +34,9 @@ export function neuronSection(tools, drawing) {
   const title = heading(0);
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
-  /** @type {Scene | null} */ let last = null;
-  const file = csvButton("Column as CSV", () =>
-    columnTable(/** @type {Scene} */ (last), layer, name),
-  );
+  const file = csvButton("Column as CSV", () => columnTable(tools.scene(), layer, name));
   const pin = button("Pin for comparison", () => {
-    const { neuron, pinned } = /** @type {Scene} */ (last);
+    const { neuron, pinned } = tools.scene();
     go({ pinned: pinned === neuron ? -1 : neuron });
   });
   const random = button("One at random", () =>
@@ -47,7 +44,6 @@ export function neuronSection(tools, drawing) {
   );
   const turns = element("p", { class: "ctx-turns" }, random, pin, file, drawing);
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    last = scene;
     const { ranking, neuron, pinned } = scene;
     pin.textContent = pinned === neuron ? "Unpin" : "Pin for comparison";
     if (!changed("ranking", "neuron")) return;

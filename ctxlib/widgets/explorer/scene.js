@@ -16,10 +16,11 @@ import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
  *    still say "choose for me"
  *  @typedef {{circuit: Circuit, heads: number[], top: Float64Array, mean: Float64Array,
  *    tokens: Int32Array, z: Float64Array, order: Int32Array,
- *    places: Int32Array, rule: number, most: number, step: number}} Ranking
+ *    places: Int32Array, rule: number, most: number, step: number, columns: Kept<Float64Array>}} Ranking
  *  @typedef {{layer: Layer, text: (id: number) => string, name: (id: number) => string,
  *    inText: (ids: ArrayLike<number>) => {tokens: string[], names: string[]},
- *    heading: ReturnType<typeof headingsIn>, read: (text: string) => number[], go: (values: Record<string, any>) => void, again: () => void}} Tools
+ *    heading: ReturnType<typeof headingsIn>, read: (text: string) => number[], go: (values: Record<string, any>) => void,
+ *    again: () => void, scene: () => Scene}} Tools
  *  @typedef {Turned & {ranking: Ranking, theta: number, found: number, neuron: number,
  *    responses: Responses | null, read: number, width: number}} Scene `read` is the passage shown
  *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
@@ -43,7 +44,8 @@ export function toolsOf(model, layer, el) {
     heading: headingsIn(el),
     read: tokenizer ? (typed) => Array.from(tokenizer.encode(typed)) : spelt,
     go: (values) => turn(model, values),
-    again: () => {}, // before there is anything
+    again: () => {}, // before there is anything, as is what is shown
+    scene: () => /** @type {Scene} */ ({}),
   };
 }
 
@@ -86,8 +88,8 @@ export function rankingOf(circuit, heads) {
   const most = top[order[0]];
   // a round step with fifty to five hundred of them on the slider, whatever the model's unit
   const step = 10 ** (Math.floor(Math.log10(Math.max(most, 1e-9) / 5)) - 1);
-  const z = robustZ(top);
-  return { ...found, circuit, heads, z, order, places, rule: defaultThreshold(top), most, step };
+  const [z, rule, columns] = [robustZ(top), defaultThreshold(top), new Kept(2)];
+  return { ...found, circuit, heads, z, order, places, rule, most, step, columns };
 }
 
 /** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools
@@ -98,17 +100,11 @@ export function waysFrom({ heads, token, threshold, neuron, read, ...now }, { la
   const asked = { threshold, pinned, passage, search, token: token === id ? -1 : token };
   const chosen = Object.entries(asked).filter(([, value]) => ![-1, 0, ""].includes(value));
   const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
+  const explored = { heads, neuron, ...Object.fromEntries(chosen) };
+  const heard = { heads, neuron, text };
   return [
-    {
-      page: "explorer",
-      label: "Open in the explorer",
-      state: { heads, neuron, ...Object.fromEntries(chosen) },
-    },
-    {
-      page: "reader",
-      label: "Read this passage in the live reader",
-      state: { heads, neuron, text },
-    },
+    { page: "explorer", label: "Open in the explorer", state: explored },
+    { page: "reader", label: "Read this passage in the live reader", state: heard },
   ];
 }
 
@@ -125,36 +121,25 @@ function neuronOf({ neuron }, { order }) {
 /** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
  *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
 export function columnOf(ranking, neuron) {
-  const { circuit, heads } = ranking;
-  return columnsOf(ranking).get(neuron, () => circuit.contribution(neuron, heads));
+  const { circuit, heads, columns } = ranking;
+  return columns.get(neuron, () => circuit.contribution(neuron, heads));
 }
 
 /** Works out what `columnOf` will be asked first, while the page stays alive.
  *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
 export async function firstColumn(now, ranking, signal) {
-  const { circuit, heads } = ranking;
+  const { circuit, heads, columns } = ranking;
   const neuron = neuronOf(now, ranking);
   const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
-  columnsOf(ranking).get(neuron, () => column);
+  columns.get(neuron, () => column);
 }
-
-/** @param {Ranking} ranking */
-function columnsOf(ranking) {
-  const known = columns.get(ranking) ?? new Kept(2);
-  columns.set(ranking, known);
-  return known;
-}
-
-/** @type {WeakMap<Ranking, Kept<Float64Array>>} */ const columns = new WeakMap();
 
 /** @param {Responses | null} responses @param {number} passage @param {number} neuron
  *  @returns {number} the passage shown: that of the largest summary, unless the reader chose one */
 function passageOf(responses, passage, neuron) {
   if (passage !== -1 || !responses) return passage;
-  let [best, most] = [0, -Infinity];
-  for (const { values, passages } of responses.of(neuron))
-    values.forEach((value, i) => {
-      if (value > most) [best, most] = [passages[i], value];
-    });
-  return best;
+  const all = responses.of(neuron);
+  const most = Math.max(...all.flatMap(({ values }) => values));
+  const [{ values, passages }] = all.filter((domain) => domain.values.includes(most));
+  return passages[values.indexOf(most)];
 }

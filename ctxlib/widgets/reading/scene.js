@@ -80,8 +80,8 @@ export function sceneOf(now, taken, apart, sides, found) {
   );
   const axes = axesOf(taken, neuron, references);
   const texts = taken.map(({ reading, pieces, spare, from, stretches }, i) => {
-    const { names, full, total } = sides[i].known();
-    const at = Math.min(sides[i].at() ?? reading.n, reading.n);
+    const { names, full, total, at: place } = sides[i].side;
+    const at = Math.min(place ?? reading.n, reading.n);
     const upTo = now.shades === "cursor" ? Math.max(at, Math.min(1, reading.n)) : reading.n;
     return {
       ...{ reading, spare, from, stretches, names, full, total, neuron, shade, axes, at, upTo },

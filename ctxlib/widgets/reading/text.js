@@ -121,9 +121,7 @@ export function textSection({ label, window, cursor }, tools) {
     root,
     box,
     update,
-    at: () => side.at,
-    known: () => side,
-    typings: () => side.typings,
+    side,
     forget: () => (side.taken = undefined), // its tokens say more now
     width: () => picture.root.clientWidth || 400,
     /** @param {number} cursor */

@@ -3,7 +3,7 @@
 
 import { button, field, pick } from "./controls.js";
 import { csvRows } from "./csv.js";
-import { element, failed, numberCell, quiet, scrolling } from "./dom.js";
+import { element, failed, numberCell, quiet, scrolling, table } from "./dom.js";
 import { keyed } from "./keyed.js";
 import { figure, grouped, several } from "./words.js";
 
@@ -64,23 +64,21 @@ export function foundRows(rows, typed, by, falling) {
  *  @param {(neuron: number) => void} onChoose */
 export function labelTable(source, firstOf, onChoose) {
   let [rows, by, falling, room, chosen] = [/** @type {Row[]} */ ([]), "above", true, ROWS, -1];
-  const plain = { type: "search", autocomplete: "off", spellcheck: "false" };
-  const input = element("input", plain);
+  const input = element("input", { type: "search", autocomplete: "off", spellcheck: "false" });
   const count = element("p", { class: "ctx-quiet", role: "status" });
-  const body = element("tbody");
   const more = button("More", () => show((room += ROWS)));
-  const heads = COLUMNS.map(({ title, from, digits, said }) => {
+  const columns = COLUMNS.map(({ title, from, digits, said }) => {
     const sort = () => {
       falling = by === from ? !falling : digits !== undefined && from !== "neuron";
       by = from;
       show((room = ROWS));
     };
-    const side = digits === undefined ? null : "ctx-number";
-    return element("th", { scope: "col", class: side, title: said }, pick(title, sort, said));
+    return { [digits === undefined ? "words" : "figures"]: pick(title, sort, said) };
   });
-  const made = element("table", {}, element("thead", {}, element("tr", {}, heads)), body);
+  const made = table({ columns, rows: [] });
+  const heads = [...made.querySelectorAll("th")];
   const fill = keyed(
-    body,
+    made.tBodies[0],
     (/** @type {Row} */ { neuron }) => neuron,
     (row) =>
       element(
@@ -100,6 +98,7 @@ export function labelTable(source, firstOf, onChoose) {
     const found = foundRows(rows, input.value, by, falling);
     count.textContent = `${grouped(found.length)} of ${several(rows.length, "neuron")}`;
     heads.forEach((head, i) => {
+      head.title = COLUMNS[i].said ?? "";
       if (COLUMNS[i].from !== by) head.removeAttribute("aria-sort");
       else head.setAttribute("aria-sort", falling ? "descending" : "ascending");
     });

@@ -157,6 +157,7 @@ async function render({ model, el }) {
   const state = () => turned(model, layer);
   const end = kept({ model, place: body, traits, state, update: paint });
   tools.again = second;
+  tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
   const hear = () => follow(state());
   const deaf = heard(model, ["heads", "token"], hear);
@@ -206,13 +207,10 @@ function arranged(controls, waiting, { list, search, neuron, histogram, domains,
     [[list], [neuron, histogram], [search]],
     [[domains], [passage]],
   ].map((row) => {
-    const parts = row.map((held) =>
-      element(
-        "div",
-        {},
-        held.map(({ root }) => root),
-      ),
-    );
+    const parts = row.map((held) => {
+      const roots = held.map(({ root }) => root);
+      return element("div", {}, roots);
+    });
     const made = element("div", { class: "ctx-neurons-columns" }, parts);
     made.hidden = true; // until there is something in it
     return made;

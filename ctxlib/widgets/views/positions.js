@@ -145,9 +145,8 @@ function whereDrawing({ n, distances }, { kernel, effective }, width, place, onM
   on.add(rule(on, { y: 1 / (n + 1) }), line(on, distances, weights, { stroke: COLOURS[0] }));
   const read = (/** @type {number} */ i) =>
     `${distances[i]} back: ${threeDigits(weights[i])}, in an even row ${threeDigits(1 / (n + 1))}`;
-  return readable(byPlace(on, distances), {
+  return readAlong(on, distances, {
     label: "Read the kernel at a distance",
-    max: distances.length - 1,
     value: place,
     read,
     onMove,
@@ -159,19 +158,20 @@ function decade(value, way) {
   return 10 ** (way * Math.ceil(way * Math.log10(value) - 1e-9));
 }
 
-/** The chart as it is read: place by place of the record's distances.
- *  @param {Chart} on @param {number[]} distances */
-function byPlace(on, distances) {
-  const nearest = (/** @type {number} */ distance) =>
-    distances.reduce(
-      (best, d, i) => (Math.abs(d - distance) < Math.abs(distances[best] - distance) ? i : best),
-      0,
-    );
-  return {
+/** Lets a reader ask a chart for one of the record's distances.
+ *  @param {Chart} on @param {number[]} distances
+ *  @param {Omit<Parameters<typeof readable>[1], "max">} reader */
+function readAlong(on, distances, reader) {
+  const far = (/** @type {number} */ i, /** @type {number} */ from) =>
+    Math.abs(distances[i] - from);
+  const nearest = (/** @type {number} */ from) =>
+    distances.reduce((best, _, i) => (far(i, from) < far(best, from) ? i : best), 0);
+  const byPlace = {
     ...on,
     X: (/** @type {number} */ i) => on.X(distances[i]),
     from: (/** @type {number} */ pixel) => nearest(on.from(pixel)),
   };
+  return readable(byPlace, { max: distances.length - 1, ...reader });
 }
 
 // ---------------------------------------------------------------- what, and both
@@ -195,13 +195,8 @@ function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
   const read = (/** @type {number} */ i) =>
     `${distances[i]} back: ` +
     tokens.map(({ more }, k) => `“${names[k]}” ${signed(more[i])}`).join(", ");
-  const reader = readable(byPlace(on, distances), {
-    label: "Read the tokens at a distance",
-    max: distances.length - 1,
-    value: place,
-    read,
-    onMove,
-  });
+  const label = "Read the tokens at a distance";
+  const reader = readAlong(on, distances, { label, value: place, read, onMove });
   const marks = legend(names.map((label, k) => ({ label, style: TOKENS[k % 3] })));
   return { reader, marks };
 }

@@ -101,16 +101,13 @@ async function render({ model, el }) {
       box.focus();
     }),
   );
+  const roots = sides.map(({ root }) => root);
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
     waiting.root,
     caption.about,
     caption.key,
-    element(
-      "div",
-      { class: "ctx-split ctx-reader" },
-      sides.map(({ root }) => root),
-    ),
+    element("div", { class: "ctx-split ctx-reader" }, roots),
     between.root,
     element("p", { class: "ctx-turns" }, copies, file, drawings),
     ways.root,
@@ -165,7 +162,7 @@ async function render({ model, el }) {
       wanted,
       first,
       second,
-      typings: sides[0].typings() + sides[1].typings(),
+      typings: sides[0].side.typings + sides[1].side.typings,
     };
   };
   /** @param {ReturnType<typeof state>} now @param {Changed} changed */
