@@ -172,24 +172,20 @@ export class Circuit {
 
   /** `layer.byDomain` here.
    *  @param {number[]} heads @param {boolean} placed @param {AbortSignal} [signal]
-   *  @param {(share: number) => void} [onProgress] @returns {Promise<Responses>} */
-  async responses(heads, placed, signal, onProgress = () => {}) {
+   *  @returns {Promise<Responses>} */
+  async responses(heads, placed, signal) {
     const chosen = this.layer.heads(heads);
     const key = `${chosen} ${placed}`;
     const known = this.#responses.known(key);
     if (known) return known;
-    const { passages } = this.layer;
-    let done = 0;
-    const work = this.#readPassages(chosen, placed, () => (done += 1));
-    const scaled = await doneInSlices(work, signal, () => onProgress(done / passages.length));
+    const scaled = await doneInSlices(this.#readPassages(chosen, placed), signal);
     const values = await doneInSlices(readOut(this.layer, chosen, scaled), signal);
-    onProgress(1);
     return this.#responses.get(key, () => new Responses(this.layer, values));
   }
 
   /** What each head puts together, over LayerNorm 2's scale, passage after passage.
-   *  @param {number[]} heads @param {boolean} placed @param {() => void} onEach */
-  *#readPassages(heads, placed, onEach) {
+   *  @param {number[]} heads @param {boolean} placed */
+  *#readPassages(heads, placed) {
     const { dHead, passages } = this.layer;
     const scaled = heads.map(() => new Float64Array(passages.length * dHead));
     for (const [i, { ids }] of passages.entries()) {
@@ -197,7 +193,6 @@ export class Circuit {
       read
         .inside(heads)
         .forEach((z, k) => addScaled(scaled[k], i * dHead, 1 / read.circuit.scale, z, 0, dHead));
-      onEach();
       yield;
     }
     return scaled;

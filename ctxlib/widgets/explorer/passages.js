@@ -62,8 +62,7 @@ function awayFrom(n, source) {
 }
 
 /** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number, read: number}} scene
- *  @param {Pick<Tools, "layer" | "inText">} tools @param {ReturnType<typeof whyHere>} why
- *  @returns {HTMLElement[]} */
+ *  @param {Pick<Tools, "layer" | "inText">} tools @param {ReturnType<typeof whyHere>} why */
 export function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
   const { circuit, heads } = ranking;
   const passage = layer.passages[at];

@@ -27,8 +27,7 @@ export function field(label, input, { kind = "", beside } = {}) {
 
 /** A slider over numbers, with its value beside it; its end and its steps may change.
  *  @param {{label: string, min?: number, max: number, step?: number,
- *    format?: (value: number) => string, onInput: (value: number) => void}} options
- *  @returns {HTMLElement & {update: (value: number, scale?: {max?: number, step?: number}) => void}} */
+ *    format?: (value: number) => string, onInput: (value: number) => void}} options */
 export function slider({ label, min = 0, max, step = 1, format = String, onInput }) {
   const id = fresh("slider");
   const said = element("output", { for: id, "aria-live": "off" });
@@ -52,8 +51,7 @@ export function slider({ label, min = 0, max, step = 1, format = String, onInput
 
 /** A list to choose one of; groups are shown as such. An option that has no value has its place as such.
  *  @param {{label: string, options: {value?: string, label: string, group?: string}[],
- *    onChange: (value: string) => void}} options
- *  @returns {HTMLElement & {update: (value: string | number) => void}} */
+ *    onChange: (value: string) => void}} options */
 export function choice({ label, options, onChange }) {
   const items = options.map(({ value, label }, i) =>
     element("option", { value: value ?? i }, label),
@@ -102,8 +100,7 @@ export function destinationSlider(max, onInput) {
 /** A few ways side by side, one of them taken; each may bear a note. One that has no value has its place
  *  as such.
  *  @param {{label: string, options: {value?: string, label: string, note?: HTMLElement}[],
- *    onChange: (value: string) => void}} options
- *  @returns {HTMLElement & {update: (value: string | number) => void}} */
+ *    onChange: (value: string) => void}} options */
 export function either({ label, options, onChange }) {
   const name = fresh("either");
   const inputs = options.map((option, i) => {
@@ -146,8 +143,7 @@ export function fixedDestination({ n, destinations }, name) {
 }
 
 /** A layer's heads to turn on and off, each with the mark of its line; one at least stays on.
- *  @param {Layer} layer @param {(heads: number[]) => void} onChange
- *  @returns {HTMLElement & {update: (heads: number[]) => void}} */
+ *  @param {Layer} layer @param {(heads: number[]) => void} onChange */
 export function headChooser({ families }, onChange) {
   const boxes = families.map((_, head) => checkbox(head, () => turned(head)));
   const turned = (/** @type {number} */ head) => {

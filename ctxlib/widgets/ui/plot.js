@@ -66,8 +66,7 @@ function isPower(value) {
 }
 
 /** Two axes and a way from values to places. What the chart shows is said in `alt`.
- *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string}} options
- *  @returns {Chart} */
+ *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string}} options */
 export function chart({ alt, x, y, width, height = 260, title }) {
   const area = { left: 58, right: width - 12, top: title ? 26 : 12, bottom: height - 42 };
   const across = scaled(x, area.left, area.right);
@@ -175,8 +174,7 @@ export function bars(on, edges, heights, style = {}) {
 }
 
 /** An upright (x given) or level (y given) line across the chart.
- *  @param {Chart} on @param {{x?: number, y?: number}} at @param {Record<string, any>} [style]
- *  @returns {SVGElement} */
+ *  @param {Chart} on @param {{x?: number, y?: number}} at @param {Record<string, any>} [style] */
 export function rule(on, { x, y }, style = {}) {
   const { left, right, top, bottom } = on.area;
   const ends =

@@ -25,17 +25,6 @@ function shadeToken(token, value, share) {
   token.style.backgroundColor = share > 0.02 ? shade(value, share * STRONGEST) : "";
 }
 
-/** @param {string} text @param {number} value @param {number} share @param {Record<string, any>} attributes */
-function shadedToken(text, value, share, attributes) {
-  const made = element(
-    "span",
-    { ...attributes, class: `ctx-token ${attributes.class ?? ""}`.trim() },
-    text,
-  );
-  shadeToken(made, value, share);
-  return made;
-}
-
 /** Tokens with a shade behind each, as strong as its value. Each tells its value to a pointer, and
  *  its place to the `hand`; `mark` frames the one that is read, `hold` the one that is held, and `shade`
  *  has other values, in other strengths: where there is none the token is not read and stays faint. Those at the places in `apart`
@@ -54,11 +43,8 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
   /** @type {number | null} */ let pressed = null;
   /** @type {HTMLElement[]} */ let spans = [];
   /** @type {string[]} */ let written = [];
-  const write = (
-    /** @type {string[]} */ now,
-    /** @type {string[] | undefined} */ called,
-    /** @type {Set<number> | undefined} */ differing,
-  ) => {
+  /** @param {string[]} now @param {string[]} [called] @param {Set<number>} [differing] */
+  const write = (now, called, differing) => {
     const other = written.findIndex((token, i) => token !== now[i]);
     const same = other < 0 ? written.length : other;
     while (spans[same]?.nextSibling) text.lastChild?.remove();
@@ -77,11 +63,8 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
     });
   };
   write(tokens, names, apart);
-  const shadeAll = (
-    /** @type {ArrayLike<number>} */ values,
-    top = most ?? (largest(values) || 1),
-    exact = digits,
-  ) =>
+  /** @param {ArrayLike<number>} values */
+  const shadeAll = (values, top = most ?? (largest(values) || 1), exact = digits) =>
     spans.forEach((span, i) => {
       const name = names?.[i] ?? tokenName(written[i]);
       const unread = i >= values.length;
@@ -115,14 +98,13 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
 
 /** What the shades behind tokens say. @param {number} most @param {number} [digits] */
 export function shadeKey(most, digits = 2) {
-  const whole = { class: "ctx-key" };
-  return [
-    "Shade: ",
-    shadedToken(`up to ${signed(most, digits)}`, 1, 1, whole),
-    ", ",
-    shadedToken(`down to ${signed(-most, digits)}`, -1, 1, whole),
-    ".",
-  ];
+  const whole = (/** @type {string} */ said, /** @type {1 | -1} */ sign) => {
+    const text = `${said} to ${signed(sign * most, digits)}`;
+    const made = element("span", { class: "ctx-token ctx-key" }, text);
+    shadeToken(made, sign, 1);
+    return made;
+  };
+  return ["Shade: ", whole("up", 1), ", ", whole("down", -1), "."];
 }
 
 /** Shaded tokens under a slider that reads them one by one, as a hand does.

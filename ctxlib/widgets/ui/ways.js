@@ -33,8 +33,7 @@ export function stateButtons(model) {
 
 /** A line of links to other views' pages, each in a state, where a page knows them: told the ways at
  *  each update, since a link is to be right before it is pressed.
- *  @param {Model} model @param {HTMLElement | null} [buttons] behind the links
- *  @returns {{root: HTMLElement, update: (ways: Way[]) => void}} */
+ *  @param {Model} model @param {HTMLElement | null} [buttons] behind the links */
 export function waysOn(model, buttons) {
   const line = element("span");
   const root = element("p", { class: "ctx-quiet ctx-ways" }, line, buttons);

@@ -26,8 +26,7 @@ const SENTENCE =
   `it. The {value} is what it brings the {neuron}, in ${UNIT}, for each unit of attention.`;
 
 /** Opens into path and equation; nothing is computed while it is shut.
- *  @param {{open?: boolean}} [options]
- *  @returns {{root: HTMLElement, show: (source: Source, of: () => Part[]) => void}} */
+ *  @param {{open?: boolean}} [options] */
 export function whyHere({ open = false } = {}) {
   const said = element("summary");
   const held = element("div");

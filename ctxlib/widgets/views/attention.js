@@ -101,7 +101,7 @@ async function render({ model, el }) {
     here(heads, layer.known, "the other passages"); // while this one is looked at
   };
   const { state } = place;
-  const end = kept({ model, place: picture, traits: ["passage", "n"], state, update });
+  const end = kept({ model, place: picture, state, update });
   return end;
 }
 

@@ -196,8 +196,7 @@ async function render({ model, el }) {
     const state = { heads: [now.head] };
     ways.update([{ page: "explorer", label: "What this head tells neurons: the explorer", state }]);
   };
-  const traits = ["head", "text", "bound", "level"];
-  return kept({ model, place: el, traits, state: chosen, update });
+  return kept({ model, place: el, state: chosen, update });
 }
 
 /** @param {number} share */

@@ -86,8 +86,7 @@ async function render({ model, el }) {
       { page: "explorer", label: "What these heads tell neurons: the explorer", state },
     ]);
   };
-  const traits = ["heads", "n", "scale", "family", "token"];
-  return kept({ model, place: el, traits, state: chosen, update });
+  return kept({ model, place: el, state: chosen, update });
 }
 
 /** @param {Layer} layer @param {string} scale @param {(id: number) => string} name */

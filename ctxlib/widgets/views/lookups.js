@@ -227,8 +227,7 @@ const tick = () => element("span", { role: "img", "aria-label": "chosen" }, " âœ
 // ---------------------------------------------------------------- the view
 
 /** The heads, one row a layer: boxes to tick, shaded by what the head brings beyond its usual.
- *  @param {Case} at @param {number} nHeads @param {(heads: number[]) => void} onChange
- *  @returns {HTMLElement & {update: (places: number[]) => void}} */
+ *  @param {Case} at @param {number} nHeads @param {(heads: number[]) => void} onChange */
 function headGrid(at, nHeads, onChange) {
   const { heads } = at.neuron;
   const rises = headRises(at);

@@ -153,9 +153,8 @@ async function render({ model, el }) {
     }
   };
 
-  const traits = ["heads", "threshold", "token", "neuron", "pinned", "passage", "search"];
   const state = () => turned(model, layer);
-  const end = kept({ model, place: body, traits, state, update: paint });
+  const end = kept({ model, place: body, state, update: paint });
   tools.again = second;
   tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it

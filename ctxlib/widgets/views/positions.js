@@ -115,7 +115,7 @@ async function render({ model, el }) {
     tastes.replaceChildren(tastesTable(heads[head]));
     if (changed("kind", "head")) account.replaceChildren(accountTable(name, heads, head));
   };
-  return kept({ model, place: el, traits: ["kind", "head"], state, update });
+  return kept({ model, place: el, state, update });
 }
 
 /** @param {string} kind @param {number} h @param {Head} head */

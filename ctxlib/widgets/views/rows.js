@@ -172,7 +172,6 @@ async function render({ model, el }) {
     ]);
     here([], layer.known, "the other passages"); // while this one is looked at
   };
-  const traits = ["passage", "head", "n", "octaves", "scale"];
   /** @returns {Turned} */
   const state = () => ({
     ...place.state(),
@@ -180,7 +179,7 @@ async function render({ model, el }) {
     octaves: sound(model, "octaves", (v) => typeof v === "number" && Math.abs(v) <= 2, 0),
     scale: sound(model, "scale", (v) => v === "linear" || v === "log", "linear"),
   });
-  const end = kept({ model, place: picture, traits, state, update });
+  const end = kept({ model, place: picture, state, update });
   return end;
 }
 

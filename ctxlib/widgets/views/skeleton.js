@@ -24,7 +24,7 @@
  *
  *  A new one.
  *  1. Copy this file. State what it answers in the first line, what it computes in functions of
- *     numbers, what it shows in `update`; name its traits in `state`, `controls` and `traits`. `ui/` has
+ *     numbers, what it shows in `update`; name its traits in `state` and in `controls`. `ui/` has
  *     the parts: choices and sliders, tables, charts that are read by pointer, keys and ears
  *     (`readable`), shaded texts, `whyHere`.
  *  2. Declare it in views.py, its traits with what they refuse, and name it in `__init__.pyi`:
@@ -87,7 +87,7 @@ async function render({ model, el }) {
     if (changed("head")) shares = within(layer.kernels()[head]);
     renewed(picture, drawing(shares, head, width));
   };
-  return kept({ model, place: el, traits: ["head"], state, update });
+  return kept({ model, place: el, state, update });
 }
 
 export default { render };
