@@ -206,10 +206,7 @@ export class Ranking {
 /** sums[j, t] += weights[t] step[j] levels[j, t] for all t
  *  @param {Float32Array} sums @param {HeadPart} part @param {number} j */
 function addLevels(sums, { table, weights, sign }, j) {
-  const { levels } = table;
-  const factor = sign * table.steps[j];
-  const size = weights.length;
-  for (let t = 0, at = j * size; t < size; t++, at++) sums[at] += factor * weights[t] * levels[at];
+  addBelow(sums, weights, table.levels, sign * table.steps[j], j * weights.length, 0, Infinity);
 }
 
 /** The same, and picks the largest of what comes out: a number is compared before it is stored,

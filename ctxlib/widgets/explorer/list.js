@@ -6,7 +6,7 @@ import { csvButton } from "../ui/csv.js";
 import { element, fresh, numberCell, quiet, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
-import { headsSaid } from "./scene.js";
+import { rankingName } from "./scene.js";
 
 /** @import { Layer } from "../engine/layer.js"
  *  @import { Table } from "../ui/csv.js"
@@ -30,7 +30,7 @@ export function listSection(tools) {
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
   const turns = element("p", { class: "ctx-turns" }, more, fewer);
-  const file = csvButton("Ranking as CSV", () => rankingTable(tools.scene().ranking, layer, name));
+  const file = csvButton("Ranking as CSV", () => rankingTable(tools.scene().ranking, name));
   const fill = keyed(
     list.tBodies[0],
     (/** @type {number} */ j) => j,
@@ -82,17 +82,16 @@ function listRow(j, group, onPick) {
   return element("tr", { onclick: () => input.click() }, cells, element("td"));
 }
 
-/** Every neuron, as a file. @param {Ranking} ranking @param {Layer} layer
+/** Every neuron, as a file. @param {Ranking} ranking
  *  @param {(id: number) => string} name @returns {Table} */
-function rankingTable(ranking, layer, name) {
-  const { order, top, z, mean, heads, circuit } = ranking;
+function rankingTable(ranking, name) {
+  const { order, top, z, mean } = ranking;
   const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
   const rows = Array.from(order, (j, place) => {
     const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join(" ");
     return [place + 1, j, top[j], z[j], mean[j], words];
   });
-  const place = [`n-${circuit.n}`, `token-${circuit.token}`];
-  return { name: [layer.model, "neurons", headsSaid(heads), ...place], titles, rows };
+  return { name: rankingName(ranking, "neurons"), titles, rows };
 }
 
 /** @param {Scene} scene @param {Layer} layer @returns {string[]} */

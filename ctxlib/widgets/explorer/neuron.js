@@ -7,7 +7,7 @@ import { element } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
 import { barTable } from "./bars.js";
-import { columnOf, headsSaid } from "./scene.js";
+import { columnOf, headsSaid, rankingName } from "./scene.js";
 import { sameAgain } from "./search.js";
 
 /** @import { Layer } from "../engine/layer.js"
@@ -22,9 +22,8 @@ function columnTable({ ranking, neuron }, layer, name) {
   const column = columnOf(ranking, neuron);
   const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);
   const rows = ids.map((id) => [id, name(id), column[id]]);
-  const of = [layer.model, `neuron ${neuron}`, headsSaid(ranking.heads)];
-  const place = [`n-${ranking.circuit.n}`, `token-${ranking.circuit.token}`];
-  return { name: [...of, ...place], titles: ["token id", "token", "contribution"], rows };
+  const titles = ["token id", "token", "contribution"];
+  return { name: rankingName(ranking, `neuron ${neuron}`), titles, rows };
 }
 
 /** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its

@@ -77,6 +77,7 @@ export function labelTable(source, firstOf, onChoose) {
   });
   const made = table({ columns, rows: [] });
   const heads = [...made.querySelectorAll("th")];
+  for (const [i, { said }] of COLUMNS.entries()) if (said) heads[i].title = said;
   const fill = keyed(
     made.tBodies[0],
     (/** @type {Row} */ { neuron }) => neuron,
@@ -98,7 +99,6 @@ export function labelTable(source, firstOf, onChoose) {
     const found = foundRows(rows, input.value, by, falling);
     count.textContent = `${grouped(found.length)} of ${several(rows.length, "neuron")}`;
     heads.forEach((head, i) => {
-      head.title = COLUMNS[i].said ?? "";
       if (COLUMNS[i].from !== by) head.removeAttribute("aria-sort");
       else head.setAttribute("aria-sort", falling ? "descending" : "ascending");
     });

@@ -25,6 +25,11 @@ export const isNumber = (/** @type {any} */ value) => Number.isFinite(value);
 export const isSize = (/** @type {any} */ value) => Number.isFinite(value) && value >= 0;
 export const isCount = (/** @type {any} */ value) => Number.isInteger(value) && value >= 0;
 
+/** One shape under several names. @param {string[]} names @param {Shape} shape */
+export function each(names, shape) {
+  return Object.fromEntries(names.map((name) => [name, shape]));
+}
+
 /** Whether there are so many lists, each of one length.
  *  @param {any[][]} lists @param {number} count @param {number} length */
 export function sized(lists, count, length) {

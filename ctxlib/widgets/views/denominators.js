@@ -9,7 +9,7 @@ import { COLOURS, lineMark } from "../ui/marks.js";
 import { binAt, readableBars } from "../ui/distributions.js";
 import { spots } from "../ui/domains.js";
 import { chart, digitsOfStep, linearTicks, rule, wash } from "../ui/plot.js";
-import { fits, isSize, isText, recordOf, sized, some } from "../ui/record.js";
+import { each, fits, isSize, isText, recordOf, sized, some } from "../ui/record.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
@@ -98,17 +98,11 @@ function shareInside(values, epsilon) {
 
 // ---------------------------------------------------------------- what was measured
 
-const FACTS = {
-  variance: isSize,
-  width: isSize,
-  largest: isSize,
-  squares: isSize,
-  heaviest: isSize,
-};
+const FACTS = ["variance", "width", "largest", "squares", "heaviest"];
 const RECORD = {
   n: isSize,
   token: isText,
-  heads: some(FACTS),
+  heads: some(each(FACTS, isSize)),
   texts: some(some(isSize)),
   passages: [{ name: isText, domain: isText }],
   ofPassages: [[isSize]],
@@ -370,12 +364,8 @@ function boundsTable({ record, head, texts, values, bound, level }) {
     const title = [lineMark(STYLES[name]), name];
     return row(title, [offMean(epsilon), ...inside], name === bound && "ctx-chosen");
   });
-  const columns = [
-    { words: `band at ${inPercent(level)}` },
-    { figures: "allows" },
-    { figures: "texts inside" },
-    { figures: "passages inside" },
-  ];
+  const titles = ["allows", "texts inside", "passages inside"].map((figures) => ({ figures }));
+  const columns = [{ words: `band at ${inPercent(level)}` }, ...titles];
   const kind = "ctx-figures ctx-denominators-bounds";
   return scrolling("All four bands", table({ kind, columns, rows }));
 }

@@ -125,6 +125,7 @@ function numbersOf(kernels, { heads, n }, families) {
     w < least ? `< ${figure(least, digits)}` : figure(w, digits);
   const weights = heads.map(() => numberCell(""));
   const place = document.createTextNode("");
+  const titles = [place, "effective tokens", "half within"].map((figures) => ({ figures }));
   const rows = heads.map((head, k) => {
     const facts = [figure(effectiveTokens(kernels[k]), 1), String(halfMass(kernels[k]))];
     const title = [lineMark(headStyle(head)), String(head)];
@@ -133,13 +134,7 @@ function numbersOf(kernels, { heads, n }, families) {
   const even = [weight(1 / (n + 1)), figure(n + 1, 1), String(Math.ceil((n + 1) / 2) - 1)];
   const root = table({
     kind: "ctx-figures ctx-kernels-numbers",
-    columns: [
-      { words: "head" },
-      { figures: place },
-      { figures: "effective tokens" },
-      { figures: "half within" },
-      { words: "family" },
-    ],
+    columns: [{ words: "head" }, ...titles, { words: "family" }],
     rows: [...rows, row([lineMark({ class: "ctx-rule" }), "even"], [...even, element("td")])],
   });
   const at = (/** @type {number} */ distance) => {
@@ -253,13 +248,9 @@ function stretches(length) {
 
 /** @param {Float64Array} values @param {number[]} ends @returns {[number[], number[]]} */
 function averaged(values, ends) {
-  /** @type {[number[], number[]]} */ const [middles, means] = [[], []];
-  for (let k = 0; k + 1 < ends.length; k++) {
-    const part = values.subarray(ends[k], ends[k + 1]);
-    middles.push((ends[k] + ends[k + 1] - 1) / 2);
-    means.push(part.reduce((a, b) => a + b, 0) / part.length);
-  }
-  return [middles, means];
+  const parts = ends.slice(1).map((end, k) => values.subarray(ends[k], end));
+  const middles = parts.map(({ length }, k) => ends[k] + (length - 1) / 2);
+  return [middles, parts.map((part) => part.reduce((a, b) => a + b, 0) / part.length)];
 }
 
 /** @param {number} x @param {number} y @param {{stroke: string}} style */

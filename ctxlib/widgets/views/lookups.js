@@ -6,7 +6,7 @@
 import { largest } from "../engine/linalg.js";
 import { checkbox, chip, chipRow, choice, pick } from "../ui/controls.js";
 import { element, quiet, renewed, row, table } from "../ui/dom.js";
-import { fits, isCount, isNumber, isText, recordOf, sized, some } from "../ui/record.js";
+import { each, fits, isCount, isNumber, isText, recordOf, sized, some } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
@@ -65,11 +65,8 @@ function activated({ from, step, values }, x) {
 // ---------------------------------------------------------------- is the record whole?
 
 const TERMS = {
-  bias: isNumber,
-  embedding: isNumber,
-  mlps: isNumber,
+  ...each(["bias", "embedding", "mlps", "rest"], isNumber),
   heads: some(isNumber),
-  rest: isNumber,
 };
 const PROMPT = { ...TERMS, tokens: some(isText), sources: [isNumber], probability: isNumber };
 const ACTIVATION = { name: isText, from: isNumber, step: isNumber, values: [isNumber] };
@@ -77,9 +74,7 @@ const RECORD = {
   nHeads: isCount,
   looks: [isText],
   neurons: some({
-    label: isText,
-    group: isText,
-    token: isText,
+    ...each(["label", "group", "token"], isText),
     heads: some(isCount),
     usual: TERMS,
     prompts: some(PROMPT),

@@ -8,7 +8,7 @@ import { either, headChoice } from "../ui/controls.js";
 import { element, numberCell, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, legend, line, readable, rule } from "../ui/plot.js";
-import { fits, isNumber, isSize, isText, recordOf, sized, some } from "../ui/record.js";
+import { each, fits, isNumber, isSize, isText, recordOf, sized, some } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
@@ -36,10 +36,7 @@ const TOKENS = [
 
 const LIKED = { token: isText, content: isNumber };
 const HEAD = {
-  effective: isSize,
-  where: isSize,
-  what: isSize,
-  interaction: isSize,
+  ...each(["effective", "where", "what", "interaction"], isSize),
   kernel: [isNumber],
   most: [LIKED],
   least: [LIKED],
