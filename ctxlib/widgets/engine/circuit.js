@@ -17,7 +17,8 @@ import { doneAtOnce, doneInSlices } from "./slices.js";
  *  @import { Numbers } from "./linalg.js"
  *  @import { Destination } from "./packed.js"
  *  @import { Ranked } from "./ranking.js"
- *  @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse */
+ *  @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse
+ *  @typedef {ReturnType<typeof responsesOf>} Responses */
 
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {
@@ -34,16 +35,8 @@ export class Circuit {
     this.n = n;
     this.token = token;
     this.split = layer.split(n, token);
-  }
-
-  /** Tokens of a text that are read. */
-  get reach() {
-    return this.split.reach;
-  }
-
-  /** Positional kernels: one row a head over the sources. */
-  get kernels() {
-    return this.split.kernels;
+    this.reach = this.split.reach; // tokens of a text that are read
+    this.kernels = this.split.kernels; // one row a head over the sources
   }
 
   /** One a head. @returns {Numbers} */
@@ -180,7 +173,7 @@ export class Circuit {
     if (known) return known;
     const scaled = await doneInSlices(this.#readPassages(chosen, placed), signal);
     const values = await doneInSlices(readOut(this.layer, chosen, scaled), signal);
-    return this.#responses.get(key, () => new Responses(this.layer, values));
+    return this.#responses.get(key, () => responsesOf(this.layer, values));
   }
 
   /** What each head puts together, over LayerNorm 2's scale, passage after passage.
@@ -315,25 +308,19 @@ function* readOut(layer, heads, rows) {
   return out;
 }
 
-/** The paper's circuit on every labelled passage, for all neurons. */
-export class Responses {
-  /** @param {Layer} layer @param {Float64Array} values */
-  constructor(layer, values) {
-    this.layer = layer;
-    /** Passage after passage. */
-    this.values = values;
-  }
-
+/** The paper's circuit on every labelled passage, for all neurons.
+ *  @param {Layer} layer @param {Float64Array} values passage after passage */
+function responsesOf({ nNeurons, passages }, values) {
+  const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
   /** One neuron's, domain by domain in the passages' order. @param {number} neuron
    *  @returns {DomainResponse[]} */
-  of(neuron) {
-    const { nNeurons, passages } = this.layer;
+  const of = (neuron) => {
     wholeBelow(neuron, nNeurons, "neuron");
-    const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
     return [...domains].map(([domain, members]) => {
-      const values = members.map((i) => this.values[i * nNeurons + neuron]);
-      const mean = values.reduce((a, b) => a + b) / values.length;
-      return { domain, mean, values, passages: members };
+      const own = members.map((i) => values[i * nNeurons + neuron]);
+      const mean = own.reduce((a, b) => a + b) / own.length;
+      return { domain, mean, values: own, passages: members };
     });
-  }
+  };
+  return { values, of };
 }

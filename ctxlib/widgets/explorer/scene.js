@@ -11,24 +11,16 @@ import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
  *  @import { Layer } from "../engine/layer.js"
  *  @import { Model } from "../ui/state.js"
  *  @import { Way } from "../ui/ways.js"
- *  @typedef {{heads: number[], token: number, threshold: number, neuron: number, pinned: number,
- *    passage: number, search: string}} Turned what the reader has chosen; heads and token are settled, the others may
- *    still say "choose for me"
- *  @typedef {{circuit: Circuit, heads: number[], top: Float64Array, mean: Float64Array,
- *    tokens: Int32Array, z: Float64Array, order: Int32Array,
- *    places: Int32Array, rule: number, most: number, step: number, columns: Kept<Float64Array>}} Ranking
- *  @typedef {{layer: Layer, text: (id: number) => string, name: (id: number) => string,
- *    inText: (ids: ArrayLike<number>) => {tokens: string[], names: string[]},
- *    heading: ReturnType<typeof headingsIn>, read: (text: string) => number[], go: (values: Record<string, any>) => void,
- *    again: () => void, scene: () => Scene}} Tools
- *  @typedef {Turned & {ranking: Ranking, theta: number, found: number, neuron: number,
- *    responses: Responses | null, read: number, width: number}} Scene `read` is the passage shown
+ *  @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
+ *    the others may still say "choose for me"
+ *  @typedef {ReturnType<typeof rankingOf>} Ranking
+ *  @typedef {ReturnType<typeof toolsOf>} Tools
+ *  @typedef {ReturnType<typeof sceneOf>} Scene `read` is the passage shown
  *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
 
 export const LONGEST_SEARCH = 200; // characters
 
-/** What the view needs at every turn. @param {Model} model @param {Layer} layer @param {HTMLElement} el
- *  @returns {Tools} */
+/** What the view needs at every turn. @param {Model} model @param {Layer} layer @param {HTMLElement} el */
 export function toolsOf(model, layer, el) {
   const { tokenizer, text, name, inText } = spelling(layer);
   // without a tokenizer in the page a token can only be looked up as the vocabulary spells it
@@ -42,15 +34,16 @@ export function toolsOf(model, layer, el) {
     name,
     inText,
     heading: headingsIn(el),
-    read: tokenizer ? (typed) => Array.from(tokenizer.encode(typed)) : spelt,
-    go: (values) => turn(model, values),
+    /** @param {string} typed */
+    read: (typed) => (tokenizer ? Array.from(tokenizer.encode(typed)) : spelt(typed)),
+    go: (/** @type {Record<string, any>} */ values) => turn(model, values),
     again: () => {}, // before there is anything, as is what is shown
     scene: () => /** @type {Scene} */ ({}),
   };
 }
 
 /** The traits, where sound. No heads mean the layer's stable ones (all, if none is), token -1 the
- *  usual destination. @param {Model} model @param {Layer} layer @returns {Turned} */
+ *  usual destination. @param {Model} model @param {Layer} layer */
 export function turned(model, layer) {
   const ids = layer.destinations.map(({ id }) => id);
   const token = sound(model, "token", (v) => v === -1 || ids.includes(v), -1);
@@ -67,7 +60,7 @@ export function turned(model, layer) {
 
 /** Everything the sections show, with all that was left to the view chosen.
  *  @param {Turned & {width: number}} now @param {Ranking} ranking
- *  @param {Responses | null} responses @returns {Scene} */
+ *  @param {Responses | null} responses */
 export function sceneOf(now, ranking, responses) {
   const theta = now.threshold || ranking.rule;
   const { order, top } = ranking;
@@ -78,7 +71,7 @@ export function sceneOf(now, ranking, responses) {
   return { ...now, neuron, ranking, responses, theta, found, read };
 }
 
-/** @param {Circuit} circuit @param {number[]} heads @returns {Ranking} */
+/** @param {Circuit} circuit @param {number[]} heads */
 export function rankingOf(circuit, heads) {
   const found = circuit.top(heads);
   const { top } = found;

@@ -9,7 +9,6 @@ import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
  *  @import { Table } from "../ui/csv.js"
  *  @import { Model } from "../ui/state.js"
  *  @import { Way } from "../ui/ways.js"
- *  @import { Side } from "./text.js"
  *  @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
  *    wanted may not be here yet
  *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table
@@ -18,13 +17,12 @@ import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
  *    what follows in slices: the neuron that the view chose where it was left to choose, the rows of
  *    both texts' lists and of the one between them, what raises the neuron, and how often a line has
  *    grown
- *  @typedef {Omit<Taken, "text" | "pieces" | "asked"> & {ids: number[], counted: number, names: string[],
- *    full: string | null, total: number | null, apart: Set<number>, reference: Reference | null,
- *    neuron: number | null, terms: Float64Array | null, at: number, upTo: number, shade: number,
- *    axes: string, listed: Listed[], points: number}} Text one text as it is shown: the tokens in which
- *    it is not the other, where it is read (`at`), up to where the shades know it
- *  @typedef {Turned & {neuron: number | null, shade: number, texts: Text[]}} Scene `shade` is the
- *    strength of a full one */
+ *  @typedef {{taken: Taken | undefined, names: string[], full: string | null, total: number | null,
+ *    at: number | null, kept: number | null, typings: number}} Kept what is known of a text: where it is
+ *    read, and where when nobody points, null at its end
+ *  @typedef {ReturnType<typeof sceneOf>} Scene `shade` is the strength of a full one
+ *  @typedef {Scene["texts"][number]} Text one text as it is shown: the tokens in which it is not the
+ *    other, where it is read (`at`), up to where the shades know it */
 
 /** What an address calls the two texts, and where each is read. */
 export const OF_TEXTS = [
@@ -66,8 +64,8 @@ export function compared() {
   };
 }
 
-/** Everything the sections show. @param {Turned} now @param {Taken[]} taken
- *  @param {Set<number>[]} apart @param {Side[]} sides @param {Found} found @returns {Scene} */
+/** Everything the sections show. @param {Turned} now @param {Taken[]} taken @param {Set<number>[]} apart
+ *  @param {{side: Kept}[]} sides @param {Found} found */
 export function sceneOf(now, taken, apart, sides, found) {
   const neuron = now.asked < 0 ? found.auto : now.asked;
   const termsOf = (/** @type {Reading} */ reading, n = reading.n) =>

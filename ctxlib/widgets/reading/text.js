@@ -11,9 +11,9 @@ import { digitsFor, grouped, nameInText, several } from "../ui/words.js";
 import { pictureSection } from "./lines.js";
 import { neuronTable } from "./lists.js";
 
-/** @import { LayerReader, Reading, Taken } from "../engine/reading.js"
+/** @import { LayerReader, Reading } from "../engine/reading.js"
  *  @import { Hand } from "../ui/hand.js"
- *  @import { Text, Turned } from "./scene.js"
+ *  @import { Kept, Text, Turned } from "./scene.js"
  *  @typedef {ReturnType<typeof textSection>} Side */
 
 const START = "⟨start⟩"; // the token in front of every text
@@ -24,9 +24,7 @@ const START = "⟨start⟩"; // the token in front of every text
  *    choose: (neuron: number) => void, typed: () => void}} tools */
 export function textSection({ label, window, cursor }, tools) {
   const { reader, go } = tools;
-  /** @type {{taken: Taken | undefined, names: string[], full: string | null, total: number | null,
-   *    at: number | null, kept: number | null, typings: number}} what is known of it: where it is read,
-   *    and where when nobody points, null at its end */
+  /** @type {Kept} */
   const side = {
     taken: undefined,
     names: [],

@@ -7,9 +7,7 @@ import { figure } from "./words.js";
 
 /** @typedef {{label: string, domain: [number, number], log?: boolean, flip?: boolean,
  *    ticks?: number[], format?: (value: number) => string}} Axis
- *  @typedef {{root: SVGSVGElement, X: (value: number) => number, Y: (value: number) => number,
- *    from: (pixel: number) => number, area: {left: number, right: number, top: number, bottom: number},
- *    add: (...nodes: SVGElement[]) => void}} Chart */
+ *  @typedef {ReturnType<typeof chart>} Chart */
 
 /** Of an axis from the destination into the past. */
 export const TOKENS_BACK = "tokens back, n − i";

@@ -31,10 +31,7 @@ function shadeToken(token, value, share) {
  *  are underlined. `write` has other tokens, of which those that begin as before are not made anew.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
  *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
- *    hand?: Omit<Hand, "at">}} [options]
- *  @returns {HTMLElement & {mark: (place: number) => void, hold: (place: number | null) => void,
- *    write: (tokens: string[], names?: string[], apart?: Set<number>) => void,
- *    shade: (values: ArrayLike<number>, most?: number, digits?: number) => void}} */
+ *    hand?: Omit<Hand, "at">}} [options] */
 export function shadedTokens(tokens, values, { most, digits = 2, names, apart, hand } = {}) {
   // it can be focused, so that Escape is heard where a token was pressed
   const text = element("p", { class: "ctx-tokens", ...(hand ? { tabindex: -1 } : {}) });
