@@ -117,9 +117,9 @@ def address(address, view_folder, views, layers):
     view_page(folder, *states.items(), name="all")
     for name in RECORDED:
         record = views[name].record.copy()
-        without = {"activation": None} if record.pop("activation", None) else {}  # a page can do so
-        records = [without | said for said in random.Random(0).sample([*damages(record)], 30) if said]
-        told = [(name, states[name] | {"record": record}) for record in [*records, None, {}]]
+        without = {"activation": None} if record.pop("activation", None) else {}  # a page can
+        records = [*random.Random(0).sample([*damages(record)], 30), None, {}]
+        told = [(name, states[name] | {"record": said and without | said}) for said in records]
         view_page(folder, *told, name=f"{name}-damaged")
     return address
 
