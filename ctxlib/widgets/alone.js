@@ -5,7 +5,7 @@
 import neurons from "./views/neurons.js";
 import reader from "./views/reader.js";
 
-/** @typedef {import("./ui/state.js").Model} Model */
+/** @import { Model } from "./ui/state.js" */
 
 const VIEWS = { neurons, reader };
 

@@ -9,12 +9,9 @@ import { Layer } from "./layer.js";
 import { addScaled, dotProduct, equalParts } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
-/** @typedef {import("./layer.js").Attended} Attended
- *  @typedef {import("./layer.js").Calibration} Calibration
- *  @typedef {import("./layer.js").Seen} Seen
- *  @typedef {import("./layer.js").Split} Split
- *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").AskedHeader} AskedHeader */
+/** @import { Seen, Split } from "./layer.js"
+ *  @import { Numbers } from "./linalg.js"
+ *  @import { AskedHeader, FetchPart } from "./packed.js" */
 
 /** A matrix in int8 levels, as ctxlib.stored keeps it: a step a row, and of every column its mean and
  *  spread. */
@@ -62,21 +59,17 @@ class Table {
   }
 }
 
-/** Tokens that came in one file: content and values. */
-class Known {
-  /** @param {Record<string, any>} tensors @param {number} heads */
-  constructor(tensors, heads) {
-    this.ids = Int32Array.from(tensors.known);
-    this.values = new Table(tensors, "of_token");
-    /** @type {Float64Array[]} log content, a row a head */
-    this.content = equalParts(tensors.content, heads);
-  }
+/** Tokens that came in one file: content (its log, a row a head) and values.
+ *  @param {Record<string, any>} tensors @param {number} heads */
+function knownTokens({ known, content, ...tensors }, heads) {
+  const ids = Int32Array.from(known);
+  return { ids, values: new Table(tensors, "of_token"), content: equalParts(content, heads) };
 }
 
 /** One destination's heads. Large tables stay in levels. What is read with other heads, or of rarer
  *  tokens, may lie in files of its own, which are fetched when they are asked for. */
 export class AskedLayer extends Layer {
-  /** @type {Known[]} */ #files = [];
+  /** @type {ReturnType<typeof knownTokens>[]} */ #files = [];
   /** @type {Int16Array} of a token the file, -1 for one that is not known */ #file;
   /** @type {Int32Array} and its row there */ #row;
   /** @type {Int32Array} of a token in no file of the first, its place among these; -1 */ #left;
@@ -84,7 +77,7 @@ export class AskedLayer extends Layer {
   /** @type {Numbers} of each head, which of the values it reads */ #valueOf;
 
   /** @param {AskedHeader} header @param {Record<string, any>} tensors
-   *  @param {import("./packed.js").FetchPart} [fetch] */
+   *  @param {FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
     super(header, { ...tensors, W_O: wholeTable(tensors, "W_O") }, fetch);
     this.length = header.length; // tokens of a text that are read
@@ -117,7 +110,7 @@ export class AskedLayer extends Layer {
 
   /** Tokens of a file are known from now on. @param {Record<string, any>} tensors */
   #take(tensors) {
-    const known = new Known(tensors, this.nHeads);
+    const known = knownTokens(tensors, this.nHeads);
     const file = this.#files.push(known) - 1;
     known.ids.forEach((id, row) => {
       this.#row[id] = row;
@@ -167,7 +160,7 @@ export class AskedLayer extends Layer {
     const [{ id }] = this.destinations;
     if (token !== id) throw new RangeError(`token ${token}: here it is ${id} that asks`);
     if (n > this.n) throw new RangeError(`position ${n}: there are 0 to ${this.n}`);
-    return new AskedSplit(this, n, token);
+    return askedSplit(this, n, token);
   }
 
   /** @param {number} head @param {number} block */
@@ -195,11 +188,7 @@ export class AskedLayer extends Layer {
 
   /** @param {Numbers} ids @param {number} _n @param {number} head @param {Float64Array} out */
   *values(ids, _n, head, out) {
-    const { dHead } = this;
-    for (let i = 0; i < ids.length; i++) {
-      this.addValue(out, i * dHead, 1, ids[i], head);
-      if (i % TOKENS_AT_ONCE === 0) yield;
-    }
+    yield* inTurn(ids, (id, i) => this.addValue(out, i * this.dHead, 1, id, head));
   }
 
   /** into[at:] += factor times a token's value. @param {Float64Array} into @param {number} at
@@ -226,110 +215,89 @@ export class AskedLayer extends Layer {
   }
 }
 
-/** The split at the destination, or at an earlier one. @implements {Split} */
-class AskedSplit {
-  /** @param {AskedLayer} layer @param {number} n @param {number} token */
-  constructor(layer, n, token) {
-    this.layer = layer;
-    this.n = n;
-    this.token = token;
-    this.reach = layer.reach(n);
-    const from = layer.n - n; // whatever is nearer to the destination
-    const cut = (/** @type {Float64Array} */ row) => row.subarray(from, from + this.reach);
-    this.kernels = layer.wholeKernels.map((row) => summingToOne(cut(row)));
-    this.movedFrom = from * layer.dHead;
-  }
-
-  /** The file's constants, as far as the calibration text's change when it is cut.
-   *  @returns {Calibration} */
-  calibrated() {
-    const { layer, n, token } = this;
-    const text = (/** @type {number} */ reach, /** @type {number} */ at) => {
-      const ids = Int32Array.from(layer.calibration.ids).slice(0, reach);
-      ids[at] = token;
-      return ids;
-    };
-    const seen = this.seen(text(this.reach, n));
-    const contents = seen.contents(layer.everyHead);
-    const [{ scale }] = layer.destinations;
-    const whole = layer.split(layer.n, token).seen(text(layer.length, layer.n)).own().scale;
-    return {
-      denominators: contents.map((row, h) => dotProduct(this.kernels[h], 0, row, 0, row.length)),
-      scale: (scale * seen.own().scale) / whole,
-    };
-  }
-
-  /** @param {Numbers} ids @param {Float64Array} out */
-  *scores(ids, out) {
-    const { nHeads } = this.layer;
-    for (let i = 0; i < ids.length; i++) {
-      for (let h = 0; h < nHeads; h++) out[i * nHeads + h] = this.layer.contentOf(ids[i], h);
-      if (i % TOKENS_AT_ONCE === 0) yield;
-    }
-  }
-
-  /** @param {Numbers} ids @param {number[]} heads @param {Float64Array[]} inner
-   *  @param {Float64Array} out */
-  *through(ids, heads, inner, out) {
-    const along = heads.map((head, k) => this.layer.valuesAlong(head, inner[k]));
-    for (let i = 0; i < ids.length; i++) {
-      for (let k = 0; k < along.length; k++) out[i * along.length + k] = along[k](ids[i]);
-      if (i % TOKENS_AT_ONCE === 0) yield;
-    }
-  }
-
-  /** @param {Numbers} ids @returns {Seen} */
-  seen(ids) {
-    return new SeenTokens(this, ids);
-  }
+/** The split at the destination, or at an earlier one.
+ *  @param {AskedLayer} layer @param {number} n @param {number} token @returns {Split} */
+function askedSplit(layer, n, token) {
+  const { everyHead, nHeads } = layer;
+  const reach = layer.reach(n);
+  const from = layer.n - n; // whatever is nearer to the destination
+  const kernels = layer.wholeKernels.map((row) => summingToOne(row.subarray(from, from + reach)));
+  const seen = (/** @type {Numbers} */ ids) => seenTokens(layer, kernels, from, ids);
+  return {
+    reach,
+    kernels,
+    seen,
+    // the file's constants, as far as the calibration text's change when it is cut
+    calibrated() {
+      const text = (/** @type {number} */ reach, /** @type {number} */ at) => {
+        const ids = Int32Array.from(layer.calibration.ids).slice(0, reach);
+        ids[at] = token;
+        return ids;
+      };
+      const here = seen(text(reach, n));
+      const [{ scale }] = layer.destinations;
+      const whole = layer.split(layer.n, token).seen(text(layer.length, layer.n)).own().scale;
+      const contents = here.contents(everyHead);
+      return {
+        denominators: contents.map((row, h) => dotProduct(kernels[h], 0, row, 0, row.length)),
+        scale: (scale * here.own().scale) / whole,
+      };
+    },
+    *scores(ids, out) {
+      yield* inTurn(ids, (id, i) => {
+        for (let h = 0; h < nHeads; h++) out[i * nHeads + h] = layer.contentOf(id, h);
+      });
+    },
+    *through(ids, heads, inner, out) {
+      const along = heads.map((head, k) => layer.valuesAlong(head, inner[k]));
+      yield* inTurn(ids, (id, i) => {
+        for (let k = 0; k < along.length; k++) out[i * along.length + k] = along[k](id);
+      });
+    },
+  };
 }
 
-/** A text as tokens whose content and values are known. @implements {Seen} */
-class SeenTokens {
-  /** @param {AskedSplit} split @param {Numbers} ids */
-  constructor(split, ids) {
-    this.split = split;
-    this.layer = split.layer;
-    this.ids = ids;
-  }
-
-  /** @param {number[]} heads */
-  contents(heads) {
-    return heads.map((head) =>
-      Float64Array.from(this.ids, (id) => Math.exp(this.layer.contentOf(id, head))),
-    );
-  }
-
-  /** @param {number} head @param {Numbers} weights */
-  inside(head, weights) {
-    const z = new Float64Array(this.layer.dHead);
-    for (let i = 0; i < weights.length; i++)
-      this.layer.addValue(z, 0, weights[i], this.ids[i], head);
+/** A text as tokens whose content and values are known. @param {AskedLayer} layer
+ *  @param {Float64Array[]} kernels @param {number} from of the sources, where the text begins
+ *  @param {Numbers} ids @returns {Seen} */
+function seenTokens(layer, kernels, from, ids) {
+  const { d, dHead } = layer;
+  const contents = (/** @type {number[]} */ heads) =>
+    heads.map((head) => Float64Array.from(ids, (id) => Math.exp(layer.contentOf(id, head))));
+  const inside = (/** @type {number} */ head, /** @type {Numbers} */ weights) => {
+    const z = new Float64Array(dHead);
+    for (let i = 0; i < weights.length; i++) layer.addValue(z, 0, weights[i], ids[i], head);
     return z;
-  }
+  };
+  return {
+    contents,
+    inside,
+    along(heads, inner) {
+      const along = heads.map((head, k) => layer.valuesAlong(head, inner[k]));
+      return (i, k) => along[k](ids[i]);
+    },
+    own() {
+      const attended = Float64Array.from(layer.beside);
+      const all = contents(layer.everyHead).map((contents, head) => {
+        const row = summingToOne(contents.map((content, i) => content * kernels[head][i]));
+        const z = inside(head, row);
+        for (let i = 0; i < row.length; i++)
+          addScaled(z, 0, row[i], layer.moved[head], (from + i) * dHead, dHead);
+        layer.write(attended, head, z);
+        return z;
+      });
+      const squared = dotProduct(attended, 0, attended, 0, d);
+      return { inside: all, scale: Math.sqrt(squared / d + layer.eps) };
+    },
+  };
+}
 
-  /** @param {number[]} heads @param {Float64Array[]} inner
-   *  @returns {(source: number, k: number) => number} */
-  along(heads, inner) {
-    const along = heads.map((head, k) => this.layer.valuesAlong(head, inner[k]));
-    return (i, k) => along[k](this.ids[i]);
-  }
-
-  /** @returns {Attended} */
-  own() {
-    const { layer, split } = this;
-    const { d, dHead } = layer;
-    const attended = Float64Array.from(layer.beside);
-    const inside = this.contents(layer.everyHead).map((contents, head) => {
-      const row = summingToOne(contents.map((content, i) => content * split.kernels[head][i]));
-      const z = this.inside(head, row);
-      for (let i = 0; i < row.length; i++)
-        addScaled(z, 0, row[i], layer.moved[head], split.movedFrom + i * dHead, dHead);
-      layer.write(attended, head, z);
-      return z;
-    });
-    const squared = dotProduct(attended, 0, attended, 0, d);
-    return { inside, scale: Math.sqrt(squared / d + layer.eps) };
+/** Does something with each token, with pauses. @param {Numbers} ids
+ *  @param {(id: number, i: number) => void} each */
+function* inTurn(ids, each) {
+  for (let i = 0; i < ids.length; i++) {
+    each(ids[i], i);
+    if (i % TOKENS_AT_ONCE === 0) yield;
   }
 }
 

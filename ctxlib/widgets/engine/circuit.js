@@ -13,15 +13,16 @@ import { Prefix } from "./prefix.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 import { doneAtOnce, doneInSlices } from "./slices.js";
 
-/** @typedef {import("./layer.js").Layer} Layer
- *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").Destination} Destination
- *  @typedef {import("./ranking.js").Ranked} Ranked
- *  @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse */
+/** @import { Calibration, Layer } from "./layer.js"
+ *  @import { Numbers } from "./linalg.js"
+ *  @import { Destination } from "./packed.js"
+ *  @import { Ranked } from "./ranking.js"
+ *  @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse
+ *  @typedef {ReturnType<typeof responsesOf>} Responses */
 
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {
-  /** @type {import("./layer.js").Calibration | undefined} */ #calibration;
+  /** @type {Calibration | undefined} */ #calibration;
   /** @type {Float64Array[] | undefined} */ #content;
   /** @type {Float64Array[] | undefined} */ #weights;
   /** @type {Float64Array[] | undefined} */ #means;
@@ -34,16 +35,8 @@ export class Circuit {
     this.n = n;
     this.token = token;
     this.split = layer.split(n, token);
-  }
-
-  /** Tokens of a text that are read. */
-  get reach() {
-    return this.split.reach;
-  }
-
-  /** Positional kernels: one row a head over the sources. */
-  get kernels() {
-    return this.split.kernels;
+    this.reach = this.split.reach; // tokens of a text that are read
+    this.kernels = this.split.kernels; // one row a head over the sources
   }
 
   /** One a head. @returns {Numbers} */
@@ -76,17 +69,16 @@ export class Circuit {
   /** log content_h(t) of the vocabulary, in nats; head after head. A token that the page does not
    *  know has none. @returns {Float64Array[]} */
   contentScores() {
-    doneAtOnce(this.#scoring());
-    return /** @type {Float64Array[]} */ (this.#content);
+    return doneAtOnce(this.#scoring());
   }
 
   *#scoring() {
-    if (this.#content) return;
+    if (this.#content) return this.#content;
     const { known, nHeads } = this.layer;
     const out = new Float64Array(known.length * nHeads);
     yield* this.split.scores(known, out);
     const rows = equalParts(columnMajor(out, nHeads), nHeads);
-    this.#content = rows.map((row) => this.layer.ofVocabulary(row, -Infinity));
+    return (this.#content = rows.map((row) => this.layer.ofVocabulary(row, -Infinity)));
   }
 
   /** content_h(t) / denom_h of the vocabulary: a token's weight in a head, per unit of kernel.
@@ -107,17 +99,15 @@ export class Circuit {
    *  for one that the page does not know.
    *  @param {number} neuron @param {number[]} heads @returns {Float64Array} */
   contribution(neuron, heads) {
-    const out = new Float64Array(this.layer.nVocab);
-    doneAtOnce(this.contributing(neuron, heads, out));
-    return out;
+    return doneAtOnce(this.contributing(neuron, heads));
   }
 
-  /** The same, added to `out`, some tokens at a time.
-   *  @param {number} neuron @param {number[]} heads @param {Float64Array} out */
-  *contributing(neuron, heads, out) {
+  /** The same, some tokens at a time. @param {number} neuron @param {number[]} heads */
+  *contributing(neuron, heads) {
     const { layer, split } = this;
     const { known } = layer;
     const chosen = layer.heads(heads);
+    const out = new Float64Array(layer.nVocab);
     const through = new Float64Array(known.length * chosen.length);
     yield* this.#scoring();
     yield* split.through(known, chosen, this.directions(neuron, chosen), through);
@@ -127,6 +117,7 @@ export class Circuit {
         out[known[i]] += weights[known[i]] * through[i * chosen.length + k];
       yield;
     }
+    return out;
   }
 
   /** What one token adds to every neuron's pre-activation, per unit of kernel.
@@ -174,36 +165,30 @@ export class Circuit {
 
   /** `layer.byDomain` here.
    *  @param {number[]} heads @param {boolean} placed @param {AbortSignal} [signal]
-   *  @param {(share: number) => void} [onProgress] @returns {Promise<Responses>} */
-  async responses(heads, placed, signal, onProgress = () => {}) {
+   *  @returns {Promise<Responses>} */
+  async responses(heads, placed, signal) {
     const chosen = this.layer.heads(heads);
     const key = `${chosen} ${placed}`;
     const known = this.#responses.known(key);
     if (known) return known;
-    const { dHead, passages, nNeurons } = this.layer;
-    const scaled = chosen.map(() => new Float64Array(passages.length * dHead));
-    let done = 0;
-    const work = this.#readPassages(chosen, placed, scaled, () => (done += 1));
-    await doneInSlices(work, signal, () => onProgress(done / passages.length));
-    const values = new Float64Array(passages.length * nNeurons);
-    await doneInSlices(readOut(this.layer, chosen, scaled, values), signal);
-    onProgress(1);
-    const responses = new Responses(this.layer, values);
-    return this.#responses.get(key, () => responses);
+    const scaled = await doneInSlices(this.#readPassages(chosen, placed), signal);
+    const values = await doneInSlices(readOut(this.layer, chosen, scaled), signal);
+    return this.#responses.get(key, () => responsesOf(this.layer, values));
   }
 
-  /** @param {number[]} heads @param {boolean} placed @param {Float64Array[]} scaled what each head
-   *  puts together, over LayerNorm 2's scale, passage after passage @param {() => void} onEach */
-  *#readPassages(heads, placed, scaled, onEach) {
+  /** What each head puts together, over LayerNorm 2's scale, passage after passage.
+   *  @param {number[]} heads @param {boolean} placed */
+  *#readPassages(heads, placed) {
     const { dHead, passages } = this.layer;
+    const scaled = heads.map(() => new Float64Array(passages.length * dHead));
     for (const [i, { ids }] of passages.entries()) {
       const read = this.read(placed ? this.placed(ids) : ids);
       read
         .inside(heads)
         .forEach((z, k) => addScaled(scaled[k], i * dHead, 1 / read.circuit.scale, z, 0, dHead));
-      onEach();
       yield;
     }
+    return scaled;
   }
 
   // -------------------------------------------------------------- which neurons
@@ -252,10 +237,7 @@ export class Circuit {
   async rank(heads, signal) {
     await doneInSlices(this.weigh(), signal);
     const ranking = this.layer.ranking(this.n);
-    return ranking.inTurn(async () => {
-      await doneInSlices(ranking.making(this, heads), signal);
-      return ranking.of(this, heads);
-    });
+    return ranking.inTurn(() => doneInSlices(ranking.making(this, heads), signal));
   }
 
   /** What a ranking needs of this circuit: `rankedWeights` and `meanValues`. */
@@ -309,11 +291,11 @@ export class Circuit {
 }
 
 /** sum over heads of rows W_O W_in, some neurons at a time.
- *  @param {Layer} layer @param {number[]} heads @param {Float64Array[]} rows a head's each
- *  @param {Float64Array} out */
-function* readOut(layer, heads, rows, out) {
+ *  @param {Layer} layer @param {number[]} heads @param {Float64Array[]} rows a head's each */
+function* readOut(layer, heads, rows) {
   const { dHead, nNeurons } = layer;
   const count = rows[0].length / dHead;
+  const out = new Float64Array(count * nNeurons);
   for (let from = 0; from < nNeurons; from += NEURONS_AT_ONCE) {
     const some = Math.min(NEURONS_AT_ONCE, nNeurons - from);
     const part = new Float64Array(count * some);
@@ -323,32 +305,22 @@ function* readOut(layer, heads, rows, out) {
     }
     yield;
   }
+  return out;
 }
 
-/** The paper's circuit on every labelled passage, for all neurons. */
-export class Responses {
-  /** @param {Layer} layer @param {Float64Array} values */
-  constructor(layer, values) {
-    this.layer = layer;
-    /** Passage after passage. */
-    this.values = values;
-  }
-
+/** The paper's circuit on every labelled passage, for all neurons.
+ *  @param {Layer} layer @param {Float64Array} values passage after passage */
+function responsesOf({ nNeurons, passages }, values) {
+  const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
   /** One neuron's, domain by domain in the passages' order. @param {number} neuron
    *  @returns {DomainResponse[]} */
-  of(neuron) {
-    const { nNeurons, passages } = this.layer;
+  const of = (neuron) => {
     wholeBelow(neuron, nNeurons, "neuron");
-    /** @type {Map<string, DomainResponse>} */
-    const found = new Map();
-    passages.forEach(({ domain }, i) => {
-      const entry = found.get(domain) ?? { domain, mean: 0, values: [], passages: [] };
-      entry.values.push(this.values[i * nNeurons + neuron]);
-      entry.passages.push(i);
-      found.set(domain, entry);
+    return [...domains].map(([domain, members]) => {
+      const own = members.map((i) => values[i * nNeurons + neuron]);
+      const mean = own.reduce((a, b) => a + b) / own.length;
+      return { domain, mean, values: own, passages: members };
     });
-    for (const entry of found.values())
-      entry.mean = entry.values.reduce((a, b) => a + b) / entry.values.length;
-    return [...found.values()];
-  }
+  };
+  return { values, of };
 }

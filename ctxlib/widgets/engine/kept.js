@@ -30,8 +30,4 @@ export class Kept {
   drop(name) {
     this.#held.delete(String(name));
   }
-
-  clear() {
-    this.#held.clear();
-  }
 }

@@ -242,11 +242,10 @@ export class Layer {
   /** What the paper's circuit says of every labelled passage: of its own tokens, or with the
    *  destination token at the end of what is read (`Circuit.placed`).
    *  @param {number[]} heads
-   *  @param {{n?: number, token?: number, placed?: boolean, signal?: AbortSignal,
-   *    onProgress?: (share: number) => void}} [options]
+   *  @param {{n?: number, token?: number, placed?: boolean, signal?: AbortSignal}} [options]
    *  @returns {Promise<Responses>} */
-  byDomain(heads, { n, token, placed = false, signal, onProgress } = {}) {
-    return this.circuit({ n, token }).responses(heads, placed, signal, onProgress);
+  byDomain(heads, { n, token, placed = false, signal } = {}) {
+    return this.circuit({ n, token }).responses(heads, placed, signal);
   }
 
   /** z W_O of one head, added to `into`.

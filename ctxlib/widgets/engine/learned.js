@@ -13,12 +13,9 @@ import {
 } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
-/** @typedef {import("./layer.js").Attended} Attended
- *  @typedef {import("./layer.js").Calibration} Calibration
- *  @typedef {import("./layer.js").Seen} Seen
- *  @typedef {import("./layer.js").Split} Split
- *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").LayerHeader} LayerHeader */
+/** @import { Attended, Seen, Split } from "./layer.js"
+ *  @import { Numbers } from "./linalg.js"
+ *  @import { FetchPart, LayerHeader } from "./packed.js" */
 
 /** A layer's weights, folded and centred. A page that has a folder of parts opens with what kernels and a
  *  few tokens need; the other tokens, and what neurons are told with, come when they are asked for. */
@@ -30,7 +27,7 @@ export class LearnedLayer extends Layer {
   /** @type {Map<string, Float64Array>} by head and block */ #readouts = new Map();
 
   /** @param {LayerHeader} header @param {Record<string, any>} tensors
-   *  @param {import("./packed.js").FetchPart} [fetch] */
+   *  @param {FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
     super(header, tensors, fetch);
     this.finer = header.finer;
@@ -115,7 +112,7 @@ export class LearnedLayer extends Layer {
 
   /** @param {number} n @param {number} token @returns {Split} */
   split(n, token) {
-    return new Equation1(this, n, token);
+    return equation1(this, n, token);
   }
 
   /** @param {number} head @param {number} block */
@@ -283,97 +280,66 @@ export class LearnedLayer extends Layer {
   }
 }
 
-/** The split at n where `token` stands. @implements {Split} */
-class Equation1 {
-  /** @param {LearnedLayer} layer @param {number} n @param {number} token */
-  constructor(layer, n, token) {
-    const { d, nHeads } = layer;
-    this.layer = layer;
-    this.n = n;
-    this.token = token;
-    this.reach = n + 1;
-    /** W_K q_n / attn_scale, head after head */
-    this.asked = layer.asked(layer.stream([token], n, "here"));
-    const shift = new Float64Array((n + 1) * d);
-    for (let i = 0; i <= n; i++) {
-      addScaled(shift, i * d, 1 / layer.sharedScale[i], layer.W_pos, i * d, d);
-      addScaled(shift, i * d, -1 / layer.sharedScale[i], layer.W_pos, n * d, d);
-    }
-    const scores = rowProducts(this.asked, shift, d, new Float64Array(nHeads * (n + 1)));
-    this.kernels = equalParts(scores, nHeads).map(softmaxInPlace);
+/** The split at n where `token` stands.
+ *  @param {LearnedLayer} layer @param {number} n @param {number} token @returns {Split} */
+function equation1(layer, n, token) {
+  const { d, nHeads } = layer;
+  const asked = layer.asked(layer.stream([token], n, "here"));
+  const shift = new Float64Array((n + 1) * d);
+  for (let i = 0; i <= n; i++) {
+    addScaled(shift, i * d, 1 / layer.sharedScale[i], layer.W_pos, i * d, d);
+    addScaled(shift, i * d, -1 / layer.sharedScale[i], layer.W_pos, n * d, d);
   }
-
-  /** @returns {Calibration} */
-  calibrated() {
-    const { layer, n, token } = this;
-    if (layer.calibration.ids.length < n)
-      throw new RangeError(`position ${n} lies behind the calibration text`);
-    const ids = [...layer.calibration.ids.slice(0, n), token];
-    const contents = this.seen(ids).contents(layer.everyHead);
-    const denominators = contents.map((row, h) => dotProduct(this.kernels[h], 0, row, 0, n + 1));
-    return { denominators, scale: layer.exact(ids).scale };
-  }
-
-  /** @param {Numbers} ids @param {Float64Array} out */
-  scores(ids, out) {
-    return this.layer.ofTokens(ids, this.n, this.asked, out);
-  }
-
-  /** @param {Numbers} ids @param {number[]} heads @param {Float64Array[]} inner
-   *  @param {Float64Array} out */
-  *through(ids, heads, inner, out) {
-    const { directions, biases } = this.layer.outwards(heads, inner);
-    yield* this.layer.ofTokens(ids, this.n, directions, out);
-    for (let i = 0; i < out.length; i++) out[i] += biases[i % heads.length];
-  }
-
-  /** @param {Numbers} ids @returns {Seen} */
-  seen(ids) {
-    return new SeenStream(this, ids);
-  }
+  const scores = rowProducts(asked, shift, d, new Float64Array(nHeads * (n + 1)));
+  const kernels = equalParts(scores, nHeads).map(softmaxInPlace);
+  const seen = (/** @type {Numbers} */ ids) => seenStream(layer, n, asked, ids);
+  return {
+    reach: n + 1,
+    kernels,
+    seen,
+    calibrated() {
+      if (layer.calibration.ids.length < n)
+        throw new RangeError(`position ${n} lies behind the calibration text`);
+      const ids = [...layer.calibration.ids.slice(0, n), token];
+      const contents = seen(ids).contents(layer.everyHead);
+      const denominators = contents.map((row, h) => dotProduct(kernels[h], 0, row, 0, n + 1));
+      return { denominators, scale: layer.exact(ids).scale };
+    },
+    scores: (ids, out) => layer.ofTokens(ids, n, asked, out),
+    *through(ids, heads, inner, out) {
+      const { directions, biases } = layer.outwards(heads, inner);
+      yield* layer.ofTokens(ids, n, directions, out);
+      for (let i = 0; i < out.length; i++) out[i] += biases[i % heads.length];
+    },
+  };
 }
 
-/** A text as a residual stream in which every token stands at n. @implements {Seen} */
-class SeenStream {
-  /** @param {Equation1} split @param {Numbers} ids */
-  constructor(split, ids) {
-    this.split = split;
-    this.ids = ids;
-    this.x = split.layer.stream(ids, split.n, "here");
-  }
-
-  /** @param {number[]} heads */
-  contents(heads) {
-    const { d } = this.split.layer;
-    const asked = new Float64Array(heads.length * d);
-    heads.forEach((h, k) => asked.set(this.split.asked.subarray(h * d, (h + 1) * d), k * d));
-    const out = new Float64Array((heads.length * this.x.length) / d);
-    return equalParts(rowProducts(asked, this.x, d, out).map(Math.exp), heads.length);
-  }
-
-  /** @param {number} head @param {Numbers} weights */
-  inside(head, weights) {
-    const { layer } = this.split;
-    const seen = new Float64Array(layer.d);
-    let mass = 0;
-    for (let i = 0; i < weights.length; i++) {
-      addScaled(seen, 0, weights[i], this.x, i * layer.d, layer.d);
-      mass += weights[i];
-    }
-    return layer.inside(head, seen, mass);
-  }
-
-  /** @param {number[]} heads @param {Float64Array[]} inner
-   *  @returns {(source: number, k: number) => number} */
-  along(heads, inner) {
-    const { d } = this.split.layer;
-    const { directions, biases } = this.split.layer.outwards(heads, inner);
-    return (i, k) => dotProduct(this.x, i * d, directions, k * d, d) + biases[k];
-  }
-
-  /** @returns {Attended} */
-  own() {
-    const { layer, n } = this.split;
-    return layer.attend(layer.stream(this.ids, n, "split"), this.ids);
-  }
+/** A text as a residual stream in which every token stands at n.
+ *  @param {LearnedLayer} layer @param {number} n @param {Float64Array} asked W_K q_n / attn_scale, head
+ *  after head @param {Numbers} ids @returns {Seen} */
+function seenStream(layer, n, asked, ids) {
+  const { d } = layer;
+  const x = layer.stream(ids, n, "here");
+  return {
+    contents(heads) {
+      const some = new Float64Array(heads.length * d);
+      heads.forEach((h, k) => some.set(asked.subarray(h * d, (h + 1) * d), k * d));
+      const out = new Float64Array((heads.length * x.length) / d);
+      return equalParts(rowProducts(some, x, d, out).map(Math.exp), heads.length);
+    },
+    inside(head, weights) {
+      const seen = new Float64Array(d);
+      let mass = 0;
+      for (let i = 0; i < weights.length; i++) {
+        addScaled(seen, 0, weights[i], x, i * d, d);
+        mass += weights[i];
+      }
+      return layer.inside(head, seen, mass);
+    },
+    along(heads, inner) {
+      const { directions, biases } = layer.outwards(heads, inner);
+      return (i, k) => dotProduct(x, i * d, directions, k * d, d) + biases[k];
+    },
+    own: () => layer.attend(layer.stream(ids, n, "split"), ids),
+  };
 }

@@ -5,10 +5,9 @@
 
 import { wholeBelow } from "./linalg.js";
 
-/** @typedef {import("./circuit.js").Circuit} Circuit
- *  @typedef {import("./layer.js").Attended} Attended
- *  @typedef {import("./layer.js").Seen} Seen
- *  @typedef {import("./linalg.js").Numbers} Numbers
+/** @import { Circuit } from "./circuit.js"
+ *  @import { Attended, Seen } from "./layer.js"
+ *  @import { Numbers } from "./linalg.js"
  *  @typedef {{head: number, kernel: number, content: number, denominator: number, value: number,
  *    adds: number}} Part what a source gives a neuron through one head: `value` is what the token would add
  *    if the head attended to nothing else */

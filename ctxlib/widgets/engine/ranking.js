@@ -3,9 +3,9 @@
 import { dotProduct, insertPlace, medianOf, rowProducts } from "./linalg.js";
 import { doneAtOnce } from "./slices.js";
 
-/** @typedef {import("./circuit.js").Circuit} Circuit
- *  @typedef {import("./layer.js").Layer} Layer
- *  @typedef {import("./linalg.js").Numbers} Numbers
+/** @import { Circuit } from "./circuit.js"
+ *  @import { Layer } from "./layer.js"
+ *  @import { Numbers } from "./linalg.js"
  *  @typedef {{top: Float64Array, mean: Float64Array, tokens: Int32Array}} Ranked
  *    `top` and `mean` neuron by neuron; of tokens as many a neuron as are known, the largest first */
 
@@ -20,9 +20,8 @@ export const NEURONS_AT_ONCE = 64;
  *  readout, and their products in int8 levels with one step a neuron. They depend on neither the
  *  destination token, nor the denominators, nor other heads: all of these may change. */
 class HeadTable {
-  #values = false;
-  #readouts = 0;
   #rows = 0;
+  /** @type {Generator<void> | null} whoever asks for the table goes on with it */ #filling = null;
 
   /** @param {Layer} layer @param {number} n @param {number} head */
   constructor(layer, n, head) {
@@ -42,40 +41,39 @@ class HeadTable {
     return this.#rows / this.layer.nNeurons;
   }
 
-  /** Goes on where an earlier call, or another one in between, has left off. */
+  /** Goes on where an earlier call, or another one in between, has left off; after one that failed for
+   *  want of a part of the layer, from the beginning. */
   *fill() {
-    const { layer, n, head, V } = this;
-    if (!this.#values) {
-      const made = new Float64Array(V.length);
-      yield* layer.values(layer.ranked, n, head, made);
-      if (!this.#values) V.set(made);
-      this.#values = true;
-    }
-    while (this.#readouts < layer.nNeurons) {
-      this.#nextReadouts();
-      yield;
-    }
-    while (this.#rows < layer.nNeurons) {
-      this.#nextRows();
+    while (this.share < 1) {
+      try {
+        (this.#filling ??= this.#filled()).next();
+      } catch (error) {
+        this.#filling = null;
+        throw error;
+      }
       yield;
     }
   }
 
-  #nextReadouts() {
-    const { dHead, nNeurons } = this.layer;
-    const from = this.#readouts;
-    this.#readouts = Math.min(from + NEURONS_AT_ONCE, nNeurons);
-    this.R.set(this.layer.readout(this.head, from / NEURONS_AT_ONCE), from * dHead);
-  }
-
-  #nextRows() {
-    const { dHead, nNeurons, ranked } = this.layer;
-    const from = this.#rows;
+  *#filled() {
+    const { layer, n, head, V, R } = this;
+    const { dHead, nNeurons, ranked } = layer;
     const size = ranked.length;
-    this.#rows = Math.min(from + 4, nNeurons);
-    rowProducts(this.R.subarray(from * dHead, this.#rows * dHead), this.V, dHead, this.products);
-    for (let j = from; j < this.#rows; j++)
-      this.steps[j] = roundedRow(this.products, (j - from) * size, this.levels, j * size, size);
+    V.fill(0);
+    yield* layer.values(ranked, n, head, V);
+    for (let from = 0; from < nNeurons; from += NEURONS_AT_ONCE) {
+      R.set(layer.readout(head, from / NEURONS_AT_ONCE), from * dHead);
+      yield;
+    }
+    while (this.#rows < nNeurons) {
+      const from = this.#rows;
+      const to = Math.min(from + 4, nNeurons);
+      rowProducts(R.subarray(from * dHead, to * dHead), V, dHead, this.products);
+      for (let j = from; j < to; j++)
+        this.steps[j] = roundedRow(this.products, (j - from) * size, this.levels, j * size, size);
+      this.#rows = to;
+      yield;
+    }
   }
 
   /** V[t] . R[j] @param {number} t among the ranked @param {number} j */
@@ -132,17 +130,19 @@ export class Ranking {
 
   /** @param {Circuit} circuit weighed @param {number[]} heads in order @returns {Ranked} */
   of(circuit, heads) {
-    doneAtOnce(this.making(circuit, heads));
-    return /** @type {Ranked} */ (this.#result);
+    return doneAtOnce(this.making(circuit, heads));
   }
 
-  /** Makes the ranking that `of` then gives, some neurons at a time; where another one was made
-   *  meanwhile, from the beginning. @param {Circuit} circuit weighed @param {number[]} heads in order */
+  /** The same, some neurons at a time; where another one was made meanwhile, from the beginning.
+   *  @param {Circuit} circuit weighed @param {number[]} heads in order
+   *  @returns {Generator<void, Ranked>} */
   *making(circuit, heads) {
-    if (this.#result && this.#circuit === circuit && String(heads) === String(this.#heads)) return;
+    const known = this.#circuit === circuit && String(heads) === String(this.#heads);
+    if (known && this.#result) return this.#result;
     for (const head of heads) yield* this.head(head).fill();
-    let done = false;
-    while (!done) done = yield* this.#run(circuit, heads);
+    let made;
+    while (!made) made = yield* this.#run(circuit, heads);
+    return (this.#result = made);
   }
 
   /** Makes one after the other: two that are made at once, as for two explorers of one layer, would
@@ -154,55 +154,22 @@ export class Ranking {
   }
 
   /** @param {Circuit} circuit @param {number[]} heads
-   *  @returns {Generator<void, boolean>} whether it came to its end undisturbed */
+   *  @returns {Generator<void, Ranked | null>} if it came to its end undisturbed */
   *#run(circuit, heads) {
     const mine = (this.#runs += 1);
     const known = this.#circuit === circuit ? this.#heads : [];
     this.#circuit = null; // until the sums are whole again
-    const joining = heads.filter((h) => !known.includes(h));
-    const leaving = known.filter((h) => !heads.includes(h));
+    const all = heads.map((head) => this.#part(circuit, head, 1));
+    const joining = all.filter((_, k) => !known.includes(heads[k]));
+    const leaving = known.filter((head) => !heads.includes(head));
     const anew = joining.length + leaving.length >= heads.length;
     if (anew) this.#clear();
-    const changes = anew
-      ? heads.map((head) => this.#part(circuit, head, 1))
-      : [
-          ...joining.map((head) => this.#part(circuit, head, 1)),
-          ...leaving.map((head) => this.#part(circuit, head, -1)),
-        ];
-    const all = heads.map((head) => this.#part(circuit, head, 1));
-    for (const result of this.#ranked(all, changes)) {
-      this.#result = result;
-      yield;
-      if (mine !== this.#runs) return false;
-    }
-    this.highest.remember();
-    this.#circuit = circuit;
-    this.#heads = heads;
-    return true;
-  }
-
-  #clear() {
-    const size = this.layer.nNeurons * this.layer.ranked.length;
-    if (this.sums.length) this.sums.fill(0);
-    else this.sums = new Float32Array(size);
-    this.highest.forget();
-  }
-
-  /** @param {Circuit} circuit @param {number} head @param {1 | -1} sign @returns {HeadPart} */
-  #part(circuit, head, sign) {
-    const mean = circuit.meanValues(head).map((z) => z / circuit.scale);
-    return { table: this.head(head), weights: circuit.rankedWeights(head), mean, sign };
-  }
-
-  /** @param {HeadPart[]} all the heads @param {HeadPart[]} changes that lead to them
-   *  @returns {Generator<Ranked>} the same one, as far as it is */
-  *#ranked(all, changes) {
-    const { nNeurons, ranked, dHead } = this.layer;
+    const left = leaving.map((head) => this.#part(circuit, head, -1));
+    const changes = anew ? all : [...joining, ...left]; // that lead to all the heads
+    const [before, last] = [changes.slice(0, -1), changes[changes.length - 1]];
     const { highest, kept } = this;
-    const before = changes.slice(0, -1);
-    const last = changes[changes.length - 1];
-    const top = new Float64Array(nNeurons);
-    const mean = new Float64Array(nNeurons);
+    const { nNeurons, ranked, dHead } = this.layer;
+    const [top, mean] = [new Float64Array(nNeurons), new Float64Array(nNeurons)];
     const tokens = new Int32Array(nNeurons * kept);
     for (let j = 0; j < nNeurons; j++) {
       for (let k = 0; k < before.length; k++) addLevels(this.sums, before[k], j);
@@ -211,8 +178,25 @@ export class Ranking {
       top[j] = highest.settle(j, all, changes, kept) - mean[j];
       for (let i = 0; i < kept; i++)
         tokens[j * kept + i] = ranked[highest.places[j * highest.size + i]];
-      if (j % AT_ONCE === AT_ONCE - 1 || j === nNeurons - 1) yield { top, mean, tokens };
+      if (j % AT_ONCE < AT_ONCE - 1 && j < nNeurons - 1) continue;
+      yield;
+      if (mine !== this.#runs) return null;
     }
+    [this.#circuit, this.#heads] = [circuit, heads];
+    return { top, mean, tokens };
+  }
+
+  #clear() {
+    const size = this.layer.nNeurons * this.layer.ranked.length;
+    if (this.sums.length) this.sums.fill(0);
+    else this.sums = new Float32Array(size);
+    this.highest.exact.fill(0); // the picks stay: they are tokens like others
+  }
+
+  /** @param {Circuit} circuit @param {number} head @param {1 | -1} sign @returns {HeadPart} */
+  #part(circuit, head, sign) {
+    const mean = circuit.meanValues(head).map((z) => z / circuit.scale);
+    return { table: this.head(head), weights: circuit.rankedWeights(head), mean, sign };
   }
 }
 
@@ -222,10 +206,7 @@ export class Ranking {
 /** sums[j, t] += weights[t] step[j] levels[j, t] for all t
  *  @param {Float32Array} sums @param {HeadPart} part @param {number} j */
 function addLevels(sums, { table, weights, sign }, j) {
-  const { levels } = table;
-  const factor = sign * table.steps[j];
-  const size = weights.length;
-  for (let t = 0, at = j * size; t < size; t++, at++) sums[at] += factor * weights[t] * levels[at];
+  addBelow(sums, weights, table.levels, sign * table.steps[j], j * weights.length, 0, Infinity);
 }
 
 /** The same, and picks the largest of what comes out: a number is compared before it is stored,
@@ -267,7 +248,6 @@ class Largest {
   #values; // of the row at hand, falling
   #first = 0; // of the row at hand in `places`
   #least = -Infinity; // so many entries of the row are at least this large
-  #known; // whether `exact` holds anything
   #before; // places and exact values of the last pick in this row
   #beforeExact;
 
@@ -280,12 +260,6 @@ class Largest {
     this.#values = new Float64Array(size);
     this.#before = new Int32Array(size);
     this.#beforeExact = new Float64Array(size);
-    this.#known = false;
-  }
-
-  /** The next exact values are of other heads. The places may stay: they are tokens like others. */
-  forget() {
-    this.#known = false;
   }
 
   /** Starts with a row: none can be picked that is smaller than all of the last pick.
@@ -326,7 +300,7 @@ class Largest {
     const picked = places.slice(first, first + size);
     const values = this.#values.fill(-Infinity);
     for (let i = 0; i < size; i++) {
-      const before = this.#known ? this.#before.indexOf(picked[i]) : -1;
+      const before = this.#before.indexOf(picked[i]);
       const value =
         before < 0
           ? workedOut(all, picked[i], row)
@@ -337,11 +311,6 @@ class Largest {
     let sum = 0;
     for (let i = 0; i < kept; i++) sum += exact[first + i];
     return sum / kept;
-  }
-
-  /** The picks are of the heads at hand: the next ones may start from them. */
-  remember() {
-    this.#known = true;
   }
 }
 

@@ -8,9 +8,8 @@ import { dotProduct, outermost } from "./linalg.js";
 import { Prefix } from "./prefix.js";
 import { Tokenizer } from "./tokenizer.js";
 
-/** @typedef {import("./circuit.js").Circuit} Circuit
- *  @typedef {import("./layer.js").Layer} Layer
- *  @typedef {import("./layer.js").Attended} Attended
+/** @import { Circuit } from "./circuit.js"
+ *  @import { Attended, Layer, Seen } from "./layer.js"
  *  @typedef {{paper: Attended, own: Attended, truth: Attended | null}} Summaries by both circuits, and what the model
  *    computes, where the page knows; neurons are read from them when they are asked for
  *  @typedef {{heads: number[], n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
@@ -42,7 +41,7 @@ export class LayerReader {
     this.circuits = new Kept(3 * PLACES);
     /** @type {Kept<Promise<Reference>>} */
     this.references = new Kept(KEPT);
-    /** @type {Kept<import("./layer.js").Seen>} */
+    /** @type {Kept<Seen>} */
     this.streams = new Kept(STREAMS);
     this.prefixes = 0; // so far
   }
@@ -244,8 +243,7 @@ export class Reading {
  *  @param {{terms: Float64Array, names: string[], sign: number}[]} texts @param {number} count
  *  @returns {string[]} */
 export function mostAdding(texts, count) {
-  /** @type {Map<string, number>} */
-  const sums = new Map();
+  /** @type {Map<string, number>} */ const sums = new Map();
   for (const { terms, names, sign } of texts)
     terms.forEach((term, i) => sums.set(names[i], (sums.get(names[i]) ?? 0) + sign * term));
   const order = [...sums].filter(([, sum]) => sum > 0).sort(([, a], [, b]) => b - a);

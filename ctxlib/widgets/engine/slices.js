@@ -2,17 +2,26 @@
 
 const SLICE = 6; // ms of work before the page is let breathe
 
-/** Does all of a work that pauses now and then. @param {Iterator<void>} work */
+/** Does all of a work that pauses now and then, and gives what it has made.
+ *  @template T @param {Iterator<void, T>} work @returns {T} */
 export function doneAtOnce(work) {
-  while (!work.next().done);
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+  }
 }
 
 /** Does it a few milliseconds at a time, so that the page stays alive.
- *  @param {Iterator<void>} work @param {AbortSignal} [signal] @param {() => void} [onPause] */
+ *  @template T @param {Iterator<void, T>} work @param {AbortSignal} [signal]
+ *  @param {() => void} [onPause] @returns {Promise<T>} */
 export async function doneInSlices(work, signal, onPause) {
   const pause = sliced(signal, onPause);
   signal?.throwIfAborted();
-  while (!work.next().done) await pause();
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+    await pause();
+  }
 }
 
 /** Returns a function to await between two pieces of work: whenever a slice is over, it lets the

@@ -1,29 +1,26 @@
 /** Two neurons side by side. */
 
+import { dotProduct } from "../engine/linalg.js";
 import { firstTokens } from "../engine/ranking.js";
 import { button, pick } from "../ui/controls.js";
-import { element, numberCell, scrolling, table } from "../ui/dom.js";
+import { element, quiet, row, scrolling, table } from "../ui/dom.js";
 import { domainTable } from "../ui/domains.js";
 import { inStep } from "../ui/state.js";
-import { digitsFor, figure, grouped, several, tokenMark, UNIT } from "../ui/words.js";
+import { digitsFor, figure, grouped, several, tokenMarks, UNIT } from "../ui/words.js";
 import { columnOf } from "./scene.js";
 
-/** @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene
- *  @typedef {import("./scene.js").Section} Section */
+/** @import { Scene, Section, Tools } from "./scene.js" */
 
 /** @param {ArrayLike<number>} a @param {ArrayLike<number>} b @returns {number} Pearson's */
 function correlation(a, b) {
-  const mean = (/** @type {ArrayLike<number>} */ of) =>
-    Array.from(of).reduce((sum, value) => sum + value, 0) / of.length;
-  const [left, right] = [mean(a), mean(b)];
-  let [both, ofA, ofB] = [0, 0, 0];
-  for (let i = 0; i < a.length; i++) {
-    both += (a[i] - left) * (b[i] - right);
-    ofA += (a[i] - left) ** 2;
-    ofB += (b[i] - right) ** 2;
-  }
-  return both / Math.sqrt(ofA * ofB);
+  const [x, y] = [a, b].map((values) => {
+    const all = Float64Array.from(values);
+    const mean = all.reduce((sum, value) => sum + value, 0) / all.length;
+    return all.map((value) => value - mean);
+  });
+  const product = (/** @type {Float64Array} */ p, /** @type {Float64Array} */ q) =>
+    dotProduct(p, 0, q, 0, p.length);
+  return product(x, y) / Math.sqrt(product(x, x) * product(y, y));
 }
 
 /** A pinned neuron beside the chosen one: their numbers, and their domains on one scale.
@@ -44,7 +41,7 @@ export function comparedSection(tools) {
       ? `Neuron ${pinned} is pinned`
       : `Neuron ${neuron} beside neuron ${pinned}`;
     const asked = "Choose another neuron, and both stand here side by side.";
-    if (alone) return held.replaceChildren(element("p", { class: "ctx-quiet" }, asked));
+    if (alone) return held.replaceChildren(quiet(asked));
     const mine = responses.of(neuron).sort((a, b) => b.mean - a.mean);
     const places = new Map(mine.map(({ domain }, place) => [domain, place]));
     const placeOf = (/** @type {{domain: string}} */ { domain }) => Number(places.get(domain));
@@ -57,22 +54,19 @@ export function comparedSection(tools) {
     const reach = { low: Math.min(...values.flat()), high: Math.max(...values.flat()) };
     const width = Math.min(scene.width, Math.max(scene.width / 2 - 20, 320));
     const options = { passages: layer.passages, chosen: scene.read, width, reach };
+    const tables = [
+      domainTable(mine, { ...options, caption: `Neuron ${neuron}` }),
+      domainTable(other, { ...options, caption: `Neuron ${pinned}, pinned` }),
+    ];
     held.replaceChildren(
       scrolling(title.textContent, comparedTable(scene, tools)),
-      element(
-        "p",
-        { class: "ctx-quiet" },
+      quiet(
         `Over ${several(layer.counted.length, "token")} their contributions correlate at ` +
           `${figure(correlation(columns[0], columns[1]))}, over ` +
           `${several(values[0].length, "passage")} their summaries at ` +
           `${figure(correlation(values[0], values[1]))}. Below, both on one scale, in ${UNIT}.`,
       ),
-      element(
-        "div",
-        { class: "ctx-split" },
-        domainTable(mine, { ...options, caption: `Neuron ${neuron}` }),
-        domainTable(other, { ...options, caption: `Neuron ${pinned}, pinned` }),
-      ),
+      element("div", { class: "ctx-split" }, tables),
     );
     return undefined;
   });
@@ -87,17 +81,9 @@ function comparedTable({ ranking, neuron, pinned }, { name, go }) {
     const first = firstTokens(ranking, j, 4).map(name);
     const said = j === pinned ? pick(String(j), () => go({ neuron: j }), `Neuron ${j}`) : String(j);
     const numbers = [grouped(places[j] + 1), figure(top[j], digits), figure(z[j], 1)];
-    return element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, said, j === pinned ? ", pinned" : ""),
-      [...numbers, figure(mean[j], digits)].map(numberCell),
-      element(
-        "td",
-        {},
-        first.flatMap((token) => [tokenMark(token), " "]),
-      ),
-    );
+    const marks = element("td", {}, tokenMarks(first));
+    const title = [said, j === pinned ? ", pinned" : ""];
+    return row(title, [...numbers, figure(mean[j], digits), marks]);
   });
   const figures = ["rank", "top", "z", "mean of all"].map((figures) => ({ figures }));
   const columns = [{ words: "neuron" }, ...figures, { words: "first tokens" }];

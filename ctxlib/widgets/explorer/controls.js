@@ -12,10 +12,7 @@ import { element } from "../ui/dom.js";
 import { digitsOfStep } from "../ui/plot.js";
 import { figure, grouped, UNIT } from "../ui/words.js";
 
-/** @typedef {import("./scene.js").Turned} Turned
- *  @typedef {import("./scene.js").Ranking} Ranking
- *  @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene */
+/** @import { Ranking, Scene, Tools, Turned } from "./scene.js" */
 
 /** A threshold in robust deviations. Both measures differ by a shift and a factor, which any two
  *  neurons tell. @param {Ranking} ranking @param {number} theta */
@@ -26,31 +23,20 @@ function asZ({ top, z, order }, theta) {
 
 /** Heads, destination token, threshold. @param {Tools} tools @param {HTMLElement | null} copy */
 export function controlsSection({ layer, name, go }, copy) {
-  const heads = headChooser({
-    count: layer.nHeads,
-    chosen: [],
-    onChange: (chosen) => go({ heads: chosen }),
-    note: (head) => layer.families[head].family,
-  });
+  const heads = headChooser(layer, (chosen) => go({ heads: chosen }));
   const token = layer.fixed
     ? fixedDestination(layer, name)
-    : destinationChoice({
-        layer,
-        name,
-        value: layer.destinations[0].id,
-        onChange: (id) => go({ token: id }),
-      });
+    : destinationChoice(layer, name, (id) => go({ token: id }));
   /** @type {Scene | null} */ let last = null;
   const threshold = slider({
     label: `Threshold θ, ${UNIT}`,
-    min: 0,
     max: 1,
     step: 0.1,
-    value: 0,
     format: (theta) => (last ? thetaSaid(last, theta) : "–"),
     // zero would be the rule again: the slider's lowest place is the smallest number above it
     onInput: (theta) => go({ threshold: theta || (last?.ranking.step ?? 1) / 1000 }),
   });
+  threshold.update(0);
   threshold.classList.add("ctx-neurons-theta");
   const input = /** @type {HTMLInputElement} */ (threshold.querySelector("input"));
   const ruled = checkbox(null, () => {

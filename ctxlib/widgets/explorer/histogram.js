@@ -9,32 +9,36 @@ import { svgButton } from "../ui/svg.js";
 import { figure, grouped, several, UNIT } from "../ui/words.js";
 import { columnOf, headsSaid } from "./scene.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("./scene.js").Ranking} Ranking
- *  @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { Scene, Tools } from "./scene.js"
  *  @typedef {{edges: number[], counts: number[], outer: number[][]}} Bins some tokens of each, to name it by */
 
 const BINS = 56;
+const MEAN = { stroke: "currentColor", "stroke-width": 1.4, "stroke-dasharray": "2 3" };
+const TOP = { stroke: UP, "stroke-width": 2 };
+const THRESHOLD = { stroke: DOWN, "stroke-width": 2, "stroke-dasharray": "6 4" };
 const NAMED_IN_BIN = 4; // tokens of a bin that is read, if it holds no more
 
 /** What every token contributes, counted; the threshold moves over it. @param {Tools} tools */
-export function histogramSection({ layer, name, heading }) {
+export function histogramSection(tools) {
+  const { layer, name, heading } = tools;
   const root = element("section", { class: "ctx-neurons-histogram" });
-  /** @type {Scene | null} */ let shown = null;
   const file = svgButton("Histogram as SVG", () => {
-    const { ranking, neuron } = /** @type {Scene} */ (shown);
+    const scene = tools.scene();
+    const { ranking, neuron } = scene;
     const title = `Contributions of ${several(layer.counted.length, "token")} to neuron ${neuron}`;
     const name = [layer.model, `neuron ${neuron}`, headsSaid(ranking.heads), "histogram"];
-    const marks = histogramMarks(/** @type {Scene} */ (shown), layer);
+    const marks = histogramMarks(scene, layer);
     return { name, title, root: root.querySelector("svg"), marks };
   });
-  /** @type {{held: Bins, bin: number} | null} where a reader last looked */
-  let last = null;
+  /** @type {Bins} */ let held;
+  let last = BINS - 1; // where a reader last looked
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
+    if (changed("ranking", "neuron")) {
+      held = binsOf(columnOf(scene.ranking, scene.neuron), layer.counted);
+      last = BINS - 1;
+    }
     if (!changed("ranking", "neuron", "theta", "width")) return;
-    shown = scene;
-    const held = binsOf(scene.ranking, scene.neuron, layer.counted);
     const marks = histogramMarks(scene, layer);
     const on = histogramAxes(scene, held, layer, root.clientWidth || 420);
     const crossed = marks.filter(({ at }) => at >= held.edges[0] && at <= held.edges[BINS]);
@@ -46,27 +50,21 @@ export function histogramSection({ layer, name, heading }) {
         rule(on, { x: at }, { class: "ctx-neurons-rule", ...style }),
       ),
       label: "Read the histogram at a contribution",
-      value: last?.held === held ? last.bin : BINS - 1,
+      value: last,
       said: (bin) => {
         const [count, outer] = [held.counts[bin], held.outer[bin]];
         const tokens = count && count <= NAMED_IN_BIN ? `: ${outer.map(name).join("  ")}` : "";
         return `: ${several(count, "token")}${tokens}`;
       },
-      onMove: (bin) => (last = { held, bin }),
+      onMove: (bin) => (last = bin),
     });
     renewed(root, heading(1, "All its contributions"), reader, legend(marks));
   });
   return { root, file, paint };
 }
 
-/** @type {WeakMap<Ranking, {neuron: number, held: Bins}>} the last one of a ranking */
-const binned = new WeakMap();
-
-/** @param {Ranking} ranking @param {number} neuron @param {Int32Array} ids @returns {Bins} */
-function binsOf(ranking, neuron, ids) {
-  const known = binned.get(ranking);
-  if (known?.neuron === neuron) return known.held;
-  const column = columnOf(ranking, neuron);
+/** @param {Float64Array} column @param {Int32Array} ids @returns {Bins} */
+function binsOf(column, ids) {
   let [low, high] = [Infinity, -Infinity];
   for (const id of ids) {
     low = Math.min(low, column[id]);
@@ -79,30 +77,16 @@ function binsOf(ranking, neuron, ids) {
     const bin = Math.min(binAt(edges, column[id]), BINS - 1);
     if ((counts[bin] += 1) <= NAMED_IN_BIN) outer[bin].push(id);
   }
-  const held = { edges, counts, outer };
-  binned.set(ranking, { neuron, held });
-  return held;
+  return { edges, counts, outer };
 }
 
 /** The lines across the histogram. @param {Scene} scene @param {Layer} layer */
 function histogramMarks({ ranking, neuron, theta }, layer) {
   const [mean, top] = [ranking.mean[neuron], ranking.top[neuron]];
   return [
-    {
-      label: "mean of all",
-      at: mean,
-      style: { stroke: "currentColor", "stroke-width": 1.4, "stroke-dasharray": "2 3" },
-    },
-    {
-      label: `mean of the ${layer.largest} largest`,
-      at: mean + top,
-      style: { stroke: UP, "stroke-width": 2 },
-    },
-    {
-      label: "mean of all + θ",
-      at: mean + theta,
-      style: { stroke: DOWN, "stroke-width": 2, "stroke-dasharray": "6 4" },
-    },
+    { label: "mean of all", at: mean, style: MEAN },
+    { label: `mean of the ${layer.largest} largest`, at: mean + top, style: TOP },
+    { label: "mean of all + θ", at: mean + theta, style: THRESHOLD },
   ];
 }
 

@@ -3,126 +3,95 @@
 import { firstTokens } from "../engine/ranking.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
-import { element, focusIn, fresh, numberCell, table } from "../ui/dom.js";
-import { inStep } from "../ui/state.js";
+import { element, fresh, numberCell, quiet, table } from "../ui/dom.js";
+import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
-import { headsSaid } from "./scene.js";
+import { rankingName } from "./scene.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("./scene.js").Ranking} Ranking
- *  @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene */
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { Table } from "../ui/csv.js"
+ *  @import { Ranking, Scene, Tools } from "./scene.js" */
 
 const FIRST_ROWS = 12; // of the list, and as many more at a time
 const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)
 
 /** The found neurons, loudest first; the arrow keys move from one to the next.
  *  @param {Tools} tools */
-export function listSection({ layer, name, go, heading }) {
+export function listSection(tools) {
+  const { layer, name, go, heading } = tools;
   const group = fresh("found");
-  const title = heading(0, "Found neurons");
-  const note = element("p", { class: "ctx-quiet" });
+  const note = quiet();
   const titles = ["rank", "neuron", "top", "z"].map((figures) => ({ figures }));
   const columns = [...titles, { words: "first tokens" }];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
-  const rows = /** @type {HTMLElement} */ (list.querySelector("tbody"));
-  const holder = element(
-    "div",
-    { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" },
-    list,
-  );
+  const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   let room = FIRST_ROWS;
-  /** @type {Scene | null} */ let last = null;
+  /** @type {Ranking | null} */ let last = null;
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
   const turns = element("p", { class: "ctx-turns" }, more, fewer);
-  const file = csvButton("Ranking as CSV", () =>
-    rankingTable(/** @type {Scene} */ (last).ranking, layer, name),
-  );
-
-  const row = (/** @type {Ranking} */ ranking, /** @type {number} */ j, apart = false) => {
-    const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join("  ");
-    const made = listRow(ranking, j, { group, words, onPick: () => go({ neuron: j }) });
-    made.classList.toggle("ctx-neurons-apart", apart);
-    return made;
-  };
-  const fill = inStep(
-    (
-      /** @type {{ranking: Ranking, count: number, more: boolean, apart: number}} */ now,
-      changed,
-    ) => {
-      if (!changed("ranking", "count", "more", "apart")) return;
-      const { ranking, count, apart } = now;
-      const made = Array.from(ranking.order.slice(0, count), (j) => row(ranking, j));
-      if (apart >= 0) made.push(row(ranking, apart, true));
-      rows.replaceChildren(...made);
-      holder.hidden = !made.length;
-      more.hidden = !now.more;
-      fewer.hidden = room <= FIRST_ROWS;
-      turns.hidden = more.hidden && fewer.hidden;
+  const file = csvButton("Ranking as CSV", () => rankingTable(tools.scene().ranking, name));
+  const fill = keyed(
+    list.tBodies[0],
+    (/** @type {number} */ j) => j,
+    (j) => listRow(j, group, () => go({ neuron: j })),
+    (row, j) => {
+      const { ranking, neuron, found } = tools.scene();
+      const place = ranking.places[j];
+      const [rank, number, top, z, words] = row.cells;
+      rank.textContent = String(place + 1);
+      top.textContent = figure(ranking.top[j], 1);
+      z.textContent = figure(ranking.z[j], 1);
+      words.replaceChildren(
+        element("span", {}, firstTokens(ranking, j, NAMED_TOKENS).map(name).join("  ")),
+      );
+      row.classList.toggle("ctx-neurons-apart", place >= Math.min(found, room));
+      row.classList.toggle("ctx-chosen", j === neuron);
+      for (const input of number.getElementsByTagName("input")) input.checked = j === neuron;
     },
   );
-  /** @type {Ranking | null} */ let before = null;
   const paint = (/** @type {Scene} */ scene) => {
-    if (scene.ranking !== before) room = FIRST_ROWS; // another list begins at its head
-    before = scene.ranking;
-    last = scene;
+    const { ranking, found, neuron } = scene;
+    if (ranking !== last) room = FIRST_ROWS; // another list begins at its head
+    last = ranking;
     note.replaceChildren(...foundSaid(scene, layer));
-    const focused = /** @type {HTMLInputElement | null} */ (focusIn(holder))?.value;
-    const { ranking, found } = scene;
-    const count = Math.min(found, room);
-    fill({ ranking, count, more: found > room, apart: strayed(scene, room) });
-    for (const input of holder.querySelectorAll("input")) {
-      input.checked = Number(input.value) === scene.neuron;
-      input.closest("tr")?.classList.toggle("ctx-chosen", input.checked);
-      if (input.value === focused && !focusIn(holder)) input.focus();
-    }
+    const listed = Array.from(ranking.order.slice(0, Math.min(found, room)));
+    fill(listed.includes(neuron) ? listed : [...listed, neuron]);
+    more.hidden = found <= room;
+    fewer.hidden = room <= FIRST_ROWS;
+    turns.hidden = more.hidden && fewer.hidden;
   };
   const show = (/** @type {number} */ count) => {
     room = count;
-    if (last) paint(last);
+    paint(tools.scene());
     if (more.hidden && !fewer.hidden) fewer.focus();
     if (fewer.hidden && !more.hidden) more.focus();
   };
-  const saved = element("p", {}, file);
-  return { root: element("section", {}, title, note, holder, turns, saved), paint };
+  const parts = [note, element("div", ways, list), turns, element("p", {}, file)];
+  return { root: element("section", {}, heading(0, "Found neurons"), parts), paint };
 }
 
-/** @param {Ranking} ranking @param {number} j
- *  @param {{group: string, words: string, onPick: () => void}} options */
-function listRow(ranking, j, { group, words, onPick }) {
+/** @param {number} j @param {string} group @param {() => void} onPick */
+function listRow(j, group, onPick) {
   const said = { "aria-label": `Neuron ${j}`, onchange: onPick };
   const input = element("input", { type: "radio", name: group, value: j, ...said });
   const within = (/** @type {Event} */ event) => event.stopPropagation();
-  return element(
-    "tr",
-    // the whole row is a target for pointers; what keys reach is the input in it
-    { onclick: () => input.click() },
-    numberCell(String(ranking.places[j] + 1)),
-    numberCell(element("label", { onclick: within }, input, String(j))),
-    numberCell(figure(ranking.top[j], 1)),
-    numberCell(figure(ranking.z[j], 1)),
-    element("td", {}, element("span", {}, words)),
-  );
+  const number = element("label", { onclick: within }, input, String(j));
+  const cells = ["", number, "", ""].map(numberCell);
+  // the whole row is a target for pointers; what keys reach is the input in it
+  return element("tr", { onclick: () => input.click() }, cells, element("td"));
 }
 
-/** Every neuron, as a file. @param {Ranking} ranking @param {Layer} layer
- *  @param {(id: number) => string} name @returns {import("../ui/csv.js").Table} */
-function rankingTable(ranking, layer, name) {
-  const { order, top, z, mean, heads, circuit } = ranking;
+/** Every neuron, as a file. @param {Ranking} ranking
+ *  @param {(id: number) => string} name @returns {Table} */
+function rankingTable(ranking, name) {
+  const { order, top, z, mean } = ranking;
   const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
   const rows = Array.from(order, (j, place) => {
     const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join(" ");
     return [place + 1, j, top[j], z[j], mean[j], words];
   });
-  const place = [`n-${circuit.n}`, `token-${circuit.token}`];
-  return { name: [layer.model, "neurons", headsSaid(heads), ...place], titles, rows };
-}
-
-/** The chosen neuron, if the list does not show it; -1 else.
- *  @param {Scene} scene @param {number} room */
-function strayed({ ranking, neuron, found }, room) {
-  return ranking.places[neuron] < Math.min(found, room) ? -1 : neuron;
+  return { name: rankingName(ranking, "neurons"), titles, rows };
 }
 
 /** @param {Scene} scene @param {Layer} layer @returns {string[]} */

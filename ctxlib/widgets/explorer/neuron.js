@@ -7,24 +7,23 @@ import { element } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
 import { barTable } from "./bars.js";
-import { columnOf, headsSaid } from "./scene.js";
+import { columnOf, headsSaid, rankingName } from "./scene.js";
 import { sameAgain } from "./search.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene */
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { Table } from "../ui/csv.js"
+ *  @import { Scene, Tools } from "./scene.js" */
 
 const OUTERMOST = 12; // tokens shown of each end of a neuron
 
 /** One neuron's contributions over the vocabulary, as a file. @param {Scene} scene @param {Layer} layer
- *  @param {(id: number) => string} name @returns {import("../ui/csv.js").Table} */
+ *  @param {(id: number) => string} name @returns {Table} */
 function columnTable({ ranking, neuron }, layer, name) {
   const column = columnOf(ranking, neuron);
   const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);
   const rows = ids.map((id) => [id, name(id), column[id]]);
-  const of = [layer.model, `neuron ${neuron}`, headsSaid(ranking.heads)];
-  const place = [`n-${ranking.circuit.n}`, `token-${ranking.circuit.token}`];
-  return { name: [...of, ...place], titles: ["token id", "token", "contribution"], rows };
+  const titles = ["token id", "token", "contribution"];
+  return { name: rankingName(ranking, `neuron ${neuron}`), titles, rows };
 }
 
 /** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its
@@ -34,12 +33,9 @@ export function neuronSection(tools, drawing) {
   const title = heading(0);
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
-  /** @type {Scene | null} */ let last = null;
-  const file = csvButton("Column as CSV", () =>
-    columnTable(/** @type {Scene} */ (last), layer, name),
-  );
+  const file = csvButton("Column as CSV", () => columnTable(tools.scene(), layer, name));
   const pin = button("Pin for comparison", () => {
-    const { neuron, pinned } = /** @type {Scene} */ (last);
+    const { neuron, pinned } = tools.scene();
     go({ pinned: pinned === neuron ? -1 : neuron });
   });
   const random = button("One at random", () =>
@@ -47,7 +43,6 @@ export function neuronSection(tools, drawing) {
   );
   const turns = element("p", { class: "ctx-turns" }, random, pin, file, drawing);
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    last = scene;
     const { ranking, neuron, pinned } = scene;
     pin.textContent = pinned === neuron ? "Unpin" : "Pin for comparison";
     if (!changed("ranking", "neuron")) return;

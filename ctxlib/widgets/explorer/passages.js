@@ -2,20 +2,19 @@
 
 import { largest } from "../engine/linalg.js";
 import { passageChoice } from "../ui/controls.js";
-import { element, focusIn, renewed } from "../ui/dom.js";
+import { element, focusIn, quiet, renewed } from "../ui/dom.js";
 import { domainTable, overall } from "../ui/domains.js";
 import { inStep } from "../ui/state.js";
 import { shadeKey, tokenReader } from "../ui/tokens.js";
 import { whyHere } from "../ui/why.js";
 import { digitsFor, several, signed, UNIT } from "../ui/words.js";
 
-/** @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene */
+/** @import { Scene, Tools } from "./scene.js" */
 
 /** Summaries of the labelled passages, domain after domain. @param {Tools} tools */
 export function domainsSection({ layer, go, heading }) {
   const title = heading(0);
-  const note = element("p", { class: "ctx-quiet" });
+  const note = quiet();
   const held = element("div");
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { responses, neuron, read } = scene;
@@ -30,9 +29,8 @@ export function domainsSection({ layer, go, heading }) {
     const focused = focusIn(held)?.textContent;
     const width = held.clientWidth || 360;
     const onPick = (/** @type {number} */ passage) => go({ passage });
-    held.replaceChildren(
-      domainTable(answers, { passages: layer.passages, chosen: read, width, onPick }),
-    );
+    const options = { passages: layer.passages, chosen: read, width, onPick };
+    held.replaceChildren(domainTable(answers, options));
     for (const press of held.querySelectorAll("button"))
       if (press.textContent === focused) press.focus();
   });
@@ -46,7 +44,6 @@ export function passageSection(tools) {
   const which = passageChoice({
     passages: layer.passages,
     first: "with the largest summary",
-    value: -1,
     onChange: (passage) => go({ passage }),
   });
   const [held, why] = [element("div"), whyHere()];
@@ -65,8 +62,7 @@ function awayFrom(n, source) {
 }
 
 /** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number, read: number}} scene
- *  @param {Pick<Tools, "layer" | "inText">} tools @param {ReturnType<typeof whyHere>} why
- *  @returns {HTMLElement[]} */
+ *  @param {Pick<Tools, "layer" | "inText">} tools @param {ReturnType<typeof whyHere>} why */
 export function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
   const { circuit, heads } = ranking;
   const passage = layer.passages[at];
@@ -95,5 +91,5 @@ export function passageRead({ ranking, neuron, read: at }, { layer, inText }, wh
     onMove: explain,
     read: (i) => `“${names[i]}”, ${awayFrom(n, i)}: ${signed(terms[i], digits)}`,
   });
-  return [element("p", { class: "ctx-quiet" }, said, shadeKey(largest(terms), digits)), ...reader];
+  return [quiet(said, shadeKey(largest(terms), digits)), ...reader];
 }

@@ -7,27 +7,20 @@ import { headingsIn } from "../ui/dom.js";
 import { spelling } from "../ui/source.js";
 import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("../engine/circuit.js").Circuit} Circuit
- *  @typedef {import("../engine/circuit.js").Responses} Responses
- *  @typedef {{heads: number[], token: number, threshold: number, neuron: number, pinned: number,
- *    passage: number, search: string}} Turned what the reader has chosen; heads and token are settled, the others may
- *    still say "choose for me"
- *  @typedef {{circuit: Circuit, heads: number[], top: Float64Array, mean: Float64Array,
- *    tokens: Int32Array, z: Float64Array, order: Int32Array,
- *    places: Int32Array, rule: number, most: number, step: number}} Ranking
- *  @typedef {{layer: Layer, text: (id: number) => string, name: (id: number) => string,
- *    inText: (ids: ArrayLike<number>) => {tokens: string[], names: string[]},
- *    heading: ReturnType<typeof headingsIn>, read: (text: string) => number[], go: (values: Record<string, any>) => void, again: () => void}} Tools
- *  @typedef {Turned & {ranking: Ranking, theta: number, found: number, neuron: number,
- *    responses: Responses | null, read: number, width: number}} Scene `read` is the passage shown
+/** @import { Circuit, Responses } from "../engine/circuit.js"
+ *  @import { Layer } from "../engine/layer.js"
+ *  @import { Model } from "../ui/state.js"
+ *  @import { Way } from "../ui/ways.js"
+ *  @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
+ *    the others may still say "choose for me"
+ *  @typedef {ReturnType<typeof rankingOf>} Ranking
+ *  @typedef {ReturnType<typeof toolsOf>} Tools
+ *  @typedef {ReturnType<typeof sceneOf>} Scene `read` is the passage shown
  *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
 
 export const LONGEST_SEARCH = 200; // characters
 
-/** What the view needs at every turn. @param {Model} model @param {Layer} layer @param {HTMLElement} el
- *  @returns {Tools} */
+/** What the view needs at every turn. @param {Model} model @param {Layer} layer @param {HTMLElement} el */
 export function toolsOf(model, layer, el) {
   const { tokenizer, text, name, inText } = spelling(layer);
   // without a tokenizer in the page a token can only be looked up as the vocabulary spells it
@@ -41,14 +34,16 @@ export function toolsOf(model, layer, el) {
     name,
     inText,
     heading: headingsIn(el),
-    read: tokenizer ? (typed) => Array.from(tokenizer.encode(typed)) : spelt,
-    go: (values) => turn(model, values),
-    again: () => {}, // before there is anything
+    /** @param {string} typed */
+    read: (typed) => (tokenizer ? Array.from(tokenizer.encode(typed)) : spelt(typed)),
+    go: (/** @type {Record<string, any>} */ values) => turn(model, values),
+    again: () => {}, // before there is anything, as is what is shown
+    scene: () => /** @type {Scene} */ ({}),
   };
 }
 
 /** The traits, where sound. No heads mean the layer's stable ones (all, if none is), token -1 the
- *  usual destination. @param {Model} model @param {Layer} layer @returns {Turned} */
+ *  usual destination. @param {Model} model @param {Layer} layer */
 export function turned(model, layer) {
   const ids = layer.destinations.map(({ id }) => id);
   const token = sound(model, "token", (v) => v === -1 || ids.includes(v), -1);
@@ -65,7 +60,7 @@ export function turned(model, layer) {
 
 /** Everything the sections show, with all that was left to the view chosen.
  *  @param {Turned & {width: number}} now @param {Ranking} ranking
- *  @param {Responses | null} responses @returns {Scene} */
+ *  @param {Responses | null} responses */
 export function sceneOf(now, ranking, responses) {
   const theta = now.threshold || ranking.rule;
   const { order, top } = ranking;
@@ -76,7 +71,7 @@ export function sceneOf(now, ranking, responses) {
   return { ...now, neuron, ranking, responses, theta, found, read };
 }
 
-/** @param {Circuit} circuit @param {number[]} heads @returns {Ranking} */
+/** @param {Circuit} circuit @param {number[]} heads */
 export function rankingOf(circuit, heads) {
   const found = circuit.top(heads);
   const { top } = found;
@@ -86,35 +81,35 @@ export function rankingOf(circuit, heads) {
   const most = top[order[0]];
   // a round step with fifty to five hundred of them on the slider, whatever the model's unit
   const step = 10 ** (Math.floor(Math.log10(Math.max(most, 1e-9) / 5)) - 1);
-  const z = robustZ(top);
-  return { ...found, circuit, heads, z, order, places, rule: defaultThreshold(top), most, step };
+  const [z, rule, columns] = [robustZ(top), defaultThreshold(top), new Kept(2)];
+  return { ...found, circuit, heads, z, order, places, rule, most, step, columns };
 }
 
 /** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools
- *  @returns {import("../ui/ways.js").Way[]} */
+ *  @returns {Way[]} */
 export function waysFrom({ heads, token, threshold, neuron, read, ...now }, { layer, inText }) {
   const [{ id }] = layer.destinations;
   const { pinned, passage, search } = now;
   const asked = { threshold, pinned, passage, search, token: token === id ? -1 : token };
   const chosen = Object.entries(asked).filter(([, value]) => ![-1, 0, ""].includes(value));
   const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
+  const explored = { heads, neuron, ...Object.fromEntries(chosen) };
+  const heard = { heads, neuron, text };
   return [
-    {
-      page: "explorer",
-      label: "Open in the explorer",
-      state: { heads, neuron, ...Object.fromEntries(chosen) },
-    },
-    {
-      page: "reader",
-      label: "Read this passage in the live reader",
-      state: { heads, neuron, text },
-    },
+    { page: "explorer", label: "Open in the explorer", state: explored },
+    { page: "reader", label: "Read this passage in the live reader", state: heard },
   ];
 }
 
 /** @param {number[]} heads */
 export function headsSaid(heads) {
   return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
+}
+
+/** What a file of a ranking is called. @param {Ranking} ranking @param {string} what */
+export function rankingName({ circuit, heads }, what) {
+  const { layer, n, token } = circuit;
+  return [layer.model, what, headsSaid(heads), `n-${n}`, `token-${token}`];
 }
 
 /** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */
@@ -125,38 +120,25 @@ function neuronOf({ neuron }, { order }) {
 /** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
  *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
 export function columnOf(ranking, neuron) {
-  const { circuit, heads } = ranking;
-  return columnsOf(ranking).get(neuron, () => circuit.contribution(neuron, heads));
+  const { circuit, heads, columns } = ranking;
+  return columns.get(neuron, () => circuit.contribution(neuron, heads));
 }
 
 /** Works out what `columnOf` will be asked first, while the page stays alive.
  *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
 export async function firstColumn(now, ranking, signal) {
-  const { circuit, heads } = ranking;
+  const { circuit, heads, columns } = ranking;
   const neuron = neuronOf(now, ranking);
-  const column = new Float64Array(circuit.layer.nVocab);
-  await doneInSlices(circuit.contributing(neuron, heads, column), signal);
-  columnsOf(ranking).get(neuron, () => column);
+  const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
+  columns.get(neuron, () => column);
 }
-
-/** @param {Ranking} ranking */
-function columnsOf(ranking) {
-  const known = columns.get(ranking) ?? new Kept(2);
-  columns.set(ranking, known);
-  return known;
-}
-
-/** @type {WeakMap<Ranking, Kept<Float64Array>>} */
-const columns = new WeakMap();
 
 /** @param {Responses | null} responses @param {number} passage @param {number} neuron
  *  @returns {number} the passage shown: that of the largest summary, unless the reader chose one */
 function passageOf(responses, passage, neuron) {
   if (passage !== -1 || !responses) return passage;
-  let [best, most] = [0, -Infinity];
-  for (const { values, passages } of responses.of(neuron))
-    values.forEach((value, i) => {
-      if (value > most) [best, most] = [passages[i], value];
-    });
-  return best;
+  const all = responses.of(neuron);
+  const most = Math.max(...all.flatMap(({ values }) => values));
+  const [{ values, passages }] = all.filter((domain) => domain.values.includes(most));
+  return passages[values.indexOf(most)];
 }

@@ -2,18 +2,15 @@
 
 import { outermost } from "../engine/linalg.js";
 import { firstTokens } from "../engine/ranking.js";
-import { pick } from "../ui/controls.js";
-import { element, focusIn, fresh } from "../ui/dom.js";
+import { field, pick } from "../ui/controls.js";
+import { element, focusIn } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { tokenMark, UNIT } from "../ui/words.js";
 import { barTable } from "./bars.js";
 import { LONGEST_SEARCH } from "./scene.js";
 
-/** @typedef {import("./scene.js").Ranking} Ranking
- *  @typedef {import("./scene.js").Tools} Tools
- *  @typedef {import("./scene.js").Scene} Scene
- *  @typedef {import("./scene.js").Section} Section
+/** @import { Ranking, Scene, Section, Tools } from "./scene.js"
  *  @typedef {{id: number, parts: number[], kin: number[]}} Typed what a reader typed: `id` is the
  *  token that is looked up (-1 for none), `parts` are the tokens of what is not a single one, `kin`
  *  are others that spell the same word
@@ -34,24 +31,14 @@ export function searchSection(tools) {
   const { go, name, layer, heading } = tools;
   const waiting = waitingLine();
   const here = needed(layer, waiting, () => tools.again());
-  const id = fresh("search");
-  const input = /** @type {HTMLInputElement} */ (
-    element("input", {
-      type: "search",
-      id,
-      maxlength: LONGEST_SEARCH,
-      autocomplete: "off",
-      autocapitalize: "off",
-      spellcheck: "false",
-      oninput: () => go({ search: input.value }),
-    })
-  );
-  const field = element(
-    "div",
-    { class: "ctx-control" },
-    element("label", { for: id }, "A word, or any token"),
-    input,
-  );
+  const input = element("input", {
+    type: "search",
+    maxlength: LONGEST_SEARCH,
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    oninput: () => go({ search: input.value }),
+  });
   const said = element("div", { role: "status", tabindex: -1 });
   const result = element("div", { class: "ctx-neurons-ends" });
   const counted = new Set(layer.counted);
@@ -77,8 +64,9 @@ export function searchSection(tools) {
     say({ typed: search, ...found });
     fill({ ranking, id: found.id });
   };
+  const asked = field("A word, or any token", input);
   const title = heading(0, "Which neurons does a token drive?");
-  return { root: element("section", {}, title, field, waiting.root, said, result), paint };
+  return { root: element("section", {}, title, asked, waiting.root, said, result), paint };
 }
 
 /** @param {string} typed @param {Tools} tools @returns {Typed} */

@@ -1,18 +1,16 @@
 /** The reader's controls, and what is shown, in words. */
 
 import { shadeKey } from "../ui/tokens.js";
-import { tokenMarks } from "./lists.js";
 import { FEWEST, LOUD } from "../engine/reading.js";
-import { checkbox, headChooser } from "../ui/controls.js";
-import { element, focusIn, fresh } from "../ui/dom.js";
-import { below, circuitHeads, inStep } from "../ui/state.js";
-import { grouped, tokenName } from "../ui/words.js";
+import { checkbox, field, headChooser } from "../ui/controls.js";
+import { element, focusIn, quiet } from "../ui/dom.js";
+import { below, inStep } from "../ui/state.js";
+import { grouped, tokenMarks, tokenName } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("./scene.js").Found} Found
- *  @typedef {import("./scene.js").Text} Text
- *  @typedef {import("./scene.js").Scene} Scene */
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { LayerReader } from "../engine/reading.js"
+ *  @import { Model } from "../ui/state.js"
+ *  @import { Found, Scene, Text } from "./scene.js" */
 
 /** @param {number} step a power of two @returns {string} */
 function ordinal(step) {
@@ -25,50 +23,42 @@ function ordinal(step) {
  *    forget: () => void, again: () => void}} tools */
 export function controlsSection(model, el, tools) {
   const { layer, go, choose } = tools;
-  const heads = headChooser({
-    count: layer.nHeads,
-    chosen: circuitHeads(model, layer),
-    note: (head) => layer.families[head].family,
-    onChange: (heads) => {
-      tools.forget();
-      go({ heads });
-    },
+  const heads = headChooser(layer, (heads) => {
+    tools.forget();
+    go({ heads });
   });
   const size = layer.nNeurons;
-  const attributes = { id: fresh("neuron"), type: "number", min: 0, max: size - 1, step: 1 };
-  const field = /** @type {HTMLInputElement} */ (element("input", attributes));
-  field.addEventListener("input", () => {
-    if (field.value !== "" && below(size)(Number(field.value))) choose(Number(field.value));
+  const number = element("input", { type: "number", min: 0, max: size - 1, step: 1 });
+  number.addEventListener("input", () => {
+    if (number.value !== "" && below(size)(Number(number.value))) choose(Number(number.value));
   });
-  field.addEventListener("blur", () => tools.again()); // what is no neuron goes away
-  const label = element("label", { for: field.id }, "Neuron");
+  number.addEventListener("blur", () => tools.again()); // what is no neuron goes away
   const box = checkbox(null, () => go({ shades: box.checked ? "cursor" : "end" }));
   const follows = "Shades follow the cursor: what the text says up to there";
   return {
     parts: [
       heads,
-      element("div", { class: "ctx-control" }, label, field),
+      field("Neuron", number),
       element("label", { class: "ctx-control" }, box, " ", follows),
     ],
     /** @param {Scene} scene */
     update(scene) {
       heads.update(scene.wanted);
-      if (scene.neuron !== null && focusIn(el) !== field) field.value = String(scene.neuron);
+      if (scene.neuron !== null && focusIn(el) !== number) number.value = String(scene.neuron);
       box.checked = scene.shades === "cursor";
     },
   };
 }
 
 /** What is shown, in words: what drives the neuron, what shades say, how lists and lines are made.
- *  @param {import("../engine/reading.js").LayerReader} reader */
+ *  @param {LayerReader} reader */
 export function captionSection({ layer, tokenizer }) {
   const asking = tokenName(tokenizer.decode([layer.destinations[0].id]));
   const about = element("p", { class: "ctx-reader-about" });
   const counted = layer.counted.length;
   const vocabulary =
     counted < layer.trained ? `${grouped(counted)} common tokens` : "the whole vocabulary";
-  const key = element("p", { class: "ctx-quiet" });
-  const method = element("p", { class: "ctx-quiet" });
+  const [key, method] = [quiet(), quiet()];
   const say = inStep((/** @type {Record<string, any>} */ { drivers, ...now }, changed) => {
     if (drivers && changed("drivers"))
       about.replaceChildren(
@@ -93,14 +83,8 @@ export function captionSection({ layer, tokenizer }) {
   const update = ({ neuron, shades, shade, texts }, { drivers }) => {
     const differ = texts.some(({ apart }) => apart.size);
     const whom = layer.waits ? null : neuron;
-    say({
-      drivers,
-      neuron: whom,
-      shades,
-      shade,
-      differ,
-      made: methodInWords(texts, layer, asking),
-    });
+    const made = methodInWords(texts, layer, asking);
+    say({ drivers, neuron: whom, shades, shade, differ, made });
   };
   return { about, key, method, update };
 }

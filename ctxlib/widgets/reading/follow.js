@@ -4,14 +4,9 @@ import { leading, mostAdding, standing } from "../engine/reading.js";
 import { nextTurn, sliced } from "../engine/slices.js";
 import { figure, signed, tokenName } from "../ui/words.js";
 
-/** @typedef {import("../engine/reading.js").LayerReader} LayerReader
- *  @typedef {import("../engine/reading.js").Reading} Reading
- *  @typedef {import("../engine/reading.js").Reference} Reference
- *  @typedef {import("./scene.js").Listed} Listed
- *  @typedef {import("./scene.js").Found} Found
- *  @typedef {import("./scene.js").Text} Text
- *  @typedef {import("./scene.js").Scene} Scene
- *  @typedef {import("./text.js").Side} Side
+/** @import { LayerReader, Reading, Reference } from "../engine/reading.js"
+ *  @import { Found, Listed, Scene, Text } from "./scene.js"
+ *  @import { Side } from "./text.js"
  *  @typedef {{excited: (Float64Array | null)[], apart: Float64Array | null}} Told */
 
 const NAMED = 4; // tokens that a list names
@@ -79,34 +74,28 @@ function settled({ excited, apart }) {
   return scores ? leading(scores)[0] : null;
 }
 
-/** The three lists. @param {Text[]} texts @param {Told} told @param {() => Promise<void>} pause */
+/** The three lists: of each text the neurons that it excites most, and those in which both are most
+ *  apart, with the tokens that add more to them in one text than in the other. @param {Text[]} texts
+ *  @param {Told} told @param {() => Promise<void>} pause */
 async function listedNeurons(texts, { excited, apart }, pause) {
-  /** @type {Listed[][]} */
-  const listed = [[], [], []];
-  for (const [i, { reading, names }] of texts.entries()) {
-    const z = excited[i];
-    for (const neuron of z ? leading(z) : []) {
-      const figures = [signed(z?.[neuron] ?? NaN, 1), figure(reading.whole[neuron])];
-      const tokens = mostAdding([{ terms: reading.terms(neuron), names, sign: 1 }], NAMED);
-      listed[i].push({ neuron, figures, tokens });
+  const alone = texts.map((text, i) => ({ z: excited[i], of: [text] }));
+  /** @type {Listed[][]} */ const listed = [];
+  for (const { z, of } of [...alone, { z: apart, of: texts }]) {
+    /** @type {Listed[]} */ const rows = [];
+    const far = of.length > 1 ? z?.map(Math.abs) : z;
+    for (const neuron of far ? leading(far) : []) {
+      const value = z?.[neuron] ?? NaN;
+      const terms = of.map(({ reading, names }, i) => ({
+        terms: reading.terms(neuron),
+        names,
+        sign: (i ? -1 : 1) * (of.length > 1 ? Math.sign(value) : 1),
+      }));
+      const summaries = of.map(({ reading }) => figure(reading.whole[neuron]));
+      const tokens = mostAdding(terms, NAMED);
+      rows.push({ neuron, figures: [signed(value, 1), ...summaries], tokens });
       await pause();
     }
-  }
-  for (const neuron of apart ? leading(apart.map(Math.abs)) : []) {
-    const far = apart?.[neuron] ?? NaN;
-    const both = texts.map(({ reading }) => figure(reading.whole[neuron]));
-    // the tokens that add more to the neuron in one text than in the other
-    const terms = texts.map(({ reading, names }, i) => ({
-      terms: reading.terms(neuron),
-      names,
-      sign: (i ? -1 : 1) * Math.sign(far),
-    }));
-    listed[2].push({
-      neuron,
-      figures: [signed(far, 1), ...both],
-      tokens: mostAdding(terms, NAMED),
-    });
-    await pause();
+    listed.push(rows);
   }
   return listed;
 }

@@ -2,18 +2,19 @@
 
 import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
-import { band, chart, legend, line, readable, rule } from "../ui/plot.js";
+import { chart, legend, line, readable, rule, wash } from "../ui/plot.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, signed, UNIT } from "../ui/words.js";
 
-/** @typedef {import("./scene.js").Text} Text */
+/** @import { Hand } from "../ui/hand.js"
+ *  @import { Text } from "./scene.js" */
 
 const BY_PAPER = { stroke: COLOURS[0], "stroke-width": 1.9 };
 const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.3 };
 const BY_OWN = { stroke: COLOURS[1], "stroke-width": 1.7, "stroke-dasharray": "6 3" };
 const USUAL = { stroke: "var(--ctx-soft)", "stroke-width": 6, opacity: 0.3 };
 
-/** A text's lines. @param {string} label @param {Omit<import("../ui/hand.js").Hand, "at">} hand */
+/** A text's lines. @param {string} label @param {Omit<Hand, "at">} hand */
 export function pictureSection(label, hand) {
   const root = element("div");
   let mark = (/** @type {number} */ _) => {};
@@ -33,7 +34,7 @@ export function pictureSection(label, hand) {
 
 /** The running summaries of a text by both circuits. @param {string} label
  *  @param {Text & {width: number}} text @param {() => ArrayLike<number>} terms as the shades have them
- *  @param {Omit<import("../ui/hand.js").Hand, "at">} hand */
+ *  @param {Omit<Hand, "at">} hand */
 function runningSummary(label, text, terms, { held, show, hold }) {
   const { reading, names, reference, shade, width, at } = text;
   const neuron = /** @type {number} */ (text.neuron);
@@ -56,11 +57,7 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   });
   if (reference) {
     const [mean, sd] = [reference.mean[neuron], reference.sd[neuron]];
-    on.add(
-      band(on, [0, domain.x], [mean - sd, mean - sd], [mean + sd, mean + sd], {
-        fill: "var(--ctx-soft)",
-      }),
-    );
+    on.add(wash(on, { y: [mean - sd, mean + sd] }, { fill: "var(--ctx-soft)", opacity: 0.2 }));
   }
   on.add(rule(on, { y: 0 }), line(on, places, paper, BY_PAPER), line(on, places, own, BY_OWN));
   if (known) on.add(line(on, places, truth, TRUE));
@@ -76,7 +73,7 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   };
   const asked = `Read the ${label.toLowerCase()} token by token`;
   const moved = { held, onMove: show, onHold: hold };
-  return readable(on, { label: asked, min: 0, max: reading.n, value: at, read, ...moved });
+  return readable(on, { label: asked, max: reading.n, value: at, read, ...moved });
 }
 
 /** @param {number[]} places in order @param {number} place @returns {number} the one closest to it */

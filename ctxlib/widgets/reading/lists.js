@@ -3,19 +3,18 @@
 import { pick } from "../ui/controls.js";
 import { element, numberCell, scrolling, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
-import { tokenMark } from "../ui/words.js";
+import { tokenMarks } from "../ui/words.js";
 
-/** @typedef {import("./scene.js").Listed} Listed */
+/** @import { Listed } from "./scene.js" */
 
 /** A list of neurons. @param {string} caption @param {string} whose @param {string[]} figures titles
  *  @param {string} words title of the tokens @param {(neuron: number) => void} onChoose */
 export function neuronTable(caption, whose, figures, words, onChoose) {
   const columns = [{ words: "neuron" }, ...figures.map((title) => ({ figures: title })), { words }];
   const made = table({ kind: "ctx-reader-table", caption, columns, rows: [] });
-  const body = /** @type {HTMLElement} */ (made.querySelector("tbody"));
   /** @type {number | null} */ let chosen = null;
   const fill = keyed(
-    body,
+    made.tBodies[0],
     (/** @type {Listed} */ { neuron }) => neuron,
     ({ neuron }) => {
       const choose = pick(String(neuron), () => onChoose(neuron), `Read neuron ${neuron}`);
@@ -38,9 +37,4 @@ export function neuronTable(caption, whose, figures, words, onChoose) {
     root.hidden = !listed.length;
   };
   return { root, show };
-}
-
-/** Tokens named in a line or a table. @param {string[]} names @returns {(Node | string)[]} */
-export function tokenMarks(names) {
-  return names.flatMap((name) => [tokenMark(name), " "]);
 }

@@ -4,11 +4,11 @@ import { largest } from "../engine/linalg.js";
 import { CHARACTERS, differing } from "../engine/reading.js";
 import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("../engine/reading.js").Reading} Reading
- *  @typedef {import("../engine/reading.js").Reference} Reference
- *  @typedef {import("../engine/reading.js").Taken} Taken
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { Reading, Reference, Taken } from "../engine/reading.js"
+ *  @import { Table } from "../ui/csv.js"
+ *  @import { Model } from "../ui/state.js"
+ *  @import { Way } from "../ui/ways.js"
  *  @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
  *    wanted may not be here yet
  *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table
@@ -17,14 +17,12 @@ import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
  *    what follows in slices: the neuron that the view chose where it was left to choose, the rows of
  *    both texts' lists and of the one between them, what raises the neuron, and how often a line has
  *    grown
- *  @typedef {Omit<Taken, "text" | "pieces" | "asked"> & {ids: number[], counted: number, names: string[],
- *    full: string | null, total: number | null, apart: Set<number>, reference: Reference | null,
- *    neuron: number | null, terms: Float64Array | null, at: number, upTo: number, shade: number,
- *    axes: string, listed: Listed[], points: number}} Text one text as it is shown: the tokens in which
- *    it is not the other, where it is read (`at`), up to where the shades know it
- *  @typedef {Turned & {neuron: number | null, shade: number, texts: Text[]}} Scene `shade` is the
- *    strength of a full one
- *  @typedef {import("./text.js").Side} Side */
+ *  @typedef {{taken: Taken | undefined, names: string[], full: string | null, total: number | null,
+ *    at: number | null, kept: number | null, typings: number}} Kept what is known of a text: where it is
+ *    read, and where when nobody points, null at its end
+ *  @typedef {ReturnType<typeof sceneOf>} Scene `shade` is the strength of a full one
+ *  @typedef {Scene["texts"][number]} Text one text as it is shown: the tokens in which it is not the
+ *    other, where it is read (`at`), up to where the shades know it */
 
 /** What an address calls the two texts, and where each is read. */
 export const OF_TEXTS = [
@@ -66,8 +64,8 @@ export function compared() {
   };
 }
 
-/** Everything the sections show. @param {Turned} now @param {Taken[]} taken
- *  @param {Set<number>[]} apart @param {Side[]} sides @param {Found} found @returns {Scene} */
+/** Everything the sections show. @param {Turned} now @param {Taken[]} taken @param {Set<number>[]} apart
+ *  @param {{side: Kept}[]} sides @param {Found} found */
 export function sceneOf(now, taken, apart, sides, found) {
   const neuron = now.asked < 0 ? found.auto : now.asked;
   const termsOf = (/** @type {Reading} */ reading, n = reading.n) =>
@@ -80,8 +78,8 @@ export function sceneOf(now, taken, apart, sides, found) {
   );
   const axes = axesOf(taken, neuron, references);
   const texts = taken.map(({ reading, pieces, spare, from, stretches }, i) => {
-    const { names, full, total } = sides[i].known();
-    const at = Math.min(sides[i].at() ?? reading.n, reading.n);
+    const { names, full, total, at: place } = sides[i].side;
+    const at = Math.min(place ?? reading.n, reading.n);
     const upTo = now.shades === "cursor" ? Math.max(at, Math.min(1, reading.n)) : reading.n;
     return {
       ...{ reading, spare, from, stretches, names, full, total, neuron, shade, axes, at, upTo },
@@ -115,7 +113,7 @@ function axesOf(taken, neuron, references) {
 }
 
 /** Where else this can be looked at. @param {Scene} scene @param {Record<string, any>} given texts that
- *  may stand in an address @returns {import("../ui/ways.js").Way[]} */
+ *  may stand in an address @returns {Way[]} */
 export function waysFrom({ heads, neuron }, given) {
   const state = { heads, ...(neuron === null ? {} : { neuron }) };
   return [
@@ -125,7 +123,7 @@ export function waysFrom({ heads, neuron }, given) {
 }
 
 /** What each token of both texts adds to the neuron, as a file. @param {Scene} scene
- *  @param {Layer} layer @returns {import("../ui/csv.js").Table} */
+ *  @param {Layer} layer @returns {Table} */
 export function termsTable({ heads, neuron, texts }, layer) {
   const rows = texts.flatMap(({ terms, reading, names }, i) =>
     Array.from(terms ?? [], (term, at) => [i + 1, at, reading.ids[at], names[at], term]),

@@ -1,14 +1,14 @@
 /** The opening texts, and what Python or an address is told of texts. */
 
 import { checkbox } from "../ui/controls.js";
-import { element } from "../ui/dom.js";
+import { element, quiet } from "../ui/dom.js";
 import { sound, turn } from "../ui/state.js";
 import { stateButtons } from "../ui/ways.js";
 import { OF_TEXTS } from "./scene.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("./scene.js").Found} Found
- *  @typedef {import("./text.js").Side} Side */
+/** @import { Model } from "../ui/state.js"
+ *  @import { Found } from "./scene.js"
+ *  @import { Side } from "./text.js" */
 
 /** One paragraph in two spellings, word for word the same otherwise. */
 const OPENING =
@@ -57,7 +57,7 @@ export function sharingSection(model, sides, found) {
     "Nothing you type leaves the page. The address holds the texts only while the box is ticked. ";
   const parts = keep && [
     element("p", {}, element("label", {}, keep, asked)),
-    element("p", { class: "ctx-quiet" }, promise, unkept),
+    quiet(promise, unkept),
     stateButtons(model) ?? "",
   ];
   return {

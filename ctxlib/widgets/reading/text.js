@@ -2,7 +2,7 @@
 
 import { tokenCount } from "../engine/reading.js";
 import { slider } from "../ui/controls.js";
-import { element, focusIn } from "../ui/dom.js";
+import { element, focusIn, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { shadedTokens } from "../ui/tokens.js";
@@ -11,11 +11,9 @@ import { digitsFor, grouped, nameInText, several } from "../ui/words.js";
 import { pictureSection } from "./lines.js";
 import { neuronTable } from "./lists.js";
 
-/** @typedef {import("../engine/reading.js").LayerReader} LayerReader
- *  @typedef {import("../engine/reading.js").Reading} Reading
- *  @typedef {import("../engine/reading.js").Taken} Taken
- *  @typedef {import("./scene.js").Turned} Turned
- *  @typedef {import("./scene.js").Text} Text
+/** @import { LayerReader, Reading } from "../engine/reading.js"
+ *  @import { Hand } from "../ui/hand.js"
+ *  @import { Kept, Text, Turned } from "./scene.js"
  *  @typedef {ReturnType<typeof textSection>} Side */
 
 const START = "⟨start⟩"; // the token in front of every text
@@ -26,9 +24,7 @@ const START = "⟨start⟩"; // the token in front of every text
  *    choose: (neuron: number) => void, typed: () => void}} tools */
 export function textSection({ label, window, cursor }, tools) {
   const { reader, go } = tools;
-  /** @type {{taken: Taken | undefined, names: string[], full: string | null, total: number | null,
-   *    at: number | null, kept: number | null, typings: number}} what is known of it: where it is read,
-   *    and where when nobody points, null at its end */
+  /** @type {Kept} */
   const side = {
     taken: undefined,
     names: [],
@@ -43,17 +39,12 @@ export function textSection({ label, window, cursor }, tools) {
     tools.typed();
   });
   const count = countLines();
-  const from = slider({
-    label: "The window begins behind token",
-    min: 0,
-    max: 1,
-    value: 0,
-    format: grouped,
-    onInput: (from) => go({ [window]: from }),
-  });
+  const begins = "The window begins behind token";
+  const onInput = (/** @type {number} */ from) => go({ [window]: from });
+  const from = slider({ label: begins, max: 1, format: grouped, onInput });
   const hand = { held: () => Math.min(side.kept ?? Infinity, end()), show: read, hold };
   const tokens = tokensSection(hand, () => side.kept);
-  const silent = element("p", { class: "ctx-quiet" });
+  const silent = quiet();
   const picture = pictureSection(label, hand);
   const why = whyHere();
   const figures = ["z", "summary"];
@@ -128,9 +119,7 @@ export function textSection({ label, window, cursor }, tools) {
     root,
     box,
     update,
-    at: () => side.at,
-    known: () => side,
-    typings: () => side.typings,
+    side,
     forget: () => (side.taken = undefined), // its tokens say more now
     width: () => picture.root.clientWidth || 400,
     /** @param {number} cursor */
@@ -205,7 +194,7 @@ function silence({ n }) {
   return "One token stands at the destination alone: a context begins with the next.";
 }
 
-/** A text's tokens with their shades. @param {Omit<import("../ui/hand.js").Hand, "at">} hand
+/** A text's tokens with their shades. @param {Omit<Hand, "at">} hand
  *  @param {() => number | null} kept the place that is held */
 function tokensSection(hand, kept) {
   const root = element("div", { class: "ctx-reader-text", dir: "auto" });

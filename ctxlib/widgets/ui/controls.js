@@ -4,35 +4,43 @@ import { element, fresh } from "./dom.js";
 import { headStyle, lineMark } from "./marks.js";
 import { tokenMark } from "./words.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer */
+/** @import { Layer } from "../engine/layer.js" */
+
+/** Controls side by side, by the names of what they turn; `update` shows a state in them, and of sliders
+ *  their scales. @param {Record<string, HTMLElement & {update: (value: any, scale?: any) => void}>} controls */
+export function controlRow(controls) {
+  const made = element("div", { class: "ctx-controls" }, Object.values(controls));
+  return Object.assign(made, {
+    update(/** @type {Record<string, any>} */ now, /** @type {Record<string, any>} */ scales = {}) {
+      for (const [name, control] of Object.entries(controls))
+        control.update(now[name], scales[name]);
+    },
+  });
+}
+
+/** An input under its label. @param {string} label @param {HTMLElement} input
+ *  @param {{kind?: string, beside?: HTMLElement}} [options] */
+export function field(label, input, { kind = "", beside } = {}) {
+  const title = element("label", { for: (input.id ||= fresh("field")) }, label);
+  return element("div", { class: `ctx-control ${kind}`.trim() }, title, input, beside);
+}
 
 /** A slider over numbers, with its value beside it; its end and its steps may change.
- *  @param {{label: string, min: number, max: number, step?: number, value: number,
- *    format?: (value: number) => string, onInput: (value: number) => void}} options
- *  @returns {HTMLElement & {update: (value: number, scale?: {max?: number, step?: number}) => void}} */
-export function slider({ label, min, max, step = 1, value, format = String, onInput }) {
+ *  @param {{label: string, min?: number, max: number, step?: number,
+ *    format?: (value: number) => string, onInput: (value: number) => void}} options */
+export function slider({ label, min = 0, max, step = 1, format = String, onInput }) {
   const id = fresh("slider");
-  const said = element("output", { for: id, "aria-live": "off" }, format(value));
-  const input = /** @type {HTMLInputElement} */ (
-    element("input", { type: "range", id, min, max, step, "aria-valuetext": format(value) })
-  );
+  const said = element("output", { for: id, "aria-live": "off" });
+  const input = element("input", { type: "range", id, min, max, step });
   const show = (/** @type {number} */ now) => {
     said.textContent = format(now);
     input.setAttribute("aria-valuetext", format(now));
   };
-  input.value = String(value);
   input.addEventListener("input", () => {
     show(Number(input.value));
     onInput(Number(input.value));
   });
-  const made = element(
-    "div",
-    { class: "ctx-control ctx-slider" },
-    element("label", { for: id }, label),
-    input,
-    said,
-  );
-  return Object.assign(made, {
+  return Object.assign(field(label, input, { kind: "ctx-slider", beside: said }), {
     update(/** @type {number} */ now, /** @type {{max?: number, step?: number}} */ scale = {}) {
       for (const [name, value] of Object.entries(scale)) input.setAttribute(name, String(value));
       if (Number(input.value) !== now) input.value = String(now);
@@ -41,30 +49,19 @@ export function slider({ label, min, max, step = 1, value, format = String, onIn
   });
 }
 
-/** A list to choose one of; groups are shown as such.
- *  @param {{label: string, options: {value: string, label: string, group?: string}[],
- *    value: string, onChange: (value: string) => void}} options
- *  @returns {HTMLElement & {update: (value: string | number) => void}} */
-export function choice({ label, options, value, onChange }) {
-  const id = fresh("choice");
-  const items = new Map();
-  for (const option of options) {
-    const item = element("option", { value: option.value }, option.label);
-    items.set(option.group ?? "", [...(items.get(option.group ?? "") ?? []), item]);
-  }
-  const lists = [...items].map(([group, held]) =>
-    group ? element("optgroup", { label: group }, held) : held,
+/** A list to choose one of; groups are shown as such. An option that has no value has its place as such.
+ *  @param {{label: string, options: {value?: string, label: string, group?: string}[],
+ *    onChange: (value: string) => void}} options */
+export function choice({ label, options, onChange }) {
+  const items = options.map(({ value, label }, i) =>
+    element("option", { value: value ?? i }, label),
   );
-  const select = /** @type {HTMLSelectElement} */ (element("select", { id }, lists));
-  select.value = value;
-  select.addEventListener("change", () => onChange(select.value));
-  const made = element(
-    "div",
-    { class: "ctx-control" },
-    element("label", { for: id }, label),
-    select,
+  const grouped = Map.groupBy(items, (_, i) => options[i].group);
+  const lists = [...grouped].map(([label, held]) =>
+    label ? element("optgroup", { label }, held) : held,
   );
-  return Object.assign(made, {
+  const select = element("select", { onchange: () => onChange(select.value) }, lists);
+  return Object.assign(field(label, select), {
     update(/** @type {string | number} */ now) {
       select.value = String(now);
     },
@@ -72,69 +69,67 @@ export function choice({ label, options, value, onChange }) {
 }
 
 /** A passage to choose, under its domain; `first` is what -1 stands for.
- *  @param {{passages: {name: string, domain: string, title?: string}[], value: number,
+ *  @param {{passages: {name: string, domain: string, title?: string}[],
  *    first?: string, onChange: (passage: number) => void}} options */
-export function passageChoice({ passages, value, first, onChange }) {
-  const options = passages.map(({ name, domain, title }, i) => ({
+export function passageChoice({ passages, first, onChange }) {
+  const named = passages.map(({ name, domain, title }, i) => ({
     value: String(i),
     label: title ? `${name}: ${title}` : name,
     group: domain,
   }));
   return choice({
     label: "Passage",
-    options: first ? [{ value: "-1", label: first }, ...options] : options,
-    value: String(value),
+    options: first ? [{ value: "-1", label: first }, ...named] : named,
     onChange: (chosen) => onChange(Number(chosen)),
   });
 }
 
-/** One of the tokens that the layer knows a circuit for, at the destination.
- *  @param {{layer: Layer, name: (id: number) => string, value: number,
- *    onChange: (token: number) => void}} options */
-export function destinationChoice({ layer, name, value, onChange }) {
-  return choice({
-    label: "Destination token",
-    options: layer.destinations.map(({ id }) => ({ value: String(id), label: name(id) })),
-    value: String(value),
-    onChange: (chosen) => onChange(Number(chosen)),
-  });
+/** One of the tokens that the layer knows a circuit for, at the destination. @param {Layer} layer
+ *  @param {(id: number) => string} name @param {(token: number) => void} onChange */
+export function destinationChoice({ destinations }, name, onChange) {
+  const options = destinations.map(({ id }) => ({ value: String(id), label: name(id) }));
+  const chosen = (/** @type {string} */ id) => onChange(Number(id));
+  return choice({ label: "Destination token", options, onChange: chosen });
 }
 
-/** Where the destination stands. @param {{max: number, value: number,
- *    onInput: (n: number) => void}} options */
-export function destinationSlider(options) {
-  return slider({ label: "Destination n", min: 1, ...options });
+/** Where the destination stands. @param {number} max @param {(n: number) => void} onInput */
+export function destinationSlider(max, onInput) {
+  return slider({ label: "Destination n", min: 1, max, onInput });
 }
 
-/** A few ways side by side, one of them taken; each may bear a note.
- *  @param {{label: string, options: {value: string, label: string, note?: HTMLElement}[],
- *    value: string, onChange: (value: string) => void}} options
- *  @returns {HTMLElement & {update: (value: string | number) => void}} */
-export function either({ label, options, value, onChange }) {
+/** A few ways side by side, one of them taken; each may bear a note. One that has no value has its place
+ *  as such.
+ *  @param {{label: string, options: {value?: string, label: string, note?: HTMLElement}[],
+ *    onChange: (value: string) => void}} options */
+export function either({ label, options, onChange }) {
   const name = fresh("either");
-  const inputs = options.map(({ value }) => {
-    const way = { type: "radio", name, value, onchange: () => onChange(value) };
-    return /** @type {HTMLInputElement} */ (element("input", way));
+  const inputs = options.map((option, i) => {
+    const value = option.value ?? String(i);
+    return element("input", { type: "radio", name, value, onchange: () => onChange(value) });
   });
-  const update = (/** @type {string | number} */ now) => {
-    for (const input of inputs) input.checked = input.value === String(now);
-  };
-  update(value);
   const chips = options.map(({ label, note }, i) => chip(inputs[i], label, note));
-  return Object.assign(chipRow(label, chips), { update });
+  return Object.assign(chipRow(label, chips), {
+    update(/** @type {string | number} */ now) {
+      for (const input of inputs) input.checked = input.value === String(now);
+    },
+  });
 }
 
-/** One head of a few. @param {{count: number, value: number, onChange: (head: number) => void,
- *    label?: string, notes?: HTMLElement[]}} options */
-export function headChoice({ count, value, onChange, label = "Head", notes }) {
+/** How an axis is divided; the first of the scales is the usual one. @param {string} label
+ *  @param {("log" | "linear")[]} scales @param {(scale: string) => void} onChange */
+export function scaleChoice(label, scales, onChange) {
+  const called = { log: "logarithmic", linear: "linear" };
+  const options = scales.map((value) => ({ value, label: called[value] }));
+  return either({ label, options, onChange });
+}
+
+/** One head of a few. @param {{count: number, onChange: (head: number) => void, label?: string,
+ *    notes?: HTMLElement[]}} options */
+export function headChoice({ count, onChange, label = "Head", notes }) {
+  const heads = Array.from({ length: count }, (_, head) => head);
   return either({
     label,
-    options: Array.from({ length: count }, (_, head) => ({
-      value: String(head),
-      label: String(head),
-      note: notes?.[head],
-    })),
-    value: String(value),
+    options: heads.map((head) => ({ label: String(head), note: notes?.[head] })),
     onChange: (head) => onChange(Number(head)),
   });
 }
@@ -147,32 +142,30 @@ export function fixedDestination({ n, destinations }, name) {
   return Object.assign(element("div", { class: "ctx-control" }, held), { update: () => {} });
 }
 
-/** Heads to turn on and off, each with the mark of its line; one at least stays on.
- *  @param {{count: number, chosen: number[], onChange: (heads: number[]) => void,
- *    note: (head: number) => string}} options
- *  @returns {HTMLElement & {update: (heads: number[]) => void}} */
-export function headChooser({ count, chosen, onChange, note }) {
-  const boxes = Array.from({ length: count }, (_, head) => checkbox(head, () => turned(head)));
+/** A layer's heads to turn on and off, each with the mark of its line; one at least stays on.
+ *  @param {Layer} layer @param {(heads: number[]) => void} onChange */
+export function headChooser({ families }, onChange) {
+  const boxes = families.map((_, head) => checkbox(head, () => turned(head)));
   const turned = (/** @type {number} */ head) => {
     const now = boxes.flatMap((box, h) => (box.checked ? [h] : []));
     if (now.length) onChange(now);
     else boxes[head].checked = true;
   };
-  const update = (/** @type {number[]} */ heads) =>
-    boxes.forEach((box, head) => (box.checked = heads.includes(head)));
-  update(chosen);
   const chips = boxes.map((box, head) => {
     const made = chip(box, String(head), lineMark(headStyle(head)));
-    made.title = `head ${head}: ${note(head)}`;
+    made.title = `head ${head}: ${families[head].family}`;
     return made;
   });
-  return Object.assign(chipRow("Heads", chips), { update });
+  return Object.assign(chipRow("Heads", chips), {
+    update(/** @type {number[]} */ heads) {
+      boxes.forEach((box, head) => (box.checked = heads.includes(head)));
+    },
+  });
 }
 
-/** @param {number | null} value @param {() => void} onChange @returns {HTMLInputElement} */
+/** @param {number | null} value @param {() => void} onChange */
 export function checkbox(value, onChange) {
-  const box = { type: "checkbox", value, onchange: onChange };
-  return /** @type {HTMLInputElement} */ (element("input", box));
+  return element("input", { type: "checkbox", value, onchange: onChange });
 }
 
 /** A box or a radio button that looks like a key. @param {HTMLElement} input
@@ -181,13 +174,12 @@ export function chip(input, label, note) {
   return element("label", { class: "ctx-chip" }, input, element("span", {}, label, note));
 }
 
-/** @param {string} label @param {HTMLElement[]} chips */
-function chipRow(label, chips) {
-  const kind = { class: "ctx-control ctx-chips" };
-  return element("fieldset", kind, element("legend", {}, label), chips);
+/** @param {string} label @param {any[]} chips @param {string} [kind] */
+export function chipRow(label, chips, kind = "ctx-chips") {
+  return element("fieldset", { class: `ctx-control ${kind}` }, element("legend", {}, label), chips);
 }
 
-/** A button. @param {string} label @param {() => void} onClick @returns {HTMLElement} */
+/** A button. @param {string} label @param {() => void} onClick */
 export function button(label, onClick) {
   return element("button", { type: "button", class: "ctx-button", onclick: onClick }, label);
 }

@@ -18,9 +18,7 @@ function field(value) {
 export function save(name, ending, type, held) {
   const href = URL.createObjectURL(new Blob(held, { type }));
   const pieces = name.filter((piece) => piece).map((piece) => piece.replace(/[^\w.]+/g, "-"));
-  /** @type {HTMLAnchorElement} */ (
-    element("a", { href, download: `${pieces.join("-")}.${ending}` })
-  ).click();
+  element("a", { href, download: `${pieces.join("-")}.${ending}` }).click();
   setTimeout(() => URL.revokeObjectURL(href), 60_000); // a browser may ask first where to
 }
 
@@ -37,8 +35,7 @@ export function csvButton(label, made) {
 
 /** The rows of such a file by their titles. @param {string} text @returns {Record<string, string>[]} */
 export function csvRows(text) {
-  /** @type {string[][]} */
-  const rows = [[]];
+  /** @type {string[][]} */ const rows = [[]];
   const fields = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g;
   for (const [, quoted, plain, end] of text.matchAll(fields)) {
     rows[rows.length - 1].push(quoted?.replaceAll('""', '"') ?? plain);

@@ -3,6 +3,8 @@
 import { bars, readable } from "./plot.js";
 import { figure } from "./words.js";
 
+/** @import { Chart } from "./plot.js" */
+
 /** Which bin a value falls into, the first one counted 0; bins are of one width.
  *  @param {number[]} edges @param {number} value */
 export function binAt(edges, value) {
@@ -10,7 +12,7 @@ export function binAt(edges, value) {
 }
 
 /** Bars over bins of one width in a chart of the values.
- *  @param {import("./plot.js").Chart} on
+ *  @param {Chart} on
  *  @param {{edges: number[], heights: number[], style: Record<string, any>, over: SVGElement[],
  *    label: string, value: number, digits?: number, said: (bin: number) => string,
  *    onMove: (bin: number) => void}} bins
@@ -26,5 +28,5 @@ export function readableBars(on, { edges, heights, style, over, digits, said, ..
   };
   const read = (/** @type {number} */ bin) =>
     `${figure(edges[bin], digits)} to ${figure(edges[bin + 1], digits)}${said(bin)}`;
-  return readable(byBin, { min: 0, max: heights.length - 1, read, ...reader });
+  return readable(byBin, { max: heights.length - 1, read, ...reader });
 }

@@ -5,20 +5,21 @@
 
 /** An HTML element. Attributes that are null are left out; `on...` are listeners; children are
  *  nodes, texts, or lists of both.
- *  @param {string} tag @param {Record<string, any>} [attributes] @param {...any} children
- *  @returns {HTMLElement} */
+ *  @template {keyof HTMLElementTagNameMap} Tag @param {Tag} tag
+ *  @param {Record<string, any>} [attributes] @param {...any} children */
 export function element(tag, attributes = {}, ...children) {
-  return /** @type {HTMLElement} */ (furnished(document.createElement(tag), attributes, children));
+  return furnished(document.createElement(tag), attributes, children);
 }
 
-/** An element of a drawing. @param {string} tag @param {Record<string, any>} [attributes]
- *  @param {...any} children @returns {SVGElement} */
+/** An element of a drawing. @template {keyof SVGElementTagNameMap} Tag @param {Tag} tag
+ *  @param {Record<string, any>} [attributes] @param {...any} children */
 export function drawn(tag, attributes = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  return /** @type {SVGElement} */ (furnished(made, attributes, children));
+  return furnished(made, attributes, children);
 }
 
-/** @param {Element} made @param {Record<string, any>} attributes @param {any[]} children */
+/** @template {Element} Made @param {Made} made @param {Record<string, any>} attributes
+ *  @param {any[]} children */
 function furnished(made, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
@@ -40,7 +41,7 @@ export function fresh(stem) {
 /** A table; the titles of columns of words are in `words`, those of figures in `figures`, and a
  *  column without a title has neither.
  *  @param {{columns: {words?: string | Node, figures?: string | Node}[], rows: HTMLElement[],
- *    caption?: string, kind?: string}} options @returns {HTMLElement} */
+ *    caption?: string, kind?: string}} options */
 export function table({ columns, rows, caption, kind }) {
   const titles = columns.map(({ words, figures }) => {
     if (!words && !figures) return element("td");
@@ -59,6 +60,18 @@ export function table({ columns, rows, caption, kind }) {
 /** @param {any} held a figure, or what holds one */
 export function numberCell(held) {
   return element("td", { class: "ctx-number" }, held);
+}
+
+/** A row of a table under its own title; a cell that is a text is a figure.
+ *  @param {any} title @param {(string | HTMLElement)[]} cells @param {string | false} [kind] */
+export function row(title, cells, kind) {
+  const held = cells.map((cell) => (typeof cell === "string" ? numberCell(cell) : cell));
+  return element("tr", { class: kind }, element("th", { scope: "row" }, title), held);
+}
+
+/** A paragraph beside what it is about. @param {...any} held */
+export function quiet(...held) {
+  return element("p", { class: "ctx-quiet" }, held);
 }
 
 /** What a table's columns are, for those who cannot see it. @param {string[]} names */
@@ -104,7 +117,7 @@ export function headingsIn(place) {
   const level = 1 + Number(above.at(-1)?.tagName.slice(1) ?? 2);
   const kinds = ["ctx-heading", "ctx-heading ctx-subheading"]; // alike on every page
   return (depth, ...held) =>
-    element(`h${Math.min(level + depth, 6)}`, { class: kinds[depth] }, held);
+    element(/** @type {"h1"} */ (`h${Math.min(level + depth, 6)}`), { class: kinds[depth] }, held);
 }
 
 /** Runs a function with the next picture the browser draws, once however often it was asked.

@@ -1,17 +1,17 @@
 /** Passages by domain: a line each, a dot a passage. */
 
-import { drawn, element, numberCell, unseenHead } from "./dom.js";
+import { drawn, element, row, unseenHead } from "./dom.js";
 import { pick } from "./controls.js";
 import { DOWN, UP } from "./marks.js";
 import { linearTicks, tickFormat } from "./plot.js";
 import { figure, several, signed } from "./words.js";
 
-/** @typedef {import("../engine/circuit.js").DomainResponse} Answer
+/** @import { DomainResponse } from "../engine/circuit.js"
  *  @typedef {{low: number, high: number, across: number, X: (value: number) => number}} Scale */
 
 const MARGINS = 168; // pixels beside the drawings: names and means
 
-/** The mean over all passages, how many they are, and how far they reach. @param {Answer[]} answers */
+/** The mean over all passages, how many they are, and how far they reach. @param {DomainResponse[]} answers */
 export function overall(answers) {
   const all = answers.flatMap(({ values }) => values);
   const usual = all.reduce((a, b) => a + b, 0) / all.length;
@@ -24,18 +24,15 @@ export function overall(answers) {
 export function spots(spots, radii, onPick) {
   return spots.map(({ x, y, said, chosen, kind }, i) => {
     const at = { cx: x, cy: y, r: radii[Number(chosen)], class: kind };
-    return drawn(
-      "circle",
-      { ...at, onclick: onPick && (() => onPick(i)) },
-      drawn("title", {}, said),
-    );
+    const onclick = onPick && (() => onPick(i));
+    return drawn("circle", { ...at, onclick }, drawn("title", {}, said));
   });
 }
 
 /** A neuron's summaries of the passages, one domain's after another's: a line each with its mean, as far
  *  as `reach` if others are to be on the same scale. A domain leads to the passage of it
  *  with the largest summary, where that can be read.
- *  @param {Answer[]} answers
+ *  @param {DomainResponse[]} answers
  *  @param {{passages: {name: string}[], chosen: number, width: number, caption?: string,
  *    reach?: {low: number, high: number}, onPick?: (passage: number) => void}} options */
 export function domainTable(answers, { passages, chosen, width, caption, reach, onPick }) {
@@ -45,21 +42,16 @@ export function domainTable(answers, { passages, chosen, width, caption, reach, 
   const X = (/** @type {number} */ value) =>
     6 + ((value - low) / (high - low || 1)) * (across - 12);
   const scale = { low, high, across, X };
-  const named = (/** @type {Answer} */ { domain, values, passages }) => {
+  const named = (/** @type {DomainResponse} */ { domain, values, passages }) => {
     if (!onPick) return domain;
     const press = pick(domain, () => onPick(passages[values.indexOf(Math.max(...values))]));
     press.title = `Read the passage of ${domain} with the largest summary`;
     return press;
   };
-  const rows = answers.map((answer) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, named(answer)),
-      element("td", {}, strip(answer, usual, chosen, passages, scale)),
-      numberCell(signed(answer.mean)),
-    ),
-  );
+  const rows = answers.map((answer) => {
+    const dots = element("td", {}, strip(answer, usual, chosen, passages, scale));
+    return row(named(answer), [dots, signed(answer.mean)]);
+  });
   const foot = [element("td"), element("td", {}, scaleUnder(scale)), element("td")];
   return element(
     "table",
@@ -72,7 +64,7 @@ export function domainTable(answers, { passages, chosen, width, caption, reach, 
   );
 }
 
-/** One domain: its passages as dots, its mean as a bar. @param {Answer} answer @param {number} usual
+/** One domain: its passages as dots, its mean as a bar. @param {DomainResponse} answer @param {number} usual
  *  @param {number} chosen @param {{name: string}[]} all @param {Scale} scale */
 function strip({ domain, mean, values, passages }, usual, chosen, all, { across, X }) {
   const dots = values.map((value, i) => ({
@@ -84,27 +76,29 @@ function strip({ domain, mean, values, passages }, usual, chosen, all, { across,
   }));
   const [a, b] = [X(usual), X(mean)];
   const reach = `from ${figure(Math.min(...values))} to ${figure(Math.max(...values))}`;
+  const from = Math.min(a, b);
+  const fill = mean < usual ? DOWN : UP;
+  const bar = {
+    x: from,
+    width: Math.max(Math.abs(b - a), 1),
+    y: 4,
+    height: 10,
+    fill,
+    opacity: 0.35,
+  };
+  const label = `${domain}: ${several(values.length, "passage")} ${reach}`;
   return drawn(
     "svg",
-    {
-      class: "ctx-chart",
-      width: across,
-      height: 18,
-      viewBox: `0 0 ${across} 18`,
-      role: "img",
-      "aria-label": `${domain}: ${several(values.length, "passage")} ${reach}`,
-    },
-    drawn("rect", {
-      x: Math.min(a, b),
-      width: Math.max(Math.abs(b - a), 1),
-      y: 4,
-      height: 10,
-      fill: mean < usual ? DOWN : UP,
-      opacity: 0.35,
-    }),
+    { ...sizedChart(across, 18), role: "img", "aria-label": label },
+    drawn("rect", bar),
     drawn("line", { class: "ctx-axis", x1: a, x2: a, y1: 0, y2: 18 }),
     spots(dots, [2.6, 4.5]),
   );
+}
+
+/** @param {number} width @param {number} height */
+function sizedChart(width, height) {
+  return { class: "ctx-chart", width, height, viewBox: `0 0 ${width} ${height}` };
 }
 
 /** The scale that all lines share. @param {Scale} scale */
@@ -113,7 +107,7 @@ function scaleUnder({ low, high, across, X }) {
   const said = tickFormat(ticks);
   return drawn(
     "svg",
-    { class: "ctx-chart", width: across, height: 22, viewBox: `0 0 ${across} 22` },
+    sizedChart(across, 22),
     drawn("line", { class: "ctx-axis", x1: 0, x2: across, y1: 0.5, y2: 0.5 }),
     ticks.map((tick) => [
       drawn("line", { class: "ctx-axis", x1: X(tick), x2: X(tick), y1: 0, y2: 4 }),

@@ -10,8 +10,7 @@ export function byHand(root, { at, held, show, hold }) {
   const hovers = (/** @type {(event: PointerEvent) => void} */ then) => {
     return (/** @type {PointerEvent} */ event) => event.pointerType !== "touch" && then(event);
   };
-  /** @type {number | null} */
-  let under = null; // a pointer that moves on one place shows it once
+  /** @type {number | null} */ let under = null; // a pointer that moves on one place shows it once
   const preview = hovers((event) => {
     const place = at(event);
     if (place !== null && place !== under) show(place);

@@ -9,8 +9,7 @@ import { focusIn } from "./dom.js";
  *  @param {HTMLElement} place @param {(item: T) => any} key @param {(item: T) => R} make
  *  @param {(row: R, item: T) => void} fill @returns {(items: T[]) => void} */
 export function keyed(place, key, make, fill) {
-  /** @type {Map<any, R>} */
-  let held = new Map();
+  /** @type {Map<any, R>} */ let held = new Map();
   return (items) => {
     const focused = focusIn(place);
     const now = new Map(items.map((item) => [key(item), held.get(key(item)) ?? make(item)]));

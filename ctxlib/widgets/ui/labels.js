@@ -1,9 +1,9 @@
 /** A table of labelled neurons that can be searched and sorted: what chapter 8 found, and what that is
  *  worth. */
 
-import { button, pick } from "./controls.js";
+import { button, field, pick } from "./controls.js";
 import { csvRows } from "./csv.js";
-import { element, failed, fresh, numberCell, scrolling } from "./dom.js";
+import { element, failed, numberCell, quiet, scrolling, table } from "./dom.js";
 import { keyed } from "./keyed.js";
 import { figure, grouped, several } from "./words.js";
 
@@ -48,10 +48,7 @@ function above({ auc, null: mixtures }) {
 
 /** @param {Row[]} rows @param {string} typed @param {string} by @param {boolean} falling */
 export function foundRows(rows, typed, by, falling) {
-  const words = typed
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word);
+  const words = typed.toLowerCase().match(/\S+/g) ?? [];
   const said = (/** @type {Row} */ { neuron, label, by_drive: driving, first, scripts }) =>
     `${neuron} ${label} ${driving} ${first} ${scripts}`.toLowerCase();
   const numeric = COLUMNS.find(({ from }) => from === by)?.digits !== undefined;
@@ -67,25 +64,22 @@ export function foundRows(rows, typed, by, falling) {
  *  @param {(neuron: number) => void} onChoose */
 export function labelTable(source, firstOf, onChoose) {
   let [rows, by, falling, room, chosen] = [/** @type {Row[]} */ ([]), "above", true, ROWS, -1];
-  const id = fresh("labels");
-  const input = /** @type {HTMLInputElement} */ (
-    element("input", { type: "search", id, autocomplete: "off", spellcheck: "false" })
-  );
+  const input = element("input", { type: "search", autocomplete: "off", spellcheck: "false" });
   const count = element("p", { class: "ctx-quiet", role: "status" });
-  const body = element("tbody");
   const more = button("More", () => show((room += ROWS)));
-  const heads = COLUMNS.map(({ title, from, digits, said }) => {
+  const columns = COLUMNS.map(({ title, from, digits, said }) => {
     const sort = () => {
       falling = by === from ? !falling : digits !== undefined && from !== "neuron";
       by = from;
       show((room = ROWS));
     };
-    const side = digits === undefined ? null : "ctx-number";
-    return element("th", { scope: "col", class: side, title: said }, pick(title, sort, said));
+    return { [digits === undefined ? "words" : "figures"]: pick(title, sort, said) };
   });
-  const made = element("table", {}, element("thead", {}, element("tr", {}, heads)), body);
+  const made = table({ columns, rows: [] });
+  const heads = [...made.querySelectorAll("th")];
+  for (const [i, { said }] of COLUMNS.entries()) if (said) heads[i].title = said;
   const fill = keyed(
-    body,
+    made.tBodies[0],
     (/** @type {Row} */ { neuron }) => neuron,
     (row) =>
       element(
@@ -114,7 +108,7 @@ export function labelTable(source, firstOf, onChoose) {
   input.addEventListener("input", () => show((room = ROWS)));
   const held = element("div");
   const open = async () => {
-    if (!(/** @type {HTMLDetailsElement} */ (root).open) || rows.length || !source) return;
+    if (!root.open || rows.length || !source) return;
     try {
       const answer = await fetch(source);
       if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
@@ -123,29 +117,22 @@ export function labelTable(source, firstOf, onChoose) {
         return { ...row, above: above(row), first, scripts: scriptsOf(first) };
       });
     } catch (error) {
-      failed(
-        held,
-        new Error(`The table of labels cannot be had: ${/** @type {Error} */ (error).message}.`),
-      );
+      const why = /** @type {Error} */ (error).message;
+      failed(held, new Error(`The table of labels cannot be had: ${why}.`));
       return;
     }
-    const field = element(
-      "div",
-      { class: "ctx-control" },
-      element("label", { for: id }, "Search label, token, script or number"),
-      input,
+    held.replaceChildren(
+      field("Search label, token, script or number", input),
+      count,
+      scrolling("Neurons and their labels", made),
+      more,
+      quiet(ABOUT),
     );
-    const about = element("p", { class: "ctx-quiet" }, ABOUT);
-    held.replaceChildren(field, count, scrolling("Neurons and their labels", made), more, about);
     show(room);
   };
   const title = element("summary", {}, "All neurons by label");
-  const root = element(
-    "details",
-    { class: "ctx-labels", ontoggle: open, hidden: !source },
-    title,
-    held,
-  );
+  const ways = { class: "ctx-labels", ontoggle: open, hidden: !source };
+  const root = element("details", ways, title, held);
   return {
     root,
     /** @param {number} neuron that is looked at */

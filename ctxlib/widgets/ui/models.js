@@ -5,7 +5,7 @@ import { either } from "./controls.js";
 import { element, failed, headingsIn } from "./dom.js";
 import { heard, sound, turn } from "./state.js";
 
-/** @typedef {import("./state.js").Model} Model
+/** @import { Model } from "./state.js"
  *  @typedef {(view: {model: Model, el: HTMLElement}) => Promise<(() => void) | undefined>} Render */
 
 /** A view that begins anew when another model is chosen, where the page has several: the trait `model`
@@ -13,8 +13,7 @@ import { heard, sound, turn } from "./state.js";
  *  @param {Render} render @returns {Render} */
 export function ofModels(render) {
   return async ({ model, el }) => {
-    /** @type {Record<string, string> | undefined} */
-    const labels = model.get("models");
+    /** @type {Record<string, string> | undefined} */ const labels = model.get("models");
     if (!labels) return render({ model, el });
     const sides = [sideOf(render, model, "Model", labels, el)];
     if (model.beside)
@@ -55,7 +54,6 @@ function sideOf(render, model, label, labels, el) {
   const choice = either({
     label,
     options: Object.entries(labels).map(([value, label]) => ({ value, label })),
-    value: chosen(),
     onChange: (name) => {
       read = place;
       turn(model, { model: name, ...numbers(model) });

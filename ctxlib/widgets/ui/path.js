@@ -3,47 +3,31 @@
 
 import { drawn, fresh } from "./dom.js";
 import { SHAPES } from "./pathshape.js";
+import { cutShort } from "./words.js";
 
 const NARROW = 560; // pixels: a page that is no wider has the parts one below the other
 const LONGEST = 15; // letters in a box
+
+const SIZE = { viewBox: "0 0 6 6", markerWidth: 6, markerHeight: 6 };
+const TIP = { ...SIZE, refX: 5, refY: 3, orient: "auto" }; // of an arrow
 
 /** A drawing with what is `said` under each name, and `alt` for who does not see it.
  *  @param {Record<string, string>} said @param {string} alt @param {number} width */
 export function pathDrawing(said, alt, width) {
   const { view, at, arrows, signs, frame, key } = width > NARROW ? SHAPES.wide : SHAPES.narrow;
   const tip = fresh("tip");
-  const group = (/** @type {string} */ part, /** @type {SVGElement[]} */ ...inside) =>
-    drawn("g", { "data-part": part }, inside);
-  const words = (
-    /** @type {number} */ x,
-    /** @type {number} */ y,
-    /** @type {any} */ said,
-    /** @type {string | null} */ kind = null,
-  ) => drawn("text", { x, y, class: kind }, said);
-  const box = (/** @type {number[]} */ [x, y, width, height], rx = 6, dashes = "") =>
-    drawn("rect", { x, y, width, height, rx, "stroke-dasharray": dashes || null });
+  /** @param {string} part @param {...SVGElement} inside */
+  const group = (part, ...inside) => drawn("g", { "data-part": part }, inside);
+  /** @param {number} x @param {number} y @param {any} said @param {string} [kind] */
+  const words = (x, y, said, kind) => drawn("text", { x, y, class: kind }, said);
+  /** @param {number[]} at @param {number} [rx] @param {string} [dashes] */
+  const box = ([x, y, width, height], rx = 6, dashes) =>
+    drawn("rect", { x, y, width, height, rx, "stroke-dasharray": dashes });
+  const style = `max-width: ${view[2]}px`;
   return drawn(
     "svg",
-    {
-      class: "ctx-path",
-      viewBox: view.join(" "),
-      role: "img",
-      "aria-label": alt,
-      style: `max-width: ${view[2]}px`,
-    },
-    drawn(
-      "marker",
-      {
-        id: tip,
-        viewBox: "0 0 6 6",
-        refX: 5,
-        refY: 3,
-        markerWidth: 6,
-        markerHeight: 6,
-        orient: "auto",
-      },
-      drawn("path", { d: "M0 0 6 3 0 6z" }),
-    ),
+    { class: "ctx-path", viewBox: view.join(" "), role: "img", "aria-label": alt, style },
+    drawn("marker", { id: tip, ...TIP }, drawn("path", { d: "M0 0 6 3 0 6z" })),
     group("key", box(frame, 8, "4 3"), words(...key, "the key, split")),
     Object.entries(arrows).map(([part, d]) =>
       group(part, drawn("path", { d, "marker-end": `url(#${tip})` })),
@@ -56,7 +40,7 @@ export function pathDrawing(said, alt, width) {
         part,
         box([left + 1, top, width - 2, 40]),
         words(left + width / 2, top + 17, indexed(SHAPES.boxes[part][0])),
-        words(left + width / 2, top + 33, shortened(said[part]), "ctx-path-said"),
+        words(left + width / 2, top + 33, cutShort(said[part], LONGEST), "ctx-path-said"),
       ),
     ),
   );
@@ -68,12 +52,6 @@ function indexed(name) {
   if (after === undefined) return [before];
   const small = drawn("tspan", { dy: 3, "font-size": 12 }, "i");
   return [before, small, ...(after ? [drawn("tspan", { dy: -3 }, after)] : [])];
-}
-
-/** @param {string} said */
-function shortened(said) {
-  const letters = [...said];
-  return letters.length > LONGEST ? `${letters.slice(0, LONGEST - 1).join("")}…` : said;
 }
 
 /** Lights whatever has the `data-part` that is pointed at, or has the focus, wherever it stands in

@@ -7,9 +7,7 @@ import { figure } from "./words.js";
 
 /** @typedef {{label: string, domain: [number, number], log?: boolean, flip?: boolean,
  *    ticks?: number[], format?: (value: number) => string}} Axis
- *  @typedef {{root: SVGSVGElement, X: (value: number) => number, Y: (value: number) => number,
- *    from: (pixel: number) => number, area: {left: number, right: number, top: number, bottom: number},
- *    add: (...nodes: SVGElement[]) => void}} Chart */
+ *  @typedef {ReturnType<typeof chart>} Chart */
 
 /** Of an axis from the destination into the past. */
 export const TOKENS_BACK = "tokens back, n − i";
@@ -66,37 +64,33 @@ function isPower(value) {
 }
 
 /** Two axes and a way from values to places. What the chart shows is said in `alt`.
- *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string}} options
- *  @returns {Chart} */
+ *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string}} options */
 export function chart({ alt, x, y, width, height = 260, title }) {
   const area = { left: 58, right: width - 12, top: title ? 26 : 12, bottom: height - 42 };
-  const place = (
-    /** @type {Axis} */ axis,
-    /** @type {number} */ low,
-    /** @type {number} */ high,
-  ) => {
-    const measure = axis.log ? Math.log10 : (/** @type {number} */ v) => v;
-    const [a, b] = axis.domain.map(measure);
-    const [from, to] = axis.flip ? [high, low] : [low, high];
-    return (/** @type {number} */ value) =>
-      from + ((measure(value) - a) / (b - a || 1)) * (to - from);
-  };
-  const X = place(x, area.left, area.right);
-  const Y = place(y, area.bottom, area.top);
+  const across = scaled(x, area.left, area.right);
+  const up = scaled(y, area.bottom, area.top);
   const sized = { width, height, viewBox: `0 0 ${width} ${height}` };
-  const root = /** @type {SVGSVGElement} */ (
-    drawn("svg", { class: "ctx-chart", ...sized, role: "img", "aria-label": alt })
-  );
-  root.append(...axisMarks(x, y, X, Y, area, title));
+  const root = drawn("svg", { class: "ctx-chart", ...sized, role: "img", "aria-label": alt });
   const plane = drawn("g");
-  root.append(plane);
-  const [low, high] = x.domain.map(x.log ? Math.log10 : (v) => v);
-  const from = (/** @type {number} */ pixel) => {
-    const share = (pixel - area.left) / (area.right - area.left);
-    const value = low + (x.flip ? 1 - share : share) * (high - low);
-    return x.log ? 10 ** value : value;
+  root.append(...axisMarks(x, y, across.at, up.at, area, title), plane);
+  const add = (/** @type {SVGElement[]} */ ...nodes) => plane.append(...nodes);
+  return { root, X: across.at, Y: up.at, from: across.back, area, add };
+}
+
+/** From an axis's values to places between two pixels, and back.
+ *  @param {Axis} axis @param {number} low @param {number} high */
+function scaled({ domain, log, flip }, low, high) {
+  const measure = (/** @type {number} */ value) => (log ? Math.log10(value) : value);
+  const [a, b] = domain.map(measure);
+  const [from, to] = flip ? [high, low] : [low, high];
+  const [size, span] = [to - from, b - a || 1];
+  return {
+    at: (/** @type {number} */ value) => from + ((measure(value) - a) / span) * size,
+    back(/** @type {number} */ pixel) {
+      const value = a + ((pixel - from) / size) * span;
+      return log ? 10 ** value : value;
+    },
   };
-  return { root, X, Y, from, area, add: (...nodes) => plane.append(...nodes) };
 }
 
 /** @param {Axis} x @param {Axis} y @param {(v: number) => number} X @param {(v: number) => number} Y
@@ -108,34 +102,24 @@ function axisMarks(x, y, X, Y, area, title) {
   const up = ticksOf(y, (area.bottom - area.top) / 45);
   const sayX = x.format ?? (x.log && across.every(isPower) ? powerFormat : tickFormat(across));
   const sayY = y.format ?? (y.log && up.every(isPower) ? powerFormat : tickFormat(up));
+  const { left, right, top, bottom } = area;
+  const middle = (top + bottom) / 2;
   const text = (/** @type {Record<string, any>} */ at, /** @type {string} */ said) =>
     drawn("text", at, said);
-  const middle = (area.top + area.bottom) / 2;
+  const upright = { "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` };
   return [
     ...up.flatMap((v) => [
-      drawn("line", { class: "ctx-grid", x1: area.left, x2: area.right, y1: Y(v), y2: Y(v) }),
-      text({ x: area.left - 7, y: Y(v) + 4, "text-anchor": "end" }, sayY(v)),
+      drawn("line", { class: "ctx-grid", x1: left, x2: right, y1: Y(v), y2: Y(v) }),
+      text({ x: left - 7, y: Y(v) + 4, "text-anchor": "end" }, sayY(v)),
     ]),
     ...across.flatMap((v) => [
-      drawn("line", {
-        class: "ctx-axis",
-        x1: X(v),
-        x2: X(v),
-        y1: area.bottom,
-        y2: area.bottom + 4,
-      }),
-      text({ x: X(v), y: area.bottom + 17, "text-anchor": "middle" }, sayX(v)),
+      drawn("line", { class: "ctx-axis", x1: X(v), x2: X(v), y1: bottom, y2: bottom + 4 }),
+      text({ x: X(v), y: bottom + 17, "text-anchor": "middle" }, sayX(v)),
     ]),
-    drawn("path", {
-      class: "ctx-axis",
-      d: `M${area.left} ${area.top}V${area.bottom}H${area.right}`,
-    }),
-    text({ x: area.right, y: area.bottom + 35, "text-anchor": "end" }, x.label),
-    text(
-      { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` },
-      y.label,
-    ),
-    ...(title ? [text({ x: area.left, y: 14, class: "ctx-title" }, title)] : []),
+    drawn("path", { class: "ctx-axis", d: `M${left} ${top}V${bottom}H${right}` }),
+    text({ x: right, y: bottom + 35, "text-anchor": "end" }, x.label),
+    text({ x: 13, y: middle, ...upright }, y.label),
+    ...(title ? [text({ x: left, y: 14, class: "ctx-title" }, title)] : []),
   ];
 }
 
@@ -151,28 +135,22 @@ export function line(on, xs, ys, style = {}) {
       pen = "L";
     } else pen = "M";
   }
-  return drawn("path", {
-    d,
-    fill: "none",
-    "stroke-width": 1.6,
-    "stroke-linejoin": "round",
-    ...style,
-  });
+  const usual = { fill: "none", "stroke-width": 1.6, "stroke-linejoin": "round" };
+  return drawn("path", { d, ...usual, ...style });
 }
 
-/** The area between two curves. @param {Chart} on @param {ArrayLike<number>} xs
- *  @param {ArrayLike<number>} lows @param {ArrayLike<number>} highs @param {Record<string, any>} [style]
- *  @returns {SVGElement} */
-export function band(on, xs, lows, highs, style = {}) {
-  const order = Array.from(xs, (_, i) => i);
-  const up = order.map((i) => `${on.X(xs[i]).toFixed(1)} ${on.Y(highs[i]).toFixed(1)}`);
-  const back = order.reverse().map((i) => `${on.X(xs[i]).toFixed(1)} ${on.Y(lows[i]).toFixed(1)}`);
-  return drawn("path", {
-    d: `M${[...up, ...back].join("L")}Z`,
-    stroke: "none",
-    opacity: 0.2,
-    ...style,
-  });
+/** A stretch of one axis, washed over the whole other one, as far as it is in the picture.
+ *  @param {Chart} on @param {{x?: [number, number], y?: [number, number]}} ends
+ *  @param {Record<string, any>} style @returns {SVGElement} */
+export function wash({ area, X, Y }, { x, y }, style) {
+  const within = (
+    /** @type {number[]} */ pixels,
+    /** @type {number} */ low,
+    /** @type {number} */ high,
+  ) => pixels.map((pixel) => Math.min(Math.max(pixel, low), high)).sort((a, b) => a - b);
+  const [left, right] = within(x?.map(X) ?? [area.left, area.right], area.left, area.right);
+  const [top, bottom] = within(y?.map(Y) ?? [area.top, area.bottom], area.top, area.bottom);
+  return drawn("rect", { x: left, width: right - left, y: top, height: bottom - top, ...style });
 }
 
 /** Upright bars from the foot of the chart (or from zero, if that is in it); `edges` are one more
@@ -193,17 +171,8 @@ export function bars(on, edges, heights, style = {}) {
   });
 }
 
-/** Points. @param {Chart} on @param {ArrayLike<number>} xs @param {ArrayLike<number>} ys
- *  @param {Record<string, any>} [style] @returns {SVGElement[]} */
-export function dots(on, xs, ys, style = {}) {
-  return Array.from(xs, (x, i) =>
-    drawn("circle", { cx: on.X(x), cy: on.Y(ys[i]), r: 3, ...style }),
-  );
-}
-
 /** An upright (x given) or level (y given) line across the chart.
- *  @param {Chart} on @param {{x?: number, y?: number}} at @param {Record<string, any>} [style]
- *  @returns {SVGElement} */
+ *  @param {Chart} on @param {{x?: number, y?: number}} at @param {Record<string, any>} [style] */
 export function rule(on, { x, y }, style = {}) {
   const { left, right, top, bottom } = on.area;
   const ends =
@@ -227,11 +196,11 @@ export function legend(items) {
  *  them in words; they stand in the line under the chart. `onMove` hears where it is read, `onHold` what
  *  is held, null where it is let go; `held` is what is held where a text beside it is read too.
  *  @param {Chart} on
- *  @param {{label: string, min: number, max: number, value: number,
- *    read: (place: number) => string, onMove?: (place: number) => void,
- *    onHold?: (place: number | null) => void, held?: () => number}} options
+ *  @param {{label: string, max: number, value: number, read: (place: number) => string,
+ *    onMove?: (place: number) => void, onHold?: (place: number | null) => void,
+ *    held?: () => number}} options places are 0 to max
  *  @returns {HTMLElement & {update: (place: number) => void}} chart and line */
-export function readable(on, { label, min, max, value, read, onMove, onHold, held }) {
+export function readable(on, { label, max, value, read, onMove, onHold, held }) {
   const [mark, pin] = ["ctx-cursor", "ctx-cursor ctx-held"].map((kind) =>
     drawn("line", { class: kind, y1: on.area.top, y2: on.area.bottom }),
   );
@@ -243,14 +212,13 @@ export function readable(on, { label, min, max, value, read, onMove, onHold, hel
     "aria-describedby": on.root.id, // what is inside of a slider is not read out by itself
     tabindex: 0,
     "aria-label": label,
-    "aria-valuemin": min,
+    "aria-valuemin": 0,
     "aria-valuemax": max,
   });
   let [at, kept] = [value, value];
   const move = (/** @type {number} */ to, quiet = false) => {
-    at = Math.min(Math.max(Math.round(to), min), max);
-    mark.setAttribute("x1", String(on.X(at)));
-    mark.setAttribute("x2", String(on.X(at)));
+    at = Math.min(Math.max(Math.round(to), 0), max);
+    for (const end of ["x1", "x2"]) mark.setAttribute(end, String(on.X(at)));
     handle.setAttribute("aria-valuenow", String(at));
     said.textContent = read(at);
     handle.setAttribute("aria-valuetext", said.textContent);
@@ -260,9 +228,9 @@ export function readable(on, { label, min, max, value, read, onMove, onHold, hel
     ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10,
   }); // prettier-ignore
   handle.addEventListener("keydown", (event) => {
-    const flipped = on.X(max) < on.X(min) && /Left|Right/.test(event.key) ? -1 : 1;
+    const flipped = on.X(max) < on.X(0) && /Left|Right/.test(event.key) ? -1 : 1;
     if (event.key in steps) hold(at + flipped * steps[event.key]);
-    else if (event.key === "Home") hold(min);
+    else if (event.key === "Home") hold(0);
     else if (event.key === "End") hold(max);
     else return;
     event.preventDefault();

@@ -5,8 +5,9 @@ import { Tokenizer } from "../engine/tokenizer.js";
 import { element, failed } from "./dom.js";
 import { nameInText, tokenName } from "./words.js";
 
-/** @typedef {import("./state.js").Model} Model */
-/** @typedef {import("../engine/layer.js").Layer} Layer */
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { HeardNeuron } from "../engine/neuron.js"
+ *  @import { Model } from "./state.js" */
 
 const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
 
@@ -69,7 +70,7 @@ async function held(model, onProgress) {
 }
 
 /** The neuron behind a view that is about one.
- *  @param {Model} model @returns {Promise<import("../engine/neuron.js").HeardNeuron>} */
+ *  @param {Model} model @returns {Promise<HeardNeuron>} */
 export function neuronOf(model) {
   return held(model);
 }
@@ -80,9 +81,7 @@ export function neuronOf(model) {
  *  @param {Model} model @param {HTMLElement} place
  *  @returns {Promise<Layer | null>} */
 export async function layerOf(model, place) {
-  const bar = /** @type {HTMLProgressElement} */ (
-    element("progress", { max: 1, value: 0, "aria-label": "Loading the layer" })
-  );
+  const bar = element("progress", { max: 1, value: 0, "aria-label": "Loading the layer" });
   const waiting = element("p", { class: "ctx-waiting" }, "Loading the layer’s weights ", bar);
   place.replaceChildren(waiting);
   const late = setTimeout(() => {

@@ -2,8 +2,8 @@
 
 import { atWidth, eachFrame } from "./dom.js";
 
-/** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("@anywidget/types").AnyModel} AnyModel
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { AnyModel } from "@anywidget/types"
  *  @typedef {Pick<AnyModel, "get" | "set" | "on" | "off" | "save_changes" | "send"> & {
  *    first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void, beside?: Model,
  *    link?: (page: string, state: Record<string, any>) => Promise<string | null>}} Model of the plain
@@ -89,11 +89,10 @@ export function inStep(update) {
  *  after one of these traits or the width of the place has changed. Returns what ends it; its `again` is
  *  for what a view has learnt by itself.
  *  @template {Record<string, any>} S
- *  @param {{model: Model, place: HTMLElement, traits: string[], state: () => S,
+ *  @param {{model: Model, place: HTMLElement, traits?: string[], state: () => S,
  *    update: (state: S & {width: number}, changed: Changed) => void}} view `state` makes the sound
- *    state of the traits, `width` is the place's in pixels
- *  @returns {(() => void) & {again: () => void}} */
-export function kept({ model, place, traits, state, update }) {
+ *    state of the traits, `width` is the place's in pixels */
+export function kept({ model, place, state, traits = Object.keys(state()), update }) {
   let ended = false;
   const told = inStep(update);
   const tell = () => ended || told({ ...state(), width: place.clientWidth || 700 });

@@ -6,19 +6,10 @@ import { element, fresh } from "./dom.js";
  *  @param {(full: string | null) => void} onInput told a text that was longer */
 export function textBox(label, limit, onInput) {
   const id = fresh("text");
-  const box = /** @type {HTMLTextAreaElement} */ (
-    element("textarea", {
-      id,
-      rows: 7,
-      maxlength: limit, // the browser cuts a long paste before it lays it out
-      spellcheck: "false",
-      autocomplete: "off",
-      autocapitalize: "off",
-      dir: "auto",
-    })
-  );
-  /** @type {string | null} */
-  let pasted = null;
+  const plain = { spellcheck: "false", autocomplete: "off", autocapitalize: "off", dir: "auto" };
+  // with `maxlength` the browser cuts a long paste before it lays it out
+  const box = element("textarea", { id, rows: 7, maxlength: limit, ...plain });
+  /** @type {string | null} */ let pasted = null;
   const remember = (/** @type {DataTransfer | null} */ data) => {
     const added = data?.getData("text/plain") ?? "";
     const whole =

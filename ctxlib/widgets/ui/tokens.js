@@ -7,6 +7,8 @@ import { byHand } from "./hand.js";
 import { DOWN, UP } from "./marks.js";
 import { figure, shown, signed, tokenName } from "./words.js";
 
+/** @import { Hand } from "./hand.js" */
+
 const STRONGEST = 0.6; // of the shade behind a token, as in ctxlib.plots
 
 /** A background as strong as a share of one: one colour above zero, another below.
@@ -23,44 +25,23 @@ function shadeToken(token, value, share) {
   token.style.backgroundColor = share > 0.02 ? shade(value, share * STRONGEST) : "";
 }
 
-/** @param {string} text @param {number} value @param {number} share @param {Record<string, any>} attributes */
-function shadedToken(text, value, share, attributes) {
-  const made = element(
-    "span",
-    { ...attributes, class: `ctx-token ${attributes.class ?? ""}`.trim() },
-    text,
-  );
-  shadeToken(made, value, share);
-  return made;
-}
-
 /** Tokens with a shade behind each, as strong as its value. Each tells its value to a pointer, and
  *  its place to the `hand`; `mark` frames the one that is read, `hold` the one that is held, and `shade`
  *  has other values, in other strengths: where there is none the token is not read and stays faint. Those at the places in `apart`
  *  are underlined. `write` has other tokens, of which those that begin as before are not made anew.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
  *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
- *    hand?: Omit<import("./hand.js").Hand, "at">}} [options]
- *  @returns {HTMLElement & {mark: (place: number) => void, hold: (place: number | null) => void,
- *    write: (tokens: string[], names?: string[], apart?: Set<number>) => void,
- *    shade: (values: ArrayLike<number>, most?: number, digits?: number) => void}} */
+ *    hand?: Omit<Hand, "at">}} [options] */
 export function shadedTokens(tokens, values, { most, digits = 2, names, apart, hand } = {}) {
   // it can be focused, so that Escape is heard where a token was pressed
   const text = element("p", { class: "ctx-tokens", ...(hand ? { tabindex: -1 } : {}) });
   const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
-  /** @type {HTMLElement | undefined} */
-  let marked;
-  /** @type {number | null} */
-  let pressed = null;
-  /** @type {HTMLElement[]} */
-  let spans = [];
-  /** @type {string[]} */
-  let written = [];
-  const write = (
-    /** @type {string[]} */ now,
-    /** @type {string[] | undefined} */ called,
-    /** @type {Set<number> | undefined} */ differing,
-  ) => {
+  /** @type {HTMLElement | undefined} */ let marked;
+  /** @type {number | null} */ let pressed = null;
+  /** @type {HTMLElement[]} */ let spans = [];
+  /** @type {string[]} */ let written = [];
+  /** @param {string[]} now @param {string[]} [called] @param {Set<number>} [differing] */
+  const write = (now, called, differing) => {
     const other = written.findIndex((token, i) => token !== now[i]);
     const same = other < 0 ? written.length : other;
     while (spans[same]?.nextSibling) text.lastChild?.remove();
@@ -79,11 +60,8 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
     });
   };
   write(tokens, names, apart);
-  const shadeAll = (
-    /** @type {ArrayLike<number>} */ values,
-    top = most ?? (largest(values) || 1),
-    exact = digits,
-  ) =>
+  /** @param {ArrayLike<number>} values */
+  const shadeAll = (values, top = most ?? (largest(values) || 1), exact = digits) =>
     spans.forEach((span, i) => {
       const name = names?.[i] ?? tokenName(written[i]);
       const unread = i >= values.length;
@@ -117,14 +95,13 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
 
 /** What the shades behind tokens say. @param {number} most @param {number} [digits] */
 export function shadeKey(most, digits = 2) {
-  const whole = { class: "ctx-key" };
-  return [
-    "Shade: ",
-    shadedToken(`up to ${signed(most, digits)}`, 1, 1, whole),
-    ", ",
-    shadedToken(`down to ${signed(-most, digits)}`, -1, 1, whole),
-    ".",
-  ];
+  const whole = (/** @type {string} */ said, /** @type {1 | -1} */ sign) => {
+    const text = `${said} to ${signed(sign * most, digits)}`;
+    const made = element("span", { class: "ctx-token ctx-key" }, text);
+    shadeToken(made, sign, 1);
+    return made;
+  };
+  return ["Shade: ", whole("up", 1), ", ", whole("down", -1), "."];
 }
 
 /** Shaded tokens under a slider that reads them one by one, as a hand does.
@@ -142,11 +119,11 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
     text.hold(place);
     move(kept);
   };
-  const ends = { min: 0, max: tokens.length - 1 };
-  const reader = slider({ label, ...ends, value: at, format: read, onInput: hold });
+  const reader = slider({ label, max: tokens.length - 1, format: read, onInput: hold });
   reader.classList.add("ctx-token-reader");
   const hand = { held: () => kept, show: move, hold };
   const text = shadedTokens(tokens, values, { digits, names, hand });
+  reader.update(at);
   text.mark(at);
   return [reader, text];
 }

@@ -4,12 +4,12 @@ import { latest } from "../engine/slices.js";
 import { button } from "./controls.js";
 import { element, failed } from "./dom.js";
 
+/** @import { Layer } from "../engine/layer.js" */
+
 /** @typedef {ReturnType<typeof waitingLine>} WaitingLine */
 
 export function waitingLine() {
-  const bar = /** @type {HTMLProgressElement} */ (
-    element("progress", { max: 1, value: 0, "aria-label": "Working" })
-  );
+  const bar = element("progress", { max: 1, value: 0, "aria-label": "Working" });
   const said = element("span", { role: "status" });
   let stop = () => {};
   const halt = button("Stop", () => stop());
@@ -39,7 +39,7 @@ export function waitingLine() {
 
 /** Fetches parts of a layer that are not here yet. Whether all of them are here then: if not, a hand has
  *  stopped it or they could not be had, and the line says so.
- *  @param {WaitingLine} line @param {import("../engine/layer.js").Layer} layer
+ *  @param {WaitingLine} line @param {Layer} layer
  *  @param {string[]} parts as `layer.lacks` names them @param {string} what they are, in words
  *  @param {AbortSignal} signal @returns {Promise<boolean>} or the signal's own error */
 export async function brought(line, layer, parts, what, signal) {
@@ -62,7 +62,7 @@ export async function brought(line, layer, parts, what, signal) {
 
 /** A function that says whether all is here that some heads and tokens need, and fetches what is not:
  *  `again` is called when it has come. What did not come is not asked for at once again.
- *  @param {import("../engine/layer.js").Layer} layer @param {WaitingLine} line @param {() => void} again
+ *  @param {Layer} layer @param {WaitingLine} line @param {() => void} again
  *  @returns {(heads: ArrayLike<number>, ids: ArrayLike<number>, what: string) => boolean} */
 export function needed(layer, line, again) {
   const task = latest();

@@ -4,7 +4,7 @@
 import { button } from "./controls.js";
 import { element } from "./dom.js";
 
-/** @typedef {import("./state.js").Model} Model */
+/** @import { Model } from "./state.js" */
 /** @typedef {{page: string, label: string, state: Record<string, any>}} Way */
 
 /** Copies the address of the view's present state, or sets it back, where a page can; nothing
@@ -33,8 +33,7 @@ export function stateButtons(model) {
 
 /** A line of links to other views' pages, each in a state, where a page knows them: told the ways at
  *  each update, since a link is to be right before it is pressed.
- *  @param {Model} model @param {HTMLElement | null} [buttons] behind the links
- *  @returns {{root: HTMLElement, update: (ways: Way[]) => void}} */
+ *  @param {Model} model @param {HTMLElement | null} [buttons] behind the links */
 export function waysOn(model, buttons) {
   const line = element("span");
   const root = element("p", { class: "ctx-quiet ctx-ways" }, line, buttons);

@@ -2,13 +2,13 @@
  *  row per head. What is pointed at lights up in drawing, equation and sentence. */
 
 import { largest } from "../engine/linalg.js";
-import { element, numberCell, scrolling, table } from "./dom.js";
+import { element, numberCell, quiet, row, scrolling, table } from "./dom.js";
 import { byHand } from "./hand.js";
 import { headStyle, lineMark } from "./marks.js";
 import { lighting, pathDrawing } from "./path.js";
 import { UNIT, digitsFor, signed, threeDigits, tokenMark } from "./words.js";
 
-/** @typedef {import("../engine/prefix.js").Part} Part
+/** @import { Part } from "../engine/prefix.js"
  *  @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and whom it
  *    tells */
 
@@ -19,24 +19,25 @@ const EQUATION = /** @type {const} */ ([
   ["value", "×\u00a0value"],
 ]);
 
+/** In braces the words that light up, behind the part that they stand for where it has another name. */
+const SENTENCE =
+  "The {kernel} is one for all chosen heads, at this {place:distance}. {content:Content} over " +
+  "{denominator} is how much more {row:attention} the {token} draws than its place alone would give " +
+  `it. The {value} is what it brings the {neuron}, in ${UNIT}, for each unit of attention.`;
+
 /** Opens into path and equation; nothing is computed while it is shut.
- *  @param {{open?: boolean}} [options]
- *  @returns {{root: HTMLElement, show: (source: Source, of: () => Part[]) => void}} */
+ *  @param {{open?: boolean}} [options] */
 export function whyHere({ open = false } = {}) {
   const said = element("summary");
   const held = element("div");
   let explain = () => {};
-  const root = element(
-    "details",
-    { class: "ctx-why", open, ontoggle: () => explain() },
-    said,
-    held,
-  );
+  const ways = { class: "ctx-why", open, ontoggle: () => explain() };
+  const root = element("details", ways, said, held);
   lighting(held);
   const show = (/** @type {Source} */ source, /** @type {() => Part[]} */ of) => {
     said.replaceChildren("Why here: what ", tokenMark(source.name), " adds, head by head");
     explain = () => {
-      if (!(/** @type {HTMLDetailsElement} */ (root).open)) return;
+      if (!root.open) return;
       const width = held.clientWidth || root.clientWidth;
       held.replaceChildren(...explained(source, of(), width));
     };
@@ -48,20 +49,16 @@ export function whyHere({ open = false } = {}) {
 /** @param {Source} source @param {Part[]} parts @param {number} width */
 function explained(source, parts, width) {
   const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
-  const most = parts.reduce(
-    (best, { adds }, k) => (adds ** 2 > parts[best].adds ** 2 ? k : best),
-    0,
-  );
+  const sizes = parts.map(({ adds }) => Math.abs(adds));
+  const most = sizes.indexOf(Math.max(...sizes));
   const drawing = element("div");
-  const rows = parts.map((part, k) =>
-    element(
-      "tr",
-      { "data-row": k },
-      element("th", { scope: "row" }, lineMark(headStyle(part.head)), String(part.head)),
-      EQUATION.map(([name]) => lightCell(name, threeDigits(part[name]))),
-      lightCell("neuron", signed(part.adds, digits)),
-    ),
-  );
+  const rows = parts.map((part, k) => {
+    const factors = EQUATION.map(([name]) => lightCell(name, threeDigits(part[name])));
+    const adds = lightCell("neuron", signed(part.adds, digits));
+    const made = row([lineMark(headStyle(part.head)), String(part.head)], [...factors, adds]);
+    made.dataset.row = String(k);
+    return made;
+  });
   const show = (/** @type {number} */ k) => {
     drawing.replaceChildren(pathOf(source, parts[k], digits, width));
     rows.forEach((row, i) => row.classList.toggle("ctx-chosen", i === k));
@@ -73,11 +70,7 @@ function explained(source, parts, width) {
     return row && Number(row.getAttribute("data-row"));
   };
   const whole = parts.reduce((sum, { adds }) => sum + adds, 0);
-  const sum = [
-    element("th", { scope: "row" }, "all"),
-    EQUATION.map(() => element("td")),
-    lightCell("neuron", signed(whole, digits)),
-  ];
+  const sum = [...EQUATION.map(() => element("td")), lightCell("neuron", signed(whole, digits))];
   const equation = table({
     kind: "ctx-figures",
     columns: [
@@ -85,7 +78,7 @@ function explained(source, parts, width) {
       ...EQUATION.map(([name, figures]) => ({ figures: lightWord(name, figures) })),
       { figures: lightWord("neuron", "=\u00a0adds") },
     ],
-    rows: [...rows, element("tr", { class: "ctx-why-sum" }, sum)],
+    rows: [...rows, row("all", sum, "ctx-why-sum")],
   });
   byHand(equation, { at, held: () => kept, show, hold });
   show(most);
@@ -121,36 +114,20 @@ function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) 
     `The path of ${name}, ${away}, through head ${head}: kernel ${said.kernel} times content ` +
     `${said.content} over denominator ${said.denominator} is attention ${said.row}; times value ` +
     `${said.value} it adds ${signed(adds, digits)} to neuron ${neuron}.`;
+  const caption = `Through head ${head}; point at another in the table.`;
   return element(
     "figure",
     { class: "ctx-path-figure" },
     pathDrawing(said, alt, width),
-    element(
-      "figcaption",
-      { class: "ctx-quiet" },
-      `Through head ${head}; point at another in the table.`,
-    ),
+    element("figcaption", { class: "ctx-quiet" }, caption),
   );
 }
 
+/** What is said below the equation. */
 function sentence() {
-  return element("p", { class: "ctx-quiet" }, [
-    "The ",
-    lightWord("kernel", "kernel"),
-    " is one for all chosen heads, at this ",
-    lightWord("place", "distance"),
-    ". ",
-    lightWord("content", "Content"),
-    " over ",
-    lightWord("denominator", "denominator"),
-    " is how much more ",
-    lightWord("row", "attention"),
-    " the ",
-    lightWord("token", "token"),
-    " draws than its place alone would give it. The ",
-    lightWord("value", "value"),
-    " is what it brings the ",
-    lightWord("neuron", "neuron"),
-    `, in ${UNIT}, for each unit of attention.`,
-  ]);
+  const said = SENTENCE.split(/[{}]/).map((piece, i) => {
+    const [part, word = part] = piece.split(":");
+    return i % 2 ? lightWord(part, word) : piece;
+  });
+  return quiet(said);
 }

@@ -66,9 +66,21 @@ export function tokenName(text) {
   return spelt || "(empty)";
 }
 
+/** A text, if it is of so many letters at most; else its beginning.
+ *  @param {string} text @param {number} most */
+export function cutShort(text, most) {
+  const letters = Array.from(text);
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
+}
+
 /** A token's name in a sentence. @param {string} name @returns {HTMLElement} */
 export function tokenMark(name) {
   return element("span", { class: "ctx-word" }, name);
+}
+
+/** Tokens named in a line or a table. @param {string[]} names @returns {(Node | string)[]} */
+export function tokenMarks(names) {
+  return names.flatMap((name) => [tokenMark(name), " "]);
 }
 
 /** Digits after the point for numbers up to this size: the page's are Python's to about a hundredth of

@@ -3,30 +3,25 @@
 
 import { leading } from "../engine/reading.js";
 import { passageRead } from "../explorer/passages.js";
-import { destinationSlider, passageChoice } from "../ui/controls.js";
+import { controlRow } from "../ui/controls.js";
 import { element, renewed } from "../ui/dom.js";
 import { headStyle } from "../ui/marks.js";
+import { placeOn } from "../ui/place.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
-import { below, kept, sound, turn, usualHeads } from "../ui/state.js";
+import { kept, usualHeads } from "../ui/state.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { whyHere } from "../ui/why.js";
 import { tokenMark } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model */
-/** @typedef {import("../engine/learned.js").LearnedLayer} Layer */
+/** @import { LearnedLayer } from "../engine/learned.js"
+ *  @import { Place } from "../ui/place.js"
+ *  @import { Model } from "../ui/state.js"
+ *  @typedef {LearnedLayer} Layer */
 
 const EVEN = { stroke: "var(--ctx-ink)", "stroke-width": 1, "stroke-dasharray": "2 3" };
 const LINE = { "stroke-width": 1.8 };
-
-/** The sound part of the state. n = 0 stands for the circuit's own destination.
- *  @param {Model} model @param {Layer} layer */
-function turned(model, layer) {
-  const passage = sound(model, "passage", below(layer.passages.length), 0);
-  const n = sound(model, "n", below(layer.longest(passage)), 0);
-  return { passage, n: n || Math.max(1, Math.min(layer.n, layer.longest(passage) - 1)) };
-}
 
 /** Attention to the nearest tokens, the destination's own first. @param {Float64Array} row */
 function nearest(row) {
@@ -53,7 +48,7 @@ function drawing(within, width) {
     `Within ${k} back, head by head: ` +
     within.map((shares, head) => `${head}: ${Math.round(100 * shares[k])}%`).join(", ");
   const label = "Read how much attention lies within so many tokens back";
-  const reader = readable(on, { label, min: 0, max: n, value: Math.min(16, n), read });
+  const reader = readable(on, { label, max: n, value: Math.min(16, n), read });
   const marks = within.map((_, head) => ({
     label: `head ${head}: half within ${half[head]}`,
     style: headStyle(head),
@@ -66,37 +61,23 @@ async function render({ model, el }) {
   const layer = /** @type {Layer | null} */ (await layerOf(model, el));
   if (!layer) return undefined;
   const { inText } = spelling(layer);
-  const now = turned(model, layer);
-  const controls = {
-    passage: passageChoice({
-      passages: layer.passages,
-      value: now.passage,
-      onChange: (passage) => turn(model, { passage }),
-    }),
-    n: destinationSlider({ max: 1, value: 1, onInput: (n) => turn(model, { n }) }),
-  };
+  const place = placeOn(model, layer);
+  const controls = controlRow(place.controls);
   const headline = element("p");
   const ways = waysOn(model, stateButtons(model));
   const [picture, path, why] = [element("div"), element("div"), whyHere({ open: true })];
-  el.replaceChildren(
-    element("div", { class: "ctx-controls" }, Object.values(controls)),
-    headline,
-    picture,
-    path,
-    why.root,
-    ways.root,
-  );
+  el.replaceChildren(controls, headline, picture, path, why.root, ways.root);
   const heads = usualHeads(layer);
   const waiting = waitingLine();
   const here = needed(layer, waiting, () => waiting.root.isConnected && end.again());
-  /** @param {ReturnType<typeof turned> & {width: number}} now */
-  const update = ({ passage, n, width }) => {
-    controls.passage.update(passage);
-    controls.n.update(n, { max: layer.longest(passage) - 1 });
-    const ids = layer.passages[passage].ids.slice(0, n + 1);
+  /** @param {Place & {width: number}} now */
+  const update = ({ width, ...now }) => {
+    const { n, passage } = now;
+    controls.update(now, place.scales(now));
+    const ids = place.ids(now);
     why.root.hidden = true;
     if (!here([], ids, "the tokens of this passage")) {
-      for (const place of [headline, path]) place.replaceChildren();
+      for (const empty of [headline, path]) empty.replaceChildren();
       renewed(picture, waiting.root);
       return;
     }
@@ -114,19 +95,13 @@ async function render({ model, el }) {
     }
     const circuit = layer.circuit({ n });
     const [neuron] = leading(circuit.summary(circuit.placed(ids), heads));
-    renewed(
-      path,
-      element("p", {}, `What each token adds to neuron ${neuron}, which this text excites most. `),
-      ...passageRead(
-        { ranking: { circuit, heads }, neuron, read: passage },
-        { layer, inText },
-        why,
-      ),
-    );
+    const said = `What each token adds to neuron ${neuron}, which this text excites most. `;
+    const scene = { ranking: { circuit, heads }, neuron, read: passage };
+    renewed(path, element("p", {}, said), ...passageRead(scene, { layer, inText }, why));
     here(heads, layer.known, "the other passages"); // while this one is looked at
   };
-  const state = () => turned(model, layer);
-  const end = kept({ model, place: picture, traits: ["passage", "n"], state, update });
+  const { state } = place;
+  const end = kept({ model, place: picture, state, update });
   return end;
 }
 

@@ -3,30 +3,31 @@
  *  No layer is needed: Python has measured, and all that is worked out here are bounds and shares.
  *  Everything in a record is in units of the head's expected denominator, so that 1 is the mean. */
 
-import { either, headChoice, passageChoice, slider } from "../ui/controls.js";
-import { drawn, element, failed, numberCell, renewed, scrolling, table } from "../ui/dom.js";
+import { controlRow, either, headChoice, passageChoice, slider } from "../ui/controls.js";
+import { drawn, element, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS, lineMark } from "../ui/marks.js";
 import { binAt, readableBars } from "../ui/distributions.js";
 import { spots } from "../ui/domains.js";
-import { chart, digitsOfStep, linearTicks, rule } from "../ui/plot.js";
+import { chart, digitsOfStep, linearTicks, rule, wash } from "../ui/plot.js";
+import { each, fits, isSize, isText, recordOf, sized, some } from "../ui/record.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
-import { figure, several, tokenMark, tokenName } from "../ui/words.js";
+import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model */
-/** What bounds are made of, for one head: the variance of a token's content, its interval's width
- *  and its largest distance from the mean; of the kernel the sum of squares and the largest weight.
+/** @import { Chart } from "../ui/plot.js"
+ *  @import { Model } from "../ui/state.js"
  *  @typedef {{variance: number, width: number, largest: number, squares: number,
- *    heaviest: number}} Facts
+ *    heaviest: number}} Facts what bounds are made of, for one head: the variance of a token's content,
+ *    its interval's width and its largest distance from the mean; of the kernel the sum of squares and
+ *    the largest weight
  *  @typedef {{name: string, domain: string}} Passage
  *  @typedef {{n: number, token: string, heads: Facts[], texts: number[][], passages: Passage[],
  *    ofPassages: number[][]}} Measured
  *  @typedef {{head: number, text: number, bound: string, level: number}} Turned
- *  @typedef {{domain: string, members: number[], mean: number}} Row
- *  @typedef {{place: number, onMove: (place: number) => void, onPick: (text: number) => void}} Reader
- *    where the histogram is read, and which passage is picked */
+ *  @typedef {Turned & {record: Measured, texts: number[], values: number[], epsilon: number,
+ *    edges: number[], width: number}} Scene of one head its texts, its passages' values, how far off the
+ *    mean is allowed, and the edges of bins */
 
-const FACTS = ["variance", "width", "largest", "squares", "heaviest"];
 const TEXT_BINS = 45;
 const DOMAIN_LINE = 17; // pixels between two domains
 const LETTER = 7; // pixels that a letter takes, about
@@ -97,46 +98,41 @@ function shareInside(values, epsilon) {
 
 // ---------------------------------------------------------------- what was measured
 
-/** The record, if it is whole. @param {any} record @returns {Measured | null} */
-function measured(record) {
-  const { n, token, heads, texts, passages, ofPassages } = record ?? {};
-  if (![heads, texts, passages, ofPassages].every(Array.isArray) || !heads.length) return null;
-  const sized = (/** @type {any} */ v) => Number.isFinite(v) && v >= 0;
-  const table = (/** @type {any[]} */ rows, /** @type {number} */ size) =>
-    rows.length === heads.length &&
-    rows.every((row) => Array.isArray(row) && row.length === size && row.every(sized));
-  const whole =
-    sized(n) &&
-    typeof token === "string" &&
-    heads.every((/** @type {any} */ facts) => FACTS.every((name) => sized(facts?.[name]))) &&
-    passages.every((/** @type {any} */ p) =>
-      [p?.name, p?.domain].every((v) => typeof v === "string"),
-    ) &&
-    texts[0]?.length > 0 &&
-    table(texts, texts[0].length) &&
-    table(ofPassages, passages.length);
-  return whole ? record : null;
+const FACTS = ["variance", "width", "largest", "squares", "heaviest"];
+const RECORD = {
+  n: isSize,
+  token: isText,
+  heads: some(each(FACTS, isSize)),
+  texts: some(some(isSize)),
+  passages: [{ name: isText, domain: isText }],
+  ofPassages: [[isSize]],
+};
+
+/** @param {any} record */
+function isWhole(record) {
+  if (!fits(record, RECORD)) return false;
+  const { heads, texts, passages, ofPassages } = record;
+  const of = heads.length;
+  return sized(texts, of, texts[0].length) && sized(ofPassages, of, passages.length);
 }
 
 /** The domains of the passages with their members, by the mean of their denominators.
- *  @param {Measured} record @param {number} head @returns {Row[]} */
-function byMean({ passages, ofPassages }, head) {
-  /** @type {Map<string, number[]>} */
-  const domains = new Map();
-  passages.forEach(({ domain }, i) => domains.set(domain, [...(domains.get(domain) ?? []), i]));
+ *  @param {Passage[]} passages @param {number[]} values */
+function byMean(passages, values) {
+  const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
   const rows = [...domains].map(([domain, members]) => {
-    const mean = members.reduce((sum, i) => sum + ofPassages[head][i], 0) / members.length;
+    const mean = members.reduce((sum, i) => sum + values[i], 0) / members.length;
     return { domain, members, mean };
   });
   return rows.sort((a, b) => b.mean - a.mean);
 }
 
 /** Edges of bins, round numbers from 0 on, that hold nearly all texts and every passage of a head.
- *  @param {Measured} record @param {number} head @returns {number[]} */
-function binEdges({ texts, ofPassages }, head) {
-  const sorted = texts[head].toSorted((a, b) => a - b);
+ *  @param {number[]} texts @param {number[]} values @returns {number[]} */
+function binEdges(texts, values) {
+  const sorted = texts.toSorted((a, b) => a - b);
   const most = sorted[Math.ceil(0.995 * sorted.length) - 1];
-  const ticks = linearTicks([0, Math.max(2, most, ...ofPassages[head])], TEXT_BINS);
+  const ticks = linearTicks([0, Math.max(2, most, ...values)], TEXT_BINS);
   return [...ticks, 2 * ticks[ticks.length - 1] - ticks[ticks.length - 2]];
 }
 
@@ -144,11 +140,8 @@ function binEdges({ texts, ofPassages }, head) {
 
 /** @param {{model: Model, el: HTMLElement}} view traits: record, head, text, bound, level */
 async function render({ model, el }) {
-  const record = measured(model.get("record")) ?? measured(model.first?.record);
-  if (!record) {
-    failed(el, new Error("This view’s measurements are damaged. Reload the page to try again."));
-    return undefined;
-  }
+  /** @type {Measured | null} */ const record = recordOf(model, el, isWhole);
+  if (!record) return undefined;
   const { heads, passages } = record;
   /** @returns {Turned} */
   const chosen = () => ({
@@ -157,46 +150,11 @@ async function render({ model, el }) {
     bound: sound(model, "bound", (v) => Object.hasOwn(TAILS, v), "Chebyshev"),
     level: sound(model, "level", (v) => v >= 0.5 && v <= 0.999, 0.95),
   });
-  const controls = denominatorControls(model, record, chosen());
-  const picture = element("div", { class: "ctx-denominators" });
-  const words = element("div");
-  const ways = waysOn(model, stateButtons(model));
-  el.replaceChildren(
-    element("div", { class: "ctx-controls" }, Object.values(controls)),
-    picture,
-    words,
-    ways.root,
-  );
-  let place = 1; // the denominator at which a reader last looked
-  /** @param {Turned & {width: number}} now */
-  const update = ({ width: room, ...now }) => {
-    for (const [name, control] of Object.entries(controls))
-      control.update(/** @type {never} */ (now[/** @type {keyof Turned} */ (name)]));
-    const epsilon = halfWidth(now.bound, heads[now.head], now.level);
-    const onMove = (/** @type {number} */ to) => (place = to);
-    const onPick = (/** @type {number} */ text) =>
-      turn(model, { text: text === now.text ? -1 : text });
-    renewed(picture, textsAndPassages(record, now, epsilon, room, { place, onMove, onPick }));
-    words.replaceChildren(shareAccount(record, now, epsilon), boundsTable(record, now));
-    const state = { heads: [now.head] };
-    ways.update([{ page: "explorer", label: "What this head tells neurons: the explorer", state }]);
-  };
-  const traits = ["head", "text", "bound", "level"];
-  return kept({ model, place: el, traits, state: chosen, update });
-}
-
-/** @param {Model} model @param {Measured} record @param {Turned} now */
-function denominatorControls(model, { heads, passages }, now) {
-  return {
-    head: headChoice({
-      count: heads.length,
-      value: now.head,
-      onChange: (head) => turn(model, { head }),
-    }),
+  const controls = controlRow({
+    head: headChoice({ count: heads.length, onChange: (head) => turn(model, { head }) }),
     text: passageChoice({
       passages,
       first: "none marked",
-      value: now.text,
       onChange: (text) => turn(model, { text }),
     }),
     level: slider({
@@ -204,17 +162,35 @@ function denominatorControls(model, { heads, passages }, now) {
       min: 0.5,
       max: 0.999,
       step: 0.001,
-      value: now.level,
       format: inPercent,
       onInput: (level) => turn(model, { level }),
     }),
     bound: either({
       label: "Band by",
-      options: Object.keys(TAILS).map((value) => ({ value, label: value })),
-      value: now.bound,
+      options: Object.keys(TAILS).map((label) => ({ value: label, label })),
       onChange: (bound) => turn(model, { bound }),
     }),
+  });
+  const picture = element("div", { class: "ctx-denominators" });
+  const words = element("div");
+  const ways = waysOn(model, stateButtons(model));
+  el.replaceChildren(controls, picture, words, ways.root);
+  let place = 1; // the denominator at which a reader last looked
+  /** @param {Turned & {width: number}} now */
+  const update = (now) => {
+    controls.update(now);
+    const [texts, values] = [record.texts[now.head], record.ofPassages[now.head]];
+    const epsilon = halfWidth(now.bound, heads[now.head], now.level);
+    const scene = { ...now, record, texts, values, epsilon, edges: binEdges(texts, values) };
+    const onMove = (/** @type {number} */ to) => (place = to);
+    const onPick = (/** @type {number} */ text) =>
+      turn(model, { text: text === now.text ? -1 : text });
+    renewed(picture, textsAndPassages(scene, place, onMove, onPick));
+    words.replaceChildren(shareAccount(scene), boundsTable(scene));
+    const state = { heads: [now.head] };
+    ways.update([{ page: "explorer", label: "What this head tells neurons: the explorer", state }]);
   };
+  return kept({ model, place: el, state: chosen, update });
 }
 
 /** @param {number} share */
@@ -230,103 +206,83 @@ function offMean(epsilon) {
 // ---------------------------------------------------------------- pictures
 
 /** All texts as a histogram and the passages below, over one axis.
- *  @param {Measured} record @param {Turned} now @param {number} epsilon @param {number} room
- *  @param {Reader} reader */
-function textsAndPassages(record, now, epsilon, room, { place, onMove, onPick }) {
-  const rows = byMean(record, now.head);
-  const names = rows.map(({ domain }) => cutName(domain));
+ *  @param {Scene} scene @param {number} place where it is read
+ *  @param {(place: number) => void} onMove @param {(text: number) => void} onPick a passage */
+function textsAndPassages(scene, place, onMove, onPick) {
+  const rows = byMean(scene.record.passages, scene.values);
+  const names = rows.map(({ domain }) => cutShort(domain, WIDEST));
   const most = Math.max(0, ...names.map((name) => name.length));
   const spare = Math.max(0, Math.round(most * LETTER) + 9 - MARGIN);
-  const limits = binEdges(record, now.head);
-  const options = { limits, epsilon, width: room - spare };
-  const above = textHistogram(record, now, options, place, onMove);
-  indent(above.firstElementChild, spare);
-  if (!rows.length) return [above];
-  const under = passageStrip(record, now, rows, names, options, onPick);
-  indent(under.firstElementChild, spare);
-  return [above, under];
+  const narrow = { ...scene, width: scene.width - spare };
+  const made = [
+    textHistogram(narrow, place, onMove),
+    ...(rows.length ? [passageStrip(narrow, rows, names, onPick)] : []),
+  ];
+  // the names are wider than a chart's own labels: the histogram keeps room for them too
+  for (const { firstElementChild: drawing } of made)
+    /** @type {HTMLElement} */ (drawing).style.paddingLeft = `${spare}px`;
+  return made;
 }
 
-/** Room for the names of the domains, which are wider than a chart's own labels: the histogram
- *  keeps it too, so that one axis serves both.
- *  @param {Element | null} drawing @param {number} spare */
-function indent(drawing, spare) {
-  /** @type {HTMLElement} */ (drawing).style.paddingLeft = `${spare}px`;
-}
-
-/** @param {number[]} limits @param {number} width
- *  @returns {{domain: [number, number], ticks: number[]}} */
-function sharedAxis(limits, width) {
-  const most = limits[limits.length - 1];
+/** @param {Scene} scene @returns {{domain: [number, number], ticks: number[]}} */
+function sharedAxis({ edges, width }) {
+  const most = edges[edges.length - 1];
   return { domain: [0, most], ticks: linearTicks([0, most], Math.max(3, width / 110)) };
 }
 
-/** @param {string} name */
-function cutName(name) {
-  const letters = Array.from(name);
-  return letters.length > WIDEST ? `${letters.slice(0, WIDEST - 1).join("")}…` : name;
-}
-
-/** @param {Measured} record @param {Turned} now
- *  @param {{limits: number[], epsilon: number, width: number}} options
- *  @param {number} place @param {(place: number) => void} onMove */
-function textHistogram(record, now, { limits, epsilon, width }, place, onMove) {
-  const texts = record.texts[now.head];
-  const bins = limits.length - 1;
+/** @param {Scene} scene @param {number} place @param {(place: number) => void} onMove */
+function textHistogram(scene, place, onMove) {
+  const { head, texts, epsilon, edges, width } = scene;
+  const bins = edges.length - 1;
   const counts = new Array(bins).fill(0);
-  for (const value of texts) if (binAt(limits, value) < bins) counts[binAt(limits, value)]++;
+  for (const value of texts) if (binAt(edges, value) < bins) counts[binAt(edges, value)]++;
   const most = 1.08 * Math.max(...counts);
   const share = inPercent(shareInside(texts, epsilon));
   const on = chart({
     alt:
-      `Histogram of the denominators of head ${now.head} over their mean, ${several(texts.length, "text")}; ` +
+      `Histogram of the denominators of head ${head} over their mean, ${several(texts.length, "text")}; ` +
       `${share} lie within ${offMean(epsilon)}.`,
-    x: { label: "", ...sharedAxis(limits, width) },
+    x: { label: "", ...sharedAxis(scene) },
     y: { label: "texts", domain: [0, most], ticks: linearTicks([0, most], 4) },
     width,
     height: 226,
-    title: `head ${now.head}: the mean ${offMean(epsilon)}`,
+    title: `head ${head}: the mean ${offMean(epsilon)}`,
   });
-  on.add(...allowedBand(on, now, epsilon));
+  on.add(...allowedBand(on, scene));
   return readableBars(on, {
-    edges: limits,
+    edges,
     heights: counts,
     style: { fill: "var(--ctx-ink)", opacity: 0.62 },
-    over: passageMark(on, record, now, true),
+    over: passageMark(on, scene, true),
     label: "Read the histogram at a denominator",
-    value: Math.min(binAt(limits, place), bins - 1),
-    digits: digitsOfStep(limits[1]),
+    value: Math.min(binAt(edges, place), bins - 1),
+    digits: digitsOfStep(edges[1]),
     said: (bin) => ` times the mean: ${counts[bin]} of ${several(texts.length, "text")}`,
-    onMove: (bin) => onMove((bin + 0.5) * limits[1]),
+    onMove: (bin) => onMove((bin + 0.5) * edges[1]),
   });
 }
 
 /** The band that theory allows, as far as the picture goes, and the mean.
- *  @param {import("../ui/plot.js").Chart} on @param {Turned} now @param {number} epsilon */
-function allowedBand(on, { bound }, epsilon) {
-  const { left, right, top, bottom } = on.area;
-  const [from, to] = [Math.max(on.X(1 - epsilon), left), Math.min(on.X(1 + epsilon), right)];
+ *  @param {Chart} on @param {Scene} scene */
+function allowedBand(on, { bound, epsilon }) {
+  const { left, right } = on.area;
   const style = STYLES[bound];
-  const wash = drawn("rect", {
-    x: from,
-    width: to - from,
-    y: top,
-    height: bottom - top,
-    fill: style.stroke,
-    opacity: 0.13,
-  });
-  const ends = [1 - epsilon, 1 + epsilon].filter((x) => on.X(x) >= left && on.X(x) <= right);
-  const lines = ends.map((x) => rule(on, { x }, { class: null, "stroke-width": 1.6, ...style }));
-  return [wash, ...lines, rule(on, { x: 1 })];
+  /** @type {[number, number]} */ const ends = [1 - epsilon, 1 + epsilon];
+  const seen = ends.filter((x) => on.X(x) >= left && on.X(x) <= right);
+  const lines = seen.map((x) => rule(on, { x }, { class: null, "stroke-width": 1.6, ...style }));
+  return [
+    wash(on, { x: ends }, { fill: style.stroke, opacity: 0.13 }),
+    ...lines,
+    rule(on, { x: 1 }),
+  ];
 }
 
 /** The chosen passage: a line, and its name where there is room for it.
- *  @param {import("../ui/plot.js").Chart} on @param {Measured} record @param {Turned} now
- *  @param {boolean} named */
-function passageMark(on, { passages, ofPassages }, { head, text }, named) {
+ *  @param {Chart} on @param {Scene} scene @param {boolean} named */
+function passageMark(on, { record, values, text }, named) {
   if (text < 0) return [];
-  const x = on.X(ofPassages[head][text]);
-  const mark = rule(on, { x: ofPassages[head][text] }, { class: "ctx-denominators-mark" });
+  const x = on.X(values[text]);
+  const mark = rule(on, { x: values[text] }, { class: "ctx-denominators-mark" });
   if (!named) return [mark];
   const rightwards = x < (on.area.left + on.area.right) / 2;
   const at = {
@@ -334,20 +290,19 @@ function passageMark(on, { passages, ofPassages }, { head, text }, named) {
     y: on.area.top + 11,
     "text-anchor": rightwards ? "start" : "end",
   };
-  const said = `${passages[text].name}, ${figure(ofPassages[head][text])}`;
+  const said = `${record.passages[text].name}, ${figure(values[text])}`;
   return [mark, drawn("text", { ...at, class: "ctx-denominators-name" }, said)];
 }
 
 /** The passages, a line for each domain; hollow where they lie outside the band.
- *  @param {Measured} record @param {Turned} now @param {Row[]} rows @param {string[]} names
- *  @param {{limits: number[], epsilon: number, width: number}} options
+ *  @param {Scene} scene @param {ReturnType<typeof byMean>} rows @param {string[]} names
  *  @param {(text: number) => void} onPick */
-function passageStrip(record, now, rows, names, { limits, epsilon, width }, onPick) {
-  const values = record.ofPassages[now.head];
+function passageStrip(scene, rows, names, onPick) {
+  const { record, values, epsilon, width } = scene;
   const means = rows.map(({ domain, mean }) => `${domain} ${figure(mean)}`);
   const on = chart({
     alt: `Denominators of the passages, over the mean, by domain. Averages: ${means.join(", ")}.`,
-    x: { label: "denominator, over its mean", ...sharedAxis(limits, width) },
+    x: { label: "denominator, over its mean", ...sharedAxis(scene) },
     y: {
       label: "",
       domain: [rows.length - 0.4, -0.6],
@@ -357,7 +312,7 @@ function passageStrip(record, now, rows, names, { limits, epsilon, width }, onPi
     width,
     height: rows.length * DOMAIN_LINE + 54,
   });
-  on.add(...allowedBand(on, now, epsilon), ...passageMark(on, record, now, false));
+  on.add(...allowedBand(on, scene), ...passageMark(on, scene, false));
   rows.forEach(({ members, mean }, row) => {
     const [x, y] = [on.X(mean), on.Y(row)];
     on.add(drawn("line", { class: "ctx-denominators-mean", x1: x, x2: x, y1: y - 6, y2: y + 6 }));
@@ -365,36 +320,27 @@ function passageStrip(record, now, rows, names, { limits, epsilon, width }, onPi
       x: on.X(values[i]),
       y,
       said: `${record.passages[i].name}: ${figure(values[i], 3)}`,
-      chosen: i === now.text,
+      chosen: i === scene.text,
       kind: Math.abs(values[i] - 1) < epsilon ? "ctx-denominators-in" : "ctx-denominators-out",
     }));
     on.add(...spots(dots, [3.6, 6], (i) => onPick(members[i])));
   });
-  return element(
-    "div",
-    {},
-    element("div", {}, on.root),
-    element(
-      "p",
-      { class: "ctx-quiet" },
-      "A dot is a labelled passage, hollow if outside the band; a row is a domain with its mean, " +
-        "upright, and the rows are in the order of these means.",
-    ),
-  );
+  const said =
+    "A dot is a labelled passage, hollow if outside the band; a row is a domain with its mean, " +
+    "upright, and the rows are in the order of these means.";
+  return element("div", {}, element("div", {}, on.root), quiet(said));
 }
 
 // ---------------------------------------------------------------- words
 
-/** What is promised and what is so. @param {Measured} record @param {Turned} now
- *  @param {number} epsilon */
-function shareAccount(record, { head, bound, level }, epsilon) {
-  const texts = record.texts[head];
+/** What is promised and what is so. @param {Scene} scene */
+function shareAccount({ record, texts, bound, level, epsilon, edges }) {
   const found = shareInside(texts, epsilon);
   const isBound = !bound.startsWith("normal");
   const verdict =
     found < level ? FEWER[isBound ? "bound" : "curve"] : isBound ? "As promised." : "No fewer.";
-  const last = binEdges(record, head).at(-1) ?? Infinity;
-  const beyond = texts.filter((value) => value >= last).length;
+  const beyond = texts.filter((value) => value >= edges[edges.length - 1]).length;
+  const where = ` (n = ${record.n}, destination token `;
   return element(
     "p",
     {},
@@ -403,36 +349,23 @@ function shareAccount(record, { head, bound, level }, epsilon) {
     element("strong", {}, `${inPercent(found)} of ${several(texts.length, "text")} have.`),
     ` ${verdict}`,
     beyond ? ` To the right of the picture: ${beyond}.` : "",
-    element(
-      "span",
-      { class: "ctx-quiet" },
-      ` (n = ${record.n}, destination token `,
-      tokenMark(tokenName(record.token)),
-      ")",
-    ),
+    element("span", { class: "ctx-quiet" }, where, tokenMark(tokenName(record.token)), ")"),
   );
 }
 
-/** All four at this level. @param {Measured} record @param {Turned} now */
-function boundsTable(record, { head, bound, level }) {
-  const [texts, passages] = [record.texts[head], record.ofPassages[head]];
+/** All four at this level. @param {Scene} scene */
+function boundsTable({ record, head, texts, values, bound, level }) {
   const rows = Object.keys(TAILS).map((name) => {
     const epsilon = halfWidth(name, record.heads[head], level);
-    return element(
-      "tr",
-      { class: name === bound ? "ctx-chosen" : null },
-      element("th", { scope: "row" }, lineMark(STYLES[name]), name),
-      numberCell(offMean(epsilon)),
-      numberCell(inPercent(shareInside(texts, epsilon))),
-      numberCell(passages.length ? inPercent(shareInside(passages, epsilon)) : "–"),
-    );
+    const inside = [
+      inPercent(shareInside(texts, epsilon)),
+      values.length ? inPercent(shareInside(values, epsilon)) : "–",
+    ];
+    const title = [lineMark(STYLES[name]), name];
+    return row(title, [offMean(epsilon), ...inside], name === bound && "ctx-chosen");
   });
-  const columns = [
-    { words: `band at ${inPercent(level)}` },
-    { figures: "allows" },
-    { figures: "texts inside" },
-    { figures: "passages inside" },
-  ];
+  const titles = ["allows", "texts inside", "passages inside"].map((figures) => ({ figures }));
+  const columns = [{ words: `band at ${inPercent(level)}` }, ...titles];
   const kind = "ctx-figures ctx-denominators-bounds";
   return scrolling("All four bands", table({ kind, columns, rows }));
 }

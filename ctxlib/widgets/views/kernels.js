@@ -2,12 +2,13 @@
 
 import {
   choice,
+  controlRow,
   destinationChoice,
   destinationSlider,
-  either,
   headChooser,
+  scaleChoice,
 } from "../ui/controls.js";
-import { drawn, element, numberCell, renewed, scrolling, table } from "../ui/dom.js";
+import { drawn, element, numberCell, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
 import { headStyle, lineMark } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
@@ -15,9 +16,9 @@ import { below, kept, listBelow, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model */
-/** @typedef {import("../engine/layer.js").Layer} Layer
- *  @typedef {import("../ui/plot.js").Chart} Chart
+/** @import { Layer } from "../engine/layer.js"
+ *  @import { Chart } from "../ui/plot.js"
+ *  @import { Model } from "../ui/state.js"
  *  @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
 
 const FAINTEST = 1e-6; // smaller weights are not drawn
@@ -50,24 +51,28 @@ async function render({ model, el }) {
       token: token === -1 ? layer.destinations[0].id : token,
     };
   };
-  const controls = kernelControls(model, layer, name, chosen());
+  const any = [{ value: "all", label: "any" }];
+  const usual = [...new Set(families)].map((value) => ({ value, label: value }));
+  const controls = controlRow({
+    heads: headChooser(layer, (heads) => turn(model, { heads, family: "all" })),
+    family: choice({
+      label: "Family",
+      options: [...any, ...usual],
+      onChange: (family) => turn(model, { family, heads: [] }),
+    }),
+    token: destinationChoice(layer, name, (token) => turn(model, { token })),
+    n: destinationSlider(layer.positions - 1, (n) => turn(model, { n })),
+    scale: scaleChoice("Axes", ["log", "linear"], (scale) => turn(model, { scale })),
+  });
   const picture = element("div", { class: "ctx-kernels" });
   const numbers = scrolling("The kernels in numbers");
-  const caption = element("p", { class: "ctx-quiet" });
+  const caption = quiet();
   const ways = waysOn(model, stateButtons(model));
-  el.replaceChildren(
-    element("div", { class: "ctx-controls" }, Object.values(controls)),
-    picture,
-    numbers,
-    caption,
-    ways.root,
-  );
-
+  el.replaceChildren(controls, picture, numbers, caption, ways.root);
   let distance = 10; // where a reader last looked
   /** @param {Shown & {width: number}} now */
   const update = ({ width, ...now }) => {
-    for (const [trait, control] of Object.entries(controls))
-      control.update(/** @type {never} */ (now[/** @type {keyof Shown} */ (trait)]));
+    controls.update(now);
     const all = layer.kernels(now.n, now.token);
     const kernels = now.heads.map((head) => Float64Array.from(all[head]).reverse());
     const title = `n = ${now.n}, destination token ${name(now.token)}`;
@@ -81,51 +86,7 @@ async function render({ model, el }) {
       { page: "explorer", label: "What these heads tell neurons: the explorer", state },
     ]);
   };
-  const traits = ["heads", "n", "scale", "family", "token"];
-  return kept({ model, place: el, traits, state: chosen, update });
-}
-
-/** @param {Model} model @param {Layer} layer @param {(id: number) => string} name
- *  @param {Shown} now */
-function kernelControls(model, layer, name, now) {
-  const families = layer.families.map(({ family }) => family);
-  return {
-    heads: headChooser({
-      count: layer.nHeads,
-      chosen: now.heads,
-      note: (head) => families[head],
-      onChange: (heads) => turn(model, { heads, family: "all" }),
-    }),
-    family: choice({
-      label: "Family",
-      options: [
-        { value: "all", label: "any" },
-        ...[...new Set(families)].map((value) => ({ value, label: value })),
-      ],
-      value: now.family,
-      onChange: (family) => turn(model, { family, heads: [] }),
-    }),
-    token: destinationChoice({
-      layer,
-      name,
-      value: now.token,
-      onChange: (token) => turn(model, { token }),
-    }),
-    n: destinationSlider({
-      max: layer.positions - 1,
-      value: now.n,
-      onInput: (n) => turn(model, { n }),
-    }),
-    scale: either({
-      label: "Axes",
-      options: [
-        { value: "log", label: "logarithmic" },
-        { value: "linear", label: "linear" },
-      ],
-      value: now.scale,
-      onChange: (scale) => turn(model, { scale }),
-    }),
-  };
+  return kept({ model, place: el, state: chosen, update });
 }
 
 /** @param {Layer} layer @param {string} scale @param {(id: number) => string} name */
@@ -164,23 +125,17 @@ function numbersOf(kernels, { heads, n }, families) {
     w < least ? `< ${figure(least, digits)}` : figure(w, digits);
   const weights = heads.map(() => numberCell(""));
   const place = document.createTextNode("");
-  const [even, half] = [figure(n + 1, 1), String(Math.ceil((n + 1) / 2) - 1)];
+  const titles = [place, "effective tokens", "half within"].map((figures) => ({ figures }));
+  const rows = heads.map((head, k) => {
+    const facts = [figure(effectiveTokens(kernels[k]), 1), String(halfMass(kernels[k]))];
+    const title = [lineMark(headStyle(head)), String(head)];
+    return row(title, [weights[k], ...facts, element("td", {}, families[head])]);
+  });
+  const even = [weight(1 / (n + 1)), figure(n + 1, 1), String(Math.ceil((n + 1) / 2) - 1)];
   const root = table({
     kind: "ctx-figures ctx-kernels-numbers",
-    columns: [
-      { words: "head" },
-      { figures: place },
-      { figures: "effective tokens" },
-      { figures: "half within" },
-      { words: "family" },
-    ],
-    rows: [
-      ...heads.map((head, k) => {
-        const facts = [figure(effectiveTokens(kernels[k]), 1), String(halfMass(kernels[k]))];
-        return numbersRow(headStyle(head), String(head), weights[k], facts, families[head]);
-      }),
-      numbersRow({ class: "ctx-rule" }, "even", numberCell(weight(1 / (n + 1))), [even, half], ""),
-    ],
+    columns: [{ words: "head" }, ...titles, { words: "family" }],
+    rows: [...rows, row([lineMark({ class: "ctx-rule" }), "even"], [...even, element("td")])],
   });
   const at = (/** @type {number} */ distance) => {
     place.textContent = `weight ${distance} back`;
@@ -191,13 +146,6 @@ function numbersOf(kernels, { heads, n }, families) {
     return `${distance} tokens back: ${said.join(", ")}`;
   };
   return { root, at };
-}
-
-/** @param {Record<string, any>} style of the line @param {string} name @param {HTMLElement} here
- *  @param {string[]} facts @param {string} family */
-function numbersRow(style, name, here, facts, family) {
-  const title = element("th", { scope: "row" }, lineMark(style), name);
-  return element("tr", {}, title, here, facts.map(numberCell), element("td", {}, family));
 }
 
 // ---------------------------------------------------------------- the picture
@@ -235,7 +183,6 @@ function kernelDrawing(kernels, { heads, n, scale }, title, { width, distance, r
   });
   return readable(on, {
     label: "Read the kernels at a distance",
-    min: 0,
     max: n,
     value: Math.min(distance, n),
     read,
@@ -301,14 +248,9 @@ function stretches(length) {
 
 /** @param {Float64Array} values @param {number[]} ends @returns {[number[], number[]]} */
 function averaged(values, ends) {
-  /** @type {[number[], number[]]} */
-  const [middles, means] = [[], []];
-  for (let k = 0; k + 1 < ends.length; k++) {
-    const part = values.subarray(ends[k], ends[k + 1]);
-    middles.push((ends[k] + ends[k + 1] - 1) / 2);
-    means.push(part.reduce((a, b) => a + b, 0) / part.length);
-  }
-  return [middles, means];
+  const parts = ends.slice(1).map((end, k) => values.subarray(ends[k], end));
+  const middles = parts.map(({ length }, k) => ends[k] + (length - 1) / 2);
+  return [middles, parts.map((part) => part.reduce((a, b) => a + b, 0) / part.length)];
 }
 
 /** @param {number} x @param {number} y @param {{stroke: string}} style */

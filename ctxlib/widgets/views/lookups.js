@@ -4,14 +4,15 @@
  *  is to add other terms, and the chapter's record has them all. */
 
 import { largest } from "../engine/linalg.js";
-import { checkbox, chip, choice, pick } from "../ui/controls.js";
-import { element, failed, numberCell, renewed, table } from "../ui/dom.js";
+import { checkbox, chip, chipRow, choice, pick } from "../ui/controls.js";
+import { element, quiet, renewed, row, table } from "../ui/dom.js";
+import { each, fits, isCount, isNumber, isText, recordOf, sized, some } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model */
+/** @import { Changed, Model } from "../ui/state.js" */
 /** @typedef {{bias: number, embedding: number, mlps: number, heads: number[], rest: number}} Terms
  *    `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
  *  @typedef {Terms & {tokens: string[], sources: number[], probability: number, text?: string}}
@@ -63,62 +64,39 @@ function activated({ from, step, values }, x) {
 
 // ---------------------------------------------------------------- is the record whole?
 
-/** @param {any} list @param {number} size */
-const numbers = (list, size) =>
-  Array.isArray(list) && list.length === size && list.every(Number.isFinite);
+const TERMS = {
+  ...each(["bias", "embedding", "mlps", "rest"], isNumber),
+  heads: some(isNumber),
+};
+const PROMPT = { ...TERMS, tokens: some(isText), sources: [isNumber], probability: isNumber };
+const ACTIVATION = { name: isText, from: isNumber, step: isNumber, values: [isNumber] };
+const RECORD = {
+  nHeads: isCount,
+  looks: [isText],
+  neurons: some({
+    ...each(["label", "group", "token"], isText),
+    heads: some(isCount),
+    usual: TERMS,
+    prompts: some(PROMPT),
+  }),
+};
 
-/** @param {any} terms @param {number} heads @returns {boolean} */
-function areTerms(terms, heads) {
-  const { bias, embedding, mlps, rest } = terms ?? {};
-  return numbers([bias, embedding, mlps, rest], 4) && numbers(terms.heads, heads);
-}
-
-/** @param {any} prompt @param {number} heads @returns {boolean} */
-function isLookedUp(prompt, heads) {
-  if (!areTerms(prompt, heads) || !Array.isArray(prompt.tokens)) return false;
-  const { tokens, sources, probability } = prompt;
-  return (
-    tokens.length > 0 &&
-    tokens.every((/** @type {any} */ token) => typeof token === "string") &&
-    numbers(sources, heads * tokens.length) &&
-    Number.isFinite(probability)
-  );
-}
-
-/** @param {any} neuron @returns {boolean} */
-function isNeuron(neuron) {
-  const heads = neuron?.heads;
-  return (
-    [neuron?.label, neuron?.group, neuron?.token].every((said) => typeof said === "string") &&
-    Array.isArray(heads) &&
-    heads.length > 0 &&
-    heads.every((head) => Number.isInteger(head) && head >= 0) &&
-    areTerms(neuron.usual, heads.length) &&
-    Array.isArray(neuron.prompts) &&
-    neuron.prompts.length > 0 &&
-    neuron.prompts.every((/** @type {any} */ prompt) => isLookedUp(prompt, heads.length))
-  );
-}
-
-/** @param {any} record @returns {boolean} */
-function isRecord(record) {
-  const { nHeads, neurons, activation, looks } = record ?? {};
-  const { name, from, step, values } = activation ?? {};
+/** @param {any} record */
+function isWhole(record) {
+  if (!fits(record, RECORD) || !record.nHeads) return false;
+  const { activation, neurons } = record;
   const table =
     activation === null ||
-    (typeof name === "string" &&
-      numbers([from, step], 2) &&
-      step > 0 &&
-      numbers(values, Math.max(values?.length, 2)));
+    (fits(activation, ACTIVATION) && activation.step > 0 && activation.values.length > 1);
+  return table && neurons.every(isInStep);
+}
+
+/** Whether all that is said of a neuron is of the same heads. @param {Neuron} neuron */
+function isInStep({ heads, usual, prompts }) {
+  const terms = [usual, ...prompts].map((of) => of.heads);
   return (
-    table &&
-    Number.isInteger(nHeads) &&
-    nHeads > 0 &&
-    Array.isArray(looks) &&
-    looks.every((look) => typeof look === "string") &&
-    Array.isArray(neurons) &&
-    neurons.length > 0 &&
-    neurons.every(isNeuron)
+    sized(terms, terms.length, heads.length) &&
+    prompts.every(({ sources, tokens }) => sources.length === heads.length * tokens.length)
   );
 }
 
@@ -178,29 +156,15 @@ function account(at, nHeads) {
   ];
   const steps = parts.reduce((sums, [, term]) => [...sums, sums[sums.length - 1] + term], [0]);
   const scale = /** @type {[number, number]} */ ([Math.min(...steps), Math.max(...steps)]);
-  const rows = parts.map(([name, term, mean], k) =>
-    element(
-      "tr",
-      { class: k === parts.length - 1 ? "ctx-chosen" : null },
-      element("th", { scope: "row" }, name),
-      numberCell(figure(term)),
-      barCell(steps[k], steps[k + 1], scale),
-      numberCell(figure(mean)),
-      numberCell(signed(term - mean)),
-    ),
-  );
+  const rows = parts.map(([name, term, mean], k) => {
+    const bar = barCell(steps[k], steps[k + 1], scale);
+    const cells = [figure(term), bar, figure(mean), signed(term - mean)];
+    return row(name, cells, k === parts.length - 1 && "ctx-chosen");
+  });
   const [whole, before] = [preActivation(prompt), preActivation(usual)];
-  rows.push(
-    element(
-      "tr",
-      { class: "ctx-lookups-sum" },
-      element("th", { scope: "row" }, "pre-activation"),
-      numberCell(figure(whole)),
-      barCell(0, whole, scale, "whole"),
-      numberCell(figure(before)),
-      numberCell(signed(whole - before)),
-    ),
-  );
+  const bar = barCell(0, whole, scale, "whole");
+  const sums = [figure(whole), bar, figure(before), signed(whole - before)];
+  rows.push(row("pre-activation", sums, "ctx-lookups-sum"));
   const columns = [
     {},
     { figures: "here" },
@@ -217,19 +181,14 @@ function withoutThem(at, { activation, nHeads }) {
   const { neuron, prompt, places } = at;
   const term = places.length > 1 ? "their terms" : "its term";
   const [whole, ours] = [preActivation(prompt), brought(prompt, places)];
+  /** @type {[string, number][]} */
   const cases = [
     ["as it is", whole],
     [`${term} as usual`, whole - ours + brought(neuron.usual, places)],
     [`${term} taken out`, whole - ours],
   ];
   const rows = cases.map(([name, value]) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, name),
-      numberCell(figure(Number(value))),
-      activation ? numberCell(figure(activated(activation, Number(value)))) : null,
-    ),
+    row(name, [figure(value), ...(activation ? [figure(activated(activation, value))] : [])]),
   );
   const after = activation ? [{ figures: `after ${activation.name}` }] : [];
   const columns = [{}, { figures: "pre-activation" }, ...after];
@@ -248,14 +207,10 @@ function ranking(at, { nHeads, looks }) {
   const rows = order.map((k) => {
     const head = at.neuron.heads[k];
     const chosen = at.places.includes(k);
-    return element(
-      "tr",
-      { class: chosen ? "ctx-chosen" : null },
-      element("th", { scope: "row" }, headName(head, nHeads), chosen ? tick() : null),
-      numberCell(signed(rises[k])),
-      barCell(0, rises[k], scale),
-      looking.map(() => element("td", {}, looks[head] ?? "")),
-    );
+    const title = [headName(head, nHeads), chosen ? tick() : null];
+    const cells = [signed(rises[k]), barCell(0, rises[k], scale)];
+    const looked = looking.map(() => element("td", {}, looks[head] ?? ""));
+    return row(title, [...cells, ...looked], chosen && "ctx-chosen");
   });
   const caption = `The ${rows.length} largest rises on this prompt`;
   const columns = [{ words: "head" }, { figures: "rise" }, {}, ...looking];
@@ -267,8 +222,7 @@ const tick = () => element("span", { role: "img", "aria-label": "chosen" }, " âœ
 // ---------------------------------------------------------------- the view
 
 /** The heads, one row a layer: boxes to tick, shaded by what the head brings beyond its usual.
- *  @param {Case} at @param {number} nHeads @param {(heads: number[]) => void} onChange
- *  @returns {HTMLElement & {update: (places: number[]) => void}} */
+ *  @param {Case} at @param {number} nHeads @param {(heads: number[]) => void} onChange */
 function headGrid(at, nHeads, onChange) {
   const { heads } = at.neuron;
   const rises = headRises(at);
@@ -289,12 +243,8 @@ function headGrid(at, nHeads, onChange) {
     const all = pick(`layer ${layer}`, choose, `Choose the heads of layer ${layer}`);
     return [all, element("div", { class: "ctx-lookups-layer" }, own.map(key))];
   });
-  const made = element(
-    "fieldset",
-    { class: "ctx-control ctx-lookups-heads" },
-    element("legend", {}, "Heads (layer.head), each with its rise on this prompt"),
-    rows,
-  );
+  const title = "Heads (layer.head), each with its rise on this prompt";
+  const made = chipRow(title, rows, "ctx-lookups-heads");
   return Object.assign(made, {
     update(/** @type {number[]} */ places) {
       boxes.forEach((box, k) => (box.checked = places.includes(k)));
@@ -306,8 +256,7 @@ function headGrid(at, nHeads, onChange) {
  *  @param {HTMLElement} place
  *  @returns {(prompt: LookedUp, places: number[], chosen: string) => void} draws it */
 function promptReader(place) {
-  /** @type {LookedUp | undefined} */
-  let known;
+  /** @type {LookedUp | undefined} */ let known;
   let at = 0; // where it is read
   return (prompt, places, chosen) => {
     const values = fromTokens(prompt, places);
@@ -329,7 +278,7 @@ function promptReader(place) {
     const sums =
       `From the last token ${signed(own)}, from the first ${signed(first)}, ` +
       `from those between ${signed(total(values) - own - first)}. `;
-    const said = element("p", { class: "ctx-quiet" }, sums, shadeKey(largest(values)));
+    const said = quiet(sums, shadeKey(largest(values)));
     renewed(place, element("p", { class: "ctx-label" }, words), reader, said);
   };
 }
@@ -337,11 +286,8 @@ function promptReader(place) {
 /** @param {{model: Model, el: HTMLElement}} view traits: record, neuron, prompt, heads (counted
  *    through all layers; none: the one with the largest rise) */
 async function render({ model, el }) {
-  const record = /** @type {LookUpRecord | null} */ (sound(model, "record", isRecord, null));
-  if (!record) {
-    failed(el, new Error("The record of this chapterâ€™s look-ups is damaged. Reload the page."));
-    return undefined;
-  }
+  /** @type {LookUpRecord | null} */ const record = recordOf(model, el, isWhole);
+  if (!record) return undefined;
   const { neurons, nHeads } = record;
   /** @returns {Case & {heads: number[], which: number, nth: number}} */
   const chosen = () => {
@@ -362,8 +308,7 @@ async function render({ model, el }) {
   const choose = (/** @type {number[]} */ heads) => turn(model, { heads });
   const which = choice({
     label: "Neuron (layer.neuron) and its token",
-    options: neurons.map(({ label, group }, i) => ({ value: String(i), label, group })),
-    value: "0",
+    options: neurons,
     onChange: (value) => turn(model, { neuron: Number(value), prompt: 0 }),
   });
   const [prompts, heads, said] = Array.from({ length: 3 }, () => element("div"));
@@ -371,13 +316,13 @@ async function render({ model, el }) {
   const tables = element("div", { class: "ctx-split ctx-lookups-tables" });
   const readPrompt = promptReader(text);
   const ways = waysOn(model, stateButtons(model));
-  const some = pick("the largest rise", () => choose([]));
+  const strongest = pick("the largest rise", () => choose([]));
   const all = pick("all heads", () => choose(chosen().neuron.heads));
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, which, prompts),
     said,
     heads,
-    element("p", { class: "ctx-quiet" }, "Choose ", some, " or ", all, "."),
+    quiet("Choose ", strongest, " or ", all, "."),
     text,
     tables,
     ways.root,
@@ -385,7 +330,7 @@ async function render({ model, el }) {
 
   let grid = /** @type {ReturnType<typeof headGrid> | undefined} */ (undefined);
   let list = /** @type {ReturnType<typeof choice> | undefined} */ (undefined);
-  /** @param {ReturnType<typeof chosen>} now @param {import("../ui/state.js").Changed} changed */
+  /** @param {ReturnType<typeof chosen>} now @param {Changed} changed */
   const update = (now, changed) => {
     which.update(now.which);
     if (changed("neuron")) {
@@ -414,8 +359,7 @@ async function render({ model, el }) {
 function promptChoice({ prompts }, onChange) {
   return choice({
     label: "Prompt, by its end",
-    options: prompts.map((p, i) => ({ value: String(i), label: promptName(p, i) })),
-    value: "0",
+    options: prompts.map((prompt, i) => ({ label: promptName(prompt, i) })),
     onChange: (value) => onChange(Number(value)),
   });
 }

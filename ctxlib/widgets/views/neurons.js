@@ -31,12 +31,9 @@ import { brought, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { several } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../engine/circuit.js").Responses} Responses
- *  @typedef {import("../explorer/scene.js").Turned} Turned
- *  @typedef {import("../explorer/scene.js").Ranking} Ranking
- *  @typedef {import("../explorer/scene.js").Scene} Scene
- *  @typedef {import("../explorer/scene.js").Section} Section */
+/** @import { Responses } from "../engine/circuit.js"
+ *  @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
+ *  @import { Model } from "../ui/state.js" */
 
 const LABELLED = 5; // tokens of a neuron in the table of labels
 const QUICK = 50; // milliseconds: a ranking that takes no longer may be made beforehand
@@ -156,10 +153,10 @@ async function render({ model, el }) {
     }
   };
 
-  const traits = ["heads", "threshold", "token", "neuron", "pinned", "passage", "search"];
   const state = () => turned(model, layer);
-  const end = kept({ model, place: body, traits, state, update: paint });
+  const end = kept({ model, place: body, state, update: paint });
   tools.again = second;
+  tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
   const hear = () => follow(state());
   const deaf = heard(model, ["heads", "token"], hear);
@@ -209,13 +206,10 @@ function arranged(controls, waiting, { list, search, neuron, histogram, domains,
     [[list], [neuron, histogram], [search]],
     [[domains], [passage]],
   ].map((row) => {
-    const parts = row.map((held) =>
-      element(
-        "div",
-        {},
-        held.map(({ root }) => root),
-      ),
-    );
+    const parts = row.map((held) => {
+      const roots = held.map(({ root }) => root);
+      return element("div", {}, roots);
+    });
     const made = element("div", { class: "ctx-neurons-columns" }, parts);
     made.hidden = true; // until there is something in it
     return made;

@@ -5,12 +5,16 @@
  *  tokens back from the destination. */
 
 import { either, headChoice } from "../ui/controls.js";
-import { element, failed, numberCell, renewed, scrolling, table } from "../ui/dom.js";
+import { element, numberCell, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, legend, line, readable, rule } from "../ui/plot.js";
+import { each, fits, isNumber, isSize, isText, recordOf, sized, some } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
+
+/** @import { Chart } from "../ui/plot.js"
+ *  @import { Changed } from "../ui/state.js" */
 
 /** A head: over how many tokens its kernel is spread; how far its scores vary with the place, with
  *  the token, and with both in a way that no sum can follow; the log of its kernel at the record's
@@ -24,48 +28,42 @@ import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.j
  *  @typedef {{n: number, distances: number[], kinds: Kind[]}} Asked
  *  @typedef {{kind: number, head: number}} Turned */
 
-const NUMBERS = ["effective", "where", "what", "interaction"];
 const TOKENS = [
   { stroke: COLOURS[0] },
   { stroke: COLOURS[1], "stroke-dasharray": "6 4" },
   { stroke: COLOURS[2], "stroke-dasharray": "2 3" },
 ];
 
-/** The record, if it is whole. @param {any} record @returns {Asked | null} */
-function asked(record) {
-  const { n, distances, kinds } = record ?? {};
-  const some = (/** @type {any} */ v) => Array.isArray(v) && v.length > 0;
-  const along = (/** @type {any} */ v) =>
-    some(v) && v.length === distances.length && v.every(Number.isFinite);
-  const liked = (/** @type {any} */ v) =>
-    typeof v?.token === "string" && Number.isFinite(v.content);
-  const isHead = (/** @type {any} */ v) =>
-    NUMBERS.every((name) => Number.isFinite(v?.[name]) && v[name] >= 0) &&
-    along(v.kernel) &&
-    [v.most, v.least].every((list) => Array.isArray(list) && list.every(liked)) &&
-    some(v.tokens) &&
-    v.tokens.every((/** @type {any} */ t) => typeof t?.token === "string" && along(t.more));
-  const whole =
-    Number.isInteger(n) &&
-    some(distances) &&
-    distances.every(Number.isInteger) &&
-    some(kinds) &&
-    kinds.every(
-      (/** @type {any} */ kind) =>
-        typeof kind?.name === "string" && some(kind.heads) && kind.heads.every(isHead),
-    );
-  return whole ? record : null;
+const LIKED = { token: isText, content: isNumber };
+const HEAD = {
+  ...each(["effective", "where", "what", "interaction"], isSize),
+  kernel: [isNumber],
+  most: [LIKED],
+  least: [LIKED],
+  tokens: some({ token: isText, more: [isNumber] }),
+};
+const RECORD = {
+  n: Number.isInteger,
+  distances: some(Number.isInteger),
+  kinds: some({ name: isText, heads: some(HEAD) }),
+};
+
+/** @param {any} record */
+function isWhole(record) {
+  if (!fits(record, RECORD)) return false;
+  const heads = record.kinds.flatMap((/** @type {Kind} */ kind) => kind.heads);
+  return heads.every((/** @type {Head} */ { kernel, tokens }) => {
+    const along = [kernel, ...tokens.map(({ more }) => more)];
+    return sized(along, along.length, record.distances.length);
+  });
 }
 
 // ---------------------------------------------------------------- the view
 
 /** @param {{model: any, el: HTMLElement}} view traits: record, kind, head */
 async function render({ model, el }) {
-  const record = asked(model.get("record")) ?? asked(model.first?.record);
-  if (!record) {
-    failed(el, new Error("This view’s record is damaged. Reload the page to try again."));
-    return undefined;
-  }
+  /** @type {Asked | null} */ const record = recordOf(model, el, isWhole);
+  if (!record) return undefined;
   const { kinds } = record;
   /** @returns {Turned} */
   const state = () => {
@@ -74,8 +72,7 @@ async function render({ model, el }) {
   };
   const kindControl = either({
     label: "Positions",
-    options: kinds.map(({ name }, i) => ({ value: String(i), label: name })),
-    value: String(state().kind),
+    options: kinds.map(({ name }) => ({ label: name })),
     onChange: (kind) => turn(model, { kind: Number(kind) }),
   });
   const headPlace = element("div");
@@ -90,13 +87,13 @@ async function render({ model, el }) {
   );
   /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
   let place = Math.floor(record.distances.length / 2); // where a reader last looked
-  /** @param {Turned & {width: number}} now @param {import("../ui/state.js").Changed} changed */
+  /** @param {Turned & {width: number}} now @param {Changed} changed */
   const update = ({ kind, head, width }, changed) => {
     const { name, heads } = kinds[kind];
     const pick = (/** @type {number} */ head) => turn(model, { head });
     kindControl.update(kind);
     if (changed("kind") && headPlace.querySelectorAll("input").length !== heads.length) {
-      headControl = headChoice({ count: heads.length, value: head, onChange: pick });
+      headControl = headChoice({ count: heads.length, onChange: pick });
       headPlace.replaceChildren(headControl);
     }
     headControl?.update(head);
@@ -115,7 +112,7 @@ async function render({ model, el }) {
     tastes.replaceChildren(tastesTable(heads[head]));
     if (changed("kind", "head")) account.replaceChildren(accountTable(name, heads, head));
   };
-  return kept({ model, place: el, traits: ["kind", "head"], state, update });
+  return kept({ model, place: el, state, update });
 }
 
 /** @param {string} kind @param {number} h @param {Head} head */
@@ -145,10 +142,8 @@ function whereDrawing({ n, distances }, { kernel, effective }, width, place, onM
   on.add(rule(on, { y: 1 / (n + 1) }), line(on, distances, weights, { stroke: COLOURS[0] }));
   const read = (/** @type {number} */ i) =>
     `${distances[i]} back: ${threeDigits(weights[i])}, in an even row ${threeDigits(1 / (n + 1))}`;
-  return readable(byPlace(on, distances), {
+  return readAlong(on, distances, {
     label: "Read the kernel at a distance",
-    min: 0,
-    max: distances.length - 1,
     value: place,
     read,
     onMove,
@@ -160,19 +155,20 @@ function decade(value, way) {
   return 10 ** (way * Math.ceil(way * Math.log10(value) - 1e-9));
 }
 
-/** The chart as it is read: place by place of the record's distances.
- *  @param {import("../ui/plot.js").Chart} on @param {number[]} distances */
-function byPlace(on, distances) {
-  const nearest = (/** @type {number} */ distance) =>
-    distances.reduce(
-      (best, d, i) => (Math.abs(d - distance) < Math.abs(distances[best] - distance) ? i : best),
-      0,
-    );
-  return {
+/** Lets a reader ask a chart for one of the record's distances.
+ *  @param {Chart} on @param {number[]} distances
+ *  @param {Omit<Parameters<typeof readable>[1], "max">} reader */
+function readAlong(on, distances, reader) {
+  const far = (/** @type {number} */ i, /** @type {number} */ from) =>
+    Math.abs(distances[i] - from);
+  const nearest = (/** @type {number} */ from) =>
+    distances.reduce((best, _, i) => (far(i, from) < far(best, from) ? i : best), 0);
+  const byPlace = {
     ...on,
     X: (/** @type {number} */ i) => on.X(distances[i]),
     from: (/** @type {number} */ pixel) => nearest(on.from(pixel)),
   };
+  return readable(byPlace, { max: distances.length - 1, ...reader });
 }
 
 // ---------------------------------------------------------------- what, and both
@@ -196,14 +192,8 @@ function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
   const read = (/** @type {number} */ i) =>
     `${distances[i]} back: ` +
     tokens.map(({ more }, k) => `“${names[k]}” ${signed(more[i])}`).join(", ");
-  const reader = readable(byPlace(on, distances), {
-    label: "Read the tokens at a distance",
-    min: 0,
-    max: distances.length - 1,
-    value: place,
-    read,
-    onMove,
-  });
+  const label = "Read the tokens at a distance";
+  const reader = readAlong(on, distances, { label, value: place, read, onMove });
   const marks = legend(names.map((label, k) => ({ label, style: TOKENS[k % 3] })));
   return { reader, marks };
 }
@@ -230,22 +220,12 @@ function likedCells(liked) {
 
 /** @param {string} kind @param {Head[]} heads @param {number} chosen */
 function accountTable(kind, heads, chosen) {
-  const rows = heads.map(({ effective, where, what, interaction }, head) =>
-    element(
-      "tr",
-      { class: head === chosen ? "ctx-chosen" : null },
-      element("th", { scope: "row" }, String(head)),
-      numberCell(figure(effective, 0)),
-      [where, what, interaction].map((v) => numberCell(figure(v))),
-    ),
-  );
-  const columns = [
-    { words: "head" },
-    { figures: "effective tokens" },
-    { figures: "where" },
-    { figures: "what" },
-    { figures: "both" },
-  ];
+  const rows = heads.map(({ effective, where, what, interaction }, head) => {
+    const figures = [figure(effective, 0), ...[where, what, interaction].map((v) => figure(v))];
+    return row(String(head), figures, head === chosen && "ctx-chosen");
+  });
+  const titles = ["effective tokens", "where", "what", "both"].map((figures) => ({ figures }));
+  const columns = [{ words: "head" }, ...titles];
   const name = `All heads, positions ${kind}`;
   const kinds = "ctx-figures ctx-positions-heads";
   return scrolling(name, table({ kind: kinds, columns, rows, caption: `${name}, in nats` }));

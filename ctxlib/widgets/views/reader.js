@@ -23,9 +23,8 @@ import { svgButton } from "../ui/svg.js";
 import { brought, waitingLine } from "../ui/waiting.js";
 import { waysOn } from "../ui/ways.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../reading/scene.js").Found} Found
- *  @typedef {import("../reading/scene.js").Scene} Scene */
+/** @import { Found, Scene } from "../reading/scene.js"
+ *  @import { Changed, Model } from "../ui/state.js" */
 
 /** @param {{model: Model, el: HTMLElement}} view traits: heads, neuron, shades, and those of `OF_TEXTS` */
 async function render({ model, el }) {
@@ -102,16 +101,13 @@ async function render({ model, el }) {
       box.focus();
     }),
   );
+  const roots = sides.map(({ root }) => root);
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
     waiting.root,
     caption.about,
     caption.key,
-    element(
-      "div",
-      { class: "ctx-split ctx-reader" },
-      sides.map(({ root }) => root),
-    ),
+    element("div", { class: "ctx-split ctx-reader" }, roots),
     between.root,
     element("p", { class: "ctx-turns" }, copies, file, drawings),
     ways.root,
@@ -166,10 +162,10 @@ async function render({ model, el }) {
       wanted,
       first,
       second,
-      typings: sides[0].typings() + sides[1].typings(),
+      typings: sides[0].side.typings + sides[1].side.typings,
     };
   };
-  /** @param {ReturnType<typeof state>} now @param {import("../ui/state.js").Changed} changed */
+  /** @param {ReturnType<typeof state>} now @param {Changed} changed */
   const update = ({ first, second, ...now }, changed) => {
     const width = sides[0].width(); // asked before anything changes
     const apart = compare(first.reading.ids, second.reading.ids);

@@ -1,9 +1,10 @@
 /** A head's attention row, true and rebuilt from Equation 1 (chapter 2). */
 
 import { totalVariation } from "../engine/linalg.js";
-import { destinationSlider, either, headChoice, passageChoice, slider } from "../ui/controls.js";
+import { controlRow, headChoice, scaleChoice, slider } from "../ui/controls.js";
 import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
+import { placeOn } from "../ui/place.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
@@ -12,8 +13,9 @@ import { shadedTokens } from "../ui/tokens.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { figure, threeDigits, tokenMark } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model */
-/** @typedef {import("../engine/learned.js").LearnedLayer} Layer
+/** @import { LearnedLayer } from "../engine/learned.js"
+ *  @import { Changed, Model } from "../ui/state.js"
+ *  @typedef {LearnedLayer} Layer
  *  @typedef {{passage: number, head: number, n: number, octaves: number, scale: string}} Turned
  *  @typedef {{exact: Float64Array, rebuilt: Float64Array, apart: number}} Pair the two rows of a
  *    head and their total variation */
@@ -25,20 +27,6 @@ const TEXT_LABEL =
   "The passage up to n, each token shaded by its share of the true row. Numbers are rounded: they " +
   "hold to about a hundredth of the largest.";
 
-/** The sound part of the state. n = 0 stands for the circuit's own destination.
- *  @param {Model} model @param {Layer} layer @returns {Turned} */
-function turned(model, layer) {
-  const passage = sound(model, "passage", below(layer.passages.length), 0);
-  const n = sound(model, "n", below(layer.longest(passage)), 0);
-  return {
-    passage,
-    head: sound(model, "head", below(layer.nHeads), 0),
-    n: n || Math.max(1, Math.min(layer.n, layer.longest(passage) - 1)),
-    octaves: sound(model, "octaves", (v) => typeof v === "number" && Math.abs(v) <= 2, 0),
-    scale: sound(model, "scale", (v) => v === "linear" || v === "log", "linear"),
-  };
-}
-
 /** Of every head. @param {Layer} layer @param {Turned} now @returns {Pair[]} */
 function pairsOf(layer, { passage, n, octaves }) {
   const ids = layer.passages[passage].ids.slice(0, n + 1);
@@ -48,50 +36,6 @@ function pairsOf(layer, { passage, n, octaves }) {
     rebuilt: rebuilt[head],
     apart: totalVariation(exact, rebuilt[head]),
   }));
-}
-
-// ---------------------------------------------------------------- controls
-
-/** @param {Layer} layer @param {Model} model @param {Turned} now @param {HTMLElement[]} apart beside
- *  each head, its total variation */
-function rowControls(layer, model, now, apart) {
-  return {
-    head: headChoice({
-      label: "Head, with the total variation (TV) of its two rows",
-      count: layer.nHeads,
-      value: now.head,
-      onChange: (head) => turn(model, { head }),
-      notes: apart,
-    }),
-    passage: passageChoice({
-      passages: layer.passages,
-      value: now.passage,
-      onChange: (passage) => turn(model, { passage }),
-    }),
-    n: destinationSlider({
-      max: layer.longest(now.passage) - 1,
-      value: now.n,
-      onInput: (n) => turn(model, { n }),
-    }),
-    octaves: slider({
-      label: "C, and how many times the median token norm",
-      min: -2,
-      max: 2,
-      step: 0.25,
-      value: now.octaves,
-      format: (octaves) => `${figure(layer.C * 2 ** octaves)} (${figure(2 ** octaves)} ×)`,
-      onInput: (octaves) => turn(model, { octaves }),
-    }),
-    scale: either({
-      label: "Attention axis",
-      options: [
-        { value: "linear", label: "linear" },
-        { value: "log", label: "logarithmic" },
-      ],
-      value: now.scale,
-      onChange: (scale) => turn(model, { scale }),
-    }),
-  };
 }
 
 // ---------------------------------------------------------------- drawing
@@ -124,7 +68,6 @@ function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width,
   };
   const reader = readable(on, {
     label: "Read the rows at a distance in tokens back",
-    min: 0,
     max: n,
     value: n - strongest(exact),
     read,
@@ -151,30 +94,40 @@ async function render({ model, el }) {
   if (!layer) return undefined;
   const { inText } = spelling(layer);
   const apart = layer.everyHead.map(() => element("small", {}, "–"));
-  const controls = rowControls(layer, model, turned(model, layer), apart);
+  const place = placeOn(model, layer);
+  const controls = controlRow({
+    head: headChoice({
+      label: "Head, with the total variation (TV) of its two rows",
+      count: layer.nHeads,
+      onChange: (head) => turn(model, { head }),
+      notes: apart,
+    }),
+    ...place.controls,
+    octaves: slider({
+      label: "C, and how many times the median token norm",
+      min: -2,
+      max: 2,
+      step: 0.25,
+      format: (octaves) => `${figure(layer.C * 2 ** octaves)} (${figure(2 ** octaves)} ×)`,
+      onInput: (octaves) => turn(model, { octaves }),
+    }),
+    scale: scaleChoice("Attention axis", ["linear", "log"], (scale) => turn(model, { scale })),
+  });
   const headline = element("p");
   const ways = waysOn(model, stateButtons(model));
   const [picture, text] = [element("div"), element("div")];
-  el.replaceChildren(
-    element("div", { class: "ctx-controls" }, Object.values(controls)),
-    headline,
-    picture,
-    element("p", { class: "ctx-label" }, TEXT_LABEL),
-    text,
-    ways.root,
-  );
+  const label = element("p", { class: "ctx-label" }, TEXT_LABEL);
+  el.replaceChildren(controls, headline, picture, label, text, ways.root);
   const waiting = waitingLine();
   const here = needed(layer, waiting, () => waiting.root.isConnected && end.again());
   let pairs = /** @type {Pair[]} */ ([]);
-  /** @param {Turned & {width: number}} now @param {import("../ui/state.js").Changed} changed */
+  /** @param {Turned & {width: number}} now @param {Changed} changed */
   const update = ({ width, ...now }, changed) => {
-    const { n, ...others } = now;
-    controls.n.update(n, { max: layer.longest(now.passage) - 1 });
-    for (const [name, value] of Object.entries(others))
-      controls[/** @type {keyof Turned} */ (name)].update(/** @type {never} */ (value));
-    const ids = layer.passages[now.passage].ids.slice(0, n + 1);
+    const { n } = now;
+    controls.update(now, place.scales(now));
+    const ids = place.ids(now);
     if (!here([], ids, "the tokens of this passage")) {
-      for (const place of [headline, text, ...apart]) place.replaceChildren();
+      for (const empty of [headline, text, ...apart]) empty.replaceChildren();
       renewed(picture, waiting.root);
       pairs = [];
       return;
@@ -211,19 +164,22 @@ async function render({ model, el }) {
     text.replaceChildren(shaded);
     shaded.mark(strongest(pair.exact));
     const heads = [now.head];
-    const read = tokens.slice(1).join("");
+    const explored = { heads, passage: now.passage };
+    const read = { heads, text: tokens.slice(1).join("") };
     ways.update([
-      {
-        page: "explorer",
-        label: "Head by head: the explorer",
-        state: { heads, passage: now.passage },
-      },
-      { page: "reader", label: "Read this text in the live reader", state: { heads, text: read } },
+      { page: "explorer", label: "Head by head: the explorer", state: explored },
+      { page: "reader", label: "Read this text in the live reader", state: read },
     ]);
     here([], layer.known, "the other passages"); // while this one is looked at
   };
-  const traits = ["passage", "head", "n", "octaves", "scale"];
-  const end = kept({ model, place: picture, traits, state: () => turned(model, layer), update });
+  /** @returns {Turned} */
+  const state = () => ({
+    ...place.state(),
+    head: sound(model, "head", below(layer.nHeads), 0),
+    octaves: sound(model, "octaves", (v) => typeof v === "number" && Math.abs(v) <= 2, 0),
+    scale: sound(model, "scale", (v) => v === "linear" || v === "log", "linear"),
+  });
+  const end = kept({ model, place: picture, state, update });
   return end;
 }
 

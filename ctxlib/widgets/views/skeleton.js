@@ -24,7 +24,7 @@
  *
  *  A new one.
  *  1. Copy this file. State what it answers in the first line, what it computes in functions of
- *     numbers, what it shows in `update`; name its traits in `state`, `controls` and `traits`. `ui/` has
+ *     numbers, what it shows in `update`; name its traits in `state` and in `controls`. `ui/` has
  *     the parts: choices and sliders, tables, charts that are read by pointer, keys and ears
  *     (`readable`), shaded texts, `whyHere`.
  *  2. Declare it in views.py, its traits with what they refuse, and name it in `__init__.pyi`:
@@ -38,7 +38,7 @@
  *     what every view keeps; `tests/test_widgets.py` looks at its traits; its numbers are held by a
  *     `tests/test_view_shares.py` of its own (`cells` and `check` of `tests/viewing.py`). */
 
-import { headChoice } from "../ui/controls.js";
+import { controlRow, headChoice } from "../ui/controls.js";
 import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, readable } from "../ui/plot.js";
@@ -46,8 +46,7 @@ import { layerOf } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { figure } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model */
-/** @typedef {import("../engine/layer.js").Layer} Layer */
+/** @import { Changed, Model } from "../ui/state.js" */
 
 /** What is shown, made of numbers alone. @param {Float64Array} kernel of the sources 0 ... n */
 function within(kernel) {
@@ -68,7 +67,7 @@ function drawing(shares, head, width) {
   const distances = shares.map((_, distance) => distance);
   on.add(line(on, distances, shares, { stroke: COLOURS[0] }));
   const read = (/** @type {number} */ at) => `within ${at} tokens: ${figure(100 * shares[at], 1)}%`;
-  return readable(on, { label: "Read the share at a distance", min: 0, max: n, value: half, read });
+  return readable(on, { label: "Read the share at a distance", max: n, value: half, read });
 }
 
 /** @param {{model: Model, el: HTMLElement}} view traits: head */
@@ -76,23 +75,19 @@ async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined; // a line says why, or the view was taken away
   const state = () => ({ head: sound(model, "head", below(layer.nHeads), 0) });
-  const controls = {
-    head: headChoice({
-      count: layer.nHeads,
-      value: state().head,
-      onChange: (head) => turn(model, { head }),
-    }),
-  };
+  const controls = controlRow({
+    head: headChoice({ count: layer.nHeads, onChange: (head) => turn(model, { head }) }),
+  });
   const picture = element("div");
-  el.replaceChildren(element("div", { class: "ctx-controls" }, Object.values(controls)), picture);
+  el.replaceChildren(controls, picture);
   let shares = new Float64Array(0);
-  /** @param {{head: number, width: number}} now @param {import("../ui/state.js").Changed} changed */
+  /** @param {{head: number, width: number}} now @param {Changed} changed */
   const update = ({ head, width }, changed) => {
-    controls.head.update(head);
+    controls.update({ head });
     if (changed("head")) shares = within(layer.kernels()[head]);
     renewed(picture, drawing(shares, head, width));
   };
-  return kept({ model, place: el, traits: ["head"], state, update });
+  return kept({ model, place: el, state, update });
 }
 
 export default { render };

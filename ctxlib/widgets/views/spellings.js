@@ -9,8 +9,8 @@ import { textBox } from "../ui/textbox.js";
 import { shade } from "../ui/tokens.js";
 import { signed } from "../ui/words.js";
 
-/** @typedef {import("../ui/state.js").Model} Model
- *  @typedef {import("../engine/neuron.js").HeardNeuron} HeardNeuron
+/** @import { HeardNeuron } from "../engine/neuron.js"
+ *  @import { Model } from "../ui/state.js"
  *  @typedef {{text: string, model?: number, told?: number}} Word a token, and what the neuron is told there
  *  @typedef {{name: string, words: string[], model: number[], told: number[]}} Kept a text as Python
  *    has it */
@@ -32,13 +32,8 @@ function box(kept, full, onText) {
   area.rows = 1; // its mirror says how high it is
   const mirror = element("div", { class: "ctx-mirror", "aria-hidden": "true" });
   const said = element("output", { for: area.id, class: "ctx-quiet" });
-  const root = element(
-    "div",
-    {},
-    title,
-    element("div", { class: "ctx-ribbons" }, mirror, area),
-    said,
-  );
+  const ribbons = element("div", { class: "ctx-ribbons" }, mirror, area);
+  const root = element("div", {}, title, ribbons, said);
   const band = (/** @type {number | undefined} */ value) =>
     value === undefined ? "transparent" : shade(value, Math.min(Math.abs(value) / full, 1));
   /** @param {Word[]} words */
@@ -62,53 +57,46 @@ function box(kept, full, onText) {
   return { root, area, said, show };
 }
 
+/** A text as Python has it. @param {Kept} kept @returns {Word[]} */
+function keptWords({ words, model, told }) {
+  return words.map((text, i) => ({ text, model: model[i], told: told[i] }));
+}
+
 /** The tokens of a text with what the neuron is told at each; what the model says stands as far as its text
  *  does, for no later word changes it. @param {HeardNeuron} neuron @param {string} text
  *  @param {Kept} kept @returns {Word[]} */
 function readBy(neuron, text, kept) {
   const { pieces, told } = neuron.read(text);
   const other = pieces.findIndex((piece, i) => piece.text !== kept.words[i]);
-  const same = other < 0 ? pieces.length : other;
-  return pieces.map((piece, i) => ({
-    text: piece.text,
-    model: i < same ? kept.model[i] : undefined,
-    told: told[i],
-  }));
+  const same = kept.model.slice(0, other < 0 ? pieces.length : other);
+  return pieces.map((piece, i) => ({ text: piece.text, model: same[i], told: told[i] }));
 }
 
 /** @param {{model: Model, el: HTMLElement}} view traits: british, american */
 async function render({ model, el }) {
-  const { texts, full } = model.get("record");
+  /** @type {{texts: Kept[], full: number}} */ const { texts, full } = model.get("record");
   /** @type {HeardNeuron | null} */ let neuron = null;
   /** @type {Promise<void> | null} */ let asked = null;
-  const boxes = texts.map((/** @type {Kept} */ kept, /** @type {number} */ k) =>
+  const boxes = texts.map((kept, k) =>
     box(kept, full, (text) => {
       turn(model, { [TRAITS[k]]: text });
       ask();
     }),
   );
-  const textOf = (/** @type {number} */ k) => {
-    const typed = model.get(TRAITS[k]);
-    return typeof typed === "string" && typed ? typed.slice(0, LIMIT) : texts[k].words.join("");
-  };
-  const update = () =>
-    boxes.forEach((/** @type {any} */ { area, show, said }, /** @type {number} */ k) => {
-      const { words, model: above, told } = texts[k];
-      const text = area.value === "" && focusIn(el) === area ? "" : textOf(k);
+  const update = () => {
+    for (const [k, { area, show, said }] of boxes.entries()) {
+      const typed = model.get(TRAITS[k]);
+      const kept = texts[k].words.join("");
+      const turned = typeof typed === "string" && typed ? typed.slice(0, LIMIT) : kept;
+      const text = area.value === "" && focusIn(el) === area ? "" : turned;
       if (neuron) show(text ? readBy(neuron, text, texts[k]) : []);
-      else if (text === words.join(""))
-        show(
-          words.map((/** @type {string} */ w, /** @type {number} */ i) => ({
-            text: w,
-            model: above[i],
-            told: told[i],
-          })),
-        );
+      else if (text === kept) show(keptWords(texts[k]));
       else {
         show([{ text }]);
         said.textContent = "loading what the weights say …";
       }
-    });
+    }
+  };
   const ask = () => {
     asked ??= neuronOf(model)
       .then((found) => {
@@ -123,13 +111,10 @@ async function render({ model, el }) {
   for (const { area } of boxes)
     for (const touch of ["focus", "pointerdown"]) area.addEventListener(touch, ask);
   const again = button("Reset", () => turn(model, { british: "", american: "" }));
+  const roots = boxes.map(({ root }) => root);
   el.replaceChildren(
     element("p", { class: "ctx-stops" }, key(full)),
-    element(
-      "div",
-      { class: "ctx-two" },
-      boxes.map((/** @type {any} */ { root }) => root),
-    ),
+    element("div", { class: "ctx-two" }, roots),
     element("p", {}, "Change either text: it is read as you type. ", again),
   );
   update();
@@ -142,16 +127,11 @@ function key(full) {
   const stops = [-full, -full / 2, 0, full / 2, full];
   return [
     "Shades: ",
-    stops.map((value) =>
-      element(
-        "span",
-        {
-          class: "ctx-stop",
-          style: `--ctx-below: ${value ? shade(value, Math.abs(value) / full) : "transparent"}`,
-        },
-        value ? signed(value, 2) : "0",
-      ),
-    ),
+    stops.map((value) => {
+      const below = value ? shade(value, Math.abs(value) / full) : "transparent";
+      const look = { class: "ctx-stop", style: `--ctx-below: ${below}` };
+      return element("span", look, value ? signed(value, 2) : "0");
+    }),
   ];
 }
 
