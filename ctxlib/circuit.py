@@ -111,9 +111,7 @@ class ContextualCircuit:
         """
         content = self.at.split.likes[list(self.heads)] / self.denominators[:, None]
         # in place: for a large vocabulary a copy would show
-        return self.at.split.values(self.heads).mul_(
-            rearrange(content, "head vocab -> vocab head 1")
-        )
+        return self.at.split.values(self.heads).mul_(rearrange(content, "head t -> t head 1"))
 
     @cached_property
     def readout(self) -> Float[Tensor, "head d_head neuron"]:
@@ -139,11 +137,7 @@ class ContextualCircuit:
         >>> len(cx.neurons.spelled(weights, strongest.tolist()))  # the tokens as they are written
         4
         """
-        return einsum(
-            self.weighted_values,
-            self.readout,
-            "vocab head d_head, head d_head neuron -> vocab neuron",
-        )
+        return einsum(self.weighted_values, self.readout, "t head d_head, head d_head j -> t j")
 
     def contribution_to(self, neurons: Sequence[int] | slice) -> Float[Tensor, "neuron vocab"]:
         """The columns of `contribution` for these neurons, each in one piece.
@@ -152,12 +146,8 @@ class ContextualCircuit:
         >>> torch.allclose(column[0], circuit.contribution[:, 463], atol=1e-4)
         True
         """
-        by_neuron = rearrange(
-            self.readout[..., neurons], "head d_head neuron -> neuron (head d_head)"
-        )
-        return by_neuron @ rearrange(
-            self.weighted_values, "vocab head d_head -> (head d_head) vocab"
-        )
+        by_neuron = rearrange(self.readout[..., neurons], "head d_head j -> j (head d_head)")
+        return by_neuron @ rearrange(self.weighted_values, "t head d_head -> (head d_head) t")
 
     def extended_embedding(self) -> Float[Tensor, "vocab d_model"]:
         """`ext(t) = sum_h content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h) W_O^h`:
@@ -168,11 +158,8 @@ class ContextualCircuit:
         >>> torch.allclose(ext @ W_in / circuit.scale, circuit.contribution[tokens[:5]], atol=1e-3)
         True
         """
-        W_O, into = (
-            self.at.readout.W_O[list(self.heads)],
-            "t head d_head, head d_head d_model -> t d_model",
-        )
-        return einsum(self.weighted_values, W_O, into)
+        W_O = self.at.readout.W_O[list(self.heads)]
+        return einsum(self.weighted_values, W_O, "t head d_head, head d_head d_model -> t d_model")
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """`sum_i pos_i contribution[x_i, j]` of one text or a stack of them: what the heads add to
@@ -205,11 +192,8 @@ class ContextualCircuit:
         """
         at, x_n = self.at, self.at.split.seen(tokens)[..., self.at.n]
         others = [h for h in range(at.n_heads) if h not in self.heads]
-        alone = einsum(
-            at.split.values(others)[x_n],
-            at.readout.W_O[others],
-            "... head d, head d d_model -> ... d_model",
-        )
+        v, W_O = at.split.values(others)[x_n], at.readout.W_O[others]
+        alone = einsum(v, W_O, "... head d, head d d_model -> ... d_model")
         rest = at.readout.beside(x_n) + alone
         return self.summary(tokens) + rest @ at.readout.W_in / self.scale + at.readout.b_in
 

@@ -10,7 +10,7 @@ what was found was judged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,11 +85,9 @@ def untrained(weights: LayerWeights, seed: Seed = 0) -> LayerWeights:
     True
     """
     rng = np.random.default_rng(seed)
-    trained = {f.name: getattr(weights, f.name) for f in fields(weights)}
     blank: dict[str, Any] = {
         name: torch.from_numpy(rng.standard_normal(W.shape)).to(W) * W.std(correction=0) + W.mean()
-        for name, W in trained.items()
-        if isinstance(W, Tensor)
+        for name, W in weights.tensors().items()
     }
     return replace(weights, **blank)
 

@@ -90,12 +90,14 @@ def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
         narrow(figure)
         drawn += inline_svg(figure, number, "narrow")
     plt.close(figure)
-    return Picture(
-        '<figure class="picture" style="margin:0">'
-        f'<div role="img" aria-label="{html.escape(alt, quote=True)}">{drawn}</div>'
-        f"<figcaption><b>Figure {number}.</b> {caption}</figcaption></figure>",
-        alt,
-    )
+    drawn = f'<div role="img" aria-label="{html.escape(alt)}">{drawn}</div>'
+    return framed("picture", drawn, f"<b>Figure {number}.</b> {caption}", alt)
+
+
+def framed(kind: str, shown: str, caption: str, alt: str) -> Picture:
+    """What a page shows, with its caption below, as a `Picture`."""
+    below = f"<figcaption>{caption}</figcaption>"
+    return Picture(f'<figure class="{kind}" style="margin:0">{shown}{below}</figure>', alt)
 
 
 def narrow(figure: Figure) -> None:
@@ -325,12 +327,8 @@ def shaded_text(
         shade = f"background:rgba({r},{g},{b},{STRONGEST * abs(weight) / top:.2f})"
         shown = html.escape(token.replace("\n", "↵"))
         spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span>')
-    return Picture(
-        '<figure class="shaded" style="margin:0">'
-        f'<p style="line-height:1.7;white-space:pre-wrap">{"".join(spans)}</p>'
-        f"<figcaption>{caption}</figcaption></figure>",
-        alt=re.sub(r"</?\w+>", "", caption),
-    )
+    text = f'<p style="line-height:1.7;white-space:pre-wrap">{"".join(spans)}</p>'
+    return framed("shaded", text, caption, alt=re.sub(r"</?\w+>", "", caption))
 
 
 # ---------------------------------------------------------------- from a token to a neuron
@@ -356,12 +354,8 @@ def path(lit: Iterable[str], caption: str) -> Picture:
         there = [*SHAPES["boxes"]]
         raise ValueError(f"not on the path: {', '.join(sorted(strange))}; there are {there}")
     alt = f"From token to neuron; lit: {', '.join(lit)}. {caption}"
-    return Picture(
-        '<figure class="picture path" style="margin:0">'
-        f"{path_drawing('wide', lit, alt)}{path_drawing('narrow', lit, alt)}"
-        f"<figcaption>{caption}</figcaption></figure>",
-        alt,
-    )
+    drawn = path_drawing("wide", lit, alt) + path_drawing("narrow", lit, alt)
+    return framed("picture path", drawn, caption, alt)
 
 
 def path_drawing(page: Literal["wide", "narrow"], lit: list[str], alt: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
@@ -172,18 +172,16 @@ def unread(
         yield tokens, mark
 
 
-def owner_of(thing: Any) -> str:
+def owner_of(measure: Measure) -> str:
     """What a checkpoint belongs to, in 64 hexadecimal digits: all that a circuit is made of, but
     the tokenizer, for the texts' ids are known.
     """
-    if is_dataclass(thing):
-        names = [f.name for f in fields(thing) if f.name != "tokenizer"]
-        held = "".join(owner_of(getattr(thing, name)) for name in names).encode()
-    elif isinstance(thing, Mapping | tuple):
-        parts = thing.items() if isinstance(thing, Mapping) else thing
-        held = "".join(map(owner_of, parts)).encode()
-    elif isinstance(thing, Tensor):
-        held = thing.cpu().contiguous().numpy().tobytes()
-    else:
-        held = repr(thing).encode()
-    return hashlib.sha256(held).hexdigest()
+
+    def told(part: Any) -> Any:  # what JSON does not know by itself
+        if is_dataclass(part):
+            return {f.name: getattr(part, f.name) for f in fields(part) if f.name != "tokenizer"}
+        if isinstance(part, Tensor):
+            return hashlib.sha256(part.cpu().contiguous().numpy().tobytes()).hexdigest()
+        return repr(part)
+
+    return hashlib.sha256(json.dumps(measure, default=told).encode()).hexdigest()

@@ -147,53 +147,35 @@ class LayerWeights:
     def of_encoder(cls, encoder: Encoder, layer: int = 0) -> LayerWeights:
         """The weights of the first layer of an encoder with learned positions, post-norm: LayerNorm
         stands behind the embeddings and behind attention, so what heads and MLP read is normalised
-        as in a decoder, and Equation 1 holds word for word.
+        as in a decoder, and Equation 1 holds word for word: its parts are read under GPT-2's names.
         """
         check_there("layer", layer, 1)
-        bert, n_heads = encoder.original_model, encoder.cfg.n_heads
-        state = {name: t.detach().float().cpu() for name, t in bert.state_dict().items()}
-        first, norm = "encoder.layer.0.", "embeddings.LayerNorm."
-        gain, bias = state[norm + "weight"], state[norm + "bias"]
-        qkv = [
-            fold(gain, bias, state[f"{first}attention.self.{kind}.weight"].T, b)
-            for kind in ("query", "key", "value")
-            for b in [state[f"{first}attention.self.{kind}.bias"]]
-        ]
-        (W_Q, b_Q), (W_K, b_K), (W_V, b_V) = (
-            (rearrange(W, "d (h d_head) -> h d d_head", h=n_heads), b.view(n_heads, -1))
-            for W, b in qkv
+        bert, attention = encoder.original_model, "encoder.layer.0.attention."
+        there = {name: t.float().cpu() for name, t in bert.state_dict().items()}
+        names = {
+            "ln_1": ["embeddings.LayerNorm"],
+            "attn.c_attn": [f"{attention}self.{kind}" for kind in ("query", "key", "value")],
+            "attn.c_proj": [f"{attention}output.dense"],
+            "ln_2": [f"{attention}output.LayerNorm"],
+            "mlp.c_fc": ["encoder.layer.0.intermediate.dense"],
+        }
+        state = {  # GPT-2's matrices take their input first
+            f"h.0.{name}.{kind}": torch.cat([there[f"{part}.{kind}"] for part in parts]).t()
+            for name, parts in names.items()
+            for kind in ("weight", "bias")
+        }
+        words, wpe, kinds = (
+            there[f"embeddings.{kind}_embeddings.weight"]
+            for kind in ("word", "position", "token_type")
         )
-        norm, out = f"{first}attention.output.LayerNorm.", f"{first}attention.output.dense."
-        mlp = f"{first}intermediate.dense."
-        W_in, b_in = fold(
-            state[norm + "weight"],
-            state[norm + "bias"],
-            state[mlp + "weight"].T,
-            state[mlp + "bias"],
-        )
-        words, kinds = (state[f"embeddings.{k}_embeddings.weight"] for k in ("word", "token_type"))
-        W_O = rearrange(state[out + "weight"].T, "(h d_head) d -> h d_head d", h=n_heads)
-        return cls(
-            W_E=centre(words + kinds[0]),
-            W_pos=centre(state["embeddings.position_embeddings.weight"]),
-            W_Q=W_Q,
-            W_K=W_K,
-            W_V=W_V,
-            W_O=centre(W_O),
-            b_Q=b_Q,
-            b_K=b_K,
-            b_V=b_V,
-            b_O=centre(state[out + "bias"]),
-            W_in=W_in,
-            b_in=b_in,
-            layer=0,
-            eps=encoder.cfg.eps,
-            attn_scale=encoder.cfg.d_head**0.5,
+        state |= {"wte.weight": words + kinds[0], "wpe.weight": wpe}
+        return replace(
+            cls.from_state_dict(state, encoder.cfg.n_heads, eps=encoder.cfg.eps),
             tokenizer=encoder.tokenizer,
             act_fn=bert.config.hidden_act,
             both_sides=True,
-            skip_gain=gain,
-            skip_bias=bias,
+            skip_gain=state["h.0.ln_1.weight"],
+            skip_bias=state["h.0.ln_1.bias"],
         )
 
     def check(self, model: Any) -> None:

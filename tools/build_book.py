@@ -38,7 +38,6 @@ import time
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -73,6 +72,13 @@ STOP = threading.Event()  # set when the build is interrupted: no kernel begins 
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
 REAL = ("smollm2", "qwen")  # models beside `mini` that explorer and reader compute with
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # colours
+# the theme's own scripts in a page; * stands for a name
+INLINE = re.compile(
+    "|".join(
+        re.escape(code.strip()).replace(r"\*", r"[\w/.-]+")
+        for code in tomllib.loads((TOOLS / "inline.toml").read_text(encoding="utf-8"))["allowed"]
+    )
+)
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -282,16 +288,10 @@ def check(name: str | None = None) -> None:
         if stamps.holds(stamp, ROOT, given):
             print(f"{notebook.name}: unchanged since it was checked")
             return
-        command = [sys.executable, "-m", "pytest", *NBVAL]
-        alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""} | ONE_THREAD
         with stamps.watched(ROOT) as (environment, keep):
-            done = subprocess.run(
-                [*command, f"--rootdir={ROOT}", str(notebook)],
-                env=environment | alone, cwd=ROOT, capture_output=True, text=True,
-            )  # fmt: skip
-            if done.returncode:
+            status, said = rerun(sys.executable, notebook, ROOT, environment | ONE_THREAD)
+            if status:
                 differing.append(chapter.stem)
-                said = ESCAPES.sub("", done.stdout + done.stderr)
                 print(f"{notebook.name} comes out otherwise (cells from 0):\n{said}", flush=True)
                 return
             kept = keep(stamp, given)
@@ -305,6 +305,20 @@ def check(name: str | None = None) -> None:
             "other outputs than committed: " + ", ".join(sorted(differing)) + "; see above. "
             "Where the new ones are right, `make execute CHAPTER=...` writes them into the notebook"
         )
+
+
+def rerun(
+    python: str | Path, notebook: Path, root: Path, environment: dict[str, str], *options: str
+) -> tuple[int, str]:
+    """Run a notebook and compare, by this Python and in this folder: pytest's exit status, and what
+    nbval says.
+    """
+    done = subprocess.run(
+        [python, "-m", "pytest", *NBVAL, *options, f"--rootdir={root}", notebook],
+        env=environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+        cwd=root, capture_output=True, text=True,
+    )  # fmt: skip
+    return done.returncode, ESCAPES.sub("", done.stdout + done.stderr)
 
 
 def committed(chapter: Path) -> Path:
@@ -391,8 +405,8 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
         if not (base / "book" / f"{name}.ipynb").exists():
             again = f"run `make execute CHAPTER={name}` first"
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
-    layer, heard = (packed(model, files, name) for name in ("layer.zip", "neuron.bin"))
-    real = [packed(model, files, f"{name}.zip") for name in REAL if base == ROOT]
+    real = REAL if base == ROOT else ()
+    data = [packed(model, files, what) for what in ("layer", "neuron", *real)]
     html = base / "_build" / "html"
     shutil.rmtree(html, ignore_errors=True)  # what Sphinx has read it keeps elsewhere
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
@@ -407,13 +421,10 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     shutil.copytree(bundle.HERE, new / "views", ignore=python)
     for module in (new / "views").rglob("*.js"):
         module.write_text(bundle.plain(module), encoding="utf-8")
-    (new / "data").mkdir()
-    shutil.copy(heard, new / "data")
-    if views := layer.exists():
-        shutil.unpack_archive(layer, new / "data")
+    for folder in data:
+        shutil.copytree(folder, new / "data", dirs_exist_ok=True)
+    if views := (new / "data" / "layer.bin").exists():
         (new / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
-    for archive in real:
-        shutil.unpack_archive(archive, new / "data")
     here = named_for_its_content(new)
     # in place of Jupyter Book's redirection, which has neither language nor title nor icon
     shutil.copy(TOOLS / "front.html", html / "index.html")
@@ -455,22 +466,22 @@ def lead_on(pages: Path) -> None:
         replace(pages / f"{old}.html", filled_in("moved.html", to=f"{new}.html"))
 
 
-def packed(model: str, files: dict[str, str | None], name: str) -> Path:
-    """The file in an edition's `_build` that views compute with, if the model gives one: made anew
-    when the model or the package, which is among these files, has changed.
+def packed(model: str, files: dict[str, str | None], what: str) -> Path:
+    """A folder in an edition's `_build` with files that views compute with, if the model gives any:
+    made anew when the model or the package, which is among these files, has changed.
     """
-    place = home(model) / "_build" / name
-    stamp = place.parent / "stamps" / place.stem
+    place, stamp = (home(model) / "_build" / kind / what for kind in ("packed", "stamps"))
     read = [f for f in files if f.startswith("ctxlib/") and not f.endswith((".js", ".css"))]
     given = facts(model) | {"files": {file: files[file] for file in read}}
     if not stamps.holds(stamp, ROOT, given):
         import packing  # only here, for its imports take seconds
 
-        made = packing.packed(name, model, called(model))
-        place.unlink(missing_ok=True)
-        if made:
-            replace(place, made)
-        stamps.keep(stamp, ROOT, given, [place])
+        made = packing.packed(what, model, called(model)) or {}
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        for name, content in made.items():
+            replace(place / name, content)
+        stamps.keep(stamp, ROOT, given, [place, *place.rglob("*")])
     return place
 
 
@@ -518,15 +529,6 @@ def hint(page: str, here: str) -> str:
     return page.replace("</head>", f"{''.join(links)}  </head>", 1)
 
 
-@cache
-def known_inline() -> re.Pattern[str]:
-    """The scripts of `inline.toml`."""
-    allowed = tomllib.loads((TOOLS / "inline.toml").read_text(encoding="utf-8"))["allowed"]
-    return re.compile(
-        "|".join(re.escape(code.strip()).replace(r"\*", r"[\w/.-]+") for code in allowed)
-    )
-
-
 def seal(page: str) -> str:
     """A page that can load nothing from another host and run nothing but what was built into it.
 
@@ -538,7 +540,7 @@ def seal(page: str) -> str:
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
     inline += [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
     for code in inline:
-        if not known_inline().fullmatch(code.strip()):
+        if not INLINE.fullmatch(code.strip()):
             raise ValueError(
                 f"an inline script that tools/inline.toml does not know: {code[:90]!r}"
             )

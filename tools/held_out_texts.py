@@ -24,13 +24,12 @@ import lzma
 import platform
 import sys
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, islice, zip_longest
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from command import command
 from files import filled_in, replace
 from stamps import digest
@@ -67,30 +66,19 @@ def windows(tokenizer: Tokenizer, document: str, length: int = LENGTH) -> Iterat
     by itself gives the tokens that it has in the document.
     """
     whole = tokenizer.encode(document, add_special_tokens=False)
-    ids, words = np.array(whole.ids, dtype=np.uint16), whole.word_ids
-    begin = 0
-    for number in count(1):
-        end = begin + length
-        if end > len(ids):
-            return
-        while True:
-            while end < len(ids) and words[end] == words[end - 1]:
-                end += 1
+    ids, words = np.array(whole.ids, dtype=np.uint16), [*whole.word_ids, None]
+    begin, number = 0, 1
+    while begin + length <= len(ids):
+        for end in range(begin + length, len(words)):
+            if words[end] == words[end - 1]:
+                continue
             text = document[whole.offsets[begin][0] : whole.offsets[end - 1][1]]
-            own = tokenizer.encode(text, add_special_tokens=False).ids
-            if own == whole.ids[begin:end]:
-                break
-            if end == len(ids):
-                raise ValueError(f"no text gives the tokens of a window again: {text[:40]!r}")
-            end += 1  # white space before the cut goes with what follows it
+            if tokenizer.encode(text, add_special_tokens=False).ids == whole.ids[begin:end]:
+                break  # where it is not, white space before the cut goes with what follows it
+        else:
+            raise ValueError(f"no text gives the tokens of a window again: {text[:40]!r}")
         yield Window(number, text, ids[begin : begin + length])
-        begin = end
-
-
-def in_turns(documents: Iterable[list[Window]]) -> Iterator[tuple[int, Window]]:
-    """The first window of every document with its document's number, then the second, and on."""
-    for turn in zip_longest(*documents):
-        yield from ((number, window) for number, window in enumerate(turn, 1) if window)
+        begin, number = end, number + 1
 
 
 # ---------------------------------------------------------------- the check
@@ -106,7 +94,7 @@ def run_hashes(ids: np.ndarray, run: int = RUN) -> np.ndarray:
 
 
 def seen(
-    texts: Sequence[np.ndarray], streams: Iterable[np.ndarray], run: int = RUN
+    texts: Iterable[np.ndarray], streams: Iterable[np.ndarray], run: int = RUN
 ) -> Iterator[bool]:
     """Whether a run of each text is in one of the streams. Two runs that have one hash by chance
     are taken for the same: a text may be left out that need not be, and none kept that must not.
@@ -131,49 +119,43 @@ def choose(
     Raises ValueError for a domain without its share of windows that are not in the training
     documents, or without two documents that have one.
     """
-    cut = [
-        (domain, document, window)
+    rows = [
+        (domain, source, *window)
         for domain, pair in tqdm(domains.items(), desc="cut", unit="domain", disable=None)
-        for document in sorted(pair["valid"], key=document_hash)
-        for window in windows(tokenizer, document, length)
+        for source in sorted(pair["valid"], key=document_hash)
+        for window in windows(tokenizer, source, length)
     ]
+    cut = pd.DataFrame(rows, columns=["domain", "source", "window", "text", "ids"])
     streams = {
         domain: encode_stream(tokenizer, pair["train"])
         for domain, pair in tqdm(domains.items(), desc="check", unit="domain", disable=None)
     }
-    skipped: Counter[str] = Counter()
-    kept: dict[str, dict[str, list[Window]]] = {domain: {} for domain in domains}
-    known = seen([window.ids for *_, window in cut], streams.values())
-    for (domain, document, window), elsewhere in zip(cut, known, strict=True):
-        if elsewhere:
-            skipped[domain] += 1
-        else:
-            kept[domain].setdefault(document, []).append(window)
+    elsewhere = np.fromiter(seen(cut["ids"], streams.values()), dtype=bool)
+    skipped = cut["domain"][elsewhere].value_counts(sort=False)
     facts, texts = {}, {}
-    for rank, (domain, clean) in enumerate(kept.items()):
+    for rank, domain in enumerate(domains):
+        clean = cut[~elsewhere & (cut["domain"] == domain)]
+        number, sources = clean["source"].factorize()
+        clean = clean.assign(document=number + 1, turn=clean.groupby("source").cumcount())
         share = total // len(domains) + (rank < total % len(domains))
-        taken = list(islice(in_turns(clean.values()), share))
-        if len(taken) < share or len(clean) < 2:
+        taken = clean.sort_values(["turn", "document"])[:share]
+        if len(taken) < share or len(sources) < 2:
             raise ValueError(
-                f"{domain}: {len(taken)} windows of {length} tokens in {len(clean)} documents that "
-                f"share no run with the training documents, but it takes {share} in at least 2"
+                f"{domain}: {len(taken)} windows of {length} tokens in {len(sources)} documents "
+                f"that share no run with the training documents, but it takes {share} in at least 2"
             )
-        texts[domain] = [
-            {"document": number, "window": window.number, "text": window.text}
-            for number, window in taken
-        ]
-        counts = Counter(number for number, _ in taken)
+        texts[domain] = taken[["document", "window", "text"]].to_dict("records")
         facts[domain] = [
-            {"number": number, "sha256": document_hash(document), "half": "BA"[number % 2]}
-            | {"title": title(document), "texts": counts[number]}
-            for number, document in enumerate(clean, 1)
-            if counts[number]
+            {"number": k, "sha256": document_hash(source), "half": "BA"[k % 2]}
+            | {"title": title(source), "texts": count}
+            for k, source in enumerate(sources, 1)
+            if (count := int((taken["document"] == k).sum()))
         ]
     checked = {
         "what": f"no run of {RUN} tokens of any text is in a training document",
         "windows": len(cut),
-        "skipped": skipped.total(),
-        "skipped by domain": dict(skipped),
+        "skipped": int(skipped.sum()),
+        "skipped by domain": skipped.to_dict(),
         "training tokens": sum(map(len, streams.values())),
         "training streams": {
             domain: {"tokens": len(ids), "sha256": hashlib.sha256(ids.tobytes()).hexdigest()}

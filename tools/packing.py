@@ -4,9 +4,7 @@ explorer and reader, of real ones, with their neurons by label.
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 
 import numpy as np
 import pandas as pd
@@ -25,19 +23,21 @@ AT_ONCE = 256  # neurons whose columns are held
 NAMED = 5  # tokens of a neuron
 
 
-def packed(file: str, model: str, title: str) -> bytes | None:
-    """The bytes of one of these files, of a model that a page calls by its title."""
+def packed(what: str, model: str, title: str) -> dict[str, bytes] | None:
+    """The `layer` of a model that a page calls by its title, the `neuron` of the title page, or a
+    real model: files by their names.
+    """
     torch.set_num_threads(1)  # sums in one order: the same bytes on every run
-    match file:
-        case "layer.zip":
+    match what:
+        case "layer":
             return of_edition(model, title)
-        case "neuron.bin":
-            return heard()
-    return of_real_model(file.removesuffix(".zip"))
+        case "neuron":
+            return {"neuron.bin": heard()}
+    return of_real_model(what)
 
 
-def of_edition(model: str, title: str) -> bytes | None:
-    """What pages need to compute the contextual circuit of a model's first layer, in one archive
+def of_edition(model: str, title: str) -> dict[str, bytes] | None:
+    """What pages need to compute the contextual circuit of a model's first layer
     (`ctxlib/widgets/layerfile.py`); None for a model without position embeddings.
     """
     try:
@@ -46,7 +46,7 @@ def of_edition(model: str, title: str) -> bytes | None:
         print(f"no views of {model}: {error}")
         return None
     texts = cx.texts.collection(weights, 1000)
-    return archived(parts_of_layer(weights, texts, title, OPENING))
+    return parts_of_layer(weights, texts, title, OPENING)
 
 
 def heard() -> bytes:
@@ -55,24 +55,15 @@ def heard() -> bytes:
     return packed_neuron(cx.destination("qwen"), kept["neuron"], kept["heads"], kept["scale"])
 
 
-def of_real_model(name: str) -> bytes:
-    """All files of a model in one archive. Texts that are too short for the destination of its
-    stored layer are left out of its study.
+def of_real_model(name: str) -> dict[str, bytes]:
+    """All files of a model. Texts that are too short for the destination of its stored layer are
+    left out of its study.
     """
     at = cx.destination(name)
     texts = cx.texts.collection(cx.texts.Reader.of(at, at.length))
     study = cx.study(at, [text for text in texts if len(text.tokens) >= at.length], or_all=True)
     table = labelled(study).round(3).to_csv().encode()
-    return archived(parts_of_destination(study, name) | {f"{name}.csv": table})
-
-
-def archived(files: dict[str, bytes]) -> bytes:
-    """Files by their names as one archive, the same on every call."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as archive:
-        for file, content in files.items():
-            archive.writestr(zipfile.ZipInfo(file), content)
-    return held.getvalue()
+    return parts_of_destination(study, name) | {f"{name}.csv": table}
 
 
 def labelled(study: Study) -> pd.DataFrame:

@@ -23,6 +23,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import train_mini as tm
 import transformers
@@ -50,39 +51,29 @@ def as_model(
     recipe = replace(recipe, n_layer=layers or recipe.n_layer)
     state = renamed(state, TABLES["names"].get(recipe.positions))
     if recipe.positions == "rotary":
-        return filled(as_neox(recipe), by_head(state, recipe.n_head))
-    return filled(as_mpt(recipe) if recipe.positions == "alibi" else tm.new_model(recipe), state)
-
-
-ALIKE = {
-    "bos_token_id": tm.BOS, "eos_token_id": tm.BOS,
-    "tie_word_embeddings": True, "use_cache": False,
-}  # fmt: skip
-
-
-def as_neox(recipe: tm.Recipe) -> transformers.GPTNeoXForCausalLM:
-    return transformers.GPTNeoXForCausalLM(
-        transformers.GPTNeoXConfig(
-            vocab_size=recipe.vocab, max_position_embeddings=recipe.n_ctx,
-            hidden_size=recipe.n_embd, intermediate_size=4 * recipe.n_embd,
-            num_hidden_layers=recipe.n_layer, num_attention_heads=recipe.n_head,
+        neox = of_family(
+            "gpt_neox", recipe,
+            max_position_embeddings=recipe.n_ctx, intermediate_size=4 * recipe.n_embd,
             hidden_act="gelu_new", use_parallel_residual=False, attention_bias=True,
             rope_parameters={
                 "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0,
             },
-            **ALIKE,
-        )
-    )  # fmt: skip
+        )  # fmt: skip
+        return filled(neox, by_head(state, recipe.n_head))
+    if recipe.positions == "alibi":
+        own = {"max_seq_len": recipe.n_ctx, "attn_config": {"alibi": True}, "no_bias": True}
+        return filled(of_family("mpt", recipe, **own), state)
+    return filled(tm.new_model(recipe), state)
 
 
-def as_mpt(recipe: tm.Recipe) -> transformers.MptForCausalLM:
-    return transformers.MptForCausalLM(
-        transformers.MptConfig(
-            vocab_size=recipe.vocab, max_seq_len=recipe.n_ctx,
-            d_model=recipe.n_embd, n_layers=recipe.n_layer, n_heads=recipe.n_head,
-            attn_config={"alibi": True}, no_bias=True, **ALIKE,
-        )
+def of_family(kind: str, recipe: tm.Recipe, **own: Any) -> transformers.PreTrainedModel:
+    """A model of another family than GPT-2, of a recipe's sizes and of what is its family's own."""
+    config = transformers.AutoConfig.for_model(
+        kind, vocab_size=recipe.vocab, hidden_size=recipe.n_embd,
+        num_hidden_layers=recipe.n_layer, num_attention_heads=recipe.n_head,
+        bos_token_id=tm.BOS, eos_token_id=tm.BOS, tie_word_embeddings=True, use_cache=False, **own,
     )  # fmt: skip
+    return transformers.AutoModelForCausalLM.from_config(config)
 
 
 def renamed(state: dict[str, Tensor], names: dict[str, str] | None) -> dict[str, Tensor]:

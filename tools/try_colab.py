@@ -15,7 +15,6 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -28,19 +27,18 @@ OTHERWISE = ": Cell outputs differ"  # what nbval says of a cell that ran
 
 def tried(notebook: Path, runtime: Path, work: Path) -> bool:
     """Runs a notebook of the book and says how it went; whether every cell ran."""
-    call = [str(runtime / "bin" / "python"), "-m", "pytest", *build_book.NBVAL]
-    call += ["--maxfail=0", "-rN", f"--rootdir={work}", str(shutil.copy(notebook, work))]
     alone = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    alone |= {"TORCH_HOME": str(work), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    place, alone["TORCH_HOME"] = Path(shutil.copy(notebook, work)), str(work)
     start = time.monotonic()
-    done = subprocess.run(call, cwd=work, env=alone, capture_output=True, text=True)
+    status, said = build_book.rerun(
+        runtime / "bin" / "python", place, work, alone, "--maxfail=0", "-rN"
+    )
     seconds = time.monotonic() - start
-    said = done.stdout + done.stderr
     failed = re.findall(r"(?m)^(\d+) failed", said)
-    differs = done.returncode == 1 and failed == [str(said.count(OTHERWISE))]
-    ran = differs or done.returncode == 0
+    differs = status == 1 and failed == [str(said.count(OTHERWISE))]
+    ran = differs or status == 0
     outcome = f"{notebook.stem}: {'ran' if ran else 'FAILED'} in {seconds:.0f} s, checked outputs"
-    print(outcome, f"come out otherwise:\n{said}" if done.returncode else "agree", flush=True)
+    print(outcome, f"come out otherwise:\n{said}" if status else "agree", flush=True)
     return ran
 
 
