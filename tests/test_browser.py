@@ -85,7 +85,7 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
         fits_a_phone(page)
         page.set_viewport_size(DESK)
         page.wait_for_function(REACHED)
-        for opened in ("true", "false"):  # what is folded away is not laid out, and cannot be reached
+        for opened in ("true", "false"):  # nothing that is folded away is laid out
             page.evaluate(f"document.querySelectorAll('details').forEach(e => e.open = {opened})")
             page.wait_for_function(REACHED)
     # axe takes a second for a thousand elements: drawings and equations, which have a text of their
