@@ -104,6 +104,7 @@ def self_normalised_by_hand(w, text, heads, n, C):
 
 @given(cases())
 def test_the_self_normalised_circuit_is_the_loops(make_weights, case):
+    """Its offsets take the mean error over texts off every neuron, however those are batched."""
     better = calibrated(make_weights, case).self_normalised()
     asked = case.heads, case.n, case.C
     hand = [
@@ -115,8 +116,13 @@ def test_the_self_normalised_circuit_is_the_loops(make_weights, case):
         same(read(case.texts), torch.stack(by_text))
     weights = of.split.weights
     truth = [by_hand.truth(weights, x, case.heads, case.n) for x in case.texts.tolist()]
-    offsets = better.circuit.self_normalised(case.texts).offsets
-    same(offsets, (torch.stack(truth) - better.summary(case.texts)).mean(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ctxlib.texts.batching.BATCH", 2)
+        mended = better.circuit.self_normalised(iter(case.texts))
+    same(mended.offsets, (torch.stack(truth) - better.summary(case.texts)).mean(0))
+    for name in ("summary", "pre_activations"):
+        plain, other = (getattr(c, name)(case.texts) for c in (better, mended))
+        same(other, plain + mended.offsets)
 
 
 def test_rows_of_scores_beyond_the_range_of_an_exponential_are_rows(tiny_weights, drawn):
@@ -125,12 +131,3 @@ def test_rows_of_scores_beyond_the_range_of_an_exponential_are_rows(tiny_weights
     assert at.split.likes.isinf().any()
     rows = at.split.rows(at.placed(drawn))
     torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:-1]))
-
-
-def test_offsets_take_the_mean_error_off_every_neuron(circuit, drawn, monkeypatch):
-    """However the texts are batched; without them there are no offsets."""
-    plain, better = circuit.self_normalised(), circuit.self_normalised(list(drawn))
-    assert plain.offsets.shape == (40,) and not plain.offsets.any()
-    same(better.pre_activations(drawn), plain.pre_activations(drawn) + better.offsets)
-    monkeypatch.setattr("ctxlib.texts.batching.BATCH", 2)
-    same(circuit.self_normalised(list(drawn)).offsets, better.offsets)
