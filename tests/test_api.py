@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pydoc import locate
 
 import api_reference
@@ -102,7 +103,10 @@ README = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_tex
 @pytest.mark.parametrize(
     ("code", "shows"), zip(README, (["top tokens", "fvu"], ["Score("]), strict=True)
 )
-def test_the_examples_of_the_readme_run_as_they_stand(code, shows, capsys):
+def test_the_examples_of_the_readme_run_as_they_stand(code, shows, capsys, monkeypatch):
+    """On the first hundred texts of those that they ask for."""
+    hundred = partial(cx.texts.collection, count=100)
+    monkeypatch.setattr(cx.texts, "collection", lambda reader, *_: hundred(reader))
     exec(code, {})
     shown = capsys.readouterr().out
     assert all(words in shown for words in shows)
