@@ -101,7 +101,7 @@ class LayerWeights:
     # ------------------------------------------------------------ two ways in
 
     @classmethod
-    def of(cls, model, layer: int = 0) -> LayerWeights:
+    def of(cls, model: Any, layer: int = 0) -> LayerWeights:
         """The weights of one layer of a model loaded with `cx.load`, on the CPU wherever the model
         is: what follows from them is small work (`to` moves them where it is not). Of an encoder,
         those of its first layer.

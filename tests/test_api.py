@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pydoc import locate
 
 import api_reference
@@ -64,18 +65,11 @@ def test_every_name_that_readers_meet_has_an_entry():
 
 
 @pytest.mark.parametrize("name", [n for n in [*NAMES, *MEMBERS] if code_of(n)])
-def test_it_says_what_it_does_shows_it_and_has_types(name):
-    thing = code_of(name)
-    text = inspect.getdoc(thing)
+def test_it_says_what_it_does_and_shows_it(name):
+    text = inspect.getdoc(code_of(name))
     assert text and (text[0].isupper() or text[0] in "`0123456789")
     example = [line for line in text.splitlines() if line.startswith((">>> ", "... "))]
     assert 1 <= len(example) <= 6, "a short example"
-    made = not (inspect.isclass(thing) and issubclass(thing, Exception))
-    if made and not getattr(thing, "_is_protocol", False):  # no reader makes these
-        signature = inspect.signature(thing)
-        loose = {p.name for p in signature.parameters.values() if p.annotation is p.empty}
-        assert loose <= {"self", "cls", "model", "options"}
-        assert inspect.isclass(thing) or signature.return_annotation is not signature.empty
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +103,10 @@ README = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_tex
 @pytest.mark.parametrize(
     ("code", "shows"), zip(README, (["top tokens", "fvu"], ["Score("]), strict=True)
 )
-def test_the_examples_of_the_readme_run_as_they_stand(code, shows, capsys):
+def test_the_examples_of_the_readme_run_as_they_stand(code, shows, capsys, monkeypatch):
+    """On the first hundred texts of those that they ask for."""
+    hundred = partial(cx.texts.collection, count=100)
+    monkeypatch.setattr(cx.texts, "collection", lambda reader, *_: hundred(reader))
     exec(code, {})
     shown = capsys.readouterr().out
     assert all(words in shown for words in shows)

@@ -2,7 +2,6 @@
 it keeps, and what it says when nothing comes. The endpoint stands in the place of the network.
 """
 
-import hashlib
 import json
 import os
 import sys
@@ -142,7 +141,9 @@ def kept(tmp_path):
 
 
 def test_requests_are_those_of_the_api_and_are_kept(explainer, endpoint, tmp_path):
-    """A classification sees the explanation and the prompts and nothing else."""
+    """A classification sees the explanation and the prompts and nothing else; another model or
+    endpoint is asked anew.
+    """
     e, new = explainer(), ["down to the sea", "a sea of troubles", "down to the sea", "by the sea"]
     assert e.explain(ACTIVE, INACTIVE) == EXPLANATION
     assert e.classify(EXPLANATION, new) == [True, False, True, True]
@@ -166,13 +167,10 @@ def test_requests_are_those_of_the_api_and_are_kept(explainer, endpoint, tmp_pat
         assert [message["role"] for message in about["messages"]] == ["system", "user"]
         for words in ("do not follow", "ends at the token that matters"):
             assert words in " ".join(about["messages"][0]["content"].split())
-        about |= {"base_url": endpoint.url, "schema": schema}
-        name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-        held = json.loads((tmp_path / "answers" / f"{name}.json").read_text(encoding="utf-8"))
-        assert json.loads(held.pop("answer")).keys() == properties.keys()
-        assert held == about
     assert e.classify(EXPLANATION, []) == []
-    assert len(endpoint.asked) == len(kept(tmp_path)) == 2
+    for count, other in ((2, {}), (3, {"model": "another"}), (4, {"base_url": "http://other/v1"})):
+        assert explainer(**other).explain(ACTIVE, INACTIVE) == EXPLANATION
+        assert len(endpoint.asked) == len(kept(tmp_path)) == count
 
 
 def sent_of(prompt):

@@ -1,7 +1,6 @@
 """The contextual circuit: what goes into it, what it says about a text, and when it is exact."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import by_hand
 import pytest
@@ -12,56 +11,43 @@ from hypothesis import given
 import ctxlib as cx
 
 
-def circuit_by_hand(circuit, case):
+@given(cases())
+def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     """The steps of the method, section 4, one number at a time."""
-    w, n, heads, text = circuit.at.split.weights, case.n, case.heads, case.texts[0].tolist()
-    tokens = by_hand.placed(w, text, n, case.token)
+    circuit = calibrated(make_weights, case)
+    w, n, heads = circuit.at.split.weights, case.n, case.heads
+    asked = tuple(heads), n, case.token, case.C
+    assert (circuit.heads, circuit.at.n, circuit.at.token, circuit.at.split.C) == asked
+    placed = by_hand.placed(w, case.texts[0].tolist(), n, case.token)
+    assert circuit.calibration.tolist() == placed
     kernels, denominators, values, extended = [], [], [], 0
     for h in heads:
         q = by_hand.query(w, h, by_hand.what(w, case.token, n))
         kernels.append(by_hand.kernel(w, h, q, n, case.C))
-        denominators.append(by_hand.denominator(w, h, text, n, case.token, case.C))
+        denominators.append(by_hand.denominator(w, h, placed, n, case.token, case.C))
         inside = [
             by_hand.content(w, h, q, n, t) * by_hand.value(w, h, by_hand.what(w, t, n))
             for t in range(len(w.W_E))
         ]
         values.append(torch.stack(inside) / denominators[-1])
         extended += values[-1] @ w.W_O[h]
-    scale = by_hand.scale(w, by_hand.between(w, tokens, n, by_hand.outputs(w, tokens, n)))
-    return SimpleNamespace(
-        kernel=by_hand.shared(kernels),
-        denominators=denominators,
-        scale=float(scale),
-        weighted_values=torch.stack(values, dim=1),
-        readout=torch.stack([w.W_O[h] @ w.W_in / scale for h in heads]),
-        extended=extended,
-        contribution=extended @ w.W_in / scale,
-    )
-
-
-# ---------------------------------------------------------------- calibration
-
-
-@given(cases())
-def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
-    circuit = calibrated(make_weights, case)
-    hand, w, n = circuit_by_hand(circuit, case), circuit.at.split.weights, case.n
-    asked = tuple(case.heads), n, case.token, case.C
-    assert (circuit.heads, circuit.at.n, circuit.at.token, circuit.at.split.C) == asked
-    placed = by_hand.placed(w, case.texts[0].tolist(), n, case.token)
-    assert circuit.calibration.tolist() == placed
-    assert circuit.scale == pytest.approx(hand.scale, rel=1e-9)
-    for name in ("kernel", "denominators", "weighted_values", "readout", "contribution"):
-        same(getattr(circuit, name), getattr(hand, name))
-    same(circuit.extended_embedding(), hand.extended)
+    outputs = by_hand.outputs(w, placed, n)
+    scale = by_hand.scale(w, by_hand.between(w, placed, n, outputs))
+    kernel, contribution = by_hand.shared(kernels), extended @ w.W_in / scale
+    same(circuit.kernel, kernel)
+    same(circuit.denominators, denominators)
+    same(circuit.weighted_values, torch.stack(values, dim=1))
+    same(circuit.readout, torch.stack([w.W_O[h] @ w.W_in / scale for h in heads]))
+    same(circuit.extended_embedding(), extended)
+    same(circuit.contribution, contribution)
     summaries, whole = [], []
     for text in case.texts.tolist():
-        terms = [k * hand.contribution[t] for k, t in zip(hand.kernel, text, strict=False)]
+        terms = [k * contribution[t] for k, t in zip(kernel, text, strict=False)]
         summaries.append(sum(terms))
         own = [by_hand.value(w, h, by_hand.what(w, text[n], n)) for h in range(w.n_heads)]
         others = [own[h] @ w.W_O[h] for h in range(w.n_heads) if h not in case.heads]
         rest = by_hand.between(w, text, n, others)
-        whole.append(summaries[-1] + rest @ w.W_in / hand.scale + w.b_in)
+        whole.append(summaries[-1] + rest @ w.W_in / scale + w.b_in)
     same(circuit.summary(case.texts), torch.stack(summaries))
     same(circuit.pre_activations(case.texts), torch.stack(whole))
 
@@ -104,6 +90,7 @@ def self_normalised_by_hand(w, text, heads, n, C):
 
 @given(cases())
 def test_the_self_normalised_circuit_is_the_loops(make_weights, case):
+    """Its offsets take the mean error over texts off every neuron, however those are batched."""
     better = calibrated(make_weights, case).self_normalised()
     asked = case.heads, case.n, case.C
     hand = [
@@ -115,8 +102,13 @@ def test_the_self_normalised_circuit_is_the_loops(make_weights, case):
         same(read(case.texts), torch.stack(by_text))
     weights = of.split.weights
     truth = [by_hand.truth(weights, x, case.heads, case.n) for x in case.texts.tolist()]
-    offsets = better.circuit.self_normalised(case.texts).offsets
-    same(offsets, (torch.stack(truth) - better.summary(case.texts)).mean(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ctxlib.texts.batching.BATCH", 2)
+        mended = better.circuit.self_normalised(iter(case.texts))
+    same(mended.offsets, (torch.stack(truth) - better.summary(case.texts)).mean(0))
+    for name in ("summary", "pre_activations"):
+        plain, other = (getattr(c, name)(case.texts) for c in (better, mended))
+        same(other, plain + mended.offsets)
 
 
 def test_rows_of_scores_beyond_the_range_of_an_exponential_are_rows(tiny_weights, drawn):
@@ -125,12 +117,3 @@ def test_rows_of_scores_beyond_the_range_of_an_exponential_are_rows(tiny_weights
     assert at.split.likes.isinf().any()
     rows = at.split.rows(at.placed(drawn))
     torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:-1]))
-
-
-def test_offsets_take_the_mean_error_off_every_neuron(circuit, drawn, monkeypatch):
-    """However the texts are batched; without them there are no offsets."""
-    plain, better = circuit.self_normalised(), circuit.self_normalised(list(drawn))
-    assert plain.offsets.shape == (40,) and not plain.offsets.any()
-    same(better.pre_activations(drawn), plain.pre_activations(drawn) + better.offsets)
-    monkeypatch.setattr("ctxlib.texts.batching.BATCH", 2)
-    same(circuit.self_normalised(list(drawn)).offsets, better.offsets)

@@ -35,10 +35,10 @@ def test_a_destination_is_of_a_model_or_of_its_weights(tiny, tiny_weights):
 
 @pytest.mark.parametrize("of_library", [np.int64, np.array, torch.tensor])
 def test_numbers_of_any_library_are_plain_ones(of_kind, tiny_weights, here, of_library):
-    """Positions, and heads: one or several."""
+    """Positions, tokens, and heads: one or several."""
     for of, more in ((tiny_weights, ()), (of_kind("Llama").model, (TEXTS,))):
-        at = cx.destination(of, *more, n=of_library(N), token=THE)
-        assert type(at.n) is int and at.n == N
+        at = cx.destination(of, *more, n=of_library(N), token=of_library(THE))
+        assert {*map(type, (at.n, at.token))} == {int} and (at.n, at.token) == (N, THE)
     calibrate = partial(cx.ContextualCircuit.calibrate, here, TEXTS[0])
     for heads in ([of_library(2), 0], of_library([2, 0])):
         assert repr(calibrate(heads).heads) == "(2, 0)"

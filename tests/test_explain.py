@@ -4,6 +4,7 @@ and the rules that need nobody to write or read them.
 
 from dataclasses import astuple
 from fractions import Fraction
+from functools import cache
 from itertools import chain, combinations
 from statistics import NormalDist
 from string import ascii_letters
@@ -124,6 +125,7 @@ class Letters:
 TOKENS = ascii_letters[:30]
 
 
+@cache
 def true_facts(prompt, repeats):
     """All that holds of a prompt of these letters."""
     n = len(prompt)

@@ -192,7 +192,7 @@ def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(tiny_folder, r
     chapter = "\n\n".join(f"# %% {cell}" for cell in CELLS)
     (repository / "chapters" / "01_x.py").write_text(chapter + "\n")
     assert build_book.main(["execute", "--model", str(tiny_folder)]) == 0
-    (notebook,) = (repository / "_build" / "editions").rglob("01_x.ipynb")
+    notebook = build_book.home(str(tiny_folder)) / "book" / "01_x.ipynb"
     assert "alibi positions" in capsys.readouterr().out
     cells = nbformat.read(notebook, as_version=4).cells
     assert [c.cell_type[0] for c in cells] == [*"mccmccm"]

@@ -54,12 +54,15 @@ def test_the_recipe_was_the_trial_of_the_fewest_bits():
 
 
 def test_the_model_reads_its_held_out_text_as_the_card_says(mini):
-    """Bits per byte of one window a domain: near those of all windows, and in their order."""
+    """Bits per byte of one window, in every other domain: near those of all windows, and in their
+    order.
+    """
     seen = {}
-    for text in cx.texts.collection(cx.texts.Reader.of(mini), len(BITS_TOLD)):
+    for text in cx.texts.collection(cx.texts.Reader.of(mini), len(BITS_TOLD))[::2]:
         nats = mini(text.tokens[None], return_type="loss").item() * (len(text.tokens) - 1)
         content = mini.tokenizer.decode(text.tokens[1:]).encode()
         seen[text.domain] = nats / math.log(2) / len(content)
-    assert seen.keys() == BITS_TOLD.keys()
-    assert spearmanr([seen[domain] for domain in BITS_TOLD], [*BITS_TOLD.values()]).statistic > 0.6
-    assert fmean(seen.values()) == pytest.approx(fmean(BITS_TOLD.values()), rel=0.1)
+    told = [BITS_TOLD[domain] for domain in seen]
+    assert len(told) == len(BITS_TOLD) / 2
+    assert spearmanr([*seen.values()], told).statistic > 0.6
+    assert fmean(seen.values()) == pytest.approx(fmean(told), rel=0.1)

@@ -41,8 +41,8 @@ def planted(contribution, untrained=None, tokenizer=None):
 def table_by_hand(contribution, ids, largest):
     """`top`, its robust score, the mean, and the extreme tokens of every neuron."""
     rows = []
-    for j in range(contribution.shape[1]):
-        of = {t: float(contribution[t, j]) for t in ids}
+    for column in contribution.T.tolist():
+        of = {t: column[t] for t in ids}
         order = sorted(ids, key=of.get)
         best, worst = order[::-1][:largest], order[:largest]
         mean = sum(of.values()) / len(of)

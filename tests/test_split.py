@@ -117,7 +117,7 @@ def test_spread_and_the_half_of_a_row_are_the_loops(parts, n):
 @given(seeds, st.integers(1, 4))
 def test_copy_preference_is_the_loops(make_weights, seed, n_heads):
     """Of all of a small vocabulary but BOS."""
-    w, by_head, ids = make_weights(seed, n_heads), [], [*range(1, 20)]
+    w, by_head, ids = make_weights(seed, n_heads, vocab=7), [], [*range(1, 7)]
     for h in range(n_heads):
         x = {t: by_hand.what(w, t, 9) for t in ids}
         preferences = []

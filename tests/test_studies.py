@@ -38,7 +38,7 @@ def test_all_heads_are_studied_where_none_is_stable_if_that_is_asked_for(mini, s
         cx.study(mini, texts=2, steady=0.0)
     everyone = cx.study(mini, texts=2, steady=0.0, or_all=True)
     assert everyone.heads == [*range(8)] and not everyone.roster["stable"].any()
-    assert cx.study(study.at, texts=60, or_all=True).heads == study.heads
+    assert cx.study(study.at, study.texts, or_all=True).heads == study.heads
 
 
 def test_a_study_is_of_a_model_its_weights_or_a_destination(mini, mini_weights):
@@ -56,7 +56,7 @@ def test_without_plain_prose_every_passage_may_calibrate(mini):
 
 def test_labels_of_one_half_are_judged_on_the_other(mini):
     """What a site tells of a real model's neurons."""
-    study = cx.study(mini, texts=100)
+    study = cx.study(mini, texts=100, heads=[3, 4])
     domains, half = (
         np.array([getattr(t, name) for t in study.texts]) for name in ("domain", "half")
     )

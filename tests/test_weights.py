@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from kinds import WINDOWS, drawn
@@ -130,14 +129,3 @@ def test_weights_without_the_mlp_say_so_where_it_is_needed(make_state, absent):
     ):
         with pytest.raises(ValueError, match="without the MLP"):
             ask()
-
-
-# ---------------------------------------------------------------- tokens, and copies of weights
-
-
-def test_a_token_is_given_as_text_or_as_its_id(tiny_weights):
-    the = tiny_weights.token_id(" the")
-    assert tiny_weights.tokenizer.decode([the]) == " the"
-    bare = replace(tiny_weights, tokenizer=None)
-    for given_as in (the, np.int64(the), torch.tensor(the)):
-        assert tiny_weights.token_id(given_as) == bare.token_id(given_as) == the

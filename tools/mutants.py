@@ -90,6 +90,7 @@ def caught_by(fault: Fault, root: Path) -> str:
     """The test that catches a fault. AssertionError where it survives, ValueError where it is stale
     or where its tests do not pass without it.
     """
+    wrong = fault.of(root)
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as place:
         tree = Path(place) / "tree"
         tree.mkdir()
@@ -98,7 +99,7 @@ def caught_by(fault: Fault, root: Path) -> str:
         status, output = pytest_in(tree, fault.tests)
         if status:
             raise ValueError(f"no tests that pass without it: {output.strip()[-300:]}")
-        (tree / fault.file).write_text(fault.of(tree), encoding="utf-8", newline="")
+        (tree / fault.file).write_text(wrong, encoding="utf-8", newline="")
         status, output = pytest_in(tree, fault.tests)
         failed = re.search(r"^(?:FAILED|ERROR) (\S+::\w+)", output, re.MULTILINE)
         assert status == 1 and failed, f"pytest ended with {status}: {output.strip()[-300:]}"
