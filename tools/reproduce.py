@@ -207,8 +207,8 @@ def page(run: Run, part: Run | None = None) -> str:
         run = beside_real(run)
     return files.filled_in(
         "reproduction.md",
-        run=run, part=part, real=real, figures=figures, published=published, bound=bound,
-        plain=plain, count=count,
+        run=run, part=part, real=real, figures=figures, published=published,
+        plain=plain, count=count, aside=aside,
     )  # fmt: skip
 
 
@@ -227,17 +227,30 @@ def beside_real(run: Run) -> Run:
     return replace(run, rows=rows)
 
 
+def aside(row: dict[str, Any]) -> str:
+    """Why a line is not counted with the others; nothing where it is."""
+    figure = cx.claims.published(row["id"])
+    own = row["claim"].startswith("GPT-2 small:") and "are GPT-2 small's own kernels"
+    return (
+        (figure.algebra and "are decided by algebra")
+        or own
+        or ("untestable" in row["verdict"] and "are untestable on this model")
+        or (figure.little and "decide little")
+        or ""
+    )
+
+
 def count(run: Run) -> str:
     """How many lines came out how, of those that could come out either way."""
-    told = [row["verdict"].removeprefix("another model; ") for row in run.rows]
-    decided = [cx.claims.published(row["id"]).algebra for row in run.rows]
-    open_ = Counter(v.removesuffix(" here") for v, d in zip(told, decided, strict=True) if not d)
-    untestable = open_.pop("untestable", 0)
-    listed = ", ".join(f"{verdict} {k}" for verdict, k in open_.most_common())
-    return (
-        f"Of {len(told)} lines, {sum(decided)} are decided by algebra and {untestable} are "
-        f"untestable on this model; of the other {sum(open_.values())}: {listed}."
+    told = [(aside(row), row["verdict"]) for row in run.rows]
+    apart = Counter(why for why, _ in told if why)
+    verdicts = (
+        v.removeprefix("another model; ").removesuffix(" here") for why, v in told if not why
     )
+    counts = Counter(verdicts)
+    said = ", ".join(f"{number} {why}" for why, number in apart.items())
+    listed = ", ".join(f"{verdict} {number}" for verdict, number in counts.most_common())
+    return f"Of {len(told)} lines, {said}; of the other {counts.total()}: {listed}."
 
 
 def plain(text: str) -> str:
