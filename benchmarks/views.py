@@ -326,7 +326,8 @@ def over(share: float, limit: str, device: int) -> str:
     most = LIMITS[limit][device]
     if limit == FREEZE and share == 0:
         return f"< {LEAST_FREEZE / most:.2f}"
-    return f"{'≤ ' if share * most == LEAST_TURN else ''}{share:.2f}"
+    digits = 3 if 1 < share < 1.005 else 2  # what misses a limit does not read as met
+    return f"{'≤ ' if share * most == LEAST_TURN else ''}{share:.{digits}f}"
 
 
 def written(found: Found, described: str) -> str:

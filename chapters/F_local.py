@@ -670,7 +670,7 @@ held = {
 }
 by_pmi = max(kept[Q]["local"], key=lambda h: kept[Q]["known"]["A"]["PMI"][h])
 of_pmi, of_given = (kept[Q]["known"]["B"][k][by_pmi] for k in ("PMI", "given both tokens"))
-given_best = kept[Q]["known"]["B"]["given both tokens"][head[Q]]
+of_best, given_best = (kept[Q]["known"]["B"][k][head[Q]] for k in ("PMI", "given both tokens"))
 
 
 def sentence(h):
@@ -801,7 +801,7 @@ set_before = {
     f"the best local head prefers the true first piece in {AT_LEAST:.0%}": max(knows.values()) >= AT_LEAST,
     f"the median local head beats the median other one by {APART}": max(apart.values()) >= APART,
     f"the table of heads and kinds comes again, r of {SORTS} and beyond chance": again > SORTS and p < 0.05,
-    f"a larger entry is a better known pair, r of {PMI} with PMI in a local head (it does not look there)": of_pmi >= PMI,
+    f"a larger entry is a better known pair, r of {PMI} with PMI in a local head (in head {by_pmi}, which does not look there; head {head[Q]}, which does, has {of_best:.2f})": of_pmi >= PMI,
     f"from an entry on nine in ten are true, and {STILL:.0%} in half B": bool(held_on_B) and min(held_on_B) >= STILL,
     "no local head looks for copies, by 2 nats": not any(lookers.values()),
     "denominators of local heads are confetti, twice as rough as those of broad ones": min(confetti.values()) >= 2,
