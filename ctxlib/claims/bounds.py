@@ -66,7 +66,7 @@ class Published:
         interval that only touches a bound decides, and so does one with an end that is NaN, which
         counts as none.
 
-        >>> figure = cx.claims.published("loss_is_there")  # at least 0
+        >>> figure = cx.claims.published("loss_is_there")  # 0 to 0.1
         >>> [figure.verdict(0.05, ends) for ends in (None, (-0.01, 0.12), (0, 0.1))]
         ['holds', 'undecided', 'holds']
         """
