@@ -318,7 +318,7 @@ cka = [told["texts"]["CKA"] for told in between]
 
 # %% [markdown]
 r"""
-What may the same map come from? From chance: relabel the domains, an easy opponent. From words alone: each domain the mean of its texts' counts of tokens, of their square roots, or of their logarithms, and nothing of a model. Or from a layer as such: base with weights drawn at random ([chapter 8](08_neurons)).
+What may the same map come from? From chance: relabel the domains, an easy opponent. From words alone: each domain the mean of its texts' counts of tokens, of their square roots, or of their logarithms, and nothing of a model. Or from a layer as such: base with weights drawn at random ([chapter 8](08_neurons); asked last, and its bounds were written once the numbers had been seen).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
