@@ -193,12 +193,18 @@ def geometry(truth):
     return (means @ means.T).double().numpy()
 
 
+def agreement(a, b):
+    """The correlation of two geometries over pairs of domains."""
+    pairs = np.triu_indices(len(a), 1)
+    return float(np.corrcoef(a[pairs], b[pairs])[0, 1])
+
+
 def congruence(a, b, draws=1000):
-    """The correlation of two geometries over pairs of domains, and the highest of relabelled ones."""
-    dice, pairs = np.random.default_rng(0), np.triu_indices(len(a), 1)
+    """How two geometries agree, and the highest that relabelled ones do."""
+    dice = np.random.default_rng(0)
     orders = [dice.permutation(len(a)) for _ in range(draws)]
-    drawn = max(np.corrcoef(a[pairs], b[np.ix_(o, o)][pairs])[0, 1] for o in orders)
-    return round(float(np.corrcoef(a[pairs], b[pairs])[0, 1]), 2), round(float(drawn), 2)
+    drawn = max(agreement(a, b[np.ix_(o, o)]) for o in orders)
+    return round(agreement(a, b), 2), round(drawn, 2)
 
 
 def loss(model):
@@ -324,7 +330,7 @@ What may the same map come from? From chance: relabel the domains, an easy oppon
 # %% tags=["hide-input", "nbval-check-output"]
 bags = torch.zeros(len(texts), study.at.d_vocab)
 bags.scatter_add_(1, x_texts[:, 1:], torch.ones(x_texts[:, 1:].shape))
-upper, of_other = np.triu_indices(len(set(domain)), 1), geometry(theirs["texts"])
+of_other = geometry(theirs["texts"])
 
 
 def blank(seed):
@@ -332,11 +338,6 @@ def blank(seed):
     layer = cx.nulls.untrained(cx.LayerWeights.of(other), seed)
     at = cx.destination(layer, n=study.n, token=TOKEN)
     return geometry(torch.cat([at.truth(x, range(at.n_heads)) for x in x_texts.split(100)]))
-
-
-def agreement(a, b):
-    """The correlation of two maps, over pairs of domains."""
-    return np.corrcoef(a[upper], b[upper])[0, 1]
 
 
 by_words = max(agreement(geometry(v), of_other) for v in (bags, bags.sqrt(), bags.log1p()))

@@ -208,7 +208,7 @@ def page(run: Run, part: Run | None = None) -> str:
     return files.filled_in(
         "reproduction.md",
         run=run, part=part, real=real, figures=figures, published=published,
-        plain=plain, count=count, aside=aside,
+        plain=plain, count=count, apart=apart,
     )  # fmt: skip
 
 
@@ -227,30 +227,21 @@ def beside_real(run: Run) -> Run:
     return replace(run, rows=rows)
 
 
-def aside(row: dict[str, Any]) -> str:
+def apart(row: dict[str, Any]) -> str:
     """Why a line is not counted with the others; nothing where it is."""
-    figure = cx.claims.published(row["id"])
-    own = row["claim"].startswith("GPT-2 small:") and "are GPT-2 small's own kernels"
-    return (
-        (figure.algebra and "are decided by algebra")
-        or own
-        or ("untestable" in row["verdict"] and "are untestable on this model")
-        or (figure.little and "decide little")
-        or ""
-    )
+    if row["claim"].startswith("GPT-2 small:"):
+        return "of GPT-2 small's own kernels"
+    return cx.claims.published(row["id"]).apart(row["verdict"])
 
 
 def count(run: Run) -> str:
     """How many lines came out how, of those that could come out either way."""
-    told = [(aside(row), row["verdict"]) for row in run.rows]
-    apart = Counter(why for why, _ in told if why)
-    verdicts = (
-        v.removeprefix("another model; ").removesuffix(" here") for why, v in told if not why
-    )
-    counts = Counter(verdicts)
-    said = ", ".join(f"{number} {why}" for why, number in apart.items())
+    why = Counter(apart(row) for row in run.rows)
+    told = (row["verdict"].removeprefix("another model; ") for row in run.rows if not apart(row))
+    counts = Counter(verdict.removesuffix(" here") for verdict in told)
+    stand = ", ".join(f"{number} {kind}" for kind, number in why.items() if kind)
     listed = ", ".join(f"{verdict} {number}" for verdict, number in counts.most_common())
-    return f"Of {len(told)} lines, {said}; of the other {counts.total()}: {listed}."
+    return f"Of {why.total()} lines these stand apart: {stand}. Of the other {why['']}: {listed}."
 
 
 def plain(text: str) -> str:

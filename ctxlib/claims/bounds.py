@@ -11,6 +11,8 @@ from functools import cache
 
 from ctxlib.models import DATA
 
+APART = ("decided by algebra", "deciding little", "untestable here")
+
 
 @dataclass(frozen=True)
 class Published:
@@ -75,6 +77,17 @@ class Published:
         if interval and any(interval[0] < b < interval[1] for b in (self.at_least, self.at_most)):
             return "undecided"
         return "holds" if self.at_least <= here <= self.at_most else "does not hold"
+
+    def apart(self, verdict: str) -> str:
+        """Why a line with this verdict stands apart from those that could come out either way: one
+        of `APART`; else nothing.
+
+        >>> cx.claims.published("heads_add").apart("holds")
+        'decided by algebra'
+        """
+        untestable = "untestable" in verdict
+        held = (self.algebra, self.little and not untestable, untestable)
+        return next((why for why, so in zip(APART, held, strict=True) if so), "")
 
 
 @cache

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from ctxlib import __version__
-from ctxlib.claims.bounds import Claim, published
+from ctxlib.claims.bounds import APART, Claim, published
 from ctxlib.models import DATA, real_models
 from ctxlib.weights import LayerWeights, has_positions
 
@@ -65,20 +65,13 @@ class Ledger(pd.DataFrame):
         return {}, {LEDGER: self.attrs}
 
     def _repr_html_(self) -> str:
-        figures = [published(self.attrs["rows"][line - 1]["id"]) for line in self.index]
-        decided = np.array([figure.algebra for figure in figures], dtype=bool)
-        little = np.array([figure.little for figure in figures], dtype=bool)
-        untestable = self["verdict"].str.contains("untestable").to_numpy(dtype=bool)
-        aside = decided | little | untestable
+        ids = [self.attrs["rows"][line - 1]["id"] for line in self.index]
+        why = [published(id).apart(v) for id, v in zip(ids, self["verdict"], strict=True)]
+        aside = np.array(why, dtype=bool)
         if not aside.any():
             return super()._repr_html_()
         shown, folded = (pd.DataFrame(self.loc[of])._repr_html_() for of in (~aside, aside))
-        counts = {
-            "decided by algebra": decided.sum(),
-            "deciding little": (little & ~untestable).sum(),
-            "untestable here": (untestable & ~decided).sum(),
-        }
-        words = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        words = ", ".join(f"{why.count(kind)} {kind}" for kind in APART if kind in why)
         fold = f"<details><summary>{words}</summary>{folded}</details>"
         return fold if aside.all() else shown + fold
 

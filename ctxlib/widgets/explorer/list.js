@@ -27,6 +27,8 @@ export function listSection(tools) {
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   let room = FIRST_ROWS;
   /** @type {Ranking | null} */ let last = null;
+  /** @type {WeakMap<HTMLElement, Ranking>} of which a row's words are */ const said =
+    new WeakMap();
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
   const turns = element("p", { class: "ctx-turns" }, more, fewer);
@@ -39,12 +41,14 @@ export function listSection(tools) {
       const { ranking, neuron, found } = tools.scene();
       const place = ranking.places[j];
       const [rank, number, top, z, words] = row.cells;
-      rank.textContent = String(place + 1);
-      top.textContent = figure(ranking.top[j], 1);
-      z.textContent = figure(ranking.z[j], 1);
-      words.replaceChildren(
-        element("span", {}, firstTokens(ranking, j, NAMED_TOKENS).map(name).join("  ")),
-      );
+      if (said.get(row) !== ranking) {
+        rank.textContent = String(place + 1);
+        top.textContent = figure(ranking.top[j], 1);
+        z.textContent = figure(ranking.z[j], 1);
+        const first = firstTokens(ranking, j, NAMED_TOKENS);
+        words.replaceChildren(element("span", {}, first.map(name).join("  ")));
+        said.set(row, ranking);
+      }
       row.classList.toggle("ctx-neurons-apart", place >= Math.min(found, room));
       row.classList.toggle("ctx-chosen", j === neuron);
       for (const input of number.getElementsByTagName("input")) input.checked = j === neuron;

@@ -15,7 +15,9 @@ export function keyed(place, key, make, fill) {
     const now = new Map(items.map((item) => [key(item), held.get(key(item)) ?? make(item)]));
     for (const item of items) fill(/** @type {R} */ (now.get(key(item))), item);
     held = now;
-    place.replaceChildren(...now.values());
+    const rows = [...now.values()];
+    const stand = rows.length === place.children.length;
+    if (!stand || rows.some((row, i) => row !== place.children[i])) place.replaceChildren(...rows);
     if (focused?.isConnected && focusIn(place) !== focused) focused.focus();
   };
 }
