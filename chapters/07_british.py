@@ -14,7 +14,7 @@
 r"""
 # Is there a British neuron?
 
-**A gate of Qwen hears British English: it met 9 of the 10 conditions about hearing that were set before, and just missed that for words that are no spelling.**
+**A gate of Qwen hears British English: it met 9 of the 10 conditions about hearing that were set before; whether it meets that for words that are no spelling is undecided.**
 British spelling adds to the gate of neuron 6419 16 times the spread of random words, where random words take the largest of 8960 gates to 5 in 300 draws; in families that were not used to find it, 14 times.
 To hear is not to use: what the neuron writes hardly moves, and set to its values under American spelling it costs nothing of what Qwen expects, for late heads read the spelling off the words themselves.
 """
@@ -39,6 +39,7 @@ from collections import Counter, defaultdict
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -310,7 +311,6 @@ display(
     cx.claims.finding(
         f"The whole layer hears some of it, for the best of as many random mixtures of its gates reaches {z_mixed:.0f}; this one hears more.",
         holds=z_mixed < z[Q]["discovery"] / 1.5,
-        otherwise=f"The best of as many random mixtures of Qwen's gates reaches {z_mixed:.0f}, so the layer has it, and no neuron more than others.",
     ),
     cx.claims.finding(
         f"SmolLM2 has no such neuron: its best, {found['smollm2'][0]}, reaches {z['smollm2']['discovery']:.0f} and {z['smollm2']['judging']:.0f} with words of one piece, but only {agree('smollm2', 'judging, more pieces', found['smollm2'][0]):.0%} of the families of several pieces agree.",
@@ -331,10 +331,9 @@ A neuron that hears *our* and *ise* hears letters. One that hears Britain hears 
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
+PAIRS = [pair.split() for pair in ASKED["vocabulary"]["pairs"]]
 LISTS = {
-    "vocabulary": [
-        sorted(set(w)) for w in zip(*(p.split() for p in ASKED["vocabulary"]["pairs"]), strict=True)
-    ],
+    "vocabulary": [sorted(set(w)) for w in zip(*PAIRS, strict=True)],
     "matters": [ASKED["matters"][side].split() for side in ("british", "american")],
 }
 
@@ -349,6 +348,20 @@ def heard(name, words):
     luck = cx.neurons.auc(said, np.array([rng.permutation(inside) for _ in range(1000)]))
     auc = cx.neurons.auc(said, inside)
     return auc, (luck >= auc).mean(0)
+
+
+def drawn_again(name):
+    """The interval of the vocabulary's AUC: its pairs drawn again, those that begin alike together
+    where that is wider."""
+    column = ears[name].readout[:, found[name][0]] * float(sign(name, found[name][0]))
+    ours, theirs = ((ears[name].sums(side) @ column).numpy() for side in zip(*PAIRS, strict=True))
+    units = [SimpleNamespace(document=b, domain=b.rstrip("s")[:4]) for b, _ in PAIRS]
+
+    def of_pairs(drawn):
+        inside = np.repeat([True, False], len(drawn))
+        return cx.neurons.auc(np.concatenate([ours[drawn], theirs[drawn]])[:, None], inside).item()
+
+    return cx.claims.widest(of_pairs, units)[:2]
 
 
 told = {name: {what: heard(name, words) for what, words in LISTS.items()} for name in NAMES}
@@ -369,14 +382,14 @@ table.round(2).round({"z, discovery": 0, "z, judging": 0}).add(0.0).astype({"neu
 
 # %% tags=["hide-input", "nbval-check-output"]
 words_auc, matters_auc = (told[Q][what][0][0] for what in LISTS)
+ends = drawn_again(Q)
 passed = {
     n: [r for r in ASKED["registers"] if registers[r, NAMES[n]][3] <= BAR["again"]] for n in NAMES
 }
 display(
     cx.claims.finding(
-        f"It hears British words that are no spelling, but not by the bar set for it: AUC {words_auc:.3f}, where {BAR['vocabulary']:.2f} was asked and luck reaches it in {told[Q]['vocabulary'][1][0]:.1%} of deals.",
-        holds=BAR["vocabulary"] - 0.05 < words_auc < BAR["vocabulary"],
-        otherwise=f"For British words that are no spelling its AUC is {words_auc:.3f}, where {BAR['vocabulary']:.2f} was asked.",
+        f"It hears British words that are no spelling, AUC {words_auc:.3f}, which luck reaches in {told[Q]['vocabulary'][1][0]:.1%} of deals. That misses the bar of {BAR['vocabulary']:.2f}, but by less than its interval, [{ends[0]:.2f}, {ends[1]:.2f}] over pairs of words, which was asked afterwards.",
+        holds=ends[0] < words_auc < BAR["vocabulary"] < ends[1],
     ),
     cx.claims.finding(
         f"It hears Britain itself: British places and offices against American ones, AUC {matters_auc:.2f}.",
@@ -890,12 +903,8 @@ def verdicts(name):
     auc, p = (v[0] for v in told[name]["vocabulary"])
     again = [by_luck(name, g, j) for g in list(GROUPS)[1:]]
     agrees = [agree(name, g, j) for g in list(GROUPS)[1:]]
-    wrong = against(name, j)
-    yield (
-        "columns",
-        f"{by_luck(name, 'discovery'):.3f}",
-        by_luck(name, "discovery") <= BAR["columns"],
-    )
+    wrong, luck = against(name, j), by_luck(name, "discovery")
+    yield "columns", f"{luck:.3f}", luck <= BAR["columns"]
     yield "again", f"{again[0]:.3f}, {again[1]:.3f}", max(again) <= BAR["again"]
     yield "families", f"{agrees[0]:.0%}, {agrees[1]:.0%}", min(agrees) >= BAR["families"]
     yield "rules", f"{len(wrong)}", len(wrong) <= BAR["rules"]
@@ -938,9 +947,9 @@ table.rename(ASKS).rename_axis("condition")
 # %% tags=["hide-input", "nbval-check-output"]
 hears = {k: v.endswith("yes") for k, v in answers["Qwen"].items() if k != "used"}
 cx.claims.finding(
-    f"A gate of Qwen hears British English: it met {sum(hears.values())} of the {len(hears)} conditions about hearing that were set before, and just missed that for words that are no spelling.",
-    holds=[k for k, ok in hears.items() if not ok] == ["vocabulary"],
-    otherwise=f"Of {len(hears)} conditions about hearing that were set before it met {sum(hears.values())}.",
+    f"A gate of Qwen hears British English: it met {sum(hears.values())} of the {len(hears)} conditions about hearing that were set before; whether it meets that for words that are no spelling is undecided.",
+    holds=[k for k, ok in hears.items() if not ok] == ["vocabulary"]
+    and ends[1] > BAR["vocabulary"],
 )
 
 # %% tags=["hide-input"]
@@ -952,14 +961,9 @@ if MODELS is not None:
         for part, what in parts.items()
     }
     lines = pd.DataFrame({NAMES[Q]: carried})
-    met = {
-        name: f"{sum(ok for *_, ok in asked)} of {len(asked)}"
-        for name in REAL
-        for asked in [list(verdicts(name))]
-    }
-    lines.loc["conditions met by a British neuron", [NAMES[name] for name in REAL]] = list(
-        met.values()
-    )
+    asked = [[ok for *_, ok in verdicts(name)] for name in REAL]
+    met = [f"{sum(ok)} of {len(ok)} conditions" for ok in asked]
+    lines.loc["a British neuron meets", [NAMES[name] for name in REAL]] = met
     keep_rows("07_british", lines.fillna(""))
 
 # %% [markdown]
@@ -970,7 +974,7 @@ r"""
 - **A gate is half a neuron.** Read by its gate the neuron hears; what it writes hardly changes. A column of the circuit says nothing of the other half.
 - **Selected by words of one piece**, for only these have a column of their own. The several-piece words share pieces (*ise*, *our*) with each other; that a rule points the same way is one fact, not forty. And z grows with the number of families: a larger one is surer, not stronger.
 - **Newspapers and old books** have their own registers here, and Britain's are among them; the lists of words do not part a British newspaper from British English, and only the respelled documents do. Its loudest tokens name no dialect: most are rare.
-- **4-bit weights** of an instruct model of code; another training may have put it elsewhere.
+- **4-bit weights**; another training may have put it elsewhere.
 
 ## Claims
 """

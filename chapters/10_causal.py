@@ -846,7 +846,7 @@ as_they_were = told.first_layer("mlp.hook_pre")  # text pos neuron
 in_silence_pre = told.first_layer("mlp.hook_pre", hooks=silence(everyone))
 J = cx.find_neurons(circuit, threshold=-np.inf)[:NEURONS].index.tolist()
 rest = sorted(set(range(weights.n_neurons)) - set(J))
-some_others = np.random.default_rng(0).choice(rest, min(len(J), len(rest)), replace=False).tolist()
+some_others = [np.random.default_rng(k).permutation(rest)[: len(J)].tolist() for k in range(10)]
 spread = (outputs.sum(1) @ weights.mlp_input()[0]).std(0).topk(len(J)).indices.tolist()
 ALL = list(range(weights.n_neurons))
 
@@ -878,7 +878,7 @@ def share_of(change):
 
 past, past_size = share_of(hold(ALL))
 through, _ = share_of(lambda rows: [fixed(in_silence_pre[rows], ALL)])
-left_J, left_others, left_spread = (share_of(hold(some))[0] for some in (J, some_others, spread))
+left_J, left_spread, *of_draws = (share_of(hold(some))[0] for some in (J, spread, *some_others))
 
 # %% tags=["hide-input", "nbval-check-output"]
 display(
@@ -887,8 +887,8 @@ display(
         holds=through[1] > 0.9 and max(past_size, past[2]) < 0.1,
     ),
     cx.claims.finding(
-        f"Damage left in English when {len(J)} neurons are held: chosen by weights {words(left_J, '.0%')}, by spread over half A {words(left_spread, '.0%')} ({len({*J} & {*spread})} the same), at random {words(left_others, '.0%')}.",
-        holds=left_J[2] < left_others[1],
+        f"Damage left in English when {len(J)} neurons are held: chosen by weights {words(left_J, '.0%')}, by spread over half A {words(left_spread, '.0%')} ({len({*J} & {*spread})} the same), at random, in ten draws, {min(of_draws)[0]:.0%} to {max(of_draws)[0]:.0%}.",
+        holds=left_J[2] < min(low for _, low, _ in of_draws),
     ),
 )
 

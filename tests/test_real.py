@@ -234,7 +234,7 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
     torch.testing.assert_close(means, torch.tensor(row["told"][0]), atol=1e-3, rtol=1e-3)
 
 
-def test_what_the_chapters_say_of_real_models_is_what_chapters_6_and_7_show():
+def test_what_the_chapters_say_of_real_models_is_what_these_pages_show():
     kept = json.loads((DATA / "evidence" / "rows.json").read_text("utf-8"))["lines"]
     for chapter, lines in kept.items():
         cells = json.loads((ROOT / "book" / f"{chapter}.ipynb").read_text("utf-8"))["cells"]

@@ -124,8 +124,8 @@ ROWS = DATA / "evidence" / "rows.json"
 
 
 def on_real(*lines: str) -> pd.DataFrame:
-    """What chapters 6 and 7 found of real models, line by line, as it is kept: the other chapters
-    show the line that is about their question.
+    """What chapters 6 and 7 and appendix F found of real models, line by line, as it is kept: other
+    chapters show the line that is about their question.
 
     Raises KeyError for a line that is not kept.
 
