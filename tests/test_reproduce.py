@@ -226,4 +226,17 @@ def test_the_page_in_the_book_is_what_its_notebooks_say():
         for line in tool.page(tool.collected("mini")).splitlines()
         if line[:2] == "| " and "](" in line
     ]
+    own = [line for line in rows if "GPT-2 small:" in line]  # in a table with what a part says
+    rows = [line for line in rows if line not in own]
     assert len(rows) > 40 and "\n".join(rows) in text
+    assert own and all(line.replace("|  |  |  ", "") in text for line in own)
+
+
+def test_a_published_number_has_one_line_that_of_the_widest_interval(tiny, write):
+    wide, narrow = (
+        cx.claims.ledger(tiny, cx.claims.Claim("tv", what, here, (here - off, here + off))).attrs
+        for what, here, off in (("typical TV", 0.2, 0.1), ("worst TV", 0.06, 0.01))
+    )
+    write(**{"02_keys": narrow, "11_families": wide})
+    (row,) = re.findall(r".* TV; also .*", tool.page(tool.collected("mini")))
+    assert "typical TV; also 0.06 \\[0.05, 0.07\\]: holds here ([11](11_families))" in row

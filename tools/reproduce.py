@@ -24,6 +24,8 @@ import sys
 import textwrap
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +41,9 @@ from torch import Tensor
 import ctxlib as cx
 from ctxlib.circuit import shared_kernel
 
-LEDGER = cx.claims.LEDGER
-WIDTH = 100
+LEDGER, WIDTH = cx.claims.LEDGER, 100
 SIX, LOCAL = [0, 2, 6, 8, 9, 10], [3, 4, 7]  # heads of GPT-2 small (Gibson 2025b)
-REAL = ["Qwen", "SmolLM2", "MiniLM"]
-SHAPES = ("slowly decaying", "local", "uniform")
+REAL, SHAPES = ["Qwen", "SmolLM2", "MiniLM"], ("slowly decaying", "local", "uniform")
 N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 
@@ -88,9 +88,9 @@ def collected(model: str) -> Run:
     if len({kept["first layer"] for kept in ledgers.values()}) != 1:
         what = "are of different models" if ledgers else "hold no ledger"
         raise ValueError(f"the notebooks of the edition of {name} {what}: {again}")
-    order = list(cx.claims.figures())
     rows = [row | {"in": c} for c, kept in ledgers.items() for row in kept["rows"]]
-    run = Run(name, list(ledgers.values()), sorted(rows, key=lambda row: order.index(row["id"])))
+    rows.sort(key=lambda row: [*cx.claims.figures()].index(row["id"]))
+    run = Run(name, list(ledgers.values()), rows)
     return judged_on_its_texts(run, model) if run.studied else run
 
 
@@ -188,23 +188,17 @@ def table(run: Run) -> str:
     for row in run.rows:
         figure = cx.claims.published(row["id"])
         told = f"{row['this run']}, {row['verdict'].upper()}. {figure.statement}; "
-        told += f"{row['claim']}; holds if {bound(figure)}. {row['in']}."
+        why = figure.reason or "half a unit of the last digit printed"
+        told += f"{row['claim']}; holds if {figure.condition} ({why}). {row['in']}."
         lines += textwrap.wrap(told, WIDTH, subsequent_indent="    ")
     counts = Counter(row["verdict"] for row in run.rows)
     return "\n".join([*lines, ", ".join(f"{verdict} {k}" for verdict, k in counts.most_common())])
 
 
-def bound(figure: cx.claims.Published) -> str:
-    """The bound, and why it is there."""
-    return f"{figure.condition} ({figure.reason or 'half a unit of the last digit printed'})"
-
-
 def page(run: Run, part: Run | None = None) -> str:
     """What was found on a model as a page of the book, and below it what a part of GPT-2 says."""
     figures, published = cx.claims.figures().values(), cx.claims.published
-    real = [] if run.studied else REAL
-    if real:
-        run = beside_real(run)
+    real, run = ([], run) if run.studied else (REAL, beside_real(run))
     return files.filled_in(
         "reproduction.md",
         run=run, part=part, real=real, figures=figures, published=published,
@@ -213,41 +207,49 @@ def page(run: Run, part: Run | None = None) -> str:
 
 
 def beside_real(run: Run) -> Run:
-    """The run without the lines of the pages on real models, which stand in columns of their own
+    """The run with one line for each published number, that of the widest interval, which names the
+    others; without the lines of the pages on real models, which stand in columns of their own
     beside the first line about the same figure.
     """
-    seen, rows = set(), []
-    for row in run.rows:
-        if row["in"] == "06_real_model":
-            continue
-        line = "" if row["id"] in seen else cx.claims.published(row["id"]).real
+    rows: list[dict[str, str]] = []
+    asked = [row | {"apart": apart(row)} for row in run.rows if row["in"] != "06_real_model"]
+    for row in asked:
+        row["number"] = cx.claims.published(row["id"]).value or row["claim"]
+    for (id, *_), same in groupby(asked, itemgetter("id", "apart", "number")):
+        row, *others = sorted(same, key=width, reverse=True)
+        also = [f"{of['this run']}: {of['verdict'].rpartition('; ')[2]}" for of in others]
+        line = "" if rows and rows[-1]["id"] == id else cx.claims.published(id).real
         kept = cx.claims.on_real(line).loc[line] if line else {}
+        row["claim"] = "; also ".join([row["claim"], *also])
         rows.append(row | {name: kept.get(name, "") for name in REAL})
-        seen.add(row["id"])
     return replace(run, rows=rows)
+
+
+def width(row: dict[str, str]) -> float:
+    """Of the interval, where a line has one."""
+    return np.ptp([float(v) for v in re.findall(r"-?[\d.]+", row["this run"])[1:]] or [0]).round(9)
 
 
 def apart(row: dict[str, Any]) -> str:
     """Why a line is not counted with the others; nothing where it is."""
-    if row["claim"].startswith("GPT-2 small:"):
-        return "of GPT-2 small's own kernels"
-    return cx.claims.published(row["id"]).apart(row["verdict"])
+    marks = {"GPT-2 small:": "of GPT-2 small's own kernels", " twin": "of its twins"}
+    other = next((why for mark, why in marks.items() if mark in row["claim"]), "")
+    return other or cx.claims.published(row["id"]).apart(row["verdict"])
 
 
 def count(run: Run) -> str:
     """How many lines came out how, of those that could come out either way."""
     why = Counter(apart(row) for row in run.rows)
-    told = (row["verdict"].removeprefix("another model; ") for row in run.rows if not apart(row))
-    counts = Counter(verdict.removesuffix(" here") for verdict in told)
+    told = (re.sub(".*; | here", "", row["verdict"]) for row in run.rows if not apart(row))
     stand = ", ".join(f"{number} {kind}" for kind, number in why.items() if kind)
-    listed = ", ".join(f"{verdict} {number}" for verdict, number in counts.most_common())
+    listed = ", ".join(f"{verdict} {number}" for verdict, number in Counter(told).most_common())
     return f"Of {why.total()} lines these stand apart: {stand}. Of the other {why['']}: {listed}."
 
 
 def plain(text: str) -> str:
     """Without what Markdown would take for its own."""
-    text = re.sub(r"([|*_\[\]~$])", r"\\\1", text)
-    return re.sub(r"' \w+'", r"`\g<0>`", text)  # a token is code, or its quotation marks would turn
+    token = r"' \w+'"  # is code, or its quotation marks would turn
+    return re.sub(token, r"`\g<0>`", re.sub(r"([|*_\[\]~$])", r"\\\1", text))
 
 
 @command("reproduce")
@@ -266,8 +268,8 @@ def main(argv: list[str] | None = None) -> int:
         np.savez_compressed(args.kernels, **kernels_of(args.positional))
     if args.page and run:
         files.replace(args.page, page(run, part))
-    missed = any(row["verdict"] == "does not hold" for r in runs if r.studied for row in r.rows)
-    return int(missed)
+    rows = (row for found in runs if found.studied for row in found.rows)
+    return int(any(row["verdict"] == "does not hold" for row in rows))
 
 
 if __name__ == "__main__":
