@@ -596,7 +596,7 @@ display(
 
 # %% [markdown]
 r"""
-**In a real model**, Qwen, by what the heads really add and not by summaries ([chapter 6](06_real_model)), the first twenty do better than random neurons; random mixtures reach them in 5% of draws, beside their own label in fewer than 1%. The twenty of largest text sd do better still.
+**In a real model**, Qwen, by what the heads really add and not by summaries ([chapter 6](06_real_model)), the first twenty do better than random neurons and, beside their own label, than random mixtures. The twenty of largest text sd do better still.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What became of the conditions that were set beforehand?"}

@@ -15,9 +15,9 @@ r"""
 # Can a sentence predict a head?
 
 **A little better than a coin; and a high score may have a dull reason.**
-On the prompts that they were made from, sentences score 0.83 for true labels and 0.77 for shuffled ones; on other documents 0.58 and 0.49.
-A planted rule scores 1.00 there; with three tenths of their labels turned round five rules score 0.47 to 0.61, hardly more than none (0.32 to 0.61).
-Heads of the first layer look easy, at 0.80, until all prompts have one length: then they score 0.61, and whether the text's domain alone scores more is undecided (by 0.03 [-0.04, 0.08]).
+On documents that they were not made from, sentences score 0.58 for true labels and 0.49 for shuffled ones.
+A planted rule scores 1.00 there.
+A faint rule scores hardly more than none, and heads of the first layer look easy until all prompts have one length.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -293,9 +293,7 @@ How good does a sentence look to its author? Score it on the very prompts that i
 """
 
 # %% tags=["hide-input"]
-dealt = {
-    case: cx.decoders.explain.shuffled(s, seed) for seed, (case, s) in enumerate(splits.items())
-}
+dealt = {c: cx.decoders.explain.shuffled(s, seed) for seed, (c, s) in enumerate(splits.items())}
 by_chance = {case: cx.decoders.explain.score(rules, split) for case, split in dealt.items()}
 
 table = pd.DataFrame(index=pd.Index(splits, tupleize_cols=False))
@@ -320,16 +318,14 @@ axes[0].legend(loc="upper left")
 cx.plots.picture(
     figure,
     "14.2",
-    f"The same sentences on the prompts that they were made from and on prompts of other documents, {len(table)} cases. Dotted: what ignorance scores.",
-    "Two pairs of histograms. Mean scores: "
-    + ", ".join(f"{k} {v:.2f}" for k, v in table.mean().items())
-    + ".",
+    f"The same sentences on the prompts that they were made from (in the mean {table['true, shown'].mean():.2f}, with shuffled labels {table['shuffled, shown'].mean():.2f}) and on prompts of other documents, {len(table)} cases. Dotted: what ignorance scores.",
+    f"Two pairs of histograms. Mean scores: {', '.join(f'{k} {v:.2f}' for k, v in table.mean().items())}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 mean = table.mean()
 cx.claims.finding(
-    f"On the prompts that they were made from, sentences score {mean['true, shown']:.2f} for true labels and {mean['shuffled, shown']:.2f} for shuffled ones; on other documents {mean['true, held out']:.2f} and {mean['shuffled, held out']:.2f}.",
+    f"On documents that they were not made from, sentences score {mean['true, held out']:.2f} for true labels and {mean['shuffled, held out']:.2f} for shuffled ones.",
     holds=bool(
         mean["true, shown"] - mean["shuffled, shown"] < 0.1
         and mean["shuffled, held out"] < 0.55 < mean["true, held out"]
@@ -678,9 +674,12 @@ of_rule, of_none = np.array(faint or [(np.nan, np.nan)]).T
 display(
     curve.round(2).rename_axis("labels turned round"),
     cx.claims.finding(
-        f"A planted rule scores {at_noise[0.0]:.2f} there; with three tenths of their labels turned round five rules score {of_rule.min():.2f} to {of_rule.max():.2f}, hardly more than none ({of_none.min():.2f} to {of_none.max():.2f}).",
-        holds=bool(at_noise[0.0] >= 0.9 and at_noise[0.1] > curve["shuffled"].mean() + 0.1)
-        and bool(of_rule.min() < of_none.max()),  # this part set later
+        f"A planted rule scores {at_noise[0.0]:.2f} there.",
+        holds=bool(at_noise[0.0] >= 0.9 and at_noise[0.1] > curve["shuffled"].mean() + 0.1),
+    ),
+    cx.claims.finding(  # set later
+        f"With three tenths of their labels turned round five rules score {of_rule.min():.2f} to {of_rule.max():.2f}, hardly more than none ({of_none.min():.2f} to {of_none.max():.2f}).",
+        holds=bool(of_rule.min() < of_none.max()),
     ),
 )
 
