@@ -143,8 +143,11 @@ def main() -> None:
     print(text)
     if page:
         real = sorted(table["seconds"].drop("mini"))
-        lead = "A real model takes {:.0f} to {:.0f} seconds from its file to its page."
-        put(page, text, lead.format(real[0], real[-1]) if real else "")
+        lead = (
+            "A real model takes {:.0f} to {:.0f} seconds from its file to its page. Loading `mini` "
+            "takes {:.2f} times as long as importing TransformerLens, where at most 1.3 was wanted."
+        )
+        put(page, text, lead.format(real[0], real[-1], ratio) if real else "")
 
 
 if __name__ == "__main__":

@@ -41,15 +41,9 @@ make book MODEL=gpt2          # or gpt2-medium, distilgpt2, a folder in Hugging 
 ```
 
 makes an **edition**: every chapter executed on that model, and a site of its own, in
-`_build/editions/`. The notebooks of `mini` stay as they are. A build that was stopped goes on at
-the chapter that it was in.
-
-By `make editions`: an edition of {chapters} pages took {together} seconds on random weights
-of {vocabulary} tokens and a context of {context}, the longest, `{longest}`, {most}. Random weights
-know nothing, so this edition is about the cost alone.
-
-Of GPT-2 small's shape: {n_layer} layers, {n_head} heads, {n_embd} numbers per token. The most that
-a chapter held in memory at once: {memory:.1f} GiB. The limits: {limits}.
+`_build/editions/`. An edition of {chapters} pages on random weights of GPT-2 small's shape took
+{together} seconds, the longest, `{longest}`, {most}, and held {memory:.1f} GiB at most; the limits
+are {limits}.
 
 Measured on {machine}.
 """
@@ -123,10 +117,9 @@ def main(argv: list[str] | None = None) -> int:
     seconds, memory = execute(MODEL, MODEL.with_suffix(".log"))
     longest = max(seconds, key=lambda name: seconds[name])
     page = PAGE.format(
-        vocabulary=VOCABULARY, context=CONTEXT, **GPT2_SMALL, memory=memory, machine=machine(),
         chapters=len(seconds), together=sum(seconds.values()),
-        longest=longest, most=seconds[longest],
-        limits=f"{MOST_SECONDS} seconds and {MOST_GIB} GiB per chapter",
+        longest=longest, most=seconds[longest], memory=memory,
+        limits=f"{MOST_SECONDS} seconds and {MOST_GIB} GiB a chapter", machine=machine(),
     )  # fmt: skip
     print(page)
     if args.page:

@@ -308,7 +308,9 @@ def main() -> None:
         browser.close()
     server.shutdown()
     if page:
-        put(page, written(found, f"{machine()}; Chromium {version}"))
+        missed = sum(phone > 1 for _, phone in found.values())
+        lead = f"A phone misses {missed} of {len(found)} limits of the views."
+        put(page, written(found, f"{machine()}; Chromium {version}"), lead)
 
 
 def measured(device: Device, browser: Browser, base: str, words: str) -> Iterator[Row]:
