@@ -16,7 +16,7 @@ import pytest
 import torch
 from by_hand import draw_text, draw_texts
 from hypothesis import settings
-from kinds import KINDS, Case
+from kinds import KINDS, VARIANTS, Case
 from tokenizers import ByteLevelBPETokenizer, Tokenizer
 from transformer_lens.model_bridge import TransformerBridge
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
@@ -198,7 +198,8 @@ def make_weights(make_state):
 @pytest.fixture(scope="session")
 def of_kind(make_folder):
     """A function that makes a random model of a kind, once."""
-    return cache(lambda kind: Case(kind, make_folder(KINDS[kind].make(), seed=3)))
+    made = KINDS | VARIANTS
+    return cache(lambda kind: Case(kind, make_folder(made[kind].make(), seed=3)))
 
 
 @pytest.fixture(scope="session")
