@@ -2,12 +2,16 @@
 their parts, and what those do when it runs them.
 """
 
+import json
 from contextlib import ExitStack
 from functools import cached_property, partial
 from types import SimpleNamespace
 
+import gguf
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 from transformers.pytorch_utils import Conv1D
 
 import ctxlib as cx
@@ -158,3 +162,51 @@ class Case:
                     hook = partial(record, key=(name, layer))
                     hooks.enter_context(part.register_forward_hook(hook))
             return held, self.plain(x, output_attentions=True)
+
+
+# ---------------------------------------------------------------- GGUF files
+
+WIDE = {"hidden_size": 32, "intermediate_size": 64}  # as wide as a block
+LLAMA = partial(drawn, "llama", **GROUPED | WIDE, tie_word_embeddings=False)
+
+
+def as_gguf(folder, file):
+    """What llama.cpp makes of a Llama's folder; the MLP in blocks of 8 bits."""
+    config = AutoConfig.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    words = json.loads((folder / "tokenizer.json").read_text())["model"]
+    writer = gguf.GGUFWriter(file, "llama")
+    facts = config.to_dict() | config.rope_parameters
+    for key, name in GGUF_CONFIG_MAPPING["llama"].items():
+        if key != "vocab_size":  # which the file of a model may lack
+            kind = gguf.GGUFValueType.get_type(facts[name])
+            writer.add_key_value(f"llama.{key}", facts[name], kind)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
+    writer.add_token_types([3] + [1] * (len(tokenizer) - 1))
+    writer.add_token_merges([" ".join(merge) for merge in words["merges"]])
+    for mark in ("bos", "eos", "unk"):
+        getattr(writer, f"add_{mark}_token_id")(0)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        part = name.split(".")[-2]
+        if part in heads:  # rotary pairs side by side
+            tensor = tensor.view(heads[part], 2, -1, tensor.shape[1]).transpose(1, 2).flatten(0, 2)
+        data, ours = tensor.numpy(), names.get_name(name, try_suffixes=(".weight",))
+        if ".mlp." in name:
+            kind = gguf.GGMLQuantizationType.Q8_0
+            writer.add_tensor(ours, gguf.quants.quantize(data, kind), raw_dtype=kind)
+            tensors[name] = torch.tensor(
+                gguf.quants.dequantize(writer.tensors[0][ours].tensor, kind)
+            )
+        else:
+            writer.add_tensor(ours, data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    # as the blocks round them
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return file

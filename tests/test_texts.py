@@ -285,14 +285,6 @@ def test_the_texts_may_be_in_another_column_if_it_is_the_only_one(tiny_weights, 
 # ---------------------------------------------------------------- many texts: as a stream
 
 
-@pytest.fixture
-def tokenised(monkeypatch):
-    """What tokenises documents, noting which."""
-    noting = Mock(wraps=texts.all_tokens)
-    monkeypatch.setattr("ctxlib.texts.text.all_tokens", noting)
-    return noting
-
-
 SOURCES = {kind: {"many": DOCUMENTS} for kind in (*PACKED, "parquet")}
 SOURCES["rows"] = {"many.rows": DOCUMENTS * 2}
 SOURCES["folder"] = {"harbour.en": DOCUMENTS, "sky": [MOON * 6]}
