@@ -263,28 +263,25 @@ def by_means(tiny, drawn):
 
 
 @pytest.mark.parametrize("of", ["circuit", "by_means"])
-def test_a_checkpoint_of_another_circuit_is_refused_and_kept(request, tmp_path, of):
+def test_a_checkpoint_of_another_circuit_or_of_other_texts_is_refused_and_kept(
+    request, tmp_path, in_fours, of
+):
     file, circuit = tmp_path / "sums", request.getfixturevalue(of).self_normalised(TEXTS[:3])
     cx.evaluate(circuit, TEXTS, checkpoint=file)
-    before, others = file.read_bytes(), [(other, {}) for other in changed(circuit)]
-    assert len(others) > 20
-    others += (circuit.circuit, {}), (circuit, {"neurons": [0, 1]}), (circuit, {"own_token": True})
-    said = "another circuit, other neurons or another own_token|^layer 1: "
-    for other, more in others:
-        with pytest.raises(ValueError, match=said):
-            cx.evaluate(other, TEXTS, checkpoint=file, **more)
-    assert file.read_bytes() == before
-
-
-def test_a_checkpoint_of_other_texts_is_refused_and_kept(circuit, tmp_path, in_fours):
-    cx.evaluate(circuit, TEXTS, checkpoint=tmp_path / "sums")
-    before, one_token = (tmp_path / "sums").read_bytes(), torch.stack(TEXTS)
+    before, one_token = file.read_bytes(), torch.stack(TEXTS)
     one_token[11, 7] += 1
-    others = one_token, [*one_token, TEXTS[0]], [TEXTS[1], TEXTS[0], *TEXTS[2:]]
-    for texts, said in (*((texts, "other texts") for texts in others), ([], "holds 20 texts more")):
+    circuits = [*changed(circuit), circuit.circuit]
+    assert len(circuits) > 20
+    others = [(other, TEXTS, {}) for other in circuits]
+    others += [(circuit, TEXTS, more) for more in ({"neurons": [0, 1]}, {"own_token": True})]
+    another = "another circuit, other neurons or another own_token|^layer 1: "
+    refused = [(*other, another) for other in others]
+    for texts in (one_token, [*one_token, TEXTS[0]], [TEXTS[1], TEXTS[0], *TEXTS[2:]]):
+        refused.append((circuit, texts, {}, "other texts"))
+    for other, texts, more, said in [*refused, (circuit, [], {}, "holds 20 texts more")]:
         with pytest.raises(ValueError, match=said):
-            cx.evaluate(circuit, texts, checkpoint=tmp_path / "sums")
-    assert [file.read_bytes() for file in tmp_path.iterdir()] == [before]
+            cx.evaluate(other, texts, checkpoint=file, **more)
+    assert [kept.read_bytes() for kept in tmp_path.iterdir()] == [before]
 
 
 def test_a_damaged_checkpoint_is_refused_and_kept(circuit, tmp_path):
