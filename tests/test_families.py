@@ -1,5 +1,6 @@
-"""Empirical kernels: against the model as transformers runs it, a table of scores made by hand,
-and the weights where there are any to compare with."""
+"""Empirical kernels: against a table of scores made by hand, and the weights where there are any to
+compare with. What is true of them is held against transformers in `test_destination.py`.
+"""
 
 import re
 from functools import cache

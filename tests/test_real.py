@@ -92,7 +92,10 @@ def computed(name, x, dtype=torch.float32):
     parts.
     """
     case = Case(KIND[name], None)
-    case.plain = deepcopy(its_own(name)[0]).to(dtype).requires_grad_(False)
+    model = deepcopy(its_own(name)[0])
+    if hasattr(model, "lm_head"):  # what comes of one layer is no text, and takes long
+        model.lm_head = torch.nn.Identity()
+    case.plain = model.to(dtype).requires_grad_(False)
     held, out = case.run(x)
     parts = {part: [v[:, N] for v in both] for (part, layer), both in held.items() if layer == 0}
     return out.attentions[0][:, :, N], parts
