@@ -46,7 +46,7 @@ test: $(READY) lint book ## everything that must hold: lint, types, notebooks, s
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # What computes, each held against loops by hand: it needs no book, no site, no browser and no model but mini.
-METHOD := causal circuit command denominators destination device encoder evaluation explain families lookups models neurons \
+METHOD := causal circuit command denominators destination device evaluation explain families lookups models neurons \
 	nulls reading refused split stored studies weights
 quick: $(READY) ## the method's own tests, in under a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(METHOD:%=tests/test_%.py)

@@ -3,6 +3,7 @@
 import os
 import re
 from functools import cache
+from unittest.mock import Mock
 
 # Before anything imports huggingface_hub: no test may reach a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -16,7 +17,7 @@ import pytest
 import torch
 from by_hand import draw_text, draw_texts
 from hypothesis import settings
-from kinds import KINDS, Case
+from kinds import KINDS, LLAMA, VARIANTS, Case, as_gguf
 from tokenizers import ByteLevelBPETokenizer, Tokenizer
 from transformer_lens.model_bridge import TransformerBridge
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
@@ -198,7 +199,28 @@ def make_weights(make_state):
 @pytest.fixture(scope="session")
 def of_kind(make_folder):
     """A function that makes a random model of a kind, once."""
-    return cache(lambda kind: Case(kind, make_folder(KINDS[kind].make(), seed=3)))
+    made = KINDS | VARIANTS
+    return cache(lambda kind: Case(kind, make_folder(made[kind].make(), seed=3)))
+
+
+@pytest.fixture
+def tokenised(monkeypatch):
+    """What tokenises documents, noting which."""
+    noting = Mock(wraps=cx.texts.all_tokens)
+    monkeypatch.setattr("ctxlib.texts.text.all_tokens", noting)
+    return noting
+
+
+@pytest.fixture(scope="session")
+def llama(make_folder):
+    """A function that makes a Llama from a seed, in both formats: its folder and its GGUF file."""
+
+    @cache
+    def make(seed=3):
+        folder = make_folder(LLAMA(), seed=seed)
+        return folder, as_gguf(folder, folder / "llama.gguf")
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,18 @@
-"""Models of every kind that the package reads, at toy size and random, and where transformers keeps
-their parts.
+"""Models of every kind that the package reads, at toy size and random, where transformers keeps
+their parts, and what those do when it runs them.
 """
 
+import json
+from contextlib import ExitStack
 from functools import cached_property, partial
 from types import SimpleNamespace
 
+import gguf
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
+from transformers.pytorch_utils import Conv1D
 
 import ctxlib as cx
 
@@ -24,12 +30,14 @@ GROUPED = {"num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": E
 NEOX = {"rotary_pct": 0.5, "layer_norm_eps": EPS}
 DENSE = "post_attention_layernorm mlp.dense_h_to_4h mlp.dense_4h_to_h"
 GATED = "self_attn.o_proj post_attention_layernorm mlp.gate_proj mlp.down_proj"
+LIKE_GPT2 = "transformer.h attn.c_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f"
 PLACES = ("blocks", "out_of_heads", "norm", "into", "out_of", "last_norm")
 #: Where transformers keeps its parts: the blocks; in each the way out of the heads, the
 #: normalisation in front of the MLP, the way into it (its gate, where there is one) and out of it;
 #: the last normalisation.
 PARTS = {
-    "gpt2": "transformer.h attn.c_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f",
+    "gpt2": LIKE_GPT2,
+    "gpt_bigcode": LIKE_GPT2,
     "gpt_neox": f"gpt_neox.layers attention.dense {DENSE} gpt_neox.final_layer_norm",
     "bloom": f"transformer.h self_attention.dense {DENSE} transformer.ln_f",
     "mpt": "transformer.blocks attn.out_proj norm_2 ffn.up_proj ffn.down_proj transformer.norm_f",
@@ -39,14 +47,22 @@ PARTS = {
     "model.decoder.final_layer_norm",
     **dict.fromkeys(("llama", "qwen2"), f"model.layers {GATED} model.norm"),
     "phi": "model.layers self_attn.dense input_layernorm mlp.fc1 mlp.fc2 model.final_layernorm",
+    "falcon": "transformer.h self_attention.dense input_layernorm mlp.dense_h_to_4h "
+    "mlp.dense_4h_to_h transformer.ln_f",
+    "bert": "encoder.layer attention.output.dense attention.output.LayerNorm intermediate.dense "
+    "output.dense none",
 }
+
+
+def family(architecture):
+    """The class that transformers runs it by."""
+    return AutoModel if architecture == "bert" else AutoModelForCausalLM
 
 
 def drawn(architecture, **options):
     """A model of an architecture, not yet random in every parameter."""
-    return AutoModelForCausalLM.from_config(
-        AutoConfig.for_model(architecture, **SIZES | options), dtype=torch.float32
-    )
+    config = AutoConfig.for_model(architecture, **SIZES | options)
+    return family(architecture).from_config(config, dtype=torch.float32)
 
 
 def kind(architecture, **options):
@@ -69,8 +85,22 @@ KINDS = {
     "Qwen2": kind("qwen2", **GROUPED),
     "Phi": kind("phi"),
 }
-PARALLEL = {"NeoX, parallel", "GPT-J", "Phi"}
-RMS = {"Llama", "Qwen2"}
+#: What differs from these in one place only, and is held against transformers in that.
+VARIANTS = {
+    "BERT": kind("bert", layer_norm_eps=EPS),
+    "GPT-2, scores by layer": kind("gpt2", scale_attn_by_inverse_layer_idx=True),
+    "GPT-2, one head": kind("gpt2", num_attention_heads=1, n_inner=5),
+    "BigCode": kind("gpt_bigcode"),  # one head's keys and values for all
+    "Llama with biases": kind("llama", **GROUPED, mlp_bias=True, attention_bias=True),
+    "Falcon": kind("falcon", ffn_hidden_size=40),
+}
+PARALLEL = {"NeoX, parallel", "GPT-J", "Phi", "Falcon"}
+RMS = {"Llama", "Qwen2", "Llama with biases"}
+
+
+def matrix(module):
+    """The weights, from what comes in to what goes out."""
+    return module.weight if isinstance(module, Conv1D) else module.weight.T
 
 
 class Case:
@@ -78,6 +108,7 @@ class Case:
 
     def __init__(self, kind, folder):
         self.kind, self.folder = kind, folder
+        self.places = (KINDS | VARIANTS).get(kind)
 
     @cached_property
     def model(self):
@@ -87,7 +118,95 @@ class Case:
     @cached_property
     def plain(self):
         """As transformers runs it, unfolded and in float64."""
-        plain = AutoModelForCausalLM.from_pretrained(
+        architecture = AutoConfig.from_pretrained(self.folder).model_type
+        plain = family(architecture).from_pretrained(
             self.folder, dtype=torch.float64, attn_implementation="eager"
         )
         return plain.eval().requires_grad_(False)
+
+    @property
+    def blocks(self):
+        return self.plain.get_submodule(self.places.blocks)
+
+    def parts(self, layer):
+        """The parts of a block by their names, and the whole of it."""
+        block, names = self.blocks[layer], PLACES[1:-1]
+        parts = {name: block.get_submodule(getattr(self.places, name)) for name in names}
+        return SimpleNamespace(block=block, **parts)
+
+    def centred(self, v):
+        """Without the mean, which only RMSNorm sees."""
+        return v if self.kind in RMS else v - v.mean(-1, keepdim=True)
+
+    def run(self, x, changes=()):
+        """What goes in and out of every part at every token of a stack of texts, by part and layer,
+        and what comes out of the model. `changes` are (part, function) pairs: a function changes in
+        its place what goes in.
+        """
+        held = {}
+
+        def record(module, given, out, key):
+            out = out if isinstance(out, torch.Tensor) else out[0]
+            held[key] = [v.reshape(*x.shape, -1) for v in (given[0], out)]  # OPT's MLP has no batch
+
+        def changed(module, given, change):
+            change(own := given[0].clone())
+            return (own,)
+
+        with ExitStack() as hooks:
+            for part, change in changes:
+                hook = partial(changed, change=change)
+                hooks.enter_context(part.register_forward_pre_hook(hook))
+            for layer in range(len(self.blocks)):
+                for name, part in vars(self.parts(layer)).items():
+                    hook = partial(record, key=(name, layer))
+                    hooks.enter_context(part.register_forward_hook(hook))
+            return held, self.plain(x, output_attentions=True)
+
+
+# ---------------------------------------------------------------- GGUF files
+
+WIDE = {"hidden_size": 32, "intermediate_size": 64}  # as wide as a block
+LLAMA = partial(drawn, "llama", **GROUPED | WIDE, tie_word_embeddings=False)
+
+
+def as_gguf(folder, file):
+    """What llama.cpp makes of a Llama's folder; the MLP in blocks of 8 bits."""
+    config = AutoConfig.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    words = json.loads((folder / "tokenizer.json").read_text())["model"]
+    writer = gguf.GGUFWriter(file, "llama")
+    facts = config.to_dict() | config.rope_parameters
+    for key, name in GGUF_CONFIG_MAPPING["llama"].items():
+        if key != "vocab_size":  # which the file of a model may lack
+            kind = gguf.GGUFValueType.get_type(facts[name])
+            writer.add_key_value(f"llama.{key}", facts[name], kind)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
+    writer.add_token_types([3] + [1] * (len(tokenizer) - 1))
+    writer.add_token_merges([" ".join(merge) for merge in words["merges"]])
+    for mark in ("bos", "eos", "unk"):
+        getattr(writer, f"add_{mark}_token_id")(0)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        part = name.split(".")[-2]
+        if part in heads:  # rotary pairs side by side
+            tensor = tensor.view(heads[part], 2, -1, tensor.shape[1]).transpose(1, 2).flatten(0, 2)
+        data, ours = tensor.numpy(), names.get_name(name, try_suffixes=(".weight",))
+        if ".mlp." in name:
+            kind = gguf.GGMLQuantizationType.Q8_0
+            writer.add_tensor(ours, gguf.quants.quantize(data, kind), raw_dtype=kind)
+            tensors[name] = torch.tensor(
+                gguf.quants.dequantize(writer.tensors[0][ours].tensor, kind)
+            )
+        else:
+            writer.add_tensor(ours, data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    # as the blocks round them
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return file

@@ -289,21 +289,6 @@ def test_a_classification_needs_true_or_false_for_each_prompt(explainer, endpoin
     assert len(endpoint.asked) == 5
 
 
-@pytest.mark.parametrize("key", [None, "", "  ", "sk-a b", "sk-a\nb", "sk-é"])
-def test_a_key_that_is_none_is_not_shown(explainer, endpoint, monkeypatch, tmp_path, key):
-    monkeypatch.delenv("OPENAI_API_KEY")
-    monkeypatch.setenv("OPENAI_ADMIN_KEY", "another")
-    if key is not None:
-        monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(
-        ValueError, match="OPENAI_API_KEY is not set, or holds what cannot be sent"
-    ) as caught:
-        explainer().explain(ACTIVE, INACTIVE)
-    assert not (key or "").strip() or key not in "".join(traceback.format_exception(caught.value))
-    assert not endpoint.asked
-    assert not (tmp_path / "answers").exists()
-
-
 # ---------------------------------------------------------------- what is kept
 
 
@@ -400,38 +385,44 @@ def test_the_estimate_is_the_number_of_requests_then_made(
 # ---------------------------------------------------------------- bad input
 
 NUMBERS = ("batch", "attempts", "keep", "timeout")
-
-
-@pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        (lambda make: make().explain(ACTIVE, []), "no inactive prompts"),
-        (lambda make: make().explain(ACTIVE, [3]), "list of strings"),
-        (lambda make: make().classify(EXPLANATION, "the sea"), "put a single one in brackets"),
-        (lambda make: make().classify(" \n", ["x"]), "explanation is empty"),
-        (lambda make: make().estimate([], (1,)), "two numbers from 0 up"),
-        (lambda make: make().estimate([], (1, -1)), "two numbers from 0 up"),
-        (lambda make: make(model=" "), "model is empty"),
-        (lambda make: make(cache=__file__), r"test_chat\.py is a file: name a folder"),
-        *((lambda make, n=name: make(**{n: 0}), f"{name}=0: choose") for name in NUMBERS),
-        (lambda make: make(timeout=float("nan")), "timeout=nan: choose"),
-    ],
-)
-def test_what_cannot_be_asked_or_set_is_refused(explainer, endpoint, ask, said):
-    with pytest.raises(ValueError, match=said):
-        ask(explainer)
-    assert not endpoint.asked
-
-
 ADDRESSES = ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1"]
 SECRET_IN = ("me:secret@h/v1", "secret@h/v1", ":secret@h", "h/v1?key=secret", "h#secret")
 ADDRESSES += [f"https://{address}" for address in SECRET_IN]
+NO_ADDRESS = r"not of the form https://.*_KEY"
+NO_KEY = "OPENAI_API_KEY is not set, or holds what cannot be sent"
+KEYS = ["", "  ", "secret a", "secret\nb", "secret-é"]
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_an_address_that_is_none_or_carries_a_secret_is_refused(explainer, monkeypatch, address):
-    monkeypatch.setenv("OPENAI_BASE_URL", address)
-    for given in (address, None):
-        with pytest.raises(ValueError, match=r"not of the form https://.*_KEY") as caught:
-            explainer(base_url=given)
-        assert "secret" not in str(caught.value)
+def explains(make):
+    return make().explain(ACTIVE, INACTIVE)
+
+
+@pytest.mark.parametrize(
+    ("ask", "environment", "said"),
+    [
+        (lambda make: make().explain(ACTIVE, []), {}, "no inactive prompts"),
+        (lambda make: make().explain(ACTIVE, [3]), {}, "list of strings"),
+        (lambda make: make().classify(EXPLANATION, "the sea"), {}, "put a single one in brackets"),
+        (lambda make: make().classify(" \n", ["x"]), {}, "explanation is empty"),
+        (lambda make: make().estimate([], (1,)), {}, "two numbers from 0 up"),
+        (lambda make: make().estimate([], (1, -1)), {}, "two numbers from 0 up"),
+        (lambda make: make(model=" "), {}, "model is empty"),
+        (lambda make: make(cache=__file__), {}, r"test_chat\.py is a file: name a folder"),
+        *((lambda make, n=name: make(**{n: 0}), {}, f"{name}=0: choose") for name in NUMBERS),
+        (lambda make: make(timeout=float("nan")), {}, "timeout=nan: choose"),
+        *((lambda make, a=address: make(base_url=a), {}, NO_ADDRESS) for address in ADDRESSES),
+        (lambda make: make(base_url=None), {"OPENAI_BASE_URL": ADDRESSES[-1]}, NO_ADDRESS),
+        *((explains, {"OPENAI_API_KEY": key}, NO_KEY) for key in KEYS),
+        (explains, {"OPENAI_API_KEY": None, "OPENAI_ADMIN_KEY": "secret"}, NO_KEY),
+    ],
+)
+def test_what_cannot_be_asked_or_set_is_refused_and_no_key_or_password_shown(
+    explainer, endpoint, monkeypatch, tmp_path, ask, environment, said
+):
+    for name, value in environment.items():
+        monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=said) as caught:
+        ask(explainer)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+    assert not endpoint.asked
+    assert not (tmp_path / "answers").exists()

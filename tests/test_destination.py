@@ -1,5 +1,6 @@
-"""The one door: what it refuses, that what a destination knows is not given again, and what the MLP
-makes of it.
+"""The one door: that a destination is what was asked for, and that what is true of it is what
+transformers computes, of decoders of every kind and an encoder. Against loops encoders are held
+wherever decoders are: half of the cases of `by_hand` are encoders.
 """
 
 from functools import partial
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from by_hand import draw_texts
-from kinds import GROUPED, KINDS, drawn
+from kinds import KINDS, VARIANTS, matrix
 from test_lookups import near
 
 import ctxlib as cx
@@ -55,6 +56,9 @@ def test_what_is_asked_for_is_what_it_has(precise, of_kind):
     shorter = [TEXTS[0], TEXTS[1, :13]]  # of which it is the end
     assert cx.destination(precise, shorter).n == 12
     assert cx.destination(of_kind("Llama").model, shorter, token=THE).n == 12
+    encoder = of_kind("BERT").model  # of which it is the middle
+    for texts, n in ((None, 16), (TEXTS, 16), ([TEXTS[0], TEXTS[1, :20]], 10)):
+        assert cx.destination(encoder, texts, token=THE).n == n
 
 
 @pytest.fixture(scope="module")
@@ -66,41 +70,43 @@ def by_means(of_kind):
 HEADS = [0, 2]
 
 
-# ---------------------------------------------------------------- what the MLP makes of it
+# ---------------------------------------------------------------- as transformers runs it
 
 
-PLAIN = {"pre": "hook_pre", "post": "hook_post"}
-GATED = {"gate": "hook_pre", "up": "hook_pre_linear", "product": "hook_post"}
-BIASED = {
-    "Llama with biases": partial(drawn, "llama", **GROUPED, mlp_bias=True, attention_bias=True),
-    "Falcon": partial(drawn, "falcon", ffn_hidden_size=40),
-}
-
-
-@pytest.mark.parametrize("kind", [*KINDS, *BIASED])
-def test_what_the_mlp_makes_is_what_the_hooks_hold(of_kind, make_folder, kind):
-    """Of one text and of a stack; by Equation 1 any token may stand at n."""
-    made = BIASED.get(kind)
-    model = cx.load(make_folder(made(), seed=6)) if made else of_kind(kind).model
-    learned = kind in ("GPT-2", "GPT-Neo", "OPT")
-    at = cx.destination(model, None if learned else TEXTS, n=N, token=THE)
-    x = TEXTS if learned else at.placed(TEXTS)
-    _, cache = model.run_with_cache(x)
-    names = GATED if "blocks.0.mlp.hook_pre_linear" in cache else PLAIN
-    reads = getattr(at.layer, "reads", 0)
-    said = at.mlp(x)
-    assert list(said) == list(names)
-    for name, hook in names.items():
-        near(said[name], cache[f"blocks.{reads}.mlp.{hook}"][:, N])
-        near(at.mlp(x[3])[name], said[name][3])
-
-
-def test_the_first_input_is_what_circuits_speak_of(by_means):
-    """Of a gated MLP the gate."""
-    x = by_means.placed(TEXTS)
-    everyone = by_means.truth(x, range(by_means.n_heads))
-    rest = by_means.readout.rest @ by_means.readout.W_in / by_means.scale(x, by_means.outputs(x))
-    near(by_means.mlp(x)["gate"], everyone + rest + by_means.readout.b_in)
+@pytest.mark.parametrize("kind", [*KINDS, *VARIANTS])
+def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
+    """In float64, unfolded, of texts that were not asked about: rows, what is inside the heads and
+    what they write, the stream that the MLP reads, and what it makes of it. The first of its inputs
+    is what circuits speak of.
+    """
+    case = of_kind(kind)
+    at = cx.destination(case.model, TEXTS[:5], n=15, token=THE)
+    learned = isinstance(at.split, Equation1)  # there any token may stand at n
+    x = TEXTS[5:, : at.length] if learned else at.placed(TEXTS[5:])
+    held, out = case.run(x)
+    rows, reads = out.attentions[0], getattr(at.layer, "reads", 0)
+    near(at.layer.rows(x), rows[:, :, at.n], atol=1e-5)
+    if learned:
+        weights = at.split.weights
+        near(cx.split.attention_pattern(weights, x[1]), rows[1], atol=1e-5)
+        for n in (0, 5, at.n):
+            sources = weights.reach(n, at.length)
+            near(cx.attention_rows(weights, x, n), rows[:, :, n, :sources], atol=1e-5)
+    else:
+        near(cx.decoders.true_rows(case.model, x), rows[:, :, at.n], atol=1e-5)
+    z = held["out_of_heads", 0][0][:, at.n].unflatten(-1, (at.n_heads, -1))
+    near(at.layer.inside(x), z)
+    W_O = matrix(case.parts(0).out_of_heads).unflatten(0, (at.n_heads, -1))
+    outputs = at.outputs(x)
+    near(outputs, case.centred(torch.einsum("thd,hdm->thm", z, W_O)))
+    near(at.resid_mid(x, outputs), case.centred(held["norm", reads][0][:, at.n]))
+    said, gated = at.mlp(x), "gate" in case.places.into
+    assert [*said] == (["gate", "up", "product"] if gated else ["pre", "post"])
+    first, *_, last = said.values()
+    near(first, held["into", reads][1][:, at.n])
+    near(last, held["out_of", reads][0][:, at.n])
+    beside = at.readout.beside(x[:, at.n]) @ at.readout.W_in / at.scale(x, outputs)
+    near(at.truth(x, range(at.n_heads)) + beside + at.readout.b_in, first)
 
 
 # ---------------------------------------------------------------- two means all the way

@@ -12,7 +12,6 @@ from dataclasses import fields, is_dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import by_hand
 import numpy as np
@@ -136,12 +135,8 @@ def test_the_table_is_that_of_all_texts_at_once(either, monkeypatch, batch):
         same_table(table, table_by_hand(either.summary(x), either.at.truth(x, either.heads)))
         assert table.attrs["texts"] == 20
     assert not np.allclose(tables[0]["r"], tables[1]["r"], atol=1e-3), "the token at n matters"
-
-
-def test_neurons_may_be_chosen(circuit):
-    whole = cx.evaluate(circuit, TEXTS)
-    for neurons in ([7], [30, 2, 11], torch.tensor([3, 4]), pd.Index([9, 0])):
-        same_table(cx.evaluate(circuit, TEXTS, neurons), whole.loc[[int(j) for j in neurons]])
+    chosen = pd.Index([30, 2, 11])
+    same_table(cx.evaluate(either, TEXTS, chosen), tables[0].loc[chosen])
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -268,28 +263,25 @@ def by_means(tiny, drawn):
 
 
 @pytest.mark.parametrize("of", ["circuit", "by_means"])
-def test_a_checkpoint_of_another_circuit_is_refused_and_kept(request, tmp_path, of):
+def test_a_checkpoint_of_another_circuit_or_of_other_texts_is_refused_and_kept(
+    request, tmp_path, in_fours, of
+):
     file, circuit = tmp_path / "sums", request.getfixturevalue(of).self_normalised(TEXTS[:3])
     cx.evaluate(circuit, TEXTS, checkpoint=file)
-    before, others = file.read_bytes(), [(other, {}) for other in changed(circuit)]
-    assert len(others) > 20
-    others += (circuit.circuit, {}), (circuit, {"neurons": [0, 1]}), (circuit, {"own_token": True})
-    said = "another circuit, other neurons or another own_token|^layer 1: "
-    for other, more in others:
-        with pytest.raises(ValueError, match=said):
-            cx.evaluate(other, TEXTS, checkpoint=file, **more)
-    assert file.read_bytes() == before
-
-
-def test_a_checkpoint_of_other_texts_is_refused_and_kept(circuit, tmp_path, in_fours):
-    cx.evaluate(circuit, TEXTS, checkpoint=tmp_path / "sums")
-    before, one_token = (tmp_path / "sums").read_bytes(), torch.stack(TEXTS)
+    before, one_token = file.read_bytes(), torch.stack(TEXTS)
     one_token[11, 7] += 1
-    others = one_token, [*one_token, TEXTS[0]], [TEXTS[1], TEXTS[0], *TEXTS[2:]]
-    for texts, said in (*((texts, "other texts") for texts in others), ([], "holds 20 texts more")):
+    circuits = [*changed(circuit), circuit.circuit]
+    assert len(circuits) > 20
+    others = [(other, TEXTS, {}) for other in circuits]
+    others += [(circuit, TEXTS, more) for more in ({"neurons": [0, 1]}, {"own_token": True})]
+    another = "another circuit, other neurons or another own_token|^layer 1: "
+    refused = [(*other, another) for other in others]
+    for texts in (one_token, [*one_token, TEXTS[0]], [TEXTS[1], TEXTS[0], *TEXTS[2:]]):
+        refused.append((circuit, texts, {}, "other texts"))
+    for other, texts, more, said in [*refused, (circuit, [], {}, "holds 20 texts more")]:
         with pytest.raises(ValueError, match=said):
-            cx.evaluate(circuit, texts, checkpoint=tmp_path / "sums")
-    assert [file.read_bytes() for file in tmp_path.iterdir()] == [before]
+            cx.evaluate(other, texts, checkpoint=file, **more)
+    assert [kept.read_bytes() for kept in tmp_path.iterdir()] == [before]
 
 
 def test_a_damaged_checkpoint_is_refused_and_kept(circuit, tmp_path):
@@ -314,25 +306,17 @@ def test_a_damaged_checkpoint_is_refused_and_kept(circuit, tmp_path):
 # ---------------------------------------------------------------- texts that come one by one
 
 
-@pytest.fixture
-def read(monkeypatch):
-    """What tokenises documents, and counts them."""
-    noting = Mock(wraps=cx.texts.all_tokens)
-    monkeypatch.setattr("ctxlib.texts.text.all_tokens", noting)
-    return noting
-
-
-def test_texts_of_a_stream_that_are_done_are_not_read_again(circuit, precise, folder, read):
+def test_texts_of_a_stream_that_are_done_are_not_read_again(circuit, precise, folder, tokenised):
     """But for the document of each file in which the first sitting ended: were there other words in
     it, the checkpoint is refused.
     """
     seen = []
     for count, file in ((80, None), (40, folder / "sums"), (80, folder / "sums")):
         cx.evaluate(circuit, cx.texts.stream(precise, count, folder), checkpoint=file)
-        seen.append(read.call_count - sum(seen))
+        seen.append(tokenised.call_count - sum(seen))
     assert seen[1] > 10 and seen[1] + seen[2] <= seen[0] + 2
     cx.evaluate(circuit, cx.texts.stream(precise, 80, folder), checkpoint=folder / "sums")
-    assert read.call_count == sum(seen) + 1
+    assert tokenised.call_count == sum(seen) + 1
     for file in folder.glob("*.txt"):
         file.write_text(file.read_text().replace("moon", "noon").replace("nurse", "purse"))
     with pytest.raises(ValueError, match="sums was made with other texts"):
@@ -373,10 +357,7 @@ def test_a_cluster_gives_the_identical_table(either, in_fours, threads):
 
 @pytest.mark.parametrize(
     ("workers", "processes"),
-    [
-        (2, False),  # workers that are threads
-        *(pytest.param(workers, True, marks=pytest.mark.nightly) for workers in (2, 1)),
-    ],
+    [(2, False), pytest.param(1, True, marks=pytest.mark.nightly)],  # of threads, or of its own
 )
 def test_a_cluster_that_loses_a_worker_gives_the_same_table(
     circuit, tmp_path, in_fours, monkeypatch, workers, processes

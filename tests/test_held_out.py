@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter, defaultdict
-from dataclasses import replace
 from itertools import islice
 
 import held_out_texts as tool
@@ -26,13 +25,8 @@ INDEX = held_out_index()
 
 
 @pytest.fixture(scope="module")
-def reader():
-    return cx.texts.Reader.of(cx.load("mini"))
-
-
-@pytest.fixture(scope="module")
-def held(reader):
-    return texts.collection(reader)
+def held(mini_weights):
+    return texts.collection(mini_weights)
 
 
 # ---------------------------------------------------------------- what they are
@@ -109,30 +103,31 @@ def test_where_licences_are_spoken_of_the_credits_are_named(file):
 
 
 @pytest.mark.parametrize("half", [None, "B"])
-def test_the_domains_take_turns_and_a_half_is_all_of_its_documents(reader, held, half):
+def test_the_domains_take_turns_and_a_half_is_all_of_its_documents(mini_weights, held, half):
     there = [text.name for text in held if half in (None, text.half)]
-    found = held if half is None else texts.collection(reader, half=half)
+    found = held if half is None else texts.collection(mini_weights, half=half)
     assert sorted(text.name for text in found) == sorted(there)
     of_half = f" of half {half}" if half else ""
     for count in (0, -1, len(there) + 1):
         says = f"^count={count}: there are {len(there)} held-out texts{of_half}$"
         with pytest.raises(ValueError, match=says):
-            texts.collection(reader, count, half=half)
+            texts.collection(mini_weights, count, half=half)
     assert [text.domain for text in found[:66]] == sorted(INDEX["domains"]) * 3
-    stream = texts.stream(reader, 60, half=half)
+    stream = texts.stream(mini_weights, 60, half=half)
     reading = stream.reading()
     few = [text.name for text in islice(reading, 31)]
     again = stream.reading(json.loads(json.dumps(reading.place)))
     assert [*few[:30], *(text.name for text in again)] == [text.name for text in found[:60]]
     for wrong in ("C", "a", ""):
         with pytest.raises(ValueError, match=f"half='{wrong}': choose 'A', 'B', or None"):
-            texts.collection(reader, half=wrong)
+            texts.collection(mini_weights, half=wrong)
 
 
-def test_another_vocabulary_encodes_them_anew_and_cuts_them(reader, held, tiny_weights):
+def test_another_vocabulary_encodes_them_anew_and_cuts_them(mini_weights, held, tiny_weights):
     for text in texts.collection(tiny_weights, 30):
         assert text.tokens.tolist() == texts.all_tokens(tiny_weights, text.source)[:32]
-    for text, whole in zip(texts.collection(replace(reader, n_ctx=40), 30), held, strict=False):
+    shorter = texts.collection(texts.Reader.of(mini_weights, 40), 30)
+    for text, whole in zip(shorter, held, strict=False):
         assert text.name == whole.name and torch.equal(text.tokens, whole.tokens[:40])
 
 
@@ -222,7 +217,7 @@ def test_what_shares_a_run_with_training_is_skipped_and_the_rest_taken_in_turns(
 
 
 def test_the_tool_writes_what_the_package_reads(
-    domains, tmp_path, monkeypatch, reader, refused, capsys
+    domains, tmp_path, monkeypatch, mini_weights, refused, capsys
 ):
     monkeypatch.setattr(tool, "read_corpus", lambda _: domains)
     monkeypatch.setattr(tool, "python_files", dict)
@@ -240,7 +235,7 @@ def test_the_tool_writes_what_the_package_reads(
         again = tmp_path / "again" / file.name
         assert file.read_bytes() == again.read_bytes(), "the same every time"
     monkeypatch.setattr("ctxlib.texts.sources.HELD_OUT", out)
-    found = texts.collection(reader)
+    found = texts.collection(mini_weights)
     names = "harbour-01.1 sky-01.1 harbour-02.1 sky-02.1 harbour-03.1"
     assert [text.name for text in found] == names.split()
     for text in found:

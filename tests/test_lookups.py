@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from by_hand import draw_text
-from kinds import GROUPED, KINDS, PARALLEL, RMS, Case, drawn
-from transformers.pytorch_utils import Conv1D
+from kinds import GROUPED, KINDS, PARALLEL, Case, drawn, matrix
 
 import ctxlib as cx
 from ctxlib.decoders import causal, lookups
@@ -39,66 +38,29 @@ def gemma2(make_folder):
 # ---------------------------------------------------------------- the model, untouched
 
 
-def parts_of(case, layer):
-    kind = KINDS[case.kind]
-    block, names = case.plain.get_submodule(kind.blocks)[layer], list(vars(kind))[2:-1]
-    parts = {name: block.get_submodule(getattr(kind, name)) for name in names}
-    return SimpleNamespace(block=block, **parts)
-
-
-def matrix(module):
-    """The weights, from what comes in to what goes out."""
-    return module.weight if isinstance(module, Conv1D) else module.weight.T
-
-
-def centred(case, v):
-    return v if case.kind in RMS else v - v.mean(-1, keepdim=True)
-
-
 def run_plain(case, tokens, changes=()):
-    """What goes in and out of every part at the last token, and the logits there. `changes` are
-    (part, function) pairs: a function changes in its place what goes in.
-    """
-    held, handles = {}, []
-
-    def last(value):
-        return value.detach().reshape(-1, value.shape[-1])[-1]  # OPT has no batch in its MLP
-
-    def record(module, args, out, key):
-        held[key] = last(args[0]), last(out if isinstance(out, torch.Tensor) else out[0])
-
-    def changed(module, args, change):
-        change(own := args[0].clone())
-        return (own,)
-
-    for part, change in changes:
-        handles.append(part.register_forward_pre_hook(partial(changed, change=change)))
-    for layer in range(3):
-        for name, part in vars(parts_of(case, layer)).items():
-            handles.append(part.register_forward_hook(partial(record, key=(name, layer))))
-    with torch.no_grad():
-        held["logits"] = case.plain(tokens[None]).logits[0, -1]
-    for handle in handles:
-        handle.remove()
-    return held
+    """What goes in and out of every part at the last token, and the logits there."""
+    held, out = case.run(tokens[None], changes)
+    last = {key: [v[0, -1] for v in both] for key, both in held.items()}
+    return last | {"logits": out.logits[0, -1]}
 
 
 def plain_terms(case, held, layer, neuron):
     """A neuron's terms from unfolded weights and what the untouched model holds."""
-    own, (stream, _) = parts_of(case, layer), held["norm", layer]
+    own, (stream, _) = case.parts(layer), held["norm", layer]
     eps = getattr(own.norm, "eps", None) or own.norm.variance_epsilon
-    d_model, scale = len(stream), (centred(case, stream).pow(2).mean() + eps).sqrt()
+    d_model, scale = len(stream), (case.centred(stream).pow(2).mean() + eps).sqrt()
     w = matrix(own.into)[:, neuron]
 
     def read(v):
-        return centred(case, v) * own.norm.weight @ w / scale
+        return case.centred(v) * own.norm.weight @ w / scale
 
     n_heads = case.model.cfg.n_heads
     feeding = range(layer if case.kind in PARALLEL else layer + 1)
     heads = torch.zeros(len(feeding), n_heads, dtype=torch.float64)
     for k in feeding:
         z = held["out_of_heads", k][0].reshape(n_heads, -1)
-        W_O = matrix(parts_of(case, k).out_of_heads).reshape(n_heads, -1, d_model)
+        W_O = matrix(case.parts(k).out_of_heads).reshape(n_heads, -1, d_model)
         for i in range(n_heads):
             heads[k, i] = read(z[i] @ W_O[i])
     mlps = torch.tensor([read(held["out_of", k][1]) for k in range(layer)])
@@ -161,9 +123,9 @@ def test_terms_that_do_not_add_up_are_refused(gemma2, tiny):
 def test_congruence_is_that_of_the_unfolded_weights(of_kind, kind):
     """What all tokens share says nothing about any of them."""
     case = of_kind(kind)
-    norm = case.plain.get_submodule(KINDS[kind].last_norm)
+    norm = case.plain.get_submodule(case.places.last_norm)
     for layer in range(3):
-        w = centred(case, matrix(parts_of(case, layer).out_of))
+        w = case.centred(matrix(case.parts(layer).out_of))
         table = w * norm.weight @ case.plain.get_output_embeddings().weight.T
         near(lookups.congruence(case.model, layer), table - table.mean(-1, keepdim=True))
 
@@ -235,17 +197,17 @@ def test_an_outcome_is_that_of_the_untouched_model_whatever_is_replaced(of_kind,
     mean = causal.mean_z(case.model, draw_texts(32, 32, 32), 32, 1)[:, [2, 0]]
 
     def silence(layer):
-        change = (parts_of(case, layer).out_of_heads, lambda z: z[..., size : 2 * size].zero_())
+        change = (case.parts(layer).out_of_heads, lambda z: z[..., size : 2 * size].zero_())
         return causal.replace_z(layer, [1], nothing), change
 
     def hold(layer):
-        change = (parts_of(case, layer).out_of, lambda acts: acts[..., -1, 17].fill_(4.0))
+        change = (case.parts(layer).out_of, lambda acts: acts[..., -1, 17].fill_(4.0))
         return lookups.hold_neuron(layer, 17, 4.0), change
 
     def put_mean(z):
         z.unflatten(-1, (-1, size))[:, :, [2, 0]] = mean[None, : z.shape[1]].double()
 
-    put = causal.replace_z(1, [2, 0], mean), (parts_of(case, 1).out_of_heads, put_mean)
+    put = causal.replace_z(1, [2, 0], mean), (case.parts(1).out_of_heads, put_mean)
     for replaced, prompts, asked in (
         ([], PROMPTS, [(0, 3, 7), (2, 39, 0), (1, 17, 299)]),
         ([silence(0), put], PROMPTS, [(2, 17, 7)]),

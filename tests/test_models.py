@@ -6,14 +6,12 @@ import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
-import gguf
 import pytest
 import torch
 import transformers
 from huggingface_hub import constants
 from kinds import GROUPED, SIZES, drawn
 from safetensors.torch import load_file, save_file
-from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 
 import ctxlib as cx
 from ctxlib import models
@@ -93,60 +91,9 @@ def test_what_lies_in_other_layers_is_not_read(broken):
 # ---------------------------------------------------------------- GGUF files
 
 
-LLAMA = GROUPED | {"hidden_size": 32, "intermediate_size": 64}
-
-
-def as_gguf(folder, file):
-    """What llama.cpp makes of a Llama's folder; the MLP in blocks of 8 bits."""
-    config = transformers.AutoConfig.from_pretrained(folder)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    words = json.loads((folder / "tokenizer.json").read_text())["model"]
-    writer = gguf.GGUFWriter(file, "llama")
-    facts = config.to_dict() | config.rope_parameters
-    for key, name in GGUF_CONFIG_MAPPING["llama"].items():
-        if key != "vocab_size":  # which the file of a model may lack
-            kind = gguf.GGUFValueType.get_type(facts[name])
-            writer.add_key_value(f"llama.{key}", facts[name], kind)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
-    writer.add_token_types([3] + [1] * (len(tokenizer) - 1))
-    writer.add_token_merges([" ".join(merge) for merge in words["merges"]])
-    for mark in ("bos", "eos", "unk"):
-        getattr(writer, f"add_{mark}_token_id")(0)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
-    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
-    tensors = load_file(folder / WEIGHTS)
-    for name, tensor in tensors.items():
-        part = name.split(".")[-2]
-        if part in heads:  # rotary pairs side by side
-            tensor = tensor.view(heads[part], 2, -1, tensor.shape[1]).transpose(1, 2).flatten(0, 2)
-        data, ours = tensor.numpy(), names.get_name(name, try_suffixes=(".weight",))
-        if ".mlp." in name:
-            kind = gguf.GGMLQuantizationType.Q8_0
-            writer.add_tensor(ours, gguf.quants.quantize(data, kind), raw_dtype=kind)
-            tensors[name] = torch.tensor(
-                gguf.quants.dequantize(writer.tensors[0][ours].tensor, kind)
-            )
-        else:
-            writer.add_tensor(ours, data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})  # as the blocks round them
-    return file
-
-
-@pytest.fixture(scope="module")
-def llama(make_folder):
-    """A Llama in both formats, its folder and its GGUF file."""
-    folder = make_folder(drawn("llama", **LLAMA, tie_word_embeddings=False), seed=3)
-    return folder, as_gguf(folder, folder / "llama.gguf")
-
-
 @pytest.mark.parametrize("layers", [None, 1])
 def test_a_gguf_file_is_the_model_that_it_was_made_of(llama, tmp_path, layers, capfd, monkeypatch):
-    folder, file = llama
+    folder, file = llama()
     alone = Path(shutil.copy(file, tmp_path))  # no config, no tokenizer beside it
     (tmp_path / "first.gguf").write_bytes(b"nobody may read this")
     monkeypatch.chdir(tmp_path)
@@ -170,7 +117,7 @@ def test_a_gguf_file_is_the_model_that_it_was_made_of(llama, tmp_path, layers, c
     ],
 )
 def test_a_damaged_or_unknown_gguf_file_is_one_clear_line(llama, tmp_path, content, says):
-    file = Path(shutil.copy(llama[1], tmp_path / "bad.gguf"))
+    file = Path(shutil.copy(llama()[1], tmp_path / "bad.gguf"))
     written(file.name, content)(tmp_path)
     said = rf"the model in .*bad\.gguf cannot be read: .*{says}|{says}"
     with pytest.raises(ValueError, match=said) as caught:
@@ -180,7 +127,7 @@ def test_a_damaged_or_unknown_gguf_file_is_one_clear_line(llama, tmp_path, conte
 
 @pytest.mark.parametrize("layers", [0, -1, 4])
 def test_layers_that_a_model_lacks_are_refused(llama, layers):
-    for source in llama:
+    for source in llama():
         with pytest.raises(ValueError, match=f"layers={layers}: .* has 3; give 1 to 3"):
             cx.load(source, layers=layers)
 
@@ -227,7 +174,7 @@ def test_a_real_model_is_what_lies_in_the_cache_under_its_name(cache, llama, mak
         assert all(len(known) == 64 for known in (*real["files"].values(), *real["parts"]))
     (file,) = models.real_models()["smollm2"]["files"]
     (cache / "smollm2").mkdir(parents=True)
-    shutil.copy(llama[1], cache / "smollm2" / file)
+    shutil.copy(llama()[1], cache / "smollm2" / file)
     assert cx.load("smollm2", layers=1).cfg.d_vocab == 300
     folder = make_folder(bert(), seed=3)
     for file in models.real_models()["minilm"]["files"]:

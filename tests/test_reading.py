@@ -34,6 +34,7 @@ READERS = {
     "true outputs": lambda c: c.at.outputs,
     "true contribution": lambda c: partial(c.at.truth, heads=c.heads),
     "denominators": lambda c: c.at.denominators,
+    "mlp": lambda c: lambda x: torch.cat([*c.at.mlp(x).values()], dim=-1),
     "rows": lambda c: c.at.split.rows,
     "outputs": lambda c: c.at.rebuilt_outputs,
     "summary": lambda c: c.summary,

@@ -42,6 +42,9 @@ def test_rows_and_patterns_are_the_loops(make_weights, case):
     rebuilt = [[by_hand.rebuilt_row(w, h, x, n, case.C) for h in heads] for x in texts.tolist()]
     same(cx.attention_rows(w, texts, n), exact)
     same(cx.rebuilt_rows(w, texts, n, case.C), rebuilt)
+    one = texts[1, : by_hand.reach(w, n)]
+    rows = torch.tensor(exact[1], dtype=torch.float64)
+    same(w.head_outputs(rows, one), by_hand.outputs(w, one.tolist(), n))
     for pattern, rows in (
         (cx.split.attention_pattern(w, texts[1]), exact),
         (cx.split.rebuilt_pattern(w, texts[1], case.C), rebuilt),

@@ -5,8 +5,6 @@ from functools import partial
 import pytest
 import torch
 from by_hand import draw_texts
-from kinds import drawn
-from test_models import LLAMA, as_gguf
 
 import ctxlib as cx
 from ctxlib import stored
@@ -42,23 +40,12 @@ def test_usual_tokens_are_kept_finer_than_others(here, tmp_path):
 # ---------------------------------------------------------------- from a GGUF file
 
 
-@pytest.fixture(scope="module")
-def llama(make_folder):
-    """A function that makes a Llama's GGUF file from a seed."""
-
-    def make(seed):
-        folder = make_folder(drawn("llama", **LLAMA, tie_word_embeddings=False), seed=seed)
-        return as_gguf(folder, folder / "llama.gguf")
-
-    return make
-
-
 def test_a_gguf_files_own_blocks_are_the_models_weights(llama, tmp_path):
-    file = llama(3)
+    _, file = llama()
     at = cx.destination(cx.load(file, layers=1), draw_texts(9, 32, 300, seed=4), N, TOKEN)
     keep = partial(stored.keep, at, tmp_path / "layer.safetensors")
     again = cx.destination(keep(gguf=file)).readout
     torch.testing.assert_close(again.W_in, at.readout.W_in)
     torch.testing.assert_close(again.W_O, at.readout.W_O)
     with pytest.raises(ValueError, match=r"is not this model's: give the file that it came from"):
-        keep(gguf=llama(4))
+        keep(gguf=llama(4)[1])
