@@ -181,7 +181,8 @@ def facts(model: str, *files: Path) -> dict[str, Any]:
     """What the outputs of a chapter depend on besides what its kernel reads."""
     texts = os.environ.get("CTX_TEXTS", "")
     own = []
-    for place in filter(None, (model, texts)):  # a model and texts of one's own, perhaps anew
+    # What may be made anew and is read by compiled code, of which a kernel does not hear.
+    for place in filter(None, (ROOT / "ctxlib" / "data" / "mini", model, texts)):
         path = Path(place).expanduser()
         for file in [path] if path.is_file() else sorted(path.glob("*")):
             own.append(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}")
