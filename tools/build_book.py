@@ -407,16 +407,18 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
             again = f"run `make execute CHAPTER={name}` first"
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
     real = REAL if base == ROOT else ()
-    data = [packed(model, files, what) for what in ("layer", "neuron", *real)]
     html = base / "_build" / "html"
     shutil.rmtree(html, ignore_errors=True)  # what Sphinx has read it keeps elsewhere
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
     # the reference imports the package, and the extensions are among the tools
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
-    strict = ("-W", "-n", "--keep-going", "-q")
-    done = subprocess.run([*command, *strict], capture_output=True, text=True, env=environment)
-    if done.returncode:
-        sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
+    command += ["-W", "-n", "--keep-going", "-q"]
+    heard = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, **heard, text=True, env=environment) as sphinx:
+        data = [packed(model, files, what) for what in ("layer", "neuron", *real)]
+        said, _ = sphinx.communicate()
+    if sphinx.returncode:
+        sys.stderr.write(said[-12000:])
         raise ValueError("the site was not built; the warnings above are errors")
     new, python = html / "_static" / "at", shutil.ignore_patterns("*.py*", "__pycache__")
     shutil.copytree(bundle.HERE, new / "views", ignore=python)
