@@ -182,7 +182,7 @@ def facts(model: str, *files: Path) -> dict[str, Any]:
     texts = os.environ.get("CTX_TEXTS", "")
     own = []
     # What may be made anew and is read by compiled code, of which a kernel does not hear.
-    for place in filter(None, (ROOT / "ctxlib" / "data" / "mini", model, texts)):
+    for place in filter(None, (f"{ROOT}/ctxlib/data/mini", model, texts)):
         path = Path(place).expanduser()
         for file in [path] if path.is_file() else sorted(path.glob("*")):
             own.append(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}")
@@ -413,8 +413,9 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     # the reference imports the package, and the extensions are among the tools
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
     command += ["-W", "-n", "--keep-going", "-q"]
-    heard = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, **heard, text=True, env=environment) as sphinx:
+    with subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as sphinx:
         data = [packed(model, files, what) for what in ("layer", "neuron", *real)]
         said, _ = sphinx.communicate()
     if sphinx.returncode:
