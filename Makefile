@@ -40,10 +40,10 @@ links: $(READY) ## ask every outside link of the book whether it still answers
 	status=$$?; grep -E '\[(broken|redirected permanently)\]' _build/links/_build/html/output.txt | sed 's/^/- /' \
 	| tee _build/links/summary.md; exit $$status
 
-# Two workers, one thread each; the tests of a file stay together, with what they share.
+# Two workers, one thread each; the tests of a file stay together, with what they share. Files come in order: the last are small.
 test: $(READY) lint book ## everything that must hold: lint, types, notebooks, site, package, doctests
 	@$(BIN)/python tools/fetch_models.py smollm2 minilm || echo "The tests of these models are left out."
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # What computes, each held against loops by hand: it needs no book, no site, no browser and no model but mini.
 METHOD := causal circuit command denominators destination device evaluation explain families lookups models neurons \

@@ -80,14 +80,6 @@ def test_for_a_phone_panels_stand_below_one_another_and_nothing_sticks_out():
     assert [label.get_text().replace("\n", " ") for label in axes[2].get_yticklabels()] == names
 
 
-def test_two_figures_share_no_name_and_every_reference_is_resolved():
-    one, two = drawn("7.1").html, drawn("7.2").html
-    ids = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (one, two)]
-    assert not ids[0] & ids[1]
-    references = re.findall(r'(?:url\(#|href="#)([^")]+)', one)
-    assert references and set(references) <= ids[0]
-
-
 def luminance(colour):
     channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     return np.dot(channels, (0.2126, 0.7152, 0.0722))

@@ -181,7 +181,8 @@ def facts(model: str, *files: Path) -> dict[str, Any]:
     """What the outputs of a chapter depend on besides what its kernel reads."""
     texts = os.environ.get("CTX_TEXTS", "")
     own = []
-    for place in filter(None, (model, texts)):  # a model and texts of one's own, perhaps anew
+    # What may be made anew and is read by compiled code, of which a kernel does not hear.
+    for place in filter(None, (f"{ROOT}/ctxlib/data/mini", model, texts)):
         path = Path(place).expanduser()
         for file in [path] if path.is_file() else sorted(path.glob("*")):
             own.append(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}")
@@ -406,16 +407,19 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
             again = f"run `make execute CHAPTER={name}` first"
             raise ValueError(f"book/{name}.ipynb is not there: {again}")
     real = REAL if base == ROOT else ()
-    data = [packed(model, files, what) for what in ("layer", "neuron", *real)]
     html = base / "_build" / "html"
     shutil.rmtree(html, ignore_errors=True)  # what Sphinx has read it keeps elsewhere
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(base)]
     # the reference imports the package, and the extensions are among the tools
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TOOLS}"}
-    strict = ("-W", "-n", "--keep-going", "-q")
-    done = subprocess.run([*command, *strict], capture_output=True, text=True, env=environment)
-    if done.returncode:
-        sys.stderr.write(done.stdout[-6000:] + done.stderr[-6000:])
+    command += ["-W", "-n", "--keep-going", "-q"]
+    with subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as sphinx:
+        data = [packed(model, files, what) for what in ("layer", "neuron", *real)]
+        said, _ = sphinx.communicate()
+    if sphinx.returncode:
+        sys.stderr.write(said[-12000:])
         raise ValueError("the site was not built; the warnings above are errors")
     new, python = html / "_static" / "at", shutil.ignore_patterns("*.py*", "__pycache__")
     shutil.copytree(bundle.HERE, new / "views", ignore=python)

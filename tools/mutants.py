@@ -47,18 +47,17 @@ class Fault:
     after: str
     tests: str
 
-    def put_in(self, text: str) -> str:
-        """The text of the file with the fault in it; ValueError unless its piece is there once."""
+    def of(self, root: Path) -> str:
+        """The text of the file below `root`, with the fault in it; ValueError unless its piece is
+        there once.
+        """
+        text = (root / self.file).read_text(encoding="utf-8")
         words = map(re.escape, re.findall(r"\w+|[^\w\s]", self.before))
         piece = r"(?<!\w)" + r"\s*".join(words) + r"(?!\w)"
         wrong, places = re.subn(piece, lambda found: self.after, text)
         if places != 1:
             raise ValueError(f"{self.file}: the piece is there {places} times")
         return wrong
-
-    def of(self, root: Path) -> str:
-        """The text of the file below `root`, with the fault in it; errors as `put_in`."""
-        return self.put_in((root / self.file).read_text(encoding="utf-8"))
 
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

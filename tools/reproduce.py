@@ -1,17 +1,16 @@
 """The published figures, held against a model: what stands behind `make reproduce`.
 
-    python tools/reproduce.py --model gpt2         # what the chapters found: its edition's ledgers
-    python tools/reproduce.py --positional FOLDER  # the positional half of GPT-2 small, on its own
-    python tools/reproduce.py --positional FOLDER --kernels ctxlib/data/gpt2-kernels.npz
-    python tools/reproduce.py --model mini --positional FOLDER --page book/reproduction.md
+    python tools/reproduce.py --model gpt2       # what the chapters found: its edition's ledgers
+    python tools/reproduce.py --page book/reproduction.md    # those of the book, as its page
+    python tools/reproduce.py --kernels FILE     # writes the kernels of GPT-2 small for chapter 3
 
 The chapters measure, `ctxlib.claims.ledger` keeps what they found with their notebooks, and this
 collects it: the notebooks of `book/` for `mini`, those of `_build/editions/` for another model.
-Only what chapters cannot read has an entry of its own: a checkpoint of GPT-2 small that holds
-position embeddings and the first attention, and no token embeddings; its kernels, a result, are
-written for the page of chapter 3, and no weight with them. What is published, by whom,
-and the bound within which it counts as met stand in `ctxlib/data/published.toml`. Ends with 1 if
-the model is GPT-2 small and a figure is missed.
+What is published, by whom, and the bound within which it counts as met stand in
+`ctxlib/data/published.toml`. Ends with 1 if the model is GPT-2 small and a figure is missed.
+
+Kernels need position embeddings and the first attention alone. Chapter 3 has those of GPT-2 small
+in a file of the package, a result, and no weight with them.
 """
 
 from __future__ import annotations
@@ -32,18 +31,15 @@ from typing import Any
 import build_book
 import files
 import numpy as np
-import torch
 from command import command
-from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
 
 import ctxlib as cx
-from ctxlib.circuit import shared_kernel
 
-LEDGER, WIDTH = cx.claims.LEDGER, 100
-SIX, LOCAL = [0, 2, 6, 8, 9, 10], [3, 4, 7]  # heads of GPT-2 small (Gibson 2025b)
-REAL, SHAPES = ["Qwen", "SmolLM2", "MiniLM"], ("slowly decaying", "local", "uniform")
+LEDGER = cx.claims.LEDGER
+WIDTH = 100
+REAL = ["Qwen", "SmolLM2", "MiniLM"]
+KERNELS = cx.models.DATA / "gpt2-kernels.npz"
 N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 
@@ -109,32 +105,15 @@ def judged_on_its_texts(run: Run, model: str) -> Run:
     return replace(run, rows=judged)
 
 
-# ---------------------------------------------------------------- the positional half of GPT-2
+# ---------------------------------------------------------------- the kernels of GPT-2
 
 
-def read(place: Path) -> tuple[dict[str, Tensor], cx.LayerWeights]:
-    """What a checkpoint of GPT-2 small holds (`openai-community/gpt2` on the Hugging Face hub, or
-    the part of it with `wpe` and the attention of layer 0), and its first layer; `place` is a file
-    or the folder that it lies in. ValueError where there is none, or something else.
+def kernels_of(checkpoint: Path) -> dict[str, Any]:
+    """The kernels of GPT-2 small (`head source`), the query being the one without a token, and
+    where they come from: the checkpoint, or the part of it with `wpe` and the attention of layer 0.
     """
-    there = sorted(place.glob("*.safetensors")) if place.is_dir() else [place]
-    if not there:
-        raise ValueError(f"{place} holds no .safetensors file")
-    state: dict[str, Tensor] = {}
-    for file in there:
-        try:
-            held = load_file(file)
-        except SafetensorError as error:
-            raise ValueError(f"{file} cannot be read: {cx.models.first_line(error)}") from error
-        state |= {k.removeprefix("transformer."): v for k, v in held.items()}
-    return state, cx.LayerWeights.from_state_dict(state, n_heads=HEADS)
-
-
-def kernels_of(place: Path) -> dict[str, Any]:
-    """The kernels of its heads (`head source`), the query being the one without a token, and where
-    they come from.
-    """
-    state, weights = read(place)
+    state = {k.removeprefix("transformer."): v for k, v in load_file(checkpoint).items()}
+    weights = cx.LayerWeights.from_state_dict(state, n_heads=HEADS)
     digest = hashlib.sha256(b"".join(state[name].numpy().tobytes() for name in HASHED))
     return {
         "kernels": cx.positional_kernels(weights, N, token=None, C=C).numpy().astype(np.float16),
@@ -144,39 +123,6 @@ def kernels_of(place: Path) -> dict[str, Any]:
         "query without a token (ctxlib.positional_kernels, token=None)",
         "sha256": f"{digest.hexdigest()} of {', '.join(HASHED)}, float32",
     }
-
-
-def positional(place: Path) -> Run:
-    """What position embeddings and first attention of GPT-2 small say on their own, the query
-    being the one without a token; ValueError for any other weights.
-    """
-    _, weights = read(place)
-    first = cx.claims.fingerprint(weights)
-    if first != cx.claims.ledgers.GPT2_SMALL[0]:
-        raise ValueError(f"{place.name} does not hold the first layer of GPT-2 small")
-    kernels = cx.positional_kernels(weights, N, None, C)  # head source
-    family = cx.families(cx.destination(weights, n=N, token=None, C=C))["family"]
-    slow, local = (set(family.index[family == shape]) for shape in SHAPES[:2])
-    reach = cx.effective_tokens(shared_kernel(kernels[SIX]))
-    measured: list[tuple[str, str, Any, int]] = [
-        ("kernel_shapes", "shapes of kernels", len(set(family) & set(SHAPES)), 0),
-        ("six_decay_slowly", "heads of the six that decay slowly", len(slow & set(SIX)), 0),
-        ("local_heads", "heads local by one of rule and source", len(local ^ set(LOCAL)), 0),
-        ("local_reach", "local kernels' mass within 7", kernels[LOCAL, -8:].sum(-1).min(), 2),
-        ("bag_length", "half of the effective tokens of the six's kernel", reach / 2, 0),
-    ]
-    claims = [cx.claims.Claim(id, m, float(x), digits=digits) for id, m, x, digits in measured]
-    kept = {
-        "first layer": first,
-        "is GPT-2 small": True,
-        "revision": None,
-        "texts": "none needed",
-        "versions": {"ctxlib": cx.__version__, "torch": torch.__version__.partition("+")[0]},
-    }
-    rows = [
-        {"id": c.id, "claim": c.measured, "this run": c.shown, "verdict": c.verdict} for c in claims
-    ]
-    return Run("gpt2-small", [kept], [row | {"in": "03_kernels"} for row in rows])
 
 
 # ---------------------------------------------------------------- showing
@@ -195,14 +141,14 @@ def table(run: Run) -> str:
     return "\n".join([*lines, ", ".join(f"{verdict} {k}" for verdict, k in counts.most_common())])
 
 
-def page(run: Run, part: Run | None = None) -> str:
-    """What was found on a model as a page of the book, and below it what a part of GPT-2 says."""
+def page(run: Run) -> str:
+    """What was found on a model as a page of the book."""
     figures, published = cx.claims.figures().values(), cx.claims.published
     real, run = ([], run) if run.studied else (REAL, beside_real(run))
     return files.filled_in(
         "reproduction.md",
-        run=run, part=part, real=real, figures=figures, published=published,
-        plain=plain, count=count, apart=apart,
+        run=run, real=real, figures=figures, published=published,
+        plain=plain, count=count, apart=apart, short=short,
     )  # fmt: skip
 
 
@@ -217,12 +163,20 @@ def beside_real(run: Run) -> Run:
         row["number"] = cx.claims.published(row["id"]).value or row["claim"]
     for (id, *_), same in groupby(asked, itemgetter("id", "apart", "number")):
         row, *others = sorted(same, key=width, reverse=True)
-        also = [f"{of['this run']}: {of['verdict'].rpartition('; ')[2]}" for of in others]
+        also = [
+            f"{of['this run']} in {short(of['in'])}: {of['verdict'].rpartition('; ')[2]}"
+            for of in others
+        ]
         line = "" if rows and rows[-1]["id"] == id else cx.claims.published(id).real
         kept = cx.claims.on_real(line).loc[line] if line else {}
         row["claim"] = "; also ".join([row["claim"], *also])
         rows.append(row | {name: kept.get(name, "") for name in REAL})
     return replace(run, rows=rows)
+
+
+def short(chapter: str) -> str:
+    """Its number or letter."""
+    return chapter.partition("_")[0].lstrip("0")
 
 
 def width(row: dict[str, str]) -> float:
@@ -255,21 +209,18 @@ def plain(text: str) -> str:
 @command("reproduce")
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", help="mini, a folder, or a hub name, whose edition is executed")
-    parser.add_argument("--positional", type=Path, metavar="FOLDER", help="a part of GPT-2 small")
-    parser.add_argument("--kernels", type=Path, metavar="FILE", help="write that part's, as .npz")
+    parser.add_argument("--model", default="mini", help="a folder, or a name on the hub")
     parser.add_argument("--page", type=Path, help="write a page of the book, too")
+    parser.add_argument("--kernels", type=Path, metavar="FILE", help="the checkpoint; nothing else")
     args = parser.parse_args(argv)
-    part = positional(args.positional) if args.positional else None
-    run = None if part and not args.model else collected(args.model or "mini")
-    runs = [found for found in (run, part) if found]
-    print("\n\n".join(map(table, runs)))
-    if args.positional and args.kernels:
-        np.savez_compressed(args.kernels, **kernels_of(args.positional))
-    if args.page and run:
-        files.replace(args.page, page(run, part))
-    rows = (row for found in runs if found.studied for row in found.rows)
-    return int(any(row["verdict"] == "does not hold" for row in rows))
+    if args.kernels:
+        np.savez_compressed(KERNELS, **kernels_of(args.kernels))
+        return 0
+    run = collected(args.model)
+    print(table(run))
+    if args.page:
+        files.replace(args.page, page(run))
+    return int(run.studied and any(row["verdict"] == "does not hold" for row in run.rows))
 
 
 if __name__ == "__main__":

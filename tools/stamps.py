@@ -1,7 +1,7 @@
 """What was done need not be done again while all that it read is as it was.
 
     with stamps.watched(root) as (environment, keep):
-        subprocess.run(command, env=environment)  # and all that it starts
+        subprocess.run(command, env=environment)  # a kernel, or what starts one
         keep(stamp, facts)
     stamps.holds(stamp, root, facts)  # True, until one of the files that it read changes
 
@@ -16,19 +16,20 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.util import source_from_cache
 from pathlib import Path
 from typing import Any
 
 import files
 
-WATCH = Path(__file__).resolve().parent / "watch"
+WATCH = Path(__file__).resolve().parent / "watch.py"
 BUILT = ("_build", "build", "node_modules", "__pycache__")  # made here, and no source of anything
 
 
 @contextmanager
 def watched(root: Path) -> Iterator[tuple[dict[str, str], Callable[..., bool]]]:
-    """An environment in which Python notes what it reads under `root`, files, and folders whose
+    """An environment in which a kernel notes what it reads under `root`, files, and folders whose
     names were listed; and a function that keeps a stamp over this, the facts and what was made.
     False, and no stamp, where a file that was read has changed meanwhile: nobody knows in which of
     its states it was read.
@@ -37,11 +38,11 @@ def watched(root: Path) -> Iterator[tuple[dict[str, str], Callable[..., bool]]]:
     with tempfile.TemporaryDirectory(prefix="book-") as folder:
         log = Path(folder) / "reads"
         log.touch()
-        path = os.pathsep.join([str(WATCH), str(root)])
-        told = {"PYTHONPATH": path, "BOOK_ROOT": str(root), "BOOK_READS": str(log)}
+        told = {"PYTHONPATH": str(root), "PYTHONSTARTUP": str(WATCH)}
+        told |= {"BOOK_ROOT": str(root), "BOOK_READS": str(log)}
 
         def keep_stamp(stamp: Path, facts: dict[str, Any], *made: Path) -> bool:
-            noted = {Path(line) for line in log.read_text(encoding="utf-8").splitlines()}
+            noted = set(map(source, log.read_text(encoding="utf-8").splitlines()))
             read = {place for place in noted if counts(place, root)} - {*made}
             if any(place.is_file() and place.stat().st_mtime > since for place in read):
                 return False
@@ -49,6 +50,13 @@ def watched(root: Path) -> Iterator[tuple[dict[str, str], Callable[..., bool]]]:
             return True
 
         yield os.environ | told, keep_stamp
+
+
+def source(path: str) -> Path:
+    """What is compiled is held against its source."""
+    with suppress(ValueError):  # it is no compiled file
+        path = source_from_cache(path)
+    return Path(path)
 
 
 def counts(place: Path, root: Path) -> bool:
