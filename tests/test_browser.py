@@ -63,7 +63,7 @@ def test_a_view_that_stands_in_another_page_is_its_tool_alone(visit, width):
 def test_an_old_address_leads_on_with_its_state(browser, site, old, script, new):
     page = browser.new_page(java_script_enabled=script)
     page.goto(f"{site}/{old}")
-    page.wait_for_url(f"{site}/book/{new}")
+    page.wait_for_url(f"{site}/book/{new}", wait_until="commit")
     page.close()
 
 
