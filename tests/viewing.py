@@ -350,7 +350,7 @@ FIRST = """() => {
     for (const e of document.querySelectorAll("body *")) {
         e.removeAttribute("data-first");
         const says = (part) => part instanceof Text && part.data.trim();
-        if (![...e.childNodes].some(says) && !e.matches("input, textarea")) continue;
+        if (![...e.childNodes].some(says) && !e.matches("a, input, textarea")) continue;
         const key = [...looks(e), ...looks(e.parentElement), ...grounds(e)].join();
         if (!first.has(key)) first.set(key, e);
     }
