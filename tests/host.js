@@ -4,7 +4,8 @@
 window.host = async ({ source, state, data, css, silent }) => {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const module = await import(url);
-  const larger = data && Uint8Array.from("-------" + atob(data), (c) => c.charCodeAt(0));
+  const larger =
+    data && (await new Blob(["-------", await (await fetch(data)).blob()]).arrayBuffer());
   const values = { ...state };
   const listeners = new Map();
   const heard = (name) => {
@@ -25,7 +26,7 @@ window.host = async ({ source, state, data, css, silent }) => {
     async send(said) {
       window.asked = (window.asked ?? 0) + 1;
       await null; // an answer is never there at once
-      const [answer, buffers] = [{ layer: values.layer }, [new DataView(larger.buffer, 7)]];
+      const [answer, buffers] = [{ layer: values.layer }, [new DataView(larger, 7)]];
       if (said.wanted === "layer" && !silent)
         for (const run of heard("msg:custom")) run(answer, buffers);
     },

@@ -39,6 +39,8 @@ def cells(scope: Page | Locator, rows: str = "tbody tr") -> list[list[str]]:
 def asking(**state: Any) -> str:
     """An address that says this of a view's traits."""
     said = {n: ",".join(map(str, v)) if isinstance(v, list) else v for n, v in state.items()}
+    if "threshold" in said:
+        said["theta"] = said.pop("threshold")
     return "#" + urlencode(said, safe=",", quote_via=quote)
 
 

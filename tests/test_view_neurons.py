@@ -48,7 +48,7 @@ def test_list_and_threshold_are_find_neurons(
     token = said["destinations"][asks]["id"]
     here = circuit_of(heads or said["stable"], token=token)
     found, every = cx.find_neurons(here), cx.find_neurons(here, threshold=0)
-    of_ones_own = {"theta": threshold} if threshold else {}
+    of_ones_own = {"threshold": threshold} if threshold else {}
     page = visit(asking(token=token, heads=heads, **of_ones_own), "neurons")
     ranks, neurons, tops, z = zip(*(row[:4] for row in cells(page, ROWS)), strict=True)
     assert ranks == tuple(map(str, range(1, 13)))

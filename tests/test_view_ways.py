@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import adds, asking, cells, check, loads, titles
+from shown import adds, asking, cells, check, loads, readings, titles
 from viewing import added, settled, view_page
 
 import ctxlib as cx
@@ -155,10 +155,10 @@ def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
     page.wait_for_url("**shades=cursor**")
     tokens = cx.texts.encode(mini_weights, TEXT)
     slider, text = page.get_by_role("slider").first, page.locator(".ctx-reader-text").first
-    for n in (len(tokens) - 1, 20):
-        while int(slider.get_attribute("aria-valuenow")) > n:
-            slider.press("ArrowLeft")
+    for keys in (["End"], ["PageDown"] * 3):
+        *_, _ = readings(slider, *keys)
         settled(page)
+        n = int(slider.get_attribute("aria-valuenow"))
         said = titles(text)
         truth = added(circuit_of([3, 4], n), tokens, 648)
         check(adds(said[: n + 1]), truth, 0.01)

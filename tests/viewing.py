@@ -12,11 +12,9 @@ in Firefox as well. Without one of them its tests are left out, and say so.
 import gzip
 import html
 import json
-import os
 import shutil
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +25,7 @@ from urllib.parse import urlparse
 import numpy as np
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 import ctxlib as cx
@@ -73,22 +71,19 @@ def served(folder: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def launch() -> Iterator[Callable[[str], Browser]]:
     """A function that gives a browser by its name, one a worker."""
-    with sync_playwright() as playwright, ExitStack() as closing:
+    mouse = {f"ui.{which}PointerCapabilities": MOUSE for which in ("primary", "all")}
+    options = {  # by the protocol of all browsers Firefox is taken as it is installed
+        "chromium": {},
+        "firefox": {"channel": "moz-firefox", "firefox_user_prefs": mouse},
+    }
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as closing:
+        patch.setenv("NODE_OPTIONS", f'--require "{Path(__file__).with_name("firefox.cjs")}"')
+        playwright = closing.enter_context(sync_playwright())
 
         @cache
         def launch(name: str) -> Browser:
-            if name == "firefox":
-                here = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-                browser = playwright.firefox.launch(
-                    channel="moz-firefox",  # as it is installed, by the protocol of all browsers
-                    executable_path=Path(__file__).with_name("firefox.py"),
-                    env={**os.environ, "FIREFOX": INSTALLED["firefox"], "PATH": here},
-                    firefox_user_prefs={
-                        f"ui.{which}PointerCapabilities": MOUSE for which in ("primary", "all")
-                    },
-                )
-            else:
-                browser = playwright.chromium.launch(executable_path=INSTALLED["chromium"])
+            kind = getattr(playwright, name)
+            browser = kind.launch(executable_path=INSTALLED[name], **options[name])
             closing.callback(browser.close)
             return browser
 
@@ -173,18 +168,23 @@ def look_ups(tiny, attributed):
     return look_up_record(tiny, neurons, looks=[f"look {h}" for h in range(6)])
 
 
-@pytest.fixture(scope="session")
-def circuit_of(mini_weights, packed_mini):
-    """A function that gives in Python the circuit that pages make of some of mini's heads,
-    calibrated on the text that the packing of its layer chose.
+def circuits_of(weights, layer):
+    """A function that gives in Python the circuit that pages make of some heads of a packed layer,
+    calibrated on the text that its packing chose.
     """
-    text = torch.tensor(header(packed_mini)["calibration"]["ids"])
+    text = torch.tensor(header(layer)["calibration"]["ids"])
 
-    def calibrated(heads, n=None, token=" the"):
-        at = cx.destination(mini_weights, n=n, token=token)
+    @cache
+    def calibrated(heads, n, token):
+        at = cx.destination(weights, n=n, token=token)
         return cx.ContextualCircuit.calibrate(at, text, heads)
 
-    return calibrated
+    return lambda heads, n=None, token=" the": calibrated(tuple(heads), n, token)
+
+
+@pytest.fixture(scope="session")
+def circuit_of(mini_weights, packed_mini):
+    return circuits_of(mini_weights, packed_mini)
 
 
 def added(circuit, tokens, neuron):
@@ -333,18 +333,55 @@ def blameless(page: Page) -> None:
 
 
 COLOURS = ["color-contrast", "link-in-text-block"]  # axe's rules that ask for them
+# marks the first of all texts that look alike: the same colours, letters and grounds
+FIRST = """() => {
+    const looks = (e) => {
+        const { color, fontSize, fontWeight, textDecorationLine } = getComputedStyle(e);
+        return [e.tagName, color, fontSize, fontWeight, textDecorationLine];
+    };
+    const grounds = (e) => {
+        if (!e) return [];
+        const { backgroundColor, backgroundImage, opacity } = getComputedStyle(e);
+        const own = `${backgroundColor} ${backgroundImage} ${opacity}`;
+        return own === "rgba(0, 0, 0, 0) none 1"
+            ? grounds(e.parentElement) : [own, ...grounds(e.parentElement)];
+    };
+    const first = new Map();
+    for (const e of document.querySelectorAll("body *")) {
+        e.removeAttribute("data-first");
+        const says = (part) => part instanceof Text && part.data.trim();
+        if (![...e.childNodes].some(says) && !e.matches("a, input, textarea")) continue;
+        const key = [...looks(e), ...looks(e.parentElement), ...grounds(e)].join();
+        if (!first.has(key)) first.set(key, e);
+    }
+    for (const e of first.values()) e.dataset.first = "";
+}"""
 
 
-def serious(page: Page, rules: Sequence[str] = ()) -> list[str]:
-    """What axe holds against a page that keeps readers out, one line each; by all its rules, or by
-    these.
+def serious(page: Page) -> list[str]:
+    """What axe holds against a page that keeps readers out, a line each. Its rules of colours take
+    seconds for a thousand texts: in both schemes they are asked of one of all that look alike.
     """
+
+    def found(those: str, **options: Any) -> list[dict[str, Any]]:
+        asked = {"resultTypes": ["violations"], "preload": False} | options
+        return page.evaluate(
+            "async (asked) => (await axe.run(...asked)).violations", [those, asked]
+        )
+
     page.add_style_tag(content="* { transition: none !important }")
-    asked = {"runOnly": list(rules)} if rules else {}
-    results = Axe().run(page, options={"resultTypes": ["violations"], "preload": False} | asked)
+    page.evaluate(AXE_SCRIPT)
+    wrong = found(":root", rules={rule: {"enabled": False} for rule in COLOURS})
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.wait_for_function(  # the site follows with its theme
+            "s => (document.documentElement.dataset.theme ?? s) === s", arg=scheme
+        )
+        page.evaluate(FIRST)
+        wrong += found("[data-first]", runOnly=COLOURS)
     return [
         f"{v['id']} ({v['impact']}), {len(v['nodes'])} times: {v['nodes'][0]['html'][:200]}"
-        for v in results.response["violations"]
+        for v in wrong
         if v["impact"] in ("serious", "critical")
     ]
 
