@@ -74,6 +74,7 @@ from einops import einsum, rearrange, repeat
 from scipy import stats
 
 import ctxlib as cx
+from ctxlib.claims import keep_rows
 
 torch.set_grad_enabled(False)
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
@@ -487,7 +488,7 @@ explains = {k: f"{v['explained']:.0%} [{v['ends'][0]:.0%}, {v['ends'][1]:.0%}]" 
 if MODELS:
     lines = {"confetti": {k: f"{v:.0f}" for k, v in confetti.items()}, "keywords": explains}
     lines |= {"shift": {"MiniLM": f"{max(of_shift['TV']):.2f}"}}
-    cx.claims.keep_rows("F_local", pd.DataFrame(lines).T.fillna(""))
+    keep_rows("F_local", pd.DataFrame(lines).T.fillna(""))
 display(
     cx.claims.finding(
         f"Their denominators are confetti, as the post says: from one destination to the next they move {confetti[Q]:.0f} times as far as those of broad heads in Qwen (medians), and {confetti[S]:.0f} times in SmolLM2.",
@@ -588,7 +589,7 @@ display(
         holds=bool(max(apart.values()) < APART),
     ),
     cx.claims.finding(
-        f"Of Qwen's local heads only {cx.claims.listed(near)} give the token before a tenth of the attention or more when *the* asks; head {lone}, which looks at little else, prefers the true piece in {split[Q][lone]:.0%} of cases.",
+        f"Of Qwen's local heads only {cx.claims.listed(near)} give the token before a tenth of the attention or more when ' the' asks; head {lone}, which looks at little else, prefers the true piece in {split[Q][lone]:.0%} of cases.",
         holds=bool(len(near) < len(kept[Q]["local"]) and head[Q] in near),
     ),
 )

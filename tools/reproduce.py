@@ -186,7 +186,7 @@ def width(row: dict[str, str]) -> float:
 
 def apart(row: dict[str, Any]) -> str:
     """Why a line is not counted with the others; nothing where it is."""
-    marks = {"GPT-2 small:": "of GPT-2 small's own kernels", " twin": "of its twins"}
+    marks = {"GPT-2 small:": "of GPT-2 small's own kernels", " twin": "of mini's twins"}
     other = next((why for mark, why in marks.items() if mark in row["claim"]), "")
     return other or cx.claims.published(row["id"]).apart(row["verdict"])
 
