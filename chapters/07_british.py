@@ -83,9 +83,11 @@ The paper's showpiece is a neuron of GPT-2 small that tells Commonwealth from Am
 The circuit ([chapter 5](05_circuit)) adds up numbers that are known before any text is read: token $t$ adds $\text{contribution}[t, j]$ to neuron $j$. So a word $w$, in one piece or several, adds the sum over its pieces, and what British spelling adds in a family of words $f$ (*colour, colours, discoloured*) is
 
 $$
-\text{said}_j(w) = \sum_{t \in w} \text{contribution}[t, j] , \qquad
+\begin{gathered}
+\text{said}_j(w) = \sum_{t \in w} \text{contribution}[t, j] , \\
 d_{f,j} = \operatorname{mean}_{(b, a) \in f} \big( \text{said}_j(b) - \text{said}_j(a) \big) , \qquad
 z_j = \frac{\bar d_j - \operatorname{mean} \bar d^0_j}{\operatorname{sd} \bar d^0_j} ,
+\end{gathered}
 $$ (eq-bri-columns)
 
 where $\bar d_j$ is the mean over families, and $\bar d^0_j$ the same with random words in the place of every form. Random means: one of the 80 words nearest to it in frequency, token number, norm, length and plural, of as many pieces (three where there are more). A family is for *discovery* or for *judging* by a hash of its name. Discovery reads forms of one piece only. Pairs of more pieces judge as well, and these nobody had looked at.

@@ -85,6 +85,7 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
         fits_a_phone(page)
         page.set_viewport_size(DESK)
         page.wait_for_function(REACHED)
+        assert page.evaluate(WIDER) == []
         for opened in ("true", "false"):  # nothing that is folded away is laid out
             page.evaluate(f"document.querySelectorAll('details').forEach(e => e.open = {opened})")
             page.wait_for_function(REACHED)
@@ -104,6 +105,12 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
 REACHED = """() => [...document.querySelectorAll('pre, .cell_output > .output')].every((e) =>
     !e.checkVisibility() ||
     (e.tabIndex === 0) === (e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight))"""
+
+
+#: Equations that begin left of their place, where nothing can bring them back.
+WIDER = """() => [...document.querySelectorAll('div.math > .katex-display')]
+    .filter((e) => e.getBoundingClientRect().width > e.parentElement.clientWidth)
+    .map((e) => e.querySelector('annotation').textContent)"""
 
 
 def fits_a_phone(page):
