@@ -135,8 +135,8 @@ def test_the_table_is_that_of_all_texts_at_once(either, monkeypatch, batch):
         same_table(table, table_by_hand(either.summary(x), either.at.truth(x, either.heads)))
         assert table.attrs["texts"] == 20
     assert not np.allclose(tables[0]["r"], tables[1]["r"], atol=1e-3), "the token at n matters"
-    chosen = pd.Index([30, 2, 11])
-    same_table(cx.evaluate(either, TEXTS, chosen), tables[0].loc[chosen])
+    for neurons in ([7], [30, 2, 11], torch.tensor([3, 4]), pd.Index([9, 0])):
+        same_table(cx.evaluate(either, TEXTS, neurons), tables[0].loc[[int(j) for j in neurons]])
 
 
 # ---------------------------------------------------------------- checkpoints

@@ -16,7 +16,7 @@ from viewing import DESK, PHONE, in_firefox_too, retold, settled
 
 import ctxlib as cx
 
-CASES, GROUPS = 80, 4  # the cases of a group have heads in common
+CASES, GROUPS = 200, 8  # the cases of a group have heads in common
 CLOSE = 0.01  # of the range over texts that neurons have on average, in the widest group
 SMOLLM2, QWEN = "SmolLM2-135M", "Qwen2.5-Coder-1.5B"
 
@@ -55,7 +55,7 @@ def test_whatever_parts_they_come_from_the_numbers_are_as_in_python(visit, name)
     drawn = real.clone()
     drawn[:, 1:-1] = torch.from_numpy(chance.choice(pool, (CASES // 2, at.length - 2)))
     x = torch.cat([real, drawn])
-    some = [chance.choice(at.n_heads, 1 + k, False).tolist() for k in range(GROUPS)]
+    some = [chance.choice(at.n_heads, 1 + k // 2, False).tolist() for k in range(GROUPS)]
     neurons = chance.integers(at.n_neurons, size=CASES)
     heads = [sorted(some[k % GROUPS]) for k in range(CASES)]
     cases = list(zip(x.tolist(), heads, neurons.tolist(), strict=True))
@@ -148,6 +148,7 @@ def reads(region):
     return titles(region), cells(region, ".ctx-reader-table tbody tr")
 
 
+@in_firefox_too
 def test_two_models_read_the_same_texts_side_by_side(visit):
     page = visit("", "reader", fresh=True)
     for box, typed in (("First", "the colour of the theatre"), ("Second", "a color")):

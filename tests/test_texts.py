@@ -12,6 +12,7 @@ from itertools import islice, product, zip_longest
 from unittest.mock import Mock
 
 import datasets
+import numpy as np
 import pytest
 import torch
 import zstandard
@@ -339,6 +340,18 @@ def test_a_large_file_is_not_held_in_memory(tiny_weights, tmp_path):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 3e6
+
+
+def test_the_texts_before_a_damaged_place_are_given(tiny_weights, tmp_path):
+    source = np.random.default_rng(0).choice([WATER, NURSE, MOON], 3000)
+    whole = lzma.compress(MARK.join(map("".join, source.reshape(-1, 10))).encode(), preset=0)
+    (tmp_path / "a.txt.xz").write_bytes(whole[: len(whole) // 2])
+    found, reading = [], iter(texts.stream(tiny_weights, 99999, tmp_path))
+    with pytest.raises(ValueError, match=r"a\.txt\.xz is not a whole \.xz file"):
+        for text in reading:
+            found.append(text)
+    assert len({text.document for text in found}) >= 100
+    assert told([next(reading.texts.reading(reading.place))]) == told(found[-1:])
 
 
 # ---------------------------------------------------------------- many texts: from a data set
