@@ -308,8 +308,8 @@ def main() -> None:
         browser.close()
     server.shutdown()
     if page:
-        missed = sum(phone > 1 for _, phone in found.values())
-        lead = f"A phone misses {missed} of {len(found)} limits of the views."
+        desk, phone = (sum(over > 1 for over in of) for of in zip(*found.values(), strict=True))
+        lead = f"A desk misses {desk} of {len(found)} limits of the views, a phone {phone}."
         put(page, written(found, f"{machine()}; Chromium {version}"), lead)
 
 

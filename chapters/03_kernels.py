@@ -526,7 +526,9 @@ gpt2_table["TV to an exponential"] = to_exponential(gpt2).tolist()
 PUBLISHED = {  # the groups of the post, by what the heads do
     "slowly decaying": (0, 2, 6, 8, 9, 10), "local": (3, 4, 7), "duplicate-token": (1, 5), "other": (11,),
 }  # fmt: skip
-six, three = list(PUBLISHED["slowly decaying"]), list(PUBLISHED["local"])
+six, three, copiers = (
+    list(PUBLISHED[group]) for group in ("slowly decaying", "local", "duplicate-token")
+)
 pd.DataFrame(
     {
         "effective tokens": gpt2_table["effective tokens"].map("{:.0f}".format),
@@ -600,6 +602,7 @@ if weights.n_heads == len(gpt2):  # the source names heads of GPT-2 small
     ]
 shapes = {"slowly decaying", "local", "uniform"} & set(table["family"])
 of_gpt2 = {"digits": 0, "on_gpt2": True}
+near = gpt2[:, -8:].sum(-1)  # of the destination itself and the 7 tokens before it
 cx.claims.ledger(
     model,
     cx.claims.Claim(
@@ -658,8 +661,8 @@ cx.claims.ledger(
     ),
     cx.claims.Claim(
         "local_reach",
-        "GPT-2 small: local kernels' mass within 7 tokens, least",
-        float(gpt2[three, -8:].sum(-1).min()),
+        f"GPT-2 small: mass of kernels within 7 tokens, least of heads {cx.claims.listed(three)} (of {cx.claims.listed(copiers)}, said to look for copies, {near[copiers].min():.2f})",
+        float(near[three].min()),
         on_gpt2=True,
     ),
     *by_name,

@@ -754,5 +754,5 @@ r"""
 
 ## Where this comes from
 
-Stable denominators, and calibrating on one text at the middle of the context with *the* at the destination, are from {cite:t}`gibson2025decomposing`; the random model, the three steps and the remarks on random content and on other destination tokens from the earlier post {cite}`gibson2025contextual`. The account by topic, the dealt contents, the floor and the weights by who speaks are this book's.
+Stable denominators, and calibrating on one text at the middle of the context with *the* at the destination, are from {cite:t}`gibson2025decomposing`; the random model, the three steps and the remarks on random content and on other destination tokens from the earlier post {cite}`gibson2025contextual`. (The publication's summary counts 6 of *144 layer 0 heads*; GPT-2 small has 144 heads in all, and 12 in its first layer.) The account by topic, the dealt contents, the floor and the weights by who speaks are this book's.
 """

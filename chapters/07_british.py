@@ -320,7 +320,7 @@ display(
     ),
     cx.claims.finding(
         f"Of mini's vocabulary too few of these words are one piece to discover anything, and its column below says little: {cx.claims.listed(len(columns[MODEL][g][0]) for g in GROUPS)} families in the three groups.",
-        holds=len(columns[MODEL]["discovery"][0]) < 5,
+        holds=len(columns[MODEL]["discovery"][0]) < 5,  # then the ledger judges none of its neurons
         otherwise=f"On this model the best neuron reaches {z[MODEL]['discovery']:.0f}.",
     ),
 )
@@ -992,7 +992,9 @@ passing = [
         np.sign(heard_by["discovery"][2][j]) * heard_by[g][2][j] > limit for g in list(GROUPS)[1:]
     )
 ]
-claims = [cx.claims.Claim("commonwealth_neuron", TELL, float(len(passing)), digits=0)]
+few = len(heard_by["discovery"][0]) < 5  # families: too few to discover anything
+many = float("nan") if few else float(len(passing))
+claims = [cx.claims.Claim("commonwealth_neuron", TELL, many, digits=0)]
 NAMED = [300, 704] if studies[MODEL].at.n_neurons == 3072 else []  # GPT-2 small's numbers
 model = cx.load(MODEL)
 if NAMED:

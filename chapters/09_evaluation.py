@@ -331,7 +331,7 @@ display(
         ),
     ),
     cx.claims.finding(
-        f"Equation 1 costs mini {by_one[MODEL]['keys']:.3f} alone, and takes the FVU from {but_one[MODEL]['keys']:.2f} to {together[MODEL]:.2f} beside the other five: errors add before they are squared, half of it in the factor. In the real models it makes up for part of a larger error: exact keys raise the FVU, by {cx.claims.listed(risen)}, though SmolLM2's r rises too, from {of_r['all']:.2f} to {of_r['without']:.2f}.",
+        f"Equation 1 costs mini {by_one[MODEL]['keys']:.3f} alone, and takes the FVU from {but_one[MODEL]['keys']:.2f} to {together[MODEL]:.2f} beside the other five; errors add before they are squared. In the real models it makes up for part of a larger error: exact keys raise the FVU, by {cx.claims.listed(risen)}, though SmolLM2's r rises too, from {of_r['all']:.2f} to {of_r['without']:.2f}.",
         holds=bool(
             in_company[MODEL]["keys"] > 10 * by_one[MODEL]["keys"]
             and (of_six > of_five).all()
@@ -806,7 +806,7 @@ display(
         and {items.idxmax() for items in bills.values()} == {"values"},
     ),
     cx.claims.finding(
-        f"Of {len(CONDITIONS)} statements read off mini before the others were run {met.iloc[min(1, len(met) - 1)]} hold on mini-base and {met.iloc[-1]} on a third training.",
+        f"Of {len(CONDITIONS)} statements read off mini before the others were run {met.iloc[min(1, len(met) - 1)]} hold on mini-base{', one is undecided,' if OTHER in undecided else ''} and {met.iloc[-1]} on a third training.",
         holds=bool(len(met) == 3 and met.iloc[0] == len(CONDITIONS) > met.iloc[1:].max()),
         otherwise="other trainings are not at hand." if len(met) < 3 else None,
     ),

@@ -600,7 +600,7 @@ display(
         ),
     ),
     cx.claims.finding(
-        f"The interaction forecasts what rows lose: TV is {span(of_bound, '{:.2f}')} of the bound in the two models' {len(found_tv)} stable heads, and correlates with it as we had asked.",
+        f"The interaction forecasts what rows lose: TV is {span(of_bound, '{:.2f}')} of the bound in the two models' {len(found_tv)} stable heads, and correlates with it (r {forecast:.2f}, where we had asked {FORECAST:g}).",
         holds=bool(forecast > FORECAST and (of_bound <= 1).all()),
     ),
 )

@@ -956,7 +956,8 @@ The publication says what follows in words; *half* is this book's reading where 
 log_P = peak["log P"].mean(0).numpy() - np.log(np.array(here["P usually"]))
 is_next = look.is_next
 of_heads, own, bos = (np.array(here["rise"][part]) for part in ("heads", "own", "BOS"))
-earlier = over(here, of_heads - own - bos, of_heads)
+from_earlier = of_heads - own - bos
+earlier, at_random = (over(here, from_earlier, of_heads, mask=m) for m in (is_next, ~is_next))
 more = over(here, (log_P - log_P[~is_next].mean())[None])
 whole_P = peak["log P"][:ABLATED].exp().numpy()
 fell_P = over(here, whole_P * (1 - np.exp(-np.array(here["cost"]["the strongest head"]))))
@@ -969,7 +970,7 @@ if whole[1] > 0:
     through = over(here, here["cost"]["through the neuron"], here["cost"]["the strongest head"])
 claims = [
     cx.claims.Claim("next_token_neurons", "rise of log P at the peaks, less that of random neurons (nats)", more[0], more[1:], digits=1),
-    cx.claims.Claim("heads_know_contexts", "share of the heads' rise that comes from earlier tokens", earlier[0], earlier[1:]),
+    cx.claims.Claim("heads_know_contexts", f"share of the heads' rise that comes from earlier tokens (in random neurons {at_random[0]:.2f})", earlier[0], earlier[1:]),
     cx.claims.Claim("several_heads", f"share of the neurons with more than one winning head (of random ones {of_random[0]:.2f})", several[0], several[1:]),
     cx.claims.Claim("loss_is_there", "fall of P when the strongest head is silenced", fell_P[0], fell_P[1:]),
     cx.claims.Claim("heads_wake_neurons", "share of the head's effect on the token that goes through the neuron", through[0], through[1:] or None),

@@ -793,8 +793,8 @@ display(
         holds=bool(marks[planted]["zero-shot"].mean() < 0.55 and asked_rules.min() > 0.7),
     ),
     cx.claims.finding(
-        f"So its {drawn['zero-shot'].mean():.2f} on the {len(drawn)} drawn cases, where rules score {drawn['rules'].mean():.2f}, says nothing of heads: it calls {1 - calls_on:.0%} of all prompts inactive.",
-        holds=bool(calls_on < 0.1),
+        f"So its {drawn['zero-shot'].mean():.2f} on the {len(drawn)} drawn cases, where rules score {drawn['rules'].mean():.2f}, says nothing of heads: it calls {1 - calls_on:.0%} of all prompts inactive. Prompts shown as examples change none of its {len(marks)} scores.",
+        holds=bool(calls_on < 0.1 and (marks["few-shot"] == marks["zero-shot"]).all()),
     ),
 )
 
@@ -805,7 +805,7 @@ Whether a larger model adds something, or this one asked in another way, stays o
 ```{admonition} How it was asked, and how to ask a model of your own
 :class: dropdown
 
-`cx.chat.ChatExplainer` has the same two methods, `explain` and `classify`, behind any endpoint that speaks OpenAI's chat completions, a server of your own included: set `CHAT` in the parameters cell. *Zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. Here: 4-bit weights, a server of `llama.cpp`, eight prompts of either kind shown and at most eight held out, sentences of at most 300 characters, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
+`cx.chat.ChatExplainer` has the same two methods, `explain` and `classify`, behind any endpoint that speaks OpenAI's chat completions, a server of your own included: set `CHAT` in the parameters cell. *Zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. Here: 4-bit weights, a server of `llama.cpp`, eight prompts of either kind shown and at most eight held out, sentences of at most 300 characters, the last 100 characters of each, temperature 0. Shuffled labels were asked zero-shot only. Sentences and scores are kept with the book.
 ```
 """
 

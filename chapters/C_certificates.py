@@ -800,9 +800,10 @@ r"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 each = pd.concat([small, real])
+refused = each[~each["stable"]]
 missing = int((each["stable"] & ~each[f"chosen: {KEY}"]).sum())
 assume = {
-    "a head that the certificate chooses is stable": f"no false choice among the {int((~each['stable']).sum())} heads that texts refuse, most of them by width alone; {missing} of {int(each['stable'].sum())} stable ones missed",
+    "a head that the certificate chooses is stable": f"no false choice among the {len(refused)} heads that texts refuse, {int((refused['effective tokens'] > cx.split.BROAD).sum())} of them by spread and the others by width; {missing} of {int(each['stable'].sum())} stable ones missed",
     "the mean denominator computed from counts calibrates a head": f"off by {spoken(measured):.1%} weighted by who speaks, {float(measured.max()):.0%} in head {int(measured.argmax())}",
     f"{PROMISED:.0%} of texts are within what blocks of {BLOCK} promise": f"at least {least_ours:.1%} are, and the promise is {float(p_ours.min()):.0%} in the best head, vacuous in {len(empty)}",
 }

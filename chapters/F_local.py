@@ -396,7 +396,8 @@ def shifted():
     apart = torch.stack([cx.total_variation(kernel, middle) for kernel in about.values()])
     files = cx.models.real_models()["minilm"]["files"]
     before = torch.stack([kernel[local, reach - 1] for kernel in about.values()], 1)
-    return {"local": local, "TV": apart[:, local].amax(0).tolist(), "before": before.tolist(), "files": files}  # fmt: skip
+    copies = cx.split.copy_preference(weights, PLACES[len(PLACES) // 2]).tolist()
+    return {"local": local, "TV": apart[:, local].amax(0).tolist(), "before": before.tolist(), "copies": copies, "files": files}  # fmt: skip
 
 
 def without(model, head, texts, length=128):
@@ -456,6 +457,8 @@ told = json.loads(KEPT.read_text())
 kept = {REAL[name]: told[name] for name in REAL}
 kept |= {MODEL: look(cx.load(MODEL))[0]}
 Q, S = REAL.values()
+to_itself = pd.Series(kept[Q]["kernel"][0])[kept[Q]["local"]]
+nearly, away = to_itself[to_itself >= 0.9], to_itself.idxmin()
 display(
     pd.DataFrame(
         {
@@ -468,6 +471,10 @@ display(
     cx.claims.finding(
         f"{MODEL} has no local head; {Q} has {len(kept[Q]['local'])} of {len(kept[Q]['roster']['family'])} heads, on {kept[Q]['tokens']:,} tokens, and {S} {len(kept[S]['local'])} of {len(kept[S]['roster']['family'])}.",
         holds=bool(kept[Q]["local"] and kept[S]["local"] and not kept[MODEL]["local"]),
+    ),
+    cx.claims.finding(
+        f"Chapter 5 lets heads outside the circuit look at the destination alone, as the post does for GPT-2. Of Qwen's local heads {cx.claims.listed(nearly.index)} nearly do ({nearly.min():.0%} or more); head {away} gives its own token {to_itself[away]:.0%}.",
+        holds=bool(len(nearly) > 1 and to_itself[away] < 0.1),
     ),
 )
 
@@ -512,7 +519,7 @@ display(
 r"""
 ## Do they know split words?
 
-For each kind, up to 1,500 pairs that stand in two documents or more: a word's first and second piece, two capitalised words, two other words, two of the hundred commonest words, a word and a mark behind it. Heads are chosen on half A; the figure is about pairs of half B that half A does not have. A coin gives one half.
+For each kind, up to 1,500 pairs that stand in two documents or more: a word's first and second piece, two capitalised words, two other words, two of the hundred commonest words, a word and a mark behind it. Heads are chosen on half A; the figure is about pairs of half B that half A does not have. A coin gives one half. Brackets redraw pairs as if no two shared a token, so they are narrower than they should be.
 """
 
 # %% tags=["hide-input"]
@@ -746,8 +753,13 @@ lookers = {name: [h for h in kept[name]["local"] if most[name][h] > COPY] for na
 others = [h for h in broad[Q] if most[Q][h] > COPY]
 level = [min(kept[Q]["copies"][h]) for h in lookers[Q]]
 cx.claims.finding(
-    f"Some local heads prefer copies, where none was expected: Qwen's {cx.claims.listed(lookers[Q])}, by {max(most[Q][h] for h in lookers[Q]):.1f} nats at most and by {min(level):.1f} nats or more up to {DISTANCES[-1]} tokens back, beside {cx.claims.listed(others)}, which is not local; none of SmolLM2, whose highest is {max(most[S]):.1f}.",
-    holds=bool(len(lookers[Q]) and not lookers[S] and others and max(most[S]) < COPY),
+    f"Some local heads prefer copies, where none was expected: Qwen's {cx.claims.listed(lookers[Q])}, by {max(most[Q][h] for h in lookers[Q]):.1f} nats at most and by {min(level):.1f} nats or more up to {DISTANCES[-1]} tokens back, beside {cx.claims.listed(others)}, which is not local; none of SmolLM2, whose highest is {max(most[S]):.1f}, nor, by chapter 3's measure, of MiniLM ({max(told['minilm']['copies']):.1f}).",
+    holds=bool(
+        len(lookers[Q])
+        and not lookers[S]
+        and others
+        and max(most[S] + told["minilm"]["copies"]) < COPY
+    ),
 )
 
 # %% [markdown]

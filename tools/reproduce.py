@@ -162,11 +162,15 @@ def beside_real(run: Run) -> Run:
     for row in asked:
         row["number"] = cx.claims.published(row["id"]).value or row["claim"]
     for (id, *_), same in groupby(asked, itemgetter("id", "apart", "number")):
-        row, *others = sorted(same, key=width, reverse=True)
+        row, *others = same = sorted(same, key=width, reverse=True)
         also = [
             f"{of['this run']} in {short(of['in'])}: {of['verdict'].rpartition('; ')[2]}"
             for of in others
         ]
+        if len({of["verdict"] for of in same}) > 1:
+            model, _, own = row["verdict"].rpartition("; ")
+            row["claim"] += f": {own}"
+            row |= {"verdict": f"{model}; hangs on the measure", "apart": "hanging on the measure"}
         line = "" if rows and rows[-1]["id"] == id else cx.claims.published(id).real
         kept = cx.claims.on_real(line).loc[line] if line else {}
         row["claim"] = "; also ".join([row["claim"], *also])
@@ -193,8 +197,13 @@ def apart(row: dict[str, Any]) -> str:
 
 def count(run: Run) -> str:
     """How many lines came out how, of those that could come out either way."""
-    why = Counter(apart(row) for row in run.rows)
-    told = (re.sub(".*; | here", "", row["verdict"]) for row in run.rows if not apart(row))
+    kinds = [row.get("apart") or apart(row) for row in run.rows]
+    told = (
+        re.sub(".*; | here", "", row["verdict"])
+        for row, kind in zip(run.rows, kinds, strict=True)
+        if not kind
+    )
+    why = Counter(kinds)
     stand = ", ".join(f"{number} {kind}" for kind, number in why.items() if kind)
     listed = ", ".join(f"{verdict} {number}" for verdict, number in Counter(told).most_common())
     return f"Of {why.total()} lines these stand apart: {stand}. Of the other {why['']}: {listed}."
