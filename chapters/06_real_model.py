@@ -57,6 +57,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from einops import einsum
 from safetensors.torch import load_file, save_file
 
 import ctxlib as cx
@@ -837,6 +838,52 @@ cx.plots.picture(
     "What is left unexplained when one piece of the page's circuit is replaced. At the dotted line nothing is explained.",
     "FVU of SmolLM2: "
     + ", ".join(f"{name} {value:.2f}" for name, value in asks["SmolLM2"].items()),
+)
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Do heads cancel, and does it matter how many are taken?"}
+# Set before they were asked: heads cancel where they move the middle one of the MANY neurons with
+# less variance than they would if unrelated (chapter 5); how many are taken matters where r of any
+# two or more, the steadiest first, is further than CLOSE from that of all.
+CLOSE = 0.05
+
+
+def by_head(key):
+    """What the circuit says of each stable head and what it truly adds, to the strongest neurons on
+    half B, the steadiest head first: head text neuron.
+    """
+    first = layers[REAL[key]]
+    order = first.roster["relative spread"][first.heads].argsort().tolist()
+    readout = first.circuit.readout[order][..., first.J]
+    guess, true = (
+        einsum(z[first.B][:, order].float(), readout, "text h d, h d neuron -> h text neuron")
+        for z in (first.inside, of_model[f"{key}.inside"])
+    )
+    return guess, true * first.circuit.scale / first.scale[first.B][:, None]
+
+
+together, r_of_first = {}, {}
+for key, name in REAL.items():
+    guess, true = by_head(key)
+    together[name] = float((true.sum(0).var(0) / true.var(1).sum(0)).quantile(0.5))
+    r_of_first[name] = [
+        float(r_and_fvu(guess[:k].sum(0), true[:k].sum(0))(np.arange(len(true[0])))[0])
+        for k in range(1, len(true) + 1)
+    ]
+strays = {name: max(abs(v - r[-1]) for v in r[1:]) for name, r in r_of_first.items()}
+of_smol = r_of_first["SmolLM2"]
+display(
+    pd.DataFrame({name: pd.Series(r, range(1, len(r) + 1)) for name, r in r_of_first.items()})
+    .map("{:.2f}".format)
+    .replace("nan", "")
+    .T.rename_axis("r of so many heads, the steadiest first"),
+    cx.claims.finding(
+        f"SmolLM2's stable heads partly cancel: together they move the middle one of the {MANY} neurons with {together['SmolLM2']:.2f} times the variance that they would have if unrelated. Those of Qwen ({together['Qwen']:.2f}) and MiniLM ({together['MiniLM']:.2f}) do not.",
+        holds=bool(together["SmolLM2"] < 1 < min(together["Qwen"], together["MiniLM"])),
+    ),
+    cx.claims.finding(
+        f"How many heads are taken matters in SmolLM2 alone: of its two steadiest r is {of_smol[1]:.2f}, of all {len(of_smol)} {of_smol[-1]:.2f}; in the others r strays from that of all by {max(v for name, v in strays.items() if name != 'SmolLM2'):.2f} at most.",
+        holds=[name for name, v in strays.items() if v > CLOSE] == ["SmolLM2"],
+    ),
 )
 
 # %% [markdown]
