@@ -31,8 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from command import command
-from files import filled_in, replace
-from stamps import digest
+from files import digest, filled_in, replace
 from tokenizers import Tokenizer
 from tqdm import tqdm
 from train_mini import encode_stream, python_files, read_corpus
