@@ -101,18 +101,13 @@ def called(model: str) -> str:
 def execute(model: str, name: str | None = None) -> None:
     """Bring every notebook of an edition up to date, or that of one chapter.
 
-    Raises ValueError when a chapter fails, and begins no further one; for a chapter that is not
-    there; and for `mini` on other texts than its own: its notebooks are the book.
+    Raises ValueError when a chapter fails; for a chapter that is not there; and for `mini` on other
+    texts than its own: its notebooks are the book.
     """
     chapters = named(name)
     if model == "mini":
         refuse_other_texts()
-    book = home(model) / "book"
-    kept = home(model) / "_build" / "stamps"
-    for folder in (book, kept):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise ValueError(f"cannot write to {folder}")
+    book, kept = home(model) / "book", home(model) / "_build" / "stamps"
 
     def bring(chapter: Path) -> None:
         start, notebook = time.monotonic(), book / f"{chapter.stem}.ipynb"
@@ -134,24 +129,13 @@ def execute(model: str, name: str | None = None) -> None:
 
 
 def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> None:
-    """Do something with every file, so many at a time. After the first failure, which is raised,
-    nothing more is begun.
+    """Do something with every file, so many at a time, in their order. The first failure is raised
+    when those before it are done, and then nothing more is begun.
     """
     STOP.clear()
-    failed = threading.Event()
-
-    def work(file: Path) -> None:
-        if failed.is_set():
-            return
-        try:
-            do(file)
-        except BaseException:
-            failed.set()
-            raise
-
     with ThreadPoolExecutor(most) as pool:
         try:
-            list(pool.map(work, files))
+            list(pool.map(do, files))  # which calls off what is left after a failure
         except KeyboardInterrupt:
             STOP.set()
             raise
