@@ -80,7 +80,7 @@ build_book.main(sys.argv[1:])
 """
 
 
-def test_it_goes_on_at_the_chapter_that_was_killed(repository, folder, capsys):
+def test_it_goes_on_at_the_chapter_that_was_killed(repository, tiny_folder, capsys):
     harmless = "# %%\n1\n"
     deadly = """# %%
 import os, signal
@@ -90,11 +90,11 @@ for process in (os.getppid(), os.getpid()):  # the build, and then the kernel
     first, second = (repository / "chapters" / name for name in ("01_a.py", "02_b.py"))
     first.write_text(harmless)
     second.write_text(deadly)
-    asked = ["execute", "--model", str(folder)]
+    asked = ["execute", "--model", str(tiny_folder)]
     build = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(repository), *asked]
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     assert subprocess.run(build, env=os.environ | paths).returncode == -signal.SIGKILL
-    home = build_book.home(str(folder))
+    home = build_book.home(str(tiny_folder))
     assert [f.name for f in sorted(home.glob("book/*"))] == ["01_a.ipynb"]
 
     second.write_text(harmless)
