@@ -36,15 +36,15 @@ def digests(root: Path, places: Iterable[Path]) -> dict[str, str]:
     return {os.path.relpath(place, root): files.digest(place) for place in there}
 
 
-def written(facts: dict[str, Any], made: Iterable[Path]) -> bytes:
-    return json.dumps([facts, digests(Path("/"), made)], indent=1).encode()
+def written(stamp: Path, facts: dict[str, Any], made: Iterable[Path]) -> bytes:
+    return json.dumps([facts, digests(stamp.parent, made)], indent=1).encode()
 
 
 def keep(stamp: Path, facts: dict[str, Any], made: Iterable[Path] = ()) -> None:
     """Write a stamp over facts and over the files that were made, whole or not at all."""
-    files.replace(stamp, written(facts, made))
+    files.replace(stamp, written(stamp, facts, made))
 
 
 def holds(stamp: Path, facts: dict[str, Any], made: Iterable[Path] = ()) -> bool:
     """Whether a stamp is there, over these facts, and what was made lies there as it was."""
-    return stamp.is_file() and stamp.read_bytes() == written(facts, made)
+    return stamp.is_file() and stamp.read_bytes() == written(stamp, facts, made)
