@@ -4,7 +4,6 @@ import inspect
 import re
 import subprocess
 import sys
-from collections import Counter
 from functools import partial
 from pydoc import locate
 
@@ -45,6 +44,8 @@ def test_every_name_of_the_package_has_one_entry():
     assert len(NAMES) == len(set(NAMES))
     modules = {n for n in cx.__all__ if inspect.ismodule(getattr(cx, n))}
     pages = {page.stem for page in PAGES}
+    contents = (ROOT / f"{api_reference.PAGES}.md").read_text("utf-8")
+    assert pages == set(re.findall(r"(?m)^```\{names\} (\w+)", contents))  # links, or no site
     assert pages >= modules - {"widgets"}  # the chapters' own
     others = {"circuit", "layer", "place", "stored", "studies", "weights"}  # words of the book
     assert pages - modules == others and not others & set(cx.__all__)
@@ -72,27 +73,12 @@ def test_it_says_what_it_does_and_shows_it(name):
     assert 1 <= len(example) <= 6, "a short example"
 
 
-@pytest.fixture(scope="module")
-def pages(html):
-    """The built pages: the contents, and one by module."""
+def test_shapes_read_as_they_are_written(html):
     files = [html / f"{api_reference.PAGES}.html", *(html / api_reference.PAGES).glob("*.html")]
-    return {file.stem: BeautifulSoup(file.read_text("utf-8"), "html.parser") for file in files}
-
-
-def test_every_entry_has_an_anchor_and_the_contents_lead_to_it(pages):
-    links = {link["href"] for link in pages["api"].find_all("a", href=True)}
-    for page in PAGES:
-        anchors = {f"api/{page.stem}.html#{name}" for name in api_reference.documented(page)}
-        assert anchors <= links
-    ids = Counter(entry["id"] for page in pages.values() for entry in page.find_all(id=True))
-    assert [name for name in [*NAMES, *MEMBERS] if ids[name] != 1] == []
-
-
-def test_shapes_read_as_they_are_written(pages):
-    for page in pages.values():
-        said = page.get_text()
+    pages = {f.stem: BeautifulSoup(f.read_text("utf-8"), "html.parser").get_text() for f in files}
+    for said in pages.values():
         assert not re.search(r"ForwardRef|jaxtyping|<class|0x[0-9a-f]{6}|/home|/work", said)
-    words = " ".join(pages["split"].get_text().split())
+    words = " ".join(pages["split"].split())
     assert 'tokens: Int[Tensor, "pos"]' in words
     assert 'Float[Tensor, "head source"]' in words
 

@@ -30,32 +30,21 @@ def folder(tmp_path_factory):
     return editions.random_model(place, editions.tokenizer(), **shape)
 
 
-WHOLE = pytest.param(CHAPTERS, id="whole", marks=pytest.mark.nightly)
-SOME = pytest.param(["NN_slug"], id="template")  # quick
-
-
-@pytest.fixture(scope="module", params=[SOME, WHOLE])
-def chapters(request):
-    """The chapters that are executed: the template for every change, all of them at night."""
-    return request.param
-
-
 @pytest.fixture(scope="module")
-def edition(chapters, folder, tmp_path_factory):
+def edition(folder, tmp_path_factory):
     """An edition made from nothing."""
-    of_all = [*build_book.named(), ROOT / "chapters" / "template" / "NN_slug.py"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build_book, "BUILD", tmp_path_factory.mktemp("editions"))
-        patch.setattr(build_book, "named", lambda _: [c for c in of_all if c.stem in chapters])
-        for step in ("execute", "site") if chapters == CHAPTERS else ("execute",):
+        for step in ("execute", "site"):
             assert build_book.main([step, "--model", str(folder)]) == 0
         return build_book.home(str(folder))
 
 
-def test_every_chapter_runs_and_claims_about_gpt2_small_are_not_judged(edition, folder, chapters):
+@pytest.mark.nightly
+def test_every_chapter_runs_and_claims_about_gpt2_small_are_not_judged(edition, folder):
     about = {f.id for f in cx.claims.figures().values() if f.about_gpt2}
     notebooks = sorted(edition.glob("book/*.ipynb"))
-    assert [file.stem for file in notebooks] == chapters
+    assert [file.stem for file in notebooks] == CHAPTERS
     for file in notebooks:
         for cell in nbformat.read(file, as_version=4).cells:
             if "parameters" in cell.metadata.get("tags", ()):
@@ -68,7 +57,7 @@ def test_every_chapter_runs_and_claims_about_gpt2_small_are_not_judged(edition, 
                 assert "another model" in cell.outputs[0].data["text/plain"], file.stem
 
 
-@pytest.mark.parametrize("chapters", [WHOLE], indirect=True)
+@pytest.mark.nightly
 def test_its_site_is_whole_and_the_book_is_left_alone(edition):
     html = edition / "_build" / "html"
     listed = re.findall(r"(?:file|root): (\S+)", (ROOT / "_toc.yml").read_text())
@@ -91,7 +80,7 @@ build_book.main(sys.argv[1:])
 """
 
 
-def test_it_goes_on_at_the_chapter_that_was_killed(repository, folder, capsys):
+def test_it_goes_on_at_the_chapter_that_was_killed(repository, tiny_folder, capsys):
     harmless = "# %%\n1\n"
     deadly = """# %%
 import os, signal
@@ -101,11 +90,11 @@ for process in (os.getppid(), os.getpid()):  # the build, and then the kernel
     first, second = (repository / "chapters" / name for name in ("01_a.py", "02_b.py"))
     first.write_text(harmless)
     second.write_text(deadly)
-    asked = ["execute", "--model", str(folder)]
+    asked = ["execute", "--model", str(tiny_folder)]
     build = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(repository), *asked]
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     assert subprocess.run(build, env=os.environ | paths).returncode == -signal.SIGKILL
-    home = build_book.home(str(folder))
+    home = build_book.home(str(tiny_folder))
     assert [f.name for f in sorted(home.glob("book/*"))] == ["01_a.ipynb"]
 
     second.write_text(harmless)

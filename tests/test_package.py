@@ -9,9 +9,7 @@ from inspect import get_annotations
 from pathlib import Path
 from pkgutil import resolve_name
 
-import nbformat
 import pytest
-import try_colab
 from command import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -86,31 +84,6 @@ print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), bundled)
     assert Path(file) == target / "ctxlib" / "__init__.py"
     assert int(passages) == len(list((ROOT / "ctxlib" / "data" / "passages").glob("*.txt")))
     assert int(n_ctx) > 0 and bundled == "True"
-
-
-# ---------------------------------------------------------------- trying it as Colab would
-
-
-@pytest.mark.parametrize(
-    ("source", "shown", "said"),
-    [
-        ("1", "1", r"ran in \d+ s, checked outputs agree"),
-        ("1", "2", r"ran in \d+ s, checked outputs come out otherwise:(?s:.)*Cell 0"),
-        ("1 / 0", "2", r"FAILED in \d+ s(?s:.)*ZeroDivisionError"),
-    ],
-)
-def test_a_trial_says_what_ran_and_what_comes_out_otherwise(
-    tmp_path, capsys, monkeypatch, source, shown, said
-):
-    monkeypatch.setenv("CI", "true")  # where pytest's summary tells everything again
-    cell = nbformat.v4.new_code_cell(source, metadata={"tags": ["nbval-check-output"]})
-    cell.outputs = [nbformat.v4.new_output("execute_result", {"text/plain": shown})]
-    cell.execution_count = 1
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "02_a.ipynb")
-    (tmp_path / "work").mkdir()
-    ran = try_colab.tried(tmp_path / "02_a.ipynb", Path(sys.prefix), tmp_path / "work")
-    assert ran == (source == "1")
-    assert re.match(f"02_a: {said}", capsys.readouterr().out)
 
 
 # ---------------------------------------------------------------- what stands on what

@@ -168,15 +168,6 @@ def test_what_cannot_be_brought_together_is_one_clear_line(repository, tmp_path,
     assert sorted((tmp_path / "_build" / "pages").rglob("*")) == before, "what was there stays"
 
 
-def test_the_edition_is_the_model_that_the_title_page_was_executed_on(tmp_path):
-    assert publishing.edition(ROOT) == "mini"
-    text = (ROOT / "book" / "00_welcome.ipynb").read_text(encoding="utf-8")
-    (tmp_path / "book").mkdir()
-    other = text.replace(r"MODEL = \"mini\"", r"MODEL = \"/some/where/gpt2-like\"")
-    (tmp_path / "book" / "00_welcome.ipynb").write_text(other, encoding="utf-8")
-    assert publishing.edition(tmp_path) == "gpt2-like", "no folder of this machine is published"
-
-
 # ---------------------------------------------------------------- downloads
 
 
@@ -205,6 +196,7 @@ def test_the_whole_book_holds_every_page_that_is_read_through(html):
     assert whole.count("<figure") > 50 and "dropdown admonition" in whole, "solutions stay"
     formulas, set_ = (whole.count(f'class="{kind}"') for kind in ("math", "katex-mathml"))
     assert 500 < formulas <= set_ and "katex-error" not in whole
+    assert f"Version {PROJECT['version']}, edition mini." in whole
 
 
 def test_the_whole_book_is_printed_whole(site, browser):

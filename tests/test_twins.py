@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import evidence
 import pytest
 import ship_mini
 import torch
@@ -37,7 +38,9 @@ def test_a_shipped_format_computes_what_was_trained(kind):
     torch.testing.assert_close(first, after_one @ model.lm_head.weight.T, atol=1e-4, rtol=1e-4)
 
 
-def test_what_is_trained_ships_with_its_card_and_its_record(tmp_path, monkeypatch):
+def test_what_is_trained_ships_with_its_card_and_its_record_and_is_read_by_chapters(
+    tmp_path, monkeypatch
+):
     """From a work folder in which two runs have ended."""
     work = tmp_path / "work"
     small = {"n_layer": 2, "n_embd": 32, "n_head": 4}
@@ -64,6 +67,13 @@ def test_what_is_trained_ships_with_its_card_and_its_record(tmp_path, monkeypatc
     assert twins["mini-rotary"]["model.safetensors"] == ship_mini.digest(file)
     record = json.loads((tmp_path / "runs.json").read_text())
     assert [r["run"] for r in record] == ["mini", "rotary"]
+    evidence.export(work, tmp_path / "models")
+    again = cx.load(tmp_path / "models" / "mini-100")
+    assert torch.equal(again.W_pos, model.W_pos)
+    W_pos = tm.new_model(tm.RUNS["mini"]).transformer.wpe.weight.detach()
+    assert torch.allclose(model.W_pos.cpu(), W_pos - W_pos.mean(-1, keepdim=True), atol=2e-3)
+    told = json.loads((tmp_path / "models" / "rotary-100" / "run.json").read_text())
+    assert told["tokens"] == 1000
 
 
 @pytest.mark.parametrize("name", models.twins())

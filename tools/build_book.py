@@ -11,8 +11,8 @@
     python tools/build_book.py pages                      the sites that are built, together
                                                           ->  _build/pages
 
-What was executed, checked or built is not done again until something that it reads has changed
-(`stamps`): what a kernel read is noted while it runs. A notebook is executed under a temporary name
+What was executed, checked or built is not done again until something that it could read has changed
+(`stamps`): the chapter itself, the package, its pins. A notebook is executed under a temporary name
 and takes its place only when it is whole, so a chapter that fails and a build that is interrupted
 leave the old one. Any model but `mini` makes another edition of the book, in
 `_build/editions/<model>/`.
@@ -48,7 +48,7 @@ import publishing
 import stamps
 import yaml
 from command import ROOT, command
-from files import filled_in, replace
+from files import digest, filled_in, replace
 from lighten import draw_icons, lighten, measure_less
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
@@ -68,6 +68,7 @@ SANITIZE = TOOLS.parent / "tests" / "nbval_sanitize.cfg"  # what may differ betw
 NBVAL = ["-p", "nbval.plugin", "--nbval-lax", "--nbval-current-env", "--maxfail=5", "--color=no"]
 NBVAL += ["-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "-q", "--tb=short"]
 NBVAL += [f"--nbval-sanitize-with={SANITIZE}"]
+NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}  # but those named here
 STOP = threading.Event()  # set when the build is interrupted: no kernel begins another cell
 ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
 REAL = ("smollm2", "qwen")  # models beside `mini` that explorer and reader compute with
@@ -100,32 +101,25 @@ def called(model: str) -> str:
 def execute(model: str, name: str | None = None) -> None:
     """Bring every notebook of an edition up to date, or that of one chapter.
 
-    Raises ValueError when a chapter fails, and begins no further one; for a chapter that is not
-    there; and for `mini` on other texts than its own: its notebooks are the book.
+    Raises ValueError when a chapter fails; for a chapter that is not there; and for `mini` on other
+    texts than its own: its notebooks are the book.
     """
     chapters = named(name)
     if model == "mini":
         refuse_other_texts()
-    book = home(model) / "book"
-    kept = home(model) / "_build" / "stamps"
-    for folder in (book, kept):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise ValueError(f"cannot write to {folder}")
+    book, kept = home(model) / "book", home(model) / "_build" / "stamps"
 
     def bring(chapter: Path) -> None:
         start, notebook = time.monotonic(), book / f"{chapter.stem}.ipynb"
-        stamp, given = kept / f"{chapter.stem}.executed", facts(model, chapter)
-        if stamps.holds(stamp, ROOT, given):
+        stamp, given = kept / f"{chapter.stem}.executed", facts(model, *package(), chapter)
+        if stamps.holds(stamp, given, [notebook]):
             print(f"{chapter.name}: unchanged")
             return
         from ctxlib.models import locate  # only here, for its import takes seconds
 
         locate(model)
-        with stamps.watched(ROOT) as (environment, keep):
-            finished = run(jupytext.read(chapter), chapter, model, environment)
-            replace(notebook, nbformat.writes(finished))
-            keep(stamp, given, notebook)
+        replace(notebook, nbformat.writes(run(jupytext.read(chapter), chapter, model)))
+        stamps.keep(stamp, given, [notebook])
         took = time.monotonic() - start
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # KiB on Linux
         said = f"executed in {took:.0f} s, at most {peak:.1f} GiB so far"
@@ -135,24 +129,13 @@ def execute(model: str, name: str | None = None) -> None:
 
 
 def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> None:
-    """Do something with every file, so many at a time. After the first failure, which is raised,
-    nothing more is begun.
+    """Do something with every file, so many at a time, in their order. The first failure is raised
+    when those before it are done, and then nothing more is begun.
     """
     STOP.clear()
-    failed = threading.Event()
-
-    def work(file: Path) -> None:
-        if failed.is_set():
-            return
-        try:
-            do(file)
-        except BaseException:
-            failed.set()
-            raise
-
     with ThreadPoolExecutor(most) as pool:
         try:
-            list(pool.map(work, files))
+            list(pool.map(do, files))  # which calls off what is left after a failure
         except KeyboardInterrupt:
             STOP.set()
             raise
@@ -177,27 +160,29 @@ def named(name: str | None = None) -> list[Path]:
     return chosen
 
 
-def facts(model: str, *files: Path) -> dict[str, Any]:
-    """What the outputs of a chapter depend on besides what its kernel reads."""
+def package() -> list[Path]:
+    """What a kernel may read of the repository: the package, without the scripts and styles that
+    browsers alone read, and its pins. Twins and stored layers are known there by their sums.
+    """
+    read = [f for f in stamps.below(ROOT / "ctxlib") if f.suffix not in (".js", ".css")]
+    drawn = ROOT / "ctxlib" / "widgets" / "ui" / "pathshape.js"  # figures have it as well
+    return [*read, drawn, ROOT / "requirements.txt", ROOT / "constraints.txt"]
+
+
+def facts(model: str, *read: Path) -> dict[str, Any]:
+    """What outputs depend on: these files, and what is not the repository's."""
     texts = os.environ.get("CTX_TEXTS", "")
     own = []
-    # What may be made anew and is read by compiled code, of which a kernel does not hear.
-    for place in filter(None, (f"{ROOT}/ctxlib/data/mini", model, texts)):
+    for place in filter(None, (model, texts)):
         path = Path(place).expanduser()
         for file in [path] if path.is_file() else sorted(path.glob("*")):
             own.append(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}")
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    pins = (ROOT / name for name in ("requirements.txt", "constraints.txt"))
-    held = [stamps.digest(file) for file in (*pins, *files)]
-    return {"python": python, "held": held, "model": model, "texts": texts, "own": own}
+    held = stamps.digests(ROOT, read)
+    return {"python": python, "model": model, "texts": texts, "own": own, "files": held}
 
 
-def run(
-    notebook: nbformat.NotebookNode,
-    chapter: Path,
-    model: str,
-    environment: dict[str, str],
-) -> nbformat.NotebookNode:
+def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.NotebookNode:
     """Execute every cell, up to the first that needs position embeddings which the model does not
     have. ValueError names the cell that fails and says why.
     """
@@ -223,7 +208,7 @@ def run(
         )
         threads = ONE_THREAD if model == "mini" else {}
         try:
-            client.execute(cwd=str(ROOT), env=environment | threads)
+            client.execute(cwd=str(ROOT), env=os.environ | {"PYTHONPATH": str(ROOT)} | threads)
         except (CellExecutionError, DeadKernelError) as error:
             number = client.code_cells_executed
             cell = notebook.cells[code[number - 1]]
@@ -285,20 +270,22 @@ def check(name: str | None = None) -> None:
     def compare(chapter: Path) -> None:
         start, notebook = time.monotonic(), committed(chapter)
         stamp = BUILD / "stamps" / f"{chapter.stem}.checked"
-        given = facts("mini", notebook, SANITIZE) | {"by": NBVAL}
-        if stamps.holds(stamp, ROOT, given):
+        given = facts("mini", *package(), notebook, SANITIZE) | {"by": NBVAL}
+        if stamps.holds(stamp, given):
             print(f"{notebook.name}: unchanged since it was checked")
             return
-        with stamps.watched(ROOT) as (environment, keep):
-            status, said = rerun(sys.executable, notebook, ROOT, environment | ONE_THREAD)
-            if status:
-                differing.append(chapter.stem)
-                print(f"{notebook.name} comes out otherwise (cells from 0):\n{said}", flush=True)
-                return
-            kept = keep(stamp, given)
-        again = "" if kept else "; what it reads was changed meanwhile, so it will be checked again"
-        took = time.monotonic() - start
-        print(f"{notebook.name}: checked in {took:.0f} s{again}", flush=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *NBVAL, f"--rootdir={ROOT}", notebook],
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | ONE_THREAD | NO_PLUGINS,
+            cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode:
+            differing.append(chapter.stem)
+            said = ESCAPES.sub("", done.stdout + done.stderr)
+            print(f"{notebook.name} comes out otherwise (cells from 0):\n{said}", flush=True)
+            return
+        stamps.keep(stamp, given)
+        print(f"{notebook.name}: checked in {time.monotonic() - start:.0f} s", flush=True)
 
     side_by_side(compare, chapters, KERNELS)
     if differing:
@@ -306,20 +293,6 @@ def check(name: str | None = None) -> None:
             "other outputs than committed: " + ", ".join(sorted(differing)) + "; see above. "
             "Where the new ones are right, `make execute CHAPTER=...` writes them into the notebook"
         )
-
-
-def rerun(
-    python: str | Path, notebook: Path, root: Path, environment: dict[str, str], *options: str
-) -> tuple[int, str]:
-    """Run a notebook and compare, by this Python and in this folder: pytest's exit status, and what
-    nbval says.
-    """
-    done = subprocess.run(
-        [python, "-m", "pytest", *NBVAL, *options, f"--rootdir={root}", notebook],
-        env=environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
-        cwd=root, capture_output=True, text=True,
-    )  # fmt: skip
-    return done.returncode, ESCAPES.sub("", done.stdout + done.stderr)
 
 
 def committed(chapter: Path) -> Path:
@@ -370,12 +343,11 @@ def site(model: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if base != ROOT:
             lay_out(base)
-        files = sources(base)
-        given = facts(model) | {"files": files}  # facts, so that a new one counts as well
-        if not (page.exists() and stamps.holds(stamp, ROOT, given)):
+        given = facts(model, *sources(base))
+        if not stamps.holds(stamp, given, [page]):
             stamp.unlink(missing_ok=True)
-            build_site(model, base, files)
-            stamps.keep(stamp, ROOT, given, [])
+            build_site(model, base)
+            stamps.keep(stamp, given, [page])
     return page
 
 
@@ -392,16 +364,15 @@ def lay_out(base: Path) -> None:
     shutil.copytree(ROOT / "book", base / "book", dirs_exist_ok=True, ignore=pages)
 
 
-def sources(base: Path) -> dict[str, str | None]:
-    """All that a site is built from, by the sha256 of its content."""
-    files = [file for file in ROOT.iterdir() if file.suffix in (".yml", ".cff", ".md", ".txt")]
-    for folder in {*(ROOT / name for name in SITE), base / "book"}:
-        files += [f for f in folder.rglob("*") if f.is_file() and stamps.counts(f, folder)]
-    return {os.path.relpath(file, ROOT): stamps.digest(file) for file in sorted(files)}
+def sources(base: Path) -> list[Path]:
+    """All that a site is built from."""
+    beside = [file for file in ROOT.iterdir() if file.suffix in (".yml", ".cff", ".md", ".txt")]
+    folders = {*(ROOT / name for name in SITE), base / "book"}
+    return [*beside, *(file for folder in folders for file in stamps.below(folder))]
 
 
-def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
-    """Build the site of an edition whose pages are there, from these files."""
+def build_site(model: str, base: Path) -> None:
+    """Build the site of an edition whose pages are there."""
     for name in re.findall(r"book/((?:\d\d|[A-Z])_\w+)", (base / "_toc.yml").read_text()):
         if not (base / "book" / f"{name}.ipynb").exists():
             again = f"run `make execute CHAPTER={name}` first"
@@ -416,7 +387,7 @@ def build_site(model: str, base: Path, files: dict[str, str | None]) -> None:
     with subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as sphinx:
-        data = [packed(model, files, what) for what in ("layer", "neuron", *real)]
+        data = [packed(model, what) for what in ("layer", "neuron", *real)]
         said, _ = sphinx.communicate()
     if sphinx.returncode:
         sys.stderr.write(said[-12000:])
@@ -448,7 +419,7 @@ def named_for_its_content(folder: Path) -> str:
     finds those that it was built with, whatever else a browser still keeps; returns the name.
     """
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    held = "".join(f"{file.relative_to(folder)} {stamps.digest(file)}\n" for file in files)
+    held = "".join(f"{file.relative_to(folder)} {digest(file)}\n" for file in files)
     name = f"at-{hashlib.sha256(held.encode()).hexdigest()[:10]}"
     folder.rename(folder.with_name(name))
     return name
@@ -470,22 +441,22 @@ def lead_on(pages: Path) -> None:
         replace(pages / f"{old}.html", filled_in("moved.html", to=f"{new}.html"))
 
 
-def packed(model: str, files: dict[str, str | None], what: str) -> Path:
+def packed(model: str, what: str) -> Path:
     """A folder in an edition's `_build` with files that views compute with, if the model gives any:
-    made anew when the model or the package, which is among these files, has changed.
+    made anew when the model or the package has changed.
     """
     place, stamp = (home(model) / "_build" / kind / what for kind in ("packed", "stamps"))
-    read = [f for f in files if f.startswith("ctxlib/") and not f.endswith((".js", ".css"))]
-    given = facts(model) | {"files": {file: files[file] for file in read}}
-    if not stamps.holds(stamp, ROOT, given):
+    place.mkdir(parents=True, exist_ok=True)
+    given = facts(model, *package())
+    if not stamps.holds(stamp, given, place.rglob("*")):
         import packing  # only here, for its imports take seconds
 
         made = packing.packed(what, model, called(model)) or {}
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
+        shutil.rmtree(place)
+        place.mkdir()
         for name, content in made.items():
             replace(place / name, content)
-        stamps.keep(stamp, ROOT, given, [place, *place.rglob("*")])
+        stamps.keep(stamp, given, place.rglob("*"))
     return place
 
 

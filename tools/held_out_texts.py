@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from command import command
-from files import filled_in, replace
-from stamps import digest
+from files import digest, filled_in, replace
+from numpy.lib.stride_tricks import sliding_window_view
 from tokenizers import Tokenizer
 from tqdm import tqdm
 from train_mini import encode_stream, python_files, read_corpus
@@ -42,7 +42,7 @@ from ctxlib.texts.documents import document_hash
 from ctxlib.texts.sources import HELD_OUT
 
 LENGTH = 511  # tokens of a window; BOS comes in front of them
-RUN = 64  # tokens in a row that no text may share with the training documents; a power of two
+RUN = 64  # tokens in a row that no text may share with the training documents
 BASE = 0x9E3779B97F4A7C15  # odd, so that no power of it vanishes modulo 2 ** 64
 TITLE = 80  # characters of a document's first line that are kept
 FACTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -86,11 +86,8 @@ def windows(tokenizer: Tokenizer, document: str, length: int = LENGTH) -> Iterat
 
 def run_hashes(ids: np.ndarray, run: int = RUN) -> np.ndarray:
     """A polynomial modulo 2^64 for every run of tokens; equal runs have equal ones."""
-    hashes, factor, width = ids.astype(np.uint64) + np.uint64(1), BASE, 1
-    while width < run:
-        hashes = hashes[:-width] * np.uint64(factor) + hashes[width:]
-        factor, width = factor * factor % 2**64, 2 * width
-    return hashes
+    powers = np.array([pow(BASE, k, 2**64) for k in range(run)], dtype=np.uint64)
+    return sliding_window_view(ids.astype(np.uint64), run) @ powers
 
 
 def seen(
