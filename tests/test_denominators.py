@@ -1,5 +1,5 @@
-"""Denominators: of which texts, how far they stray, and what is chosen because of it. What they are
-is held against loops with the circuit.
+"""Denominators: how far they stray, and what is chosen because of it. What they are is held against
+loops with the circuit.
 """
 
 import math
@@ -9,25 +9,9 @@ from itertools import pairwise, product
 import pandas as pd
 import pytest
 import torch
-from by_hand import same
 
 import ctxlib as cx
 from ctxlib.denominators import NoStableHead
-
-
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_texts_come_in_any_form_and_in_batches_of_any_size(monkeypatch, precise, drawn, size):
-    """A text of n tokens is long enough: the destination's own is replaced."""
-    at = cx.destination(precise, n=12)
-    whole = cx.softmax_denominators(at, drawn)
-    monkeypatch.setattr("ctxlib.texts.batching.BATCH", size)
-    labelled = [cx.texts.Text(str(i), "", "", "", "", tokens) for i, tokens in enumerate(drawn)]
-    short = [text[:12] for text in drawn]
-    for texts in (drawn, (text for text in drawn), list(drawn), labelled, short):
-        same(cx.softmax_denominators(at, texts), whole)
-
-
-# ---------------------------------------------------------------- which heads hold still
 
 
 def between(numbers):
