@@ -20,22 +20,28 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     assert (circuit.heads, circuit.at.n, circuit.at.token, circuit.at.split.C) == asked
     placed = by_hand.placed(w, case.texts[0].tolist(), n, case.token)
     assert circuit.calibration.tolist() == placed
-    kernels, denominators, values, extended = [], [], [], 0
-    for h in heads:
+    # what stands at the destination and behind it, `b_K` and other texts do not come into it
+    of_texts = [
+        [by_hand.denominator(w, h, text, *asked[1:]) for h in range(w.n_heads)]
+        for text in [placed, *case.texts.tolist()]
+    ]
+    denominators = [of_texts[0][h] for h in heads]
+    kernels, values, extended = [], [], 0
+    for h, denominator in zip(heads, denominators, strict=True):
         q = by_hand.query(w, h, by_hand.what(w, case.token, n))
         kernels.append(by_hand.kernel(w, h, q, n, case.C))
-        denominators.append(by_hand.denominator(w, h, placed, n, case.token, case.C))
         inside = [
             by_hand.content(w, h, q, n, t) * by_hand.value(w, h, by_hand.what(w, t, n))
             for t in range(len(w.W_E))
         ]
-        values.append(torch.stack(inside) / denominators[-1])
+        values.append(torch.stack(inside) / denominator)
         extended += values[-1] @ w.W_O[h]
     outputs = by_hand.outputs(w, placed, n)
     scale = by_hand.scale(w, by_hand.between(w, placed, n, outputs))
     kernel, contribution = by_hand.shared(kernels), extended @ w.W_in / scale
     same(circuit.kernel, kernel)
     same(circuit.denominators, denominators)
+    same(cx.softmax_denominators(circuit.at, case.texts), of_texts[1:])
     same(circuit.weighted_values, torch.stack(values, dim=1))
     same(circuit.readout, torch.stack([w.W_O[h] @ w.W_in / scale for h in heads]))
     same(circuit.extended_embedding(), extended)

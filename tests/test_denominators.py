@@ -1,44 +1,17 @@
-"""Denominators: what they are, how far they stray, and what is chosen because of it."""
+"""Denominators: how far they stray, and what is chosen because of it. What they are is held against
+loops with the circuit.
+"""
 
 import math
 from dataclasses import replace
 from itertools import pairwise, product
 
-import by_hand
 import pandas as pd
 import pytest
 import torch
-from by_hand import asked, block_of, cases, same
-from hypothesis import given
 
 import ctxlib as cx
 from ctxlib.denominators import NoStableHead
-
-
-@given(cases())
-def test_denominators_are_the_loops(make_weights, case):
-    """What stands at the destination and behind it, `b_K` and other texts do not come into it."""
-    w, there = block_of(make_weights, case), (case.n, case.token, case.C)
-    expected = [
-        [by_hand.denominator(w, h, text, *there) for h in range(w.n_heads)]
-        for text in case.texts.tolist()
-    ]
-    same(cx.softmax_denominators(asked(w, case), case.texts), expected)
-
-
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_texts_come_in_any_form_and_in_batches_of_any_size(monkeypatch, precise, drawn, size):
-    """A text of n tokens is long enough: the destination's own is replaced."""
-    at = cx.destination(precise, n=12)
-    whole = cx.softmax_denominators(at, drawn)
-    monkeypatch.setattr("ctxlib.texts.batching.BATCH", size)
-    labelled = [cx.texts.Text(str(i), "", "", "", "", tokens) for i, tokens in enumerate(drawn)]
-    short = [text[:12] for text in drawn]
-    for texts in (drawn, (text for text in drawn), list(drawn), labelled, short):
-        same(cx.softmax_denominators(at, texts), whole)
-
-
-# ---------------------------------------------------------------- which heads hold still
 
 
 def between(numbers):

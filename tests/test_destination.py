@@ -61,15 +61,6 @@ def test_what_is_asked_for_is_what_it_has(precise, of_kind):
         assert cx.destination(encoder, texts, token=THE).n == n
 
 
-@pytest.fixture(scope="module")
-def by_means(of_kind):
-    """Of a model that adds no positions."""
-    return cx.destination(of_kind("Llama").model, TEXTS, n=N, token=THE)
-
-
-HEADS = [0, 2]
-
-
 # ---------------------------------------------------------------- as transformers runs it
 
 
@@ -112,10 +103,13 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
 # ---------------------------------------------------------------- two means all the way
 
 
-def test_circuits_of_the_split_by_two_means_are_evaluated_whole(by_means):
-    """None of the approximations is the truth, and all of them are the circuit."""
-    circuit, x = cx.ContextualCircuit.calibrate(by_means, TEXTS[0], HEADS), by_means.placed(TEXTS)
-    truth, approximated = by_means.truth(x, HEADS), cx.evaluation.approximated
+def test_circuits_of_the_split_by_two_means_are_evaluated_whole(of_kind):
+    """None of the approximations is the truth, and all of them are the circuit, of heads that share
+    their values as well.
+    """
+    at = cx.destination(of_kind("Llama").model, TEXTS, n=N, token=THE)
+    circuit, x = cx.ContextualCircuit.calibrate(at, TEXTS[0], [0, 2]), at.placed(TEXTS)
+    truth, approximated = at.truth(x, circuit.heads), cx.evaluation.approximated
     near(approximated(circuit, x, ()), truth)
     near(approximated(circuit, x, cx.evaluation.APPROXIMATIONS), circuit.summary(x))
     budget = cx.evaluation.error_budget(circuit, TEXTS, [3, 4, 5])

@@ -118,8 +118,7 @@ def of_texts(w, texts):
     """What `test_reading` asks of one text, and of many; no head of a random model is stable."""
     circuit = circuit_of(w, texts)
     taken = [take(circuit, texts) for name, take in TAKERS.items() if name != "stable heads"]
-    read = [read(circuit)(circuit.at.placed(texts)) for read in READERS.values()]
-    return [*read, *(getattr(made, "offsets", made) for made in taken)]
+    return [*taken, *(read(circuit)(circuit.at.placed(texts)) for read in READERS.values())]
 
 
 def of_circuit(w, texts):

@@ -50,13 +50,6 @@ def either(request, circuit, precise):
     return circuit if request.param == "the paper's" else circuit.self_normalised(TEXTS[:3])
 
 
-def with_token(circuit):
-    """The texts as calibration reads them, the circuit's token at n."""
-    cut = torch.stack(TEXTS)[:, : circuit.at.length]
-    cut[:, circuit.at.n] = circuit.at.token
-    return cut
-
-
 def table_by_hand(approx, truth):
     """What scipy, sklearn and numpy say of each neuron."""
     a, t = approx.double().numpy(), truth.double().numpy()
@@ -127,11 +120,10 @@ def test_what_does_not_vary_has_no_r_and_a_truth_that_does_not_no_fvu(level, cou
 # ---------------------------------------------------------------- a circuit against the truth
 
 
-@pytest.mark.parametrize("batch", [1, 3, 64])
-def test_the_table_is_that_of_all_texts_at_once(either, monkeypatch, batch):
-    monkeypatch.setattr("ctxlib.texts.batching.BATCH", batch)
+def test_the_table_is_that_of_all_texts_at_once(either, monkeypatch):
+    monkeypatch.setattr("ctxlib.texts.batching.BATCH", 3)
     tables = [cx.evaluate(either, TEXTS, own_token=own_token) for own_token in (False, True)]
-    for table, x in zip(tables, (with_token(either), torch.stack(TEXTS)), strict=True):
+    for table, x in zip(tables, (either.at.placed(TEXTS), torch.stack(TEXTS)), strict=True):
         same_table(table, table_by_hand(either.summary(x), either.at.truth(x, either.heads)))
         assert table.attrs["texts"] == 20
     assert not np.allclose(tables[0]["r"], tables[1]["r"], atol=1e-3), "the token at n matters"
@@ -142,14 +134,10 @@ def test_the_table_is_that_of_all_texts_at_once(either, monkeypatch, batch):
 # ---------------------------------------------------------------- checkpoints
 
 
-class Killed(BaseException):
-    """What a kill looks like from inside: nothing in the package catches it."""
-
-
 @contextmanager
 def counting(batch=4, torn=0):
     """Batches of so many, and the sizes of those whose truth was computed. What is written for the
-    `torn`th time is not all of it, and the end.
+    `torn`th time is not all of it, and the end: nothing in the package catches that.
     """
     sizes, written, truth, save = [], [], Destination.truth, scale.save_file
 
@@ -162,7 +150,7 @@ def counting(batch=4, torn=0):
         written.append(path)
         if len(written) == torn:
             Path(path).write_bytes(Path(path).read_bytes()[:100])
-            raise Killed
+            raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ctxlib.texts.batching.BATCH", batch)
@@ -225,7 +213,7 @@ def test_any_sittings_killed_or_not_give_the_table_of_one(circuit, precise, fold
             try:
                 table = cx.evaluate(deepcopy(asked), given, checkpoint=str(file), client=client)
                 assert count >= max(held, 2) and not (damaged and held < WHOLE < count)
-            except Killed:
+            except KeyboardInterrupt:
                 lost += sizes[-1]
             except ValueError as error:
                 said = f"holds {held - count} texts more|at least two texts|b.txt is not UTF-8"
@@ -368,10 +356,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the workers, which import the package
     whole, lost = cx.evaluate(circuit, TEXTS * 3), []
     # a lock cannot travel: nothing that a worker does not need may be sent to it
-    tokenizer = SimpleNamespace(lock=threading.Lock())
-    weights = replace(circuit.at.split.weights, tokenizer=tokenizer)
-    split, layer = (replace(held, weights=weights) for held in (circuit.at.split, circuit.at.layer))
-    heavy = Destination(split, layer, replace(circuit.at.reader, tokenizer=tokenizer))
+    monkeypatch.setattr(circuit.at.tokenizer, "lock", threading.Lock(), raising=False)
     asked = {"checkpoint": tmp_path / "sums"}
     kind = {"n_workers": workers, "processes": processes, "threads_per_worker": 1}
     quiet = {"dashboard_address": None, "silence_logs": "CRITICAL"}
@@ -387,7 +372,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
                 cluster.sync(cluster.scheduler.remove_worker, lost[0], stimulus_id="lost")
             yield from TEXTS[10:] + TEXTS
 
-        table = cx.evaluate(replace(circuit, at=heavy), losing(), client=client, **asked)
+        table = cx.evaluate(circuit, losing(), client=client, **asked)
     assert len(lost) == 1
     exact = {"rtol": 1e-6} if processes else {"check_exact": True}
     pd.testing.assert_frame_equal(table, whole, **exact)
@@ -471,7 +456,7 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, own_token, monkeypa
     assert budget.index.names == ["made", "approximation"]
     assert budget.columns.tolist() == ["r", "fvu", *PARTS]
     assert budget.index.tolist() == [*rows]
-    x = torch.stack(TEXTS) if own_token else with_token(circuit)
+    x = torch.stack(TEXTS) if own_token else circuit.at.placed(TEXTS)
     truth = approximated(circuit, x, [])[:, neurons]
     for row, made in rows.items():
         by_hand = table_by_hand(approximated(circuit, x, made)[:, neurons], truth).median()

@@ -89,17 +89,6 @@ def test_a_bias_on_the_scores_leaves_no_interaction(asked_of, kind):
     near(circuit.self_normalised().summary(stack), truth, atol=1e-3, rtol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["GPT-2", "Bloom", "Llama", "GPT-J"])
-def test_values_are_those_of_every_token_at_the_destination(asked_of, kind):
-    """Of heads that share them as well. What a circuit makes of a split is held against loops
-    elsewhere.
-    """
-    layer, split = asked_of(kind).layer, asked_of(kind).split
-    read = cx.layer_norm(layer.E + layer.where[N], layer.readout.eps)
-    for head, values in zip((2, 0), split.values([2, 0]).unbind(1), strict=True):
-        near(values, read @ layer.W_V[head] + layer.b_V[head])
-
-
 # ---------------------------------------------------------------- beside the weights
 
 

@@ -4,7 +4,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -46,7 +45,9 @@ def run_plain(case, tokens, changes=()):
 
 
 def plain_terms(case, held, layer, neuron):
-    """A neuron's terms from unfolded weights and what the untouched model holds."""
+    """A neuron's terms from unfolded weights and what the untouched model holds; the bias is the
+    rest.
+    """
     own, (stream, _) = case.parts(layer), held["norm", layer]
     eps = getattr(own.norm, "eps", None) or own.norm.variance_epsilon
     d_model, scale = len(stream), (case.centred(stream).pow(2).mean() + eps).sqrt()
@@ -61,18 +62,10 @@ def plain_terms(case, held, layer, neuron):
     for k in feeding:
         z = held["out_of_heads", k][0].reshape(n_heads, -1)
         W_O = matrix(case.parts(k).out_of_heads).reshape(n_heads, -1, d_model)
-        for i in range(n_heads):
-            heads[k, i] = read(z[i] @ W_O[i])
+        heads[k] = read(torch.einsum("hd,hdm->hm", z, W_O))
     mlps = torch.tensor([read(held["out_of", k][1]) for k in range(layer)])
-    embedding, whole = read(held["block", 0][0]), held["into", layer][1][neuron]
-    return SimpleNamespace(
-        heads=heads,
-        mlps=mlps,
-        embedding=embedding,
-        bias=whole - heads.sum() - mlps.sum() - embedding,
-        scale=scale,
-        pre_activation=whole,
-    )
+    parts = {"heads": heads, "mlps": mlps, "embedding": read(held["block", 0][0])}
+    return parts | {"scale": scale, "pre_activation": held["into", layer][1][neuron]}
 
 
 @every_kind
@@ -89,9 +82,9 @@ def test_terms_are_those_of_the_untouched_model(of_kind, kind):
             assert (terms.layer, terms.neuron) == (layer, neuron)
             for p, of_prompt in enumerate(held):
                 truth = plain_terms(case, of_prompt, layer, neuron)
-                for name, value in vars(truth).items():
+                for name, value in truth.items():
                     near(getattr(terms, name)[p], value.to(torch.float32))
-                near(terms.total()[p], truth.pre_activation)
+                near(terms.total()[p], truth["pre_activation"])
 
 
 # ---------------------------------------------------------------- what is refused

@@ -6,6 +6,7 @@ import re
 import weakref
 from functools import partial
 
+import pandas as pd
 import pytest
 import torch
 from by_hand import as_encoder, draw_text, draw_texts
@@ -98,8 +99,8 @@ TAKERS = {
     "stable heads": lambda c, texts: cx.stable_heads(c.at, texts),
     "denominators": lambda c, texts: cx.softmax_denominators(c.at, texts),
     "roster": lambda c, texts: cx.denominators.roster(c.at, texts),
-    "middle text": lambda c, texts: cx.denominators.middle_text(c.at, texts, HEADS),
-    "offsets": lambda c, texts: c.self_normalised(texts),
+    "middle text": lambda c, texts: c.at.placed([cx.denominators.middle_text(c.at, texts, HEADS)]),
+    "offsets": lambda c, texts: c.self_normalised(texts).offsets,
     "evaluation": cx.evaluate,
     "budget": cx.evaluation.error_budget,
 }
@@ -148,8 +149,12 @@ class Watched:
 
 @pytest.mark.parametrize("circuit", ["decoder"], indirect=True)
 @pytest.mark.parametrize("name", [*TAKERS][2:])
-def test_no_more_texts_are_alive_than_a_batch(circuit, name, monkeypatch):
+def test_texts_come_in_any_form_and_no_more_are_alive_than_a_batch(circuit, name, monkeypatch):
+    """A text of n tokens is long enough where the destination's own is replaced."""
+    short = N + (name == "offsets")
+    stack, watched = draw_texts(40, 32, 300), Watched(40)
+    whole = pd.DataFrame(TAKERS[name](circuit, stack))
     monkeypatch.setattr("ctxlib.texts.batching.BATCH", 8)
-    watched = Watched(40)
-    TAKERS[name](circuit, watched)
+    for texts in (watched, [text[:short] for text in stack]):
+        pd.testing.assert_frame_equal(pd.DataFrame(TAKERS[name](circuit, texts)), whole, rtol=1e-9)
     assert watched.most <= 2 * 8 + 1

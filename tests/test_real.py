@@ -1,4 +1,5 @@
-"""Real models against transformers' own forward pass, with no TransformerLens in between.
+"""Real models against transformers' own forward pass; what two pages keep of heads against the
+package's own terms and hooks, of a model whose logits `cx.load` holds against that pass.
 
 They are left out where `make models` has not fetched them.
 """
@@ -9,7 +10,7 @@ import tomllib
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache, lru_cache
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -197,11 +198,7 @@ def test_what_chapter_2_keeps_of_rows_is_what_the_model_does():
 
 @pytest.mark.parametrize("name", ["qwen", "smollm2", "minilm"])
 def test_what_ships_says_where_it_comes_from(name):
-    facts = cx.models.real_models()[name]
-    file = Path(__file__).parents[1] / "stored" / f"{name}.safetensors.zst"
-    if not file.exists():
-        pytest.skip(f"{file.name} is not here: make evidence writes it")
-    said = cx.destination(file).split.facts
+    facts, said = cx.models.real_models()[name], cx.destination(name).split.facts
     assert said["sha256"] in facts["files"].values() and said["licence"] == facts["licence"]
 
 
@@ -219,19 +216,18 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
     model, gates = its_own(name)[0].model, []
     for side in (1, 0):  # American, British
         forms = [pairs[piece][side] if piece in pairs else piece for piece in pieces]
-        ends = zip(pieces, forms, accumulate(map(len, forms)), strict=True)
-        spans = [(end - len(form), end, len(form)) for piece, form, end in ends if piece in pairs]
-        spelled = "".join(forms)
+        shared = [np.full(len(form), p not in pairs) for p, form in zip(pieces, forms, strict=True)]
+        shared, spelled = np.concatenate(shared), "".join(forms)
         got = at.tokenizer(spelled, return_offsets_mapping=True, add_special_tokens=False)
         with heard(gate=model.layers[0].mlp.gate_proj) as held:
             model(torch.tensor([[int(texts[0].tokens[0]), *got["input_ids"]]]))
         gate = held["gate"][0][1][0, 1:, kept["neurons"]]
-        alike = {
-            b - sum(size for _, end, size in spans if end <= a): gate[k]
-            for k, (a, b) in enumerate(got["offset_mapping"])
-            if not any(a < end and begin < b for begin, end, _ in spans)
+        ends = {
+            shared[:end].sum(): gate[k]  # how many characters of both lie before it
+            for k, (begin, end) in enumerate(got["offset_mapping"])
+            if shared[begin:end].all()
         }
-        gates.append({end: value for end, value in alike.items() if end > first})
+        gates.append({end: value for end, value in ends.items() if end > first})
     both = sorted(gates[0].keys() & gates[1].keys())
     means = torch.stack([torch.stack([of[end] for end in both]).mean(0) for of in gates])
     assert len(both) == row["places"]
@@ -242,12 +238,7 @@ def test_what_the_chapters_say_of_real_models_is_what_these_pages_show():
     kept = json.loads((DATA / "evidence" / "rows.json").read_text("utf-8"))["lines"]
     for chapter, lines in kept.items():
         cells = json.loads((ROOT / "book" / f"{chapter}.ipynb").read_text("utf-8"))["cells"]
-        shown = " ".join(
-            "".join(output["data"].get("text/html", []) + output["data"].get("text/plain", []))
-            for cell in cells
-            for output in cell.get("outputs", [])
-            if "data" in output
-        )
+        shown = json.dumps([cell.get("outputs") for cell in cells], ensure_ascii=False)
         for line, row in lines.items():
             for model, value in row.items():
                 met = value.partition(" of ")[0] if chapter == "07_british" else value
@@ -256,56 +247,30 @@ def test_what_the_chapters_say_of_real_models_is_what_these_pages_show():
 
 @pytest.mark.nightly
 def test_what_the_title_page_keeps_is_what_the_model_does():
-    kept = kept_of("qwen", "welcome")
-    at, model, J = cx.destination("qwen"), its_own("qwen")[0], kept["neuron"]
-    layer = model.model.layers[0]
-    norm, out, gate = layer.post_attention_layernorm, layer.self_attn.o_proj, layer.mlp.gate_proj
+    """What heads add to the gate at every token, and the gate: asked of the words so far."""
+    kept, model = kept_of("qwen", "welcome"), loaded("qwen")
     for text in kept["texts"]:
-        with heard(norm=norm, out=out, gate=gate) as held:
-            model.model(torch.tensor([text["ids"]]))
-        ((mid, _),), ((z, whole),), ((_, own),) = held.values()
-        others = z.unflatten(-1, (at.n_heads, -1)).clone()
-        others[..., kept["heads"], :] = 0
-        with torch.inference_mode():
-            scale = (mid.square().mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
-            added = (whole - out(others.flatten(-2))) / scale * norm.weight @ gate.weight.T
-        for ours, which in ((added, "model"), (own, "gate")):
-            theirs = torch.tensor(text[which])
-            torch.testing.assert_close(ours[0, :, J], theirs, atol=2e-3, rtol=1e-3)
+        x = torch.tensor(text["ids"])
+        so_far = [x[: m + 1] for m in range(1, len(x))]
+        terms = cx.decoders.attribution(model, 0, kept["neuron"], so_far)
+        added = terms.heads[:, 0, kept["heads"]].sum(1)
+        for ours, which in ((added, "model"), (terms.pre_activation, "gate")):
+            torch.testing.assert_close(ours, torch.tensor(text[which][1:]), atol=2e-3, rtol=1e-3)
 
 
 @pytest.mark.nightly  # nothing but the kept numbers, a whole model's, can change it
 def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
-    """Two texts, with the stable heads' mean put in by transformers' own modules."""
+    """Two texts, with the stable heads' mean put in."""
     kept = kept_of("smollm2", "causal")
     texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 512), 1000)
     firsts = {text.document: text for text in reversed(texts)}
-    of_A = torch.stack([t.tokens[:97] for t in firsts.values() if t.half == "A"])
     x = torch.stack([firsts[document].tokens[:97] for document, *_ in kept["texts"][:2]])
     stable = [int(h) for h, facts in kept["roster"].items() if facts["stable"]]
-    model, _ = its_own("smollm2", None)
-    write = model.model.layers[0].self_attn.o_proj
-
-    def by_head(z):
-        return z.unflatten(-1, (len(kept["roster"]), -1))
-
-    def silence(module, given):
-        z = by_head(given[0]).clone()
-        z[:, :, stable] = middle[:, stable]
-        return (z.flatten(-2),)
-
-    def losses():
-        return -model(x).logits.log_softmax(-1)[:, :-1].gather(-1, x[:, 1:, None])[..., 0]
-
-    rest, model.model.layers = model.model.layers, model.model.layers[:1]
-    with heard(z=write) as held:
-        for some in of_A.split(32):
-            model.model(some)
-    model.model.layers, middle = rest, by_head(torch.cat([z for z, _ in held["z"]])).mean(0)
-    with torch.inference_mode():
-        before = losses()
-        with write.register_forward_pre_hook(silence):
-            rise = (losses() - before)[:, range(51, 96, 4)].mean(1)
+    model = cx.load("smollm2")
+    middle = cx.decoders.mean_z(model, [t for t in firsts.values() if t.half == "A"], 97)
+    silence = cx.decoders.replace_z(0, stable, middle[:, stable])
+    after, before = (cx.decoders.token_losses(model, x, hooks) for hooks in ([silence], []))
+    rise = (after - before)[:, 51:96:4].mean(1)
     ours = torch.tensor([kept["given"]["none"][k] for k in range(2)])
     torch.testing.assert_close(rise, ours, atol=2e-3, rtol=1e-2)
 

@@ -20,22 +20,10 @@ from ctxlib.split import family
 
 
 @given(cases())
-def test_a_rebuilt_key_has_two_halves_and_is_exact_at_the_destination(make_weights, case):
-    w, n = block_of(make_weights, case), case.n
-    text = case.texts[0, : by_hand.reach(w, n)]
-    q, keys = w.queries(text)[:, n], w.keys(text)
-    rebuilt = cx.split.content_keys(w, n, text) + cx.split.positional_keys(w, n, case.C)
-    same(rebuilt[:, n] + w.b_K, keys[:, n])
-    for scores, k in (
-        (cx.split.rebuilt_scores(w, text, n, case.C), rebuilt),
-        (cx.split.exact_scores(w, text, n), keys),
-    ):
-        same(scores, torch.einsum("he,hse->hs", q, k) / case.divisor)
-
-
-@given(cases())
 def test_rows_and_patterns_are_the_loops(make_weights, case):
-    """A decoder does not look behind the destination."""
+    """A decoder does not look behind the destination. A rebuilt key has two halves, and is exact at
+    the destination.
+    """
     w, n, heads = block_of(make_weights, case), case.n, range(case.sizes["n_heads"])
     texts = case.texts[:, : by_hand.reach(w, n)] if case.both_sides else case.texts
     exact = [[by_hand.row(w, h, x, n) for h in heads] for x in texts.tolist()]
@@ -43,6 +31,14 @@ def test_rows_and_patterns_are_the_loops(make_weights, case):
     same(cx.attention_rows(w, texts, n), exact)
     same(cx.rebuilt_rows(w, texts, n, case.C), rebuilt)
     one = texts[1, : by_hand.reach(w, n)]
+    q, keys = w.queries(one)[:, n], w.keys(one)
+    in_halves = cx.split.content_keys(w, n, one) + cx.split.positional_keys(w, n, case.C)
+    same(in_halves[:, n] + w.b_K, keys[:, n])
+    for scores, k in (
+        (cx.split.rebuilt_scores(w, one, n, case.C), in_halves),
+        (cx.split.exact_scores(w, one, n), keys),
+    ):
+        same(scores, torch.einsum("he,hse->hs", q, k) / case.divisor)
     rows = torch.tensor(exact[1], dtype=torch.float64)
     same(w.head_outputs(rows, one), by_hand.outputs(w, one.tolist(), n))
     for pattern, rows in (
@@ -71,19 +67,6 @@ def test_queries_scores_and_kernels_are_the_loops(make_weights, case, asked):
         same(cx.content_scores(w, n, token), content)
         some = case.texts[0]
         same(cx.content_scores(w, n, token, some), content[:, some])
-
-
-def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weights, tiny_tokens):
-    the, C = tiny_weights.token_id(" the"), tiny_weights.typical_norm()
-    for token in (the, None):
-        by_default = cx.positional_kernels(tiny_weights, 9, token)
-        assert torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, token, C))
-    by_text = cx.positional_kernels(tiny_weights, 9)
-    assert torch.equal(by_text, cx.positional_kernels(tiny_weights, 9, the))
-    assert not torch.equal(by_text, cx.positional_kernels(tiny_weights, 9, " of"))
-    for of, at in ((cx.rebuilt_rows, [9]), (cx.split.rebuilt_pattern, [])):
-        asked = tiny_weights, tiny_tokens, *at
-        assert torch.equal(of(*asked), of(*asked, C=C))
 
 
 # ---------------------------------------------------------------- the shape of a row

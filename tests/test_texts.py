@@ -176,15 +176,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_source_is_given_or_else_named_by_the_variable(tiny_weights, folder, monkeypatch):
-    for source in (folder, *folder.glob("*.txt*")):
-        monkeypatch.setenv("CTX_TEXTS", str(folder / "gone"))
-        expected = told(everything(tiny_weights, source))[:3]
-        assert told(texts.collection(tiny_weights, 3, str(source))) == expected
-        monkeypatch.setenv("CTX_TEXTS", str(source))
-        assert told(texts.collection(tiny_weights, 3)) == expected
-
-
 @pytest.mark.parametrize("between", [MARK, f"{MARK}<|endoftext|>\n", MARK.replace("\n", "\r\n")])
 @pytest.mark.parametrize("begin", ["", "<|endoftext|>\n"])
 @pytest.mark.parametrize("end", ["", "\n", MARK[:-1], MARK])
@@ -287,19 +278,24 @@ SOURCES["folder"] = {"harbour.en": DOCUMENTS, "sky": [MOON * 6]}
 @pytest.mark.parametrize(
     ("kind", "half"), [*product(SOURCES, [None]), *product(("folder", "rows"), "AB")]
 )
-def test_a_stream_goes_on_at_any_text(tiny_weights, folder, tokenised, capfd, kind, half):
+def test_a_stream_goes_on_at_any_text(
+    tiny_weights, folder, tokenised, capfd, monkeypatch, kind, half
+):
     """The files of a folder take turns, its files of rows are one data set, no text mixes two
     documents, and a half is all of its documents. Wherever a reading stands, what it says of that
-    survives JSON and leads back there; and of the documents before, none is tokenised again.
+    survives JSON and leads back there; and of the documents before, none is tokenised again. A
+    source is given, or else named by the variable.
     """
     source = folder if kind == "folder" else many(folder / "in" / f"many.{kind}")
+    monkeypatch.setenv("CTX_TEXTS", str(folder / "gone"))
     capfd.readouterr()
     found = everything(tiny_weights, source, half)
     expected = told(found)
     assert expected == by_hand(tiny_weights, half, **SOURCES[kind])
     assert capfd.readouterr() == ("", ""), "no network, and no word of the library's"
+    monkeypatch.setenv("CTX_TEXTS", str(source))
     tokenised.reset_mock()
-    stream = texts.stream(tiny_weights, len(found), source, half)
+    stream = texts.stream(tiny_weights, len(found), half=half)
     reading = iter(stream)
     assert (len(stream), tokenised.call_count) == (len(found), 0)
     for k, text in enumerate(found):
