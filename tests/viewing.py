@@ -107,24 +107,12 @@ def site(html: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def windows() -> Iterator[Callable[[Browser], Page]]:
-    """A function that gives a module's page in a browser."""
-
-    @cache
-    def opened(browser: Browser) -> Page:
-        page = watched(browser.new_page())
-        page.add_init_script("delete Navigator.prototype.serviceWorker")  # visits are first ones
-        closing.callback(page.close)
-        return page
-
-    with ExitStack() as closing:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def window(browser: Browser, windows: Callable[[Browser], Page]) -> Page:
+def window(browser: Browser) -> Iterator[Page]:
     """One page for the tests of a module."""
-    return windows(browser)
+    page = watched(browser.new_page())
+    page.add_init_script("delete Navigator.prototype.serviceWorker")  # each visit is a first one
+    yield page
+    page.close()
 
 
 @pytest.fixture
@@ -384,7 +372,7 @@ def serious(page: Page) -> list[str]:
     page.add_style_tag(content="* { transition: none !important }")
     page.evaluate(AXE_SCRIPT)
     page.evaluate(CONFIGURE, COLOURS)
-    wrong = []
+    wrong: list[dict[str, Any]] = []
     for scheme, only in (("dark", {"runOnly": [*COLOURS]}), ("light", {})):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         page.wait_for_function(  # the site follows with its theme
