@@ -6,11 +6,12 @@ protocol, several side by side. What only one view says is in `test_view_*.py`.
 import copy
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from shown import asking, each, loads
+from shown import each, loads
 from test_pages import contrast
 from viewing import (
     DESK,
@@ -18,6 +19,7 @@ from viewing import (
     PHONE,
     VIEWS,
     Gate,
+    blameless,
     header,
     in_firefox_too,
     opened,
@@ -47,6 +49,14 @@ def spoilt(said):
     if isinstance(said, list):
         return list(map(spoilt, said))
     return HOSTILE if isinstance(said, str) else said
+
+
+@pytest.fixture(scope="module")
+def small(views, mini_weights):
+    """One view of each kind, of few neurons: nothing takes long."""
+    few = {name: getattr(mini_weights, name)[..., :128] for name in ("W_in", "b_in")}
+    weights = replace(mini_weights, **few)
+    return views | {name: getattr(cx.widgets, kind)(weights) for name, kind in OF_LAYERS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -93,14 +103,16 @@ def damages(record):
 
 
 @pytest.fixture(scope="module")
-def address(address, view_folder, views, layers):
-    folder, states = view_folder, {name: whole(view) for name, view in views.items()}
-    for name, view in views.items():
+def address(address, view_folder, views, small, layers):
+    folder, states = view_folder / "promises", {name: whole(view) for name, view in small.items()}
+    for name, view in small.items():
         free = ("text", "other") if name == "reader" else ()  # any text is a text to read
         turned = {trait: value for trait, value in view.state().items() if trait not in free}
         senseless = {trait: [-7.5] if value == [] else -7.5 for trait, value in turned.items()}
-        for said, state in (("senseless", senseless), ("again", {})):
-            view_page(folder, (name, states[name] | state), name=f"{name}-{said}")
+        layer = small["rows"].prepared.data
+        for place, state in ((folder, {}), (folder / "senseless", senseless)):
+            view_page(place, (name, states[name] | state), layer=layer, name=name)
+    view_page(folder, name="host")
     of_layer = [(name, states[name]) for name in OF_LAYERS]
     for name, layer in layers.items():
         view_page(folder / name, *of_layer, layer=layer)
@@ -110,7 +122,7 @@ def address(address, view_folder, views, layers):
     (folder / "few" / "bare.html").write_text(bare)
     view_page(folder / "missing", *of_layer)
     view_page(folder, *[("../views/rows", states["rows"])] * 4, name="nowhere")
-    view_page(folder, *states.items(), name="all")
+    view_page(folder, *[(name, states[name] | TURNED[name]) for name in VIEWS], name="all")
     told = []
     for name in RECORDED:
         record = views[name].record.copy()
@@ -118,7 +130,7 @@ def address(address, view_folder, views, layers):
         records = [*random.Random(0).sample([*damages(record)], 30), None, {}]
         told += [(name, states[name] | {"record": said and without | said}) for said in records]
     view_page(folder, *told, name="damaged")
-    return address
+    return f"{address}/promises"
 
 
 SNAPSHOT = """() => [document.querySelector("main").innerText,
@@ -230,7 +242,7 @@ def test_keys_alone_turn_everything_and_the_address_says_it(visit, view):
 
 
 @pytest.mark.parametrize("browser", ["firefox"], indirect=True)
-@pytest.mark.parametrize("view", ["neurons", "reader"], scope="module")
+@pytest.mark.parametrize("view", ["neurons", "reader"])
 def test_keys_turn_every_kind_of_control_in_firefox_too(visit, view):
     turned_by_keys(visit("", view, fresh=True))
 
@@ -251,9 +263,10 @@ NONSENSE = [
 
 @every_view
 def test_nonsense_in_an_address_or_a_state_changes_nothing(visit, view):
-    plain = snapshot(visit("", view))
-    found, again = (snapshot(visit("", f"{view}-{said}")) for said in ("senseless", "again"))
-    assert found == again
+    senseless, plain = (
+        snapshot(visit("", name, fresh=True)) for name in (f"senseless/{view}", view)
+    )
+    assert senseless == plain
     given = [n.replace("text=", "no=") if view == "reader" else n for n in NONSENSE]
     assert snapshot(visit(given[0], view, fresh=True)) == plain
     for nonsense in given:
@@ -270,24 +283,39 @@ SHADED = {
 }
 
 
-@every_view
-def test_nothing_keeps_a_reader_out(visit, view):
+def test_nothing_keeps_a_reader_out_of_any_view(visit):
     """By what axe finds, and where the system sets the colours."""
-    page = visit(asking(**TURNED[view]), view)
+    page = visit(name="all")
     assert serious(page) == []
     page.emulate_media(forced_colors="active")
-    for kind in SHADED.get(view, []):
-        assert len(set(each(page.locator(kind), "getComputedStyle(e).backgroundColor"))) > 1
-    chosen = page.locator(".ctx-chip input:checked + span")
-    marked = each(chosen, "getComputedStyle(e).outlineStyle")
+    for view in VIEWS:
+        here = page.locator(f"[data-view={view}]")
+        for kind in SHADED.get(view, []):
+            assert len(set(each(here.locator(kind), "getComputedStyle(e).backgroundColor"))) > 1
+        chosen = here.locator(".ctx-chip input:checked + span")
+        marked = each(chosen, "getComputedStyle(e).outlineStyle")
+        assert set(marked) == ({"solid"} if here.locator(".ctx-chip").count() else set())
     page.emulate_media(forced_colors="none")
-    assert set(marked) == ({"solid"} if page.locator(".ctx-chip").count() else set())
+
+
+LEVELS = "[...document.querySelectorAll('h2, h3, h4, h5')].map((e) => Number(e.tagName[1]))"
+IDS = "[...document.querySelectorAll('[id]')].map((e) => e.id)"
+
+
+def test_all_views_share_a_page_its_layer_and_an_outline_without_gaps(visit):
+    page = visit(name="all")
+    assert loads(page, ".bin") == 1
+    assert set(page.evaluate(LEVELS)) == {2, 3, 4}
+    page.locator("[data-view=rows] input[value='2']").first.check()
+    page.wait_for_url("**head=2**")
+    assert settled(page).locator("[data-view=kernels] :checked[type=checkbox]").count() == 2
+    ids = page.evaluate(IDS)
+    assert len(set(ids)) == len(ids)
 
 
 @in_firefox_too
-@every_view
-def test_a_phone_shows_all_of_it_in_letters_that_can_be_read(visit, view):
-    page = visit(asking(**TURNED[view]), view)
+def test_a_phone_shows_all_of_it_in_letters_that_can_be_read(visit):
+    page = visit(name="all")
     page.set_viewport_size(PHONE)
     settled(page)
     # a browser of a desk may keep some of the width for its scroll bar
@@ -296,17 +324,6 @@ def test_a_phone_shows_all_of_it_in_letters_that_can_be_read(visit, view):
     assert max([wide, *drawings]) == room <= PHONE["width"]
     said = page.locator(".ctx-view *").filter(has_text=re.compile(r"\S"))
     assert min(each(said, "parseFloat(getComputedStyle(e).fontSize)")) >= 12
-
-
-def test_heads_are_told_apart_without_colour_and_stand_out(visit):
-    page = visit(name="many-heads/index")
-    lines = page.locator("[data-view=kernels] .ctx-chips .ctx-mark line")
-    marks = each(lines, "[e.getAttribute('stroke'), e.getAttribute('stroke-dasharray')]")
-    assert len(marks) == len(set(map(tuple, marks))) == 32
-    dashes = [dash for _, dash in marks]
-    assert all(dashes[head] != dashes[head + 1] for head in range(0, 32, 2))
-    for ground in ("#ffffff", "#14181e"):
-        assert min(contrast(stroke, ground) for stroke, _ in marks) >= 3
 
 
 def test_a_finger_has_its_readout_in_sight(browser, address):
@@ -323,25 +340,24 @@ def test_a_finger_has_its_readout_in_sight(browser, address):
 # ---------------------------------------------------------------- what could go wrong
 
 
+DAMAGED = {
+    "cut/index": f"{LAYER}: it is damaged or cut off.",
+    "missing/index": f"{LAYER}: the server answers 404.",
+    "nowhere": "This view could not be started. Reload the page to try again.",
+    "damaged": "This view’s record is damaged. Reload the page to try again.",
+}
+
+
 @in_firefox_too
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("cut/index", f"{LAYER}: it is damaged or cut off."),
-        ("missing/index", f"{LAYER}: the server answers 404."),
-        ("nowhere", "This view could not be started. Reload the page to try again."),
-        ("damaged", "This view’s record is damaged. Reload the page to try again."),
-    ],
-)
-def test_damaged_data_are_one_line_and_the_picture_stays(browser, address, name, said):
-    page = browser.new_page()
-    page.goto(f"{address}/{name}.html")
-    count = page.locator("[data-view]").count()
-    assert count >= 4
-    assert settled(page).locator(".ctx-view").all_inner_texts() == [said] * count
-    assert page.locator(".ctx-view > .ctx-failed[role=alert]").count() == count
-    assert page.locator(".stand-in:visible").count() == count
-    page.close()
+def test_damaged_data_are_one_line_and_the_picture_stays(window, address):
+    for name, said in DAMAGED.items():
+        window.goto(f"{address}/{name}.html")
+        count = window.locator("[data-view]").count()
+        assert count >= 4
+        assert settled(window).locator(".ctx-view").all_inner_texts() == [said] * count
+        assert window.locator(".ctx-view > .ctx-failed[role=alert]").count() == count
+        assert window.locator(".stand-in:visible").count() == count
+    window.faults.clear()  # a browser says so too
 
 
 def test_names_and_tokens_are_never_markup(visit):
@@ -380,19 +396,33 @@ def test_what_is_typed_is_never_markup(visit, view, field):
     settled(page)
 
 
-@pytest.mark.parametrize("layer", ["many-heads", "few", "no-tokenizer"])
-def test_views_of_little_or_of_much_are_whole(visit, layer):
-    page = visit(name=f"{layer}/index")
+@pytest.mark.parametrize(
+    "name", ["few/index", "few/bare", "no-tokenizer/index", "many-heads/index"]
+)
+def test_views_of_little_or_of_much_are_whole(visit, name):
+    page = visit(name=name)
     assert page.locator(".ctx-failed").count() == 0
     markup = page.locator("main").evaluate("main => main.innerHTML")
     for broken in ("NaN", "undefined", "null", "Infinity"):
         assert broken not in re.sub(r'data-state="[^"]*"', "", markup)
     reads = page.locator("[data-view=reader] textarea").count()
-    assert reads == (0 if layer == "no-tokenizer" else 2)
+    assert reads == (0 if name == "no-tokenizer/index" else 2)
     assert page.get_by_text("a page cannot read text for it").count() == (reads == 0)
     counts = page.locator("[data-view=reader] .ctx-reader-count").all_text_contents()
     assert counts == ["31 tokens read"] * reads  # as far as the model's context
     assert page.get_by_text("The first 31 of").count() == reads
+    assert set(page.evaluate(LEVELS)) == ({2, 3} if name == "few/bare" else {2, 3, 4})
+
+
+def test_heads_are_told_apart_without_colour_and_stand_out(visit):
+    page = visit(name="many-heads/index")
+    lines = page.locator("[data-view=kernels] .ctx-chips .ctx-mark line")
+    marks = each(lines, "[e.getAttribute('stroke'), e.getAttribute('stroke-dasharray')]")
+    assert len(marks) == len(set(map(tuple, marks))) == 32
+    dashes = [dash for _, dash in marks]
+    assert all(dashes[head] != dashes[head + 1] for head in range(0, 32, 2))
+    for ground in ("#ffffff", "#14181e"):
+        assert min(contrast(stroke, ground) for stroke, _ in marks) >= 3
 
 
 def test_views_that_are_removed_while_they_load_stay_silent(browser, address):
@@ -431,34 +461,19 @@ def test_a_view_that_was_hidden_takes_the_width_it_gets(visit):
     )
 
 
-# ---------------------------------------------------------------- several in one document
-
-LEVELS = "[...document.querySelectorAll('h2, h3, h4, h5')].map((e) => Number(e.tagName[1]))"
-IDS = "[...document.querySelectorAll('[id]')].map((e) => e.id)"
-
-
-def test_all_views_share_a_page_its_layer_and_an_outline_without_gaps(visit):
-    assert set(visit(name="few/bare").evaluate(LEVELS)) == {2, 3}
-    page = visit(name="all")
-    assert loads(page, ".bin") == 1
-    assert set(page.evaluate(LEVELS)) == {2, 3, 4}
-    page.locator("[data-view=rows] input[value='2']").first.check()
-    page.wait_for_url("**head=2**")
-    assert settled(page).locator("[data-view=kernels] :checked[type=checkbox]").count() == 8
-    ids = page.evaluate(IDS)
-    assert len(set(ids)) == len(ids)
-
+# ---------------------------------------------------------------- in any host
 
 LISTENING = "hosted.map(({ listeners }) => [...listeners.values()].reduce((n, s) => n + s.size, 0))"
 
 
 @pytest.fixture
-def host(browser, address):
+def host(window, address):
     """A page that shows views as a notebook does (host.js)."""
-    with opened(browser, viewport=DESK) as page:
-        page.goto(f"{address}/host.html")
-        page.add_script_tag(path=Path(__file__).with_name("host.js"))
-        yield page
+    window.set_viewport_size(DESK)
+    window.goto(f"{address}/host.html")
+    window.add_script_tag(path=Path(__file__).with_name("host.js"))
+    yield window
+    blameless(window)
 
 
 def hosted(page, *views, **how):
@@ -472,8 +487,8 @@ def hosted(page, *views, **how):
 
 
 @every_view
-def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone(host, views, view):
-    page = settled(hosted(host, views[view], views[view]))
+def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone(host, small, view):
+    page = settled(hosted(host, small[view], small[view]))
     assert page.evaluate("window.asked ?? 0") == (view in OF_LAYERS)  # once for both
     ids = page.evaluate(IDS)
     assert len(set(ids)) == len(ids)
@@ -498,9 +513,9 @@ def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone
     assert page.evaluate(LISTENING) == [0, 0]
 
 
-def test_a_host_may_keep_views_in_a_shadow_with_style_and_focus(host, views):
+def test_a_host_may_keep_views_in_a_shadow_with_style_and_focus(host, small):
     for name in ("neurons", "reader"):
-        page = hosted(host, views[name], css=views[name]._css)
+        page = hosted(host, small[name], css=small[name]._css)
     page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()
     here = "document.activeElement.shadowRoot?.activeElement"
 
@@ -525,8 +540,8 @@ def test_a_host_may_keep_views_in_a_shadow_with_style_and_focus(host, views):
     page.locator(".ctx-reader-text .ctx-held").wait_for(state="detached")
 
 
-def test_a_view_is_light_on_dark_where_colab_is(host, views):
-    page = hosted(host, views["kernels"])
+def test_a_view_is_light_on_dark_where_colab_is(host, small):
+    page = hosted(host, small["kernels"])
     of_the_book = "--pst-color-text-base, --pst-color-background, --pst-color-text-muted"
     page.add_style_tag(content=f":root {{ {of_the_book.replace(',', ': initial;')}: initial }}")
     expect(page.locator(".ctx-view")).to_have_css("color", "rgb(0, 0, 0)")
@@ -545,8 +560,8 @@ class Skeleton(LayerView):
     head = Whole(0, head_count, "head").tag(sync=True, turned=True)
 
 
-def test_the_skeleton_is_a_view(host, mini_weights):
-    page = hosted(host, Skeleton(mini_weights, head=3))
+def test_the_skeleton_is_a_view(host, small):
+    page = hosted(host, Skeleton(small["rows"].of, head=3))
     expect(page.locator("input:checked")).to_have_value("3")
     page.press(".ctx-readable", "End")
     expect(page.locator(".ctx-said")).to_have_text("within 256 tokens: 100.0%")
@@ -556,10 +571,11 @@ def test_the_skeleton_is_a_view(host, mini_weights):
     assert page.evaluate(LISTENING) == [0]
 
 
-def test_a_saved_notebook_without_a_kernel_says_what_to_do(host, views):
+def test_a_saved_notebook_without_a_kernel_says_what_to_do(host, small):
+    """The last: a clock is a page's for good."""
     host.clock.install(time=0)
     host.clock.pause_at(1)  # it goes on when it is told to, however slow the machine
-    page = hosted(host, views["rows"], silent=True)
+    page = hosted(host, small["rows"], silent=True)
     waiting = page.locator(".ctx-waiting")
     page.clock.run_for(9_000)
     expect(waiting).not_to_contain_text("run the cell again")
