@@ -68,16 +68,16 @@ def answer_in(folder):
     from ctxlib.chat import ChatExplainer
 
     folder.mkdir()
-    explainer = ChatExplainer("a-model", cache=folder)
     sentence = 'The prompt ends in "was".'
 
-    def answered(request):
-        user = json.loads(request.messages[1]["content"])
-        verdicts = {n: p.endswith("was") for n, p in user.get("prompts", {}).items()}
-        explainer.keep_answer(request, json.dumps(verdicts or {"explanation": sentence}))
-        return explainer.kept(request)
+    class Answering(ChatExplainer):
+        def answered(self, request):
+            user = json.loads(request.messages[1]["content"])
+            verdicts = {n: p.endswith("was") for n, p in user.get("prompts", {}).items()}
+            self.keep_answer(request, json.dumps(verdicts or {"explanation": sentence}))
+            return self.kept(request)
 
-    object.__setattr__(explainer, "answered", answered)
+    explainer = Answering("a-model", cache=folder)
     explainer.explain(["It was", "He was"], ["It is", "He is"])
     explainer.classify(sentence, ["She was", "She is"])
 

@@ -109,7 +109,7 @@ with torch.device("cpu"):  # on which all moments are, whatever a reader's defau
     NO_TEXTS = Moments(torch.tensor(0), torch.zeros(2, 1).double(), torch.zeros(2, 2, 1).double())
 
 
-def fit(
+def r_and_fvu(
     guess: Float[Tensor, "text neuron"],
     truth: Float[Tensor, "text neuron"],
     domains: Sequence[str],
@@ -121,9 +121,9 @@ def fit(
     >>> truth = at.truth(stack, heads)[:, [298, 973]]
     >>> guess = circuit.summary(stack)[:, [298, 973]]
     >>> domains = [text.domain for text in passages]
-    >>> list(cx.evaluation.fit(guess, truth, domains).index)
+    >>> list(cx.evaluation.r_and_fvu(guess, truth, domains).index)
     ['r', 'r within domains', 'FVU']
-    >>> cx.evaluation.fit(truth, truth, domains).round(2).tolist()
+    >>> cx.evaluation.r_and_fvu(truth, truth, domains).round(2).tolist()
     [1.0, 1.0, 0.0]
     """
     names = np.array(domains)
