@@ -115,7 +115,8 @@ def test_a_trial_says_what_ran_and_what_comes_out_otherwise(
 
 # ---------------------------------------------------------------- what stands on what
 
-NAMED = re.findall(r"`([\w./]*[./]\w*)`", (ROOT / "ARCHITECTURE.md").read_text("utf-8"))
+PAGE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+NAMED = re.findall(r"`([\w./]*[./]\w*)`", PAGE)
 
 
 @pytest.mark.parametrize("name", sorted({*NAMED}))
@@ -125,6 +126,18 @@ def test_what_the_architecture_names_is_there(name):
         owner, _, last = name.rpartition(".")
         found = resolve_name(f"ctxlib.{owner}")
         assert hasattr(found, last) or last in get_annotations(found)
+
+
+def test_chapters_that_change_with_equation_1_are_named():
+    """A chapter that only reads what Equation 1 gives is in the second list."""
+    (named,) = re.findall(r"(?s)chapters ([^;]+), which write it out.*?; ([^;]+), which read", PAGE)
+    calls = r"W_pos\[n\]|cx\.split\.(what|where|positional_shift|\w+_scale|\w+_keys|split_\w+)\("
+    kinds = {calls: set(), r"split\.(content|likes|values)\b": set()}
+    for file in sorted((ROOT / "chapters").glob("*.py")):
+        first = next((kind for kind in kinds if re.search(kind, file.read_text("utf-8"))), None)
+        if first:
+            kinds[first].add(file.stem.partition("_")[0].removeprefix("0") or "0")
+    assert [set(re.findall(r"\w+", s)) - {"and"} for s in named] == [*kinds.values()]
 
 
 def test_what_computes_imports_nothing_that_makes_pages():
