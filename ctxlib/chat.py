@@ -4,6 +4,11 @@ classifies prompts it has not seen by that sentence alone.
 
 Any endpoint that speaks OpenAI's chat completions with structured outputs will do, a server of your
 own included. Every answer is kept on disk, so that none is paid for twice.
+
+Answers are read by hand: the client's `parse` takes a class, where a question here has a property
+for each prompt, and raises at an answer that is cut off, which here is shown and asked for again.
+They are kept as files of JSON, each with its request, for a reader to look at, copy or delete; a
+cache's database would be neither read nor moved a file at a time.
 """
 
 from __future__ import annotations

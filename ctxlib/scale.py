@@ -1,5 +1,8 @@
 """Sums over texts, batch by batch: over more than one sitting reads, kept in a checkpoint, or over
 more than one machine reads, on a Dask cluster. `cx.evaluate` comes here.
+
+The checkpoint is kept by hand: a cache of calls (joblib) would know a whole call again, where here
+the texts may grow, are held against those that were done, and only new ones are computed.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
         keep(stamp, facts)
     stamps.holds(stamp, root, facts)  # True, until one of the files that it read changes
 
-A stamp lies under `_build/` and is never committed: on a fresh clone everything runs.
+A stamp lies under `_build/` and is never committed: on a fresh clone everything runs. By hand, for
+jupyter-cache knows a notebook again by its own cells, whatever the package says by now.
 """
 
 from __future__ import annotations

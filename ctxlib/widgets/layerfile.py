@@ -367,6 +367,9 @@ def levels(
 ) -> np.ndarray:
     """`scaled`, rounded column by column; the columns behind make up for what a column's rounding
     costs, as far as they can (the method of GPTQ, arXiv 2210.17323).
+
+    By hand and not number by number: that keeps the page's bound at the usual n as well, but with
+    `mini`, for texts of other lengths and for single tokens, leaves it about five times as often.
     """
     weight = np.linalg.cholesky(np.linalg.inv(metric)).T
     left, out = scaled.copy(), np.zeros_like(scaled)
