@@ -25,9 +25,11 @@ checked = cache(partial(jaxtyped, typechecker=checker))
 
 
 def pytest_configure(config):
-    """What is deprecated is an error where our own code calls it."""
-    ours = "|".join(["ctxlib", *sorted(file.stem for file in (ROOT / "tools").glob("*.py"))])
-    config.addinivalue_line("filterwarnings", rf"error::DeprecationWarning:({ours})\b")
+    """What is deprecated, or will change, is an error where our own code calls it."""
+    files = [*ROOT.glob("tools/*.py"), *ROOT.glob("benchmarks/*.py")]
+    ours = "|".join(["ctxlib", *sorted(file.stem for file in files)])
+    for kind in ("DeprecationWarning", "FutureWarning"):
+        config.addinivalue_line("filterwarnings", rf"error::{kind}:({ours})\b")
 
 
 @pytest.fixture
