@@ -132,12 +132,10 @@ def test_chapters_that_change_with_equation_1_are_named():
     """A chapter that only reads what Equation 1 gives is in the second list."""
     (named,) = re.findall(r"(?s)chapters ([^;]+), which write it out.*?; ([^;]+), which read", PAGE)
     calls = r"W_pos\[n\]|cx\.split\.(what|where|positional_shift|\w+_scale|\w+_keys|split_\w+)\("
-    kinds = {calls: set(), r"split\.(content|likes|values)\b": set()}
-    for file in sorted((ROOT / "chapters").glob("*.py")):
-        first = next((kind for kind in kinds if re.search(kind, file.read_text("utf-8"))), None)
-        if first:
-            kinds[first].add(file.stem.partition("_")[0].removeprefix("0") or "0")
-    assert [set(re.findall(r"\w+", s)) - {"and"} for s in named] == [*kinds.values()]
+    texts = {re.match(r"0?(\w+?)_", f.name)[1]: f.read_text() for f in ROOT.glob("chapters/*.py")}
+    kinds = [calls, r"split\.(content|likes|values)\b"]
+    write, read = ({name for name in texts if re.search(kind, texts[name])} for kind in kinds)
+    assert [{*re.findall(r"\b[\dA-Z]+\b", part)} for part in named] == [write, read - write]
 
 
 def test_what_computes_imports_nothing_that_makes_pages():
