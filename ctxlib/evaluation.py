@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
 from ctxlib.scale import summed
-from ctxlib.split import Rows
+from ctxlib.split import Entries
 from ctxlib.texts.text import AnyText
 from ctxlib.weights import check_chosen
 
@@ -239,17 +239,17 @@ def approximated(
         x = x.clone()
         x[:, at.n] = at.token
 
-    def parts(x: Int[Tensor, "text source"]) -> tuple[Rows, Rows]:
+    def parts(x: Int[Tensor, "text source"]) -> tuple[Entries, Entries]:
         """log pos_i, and what each source gets beside it: log content, or the exact rest."""
         positional, content = split.factors(x)
         return positional, content if "keys" in made else layer.scores(x) - positional
 
-    positional, said = parts(x)
+    positional, beside = parts(x)
     kernels = positional.log_softmax(-1)  # rows are products: in logarithms nothing underflows
-    numerators = summed = kernels + said
+    numerators = summed = kernels + beside
     if "kernel" in made:
         chosen = rearrange(kernels[:, heads].exp(), "text head source -> head text source")
-        numerators = summed = shared_kernel(chosen).log()[:, None] + said
+        numerators = summed = shared_kernel(chosen).log()[:, None] + beside
     if "denominators" in made:  # the same token stands at n, and asks with the same query
         borrowed = circuit.calibration.repeat(len(x), 1).to(x.device)
         borrowed[:, at.n] = x[:, at.n]

@@ -106,8 +106,8 @@ def without_tokenizer(thing: Any) -> Any:
     """A circuit, and what it is made of, as it travels to a worker: that sees ids only."""
     if not hasattr(thing, "__dataclass_fields__"):
         return thing
-    held = {f.name: without_tokenizer(getattr(thing, f.name)) for f in fields(thing)}
-    return replace(thing, **{k: None if k == "tokenizer" else v for k, v in held.items()})
+    parts = {f.name: without_tokenizer(getattr(thing, f.name)) for f in fields(thing)}
+    return replace(thing, **{k: None if k == "tokenizer" else v for k, v in parts.items()})
 
 
 def ahead(items: Iterable[T], count: int) -> Iterator[T]:
