@@ -25,9 +25,11 @@ checked = cache(partial(jaxtyped, typechecker=checker))
 
 
 def pytest_configure(config):
-    """What is deprecated is an error where our own code calls it."""
-    ours = "|".join(["ctxlib", *sorted(file.stem for file in (ROOT / "tools").glob("*.py"))])
-    config.addinivalue_line("filterwarnings", rf"error::DeprecationWarning:({ours})\b")
+    """What is deprecated, or will change, is an error where our own code calls it."""
+    files = [*ROOT.glob("tools/*.py"), *ROOT.glob("benchmarks/*.py")]
+    ours = "|".join(["ctxlib", *sorted(file.stem for file in files)])
+    for kind in ("DeprecationWarning", "FutureWarning"):
+        config.addinivalue_line("filterwarnings", rf"error::{kind}:({ours})\b")
 
 
 @pytest.fixture
@@ -68,16 +70,16 @@ def answer_in(folder):
     from ctxlib.chat import ChatExplainer
 
     folder.mkdir()
-    explainer = ChatExplainer("a-model", cache=folder)
     sentence = 'The prompt ends in "was".'
 
-    def answered(request):
-        user = json.loads(request.messages[1]["content"])
-        verdicts = {n: p.endswith("was") for n, p in user.get("prompts", {}).items()}
-        explainer.keep_answer(request, json.dumps(verdicts or {"explanation": sentence}))
-        return explainer.kept(request)
+    class Answering(ChatExplainer):
+        def answered(self, request):
+            user = json.loads(request.messages[1]["content"])
+            verdicts = {n: p.endswith("was") for n, p in user.get("prompts", {}).items()}
+            self.keep_answer(request, json.dumps(verdicts or {"explanation": sentence}))
+            return self.kept(request)
 
-    object.__setattr__(explainer, "answered", answered)
+    explainer = Answering("a-model", cache=folder)
     explainer.explain(["It was", "He was"], ["It is", "He is"])
     explainer.classify(sentence, ["She was", "She is"])
 

@@ -315,13 +315,16 @@ guesses = {
     "the circuit, two constants from half A": with_constants(summary_A, summary_B),
     "an even bag, two constants from half A": with_constants(even_A, even_B),
 }
-fit = cx.evaluation.fit  # r, r within domains and FVU, medians over neurons
+fit = cx.evaluation.r_and_fvu  # r, r within domains and FVU, medians over neurons
 fits = pd.DataFrame({name: fit(guess, truth, kind) for name, guess in guesses.items()}).T
 
 shown = fits.map("{:.3f}".format)
 shown.iloc[4, 1] = ""  # a domain's mean does not vary within it
 r, (inside, in_even, in_ones) = fits["r"].iloc[0], fits["r within domains"].iloc[:3]
-fvu, *_, bare, fixed, even_fixed = fits["FVU"]
+fvu = fits.loc["the circuit", "FVU"]
+bare = fits.loc["mean of the domain, this text left out", "FVU"]
+fixed = fits.loc["the circuit, two constants from half A", "FVU"]
+even_fixed = fits.loc["an even bag, two constants from half A", "FVU"]
 display(
     shown.rename_axis(f"against what the heads add; {len(half_B)} texts"),
     cx.claims.finding(

@@ -157,7 +157,7 @@ Tokens that training never showed do not count. `ctxlib.weights.untrained_tokens
 # %%
 try:  # of a copy of the circuit: the table of all contributions that it makes is let go again
     found = cx.find_neurons(replace(circuit), THETA)
-except ValueError:  # none passes: the largest 3%
+except cx.neurons.NoNeuron:  # the largest 3%
     found = cx.find_neurons(replace(circuit), float(tops.quantile(0.97)))
 chosen = found.index.tolist()
 others = [j for j in range(weights.n_neurons) if j not in set(chosen)]

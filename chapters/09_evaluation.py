@@ -70,7 +70,7 @@ def find(circuit):
     """The neurons of chapter 8, or all where none stands out."""
     try:
         return cx.find_neurons(circuit).index.tolist()
-    except ValueError:
+    except cx.neurons.NoNeuron:
         return list(range(circuit.at.n_neurons))
 
 
@@ -228,7 +228,9 @@ def compare(circuit, A, B, J):
     on_line = {name: on_a_line(g_A[name], true_A, guess) for name, guess in g_B.items()}
     same = torch.from_numpy(domain_B[:, None] == domain_A).to(true_A)
     g_B["mean of its domain, half A"] = same @ true_A / same.sum(1, keepdim=True).clamp(min=1)
-    table = pd.DataFrame({k: cx.evaluation.fit(v, true_B, domain_B) for k, v in g_B.items()}).T
+    table = pd.DataFrame(
+        {k: cx.evaluation.r_and_fvu(v, true_B, domain_B) for k, v in g_B.items()}
+    ).T
     table["FVU on a line"] = pd.Series({k: float(fvu(v, true_B)) for k, v in on_line.items()})
     return table.mask(table.abs() < 1e-3)  # some guesses are the same for all texts of a domain
 
@@ -992,7 +994,7 @@ dealt, deal = paper_B[:, found].clone(), torch.Generator().manual_seed(0)
 for name in np.unique(domain_B):
     mates = torch.from_numpy(np.flatnonzero(domain_B == name))
     dealt[mates] = dealt[mates[torch.randperm(len(mates), generator=deal)]]
-fit = cx.evaluation.fit(dealt, true_B[:, found], domain_B)
+fit = cx.evaluation.r_and_fvu(dealt, true_B[:, found], domain_B)
 means = held.loc["mean of its domain, half A"]
 beside = pd.DataFrame({"dealt again": fit, "mean of its domain, half A": means})
 beside.loc[["r", "r within domains"]].round(2)

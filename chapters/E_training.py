@@ -494,7 +494,7 @@ def responses(own, x, true, rows):
 
     def r_and_fvu(said):
         domains = [text.domain for text in own.texts]
-        return cx.evaluation.fit(said, truth, domains)[["r", "FVU"]].to_dict()
+        return cx.evaluation.r_and_fvu(said, truth, domains)[["r", "FVU"]].to_dict()
 
     truth, told = added(true), {}
     for k, row in rows.items():

@@ -1,9 +1,11 @@
 """Context from Weights: find the neurons that react to what a text is about,
 from a model's weights.
 
-Data flows one way: models -> weights -> split and layer -> place -> denominators -> circuit ->
-neurons -> evaluation (ARCHITECTURE.md). What takes any decoder is in decoders: first layers with
-other positions, look-ups, what happens in the forward pass.
+The package has two halves (ARCHITECTURE.md). What computes, in which data flow one way: models ->
+weights -> split and layer -> place -> denominators -> circuit -> neurons -> evaluation, with texts,
+nulls, scale, stored, and decoders for what takes any decoder: first layers with other positions,
+look-ups, what happens in the forward pass. And what makes pages of it, which the first half never
+imports: studies, claims, plots, decoders.explain, chat, widgets, the command in __main__.
 `import ctxlib as cx`; what the stub beside this file lists is loaded when it is first used.
 """
 

@@ -31,9 +31,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("model", help="mini, a folder, a GGUF file, a hub name, a stored layer")
     parser.add_argument("--texts", metavar="FOLDER", help=".txt files; subfolders are labels")
     parser.add_argument("--out", metavar="FOLDER", default=".", type=Path, help="by default here")
-    asked = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     try:
-        print(explored(asked.model, asked.texts, asked.out))
+        print(explored(options.model, options.texts, options.out))
     except (ValueError, OSError) as error:
         print(f"ctxlib: {error}", file=sys.stderr)
         return 1
@@ -85,8 +85,8 @@ def neurons(study: Study) -> pd.DataFrame:
     _, of = np.unique([t.domain for t in A], return_inverse=True)
     enough = [t for t, many in zip(A, np.bincount(of)[of] > 1, strict=True) if many]
     if len({t.domain for t in enough}) > 1:
-        told = study.circuit.summary(study.at.placed(enough))[:, found.index.tolist()]
-        labels = cx.label_neurons(told, [t.domain for t in enough], found.index)
+        sums = study.circuit.summary(study.at.placed(enough))[:, found.index.tolist()]
+        labels = cx.label_neurons(sums, [t.domain for t in enough], found.index)
         found = found.join(labels[["label", "auc"]])
     if study.at.layer is not None:
         better = study.circuit.self_normalised()

@@ -4,6 +4,11 @@ classifies prompts it has not seen by that sentence alone.
 
 Any endpoint that speaks OpenAI's chat completions with structured outputs will do, a server of your
 own included. Every answer is kept on disk, so that none is paid for twice.
+
+Answers are read by hand: the client's `parse` takes a class, where a question here has a property
+for each prompt, and raises at an answer that is cut off, which here is shown and asked for again.
+They are kept as files of JSON, each with its request, for a reader to look at, copy or delete; a
+cache's database would be neither read nor moved a file at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ SENTENCE = {"type": "string", "pattern": "^[^\\n]{1,300}$"}
 PLAIN = re.compile(r"https?://([\w.-]+|\[[\da-f:.]+\])(:[1-9]\d{0,4})?(/[^?#\s]*)?", re.IGNORECASE)
 
 #: What a model is told: `explain` to find a sentence, `classify` to judge prompts by one.
-TOLD = tomllib.loads((Path(__file__).parent / "data" / "chat.toml").read_text(encoding="utf-8"))
+TASKS = tomllib.loads((Path(__file__).parent / "data" / "chat.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,14 @@ about 0.05 in the currency of the price
             return "no requests: every answer is kept already"
         # two digits, as much as an estimate is good for
         read, written = (int(float(f"{n:.2g}")) for n in (self.tokens_in, self.tokens_out))
-        asked = (
+        requests = (
             f"{counted(self.requests, 'request')}, about {read:,} tokens to read and {written:,} "
             "to write, at four characters a token"
         )
         if self.cost is None:
-            return asked
+            return requests
         about = "about" if self.cost >= 0.01 else "less than"
-        return f"{asked}: {about} {max(self.cost, 0.01):,.2f} in the currency of the price"
+        return f"{requests}: {about} {max(self.cost, 0.01):,.2f} in the currency of the price"
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,12 +176,12 @@ class ChatExplainer:
         >>> explainer.explain(["It was", "He was"], ["It is", "He is"])
         'The prompt ends in "was".'
         """
-        asked = {"active": self.shortened(active), "inactive": self.shortened(inactive)}
-        for name, prompts in asked.items():
+        question = {"active": self.shortened(active), "inactive": self.shortened(inactive)}
+        for name, prompts in question.items():
             if not prompts:
                 raise ValueError(f"no {name} prompts: an explanation needs some of both kinds")
-        said = self.ask("explain", asked, {"explanation": SENTENCE})
-        return sendable(said["explanation"].strip())
+        answer = self.ask("explain", question, {"explanation": SENTENCE})
+        return sendable(answer["explanation"].strip())
 
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
         """For each prompt, whether the explanation says that the head is active at its end.
@@ -196,10 +201,10 @@ class ChatExplainer:
         # a fixed order that has nothing to do with what the prompts are
         for part in batched(sorted(set(ends), key=digest), self.batch):
             numbered = {str(i): prompt for i, prompt in enumerate(part, start=1)}
-            asked = {"explanation": sendable(explanation), "prompts": numbered}
+            question = {"explanation": sendable(explanation), "prompts": numbered}
             # one property for each prompt: a schema that no answer of another length fits
-            said = self.ask("classify", asked, {n: {"type": "boolean"} for n in numbered})
-            verdicts |= {prompt: said[n] for n, prompt in numbered.items()}
+            answer = self.ask("classify", question, {n: {"type": "boolean"} for n in numbered})
+            verdicts |= {prompt: answer[n] for n, prompt in numbered.items()}
         return [verdicts[prompt] for prompt in ends]
 
     def estimate(
@@ -239,12 +244,12 @@ class ChatExplainer:
 
     # ------------------------------------------------------------ from prompts to answers
 
-    def ask(self, told: str, asked: dict, wanted: dict[str, dict[str, str]]) -> dict[str, Any]:
+    def ask(self, task: str, question: dict, form: dict[str, dict[str, str]]) -> dict[str, Any]:
         """The answer to a question: the one that is kept, or else a new one."""
-        user = json.dumps(asked, ensure_ascii=False, indent=1)  # a prompt a line, as it reads
-        messages = [{"role": "system", "content": TOLD[told]}, {"role": "user", "content": user}]
+        user = json.dumps(question, ensure_ascii=False, indent=1)  # a prompt a line, as it reads
+        messages = [{"role": "system", "content": TASKS[task]}, {"role": "user", "content": user}]
         schema = {"type": "object", "additionalProperties": False}
-        schema |= {"properties": wanted, "required": list(wanted)}
+        schema |= {"properties": form, "required": list(form)}
         request = Request(self.endpoint, self.model, messages, schema)
         return self.kept(request) or self.answered(request)
 
@@ -260,13 +265,13 @@ class ChatExplainer:
         client = self.client  # without a package or a key nothing is made on disk
         self.folder.mkdir(parents=True, exist_ok=True)
         for _ in range(self.attempts):
-            answer, told = answer_in(self.send(client, request))
-            if (said := request.read(answer)) is not None:
+            answer, note = answer_in(self.send(client, request))
+            if (read := request.read(answer)) is not None:
                 self.keep_answer(request, answer)
-                return said
+                return read
         raise ValueError(
             f"{self.model} at {self.endpoint} gave no usable answer in "
-            f"{counted(self.attempts, 'attempt')}, in the end {self.shown(told)}; "
+            f"{counted(self.attempts, 'attempt')}, in the end {self.shown(note)}; "
             "try another model, or an endpoint that supports structured outputs"
         )
 

@@ -102,8 +102,8 @@ def speaks(at: Destination, texts: Iterable[AnyText]) -> pd.Series:
     """
     write = at.rebuilt_outputs if at.layer is None else at.outputs
     written = ((x, write(x)) for x in at.read(texts, "who speaks"))
-    said = joined(out / at.scale(x, out)[..., None] for x, out in written)  # text head d_model
-    apart, W_in = said - said.mean(0), at.readout.W_in
+    spoken = joined(out / at.scale(x, out)[..., None] for x, out in written)  # text head d_model
+    apart, W_in = spoken - spoken.mean(0), at.readout.W_in
     gram = W_in @ W_in.T  # d_model numbers in place of one a neuron
     share = einsum(apart @ gram, apart, "text head d_model, text head d_model -> head")
     return pd.Series((share / share.sum()).tolist(), name="share").rename_axis("head")

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
 from ctxlib.scale import summed
-from ctxlib.split import Rows
+from ctxlib.split import Entries
 from ctxlib.texts.text import AnyText
 from ctxlib.weights import check_chosen
 
@@ -109,7 +109,7 @@ with torch.device("cpu"):  # on which all moments are, whatever a reader's defau
     NO_TEXTS = Moments(torch.tensor(0), torch.zeros(2, 1).double(), torch.zeros(2, 2, 1).double())
 
 
-def fit(
+def r_and_fvu(
     guess: Float[Tensor, "text neuron"],
     truth: Float[Tensor, "text neuron"],
     domains: Sequence[str],
@@ -121,9 +121,9 @@ def fit(
     >>> truth = at.truth(stack, heads)[:, [298, 973]]
     >>> guess = circuit.summary(stack)[:, [298, 973]]
     >>> domains = [text.domain for text in passages]
-    >>> list(cx.evaluation.fit(guess, truth, domains).index)
+    >>> list(cx.evaluation.r_and_fvu(guess, truth, domains).index)
     ['r', 'r within domains', 'FVU']
-    >>> cx.evaluation.fit(truth, truth, domains).round(2).tolist()
+    >>> cx.evaluation.r_and_fvu(truth, truth, domains).round(2).tolist()
     [1.0, 1.0, 0.0]
     """
     names = np.array(domains)
@@ -239,17 +239,17 @@ def approximated(
         x = x.clone()
         x[:, at.n] = at.token
 
-    def parts(x: Int[Tensor, "text source"]) -> tuple[Rows, Rows]:
+    def parts(x: Int[Tensor, "text source"]) -> tuple[Entries, Entries]:
         """log pos_i, and what each source gets beside it: log content, or the exact rest."""
         positional, content = split.factors(x)
         return positional, content if "keys" in made else layer.scores(x) - positional
 
-    positional, said = parts(x)
+    positional, beside = parts(x)
     kernels = positional.log_softmax(-1)  # rows are products: in logarithms nothing underflows
-    numerators = summed = kernels + said
+    numerators = summed = kernels + beside
     if "kernel" in made:
         chosen = rearrange(kernels[:, heads].exp(), "text head source -> head text source")
-        numerators = summed = shared_kernel(chosen).log()[:, None] + said
+        numerators = summed = shared_kernel(chosen).log()[:, None] + beside
     if "denominators" in made:  # the same token stands at n, and asks with the same query
         borrowed = circuit.calibration.repeat(len(x), 1).to(x.device)
         borrowed[:, at.n] = x[:, at.n]

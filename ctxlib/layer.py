@@ -13,10 +13,10 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.split import Rows, Texts, asked, queries_of
+from ctxlib.split import Entries, Texts, asked, queries_of
 from ctxlib.weights import LayerWeights, layer_norm
 
-Stream = Float[Tensor, "*text source d_model"]
+Residual = Float[Tensor, "*text source d_model"]
 Inside = Float[Tensor, "*text head d_head"]
 Values = tuple[Float[Tensor, "head d_model d_head"], Float[Tensor, "head d_head"]]
 
@@ -40,10 +40,10 @@ class Layer(ABC):
         """W_V and b_V."""
 
     @abstractmethod
-    def normalised(self, x: Texts, here: bool = False) -> Stream:
+    def normalised(self, x: Texts, here: bool = False) -> Residual:
         """What keys and values are read from; as if every source stood at n where `here`."""
 
-    def scores(self, x: Texts) -> Rows:
+    def scores(self, x: Texts) -> Entries:
         """The logarithm of the rows, up to a constant of each.
 
         >>> layer = cx.destination(weights, n=99).layer
@@ -53,10 +53,10 @@ class Layer(ABC):
         return self.scores_from(self.normalised(x))
 
     @abstractmethod
-    def scores_from(self, read: Stream) -> Rows:
+    def scores_from(self, read: Residual) -> Entries:
         """The same, of sources from which keys read `read`."""
 
-    def rows(self, x: Texts) -> Rows:
+    def rows(self, x: Texts) -> Entries:
         """The attention rows at n; each sums to 1 over its sources."""
         return self.scores(x).softmax(-1)
 
@@ -65,7 +65,7 @@ class Layer(ABC):
         read = self.normalised(x)
         return self.mixed(self.scores_from(read).softmax(-1), read)
 
-    def mixed(self, rows: Rows, read: Stream) -> Inside:
+    def mixed(self, rows: Entries, read: Residual) -> Inside:
         """The same with any rows, of sources from which values read `read`."""
         # the row meets the sources before W_V: no value is ever formed, which at one destination
         # saves a factor of d_head
@@ -88,12 +88,12 @@ class OfWeights(Layer):
     def value_map(self) -> Values:
         return self.weights.W_V, self.weights.b_V
 
-    def normalised(self, x: Texts, here: bool = False) -> Stream:
+    def normalised(self, x: Texts, here: bool = False) -> Residual:
         w, x = self.weights, self.weights.read(x, self.n)
         stands = w.W_pos[self.n] if here else w.W_pos[: x.shape[-1]]
         return layer_norm(w.embeddings()[x] + stands, w.eps)
 
-    def scores_from(self, read: Stream) -> Rows:
+    def scores_from(self, read: Residual) -> Entries:
         # the query meets W_K first: no key is ever formed
         ask = asked(self.weights, queries_of(self.weights, read[..., self.n, :]))
         return ask @ read.mT

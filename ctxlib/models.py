@@ -240,13 +240,13 @@ def is_encoder(config: Any, source: str) -> bool:
     return True
 
 
-def layers_to_read(layers: int | None, held: int, source: str) -> int:
-    """How many layers to read: all that are `held`, or as many as are asked for, if it has them."""
-    if layers is not None and not 1 <= layers <= held:
+def layers_to_read(layers: int | None, there: int, source: str) -> int:
+    """How many layers to read: all `there` are, or as many as are asked for, if it has them."""
+    if layers is not None and not 1 <= layers <= there:
         raise ValueError(
-            f"layers={layers}: {source} has {held}; give 1 to {held}, or leave layers out for all"
+            f"layers={layers}: {source} has {there}; give 1 to {there}, or leave layers out for all"
         )
-    return layers or held
+    return layers or there
 
 
 def write_first_layers(source: str, cut: Path, layers: int | None) -> int:
@@ -272,9 +272,9 @@ def write_first_layers(source: str, cut: Path, layers: int | None) -> int:
         header = Header(source)
         architecture = header.fields["general.architecture"].contents()
         count = f"{architecture}.block_count"
-        held = header.fields[count].contents()
+        there = header.fields[count].contents()
         rows = next(len(t.data) for t in header.tensors if t.name == "token_embd.weight")
-    kept = layers_to_read(layers, held, source)
+    kept = layers_to_read(layers, there, source)
     writer = GGUFWriter(cut, architecture)
     writer.add_vocab_size(rows)
     for key, field in header.fields.items():

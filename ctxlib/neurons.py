@@ -29,6 +29,14 @@ CHUNK = 256  # neurons at a time: bounds the memory, changes no result
 # ---------------------------------------------------------------- which neurons
 
 
+class NoNeuron(ValueError):
+    """What `find_neurons` raises where no neuron passes.
+
+    >>> issubclass(cx.neurons.NoNeuron, ValueError)
+    True
+    """
+
+
 def find_neurons(
     circuit: ContextualCircuit, threshold: float | None = None, at_least: int = 0
 ) -> pd.DataFrame:
@@ -42,7 +50,7 @@ def find_neurons(
     The unit of `top` is one model's own, so a threshold does not carry over to another. The
     default is a rule that does: two robust standard deviations above the median neuron.
     `threshold` is kept in `.attrs`. Where fewer than `at_least` pass, so many of the largest are
-    given. Raises ValueError when no neuron passes.
+    given. Raises NoNeuron, a ValueError, when none passes.
 
     >>> found = cx.find_neurons(circuit)
     >>> found["top"].is_monotonic_decreasing, bool(found["top"].min() > found.attrs["threshold"])
@@ -57,7 +65,7 @@ def find_neurons(
     passed[order[:at_least]] = True
     if not passed.any():
         bar = f"z above {STANDS_OUT:g}" if threshold is None else f"a top above {threshold:g}"
-        raise ValueError(
+        raise NoNeuron(
             f"no neuron has {bar}: the largest top of {len(tops)} neurons is {tops.max():.2f}, "
             f"the median one {tops.quantile(0.5):.2f}; give a lower threshold"
         )

@@ -135,9 +135,9 @@ class Destination:
         """
         likes = self.split.likes[:, self.split.seen(x)]
         denoms = einsum(likes, self.split.kernels, "head ... source, head source -> ... head")
-        held = ((denoms > 0) & denoms.isfinite()).view(-1, len(likes)).all(0)
-        if not held.all():
-            beyond = ", ".join(map(str, (~held).nonzero()[:, 0].tolist()))
+        in_range = ((denoms > 0) & denoms.isfinite()).view(-1, len(likes)).all(0)
+        if not in_range.all():
+            beyond = ", ".join(map(str, (~in_range).nonzero()[:, 0].tolist()))
             raise ValueError(
                 f"denominators of head {beyond} are beyond the range of {denoms.dtype}, so large "
                 "are their scores; float64 holds more: weights.to(torch.float64)"
@@ -224,10 +224,10 @@ class Destination:
         """
         readout, stream = self.readout, self.resid_mid(x, self.outputs(x))
         read = layer_norm(stream, readout.eps)
-        said = {name: read @ W + b for name, (W, b) in readout.inputs.items()}
-        first, *up = said.values()
+        driven = {name: read @ W + b for name, (W, b) in readout.inputs.items()}
+        first, *up = driven.values()
         active = ACT2FN[readout.act_fn](first)
-        return said | ({"product": active * up[0]} if up else {"post": active})
+        return driven | ({"product": active * up[0]} if up else {"post": active})
 
 
 # ---------------------------------------------------------------- the door
@@ -288,8 +288,8 @@ def destination(
             n = min(n, shortest // 2 if weights.both_sides else shortest - 1)
     d_vocab = 0 if weights.W_E is None else weights.d_vocab
     reader = Reader(weights.tokenizer, weights.n_ctx, d_vocab)
-    made = Equation1.of(weights, n, token, C)
-    return Destination(made, OfWeights(weights, made.n), reader)
+    approximate = Equation1.of(weights, n, token, C)
+    return Destination(approximate, OfWeights(weights, approximate.n), reader)
 
 
 # ---------------------------------------------------------------- families

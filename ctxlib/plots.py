@@ -186,7 +186,7 @@ def lightened(root: ElementTree.Element) -> ElementTree.Element:
     is for all elements; what many marks share is said once; names that nothing asks for, groups
     that say nothing, third decimals and space go.
     """
-    asked = set(re.findall(r"url\(#([^)]+)\)", ElementTree.tostring(root, encoding="unicode")))
+    linked = set(re.findall(r"url\(#([^)]+)\)", ElementTree.tostring(root, encoding="unicode")))
     for element in root.iter():
         element.tag = element.tag.removeprefix(SVG)
     marks = {path.get("id"): path.attrib["d"] for path in root.iter("path")}
@@ -203,7 +203,7 @@ def lightened(root: ElementTree.Element) -> ElementTree.Element:
             )
         elif element.tag == "image":  # what lies on a page knows no other name for its source
             element.set("href", "".join(element.attrib.pop(HREF).split()))
-        if element.get("id") not in asked:
+        if element.get("id") not in linked:
             element.attrib.pop("id", None)
         for name in {*element.attrib} - {"style", "viewBox"}:
             element.set(name, " ".join(re.sub(r"(\.\d\d)\d+", r"\1", element.attrib[name]).split()))

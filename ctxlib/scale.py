@@ -1,5 +1,8 @@
 """Sums over texts, batch by batch: over more than one sitting reads, kept in a checkpoint, or over
 more than one machine reads, on a Dask cluster. `cx.evaluate` comes here.
+
+The checkpoint is kept by hand: a cache of calls (joblib) would know a whole call again, where here
+the texts may grow, are held against those that were done, and only new ones are computed.
 """
 
 from __future__ import annotations
@@ -103,8 +106,8 @@ def without_tokenizer(thing: Any) -> Any:
     """A circuit, and what it is made of, as it travels to a worker: that sees ids only."""
     if not hasattr(thing, "__dataclass_fields__"):
         return thing
-    held = {f.name: without_tokenizer(getattr(thing, f.name)) for f in fields(thing)}
-    return replace(thing, **{k: None if k == "tokenizer" else v for k, v in held.items()})
+    parts = {f.name: without_tokenizer(getattr(thing, f.name)) for f in fields(thing)}
+    return replace(thing, **{k: None if k == "tokenizer" else v for k, v in parts.items()})
 
 
 def ahead(items: Iterable[T], count: int) -> Iterator[T]:

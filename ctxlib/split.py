@@ -39,11 +39,11 @@ from ctxlib.weights import (
 )
 
 Texts = Int[Tensor, "*text pos"]  # one or a stack
-Rows = Float[Tensor, "*text head source"]
+Entries = Float[Tensor, "*text head source"]  # rows, scores and factors
 Pattern = Float[Tensor, "head dest source"]
 Queries = Float[Tensor, "*any head d_head"]
 Asked = Float[Tensor, "*any head d_model"]
-Tokens = Int[Tensor, " token"] | None  # the whole vocabulary
+Chosen = Int[Tensor, " token"] | None  # the whole vocabulary
 
 LOCAL = 15.0  #: fewer effective tokens than this: a local head
 BROAD = 40.0  #: more effective tokens than this: a broad head
@@ -146,7 +146,7 @@ def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor,
 
 
 def content_keys(
-    weights: LayerWeights, n: int, tokens: Tokens = None
+    weights: LayerWeights, n: int, tokens: Chosen = None
 ) -> Float[Tensor, "head token d_head"]:
     """`E[n, t] = LN(W_E[t] + W_pos[n]) W_K`: the key that token t would have
     at the destination's position.
@@ -256,7 +256,7 @@ def content_scores(
     weights: LayerWeights,
     n: int,
     token: str | int = " the",
-    tokens: Tokens = None,
+    tokens: Chosen = None,
 ) -> Float[Tensor, "head token"]:
     """`log content_n(t) = q_n . E[n, t] / attn_scale`: how a head with `token` at destination n
     weighs every token t, in nats (chapter 3).
@@ -277,7 +277,7 @@ def content_scores(
 # ---------------------------------------------------------------- one row
 
 
-def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
+def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Entries:
     """`q_n . key_i / attn_scale` for i = 0 ... n, b_K included, of one text or a stack of them.
     Errors as in `LayerWeights.normalised`.
 
@@ -293,7 +293,7 @@ def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
     return asked(weights, q) @ x.mT + from_bias
 
 
-def rebuilt_scores(weights: LayerWeights, tokens: Texts, n: int, C: float | None = None) -> Rows:
+def rebuilt_scores(weights: LayerWeights, tokens: Texts, n: int, C: float | None = None) -> Entries:
     """`q_n . (E[n, x_i] + P[n, i]) / attn_scale` for i = 0 ... n: Equation 1 in place of the key,
     of one text or a stack of them. Errors as in `exact_scores` and `positional_shift`.
 
@@ -309,7 +309,7 @@ def rebuilt_scores(weights: LayerWeights, tokens: Texts, n: int, C: float | None
 
 def halves(
     weights: LayerWeights, x: Texts, n: int, shift: Float[Tensor, "source d_model"]
-) -> tuple[Rows, Rows]:
+) -> tuple[Entries, Entries]:
     """`q_n . P[n, i] / attn_scale` and `q_n . E[n, x_i] / attn_scale`, asked by the token at n of
     each text; `shift` is `positional_shift` for its sources.
     """
@@ -317,7 +317,7 @@ def halves(
     return (shift @ ask).mT, what(weights, ask, n, x).mT
 
 
-def attention_rows(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
+def attention_rows(weights: LayerWeights, tokens: Texts, n: int) -> Entries:
     """The attention row of every head at destination n, exact;
     each row sums to 1 over the sources 0 ... n.
 
@@ -333,7 +333,7 @@ def attention_rows(weights: LayerWeights, tokens: Texts, n: int) -> Rows:
     return exact_scores(weights, tokens, n).softmax(-1)
 
 
-def rebuilt_rows(weights: LayerWeights, tokens: Texts, n: int, C: float | None = None) -> Rows:
+def rebuilt_rows(weights: LayerWeights, tokens: Texts, n: int, C: float | None = None) -> Entries:
     """The attention rows that Equation 1 gives at destination n.
 
     Errors as in `attention_rows` and `positional_keys`.
@@ -433,17 +433,17 @@ class Split(ABC):
         """The value, b_V included, that each token would have at the destination's position."""
 
     @abstractmethod
-    def inside(self, x: Texts, rows: Rows) -> Float[Tensor, "*text head d_head"]:
+    def inside(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
         """`sum_i a_i v_i` with these rows and rebuilt values: what is inside each head."""
 
-    def factors(self, x: Texts) -> tuple[Rows, Rows]:
+    def factors(self, x: Texts) -> tuple[Entries, Entries]:
         """`log pos_i` and `log content(x_i)` in each text, for the token that stands at n there;
         each up to a constant of the row.
         """
         content = self.content.T[self.seen(x)].mT  # in logarithms nothing overflows
         return self.kernels.log().expand(content.shape), content
 
-    def rows(self, x: Texts) -> Rows:
+    def rows(self, x: Texts) -> Entries:
         """`pos_i content(x_i) / denom`: the attention rows from the two factors.
 
         >>> at = cx.decoders.two_means(model, passages)
@@ -567,16 +567,16 @@ class Equation1(Split):
         """`E_V[n, t] + b_V`, as `values`, and `P_V[n, i]` of all heads."""
         return self.values(range(self.weights.n_heads)), self.shift @ self.weights.W_V
 
-    def factors(self, x: Texts) -> tuple[Rows, Rows]:
+    def factors(self, x: Texts) -> tuple[Entries, Entries]:
         return halves(self.weights, self.seen(x), self.n, self.shift)
 
-    def rows(self, x: Texts) -> Rows:
+    def rows(self, x: Texts) -> Entries:
         x = self.seen(x)
         if self.token is not None and (x[..., self.n] == self.token).all():
             return (self.content.T[x].mT + self.kernels.log()).softmax(-1)
         return super().rows(x)
 
-    def inside(self, x: Texts, rows: Rows) -> Float[Tensor, "*text head d_head"]:
+    def inside(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
         by_token, by_source = self.all_values
         heads = torch.arange(self.weights.n_heads, device=rows.device)[:, None]
         entry = self.seen(x)[..., None, :] * self.weights.n_heads + heads

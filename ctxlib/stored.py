@@ -31,7 +31,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ctxlib.models import stored_layer, stored_layers
 from ctxlib.place import Destination
-from ctxlib.split import Equation1, Readout, Rows, Split, Texts, weighted_sum
+from ctxlib.split import Entries, Equation1, Readout, Split, Texts, weighted_sum
 from ctxlib.texts.text import AnyText, Reader
 
 FORMAT = "ctxlib stored layer, version 1"
@@ -87,7 +87,7 @@ class Stored(Split):
         shared = self.tensors["value_of"][list(heads)]
         return self.of_token[:, shared]
 
-    def inside(self, x: Texts, rows: Rows) -> Float[Tensor, "*text head d_head"]:
+    def inside(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
         x, shared = self.seen(x), self.tensors["value_of"][:, None]
         entry = x[..., None, :] * self.of_token.shape[1] + shared
         z = weighted_sum(self.of_token.flatten(0, 1), entry.expand(rows.shape), rows)
@@ -189,8 +189,8 @@ def made(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Destination
 
 def write(file: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Path:
     """Written beside the old file and then put in its place: a kill leaves a whole one."""
-    held = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
-    data = save(held, {"format": FORMAT, "facts": json.dumps(facts)})
+    arrays = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
+    data = save(arrays, {"format": FORMAT, "facts": json.dumps(facts)})
     if file.suffix == ".zst":
         data = zstandard.ZstdCompressor(level=SQUEEZED, threads=-1).compress(data)
     beside = file.with_name(file.name + ".part")
@@ -205,11 +205,11 @@ def read(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if file.suffix == ".zst":
             data = zstandard.ZstdDecompressor().decompress(data)
         tensors = load(data)
-        said = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-        facts = json.loads(said["facts"])
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        facts = json.loads(header["facts"])
     except (SafetensorError, zstandard.ZstdError, ValueError, KeyError) as error:
         raise ValueError(f"{file} is no stored layer, or a damaged one: fetch it again") from error
-    if said.get("format") != FORMAT:
+    if header.get("format") != FORMAT:
         raise ValueError(f"{file} is of another version: this reads {FORMAT!r}")
     return tensors, facts
 
@@ -247,10 +247,10 @@ def full(kept: Tensor) -> Tensor:
 def in_blocks(gguf: Path, name: str, W: Float[Tensor, "here there"]) -> dict[str, Tensor]:
     """A matrix as the blocks that a GGUF file has it in, and the gain that is folded into it."""
     tensor, norm = IN_GGUF[name]
-    held = {t.name: t for t in GGUFReader(gguf).tensors if t.name in (tensor, norm)}
-    kind = torch.tensor(held[tensor].tensor_type)
-    gain = torch.tensor(held[norm].data).float() if norm else torch.ones(len(W))
-    blocks = {f"{name}_blocks": torch.tensor(held[tensor].data), f"{name}_kind": kind}
+    there = {t.name: t for t in GGUFReader(gguf).tensors if t.name in (tensor, norm)}
+    kind = torch.tensor(there[tensor].tensor_type)
+    gain = torch.tensor(there[norm].data).float() if norm else torch.ones(len(W))
+    blocks = {f"{name}_blocks": torch.tensor(there[tensor].data), f"{name}_kind": kind}
     blocks[f"{name}_gain"] = gain
     if not torch.allclose(weights(blocks, name), W, atol=1e-5 * float(W.abs().max())):
         raise ValueError(f"{tensor} of {gguf} is not this model's: give the file that it came from")

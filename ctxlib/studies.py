@@ -168,13 +168,13 @@ def study(
     >>> cx.study(model, texts=100, heads=[4, 2]).heads
     [4, 2]
     """
-    given = isinstance(of, Destination)
-    if given and token != " the":
+    placed = isinstance(of, Destination)
+    if placed and token != " the":
         raise TypeError("a destination has its token: give none beside it")
-    reader = of if given or isinstance(of, LayerWeights) else Reader.of(of)
+    reader = of if placed or isinstance(of, LayerWeights) else Reader.of(of)
     measured = collection(reader, texts) if isinstance(texts, int | None) else list(texts)
     labelled = passages(reader)
-    at = of if given else destination(of, [*measured, *labelled], token=token)
+    at = of if placed else destination(of, [*measured, *labelled], token=token)
     if heads is not None:
         chosen = check_chosen("head", heads, at.n_heads)
     else:

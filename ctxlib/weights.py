@@ -23,7 +23,7 @@ from ctxlib.models import Encoder
 
 NO_MLP = "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
 PROBED = 8  # tokens on which weights are held against their model
-AGREES = 1e-3  # how far they may miss what it computes, relative to its size
+AGREES = 1e-3  # how far they, or sums of terms, may miss what it computes, relative to its size
 NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains: they print, and
 # byte-level vocabularies write what prints as itself
 OF_A_LAYER = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")

@@ -13,7 +13,6 @@ import torch
 from by_hand import draw_texts
 from test_reading import READERS, TAKERS
 from torch.nn.functional import pad
-from torch.utils._pytree import tree_map_only
 
 import ctxlib as cx
 from ctxlib.widgets import packed_layer, record
@@ -40,12 +39,13 @@ def texts():
     return list(pad(1 + draw_texts(12, 31, 299, seed=3), (1, 0)))  # BOS in front
 
 
-def leaves(x):
-    """What is in tensors, tables and all that holds them, one after the other. No tensor may lie on
-    the GPU.
+def leaves(x, on=("cpu",)):
+    """What is in tensors, tables and all that holds them, one after the other. No tensor may lie
+    elsewhere.
     """
     if isinstance(x, torch.Tensor):
-        return [*x.shape, *np.asarray(x.double()).ravel().tolist()]
+        assert x.device.type in on
+        return [*x.shape, *x.double().ravel().tolist()]
     if isinstance(x, pd.DataFrame):
         x = [x.columns.tolist(), x.index.tolist(), *(x[name].tolist() for name in x)]
     if dataclasses.is_dataclass(x):
@@ -53,13 +53,13 @@ def leaves(x):
     if isinstance(x, dict):
         x = list(x.items())
     if isinstance(x, list | tuple | np.ndarray):
-        return [leaf for value in x for leaf in leaves(value)]
+        return [leaf for value in x for leaf in leaves(value, on)]
     return [x]
 
 
-def assert_same(a, b):
+def assert_same(a, b, on=("cpu",)):
     """Nearly the same numbers, and all else exactly: whole numbers here are below 1,000."""
-    ours, theirs = (pd.Series(leaves(x), dtype=object) for x in (a, b))
+    ours, theirs = (pd.Series(leaves(x, on), dtype=object) for x in (a, b))
     assert ours.map(type).equals(theirs.map(type))
     pd.testing.assert_series_equal(ours, theirs, rtol=1e-4, atol=1e-5)
 
@@ -156,8 +156,7 @@ def test_what_is_made_on_the_way_lies_where_the_weights_do(compute, tiny_weights
 @pytest.mark.parametrize("compute", [*MADE, of_view])
 def test_weights_on_the_gpu_give_the_same(compute, tiny_weights, texts, gpu):
     ours = compute(tiny_weights.to(device=gpu), texts)
-    ours = tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), ours)
-    assert_same(ours, compute(tiny_weights, texts))
+    assert_same(ours, compute(tiny_weights, texts), on=("cpu", "cuda"))
 
 
 @on_gpu

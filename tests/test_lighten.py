@@ -31,8 +31,7 @@ def test_a_page_loads_what_it_has_parts_for(body, kept):
     found = lighten.lighten(PAGE.replace("BODY", body))
     loads = set(re.findall(r'(?:src|href)="[^"]*?(\w+)(?:\.min)?\.(?:js|css)', found))
     assert loads == {"book", "page"} | kept
-    assert body in found
-    assert lighten.lighten(found) == found
+    assert body in found and lighten.lighten(found) == found
 
 
 def test_code_keeps_its_words_and_the_marks_that_colour_them():

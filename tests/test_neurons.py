@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 import ctxlib as cx
-from ctxlib.neurons import LARGEST, robust_z
+from ctxlib.neurons import LARGEST, NoNeuron, robust_z
 from ctxlib.weights import untrained_tokens
 
 
@@ -62,7 +62,7 @@ def test_the_table_is_the_loops(seed, counted, largest, threshold):
         patch.setattr(cx.neurons, "CHUNK", 1 + seed % 10)
         patch.setattr(cx.neurons, "LARGEST", largest)
         if above.empty:
-            with pytest.raises(ValueError, match=f"no neuron has a top above {threshold:g}"):
+            with pytest.raises(NoNeuron, match=f"no neuron has a top above {threshold:g}"):
                 cx.find_neurons(planted(contribution, ~mask), threshold)
             return
         found = cx.find_neurons(planted(contribution, ~mask), threshold)

@@ -88,7 +88,8 @@ print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), bundled)
 
 # ---------------------------------------------------------------- what stands on what
 
-NAMED = re.findall(r"`([\w./]*[./]\w*)`", (ROOT / "ARCHITECTURE.md").read_text("utf-8"))
+PAGE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+NAMED = re.findall(r"`([\w./]*[./]\w*)`", PAGE)
 
 
 @pytest.mark.parametrize("name", sorted({*NAMED}))
@@ -100,8 +101,18 @@ def test_what_the_architecture_names_is_there(name):
         assert hasattr(found, last) or last in get_annotations(found)
 
 
+def test_chapters_that_change_with_equation_1_are_named():
+    """A chapter that only reads what Equation 1 gives is in the second list."""
+    (named,) = re.findall(r"(?s)chapters ([^;]+), which write it out.*?; ([^;]+), which read", PAGE)
+    calls = r"W_pos\[n\]|cx\.split\.(what|where|positional_shift|\w+_scale|\w+_keys|split_\w+)\("
+    texts = {re.match(r"0?(\w+?)_", f.name)[1]: f.read_text() for f in ROOT.glob("chapters/*.py")}
+    kinds = [calls, r"split\.(content|likes|values)\b"]
+    write, read = ({name for name in texts if re.search(kind, texts[name])} for kind in kinds)
+    assert [{*re.findall(r"\b[\dA-Z]+\b", part)} for part in named] == [write, read - write]
+
+
 def test_what_computes_imports_nothing_that_makes_pages():
-    pages = r"claims|plots|studies|chat|widgets"
+    pages = r"claims|plots|studies|chat|widgets|decoders(/|\.| import )explain"
     for file in (ROOT / "ctxlib").rglob("*.py"):
         if not re.match(rf"{pages}|__", file.relative_to(ROOT / "ctxlib").as_posix()):
             imported = rf"(?m)^ *(from ctxlib\.|import ctxlib\.|from ctxlib import )({pages})\b"

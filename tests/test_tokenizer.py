@@ -12,15 +12,7 @@ from functools import cache, partial
 from itertools import pairwise
 
 import pytest
-from tokenizers import (
-    AddedToken,
-    Regex,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-)
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 import ctxlib as cx
 from ctxlib.widgets import layerfile

@@ -5,6 +5,9 @@ have, and marks that colour nothing, and lets no script keep a reader from the t
 keeps of the icon font (Font Awesome, 275 kB and 2000 rules) the few icons that pages use;
 `measure_less` leaves it to `book.js` to say which boxes scroll. All give the same site again when
 they are run again.
+
+By hand, since nothing can be asked for less: the theme's template names the script of its icons on
+every page, and extensions of Sphinx add their files to all of them, used there or not.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ One fails if a fault survives, or if it is stale: its piece is no longer there o
 at once and of all of them, or its tests do not pass without it, or are none. A piece that was
 rewritten on purpose takes its fault with it, to wherever the same mistake could be made now. Spaces
 and line breaks do not matter.
+
+By hand and not by mutmut, which changes operators of Python all over and runs the suite for each:
+these are mistakes of meaning, some in JavaScript, and each names the tests that should notice.
 """
 
 from __future__ import annotations

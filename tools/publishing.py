@@ -4,6 +4,10 @@ editions.
 As an extension of Sphinx (`_config.yml`) it joins the pages of the book into `book/whole.html`,
 puts that page into the download menu, and sets a line under the book's title that names the
 edition. `assemble` brings the sites of several editions together and completes that line in each.
+
+The page is joined by hand: Sphinx's `singlehtml` would be a second build, with every page on it;
+this takes the pages as they were built, leaves out those that are used on their own and folded
+code, and puts pictures in place of views.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
     stamps.keep(stamp, given, [made])          # when it is done
     stamps.holds(stamp, given, [made])         # True, until a fact or what was made changes
 
-A stamp lies under `_build/` and is never committed: on a fresh clone everything runs.
+A stamp lies under `_build/` and is never committed: on a fresh clone everything runs. By hand, for
+jupyter-cache knows a notebook again by its own cells, whatever the package says by now.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -243,11 +244,10 @@ class RuleExplainer:
         # sorted: the tree adds up weights, and in another order ties fall another way
         seen = [self.facts(p) for p in [*sorted(active), *sorted(inactive)]]
         is_active = np.arange(len(seen)) < len(active)
-        vectorizer = CountVectorizer(analyzer=sorted, binary=True, min_df=LEAST)
-        try:
-            table = vectorizer.fit_transform(seen).toarray()
-        except ValueError:  # no fact is shared by enough prompts
+        if max(Counter(fact for facts in seen for fact in facts).values(), default=0) < LEAST:
             return f"{OPENING}{NEVER}."
+        vectorizer = CountVectorizer(analyzer=sorted, binary=True, min_df=LEAST)
+        table = vectorizer.fit_transform(seen).toarray()
         facts = vectorizer.get_feature_names_out()
         plain = np.array(sorted(range(len(facts)), key=lambda i: plainness(facts[i])))
         # of facts that say the same of all these prompts, the plainest

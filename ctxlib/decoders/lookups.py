@@ -28,14 +28,13 @@ from torch import Tensor
 from ctxlib.decoders import adapter
 from ctxlib.texts.batching import batched, check_listed
 from ctxlib.texts.text import AnyText, Reader, token_ids
-from ctxlib.weights import check_ids, check_layer, check_there
+from ctxlib.weights import AGREES, check_ids, check_layer, check_there
 
 if TYPE_CHECKING:
     from ctxlib.decoders.causal import Hook
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
 NEURONS_AT_A_TIME = 512
-AGREES = 1e-3  # how far the terms may miss the model's own pre-activation, relative to their size
 
 Place = tuple[int, int]  # layer and neuron, or layer and head
 

@@ -41,9 +41,9 @@ def in_files(place: Path) -> Found:
     kinds = {"parquet" if file.suffix == ".parquet" else "json" for file in rows}
     if len(kinds) > 1:
         raise ValueError(f"{place} holds .json and .parquet files: name one kind")
-    asked = {"path": kinds.pop(), "data_files": [str(file) for file in rows], "split": "train"}
+    arguments = {"path": kinds.pop(), "data_files": [str(file) for file in rows], "split": "train"}
     domain = ROWS.sub("", rows[0].name) if len(rows) == 1 else place.name
-    return name, [(domain, partial(row_documents, rows[0].name, **asked))]
+    return name, [(domain, partial(row_documents, rows[0].name, **arguments))]
 
 
 def on_hub(name: str) -> Found:
@@ -53,8 +53,8 @@ def on_hub(name: str) -> Found:
     path, configuration, split, *more = [*name.split(":"), "", ""]
     if any(more):
         raise ValueError(f"data set {name}: write name:configuration:split")
-    asked = {"path": path, "name": configuration or None, "split": split or "train"}
-    return name, [(path.rpartition("/")[2], partial(row_documents, name, **asked))]
+    arguments = {"path": path, "name": configuration or None, "split": split or "train"}
+    return name, [(path.rpartition("/")[2], partial(row_documents, name, **arguments))]
 
 
 def file_documents(file: Path, begin: int | None = None) -> Documents:
@@ -87,20 +87,20 @@ def file_documents(file: Path, begin: int | None = None) -> Documents:
         raise ValueError(f"{file.name} is empty")
 
 
-def row_documents(source: str, begin: Any = None, /, **asked: Any) -> Documents:
+def row_documents(source: str, begin: Any = None, /, **arguments: Any) -> Documents:
     """The documents of a data set, as `datasets.load_dataset` is asked for it, each with the state
     in which the next row is its own; rows without one are passed over. Says so before it reaches
     out.
     """
     from datasets import load_dataset  # slow to import, and most readers never need it
 
-    if "data_files" not in asked:
-        told = f"no file or folder {source}: streaming the data set from the Hugging Face hub"
-        print(told, flush=True)
+    if "data_files" not in arguments:
+        notice = f"no file or folder {source}: streaming the data set from the Hugging Face hub"
+        print(notice, flush=True)
     advice = "name a .txt file or a folder of them, or leave CTX_TEXTS unset"
     unknown = f"{source} is neither a file, nor a folder, nor a data set that can be reached"
     with refusing(f"{unknown}; {advice}: "):
-        rows = load_dataset(**asked, streaming=True)
+        rows = load_dataset(**arguments, streaming=True)
     if begin is not None:
         rows.load_state_dict(begin)
     found = iter(rows)

@@ -1,6 +1,7 @@
 """The ES modules beside this file, as text: which a view needs, and how they become one.
 
-Reads files and imports nothing of the package, so that a site is built without torch.
+Reads files and imports nothing of the package, so that a site is built without torch. By hand and
+not by esbuild: modules are joined wherever the package is installed, and that has no Node.
 """
 
 from __future__ import annotations

@@ -106,9 +106,9 @@ def packed_once(of: LayerWeights | Destination | Study, name: str = "") -> Prepa
     if isinstance(of, LayerWeights) and not of.both_sides:
         count, sizes = len(passages(of)), (of.n_heads, of.n_neurons, of.n_ctx)
         return named(packed_layer(of, name=name), count, *sizes, destinations(of))
-    asked = of if isinstance(of, Study) else study(of, or_all=True)
-    at, count = asked.at, len(asked.passages)
-    data = packed_destination(asked, name)
+    whole = of if isinstance(of, Study) else study(of, or_all=True)
+    at, count = whole.at, len(whole.passages)
+    data = packed_destination(whole, name)
     return named(data, count, at.n_heads, at.n_neurons, at.length, [at.token])
 
 
@@ -119,7 +119,7 @@ def named(data: bytes, *facts: Any) -> Prepared:
 
 
 class LayerView(View):
-    """A view that computes with a first layer: of weights, or where `asked` of a destination, a
+    """A view that computes with a first layer: of weights, or where `any_layer` of a destination, a
     study or a stored layer's file.
 
     What is kept in sync is the packed layer's name; a notebook asks for the layer itself when it
@@ -127,7 +127,7 @@ class LayerView(View):
     """
 
     layer = Unicode(help="the name of the packed layer").tag(sync=True)
-    asked: ClassVar[bool] = False
+    any_layer: ClassVar[bool] = False
 
     def __init__(self, of: Viewed, picture: Picture | None = None, **state: Any):
         self.of = viewed(of, type(self))
@@ -135,9 +135,9 @@ class LayerView(View):
         super().__init__(picture, layer=self.prepared.digest, **state)
         self.on_msg(LayerView.answer)
 
-    def answer(self, asked: Any, buffers: Sequence[bytes]) -> None:
+    def answer(self, message: Any, buffers: Sequence[bytes]) -> None:
         """Sends the packed layer to a notebook that asks for it."""
-        if asked == {"wanted": "layer"}:
+        if message == {"wanted": "layer"}:
             self.send({"layer": self.prepared.digest}, buffers=[self.prepared.data])
 
 
@@ -146,9 +146,9 @@ def viewed(of: Viewed, view: type[LayerView]) -> LayerWeights | Destination | St
     that view cannot show it.
     """
     learned = isinstance(of, LayerWeights) and not of.both_sides
-    if learned or (view.asked and isinstance(of, Viewed)):
+    if learned or (view.any_layer and isinstance(of, Viewed)):
         return destination(of) if isinstance(of, str | os.PathLike) else of
-    if view.asked:
+    if view.any_layer:
         wanted = "LayerWeights, a destination, a study, or a stored layer's file"
     else:
         wanted = "LayerWeights of a decoder with learned positions: it moves the destination"
@@ -311,7 +311,7 @@ class NeuronExplorer(LayerView):
     """
 
     module = "neurons"
-    asked = True
+    any_layer = True
     _esm = bundled("views/neurons.js")
     heads = Heads().tag(sync=True, turned=True)
     threshold = Float(0.0).tag(sync=True, turned=True)
@@ -345,7 +345,7 @@ class LiveReader(LayerView):
     """
 
     module = "reader"
-    asked = True
+    any_layer = True
     _esm = bundled("views/reader.js")
     text = Unicode("").tag(sync=True, turned=True)
     other = Unicode("").tag(sync=True, turned=True)
