@@ -9,10 +9,6 @@ import { Layer } from "./layer.js";
 import { addScaled, dotProduct, equalParts } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
-/** @import { Seen, Split } from "./layer.js"
- *  @import { Numbers } from "./linalg.js"
- *  @import { AskedHeader, FetchPart } from "./packed.js" */
-
 /** A matrix in int8 levels, as ctxlib.stored keeps it: a step a row, and of every column its mean and
  *  spread. */
 class Table {

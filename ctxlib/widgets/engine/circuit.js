@@ -13,12 +13,7 @@ import { Prefix } from "./prefix.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 import { doneAtOnce, doneInSlices } from "./slices.js";
 
-/** @import { Calibration, Layer } from "./layer.js"
- *  @import { Numbers } from "./linalg.js"
- *  @import { Destination } from "./packed.js"
- *  @import { Ranked } from "./ranking.js"
- *  @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse
- *  @typedef {ReturnType<typeof responsesOf>} Responses */
+/** @typedef {ReturnType<typeof responsesOf>} Responses */
 
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {

@@ -15,32 +15,6 @@ import { Kept } from "./kept.js";
 import { addScaled, dotProduct, wholeBelow } from "./linalg.js";
 import { NEURONS_AT_ONCE, Ranking } from "./ranking.js";
 
-/** @typedef {import("./circuit.js").Responses} Responses
- *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").CommonHeader} CommonHeader
- *  @typedef {{name: string, domain: string, title: string, ids: Int32Array}} Passage
- *  @typedef {{inside: Float64Array[], scale: number}} Attended what each head puts together inside, and
- *    the LayerNorm-2 scale behind what all of them write
- *  @typedef {{denominators: Numbers, scale: number}} Calibration one denominator a head
- *
- *  @typedef Seen a text, as the heads at a destination read it
- *  @property {(heads: number[]) => Float64Array[]} contents content_h of every source, a row a head
- *  @property {(head: number, weights: Numbers) => Float64Array} inside the sources' values, weighed
- *  @property {(heads: number[], inner: Float64Array[]) => (source: number, k: number) => number} along
- *    a source's value in heads[k] in the direction inner[k]
- *  @property {() => Attended} own what the text's own denominators make of it
- *
- *  @typedef Split what stands in for the heads at n where `token` stands (ctxlib.split)
- *  @property {number} reach tokens of a text that are read: n + 1, or more where sources stand on
- *    both sides
- *  @property {Float64Array[]} kernels one row a head over the sources
- *  @property {() => Calibration} calibrated by the calibration text, cut here
- *  @property {(ids: Numbers, out: Float64Array) => Generator<void>} scores log content of tokens,
- *    token after token
- *  @property {(ids: Numbers, heads: number[], inner: Float64Array[], out: Float64Array) =>
- *    Generator<void>} through values of tokens along a direction inside each head
- *  @property {(ids: Numbers) => Seen} seen */
-
 const KEPT_CIRCUITS = 4; // at other destinations: a reader types forth and back
 
 /** What pages need of a first layer, and what stays the same for every destination.
@@ -48,10 +22,10 @@ const KEPT_CIRCUITS = 4; // at other destinations: a reader types forth and back
 export class Layer {
   /** @type {Kept<Circuit>} */ #circuits = new Kept(KEPT_CIRCUITS);
   /** @type {Ranking | null} */ #ranking = null;
-  /** @type {import("./ranking.js").Ranked | undefined} */ #told;
+  /** @type {Ranked | undefined} */ #told;
 
   /** @param {CommonHeader} header @param {Record<string, any>} tensors
-   *  @param {import("./packed.js").FetchPart} [fetch] of a layer that has a folder */
+   *  @param {FetchPart} [fetch] of a layer that has a folder */
   constructor(header, tensors, fetch) {
     this.fetch = fetch;
     this.model = header.model;
@@ -111,7 +85,7 @@ export class Layer {
 
   /** The ranking of these heads, where it is the one that the file holds: that of the stable heads at
    *  the usual destination, of all heads if none is stable. @param {Circuit} circuit
-   *  @param {number[]} heads @returns {import("./ranking.js").Ranked | undefined} */
+   *  @param {number[]} heads @returns {Ranked | undefined} */
   told({ n, token }, heads) {
     const usual = this.stable.length ? this.stable : this.everyHead;
     const same = n === this.n && token === this.destinations[0].id;

@@ -13,10 +13,6 @@ import {
 } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
-/** @import { Attended, Seen, Split } from "./layer.js"
- *  @import { Numbers } from "./linalg.js"
- *  @import { FetchPart, LayerHeader } from "./packed.js" */
-
 /** A layer's weights, folded and centred. A page that has a folder of parts opens with what kernels and a
  *  few tokens need; the other tokens, and what neurons are told with, come when they are asked for. */
 export class LearnedLayer extends Layer {

@@ -4,27 +4,9 @@ import { AskedLayer } from "./asked.js";
 import { LearnedLayer } from "./learned.js";
 import { HeardNeuron } from "./neuron.js";
 
-/** @typedef {import("./layer.js").Layer} Layer
- *  @typedef {{id: number, denominators: number[], scale: number}} Destination
- *  @typedef {{family: string, because: string, effectiveTokens: number, halfMass: number,
- *    unevenness: number, copyPreference: number | null}} Family a head's, and what it was told from
- *  @typedef {{name: string, type: string, shape: number[], offset: number}} TensorEntry
- *  @typedef {{
- *    format: string, version: number, tensors: TensorEntry[], model: string, vocab_size: number,
- *    d_model: number, heads: number, d_head: number, neurons: number, positions: number, eps: number,
- *    n: number, largest: number, stable: number[], destinations: Destination[],
- *    calibration: {name: string, ids: number[]}, families: Family[],
- *    passages: {name: string, domain: string, title: string}[], untrained: number[],
- *    vocab: string[], bos: number, byte_level: boolean, words?: string, folder?: string}} CommonHeader
- *    its further parts, where it has some, lie in a folder beside it, named for what it holds
- *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
- *  @typedef {CommonHeader & {length: number, shared?: number}} AskedHeader of one destination, the
- *    rarer tokens `shared` a file
- *  @typedef {{sizes: string[], reals: string[], lists: string[],
+/** @typedef {{sizes: string[], reals: string[], lists: string[],
  *    tensors: (header: any) => string[]}} Kind what a header must give: whole numbers above 0, numbers
- *    above 0, lists, and tensors by their names
- *  @typedef {(name: string, onProgress: (share: number) => void, signal?: AbortSignal) =>
- *    Promise<Record<string, any>>} FetchPart gives the tensors of such a part */
+ *    above 0, lists, and tensors by their names */
 
 const LAYER = {
   sizes: ["vocab_size", "heads", "d_model", "d_head", "neurons", "positions", "n", "largest"],

@@ -5,13 +5,6 @@
 
 import { wholeBelow } from "./linalg.js";
 
-/** @import { Circuit } from "./circuit.js"
- *  @import { Attended, Seen } from "./layer.js"
- *  @import { Numbers } from "./linalg.js"
- *  @typedef {{head: number, kernel: number, content: number, denominator: number, value: number,
- *    adds: number}} Part what a source gives a neuron through one head: `value` is what the token would add
- *    if the head attended to nothing else */
-
 export class Prefix {
   /** @type {Float64Array[]} by head */ #contents = [];
   /** @type {Attended | undefined} */ #attention;

@@ -3,12 +3,6 @@
 import { dotProduct, insertPlace, medianOf, rowProducts } from "./linalg.js";
 import { doneAtOnce } from "./slices.js";
 
-/** @import { Circuit } from "./circuit.js"
- *  @import { Layer } from "./layer.js"
- *  @import { Numbers } from "./linalg.js"
- *  @typedef {{top: Float64Array, mean: Float64Array, tokens: Int32Array}} Ranked
- *    `top` and `mean` neuron by neuron; of tokens as many a neuron as are known, the largest first */
-
 const AT_ONCE = 16; // neurons that are ranked in a step
 const SPARE = 4; // tokens picked by rounded contributions beyond those that the exact ones keep
 const STANDS_OUT = 2; // robust deviations above the median neuron, as in ctxlib.neurons

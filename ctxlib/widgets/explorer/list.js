@@ -8,9 +8,7 @@ import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
 import { rankingName } from "./scene.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { Table } from "../ui/csv.js"
- *  @import { Ranking, Scene, Tools } from "./scene.js" */
+/** @import { Ranking, Scene, Tools } from "./scene.js" */
 
 const FIRST_ROWS = 12; // of the list, and as many more at a time
 const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)

@@ -10,9 +10,7 @@ import { barTable } from "./bars.js";
 import { columnOf, headsSaid, rankingName } from "./scene.js";
 import { sameAgain } from "./search.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { Table } from "../ui/csv.js"
- *  @import { Scene, Tools } from "./scene.js" */
+/** @import { Scene, Tools } from "./scene.js" */
 
 const OUTERMOST = 12; // tokens shown of each end of a neuron
 

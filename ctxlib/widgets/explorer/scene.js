@@ -7,11 +7,7 @@ import { headingsIn } from "../ui/dom.js";
 import { spelling } from "../ui/source.js";
 import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
 
-/** @import { Circuit, Responses } from "../engine/circuit.js"
- *  @import { Layer } from "../engine/layer.js"
- *  @import { Model } from "../ui/state.js"
- *  @import { Way } from "../ui/ways.js"
- *  @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
+/** @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
  *    the others may still say "choose for me"
  *  @typedef {ReturnType<typeof rankingOf>} Ranking
  *  @typedef {ReturnType<typeof toolsOf>} Tools

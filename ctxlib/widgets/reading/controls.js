@@ -7,10 +7,7 @@ import { element, focusIn, quiet } from "../ui/dom.js";
 import { below, inStep } from "../ui/state.js";
 import { grouped, tokenMarks, tokenName } from "../ui/words.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { LayerReader } from "../engine/reading.js"
- *  @import { Model } from "../ui/state.js"
- *  @import { Found, Scene, Text } from "./scene.js" */
+/** @import { Found, Scene, Text } from "./scene.js" */
 
 /** @param {number} step a power of two @returns {string} */
 function ordinal(step) {

@@ -4,8 +4,7 @@ import { leading, mostAdding, standing } from "../engine/reading.js";
 import { nextTurn, sliced } from "../engine/slices.js";
 import { figure, signed, tokenName } from "../ui/words.js";
 
-/** @import { LayerReader, Reading, Reference } from "../engine/reading.js"
- *  @import { Found, Listed, Scene, Text } from "./scene.js"
+/** @import { Found, Listed, Scene, Text } from "./scene.js"
  *  @import { Side } from "./text.js"
  *  @typedef {{excited: (Float64Array | null)[], apart: Float64Array | null}} Told */
 

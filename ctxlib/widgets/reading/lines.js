@@ -6,8 +6,7 @@ import { chart, legend, line, readable, rule, wash } from "../ui/plot.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, signed, UNIT } from "../ui/words.js";
 
-/** @import { Hand } from "../ui/hand.js"
- *  @import { Text } from "./scene.js" */
+/** @import { Text } from "./scene.js" */
 
 const BY_PAPER = { stroke: COLOURS[0], "stroke-width": 1.9 };
 const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.3 };

@@ -11,9 +11,7 @@ import { digitsFor, grouped, nameInText, several } from "../ui/words.js";
 import { pictureSection } from "./lines.js";
 import { neuronTable } from "./lists.js";
 
-/** @import { LayerReader, Reading } from "../engine/reading.js"
- *  @import { Hand } from "../ui/hand.js"
- *  @import { Kept, Text, Turned } from "./scene.js"
+/** @import { Kept, Text, Turned } from "./scene.js"
  *  @typedef {ReturnType<typeof textSection>} Side */
 
 const START = "⟨start⟩"; // the token in front of every text

@@ -4,8 +4,6 @@ import { element, fresh } from "./dom.js";
 import { headStyle, lineMark } from "./marks.js";
 import { tokenMark } from "./words.js";
 
-/** @import { Layer } from "../engine/layer.js" */
-
 /** Controls side by side, by the names of what they turn; `update` shows a state in them, and of sliders
  *  their scales. @param {Record<string, HTMLElement & {update: (value: any, scale?: any) => void}>} controls */
 export function controlRow(controls) {

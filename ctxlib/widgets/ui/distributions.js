@@ -3,8 +3,6 @@
 import { bars, readable } from "./plot.js";
 import { figure } from "./words.js";
 
-/** @import { Chart } from "./plot.js" */
-
 /** Which bin a value falls into, the first one counted 0; bins are of one width.
  *  @param {number[]} edges @param {number} value */
 export function binAt(edges, value) {

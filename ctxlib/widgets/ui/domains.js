@@ -6,8 +6,7 @@ import { DOWN, UP } from "./marks.js";
 import { linearTicks, tickFormat } from "./plot.js";
 import { figure, several, signed } from "./words.js";
 
-/** @import { DomainResponse } from "../engine/circuit.js"
- *  @typedef {{low: number, high: number, across: number, X: (value: number) => number}} Scale */
+/** @typedef {{low: number, high: number, across: number, X: (value: number) => number}} Scale */
 
 const MARGINS = 168; // pixels beside the drawings: names and means
 

@@ -5,8 +5,7 @@ import { either } from "./controls.js";
 import { element, failed, headingsIn } from "./dom.js";
 import { heard, sound, turn } from "./state.js";
 
-/** @import { Model } from "./state.js"
- *  @typedef {(view: {model: Model, el: HTMLElement}) => Promise<(() => void) | undefined>} Render */
+/** @typedef {(view: {model: Model, el: HTMLElement}) => Promise<(() => void) | undefined>} Render */
 
 /** A view that begins anew when another model is chosen, where the page has several: the trait `model`
  *  is the first of the traits, so that what an address says of the others is told to the new view only.

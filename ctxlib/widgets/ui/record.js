@@ -3,8 +3,7 @@
 import { failed } from "./dom.js";
 import { sound } from "./state.js";
 
-/** @import { Model } from "./state.js"
- *  @typedef {(value: any) => boolean} Test
+/** @typedef {(value: any) => boolean} Test
  *  @typedef {Test | any[] | {[name: string]: any}} Shape a test, a list of one shape, or shapes by their names */
 
 /** Whether a value has a shape. @param {any} value @param {Shape} shape @returns {boolean} */

@@ -5,10 +5,6 @@ import { Tokenizer } from "../engine/tokenizer.js";
 import { element, failed } from "./dom.js";
 import { nameInText, tokenName } from "./words.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { HeardNeuron } from "../engine/neuron.js"
- *  @import { Model } from "./state.js" */
-
 const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
 
 /** @type {Map<string, Promise<Layer>>} one download for all views of a page */

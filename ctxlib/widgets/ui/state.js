@@ -2,13 +2,6 @@
 
 import { atWidth, eachFrame } from "./dom.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { AnyModel } from "@anywidget/types"
- *  @typedef {Pick<AnyModel, "get" | "set" | "on" | "off" | "save_changes" | "send"> & {
- *    first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void, beside?: Model,
- *    link?: (page: string, state: Record<string, any>) => Promise<string | null>}} Model of the plain
- *    anywidget protocol; what a page adds to it (`page.js`) may be absent */
-
 /** The value of a trait if it is sound, else what it was at first, else `otherwise`; and puts it
  *  right, so that addresses and controls say the same.
  *  @template T @param {Model} model @param {string} name @param {(value: any) => boolean} test
@@ -64,9 +57,6 @@ export function heard(model, traits, run) {
   for (const event of events) model.on(event, run);
   return () => events.forEach((event) => model.off(event, run));
 }
-
-/** @typedef {(...names: string[]) => boolean} Changed whether one of these fields of a state is another
- *    than last time; at first, every one is */
 
 /** Two values of a state: lists are alike if what they hold is. @param {any} a @param {any} b */
 function alike(a, b) {

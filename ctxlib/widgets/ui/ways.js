@@ -4,9 +4,6 @@
 import { button } from "./controls.js";
 import { element } from "./dom.js";
 
-/** @import { Model } from "./state.js" */
-/** @typedef {{page: string, label: string, state: Record<string, any>}} Way */
-
 /** Copies the address of the view's present state, or sets it back, where a page can; nothing
  *  elsewhere. @param {Model} model @returns {HTMLElement | null} */
 export function stateButtons(model) {

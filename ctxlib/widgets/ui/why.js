@@ -8,8 +8,7 @@ import { headStyle, lineMark } from "./marks.js";
 import { lighting, pathDrawing } from "./path.js";
 import { UNIT, digitsFor, signed, threeDigits, tokenMark } from "./words.js";
 
-/** @import { Part } from "../engine/prefix.js"
- *  @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and whom it
+/** @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and whom it
  *    tells */
 
 const EQUATION = /** @type {const} */ ([

@@ -15,9 +15,7 @@ import { stateButtons, waysOn } from "../ui/ways.js";
 import { whyHere } from "../ui/why.js";
 import { tokenMark } from "../ui/words.js";
 
-/** @import { LearnedLayer } from "../engine/learned.js"
- *  @import { Place } from "../ui/place.js"
- *  @import { Model } from "../ui/state.js"
+/** @import { Place } from "../ui/place.js"
  *  @typedef {LearnedLayer} Layer */
 
 const EVEN = { stroke: "var(--ctx-ink)", "stroke-width": 1, "stroke-dasharray": "2 3" };

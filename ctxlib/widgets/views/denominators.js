@@ -14,9 +14,7 @@ import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Chart } from "../ui/plot.js"
- *  @import { Model } from "../ui/state.js"
- *  @typedef {{variance: number, width: number, largest: number, squares: number,
+/** @typedef {{variance: number, width: number, largest: number, squares: number,
  *    heaviest: number}} Facts what bounds are made of, for one head: the variance of a token's content,
  *    its interval's width and its largest distance from the mean; of the kernel the sum of squares and
  *    the largest weight

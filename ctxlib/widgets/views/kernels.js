@@ -16,10 +16,7 @@ import { below, kept, listBelow, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure } from "../ui/words.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { Chart } from "../ui/plot.js"
- *  @import { Model } from "../ui/state.js"
- *  @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
+/** @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
 
 const FAINTEST = 1e-6; // smaller weights are not drawn
 const WINDOWS = 40; // stretches over which a line is averaged

@@ -12,7 +12,6 @@ import { stateButtons, waysOn } from "../ui/ways.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Changed, Model } from "../ui/state.js" */
 /** @typedef {{bias: number, embedding: number, mlps: number, heads: number[], rest: number}} Terms
  *    `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
  *  @typedef {Terms & {tokens: string[], sources: number[], probability: number, text?: string}}

@@ -31,9 +31,7 @@ import { brought, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { several } from "../ui/words.js";
 
-/** @import { Responses } from "../engine/circuit.js"
- *  @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
- *  @import { Model } from "../ui/state.js" */
+/** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js" */
 
 const LABELLED = 5; // tokens of a neuron in the table of labels
 const QUICK = 50; // milliseconds: a ranking that takes no longer may be made beforehand

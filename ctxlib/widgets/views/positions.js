@@ -13,9 +13,6 @@ import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Chart } from "../ui/plot.js"
- *  @import { Changed } from "../ui/state.js" */
-
 /** A head: over how many tokens its kernel is spread; how far its scores vary with the place, with
  *  the token, and with both in a way that no sum can follow; the log of its kernel at the record's
  *  distances; of some tokens, their log content and how much more than the average token they get

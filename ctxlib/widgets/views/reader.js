@@ -23,8 +23,7 @@ import { svgButton } from "../ui/svg.js";
 import { brought, waitingLine } from "../ui/waiting.js";
 import { waysOn } from "../ui/ways.js";
 
-/** @import { Found, Scene } from "../reading/scene.js"
- *  @import { Changed, Model } from "../ui/state.js" */
+/** @import { Found, Scene } from "../reading/scene.js" */
 
 /** @param {{model: Model, el: HTMLElement}} view traits: heads, neuron, shades, and those of `OF_TEXTS` */
 async function render({ model, el }) {

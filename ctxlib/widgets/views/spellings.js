@@ -9,9 +9,7 @@ import { textBox } from "../ui/textbox.js";
 import { shade } from "../ui/tokens.js";
 import { signed } from "../ui/words.js";
 
-/** @import { HeardNeuron } from "../engine/neuron.js"
- *  @import { Model } from "../ui/state.js"
- *  @typedef {{text: string, model?: number, told?: number}} Word a token, and what the neuron is told there
+/** @typedef {{text: string, model?: number, told?: number}} Word a token, and what the neuron is told there
  *  @typedef {{name: string, words: string[], model: number[], told: number[]}} Kept a text as Python
  *    has it */
 
