@@ -78,6 +78,8 @@ export class AskedLayer extends Layer {
     super(header, { ...tensors, W_O: wholeTable(tensors, "W_O") }, fetch);
     this.length = header.length; // tokens of a text that are read
     this.shared = header.shared ?? 0;
+    this.fixed = true;
+    this.bothSides = this.length > this.n + 1;
     this.#file = new Int16Array(this.nVocab).fill(-1);
     this.#row = new Int32Array(this.nVocab);
     this.#take(tensors);
@@ -131,14 +133,6 @@ export class AskedLayer extends Layer {
     const [kind, number] = part.split("-");
     if (kind === "head") this.#readouts[Number(number)] ??= readoutTable(tensors, Number(number));
     else if (!this.knows(tensors.known[0])) this.#take(tensors);
-  }
-
-  get fixed() {
-    return true;
-  }
-
-  get bothSides() {
-    return this.length > this.n + 1;
   }
 
   /** @param {number} n */

@@ -13,15 +13,14 @@ import { Prefix } from "./prefix.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 import { doneAtOnce, doneInSlices } from "./slices.js";
 
-/** @typedef {ReturnType<typeof responsesOf>} Responses */
-
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {
   /** @type {Calibration | undefined} */ #calibration;
-  /** @type {Float64Array[] | undefined} */ #content;
-  /** @type {Float64Array[] | undefined} */ #weights;
-  /** @type {Float64Array[] | undefined} */ #means;
-  /** @type {Kept<Responses>} by heads; megabytes each */ #responses = new Kept(4);
+  /** @type {Float64Array[] | undefined} of the known tokens */ #content;
+  /** @type {Float64Array[]} by head, content_h(t) / (denom_h s) of the ranked tokens */ weights =
+    [];
+  /** @type {Float64Array[]} by head, what the average counted token puts into it */ means = [];
+  /** @type {Kept<Float64Array>} by heads; megabytes each */ #responses = new Kept(4);
   /** @type {Kept<Float64Array>} by heads */ #shared = new Kept(64);
 
   /** @param {Layer} layer @param {number} n @param {number} token */
@@ -61,26 +60,12 @@ export class Circuit {
 
   // -------------------------------------------------------------- tokens
 
-  /** log content_h(t) of the vocabulary, in nats; head after head. A token that the page does not
-   *  know has none. @returns {Float64Array[]} */
-  contentScores() {
-    return doneAtOnce(this.#scoring());
-  }
-
-  *#scoring() {
-    if (this.#content) return this.#content;
-    const { known, nHeads } = this.layer;
-    const out = new Float64Array(known.length * nHeads);
-    yield* this.split.scores(known, out);
-    const rows = equalParts(columnMajor(out, nHeads), nHeads);
-    return (this.#content = rows.map((row) => this.layer.ofVocabulary(row, -Infinity)));
-  }
-
-  /** content_h(t) / denom_h of the vocabulary: a token's weight in a head, per unit of kernel.
-   *  @param {number} head @returns {Float64Array} */
-  tokenWeights(head) {
-    wholeBelow(head, this.layer.nHeads, "head");
-    return this.contentScores()[head].map((score) => Math.exp(score) / this.denominators[head]);
+  /** log content_h of some tokens, in nats; a row a head. @param {Numbers} ids */
+  *#scores(ids) {
+    const { nHeads } = this.layer;
+    const out = new Float64Array(ids.length * nHeads);
+    yield* this.split.scores(ids, out);
+    return equalParts(columnMajor(out, nHeads), nHeads);
   }
 
   /** W_O W_in[:, j] / s: the direction inside each head that one neuron reads.
@@ -104,12 +89,12 @@ export class Circuit {
     const chosen = layer.heads(heads);
     const out = new Float64Array(layer.nVocab);
     const through = new Float64Array(known.length * chosen.length);
-    yield* this.#scoring();
+    const scores = (this.#content ??= yield* this.#scores(known));
     yield* split.through(known, chosen, this.directions(neuron, chosen), through);
     for (const [k, head] of chosen.entries()) {
-      const weights = this.tokenWeights(head);
+      const denominator = this.denominators[head];
       for (let i = 0; i < known.length; i++)
-        out[known[i]] += weights[known[i]] * through[i * chosen.length + k];
+        out[known[i]] += (Math.exp(scores[head][i]) / denominator) * through[i * chosen.length + k];
       yield;
     }
     return out;
@@ -158,17 +143,18 @@ export class Circuit {
     return this.read(ids).summary(heads);
   }
 
-  /** `layer.byDomain` here.
-   *  @param {number[]} heads @param {boolean} placed @param {AbortSignal} [signal]
-   *  @returns {Promise<Responses>} */
-  async responses(heads, placed, signal) {
+  /** What the paper's circuit says of every labelled passage: of its own tokens, or with the
+   *  destination token at the end of what is read (`placed`).
+   *  @param {number[]} heads @param {boolean} [placed] @param {AbortSignal} [signal]
+   *  @returns {Promise<Float64Array>} for all neurons, passage after passage */
+  async responses(heads, placed = false, signal) {
     const chosen = this.layer.heads(heads);
     const key = `${chosen} ${placed}`;
     const known = this.#responses.known(key);
     if (known) return known;
     const scaled = await doneInSlices(this.#readPassages(chosen, placed), signal);
     const values = await doneInSlices(readOut(this.layer, chosen, scaled), signal);
-    return this.#responses.get(key, () => responsesOf(this.layer, values));
+    return this.#responses.get(key, () => values);
   }
 
   /** What each head puts together, over LayerNorm 2's scale, passage after passage.
@@ -192,7 +178,7 @@ export class Circuit {
   prepared(heads) {
     if (this.layer.told(this, heads)) return true;
     const ranking = this.layer.ranking(this.n);
-    return Boolean(this.#weights && this.#means) && heads.every((h) => ranking.head(h).share === 1);
+    return this.weights.length > 0 && heads.every((h) => ranking.head(h).share === 1);
   }
 
   /** Does beforehand what makes `top` slow, a few milliseconds at a time: for a head and n once, and
@@ -220,14 +206,8 @@ export class Circuit {
     return this.layer.ranking(this.n).of(this, chosen);
   }
 
-  /** The same where a page has to stay alive meanwhile.
-   *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
-  async topInSlices(heads, signal) {
-    const chosen = this.layer.heads(heads);
-    return this.layer.told(this, chosen) ?? (await this.rank(chosen, signal));
-  }
-
-  /** Ranks all neurons, whatever the file tells: a head more or less is quick from then on.
+  /** Ranks all neurons while the page stays alive, whatever the file tells: a head more or less is quick
+   *  from then on.
    *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
   async rank(heads, signal) {
     await doneInSlices(this.weigh(), signal);
@@ -235,29 +215,13 @@ export class Circuit {
     return ranking.inTurn(() => doneInSlices(ranking.making(this, heads), signal));
   }
 
-  /** What a ranking needs of this circuit: `rankedWeights` and `meanValues`. */
+  /** What a ranking needs of this circuit: `means`, then `weights`. */
   *weigh() {
-    this.#means ??= this.#packedMeans() ?? (yield* this.#averaged());
-    this.#weights ??= yield* this.#weighed();
-  }
-
-  /** content_h(t) / (denom_h s) of the ranked tokens. @param {number} head */
-  rankedWeights(head) {
-    return /** @type {Float64Array[]} */ (this.#weights)[head];
-  }
-
-  /** What the average counted token puts into a head, per unit of kernel. @param {number} head */
-  meanValues(head) {
-    return /** @type {Float64Array[]} */ (this.#means)[head];
-  }
-
-  *#weighed() {
-    const { layer, scale } = this;
-    const out = new Float64Array(layer.ranked.length * layer.nHeads);
-    yield* this.split.scores(layer.ranked, out);
-    const scores = equalParts(columnMajor(out, layer.nHeads), layer.nHeads);
-    return scores.map((row, h) =>
-      row.map((score) => Math.exp(score) / this.denominators[h] / scale),
+    if (!this.means.length) this.means = this.#packedMeans() ?? (yield* this.#averaged());
+    if (this.weights.length) return;
+    const scores = yield* this.#scores(this.layer.ranked);
+    this.weights = scores.map((row, h) =>
+      row.map((score) => Math.exp(score) / this.denominators[h] / this.scale),
     );
   }
 
@@ -301,21 +265,4 @@ function* readOut(layer, heads, rows) {
     yield;
   }
   return out;
-}
-
-/** The paper's circuit on every labelled passage, for all neurons.
- *  @param {Layer} layer @param {Float64Array} values passage after passage */
-function responsesOf({ nNeurons, passages }, values) {
-  const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
-  /** One neuron's, domain by domain in the passages' order. @param {number} neuron
-   *  @returns {DomainResponse[]} */
-  const of = (neuron) => {
-    wholeBelow(neuron, nNeurons, "neuron");
-    return [...domains].map(([domain, members]) => {
-      const own = members.map((i) => values[i * nNeurons + neuron]);
-      const mean = own.reduce((a, b) => a + b) / own.length;
-      return { domain, mean, values: own, passages: members };
-    });
-  };
-  return { values, of };
 }

@@ -68,6 +68,11 @@ export class Layer {
 
   // -------------------------------------------------------------- what each kind of layer has
 
+  /** Whether texts are always asked by the same token, at one distance from their end. */
+  fixed = false;
+  /** Whether sources stand on both sides of the destination. */
+  bothSides = false;
+
   /** @param {Record<string, any>} _tensors @returns {Int32Array} */
   knownTokens(_tensors) {
     return Int32Array.from(this.vocab.keys());
@@ -95,17 +100,6 @@ export class Layer {
   /** @param {Record<string, any>} tensors */
   takeRanking({ told_top: top, told_mean: mean, told_tokens: tokens }) {
     this.#told = { top, mean, tokens: Int32Array.from(tokens) };
-  }
-
-  /** Whether texts are always asked by the same token, at one distance from their end.
-   *  @returns {boolean} */
-  get fixed() {
-    return false;
-  }
-
-  /** Whether sources stand on both sides of the destination. @returns {boolean} */
-  get bothSides() {
-    return false;
   }
 
   /** Tokens of a text that a destination reads. @param {number} n */
@@ -200,26 +194,6 @@ export class Layer {
    *  @returns {Float64Array[]} one row a head over the sources 0 ... n */
   kernels(n, token) {
     return this.circuit({ n, token }).kernels;
-  }
-
-  /** A number for each known token, by its id. @param {Float64Array} values
-   *  @param {number} otherwise of the others @returns {Float64Array} */
-  ofVocabulary(values, otherwise) {
-    if (values.length === this.nVocab) return values;
-    const out = new Float64Array(this.nVocab).fill(otherwise);
-    this.known.forEach((id, i) => (out[id] = values[i]));
-    return out;
-  }
-
-  // -------------------------------------------------------------- the labelled passages
-
-  /** What the paper's circuit says of every labelled passage: of its own tokens, or with the
-   *  destination token at the end of what is read (`Circuit.placed`).
-   *  @param {number[]} heads
-   *  @param {{n?: number, token?: number, placed?: boolean, signal?: AbortSignal}} [options]
-   *  @returns {Promise<Responses>} */
-  byDomain(heads, { n, token, placed = false, signal } = {}) {
-    return this.circuit({ n, token }).responses(heads, placed, signal);
   }
 
   /** z W_O of one head, added to `into`.

@@ -163,26 +163,24 @@ function unpackedLayer(buffer, among) {
     );
   const malformed = malformedPart(header, among[header.format], buffer.byteLength - start);
   if (malformed) throw new Error(`its header is damaged (${malformed})`);
-  /** @type {Record<string, any>} */
-  const kinds = {
-    int8: Int8Array,
-    uint16: Uint16Array,
-    uint32: Uint32Array,
-    float16: Uint8Array, // two bytes each
-    float32: Float32Array,
-  };
   const tensors = header.tensors.map(({ name, type, shape, offset }) => {
-    const count = entries(shape);
-    const held = new kinds[type](buffer, start + offset, type === "float16" ? 2 * count : count);
-    if (type === "float16") return [name, halvesWidened(held, (halves ??= everyHalf()))];
+    const [at, count] = [start + offset, entries(shape)];
+    if (type === "float16") return [name, halvesWidened(new Uint8Array(buffer, at, 2 * count))];
+    const held = new NUMBERS[type](buffer, at, count);
     return [name, type === "float32" ? new Float64Array(held) : held];
   });
   return { header, tensors: Object.fromEntries(tensors) };
 }
 
-const WIDTHS = /** @type {Record<string, number>} */ ({
-  int8: 1, uint16: 2, uint32: 4, float16: 2, float32: 4,
-}); // prettier-ignore
+/** @type {Record<string, any>} */
+const NUMBERS = {
+  int8: Int8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  float16: Uint16Array, // its low bytes lie in front of all high ones
+  float32: Float32Array,
+};
+
 /** @param {number[]} shape */
 function entries(shape) {
   return shape.reduce((a, b) => a * b, 1);
@@ -194,12 +192,12 @@ function malformedPart(header, kind, room) {
   const isSize = (/** @type {any} */ v) => Number.isInteger(v) && v > 0;
   const isTensor = (/** @type {any} */ t) =>
     typeof t?.name === "string" &&
-    t.type in WIDTHS &&
+    t.type in NUMBERS &&
     Array.isArray(t.shape) &&
     t.shape.every((/** @type {any} */ v) => v === 0 || isSize(v)) &&
     Number.isInteger(t.offset);
   const fits = (/** @type {TensorEntry} */ { type, shape, offset }) =>
-    offset >= 0 && offset + WIDTHS[type] * entries(shape) <= room;
+    offset >= 0 && offset + NUMBERS[type].BYTES_PER_ELEMENT * entries(shape) <= room;
   const { vocab, tensors } = header;
   return (
     kind.sizes.find((name) => !isSize(header[name])) ??
@@ -247,9 +245,9 @@ function everyHalf() {
   });
 }
 
-/** float16 to float64. @param {Uint8Array} bytes all low ones, then all high ones
- *  @param {Float64Array} table */
-function halvesWidened(bytes, table) {
+/** float16 to float64. @param {Uint8Array} bytes all low ones, then all high ones */
+function halvesWidened(bytes) {
+  const table = (halves ??= everyHalf());
   const out = new Float64Array(bytes.length / 2);
   for (let i = 0; i < out.length; i++) out[i] = table[bytes[i] | (bytes[i + out.length] << 8)];
   return out;

@@ -164,9 +164,10 @@ export class Ranking {
     const { highest, kept } = this;
     const { nNeurons, ranked, dHead } = this.layer;
     const [top, mean] = [new Float64Array(nNeurons), new Float64Array(nNeurons)];
-    const tokens = new Int32Array(nNeurons * kept);
+    const [tokens, size] = [new Int32Array(nNeurons * kept), ranked.length];
     for (let j = 0; j < nNeurons; j++) {
-      for (let k = 0; k < before.length; k++) addLevels(this.sums, before[k], j);
+      for (const { table, weights, sign } of before)
+        addBelow(this.sums, weights, table.levels, sign * table.steps[j], j * size, 0, Infinity);
       addAndPick(this.sums, last, j, highest);
       for (const part of all) mean[j] += dotProduct(part.mean, 0, part.table.R, j * dHead, dHead);
       top[j] = highest.settle(j, all, changes, kept) - mean[j];
@@ -189,21 +190,15 @@ export class Ranking {
 
   /** @param {Circuit} circuit @param {number} head @param {1 | -1} sign @returns {HeadPart} */
   #part(circuit, head, sign) {
-    const mean = circuit.meanValues(head).map((z) => z / circuit.scale);
-    return { table: this.head(head), weights: circuit.rankedWeights(head), mean, sign };
+    const mean = circuit.means[head].map((z) => z / circuit.scale);
+    return { table: this.head(head), weights: circuit.weights[head], mean, sign };
   }
 }
 
 /** @typedef {{table: HeadTable, weights: Float64Array, mean: Float64Array, sign: 1 | -1}} HeadPart
  *    a head with a circuit's weights of the ranked tokens and its mean, to be added or taken off */
 
-/** sums[j, t] += weights[t] step[j] levels[j, t] for all t
- *  @param {Float32Array} sums @param {HeadPart} part @param {number} j */
-function addLevels(sums, { table, weights, sign }, j) {
-  addBelow(sums, weights, table.levels, sign * table.steps[j], j * weights.length, 0, Infinity);
-}
-
-/** The same, and picks the largest of what comes out: a number is compared before it is stored,
+/** sums[j, t] += weights[t] step[j] levels[j, t] for all t, and picks the largest of what comes out: a number is compared before it is stored,
  *  since to fetch it once more would take twice as long as all the rest.
  *  @param {Float32Array} sums @param {HeadPart} part @param {number} j @param {Largest} highest */
 function addAndPick(sums, { table, weights, sign }, j, highest) {
@@ -221,7 +216,7 @@ function addAndPick(sums, { table, weights, sign }, j, highest) {
   }
 }
 
-/** Goes on adding until what comes out is not below a bound. A loop of its own, without a call
+/** Goes on adding so until what comes out is not below a bound. A loop of its own, without a call
  *  inside: only then does V8 keep what it works with in registers.
  *  @param {Float32Array} sums @param {Float64Array} weights @param {Int8Array} levels
  *  @param {number} factor @param {number} first of the row @param {number} from

@@ -91,7 +91,7 @@ export class LayerReader {
 
   /** @param {number[]} heads @param {number} n @returns {Promise<Reference>} */
   async #measured(heads, n) {
-    const { values } = await this.layer.byDomain(heads, { n });
+    const values = await this.layer.circuit({ n }).responses(heads);
     const size = this.layer.nNeurons;
     const count = values.length / size;
     const [mean, sd] = [new Float64Array(size), new Float64Array(size)];
