@@ -19,8 +19,7 @@ export function listSection(tools) {
   const { layer, name, go, heading } = tools;
   const group = fresh("found");
   const note = quiet();
-  const titles = ["rank", "neuron", "top", "z"].map((figures) => ({ figures }));
-  const columns = [...titles, { words: "first tokens" }];
+  const columns = [["rank"], ["neuron"], ["top"], ["z"], "first tokens"];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   let room = FIRST_ROWS;

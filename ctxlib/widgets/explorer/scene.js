@@ -56,15 +56,22 @@ export function turned(model, layer) {
 
 /** Everything the sections show, with all that was left to the view chosen.
  *  @param {Turned & {width: number}} now @param {Ranking} ranking
- *  @param {Responses | null} responses */
+ *  @param {Float64Array | null} responses */
 export function sceneOf(now, ranking, responses) {
+  const { layer } = ranking.circuit;
   const theta = now.threshold || ranking.rule;
   const { order, top } = ranking;
   let found = order.findIndex((j) => !(top[j] > theta));
   if (found < 0) found = order.length;
   const neuron = neuronOf(now, ranking);
-  const read = passageOf(responses, now.passage, neuron);
-  return { ...now, neuron, ranking, responses, theta, found, read };
+  /** A neuron's summaries, passage after passage. @param {number} neuron */
+  const told = (neuron) =>
+    layer.passages.map(
+      (_, i) => /** @type {Float64Array} */ (responses)[i * layer.nNeurons + neuron],
+    );
+  const loudest = () => told(neuron).indexOf(Math.max(...told(neuron)));
+  const read = now.passage === -1 && responses ? loudest() : now.passage;
+  return { ...now, neuron, ranking, responses, told, theta, found, read };
 }
 
 /** @param {Circuit} circuit @param {number[]} heads */
@@ -127,14 +134,4 @@ export async function firstColumn(now, ranking, signal) {
   const neuron = neuronOf(now, ranking);
   const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
   columns.get(neuron, () => column);
-}
-
-/** @param {Responses | null} responses @param {number} passage @param {number} neuron
- *  @returns {number} the passage shown: that of the largest summary, unless the reader chose one */
-function passageOf(responses, passage, neuron) {
-  if (passage !== -1 || !responses) return passage;
-  const all = responses.of(neuron);
-  const most = Math.max(...all.flatMap(({ values }) => values));
-  const [{ values, passages }] = all.filter((domain) => domain.values.includes(most));
-  return passages[values.indexOf(most)];
 }

@@ -10,7 +10,7 @@ import { tokenMarks } from "../ui/words.js";
 /** A list of neurons. @param {string} caption @param {string} whose @param {string[]} figures titles
  *  @param {string} words title of the tokens @param {(neuron: number) => void} onChoose */
 export function neuronTable(caption, whose, figures, words, onChoose) {
-  const columns = [{ words: "neuron" }, ...figures.map((title) => ({ figures: title })), { words }];
+  const columns = ["neuron", ...figures.map((title) => [title]), words];
   const made = table({ kind: "ctx-reader-table", caption, columns, rows: [] });
   /** @type {number | null} */ let chosen = null;
   const fill = keyed(

@@ -38,15 +38,13 @@ export function fresh(stem) {
   return `ctx-${stem}-${ours}-${(named += 1)}`;
 }
 
-/** A table; the titles of columns of words are in `words`, those of figures in `figures`, and a
- *  column without a title has neither.
- *  @param {{columns: {words?: string | Node, figures?: string | Node}[], rows: HTMLElement[],
- *    caption?: string, kind?: string}} options */
+/** A table; the title of a column of figures stands in brackets, and a column may have none.
+ *  @param {{columns: (string | Node | (string | Node)[])[], rows: HTMLElement[], caption?: string,
+ *    kind?: string}} options */
 export function table({ columns, rows, caption, kind }) {
-  const titles = columns.map(({ words, figures }) => {
-    if (!words && !figures) return element("td");
-    const side = figures && "ctx-number";
-    return element("th", { scope: "col", class: side }, words ?? figures);
+  const titles = columns.map((title) => {
+    const side = Array.isArray(title) && "ctx-number";
+    return title ? element("th", { scope: "col", class: side }, title) : element("td");
   });
   return element(
     "table",

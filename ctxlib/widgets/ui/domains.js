@@ -10,6 +10,17 @@ import { figure, several, signed } from "./words.js";
 
 const MARGINS = 168; // pixels beside the drawings: names and means
 
+/** Values of passages, domain after domain, that of the largest mean first.
+ *  @param {{domain: string}[]} passages @param {ArrayLike<number>} values @returns {DomainResponse[]} */
+export function byDomain(passages, values) {
+  const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
+  const answers = [...domains].map(([domain, passages]) => {
+    const own = passages.map((i) => values[i]);
+    return { domain, passages, values: own, mean: own.reduce((a, b) => a + b) / own.length };
+  });
+  return answers.sort((a, b) => b.mean - a.mean);
+}
+
 /** The mean over all passages, how many they are, and how far they reach. @param {DomainResponse[]} answers */
 export function overall(answers) {
   const all = answers.flatMap(({ values }) => values);

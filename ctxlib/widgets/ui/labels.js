@@ -73,7 +73,8 @@ export function labelTable(source, firstOf, onChoose) {
       by = from;
       show((room = ROWS));
     };
-    return { [digits === undefined ? "words" : "figures"]: pick(title, sort, said) };
+    const press = pick(title, sort, said);
+    return digits === undefined ? press : [press];
   });
   const made = table({ columns, rows: [] });
   const heads = [...made.querySelectorAll("th")];

@@ -153,24 +153,6 @@ export function wash({ area, X, Y }, { x, y }, style) {
   return drawn("rect", { x: left, width: right - left, y: top, height: bottom - top, ...style });
 }
 
-/** Upright bars from the foot of the chart (or from zero, if that is in it); `edges` are one more
- *  than heights. @param {Chart} on @param {ArrayLike<number>} edges @param {ArrayLike<number>} heights
- *  @param {Record<string, any>} [style] @returns {SVGElement[]} */
-export function bars(on, edges, heights, style = {}) {
-  const foot = Math.min(Math.max(on.Y(0), on.area.top), on.area.bottom);
-  return Array.from(heights, (height, i) => {
-    const [a, b] = [on.X(edges[i]), on.X(edges[i + 1])];
-    const y = on.Y(height);
-    return drawn("rect", {
-      x: Math.min(a, b),
-      width: Math.max(Math.abs(b - a) - 0.5, 0.5),
-      y: Math.min(y, foot),
-      height: Math.abs(y - foot),
-      ...style,
-    });
-  });
-}
-
 /** An upright (x given) or level (y given) line across the chart.
  *  @param {Chart} on @param {{x?: number, y?: number}} at @param {Record<string, any>} [style] */
 export function rule(on, { x, y }, style = {}) {

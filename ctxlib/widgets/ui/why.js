@@ -73,9 +73,9 @@ function explained(source, parts, width) {
   const equation = table({
     kind: "ctx-figures",
     columns: [
-      { words: "head" },
-      ...EQUATION.map(([name, figures]) => ({ figures: lightWord(name, figures) })),
-      { figures: lightWord("neuron", "=\u00a0adds") },
+      "head",
+      ...EQUATION.map(([name, said]) => [lightWord(name, said)]),
+      [lightWord("neuron", "=\u00a0adds")],
     ],
     rows: [...rows, row("all", sum, "ctx-why-sum")],
   });

@@ -122,7 +122,6 @@ function numbersOf(kernels, { heads, n }, families) {
     w < least ? `< ${figure(least, digits)}` : figure(w, digits);
   const weights = heads.map(() => numberCell(""));
   const place = document.createTextNode("");
-  const titles = [place, "effective tokens", "half within"].map((figures) => ({ figures }));
   const rows = heads.map((head, k) => {
     const facts = [figure(effectiveTokens(kernels[k]), 1), String(halfMass(kernels[k]))];
     const title = [lineMark(headStyle(head)), String(head)];
@@ -131,7 +130,7 @@ function numbersOf(kernels, { heads, n }, families) {
   const even = [weight(1 / (n + 1)), figure(n + 1, 1), String(Math.ceil((n + 1) / 2) - 1)];
   const root = table({
     kind: "ctx-figures ctx-kernels-numbers",
-    columns: [{ words: "head" }, ...titles, { words: "family" }],
+    columns: ["head", [place], ["effective tokens"], ["half within"], "family"],
     rows: [...rows, row([lineMark({ class: "ctx-rule" }), "even"], [...even, element("td")])],
   });
   const at = (/** @type {number} */ distance) => {

@@ -64,7 +64,7 @@ async function render({ model, el }) {
   el.replaceChildren(body);
 
   /** @type {Ranking | null} */ let ranking = null;
-  /** @type {Responses | null} */ let responses = null;
+  /** @type {Float64Array | null} */ let responses = null;
   /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
   let ranked = ""; // the heads and the token that the ranking is of, or will be
   const task = latest();
@@ -124,14 +124,14 @@ async function render({ model, el }) {
       await circuit.prepare(heads, { signal, onProgress: waiting.share });
     }
     signal.throwIfAborted();
-    if (!roomy()) await circuit.topInSlices(heads, signal); // a hand is not to wait for it
+    if (!roomy() && !layer.told(circuit, heads)) await circuit.rank(heads, signal); // a hand is not to wait for it
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
     if (!ranking) await firstColumn(now, found, signal); // later the list follows a turn at once
     ranking = found;
     responses = null;
     waiting.end();
     repaint();
-    const answers = await layer.byDomain(heads, { token, placed: true, signal });
+    const answers = await circuit.responses(heads, true, signal);
     signal.throwIfAborted(); // what was cached comes in spite of a signal
     responses = answers;
     body.removeAttribute("aria-busy");
