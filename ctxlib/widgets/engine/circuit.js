@@ -163,10 +163,8 @@ export class Circuit {
     const { dHead, passages } = this.layer;
     const scaled = heads.map(() => new Float64Array(passages.length * dHead));
     for (const [i, { ids }] of passages.entries()) {
-      const read = this.read(placed ? this.placed(ids) : ids);
-      read
-        .inside(heads)
-        .forEach((z, k) => addScaled(scaled[k], i * dHead, 1 / read.circuit.scale, z, 0, dHead));
+      const { inside, scale } = this.read(placed ? this.placed(ids) : ids).paper(heads);
+      inside.forEach((z, k) => addScaled(scaled[k], i * dHead, 1 / scale, z, 0, dHead));
       yield;
     }
     return scaled;

@@ -1,14 +1,13 @@
 /** One neuron, and the tokens that move it most. */
 
-import { outermost } from "../engine/linalg.js";
+import { largest, outermost } from "../engine/linalg.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
 import { element } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
-import { barTable } from "./bars.js";
 import { columnOf, headsSaid, rankingName } from "./scene.js";
-import { sameAgain } from "./search.js";
+import { endTables, sameAgain } from "./search.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
 
@@ -55,19 +54,14 @@ export function neuronSection(tools, drawing) {
       tokenMark(name(circuit.token)),
     );
     const ends = outermost(column, layer.counted, OUTERMOST);
-    const rows = (/** @type {number[]} */ ids) =>
-      ids.map((id) => ({
-        label: name(id),
-        spoken: `Token ${name(id)}: which neurons does it drive?`,
-        value: column[id],
-        onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
-      }));
-    const [up, down] = [rows(ends.up), rows(ends.down)];
-    const among = [...up, ...down].map(({ value }) => value);
-    held.replaceChildren(
-      barTable("Tokens that push up", "token", up, among),
-      barTable("Tokens that push down", "token", down, among),
-    );
+    const most = largest([...ends.up, ...ends.down].map((id) => column[id])) || 1;
+    const tables = endTables("Tokens that push", "token", ends, most, (id) => ({
+      label: name(id),
+      spoken: `Token ${name(id)}: which neurons does it drive?`,
+      value: column[id],
+      onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
+    }));
+    held.replaceChildren(...tables);
   });
   return {
     root: element("section", { class: "ctx-neurons-one" }, title, place, held, turns),

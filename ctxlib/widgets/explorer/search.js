@@ -1,13 +1,13 @@
 /** Which neurons a token drives. */
 
-import { outermost } from "../engine/linalg.js";
+import { largest, outermost } from "../engine/linalg.js";
 import { firstTokens } from "../engine/ranking.js";
 import { field, pick } from "../ui/controls.js";
-import { element, focusIn } from "../ui/dom.js";
+import { element, focusIn, numberCell, unseenHead } from "../ui/dom.js";
+import { DOWN, UP } from "../ui/marks.js";
 import { inStep } from "../ui/state.js";
 import { needed, waitingLine } from "../ui/waiting.js";
-import { tokenMark, UNIT } from "../ui/words.js";
-import { barTable } from "./bars.js";
+import { digitsFor, signed, tokenMark, UNIT } from "../ui/words.js";
 import { LONGEST_SEARCH } from "./scene.js";
 
 /** @import { Ranking, Scene, Section, Tools } from "./scene.js"
@@ -117,17 +117,36 @@ function searchSaid({ id, parts, kin, unknown }, tools, counted) {
 /** @param {number} token @param {Ranking} ranking @param {Tools} tools */
 function drivenBy(token, { circuit, heads }, { layer, text, go }) {
   const all = circuit.driven(token, heads);
-  const { up, down } = outermost(all, layer.everyNeuron, DRIVEN);
-  const rows = (/** @type {number[]} */ neurons) =>
-    neurons.map((j) => ({
-      label: String(j),
-      spoken: `Neuron ${j}`,
-      value: all[j],
-      // the token stays, even if it was only the last neuron's first
-      onPick: () => go({ search: text(token), neuron: j }),
-    }));
-  return [
-    barTable("Neurons driven up", "neuron", rows(up), all),
-    barTable("Neurons driven down", "neuron", rows(down), all),
-  ];
+  const ends = outermost(all, layer.everyNeuron, DRIVEN);
+  const most = largest(all) || 1;
+  return endTables("Neurons driven", "neuron", ends, most, (j) => ({
+    label: String(j),
+    spoken: `Neuron ${j}`,
+    value: all[j],
+    // the token stays, even if it was only the last neuron's first
+    onPick: () => go({ search: text(token), neuron: j }),
+  }));
+}
+
+/** What is largest and what is smallest: names to press with a number and a bar each.
+ *  @param {string} title @param {string} kind @param {ReturnType<typeof outermost>} ends
+ *  @param {number} most that a whole bar stands for
+ *  @param {(item: number) => {label: string, spoken: string, value: number, onPick: (() => void) | null}} of */
+export function endTables(title, kind, ends, most, of) {
+  return Object.entries(ends).map(([way, items]) => {
+    const rows = items.map(of).map(({ label, spoken, value, onPick }) => {
+      const bar = element("span", { class: "ctx-neurons-bar", "aria-hidden": "true" });
+      bar.style.setProperty("--share", (Math.abs(value) / most).toFixed(3));
+      bar.style.backgroundColor = value < 0 ? DOWN : UP;
+      const named = element("td", {}, onPick ? pick(label, onPick, spoken) : label, bar);
+      return element("tr", {}, named, numberCell(signed(value, digitsFor(most))));
+    });
+    return element(
+      "table",
+      { class: "ctx-neurons-barred" },
+      element("caption", {}, `${title} ${way}`),
+      unseenHead([kind, "contribution"]),
+      element("tbody", {}, rows),
+    );
+  });
 }

@@ -302,7 +302,7 @@ async function render({ model, el }) {
   const which = choice({
     label: "Neuron (layer.neuron) and its token",
     options: neurons,
-    onChange: (value) => turn(model, { neuron: Number(value), prompt: 0 }),
+    onChange: (neuron) => turn(model, { neuron, prompt: 0 }),
   });
   const [prompts, heads, said] = Array.from({ length: 3 }, () => element("div"));
   const text = element("div");
@@ -327,7 +327,11 @@ async function render({ model, el }) {
   const update = (now, changed) => {
     which.update(now.which);
     if (changed("neuron")) {
-      list = promptChoice(now.neuron, (prompt) => turn(model, { prompt }));
+      list = choice({
+        label: "Prompt, by its end",
+        options: now.neuron.prompts.map((prompt, i) => ({ label: promptName(prompt, i) })),
+        onChange: (prompt) => turn(model, { prompt }),
+      });
       prompts.replaceChildren(list);
     }
     list?.update(now.nth);
@@ -346,15 +350,6 @@ async function render({ model, el }) {
     ways.update([{ page: "reader", label: "This prompt in the live reader, first layer", state }]);
   };
   return kept({ model, place: el, traits: ["neuron", "prompt", "heads"], state: chosen, update });
-}
-
-/** @param {Neuron} neuron @param {(prompt: number) => void} onChange */
-function promptChoice({ prompts }, onChange) {
-  return choice({
-    label: "Prompt, by its end",
-    options: prompts.map((prompt, i) => ({ label: promptName(prompt, i) })),
-    onChange: (value) => onChange(Number(value)),
-  });
 }
 
 /** @param {Case} at */

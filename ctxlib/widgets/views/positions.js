@@ -58,7 +58,7 @@ async function render({ model, el }) {
   const kindControl = either({
     label: "Positions",
     options: kinds.map(({ name }) => ({ label: name })),
-    onChange: (kind) => turn(model, { kind: Number(kind) }),
+    onChange: (kind) => turn(model, { kind }),
   });
   const headPlace = element("div");
   const [headline, where, both] = [element("p"), element("div"), element("div")];
@@ -185,15 +185,15 @@ function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
 
 /** @param {Head} head */
 function tastesTable({ most, least }) {
-  const rows = most.map((liked, i) => element("tr", {}, [liked, least[i]].flatMap(likedCells)));
+  const rows = most.map((liked, i) => {
+    const cells = [liked, least[i]].map((liked) => [
+      element("td", {}, liked && tokenMark(tokenName(liked.token))),
+      liked ? numberCell(signed(liked.content)) : element("td"),
+    ]);
+    return element("tr", {}, cells);
+  });
   const columns = ["likes most", ["log content"], "likes least", ["log content"]];
   return scrolling("Tokens", table({ kind: "ctx-figures ctx-positions-tokens", columns, rows }));
-}
-
-/** @param {Head["most"][0] | undefined} liked @returns {HTMLElement[]} */
-function likedCells(liked) {
-  if (!liked) return [element("td"), element("td")];
-  return [element("td", {}, tokenMark(tokenName(liked.token))), numberCell(signed(liked.content))];
 }
 
 // ---------------------------------------------------------------- all heads
