@@ -268,7 +268,7 @@ def test_preparing_can_be_given_up_and_taken_up_again(page):
 
 
 BY_DOMAIN = """async ([layer, heads, place]) =>
-    [...(await window[layer].circuit(place).responses(heads, place.placed)).values]"""
+    [...(await window[layer].circuit(place).responses(heads, place.placed))]"""
 
 
 @pytest.mark.parametrize(("heads", "n", "placed"), [([0, 2], 20, True), ([1], 30, False)])

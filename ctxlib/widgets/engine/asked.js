@@ -75,7 +75,11 @@ export class AskedLayer extends Layer {
   /** @param {AskedHeader} header @param {Record<string, any>} tensors
    *  @param {FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
-    super(header, { ...tensors, W_O: wholeTable(tensors, "W_O") }, fetch);
+    super(
+      header,
+      { ...tensors, W_O: new Table(tensors, "W_O").rows(0, tensors.W_O_step.length) },
+      fetch,
+    );
     this.length = header.length; // tokens of a text that are read
     this.shared = header.shared ?? 0;
     this.fixed = true;
@@ -295,12 +299,6 @@ function* inTurn(ids, each) {
 function summingToOne(row) {
   const sum = row.reduce((a, b) => a + b, 0);
   return row.map((value) => value / (sum || 1));
-}
-
-/** @param {Record<string, any>} tensors @param {string} name */
-function wholeTable(tensors, name) {
-  const table = new Table(tensors, name);
-  return table.rows(0, table.step.length);
 }
 
 /** W_O W_in of a head, if these tensors hold it. @param {Record<string, any>} tensors

@@ -201,7 +201,7 @@ export class Circuit {
     const told = this.layer.told(this, chosen);
     if (told) return told;
     doneAtOnce(this.weigh());
-    return this.layer.ranking(this.n).of(this, chosen);
+    return doneAtOnce(this.layer.ranking(this.n).making(this, chosen));
   }
 
   /** Ranks all neurons while the page stays alive, whatever the file tells: a head more or less is quick

@@ -50,8 +50,15 @@ export class Layer {
     /** Of the average counted token, for every packed destination: `Circuit.meanValues`.
      *  @type {Float64Array} */
     this.means = tensors.means;
-    this.merges = this.#spelt(tensors.merges);
-    this.passages = labelled(header.passages, tensors);
+    const spelt = Array.from(tensors.merges, (/** @type {number} */ id) => this.vocab[id]);
+    const pairs = spelt.flatMap((left, i) => (i % 2 ? [] : [[left, spelt[i + 1]]]));
+    this.merges = /** @type {[string, string][]} */ (pairs); // as `Tokenizer` takes them
+    const { passage_ids: ids, passage_ends: ends } = tensors;
+    /** @type {Passage[]} */
+    this.passages = header.passages.map((passage, i) => ({
+      ...passage,
+      ids: Int32Array.from(ids.subarray(i ? ends[i - 1] : 0, ends[i])),
+    }));
     /** Glitch tokens, which no text has trained. */
     this.untrained = new Set(header.untrained);
     /** Tokens that the page knows: of a large vocabulary, those of its texts and those that can
@@ -168,14 +175,6 @@ export class Layer {
 
   // -------------------------------------------------------------- what follows
 
-  /** Merges as `Tokenizer` takes them. @param {Numbers} pairs @returns {[string, string][]} */
-  #spelt(pairs) {
-    return Array.from({ length: pairs.length / 2 }, (_, i) => [
-      this.vocab[pairs[2 * i]],
-      this.vocab[pairs[2 * i + 1]],
-    ]);
-  }
-
   /** The circuit at a destination. @param {{n?: number, token?: number}} [place] @returns {Circuit} */
   circuit({ n = this.n, token = this.destinations[0].id } = {}) {
     wholeBelow(n, this.positions, "position");
@@ -250,13 +249,4 @@ export class Layer {
     const chosen = [...new Set(heads)].map((head) => wholeBelow(head, this.nHeads, "head"));
     return chosen.sort((a, b) => a - b);
   }
-}
-
-/** @param {CommonHeader["passages"]} told @param {Record<string, any>} tensors
- *  @returns {Passage[]} */
-function labelled(told, { passage_ids, passage_ends }) {
-  return told.map((passage, i) => ({
-    ...passage,
-    ids: Int32Array.from(passage_ids.subarray(i ? passage_ends[i - 1] : 0, passage_ends[i])),
-  }));
 }

@@ -235,19 +235,14 @@ function layerHeader(buffer) {
 
 /** @type {Float64Array | undefined} for all files */ let halves;
 
-/** Every float16 as a float64, because not every browser has numbers of that kind. */
-function everyHalf() {
-  return new Float64Array(65536).map((_, i) => {
-    const exponent = (i >> 10) & 31;
-    const fraction = i & 1023;
-    const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
-    return i >> 15 ? -size : size;
-  });
-}
-
 /** float16 to float64. @param {Uint8Array} bytes all low ones, then all high ones */
 function halvesWidened(bytes) {
-  const table = (halves ??= everyHalf());
+  // every float16, because not every browser has numbers of that kind
+  const table = (halves ??= new Float64Array(65536).map((_, i) => {
+    const [exponent, fraction] = [(i >> 10) & 31, i & 1023];
+    const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
+    return i >> 15 ? -size : size;
+  }));
   const out = new Float64Array(bytes.length / 2);
   for (let i = 0; i < out.length; i++) out[i] = table[bytes[i] | (bytes[i + out.length] << 8)];
   return out;

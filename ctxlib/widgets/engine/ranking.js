@@ -1,7 +1,6 @@
 /** Which neurons a set of heads can move far: every neuron's largest contributions. */
 
 import { dotProduct, insertPlace, medianOf, rowProducts } from "./linalg.js";
-import { doneAtOnce } from "./slices.js";
 
 const AT_ONCE = 16; // neurons that are ranked in a step
 const SPARE = 4; // tokens picked by rounded contributions beyond those that the exact ones keep
@@ -122,12 +121,7 @@ export class Ranking {
     return known;
   }
 
-  /** @param {Circuit} circuit weighed @param {number[]} heads in order @returns {Ranked} */
-  of(circuit, heads) {
-    return doneAtOnce(this.making(circuit, heads));
-  }
-
-  /** The same, some neurons at a time; where another one was made meanwhile, from the beginning.
+  /** The ranking, some neurons at a time; where another one was made meanwhile, from the beginning.
    *  @param {Circuit} circuit weighed @param {number[]} heads in order
    *  @returns {Generator<void, Ranked>} */
   *making(circuit, heads) {
@@ -150,6 +144,8 @@ export class Ranking {
   /** @param {Circuit} circuit @param {number[]} heads
    *  @returns {Generator<void, Ranked | null>} if it came to its end undisturbed */
   *#run(circuit, heads) {
+    const { nNeurons, ranked, dHead } = this.layer;
+    const size = ranked.length;
     const mine = (this.#runs += 1);
     const known = this.#circuit === circuit ? this.#heads : [];
     this.#circuit = null; // until the sums are whole again
@@ -157,14 +153,16 @@ export class Ranking {
     const joining = all.filter((_, k) => !known.includes(heads[k]));
     const leaving = known.filter((head) => !heads.includes(head));
     const anew = joining.length + leaving.length >= heads.length;
-    if (anew) this.#clear();
+    if (anew) {
+      this.sums = this.sums.length ? this.sums.fill(0) : new Float32Array(nNeurons * size);
+      this.highest.exact.fill(0); // the picks stay: they are tokens like others
+    }
     const left = leaving.map((head) => this.#part(circuit, head, -1));
     const changes = anew ? all : [...joining, ...left]; // that lead to all the heads
     const [before, last] = [changes.slice(0, -1), changes[changes.length - 1]];
     const { highest, kept } = this;
-    const { nNeurons, ranked, dHead } = this.layer;
     const [top, mean] = [new Float64Array(nNeurons), new Float64Array(nNeurons)];
-    const [tokens, size] = [new Int32Array(nNeurons * kept), ranked.length];
+    const tokens = new Int32Array(nNeurons * kept);
     for (let j = 0; j < nNeurons; j++) {
       for (const { table, weights, sign } of before)
         addBelow(this.sums, weights, table.levels, sign * table.steps[j], j * size, 0, Infinity);
@@ -179,13 +177,6 @@ export class Ranking {
     }
     [this.#circuit, this.#heads] = [circuit, heads];
     return { top, mean, tokens };
-  }
-
-  #clear() {
-    const size = this.layer.nNeurons * this.layer.ranked.length;
-    if (this.sums.length) this.sums.fill(0);
-    else this.sums = new Float32Array(size);
-    this.highest.exact.fill(0); // the picks stay: they are tokens like others
   }
 
   /** @param {Circuit} circuit @param {number} head @param {1 | -1} sign @returns {HeadPart} */

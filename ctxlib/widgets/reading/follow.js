@@ -23,10 +23,12 @@ export async function follow(scene, sides, found, learn, reader, signal) {
     references.push(speaks ? await reader.reference(heads, n) : null);
     signal.throwIfAborted();
   }
-  const told = {
-    excited: excitements(readings, references),
-    apart: apartness(readings, references),
-  };
+  // in standard deviations: each text's summaries from the passages' mean, and the first less the second's
+  const excited = references.map((of, i) => of && standing(readings[i].whole, of.mean, of.sd));
+  const [first, second] = references;
+  const both = first && second && (first.n < second.n ? first : second);
+  const apart = both && standing(readings[0].whole, readings[1].whole, both.sd);
+  const told = { excited, apart };
   const neuron = scene.neuron ?? settled(told);
   learn({ references, ...(scene.neuron === null ? { auto: neuron } : {}) });
   await nextTurn();
@@ -47,23 +49,6 @@ export async function follow(scene, sides, found, learn, reader, signal) {
     reading.foresee();
     await pause();
   }
-}
-
-/** Each text's summaries in standard deviations from the passages' mean. @param {Reading[]} readings
- *  @param {(Reference | null)[]} references */
-function excitements(readings, references) {
-  return readings.map((reading, i) => {
-    const of = references[i];
-    return of && standing(reading.whole, of.mean, of.sd);
-  });
-}
-
-/** The first text's summaries less the second's, in the passages' standard deviations.
- *  @param {Reading[]} readings @param {(Reference | null)[]} references */
-function apartness([a, b], [first, second]) {
-  if (!first || !second) return null;
-  const { sd } = first.n < second.n ? first : second;
-  return standing(a.whole, b.whole, sd);
 }
 
 /** The neuron where that was left to the view: the one in which two texts differ most, or that the only

@@ -86,21 +86,12 @@ function strip({ domain, mean, values, passages }, usual, chosen, all, { across,
   }));
   const [a, b] = [X(usual), X(mean)];
   const reach = `from ${figure(Math.min(...values))} to ${figure(Math.max(...values))}`;
-  const from = Math.min(a, b);
-  const fill = mean < usual ? DOWN : UP;
-  const bar = {
-    x: from,
-    width: Math.max(Math.abs(b - a), 1),
-    y: 4,
-    height: 10,
-    fill,
-    opacity: 0.35,
-  };
+  const bar = { x: Math.min(a, b), width: Math.max(Math.abs(b - a), 1), y: 4, height: 10 };
   const label = `${domain}: ${several(values.length, "passage")} ${reach}`;
   return drawn(
     "svg",
     { ...sizedChart(across, 18), role: "img", "aria-label": label },
-    drawn("rect", bar),
+    drawn("rect", { ...bar, fill: mean < usual ? DOWN : UP, opacity: 0.35 }),
     drawn("line", { class: "ctx-axis", x1: a, x2: a, y1: 0, y2: 18 }),
     spots(dots, [2.6, 4.5]),
   );

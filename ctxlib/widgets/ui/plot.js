@@ -104,22 +104,20 @@ function axisMarks(x, y, X, Y, area, title) {
   const sayY = y.format ?? (y.log && up.every(isPower) ? powerFormat : tickFormat(up));
   const { left, right, top, bottom } = area;
   const middle = (top + bottom) / 2;
-  const text = (/** @type {Record<string, any>} */ at, /** @type {string} */ said) =>
-    drawn("text", at, said);
   const upright = { "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` };
   return [
     ...up.flatMap((v) => [
       drawn("line", { class: "ctx-grid", x1: left, x2: right, y1: Y(v), y2: Y(v) }),
-      text({ x: left - 7, y: Y(v) + 4, "text-anchor": "end" }, sayY(v)),
+      drawn("text", { x: left - 7, y: Y(v) + 4, "text-anchor": "end" }, sayY(v)),
     ]),
     ...across.flatMap((v) => [
       drawn("line", { class: "ctx-axis", x1: X(v), x2: X(v), y1: bottom, y2: bottom + 4 }),
-      text({ x: X(v), y: bottom + 17, "text-anchor": "middle" }, sayX(v)),
+      drawn("text", { x: X(v), y: bottom + 17, "text-anchor": "middle" }, sayX(v)),
     ]),
     drawn("path", { class: "ctx-axis", d: `M${left} ${top}V${bottom}H${right}` }),
-    text({ x: right, y: bottom + 35, "text-anchor": "end" }, x.label),
-    text({ x: 13, y: middle, ...upright }, y.label),
-    ...(title ? [text({ x: left, y: 14, class: "ctx-title" }, title)] : []),
+    drawn("text", { x: right, y: bottom + 35, "text-anchor": "end" }, x.label),
+    drawn("text", { x: 13, y: middle, ...upright }, y.label),
+    ...(title ? [drawn("text", { x: left, y: 14, class: "ctx-title" }, title)] : []),
   ];
 }
 
@@ -143,11 +141,9 @@ export function line(on, xs, ys, style = {}) {
  *  @param {Chart} on @param {{x?: [number, number], y?: [number, number]}} ends
  *  @param {Record<string, any>} style @returns {SVGElement} */
 export function wash({ area, X, Y }, { x, y }, style) {
-  const within = (
-    /** @type {number[]} */ pixels,
-    /** @type {number} */ low,
-    /** @type {number} */ high,
-  ) => pixels.map((pixel) => Math.min(Math.max(pixel, low), high)).sort((a, b) => a - b);
+  /** @param {number[]} pixels @param {number} low @param {number} high */
+  const within = (pixels, low, high) =>
+    pixels.map((pixel) => Math.min(Math.max(pixel, low), high)).sort((a, b) => a - b);
   const [left, right] = within(x?.map(X) ?? [area.left, area.right], area.left, area.right);
   const [top, bottom] = within(y?.map(Y) ?? [area.top, area.bottom], area.top, area.bottom);
   return drawn("rect", { x: left, width: right - left, y: top, height: bottom - top, ...style });

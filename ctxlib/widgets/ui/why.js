@@ -81,7 +81,11 @@ function explained(source, parts, width) {
   });
   byHand(equation, { at, held: () => kept, show, hold });
   show(most);
-  return [drawing, scrolling("Why here, head by head", equation), sentence()];
+  const sentence = SENTENCE.split(/[{}]/).map((piece, i) => {
+    const [part, word = part] = piece.split(":");
+    return i % 2 ? lightWord(part, word) : piece;
+  });
+  return [drawing, scrolling("Why here, head by head", equation), quiet(sentence)];
 }
 
 /** @param {string} part @param {string} said */
@@ -120,13 +124,4 @@ function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) 
     pathDrawing(said, alt, width),
     element("figcaption", { class: "ctx-quiet" }, caption),
   );
-}
-
-/** What is said below the equation. */
-function sentence() {
-  const said = SENTENCE.split(/[{}]/).map((piece, i) => {
-    const [part, word = part] = piece.split(":");
-    return i % 2 ? lightWord(part, word) : piece;
-  });
-  return quiet(said);
 }

@@ -41,14 +41,6 @@ const brought = (terms, places) => total(places.map((place) => terms.heads[place
 const headRises = ({ neuron, prompt }) =>
   prompt.heads.map((term, k) => term - neuron.usual.heads[k]);
 
-/** What heads bring from each token of the prompt. @param {LookedUp} prompt
- *  @param {number[]} places */
-function fromTokens({ tokens, sources }, places) {
-  return tokens.map((_, u) =>
-    total(places.map((place) => sources[place * tokens.length + u] * THOUSANDTH)),
-  );
-}
-
 /** The activation function, read between the entries of its table; beyond them it goes straight
  *  on, as these functions do. @param {NonNullable<LookUpRecord["activation"]>} table
  *  @param {number} x */
@@ -252,11 +244,13 @@ function promptReader(place) {
   /** @type {LookedUp | undefined} */ let known;
   let at = 0; // where it is read
   return (prompt, places, chosen) => {
-    const values = fromTokens(prompt, places);
+    const { tokens, sources } = prompt;
+    const from = (/** @type {number} */ u) =>
+      total(places.map((place) => sources[place * tokens.length + u] * THOUSANDTH));
+    const values = tokens.map((_, u) => from(u));
     if (prompt !== known)
       at = values.reduce((best, v, u) => (Math.abs(v) > Math.abs(values[best]) ? u : best), 0);
     known = prompt;
-    const { tokens } = prompt;
     const verb = places.length > 1 ? "bring" : "brings";
     const words = `What ${chosen} ${verb} the neuron from each token of the prompt`;
     const reader = tokenReader({
@@ -304,8 +298,7 @@ async function render({ model, el }) {
     options: neurons,
     onChange: (neuron) => turn(model, { neuron, prompt: 0 }),
   });
-  const [prompts, heads, said] = Array.from({ length: 3 }, () => element("div"));
-  const text = element("div");
+  const [prompts, heads, said, text] = Array.from({ length: 4 }, () => element("div"));
   const tables = element("div", { class: "ctx-split ctx-lookups-tables" });
   const readPrompt = promptReader(text);
   const ways = waysOn(model, stateButtons(model));

@@ -82,7 +82,13 @@ async function render({ model, el }) {
       headPlace.replaceChildren(headControl);
     }
     headControl?.update(head);
-    headline.textContent = inWords(name, head, heads[head]);
+    const { effective, where: byPlace, what, interaction } = heads[head];
+    const share =
+      what > 0 ? `, ${figure(interaction / what)} of what it varies with the token` : "";
+    headline.textContent =
+      `Head ${head}, positions ${name}: its kernel covers ${figure(effective, 0)} tokens. Its scores ` +
+      `vary by ${figure(byPlace)} nats with the place, by ${figure(what)} with the token, and by ` +
+      `${figure(interaction)} with both${share}.`;
     const room = width < 700 ? width : (width - 24) / 2;
     const above = whereDrawing(record, heads[head], room, place, (to) => {
       place = to;
@@ -98,16 +104,6 @@ async function render({ model, el }) {
     if (changed("kind", "head")) account.replaceChildren(accountTable(name, heads, head));
   };
   return kept({ model, place: el, state, update });
-}
-
-/** @param {string} kind @param {number} h @param {Head} head */
-function inWords(kind, h, { effective, where, what, interaction }) {
-  const share = what > 0 ? `, ${figure(interaction / what)} of what it varies with the token` : "";
-  return (
-    `Head ${h}, positions ${kind}: its kernel covers ${figure(effective, 0)} tokens. Its scores vary ` +
-    `by ${figure(where)} nats with the place, by ${figure(what)} with the token, and by ` +
-    `${figure(interaction)} with both${share}.`
-  );
 }
 
 // ---------------------------------------------------------------- where

@@ -3,7 +3,7 @@
 
 import { button } from "../ui/controls.js";
 import { element, focusIn } from "../ui/dom.js";
-import { neuronOf } from "../ui/source.js";
+import { held } from "../ui/source.js";
 import { heard, turn } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { shade } from "../ui/tokens.js";
@@ -96,7 +96,7 @@ async function render({ model, el }) {
     }
   };
   const ask = () => {
-    asked ??= neuronOf(model)
+    asked ??= held(model)
       .then((found) => {
         neuron = found;
         update();
