@@ -39,7 +39,6 @@ export class Layer {
     this.eps = header.eps;
     this.bos = header.bos; // the first token of every text
     this.largest = header.largest; // how many tokens `top` averages over
-    this.stable = header.stable;
     this.destinations = header.destinations; // the usual one first
     this.calibration = header.calibration;
     this.families = header.families; // one a head, at n
@@ -71,6 +70,8 @@ export class Layer {
     this.ranked = this.counted.filter((id) => tensors.ranked[id]);
     this.everyNeuron = Int32Array.from({ length: this.nNeurons }, (_, neuron) => neuron);
     this.everyHead = Array.from({ length: this.nHeads }, (_, head) => head);
+    /** The stable heads, or all where none is stable. */
+    this.usual = header.stable.length ? header.stable : this.everyHead;
   }
 
   // -------------------------------------------------------------- what each kind of layer has
@@ -99,9 +100,8 @@ export class Layer {
    *  the usual destination, of all heads if none is stable. @param {Circuit} circuit
    *  @param {number[]} heads @returns {Ranked | undefined} */
   told({ n, token }, heads) {
-    const usual = this.stable.length ? this.stable : this.everyHead;
     const same = n === this.n && token === this.destinations[0].id;
-    return same && String(heads) === String(usual) ? this.#told : undefined;
+    return same && String(heads) === String(this.usual) ? this.#told : undefined;
   }
 
   /** @param {Record<string, any>} tensors */
