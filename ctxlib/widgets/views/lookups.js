@@ -122,11 +122,8 @@ function barCell(from, to, [low, high], kind = to < from ? "down" : "up") {
   bar.style.width = `max(1px, ${Math.abs(share(to) - share(from)).toFixed(2)}%)`;
   const zero = element("span", { class: "ctx-lookups-zero" });
   zero.style.left = `${share(0).toFixed(2)}%`;
-  return element(
-    "td",
-    { class: "ctx-lookups-bars" },
-    element("span", { class: "ctx-lookups-track" }, zero, bar),
-  );
+  const track = element("span", { class: "ctx-lookups-track" }, zero, bar);
+  return element("td", { class: "ctx-lookups-bars" }, track);
 }
 
 /** What adds up to the pre-activation, each part beginning where the last one ended.
