@@ -189,7 +189,8 @@ function ranking(at, { nHeads, looks }) {
   const rows = order.map((k) => {
     const head = at.neuron.heads[k];
     const chosen = at.places.includes(k);
-    const title = [headName(head, nHeads), chosen ? tick() : null];
+    const tick = element("span", { role: "img", "aria-label": "chosen" }, " ✓");
+    const title = [headName(head, nHeads), chosen ? tick : null];
     const cells = [signed(rises[k]), barCell(0, rises[k], scale)];
     const looked = looking.map(() => element("td", {}, looks[head] ?? ""));
     return row(title, [...cells, ...looked], chosen && "ctx-chosen");
@@ -198,8 +199,6 @@ function ranking(at, { nHeads, looks }) {
   const columns = ["head", ["rise"], "", ...looking];
   return table({ kind: KIND, caption, columns, rows });
 }
-
-const tick = () => element("span", { role: "img", "aria-label": "chosen" }, " ✓");
 
 // ---------------------------------------------------------------- the view
 
