@@ -231,7 +231,7 @@ def test_two_rankings_that_are_made_at_once_both_come_to_their_end(page):
             const circuit = layer.circuit();
             const choices = [layer.everyHead.slice(0, -1), layer.everyHead.slice(1)]; // many slices
             const ends = new AbortController();
-            const makings = choices.map((heads) => circuit.topInSlices(heads, ends.signal));
+            const makings = choices.map((heads) => circuit.rank(heads, ends.signal));
             let over = false;
             const both = Promise.allSettled(makings).finally(() => (over = true));
             for (let turn = 0; turn < 1500 && !over; turn++) await nextTurn();
@@ -268,7 +268,7 @@ def test_preparing_can_be_given_up_and_taken_up_again(page):
 
 
 BY_DOMAIN = """async ([layer, heads, place]) =>
-    [...(await window[layer].byDomain(heads, place)).values]"""
+    [...(await window[layer].circuit(place).responses(heads, place.placed))]"""
 
 
 @pytest.mark.parametrize(("heads", "n", "placed"), [([0, 2], 20, True), ([1], 30, False)])

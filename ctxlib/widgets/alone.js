@@ -5,8 +5,6 @@
 import neurons from "./views/neurons.js";
 import reader from "./views/reader.js";
 
-/** @import { Model } from "./ui/state.js" */
-
 const VIEWS = { neurons, reader };
 
 /** @param {string} id @returns {string} what an element of the page holds */

@@ -51,13 +51,12 @@ class PageModel {
     this.values = { ...state, ...found };
     this.prefix = prefix;
     this.events = new EventTarget();
-    /** @type {Map<Function, (event: Event) => void>} */
-    this.listeners = new Map();
     addEventListener("hashchange", async () => {
       const { hash } = location; // of a heading, it says nothing about the view
       if (hash && !hash.includes("=")) return;
       const followed = await addressedState(state, hash, prefix);
-      if (hash === location.hash) this.take(followed);
+      if (hash !== location.hash) return;
+      for (const [name, value] of Object.entries({ ...state, ...followed })) this.set(name, value);
     });
   }
 
@@ -79,29 +78,20 @@ class PageModel {
     if (JSON.stringify(this.values[name]) === JSON.stringify(value)) return;
     this.values[name] = value;
     this.events.dispatchEvent(new Event(`change:${name}`));
-    this.events.dispatchEvent(new Event("change"));
   }
 
   save_changes() {
     address.write(["", BESIDE].includes(this.prefix));
   }
 
-  /** @param {string} event @param {Function} callback */
+  /** @param {string} event @param {() => void} callback */
   on(event, callback) {
-    const heard = this.listeners.get(callback) ?? (() => callback());
-    this.listeners.set(callback, heard);
-    this.events.addEventListener(event, heard);
+    this.events.addEventListener(event, callback);
   }
 
-  /** @param {string} event @param {Function} callback */
+  /** @param {string} event @param {() => void} callback */
   off(event, callback) {
-    const heard = this.listeners.get(callback);
-    if (heard) this.events.removeEventListener(event, heard);
-  }
-
-  /** An address that was typed or followed. @param {Record<string, any>} state */
-  take(state) {
-    for (const [name, value] of Object.entries({ ...this.first, ...state })) this.set(name, value);
+    this.events.removeEventListener(event, callback);
   }
 
   /** The first state again. */
@@ -290,6 +280,7 @@ async function modelOf(place, state, prefix) {
 
 /** @param {HTMLElement} place */
 async function start(place) {
+  near.unobserve(place);
   const fallback = [...place.childNodes];
   const view = document.createElement("div");
   view.className = "ctx-view";
@@ -322,16 +313,10 @@ async function start(place) {
 const near = new IntersectionObserver(
   (entries) => {
     for (const { target, isIntersecting } of entries)
-      if (isIntersecting) begin(/** @type {HTMLElement} */ (target));
+      if (isIntersecting) start(/** @type {HTMLElement} */ (target));
   },
   { rootMargin: NEAR },
 );
-
-/** @param {HTMLElement} place */
-function begin(place) {
-  near.unobserve(place);
-  start(place);
-}
 
 /** Whether the address is about the state of a view, or leads to the section that holds it.
  *  @param {HTMLElement} place */
@@ -351,6 +336,6 @@ document.documentElement.classList.toggle("ctx-embed", /[?&]embed\b/.test(locati
 if (document.readyState === "loading")
   await new Promise((read) => document.addEventListener("readystatechange", read, { once: true }));
 for (const place of places()) {
-  if (isMeant(place)) begin(place);
+  if (isMeant(place)) start(place);
   else near.observe(place);
 }

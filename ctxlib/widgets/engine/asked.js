@@ -9,10 +9,6 @@ import { Layer } from "./layer.js";
 import { addScaled, dotProduct, equalParts } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
-/** @import { Seen, Split } from "./layer.js"
- *  @import { Numbers } from "./linalg.js"
- *  @import { AskedHeader, FetchPart } from "./packed.js" */
-
 /** A matrix in int8 levels, as ctxlib.stored keeps it: a step a row, and of every column its mean and
  *  spread. */
 class Table {
@@ -79,9 +75,15 @@ export class AskedLayer extends Layer {
   /** @param {AskedHeader} header @param {Record<string, any>} tensors
    *  @param {FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
-    super(header, { ...tensors, W_O: wholeTable(tensors, "W_O") }, fetch);
+    super(
+      header,
+      { ...tensors, W_O: new Table(tensors, "W_O").rows(0, tensors.W_O_step.length) },
+      fetch,
+    );
     this.length = header.length; // tokens of a text that are read
     this.shared = header.shared ?? 0;
+    this.fixed = true;
+    this.bothSides = this.length > this.n + 1;
     this.#file = new Int16Array(this.nVocab).fill(-1);
     this.#row = new Int32Array(this.nVocab);
     this.#take(tensors);
@@ -96,11 +98,6 @@ export class AskedLayer extends Layer {
     /** @type {Float64Array} of the stream that neurons read, what is no head's */
     this.beside = tensors.beside;
     this.takeRanking(tensors);
-  }
-
-  /** @param {Record<string, any>} tensors */
-  knownTokens({ known }) {
-    return Int32Array.from(known);
   }
 
   /** @param {number} id */
@@ -118,7 +115,8 @@ export class AskedLayer extends Layer {
     });
   }
 
-  /** @param {Numbers} heads @param {Numbers} ids */
+  /** The parts that have still to be fetched for these heads and tokens (`bring`).
+   *  @param {Numbers} heads @param {Numbers} ids */
   lacks(heads, ids) {
     if (!this.fetch) return [];
     const ofHeads = Array.from(heads).filter((head) => !this.#readouts[head]);
@@ -130,24 +128,11 @@ export class AskedLayer extends Layer {
     return [...new Set(parts)];
   }
 
-  /** @param {string} part @param {Record<string, any>} tensors */
+  /** A part has come. @param {string} part @param {Record<string, any>} tensors */
   take(part, tensors) {
     const [kind, number] = part.split("-");
     if (kind === "head") this.#readouts[Number(number)] ??= readoutTable(tensors, Number(number));
     else if (!this.knows(tensors.known[0])) this.#take(tensors);
-  }
-
-  get fixed() {
-    return true;
-  }
-
-  get bothSides() {
-    return this.length > this.n + 1;
-  }
-
-  /** @param {number} n */
-  reach(n) {
-    return this.bothSides ? 2 * n : n + 1;
   }
 
   /** @param {number} length */
@@ -219,7 +204,7 @@ export class AskedLayer extends Layer {
  *  @param {AskedLayer} layer @param {number} n @param {number} token @returns {Split} */
 function askedSplit(layer, n, token) {
   const { everyHead, nHeads } = layer;
-  const reach = layer.reach(n);
+  const reach = layer.bothSides ? 2 * n : n + 1; // tokens of a text that are read
   const from = layer.n - n; // whatever is nearer to the destination
   const kernels = layer.wholeKernels.map((row) => summingToOne(row.subarray(from, from + reach)));
   const seen = (/** @type {Numbers} */ ids) => seenTokens(layer, kernels, from, ids);
@@ -305,12 +290,6 @@ function* inTurn(ids, each) {
 function summingToOne(row) {
   const sum = row.reduce((a, b) => a + b, 0);
   return row.map((value) => value / (sum || 1));
-}
-
-/** @param {Record<string, any>} tensors @param {string} name */
-function wholeTable(tensors, name) {
-  const table = new Table(tensors, name);
-  return table.rows(0, table.step.length);
 }
 
 /** W_O W_in of a head, if these tensors hold it. @param {Record<string, any>} tensors

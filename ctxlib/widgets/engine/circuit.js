@@ -13,20 +13,14 @@ import { Prefix } from "./prefix.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 import { doneAtOnce, doneInSlices } from "./slices.js";
 
-/** @import { Calibration, Layer } from "./layer.js"
- *  @import { Numbers } from "./linalg.js"
- *  @import { Destination } from "./packed.js"
- *  @import { Ranked } from "./ranking.js"
- *  @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse
- *  @typedef {ReturnType<typeof responsesOf>} Responses */
-
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {
   /** @type {Calibration | undefined} */ #calibration;
-  /** @type {Float64Array[] | undefined} */ #content;
-  /** @type {Float64Array[] | undefined} */ #weights;
-  /** @type {Float64Array[] | undefined} */ #means;
-  /** @type {Kept<Responses>} by heads; megabytes each */ #responses = new Kept(4);
+  /** @type {Float64Array[] | undefined} of the known tokens */ #content;
+  /** Of the ranked tokens content_h(t) / (denom_h s). @type {Float64Array[]} by head */ weights =
+    [];
+  /** @type {Float64Array[]} by head, what the average counted token puts into it */ means = [];
+  /** @type {Kept<Float64Array>} by heads; megabytes each */ #responses = new Kept(4);
   /** @type {Kept<Float64Array>} by heads */ #shared = new Kept(64);
 
   /** @param {Layer} layer @param {number} n @param {number} token */
@@ -37,6 +31,10 @@ export class Circuit {
     this.split = layer.split(n, token);
     this.reach = this.split.reach; // tokens of a text that are read
     this.kernels = this.split.kernels; // one row a head over the sources
+    const asked = n === layer.n ? layer.destinations : [];
+    /** Which of those that the file says something about it is, or -1. */
+    this.packed = asked.findIndex(({ id }) => id === token);
+    this.#calibration = asked[this.packed];
   }
 
   /** One a head. @returns {Numbers} */
@@ -51,12 +49,7 @@ export class Circuit {
 
   /** What the calibration text says; of a kernel alone it is not asked, which may be longer. */
   #read() {
-    return (this.#calibration ??= this.#packed() ?? this.split.calibrated());
-  }
-
-  /** What the file says of this destination, if it does. @returns {Destination | undefined} */
-  #packed() {
-    return this.layer.destinations.find(({ id }) => this.n === this.layer.n && id === this.token);
+    return (this.#calibration ??= this.split.calibrated());
   }
 
   /** The kernel that these heads share. @param {number[]} heads */
@@ -66,26 +59,12 @@ export class Circuit {
 
   // -------------------------------------------------------------- tokens
 
-  /** log content_h(t) of the vocabulary, in nats; head after head. A token that the page does not
-   *  know has none. @returns {Float64Array[]} */
-  contentScores() {
-    return doneAtOnce(this.#scoring());
-  }
-
-  *#scoring() {
-    if (this.#content) return this.#content;
-    const { known, nHeads } = this.layer;
-    const out = new Float64Array(known.length * nHeads);
-    yield* this.split.scores(known, out);
-    const rows = equalParts(columnMajor(out, nHeads), nHeads);
-    return (this.#content = rows.map((row) => this.layer.ofVocabulary(row, -Infinity)));
-  }
-
-  /** content_h(t) / denom_h of the vocabulary: a token's weight in a head, per unit of kernel.
-   *  @param {number} head @returns {Float64Array} */
-  tokenWeights(head) {
-    wholeBelow(head, this.layer.nHeads, "head");
-    return this.contentScores()[head].map((score) => Math.exp(score) / this.denominators[head]);
+  /** log content_h of some tokens, in nats; a row a head. @param {Numbers} ids */
+  *#scores(ids) {
+    const { nHeads } = this.layer;
+    const out = new Float64Array(ids.length * nHeads);
+    yield* this.split.scores(ids, out);
+    return equalParts(columnMajor(out, nHeads), nHeads);
   }
 
   /** W_O W_in[:, j] / s: the direction inside each head that one neuron reads.
@@ -109,12 +88,12 @@ export class Circuit {
     const chosen = layer.heads(heads);
     const out = new Float64Array(layer.nVocab);
     const through = new Float64Array(known.length * chosen.length);
-    yield* this.#scoring();
+    const scores = (this.#content ??= yield* this.#scores(known));
     yield* split.through(known, chosen, this.directions(neuron, chosen), through);
     for (const [k, head] of chosen.entries()) {
-      const weights = this.tokenWeights(head);
+      const denominator = this.denominators[head];
       for (let i = 0; i < known.length; i++)
-        out[known[i]] += weights[known[i]] * through[i * chosen.length + k];
+        out[known[i]] += (Math.exp(scores[head][i]) / denominator) * through[i * chosen.length + k];
       yield;
     }
     return out;
@@ -163,17 +142,18 @@ export class Circuit {
     return this.read(ids).summary(heads);
   }
 
-  /** `layer.byDomain` here.
-   *  @param {number[]} heads @param {boolean} placed @param {AbortSignal} [signal]
-   *  @returns {Promise<Responses>} */
-  async responses(heads, placed, signal) {
+  /** What the paper's circuit says of every labelled passage: of its own tokens, or with the
+   *  destination token at the end of what is read (`placed`).
+   *  @param {number[]} heads @param {boolean} [placed] @param {AbortSignal} [signal]
+   *  @returns {Promise<Float64Array>} for all neurons, passage after passage */
+  async responses(heads, placed = false, signal) {
     const chosen = this.layer.heads(heads);
     const key = `${chosen} ${placed}`;
     const known = this.#responses.known(key);
     if (known) return known;
     const scaled = await doneInSlices(this.#readPassages(chosen, placed), signal);
     const values = await doneInSlices(readOut(this.layer, chosen, scaled), signal);
-    return this.#responses.get(key, () => responsesOf(this.layer, values));
+    return this.#responses.get(key, () => values);
   }
 
   /** What each head puts together, over LayerNorm 2's scale, passage after passage.
@@ -182,10 +162,8 @@ export class Circuit {
     const { dHead, passages } = this.layer;
     const scaled = heads.map(() => new Float64Array(passages.length * dHead));
     for (const [i, { ids }] of passages.entries()) {
-      const read = this.read(placed ? this.placed(ids) : ids);
-      read
-        .inside(heads)
-        .forEach((z, k) => addScaled(scaled[k], i * dHead, 1 / read.circuit.scale, z, 0, dHead));
+      const { inside, scale } = this.read(placed ? this.placed(ids) : ids).paper(heads);
+      inside.forEach((z, k) => addScaled(scaled[k], i * dHead, 1 / scale, z, 0, dHead));
       yield;
     }
     return scaled;
@@ -197,7 +175,7 @@ export class Circuit {
   prepared(heads) {
     if (this.layer.told(this, heads)) return true;
     const ranking = this.layer.ranking(this.n);
-    return Boolean(this.#weights && this.#means) && heads.every((h) => ranking.head(h).share === 1);
+    return this.weights.length > 0 && heads.every((h) => ranking.head(h).share === 1);
   }
 
   /** Does beforehand what makes `top` slow, a few milliseconds at a time: for a head and n once, and
@@ -222,17 +200,11 @@ export class Circuit {
     const told = this.layer.told(this, chosen);
     if (told) return told;
     doneAtOnce(this.weigh());
-    return this.layer.ranking(this.n).of(this, chosen);
+    return doneAtOnce(this.layer.ranking(this.n).making(this, chosen));
   }
 
-  /** The same where a page has to stay alive meanwhile.
-   *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
-  async topInSlices(heads, signal) {
-    const chosen = this.layer.heads(heads);
-    return this.layer.told(this, chosen) ?? (await this.rank(chosen, signal));
-  }
-
-  /** Ranks all neurons, whatever the file tells: a head more or less is quick from then on.
+  /** Ranks all neurons while the page stays alive, whatever the file tells: a head more or less is quick
+   *  from then on.
    *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
   async rank(heads, signal) {
     await doneInSlices(this.weigh(), signal);
@@ -240,37 +212,17 @@ export class Circuit {
     return ranking.inTurn(() => doneInSlices(ranking.making(this, heads), signal));
   }
 
-  /** What a ranking needs of this circuit: `rankedWeights` and `meanValues`. */
+  /** What a ranking needs of this circuit: `means`, then `weights`. */
   *weigh() {
-    this.#means ??= this.#packedMeans() ?? (yield* this.#averaged());
-    this.#weights ??= yield* this.#weighed();
-  }
-
-  /** content_h(t) / (denom_h s) of the ranked tokens. @param {number} head */
-  rankedWeights(head) {
-    return /** @type {Float64Array[]} */ (this.#weights)[head];
-  }
-
-  /** What the average counted token puts into a head, per unit of kernel. @param {number} head */
-  meanValues(head) {
-    return /** @type {Float64Array[]} */ (this.#means)[head];
-  }
-
-  *#weighed() {
-    const { layer, scale } = this;
-    const out = new Float64Array(layer.ranked.length * layer.nHeads);
-    yield* this.split.scores(layer.ranked, out);
-    const scores = equalParts(columnMajor(out, layer.nHeads), layer.nHeads);
-    return scores.map((row, h) =>
-      row.map((score) => Math.exp(score) / this.denominators[h] / scale),
+    const { destinations, means, nHeads, ranked } = this.layer;
+    if (!this.means.length && this.packed < 0) this.means = yield* this.#averaged();
+    else if (!this.means.length)
+      this.means = equalParts(equalParts(means, destinations.length)[this.packed], nHeads);
+    if (this.weights.length) return;
+    const scores = yield* this.#scores(ranked);
+    this.weights = scores.map((row, h) =>
+      row.map((score) => Math.exp(score) / this.denominators[h] / this.scale),
     );
-  }
-
-  #packedMeans() {
-    const { destinations, means, nHeads } = this.layer;
-    const known = this.#packed();
-    if (!known) return undefined;
-    return equalParts(equalParts(means, destinations.length)[destinations.indexOf(known)], nHeads);
   }
 
   /** The means of a destination that the file says nothing about. */
@@ -306,21 +258,4 @@ function* readOut(layer, heads, rows) {
     yield;
   }
   return out;
-}
-
-/** The paper's circuit on every labelled passage, for all neurons.
- *  @param {Layer} layer @param {Float64Array} values passage after passage */
-function responsesOf({ nNeurons, passages }, values) {
-  const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
-  /** One neuron's, domain by domain in the passages' order. @param {number} neuron
-   *  @returns {DomainResponse[]} */
-  const of = (neuron) => {
-    wholeBelow(neuron, nNeurons, "neuron");
-    return [...domains].map(([domain, members]) => {
-      const own = members.map((i) => values[i * nNeurons + neuron]);
-      const mean = own.reduce((a, b) => a + b) / own.length;
-      return { domain, mean, values: own, passages: members };
-    });
-  };
-  return { values, of };
 }

@@ -12,34 +12,8 @@
 
 import { Circuit } from "./circuit.js";
 import { Kept } from "./kept.js";
-import { addScaled, dotProduct, wholeBelow } from "./linalg.js";
-import { NEURONS_AT_ONCE, Ranking } from "./ranking.js";
-
-/** @typedef {import("./circuit.js").Responses} Responses
- *  @typedef {import("./linalg.js").Numbers} Numbers
- *  @typedef {import("./packed.js").CommonHeader} CommonHeader
- *  @typedef {{name: string, domain: string, title: string, ids: Int32Array}} Passage
- *  @typedef {{inside: Float64Array[], scale: number}} Attended what each head puts together inside, and
- *    the LayerNorm-2 scale behind what all of them write
- *  @typedef {{denominators: Numbers, scale: number}} Calibration one denominator a head
- *
- *  @typedef Seen a text, as the heads at a destination read it
- *  @property {(heads: number[]) => Float64Array[]} contents content_h of every source, a row a head
- *  @property {(head: number, weights: Numbers) => Float64Array} inside the sources' values, weighed
- *  @property {(heads: number[], inner: Float64Array[]) => (source: number, k: number) => number} along
- *    a source's value in heads[k] in the direction inner[k]
- *  @property {() => Attended} own what the text's own denominators make of it
- *
- *  @typedef Split what stands in for the heads at n where `token` stands (ctxlib.split)
- *  @property {number} reach tokens of a text that are read: n + 1, or more where sources stand on
- *    both sides
- *  @property {Float64Array[]} kernels one row a head over the sources
- *  @property {() => Calibration} calibrated by the calibration text, cut here
- *  @property {(ids: Numbers, out: Float64Array) => Generator<void>} scores log content of tokens,
- *    token after token
- *  @property {(ids: Numbers, heads: number[], inner: Float64Array[], out: Float64Array) =>
- *    Generator<void>} through values of tokens along a direction inside each head
- *  @property {(ids: Numbers) => Seen} seen */
+import { addScaled, wholeBelow } from "./linalg.js";
+import { Ranking } from "./ranking.js";
 
 const KEPT_CIRCUITS = 4; // at other destinations: a reader types forth and back
 
@@ -48,10 +22,10 @@ const KEPT_CIRCUITS = 4; // at other destinations: a reader types forth and back
 export class Layer {
   /** @type {Kept<Circuit>} */ #circuits = new Kept(KEPT_CIRCUITS);
   /** @type {Ranking | null} */ #ranking = null;
-  /** @type {import("./ranking.js").Ranked | undefined} */ #told;
+  /** @type {Ranked | undefined} */ #told;
 
   /** @param {CommonHeader} header @param {Record<string, any>} tensors
-   *  @param {import("./packed.js").FetchPart} [fetch] of a layer that has a folder */
+   *  @param {FetchPart} [fetch] of a layer that has a folder */
   constructor(header, tensors, fetch) {
     this.fetch = fetch;
     this.model = header.model;
@@ -65,7 +39,6 @@ export class Layer {
     this.eps = header.eps;
     this.bos = header.bos; // the first token of every text
     this.largest = header.largest; // how many tokens `top` averages over
-    this.stable = header.stable;
     this.destinations = header.destinations; // the usual one first
     this.calibration = header.calibration;
     this.families = header.families; // one a head, at n
@@ -76,13 +49,20 @@ export class Layer {
     /** Of the average counted token, for every packed destination: `Circuit.meanValues`.
      *  @type {Float64Array} */
     this.means = tensors.means;
-    this.merges = this.#spelt(tensors.merges);
-    this.passages = labelled(header.passages, tensors);
+    const spelt = Array.from(tensors.merges, (/** @type {number} */ id) => this.vocab[id]);
+    const pairs = spelt.flatMap((left, i) => (i % 2 ? [] : [[left, spelt[i + 1]]]));
+    this.merges = /** @type {[string, string][]} */ (pairs); // as `Tokenizer` takes them
+    const { passage_ids: ids, passage_ends: ends } = tensors;
+    /** @type {Passage[]} */
+    this.passages = header.passages.map((passage, i) => ({
+      ...passage,
+      ids: Int32Array.from(ids.subarray(i ? ends[i - 1] : 0, ends[i])),
+    }));
     /** Glitch tokens, which no text has trained. */
     this.untrained = new Set(header.untrained);
     /** Tokens that the page knows: of a large vocabulary, those of its texts and those that can
      *  matter most. */
-    this.known = this.knownTokens(tensors);
+    this.known = Int32Array.from(tensors.known ?? this.vocab.keys());
     this.trained = this.nVocab - this.untrained.size;
     /** Those that a ranking counts: all but glitch tokens. */
     this.counted = this.known.filter((id) => !this.untrained.has(id));
@@ -90,14 +70,16 @@ export class Layer {
     this.ranked = this.counted.filter((id) => tensors.ranked[id]);
     this.everyNeuron = Int32Array.from({ length: this.nNeurons }, (_, neuron) => neuron);
     this.everyHead = Array.from({ length: this.nHeads }, (_, head) => head);
+    /** The stable heads, or all where none is stable. */
+    this.usual = header.stable.length ? header.stable : this.everyHead;
   }
 
   // -------------------------------------------------------------- what each kind of layer has
 
-  /** @param {Record<string, any>} _tensors @returns {Int32Array} */
-  knownTokens(_tensors) {
-    return Int32Array.from(this.vocab.keys());
-  }
+  /** Whether texts are always asked by the same token, at one distance from their end. */
+  fixed = false;
+  /** Whether sources stand on both sides of the destination. */
+  bothSides = false;
 
   /** Whether parts have still to come before anything can be said of a text. @returns {boolean} */
   get waits() {
@@ -111,11 +93,10 @@ export class Layer {
 
   /** The ranking of these heads, where it is the one that the file holds: that of the stable heads at
    *  the usual destination, of all heads if none is stable. @param {Circuit} circuit
-   *  @param {number[]} heads @returns {import("./ranking.js").Ranked | undefined} */
+   *  @param {number[]} heads @returns {Ranked | undefined} */
   told({ n, token }, heads) {
-    const usual = this.stable.length ? this.stable : this.everyHead;
     const same = n === this.n && token === this.destinations[0].id;
-    return same && String(heads) === String(usual) ? this.#told : undefined;
+    return same && String(heads) === String(this.usual) ? this.#told : undefined;
   }
 
   /** @param {Record<string, any>} tensors */
@@ -123,36 +104,9 @@ export class Layer {
     this.#told = { top, mean, tokens: Int32Array.from(tokens) };
   }
 
-  /** Whether texts are always asked by the same token, at one distance from their end.
-   *  @returns {boolean} */
-  get fixed() {
-    return false;
-  }
-
-  /** Whether sources stand on both sides of the destination. @returns {boolean} */
-  get bothSides() {
-    return false;
-  }
-
-  /** Tokens of a text that a destination reads. @param {number} n */
-  reach(n) {
-    return n + 1;
-  }
-
   /** Where the destination is in a text of so many tokens. @param {number} length */
   placeIn(length) {
     return length - 1;
-  }
-
-  /** @abstract @param {number} _n @param {number} _token @returns {Split} */
-  split(_n, _token) {
-    throw new Error("a kind of layer says how its heads are split");
-  }
-
-  /** W_O W_in of one head, for the neurons of one block of NEURONS_AT_ONCE; neuron after neuron.
-   *  @abstract @param {number} _head @param {number} _block @returns {Float64Array} */
-  readout(_head, _block) {
-    throw new Error("a kind of layer has W_O W_in");
   }
 
   /** What the model itself computes at the last token of a text: the heads' own attention. Null where a
@@ -166,12 +120,6 @@ export class Layer {
     return Math.min(this.passages[passage].ids.length, this.positions);
   }
 
-  /** The parts that have still to be fetched for these heads and tokens (`bring`).
-   *  @param {Numbers} _heads @param {Numbers} _ids @returns {string[]} */
-  lacks(_heads, _ids) {
-    return [];
-  }
-
   /** Fetches parts; what has come stays when a signal ends it.
    *  @param {string[]} parts
    *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
@@ -183,42 +131,29 @@ export class Layer {
         shares[i] = share;
         onProgress(shares.reduce((sum, of) => sum + of, 0) / parts.length);
       };
-      this.take(part, await fetch(part, tell, signal));
+      this.whole.take(part, await fetch(part, tell, signal));
     };
     await Promise.all(parts.map(one));
   }
 
-  /** A part has come. @param {string} _part @param {Record<string, any>} _tensors */
-  take(_part, _tensors) {}
-
-  /** Values of tokens at n in one head, b_V included, token after token.
-   *  @abstract @param {Numbers} _ids @param {number} _n @param {number} _head
-   *  @param {Float64Array} _out @returns {Generator<void>} */
-  values(_ids, _n, _head, _out) {
-    throw new Error("a kind of layer has values");
-  }
-
   // -------------------------------------------------------------- what follows
 
-  /** Merges as `Tokenizer` takes them. @param {Numbers} pairs @returns {[string, string][]} */
-  #spelt(pairs) {
-    return Array.from({ length: pairs.length / 2 }, (_, i) => [
-      this.vocab[pairs[2 * i]],
-      this.vocab[pairs[2 * i + 1]],
-    ]);
+  /** This, as the kind that it is. @returns {import("./learned.js").LearnedLayer | import("./asked.js").AskedLayer} */
+  get whole() {
+    return /** @type {any} */ (this);
   }
 
   /** The circuit at a destination. @param {{n?: number, token?: number}} [place] @returns {Circuit} */
   circuit({ n = this.n, token = this.destinations[0].id } = {}) {
     wholeBelow(n, this.positions, "position");
     wholeBelow(token, this.nVocab, "token");
-    return this.#circuits.get([n, token], () => new Circuit(this, n, token));
+    return this.#circuits.get([n, token], () => new Circuit(this.whole, n, token));
   }
 
   /** What `top` works with at a destination; of one destination at a time, since it is large.
    *  @param {number} n @returns {Ranking} */
   ranking(n) {
-    if (this.#ranking?.n !== n) this.#ranking = new Ranking(this, n);
+    if (this.#ranking?.n !== n) this.#ranking = new Ranking(this.whole, n);
     return this.#ranking;
   }
 
@@ -226,26 +161,6 @@ export class Layer {
    *  @returns {Float64Array[]} one row a head over the sources 0 ... n */
   kernels(n, token) {
     return this.circuit({ n, token }).kernels;
-  }
-
-  /** A number for each known token, by its id. @param {Float64Array} values
-   *  @param {number} otherwise of the others @returns {Float64Array} */
-  ofVocabulary(values, otherwise) {
-    if (values.length === this.nVocab) return values;
-    const out = new Float64Array(this.nVocab).fill(otherwise);
-    this.known.forEach((id, i) => (out[id] = values[i]));
-    return out;
-  }
-
-  // -------------------------------------------------------------- the labelled passages
-
-  /** What the paper's circuit says of every labelled passage: of its own tokens, or with the
-   *  destination token at the end of what is read (`Circuit.placed`).
-   *  @param {number[]} heads
-   *  @param {{n?: number, token?: number, placed?: boolean, signal?: AbortSignal}} [options]
-   *  @returns {Promise<Responses>} */
-  byDomain(heads, { n, token, placed = false, signal } = {}) {
-    return this.circuit({ n, token }).responses(heads, placed, signal);
   }
 
   /** z W_O of one head, added to `into`.
@@ -261,29 +176,10 @@ export class Layer {
     const out = new Float64Array(this.nNeurons);
     heads.forEach((head, k) => {
       const z = inside[k].map((x) => x / scale);
-      const along = this.readoutAlong(head, z);
+      const along = this.whole.readoutAlong(head, z);
       for (let neuron = 0; neuron < out.length; neuron++) out[neuron] += along(neuron);
     });
     return out;
-  }
-
-  /** A function that gives z W_O W_in of one head, for a neuron.
-   *  @param {number} head @param {Float64Array} z @returns {(neuron: number) => number} */
-  readoutAlong(head, z) {
-    let read = -1;
-    /** @type {Float64Array} */ let rows;
-    return (neuron) => {
-      const block = Math.floor(neuron / NEURONS_AT_ONCE);
-      if (block !== read) [read, rows] = [block, this.readout(head, block)];
-      return dotProduct(rows, (neuron % NEURONS_AT_ONCE) * this.dHead, z, 0, this.dHead);
-    };
-  }
-
-  /** W_O W_in of one head for one neuron. @param {number} head @param {number} neuron */
-  readoutOf(head, neuron) {
-    const at = (neuron % NEURONS_AT_ONCE) * this.dHead;
-    const block = Math.floor(neuron / NEURONS_AT_ONCE);
-    return this.readout(head, block).subarray(at, at + this.dHead);
   }
 
   /** The tokens 0 ... n, if they are there and in the vocabulary.
@@ -302,13 +198,4 @@ export class Layer {
     const chosen = [...new Set(heads)].map((head) => wholeBelow(head, this.nHeads, "head"));
     return chosen.sort((a, b) => a - b);
   }
-}
-
-/** @param {CommonHeader["passages"]} told @param {Record<string, any>} tensors
- *  @returns {Passage[]} */
-function labelled(told, { passage_ids, passage_ends }) {
-  return told.map((passage, i) => ({
-    ...passage,
-    ids: Int32Array.from(passage_ids.subarray(i ? passage_ends[i - 1] : 0, passage_ends[i])),
-  }));
 }

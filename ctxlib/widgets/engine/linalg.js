@@ -1,7 +1,5 @@
 /** Arithmetic on rows of numbers, and which of them are largest. */
 
-/** @typedef {ArrayLike<number>} Numbers */
-
 /** a[i:i+size] . b[j:j+size]
  *  @param {Float64Array} a @param {number} i @param {Float64Array} b @param {number} j
  *  @param {number} size */

@@ -11,7 +11,10 @@ export class HeardNeuron {
   /** @param {NeuronHeader} header @param {Record<string, any>} tensors */
   constructor(header, tensors) {
     const { heads, length, bos, vocab, first_merged: from, middles, steps } = header;
-    const merges = Array.from(tensors.left, (left, i) => halves(vocab[from + i], left));
+    const merges = Array.from(tensors.left, (left, i) => {
+      const token = vocab[from + i];
+      return /** @type {[string, string]} */ ([token.slice(0, left), token.slice(left)]);
+    });
     this.tokenizer = new Tokenizer(vocab, merges, header.words);
     this.bos = bos;
     this.room = length - 1; // tokens of a text that are read
@@ -46,9 +49,4 @@ export class HeardNeuron {
     });
     return { pieces, told };
   }
-}
-
-/** @param {string} token @param {number} left @returns {[string, string]} */
-function halves(token, left) {
-  return [token.slice(0, left), token.slice(left)];
 }

@@ -4,27 +4,9 @@ import { AskedLayer } from "./asked.js";
 import { LearnedLayer } from "./learned.js";
 import { HeardNeuron } from "./neuron.js";
 
-/** @typedef {import("./layer.js").Layer} Layer
- *  @typedef {{id: number, denominators: number[], scale: number}} Destination
- *  @typedef {{family: string, because: string, effectiveTokens: number, halfMass: number,
- *    unevenness: number, copyPreference: number | null}} Family a head's, and what it was told from
- *  @typedef {{name: string, type: string, shape: number[], offset: number}} TensorEntry
- *  @typedef {{
- *    format: string, version: number, tensors: TensorEntry[], model: string, vocab_size: number,
- *    d_model: number, heads: number, d_head: number, neurons: number, positions: number, eps: number,
- *    n: number, largest: number, stable: number[], destinations: Destination[],
- *    calibration: {name: string, ids: number[]}, families: Family[],
- *    passages: {name: string, domain: string, title: string}[], untrained: number[],
- *    vocab: string[], bos: number, byte_level: boolean, words?: string, folder?: string}} CommonHeader
- *    its further parts, where it has some, lie in a folder beside it, named for what it holds
- *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
- *  @typedef {CommonHeader & {length: number, shared?: number}} AskedHeader of one destination, the
- *    rarer tokens `shared` a file
- *  @typedef {{sizes: string[], reals: string[], lists: string[],
+/** @typedef {{sizes: string[], reals: string[], lists: string[],
  *    tensors: (header: any) => string[]}} Kind what a header must give: whole numbers above 0, numbers
- *    above 0, lists, and tensors by their names
- *  @typedef {(name: string, onProgress: (share: number) => void, signal?: AbortSignal) =>
- *    Promise<Record<string, any>>} FetchPart gives the tensors of such a part */
+ *    above 0, lists, and tensors by their names */
 
 const LAYER = {
   sizes: ["vocab_size", "heads", "d_model", "d_head", "neurons", "positions", "n", "largest"],
@@ -181,26 +163,24 @@ function unpackedLayer(buffer, among) {
     );
   const malformed = malformedPart(header, among[header.format], buffer.byteLength - start);
   if (malformed) throw new Error(`its header is damaged (${malformed})`);
-  /** @type {Record<string, any>} */
-  const kinds = {
-    int8: Int8Array,
-    uint16: Uint16Array,
-    uint32: Uint32Array,
-    float16: Uint8Array, // two bytes each
-    float32: Float32Array,
-  };
   const tensors = header.tensors.map(({ name, type, shape, offset }) => {
-    const count = entries(shape);
-    const held = new kinds[type](buffer, start + offset, type === "float16" ? 2 * count : count);
-    if (type === "float16") return [name, halvesWidened(held, (halves ??= everyHalf()))];
+    const [at, count] = [start + offset, entries(shape)];
+    if (type === "float16") return [name, halvesWidened(new Uint8Array(buffer, at, 2 * count))];
+    const held = new NUMBERS[type](buffer, at, count);
     return [name, type === "float32" ? new Float64Array(held) : held];
   });
   return { header, tensors: Object.fromEntries(tensors) };
 }
 
-const WIDTHS = /** @type {Record<string, number>} */ ({
-  int8: 1, uint16: 2, uint32: 4, float16: 2, float32: 4,
-}); // prettier-ignore
+/** @type {Record<string, any>} */
+const NUMBERS = {
+  int8: Int8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  float16: Uint16Array, // its low bytes lie in front of all high ones
+  float32: Float32Array,
+};
+
 /** @param {number[]} shape */
 function entries(shape) {
   return shape.reduce((a, b) => a * b, 1);
@@ -212,12 +192,12 @@ function malformedPart(header, kind, room) {
   const isSize = (/** @type {any} */ v) => Number.isInteger(v) && v > 0;
   const isTensor = (/** @type {any} */ t) =>
     typeof t?.name === "string" &&
-    t.type in WIDTHS &&
+    t.type in NUMBERS &&
     Array.isArray(t.shape) &&
     t.shape.every((/** @type {any} */ v) => v === 0 || isSize(v)) &&
     Number.isInteger(t.offset);
   const fits = (/** @type {TensorEntry} */ { type, shape, offset }) =>
-    offset >= 0 && offset + WIDTHS[type] * entries(shape) <= room;
+    offset >= 0 && offset + NUMBERS[type].BYTES_PER_ELEMENT * entries(shape) <= room;
   const { vocab, tensors } = header;
   return (
     kind.sizes.find((name) => !isSize(header[name])) ??
@@ -255,19 +235,14 @@ function layerHeader(buffer) {
 
 /** @type {Float64Array | undefined} for all files */ let halves;
 
-/** Every float16 as a float64, because not every browser has numbers of that kind. */
-function everyHalf() {
-  return new Float64Array(65536).map((_, i) => {
-    const exponent = (i >> 10) & 31;
-    const fraction = i & 1023;
+/** float16 to float64. @param {Uint8Array} bytes all low ones, then all high ones */
+function halvesWidened(bytes) {
+  // every float16, because not every browser has numbers of that kind
+  const table = (halves ??= new Float64Array(65536).map((_, i) => {
+    const [exponent, fraction] = [(i >> 10) & 31, i & 1023];
     const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
     return i >> 15 ? -size : size;
-  });
-}
-
-/** float16 to float64. @param {Uint8Array} bytes all low ones, then all high ones
- *  @param {Float64Array} table */
-function halvesWidened(bytes, table) {
+  }));
   const out = new Float64Array(bytes.length / 2);
   for (let i = 0; i < out.length; i++) out[i] = table[bytes[i] | (bytes[i + out.length] << 8)];
   return out;

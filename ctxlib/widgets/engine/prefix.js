@@ -5,13 +5,6 @@
 
 import { wholeBelow } from "./linalg.js";
 
-/** @import { Circuit } from "./circuit.js"
- *  @import { Attended, Seen } from "./layer.js"
- *  @import { Numbers } from "./linalg.js"
- *  @typedef {{head: number, kernel: number, content: number, denominator: number, value: number,
- *    adds: number}} Part what a source gives a neuron through one head: `value` is what the token would add
- *    if the head attended to nothing else */
-
 export class Prefix {
   /** @type {Float64Array[]} by head */ #contents = [];
   /** @type {Attended | undefined} */ #attention;
@@ -43,20 +36,16 @@ export class Prefix {
     return this.layer.read(chosen, this.paper(chosen));
   }
 
-  /** What the heads put together by the paper's circuit. @param {number[]} heads @returns {Attended} */
+  /** What the circuit says that the heads put together. @param {number[]} heads @returns {Attended} */
   paper(heads) {
-    return { inside: this.inside(heads), scale: this.circuit.scale };
-  }
-
-  /** What the circuit says that the heads put together inside. @param {number[]} heads */
-  inside(heads) {
     const { circuit } = this;
     const [seen, kernel] = [this.seen(), circuit.kernelOf(heads)];
-    return this.contents(heads).map((contents, k) => {
+    const inside = this.contents(heads).map((contents, k) => {
       const denominator = circuit.denominators[heads[k]];
       const weights = contents.map((content, i) => (kernel[i] * content) / denominator);
       return seen.inside(heads[k], weights);
     });
+    return { inside, scale: circuit.scale };
   }
 
   /** By the self-normalised circuit (chapter 9): the text's own denominators, scale and token at n.

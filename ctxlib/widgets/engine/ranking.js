@@ -1,13 +1,6 @@
 /** Which neurons a set of heads can move far: every neuron's largest contributions. */
 
 import { dotProduct, insertPlace, medianOf, rowProducts } from "./linalg.js";
-import { doneAtOnce } from "./slices.js";
-
-/** @import { Circuit } from "./circuit.js"
- *  @import { Layer } from "./layer.js"
- *  @import { Numbers } from "./linalg.js"
- *  @typedef {{top: Float64Array, mean: Float64Array, tokens: Int32Array}} Ranked
- *    `top` and `mean` neuron by neuron; of tokens as many a neuron as are known, the largest first */
 
 const AT_ONCE = 16; // neurons that are ranked in a step
 const SPARE = 4; // tokens picked by rounded contributions beyond those that the exact ones keep
@@ -128,12 +121,7 @@ export class Ranking {
     return known;
   }
 
-  /** @param {Circuit} circuit weighed @param {number[]} heads in order @returns {Ranked} */
-  of(circuit, heads) {
-    return doneAtOnce(this.making(circuit, heads));
-  }
-
-  /** The same, some neurons at a time; where another one was made meanwhile, from the beginning.
+  /** The ranking, some neurons at a time; where another one was made meanwhile, from the beginning.
    *  @param {Circuit} circuit weighed @param {number[]} heads in order
    *  @returns {Generator<void, Ranked>} */
   *making(circuit, heads) {
@@ -156,6 +144,8 @@ export class Ranking {
   /** @param {Circuit} circuit @param {number[]} heads
    *  @returns {Generator<void, Ranked | null>} if it came to its end undisturbed */
   *#run(circuit, heads) {
+    const { nNeurons, ranked, dHead } = this.layer;
+    const size = ranked.length;
     const mine = (this.#runs += 1);
     const known = this.#circuit === circuit ? this.#heads : [];
     this.#circuit = null; // until the sums are whole again
@@ -163,16 +153,19 @@ export class Ranking {
     const joining = all.filter((_, k) => !known.includes(heads[k]));
     const leaving = known.filter((head) => !heads.includes(head));
     const anew = joining.length + leaving.length >= heads.length;
-    if (anew) this.#clear();
+    if (anew) {
+      this.sums = this.sums.length ? this.sums.fill(0) : new Float32Array(nNeurons * size);
+      this.highest.exact.fill(0); // the picks stay: they are tokens like others
+    }
     const left = leaving.map((head) => this.#part(circuit, head, -1));
     const changes = anew ? all : [...joining, ...left]; // that lead to all the heads
     const [before, last] = [changes.slice(0, -1), changes[changes.length - 1]];
     const { highest, kept } = this;
-    const { nNeurons, ranked, dHead } = this.layer;
     const [top, mean] = [new Float64Array(nNeurons), new Float64Array(nNeurons)];
     const tokens = new Int32Array(nNeurons * kept);
     for (let j = 0; j < nNeurons; j++) {
-      for (let k = 0; k < before.length; k++) addLevels(this.sums, before[k], j);
+      for (const { table, weights, sign } of before)
+        addBelow(this.sums, weights, table.levels, sign * table.steps[j], j * size, 0, Infinity);
       addAndPick(this.sums, last, j, highest);
       for (const part of all) mean[j] += dotProduct(part.mean, 0, part.table.R, j * dHead, dHead);
       top[j] = highest.settle(j, all, changes, kept) - mean[j];
@@ -186,30 +179,17 @@ export class Ranking {
     return { top, mean, tokens };
   }
 
-  #clear() {
-    const size = this.layer.nNeurons * this.layer.ranked.length;
-    if (this.sums.length) this.sums.fill(0);
-    else this.sums = new Float32Array(size);
-    this.highest.exact.fill(0); // the picks stay: they are tokens like others
-  }
-
   /** @param {Circuit} circuit @param {number} head @param {1 | -1} sign @returns {HeadPart} */
   #part(circuit, head, sign) {
-    const mean = circuit.meanValues(head).map((z) => z / circuit.scale);
-    return { table: this.head(head), weights: circuit.rankedWeights(head), mean, sign };
+    const mean = circuit.means[head].map((z) => z / circuit.scale);
+    return { table: this.head(head), weights: circuit.weights[head], mean, sign };
   }
 }
 
 /** @typedef {{table: HeadTable, weights: Float64Array, mean: Float64Array, sign: 1 | -1}} HeadPart
  *    a head with a circuit's weights of the ranked tokens and its mean, to be added or taken off */
 
-/** sums[j, t] += weights[t] step[j] levels[j, t] for all t
- *  @param {Float32Array} sums @param {HeadPart} part @param {number} j */
-function addLevels(sums, { table, weights, sign }, j) {
-  addBelow(sums, weights, table.levels, sign * table.steps[j], j * weights.length, 0, Infinity);
-}
-
-/** The same, and picks the largest of what comes out: a number is compared before it is stored,
+/** sums[j, t] += weights[t] step[j] levels[j, t] for all t, and picks the largest of what comes out: a number is compared before it is stored,
  *  since to fetch it once more would take twice as long as all the rest.
  *  @param {Float32Array} sums @param {HeadPart} part @param {number} j @param {Largest} highest */
 function addAndPick(sums, { table, weights, sign }, j, highest) {
@@ -227,7 +207,7 @@ function addAndPick(sums, { table, weights, sign }, j, highest) {
   }
 }
 
-/** Goes on adding until what comes out is not below a bound. A loop of its own, without a call
+/** Goes on adding so until what comes out is not below a bound. A loop of its own, without a call
  *  inside: only then does V8 keep what it works with in registers.
  *  @param {Float32Array} sums @param {Float64Array} weights @param {Int8Array} levels
  *  @param {number} factor @param {number} first of the row @param {number} from

@@ -8,15 +8,8 @@ import { dotProduct, outermost } from "./linalg.js";
 import { Prefix } from "./prefix.js";
 import { Tokenizer } from "./tokenizer.js";
 
-/** @import { Circuit } from "./circuit.js"
- *  @import { Attended, Layer, Seen } from "./layer.js"
- *  @typedef {{paper: Attended, own: Attended, truth: Attended | null}} Summaries by both circuits, and what the model
- *    computes, where the page knows; neurons are read from them when they are asked for
- *  @typedef {{heads: number[], n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
- *  @typedef {{id: number, text: string}} Piece a token and its stretch of the text
- *  @typedef {{text: string, asked: number, pieces: Piece[], spare: number, from: number,
- *    stretches: string[], reading: Reading}} Taken a text and the window of it that is read: where it was
- *    asked to begin, how far it may move, where it begins, its tokens as the text has them */
+/** @typedef {{paper: Attended, own: Attended, truth: Attended | null}} Summaries by both circuits, and what the model
+ *    computes, where the page knows; neurons are read from them when they are asked for */
 
 const PLACES = 128; // at most so many prefixes of a text are summed up for the drawing
 export const FEWEST = 8; // tokens of a prefix: before, the token in front of every text says most
@@ -98,7 +91,7 @@ export class LayerReader {
 
   /** @param {number[]} heads @param {number} n @returns {Promise<Reference>} */
   async #measured(heads, n) {
-    const { values } = await this.layer.byDomain(heads, { n });
+    const values = await this.layer.circuit({ n }).responses(heads);
     const size = this.layer.nNeurons;
     const count = values.length / size;
     const [mean, sd] = [new Float64Array(size), new Float64Array(size)];

@@ -4,7 +4,7 @@ import { dotProduct } from "../engine/linalg.js";
 import { firstTokens } from "../engine/ranking.js";
 import { button, pick } from "../ui/controls.js";
 import { element, quiet, row, scrolling, table } from "../ui/dom.js";
-import { domainTable } from "../ui/domains.js";
+import { byDomain, domainTable } from "../ui/domains.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, several, tokenMarks, UNIT } from "../ui/words.js";
 import { columnOf } from "./scene.js";
@@ -42,10 +42,12 @@ export function comparedSection(tools) {
       : `Neuron ${neuron} beside neuron ${pinned}`;
     const asked = "Choose another neuron, and both stand here side by side.";
     if (alone) return held.replaceChildren(quiet(asked));
-    const mine = responses.of(neuron).sort((a, b) => b.mean - a.mean);
+    const mine = byDomain(layer.passages, scene.told(neuron));
     const places = new Map(mine.map(({ domain }, place) => [domain, place]));
     const placeOf = (/** @type {{domain: string}} */ { domain }) => Number(places.get(domain));
-    const other = responses.of(pinned).sort((a, b) => placeOf(a) - placeOf(b)); // row by row
+    const other = byDomain(layer.passages, scene.told(pinned)).sort(
+      (a, b) => placeOf(a) - placeOf(b),
+    ); // row by row
     const values = [mine, other].map((answers) => answers.flatMap(({ values }) => values));
     const columns = [neuron, pinned].map((j) => {
       const column = columnOf(scene.ranking, j);
@@ -85,7 +87,6 @@ function comparedTable({ ranking, neuron, pinned }, { name, go }) {
     const title = [said, j === pinned ? ", pinned" : ""];
     return row(title, [...numbers, figure(mean[j], digits), marks]);
   });
-  const figures = ["rank", "top", "z", "mean of all"].map((figures) => ({ figures }));
-  const columns = [{ words: "neuron" }, ...figures, { words: "first tokens" }];
+  const columns = ["neuron", ["rank"], ["top"], ["z"], ["mean of all"], "first tokens"];
   return table({ kind: "ctx-figures", columns, rows });
 }

@@ -12,14 +12,7 @@ import { element } from "../ui/dom.js";
 import { digitsOfStep } from "../ui/plot.js";
 import { figure, grouped, UNIT } from "../ui/words.js";
 
-/** @import { Ranking, Scene, Tools, Turned } from "./scene.js" */
-
-/** A threshold in robust deviations. Both measures differ by a shift and a factor, which any two
- *  neurons tell. @param {Ranking} ranking @param {number} theta */
-function asZ({ top, z, order }, theta) {
-  const [first, last] = [order[0], order[order.length - 1]];
-  return z[first] + ((theta - top[first]) * (z[first] - z[last])) / (top[first] - top[last]);
-}
+/** @import { Scene, Tools, Turned } from "./scene.js" */
 
 /** Heads, destination token, threshold. @param {Tools} tools @param {HTMLElement | null} copy */
 export function controlsSection({ layer, name, go }, copy) {
@@ -70,5 +63,9 @@ function thetaSaid({ ranking, found, theta: shown }, theta) {
   const pass =
     theta === shown ? found : ranking.top.reduce((n, value) => n + Number(value > theta), 0);
   const digits = Math.max(1, digitsOfStep(ranking.step));
-  return `${figure(theta, digits)} (z = ${figure(asZ(ranking, theta), 1)}): ${grouped(pass)} of ${grouped(ranking.top.length)} pass`;
+  // in robust deviations: both measures differ by a shift and a factor, which any two neurons tell
+  const { top, z, order } = ranking;
+  const [first, last] = [order[0], order[order.length - 1]];
+  const far = ((theta - top[first]) * (z[first] - z[last])) / (top[first] - top[last]);
+  return `${figure(theta, digits)} (z = ${figure(z[first] + far, 1)}): ${grouped(pass)} of ${grouped(ranking.top.length)} pass`;
 }

@@ -9,8 +9,7 @@ import { svgButton } from "../ui/svg.js";
 import { figure, grouped, several, UNIT } from "../ui/words.js";
 import { columnOf, headsSaid } from "./scene.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { Scene, Tools } from "./scene.js"
+/** @import { Scene, Tools } from "./scene.js"
  *  @typedef {{edges: number[], counts: number[], outer: number[][]}} Bins some tokens of each, to name it by */
 
 const BINS = 56;

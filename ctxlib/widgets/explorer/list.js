@@ -8,9 +8,7 @@ import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
 import { rankingName } from "./scene.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { Table } from "../ui/csv.js"
- *  @import { Ranking, Scene, Tools } from "./scene.js" */
+/** @import { Ranking, Scene, Tools } from "./scene.js" */
 
 const FIRST_ROWS = 12; // of the list, and as many more at a time
 const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)
@@ -21,8 +19,7 @@ export function listSection(tools) {
   const { layer, name, go, heading } = tools;
   const group = fresh("found");
   const note = quiet();
-  const titles = ["rank", "neuron", "top", "z"].map((figures) => ({ figures }));
-  const columns = [...titles, { words: "first tokens" }];
+  const columns = [["rank"], ["neuron"], ["top"], ["z"], "first tokens"];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   let room = FIRST_ROWS;
@@ -32,7 +29,16 @@ export function listSection(tools) {
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
   const turns = element("p", { class: "ctx-turns" }, more, fewer);
-  const file = csvButton("Ranking as CSV", () => rankingTable(tools.scene().ranking, name));
+  const file = csvButton("Ranking as CSV", () => {
+    const { ranking } = tools.scene();
+    const { order, top, z, mean } = ranking;
+    const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
+    const rows = Array.from(order, (j, place) => {
+      const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join(" ");
+      return [place + 1, j, top[j], z[j], mean[j], words];
+    });
+    return { name: rankingName(ranking, "neurons"), titles, rows };
+  });
   const fill = keyed(
     list.tBodies[0],
     (/** @type {number} */ j) => j,
@@ -84,18 +90,6 @@ function listRow(j, group, onPick) {
   const cells = ["", number, "", ""].map(numberCell);
   // the whole row is a target for pointers; what keys reach is the input in it
   return element("tr", { onclick: () => input.click() }, cells, element("td"));
-}
-
-/** Every neuron, as a file. @param {Ranking} ranking
- *  @param {(id: number) => string} name @returns {Table} */
-function rankingTable(ranking, name) {
-  const { order, top, z, mean } = ranking;
-  const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
-  const rows = Array.from(order, (j, place) => {
-    const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join(" ");
-    return [place + 1, j, top[j], z[j], mean[j], words];
-  });
-  return { name: rankingName(ranking, "neurons"), titles, rows };
 }
 
 /** @param {Scene} scene @param {Layer} layer @returns {string[]} */

@@ -1,30 +1,17 @@
 /** One neuron, and the tokens that move it most. */
 
-import { outermost } from "../engine/linalg.js";
+import { largest, outermost } from "../engine/linalg.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
 import { element } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
-import { barTable } from "./bars.js";
 import { columnOf, headsSaid, rankingName } from "./scene.js";
-import { sameAgain } from "./search.js";
+import { endTables, sameAgain } from "./search.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { Table } from "../ui/csv.js"
- *  @import { Scene, Tools } from "./scene.js" */
+/** @import { Scene, Tools } from "./scene.js" */
 
 const OUTERMOST = 12; // tokens shown of each end of a neuron
-
-/** One neuron's contributions over the vocabulary, as a file. @param {Scene} scene @param {Layer} layer
- *  @param {(id: number) => string} name @returns {Table} */
-function columnTable({ ranking, neuron }, layer, name) {
-  const column = columnOf(ranking, neuron);
-  const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);
-  const rows = ids.map((id) => [id, name(id), column[id]]);
-  const titles = ["token id", "token", "contribution"];
-  return { name: rankingName(ranking, `neuron ${neuron}`), titles, rows };
-}
 
 /** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its
  *  histogram */
@@ -33,7 +20,14 @@ export function neuronSection(tools, drawing) {
   const title = heading(0);
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
-  const file = csvButton("Column as CSV", () => columnTable(tools.scene(), layer, name));
+  const file = csvButton("Column as CSV", () => {
+    const { ranking, neuron } = tools.scene();
+    const column = columnOf(ranking, neuron);
+    const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);
+    const rows = ids.map((id) => [id, name(id), column[id]]);
+    const titles = ["token id", "token", "contribution"];
+    return { name: rankingName(ranking, `neuron ${neuron}`), titles, rows };
+  });
   const pin = button("Pin for comparison", () => {
     const { neuron, pinned } = tools.scene();
     go({ pinned: pinned === neuron ? -1 : neuron });
@@ -57,19 +51,14 @@ export function neuronSection(tools, drawing) {
       tokenMark(name(circuit.token)),
     );
     const ends = outermost(column, layer.counted, OUTERMOST);
-    const rows = (/** @type {number[]} */ ids) =>
-      ids.map((id) => ({
-        label: name(id),
-        spoken: `Token ${name(id)}: which neurons does it drive?`,
-        value: column[id],
-        onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
-      }));
-    const [up, down] = [rows(ends.up), rows(ends.down)];
-    const among = [...up, ...down].map(({ value }) => value);
-    held.replaceChildren(
-      barTable("Tokens that push up", "token", up, among),
-      barTable("Tokens that push down", "token", down, among),
-    );
+    const most = largest([...ends.up, ...ends.down].map((id) => column[id])) || 1;
+    const tables = endTables("Tokens that push", "token", ends, most, (id) => ({
+      label: name(id),
+      spoken: `Token ${name(id)}: which neurons does it drive?`,
+      value: column[id],
+      onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
+    }));
+    held.replaceChildren(...tables);
   });
   return {
     root: element("section", { class: "ctx-neurons-one" }, title, place, held, turns),

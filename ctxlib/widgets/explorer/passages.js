@@ -3,7 +3,7 @@
 import { largest } from "../engine/linalg.js";
 import { passageChoice } from "../ui/controls.js";
 import { element, focusIn, quiet, renewed } from "../ui/dom.js";
-import { domainTable, overall } from "../ui/domains.js";
+import { byDomain, domainTable, overall } from "../ui/domains.js";
 import { inStep } from "../ui/state.js";
 import { shadeKey, tokenReader } from "../ui/tokens.js";
 import { whyHere } from "../ui/why.js";
@@ -19,7 +19,7 @@ export function domainsSection({ layer, go, heading }) {
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { responses, neuron, read } = scene;
     if (!responses || !changed("responses", "neuron", "width", "read")) return;
-    const answers = responses.of(neuron).sort((a, b) => b.mean - a.mean);
+    const answers = byDomain(layer.passages, scene.told(neuron));
     const { usual, count } = overall(answers);
     title.textContent = `What neuron ${neuron} answers to`;
     note.textContent =

@@ -7,11 +7,7 @@ import { headingsIn } from "../ui/dom.js";
 import { spelling } from "../ui/source.js";
 import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
 
-/** @import { Circuit, Responses } from "../engine/circuit.js"
- *  @import { Layer } from "../engine/layer.js"
- *  @import { Model } from "../ui/state.js"
- *  @import { Way } from "../ui/ways.js"
- *  @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
+/** @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
  *    the others may still say "choose for me"
  *  @typedef {ReturnType<typeof rankingOf>} Ranking
  *  @typedef {ReturnType<typeof toolsOf>} Tools
@@ -60,15 +56,22 @@ export function turned(model, layer) {
 
 /** Everything the sections show, with all that was left to the view chosen.
  *  @param {Turned & {width: number}} now @param {Ranking} ranking
- *  @param {Responses | null} responses */
+ *  @param {Float64Array | null} responses */
 export function sceneOf(now, ranking, responses) {
+  const { layer } = ranking.circuit;
   const theta = now.threshold || ranking.rule;
   const { order, top } = ranking;
   let found = order.findIndex((j) => !(top[j] > theta));
   if (found < 0) found = order.length;
-  const neuron = neuronOf(now, ranking);
-  const read = passageOf(responses, now.passage, neuron);
-  return { ...now, neuron, ranking, responses, theta, found, read };
+  const neuron = now.neuron === -1 ? order[0] : now.neuron;
+  /** A neuron's summaries, passage after passage. @param {number} neuron */
+  const told = (neuron) =>
+    layer.passages.map(
+      (_, i) => /** @type {Float64Array} */ (responses)[i * layer.nNeurons + neuron],
+    );
+  const loudest = () => told(neuron).indexOf(Math.max(...told(neuron)));
+  const read = now.passage === -1 && responses ? loudest() : now.passage;
+  return { ...now, neuron, ranking, responses, told, theta, found, read };
 }
 
 /** @param {Circuit} circuit @param {number[]} heads */
@@ -112,11 +115,6 @@ export function rankingName({ circuit, heads }, what) {
   return [layer.model, what, headsSaid(heads), `n-${n}`, `token-${token}`];
 }
 
-/** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */
-function neuronOf({ neuron }, { order }) {
-  return neuron === -1 ? order[0] : neuron;
-}
-
 /** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
  *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
 export function columnOf(ranking, neuron) {
@@ -127,18 +125,8 @@ export function columnOf(ranking, neuron) {
 /** Works out what `columnOf` will be asked first, while the page stays alive.
  *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
 export async function firstColumn(now, ranking, signal) {
-  const { circuit, heads, columns } = ranking;
-  const neuron = neuronOf(now, ranking);
+  const { circuit, heads, columns, order } = ranking;
+  const neuron = now.neuron === -1 ? order[0] : now.neuron;
   const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
   columns.get(neuron, () => column);
-}
-
-/** @param {Responses | null} responses @param {number} passage @param {number} neuron
- *  @returns {number} the passage shown: that of the largest summary, unless the reader chose one */
-function passageOf(responses, passage, neuron) {
-  if (passage !== -1 || !responses) return passage;
-  const all = responses.of(neuron);
-  const most = Math.max(...all.flatMap(({ values }) => values));
-  const [{ values, passages }] = all.filter((domain) => domain.values.includes(most));
-  return passages[values.indexOf(most)];
 }

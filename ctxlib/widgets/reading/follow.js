@@ -4,10 +4,8 @@ import { leading, mostAdding, standing } from "../engine/reading.js";
 import { nextTurn, sliced } from "../engine/slices.js";
 import { figure, signed, tokenName } from "../ui/words.js";
 
-/** @import { LayerReader, Reading, Reference } from "../engine/reading.js"
- *  @import { Found, Listed, Scene, Text } from "./scene.js"
- *  @import { Side } from "./text.js"
- *  @typedef {{excited: (Float64Array | null)[], apart: Float64Array | null}} Told */
+/** @import { Found, Listed, Scene, Text } from "./scene.js"
+ *  @import { Side } from "./text.js" */
 
 const NAMED = 4; // tokens that a list names
 const REPAINT = 200; // milliseconds between two drawings of a line that grows
@@ -24,16 +22,20 @@ export async function follow(scene, sides, found, learn, reader, signal) {
     references.push(speaks ? await reader.reference(heads, n) : null);
     signal.throwIfAborted();
   }
-  const told = {
-    excited: excitements(readings, references),
-    apart: apartness(readings, references),
-  };
-  const neuron = scene.neuron ?? settled(told);
+  // in standard deviations: each text's summaries from the passages' mean, and the first less the second's
+  const excited = references.map((of, i) => of && standing(readings[i].whole, of.mean, of.sd));
+  const [first, second] = references;
+  const both = first && second && (first.n < second.n ? first : second);
+  const apart = both && standing(readings[0].whole, readings[1].whole, both.sd);
+  // where it was left to the view, the neuron in which two texts differ most, or that the only one excites
+  // most; it then stays, whatever is typed
+  const scores = apart?.map(Math.abs) ?? excited.find((z) => z);
+  const neuron = scene.neuron ?? (scores ? leading(scores)[0] : null);
   learn({ references, ...(scene.neuron === null ? { auto: neuron } : {}) });
   await nextTurn();
   const pause = sliced(signal);
   if (readings.some((reading, i) => reading !== found.listedOf[i]))
-    learn({ listed: await listedNeurons(texts, told, pause), listedOf: readings });
+    learn({ listed: await listedNeurons(texts, excited, apart, pause), listedOf: readings });
   const of = `${heads} ${neuron}`;
   if (neuron !== null && found.drivers?.of !== of) {
     const { up, down } = reader.drivers(neuron, heads);
@@ -50,34 +52,11 @@ export async function follow(scene, sides, found, learn, reader, signal) {
   }
 }
 
-/** Each text's summaries in standard deviations from the passages' mean. @param {Reading[]} readings
- *  @param {(Reference | null)[]} references */
-function excitements(readings, references) {
-  return readings.map((reading, i) => {
-    const of = references[i];
-    return of && standing(reading.whole, of.mean, of.sd);
-  });
-}
-
-/** The first text's summaries less the second's, in the passages' standard deviations.
- *  @param {Reading[]} readings @param {(Reference | null)[]} references */
-function apartness([a, b], [first, second]) {
-  if (!first || !second) return null;
-  const { sd } = first.n < second.n ? first : second;
-  return standing(a.whole, b.whole, sd);
-}
-
-/** The neuron where that was left to the view: the one in which two texts differ most, or that the only
- *  one excites most. It then stays, whatever is typed. @param {Told} told @returns {number | null} */
-function settled({ excited, apart }) {
-  const scores = apart?.map(Math.abs) ?? excited.find((z) => z);
-  return scores ? leading(scores)[0] : null;
-}
-
 /** The three lists: of each text the neurons that it excites most, and those in which both are most
  *  apart, with the tokens that add more to them in one text than in the other. @param {Text[]} texts
- *  @param {Told} told @param {() => Promise<void>} pause */
-async function listedNeurons(texts, { excited, apart }, pause) {
+ *  @param {(Float64Array | null)[]} excited @param {Float64Array | null} apart
+ *  @param {() => Promise<void>} pause */
+async function listedNeurons(texts, excited, apart, pause) {
   const alone = texts.map((text, i) => ({ z: excited[i], of: [text] }));
   /** @type {Listed[][]} */ const listed = [];
   for (const { z, of } of [...alone, { z: apart, of: texts }]) {

@@ -4,12 +4,7 @@ import { largest } from "../engine/linalg.js";
 import { CHARACTERS, differing } from "../engine/reading.js";
 import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { Reading, Reference, Taken } from "../engine/reading.js"
- *  @import { Table } from "../ui/csv.js"
- *  @import { Model } from "../ui/state.js"
- *  @import { Way } from "../ui/ways.js"
- *  @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
+/** @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
  *    wanted may not be here yet
  *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table
  *  @typedef {{auto: number | null, references: (Reference | null)[], listed: Listed[][],

@@ -6,8 +6,7 @@ import { sound, turn } from "../ui/state.js";
 import { stateButtons } from "../ui/ways.js";
 import { OF_TEXTS } from "./scene.js";
 
-/** @import { Model } from "../ui/state.js"
- *  @import { Found } from "./scene.js"
+/** @import { Found } from "./scene.js"
  *  @import { Side } from "./text.js" */
 
 /** One paragraph in two spellings, word for word the same otherwise. */

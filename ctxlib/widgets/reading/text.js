@@ -1,19 +1,17 @@
 /** One text: its box, its window, its tokens, its lines, its neurons. */
 
 import { tokenCount } from "../engine/reading.js";
-import { slider } from "../ui/controls.js";
-import { element, focusIn, quiet } from "../ui/dom.js";
+import { pick, slider } from "../ui/controls.js";
+import { element, focusIn, numberCell, quiet, scrolling, table } from "../ui/dom.js";
+import { keyed } from "../ui/keyed.js";
 import { inStep } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { shadedTokens } from "../ui/tokens.js";
 import { whyHere } from "../ui/why.js";
-import { digitsFor, grouped, nameInText, several } from "../ui/words.js";
+import { digitsFor, grouped, nameInText, several, tokenMarks } from "../ui/words.js";
 import { pictureSection } from "./lines.js";
-import { neuronTable } from "./lists.js";
 
-/** @import { LayerReader, Reading } from "../engine/reading.js"
- *  @import { Hand } from "../ui/hand.js"
- *  @import { Kept, Text, Turned } from "./scene.js"
+/** @import { Kept, Listed, Text, Turned } from "./scene.js"
  *  @typedef {ReturnType<typeof textSection>} Side */
 
 const START = "⟨start⟩"; // the token in front of every text
@@ -226,4 +224,36 @@ function tokensSection(hand, kept) {
     mark: (/** @type {number} */ place) => made?.mark(place),
     hold: () => made?.hold(kept()),
   };
+}
+
+/** A list of neurons. @param {string} caption @param {string} whose @param {string[]} figures titles
+ *  @param {string} words title of the tokens @param {(neuron: number) => void} onChoose */
+export function neuronTable(caption, whose, figures, words, onChoose) {
+  const columns = ["neuron", ...figures.map((title) => [title]), words];
+  const made = table({ kind: "ctx-reader-table", caption, columns, rows: [] });
+  /** @type {number | null} */ let chosen = null;
+  const fill = keyed(
+    made.tBodies[0],
+    (/** @type {Listed} */ { neuron }) => neuron,
+    ({ neuron }) => {
+      const choose = pick(String(neuron), () => onChoose(neuron), `Read neuron ${neuron}`);
+      return element("tr", {}, element("td", {}, choose), figures.map(numberCell), element("td"));
+    },
+    (row, { neuron, figures, tokens }) => {
+      const [choose, ...cells] = [...row.children];
+      choose.firstElementChild?.setAttribute("aria-pressed", String(neuron === chosen));
+      figures.forEach((said, i) => (cells[i].textContent = said));
+      cells[figures.length].replaceChildren(...tokenMarks(tokens));
+      row.classList.toggle("ctx-chosen", neuron === chosen);
+    },
+  );
+  const root = scrolling(`${whose}: ${caption}`, made);
+  /** @type {Listed[] | null} */ let shown = null;
+  const show = (/** @type {Listed[]} */ listed, /** @type {number | null} */ now) => {
+    if (listed === shown && chosen === now) return;
+    [shown, chosen] = [listed, now];
+    fill(listed);
+    root.hidden = !listed.length;
+  };
+  return { root, show };
 }

@@ -4,8 +4,6 @@ import { element, fresh } from "./dom.js";
 import { headStyle, lineMark } from "./marks.js";
 import { tokenMark } from "./words.js";
 
-/** @import { Layer } from "../engine/layer.js" */
-
 /** Controls side by side, by the names of what they turn; `update` shows a state in them, and of sliders
  *  their scales. @param {Record<string, HTMLElement & {update: (value: any, scale?: any) => void}>} controls */
 export function controlRow(controls) {
@@ -50,8 +48,8 @@ export function slider({ label, min = 0, max, step = 1, format = String, onInput
 }
 
 /** A list to choose one of; groups are shown as such. An option that has no value has its place as such.
- *  @param {{label: string, options: {value?: string, label: string, group?: string}[],
- *    onChange: (value: string) => void}} options */
+ *  @param {{label: string, options: {value?: any, label: string, group?: string}[],
+ *    onChange: (value: any) => void}} options */
 export function choice({ label, options, onChange }) {
   const items = options.map(({ value, label }, i) =>
     element("option", { value: value ?? i }, label),
@@ -60,7 +58,11 @@ export function choice({ label, options, onChange }) {
   const lists = [...grouped].map(([label, held]) =>
     label ? element("optgroup", { label }, held) : held,
   );
-  const select = element("select", { onchange: () => onChange(select.value) }, lists);
+  const chosen = () => {
+    const at = items.findIndex(({ selected }) => selected); // groups may have them in another order
+    onChange(options[at].value ?? at);
+  };
+  const select = element("select", { onchange: chosen }, lists);
   return Object.assign(field(label, select), {
     update(/** @type {string | number} */ now) {
       select.value = String(now);
@@ -73,23 +75,19 @@ export function choice({ label, options, onChange }) {
  *    first?: string, onChange: (passage: number) => void}} options */
 export function passageChoice({ passages, first, onChange }) {
   const named = passages.map(({ name, domain, title }, i) => ({
-    value: String(i),
+    value: i,
     label: title ? `${name}: ${title}` : name,
     group: domain,
   }));
-  return choice({
-    label: "Passage",
-    options: first ? [{ value: "-1", label: first }, ...named] : named,
-    onChange: (chosen) => onChange(Number(chosen)),
-  });
+  const options = first ? [{ value: -1, label: first }, ...named] : named;
+  return choice({ label: "Passage", options, onChange });
 }
 
 /** One of the tokens that the layer knows a circuit for, at the destination. @param {Layer} layer
  *  @param {(id: number) => string} name @param {(token: number) => void} onChange */
 export function destinationChoice({ destinations }, name, onChange) {
-  const options = destinations.map(({ id }) => ({ value: String(id), label: name(id) }));
-  const chosen = (/** @type {string} */ id) => onChange(Number(id));
-  return choice({ label: "Destination token", options, onChange: chosen });
+  const options = destinations.map(({ id }) => ({ value: id, label: name(id) }));
+  return choice({ label: "Destination token", options, onChange });
 }
 
 /** Where the destination stands. @param {number} max @param {(n: number) => void} onInput */
@@ -99,12 +97,12 @@ export function destinationSlider(max, onInput) {
 
 /** A few ways side by side, one of them taken; each may bear a note. One that has no value has its place
  *  as such.
- *  @param {{label: string, options: {value?: string, label: string, note?: HTMLElement}[],
- *    onChange: (value: string) => void}} options */
+ *  @param {{label: string, options: {value?: any, label: string, note?: HTMLElement}[],
+ *    onChange: (value: any) => void}} options */
 export function either({ label, options, onChange }) {
   const name = fresh("either");
   const inputs = options.map((option, i) => {
-    const value = option.value ?? String(i);
+    const value = option.value ?? i;
     return element("input", { type: "radio", name, value, onchange: () => onChange(value) });
   });
   const chips = options.map(({ label, note }, i) => chip(inputs[i], label, note));
@@ -126,12 +124,10 @@ export function scaleChoice(label, scales, onChange) {
 /** One head of a few. @param {{count: number, onChange: (head: number) => void, label?: string,
  *    notes?: HTMLElement[]}} options */
 export function headChoice({ count, onChange, label = "Head", notes }) {
-  const heads = Array.from({ length: count }, (_, head) => head);
-  return either({
-    label,
-    options: heads.map((head) => ({ label: String(head), note: notes?.[head] })),
-    onChange: (head) => onChange(Number(head)),
+  const options = Array.from({ length: count }, (_, head) => {
+    return { label: String(head), note: notes?.[head] };
   });
+  return either({ label, options, onChange });
 }
 
 /** The one destination that a page knows, in a line.

@@ -3,8 +3,6 @@
 import { button } from "./controls.js";
 import { element } from "./dom.js";
 
-/** @typedef {{name: string[], titles: string[], rows: any[][]}} Table `name` in pieces */
-
 /** @param {any} value a number has the digits that hold, six of them; a token that a spreadsheet would
  *    take for a formula is quoted as one types it there @returns {string} */
 function field(value) {

@@ -1,15 +1,25 @@
 /** Passages by domain: a line each, a dot a passage. */
 
-import { drawn, element, row, unseenHead } from "./dom.js";
+import { drawn, element, row, table } from "./dom.js";
 import { pick } from "./controls.js";
 import { DOWN, UP } from "./marks.js";
 import { linearTicks, tickFormat } from "./plot.js";
 import { figure, several, signed } from "./words.js";
 
-/** @import { DomainResponse } from "../engine/circuit.js"
- *  @typedef {{low: number, high: number, across: number, X: (value: number) => number}} Scale */
+/** @typedef {{low: number, high: number, across: number, X: (value: number) => number}} Scale */
 
 const MARGINS = 168; // pixels beside the drawings: names and means
+
+/** Values of passages, domain after domain, that of the largest mean first.
+ *  @param {{domain: string}[]} passages @param {ArrayLike<number>} values @returns {DomainResponse[]} */
+export function byDomain(passages, values) {
+  const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
+  const answers = [...domains].map(([domain, passages]) => {
+    const own = passages.map((i) => values[i]);
+    return { domain, passages, values: own, mean: own.reduce((a, b) => a + b) / own.length };
+  });
+  return answers.sort((a, b) => b.mean - a.mean);
+}
 
 /** The mean over all passages, how many they are, and how far they reach. @param {DomainResponse[]} answers */
 export function overall(answers) {
@@ -53,15 +63,11 @@ export function domainTable(answers, { passages, chosen, width, caption, reach, 
     return row(named(answer), [dots, signed(answer.mean)]);
   });
   const foot = [element("td"), element("td", {}, scaleUnder(scale)), element("td")];
-  return element(
-    "table",
-    { class: "ctx-domains" },
-    caption && element("caption", {}, caption),
-    element("colgroup", {}, element("col"), element("col"), element("col")),
-    unseenHead(["domain", "passages", "mean"]),
-    element("tbody", {}, rows),
-    element("tfoot", { "aria-hidden": "true" }, element("tr", {}, foot)),
-  );
+  const columns = ["domain", "passages", "mean"];
+  const made = table({ kind: "ctx-domains", caption, columns, rows, unseen: true });
+  made.tHead?.before(element("colgroup", {}, ...columns.map(() => element("col"))));
+  made.append(element("tfoot", { "aria-hidden": "true" }, element("tr", {}, foot)));
+  return made;
 }
 
 /** One domain: its passages as dots, its mean as a bar. @param {DomainResponse} answer @param {number} usual
@@ -76,21 +82,12 @@ function strip({ domain, mean, values, passages }, usual, chosen, all, { across,
   }));
   const [a, b] = [X(usual), X(mean)];
   const reach = `from ${figure(Math.min(...values))} to ${figure(Math.max(...values))}`;
-  const from = Math.min(a, b);
-  const fill = mean < usual ? DOWN : UP;
-  const bar = {
-    x: from,
-    width: Math.max(Math.abs(b - a), 1),
-    y: 4,
-    height: 10,
-    fill,
-    opacity: 0.35,
-  };
+  const bar = { x: Math.min(a, b), width: Math.max(Math.abs(b - a), 1), y: 4, height: 10 };
   const label = `${domain}: ${several(values.length, "passage")} ${reach}`;
   return drawn(
     "svg",
     { ...sizedChart(across, 18), role: "img", "aria-label": label },
-    drawn("rect", bar),
+    drawn("rect", { ...bar, fill: mean < usual ? DOWN : UP, opacity: 0.35 }),
     drawn("line", { class: "ctx-axis", x1: a, x2: a, y1: 0, y2: 18 }),
     spots(dots, [2.6, 4.5]),
   );

@@ -34,18 +34,6 @@ const ABOUT =
   "those of its domain’s texts; that weigh most: those of the whole vocabulary. These can be searched by their " +
   "script, too: Cyrillic, Greek, Han.";
 
-/** The scripts, but for Latin, of some tokens. @param {string} tokens */
-function scriptsOf(tokens) {
-  const found = SCRIPTS.filter(({ letters }) => letters.test(tokens));
-  return found.map(({ script }) => script).join(" ");
-}
-
-/** How much higher than the mixtures' a neuron's AUC is; empty where no mixture has its label.
- *  @param {Row} row */
-function above({ auc, null: mixtures }) {
-  return mixtures ? String(Number(auc) - Number(mixtures)) : "";
-}
-
 /** @param {Row[]} rows @param {string} typed @param {string} by @param {boolean} falling */
 export function foundRows(rows, typed, by, falling) {
   const words = typed.toLowerCase().match(/\S+/g) ?? [];
@@ -73,7 +61,8 @@ export function labelTable(source, firstOf, onChoose) {
       by = from;
       show((room = ROWS));
     };
-    return { [digits === undefined ? "words" : "figures"]: pick(title, sort, said) };
+    const press = pick(title, sort, said);
+    return digits === undefined ? press : [press];
   });
   const made = table({ columns, rows: [] });
   const heads = [...made.querySelectorAll("th")];
@@ -114,7 +103,10 @@ export function labelTable(source, firstOf, onChoose) {
       if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
       rows = csvRows(await answer.text()).map((row) => {
         const first = firstOf(Number(row.neuron));
-        return { ...row, above: above(row), first, scripts: scriptsOf(first) };
+        // empty where no mixture has its label
+        const above = row.null && String(Number(row.auc) - Number(row.null));
+        const scripts = SCRIPTS.filter(({ letters }) => letters.test(first));
+        return { ...row, above, first, scripts: scripts.map(({ script }) => script).join(" ") };
       });
     } catch (error) {
       const why = /** @type {Error} */ (error).message;

@@ -5,8 +5,7 @@ import { either } from "./controls.js";
 import { element, failed, headingsIn } from "./dom.js";
 import { heard, sound, turn } from "./state.js";
 
-/** @import { Model } from "./state.js"
- *  @typedef {(view: {model: Model, el: HTMLElement}) => Promise<(() => void) | undefined>} Render */
+/** @typedef {(view: {model: Model, el: HTMLElement}) => Promise<(() => void) | undefined>} Render */
 
 /** A view that begins anew when another model is chosen, where the page has several: the trait `model`
  *  is the first of the traits, so that what an address says of the others is told to the new view only.
@@ -56,7 +55,10 @@ function sideOf(render, model, label, labels, el) {
     options: Object.entries(labels).map(([value, label]) => ({ value, label })),
     onChange: (name) => {
       read = place;
-      turn(model, { model: name, ...numbers(model) });
+      // what is chosen by number is as it was at first: another model numbers its heads and neurons anew
+      const first = Object.entries(model.first ?? {});
+      const numbers = first.filter(([, value]) => typeof value !== "string");
+      turn(model, { model: name, ...Object.fromEntries(numbers) });
     },
   });
   const title = headingsIn(el)(0);
@@ -99,10 +101,4 @@ function write(from, to) {
     boxes[i].value = value;
     boxes[i].dispatchEvent(new Event("input")); // that goes no further: it is not written back
   }
-}
-
-/** What is chosen by number, as it was at first: another model numbers its heads and neurons anew.
- *  @param {Model} model */
-function numbers({ first = {} }) {
-  return Object.fromEntries(Object.entries(first).filter(([, value]) => typeof value !== "string"));
 }

@@ -3,9 +3,7 @@
 import { destinationSlider, passageChoice } from "./controls.js";
 import { below, sound, turn } from "./state.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { Model } from "./state.js"
- *  @typedef {{passage: number, n: number}} Place */
+/** @typedef {{passage: number, n: number}} Place */
 
 /** The traits `passage` and `n`, of which 0 stands for the circuit's own destination.
  *  @param {Model} model @param {Layer} layer */

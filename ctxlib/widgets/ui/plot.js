@@ -104,22 +104,20 @@ function axisMarks(x, y, X, Y, area, title) {
   const sayY = y.format ?? (y.log && up.every(isPower) ? powerFormat : tickFormat(up));
   const { left, right, top, bottom } = area;
   const middle = (top + bottom) / 2;
-  const text = (/** @type {Record<string, any>} */ at, /** @type {string} */ said) =>
-    drawn("text", at, said);
   const upright = { "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` };
   return [
     ...up.flatMap((v) => [
       drawn("line", { class: "ctx-grid", x1: left, x2: right, y1: Y(v), y2: Y(v) }),
-      text({ x: left - 7, y: Y(v) + 4, "text-anchor": "end" }, sayY(v)),
+      drawn("text", { x: left - 7, y: Y(v) + 4, "text-anchor": "end" }, sayY(v)),
     ]),
     ...across.flatMap((v) => [
       drawn("line", { class: "ctx-axis", x1: X(v), x2: X(v), y1: bottom, y2: bottom + 4 }),
-      text({ x: X(v), y: bottom + 17, "text-anchor": "middle" }, sayX(v)),
+      drawn("text", { x: X(v), y: bottom + 17, "text-anchor": "middle" }, sayX(v)),
     ]),
     drawn("path", { class: "ctx-axis", d: `M${left} ${top}V${bottom}H${right}` }),
-    text({ x: right, y: bottom + 35, "text-anchor": "end" }, x.label),
-    text({ x: 13, y: middle, ...upright }, y.label),
-    ...(title ? [text({ x: left, y: 14, class: "ctx-title" }, title)] : []),
+    drawn("text", { x: right, y: bottom + 35, "text-anchor": "end" }, x.label),
+    drawn("text", { x: 13, y: middle, ...upright }, y.label),
+    ...(title ? [drawn("text", { x: left, y: 14, class: "ctx-title" }, title)] : []),
   ];
 }
 
@@ -143,32 +141,12 @@ export function line(on, xs, ys, style = {}) {
  *  @param {Chart} on @param {{x?: [number, number], y?: [number, number]}} ends
  *  @param {Record<string, any>} style @returns {SVGElement} */
 export function wash({ area, X, Y }, { x, y }, style) {
-  const within = (
-    /** @type {number[]} */ pixels,
-    /** @type {number} */ low,
-    /** @type {number} */ high,
-  ) => pixels.map((pixel) => Math.min(Math.max(pixel, low), high)).sort((a, b) => a - b);
+  /** @param {number[]} pixels @param {number} low @param {number} high */
+  const within = (pixels, low, high) =>
+    pixels.map((pixel) => Math.min(Math.max(pixel, low), high)).sort((a, b) => a - b);
   const [left, right] = within(x?.map(X) ?? [area.left, area.right], area.left, area.right);
   const [top, bottom] = within(y?.map(Y) ?? [area.top, area.bottom], area.top, area.bottom);
   return drawn("rect", { x: left, width: right - left, y: top, height: bottom - top, ...style });
-}
-
-/** Upright bars from the foot of the chart (or from zero, if that is in it); `edges` are one more
- *  than heights. @param {Chart} on @param {ArrayLike<number>} edges @param {ArrayLike<number>} heights
- *  @param {Record<string, any>} [style] @returns {SVGElement[]} */
-export function bars(on, edges, heights, style = {}) {
-  const foot = Math.min(Math.max(on.Y(0), on.area.top), on.area.bottom);
-  return Array.from(heights, (height, i) => {
-    const [a, b] = [on.X(edges[i]), on.X(edges[i + 1])];
-    const y = on.Y(height);
-    return drawn("rect", {
-      x: Math.min(a, b),
-      width: Math.max(Math.abs(b - a) - 0.5, 0.5),
-      y: Math.min(y, foot),
-      height: Math.abs(y - foot),
-      ...style,
-    });
-  });
 }
 
 /** An upright (x given) or level (y given) line across the chart.
@@ -185,11 +163,8 @@ export function rule(on, { x, y }, style = {}) {
 /** What lines mean: mark and words, below a chart.
  *  @param {{label: string, style: Record<string, any>}[]} items @returns {HTMLElement} */
 export function legend(items) {
-  return element(
-    "ul",
-    { class: "ctx-legend" },
-    items.map(({ label, style }) => element("li", {}, lineMark(style), label)),
-  );
+  const said = items.map(({ label, style }) => element("li", {}, lineMark(style), label));
+  return element("ul", { class: "ctx-legend" }, said);
 }
 
 /** Lets a reader ask a chart for the values at one place, with a hand or the arrow keys. `read` says

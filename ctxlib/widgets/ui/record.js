@@ -1,43 +1,57 @@
-/** What Python has recorded for a view, in the page's state: whether all of it is there. */
+/** What Python has recorded for a view, in the page's state: whether all of it is there. A shape is a
+ *  test, from which follows what has passed it. */
 
 import { failed } from "./dom.js";
 import { sound } from "./state.js";
 
-/** @import { Model } from "./state.js"
- *  @typedef {(value: any) => boolean} Test
- *  @typedef {Test | any[] | {[name: string]: any}} Shape a test, a list of one shape, or shapes by their names */
+/** @template T
+ *  @typedef {{(value: any, sizes?: Record<string, number>): boolean, held?: T}} Test of a value, told how
+ *    long lists are by what they are of */
+/** @template T @typedef {T extends Test<infer Held> ? Held : never} Told */
 
-/** Whether a value has a shape. @param {any} value @param {Shape} shape @returns {boolean} */
-export function fits(value, shape) {
-  if (typeof shape === "function") return shape(value);
-  if (!Array.isArray(shape))
-    return Object.entries(shape).every(([name, of]) => fits(value?.[name], of));
-  return Array.isArray(value) && value.every((held) => fits(held, shape[0]));
+/** @type {Test<string>} */ export const isText = (value) => typeof value === "string";
+/** @type {Test<number>} */ export const isNumber = (value) => Number.isFinite(value);
+/** @type {Test<number>} */ export const isSize = (value) => Number.isFinite(value) && value >= 0;
+/** @type {Test<number>} */ export const isCount = (value) => Number.isInteger(value) && value >= 0;
+
+/** A test that nothing at all passes as well. @template T @param {Test<T>} test @returns {Test<T | null>} */
+export function orNone(test) {
+  return (value, sizes) => value === null || test(value, sizes);
 }
 
-/** A list of one shape that holds something. @param {Shape} shape @returns {Test} */
-export function some(shape) {
-  return (value) => fits(value, [shape]) && value.length > 0;
+/** One test under several names.
+ *  @template {string} const Name
+ *  @template T
+ *  @param {Name[]} names @param {Test<T>} test */
+export function each(names, test) {
+  return /** @type {{[name in Name]: Test<T>}} */ (
+    Object.fromEntries(names.map((name) => [name, test]))
+  );
 }
 
-export const isText = (/** @type {any} */ value) => typeof value === "string";
-export const isNumber = (/** @type {any} */ value) => Number.isFinite(value);
-export const isSize = (/** @type {any} */ value) => Number.isFinite(value) && value >= 0;
-export const isCount = (/** @type {any} */ value) => Number.isInteger(value) && value >= 0;
-
-/** One shape under several names. @param {string[]} names @param {Shape} shape */
-export function each(names, shape) {
-  return Object.fromEntries(names.map((name) => [name, shape]));
+/** These fields; of what lists are, is said for all of them.
+ *  @template {Record<string, Test<any>>} Fields @param {Fields} fields
+ *  @returns {Test<{[Name in keyof Fields]: Told<Fields[Name]>}>} */
+export function object(fields) {
+  return (value, sizes) => {
+    const own = { ...sizes };
+    return Object.entries(fields).every(([name, test]) => test(value?.[name], own));
+  };
 }
 
-/** Whether there are so many lists, each of one length.
- *  @param {any[][]} lists @param {number} count @param {number} length */
-export function sized(lists, count, length) {
-  return lists.length === count && lists.every((list) => list.length === length);
+/** A list that holds something; all that are of one thing are as long as each other.
+ *  @template T @param {Test<T>} test @param {string} [of] @param {number} [least] @returns {Test<T[]>} */
+export function list(test, of, least = 1) {
+  return (value, sizes = {}) => {
+    if (!Array.isArray(value) || value.length < least) return false;
+    if (of) sizes[of] ??= value.length;
+    return (!of || value.length === sizes[of]) && value.every((held) => test(held, sizes));
+  };
 }
 
 /** The trait `record`, if it is whole; else one line says so in the place of the view.
- *  @param {Model} model @param {HTMLElement} place @param {Test} isWhole @returns {any} */
+ *  @template T @param {Model} model @param {HTMLElement} place @param {Test<T>} isWhole
+ *  @returns {T | null} */
 export function recordOf(model, place, isWhole) {
   const record = sound(model, "record", isWhole, null);
   if (!record)

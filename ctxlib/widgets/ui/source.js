@@ -5,26 +5,18 @@ import { Tokenizer } from "../engine/tokenizer.js";
 import { element, failed } from "./dom.js";
 import { nameInText, tokenName } from "./words.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { HeardNeuron } from "../engine/neuron.js"
- *  @import { Model } from "./state.js" */
-
 const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
 
 /** @type {Map<string, Promise<Layer>>} one download for all views of a page */
 const layers = new Map();
 
-/** What a document that shows several widgets keeps for all of them, whichever bundle they came in: a
- *  layer that somebody waits for, or one that is in use. @returns {Map<string, Promise<Layer> | WeakRef<Layer>>} */
-function sharedLayers() {
-  const page = /** @type {Record<symbol, any>} */ (/** @type {unknown} */ (globalThis));
-  return (page[Symbol.for("ctxlib layers")] ??= new Map());
-}
-
 /** The layer of a widget: another widget's of the same name, or what Python answers.
  *  @param {Model} model @param {string} name @returns {Promise<Layer>} */
 async function askedLayer(model, name) {
-  const shared = sharedLayers();
+  // what a document that shows several widgets keeps for all of them, whichever bundle they came in
+  const page = /** @type {Record<symbol, any>} */ (/** @type {unknown} */ (globalThis));
+  /** @type {Map<string, Promise<Layer> | WeakRef<Layer>>} somebody waits for it, or it is in use */
+  const shared = (page[Symbol.for("ctxlib layers")] ??= new Map());
   const known = shared.get(name);
   const there = known instanceof WeakRef ? known.deref() : known;
   if (there && !(there instanceof Promise)) return there;
@@ -56,9 +48,9 @@ function answeredLayer(model) {
   });
 }
 
-/** What is behind a view, once for all views of a page.
+/** What is behind a view, a layer or a neuron, once for all views of a page.
  *  @param {Model} model @param {(share: number) => void} [onProgress] @returns {Promise<any>} */
-async function held(model, onProgress) {
+export async function held(model, onProgress) {
   const data = model.get("data");
   if (!(data instanceof URL)) return askedLayer(model, model.get("layer"));
   const known = layers.get(data.href) ?? loadLayer(data, onProgress);
@@ -67,12 +59,6 @@ async function held(model, onProgress) {
     layers.delete(data.href);
     throw error;
   });
-}
-
-/** The neuron behind a view that is about one.
- *  @param {Model} model @returns {Promise<HeardNeuron>} */
-export function neuronOf(model) {
-  return held(model);
 }
 
 /** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line

@@ -2,13 +2,6 @@
 
 import { atWidth, eachFrame } from "./dom.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { AnyModel } from "@anywidget/types"
- *  @typedef {Pick<AnyModel, "get" | "set" | "on" | "off" | "save_changes" | "send"> & {
- *    first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void, beside?: Model,
- *    link?: (page: string, state: Record<string, any>) => Promise<string | null>}} Model of the plain
- *    anywidget protocol; what a page adds to it (`page.js`) may be absent */
-
 /** The value of a trait if it is sound, else what it was at first, else `otherwise`; and puts it
  *  right, so that addresses and controls say the same.
  *  @template T @param {Model} model @param {string} name @param {(value: any) => boolean} test
@@ -38,15 +31,10 @@ export function listBelow(size) {
   return (value) => Array.isArray(value) && value.every(below(size));
 }
 
-/** The layer's stable heads, or all where none is stable. @param {Layer} layer @returns {number[]} */
-export function usualHeads(layer) {
-  return layer.stable.length ? layer.stable : layer.everyHead;
-}
-
 /** The heads of a circuit, in order: none stand for the usual ones. @param {Model} model @param {Layer} layer @returns {number[]} */
 export function circuitHeads(model, layer) {
   const heads = sound(model, "heads", listBelow(layer.nHeads), /** @type {number[]} */ ([]));
-  return [...new Set(heads.length ? heads : usualHeads(layer))].sort((a, b) => a - b);
+  return [...new Set(heads.length ? heads : layer.usual)].sort((a, b) => a - b);
 }
 
 /** Tell the page, or Python, what a reader turned. @param {Model} model
@@ -64,9 +52,6 @@ export function heard(model, traits, run) {
   for (const event of events) model.on(event, run);
   return () => events.forEach((event) => model.off(event, run));
 }
-
-/** @typedef {(...names: string[]) => boolean} Changed whether one of these fields of a state is another
- *    than last time; at first, every one is */
 
 /** Two values of a state: lists are alike if what they hold is. @param {any} a @param {any} b */
 function alike(a, b) {

@@ -4,8 +4,6 @@ import { button } from "./controls.js";
 import { save } from "./csv.js";
 import { drawn, element } from "./dom.js";
 
-/** @typedef {{label: string, style: Record<string, any>}} Mark what a line means */
-
 const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity"];
 const LETTERS = ["fill", "font-family", "font-size", "font-weight", "text-anchor"];
 const LIGHT = { "--ctx-ink": "#222832", "--ctx-soft": "#48566b", "--ctx-ground": "#ffffff" };

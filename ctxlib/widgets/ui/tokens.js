@@ -7,8 +7,6 @@ import { byHand } from "./hand.js";
 import { DOWN, UP } from "./marks.js";
 import { figure, shown, signed, tokenName } from "./words.js";
 
-/** @import { Hand } from "./hand.js" */
-
 const STRONGEST = 0.6; // of the shade behind a token, as in ctxlib.plots
 
 /** A background as strong as a share of one: one colour above zero, another below.

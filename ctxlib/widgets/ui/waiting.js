@@ -4,8 +4,6 @@ import { latest } from "../engine/slices.js";
 import { button } from "./controls.js";
 import { element, failed } from "./dom.js";
 
-/** @import { Layer } from "../engine/layer.js" */
-
 /** @typedef {ReturnType<typeof waitingLine>} WaitingLine */
 
 export function waitingLine() {

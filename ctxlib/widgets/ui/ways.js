@@ -4,9 +4,6 @@
 import { button } from "./controls.js";
 import { element } from "./dom.js";
 
-/** @import { Model } from "./state.js" */
-/** @typedef {{page: string, label: string, state: Record<string, any>}} Way */
-
 /** Copies the address of the view's present state, or sets it back, where a page can; nothing
  *  elsewhere. @param {Model} model @returns {HTMLElement | null} */
 export function stateButtons(model) {
@@ -21,14 +18,12 @@ export function stateButtons(model) {
     }
     setTimeout(() => said.replaceChildren(), 2500);
   };
-  const reset = button("Reset", () => model.reset?.());
-  return element(
-    "span",
-    { class: "ctx-copy" },
+  const parts = [
     button("Copy this state's address", copy),
-    reset,
+    button("Reset", () => model.reset?.()),
     said,
-  );
+  ];
+  return element("span", { class: "ctx-copy" }, parts);
 }
 
 /** A line of links to other views' pages, each in a state, where a page knows them: told the ways at

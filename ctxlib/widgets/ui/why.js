@@ -8,8 +8,7 @@ import { headStyle, lineMark } from "./marks.js";
 import { lighting, pathDrawing } from "./path.js";
 import { UNIT, digitsFor, signed, threeDigits, tokenMark } from "./words.js";
 
-/** @import { Part } from "../engine/prefix.js"
- *  @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and whom it
+/** @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and whom it
  *    tells */
 
 const EQUATION = /** @type {const} */ ([
@@ -74,15 +73,19 @@ function explained(source, parts, width) {
   const equation = table({
     kind: "ctx-figures",
     columns: [
-      { words: "head" },
-      ...EQUATION.map(([name, figures]) => ({ figures: lightWord(name, figures) })),
-      { figures: lightWord("neuron", "=\u00a0adds") },
+      "head",
+      ...EQUATION.map(([name, said]) => [lightWord(name, said)]),
+      [lightWord("neuron", "=\u00a0adds")],
     ],
     rows: [...rows, row("all", sum, "ctx-why-sum")],
   });
   byHand(equation, { at, held: () => kept, show, hold });
   show(most);
-  return [drawing, scrolling("Why here, head by head", equation), sentence()];
+  const sentence = SENTENCE.split(/[{}]/).map((piece, i) => {
+    const [part, word = part] = piece.split(":");
+    return i % 2 ? lightWord(part, word) : piece;
+  });
+  return [drawing, scrolling("Why here, head by head", equation), quiet(sentence)];
 }
 
 /** @param {string} part @param {string} said */
@@ -115,19 +118,9 @@ function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) 
     `${said.content} over denominator ${said.denominator} is attention ${said.row}; times value ` +
     `${said.value} it adds ${signed(adds, digits)} to neuron ${neuron}.`;
   const caption = `Through head ${head}; point at another in the table.`;
-  return element(
-    "figure",
-    { class: "ctx-path-figure" },
+  const made = [
     pathDrawing(said, alt, width),
     element("figcaption", { class: "ctx-quiet" }, caption),
-  );
-}
-
-/** What is said below the equation. */
-function sentence() {
-  const said = SENTENCE.split(/[{}]/).map((piece, i) => {
-    const [part, word = part] = piece.split(":");
-    return i % 2 ? lightWord(part, word) : piece;
-  });
-  return quiet(said);
+  ];
+  return element("figure", { class: "ctx-path-figure" }, made);
 }

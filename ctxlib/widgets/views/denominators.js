@@ -7,22 +7,16 @@ import { controlRow, either, headChoice, passageChoice, slider } from "../ui/con
 import { drawn, element, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS, lineMark } from "../ui/marks.js";
 import { binAt, readableBars } from "../ui/distributions.js";
-import { spots } from "../ui/domains.js";
+import { byDomain, spots } from "../ui/domains.js";
 import { chart, digitsOfStep, linearTicks, rule, wash } from "../ui/plot.js";
-import { each, fits, isSize, isText, recordOf, sized, some } from "../ui/record.js";
+import { each, isSize, isText, list, object, recordOf } from "../ui/record.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Chart } from "../ui/plot.js"
- *  @import { Model } from "../ui/state.js"
- *  @typedef {{variance: number, width: number, largest: number, squares: number,
- *    heaviest: number}} Facts what bounds are made of, for one head: the variance of a token's content,
- *    its interval's width and its largest distance from the mean; of the kernel the sum of squares and
- *    the largest weight
- *  @typedef {{name: string, domain: string}} Passage
- *  @typedef {{n: number, token: string, heads: Facts[], texts: number[][], passages: Passage[],
- *    ofPassages: number[][]}} Measured
+/** @import { Told } from "../ui/record.js"
+ *  @typedef {Told<typeof RECORD>} Measured
+ *  @typedef {{domain: [number, number], ticks: number[]}} Axis that both pictures share
  *  @typedef {{head: number, text: number, bound: string, level: number}} Turned
  *  @typedef {Turned & {record: Measured, texts: number[], values: number[], epsilon: number,
  *    edges: number[], width: number}} Scene of one head its texts, its passages' values, how far off the
@@ -36,7 +30,7 @@ const MARGIN = 58; // pixels that a chart leaves for its own labels
 
 /** P(off by epsilon or more) at most, for tokens drawn independently, as in ctxlib.denominators;
  *  the last is no bound: it is what the normal curve of that variance has.
- *  @type {Record<string, (epsilon: number, facts: Facts) => number>} */
+ *  @type {Record<string, (epsilon: number, facts: Measured["heads"][0]) => number>} */
 const TAILS = {
   Chebyshev: (epsilon, { variance, squares }) => (variance * squares) / epsilon ** 2,
   Hoeffding: (epsilon, { width, squares }) =>
@@ -57,14 +51,6 @@ const STYLES = {
   "normal, i.i.d.": { stroke: COLOURS[3] },
 };
 
-/** Why texts may do otherwise. */
-const FEWER = {
-  bound:
-    "Fewer than promised: the bound assumes independence, " +
-    "and tokens of one text are alike (chapter 4).",
-  curve: "Fewer than that: it assumes independence, and a normal curve on top of it (chapter 4).",
-};
-
 // ---------------------------------------------------------------- what theory allows
 
 /** P(|Z| >= z) for a standard normal Z, by the series of the error function all of whose terms are
@@ -77,7 +63,7 @@ function normalTails(z) {
 }
 
 /** The epsilon for which a tail is 1 - level: by halving, since each of them falls as epsilon
- *  grows. @param {string} bound @param {Facts} facts @param {number} level @returns {number} */
+ *  grows. @param {string} bound @param {Measured["heads"][0]} facts @param {number} level @returns {number} */
 function halfWidth(bound, facts, level) {
   const beyond = (/** @type {number} */ epsilon) => TAILS[bound](epsilon, facts) > 1 - level;
   let [low, high] = [0, 1];
@@ -98,49 +84,23 @@ function shareInside(values, epsilon) {
 
 // ---------------------------------------------------------------- what was measured
 
-const FACTS = ["variance", "width", "largest", "squares", "heaviest"];
-const RECORD = {
+/** Of a head what bounds are made of: the variance of a token's content, its interval's width and its
+ *  largest distance from the mean; of the kernel the sum of squares and the largest weight. */
+const FACTS = object(each(["variance", "width", "largest", "squares", "heaviest"], isSize));
+const RECORD = object({
   n: isSize,
   token: isText,
-  heads: some(each(FACTS, isSize)),
-  texts: some(some(isSize)),
-  passages: [{ name: isText, domain: isText }],
-  ofPassages: [[isSize]],
-};
-
-/** @param {any} record */
-function isWhole(record) {
-  if (!fits(record, RECORD)) return false;
-  const { heads, texts, passages, ofPassages } = record;
-  const of = heads.length;
-  return sized(texts, of, texts[0].length) && sized(ofPassages, of, passages.length);
-}
-
-/** The domains of the passages with their members, by the mean of their denominators.
- *  @param {Passage[]} passages @param {number[]} values */
-function byMean(passages, values) {
-  const domains = Map.groupBy(passages.keys(), (i) => passages[i].domain);
-  const rows = [...domains].map(([domain, members]) => {
-    const mean = members.reduce((sum, i) => sum + values[i], 0) / members.length;
-    return { domain, members, mean };
-  });
-  return rows.sort((a, b) => b.mean - a.mean);
-}
-
-/** Edges of bins, round numbers from 0 on, that hold nearly all texts and every passage of a head.
- *  @param {number[]} texts @param {number[]} values @returns {number[]} */
-function binEdges(texts, values) {
-  const sorted = texts.toSorted((a, b) => a - b);
-  const most = sorted[Math.ceil(0.995 * sorted.length) - 1];
-  const ticks = linearTicks([0, Math.max(2, most, ...values)], TEXT_BINS);
-  return [...ticks, 2 * ticks[ticks.length - 1] - ticks[ticks.length - 2]];
-}
+  heads: list(FACTS, "head"),
+  texts: list(list(isSize, "text"), "head"),
+  passages: list(object({ name: isText, domain: isText }), "passage", 0),
+  ofPassages: list(list(isSize, "passage", 0), "head"),
+});
 
 // ---------------------------------------------------------------- the view
 
 /** @param {{model: Model, el: HTMLElement}} view traits: record, head, text, bound, level */
 async function render({ model, el }) {
-  /** @type {Measured | null} */ const record = recordOf(model, el, isWhole);
+  const record = recordOf(model, el, RECORD);
   if (!record) return undefined;
   const { heads, passages } = record;
   /** @returns {Turned} */
@@ -181,7 +141,11 @@ async function render({ model, el }) {
     controls.update(now);
     const [texts, values] = [record.texts[now.head], record.ofPassages[now.head]];
     const epsilon = halfWidth(now.bound, heads[now.head], now.level);
-    const scene = { ...now, record, texts, values, epsilon, edges: binEdges(texts, values) };
+    // bins between round numbers from 0 on, which hold nearly all texts and every passage of a head
+    const most = texts.toSorted((a, b) => a - b)[Math.ceil(0.995 * texts.length) - 1];
+    const ticks = linearTicks([0, Math.max(2, most, ...values)], TEXT_BINS);
+    const edges = [...ticks, 2 * ticks[ticks.length - 1] - ticks[ticks.length - 2]];
+    const scene = { ...now, record, texts, values, epsilon, edges };
     const onMove = (/** @type {number} */ to) => (place = to);
     const onPick = (/** @type {number} */ text) =>
       turn(model, { text: text === now.text ? -1 : text });
@@ -209,11 +173,17 @@ function offMean(epsilon) {
  *  @param {Scene} scene @param {number} place where it is read
  *  @param {(place: number) => void} onMove @param {(text: number) => void} onPick a passage */
 function textsAndPassages(scene, place, onMove, onPick) {
-  const rows = byMean(scene.record.passages, scene.values);
+  const rows = byDomain(scene.record.passages, scene.values);
   const names = rows.map(({ domain }) => cutShort(domain, WIDEST));
   const most = Math.max(0, ...names.map((name) => name.length));
   const spare = Math.max(0, Math.round(most * LETTER) + 9 - MARGIN);
-  const narrow = { ...scene, width: scene.width - spare };
+  const [end, width] = [scene.edges[scene.edges.length - 1], scene.width - spare];
+  const ticks = linearTicks([0, end], Math.max(3, width / 110));
+  const narrow = {
+    ...scene,
+    width,
+    axis: { domain: /** @type {[number, number]} */ ([0, end]), ticks },
+  };
   const made = [
     textHistogram(narrow, place, onMove),
     ...(rows.length ? [passageStrip(narrow, rows, names, onPick)] : []),
@@ -224,13 +194,7 @@ function textsAndPassages(scene, place, onMove, onPick) {
   return made;
 }
 
-/** @param {Scene} scene @returns {{domain: [number, number], ticks: number[]}} */
-function sharedAxis({ edges, width }) {
-  const most = edges[edges.length - 1];
-  return { domain: [0, most], ticks: linearTicks([0, most], Math.max(3, width / 110)) };
-}
-
-/** @param {Scene} scene @param {number} place @param {(place: number) => void} onMove */
+/** @param {Scene & {axis: Axis}} scene @param {number} place @param {(place: number) => void} onMove */
 function textHistogram(scene, place, onMove) {
   const { head, texts, epsilon, edges, width } = scene;
   const bins = edges.length - 1;
@@ -242,7 +206,7 @@ function textHistogram(scene, place, onMove) {
     alt:
       `Histogram of the denominators of head ${head} over their mean, ${several(texts.length, "text")}; ` +
       `${share} lie within ${offMean(epsilon)}.`,
-    x: { label: "", ...sharedAxis(scene) },
+    x: { label: "", ...scene.axis },
     y: { label: "texts", domain: [0, most], ticks: linearTicks([0, most], 4) },
     width,
     height: 226,
@@ -295,14 +259,14 @@ function passageMark(on, { record, values, text }, named) {
 }
 
 /** The passages, a line for each domain; hollow where they lie outside the band.
- *  @param {Scene} scene @param {ReturnType<typeof byMean>} rows @param {string[]} names
+ *  @param {Scene & {axis: Axis}} scene @param {DomainResponse[]} rows @param {string[]} names
  *  @param {(text: number) => void} onPick */
 function passageStrip(scene, rows, names, onPick) {
   const { record, values, epsilon, width } = scene;
   const means = rows.map(({ domain, mean }) => `${domain} ${figure(mean)}`);
   const on = chart({
     alt: `Denominators of the passages, over the mean, by domain. Averages: ${means.join(", ")}.`,
-    x: { label: "denominator, over its mean", ...sharedAxis(scene) },
+    x: { label: "denominator, over its mean", ...scene.axis },
     y: {
       label: "",
       domain: [rows.length - 0.4, -0.6],
@@ -313,17 +277,17 @@ function passageStrip(scene, rows, names, onPick) {
     height: rows.length * DOMAIN_LINE + 54,
   });
   on.add(...allowedBand(on, scene), ...passageMark(on, scene, false));
-  rows.forEach(({ members, mean }, row) => {
+  rows.forEach(({ passages, mean }, row) => {
     const [x, y] = [on.X(mean), on.Y(row)];
     on.add(drawn("line", { class: "ctx-denominators-mean", x1: x, x2: x, y1: y - 6, y2: y + 6 }));
-    const dots = members.map((i) => ({
+    const dots = passages.map((i) => ({
       x: on.X(values[i]),
       y,
       said: `${record.passages[i].name}: ${figure(values[i], 3)}`,
       chosen: i === scene.text,
       kind: Math.abs(values[i] - 1) < epsilon ? "ctx-denominators-in" : "ctx-denominators-out",
     }));
-    on.add(...spots(dots, [3.6, 6], (i) => onPick(members[i])));
+    on.add(...spots(dots, [3.6, 6], (i) => onPick(passages[i])));
   });
   const said =
     "A dot is a labelled passage, hollow if outside the band; a row is a domain with its mean, " +
@@ -337,8 +301,10 @@ function passageStrip(scene, rows, names, onPick) {
 function shareAccount({ record, texts, bound, level, epsilon, edges }) {
   const found = shareInside(texts, epsilon);
   const isBound = !bound.startsWith("normal");
-  const verdict =
-    found < level ? FEWER[isBound ? "bound" : "curve"] : isBound ? "As promised." : "No fewer.";
+  const fewer = isBound
+    ? "Fewer than promised: the bound assumes independence, and tokens of one text are alike"
+    : "Fewer than that: it assumes independence, and a normal curve on top of it";
+  const verdict = found < level ? `${fewer} (chapter 4).` : isBound ? "As promised." : "No fewer.";
   const beyond = texts.filter((value) => value >= edges[edges.length - 1]).length;
   const where = ` (n = ${record.n}, destination token `;
   return element(
@@ -364,8 +330,8 @@ function boundsTable({ record, head, texts, values, bound, level }) {
     const title = [lineMark(STYLES[name]), name];
     return row(title, [offMean(epsilon), ...inside], name === bound && "ctx-chosen");
   });
-  const titles = ["allows", "texts inside", "passages inside"].map((figures) => ({ figures }));
-  const columns = [{ words: `band at ${inPercent(level)}` }, ...titles];
+  const band = `band at ${inPercent(level)}`;
+  const columns = [band, ["allows"], ["texts inside"], ["passages inside"]];
   const kind = "ctx-figures ctx-denominators-bounds";
   return scrolling("All four bands", table({ kind, columns, rows }));
 }

@@ -16,10 +16,7 @@ import { below, kept, listBelow, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure } from "../ui/words.js";
 
-/** @import { Layer } from "../engine/layer.js"
- *  @import { Chart } from "../ui/plot.js"
- *  @import { Model } from "../ui/state.js"
- *  @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
+/** @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
 
 const FAINTEST = 1e-6; // smaller weights are not drawn
 const WINDOWS = 40; // stretches over which a line is averaged
@@ -78,7 +75,11 @@ async function render({ model, el }) {
     const title = `n = ${now.n}, destination token ${name(now.token)}`;
     const figures = numbersOf(kernels, now, families);
     numbers.replaceChildren(figures.root);
-    caption.textContent = explained(layer, now.scale, name);
+    const lines = now.scale === "log" ? LINES : "";
+    caption.textContent =
+      `${lines} Cross: position 0, where every text begins. Half within: how many tokens back half of ` +
+      "the weight is reached. Families: by the rule of chapter 3, at " +
+      `n = ${layer.n}, destination token ${name(layer.destinations[0].id)}.`;
     const read = (/** @type {number} */ at) => figures.at((distance = at));
     renewed(picture, kernelDrawing(kernels, now, title, { width, distance, read }));
     const state = { heads: now.heads, token: now.token };
@@ -87,17 +88,6 @@ async function render({ model, el }) {
     ]);
   };
   return kept({ model, place: el, state: chosen, update });
-}
-
-/** @param {Layer} layer @param {string} scale @param {(id: number) => string} name */
-function explained(layer, scale, name) {
-  const usual = name(layer.destinations[0].id);
-  return [
-    scale === "log" ? LINES : "",
-    "Cross: position 0, where every text begins.",
-    "Half within: how many tokens back half of the weight is reached.",
-    `Families: by the rule of chapter 3, at n = ${layer.n}, destination token ${usual}.`,
-  ].join(" ");
 }
 
 // ---------------------------------------------------------------- a kernel's numbers
@@ -125,7 +115,6 @@ function numbersOf(kernels, { heads, n }, families) {
     w < least ? `< ${figure(least, digits)}` : figure(w, digits);
   const weights = heads.map(() => numberCell(""));
   const place = document.createTextNode("");
-  const titles = [place, "effective tokens", "half within"].map((figures) => ({ figures }));
   const rows = heads.map((head, k) => {
     const facts = [figure(effectiveTokens(kernels[k]), 1), String(halfMass(kernels[k]))];
     const title = [lineMark(headStyle(head)), String(head)];
@@ -134,7 +123,7 @@ function numbersOf(kernels, { heads, n }, families) {
   const even = [weight(1 / (n + 1)), figure(n + 1, 1), String(Math.ceil((n + 1) / 2) - 1)];
   const root = table({
     kind: "ctx-figures ctx-kernels-numbers",
-    columns: [{ words: "head" }, ...titles, { words: "family" }],
+    columns: ["head", [place], ["effective tokens"], ["half within"], "family"],
     rows: [...rows, row([lineMark({ class: "ctx-rule" }), "even"], [...even, element("td")])],
   });
   const at = (/** @type {number} */ distance) => {
@@ -163,23 +152,19 @@ function kernelDrawing(kernels, { heads, n, scale }, title, { width, distance, r
     title,
   });
   const { left, right, top, bottom } = on.area;
-  const [wide, high] = [right - left, bottom - top];
   // a drawing inside the drawing, so that lines end where the axes do
-  const plane = drawn("svg", {
-    x: left,
-    y: top,
-    width: wide,
-    height: high,
-    viewBox: `${left} ${top} ${wide} ${high}`,
-  });
+  const frame = { x: left, y: top, width: right - left, height: bottom - top };
+  const plane = drawn("svg", { ...frame, viewBox: Object.values(frame).join(" ") });
   plane.append(rule(on, { y: 1 / (n + 1) }));
   kernels.forEach((kernel, k) =>
     plane.append(...kernelStrokes(on, kernel, scale, headStyle(heads[k]))),
   );
   on.add(plane);
   kernels.forEach((kernel, k) => {
-    if (kernel[n] >= weights.domain[0])
-      on.add(crossAt(on.X(n), on.Y(kernel[n]), headStyle(heads[k])));
+    if (kernel[n] < weights.domain[0]) return;
+    const d = `M${on.X(n) - 3.5} ${on.Y(kernel[n]) - 3.5}l7 7m0 -7l-7 7`;
+    const { stroke } = headStyle(heads[k]);
+    on.add(drawn("path", { d, stroke, "stroke-width": 1.6, fill: "none" }));
   });
   return readable(on, {
     label: "Read the kernels at a distance",
@@ -251,12 +236,6 @@ function averaged(values, ends) {
   const parts = ends.slice(1).map((end, k) => values.subarray(ends[k], end));
   const middles = parts.map(({ length }, k) => ends[k] + (length - 1) / 2);
   return [middles, parts.map((part) => part.reduce((a, b) => a + b, 0) / part.length)];
-}
-
-/** @param {number} x @param {number} y @param {{stroke: string}} style */
-function crossAt(x, y, { stroke }) {
-  const d = `M${x - 3.5} ${y - 3.5}l7 7m0 -7l-7 7`;
-  return drawn("path", { d, stroke, "stroke-width": 1.6, fill: "none" });
 }
 
 export default { render };

@@ -6,21 +6,17 @@
 import { largest } from "../engine/linalg.js";
 import { checkbox, chip, chipRow, choice, pick } from "../ui/controls.js";
 import { element, quiet, renewed, row, table } from "../ui/dom.js";
-import { each, fits, isCount, isNumber, isText, recordOf, sized, some } from "../ui/record.js";
+import { each, isCount, isNumber, isText, list, object, orNone, recordOf } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Changed, Model } from "../ui/state.js" */
-/** @typedef {{bias: number, embedding: number, mlps: number, heads: number[], rest: number}} Terms
- *    `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
- *  @typedef {Terms & {tokens: string[], sources: number[], probability: number, text?: string}}
- *    LookedUp a prompt; `sources` are thousandths, token by token for one head after the other
- *  @typedef {{label: string, group: string, token: string, heads: number[], usual: Terms,
- *    prompts: LookedUp[]}} Neuron `heads` are counted through all layers
- *  @typedef {{nHeads: number, activation: {name: string, from: number, step: number,
- *    values: number[]} | null, looks: string[], neurons: Neuron[]}} LookUpRecord
+/** @import { Test, Told } from "../ui/record.js"
+ *  @typedef {Told<typeof RECORD>} LookUpRecord
+ *  @typedef {LookUpRecord["neurons"][0]} Neuron
+ *  @typedef {Neuron["usual"]} Terms
+ *  @typedef {Neuron["prompts"][0]} LookedUp
  *  @typedef {{neuron: Neuron, prompt: LookedUp, places: number[]}} Case
  *    `places` are where the chosen heads stand in the neuron's list */
 
@@ -45,14 +41,6 @@ const brought = (terms, places) => total(places.map((place) => terms.heads[place
 const headRises = ({ neuron, prompt }) =>
   prompt.heads.map((term, k) => term - neuron.usual.heads[k]);
 
-/** What heads bring from each token of the prompt. @param {LookedUp} prompt
- *  @param {number[]} places */
-function fromTokens({ tokens, sources }, places) {
-  return tokens.map((_, u) =>
-    total(places.map((place) => sources[place * tokens.length + u] * THOUSANDTH)),
-  );
-}
-
 /** The activation function, read between the entries of its table; beyond them it goes straight
  *  on, as these functions do. @param {NonNullable<LookUpRecord["activation"]>} table
  *  @param {number} x */
@@ -64,41 +52,44 @@ function activated({ from, step, values }, x) {
 
 // ---------------------------------------------------------------- is the record whole?
 
+// `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
 const TERMS = {
   ...each(["bias", "embedding", "mlps", "rest"], isNumber),
-  heads: some(isNumber),
+  heads: list(isNumber, "head"),
 };
-const PROMPT = { ...TERMS, tokens: some(isText), sources: [isNumber], probability: isNumber };
-const ACTIVATION = { name: isText, from: isNumber, step: isNumber, values: [isNumber] };
-const RECORD = {
+const PROMPT = object({
+  ...TERMS,
+  tokens: list(isText),
+  sources: list(isNumber), // thousandths, token by token for one head after the other
+  probability: isNumber,
+});
+const ACTIVATION = object({
+  name: isText,
+  from: isNumber,
+  step: isNumber,
+  values: list(isNumber, "", 2),
+});
+const RECORD = object({
   nHeads: isCount,
-  looks: [isText],
-  neurons: some({
-    ...each(["label", "group", "token"], isText),
-    heads: some(isCount),
-    usual: TERMS,
-    prompts: some(PROMPT),
-  }),
-};
+  activation: orNone(ACTIVATION),
+  looks: list(isText, "", 0),
+  neurons: list(
+    object({
+      ...each(["label", "group", "token"], isText),
+      heads: list(isCount, "head"), // counted through all layers
+      usual: object(TERMS),
+      prompts: list(PROMPT),
+    }),
+  ),
+});
 
-/** @param {any} record */
-function isWhole(record) {
-  if (!fits(record, RECORD) || !record.nHeads) return false;
-  const { activation, neurons } = record;
-  const table =
-    activation === null ||
-    (fits(activation, ACTIVATION) && activation.step > 0 && activation.values.length > 1);
-  return table && neurons.every(isInStep);
-}
-
-/** Whether all that is said of a neuron is of the same heads. @param {Neuron} neuron */
-function isInStep({ heads, usual, prompts }) {
-  const terms = [usual, ...prompts].map((of) => of.heads);
-  return (
-    sized(terms, terms.length, heads.length) &&
-    prompts.every(({ sources, tokens }) => sources.length === heads.length * tokens.length)
+/** @type {Test<LookUpRecord>} */
+const isWhole = (record) => {
+  if (!RECORD(record) || !record.nHeads || !((record.activation?.step ?? 1) > 0)) return false;
+  return record.neurons.every((/** @type {Neuron} */ { heads, prompts }) =>
+    prompts.every(({ sources, tokens }) => sources.length === heads.length * tokens.length),
   );
-}
+};
 
 // ---------------------------------------------------------------- words
 
@@ -131,11 +122,8 @@ function barCell(from, to, [low, high], kind = to < from ? "down" : "up") {
   bar.style.width = `max(1px, ${Math.abs(share(to) - share(from)).toFixed(2)}%)`;
   const zero = element("span", { class: "ctx-lookups-zero" });
   zero.style.left = `${share(0).toFixed(2)}%`;
-  return element(
-    "td",
-    { class: "ctx-lookups-bars" },
-    element("span", { class: "ctx-lookups-track" }, zero, bar),
-  );
+  const track = element("span", { class: "ctx-lookups-track" }, zero, bar);
+  return element("td", { class: "ctx-lookups-bars" }, track);
 }
 
 /** What adds up to the pre-activation, each part beginning where the last one ended.
@@ -165,13 +153,7 @@ function account(at, nHeads) {
   const bar = barCell(0, whole, scale, "whole");
   const sums = [figure(whole), bar, figure(before), signed(whole - before)];
   rows.push(row("pre-activation", sums, "ctx-lookups-sum"));
-  const columns = [
-    {},
-    { figures: "here" },
-    { words: "adding up" },
-    { figures: "usually" },
-    { figures: "rise" },
-  ];
+  const columns = ["", ["here"], "adding up", ["usually"], ["rise"]];
   return table({ kind: KIND, caption: "The pre-activation, term by term", columns, rows });
 }
 
@@ -190,8 +172,8 @@ function withoutThem(at, { activation, nHeads }) {
   const rows = cases.map(([name, value]) =>
     row(name, [figure(value), ...(activation ? [figure(activated(activation, value))] : [])]),
   );
-  const after = activation ? [{ figures: `after ${activation.name}` }] : [];
-  const columns = [{}, { figures: "pre-activation" }, ...after];
+  const after = activation ? [[`after ${activation.name}`]] : [];
+  const columns = ["", ["pre-activation"], ...after];
   const caption = `Without ${inWords(at, nHeads)}, the scale frozen`;
   return table({ kind: KIND, caption, columns, rows });
 }
@@ -203,21 +185,20 @@ function ranking(at, { nHeads, looks }) {
   const order = byRise.slice(0, LARGEST);
   const shares = order.map((k) => rises[k]);
   const scale = /** @type {[number, number]} */ ([Math.min(0, ...shares), Math.max(0, ...shares)]);
-  const looking = looks.some((look) => look) ? [{ words: "usually looks at" }] : [];
+  const looking = looks.some((look) => look) ? ["usually looks at"] : [];
   const rows = order.map((k) => {
     const head = at.neuron.heads[k];
     const chosen = at.places.includes(k);
-    const title = [headName(head, nHeads), chosen ? tick() : null];
+    const tick = element("span", { role: "img", "aria-label": "chosen" }, " ✓");
+    const title = [headName(head, nHeads), chosen ? tick : null];
     const cells = [signed(rises[k]), barCell(0, rises[k], scale)];
     const looked = looking.map(() => element("td", {}, looks[head] ?? ""));
     return row(title, [...cells, ...looked], chosen && "ctx-chosen");
   });
   const caption = `The ${rows.length} largest rises on this prompt`;
-  const columns = [{ words: "head" }, { figures: "rise" }, {}, ...looking];
+  const columns = ["head", ["rise"], "", ...looking];
   return table({ kind: KIND, caption, columns, rows });
 }
-
-const tick = () => element("span", { role: "img", "aria-label": "chosen" }, " ✓");
 
 // ---------------------------------------------------------------- the view
 
@@ -259,11 +240,13 @@ function promptReader(place) {
   /** @type {LookedUp | undefined} */ let known;
   let at = 0; // where it is read
   return (prompt, places, chosen) => {
-    const values = fromTokens(prompt, places);
+    const { tokens, sources } = prompt;
+    const from = (/** @type {number} */ u) =>
+      total(places.map((place) => sources[place * tokens.length + u] * THOUSANDTH));
+    const values = tokens.map((_, u) => from(u));
     if (prompt !== known)
       at = values.reduce((best, v, u) => (Math.abs(v) > Math.abs(values[best]) ? u : best), 0);
     known = prompt;
-    const { tokens } = prompt;
     const verb = places.length > 1 ? "bring" : "brings";
     const words = `What ${chosen} ${verb} the neuron from each token of the prompt`;
     const reader = tokenReader({
@@ -286,7 +269,7 @@ function promptReader(place) {
 /** @param {{model: Model, el: HTMLElement}} view traits: record, neuron, prompt, heads (counted
  *    through all layers; none: the one with the largest rise) */
 async function render({ model, el }) {
-  /** @type {LookUpRecord | null} */ const record = recordOf(model, el, isWhole);
+  const record = recordOf(model, el, isWhole);
   if (!record) return undefined;
   const { neurons, nHeads } = record;
   /** @returns {Case & {heads: number[], which: number, nth: number}} */
@@ -309,10 +292,9 @@ async function render({ model, el }) {
   const which = choice({
     label: "Neuron (layer.neuron) and its token",
     options: neurons,
-    onChange: (value) => turn(model, { neuron: Number(value), prompt: 0 }),
+    onChange: (neuron) => turn(model, { neuron, prompt: 0 }),
   });
-  const [prompts, heads, said] = Array.from({ length: 3 }, () => element("div"));
-  const text = element("div");
+  const [prompts, heads, said, text] = Array.from({ length: 4 }, () => element("div"));
   const tables = element("div", { class: "ctx-split ctx-lookups-tables" });
   const readPrompt = promptReader(text);
   const ways = waysOn(model, stateButtons(model));
@@ -334,7 +316,11 @@ async function render({ model, el }) {
   const update = (now, changed) => {
     which.update(now.which);
     if (changed("neuron")) {
-      list = promptChoice(now.neuron, (prompt) => turn(model, { prompt }));
+      list = choice({
+        label: "Prompt, by its end",
+        options: now.neuron.prompts.map((prompt, i) => ({ label: promptName(prompt, i) })),
+        onChange: (prompt) => turn(model, { prompt }),
+      });
       prompts.replaceChildren(list);
     }
     list?.update(now.nth);
@@ -353,15 +339,6 @@ async function render({ model, el }) {
     ways.update([{ page: "reader", label: "This prompt in the live reader, first layer", state }]);
   };
   return kept({ model, place: el, traits: ["neuron", "prompt", "heads"], state: chosen, update });
-}
-
-/** @param {Neuron} neuron @param {(prompt: number) => void} onChange */
-function promptChoice({ prompts }, onChange) {
-  return choice({
-    label: "Prompt, by its end",
-    options: prompts.map((prompt, i) => ({ label: promptName(prompt, i) })),
-    onChange: (value) => onChange(Number(value)),
-  });
 }
 
 /** @param {Case} at */

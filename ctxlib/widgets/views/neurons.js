@@ -31,9 +31,7 @@ import { brought, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { several } from "../ui/words.js";
 
-/** @import { Responses } from "../engine/circuit.js"
- *  @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
- *  @import { Model } from "../ui/state.js" */
+/** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js" */
 
 const LABELLED = 5; // tokens of a neuron in the table of labels
 const QUICK = 50; // milliseconds: a ranking that takes no longer may be made beforehand
@@ -58,15 +56,28 @@ async function render({ model, el }) {
   };
   const waiting = waitingLine();
   const ways = waysOn(model);
-  const { body, columns } = arranged(controls.root, waiting.root, sections);
+  // list and search on the left, the neuron on the right, its passages below; where there is no room, one
+  // after the other, the neuron right behind the list
+  const columns = [
+    ["list", "neuron histogram", "search"],
+    ["domains", "passage"],
+  ].map((row) => {
+    const parts = row.map((held) =>
+      element("div", {}, ...held.split(" ").map((name) => sections[name].root)),
+    );
+    // until there is something in it
+    return element("div", { class: "ctx-neurons-columns", hidden: true }, parts);
+  });
   const firstOf = (/** @type {number} */ neuron) =>
     ranking ? firstTokens(ranking, neuron, LABELLED).map(tools.name).join("  ") : "";
   const labels = labelTable(model.get("labels"), firstOf, (neuron) => tools.go({ neuron }));
-  body.append(sections.compared.root, labels.root, ways.root);
+  const below = [sections.compared.root, labels.root, ways.root];
+  const above = [controls.root, waiting.root];
+  const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
 
   /** @type {Ranking | null} */ let ranking = null;
-  /** @type {Responses | null} */ let responses = null;
+  /** @type {Float64Array | null} */ let responses = null;
   /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
   let ranked = ""; // the heads and the token that the ranking is of, or will be
   const task = latest();
@@ -126,14 +137,14 @@ async function render({ model, el }) {
       await circuit.prepare(heads, { signal, onProgress: waiting.share });
     }
     signal.throwIfAborted();
-    if (!roomy()) await circuit.topInSlices(heads, signal); // a hand is not to wait for it
+    if (!roomy() && !layer.told(circuit, heads)) await circuit.rank(heads, signal); // a hand is not to wait for it
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
     if (!ranking) await firstColumn(now, found, signal); // later the list follows a turn at once
     ranking = found;
     responses = null;
     waiting.end();
     repaint();
-    const answers = await layer.byDomain(heads, { token, placed: true, signal });
+    const answers = await circuit.responses(heads, true, signal);
     signal.throwIfAborted(); // what was cached comes in spite of a signal
     responses = answers;
     body.removeAttribute("aria-busy");
@@ -144,7 +155,11 @@ async function render({ model, el }) {
     const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
     for (const head of here) await circuit.prepare([head], { signal });
     near = new Map([[keyOf({ heads, token }), found]]);
-    for (const others of oneClickAway(heads, here)) {
+    for (const head of here) {
+      const others = heads.includes(head)
+        ? heads.filter((h) => h !== head)
+        : [...heads, head].sort((a, b) => a - b);
+      if (!others.length) continue;
       await idle(signal);
       signal.throwIfAborted();
       const begun = performance.now();
@@ -170,18 +185,6 @@ async function render({ model, el }) {
 /** What a ranking is of, in words. @param {{heads: number[], token: number}} turned */
 const keyOf = ({ heads, token }) => `${heads} ${token}`;
 
-/** Every choice of heads with one of these more or less, but for none at all. @param {number[]} heads
- *  @param {number[]} among @returns {number[][]} */
-function oneClickAway(heads, among) {
-  return among
-    .map((head) =>
-      heads.includes(head)
-        ? heads.filter((h) => h !== head)
-        : [...heads, head].sort((a, b) => a - b),
-    )
-    .filter((others) => others.length);
-}
-
 /** Whether tables may be made that nobody has asked for: they cost a phone its battery and up to some
  *  hundred megabytes. @returns {boolean} */
 function roomy() {
@@ -196,25 +199,6 @@ function idle(signal) {
     if ("requestIdleCallback" in globalThis) requestIdleCallback(done);
     else setTimeout(done, QUICK);
   });
-}
-
-/** List and search on the left, the neuron on the right, its passages below; where there is no
- *  room, one after the other, the neuron right behind the list. @param {HTMLElement} controls @param {HTMLElement} waiting
- *  @param {Record<string, Section>} sections */
-function arranged(controls, waiting, { list, search, neuron, histogram, domains, passage }) {
-  const columns = [
-    [[list], [neuron, histogram], [search]],
-    [[domains], [passage]],
-  ].map((row) => {
-    const parts = row.map((held) => {
-      const roots = held.map(({ root }) => root);
-      return element("div", {}, roots);
-    });
-    const made = element("div", { class: "ctx-neurons-columns" }, parts);
-    made.hidden = true; // until there is something in it
-    return made;
-  });
-  return { columns, body: element("div", { class: "ctx-neurons" }, controls, waiting, columns) };
 }
 
 export default { render: ofModels(render) };

@@ -8,24 +8,14 @@ import { either, headChoice } from "../ui/controls.js";
 import { element, numberCell, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, legend, line, readable, rule } from "../ui/plot.js";
-import { each, fits, isNumber, isSize, isText, recordOf, sized, some } from "../ui/record.js";
+import { each, isNumber, isSize, isText, list, object, recordOf } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Chart } from "../ui/plot.js"
- *  @import { Changed } from "../ui/state.js" */
-
-/** A head: over how many tokens its kernel is spread; how far its scores vary with the place, with
- *  the token, and with both in a way that no sum can follow; the log of its kernel at the record's
- *  distances; of some tokens, their log content and how much more than the average token they get
- *  there.
- *  @typedef {{effective: number, where: number, what: number, interaction: number,
- *    kernel: number[], most: Liked[], least: Liked[], tokens: Told[]}} Head
- *  @typedef {{token: string, content: number}} Liked
- *  @typedef {{token: string, more: number[]}} Told
- *  @typedef {{name: string, heads: Head[]}} Kind
- *  @typedef {{n: number, distances: number[], kinds: Kind[]}} Asked
+/** @import { Test, Told } from "../ui/record.js"
+ *  @typedef {Told<typeof RECORD>} Asked
+ *  @typedef {Told<typeof HEAD>} Head
  *  @typedef {{kind: number, head: number}} Turned */
 
 const TOKENS = [
@@ -34,35 +24,30 @@ const TOKENS = [
   { stroke: COLOURS[2], "stroke-dasharray": "2 3" },
 ];
 
-const LIKED = { token: isText, content: isNumber };
-const HEAD = {
+/** @type {Test<number>} */ const isPlace = Number.isInteger;
+const LIKED = list(object({ token: isText, content: isNumber }), "", 0);
+/** A head: over how many tokens its kernel is spread; how far its scores vary with the place, with
+ *  the token, and with both in a way that no sum can follow; the log of its kernel at the record's
+ *  distances; of some tokens, their log content and how much more than the average token they get
+ *  there. */
+const HEAD = object({
   ...each(["effective", "where", "what", "interaction"], isSize),
-  kernel: [isNumber],
-  most: [LIKED],
-  least: [LIKED],
-  tokens: some({ token: isText, more: [isNumber] }),
-};
-const RECORD = {
-  n: Number.isInteger,
-  distances: some(Number.isInteger),
-  kinds: some({ name: isText, heads: some(HEAD) }),
-};
-
-/** @param {any} record */
-function isWhole(record) {
-  if (!fits(record, RECORD)) return false;
-  const heads = record.kinds.flatMap((/** @type {Kind} */ kind) => kind.heads);
-  return heads.every((/** @type {Head} */ { kernel, tokens }) => {
-    const along = [kernel, ...tokens.map(({ more }) => more)];
-    return sized(along, along.length, record.distances.length);
-  });
-}
+  kernel: list(isNumber, "distance"),
+  most: LIKED,
+  least: LIKED,
+  tokens: list(object({ token: isText, more: list(isNumber, "distance") })),
+});
+const RECORD = object({
+  n: isPlace,
+  distances: list(isPlace, "distance"),
+  kinds: list(object({ name: isText, heads: list(HEAD) })),
+});
 
 // ---------------------------------------------------------------- the view
 
 /** @param {{model: any, el: HTMLElement}} view traits: record, kind, head */
 async function render({ model, el }) {
-  /** @type {Asked | null} */ const record = recordOf(model, el, isWhole);
+  const record = recordOf(model, el, RECORD);
   if (!record) return undefined;
   const { kinds } = record;
   /** @returns {Turned} */
@@ -73,7 +58,7 @@ async function render({ model, el }) {
   const kindControl = either({
     label: "Positions",
     options: kinds.map(({ name }) => ({ label: name })),
-    onChange: (kind) => turn(model, { kind: Number(kind) }),
+    onChange: (kind) => turn(model, { kind }),
   });
   const headPlace = element("div");
   const [headline, where, both] = [element("p"), element("div"), element("div")];
@@ -97,7 +82,13 @@ async function render({ model, el }) {
       headPlace.replaceChildren(headControl);
     }
     headControl?.update(head);
-    headline.textContent = inWords(name, head, heads[head]);
+    const { effective, where: byPlace, what, interaction } = heads[head];
+    const share =
+      what > 0 ? `, ${figure(interaction / what)} of what it varies with the token` : "";
+    headline.textContent =
+      `Head ${head}, positions ${name}: its kernel covers ${figure(effective, 0)} tokens. Its scores ` +
+      `vary by ${figure(byPlace)} nats with the place, by ${figure(what)} with the token, and by ` +
+      `${figure(interaction)} with both${share}.`;
     const room = width < 700 ? width : (width - 24) / 2;
     const above = whereDrawing(record, heads[head], room, place, (to) => {
       place = to;
@@ -113,16 +104,6 @@ async function render({ model, el }) {
     if (changed("kind", "head")) account.replaceChildren(accountTable(name, heads, head));
   };
   return kept({ model, place: el, state, update });
-}
-
-/** @param {string} kind @param {number} h @param {Head} head */
-function inWords(kind, h, { effective, where, what, interaction }) {
-  const share = what > 0 ? `, ${figure(interaction / what)} of what it varies with the token` : "";
-  return (
-    `Head ${h}, positions ${kind}: its kernel covers ${figure(effective, 0)} tokens. Its scores vary ` +
-    `by ${figure(where)} nats with the place, by ${figure(what)} with the token, and by ` +
-    `${figure(interaction)} with both${share}.`
-  );
 }
 
 // ---------------------------------------------------------------- where
@@ -200,20 +181,15 @@ function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
 
 /** @param {Head} head */
 function tastesTable({ most, least }) {
-  const rows = most.map((liked, i) => element("tr", {}, [liked, least[i]].flatMap(likedCells)));
-  const columns = [
-    { words: "likes most" },
-    { figures: "log content" },
-    { words: "likes least" },
-    { figures: "log content" },
-  ];
+  const rows = most.map((liked, i) => {
+    const cells = [liked, least[i]].map((liked) => [
+      element("td", {}, liked && tokenMark(tokenName(liked.token))),
+      liked ? numberCell(signed(liked.content)) : element("td"),
+    ]);
+    return element("tr", {}, cells);
+  });
+  const columns = ["likes most", ["log content"], "likes least", ["log content"]];
   return scrolling("Tokens", table({ kind: "ctx-figures ctx-positions-tokens", columns, rows }));
-}
-
-/** @param {Liked | undefined} liked @returns {HTMLElement[]} */
-function likedCells(liked) {
-  if (!liked) return [element("td"), element("td")];
-  return [element("td", {}, tokenMark(tokenName(liked.token))), numberCell(signed(liked.content))];
 }
 
 // ---------------------------------------------------------------- all heads
@@ -224,8 +200,7 @@ function accountTable(kind, heads, chosen) {
     const figures = [figure(effective, 0), ...[where, what, interaction].map((v) => figure(v))];
     return row(String(head), figures, head === chosen && "ctx-chosen");
   });
-  const titles = ["effective tokens", "where", "what", "both"].map((figures) => ({ figures }));
-  const columns = [{ words: "head" }, ...titles];
+  const columns = ["head", ["effective tokens"], ["where"], ["what"], ["both"]];
   const name = `All heads, positions ${kind}`;
   const kinds = "ctx-figures ctx-positions-heads";
   return scrolling(name, table({ kind: kinds, columns, rows, caption: `${name}, in nats` }));

@@ -9,22 +9,20 @@ import { latest, nextTurn } from "../engine/slices.js";
 import { captionSection, controlsSection } from "../reading/controls.js";
 import { follow } from "../reading/follow.js";
 import { drawingMarks } from "../reading/lines.js";
-import { neuronTable } from "../reading/lists.js";
 import { compared, OF_TEXTS, sceneOf, termsTable, turned, waysFrom } from "../reading/scene.js";
 import { QUIET, sharingSection } from "../reading/sharing.js";
-import { textSection } from "../reading/text.js";
+import { neuronTable, textSection } from "../reading/text.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
 import { element, failed } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
 import { layerOf } from "../ui/source.js";
-import { heard, inStep, kept, turn, usualHeads } from "../ui/state.js";
+import { heard, inStep, kept, turn } from "../ui/state.js";
 import { svgButton } from "../ui/svg.js";
 import { brought, waitingLine } from "../ui/waiting.js";
 import { waysOn } from "../ui/ways.js";
 
-/** @import { Found, Scene } from "../reading/scene.js"
- *  @import { Changed, Model } from "../ui/state.js" */
+/** @import { Found, Scene } from "../reading/scene.js" */
 
 /** @param {{model: Model, el: HTMLElement}} view traits: heads, neuron, shades, and those of `OF_TEXTS` */
 async function render({ model, el }) {
@@ -116,7 +114,7 @@ async function render({ model, el }) {
   );
 
   // heads and tokens that are not here yet are asked for; what was there goes on until they are
-  let heads = usualHeads(layer);
+  let heads = layer.usual;
   /** @type {Set<number>} */ const asked = new Set(); // once, whether or not they came
   /** @param {Scene} now @param {AbortSignal} signal */
   const bring = async ({ wanted, texts }, signal) => {

@@ -13,9 +13,7 @@ import { shadedTokens } from "../ui/tokens.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { figure, threeDigits, tokenMark } from "../ui/words.js";
 
-/** @import { LearnedLayer } from "../engine/learned.js"
- *  @import { Changed, Model } from "../ui/state.js"
- *  @typedef {LearnedLayer} Layer
+/** @typedef {LearnedLayer} Layer
  *  @typedef {{passage: number, head: number, n: number, octaves: number, scale: string}} Turned
  *  @typedef {{exact: Float64Array, rebuilt: Float64Array, apart: number}} Pair the two rows of a
  *    head and their total variation */

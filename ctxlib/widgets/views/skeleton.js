@@ -5,8 +5,9 @@
  *  one event name at a time) and nothing more. It exports `render`. Its state is a handful of traits,
  *  which a page takes from `data-state` and keeps in its address: behind the view's name
  *  (`#rows.head=3`) or, where the page is the view's own (`data-addressed`), without it. What views
- *  share lies beside it: `engine/` computes and knows no page, `ui/` draws and knows no model; large
- *  views have a folder of their own around a `scene.js`, which says what is shown.
+ *  share lies beside it: `engine/` computes and knows no page, `ui/` draws and knows no model, `types.js`
+ *  names what they speak of; large views have a folder of their own around a `scene.js`, which says
+ *  what is shown.
  *
  *  What it keeps to.
  *  - One way to stay in step: `kept` calls `update(state, changed)` with the sound state, now and at the
@@ -45,8 +46,6 @@ import { TOKENS_BACK, chart, line, readable } from "../ui/plot.js";
 import { layerOf } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { figure } from "../ui/words.js";
-
-/** @import { Changed, Model } from "../ui/state.js" */
 
 /** What is shown, made of numbers alone. @param {Float64Array} kernel of the sources 0 ... n */
 function within(kernel) {

@@ -3,15 +3,13 @@
 
 import { button } from "../ui/controls.js";
 import { element, focusIn } from "../ui/dom.js";
-import { neuronOf } from "../ui/source.js";
+import { held } from "../ui/source.js";
 import { heard, turn } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { shade } from "../ui/tokens.js";
 import { signed } from "../ui/words.js";
 
-/** @import { HeardNeuron } from "../engine/neuron.js"
- *  @import { Model } from "../ui/state.js"
- *  @typedef {{text: string, model?: number, told?: number}} Word a token, and what the neuron is told there
+/** @typedef {{text: string, model?: number, told?: number}} Word a token, and what the neuron is told there
  *  @typedef {{name: string, words: string[], model: number[], told: number[]}} Kept a text as Python
  *    has it */
 
@@ -98,7 +96,7 @@ async function render({ model, el }) {
     }
   };
   const ask = () => {
-    asked ??= neuronOf(model)
+    asked ??= held(model)
       .then((found) => {
         neuron = found;
         update();
