@@ -55,7 +55,8 @@ class PageModel {
       const { hash } = location; // of a heading, it says nothing about the view
       if (hash && !hash.includes("=")) return;
       const followed = await addressedState(state, hash, prefix);
-      if (hash === location.hash) this.take(followed);
+      if (hash !== location.hash) return;
+      for (const [name, value] of Object.entries({ ...state, ...followed })) this.set(name, value);
     });
   }
 
@@ -91,11 +92,6 @@ class PageModel {
   /** @param {string} event @param {() => void} callback */
   off(event, callback) {
     this.events.removeEventListener(event, callback);
-  }
-
-  /** An address that was typed or followed. @param {Record<string, any>} state */
-  take(state) {
-    for (const [name, value] of Object.entries({ ...this.first, ...state })) this.set(name, value);
   }
 
   /** The first state again. */

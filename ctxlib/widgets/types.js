@@ -1,7 +1,7 @@
 /** What modules speak of, by the names that all of them have for it: types, and nothing that runs.
  *
  *  @typedef {import("./engine/circuit.js").Circuit} Circuit
- *  @typedef {import("./engine/layer.js").Layer} Layer
+ *  @typedef {import("./engine/asked.js").AskedLayer | LearnedLayer} Layer
  *  @typedef {import("./engine/learned.js").LearnedLayer} LearnedLayer
  *  @typedef {import("./engine/neuron.js").HeardNeuron} HeardNeuron
  *  @typedef {import("./engine/reading.js").LayerReader} LayerReader

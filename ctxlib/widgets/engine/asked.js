@@ -100,11 +100,6 @@ export class AskedLayer extends Layer {
     this.takeRanking(tensors);
   }
 
-  /** @param {Record<string, any>} tensors */
-  knownTokens({ known }) {
-    return Int32Array.from(known);
-  }
-
   /** @param {number} id */
   knows(id) {
     return this.#file[id] >= 0;
@@ -120,7 +115,8 @@ export class AskedLayer extends Layer {
     });
   }
 
-  /** @param {Numbers} heads @param {Numbers} ids */
+  /** The parts that have still to be fetched for these heads and tokens (`bring`).
+   *  @param {Numbers} heads @param {Numbers} ids */
   lacks(heads, ids) {
     if (!this.fetch) return [];
     const ofHeads = Array.from(heads).filter((head) => !this.#readouts[head]);
@@ -132,16 +128,11 @@ export class AskedLayer extends Layer {
     return [...new Set(parts)];
   }
 
-  /** @param {string} part @param {Record<string, any>} tensors */
+  /** A part has come. @param {string} part @param {Record<string, any>} tensors */
   take(part, tensors) {
     const [kind, number] = part.split("-");
     if (kind === "head") this.#readouts[Number(number)] ??= readoutTable(tensors, Number(number));
     else if (!this.knows(tensors.known[0])) this.#take(tensors);
-  }
-
-  /** @param {number} n */
-  reach(n) {
-    return this.bothSides ? 2 * n : n + 1;
   }
 
   /** @param {number} length */
@@ -213,7 +204,7 @@ export class AskedLayer extends Layer {
  *  @param {AskedLayer} layer @param {number} n @param {number} token @returns {Split} */
 function askedSplit(layer, n, token) {
   const { everyHead, nHeads } = layer;
-  const reach = layer.reach(n);
+  const reach = layer.bothSides ? 2 * n : n + 1; // tokens of a text that are read
   const from = layer.n - n; // whatever is nearer to the destination
   const kernels = layer.wholeKernels.map((row) => summingToOne(row.subarray(from, from + reach)));
   const seen = (/** @type {Numbers} */ ids) => seenTokens(layer, kernels, from, ids);

@@ -17,7 +17,7 @@ import { doneAtOnce, doneInSlices } from "./slices.js";
 export class Circuit {
   /** @type {Calibration | undefined} */ #calibration;
   /** @type {Float64Array[] | undefined} of the known tokens */ #content;
-  /** @type {Float64Array[]} by head, content_h(t) / (denom_h s) of the ranked tokens */ weights =
+  /** Of the ranked tokens content_h(t) / (denom_h s). @type {Float64Array[]} by head */ weights =
     [];
   /** @type {Float64Array[]} by head, what the average counted token puts into it */ means = [];
   /** @type {Kept<Float64Array>} by heads; megabytes each */ #responses = new Kept(4);
@@ -31,6 +31,10 @@ export class Circuit {
     this.split = layer.split(n, token);
     this.reach = this.split.reach; // tokens of a text that are read
     this.kernels = this.split.kernels; // one row a head over the sources
+    const asked = n === layer.n ? layer.destinations : [];
+    /** Which of those that the file says something about it is, or -1. */
+    this.packed = asked.findIndex(({ id }) => id === token);
+    this.#calibration = asked[this.packed];
   }
 
   /** One a head. @returns {Numbers} */
@@ -45,12 +49,7 @@ export class Circuit {
 
   /** What the calibration text says; of a kernel alone it is not asked, which may be longer. */
   #read() {
-    return (this.#calibration ??= this.#packed() ?? this.split.calibrated());
-  }
-
-  /** What the file says of this destination, if it does. @returns {Destination | undefined} */
-  #packed() {
-    return this.layer.destinations.find(({ id }) => this.n === this.layer.n && id === this.token);
+    return (this.#calibration ??= this.split.calibrated());
   }
 
   /** The kernel that these heads share. @param {number[]} heads */
@@ -215,19 +214,15 @@ export class Circuit {
 
   /** What a ranking needs of this circuit: `means`, then `weights`. */
   *weigh() {
-    if (!this.means.length) this.means = this.#packedMeans() ?? (yield* this.#averaged());
+    const { destinations, means, nHeads, ranked } = this.layer;
+    if (!this.means.length && this.packed < 0) this.means = yield* this.#averaged();
+    else if (!this.means.length)
+      this.means = equalParts(equalParts(means, destinations.length)[this.packed], nHeads);
     if (this.weights.length) return;
-    const scores = yield* this.#scores(this.layer.ranked);
+    const scores = yield* this.#scores(ranked);
     this.weights = scores.map((row, h) =>
       row.map((score) => Math.exp(score) / this.denominators[h] / this.scale),
     );
-  }
-
-  #packedMeans() {
-    const { destinations, means, nHeads } = this.layer;
-    const known = this.#packed();
-    if (!known) return undefined;
-    return equalParts(equalParts(means, destinations.length)[destinations.indexOf(known)], nHeads);
   }
 
   /** The means of a destination that the file says nothing about. */

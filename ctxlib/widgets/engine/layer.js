@@ -12,8 +12,8 @@
 
 import { Circuit } from "./circuit.js";
 import { Kept } from "./kept.js";
-import { addScaled, dotProduct, wholeBelow } from "./linalg.js";
-import { NEURONS_AT_ONCE, Ranking } from "./ranking.js";
+import { addScaled, wholeBelow } from "./linalg.js";
+import { Ranking } from "./ranking.js";
 
 const KEPT_CIRCUITS = 4; // at other destinations: a reader types forth and back
 
@@ -39,7 +39,6 @@ export class Layer {
     this.eps = header.eps;
     this.bos = header.bos; // the first token of every text
     this.largest = header.largest; // how many tokens `top` averages over
-    this.stable = header.stable;
     this.destinations = header.destinations; // the usual one first
     this.calibration = header.calibration;
     this.families = header.families; // one a head, at n
@@ -63,7 +62,7 @@ export class Layer {
     this.untrained = new Set(header.untrained);
     /** Tokens that the page knows: of a large vocabulary, those of its texts and those that can
      *  matter most. */
-    this.known = this.knownTokens(tensors);
+    this.known = Int32Array.from(tensors.known ?? this.vocab.keys());
     this.trained = this.nVocab - this.untrained.size;
     /** Those that a ranking counts: all but glitch tokens. */
     this.counted = this.known.filter((id) => !this.untrained.has(id));
@@ -71,6 +70,8 @@ export class Layer {
     this.ranked = this.counted.filter((id) => tensors.ranked[id]);
     this.everyNeuron = Int32Array.from({ length: this.nNeurons }, (_, neuron) => neuron);
     this.everyHead = Array.from({ length: this.nHeads }, (_, head) => head);
+    /** The stable heads, or all where none is stable. */
+    this.usual = header.stable.length ? header.stable : this.everyHead;
   }
 
   // -------------------------------------------------------------- what each kind of layer has
@@ -79,11 +80,6 @@ export class Layer {
   fixed = false;
   /** Whether sources stand on both sides of the destination. */
   bothSides = false;
-
-  /** @param {Record<string, any>} _tensors @returns {Int32Array} */
-  knownTokens(_tensors) {
-    return Int32Array.from(this.vocab.keys());
-  }
 
   /** Whether parts have still to come before anything can be said of a text. @returns {boolean} */
   get waits() {
@@ -99,9 +95,8 @@ export class Layer {
    *  the usual destination, of all heads if none is stable. @param {Circuit} circuit
    *  @param {number[]} heads @returns {Ranked | undefined} */
   told({ n, token }, heads) {
-    const usual = this.stable.length ? this.stable : this.everyHead;
     const same = n === this.n && token === this.destinations[0].id;
-    return same && String(heads) === String(usual) ? this.#told : undefined;
+    return same && String(heads) === String(this.usual) ? this.#told : undefined;
   }
 
   /** @param {Record<string, any>} tensors */
@@ -109,25 +104,9 @@ export class Layer {
     this.#told = { top, mean, tokens: Int32Array.from(tokens) };
   }
 
-  /** Tokens of a text that a destination reads. @param {number} n */
-  reach(n) {
-    return n + 1;
-  }
-
   /** Where the destination is in a text of so many tokens. @param {number} length */
   placeIn(length) {
     return length - 1;
-  }
-
-  /** @abstract @param {number} _n @param {number} _token @returns {Split} */
-  split(_n, _token) {
-    throw new Error("a kind of layer says how its heads are split");
-  }
-
-  /** W_O W_in of one head, for the neurons of one block of NEURONS_AT_ONCE; neuron after neuron.
-   *  @abstract @param {number} _head @param {number} _block @returns {Float64Array} */
-  readout(_head, _block) {
-    throw new Error("a kind of layer has W_O W_in");
   }
 
   /** What the model itself computes at the last token of a text: the heads' own attention. Null where a
@@ -141,12 +120,6 @@ export class Layer {
     return Math.min(this.passages[passage].ids.length, this.positions);
   }
 
-  /** The parts that have still to be fetched for these heads and tokens (`bring`).
-   *  @param {Numbers} _heads @param {Numbers} _ids @returns {string[]} */
-  lacks(_heads, _ids) {
-    return [];
-  }
-
   /** Fetches parts; what has come stays when a signal ends it.
    *  @param {string[]} parts
    *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
@@ -158,34 +131,29 @@ export class Layer {
         shares[i] = share;
         onProgress(shares.reduce((sum, of) => sum + of, 0) / parts.length);
       };
-      this.take(part, await fetch(part, tell, signal));
+      this.whole.take(part, await fetch(part, tell, signal));
     };
     await Promise.all(parts.map(one));
   }
 
-  /** A part has come. @param {string} _part @param {Record<string, any>} _tensors */
-  take(_part, _tensors) {}
-
-  /** Values of tokens at n in one head, b_V included, token after token.
-   *  @abstract @param {Numbers} _ids @param {number} _n @param {number} _head
-   *  @param {Float64Array} _out @returns {Generator<void>} */
-  values(_ids, _n, _head, _out) {
-    throw new Error("a kind of layer has values");
-  }
-
   // -------------------------------------------------------------- what follows
+
+  /** This, as the kind that it is. @returns {import("./learned.js").LearnedLayer | import("./asked.js").AskedLayer} */
+  get whole() {
+    return /** @type {any} */ (this);
+  }
 
   /** The circuit at a destination. @param {{n?: number, token?: number}} [place] @returns {Circuit} */
   circuit({ n = this.n, token = this.destinations[0].id } = {}) {
     wholeBelow(n, this.positions, "position");
     wholeBelow(token, this.nVocab, "token");
-    return this.#circuits.get([n, token], () => new Circuit(this, n, token));
+    return this.#circuits.get([n, token], () => new Circuit(this.whole, n, token));
   }
 
   /** What `top` works with at a destination; of one destination at a time, since it is large.
    *  @param {number} n @returns {Ranking} */
   ranking(n) {
-    if (this.#ranking?.n !== n) this.#ranking = new Ranking(this, n);
+    if (this.#ranking?.n !== n) this.#ranking = new Ranking(this.whole, n);
     return this.#ranking;
   }
 
@@ -208,29 +176,10 @@ export class Layer {
     const out = new Float64Array(this.nNeurons);
     heads.forEach((head, k) => {
       const z = inside[k].map((x) => x / scale);
-      const along = this.readoutAlong(head, z);
+      const along = this.whole.readoutAlong(head, z);
       for (let neuron = 0; neuron < out.length; neuron++) out[neuron] += along(neuron);
     });
     return out;
-  }
-
-  /** A function that gives z W_O W_in of one head, for a neuron.
-   *  @param {number} head @param {Float64Array} z @returns {(neuron: number) => number} */
-  readoutAlong(head, z) {
-    let read = -1;
-    /** @type {Float64Array} */ let rows;
-    return (neuron) => {
-      const block = Math.floor(neuron / NEURONS_AT_ONCE);
-      if (block !== read) [read, rows] = [block, this.readout(head, block)];
-      return dotProduct(rows, (neuron % NEURONS_AT_ONCE) * this.dHead, z, 0, this.dHead);
-    };
-  }
-
-  /** W_O W_in of one head for one neuron. @param {number} head @param {number} neuron */
-  readoutOf(head, neuron) {
-    const at = (neuron % NEURONS_AT_ONCE) * this.dHead;
-    const block = Math.floor(neuron / NEURONS_AT_ONCE);
-    return this.readout(head, block).subarray(at, at + this.dHead);
   }
 
   /** The tokens 0 ... n, if they are there and in the vocabulary.

@@ -75,13 +75,14 @@ export class LearnedLayer extends Layer {
     return !this.#inputs || this.#left > 0;
   }
 
-  /** @param {Numbers} heads @param {Numbers} ids */
+  /** The parts that have still to be fetched for these heads and tokens (`bring`).
+   *  @param {Numbers} heads @param {Numbers} ids */
   lacks(heads, ids) {
     const rare = this.#left > 0 && Array.from(ids).some((id) => Number.isNaN(this.W_E_step[id]));
     return [...(heads.length && !this.#inputs ? ["neurons"] : []), ...(rare ? ["tokens"] : [])];
   }
 
-  /** @param {string} part @param {Record<string, any>} tensors */
+  /** A part has come. @param {string} part @param {Record<string, any>} tensors */
   take(part, tensors) {
     if (part === "tokens") this.#takeTokens(tensors);
     else this.#takeNeurons(tensors);
@@ -111,7 +112,8 @@ export class LearnedLayer extends Layer {
     return equation1(this, n, token);
   }
 
-  /** @param {number} head @param {number} block */
+  /** W_O W_in of one head, for the neurons of one block of NEURONS_AT_ONCE; neuron after neuron.
+   *  @param {number} head @param {number} block */
   readout(head, block) {
     const key = `${head} ${block}`;
     const known = this.#readouts.get(key);
@@ -124,6 +126,25 @@ export class LearnedLayer extends Layer {
     const made = rowProducts(some, out, d, new Float64Array((some.length / d) * dHead));
     this.#readouts.set(key, made);
     return made;
+  }
+
+  /** A function that gives z W_O W_in of one head, for a neuron.
+   *  @param {number} head @param {Float64Array} z @returns {(neuron: number) => number} */
+  readoutAlong(head, z) {
+    let read = -1;
+    /** @type {Float64Array} */ let rows;
+    return (neuron) => {
+      const block = Math.floor(neuron / NEURONS_AT_ONCE);
+      if (block !== read) [read, rows] = [block, this.readout(head, block)];
+      return dotProduct(rows, (neuron % NEURONS_AT_ONCE) * this.dHead, z, 0, this.dHead);
+    };
+  }
+
+  /** W_O W_in of one head for one neuron. @param {number} head @param {number} neuron */
+  readoutOf(head, neuron) {
+    const at = (neuron % NEURONS_AT_ONCE) * this.dHead;
+    const block = Math.floor(neuron / NEURONS_AT_ONCE);
+    return this.readout(head, block).subarray(at, at + this.dHead);
   }
 
   /** LayerNorm's scale at every position for a token of norm C. @param {number} C */

@@ -29,7 +29,16 @@ export function listSection(tools) {
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
   const turns = element("p", { class: "ctx-turns" }, more, fewer);
-  const file = csvButton("Ranking as CSV", () => rankingTable(tools.scene().ranking, name));
+  const file = csvButton("Ranking as CSV", () => {
+    const { ranking } = tools.scene();
+    const { order, top, z, mean } = ranking;
+    const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
+    const rows = Array.from(order, (j, place) => {
+      const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join(" ");
+      return [place + 1, j, top[j], z[j], mean[j], words];
+    });
+    return { name: rankingName(ranking, "neurons"), titles, rows };
+  });
   const fill = keyed(
     list.tBodies[0],
     (/** @type {number} */ j) => j,
@@ -81,18 +90,6 @@ function listRow(j, group, onPick) {
   const cells = ["", number, "", ""].map(numberCell);
   // the whole row is a target for pointers; what keys reach is the input in it
   return element("tr", { onclick: () => input.click() }, cells, element("td"));
-}
-
-/** Every neuron, as a file. @param {Ranking} ranking
- *  @param {(id: number) => string} name @returns {Table} */
-function rankingTable(ranking, name) {
-  const { order, top, z, mean } = ranking;
-  const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
-  const rows = Array.from(order, (j, place) => {
-    const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join(" ");
-    return [place + 1, j, top[j], z[j], mean[j], words];
-  });
-  return { name: rankingName(ranking, "neurons"), titles, rows };
 }
 
 /** @param {Scene} scene @param {Layer} layer @returns {string[]} */

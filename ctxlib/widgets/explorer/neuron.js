@@ -13,16 +13,6 @@ import { endTables, sameAgain } from "./search.js";
 
 const OUTERMOST = 12; // tokens shown of each end of a neuron
 
-/** One neuron's contributions over the vocabulary, as a file. @param {Scene} scene @param {Layer} layer
- *  @param {(id: number) => string} name @returns {Table} */
-function columnTable({ ranking, neuron }, layer, name) {
-  const column = columnOf(ranking, neuron);
-  const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);
-  const rows = ids.map((id) => [id, name(id), column[id]]);
-  const titles = ["token id", "token", "contribution"];
-  return { name: rankingName(ranking, `neuron ${neuron}`), titles, rows };
-}
-
 /** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its
  *  histogram */
 export function neuronSection(tools, drawing) {
@@ -30,7 +20,14 @@ export function neuronSection(tools, drawing) {
   const title = heading(0);
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
-  const file = csvButton("Column as CSV", () => columnTable(tools.scene(), layer, name));
+  const file = csvButton("Column as CSV", () => {
+    const { ranking, neuron } = tools.scene();
+    const column = columnOf(ranking, neuron);
+    const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);
+    const rows = ids.map((id) => [id, name(id), column[id]]);
+    const titles = ["token id", "token", "contribution"];
+    return { name: rankingName(ranking, `neuron ${neuron}`), titles, rows };
+  });
   const pin = button("Pin for comparison", () => {
     const { neuron, pinned } = tools.scene();
     go({ pinned: pinned === neuron ? -1 : neuron });

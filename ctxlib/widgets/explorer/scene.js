@@ -63,7 +63,7 @@ export function sceneOf(now, ranking, responses) {
   const { order, top } = ranking;
   let found = order.findIndex((j) => !(top[j] > theta));
   if (found < 0) found = order.length;
-  const neuron = neuronOf(now, ranking);
+  const neuron = now.neuron === -1 ? order[0] : now.neuron;
   /** A neuron's summaries, passage after passage. @param {number} neuron */
   const told = (neuron) =>
     layer.passages.map(
@@ -115,11 +115,6 @@ export function rankingName({ circuit, heads }, what) {
   return [layer.model, what, headsSaid(heads), `n-${n}`, `token-${token}`];
 }
 
-/** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */
-function neuronOf({ neuron }, { order }) {
-  return neuron === -1 ? order[0] : neuron;
-}
-
 /** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
  *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
 export function columnOf(ranking, neuron) {
@@ -130,8 +125,8 @@ export function columnOf(ranking, neuron) {
 /** Works out what `columnOf` will be asked first, while the page stays alive.
  *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
 export async function firstColumn(now, ranking, signal) {
-  const { circuit, heads, columns } = ranking;
-  const neuron = neuronOf(now, ranking);
+  const { circuit, heads, columns, order } = ranking;
+  const neuron = now.neuron === -1 ? order[0] : now.neuron;
   const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
   columns.get(neuron, () => column);
 }

@@ -3,7 +3,7 @@
 import { largest, outermost } from "../engine/linalg.js";
 import { firstTokens } from "../engine/ranking.js";
 import { field, pick } from "../ui/controls.js";
-import { element, focusIn, numberCell, unseenHead } from "../ui/dom.js";
+import { element, focusIn, numberCell, table } from "../ui/dom.js";
 import { DOWN, UP } from "../ui/marks.js";
 import { inStep } from "../ui/state.js";
 import { needed, waitingLine } from "../ui/waiting.js";
@@ -42,27 +42,24 @@ export function searchSection(tools) {
   const said = element("div", { role: "status", tabindex: -1 });
   const result = element("div", { class: "ctx-neurons-ends" });
   const counted = new Set(layer.counted);
-  const say = inStep((/** @type {Found & {typed: string}} */ { typed, ...found }, changed) => {
+  const say = inStep((/** @type {Found & {typed: string, ranking: Ranking}} */ now, changed) => {
+    const { typed, id, ranking } = now;
+    if (changed("ranking", "id"))
+      result.replaceChildren(...(id < 0 ? [] : drivenBy(id, ranking, tools)));
     if (!changed("typed", "id", "unknown")) return;
     const pressed = focusIn(said);
-    said.replaceChildren(...searchSaid(found, tools, counted.has(found.id)));
+    said.replaceChildren(...searchSaid(now, tools, counted.has(id)));
     if (pressed) said.focus(); // the button is gone
     // what is being typed is ahead of what is painted
     if (!focusIn(input) && input.value !== typed) input.value = typed;
-    input.placeholder = typed ? "" : name(found.id);
-  });
-  const fill = inStep((/** @type {{ranking: Ranking, id: number}} */ { ranking, id }, changed) => {
-    if (changed("ranking", "id"))
-      result.replaceChildren(...(id < 0 ? [] : drivenBy(id, ranking, tools)));
+    input.placeholder = typed ? "" : name(id);
   });
   const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
     const [first] = firstTokens(ranking, neuron, 1);
-    const typed = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
-    const unknown = typed.id >= 0 && !layer.knows(typed.id) ? typed.id : -1;
+    const asked = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
+    const unknown = asked.id >= 0 && !layer.knows(asked.id) ? asked.id : -1;
     if (unknown >= 0) here([], [unknown], `the token ${name(unknown)}`);
-    const found = unknown < 0 ? { ...typed, unknown } : { ...typed, unknown, id: -1 };
-    say({ typed: search, ...found });
-    fill({ ranking, id: found.id });
+    say({ ...asked, ...(unknown >= 0 ? { id: -1 } : {}), unknown, typed: search, ranking });
   };
   const asked = field("A word, or any token", input);
   const title = heading(0, "Which neurons does a token drive?");
@@ -141,12 +138,7 @@ export function endTables(title, kind, ends, most, of) {
       const named = element("td", {}, onPick ? pick(label, onPick, spoken) : label, bar);
       return element("tr", {}, named, numberCell(signed(value, digitsFor(most))));
     });
-    return element(
-      "table",
-      { class: "ctx-neurons-barred" },
-      element("caption", {}, `${title} ${way}`),
-      unseenHead([kind, "contribution"]),
-      element("tbody", {}, rows),
-    );
+    const [caption, columns] = [`${title} ${way}`, [kind, "contribution"]];
+    return table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true });
   });
 }

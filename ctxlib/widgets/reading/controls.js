@@ -9,11 +9,6 @@ import { grouped, tokenMarks, tokenName } from "../ui/words.js";
 
 /** @import { Found, Scene, Text } from "./scene.js" */
 
-/** @param {number} step a power of two @returns {string} */
-function ordinal(step) {
-  return step === 1 ? "token" : `${step}${step % 10 === 2 ? "nd" : "th"} token`;
-}
-
 /** Heads, neuron, and whether the shades follow the cursor.
  *  @param {Model} model @param {HTMLElement} el
  *  @param {{layer: Layer, go: (values: Record<string, any>) => void, choose: (neuron: number) => void,
@@ -92,13 +87,14 @@ function methodInWords(texts, layer, asking) {
   const speaking = texts.filter(({ reference }) => reference);
   if (!speaking.length) return "";
   const cut = new Set(speaking.map(({ reference }) => reference?.n));
-  const step = Math.max(...speaking.map(({ reading }) => reading.step));
+  const step = Math.max(...speaking.map(({ reading }) => reading.step)); // a power of two
+  const every = step === 1 ? "token" : `${step}${step % 10 === 2 ? "nd" : "th"} token`;
   return (
     `z and apart are in standard deviations of the ${passages.length} labelled passages’ ` +
     `summaries at token ${[...cut].join(" or ")}, by the paper’s circuit: z counts from their ` +
     "mean, apart is the first text less the second. Listed are neurons among the " +
     `${grouped(Math.ceil(LOUD * nNeurons))} of ${grouped(nNeurons)} that vary most over ` +
-    `the passages. The lines begin at token ${FEWEST} and have a point at every ${ordinal(step)}. ` +
+    `the passages. The lines begin at token ${FEWEST} and have a point at every ${every}. ` +
     "Numbers are rounded: they hold to about a hundredth of their range." +
     (fixed
       ? ` The destination is fixed: a text is read as if “${asking}” at n = ${n} asked at its end; what ` +

@@ -5,8 +5,7 @@ import { nextTurn, sliced } from "../engine/slices.js";
 import { figure, signed, tokenName } from "../ui/words.js";
 
 /** @import { Found, Listed, Scene, Text } from "./scene.js"
- *  @import { Side } from "./text.js"
- *  @typedef {{excited: (Float64Array | null)[], apart: Float64Array | null}} Told */
+ *  @import { Side } from "./text.js" */
 
 const NAMED = 4; // tokens that a list names
 const REPAINT = 200; // milliseconds between two drawings of a line that grows
@@ -28,13 +27,15 @@ export async function follow(scene, sides, found, learn, reader, signal) {
   const [first, second] = references;
   const both = first && second && (first.n < second.n ? first : second);
   const apart = both && standing(readings[0].whole, readings[1].whole, both.sd);
-  const told = { excited, apart };
-  const neuron = scene.neuron ?? settled(told);
+  // where it was left to the view, the neuron in which two texts differ most, or that the only one excites
+  // most; it then stays, whatever is typed
+  const scores = apart?.map(Math.abs) ?? excited.find((z) => z);
+  const neuron = scene.neuron ?? (scores ? leading(scores)[0] : null);
   learn({ references, ...(scene.neuron === null ? { auto: neuron } : {}) });
   await nextTurn();
   const pause = sliced(signal);
   if (readings.some((reading, i) => reading !== found.listedOf[i]))
-    learn({ listed: await listedNeurons(texts, told, pause), listedOf: readings });
+    learn({ listed: await listedNeurons(texts, excited, apart, pause), listedOf: readings });
   const of = `${heads} ${neuron}`;
   if (neuron !== null && found.drivers?.of !== of) {
     const { up, down } = reader.drivers(neuron, heads);
@@ -51,17 +52,11 @@ export async function follow(scene, sides, found, learn, reader, signal) {
   }
 }
 
-/** The neuron where that was left to the view: the one in which two texts differ most, or that the only
- *  one excites most. It then stays, whatever is typed. @param {Told} told @returns {number | null} */
-function settled({ excited, apart }) {
-  const scores = apart?.map(Math.abs) ?? excited.find((z) => z);
-  return scores ? leading(scores)[0] : null;
-}
-
 /** The three lists: of each text the neurons that it excites most, and those in which both are most
  *  apart, with the tokens that add more to them in one text than in the other. @param {Text[]} texts
- *  @param {Told} told @param {() => Promise<void>} pause */
-async function listedNeurons(texts, { excited, apart }, pause) {
+ *  @param {(Float64Array | null)[]} excited @param {Float64Array | null} apart
+ *  @param {() => Promise<void>} pause */
+async function listedNeurons(texts, excited, apart, pause) {
   const alone = texts.map((text, i) => ({ z: excited[i], of: [text] }));
   /** @type {Listed[][]} */ const listed = [];
   for (const { z, of } of [...alone, { z: apart, of: texts }]) {

@@ -61,7 +61,9 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   on.add(rule(on, { y: 0 }), line(on, places, paper, BY_PAPER), line(on, places, own, BY_OWN));
   if (known) on.add(line(on, places, truth, TRUE));
   const read = (/** @type {number} */ place) => {
-    const near = nearest(places, place);
+    const closer = (/** @type {number} */ a, /** @type {number} */ b) =>
+      Math.abs(b - place) < Math.abs(a - place) ? b : a;
+    const near = places.reduce(closer, Infinity);
     const [a, b, c] = [paper, own, truth].map((values) =>
       figure(values[places.indexOf(near)] ?? NaN, digits),
     );
@@ -73,11 +75,6 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   const asked = `Read the ${label.toLowerCase()} token by token`;
   const moved = { held, onMove: show, onHold: hold };
   return readable(on, { label: asked, max: reading.n, value: at, read, ...moved });
-}
-
-/** @param {number[]} places in order @param {number} place @returns {number} the one closest to it */
-function nearest(places, place) {
-  return places.reduce((a, b) => (Math.abs(b - place) < Math.abs(a - place) ? b : a), Infinity);
 }
 
 /** How far both lines are from what the model computes, as soon as they are whole: of a part of them

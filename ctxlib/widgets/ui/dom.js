@@ -38,19 +38,21 @@ export function fresh(stem) {
   return `ctx-${stem}-${ours}-${(named += 1)}`;
 }
 
-/** A table; the title of a column of figures stands in brackets, and a column may have none.
+/** A table; the title of a column of figures stands in brackets, and a column may have none. Unseen ones
+ *  are for those who cannot see the table.
  *  @param {{columns: (string | Node | (string | Node)[])[], rows: HTMLElement[], caption?: string,
- *    kind?: string}} options */
-export function table({ columns, rows, caption, kind }) {
+ *    kind?: string, unseen?: boolean}} options */
+export function table({ columns, rows, caption, kind, unseen = false }) {
   const titles = columns.map((title) => {
     const side = Array.isArray(title) && "ctx-number";
-    return title ? element("th", { scope: "col", class: side }, title) : element("td");
+    const said = unseen ? element("span", { class: "ctx-unseen" }, title) : title;
+    return title ? element("th", { scope: "col", class: side }, said) : element("td");
   });
   return element(
     "table",
     { class: kind },
     caption && element("caption", {}, caption),
-    element("thead", {}, element("tr", {}, titles)),
+    element("thead", { class: unseen && "ctx-flat" }, element("tr", {}, titles)),
     element("tbody", {}, rows),
   );
 }
@@ -70,14 +72,6 @@ export function row(title, cells, kind) {
 /** A paragraph beside what it is about. @param {...any} held */
 export function quiet(...held) {
   return element("p", { class: "ctx-quiet" }, held);
-}
-
-/** What a table's columns are, for those who cannot see it. @param {string[]} names */
-export function unseenHead(names) {
-  const cells = names.map((said) =>
-    element("th", { scope: "col" }, element("span", { class: "ctx-unseen" }, said)),
-  );
-  return element("thead", { class: "ctx-flat" }, element("tr", {}, cells));
 }
 
 /** What may be wider than the page, in a place that scrolls.

@@ -1,6 +1,6 @@
 /** Passages by domain: a line each, a dot a passage. */
 
-import { drawn, element, row, unseenHead } from "./dom.js";
+import { drawn, element, row, table } from "./dom.js";
 import { pick } from "./controls.js";
 import { DOWN, UP } from "./marks.js";
 import { linearTicks, tickFormat } from "./plot.js";
@@ -63,15 +63,11 @@ export function domainTable(answers, { passages, chosen, width, caption, reach, 
     return row(named(answer), [dots, signed(answer.mean)]);
   });
   const foot = [element("td"), element("td", {}, scaleUnder(scale)), element("td")];
-  return element(
-    "table",
-    { class: "ctx-domains" },
-    caption && element("caption", {}, caption),
-    element("colgroup", {}, element("col"), element("col"), element("col")),
-    unseenHead(["domain", "passages", "mean"]),
-    element("tbody", {}, rows),
-    element("tfoot", { "aria-hidden": "true" }, element("tr", {}, foot)),
-  );
+  const columns = ["domain", "passages", "mean"];
+  const made = table({ kind: "ctx-domains", caption, columns, rows, unseen: true });
+  made.tHead?.before(element("colgroup", {}, ...columns.map(() => element("col"))));
+  made.append(element("tfoot", { "aria-hidden": "true" }, element("tr", {}, foot)));
+  return made;
 }
 
 /** One domain: its passages as dots, its mean as a bar. @param {DomainResponse} answer @param {number} usual

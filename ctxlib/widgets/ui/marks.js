@@ -29,9 +29,6 @@ export function headStyle(head) {
 
 /** A piece of a line, where words say what it is. @param {Record<string, any>} style */
 export function lineMark(style) {
-  return drawn(
-    "svg",
-    { class: "ctx-mark", viewBox: "0 0 22 4", "aria-hidden": "true" },
-    drawn("line", { x1: 0, x2: 22, y1: 2, y2: 2, "stroke-width": 3, ...style }),
-  );
+  const line = drawn("line", { x1: 0, x2: 22, y1: 2, y2: 2, "stroke-width": 3, ...style });
+  return drawn("svg", { class: "ctx-mark", viewBox: "0 0 22 4", "aria-hidden": "true" }, line);
 }

@@ -167,11 +167,8 @@ export function rule(on, { x, y }, style = {}) {
 /** What lines mean: mark and words, below a chart.
  *  @param {{label: string, style: Record<string, any>}[]} items @returns {HTMLElement} */
 export function legend(items) {
-  return element(
-    "ul",
-    { class: "ctx-legend" },
-    items.map(({ label, style }) => element("li", {}, lineMark(style), label)),
-  );
+  const said = items.map(({ label, style }) => element("li", {}, lineMark(style), label));
+  return element("ul", { class: "ctx-legend" }, said);
 }
 
 /** Lets a reader ask a chart for the values at one place, with a hand or the arrow keys. `read` says

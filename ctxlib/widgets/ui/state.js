@@ -32,15 +32,10 @@ export function listBelow(size) {
   return (value) => Array.isArray(value) && value.every(below(size));
 }
 
-/** The layer's stable heads, or all where none is stable. @param {Layer} layer @returns {number[]} */
-export function usualHeads(layer) {
-  return layer.stable.length ? layer.stable : layer.everyHead;
-}
-
 /** The heads of a circuit, in order: none stand for the usual ones. @param {Model} model @param {Layer} layer @returns {number[]} */
 export function circuitHeads(model, layer) {
   const heads = sound(model, "heads", listBelow(layer.nHeads), /** @type {number[]} */ ([]));
-  return [...new Set(heads.length ? heads : usualHeads(layer))].sort((a, b) => a - b);
+  return [...new Set(heads.length ? heads : layer.usual)].sort((a, b) => a - b);
 }
 
 /** Tell the page, or Python, what a reader turned. @param {Model} model

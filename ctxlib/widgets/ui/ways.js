@@ -18,14 +18,12 @@ export function stateButtons(model) {
     }
     setTimeout(() => said.replaceChildren(), 2500);
   };
-  const reset = button("Reset", () => model.reset?.());
-  return element(
-    "span",
-    { class: "ctx-copy" },
+  const parts = [
     button("Copy this state's address", copy),
-    reset,
+    button("Reset", () => model.reset?.()),
     said,
-  );
+  ];
+  return element("span", { class: "ctx-copy" }, parts);
 }
 
 /** A line of links to other views' pages, each in a state, where a page knows them: told the ways at

@@ -118,10 +118,9 @@ function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) 
     `${said.content} over denominator ${said.denominator} is attention ${said.row}; times value ` +
     `${said.value} it adds ${signed(adds, digits)} to neuron ${neuron}.`;
   const caption = `Through head ${head}; point at another in the table.`;
-  return element(
-    "figure",
-    { class: "ctx-path-figure" },
+  const made = [
     pathDrawing(said, alt, width),
     element("figcaption", { class: "ctx-quiet" }, caption),
-  );
+  ];
+  return element("figure", { class: "ctx-path-figure" }, made);
 }

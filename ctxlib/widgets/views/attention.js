@@ -9,7 +9,7 @@ import { headStyle } from "../ui/marks.js";
 import { placeOn } from "../ui/place.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
-import { kept, usualHeads } from "../ui/state.js";
+import { kept } from "../ui/state.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { whyHere } from "../ui/why.js";
@@ -65,7 +65,7 @@ async function render({ model, el }) {
   const ways = waysOn(model, stateButtons(model));
   const [picture, path, why] = [element("div"), element("div"), whyHere({ open: true })];
   el.replaceChildren(controls, headline, picture, path, why.root, ways.root);
-  const heads = usualHeads(layer);
+  const heads = layer.usual;
   const waiting = waitingLine();
   const here = needed(layer, waiting, () => waiting.root.isConnected && end.again());
   /** @param {Place & {width: number}} now */

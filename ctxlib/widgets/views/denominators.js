@@ -96,15 +96,6 @@ const RECORD = object({
   ofPassages: list(list(isSize, "passage", 0), "head"),
 });
 
-/** Edges of bins, round numbers from 0 on, that hold nearly all texts and every passage of a head.
- *  @param {number[]} texts @param {number[]} values @returns {number[]} */
-function binEdges(texts, values) {
-  const sorted = texts.toSorted((a, b) => a - b);
-  const most = sorted[Math.ceil(0.995 * sorted.length) - 1];
-  const ticks = linearTicks([0, Math.max(2, most, ...values)], TEXT_BINS);
-  return [...ticks, 2 * ticks[ticks.length - 1] - ticks[ticks.length - 2]];
-}
-
 // ---------------------------------------------------------------- the view
 
 /** @param {{model: Model, el: HTMLElement}} view traits: record, head, text, bound, level */
@@ -150,7 +141,11 @@ async function render({ model, el }) {
     controls.update(now);
     const [texts, values] = [record.texts[now.head], record.ofPassages[now.head]];
     const epsilon = halfWidth(now.bound, heads[now.head], now.level);
-    const scene = { ...now, record, texts, values, epsilon, edges: binEdges(texts, values) };
+    // bins between round numbers from 0 on, which hold nearly all texts and every passage of a head
+    const most = texts.toSorted((a, b) => a - b)[Math.ceil(0.995 * texts.length) - 1];
+    const ticks = linearTicks([0, Math.max(2, most, ...values)], TEXT_BINS);
+    const edges = [...ticks, 2 * ticks[ticks.length - 1] - ticks[ticks.length - 2]];
+    const scene = { ...now, record, texts, values, epsilon, edges };
     const onMove = (/** @type {number} */ to) => (place = to);
     const onPick = (/** @type {number} */ text) =>
       turn(model, { text: text === now.text ? -1 : text });

@@ -122,11 +122,8 @@ function barCell(from, to, [low, high], kind = to < from ? "down" : "up") {
   bar.style.width = `max(1px, ${Math.abs(share(to) - share(from)).toFixed(2)}%)`;
   const zero = element("span", { class: "ctx-lookups-zero" });
   zero.style.left = `${share(0).toFixed(2)}%`;
-  return element(
-    "td",
-    { class: "ctx-lookups-bars" },
-    element("span", { class: "ctx-lookups-track" }, zero, bar),
-  );
+  const track = element("span", { class: "ctx-lookups-track" }, zero, bar);
+  return element("td", { class: "ctx-lookups-bars" }, track);
 }
 
 /** What adds up to the pre-activation, each part beginning where the last one ended.
@@ -192,7 +189,8 @@ function ranking(at, { nHeads, looks }) {
   const rows = order.map((k) => {
     const head = at.neuron.heads[k];
     const chosen = at.places.includes(k);
-    const title = [headName(head, nHeads), chosen ? tick() : null];
+    const tick = element("span", { role: "img", "aria-label": "chosen" }, " ✓");
+    const title = [headName(head, nHeads), chosen ? tick : null];
     const cells = [signed(rises[k]), barCell(0, rises[k], scale)];
     const looked = looking.map(() => element("td", {}, looks[head] ?? ""));
     return row(title, [...cells, ...looked], chosen && "ctx-chosen");
@@ -201,8 +199,6 @@ function ranking(at, { nHeads, looks }) {
   const columns = ["head", ["rise"], "", ...looking];
   return table({ kind: KIND, caption, columns, rows });
 }
-
-const tick = () => element("span", { role: "img", "aria-label": "chosen" }, " ✓");
 
 // ---------------------------------------------------------------- the view
 

@@ -72,11 +72,8 @@ async function render({ model, el }) {
     ranking ? firstTokens(ranking, neuron, LABELLED).map(tools.name).join("  ") : "";
   const labels = labelTable(model.get("labels"), firstOf, (neuron) => tools.go({ neuron }));
   const below = [sections.compared.root, labels.root, ways.root];
-  const body = element(
-    "div",
-    { class: "ctx-neurons" },
-    ...[controls.root, waiting.root, columns, below],
-  );
+  const above = [controls.root, waiting.root];
+  const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
 
   /** @type {Ranking | null} */ let ranking = null;

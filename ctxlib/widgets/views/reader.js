@@ -17,7 +17,7 @@ import { csvButton } from "../ui/csv.js";
 import { element, failed, guarded } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
 import { layerOf } from "../ui/source.js";
-import { heard, inStep, kept, turn, usualHeads } from "../ui/state.js";
+import { heard, inStep, kept, turn } from "../ui/state.js";
 import { svgButton } from "../ui/svg.js";
 import { brought, waitingLine } from "../ui/waiting.js";
 import { waysOn } from "../ui/ways.js";
@@ -114,7 +114,7 @@ async function render({ model, el }) {
   );
 
   // heads and tokens that are not here yet are asked for; what was there goes on until they are
-  let heads = usualHeads(layer);
+  let heads = layer.usual;
   /** @type {Set<number>} */ const asked = new Set(); // once, whether or not they came
   /** @param {Scene} now @param {AbortSignal} signal */
   const bring = async ({ wanted, texts }, signal) => {
