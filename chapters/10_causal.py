@@ -944,7 +944,7 @@ r"""
 - **A mean for silence.** It is a mean over some texts of half A; another may move every share.
 - **Domains as collected.** A domain is a source of texts, so its vector holds the source's habits, spelling and layout, too.
 
-## Turn it
+In Jupyter or Colab (the rocket above) the vector, its strength and the heads of the folded figure can be changed.
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "In Jupyter or Colab (the rocket above): a vector, its strength, and the heads silent or at work"}

@@ -821,9 +821,7 @@ A number is a median over the neurons. An **offset** is wrong by the same amount
 - **Other heads.** Shuffling and the circuit were asked of broad heads only.
 - **One destination.** Everything is asked by ' the' in the middle of a context.
 
-## Turn it
-
-In Jupyter or Colab, choose a layer and a head: its kernel, and the tokens that it likes most and least.
+In Jupyter or Colab (the rocket above) the layer and the head of the folded figure can be changed: a head's kernel, and the tokens that it likes most and least.
 """
 
 

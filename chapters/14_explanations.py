@@ -818,9 +818,7 @@ r"""
 - **Readers.** Nobody was asked which sentence tells a person more: a score is what a classifier makes of the words.
 - **Words and behaviour.** A sentence that predicts when a head is active need not name what it reads; tests by intervention find explanations by language models far from faithful {cite}`huang2023rigorously`. Nor does an active head mean an effect: for that, [chapter 13](13_lookups) silences heads.
 
-## Turn it
-
-In Jupyter or Colab (the rocket above), choose a case, the explainer and the labels. Try shuffled labels first: would you have known from the sentence? Here stands the first setting.
+In Jupyter or Colab (the rocket above) the case, the explainer and the labels of this table can be changed. Try shuffled labels first: would you have known from the sentence?
 """
 
 

@@ -40,7 +40,7 @@ def prose(source):
 def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     source = SOURCES[chapter]
     assert source.cells[0].source.splitlines()[0].endswith("?"), "its title is a question"
-    stations = ["Turn it", "Claims", "What you may now assume", "Exercises"]
+    stations = ["Claims", "What you may now assume", "Exercises"]
     stations.append("Where this comes from")
     assert [h for h in stations if f"## {h}" not in prose(source)] == []
     first = next(c for c in source.cells if c.cell_type == "code")

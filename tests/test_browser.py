@@ -5,6 +5,7 @@ Without Chromium these tests are left out, and say so.
 """
 
 import re
+import statistics
 
 import pytest
 from command import ROOT
@@ -137,6 +138,19 @@ REACHED = """() => [...document.querySelectorAll('pre, .cell_output > .output')]
 WIDER = """() => [...document.querySelectorAll('div.math > .katex-display')]
     .filter((e) => e.getBoundingClientRect().width > e.parentElement.clientWidth)
     .map((e) => e.querySelector('annotation').textContent)"""
+
+
+def test_a_line_of_prose_has_about_seventy_characters_and_a_minus_is_one(visit):
+    page = visit("book/07_british.html")
+    plain = ".bd-article section > p:not(:has(.math, code))"
+    prose = page.locator(f"{plain}, .text_html > p:only-child")
+    lines = """all => all.map(p => [p.textContent,
+        p.offsetHeight / parseFloat(getComputedStyle(p).lineHeight)])"""
+    found = prose.evaluate_all(lines)
+    long = [len(said) / (lines - 0.5) for said, lines in found if lines > 2.5]
+    assert len(long) > 8
+    assert 64 < statistics.median(long) < 76
+    assert not [said for said, _ in found if re.search(r"(^|[\s(\[])-\.?\d", said)]
 
 
 @in_firefox_too

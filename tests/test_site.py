@@ -91,6 +91,13 @@ def test_a_chapter_folds_its_set_up_and_shows_the_first_setting_of_its_widget(ht
     assert 'id="w2-4-' in page and "jupyter.widget-view" not in page
 
 
+def test_where_a_page_says_turn_it_there_is_a_view(pages):
+    turned = [page.split('<section id="turn-it">')[1:] for page in pages.values()]
+    assert sum(map(len, turned)) == 9
+    for (section,) in filter(None, turned):
+        assert 'data-view="' in section.partition("<section")[0]
+
+
 def test_each_chapter_opens_in_colab_from_a_notebook_that_exists(html, pages):
     for notebook in (ROOT / "book").glob("*.ipynb"):
         page = pages[html / "book" / f"{notebook.stem}.html"]

@@ -79,6 +79,7 @@ def test_one_head_stays_and_so_does_the_place_that_was_read(visit):
     page = visit("#heads=3", "kernels")
     page.locator("input[type=checkbox]").nth(3).press("Space")
     assert heads(page) == [3]
+    expect(page.get_by_role("status").filter(has_text="One head stays.")).to_be_visible()
     slider = page.locator("[role=slider]")
     *_, at = readings(slider, "Home", "PageUp", "PageUp")
     assert at.startswith("20 tokens back")

@@ -135,6 +135,13 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     page.locator("[data-place='7']").first.click()
     whole = explained(page.locator(".ctx-why"), circuit, read[2], 463, 7)
     assert whole == pytest.approx(float(terms[7]), abs=0.004)
+    for opener in (page.locator(".ctx-why summary"), reader):
+        opener.press("Escape")  # wherever the focus is
+        expect(page.locator(".ctx-held")).to_have_count(0)
+        expect(reader).to_have_value(str(most))
+        reader.press("Home")
+        expect(page.locator(".ctx-held")).to_have_attribute("data-place", "0")
+    page.locator("[data-place='7']").first.click()
     rows = page.locator(".ctx-why tbody tr[data-row]")
     table = cells(page, ".ctx-why tbody tr[data-row]")
     most = max(range(len(table)), key=lambda k: abs(number(table[k][-1])))
@@ -221,6 +228,12 @@ def test_where_no_neuron_passes_one_sentence_says_so(visit):
     assert page.get_by_text("No neuron passes").count() == 1
     # the neuron that is shown nonetheless is the loudest, and stands alone below
     assert page.locator(ROWS).count() == 1
+
+
+def test_buttons_stand_as_keys_reach_them(visit):
+    page = visit("", "neurons")
+    places = each(page.locator(".ctx-copy button"), "e.getBoundingClientRect().x")
+    assert places == sorted(places)
 
 
 def test_the_address_of_a_slider_that_was_dragged_is_that_of_its_end(visit):

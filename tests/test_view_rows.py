@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 import torch
-from shown import asking, check, named, number, readings, titles
+from playwright.sync_api import expect
+from shown import asking, check, each, named, number, readings, titles
 
 import ctxlib as cx
 
@@ -55,6 +56,35 @@ def test_reading_a_row_marks_the_token(visit):
     assert page.locator(".ctx-at").get_attribute("data-place") == "6"
 
 
+def test_an_axis_has_its_powers_of_ten_in_one_form(visit):
+    page = visit("#scale=log", "rows")
+    powers = each(page.locator(".ctx-chart .ctx-grid + text"), "e.textContent")
+    assert len(powers) > 2
+    assert all(re.fullmatch("10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", power) for power in powers)
+
+
+def test_a_chart_is_held_by_a_press_as_a_text_is(visit):
+    page = visit("#n=100", "rows")
+    chart = page.get_by_role("slider", name="Read the rows")
+    box, first = chart.bounding_box(), chart.get_attribute("aria-valuenow")
+
+    def moved(share, held, steps=10):
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + 80, steps=steps)
+        pins = page.locator(".ctx-held:not([visibility=hidden])")
+        expect(pins).to_have_count(2 * held)  # one in the text
+        return chart.get_attribute("aria-valuenow")
+
+    pressed = moved(0.3, held=False)
+    page.mouse.down()
+    page.mouse.up()
+    assert len({first, pressed, moved(0.6, held=True)}) == 3
+    page.mouse.move(1, 1, steps=10)
+    expect(chart).to_have_attribute("aria-valuenow", pressed)
+    page.keyboard.press("Escape")
+    expect(chart).to_have_attribute("aria-valuenow", first)
+    moved(0.3, held=False)
+
+
 def test_the_text_ends_at_the_destination_and_tokens_are_named_as_in_tables(visit, mini_weights):
     page = visit("#passage=3&n=40", "rows")
     tokens = cx.texts.passages(mini_weights)[3].tokens[:41].tolist()
@@ -63,8 +93,10 @@ def test_the_text_ends_at_the_destination_and_tokens_are_named_as_in_tables(visi
     names = [said.rpartition(" ")[0] for said in titles(text)]
     assert names == [named(word) for word in words]
     assert page.locator(".ctx-word").inner_text() == names[-1]
-    spans = text.locator(".ctx-token").all_text_contents()
-    assert [word.replace("\n", "↵") for word in words] == spans
+    shown = [word.replace("\n", "↵") for word in words]
+    assert text.text_content() == "".join(shown)
+    shaded = text.locator(".ctx-token").all_text_contents()
+    assert [word.removeprefix(" ") for word in shown] == shaded
 
 
 def test_a_character_of_several_tokens_is_shown_whole(visit, mini_weights):

@@ -22,7 +22,7 @@ import ctxlib as cx
 TEXT = "The colour of the harbour at dusk, and the theatre in the old centre of the town. " * 3
 LABELS = """neuron,label,difference,auc,null,top,z,far_end,by_drive
 7,astronomy,1.5,0.991,0.98,12.0,3.1,comet,"moon , star"
-12,music,0.5,0.7,0.95,3.0,1.0,drum,"""
+12,bible-kjv,0.5,0.7,0.95,3.0,1.0,drum,"""
 LABELS += '"a ""quoted"" one"\n648,astronomy,2.5,0.96,0.98,20.5,5.0,orbit,planets\n'
 
 
@@ -248,7 +248,7 @@ def test_labels_are_searched_sorted_and_lead_to_a_neuron(visit):
         expect(table.locator("th[aria-sort=descending]")).to_have_text(fallen)
     table.get_by_role("button", name="label").click()
     shows(7, 648, 12)
-    for typed, found in (("ASTRO planet", 648), ('"quoted"', 12)):
+    for typed, found in (("ASTRO planet", 648), ('"quoted"', 12), ("scripture", 12), ("kjv", 12)):
         table.get_by_role("searchbox").fill(typed)
         shows(found)
     table.get_by_role("button", name="Neuron 12").click()

@@ -333,6 +333,7 @@ def test_a_finger_has_its_readout_in_sight(browser, address):
         token.tap()
         readout = page.locator(".ctx-touched")
         expect(readout).to_have_text(token.get_attribute("title"))
+        expect(page.locator(".ctx-token.ctx-held")).to_have_attribute("data-place", "5")
         box = readout.bounding_box()
         assert 0 <= box["y"] <= box["y"] + box["height"] <= PHONE["height"]
 
@@ -358,6 +359,37 @@ def test_damaged_data_are_one_line_and_the_picture_stays(window, address):
         assert window.locator(".ctx-view > .ctx-failed[role=alert]").count() == count
         assert window.locator(".stand-in:visible").count() == count
     window.faults.clear()  # a browser says so too
+
+
+UPDATES = {view: [f"views/{view}", "changed) => {"] for view in VIEWS} | {
+    "attention": ["views/attention", "({ width, ...now }) => {"],
+    "kernels": ["views/kernels", "({ width, ...now }) => {"],
+    "denominators": ["views/denominators", "const update = (now) => {"],
+    "neurons": ["explorer/passages", "changed) => {"],  # the last that is drawn
+}
+
+
+@every_view
+def test_an_update_that_fails_leaves_one_line_and_no_number(browser, address, view):
+    module, update = UPDATES[view]
+
+    def planted(route):
+        source = route.fetch().text()
+        assert update in source
+        source = source.replace(
+            update, f"{update} if (globalThis.faulty) throw new Error('planted');"
+        )
+        route.fulfill(body=source, content_type="text/javascript")
+
+    with opened(browser, viewport=DESK) as page:
+        page.route(f"**/{module}.js", planted)
+        page.goto(f"{address}/{view}.html")
+        assert settled(page).locator(".ctx-failed").count() == 0
+        page.evaluate("globalThis.faulty = true")
+        turned(page, asking(**TURNED[view]))
+        said = "This view could not be drawn. Reload the page to try again."
+        expect(page.locator(".ctx-view")).to_have_text(said)
+        expect(page.locator(".ctx-failed[role=alert]")).to_have_count(1)
 
 
 def test_names_and_tokens_are_never_markup(visit):
@@ -388,7 +420,7 @@ def test_what_is_typed_is_never_markup(visit, view, field):
         page.fill(field, typed)
         shown = settled(page).locator(".ctx-reader-text").all_text_contents()
         if shown and typed.startswith("<"):
-            assert shown[0].startswith(("⟨start⟩\u2009" + typed)[: len(shown[0])][:200])
+            assert shown[0].startswith(("<|endoftext|>\u2009" + typed)[: len(shown[0])][:200])
         assert page.locator(".ctx-view :is(script, img, b, i), .ctx-failed").count() == 0
     assert page.title() == "One view"
     for keep in page.get_by_role("checkbox", name="Put both texts").all():

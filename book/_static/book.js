@@ -30,7 +30,7 @@ document.addEventListener("DOMContentLoaded", () => {
 // A minus is longer than the hyphen that programs print for it.
 document.addEventListener("DOMContentLoaded", () => {
   const MINUS = /(^|[\s([,±])-(?=\.?\d)/g;
-  for (const place of document.querySelectorAll(".bd-article :is(table.dataframe td, figcaption)")) {
+  for (const place of document.querySelectorAll(".bd-article :is(table.dataframe td, figcaption, p, li)")) {
     for (const part of place.childNodes) if (part instanceof Text && part.data.includes("-")) part.data = part.data.replace(MINUS, "$1−");
   }
 });

@@ -127,11 +127,9 @@ r"""
 ## What breaks it
 
 - **A share is no effect.** What a head takes from BOS is a constant of the model, the same in all texts; only how much of it is taken differs.
-- **A mean over destinations hides them.** The share swings from token to token, as the view below shows: it is the question that changes, $q_n$ in {eq}`eq-slug-share`, and the competition.
+- **A mean over destinations hides them.** The share swings from token to token, as the figure below shows: it is the question that changes, $q_n$ in {eq}`eq-slug-share`, and the competition.
 
-## Turn it
-
-Choose a head and see how its share falls along the text.
+In Jupyter or Colab (the rocket above) the head can be chosen: see how its share falls along the text.
 """
 
 

@@ -8,13 +8,11 @@ import { inStep } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { shadedTokens } from "../ui/tokens.js";
 import { whyHere } from "../ui/why.js";
-import { digitsFor, grouped, nameInText, several, tokenMarks } from "../ui/words.js";
+import { digitsFor, grouped, nameInText, several, tokenMarks, tokenName } from "../ui/words.js";
 import { pictureSection } from "./lines.js";
 
 /** @import { Kept, Listed, Text, Turned } from "./scene.js"
  *  @typedef {ReturnType<typeof textSection>} Side */
-
-const START = "⟨start⟩"; // the token in front of every text
 
 /** A text: its box, its window, its tokens, its lines, its neurons.
  *  @param {typeof import("./scene.js").OF_TEXTS[number]} of
@@ -22,6 +20,7 @@ const START = "⟨start⟩"; // the token in front of every text
  *    choose: (neuron: number) => void, typed: () => void}} tools */
 export function textSection({ label, window, cursor }, tools) {
   const { reader, go } = tools;
+  const start = tokenName(reader.tokenizer.decode([reader.layer.bos])); // in front of every text
   /** @type {Kept} */
   const side = {
     taken: undefined,
@@ -41,7 +40,7 @@ export function textSection({ label, window, cursor }, tools) {
   const onInput = (/** @type {number} */ from) => go({ [window]: from });
   const from = slider({ label: begins, max: 1, format: grouped, onInput });
   const hand = { held: () => Math.min(side.kept ?? Infinity, end()), show: read, hold };
-  const tokens = tokensSection(hand, () => side.kept);
+  const tokens = tokensSection(hand, start, () => side.kept);
   const silent = quiet();
   const picture = pictureSection(label, hand);
   const why = whyHere();
@@ -109,8 +108,8 @@ export function textSection({ label, window, cursor }, tools) {
     element("div", {}, count.note, from), // one row of the grid that both texts share
     tokens.root,
     silent,
+    why.root, // where the token is
     picture.root,
-    why.root,
     list.root,
   );
   return {
@@ -138,7 +137,7 @@ export function textSection({ label, window, cursor }, tools) {
     take(asked, { heads, shades }) {
       const taken = reader.take(box.value, asked, heads, side.taken);
       const written = taken.stretches !== side.taken?.stretches;
-      if (written) side.names = [START, ...taken.stretches.map(nameInText)];
+      if (written) side.names = [start, ...taken.stretches.map(nameInText)];
       side.taken = taken;
       follows = shades === "cursor";
       if (written && follows && focusIn(root) === box) atCaret();
@@ -192,15 +191,15 @@ function silence({ n }) {
   return "One token stands at the destination alone: a context begins with the next.";
 }
 
-/** A text's tokens with their shades. @param {Omit<Hand, "at">} hand
+/** A text's tokens with their shades. @param {Omit<Hand, "at">} hand @param {string} start
  *  @param {() => number | null} kept the place that is held */
-function tokensSection(hand, kept) {
+function tokensSection(hand, start, kept) {
   const root = element("div", { class: "ctx-reader-text", dir: "auto" });
   /** @type {ReturnType<typeof shadedTokens> | null} */ let made = null;
   const update = inStep((/** @type {Text & {picks: boolean}} */ text, changed) => {
     const { stretches, names, apart, shade, picks } = text;
     const digits = digitsFor(shade);
-    const tokens = [`${START}\u2009`, ...stretches];
+    const tokens = [`${start}\u2009`, ...stretches];
     const anew = changed("picks");
     if (anew) {
       const values = text.terms ?? new Float64Array(tokens.length);

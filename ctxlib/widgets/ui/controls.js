@@ -144,15 +144,17 @@ export function headChooser({ families }, onChange) {
   const boxes = families.map((_, head) => checkbox(head, () => turned(head)));
   const turned = (/** @type {number} */ head) => {
     const now = boxes.flatMap((box, h) => (box.checked ? [h] : []));
+    said.textContent = now.length ? "" : "One head stays.";
     if (now.length) onChange(now);
     else boxes[head].checked = true;
   };
+  const said = element("span", { class: "ctx-quiet", role: "status" });
   const chips = boxes.map((box, head) => {
     const made = chip(box, String(head), lineMark(headStyle(head)));
     made.title = `head ${head}: ${families[head].family}`;
     return made;
   });
-  return Object.assign(chipRow("Heads", chips), {
+  return Object.assign(chipRow("Heads", [...chips, said]), {
     update(/** @type {number[]} */ heads) {
       boxes.forEach((box, head) => (box.checked = heads.includes(head)));
     },

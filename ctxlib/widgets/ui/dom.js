@@ -23,7 +23,7 @@ export function drawn(tag, attributes = {}, ...children) {
 function furnished(made, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), guarded(made, value));
     else made.setAttribute(name, value === true ? "" : String(value));
   }
   made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
@@ -113,15 +113,37 @@ export function headingsIn(place) {
 }
 
 /** Runs a function with the next picture the browser draws, once however often it was asked.
- *  @param {() => void} run @returns {() => void} */
-export function eachFrame(run) {
+ *  @param {HTMLElement} place @param {() => void} run @returns {() => void} */
+export function eachFrame(place, run) {
   let asked = 0;
+  const drawn = guarded(place, run);
   return () => {
     asked ||= requestAnimationFrame(() => {
       asked = 0;
-      run();
+      drawn();
     });
   };
+}
+
+/** The same function; where it fails, a line is all that the view around `place` shows: no number of
+ *  before stands under what is chosen now.
+ *  @template {any[]} Given @param {Element} place @param {(...given: Given) => void} run
+ *  @returns {(...given: Given) => void} */
+export function guarded(place, run) {
+  return (...given) => {
+    try {
+      run(...given);
+    } catch (error) {
+      console.info(error);
+      const said = "This view could not be drawn. Reload the page to try again.";
+      failed(viewAround(place), new Error(said));
+    }
+  };
+}
+
+/** The view that something stands in. @param {Element} place */
+export function viewAround(place) {
+  return place.closest(".ctx-of-model, .ctx-view") ?? place;
 }
 
 /** Calls `draw` when the width of an element has changed, and when it is first shown; returns what
@@ -138,7 +160,7 @@ export function atWidth(place, draw) {
   return () => observer.disconnect();
 }
 
-/** One readable line in place of a view. @param {HTMLElement} place @param {Error} error */
+/** One readable line in place of a view. @param {Element} place @param {Error} error */
 export function failed(place, error) {
   place.replaceChildren(element("p", { class: "ctx-failed", role: "alert" }, error.message));
 }

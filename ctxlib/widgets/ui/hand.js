@@ -1,8 +1,11 @@
 /** A hand on something that is read place by place: a pointer that hovers previews, a press holds,
  *  leaving restores what is held, Escape lets go. A finger does not hover, so its tap holds. */
 
+import { guarded } from "./dom.js";
+
 /** Lets a hand read `root`. @param {HTMLElement} root @param {Hand} hand */
-export function byHand(root, { at, held, show, hold }) {
+export function byHand(root, { at, held, ...does }) {
+  const [show, hold] = [guarded(root, does.show), guarded(root, does.hold)];
   const hovers = (/** @type {(event: PointerEvent) => void} */ then) => {
     return (/** @type {PointerEvent} */ event) => event.pointerType !== "touch" && then(event);
   };
@@ -23,7 +26,18 @@ export function byHand(root, { at, held, show, hold }) {
     const place = at(event);
     if (place !== null) hold(place);
   });
-  root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") hold(null);
+  root.classList.add("ctx-hand");
+  root.addEventListener("letgo", () => hold(null));
+}
+
+/** Escape lets go of what is held, wherever in a view the focus is; where the view has sections, of what
+ *  its section holds. @param {Element} view */
+export function lettingGo(view) {
+  view.addEventListener("keydown", (event) => {
+    const { key, target } = /** @type {KeyboardEvent} */ (event);
+    if (key !== "Escape") return;
+    const section = /** @type {Element} */ (target).closest("section");
+    const part = section && view.contains(section) ? section : view;
+    for (const held of part.querySelectorAll(".ctx-hand")) held.dispatchEvent(new Event("letgo"));
   });
 }

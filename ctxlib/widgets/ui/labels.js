@@ -8,7 +8,7 @@ import { keyed } from "./keyed.js";
 import { figure, grouped, several } from "./words.js";
 
 /** @typedef {Record<string, string>} Row by the titles of chapter 8's file, with `above`, the tokens that
- *    weigh most and their scripts */
+ *    weigh most and their languages; `from` is the label as the file has it */
 
 const ROWS = 20; // at first, and as many more at a time
 /** @type {{title: string, from: string, digits?: number, said?: string}[]} */
@@ -23,22 +23,29 @@ const COLUMNS = [
   { title: "tokens that drive it", from: "by_drive" },
   { title: "tokens that weigh most", from: "first", said: "over the vocabulary, by the weights" },
 ];
-const SCRIPTS = "Arabic Cyrillic Devanagari Greek Han Hangul Hebrew Hiragana Katakana Thai"
-  .split(" ")
-  .map((script) => ({ script, letters: new RegExp(`\\p{Script=${script}}`, "u") }));
+const LANGUAGES = (
+  "Arabic Persian Urdu/Cyrillic Russian Ukrainian Bulgarian/Devanagari Hindi/Greek/Han Chinese " +
+  "Japanese/Hangul Korean/Hebrew/Hiragana Japanese/Katakana Japanese/Thai"
+)
+  .split("/") // a script and what is written in it
+  .map((said) => ({ said, letters: new RegExp(`\\p{Script=${said.split(" ")[0]}}`, "u") }));
 const ABOUT =
   "Label: the domain whose texts lift the neuron’s summary most, on half A of the held-out texts, for " +
   "the stable heads (chapter 8). AUC: the chance that on half B a text of that domain has the larger summary " +
   "than another text. Mixtures: what one in twenty random mixtures of neurons with the same label " +
   "reaches. A row in bold has more than that; the others’ labels say little about the neuron. Tokens that drive it: " +
   "those of its domain’s texts; that weigh most: those of the whole vocabulary. These can be searched by their " +
-  "script, too: Cyrillic, Greek, Han.";
+  "script and its languages, too: Cyrillic or Russian, Han or Chinese. Labels have the names of the passages’ " +
+  "domains: scripture is bible-kjv in chapter 8.";
+
+/** A label in the words that passages have for their domains. @param {string} label */
+const labelSaid = (label) => (label === "bible-kjv" ? "scripture" : label.replaceAll("-", " "));
 
 /** @param {Row[]} rows @param {string} typed @param {string} by @param {boolean} falling */
 export function foundRows(rows, typed, by, falling) {
   const words = typed.toLowerCase().match(/\S+/g) ?? [];
-  const said = (/** @type {Row} */ { neuron, label, by_drive: driving, first, scripts }) =>
-    `${neuron} ${label} ${driving} ${first} ${scripts}`.toLowerCase();
+  const said = (/** @type {Row} */ { neuron, label, from, by_drive: driving, first, spoken }) =>
+    `${neuron} ${label} ${from} ${driving} ${first} ${spoken}`.toLowerCase();
   const numeric = COLUMNS.find(({ from }) => from === by)?.digits !== undefined;
   const order = (/** @type {Row} */ a, /** @type {Row} */ b) =>
     numeric ? Number(a[by] || -1) - Number(b[by] || -1) : a[by].localeCompare(b[by], "en");
@@ -105,8 +112,9 @@ export function labelTable(source, firstOf, onChoose) {
         const first = firstOf(Number(row.neuron));
         // empty where no mixture has its label
         const above = row.null && String(Number(row.auc) - Number(row.null));
-        const scripts = SCRIPTS.filter(({ letters }) => letters.test(first));
-        return { ...row, above, first, scripts: scripts.map(({ script }) => script).join(" ") };
+        const spoken = LANGUAGES.filter(({ letters }) => letters.test(first));
+        const label = { label: labelSaid(row.label), from: row.label };
+        return { ...row, ...label, above, first, spoken: spoken.map(({ said }) => said).join(" ") };
       });
     } catch (error) {
       const why = /** @type {Error} */ (error).message;
@@ -114,7 +122,7 @@ export function labelTable(source, firstOf, onChoose) {
       return;
     }
     held.replaceChildren(
-      field("Search label, token, script or number", input),
+      field("Search label, token, language or number", input),
       count,
       scrolling("Neurons and their labels", made),
       more,

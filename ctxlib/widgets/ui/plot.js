@@ -49,12 +49,15 @@ export function tickFormat(ticks) {
   return (/** @type {number} */ value) => figure(value, digits);
 }
 
-/** Of a power of ten. @param {number} value */
-function powerFormat(value) {
-  if (value >= 0.01 && value < 10000) return figure(value, value < 1 ? (value < 0.1 ? 2 : 1) : 0);
+/** Of powers of ten, all in one form. @param {number[]} ticks */
+function powerFormat(ticks) {
+  if (ticks.every((value) => value >= 0.01 && value < 10000))
+    return (/** @type {number} */ value) => figure(value, Math.max(0, -Math.log10(value)));
   const superscript = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" }; // prettier-ignore
-  const power = String(Math.round(Math.log10(value)));
-  return `10${Array.from(power, (c) => superscript[/** @type {"-"} */ (c)]).join("")}`;
+  return (/** @type {number} */ value) => {
+    const power = String(Math.round(Math.log10(value)));
+    return `10${Array.from(power, (c) => superscript[/** @type {"-"} */ (c)]).join("")}`;
+  };
 }
 
 /** @param {number} value */
@@ -100,8 +103,9 @@ function axisMarks(x, y, X, Y, area, title) {
     axis.ticks ?? (axis.log ? logTicks : linearTicks)(axis.domain, Math.floor(pixels));
   const across = ticksOf(x, (area.right - area.left) / 90);
   const up = ticksOf(y, (area.bottom - area.top) / 45);
-  const sayX = x.format ?? (x.log && across.every(isPower) ? powerFormat : tickFormat(across));
-  const sayY = y.format ?? (y.log && up.every(isPower) ? powerFormat : tickFormat(up));
+  const sayX =
+    x.format ?? (x.log && across.every(isPower) ? powerFormat(across) : tickFormat(across));
+  const sayY = y.format ?? (y.log && up.every(isPower) ? powerFormat(up) : tickFormat(up));
   const { left, right, top, bottom } = area;
   const middle = (top + bottom) / 2;
   const upright = { "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` };

@@ -1,6 +1,7 @@
 /** The state of a view: its traits, sound; and what follows when one is turned. */
 
-import { atWidth, eachFrame } from "./dom.js";
+import { atWidth, eachFrame, viewAround } from "./dom.js";
+import { lettingGo } from "./hand.js";
 
 /** The value of a trait if it is sound, else what it was at first, else `otherwise`; and puts it
  *  right, so that addresses and controls say the same.
@@ -81,9 +82,10 @@ export function kept({ model, place, state, traits = Object.keys(state()), updat
   let ended = false;
   const told = inStep(update);
   const tell = () => ended || told({ ...state(), width: place.clientWidth || 700 });
-  const redraw = eachFrame(tell);
+  const redraw = eachFrame(place, tell);
   const deaf = heard(model, traits, redraw);
   const rest = atWidth(place, redraw);
+  lettingGo(viewAround(place));
   tell();
   const end = () => {
     ended = true;

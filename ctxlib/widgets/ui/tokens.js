@@ -31,7 +31,7 @@ function shadeToken(token, value, share) {
  *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
  *    hand?: Omit<Hand, "at">}} [options] */
 export function shadedTokens(tokens, values, { most, digits = 2, names, apart, hand } = {}) {
-  // it can be focused, so that Escape is heard where a token was pressed
+  // it can be focused, so that keys are heard where a token was pressed
   const text = element("p", { class: "ctx-tokens", ...(hand ? { tabindex: -1 } : {}) });
   const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
   /** @type {HTMLElement | undefined} */ let marked;
@@ -42,11 +42,15 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
   const write = (now, called, differing) => {
     const other = written.findIndex((token, i) => token !== now[i]);
     const same = other < 0 ? written.length : other;
-    while (spans[same]?.nextSibling) text.lastChild?.remove();
-    spans[same]?.remove();
+    const first = spans[same]?.previousSibling;
+    while (first?.nextSibling) text.lastChild?.remove();
+    first?.remove();
     const added = now.slice(same).map((token, i) => {
-      const span = element("span", { class: "ctx-token", "data-place": same + i }, shown(token));
-      text.append(...(token.includes("\n") ? [span, element("br")] : [span]));
+      const word = shown(token).replace(/^ /, "");
+      const span = element("span", { class: "ctx-token", "data-place": same + i }, word);
+      // the space before a word has no shade
+      text.append(shown(token).slice(0, -word.length), span);
+      if (token.includes("\n")) text.append(element("br"));
       return span;
     });
     marked?.classList.remove("ctx-at");

@@ -88,13 +88,13 @@ async function render({ model, el }) {
     if (scene) for (const section of painted) sections[section].paint(scene);
   };
   // a picture each: what was turned follows the hand at once, what it means a moment later
-  const third = eachFrame(() => {
+  const third = eachFrame(body, () => {
     columns[1].hidden &&= !scene?.responses;
     if (!scene?.responses) return;
     paintSections("domains", "passage", "compared");
     ways.update(waysFrom(scene, tools));
   });
-  const second = eachFrame(() => {
+  const second = eachFrame(body, () => {
     paintSections("search", "neuron", "histogram");
     if (scene) labels.update(scene.neuron);
     third();
@@ -117,7 +117,7 @@ async function render({ model, el }) {
     second();
   };
   // a ranking is mostly there when the picture of the turn is painted, which then is of it
-  const repaint = eachFrame(() => {
+  const repaint = eachFrame(body, () => {
     if (last && (scene?.ranking !== ranking || scene?.responses !== responses)) paint(last);
   });
 

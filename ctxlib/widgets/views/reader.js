@@ -14,7 +14,7 @@ import { QUIET, sharingSection } from "../reading/sharing.js";
 import { neuronTable, textSection } from "../reading/text.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
-import { element, failed } from "../ui/dom.js";
+import { element, failed, guarded } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
 import { layerOf } from "../ui/source.js";
 import { heard, inStep, kept, turn } from "../ui/state.js";
@@ -60,7 +60,7 @@ async function render({ model, el }) {
       // what was typed is seen first; what it says is worked out between two pictures
       requestAnimationFrame(async () => {
         await nextTurn();
-        state();
+        guarded(el, state)();
         tools.again();
       });
       sharing.later();
