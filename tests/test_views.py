@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from shown import each, loads
+from shown import asking, each, loads
 from test_pages import contrast
 from viewing import (
     DESK,
