@@ -162,12 +162,12 @@ def beside_real(run: Run) -> Run:
     for row in asked:
         row["number"] = cx.claims.published(row["id"]).value or row["claim"]
     for (id, *_), same in groupby(asked, itemgetter("id", "apart", "number")):
-        row, *others = same = sorted(same, key=width, reverse=True)
+        row, *others = sorted(same, key=width, reverse=True)
         also = [
             f"{of['this run']} in {short(of['in'])}: {of['verdict'].rpartition('; ')[2]}"
             for of in others
         ]
-        if len({of["verdict"] for of in same}) > 1:
+        if any(of["verdict"] != row["verdict"] for of in others):
             model, _, own = row["verdict"].rpartition("; ")
             row["claim"] += f": {own}"
             row |= {"verdict": f"{model}; hangs on the measure", "apart": "hanging on the measure"}
