@@ -9,13 +9,6 @@ import ctxlib as cx
 from ctxlib.widgets.layerfile import destinations, packed_layer
 
 
-@pytest.fixture(scope="module")
-def address(address, view_folder, tiny_weights, views):
-    layer = packed_layer(tiny_weights, cx.texts.passages(tiny_weights))
-    view_page(view_folder / "tiny", ("kernels", views["kernels"].state()), layer=layer)
-    return address
-
-
 def rows(page):
     """The table's rows: head, weight, effective tokens, half within, family."""
     return cells(settled(page), ".ctx-kernels-numbers tbody tr")
@@ -38,10 +31,12 @@ def check_numbers(page, weights, n, token):
     assert [row[4] for row in shown] == families
 
 
-def test_the_table_says_what_ctxlib_computes(visit, mini_weights, tiny_weights):
+def test_the_table_says_what_ctxlib_computes(visit, view_folder, views, mini_weights, tiny_weights):
     check_numbers(visit(name="kernels"), mini_weights, mini_weights.n_ctx // 2, " the")
     other = destinations(mini_weights)[1]
     check_numbers(visit(f"#n=301&token={other}", "kernels"), mini_weights, 301, other)
+    layer = packed_layer(tiny_weights, cx.texts.passages(tiny_weights))
+    view_page(view_folder / "tiny", ("kernels", views["kernels"].state()), layer=layer)
     page = visit(name="tiny/index")  # other heads, other positions
     check_numbers(page, tiny_weights, 16, destinations(tiny_weights)[0])
     assert page.get_attribute("input[type=range]", "max") == "31"

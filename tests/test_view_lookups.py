@@ -45,21 +45,6 @@ def test_as_many_prompts_as_were_attributed(tiny, attributed):
 # ---------------------------------------------------------------- the page
 
 
-@pytest.fixture(scope="module")
-def address(address, view_folder, views):
-    state = whole(views["lookups"])
-    many = copy.deepcopy(state["record"])
-    many["nHeads"], many["looks"] = 12, ["spread"] * 144
-    for neuron in many["neurons"]:  # as a larger model's: 32 heads, scattered
-        heads = list(range(0, 144, 5))
-        neuron["heads"] = heads
-        for terms in (neuron["usual"], *neuron["prompts"]):
-            terms["heads"] = [0.01 * h for h in heads]
-            terms["sources"] = [1] * len(heads) * len(terms.get("tokens", ()))
-    view_page(view_folder, ("lookups", state | {"record": many}), name="many-look-ups")
-    return address
-
-
 def ticked(page):
     return each(page.locator("input[type=checkbox]:checked"), "Number(e.value)")
 
@@ -148,7 +133,16 @@ def test_heads_that_a_neuron_does_not_have_fall_back(visit):
     assert ticked(page)[0] < 3
 
 
-def test_a_phone_need_not_scroll_sideways_with_many_heads(visit):
+def test_a_phone_need_not_scroll_sideways_with_many_heads(visit, view_folder, views):
+    """As a larger model's are: scattered."""
+    heads, state = [*range(0, 144, 5)], copy.deepcopy(whole(views["lookups"]))
+    state["record"] |= {"nHeads": 12, "looks": ["spread"] * 144}
+    for neuron in state["record"]["neurons"]:
+        neuron["heads"] = heads
+        for terms in (neuron["usual"], *neuron["prompts"]):
+            terms["heads"] = [0.01 * h for h in heads]
+            terms["sources"] = [1] * len(heads) * len(terms.get("tokens", ()))
+    view_page(view_folder, ("lookups", state), name="many-look-ups")
     page = visit(name="many-look-ups")
     page.set_viewport_size(PHONE)
     page.get_by_role("button", name="all heads").click()

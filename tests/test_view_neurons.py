@@ -66,55 +66,52 @@ def test_list_and_threshold_are_find_neurons(
     expect(page.locator(ROWS)).to_have_count(min(24, count))
 
 
-def test_a_neuron_shows_its_tokens_and_their_contributions(visit, circuit, mini_weights):
-    neuron = cx.find_neurons(circuit).index[3]
+@pytest.mark.parametrize("rank", [3, 5])
+def test_a_neuron_shows_its_tokens_its_domains_and_its_best_passage(
+    visit, circuit, read, mini_weights, rank
+):
+    found = cx.find_neurons(circuit)
+    neuron = int(found.index[rank])
     page = visit(f"#neuron={neuron}", "neurons")
     assert page.input_value(f"{ROWS} input:checked") == str(neuron)
     column = circuit.contribution[:, neuron]
     spelt = cx.neurons.spelled(mini_weights, range(mini_weights.d_vocab))
     ids = {named(token): i for i, token in enumerate(spelt)}
     near = WIDEST * float(column.max() - column.min())
-    found = cx.find_neurons(circuit).loc[neuron]
-    up, down = (cells(page, f".ctx-neurons-one table:nth-child({i}) tbody tr") for i in (1, 2))
-    for rows, names in ((up, found["top tokens"]), (down, found["bottom tokens"])):
-        shown = [name for name, _ in rows]
-        usual = [named(token) for token in names[: len(rows)]]
+    for i, ends in enumerate(("top tokens", "bottom tokens"), 1):
+        table = page.locator(f".ctx-neurons-one table:nth-child({i})")
+        shown, values = zip(*cells(table), strict=True)
+        usual = [named(token) for token in found[ends][neuron][: len(shown)]]
         assert shown[0] == usual[0]
         for tokens in (shown, usual):  # these, and those with these ranks in Python
-            check([value for _, value in rows], column[[ids[token] for token in tokens]], near)
+            check(values, column[[ids[token] for token in tokens]], near)
+        bars_are_below_their_rows(table, [*map(number, values)])
 
-
-def test_a_bar_is_as_long_as_its_number_below_its_own_row(visit):
-    page = visit("#neuron=174", "neurons")
-    for table in page.locator(".ctx-neurons-one .ctx-neurons-barred").all():
-        rows = table.locator("tbody tr")
-        values = np.abs([*map(number, rows.locator(".ctx-number").all_inner_texts())])
-        places, bars = (
-            [part.bounding_box() for part in parts.all()]
-            for parts in (rows, rows.locator(".ctx-neurons-bar"))
-        )
-        for place, bar in zip(places, bars, strict=True):
-            assert place["y"] < bar["y"] < place["y"] + place["height"]
-            assert bar["x"] == pytest.approx(place["x"], abs=1)
-        wide = np.array([bar["width"] for bar in bars])
-        assert wide.max() <= table.bounding_box()["width"] + 1
-        np.testing.assert_allclose(wide, values / values.max() * wide.max(), rtol=0.02, atol=1)
-
-
-def test_its_domains_and_its_best_passage_are_the_summarys(visit, circuit, read, mini_weights):
-    said, passages = circuit.summary(read), cx.texts.passages(mini_weights)
-    neuron = int(cx.find_neurons(circuit).index[5])
-    table = pd.Series(said[:, neuron].numpy()).groupby([p.domain for p in passages]).mean()
-    reach = float(said[:, neuron].max() - said[:, neuron].min())
-    page = visit(f"#neuron={neuron}", "neurons")
+    said, passages = circuit.summary(read)[:, neuron], cx.texts.passages(mini_weights)
+    table = pd.Series(said.numpy()).groupby([p.domain for p in passages]).mean()
+    near = 0.006 + WIDEST * float(said.max() - said.min())
     shown = {row[0]: number(row[-1]) for row in cells(page, ".ctx-domains tbody tr")}
     assert [*shown.values()] == sorted(shown.values(), reverse=True)
-    assert shown == pytest.approx(table.to_dict(), abs=0.006 + WIDEST * reach)
-    best = int(said[:, neuron].argmax())
+    assert shown == pytest.approx(table.to_dict(), abs=near)
+    best = int(said.argmax())
     caption = page.locator(".ctx-key").first.locator("..").inner_text()
     assert passages[best].name in caption
     summary = number(caption.split("summary ")[1].split(",")[0])
-    assert summary == pytest.approx(float(said[best, neuron]), abs=0.006 + WIDEST * reach)
+    assert summary == pytest.approx(float(said[best]), abs=near)
+
+
+def bars_are_below_their_rows(table, values):
+    """Each as long as its number."""
+    places, bars = (
+        [part.bounding_box() for part in table.locator(those).all()]
+        for those in ("tbody tr", ".ctx-neurons-bar")
+    )
+    for place, bar in zip(places, bars, strict=True):
+        assert place["y"] < bar["y"] < place["y"] + place["height"]
+        assert bar["x"] == pytest.approx(place["x"], abs=1)
+    wide = np.array([bar["width"] for bar in bars])
+    assert wide.max() <= table.bounding_box()["width"] + 1
+    np.testing.assert_allclose(wide, np.abs(values) / max(map(abs, values)) * wide.max(), 0.02, 1)
 
 
 def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(

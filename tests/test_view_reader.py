@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import adds, cells, check, explained, readings, titles
+from shown import adds, cells, check, each, explained, readings, titles
 from viewing import added, header, in_firefox_too, opened, settled, view_page
 
 import ctxlib as cx
@@ -165,10 +165,9 @@ def test_texts_that_the_page_gave_are_not_put_into_the_address_unasked(visit):
 
 def test_an_address_with_no_heads_asks_for_the_stable_ones(visit, packed_mini):
     page = visit("#heads=", "heads")
-    checked = page.locator(".ctx-chips input:checked").evaluate_all(
-        "all => all.map((e) => +e.value)"
+    assert (
+        each(page.locator(".ctx-chips input:checked"), "+e.value") == header(packed_mini)["stable"]
     )
-    assert checked == header(packed_mini)["stable"]
 
 
 def test_a_word_is_swapped_in_a_copy_of_the_text(visit):
