@@ -134,10 +134,10 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     assert whole == pytest.approx(float(terms[7]), abs=0.004)
     for opener in (page.locator(".ctx-why summary"), reader):
         opener.press("Escape")  # wherever the focus is
-        expect(page.locator(".ctx-held")).to_have_count(0)
+        expect(page.locator(".ctx-token.ctx-held")).to_have_count(0)
         expect(reader).to_have_value(str(most))
-        reader.press("Home")
-        expect(page.locator(".ctx-held")).to_have_attribute("data-place", "0")
+        reader.press("End")
+        expect(page.locator(".ctx-token.ctx-held")).to_have_count(1)
     page.locator("[data-place='7']").first.click()
     rows = page.locator(".ctx-why tbody tr[data-row]")
     table = cells(page, ".ctx-why tbody tr[data-row]")

@@ -116,12 +116,12 @@ export function headingsIn(place) {
  *  @param {HTMLElement} place @param {() => void} run @returns {() => void} */
 export function eachFrame(place, run) {
   let asked = 0;
-  const drawn = guarded(place, run);
+  const draw = guarded(place, () => {
+    asked = 0;
+    run();
+  });
   return () => {
-    asked ||= requestAnimationFrame(() => {
-      asked = 0;
-      drawn();
-    });
+    asked ||= requestAnimationFrame(draw);
   };
 }
 
