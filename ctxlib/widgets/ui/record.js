@@ -9,10 +9,14 @@ import { sound } from "./state.js";
  *    long lists are by what they are of */
 /** @template T @typedef {T extends Test<infer Held> ? Held : never} Told */
 
-/** @type {Test<string>} */ export const isText = (value) => typeof value === "string";
-/** @type {Test<number>} */ export const isNumber = (value) => Number.isFinite(value);
-/** @type {Test<number>} */ export const isSize = (value) => Number.isFinite(value) && value >= 0;
-/** @type {Test<number>} */ export const isCount = (value) => Number.isInteger(value) && value >= 0;
+/** @type {Test<string>} */
+export const isText = (value) => typeof value === "string";
+/** @type {Test<number>} */
+export const isNumber = (value) => Number.isFinite(value);
+/** @type {Test<number>} */
+export const isSize = (value) => Number.isFinite(value) && value >= 0;
+/** @type {Test<number>} */
+export const isCount = (value) => Number.isInteger(value) && value >= 0;
 
 /** A test that nothing at all passes as well. @template T @param {Test<T>} test @returns {Test<T | null>} */
 export function orNone(test) {
