@@ -69,6 +69,16 @@ def test_queries_scores_and_kernels_are_the_loops(make_weights, case, asked):
         same(cx.content_scores(w, n, token, some), content[:, some])
 
 
+def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weights, tiny_tokens):
+    the, C = tiny_weights.token_id(" the"), tiny_weights.typical_norm()
+    by_default = cx.positional_kernels(tiny_weights, 9)
+    assert torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, the, C))
+    assert not torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, " of"))
+    for of, at in ((cx.rebuilt_rows, [9]), (cx.split.rebuilt_pattern, [])):
+        asked = tiny_weights, tiny_tokens, *at
+        assert torch.equal(of(*asked), of(*asked, C=C))
+
+
 # ---------------------------------------------------------------- the shape of a row
 
 
