@@ -959,7 +959,7 @@ cx.widgets.Positions(
 """
 ## Claims
 
-The first four lines are about the model of the first cell, the last three about the twins. Line 5 decides little: the slopes alone make half of ALiBi's heads broad. Intervals draw documents of half B; those of r and FVU also the page.
+The first four lines are about the model of the first cell, the last three about the twins. Two lines decide little: an untrained layer has as many stable heads, and the slopes alone make half of ALiBi's broad. Intervals draw documents of half B; those of r and FVU also the page.
 """
 
 

@@ -752,14 +752,10 @@ cx.plots.picture(
 lookers = {name: [h for h in kept[name]["local"] if most[name][h] > COPY] for name in most}
 others = [h for h in broad[Q] if most[Q][h] > COPY]
 level = [min(kept[Q]["copies"][h]) for h in lookers[Q]]
+of_minilm = [told["minilm"]["copies"][h] for h in of_shift["local"]]
 cx.claims.finding(
-    f"Some local heads prefer copies, where none was expected: Qwen's {cx.claims.listed(lookers[Q])}, by {max(most[Q][h] for h in lookers[Q]):.1f} nats at most and by {min(level):.1f} nats or more up to {DISTANCES[-1]} tokens back, beside {cx.claims.listed(others)}, which is not local; none of SmolLM2, whose highest is {max(most[S]):.1f}, nor, by chapter 3's measure, of MiniLM ({max(told['minilm']['copies']):.1f}).",
-    holds=bool(
-        len(lookers[Q])
-        and not lookers[S]
-        and others
-        and max(most[S] + told["minilm"]["copies"]) < COPY
-    ),
+    f"Some local heads prefer copies, where none was expected: Qwen's {cx.claims.listed(lookers[Q])}, by {max(most[Q][h] for h in lookers[Q]):.1f} nats at most and by {min(level):.1f} nats or more up to {DISTANCES[-1]} tokens back, beside {cx.claims.listed(others)}, which is not local; SmolLM2's likes a copy by {max(most[S][h] for h in kept[S]['local']):.1f} nats at most, MiniLM's, by chapter 3's measure, by none ({max(of_minilm):.1f}).",
+    holds=bool(lookers[Q] and not lookers[S] and others and max(of_minilm) < 0),
 )
 
 # %% [markdown]

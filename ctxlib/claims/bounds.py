@@ -35,7 +35,7 @@ class Published:
     texts: int = 0  # over how many texts of half a context or more it was found; 0: over none
     real: str = ""  # the line that real models have of it (`on_real`)
     algebra: bool = False  # decides it: no run could come out otherwise
-    little: bool = False  # is decided if it holds: what does not bear it out passes, too
+    little: str = ""  # why it decides little where it holds: what does not bear it out passes, too
 
     @property
     def statement(self) -> str:
@@ -85,7 +85,7 @@ class Published:
         >>> cx.claims.published("heads_add").apart("holds")
         'decided by algebra'
         """
-        held = (self.algebra, self.little and "holds" in verdict, "untestable" in verdict)
+        held = (self.algebra, bool(self.little) and "holds" in verdict, "untestable" in verdict)
         return next((why for why, so in zip(APART, held, strict=True) if so), "")
 
 
