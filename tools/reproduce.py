@@ -144,11 +144,12 @@ def table(run: Run) -> str:
 def page(run: Run) -> str:
     """What was found on a model as a page of the book."""
     figures, published = cx.claims.figures().values(), cx.claims.published
+    run = replace(run, rows=[row | {"apart": apart(row)} for row in run.rows])
     real, run = ([], run) if run.studied else (REAL, beside_real(run))
     return files.filled_in(
         "reproduction.md",
         run=run, real=real, figures=figures, published=published,
-        plain=plain, count=count, apart=apart, short=short,
+        plain=plain, count=count, short=short,
     )  # fmt: skip
 
 
@@ -158,7 +159,7 @@ def beside_real(run: Run) -> Run:
     beside the first line about the same figure.
     """
     rows: list[dict[str, str]] = []
-    asked = [row | {"apart": apart(row)} for row in run.rows if row["in"] != "06_real_model"]
+    asked = [row.copy() for row in run.rows if row["in"] != "06_real_model"]
     for row in asked:
         row["number"] = cx.claims.published(row["id"]).value or row["claim"]
     for (id, *_), same in groupby(asked, itemgetter("id", "apart", "number")):
@@ -197,13 +198,8 @@ def apart(row: dict[str, Any]) -> str:
 
 def count(run: Run) -> str:
     """How many lines came out how, of those that could come out either way."""
-    kinds = [row.get("apart") or apart(row) for row in run.rows]
-    told = (
-        re.sub(".*; | here", "", row["verdict"])
-        for row, kind in zip(run.rows, kinds, strict=True)
-        if not kind
-    )
-    why = Counter(kinds)
+    why = Counter(row["apart"] for row in run.rows)
+    told = (re.sub(".*; | here", "", row["verdict"]) for row in run.rows if not row["apart"])
     stand = ", ".join(f"{number} {kind}" for kind, number in why.items() if kind)
     listed = ", ".join(f"{verdict} {number}" for verdict, number in Counter(told).most_common())
     return f"Of {why.total()} lines these stand apart: {stand}. Of the other {why['']}: {listed}."

@@ -244,11 +244,11 @@ class RuleExplainer:
         # sorted: the tree adds up weights, and in another order ties fall another way
         seen = [self.facts(p) for p in [*sorted(active), *sorted(inactive)]]
         is_active = np.arange(len(seen)) < len(active)
-        if max(Counter(fact for facts in seen for fact in facts).values(), default=0) < LEAST:
+        counts = Counter(fact for facts in seen for fact in facts)
+        if not (shared := sorted(fact for fact, count in counts.items() if count >= LEAST)):
             return f"{OPENING}{NEVER}."
-        vectorizer = CountVectorizer(analyzer=sorted, binary=True, min_df=LEAST)
-        table = vectorizer.fit_transform(seen).toarray()
-        facts = vectorizer.get_feature_names_out()
+        vectorizer = CountVectorizer(analyzer=sorted, binary=True, vocabulary=shared)
+        table, facts = vectorizer.transform(seen).toarray(), vectorizer.get_feature_names_out()
         plain = np.array(sorted(range(len(facts)), key=lambda i: plainness(facts[i])))
         # of facts that say the same of all these prompts, the plainest
         _, first = np.unique(table[:, plain], axis=1, return_index=True)

@@ -17,9 +17,10 @@ import { doneAtOnce, doneInSlices } from "./slices.js";
 export class Circuit {
   /** @type {Calibration | undefined} */ #calibration;
   /** @type {Float64Array[] | undefined} of the known tokens */ #content;
-  /** Of the ranked tokens content_h(t) / (denom_h s). @type {Float64Array[]} by head */ weights =
-    [];
-  /** @type {Float64Array[]} by head, what the average counted token puts into it */ means = [];
+  /** By head, content_h(t) / (denom_h s) of the ranked tokens. @type {Float64Array[]} */
+  weights = [];
+  /** By head, what the average counted token puts into it. @type {Float64Array[]} */
+  means = [];
   /** @type {Kept<Float64Array>} by heads; megabytes each */ #responses = new Kept(4);
   /** @type {Kept<Float64Array>} by heads */ #shared = new Kept(64);
 

@@ -189,8 +189,9 @@ export class Ranking {
 /** @typedef {{table: HeadTable, weights: Float64Array, mean: Float64Array, sign: 1 | -1}} HeadPart
  *    a head with a circuit's weights of the ranked tokens and its mean, to be added or taken off */
 
-/** sums[j, t] += weights[t] step[j] levels[j, t] for all t, and picks the largest of what comes out: a number is compared before it is stored,
- *  since to fetch it once more would take twice as long as all the rest.
+/** sums[j, t] += weights[t] step[j] levels[j, t] for all t, and picks the largest of what comes out: a
+ *  number is compared before it is stored, since to fetch it once more would take twice as long as all
+ *  the rest.
  *  @param {Float32Array} sums @param {HeadPart} part @param {number} j @param {Largest} highest */
 function addAndPick(sums, { table, weights, sign }, j, highest) {
   const { levels } = table;

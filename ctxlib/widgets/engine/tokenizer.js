@@ -1,7 +1,8 @@
 /** Byte-level BPE, with the tokens that Python's `tokenizers` gives: of GPT-2's words (ByteLevel with
- *  its regex, no prefix space), of the same with each digit alone, or of Qwen2's. Texts are plain: a special token typed in one is spelt out, as
- *  Python does after `tokenizer.encode_special_tokens = True`. By hand and not by transformers.js, which would split by the letters
- *  of each browser's own Unicode and would have to be loaded first. */
+ *  its regex, no prefix space), of the same with each digit alone, or of Qwen2's. Texts are
+ *  plain: a special token typed in one is spelt out, as Python does after
+ *  `tokenizer.encode_special_tokens = True`. By hand and not by transformers.js, which would split by the
+ *  letters of each browser's own Unicode and would have to be loaded first. */
 
 const UTF8 = new TextEncoder(); // makes U+FFFD of a lone surrogate
 const LETTER_BYTES = byteAlphabet();

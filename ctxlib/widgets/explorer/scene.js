@@ -63,14 +63,14 @@ export function sceneOf(now, ranking, responses) {
   const { order, top } = ranking;
   let found = order.findIndex((j) => !(top[j] > theta));
   if (found < 0) found = order.length;
-  const neuron = now.neuron === -1 ? order[0] : now.neuron;
+  const neuron = neuronOf(now, ranking);
   /** A neuron's summaries, passage after passage. @param {number} neuron */
   const told = (neuron) =>
     layer.passages.map(
       (_, i) => /** @type {Float64Array} */ (responses)[i * layer.nNeurons + neuron],
     );
-  const loudest = () => told(neuron).indexOf(Math.max(...told(neuron)));
-  const read = now.passage === -1 && responses ? loudest() : now.passage;
+  const summaries = now.passage === -1 && responses ? told(neuron) : null;
+  const read = summaries?.indexOf(Math.max(...summaries)) ?? now.passage; // the loudest, unless chosen
   return { ...now, neuron, ranking, responses, told, theta, found, read };
 }
 
@@ -115,6 +115,11 @@ export function rankingName({ circuit, heads }, what) {
   return [layer.model, what, headsSaid(heads), `n-${n}`, `token-${token}`];
 }
 
+/** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */
+function neuronOf({ neuron }, { order }) {
+  return neuron === -1 ? order[0] : neuron;
+}
+
 /** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
  *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
 export function columnOf(ranking, neuron) {
@@ -125,8 +130,8 @@ export function columnOf(ranking, neuron) {
 /** Works out what `columnOf` will be asked first, while the page stays alive.
  *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
 export async function firstColumn(now, ranking, signal) {
-  const { circuit, heads, columns, order } = ranking;
-  const neuron = now.neuron === -1 ? order[0] : now.neuron;
+  const { circuit, heads, columns } = ranking;
+  const neuron = neuronOf(now, ranking);
   const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
   columns.get(neuron, () => column);
 }

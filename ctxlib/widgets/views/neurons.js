@@ -58,13 +58,12 @@ async function render({ model, el }) {
   const ways = waysOn(model);
   // list and search on the left, the neuron on the right, its passages below; where there is no room, one
   // after the other, the neuron right behind the list
+  const { list, neuron, search, domains, passage } = sections;
   const columns = [
-    ["list", "neuron histogram", "search"],
-    ["domains", "passage"],
+    [[list], [neuron, histogram], [search]],
+    [[domains], [passage]],
   ].map((row) => {
-    const parts = row.map((held) =>
-      element("div", {}, ...held.split(" ").map((name) => sections[name].root)),
-    );
+    const parts = row.map((held) => element("div", {}, ...held.map(({ root }) => root)));
     // until there is something in it
     return element("div", { class: "ctx-neurons-columns", hidden: true }, parts);
   });
