@@ -251,6 +251,10 @@ if RUNS:
     kept["universal, interval"] = cx.claims.by_document(universal, texts, draws=99)
     angles = [geometry(end["texts"]) for end in ends]
     kept["domains"] = [congruence(angles[i], angles[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
+    # Set before it was asked: the map is there at 1% if it agrees with base's end by more than 0.9 in
+    # all three seeds, and not there if it does by no more than words alone in any.
+    young = [geometry(says[f"{name}-001"]["texts"]) for name in SEEDS]
+    kept["domains at 1%"] = [round(agreement(v, angles[0]), 2) for v in young]
     KEPT.write_text(json.dumps(kept, indent=1) + "\n")
 
 # %% [markdown]
