@@ -504,10 +504,56 @@ def deeper(name):
     }  # fmt: skip
 
 
+# Set before it was asked: a deep model averages the noise away if there is less of it after the last
+# layer than after the first, by the interval; if there is not less, but its share of the stream's
+# variance halves, the stream outgrows it, as in mini.
+def averaged(name):
+    """Of every layer the noise of (eq-depth-noise) in the stable heads and the stream it is in, at n,
+    text by text. Turned queries and keys see how far back a source is, so a kernel at an earlier
+    place is the last part of that at n."""
+    model = cx.load(name)
+    texts = cx.texts.collection(cx.texts.Reader.of(model, LENGTH), 330)
+    of = {h: [t for t in texts if t.half == h and len(t.tokens) >= LENGTH][:33] for h in "AB"}
+    at = cx.destination(model, n=LENGTH - 1, token=TOKEN)
+    heads, x = cx.stable_heads(at, of["A"]), {h: at.placed(half) for h, half in of.items()}
+    pos, likes = at.split.kernels[heads], at.split.likes[heads]
+
+    def along(x):
+        """The denominator at every place, with the token there: `text head pos`."""
+        own = likes[:, [at.token]].T
+        return torch.stack(
+            [
+                ((pos[:, n - i : n] * likes[:, x[:, :i]].transpose(0, 1)).sum(-1) + pos[:, n] * own)
+                / pos[:, n - i :].sum(-1)
+                for i in range(n + 1)
+            ],
+            dim=-1,
+        )
+
+    n, names = at.n, [f"blocks.{k}.hook_resid_post" for k in range(model.cfg.n_layers)]
+    factor = rearrange(along(x["B"]) / along(x["A"]).mean(0), "text head pos -> text pos head 1")
+
+    def louder(z, hook):
+        z[:, :, heads] *= factor[texts_read]
+        return z
+
+    found = {"plain": [], "noisy": []}
+    for texts_read in torch.arange(len(x["B"])).split(8):
+        for run, hooks in (("plain", []), ("noisy", [("blocks.0.attn.hook_z", louder)])):
+            with model.hooks(hooks), torch.inference_mode():
+                _, cache = model.run_with_cache(x["B"][texts_read], names_filter=names)
+            found[run].append(torch.stack([cache[hook][:, -1].cpu() for hook in names]))
+    plain, noisy = (torch.cat(found[run], dim=1).double() for run in found)  # layer text d_model
+    sizes = {"noise": noisy - plain, "signal": plain}
+    return {
+        "heads": heads, "documents": [[t.document or t.name, t.domain] for t in of["B"]],
+        **{of: (v - v.mean(1, keepdim=True)).square().sum(-1).tolist() for of, v in sizes.items()},
+    }  # fmt: skip
+
+
 if MODELS and "smollm2" in MODELS:
-    facts = json.loads(
-        json.dumps(deeper("smollm2")), parse_float=lambda v: float(f"{float(v):.4g}")
-    )
+    facts = deeper("smollm2") | {"averaged": averaged("smollm2")}
+    facts = json.loads(json.dumps(facts), parse_float=lambda v: float(f"{float(v):.4g}"))
     ON_REAL.write_text(json.dumps(facts) + "\n")
 deep = json.loads(ON_REAL.read_text())
 of_deep = [np.array(told) for told in deep["told"][1::2]]  # after each layer: pair kind
