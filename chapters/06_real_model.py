@@ -116,6 +116,9 @@ def truth_of(name):
         how: cx.evaluate(one, on_B)[["r", "fvu"]].median().round(4).to_dict()
         for how, one in {"one page": circuit, "own": circuit.self_normalised()}.items()
     }
+    VO = at.true_layer().value_map()[0][study.heads] @ at.readout.W_O[study.heads]
+    unit = torch.nn.functional.normalize(VO.flatten(1), dim=1)  # head, d_model d_model
+    cosines = (unit @ unit.T)[~torch.eye(len(unit), dtype=bool)]
     real = cx.models.real_models()[name]
     source = next(f for f in real["files"] if f.endswith((".gguf", ".safetensors")))
     place = Path(cx.models.locate(name))  # a file, or a folder of several
@@ -133,6 +136,7 @@ def truth_of(name):
         "heads": list(study.heads),
         "calibrating": study.calibrating.name,
         "all neurons": every,
+        "VO cosines": [round(float(v), 3) for v in (cosines.min(), cosines.max())],
         "budget": [[made, item, *row] for (made, item), row in budget.round(4).T.items()],
         "seconds": {"load": loaded - began, "split": split - loaded, "find": found - split},
         "passes": len(passes),
@@ -554,47 +558,52 @@ So the rule finds neurons that know more of a text's subject than most, and more
 A column may hold more than one subject. The post reads one of GPT-2's as *war* and *21st century*, and asks for a way to take columns apart {cite}`gibson2025contextual`. A token's **drive** in a text is its contribution times the kernel's weight on it. Texts against drives is a table; its first factors (an SVD) are sets of tokens that come and go together, with signs. Whether they are parts of the neuron, or of these texts alone, half B decides: how much of *its* table do half A's factors hold, against copies of it in which each token's drives are dealt out among the texts?
 """
 
+
 # %%
-present, index = qwen.x.unique(return_inverse=True)
-bag = torch.zeros(len(qwen.x), len(present))  # text token
-bag.scatter_add_(1, index.view(qwen.x.shape), qwen.circuit.kernel.expand(qwen.x.shape))
-columns = qwen.circuit.contribution_to(J)[:, present]  # neuron token
-dealing = torch.Generator().manual_seed(SEED)
+def taken_apart(first):
+    """Of each strong neuron the tokens, half A's factors of their drives, the share of half B that
+    these hold, and the mean and the highest of what they hold of copies that are dealt out."""
+    present, index = first.x.unique(return_inverse=True)
+    bag = torch.zeros(len(first.x), len(present))  # text token
+    bag.scatter_add_(1, index.view(first.x.shape), first.circuit.kernel.expand(first.x.shape))
+    dealing = torch.Generator().manual_seed(SEED)
+
+    def parts_of(column):
+        loud = (bag[first.A].mean(0) * column.abs()).topk(TOKENS).indices
+        drive = bag[:, loud] * column[loud]
+        drive_A, drive_B = (drive[half] - drive[half].mean(0) for half in (first.A, first.B))
+        factors = torch.linalg.svd(drive_A, full_matrices=False).Vh[:FACTORS]  # factor token
+
+        def held(table):
+            return float((table @ factors.T).square().sum() / table.square().sum())
+
+        dealt = [
+            held(drive_B.gather(0, torch.rand(drive_B.shape, generator=dealing).argsort(0)))
+            for _ in range(SHUFFLES)
+        ]
+        return present[loud], factors, held(drive_B), np.mean(dealt), max(dealt)
+
+    return list(map(parts_of, first.circuit.contribution_to(first.J)[:, present]))
 
 
-def parts_of(column):
-    """The tokens, half A's factors of their drives, the share of half B that these hold, and what
-    they hold of copies that are dealt out."""
-    loud = (bag[qwen.A].mean(0) * column.abs()).topk(TOKENS).indices
-    drive = bag[:, loud] * column[loud]
-    drive_A, drive_B = (drive[half] - drive[half].mean(0) for half in (qwen.A, qwen.B))
-    factors = torch.linalg.svd(drive_A, full_matrices=False).Vh[:FACTORS]  # factor token
-
-    def held(table):
-        return float((table @ factors.T).square().sum() / table.square().sum())
-
-    dealt = [
-        held(drive_B.gather(0, torch.rand(drive_B.shape, generator=dealing).argsort(0)))
-        for _ in range(SHUFFLES)
-    ]
-    return loud, factors, held(drive_B), dealt
+def recurring(parts):
+    """How many neurons' parts recur; the median share held of half B, and of dealt copies."""
+    *_, held, dealt, highest = zip(*parts, strict=True)
+    recur = sum(a > b for a, b in zip(held, highest, strict=True))
+    return recur, float(np.median(held)), float(np.median(dealt))
 
 
-taken_apart = [parts_of(column) for column in columns]
+of_qwen = taken_apart(qwen)
 
 # %% tags=["hide-input", "nbval-check-output"]
-recurs = [held > max(dealt) for *_, held, dealt in taken_apart]
-held_B, held_dealt = (
-    float(np.median(v))
-    for v in zip(*((held, np.mean(dealt)) for *_, held, dealt in taken_apart), strict=True)
-)
+recur, held_B, held_dealt = recurring(of_qwen)
 
 
 def ends(tokens, factor, count=4):
     """The tokens at either end of a factor."""
     order = factor.argsort(descending=True)
     up, down = (
-        [w.strip() for w in cx.neurons.spelled(at, present[tokens[o]].tolist())]
+        [w.strip() for w in cx.neurons.spelled(at, tokens[o].tolist())]
         for o in (order[:count], order.flip(0)[:count])
     )
     return f"{' '.join(up)} | {' '.join(down)}"
@@ -603,16 +612,14 @@ def ends(tokens, factor, count=4):
 display(
     pd.DataFrame(
         {
-            f"factor {k + 1}: up | down": [
-                ends(t, factors[k]) for t, factors, *_ in taken_apart[:6]
-            ]
+            f"factor {k + 1}: up | down": [ends(t, factors[k]) for t, factors, *_ in of_qwen[:6]]
             for k in range(FACTORS)
         },
         index=pd.Index(J[:6], name="neuron"),
     ),
     cx.claims.finding(
-        f"Parts of a column recur in {sum(recurs)} of {len(J)} neurons: half A's first {FACTORS} factors hold {held_B:.0%} of half B's table in the median, and {held_dealt:.0%} of one that is dealt out.",
-        holds=bool(sum(recurs) > len(J) / 2),
+        f"Parts of a column recur in {recur} of {len(J)} neurons: half A's first {FACTORS} factors hold {held_B:.0%} of half B's table in the median, and {held_dealt:.0%} of one that is dealt out.",
+        holds=bool(recur > len(J) / 2),
     ),
 )
 
@@ -840,7 +847,7 @@ cx.plots.picture(
     + ", ".join(f"{name} {value:.2f}" for name, value in asks["SmolLM2"].items()),
 )
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Do heads cancel, and does it matter which are taken?"}
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Do heads cancel, does it matter which are taken, and do SmolLM2's columns have parts?"}
 # Heads cancel where they move the middle one of the MANY neurons with less variance than they would
 # if unrelated (chapter 5). What is taken matters where r of any two or more, the steadiest first,
 # is further than CLOSE from that of all: written before it was asked, committed with the answer.
@@ -878,6 +885,8 @@ for key, name in REAL.items():
     ]
 strays = {name: max(abs(v - r[-1]) for v in r[1:]) for name, r in r_of_first.items()}
 of_smol = r_of_first["SmolLM2"]
+lowest = {REAL[key]: facts["VO cosines"][0] for key, facts in kept["models"].items()}
+smol_recur, smol_held, smol_dealt = recurring(taken_apart(layers["SmolLM2"]))
 display(
     pd.DataFrame({name: pd.Series(r, range(1, len(r) + 1)) for name, r in r_of_first.items()})
     .map("{:.2f}".format)
@@ -890,6 +899,14 @@ display(
     cx.claims.finding(
         f"With what the same heads add, r is {of_smol[1]:.2f} for SmolLM2's two steadiest and {of_smol[-1]:.2f} for all {len(of_smol)}; whether their number or their kind does it was not asked. In the others r strays from that of all by {max(v for name, v in strays.items() if name != 'SmolLM2'):.2f} at most.",
         holds=[name for name, v in strays.items() if v > CLOSE] == ["SmolLM2"],
+    ),
+    cx.claims.finding(
+        f"In all three some VO matrices point against each other, as none do in mini (chapter 5): the lowest cosine of two is {cx.claims.listed(f'{v:.2f} in {name}' for name, v in lowest.items())}.",
+        holds=max(lowest.values()) < -0.005,  # chapter 5's bound
+    ),
+    cx.claims.finding(
+        f"Parts of a column recur in SmolLM2, too, by the rule set for Qwen: in {smol_recur} of {MANY} neurons, and hold {smol_held:.0%} of half B's table in the median, {smol_dealt:.0%} of one that is dealt out.",
+        holds=bool(smol_recur > MANY / 2),
     ),
 )
 

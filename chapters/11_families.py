@@ -984,6 +984,32 @@ claims = [
 ]  # fmt: skip
 cx.claims.ledger(own.model, *claims)
 
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What became of the conditions that were set beforehand?"}
+became = {
+    f"stable heads are {SHARE:.0%} of each twin's layer or more": min(counts[k] / decoders[k].at.n_heads for k in labels[:4]) >= SHARE,
+    f"ALiBi's spread as learned ones do, within a factor of {ALIKE:g}": 1 / ALIKE < spreads["ALiBi"] / spreads["learned"] < ALIKE,
+    f"ALiBi's widths are those of its slopes, to {SLOPES:.0%}": off_widths < SLOPES,
+    f"no interaction with ALiBi and without positions, to {EXACT:g} nats": max(one.account["interaction"].max() for one in (alibi, none)) < EXACT,
+    f"interaction below {NEAT:g} of content in each stable head, learned positions": learned.leftover.max() < NEAT,
+    "the same, rotary positions": rotary.leftover.max() < NEAT,
+    f"slow planes alone know content (r above {KEPT:g}), fast ones alone less than half of it": tables["slow ones"]["r of content"].min() > KEPT and rest["what"].max() < FAST,
+    "without fast planes less than half of the interaction is left": kept["interaction"].median() < FAST,
+    f"planes survive as the kernel's Fourier transform says, to {PHI:g}": np.median(off) < PHI,
+    f"one page is enough: denominators off by less than {ENOUGH:.0%}": max(float(decoders[k].cost.mean()) for k in labels[:4]) < ENOUGH,
+    "r of one page passes the published one in all twins": min(r_of) > MET_R,
+    f"FVU passes it (undecided: {cx.claims.listed(open_ones)})": max(fvu[k] for k in labels[:4]) < MET_FVU,
+    "own constants are exact with ALiBi and without positions": max(own_fvu[k] for k in ("ALiBi", "none")) < OWN,
+    "with rotary ones they leave less than half of one page's FVU": own_fvu["rotary"] < fvu["rotary"] / 2,
+    f"values where tokens stand take away {VALUES:.0%} of what learned positions lose": one_page - mended_fvu > VALUES * (one_page - fvu["none"]),
+    **{f"{PLANES} planes halve {what} of {name}'s rows": of.loc[PLANES, what] <= MENDED * of.loc[0, what] for name, of in of_real.items() for what in ("FVU", "TV")},
+    f"the interaction forecasts TV, r above {FORECAST:g} and never beyond it": forecast > FORECAST and (of_bound <= 1).all(),
+    "steadiness is free: untrained as many heads are stable, in twins, SmolLM2 and Qwen": all(free[k] >= len(stable[k]) for k in free) and all(of["blank"][0] >= of["trained"][0] for of in real.values()),
+    f"another seed gives the same facts ({sum(again.values())} of {len(again)} runs)": all(again.values()),
+}  # fmt: skip
+pd.Series(became).map(lambda met: "met" if met else "not met").to_frame(
+    "what became of it"
+).rename_axis("condition set beforehand")
+
 # %% [markdown]
 r"""
 ## What you may now assume
