@@ -4,5 +4,5 @@ for it would import every library before a worker begins.
 
 
 def pytest_configure(config):
-    if not config.getoption("numprocesses", None):
+    if config.option.collectonly or not config.getoption("numprocesses", None):
         config.pluginmanager.import_plugin("shared")
