@@ -330,6 +330,10 @@ def test_a_notebook_that_is_not_its_chapter_run_is_refused(book, monkeypatch):
     for step in ("check", "book"):  # a failure is no stamp
         refused(rf"(?s){cell}.*a = read\.tv\(\).*'TV 0\.02\\n' == 'TV 0\.01\\n'", step=step)
     notebook = nbformat.reads(whole, as_version=4)
+    said = {"text/plain": repr(cx.claims.finding("r > 0.9.", holds=False))}
+    notebook.cells[1].outputs.append(nbformat.v4.new_output("display_data", said))
+    nbformat.write(notebook, book.notebook)
+    refused(r"01_x: code cell 2: Here it is otherwise: r > 0\.9\.")  # its prose contradicts it
     notebook.cells[1].execution_count, notebook.cells[1].outputs = None, []
     nbformat.write(notebook, book.notebook)
     refused("code cell 2 was not run")

@@ -5,8 +5,6 @@ import re
 from decimal import Decimal
 from types import SimpleNamespace
 
-import build_book
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,20 +135,6 @@ def test_a_finding_is_prose_and_says_when_it_is_otherwise(sentence, holds, other
     assert repr(shown) == (sentence if holds else instead)
     body = shown._repr_html_().removeprefix("<p>").removesuffix("</p>")
     assert "<" not in body and ">" not in body
-
-
-@pytest.mark.parametrize("holds", [True, False])
-def test_the_build_refuses_a_committed_book_that_contradicts_itself(repository, holds):
-    words = "cx.claims.finding('r > 0.9 in all.', holds)"
-    chapter = repository / "chapters" / "03_x.py"
-    chapter.write_text(f"# %%\n{words}\n")
-    source = nbformat.v4.new_code_cell(words, execution_count=1)
-    for shown in (cx.claims.finding("Fine.", True), cx.claims.finding("r > 0.9.", holds)):
-        told = {"text/plain": repr(shown), "text/html": shown._repr_html_()}
-        source.outputs.append(nbformat.v4.new_output("display_data", told))
-    nbformat.write(nbformat.v4.new_notebook(cells=[source]), repository / "book" / "03_x.ipynb")
-    refused = build_book.refusals(chapter)
-    assert refused == ([] if holds else ["  03_x: code cell 1: Here it is otherwise: r > 0.9."])
 
 
 # ---------------------------------------------------------------- documents

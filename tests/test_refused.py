@@ -63,6 +63,16 @@ class Given:
         """A circuit with sources on both sides."""
         return calibrate(cx.destination(as_encoder(self.precise), n=9), TEXTS[0], HEADS)
 
+    def with_other(self, part):
+        """The weights of `tiny`, of which one part reads something else."""
+        return replace(self.tiny_weights, **{part: 2 * getattr(self.tiny_weights, part)})
+
+    @property
+    def loud(self):
+        """A destination where scores are beyond the range of an exponential."""
+        queries = {name: 3000 * getattr(self.tiny_weights, name) for name in ("W_Q", "b_Q")}
+        return cx.destination(replace(self.tiny_weights, **queries), n=N)
+
     @property
     def speechless(self):
         return replace(self.tiny_weights, tokenizer=None)
@@ -189,8 +199,10 @@ COMPUTED_WRONGLY = [
     ({"architecture": "biogpt"}, "TransformerLens cannot run .*BioGptForCausalLM"),
 ]
 NO_DECODER = "is not a decoder: encoder-decoders.* BERT's kind alone; chapter 11"
+READING, LACKS = ("W_Q", "W_K", "W_V", "W_in"), "layers={}: .* has 3; give 1 to 3"
 READS_ELSE = "read something else than the normalised residual stream"
 NO_PARTS = ["wpe.weight", "h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.attn.c_attn.weight"]
+RATIOS = (cx.softmax_denominators, cx.stable_heads)
 EVALUATORS = (cx.evaluate, cx.evaluation.error_budget)
 UNKNOWN = [["key"], ["keys", "Scale"], "keys"]
 EVEN = torch.linspace(1, 2, 9)
@@ -243,6 +255,7 @@ REFUSED = [
     (lambda o, n: o.at("Llama", n=n), [0, 1, 32, 33], "^destination {}: choose 2 to 31$"),
     (lambda o, made: o.two_means(**made), [OLMO2], "empirical kernels would be wrong"),
     (lambda o, made: o.two_means(**made), [SHORT], "no neuron sees"),
+    (lambda o, ask: ask(o.loud, TEXTS), RATIOS, r"denominators of head .* are beyond .*float32"),
     # heads and neurons
     (lambda o, of: of[1](o.at(of[0]), of[2]), product(KINDS, CHOOSERS, NO_HEADS), NO_HEAD),
     (lambda o, heads: cx.study(o.mini, texts=2, heads=heads), [[True]], "head True: give a whole"),
@@ -275,7 +288,10 @@ REFUSED = [
     *((lambda o, made: o.model(**made), [made], said) for made, said in COMPUTED_WRONGLY),
     (lambda o, made: cx.load(o.make_folder(made())), [roberta, bart], NO_DECODER),
     (lambda o, k: cx.LayerWeights.of(o.model(architecture="openai-gpt"), k), [0, 1], READS_ELSE),
+    (lambda o, part: o.with_other(part).check(o.tiny), READING, READS_ELSE),
     (lambda o, made: cx.LayerWeights.of(o.model(**made)), [XGLM], r"comput\w+ (its )?positions"),
+    (lambda o, k: cx.load(o.llama()[0], layers=k), [0, -1, 4], LACKS),  # from its folder
+    (lambda o, k: cx.load(o.llama()[1], layers=k), [0, -1, 4], LACKS),  # from its GGUF file
     *((lambda o, name: cx.load(name), names, f"'{{}}'.*{said}") for names, said in NO_NAMES),
     (lambda o, device: cx.load("mini", device), ["gpu", "xpu"], "no device '{}' here; give 'cpu'"),
     (lambda o, id: cx.claims.Claim(id, "", 1.0), ["median_R"], "figure '{}' in .*published.toml"),

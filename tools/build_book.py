@@ -49,7 +49,7 @@ import stamps
 import yaml
 from command import ROOT, command
 from files import digest, filled_in, replace
-from lighten import draw_icons, lighten, measure_less
+from lighten import draw_icons, lighten, measure_less, refuse_another_theme
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
@@ -405,8 +405,9 @@ def build_site(model: str, base: Path) -> None:
     shutil.copy(TOOLS / "front.html", html / "index.html")
     shutil.copy(TOOLS / "offline.js", html)
     lead_on(html / "book")
-    for page in html.rglob("*.html"):
-        shown = page.read_text(encoding="utf-8")
+    pages = {page: page.read_text(encoding="utf-8") for page in html.rglob("*.html")}
+    refuse_another_theme(pages.values())
+    for page, shown in pages.items():
         shown = shown if views else LAYER_VIEW.sub(NO_VIEW, shown)
         shown = shown if real else re.sub(r" data-models='[^']*'", "", shown)
         page.write_text(seal(hint(lighten(unfolded(shown)), here)), encoding="utf-8")

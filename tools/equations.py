@@ -6,14 +6,13 @@ V8, in this process: nothing has to be installed beside Python.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from docutils import nodes
 from py_mini_racer import MiniRacer
 from sphinx.application import Sphinx
-from sphinx.util.math import get_node_equation_number
-from sphinx.writers.html5 import HTML5Translator
 from sphinxcontrib import katex
 
 
@@ -25,12 +24,11 @@ def engine() -> MiniRacer:
     return racer
 
 
-@cache
-def typeset(tex: str, display: bool) -> str:
+def typeset(tex: str, options: Mapping[str, Any] | None = None) -> str:
     """An equation as HTML, with MathML beside it for those who listen. Raises JSEvalException for
     what KaTeX does not know.
     """
-    return engine().call("katex.renderToString", tex, {"displayMode": display, "strict": "error"})
+    return engine().call("katex.renderToString", tex, {"strict": "error", **(options or {})})
 
 
 def close(app: Sphinx, exception: Exception | None) -> None:
@@ -38,23 +36,10 @@ def close(app: Sphinx, exception: Exception | None) -> None:
     engine.cache_clear()
 
 
-def visit_math(self: HTML5Translator, node: nodes.math) -> None:
-    set_ = typeset(node.astext(), display=False)
-    self.body.append(f"{self.starttag(node, 'span', '', CLASS='math')}{set_}</span>")
-    raise nodes.SkipNode
-
-
-def visit_math_block(self: HTML5Translator, node: nodes.math_block) -> None:
-    self.body.append(self.starttag(node, "div", CLASS="math"))
-    if node["number"]:
-        self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
-        self.add_permalink_ref(node, "Link to this equation")
-        self.body.append("</span>")
-    self.body.append(f"{typeset(node.astext(), display=True)}</div>\n")
-    raise nodes.SkipNode
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_html_math_renderer("katex", (visit_math, None), (visit_math_block, None))
+    katex.render_latex = typeset  # where it would ask the server
+    app.add_config_value("katex_prerender", True, "html")
+    inline, block = katex.html_visit_math, katex.html_visit_displaymath
+    app.add_html_math_renderer("katex", (inline, None), (block, None))
     app.connect("build-finished", close)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

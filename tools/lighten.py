@@ -1,7 +1,8 @@
 """Take out of a built site what the theme brings and no page of the book shows.
 
 `lighten` leaves out of every page the scripts and style sheets of parts that the page does not
-have, and marks that colour nothing, and lets no script keep a reader from the text; `draw_icons`
+have, and marks that colour nothing, and lets no script keep a reader from the text, and
+`refuse_another_theme` says when a new theme calls them otherwise; `draw_icons`
 keeps of the icon font (Font Awesome, 275 kB and 2000 rules) the few icons that pages use;
 `measure_less` leaves it to `book.js` to say which boxes scroll. All give the same site again when
 they are run again.
@@ -13,6 +14,8 @@ every page, and extensions of Sphinx add their files to all of them, used there 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import pydata_sphinx_theme
@@ -29,40 +32,56 @@ BOXES = re.compile(r'document\.querySelectorAll\(\["pre",[^\]]*\]\.join\(", "\)\
 
 # What a page loads for a part, and what the page says where it has that part.
 PARTS = {
-    r"searchtools\.js|language_data\.js|searchindex\.js": r'id="search-results"',
-    r"sphinx-design\.min\.css|design-tabs\.js": r'class="(?:[^"]* )?sd-',
-    r"clipboard\.min\.js|copybutton\.(?:js|css)|pygments\.css": r'class="(?:[^"]* )?highlight[ "-]',
-    r"togglebutton\.js|togglebutton\.css": (
+    (r"searchtools\.js", r"language_data\.js", r"searchindex\.js"): r'id="search-results"',
+    (r"clipboard\.min\.js", r"copybutton\.js", r"copybutton\.css", r"pygments\.css"): (
+        r'class="(?:[^"]* )?highlight[ "-]'
+    ),
+    (r"togglebutton\.js", r"togglebutton\.css"): (
         r'class="(?=(?:[^"]* )?admonition[ "])(?:[^"]* )?dropdown[ "]'
         r'|class="(?:[^"]* )?toggle[ "]'
     ),
-    r"katex\.css": r'class="katex"',
-    r"mystnb\.\w+\.css": r'class="(?:[^"]* )?cell(?:_\w+)?[ "]',
+    (r"katex\.css",): r'class="katex"',
+    (r"mystnb\.\w+\.css",): r'class="(?:[^"]* )?cell(?:_\w+)?[ "]',
 }
-# Live code by way of a server elsewhere, and icons drawn by a script of 1.5 MB, which come as a
-# font as well: no page has a use for them.
-UNUSED = re.compile(
-    r"<script(?: (?:async|src|type)=\"[^\"]*thebe[^\"]*\"| async=\"async\")+>.*?</script>"
-    r"|<script>const THEBE_JS_URL.*?</script>|<script>\s*kernelName = .*?</script>"
-    r"|<link [^>]*thebe[^>]*>"
-    r"|<script [^>]*fontawesome\.js[^>]*></script>",
-    re.DOTALL,
+# Live code by way of a server elsewhere, cards and tabs (sphinx-design), and icons drawn by a
+# script of 1.5 MB, which come as a font as well: no page has a use for them.
+UNUSED = (
+    r"<script(?: (?:async|src|type)=\"[^\"]*thebe[^\"]*\"| async=\"async\")+>.*?</script>",
+    r"<script>const THEBE_JS_URL.*?</script>",
+    r"<script>\s*kernelName = .*?</script>",
+    r"<link [^>]*thebe[^>]*>",
+    r"<link [^>]*sphinx-design\.min\.css[^>]*>",
+    r"<script [^>]*design-tabs\.js[^>]*></script>",
+    r"<script [^>]*fontawesome\.js[^>]*></script>",
 )
 # Names, punctuation and spaces in code have the colour of code, in both schemes: a third of a long
 # chapter's elements, which a browser styles anew whenever anything about the page changes.
 UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
 
 
+def refuse_another_theme(pages: Iterable[str]) -> None:
+    """ValueError where something that `lighten` looks for is on none of a site's pages, as they
+    were built: there it has another name now, and would stay.
+    """
+    loads = (f'(?:src|href)="[^"]*{file}' for file in chain(*PARTS))
+    sought = {*UNUSED, *loads, *PARTS.values(), UNCOLOURED.pattern}
+    for page in pages:
+        sought = {what for what in sought if not re.search(what, page, re.DOTALL)}
+    if sought:
+        raise ValueError(f"no page of the site has what tools/lighten.py looks for: {sought}")
+
+
 def lighten(page: str) -> str:
     """A page without the scripts, style sheets and marks of what it does not show. The scripts that
     are left come after the text, but for the options that inline scripts name.
     """
-    page = UNCOLOURED.sub(r"\1", UNUSED.sub("", page))
+    page = UNCOLOURED.sub(r"\1", re.sub("|".join(UNUSED), "", page, flags=re.DOTALL))
     page = re.sub(r'<script src="(?![^"]*/documentation_options)', '<script defer src="', page)
     for files, sign in PARTS.items():
         if not re.search(sign, page):
-            loads = rf'<script [^>]*src="[^"]*(?:{files})[^"]*"></script>'
-            page = re.sub(rf'{loads}|<link [^>]*href="[^"]*(?:{files})[^"]*"[^>]*>', "", page)
+            named = "|".join(files)
+            loads = rf'<script [^>]*src="[^"]*(?:{named})[^"]*"></script>'
+            page = re.sub(rf'{loads}|<link [^>]*href="[^"]*(?:{named})[^"]*"[^>]*>', "", page)
     return page
 
 

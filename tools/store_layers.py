@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from files import digest, replace
 
 import ctxlib as cx
 from ctxlib import stored
+from ctxlib.evaluation import Moments
 from ctxlib.models import DATA, Encoder, kept_folder, real_models
 from ctxlib.studies import Study
 
@@ -79,11 +81,9 @@ def costs(study: Study, file: Path) -> dict[str, float]:
     """
     kept = cx.study(cx.destination(file), study.texts, heads=study.heads)
     x, circuits = study.at.placed(study.texts), (study.circuit, kept.circuit)
-    told = [circuit.summary(x) for circuit in circuits]
-    summaries = cx.evaluation.Moments.of(told[1], told[0]).table(range(told[0].shape[1]))["r"]
-    columns = pd.Series(
-        [r for part in range(0, len(summaries), 256) for r in alike(circuits, part)]
-    )
+    summaries = alike(circuit.summary(x) for circuit in circuits)
+    parts = [slice(start, start + 256) for start in range(0, len(summaries), 256)]
+    columns = pd.concat(alike(c.contribution_to(part).T for c in circuits) for part in parts)
     full, again = (cx.find_neurons(c, at_least=2 * FIRST)["top"] for c in circuits)
     bar = full.iloc[FIRST - 1]
     first = set(full.index[:FIRST]) - set(full.index[(full / bar - 1).abs() < TIE])
@@ -99,10 +99,10 @@ def costs(study: Study, file: Path) -> dict[str, float]:
     return {name: round(float(value), 5) for name, value in measured.items()}
 
 
-def alike(circuits: tuple, start: int) -> list[float]:
-    """The correlation of the columns of some neurons."""
-    columns = [c.contribution_to(slice(start, start + 256)) for c in circuits]
-    return torch.cosine_similarity(*(c - c.mean(1, keepdim=True) for c in columns)).tolist()
+def alike(pair: Iterable[torch.Tensor]) -> pd.Series:
+    """The correlation of what two circuits say, neuron by neuron."""
+    full, kept = pair
+    return Moments.of(kept, full).table(range(full.shape[1]))["r"]
 
 
 def add(file: Path, name: str, fact: Any) -> None:
