@@ -12,7 +12,7 @@ Python joins as the domain `python`. The stages, in the order in which data flow
 
 `RUNS` names every run. Batches are a function of the step alone, so all runs read the same text in
 the same order, and one that is killed goes on from its last checkpoint with the batches that it
-would have seen. Checkpoints are written whole or not at all. The tokenizer is the one
+would have seen. Checkpoints are safetensors, written whole or not at all. The tokenizer is the one
 that ships with `mini`. Where PyTorch finds no compiler, TORCH_COMPILE_DISABLE=1 trains without; it
 takes longer. In the end one table says what every run has read, learned and taken; no run
 is chosen by anything else than that: the four trials decide the optimiser and its rate by bits per
@@ -49,6 +49,7 @@ import torch.nn.functional as F
 from command import ROOT, command
 from files import replace as write
 from files import whole
+from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from tqdm import tqdm
@@ -388,21 +389,35 @@ def save_whole(tensors: dict[str, torch.Tensor], path: Path, facts: dict[str, st
 def save_checkpoint(
     path: Path, model, optimizers, recipe: Recipe, step: int, seconds: float
 ) -> None:
-    states = [optimizer.state_dict() for optimizer in optimizers]
-    held = {"weights": model.state_dict(), "optimizers": states, "recipe": asdict(recipe)}
-    with whole(path) as part:
-        torch.save(held | {"step": step, "seconds": seconds}, part)
+    tensors = {f"weight/{name}": p.detach() for name, p in model.named_parameters()}
+    for name, p in model.named_parameters():
+        for optimizer in optimizers:
+            for key, value in optimizer.state.get(p, {}).items():
+                tensors[f"{key}/{name}"] = value
+    facts = {"step": str(step), "seconds": f"{seconds:.1f}", "recipe": json.dumps(asdict(recipe))}
+    save_whole(tensors, path, facts)
 
 
 def load_checkpoint(path: Path, model, optimizers, recipe: Recipe) -> tuple[int, float]:
     """Fill model and optimisers in place; the step to go on from and the seconds spent so far."""
-    held = torch.load(path, DEVICE, weights_only=True)
-    if held["recipe"] != asdict(recipe):
-        raise ValueError(f"{path} was made with another recipe; choose another --work")
-    model.load_state_dict(held["weights"])
-    for optimizer, state in zip(optimizers, held["optimizers"], strict=True):
-        optimizer.load_state_dict(state)
-    return held["step"], held["seconds"]
+    with safe_open(path, framework="pt") as file:
+        facts = file.metadata()
+        if json.loads(facts["recipe"]) != asdict(recipe):
+            raise ValueError(f"{path} was made with another recipe; choose another --work")
+        states: dict[str, dict[str, torch.Tensor]] = {}
+        for key in list(file.keys()):
+            kind, name = key.split("/", 1)
+            states.setdefault(name, {})[kind] = file.get_tensor(key)
+    for name, p in model.named_parameters():
+        state = states[name]
+        with torch.no_grad():
+            p.copy_(state.pop("weight"))
+        for optimizer in optimizers:
+            if any(p is q for group in optimizer.param_groups for q in group["params"]):
+                optimizer.state[p] = {
+                    k: v if k == "step" else v.to(p.device) for k, v in state.items()
+                }
+    return int(facts["step"]), float(facts["seconds"])
 
 
 # ---------------------------------------------------------------- a run
@@ -427,7 +442,7 @@ def train(name: str, recipe: Recipe, streams, work: Path) -> dict:
     training = {domain: pair["train"] for domain, pair in streams.items()}
     model = new_model(recipe).to(DEVICE)
     optimizers = new_optimizers(model, recipe)
-    checkpoint, first, before = folder / "checkpoint.pt", 0, 0.0
+    checkpoint, first, before = folder / "checkpoint.safetensors", 0, 0.0
     if checkpoint.exists():
         first, before = load_checkpoint(checkpoint, model, optimizers, recipe)
         print(f"{name}: resumed at step {first:,}", flush=True)
