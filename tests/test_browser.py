@@ -56,6 +56,16 @@ def test_a_view_that_stands_in_another_page_is_its_tool_alone(visit):
 
 
 @pytest.mark.parametrize(
+    ("name", "first"), [("explorer", ".ctx-neurons-list tbody tr"), ("reader", "textarea")]
+)
+def test_the_first_screen_of_a_phone_and_of_a_desk_reaches_the_tool(visit, name, first):
+    page = visit(f"book/{name}.html")
+    for size in (PHONE, {"width": 1280, "height": 800}):
+        page.set_viewport_size(size)
+        assert settled(page).locator(first).first.bounding_box()["y"] < 770
+
+
+@pytest.mark.parametrize(
     ("old", "script", "new"),
     [
         ("", True, "00_welcome.html"),

@@ -103,9 +103,9 @@ async function render({ model, el }) {
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
     waiting.root,
-    caption.about,
     caption.key,
     element("div", { class: "ctx-split ctx-reader" }, roots),
+    caption.about,
     between.root,
     element("p", { class: "ctx-turns" }, copies, file, drawings),
     ways.root,
