@@ -14,6 +14,10 @@ from viewing import PHONE, blameless, in_firefox_too, serious, settled
 
 DESK = {"width": 1440, "height": 900}
 APART = ("h1", ".bd-sidebar-primary", ".bd-header-article", "footer", ".prev-next-footer")
+SAID = {  # of the controls, of the list or the lines, of the passage
+    "explorer": ("rank every neuron", "a top above θ", "takes its share apart"),
+    "reader": ("Swap a word", "The lines are", "takes its share apart"),
+}
 PAGES = [
     "search",
     "genindex",
@@ -63,6 +67,10 @@ def test_the_first_screen_of_a_phone_and_of_a_desk_reaches_the_tool(visit, name,
     for size in (PHONE, {"width": 1280, "height": 800}):
         page.set_viewport_size(size)
         assert settled(page).locator(first).first.bounding_box()["y"] < 770
+    # what there is to say of it stands in it
+    assert page.locator("article p:not(.ctx-view *)").count() == 1
+    captions = page.locator(".ctx-view .ctx-quiet:visible").all_inner_texts()
+    assert all(sum(said in text for text in captions) == 1 for said in SAID[name])
 
 
 @pytest.mark.parametrize(

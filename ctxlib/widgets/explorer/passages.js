@@ -76,7 +76,8 @@ export function passageRead({ ranking, neuron, read: at }, { layer, inText }, wh
   const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
   const said =
     `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}: summary ${signed(summary)}, ` +
-    "the sum of what its tokens add. Numbers are rounded: they hold to about a hundredth of their range. ";
+    "the sum of what its tokens add. Press one: “Why here” takes its share apart, head by head. " +
+    "Numbers are rounded: they hold to about a hundredth of their range. ";
   const digits = digitsFor(largest(terms));
   const explain = (/** @type {number} */ i) =>
     why.show({ name: names[i], away: awayFrom(n, i), neuron }, () => text.parts(heads, neuron, i));

@@ -14,7 +14,7 @@ import { QUIET, sharingSection } from "../reading/sharing.js";
 import { neuronTable, textSection } from "../reading/text.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
-import { element, failed, guarded } from "../ui/dom.js";
+import { element, failed, guarded, quiet } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
 import { layerOf } from "../ui/source.js";
 import { heard, inStep, kept, turn } from "../ui/state.js";
@@ -102,6 +102,7 @@ async function render({ model, el }) {
   const roots = sides.map(({ root }) => root);
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
+    quiet("Swap a word in a copy of a text, and see which neurons part the two."),
     waiting.root,
     caption.key,
     element("div", { class: "ctx-split ctx-reader" }, roots),
