@@ -8,7 +8,6 @@ import { LayerReader } from "../engine/reading.js";
 import { latest, nextTurn } from "../engine/slices.js";
 import { captionSection, controlsSection } from "../reading/controls.js";
 import { follow } from "../reading/follow.js";
-import { drawingMarks } from "../reading/lines.js";
 import { compared, OF_TEXTS, sceneOf, termsTable, turned, waysFrom } from "../reading/scene.js";
 import { QUIET, sharingSection } from "../reading/sharing.js";
 import { neuronTable, textSection } from "../reading/text.js";
@@ -84,11 +83,10 @@ async function render({ model, el }) {
   const file = csvButton("Terms as CSV", () => termsTable(/** @type {Scene} */ (scene), layer));
   const drawings = OF_TEXTS.map(({ label }, i) =>
     svgButton(`${label}’s lines as SVG`, () => {
-      const { neuron, heads, texts } = /** @type {Scene} */ (scene);
+      const { neuron, heads } = /** @type {Scene} */ (scene);
       const title = `${label}: what it says to neuron ${neuron}`;
       const name = [layer.model, `neuron ${neuron}`, `heads ${heads.join(" ")}`, label];
-      const marks = drawingMarks(texts[i]);
-      return { name, title, root: sides[i].root.querySelector(".ctx-readable svg"), marks };
+      return { name, title, root: sides[i].root.querySelector(".ctx-readable svg") };
     }),
   );
   const copies = OF_TEXTS.map(({ label }, i) =>
