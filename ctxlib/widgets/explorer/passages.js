@@ -51,7 +51,7 @@ export function passageSection(tools) {
     which.update(scene.passage);
     if (!changed("responses", "neuron", "read")) return;
     title.textContent = `What neuron ${scene.neuron} hears`;
-    renewed(held, passageRead(scene, tools, why));
+    renewed(held, passageRead(scene, layer.passages[scene.read], tools, why));
   });
   return { root: element("section", {}, title, which, held, why.root), paint };
 }
@@ -61,11 +61,10 @@ function awayFrom(n, source) {
   return source > n ? `${source - n} ahead` : `${n - source} back`;
 }
 
-/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number, read: number}} scene
- *  @param {Pick<Tools, "layer" | "inText">} tools @param {ReturnType<typeof whyHere>} why */
-export function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
+/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number}} scene
+ *  @param {Passage} passage @param {Pick<Tools, "inText">} tools @param {ReturnType<typeof whyHere>} why */
+export function passageRead({ ranking, neuron }, passage, { inText }, why) {
   const { circuit, heads } = ranking;
-  const passage = layer.passages[at];
   const ids = Array.from(circuit.placed(passage.ids));
   const text = circuit.read(ids);
   const terms = text.terms(heads, neuron);
