@@ -9,7 +9,7 @@ import { figure } from "./words.js";
  *    ticks?: number[], format?: (value: number) => string}} Axis
  *  @typedef {ReturnType<typeof chart>} Chart */
 
-const LETTER = 6.6; // pixels of a name at a line's end, a letter
+const LETTER = 7.2; // pixels of a name at a line's end, a letter
 const APART = 15; // and between two names
 
 /** Of an axis from the destination into the past. */
@@ -73,7 +73,7 @@ function isPower(value) {
  *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string,
  *    names?: string[]}} options `names` are those that lines are to bear at their ends */
 export function chart({ alt, x, y, width, height = 260, title, names = [] }) {
-  const right = width - Math.max(12, ...names.map(({ length }) => 10 + LETTER * length));
+  const right = width - Math.max(12, ...names.map(({ length }) => 12 + LETTER * length));
   const area = { left: 58, right, top: title ? 26 : 12, bottom: height - 42 };
   const across = scaled(x, area.left, area.right);
   const up = scaled(y, area.bottom, area.top);
