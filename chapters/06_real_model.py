@@ -901,7 +901,7 @@ display(
         holds=[name for name, v in strays.items() if v > CLOSE] == ["SmolLM2"],
     ),
     cx.claims.finding(
-        f"In all three some VO matrices point against each other, as none do in mini (chapter 5): the lowest cosine of two is {cx.claims.listed(f'{v:.2f} in {name}' for name, v in lowest.items())}.",
+        f"In all three some VO matrices point against each other, as none do in mini (chapter 5): the lowest cosine between two stable heads is {cx.claims.listed(f'{v:.2f} in {name}' for name, v in lowest.items())}. In what they add only SmolLM2's cancel.",
         holds=max(lowest.values()) < -0.005,  # chapter 5's bound
     ),
     cx.claims.finding(

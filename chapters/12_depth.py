@@ -686,8 +686,10 @@ display(
         holds=bool(constant.min() > 0.5),
     ),
     cx.claims.finding(
-        f"Nor do thirty layers average it away: in SmolLM2 the noise of the first layer's stable heads has, after the last layer, {ends(of_growth, '{:.0f}')} times the size that it has after the first. But the stream outgrows it: over the stream's own variance it falls from {share_deep[0]:.1f} to {share_deep[-1]:.3f}.",
-        holds=bool(of_growth[1] > 1 and share_deep[-1] < share_deep[0] / 2),
+        f"Nor do thirty layers average it away: in SmolLM2 the noise of the first layer's stable heads has, after the last layer, {ends(of_growth, '{:.0f}')} times the size that it has after the first. But the stream outgrows it: over the stream's own variance it falls from {share_deep[0]:.1f} to {share_deep[-1]:.3f}, all of that in two layers ({share_deep[2]:.3f} after the third, {share_deep[3:].min():.3f} to {share_deep[3:].max():.3f} later).",
+        holds=bool(
+            of_growth[1] > 1 and share_deep[-1] < share_deep[0] / 2 and share_deep[2] < 0.05
+        ),
     ),
 )
 

@@ -757,6 +757,7 @@ def told_by(explainer):
             "zero-shot": answered(explainer, split),
             "few-shot": answered(FewShot(explainer), split),
             "zero-shot, shuffled": answered(explainer, mixed),
+            "few-shot, shuffled": answered(FewShot(explainer), mixed),
             "rules": answered(rules, split),
             "rules, shuffled": answered(rules, mixed),
         }
@@ -769,7 +770,14 @@ if CHAT and splits:
 
 # %% tags=["hide-input", "nbval-check-output"]
 answers = json.loads(KEPT.read_text())["cases"]
-WAYS = ("zero-shot", "few-shot", "zero-shot, shuffled", "rules", "rules, shuffled")
+WAYS = (
+    "zero-shot",
+    "few-shot",
+    "zero-shot, shuffled",
+    "few-shot, shuffled",
+    "rules",
+    "rules, shuffled",
+)
 marks = pd.DataFrame({way: {name: c[way]["score"] for name, c in answers.items()} for way in WAYS})
 planted = marks.index.str.startswith("planted")
 
@@ -793,8 +801,14 @@ display(
         holds=bool(marks[planted]["zero-shot"].mean() < 0.55 and asked_rules.min() > 0.7),
     ),
     cx.claims.finding(
-        f"So its {drawn['zero-shot'].mean():.2f} on the {len(drawn)} drawn cases, where rules score {drawn['rules'].mean():.2f}, says nothing of heads: it calls {1 - calls_on:.0%} of all prompts inactive. Prompts shown as examples change none of its {len(marks)} scores.",
-        holds=bool(calls_on < 0.1 and (marks["few-shot"] == marks["zero-shot"]).all()),
+        f"So its {drawn['zero-shot'].mean():.2f} on the {len(drawn)} drawn cases, where rules score {drawn['rules'].mean():.2f}, says nothing of heads: it calls {1 - calls_on:.0%} of all prompts inactive. Prompts shown as examples change none of its {len(marks)} scores, nor one under shuffled labels.",
+        holds=bool(
+            calls_on < 0.1
+            and all(
+                (marks[f"few-shot{of}"] == marks[f"zero-shot{of}"]).all()
+                for of in ("", ", shuffled")
+            )
+        ),
     ),
 )
 
@@ -805,7 +819,7 @@ Whether a larger model adds something, or this one asked in another way, stays o
 ```{admonition} How it was asked, and how to ask a model of your own
 :class: dropdown
 
-`cx.chat.ChatExplainer` has the same two methods, `explain` and `classify`, behind any endpoint that speaks OpenAI's chat completions, a server of your own included: set `CHAT` in the parameters cell. *Zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. Here: 4-bit weights, a server of `llama.cpp`, eight prompts of either kind shown and at most eight held out, sentences of at most 300 characters, the last 100 characters of each, temperature 0. Shuffled labels were asked zero-shot only. Sentences and scores are kept with the book.
+`cx.chat.ChatExplainer` has the same two methods, `explain` and `classify`, behind any endpoint that speaks OpenAI's chat completions, a server of your own included: set `CHAT` in the parameters cell. *Zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. Here: 4-bit weights, a server of `llama.cpp`, eight prompts of either kind shown and at most eight held out, sentences of at most 300 characters, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
 ```
 """
 

@@ -432,13 +432,13 @@ cx.claims.finding(
 # %% tags=["hide-input", "nbval-check-output"]
 with_end, with_each_other = kept["domains at 1%"]
 cx.claims.finding(
-    f"The map of domains is not there yet: at 1% the three seeds share one, r = {min(with_each_other):.2f} at least, but it agrees with base's end by {min(with_end):.2f} to {max(with_end):.2f}, less than words alone do.",
+    f"The map of domains is not there yet: at 1% the three seeds share one, r = {min(with_each_other):.2f} at least, but it agrees with base's end by {min(with_end):.2f} to {max(with_end):.2f}, less than words alone do; untrained layers share one, too ({of_each_other:.2f}), and whether it is theirs was not asked.",
     holds=bool(min(with_each_other) > 0.9 and max(with_end) <= by_words),
 )
 
 # %% [markdown]
 r"""
-(For the maps at 1% those 24 steps were run again, in float32; all that was kept of these checkpoints came out the same.) Random weights give small scores, so kernels start even and content starts near one: nothing needs to be learned for a head to be broad and steady. What is learned, content and kernels, then works against it. We had expected the median column to correlate 0.5 with its end when the loss had made half of its way; it does so later.
+(For the maps at 1% those 24 steps were run again, in float32: the numbers kept of these checkpoints came out the same, their checksums did not. That the seeds share a map at 1% was asked with the answer known.) Random weights give small scores, so kernels start even and content starts near one: nothing needs to be learned for a head to be broad and steady. What is learned, content and kernels, then works against it. We had expected the median column to correlate 0.5 with its end when the loss had made half of its way; it does so later.
 """
 
 # %% [markdown]
