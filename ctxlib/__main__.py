@@ -69,6 +69,8 @@ def studied(model: str, folder: str | None) -> Study:
         most = of.length
     else:
         of = cx.load(model, layers=1)
+        if not cx.decoders.feeding(of, 0):  # side by side: the second MLP hears the first heads
+            of = cx.load(model, layers=2)
         most = min(READ, of.cfg.n_ctx)
     reader = cx.texts.Reader.of(of, most)
     texts = cx.texts.labelled(reader, folder) if folder else cx.texts.collection(reader, TEXTS)

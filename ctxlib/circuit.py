@@ -216,7 +216,7 @@ class ContextualCircuit:
     @classmethod
     def load(cls, file: str | Path) -> ContextualCircuit:
         """A circuit that was saved. It approximates, so `cx.evaluate` needs the model's own.
-        Errors as for a stored layer.
+        Errors as for a stored layer, and ValueError for one that no circuit was kept with.
 
         >>> kept = circuit.save("circuit.safetensors.zst")
         >>> cx.ContextualCircuit.load(kept).heads == circuit.heads
@@ -225,6 +225,8 @@ class ContextualCircuit:
         from ctxlib import stored  # which comes here
 
         tensors, facts = stored.read(Path(file))
+        if "heads" not in facts:
+            raise ValueError(f"{file} is a stored layer without a circuit: cx.destination opens it")
         own = {name: tensors[name] for name in OF_A_TEXT}
         return cls(stored.made(tensors, facts), tuple(facts["heads"]), **own, scale=facts["scale"])
 

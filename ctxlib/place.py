@@ -277,7 +277,7 @@ def destination(
         texts = collection(reader, TEXTS) if texts is None else texts
         if n is None:
             check_listed(texts)
-            n = min([FAR, *(len(token_ids(text, reader)) - 1 for text in texts)])
+            n = min([FAR, reader.n_ctx - 1, *(len(token_ids(text, reader)) - 1 for text in texts)])
         return two_means(of, texts, n, token)
     weights = of if isinstance(of, LayerWeights) else LayerWeights.of(of)
     if n is None:

@@ -4,6 +4,7 @@ of plain prose calibrates.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -168,6 +169,7 @@ def study(
     >>> cx.study(model, texts=100, heads=[4, 2]).heads
     [4, 2]
     """
+    of = destination(of, token=token) if isinstance(of, str | os.PathLike) else of
     placed = isinstance(of, Destination)
     if placed and token != " the":
         raise TypeError("a destination has its token: give none beside it")

@@ -15,6 +15,7 @@ from test_neurons import planted
 import ctxlib as cx
 from ctxlib.decoders import causal, lookups
 from ctxlib.neurons import LARGEST
+from ctxlib.stored import keep
 
 N, THE, HEADS, NAN = 20, 262, [0, 2], float("nan")
 TEXT, TEXTS = torch.arange(32), draw_texts(9, 32, 300, seed=4)
@@ -22,7 +23,8 @@ STRANGE = [torch.tensor([*range(5), stranger, 6]) for stranger in (-1, 300)]
 NO_LENGTH = [TEXT[:0], torch.ones(33, dtype=torch.int64)]
 PROMPTS = [draw_text(length, seed) for seed, length in enumerate((5, 17, 2, 32))]
 approximated, label = cx.evaluation.approximated, cx.label_neurons
-calibrate, middle_text = cx.ContextualCircuit.calibrate, cx.denominators.middle_text
+calibrate, load = cx.ContextualCircuit.calibrate, cx.ContextualCircuit.load
+middle_text = cx.denominators.middle_text
 
 
 class Given:
@@ -200,6 +202,10 @@ def roberta():
     return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SIZES))
 
 
+def bert_that_decodes():
+    return transformers.BertLMHeadModel(transformers.BertConfig(**SIZES, is_decoder=True))
+
+
 def bart():
     heads = {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
     sizes = {"vocab_size": 300, "d_model": 24, "encoder_layers": 1, "decoder_layers": 1}
@@ -240,6 +246,7 @@ REFUSED = [
     (lambda o, of: o.at(of[0], n=of[1]), product(KINDS, [*NO_NUMBER, "20"]), "give a whole number"),
     (lambda o, of: o.at(of[0], token=of[1]), product(KINDS, NO_NUMBER), "give a whole number"),
     (lambda o, kind: o.at(kind, token="20"), KINDS, "exactly one"),
+    (lambda o, name: load(keep(o.here, o.tmp_path / name)), ["a.safetensors"], "without a circuit"),
     (lambda o, n: o.at("Llama", n=n), [0, 1, 32, 33], "^destination {}: choose 2 to 31$"),
     (lambda o, made: o.two_means(**made), [OLMO2], "empirical kernels would be wrong"),
     (lambda o, made: o.two_means(**made), [SHORT], "no neuron sees"),
@@ -274,6 +281,11 @@ REFUSED = [
     # models and claims
     *((lambda o, made: o.model(**made), [made], said) for made, said in COMPUTED_WRONGLY),
     (lambda o, made: cx.load(o.make_folder(made())), [roberta, bart], NO_DECODER),
+    (
+        lambda o, made: cx.load(o.make_folder(made())),
+        [bert_that_decodes],
+        "does not find the blocks",
+    ),
     (lambda o, k: cx.LayerWeights.of(o.model(architecture="openai-gpt"), k), [0, 1], READS_ELSE),
     (lambda o, made: cx.LayerWeights.of(o.model(**made)), [XGLM], r"comput\w+ (its )?positions"),
     *((lambda o, name: cx.load(name), names, f"'{{}}'.*{said}") for names, said in NO_NAMES),
