@@ -140,12 +140,15 @@ class ContextualCircuit:
         return einsum(self.weighted_values, self.readout, "t head d_head, head d_head j -> t j")
 
     def contribution_to(self, neurons: Sequence[int] | slice) -> Float[Tensor, "neuron vocab"]:
-        """The columns of `contribution` for these neurons, each in one piece.
+        """The columns of `contribution` for these neurons, each in one piece. Raises ValueError for
+        neurons that do not exist.
 
         >>> column = circuit.contribution_to([463])
         >>> torch.allclose(column[0], circuit.contribution[:, 463], atol=1e-4)
         True
         """
+        if not isinstance(neurons, slice):
+            neurons = check_chosen("neuron", neurons, self.at.n_neurons)
         by_neuron = rearrange(self.readout[..., neurons], "head d_head j -> j (head d_head)")
         return by_neuron @ rearrange(self.weighted_values, "t head d_head -> (head d_head) t")
 

@@ -65,6 +65,11 @@ class Given:
         """A circuit with sources on both sides."""
         return calibrate(cx.destination(as_encoder(self.precise), n=9), TEXTS[0], HEADS)
 
+    def without(self, heads, *shape):
+        return causal.token_losses(
+            self.tiny, TEXTS, [causal.replace_z(0, heads, torch.zeros(shape))]
+        )
+
     @property
     def speechless(self):
         return replace(self.tiny_weights, tokenizer=None)
@@ -175,7 +180,9 @@ CHOOSERS = (
     lambda at, heads: calibrate(at, TEXTS[0], heads),
     lambda at, heads: at.truth(at.placed(TEXTS), heads),
     lambda at, heads: middle_text(at, TEXTS, heads),
+    lambda at, heads: at.to_neurons(at.placed(TEXTS), at.outputs(at.placed(TEXTS)), heads),
 )
+NO_Z = [(32, 1, 8), (32, 2, 1), (1, 2, 8), (32, 2)]
 NO_HEAD = "^head .*: (give a whole number|there are heads 0 to .)$|^no heads|one is there twice$"
 
 # ---------------------------------------------------------------- one by one
@@ -265,6 +272,7 @@ REFUSED = [
     (lambda o, names: label(draw(4, 2), [*names], [0]), ["aabb"], "4 labels and 1 neurons"),
     (lambda o, names: label(draw(4, 2), [*names], [0, 1]), ["aaaa", "aaab"], "two names with two"),
     (lambda o, n: cx.nulls.random_sets([0], n, 1, like=np.zeros(n)), [10], "10 neurons, where 50"),
+    (lambda o, j: o.circuit.contribution_to([j]), [-1, 40], "neurons 0 to 39"),
     (lambda o, j: cx.nulls.random_sets([j], 10, draws=1), [12], "neuron"),
     # texts
     (lambda o, text: cx.texts.encode(o.tiny_weights, text), ["", " \n\t\n"], "the text is empty"),
@@ -298,6 +306,8 @@ REFUSED = [
     (lambda o, of: of[0](o.circuit, of[1]), product(ALONG, NO_LENGTH), "to 32 tokens|0 to 31"),
     (lambda o, of: of(o.encoder, TEXTS[0]), ALONG, "needs a decoder with learned positions"),
     (lambda o, z: causal.circuit_z(o.circuit, TEXT, z), [ONES[:, :31]], "at 31 .* text of 32"),
+    (lambda o, heads: o.without(heads, 32, 2, 8), [[0, -1]], "^head -1: there are"),
+    (lambda o, shape: o.without([0, 1], *shape), NO_Z, r"^z has shape .*need \(32, 2, 8\)$"),
     (lambda o, texts: causal.mean_z(o.tiny, texts, 9), [[]], "no texts"),
     (lambda o, n: causal.mean_z(o.tiny, TEXTS, n), [0, 40], "length={}: choose 1 to 32"),
     (lambda o, name: ASK[name](o.unfolded, 0, 5, PROMPTS), FOLDED, "not folded: load it with"),
