@@ -44,8 +44,7 @@ def explored(model: str, folder: str | None, out: Path) -> str:
     """Write `neurons.csv` and `explorer.html` to a folder; what there is to say, as text."""
     out.mkdir(parents=True, exist_ok=True)
     study = studied(model, folder)
-    share = cx.denominators.speaks(study.at, study.texts[::5])
-    roster = study.roster.assign(share=share.round(2))
+    roster = study.roster.assign(share=study.speaks.round(2))
     found = neurons(study)
     found.to_csv(out / "neurons.csv", encoding="utf-8-sig")
     cx.widgets.page(study, out / "explorer.html", title=Path(model).name)

@@ -98,15 +98,16 @@ class Study:
 
     @cached_property
     def speaks(self) -> pd.Series:
-        """Who speaks, over every fourth text (`cx.denominators.speaks`): each head's share of what
-        differs between texts. An average over heads counts a silent head like any other; this is
-        what to weigh it by.
+        """Who speaks, over every fourth of eight or more texts, else over all of them
+        (`cx.denominators.speaks`): each head's share of what differs between texts. An average over
+        heads counts a silent head like any other; this is what to weigh it by. Raises ValueError
+        for fewer than two texts.
 
         >>> share = cx.study(model, texts=100).speaks
         >>> len(share), round(float(share.sum()), 3)
         (8, 1.0)
         """
-        return speaks(self.at, self.texts[::4])
+        return speaks(self.at, self.texts[:: 4 if len(self.texts) >= 8 else 1])
 
     @cached_property
     def example(self) -> Text:

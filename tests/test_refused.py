@@ -261,6 +261,7 @@ REFUSED = [
     (lambda o, of: of[1](o.at(of[0]), of[2]), product(KINDS, CHOOSERS, NO_HEADS), NO_HEAD),
     (lambda o, heads: cx.study(o.mini, texts=2, heads=heads), [[True]], "head True: give a whole"),
     (lambda o, count: cx.study(o.mini, texts=count, or_all=True), [1], "at least two"),
+    (lambda o, count: cx.denominators.speaks(o.here, TEXTS[:count]), [1], "at least two"),
     (lambda o, j: cx.evaluate(o.circuit, TEXTS, [2, j]), [3.0], "neuron 3.0: give a whole number"),
     (lambda o, of: of(o.circuit, TEXTS, [2, 40]), EVALUATORS, "neurons 0 to 39"),
     (lambda o, of: of(o.circuit, TEXTS[:, :20], [2], True), EVALUATORS, "too short.* at least 21"),

@@ -54,7 +54,7 @@ def test_a_study_is_of_a_model_its_weights_a_destination_or_a_file(mini, mini_we
 
 def test_without_plain_prose_every_passage_may_calibrate(mini):
     study = cx.study(mini, texts=2, heads=[3], prose=["nowhere"])
-    assert study.prose == study.passages
+    assert study.prose == study.passages and study.speaks.notna().all(), "of two texts"
 
 
 def test_labels_of_one_half_are_judged_on_the_other(mini):
