@@ -44,8 +44,7 @@ def explored(model: str, folder: str | None, out: Path) -> str:
     """Write `neurons.csv` and `explorer.html` to a folder; what there is to say, as text."""
     out.mkdir(parents=True, exist_ok=True)
     study = studied(model, folder)
-    share = cx.denominators.speaks(study.at, study.texts[::5])
-    roster = study.roster.assign(share=share.round(2))
+    roster = study.roster.assign(share=study.speaks.round(2))
     found = neurons(study)
     found.to_csv(out / "neurons.csv", encoding="utf-8-sig")
     cx.widgets.page(study, out / "explorer.html", title=Path(model).name)
@@ -69,6 +68,8 @@ def studied(model: str, folder: str | None) -> Study:
         most = of.length
     else:
         of = cx.load(model, layers=1)
+        if not cx.decoders.feeding(of, 0):  # side by side: the second MLP hears the first heads
+            of = cx.load(model, layers=2)
         most = min(READ, of.cfg.n_ctx)
     reader = cx.texts.Reader.of(of, most)
     texts = cx.texts.labelled(reader, folder) if folder else cx.texts.collection(reader, TEXTS)

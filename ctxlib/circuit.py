@@ -140,12 +140,15 @@ class ContextualCircuit:
         return einsum(self.weighted_values, self.readout, "t head d_head, head d_head j -> t j")
 
     def contribution_to(self, neurons: Sequence[int] | slice) -> Float[Tensor, "neuron vocab"]:
-        """The columns of `contribution` for these neurons, each in one piece.
+        """The columns of `contribution` for these neurons, each in one piece. Raises ValueError for
+        neurons that do not exist.
 
         >>> column = circuit.contribution_to([463])
         >>> torch.allclose(column[0], circuit.contribution[:, 463], atol=1e-4)
         True
         """
+        if not isinstance(neurons, slice):
+            neurons = check_chosen("neuron", neurons, self.at.n_neurons)
         by_neuron = rearrange(self.readout[..., neurons], "head d_head j -> j (head d_head)")
         return by_neuron @ rearrange(self.weighted_values, "t head d_head -> (head d_head) t")
 
@@ -216,7 +219,7 @@ class ContextualCircuit:
     @classmethod
     def load(cls, file: str | Path) -> ContextualCircuit:
         """A circuit that was saved. It approximates, so `cx.evaluate` needs the model's own.
-        Errors as for a stored layer.
+        Errors as for a stored layer, and ValueError for one that no circuit was kept with.
 
         >>> kept = circuit.save("circuit.safetensors.zst")
         >>> cx.ContextualCircuit.load(kept).heads == circuit.heads
@@ -225,6 +228,8 @@ class ContextualCircuit:
         from ctxlib import stored  # which comes here
 
         tensors, facts = stored.read(Path(file))
+        if "heads" not in facts:
+            raise ValueError(f"{file} is a stored layer without a circuit: cx.destination opens it")
         own = {name: tensors[name] for name in OF_A_TEXT}
         return cls(stored.made(tensors, facts), tuple(facts["heads"]), **own, scale=facts["scale"])
 

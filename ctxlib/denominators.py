@@ -24,6 +24,7 @@ from ctxlib.texts.batching import joined
 from ctxlib.texts.text import AnyText, Text
 from ctxlib.weights import check_chosen
 
+ONE_TEXT = "one text has no spread: give at least two"
 STEADY = 0.3  #: a relative standard deviation over texts below this: the denominator holds still
 
 # ---------------------------------------------------------------- what a denominator is
@@ -84,7 +85,7 @@ def roster(at: Destination, texts: Iterable[AnyText], steady: float = STEADY) ->
     """
     denoms = softmax_denominators(at, texts)
     if len(denoms) < 2:
-        raise ValueError("one text has no spread: give at least two")
+        raise ValueError(ONE_TEXT)
     table = families(at).drop(columns="because")
     table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
     table["stable"] = (table["effective tokens"] > BROAD) & (table["relative spread"] < steady)
@@ -94,7 +95,7 @@ def roster(at: Destination, texts: Iterable[AnyText], steady: float = STEADY) ->
 def speaks(at: Destination, texts: Iterable[AnyText]) -> pd.Series:
     """Who speaks: each head's share of what differs between texts in what the heads write to the
     neurons, `sum_j var(out_h . W_in[:, j] / s)`; the shares add up to 1. From the truth, or where
-    there is none from the rebuilt outputs.
+    there is none from the rebuilt outputs. Raises ValueError for fewer than two texts.
 
     >>> share = cx.denominators.speaks(at, passages)
     >>> len(share), round(float(share.sum()), 3)
@@ -103,6 +104,8 @@ def speaks(at: Destination, texts: Iterable[AnyText]) -> pd.Series:
     write = at.rebuilt_outputs if at.layer is None else at.outputs
     written = ((x, write(x)) for x in at.read(texts, "who speaks"))
     spoken = joined(out / at.scale(x, out)[..., None] for x, out in written)  # text head d_model
+    if len(spoken) < 2:
+        raise ValueError(ONE_TEXT)
     apart, W_in = spoken - spoken.mean(0), at.readout.W_in
     gram = W_in @ W_in.T  # d_model numbers in place of one a neuron
     share = einsum(apart @ gram, apart, "text head d_model, text head d_model -> head")

@@ -118,7 +118,7 @@ def checked(
         )
     hf_model.register_forward_pre_hook(bring_tokens, with_kwargs=True)
     hf_model.requires_grad_(False).to(place)  # the bridge leaves a model where it is
-    if hf_model.config.model_type == "bert":
+    if is_encoder(hf_model.config, source):
         return Encoder(hf_model, tokenizer, sizes(hf_model.config, source, place))
     try:
         model = TransformerBridge.boot_transformers(

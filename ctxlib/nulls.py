@@ -41,7 +41,7 @@ def mixtures(
     factors = np.random.default_rng(seed).standard_normal((W.shape[1], count))
     lengths = W.norm(dim=0)
     lengths = lengths.repeat(-(-count // len(lengths)))[:count]
-    return normalize(W @ torch.from_numpy(factors).to(W.dtype), dim=0) * lengths
+    return normalize(W @ torch.from_numpy(factors).to(W), dim=0) * lengths
 
 
 def random_sets(
@@ -94,10 +94,11 @@ def untrained(weights: LayerWeights, seed: Seed = 0) -> LayerWeights:
 
 def p_value(found: float, null: ArrayLike) -> float:
     """The chance of a number as large as what was found, by a null of random ones; never zero, for
-    what was found counts as one of them (Phipson and Smyth 2010).
+    what was found counts as one of them (Phipson and Smyth 2010). What is no number, found or in
+    the null, counts as reached.
 
     >>> cx.nulls.p_value(5.0, [1.0, 2.0, 5.0, 3.0])
     0.4
     """
     null = np.asarray(null)
-    return float((1 + (null >= found).sum()) / (1 + null.size))
+    return float((1 + (~(null < found)).sum()) / (1 + null.size))

@@ -191,14 +191,15 @@ class Destination:
 
     def to_neurons(self, x: Texts, outputs: Outputs, heads: Sequence[int]) -> Neurons:
         """`sum_{h in heads} (output of h at n) . W_in / s(x)`: what chosen heads add to each
-        neuron's pre-activation.
+        neuron's pre-activation. Raises ValueError for heads that do not exist.
 
         >>> at, x = cx.destination(weights, n=256), tokens[:257]
         >>> added = at.to_neurons(x, at.outputs(x), heads)
         >>> torch.equal(added, at.truth(tokens, heads))
         True
         """
-        return outputs[..., list(heads), :].sum(-2) @ self.readout.W_in / self.scale(x, outputs)
+        heads = check_chosen("head", heads, self.n_heads)
+        return outputs[..., heads, :].sum(-2) @ self.readout.W_in / self.scale(x, outputs)
 
     def truth(self, x: Texts, heads: Sequence[int]) -> Neurons:
         """What the chosen heads add to each neuron's pre-activation at n, exact:
@@ -213,7 +214,7 @@ class Destination:
         >>> torch.allclose(at.truth(tokens, heads), one_by_one, atol=1e-3)
         True
         """
-        return self.to_neurons(x, self.outputs(x), check_chosen("head", heads, self.n_heads))
+        return self.to_neurons(x, self.outputs(x), heads)
 
     def mlp(self, x: Texts) -> dict[str, Neurons]:
         """What the MLP makes of a text at n, exact, by name: `pre` and `post` the activation
@@ -277,7 +278,7 @@ def destination(
         texts = collection(reader, TEXTS) if texts is None else texts
         if n is None:
             check_listed(texts)
-            n = min([FAR, *(len(token_ids(text, reader)) - 1 for text in texts)])
+            n = min([FAR, reader.n_ctx - 1, *(len(token_ids(text, reader)) - 1 for text in texts)])
         return two_means(of, texts, n, token)
     weights = of if isinstance(of, LayerWeights) else LayerWeights.of(of)
     if n is None:

@@ -4,6 +4,7 @@ of plain prose calibrates.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,15 +98,16 @@ class Study:
 
     @cached_property
     def speaks(self) -> pd.Series:
-        """Who speaks, over every fourth text (`cx.denominators.speaks`): each head's share of what
-        differs between texts. An average over heads counts a silent head like any other; this is
-        what to weigh it by.
+        """Who speaks, over every fourth of eight or more texts, else over all of them
+        (`cx.denominators.speaks`): each head's share of what differs between texts. An average over
+        heads counts a silent head like any other; this is what to weigh it by. Raises ValueError
+        for fewer than two texts.
 
         >>> share = cx.study(model, texts=100).speaks
         >>> len(share), round(float(share.sum()), 3)
         (8, 1.0)
         """
-        return speaks(self.at, self.texts[::4])
+        return speaks(self.at, self.texts[:: 4 if len(self.texts) >= 8 else 1])
 
     @cached_property
     def example(self) -> Text:
@@ -168,6 +170,7 @@ def study(
     >>> cx.study(model, texts=100, heads=[4, 2]).heads
     [4, 2]
     """
+    of = destination(of, token=token) if isinstance(of, str | os.PathLike) else of
     placed = isinstance(of, Destination)
     if placed and token != " the":
         raise TypeError("a destination has its token: give none beside it")

@@ -14,6 +14,10 @@ from viewing import PHONE, blameless, in_firefox_too, serious, settled
 
 DESK = {"width": 1440, "height": 900}
 APART = ("h1", ".bd-sidebar-primary", ".bd-header-article", "footer", ".prev-next-footer")
+SAID = {  # of the controls, of the list or the lines, of the passage
+    "explorer": ("rank every neuron", "a top above θ", "takes its share apart"),
+    "reader": ("Swap a word", "The lines are", "takes its share apart"),
+}
 PAGES = [
     "search",
     "genindex",
@@ -56,6 +60,20 @@ def test_a_view_that_stands_in_another_page_is_its_tool_alone(visit):
 
 
 @pytest.mark.parametrize(
+    ("name", "first"), [("explorer", ".ctx-neurons-list tbody tr"), ("reader", "textarea")]
+)
+def test_the_first_screen_of_a_phone_and_of_a_desk_reaches_the_tool(visit, name, first):
+    page = visit(f"book/{name}.html")
+    for size in (PHONE, {"width": 1280, "height": 800}):
+        page.set_viewport_size(size)
+        assert settled(page).locator(first).first.bounding_box()["y"] < 770
+    # what there is to say of it stands in it
+    assert page.locator("article p:not(.ctx-view *)").count() == 1
+    captions = page.locator(".ctx-view .ctx-quiet:visible").all_inner_texts()
+    assert all(sum(said in text for text in captions) == 1 for said in SAID[name])
+
+
+@pytest.mark.parametrize(
     ("old", "script", "new"),
     [
         ("", True, "00_welcome.html"),
@@ -81,7 +99,7 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
         assert len(numbers) > 20 and any("−" in said for _, said in numbers), (
             "no hyphen for a minus"
         )
-    if re.match(r"book/\d\d[a-z]?_", name):
+    if re.match(r"book/(\d\d|[A-Z])_", name):
         page.set_viewport_size({"width": PHONE["width"], "height": 900})
         assert page.evaluate(CUT) == []
         page.set_viewport_size(DESK)

@@ -26,17 +26,18 @@ def test_a_models_neurons_in_one_command(tmp_path, capsys):
     assert "<title>mini</title>" in page and not re.search(r'(?:src|href)="?https?:', page)
 
 
-@pytest.mark.parametrize("alone", [False, True], ids=["model", "stored layer"])
-def test_ones_own_folders_are_the_labels(tmp_path, capsys, tiny_folder, tiny_weights, alone):
+@pytest.mark.parametrize("kind", ["GPT-2", "NeoX, parallel", "Llama", "stored layer"])
+def test_ones_own_folders_are_the_labels(tmp_path, capsys, of_kind, tiny_weights, kind):
     sea, code = "the colour of the water at the harbour", "def area(width): return width"
     for label, text in (("sea", sea), ("code", code)):
         folder = tmp_path / "texts" / label
         folder.mkdir(parents=True)
         for k in range(12):
             (folder / f"{k}.txt").write_text(f"{text} {k} " * 60)
-    model = tiny_folder
-    if alone:
+    if alone := kind == "stored layer":
         model = stored.keep(cx.destination(tiny_weights), tmp_path / "kept.safetensors.zst")
+    else:
+        model = of_kind(kind).folder
     asked = [str(model), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
     assert main(asked) == 0
     table = pd.read_csv(tmp_path / "out" / "neurons.csv")

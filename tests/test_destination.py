@@ -56,6 +56,7 @@ def test_what_is_asked_for_is_what_it_has(precise, of_kind):
     shorter = [TEXTS[0], TEXTS[1, :13]]  # of which it is the end
     assert cx.destination(precise, shorter).n == 12
     assert cx.destination(of_kind("Llama").model, shorter, token=THE).n == 12
+    assert cx.destination(of_kind("Llama").model, draw_texts(9, 40, 300), token=THE).n == 31
     encoder = of_kind("BERT").model  # of which it is the middle
     for texts, n in ((None, 16), (TEXTS, 16), ([TEXTS[0], TEXTS[1, :20]], 10)):
         assert cx.destination(encoder, texts, token=THE).n == n

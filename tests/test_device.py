@@ -111,6 +111,7 @@ def of_rows(w, texts):
         cx.content_scores(w, N, TOKEN, x),
         cx.split.destination_query(w, N, None),
         cx.families(asked(w)),
+        cx.nulls.mixtures(w.mlp_input()[0]),
     ]
 
 

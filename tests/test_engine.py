@@ -244,6 +244,17 @@ def test_two_rankings_that_are_made_at_once_both_come_to_their_end(page):
     assert made == [True, True]
 
 
+def test_the_last_few_are_kept_and_the_one_asked_for_longest_ago_goes(page):
+    asked = """async () => {
+        const { Kept } = await import("/views/engine/kept.js");
+        const kept = new Kept(3);
+        const made = [];
+        for (const name of "abcadbce") kept.get(name, () => made.push(name));
+        return [made.join(""), [..."abcde"].filter((name) => kept.known(name)).join("")];
+    }"""
+    assert page.evaluate(asked) == ["abcdbce", "bce"]
+
+
 def test_preparing_can_be_given_up_and_taken_up_again(page):
     assert page.evaluate(
         """async () => {

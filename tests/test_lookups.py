@@ -204,7 +204,7 @@ def test_an_outcome_is_that_of_the_untouched_model_whatever_is_replaced(of_kind,
     for replaced, prompts, asked in (
         ([], PROMPTS, [(0, 3, 7), (2, 39, 0), (1, 17, 299)]),
         ([silence(0), put], PROMPTS, [(2, 17, 7)]),
-        ([silence(0), hold(0)], PROMPTS[:1], [(0, 17, 7), (2, 3, 7)]),
+        ([silence(0), hold(0)], PROMPTS, [(0, 17, 7), (2, 3, 7)]),
         ([silence(2), hold(2)], PROMPTS[3:4], [(2, 17, 7), (2, 3, 7)]),
         ([], PROMPTS[:1], [(2, 17, 7)]),  # no hook stays behind
     ):

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 import ctxlib as cx
 
+NAN = st.just(float("nan"))
+
 
 @given(st.integers(2, 30), st.integers(1, 50), st.integers(0, 2**32 - 1))
 def test_mixtures_are_as_long_and_lie_in_the_span(neurons, count, seed):
@@ -54,7 +56,7 @@ def test_an_untrained_layer_has_the_spread_of_each_matrix_and_nothing_else(mini_
     assert (blank.n_ctx, blank.eps) == (mini_weights.n_ctx, mini_weights.eps)
 
 
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=50), st.floats(-6, 6))
-def test_p_is_a_rank_and_never_zero(null, found):
+@given(st.lists(st.floats(-5, 5) | NAN, min_size=1, max_size=50), st.floats(-6, 6) | NAN)
+def test_p_is_a_rank_and_never_zero_and_what_is_no_number_counts_against_it(null, found):
     p = cx.nulls.p_value(found, null)
-    assert p == (1 + sum(v >= found for v in null)) / (1 + len(null))
+    assert p == (1 + sum(not v < found for v in null)) / (1 + len(null))

@@ -65,7 +65,7 @@ COME = """performance.getEntriesByType("resource").map(({ name }) => name)
 #: What a view says before any part but the first has come, and of how much of it that is all.
 EARLY = {
     "attention": [".ctx-view svg", ".ctx-legend"],
-    "rows": [".ctx-view svg", ".ctx-tokens", ".ctx-legend"],
+    "rows": [".ctx-view svg", ".ctx-tokens"],
     "kernels": [".ctx-view svg", ".ctx-figures"],
     "neurons": [".ctx-controls input:checked"],
     "reader": [".ctx-controls input:checked", ".ctx-reader-text"],

@@ -87,10 +87,16 @@ def choose(page, name, label):
     return settled(page)
 
 
+def take(page, name, label):
+    """Takes a model, and waits for it."""
+    page.get_by_label(name, exact=True).select_option(label=label)
+    return settled(page)
+
+
 @in_firefox_too
 def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(visit):
     page = visit("#neuron=174&theta=20", "explorer", fresh=True)
-    choose(page, "Model", QWEN)
+    take(page, "Model", QWEN)
     # what was chosen by number was another model's
     page.wait_for_url("**/explorer.html#model=qwen")
     assert each(group(page, "Heads").locator(":checked"), "e.value") == ["4", "7"]
@@ -103,13 +109,13 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(vi
     for address in ("#model=qwen", "#neuron=174&theta=20"):
         page.go_back()
         page.wait_for_url(f"**{address}")
-    expect(group(page, "Model").get_by_label("mini")).to_be_checked()
+    expect(page.get_by_label("Model", exact=True)).to_have_value("mini")
     page.get_by_role("heading", name="Neuron 174", exact=True).wait_for()
     # a way to another view leads to the same model
     visit("#model=qwen", "explorer", fresh=True)
     page.get_by_role("link", name="Read this passage in the live reader").click()
     page.wait_for_url("**/book/reader.html#model=qwen&**")
-    expect(group(page, "Model").get_by_label(QWEN)).to_be_checked()
+    expect(page.get_by_label("Model", exact=True)).to_have_value("qwen")
 
 
 @in_firefox_too
@@ -137,6 +143,23 @@ def test_what_cannot_be_had_or_is_stopped_is_one_line_and_changes_nothing(visit)
     expect(said).to_have_count(0)
 
 
+@in_firefox_too
+def test_another_model_is_stopped_on_its_way_and_the_former_stays(visit):
+    page, model = visit("#neuron=174", "explorer", fresh=True), "**/data/smollm2.bin"
+    page.route(model, lambda route: None)  # no answer
+    page.get_by_label("Model", exact=True).select_option(label=SMOLLM2)
+    former = page.get_by_role("heading", name="Neuron 174", exact=True)
+    expect(former).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text(f"Stopped: the layer of {SMOLLM2} did not come.").wait_for()
+    expect(former).to_be_visible()
+    expect(page.get_by_label("Model", exact=True)).to_have_value("mini")
+    assert page.url.endswith("#neuron=174")
+    page.unroute(model)
+    take(page, "Model", SMOLLM2)
+    page.wait_for_url("**#model=smollm2")
+
+
 def beside(page, name):
     """The region of a model where two stand side by side, and the texts in its boxes."""
     region = page.get_by_role("region", name=name, exact=True)
@@ -153,8 +176,8 @@ def test_two_models_read_the_same_texts_side_by_side(visit):
     page = visit("", "reader", fresh=True)
     for box, typed in (("First", "the colour of the theatre"), ("Second", "a color")):
         page.get_by_role("textbox", name=f"{box} text").fill(typed)
-    choose(page, "Model", SMOLLM2)
-    choose(page, "Beside it", "mini")
+    take(page, "Model", SMOLLM2)
+    take(page, "Beside it", "mini")
     (smollm2, typed), (mini, read) = beside(page, SMOLLM2), beside(page, "mini")
     assert typed == read == ["the colour of the theatre", "a color"]
     mini.get_by_role("textbox", name="Second text").fill("in the harbour")
@@ -183,7 +206,7 @@ def test_two_models_read_the_same_texts_side_by_side(visit):
     assert first["x"] == second["x"] and first["y"] + first["height"] < second["y"]
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     page.set_viewport_size(DESK)
-    choose(page, "Beside it", "none")
+    take(page, "Beside it", "none")
     page.wait_for_url(lambda url: "beside" not in url)
     expect(mini).to_have_count(0)
 
@@ -195,7 +218,7 @@ def test_a_model_that_fails_leaves_the_one_beside_it(visit, html):
     page.route("**/data/smollm2.bin", lambda route: route.fulfill(body=damaged))
     for models in (("mini", SMOLLM2), (SMOLLM2, "mini")):
         for name, model in zip(("Model", "Beside it"), models, strict=True):
-            choose(page, name, model)
+            take(page, name, model)
         failed, sound = beside(page, SMOLLM2)[0], beside(page, "mini")[0]
         said = f"The view of {SMOLLM2} could not be started."
         assert failed.get_by_role("alert").inner_text() == said

@@ -15,6 +15,7 @@ from test_neurons import planted
 import ctxlib as cx
 from ctxlib.decoders import causal, lookups
 from ctxlib.neurons import LARGEST
+from ctxlib.stored import keep
 
 N, THE, HEADS, NAN = 20, 262, [0, 2], float("nan")
 TEXT, TEXTS = torch.arange(32), draw_texts(9, 32, 300, seed=4)
@@ -22,7 +23,8 @@ STRANGE = [torch.tensor([*range(5), stranger, 6]) for stranger in (-1, 300)]
 NO_LENGTH = [TEXT[:0], torch.ones(33, dtype=torch.int64)]
 PROMPTS = [draw_text(length, seed) for seed, length in enumerate((5, 17, 2, 32))]
 approximated, label = cx.evaluation.approximated, cx.label_neurons
-calibrate, middle_text = cx.ContextualCircuit.calibrate, cx.denominators.middle_text
+calibrate, load = cx.ContextualCircuit.calibrate, cx.ContextualCircuit.load
+middle_text = cx.denominators.middle_text
 
 
 class Given:
@@ -72,6 +74,11 @@ class Given:
         """A destination where scores are beyond the range of an exponential."""
         queries = {name: 3000 * getattr(self.tiny_weights, name) for name in ("W_Q", "b_Q")}
         return cx.destination(replace(self.tiny_weights, **queries), n=N)
+
+    def without(self, heads, *shape):
+        return causal.token_losses(
+            self.tiny, TEXTS, [causal.replace_z(0, heads, torch.zeros(shape))]
+        )
 
     @property
     def speechless(self):
@@ -183,7 +190,9 @@ CHOOSERS = (
     lambda at, heads: calibrate(at, TEXTS[0], heads),
     lambda at, heads: at.truth(at.placed(TEXTS), heads),
     lambda at, heads: middle_text(at, TEXTS, heads),
+    lambda at, heads: at.to_neurons(at.placed(TEXTS), at.outputs(at.placed(TEXTS)), heads),
 )
+NO_Z = [(32, 1, 8), (32, 2, 1), (1, 2, 8), (32, 2)]
 NO_HEAD = "^head .*: (give a whole number|there are heads 0 to .)$|^no heads|one is there twice$"
 
 # ---------------------------------------------------------------- one by one
@@ -210,6 +219,10 @@ EVEN = torch.linspace(1, 2, 9)
 
 def roberta():
     return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SIZES))
+
+
+def bert_that_decodes():
+    return transformers.BertLMHeadModel(transformers.BertConfig(**SIZES, is_decoder=True))
 
 
 def bart():
@@ -252,6 +265,7 @@ REFUSED = [
     (lambda o, of: o.at(of[0], n=of[1]), product(KINDS, [*NO_NUMBER, "20"]), "give a whole number"),
     (lambda o, of: o.at(of[0], token=of[1]), product(KINDS, NO_NUMBER), "give a whole number"),
     (lambda o, kind: o.at(kind, token="20"), KINDS, "exactly one"),
+    (lambda o, name: load(keep(o.here, o.tmp_path / name)), ["a.safetensors"], "without a circuit"),
     (lambda o, n: o.at("Llama", n=n), [0, 1, 32, 33], "^destination {}: choose 2 to 31$"),
     (lambda o, made: o.two_means(**made), [OLMO2], "empirical kernels would be wrong"),
     (lambda o, made: o.two_means(**made), [SHORT], "no neuron sees"),
@@ -260,6 +274,7 @@ REFUSED = [
     (lambda o, of: of[1](o.at(of[0]), of[2]), product(KINDS, CHOOSERS, NO_HEADS), NO_HEAD),
     (lambda o, heads: cx.study(o.mini, texts=2, heads=heads), [[True]], "head True: give a whole"),
     (lambda o, count: cx.study(o.mini, texts=count, or_all=True), [1], "at least two"),
+    (lambda o, count: cx.denominators.speaks(o.here, TEXTS[:count]), [1], "at least two"),
     (lambda o, j: cx.evaluate(o.circuit, TEXTS, [2, j]), [3.0], "neuron 3.0: give a whole number"),
     (lambda o, of: of(o.circuit, TEXTS, [2, 40]), EVALUATORS, "neurons 0 to 39"),
     (lambda o, of: of(o.circuit, TEXTS[:, :20], [2], True), EVALUATORS, "too short.* at least 21"),
@@ -271,6 +286,7 @@ REFUSED = [
     (lambda o, names: label(draw(4, 2), [*names], [0]), ["aabb"], "4 labels and 1 neurons"),
     (lambda o, names: label(draw(4, 2), [*names], [0, 1]), ["aaaa", "aaab"], "two names with two"),
     (lambda o, n: cx.nulls.random_sets([0], n, 1, like=np.zeros(n)), [10], "10 neurons, where 50"),
+    (lambda o, j: o.circuit.contribution_to([j]), [-1, 40], "neurons 0 to 39"),
     (lambda o, j: cx.nulls.random_sets([j], 10, draws=1), [12], "neuron"),
     # texts
     (lambda o, text: cx.texts.encode(o.tiny_weights, text), ["", " \n\t\n"], "the text is empty"),
@@ -287,6 +303,11 @@ REFUSED = [
     # models and claims
     *((lambda o, made: o.model(**made), [made], said) for made, said in COMPUTED_WRONGLY),
     (lambda o, made: cx.load(o.make_folder(made())), [roberta, bart], NO_DECODER),
+    (
+        lambda o, made: cx.load(o.make_folder(made())),
+        [bert_that_decodes],
+        "does not find the blocks",
+    ),
     (lambda o, k: cx.LayerWeights.of(o.model(architecture="openai-gpt"), k), [0, 1], READS_ELSE),
     (lambda o, part: o.with_other(part).check(o.tiny), READING, READS_ELSE),
     (lambda o, made: cx.LayerWeights.of(o.model(**made)), [XGLM], r"comput\w+ (its )?positions"),
@@ -302,6 +323,8 @@ REFUSED = [
     (lambda o, of: of[0](o.circuit, of[1]), product(ALONG, NO_LENGTH), "to 32 tokens|0 to 31"),
     (lambda o, of: of(o.encoder, TEXTS[0]), ALONG, "needs a decoder with learned positions"),
     (lambda o, z: causal.circuit_z(o.circuit, TEXT, z), [ONES[:, :31]], "at 31 .* text of 32"),
+    (lambda o, heads: o.without(heads, 32, 2, 8), [[0, -1]], "^head -1: there are"),
+    (lambda o, shape: o.without([0, 1], *shape), NO_Z, r"^z has shape .*need \(32, 2, 8\)$"),
     (lambda o, texts: causal.mean_z(o.tiny, texts, 9), [[]], "no texts"),
     (lambda o, n: causal.mean_z(o.tiny, TEXTS, n), [0, 40], "length={}: choose 1 to 32"),
     (lambda o, name: ASK[name](o.unfolded, 0, 5, PROMPTS), FOLDED, "not folded: load it with"),

@@ -9,6 +9,7 @@ import build_book
 import pytest
 from command import ROOT
 from test_publish import ADDRESS, forms
+from viewing import MODULES
 
 from ctxlib.widgets import bundle
 
@@ -35,6 +36,12 @@ def test_an_inline_script_that_nobody_has_looked_at_is_not_built(html, pages):
     for more in ("<script>fetch('/x')</script>", '<p onclick="fetch(1)">'):
         with pytest.raises(ValueError, match=r"does not know: .fetch"):
             build_book.seal(page.replace("<main", f"{more}<main"))
+
+
+def test_a_module_is_read_at_a_sitting_and_a_layer_comes_soon(html):
+    assert max(len(module.read_text("utf-8").splitlines()) for module in MODULES) <= 400
+    cores = [file.stat().st_size for file in html.glob("_static/at-*/data/*.bin")]
+    assert len(cores) > 3 and max(cores) <= 12e6
 
 
 def test_a_page_that_is_linked_to_says_what_it_is_and_where(html, pages):

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import ctxlib as cx
 from ctxlib.denominators import NoStableHead
+from ctxlib.stored import keep
 from ctxlib.studies import PROSE
 
 
@@ -41,9 +42,11 @@ def test_all_heads_are_studied_where_none_is_stable_if_that_is_asked_for(mini, s
     assert cx.study(study.at, study.texts, or_all=True).heads == study.heads
 
 
-def test_a_study_is_of_a_model_its_weights_or_a_destination(mini, mini_weights):
+def test_a_study_is_of_a_model_its_weights_a_destination_or_a_file(mini, mini_weights, tmp_path):
     at = cx.destination(mini_weights, n=99, token=" of")
     assert cx.study(at, texts=2, heads=[3]).at is at
+    kept = keep(at, tmp_path / "kept.safetensors")
+    assert cx.study(str(kept), texts=2, heads=[3]).n == cx.study(kept, texts=2, heads=[3]).n == 99
     for of in (mini, mini_weights):
         there = cx.study(of, texts=2, heads=[3], token=" of").at
         assert (there.n, there.token) == (256, at.token)
@@ -51,7 +54,7 @@ def test_a_study_is_of_a_model_its_weights_or_a_destination(mini, mini_weights):
 
 def test_without_plain_prose_every_passage_may_calibrate(mini):
     study = cx.study(mini, texts=2, heads=[3], prose=["nowhere"])
-    assert study.prose == study.passages
+    assert study.prose == study.passages and study.speaks.notna().all(), "of two texts"
 
 
 def test_labels_of_one_half_are_judged_on_the_other(mini):

@@ -147,3 +147,8 @@ def test_a_phone_need_not_scroll_sideways_with_many_heads(visit, view_folder, vi
     page.set_viewport_size(PHONE)
     page.get_by_role("button", name="all heads").click()
     assert settled(page).evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    told = "th:text-is('usually looks at')"
+    assert page.locator(told).count() == 1
+    state["record"]["looks"] = [""] * 144  # of a model that is not told, no empty column
+    view_page(view_folder, ("lookups", state), name="untold-look-ups")
+    assert visit(name="untold-look-ups").locator(told).count() == 0

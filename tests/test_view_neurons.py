@@ -231,6 +231,10 @@ def test_buttons_stand_as_keys_reach_them(visit):
     page = visit("", "neurons")
     places = each(page.locator(".ctx-copy button"), "e.getBoundingClientRect().x")
     assert places == sorted(places)
+    page.get_by_role("button", name="One at random").click()
+    page.wait_for_url("**neuron=*")
+    heading = f"Neuron {page.url.rpartition('=')[2]}"
+    page.get_by_role("heading", name=heading, exact=True).wait_for()
 
 
 def test_the_address_of_a_slider_that_was_dragged_is_that_of_its_end(visit):

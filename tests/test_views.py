@@ -7,6 +7,7 @@ import copy
 import random
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,7 @@ def test_keys_turn_every_kind_of_control_in_firefox_too(visit, view):
     turned_by_keys(visit("", view, fresh=True))
 
 
+TEXTS = ("attention", "reader")  # of which any text is one
 # addresses that say nothing that could be, whatever a view's traits are
 NONSENSE = [
     "#head=99&kind=3&heads=99&n=-5&octaves=NaN&scale=cubic&passage=7.5&prompt=-1&neuron=-5&theta=-3"
@@ -267,7 +269,7 @@ def test_nonsense_in_an_address_or_a_state_changes_nothing(visit, view):
         snapshot(visit("", name, fresh=True)) for name in (f"senseless/{view}", view)
     )
     assert senseless == plain
-    given = [n.replace("text=", "no=") if view == "reader" else n for n in NONSENSE]
+    given = [n.replace("text=", "no=") if view in TEXTS else n for n in NONSENSE]
     assert snapshot(visit(given[0], view, fresh=True)) == plain
     for nonsense in given:
         assert snapshot(visit(nonsense, view)) == plain
@@ -455,6 +457,23 @@ def test_heads_are_told_apart_without_colour_and_stand_out(visit):
     assert all(dashes[head] != dashes[head + 1] for head in range(0, 32, 2))
     for ground in ("#ffffff", "#14181e"):
         assert min(contrast(stroke, ground) for stroke, _ in marks) >= 3
+
+
+NAMES = """[e.getBoundingClientRect().right, [...e.querySelectorAll(".ctx-named")]
+    .map((name) => name.getBoundingClientRect()).map(({ right, top }) => [right, top])]"""
+
+
+@pytest.mark.parametrize("view", ["rows", "positions", "reader"])
+def test_lines_bear_their_names_uncut_and_apart(visit, view):
+    page = visit("", view)
+    for size in (DESK, PHONE):
+        page.set_viewport_size(size)
+        drawings = each(settled(page).locator("svg:has(.ctx-named)"), NAMES)
+        assert drawings
+        for edge, names in drawings:
+            ends, tops = zip(*sorted(names, key=lambda name: name[1]), strict=True)
+            assert len(names) > 1 and max(ends) <= edge
+            assert min(b - a for a, b in pairwise(tops)) > 12
 
 
 def test_views_that_are_removed_while_they_load_stay_silent(browser, address):

@@ -21,7 +21,7 @@ from ctxlib.place import Destination
 from ctxlib.split import Equation1, causal_softmax, split_scores, split_values
 from ctxlib.texts.batching import batches
 from ctxlib.texts.text import AnyText, Reader, token_ids
-from ctxlib.weights import LayerWeights, layer_norm, project
+from ctxlib.weights import LayerWeights, check_chosen, layer_norm, project
 
 Hook = tuple[str, Callable[..., Tensor]]
 
@@ -134,6 +134,9 @@ def queries_along(
 def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos chosen d_head"]) -> Hook:
     """A hook that puts `z` inside the chosen heads of a layer, in every text of the batch.
 
+    When run, it raises ValueError for heads that the layer does not have, and for a z of another
+    number of heads, of another size, or shorter than the texts.
+
     >>> short = tokens[None, :128]
     >>> silence = cx.decoders.replace_z(0, heads, torch.zeros(128, len(heads), weights.d_head))
     >>> own, without = (cx.decoders.token_losses(model, short, h).mean() for h in ([], [silence]))
@@ -142,8 +145,11 @@ def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos chosen d_h
     """
 
     def hook(own: Float[Tensor, "text pos head d_head"], hook: Any) -> Tensor:
-        changed = own.clone()
-        changed[:, :, list(heads)] = z[: own.shape[1]].to(own)
+        changed, chosen = own.clone(), check_chosen("head", heads, own.shape[2])
+        needed = (own.shape[1], len(chosen), own.shape[3])
+        if z.ndim != 3 or len(z) < needed[0] or z.shape[1:] != needed[1:]:
+            raise ValueError(f"z has shape {tuple(z.shape)}: these texts need {needed}")
+        changed[:, :, chosen] = z[: own.shape[1]].to(own)
         return changed
 
     return f"blocks.{layer}.attn.hook_z", hook

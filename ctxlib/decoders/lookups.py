@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -328,7 +329,7 @@ def outcome(
 
 def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
     """A hook that sets a neuron's activation (behind the activation function) at the last token of
-    the batch, whatever its inputs say: for prompts of one length, such as one alone.
+    the batch, whatever its inputs say: for batches of one length, as `outcome` makes them.
 
     >>> prompt, which = cx.texts.encode(weights, "a house, in"), weights.token_id(" which")
     >>> held = cx.decoders.hold_neuron(2, 211, activation=5.0)
@@ -370,8 +371,10 @@ def at_last_token(
     parts: dict[str, list[Tensor]] = {name: [] for name in names}
     reader = Reader.of(model)
     read = [token_ids(prompt, reader) for prompt in prompts]
-    by_length = sorted(range(len(read)), key=lambda i: len(read[i]))  # little to fill up
-    for batch in batched(by_length, TEXTS_AT_A_TIME):
+    by_length = sorted(range(len(read)), key=lambda i: len(read[i]))
+    alike = (list(of) for _, of in groupby(by_length, key=lambda i: len(read[i])))
+    # batches of one length: a hook that sets the last place would set what fills up
+    for batch in chain.from_iterable(batched(of, TEXTS_AT_A_TIME) for of in alike):
         ids, last = pad(model, [read[i] for i in batch])
         _, cache = model.run_with_cache(ids, names_filter=list(names), stop_at_layer=stop_at_layer)
         for name in names:

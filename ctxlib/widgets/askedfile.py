@@ -35,6 +35,7 @@ from ctxlib.widgets.layerfile import (
     flags,
     folder_of,
     packed,
+    seen_by_heads,
     spelling,
 )
 
@@ -97,7 +98,8 @@ def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarr
     tensors, _ = parts(at)
     circuit = calibrated(at, study.calibrating)
     counted = (~at.split.untrained).nonzero()[:, 0]
-    means, places = moving(circuit, tensors, counted)
+    of_token = tensors["of_token"][counted].unflatten(1, (-1, at.readout.W_O.shape[1]))
+    means, places = seen_by_heads([circuit], counted, lambda h: of_token[:, tensors["value_of"][h]])
     spelt, joins = spelling(at.tokenizer, at.d_vocab)
     order = farthest(places, counted, at.d_vocab)
     known = kept(study, order, max(ROOM // tensors["of_token"].shape[1], 1))
@@ -130,8 +132,8 @@ def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarr
         "moved": tensors["moved"].half(),  # finer than 8 bits, and half of the room
         "beside": tensors["rest"],
         **leveled("W_O", tensors["W_O"]),
-        "means": means,
-        **ranking(circuit, tensors, study.heads, known[~at.split.untrained[known]], means),
+        "means": means[0],
+        **ranking(circuit, tensors, study.heads, known[~at.split.untrained[known]], means[0]),
         "passage_ids": read.flatten(),
         "passage_ends": torch.full((len(read),), at.length).cumsum(0),
     }
@@ -231,23 +233,3 @@ def ranking(
         parts.append((largest.values.mean(1) - mean, mean, tokens[largest.indices[:, :NAMED]]))
     top, mean, ids = map(torch.cat, zip(*parts, strict=True))
     return {"told_top": top, "told_mean": mean, "told_tokens": ids}
-
-
-def moving(
-    circuit: ContextualCircuit, tensors: dict[str, Tensor], counted: Int[Tensor, " token"]
-) -> tuple[Float[Tensor, "head d_head"], Int[Tensor, " token"]]:
-    """`layerfile.seen_by_heads` of one circuit, a head at a time: what an average token puts into
-    each, and each token's best place among those that move the residual stream farthest.
-    """
-    at = circuit.at
-    of_token = tensors["of_token"][counted].unflatten(1, (-1, at.readout.W_O.shape[1]))
-    means, places = [], torch.full((len(counted),), len(counted))
-    for h, W_O in enumerate(at.readout.W_O):
-        values = of_token[:, tensors["value_of"][h]]
-        weight = at.split.likes[h, counted] / circuit.denominators[h]
-        means.append(weight @ values / len(counted))
-        norms = ((values @ (W_O @ W_O.T)) * values).sum(-1).sqrt()
-        places = torch.minimum(
-            places, (weight * norms).argsort(descending=True, stable=True).argsort()
-        )
-    return torch.stack(means), places

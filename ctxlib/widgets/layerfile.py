@@ -143,7 +143,8 @@ def of_layer(
     middle = middle_text(all_at[0], prose, chosen)
     counted = (~untrained).nonzero()[:, 0]
     circuits = [calibrated(at, middle) for at in all_at]
-    means, places = seen_by_heads(circuits, counted)
+    values = all_at[0].split.values(range(weights.n_heads))[counted]
+    means, places = seen_by_heads(circuits, counted, lambda h: values[:, h])
     spelt, joins = spelling(weights.tokenizer, weights.d_vocab)
     header = {
         "model": name,
@@ -170,7 +171,7 @@ def of_layer(
             weights, heeded(weights, circuits), usual([*labelled, *read], weights.d_vocab)
         ),
         **{name: compact(getattr(weights, name).numpy()) for name in MATRICES},
-        **read_by_heads(weights),
+        **read_by_heads(weights, n),
         **{name: getattr(weights, name).numpy().astype(np.float32) for name in BIASES},
         "means": means.numpy().astype(np.float32),
         "ranked": flags(weights.d_vocab, farthest(places, counted, RANKED // weights.n_neurons)),
@@ -297,25 +298,25 @@ def flat(part: dict[str, Any]) -> list[Any]:
 
 
 def seen_by_heads(
-    circuits: Sequence[ContextualCircuit], counted: Int[Tensor, " token"]
+    circuits: Sequence[ContextualCircuit],
+    counted: Int[Tensor, " token"],
+    of_head: Callable[[int], Float[Tensor, "token d_head"]],
 ) -> tuple[Float[Tensor, "circuit head d_head"], Int[Tensor, " token"]]:
     """What an average token puts into each head, per unit of kernel, and each token's best place
     among those that move the residual stream farthest through one head, in any of the circuits.
+    `of_head` gives a head's values of the counted tokens.
     """
-    at = circuits[0].at
-    values = at.split.values(range(at.n_heads))[counted]
-    # |z W_O|^2 = z W_O W_O^T z^T: no d_model numbers a token
-    gram = at.readout.W_O @ at.readout.W_O.mT
-    squared = [((z @ g) * z).sum(-1) for z, g in zip(values.unbind(1), gram, strict=True)]
-    norms = torch.stack(squared).sqrt()  # head t
     means, places = [], torch.full((len(counted),), len(counted))
-    for circuit in circuits:
-        content = circuit.at.split.likes[:, counted]
-        weight = content / circuit.denominators[:, None]
-        means.append(einsum(weight, values, "head t, t head d -> head d") / len(counted))
-        falling = (weight * norms).argsort(stable=True, dim=-1, descending=True)
-        places = torch.minimum(places, falling.argsort(-1).amin(0))
-    return torch.stack(means), places
+    for h, W_O in enumerate(circuits[0].at.readout.W_O):
+        values = of_head(h)
+        # |z W_O|^2 = z W_O W_O^T z^T: no d_model numbers a token
+        norms = ((values @ (W_O @ W_O.mT)) * values).sum(-1).sqrt()
+        weights = [c.at.split.likes[h, counted] / c.denominators[h] for c in circuits]
+        means.append(torch.stack([weight @ values / len(counted) for weight in weights]))
+        for weight in weights:
+            falling = (weight * norms).argsort(descending=True, stable=True)
+            places = torch.minimum(places, falling.argsort())
+    return torch.stack(means, dim=1), places
 
 
 def farthest(
@@ -403,12 +404,11 @@ def embeddings(
     }
 
 
-def read_by_heads(weights: LayerWeights) -> dict[str, np.ndarray]:
-    """W_V, W_O and W_in, rounded for what comes into each of them: tokens at the usual destination,
+def read_by_heads(weights: LayerWeights, n: int) -> dict[str, np.ndarray]:
+    """W_V, W_O and W_in, rounded for what comes into each of them: tokens at destination n,
     what they put into a head, and what each head writes. Most of that is the same for all tokens;
     an error there would be made again for every token of a text.
     """
-    n = weights.n_ctx // 2
     x = layer_norm(weights.embeddings() + weights.W_pos[n], weights.eps)
     z = x @ weights.W_V + weights.b_V[:, None]  # head token d_head
     written = z @ weights.W_O  # head token d_model

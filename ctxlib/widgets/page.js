@@ -60,10 +60,9 @@ class PageModel {
     });
   }
 
-  /** @param {string} name */
-  get(name) {
+  /** @param {string} name @param {string} [model] whose data, where it is not the one that is shown */
+  get(name, model = this.values.model) {
     if (name === "models") return this.models;
-    const { model } = this.values;
     const another = Object.keys(this.models ?? {}).indexOf(model) > 0;
     if (name === "data")
       return new URL(another ? `${model}.bin` : (this.values.file ?? LAYER), DATA);

@@ -55,6 +55,7 @@
  *    rarer tokens `shared` a file
  *  @typedef {(name: string, onProgress: (share: number) => void, signal?: AbortSignal) =>
  *    Promise<Record<string, any>>} FetchPart gives the tensors of such a part
+ *  @typedef {{onProgress?: (share: number) => void, signal?: AbortSignal}} Bringing
  *
  *  @typedef {{heads: number[], n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
  *  @typedef {{text: string, asked: number, pieces: {id: number, text: string}[], spare: number,
@@ -62,8 +63,8 @@
  *    it, and the window that is read: where it was asked to begin, how far it may move, where it begins,
  *    its tokens as the text has them
  *
- *  @typedef {Pick<import("@anywidget/types").AnyModel, "get" | "set" | "on" | "off" | "save_changes" | "send"> & {
- *    first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void, beside?: Model,
+ *  @typedef {Pick<import("@anywidget/types").AnyModel, "set" | "on" | "off" | "save_changes" | "send"> & {
+ *    get: (name: string, model?: string) => any, first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void, beside?: Model,
  *    link?: (page: string, state: Record<string, any>) => Promise<string | null>}} Model of the plain
  *    anywidget protocol; what a page adds to it (`page.js`) may be absent
  *  @typedef {(...names: string[]) => boolean} Changed whether one of these fields of a state is another

@@ -213,13 +213,15 @@ def character_count(view: LayerView) -> int:
 class Attention(LayerView):
     """How much of its attention each head gives to the nearest tokens of a passage (chapter 1).
 
-    `passage` counts the labelled passages; `n` is the destination, 0 the middle of the context.
+    `passage` counts the labelled passages; `n` is the destination, 0 the middle of the context. A
+    `text` is read in place of the passage.
     """
 
     module = "attention"
     _esm = bundled("views/attention.js")
     passage = Whole(0, passage_count, "passage").tag(sync=True, turned=True)
     n = Whole(0, position_count, "position").tag(sync=True, turned=True)
+    text = Unicode("").tag(sync=True, turned=True)
 
 
 class Rows(LayerView):

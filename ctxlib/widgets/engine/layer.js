@@ -121,8 +121,7 @@ export class Layer {
   }
 
   /** Fetches parts; what has come stays when a signal ends it.
-   *  @param {string[]} parts
-   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
+   *  @param {string[]} parts @param {Bringing} [how] */
   async bring(parts, { onProgress = () => {}, signal } = {}) {
     const [fetch, shares] = [this.fetch, parts.map(() => 0)];
     if (!fetch) return;

@@ -69,11 +69,11 @@ const PART = "ctxlib layer part";
 const LAYER_VERSION = 1;
 
 /** Fetches a packed layer, or whatever a file holds of one (`KINDS`).
- *  @param {string | URL} url @param {(share: number) => void} [onProgress] told 0 to 1
+ *  @param {string | URL} url @param {Bringing} [how] `onProgress` is told 0 to 1
  *  @returns {Promise<any>} or an Error with one sentence for the reader */
-export async function loadLayer(url, onProgress = () => {}) {
+export async function loadLayer(url, { onProgress = () => {}, signal } = {}) {
   const place = new URL(url, globalThis.location?.href);
-  const unpacked = await opened(place, KINDS, () => fetchedBytes(place, onProgress));
+  const unpacked = await opened(place, KINDS, () => fetchedBytes(place, onProgress, signal));
   const { folder, format } = unpacked.header;
   /** @type {FetchPart} */
   const part = async (name, onProgress, signal) => {

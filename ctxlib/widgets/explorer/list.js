@@ -96,7 +96,7 @@ function listRow(j, group, onPick) {
 function foundSaid({ found, ranking, theta }, layer) {
   const loudest = ranking.order[0];
   const some = found
-    ? `${grouped(found)} of ${several(ranking.top.length, "neuron")} ${found === 1 ? "has" : "have"} a top above θ: the mean of the ${layer.largest} largest contributions, less the mean of all.`
+    ? `${grouped(found)} of ${several(ranking.top.length, "neuron")} ${found === 1 ? "has" : "have"} a top above θ: the mean of the ${layer.largest} largest contributions, less the mean of all. Choose one, and see what moves it; ␣ is a space, ↵ a new line.`
     : `No neuron passes: the largest top is ${figure(ranking.most, 1)} (neuron ${loudest}), and θ is ${figure(theta, 1)}. Move θ to the left.`;
   const told = layer.told(ranking.circuit, ranking.heads);
   const few = !told && layer.ranked.length < layer.counted.length;

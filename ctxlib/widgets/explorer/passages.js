@@ -51,7 +51,7 @@ export function passageSection(tools) {
     which.update(scene.passage);
     if (!changed("responses", "neuron", "read")) return;
     title.textContent = `What neuron ${scene.neuron} hears`;
-    renewed(held, passageRead(scene, tools, why));
+    renewed(held, passageRead(scene, layer.passages[scene.read], tools, why));
   });
   return { root: element("section", {}, title, which, held, why.root), paint };
 }
@@ -61,11 +61,10 @@ function awayFrom(n, source) {
   return source > n ? `${source - n} ahead` : `${n - source} back`;
 }
 
-/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number, read: number}} scene
- *  @param {Pick<Tools, "layer" | "inText">} tools @param {ReturnType<typeof whyHere>} why */
-export function passageRead({ ranking, neuron, read: at }, { layer, inText }, why) {
+/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number}} scene
+ *  @param {Passage} passage @param {Pick<Tools, "inText">} tools @param {ReturnType<typeof whyHere>} why */
+export function passageRead({ ranking, neuron }, passage, { inText }, why) {
   const { circuit, heads } = ranking;
-  const passage = layer.passages[at];
   const ids = Array.from(circuit.placed(passage.ids));
   const text = circuit.read(ids);
   const terms = text.terms(heads, neuron);
@@ -76,7 +75,8 @@ export function passageRead({ ranking, neuron, read: at }, { layer, inText }, wh
   const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
   const said =
     `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}: summary ${signed(summary)}, ` +
-    "the sum of what its tokens add. Numbers are rounded: they hold to about a hundredth of their range. ";
+    "the sum of what its tokens add. Press one: “Why here” takes its share apart, head by head. " +
+    "Numbers are rounded: they hold to about a hundredth of their range. ";
   const digits = digitsFor(largest(terms));
   const explain = (/** @type {number} */ i) =>
     why.show({ name: names[i], away: awayFrom(n, i), neuron }, () => text.parts(heads, neuron, i));

@@ -67,6 +67,7 @@ export function captionSection({ layer, tokenizer }) {
     const said = [
       `What each token adds to neuron ${now.neuron} at ${where}, by the paper’s circuit. `,
       ...shadeKey(most, digits),
+      " Press a token: “Why here” takes its share apart, head by head.",
       now.differ ? " Underlined: the tokens in which the texts differ." : "",
     ];
     key.replaceChildren(...(now.neuron === null ? [] : said));
@@ -94,7 +95,9 @@ function methodInWords(texts, layer, asking) {
     `summaries at token ${[...cut].join(" or ")}, by the paper’s circuit: z counts from their ` +
     "mean, apart is the first text less the second. Listed are neurons among the " +
     `${grouped(Math.ceil(LOUD * nNeurons))} of ${grouped(nNeurons)} that vary most over ` +
-    `the passages. The lines begin at token ${FEWEST} and have a point at every ${every}. ` +
+    "the passages. The lines are the summary of the text so far: by the paper’s circuit, with constants " +
+    "of one calibration text, and self-normalised, with the text’s own (chapter 9). They " +
+    `begin at token ${FEWEST} and have a point at every ${every}. ` +
     "Numbers are rounded: they hold to about a hundredth of their range." +
     (fixed
       ? ` The destination is fixed: a text is read as if “${asking}” at n = ${n} asked at its end; what ` +

@@ -2,7 +2,7 @@
 
 import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
-import { chart, legend, line, readable, rule, wash } from "../ui/plot.js";
+import { chart, namedLines, readable, rule, wash } from "../ui/plot.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, signed, UNIT } from "../ui/words.js";
 
@@ -11,7 +11,7 @@ import { digitsFor, figure, signed, UNIT } from "../ui/words.js";
 const BY_PAPER = { stroke: COLOURS[0], "stroke-width": 1.9 };
 const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.3 };
 const BY_OWN = { stroke: COLOURS[1], "stroke-width": 1.7, "stroke-dasharray": "6 3" };
-const USUAL = { stroke: "var(--ctx-soft)", "stroke-width": 6, opacity: 0.3 };
+const USUAL = { stroke: "var(--ctx-soft)", opacity: 0 };
 
 /** A text's lines. @param {string} label @param {Omit<Hand, "at">} hand */
 export function pictureSection(label, hand) {
@@ -25,7 +25,7 @@ export function pictureSection(label, hand) {
     else if (changed(...drawnOf)) {
       const made = runningSummary(label, text, () => shown?.terms ?? [], hand);
       mark = made.update;
-      renewed(root, made, legend(drawingMarks(text)), errorSaid(text));
+      renewed(root, made, errorSaid(text));
     } else if (changed("at", "terms")) mark(text.at);
   });
   return { root, update, mark: (/** @type {number} */ place) => mark(place) };
@@ -43,6 +43,13 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   const digits = digitsFor(domain.y[1] - domain.y[0]);
   const ends = [paper, own, truth].map((values) => figure(values.at(-1) ?? NaN, digits));
   const known = truth.length > 0;
+  const usual = reference && [reference.mean[neuron], reference.sd[neuron]];
+  const lines = [
+    { label: "paper’s circuit", style: BY_PAPER, xs: places, ys: paper },
+    { label: "self-normalised", style: BY_OWN, xs: places, ys: own },
+    { label: "computed", style: TRUE, xs: places, ys: truth },
+    { label: "passages ± sd", style: USUAL, xs: [domain.x], ys: usual ? [usual[0]] : [] },
+  ];
   const on = chart({
     alt:
       `${label}: running summary of neuron ${neuron}; at the end ${ends[0]} by the paper’s ` +
@@ -52,14 +59,15 @@ function runningSummary(label, text, terms, { held, show, hold }) {
     y: { label: UNIT, domain: domain.y },
     width,
     height: 230,
+    names: lines.map(({ label }) => label),
     title: `neuron ${neuron}, summary of the text so far`,
   });
-  if (reference) {
-    const [mean, sd] = [reference.mean[neuron], reference.sd[neuron]];
-    on.add(wash(on, { y: [mean - sd, mean + sd] }, { fill: "var(--ctx-soft)", opacity: 0.2 }));
+  if (usual) {
+    const [mean, sd] = usual;
+    on.add(wash(on, { y: [mean - sd, mean + sd] }, { fill: USUAL.stroke, opacity: 0.2 }));
   }
-  on.add(rule(on, { y: 0 }), line(on, places, paper, BY_PAPER), line(on, places, own, BY_OWN));
-  if (known) on.add(line(on, places, truth, TRUE));
+  on.add(rule(on, { y: 0 }));
+  namedLines(on, lines);
   const read = (/** @type {number} */ place) => {
     const closer = (/** @type {number} */ a, /** @type {number} */ b) =>
       Math.abs(b - place) < Math.abs(a - place) ? b : a;
@@ -89,18 +97,4 @@ function errorSaid({ reading, neuron }) {
     ? "The lines are still being worked out."
     : `Off by ${first} on the way (root mean square) by the paper’s circuit, by ${second} self-normalised.`;
   return element("p", { class: "ctx-quiet ctx-reader-error" }, said);
-}
-
-/** What the lines of a drawing are. @param {Text} text */
-export function drawingMarks({ reading, reference }) {
-  const computed = reading.computed ? [{ label: "the model computes", style: TRUE }] : [];
-  const usual = reference
-    ? [{ label: `passages at token ${reference.n}, mean ± sd`, style: USUAL }]
-    : [];
-  return [
-    { label: "paper’s circuit", style: BY_PAPER },
-    { label: "self-normalised", style: BY_OWN },
-    ...computed,
-    ...usual,
-  ];
 }

@@ -1,9 +1,12 @@
 /** A view of one of several models, with the choice in front of it; where a page has room for it, a
  *  second model's view beside the first, of the same texts. */
 
-import { either } from "./controls.js";
+import { latest } from "../engine/slices.js";
+import { choice as choiceOf } from "./controls.js";
 import { element, failed, headingsIn } from "./dom.js";
+import { held } from "./source.js";
 import { heard, sound, turn } from "./state.js";
+import { fetched, waitingLine } from "./waiting.js";
 
 /** @typedef {(view: {model: Model, el: HTMLElement}) => Promise<(() => void) | undefined>} Render */
 
@@ -29,6 +32,7 @@ export function ofModels(render) {
     const views = sides.map(({ root }) => root);
     el.replaceChildren(
       element("div", { class: "ctx-models" }, choices),
+      ...sides.map(({ waiting }) => waiting.root),
       element("div", { class: "ctx-split" }, views),
     );
     el.addEventListener("input", ({ target }) => {
@@ -50,16 +54,24 @@ export function ofModels(render) {
 function sideOf(render, model, label, labels, el) {
   const first = Object.keys(labels)[0];
   const chosen = () => sound(model, "model", (name) => Object.hasOwn(labels, name), first);
-  const choice = either({
+  const [waiting, task] = [waitingLine(), latest()];
+  // the view that is there stays until the other model's layer has come
+  const change = async (/** @type {string} */ name, /** @type {AbortSignal} */ signal) => {
+    const bring = (/** @type {Bringing} */ how) => held(model, how, name);
+    if (name && !(await fetched(waiting, `the layer of ${labels[name]}`, bring, signal))) {
+      choice.update(chosen());
+      return;
+    }
+    read = place;
+    // what is chosen by number is as it was at first: another model numbers its heads and neurons anew
+    const first = Object.entries(model.first ?? {});
+    const numbers = first.filter(([, value]) => typeof value !== "string");
+    turn(model, { model: name, ...Object.fromEntries(numbers) });
+  };
+  const choice = choiceOf({
     label,
     options: Object.entries(labels).map(([value, label]) => ({ value, label })),
-    onChange: (name) => {
-      read = place;
-      // what is chosen by number is as it was at first: another model numbers its heads and neurons anew
-      const first = Object.entries(model.first ?? {});
-      const numbers = first.filter(([, value]) => typeof value !== "string");
-      turn(model, { model: name, ...Object.fromEntries(numbers) });
-    },
+    onChange: (name) => task((signal) => change(name, signal)),
   });
   const title = headingsIn(el)(0);
   const root = element("section", {});
@@ -71,6 +83,7 @@ function sideOf(render, model, label, labels, el) {
     const name = chosen();
     choice.update(name);
     if (name === shown) return;
+    task(async () => {}); // an address leads elsewhere
     ended?.();
     ended = undefined;
     const mine = element("div", { class: "ctx-of-model" });
@@ -89,7 +102,7 @@ function sideOf(render, model, label, labels, el) {
     if (mine === place) ended = end;
     else end?.();
   };
-  return { model, choice, title, root, begin, end: () => ended?.() };
+  return { model, choice, waiting, title, root, begin, end: () => ended?.() };
 }
 
 /** Writes what stands in the boxes of one place into those of the other, as if it were typed there.

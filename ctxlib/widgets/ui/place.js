@@ -6,13 +6,13 @@ import { below, sound, turn } from "./state.js";
 /** @typedef {{passage: number, n: number}} Place */
 
 /** The traits `passage` and `n`, of which 0 stands for the circuit's own destination.
- *  @param {Model} model @param {Layer} layer */
-export function placeOn(model, layer) {
+ *  @param {Model} model @param {Layer} layer @param {Record<string, any>} [more] that a passage turns */
+export function placeOn(model, layer, more) {
   return {
     controls: {
       passage: passageChoice({
         passages: layer.passages,
-        onChange: (passage) => turn(model, { passage }),
+        onChange: (passage) => turn(model, { passage, ...more }),
       }),
       n: destinationSlider(1, (n) => turn(model, { n })),
     },

@@ -9,6 +9,9 @@ import { figure } from "./words.js";
  *    ticks?: number[], format?: (value: number) => string}} Axis
  *  @typedef {ReturnType<typeof chart>} Chart */
 
+const LETTER = 7.2; // pixels of a name at a line's end, a letter
+const APART = 15; // and between two names
+
 /** Of an axis from the destination into the past. */
 export const TOKENS_BACK = "tokens back, n − i";
 
@@ -67,9 +70,11 @@ function isPower(value) {
 }
 
 /** Two axes and a way from values to places. What the chart shows is said in `alt`.
- *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string}} options */
-export function chart({ alt, x, y, width, height = 260, title }) {
-  const area = { left: 58, right: width - 12, top: title ? 26 : 12, bottom: height - 42 };
+ *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string,
+ *    names?: string[]}} options `names` are those that lines are to bear at their ends */
+export function chart({ alt, x, y, width, height = 260, title, names = [] }) {
+  const right = width - Math.max(12, ...names.map(({ length }) => 12 + LETTER * length));
+  const area = { left: 58, right, top: title ? 26 : 12, bottom: height - 42 };
   const across = scaled(x, area.left, area.right);
   const up = scaled(y, area.bottom, area.top);
   const sized = { width, height, viewBox: `0 0 ${width} ${height}` };
@@ -139,6 +144,30 @@ export function line(on, xs, ys, style = {}) {
   }
   const usual = { fill: "none", "stroke-width": 1.6, "stroke-linejoin": "round" };
   return drawn("path", { d, ...usual, ...style });
+}
+
+/** Lines with their names at their right ends, in their colours; names move apart as far as they must.
+ *  @param {Chart} on @param {(Mark & {xs: ArrayLike<number>, ys: ArrayLike<number>})[]} lines */
+export function namedLines(on, lines) {
+  const ends = lines.flatMap(({ label, style, xs, ys }) => {
+    const across = Array.from(xs, on.X);
+    const x = Math.max(...across);
+    const y = on.Y(ys[across.indexOf(x)]);
+    return Number.isFinite(y) ? [{ label, style, x, y: Math.min(y, on.area.bottom) }] : [];
+  });
+  ends.sort((a, b) => a.y - b.y);
+  let room = on.area.bottom - APART * (ends.length - 1); // for those that follow
+  let last = -Infinity;
+  for (const end of ends) {
+    last = end.y = Math.max(Math.min(end.y, room), last + APART);
+    room += APART;
+  }
+  on.add(...lines.map(({ xs, ys, style }) => line(on, xs, ys, style)));
+  for (const { label, style, x, y } of ends) {
+    const name = drawn("text", { class: "ctx-named", x: x + 6, y: y + 4 }, label);
+    name.style.setProperty("--ctx-line", style.stroke);
+    on.add(name);
+  }
 }
 
 /** A stretch of one axis, washed over the whole other one, as far as it is in the picture.

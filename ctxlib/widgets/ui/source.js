@@ -49,11 +49,12 @@ function answeredLayer(model) {
 }
 
 /** What is behind a view, a layer or a neuron, once for all views of a page.
- *  @param {Model} model @param {(share: number) => void} [onProgress] @returns {Promise<any>} */
-export async function held(model, onProgress) {
-  const data = model.get("data");
+ *  @param {Model} model @param {Bringing} [how] @param {string} [name] of another of the view's models
+ *  @returns {Promise<any>} */
+export async function held(model, how, name) {
+  const data = model.get("data", name);
   if (!(data instanceof URL)) return askedLayer(model, model.get("layer"));
-  const known = layers.get(data.href) ?? loadLayer(data, onProgress);
+  const known = layers.get(data.href) ?? loadLayer(data, how);
   layers.set(data.href, known);
   return known.catch((error) => {
     layers.delete(data.href);
@@ -77,7 +78,7 @@ export async function layerOf(model, place) {
   const there = place.isConnected; // a notebook may hand over a place before it shows it
   const unlessLeft = (/** @type {Layer} */ layer) => (there && !place.isConnected ? null : layer);
   try {
-    return unlessLeft(await held(model, (share) => (bar.value = share)));
+    return unlessLeft(await held(model, { onProgress: (share) => (bar.value = share) }));
   } catch (error) {
     failed(place, /** @type {Error} */ (error));
     return null;

@@ -8,10 +8,16 @@ const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-li
 const LETTERS = ["fill", "font-family", "font-size", "font-weight", "text-anchor"];
 const LIGHT = { "--ctx-ink": "#222832", "--ctx-soft": "#48566b", "--ctx-ground": "#ffffff" };
 const LINE = 20; // pixels for what a line means
+const MIXED = /color\(srgb (.*?) (.*?) (.*?)\)/; // which other programs do not know
+
+/** @param {string} _ @param {string[]} shares */
+function inBytes(_, ...shares) {
+  return `rgb(${shares.slice(0, 3).map((share) => Math.round(255 * Number(share)))})`;
+}
 
 /** A button that saves a drawing as it is when it is pressed; hidden while there is none.
  *  @param {string} label @param {() => {name: string[], title: string, root: SVGSVGElement | null,
- *    marks: Mark[]}} made */
+ *    marks?: Mark[]}} made */
 export function svgButton(label, made) {
   return button(label, () => {
     const { name, root, ...said } = made();
@@ -22,8 +28,8 @@ export function svgButton(label, made) {
 }
 
 /** The drawing on white, in its own styles, with title and description, its lines' meanings below.
- *  @param {SVGSVGElement} root @param {{title: string, marks: Mark[]}} said */
-function alone(root, { title, marks }) {
+ *  @param {SVGSVGElement} root @param {{title: string, marks?: Mark[]}} said */
+function alone(root, { title, marks = [] }) {
   const { width, height } = root.viewBox.baseVal;
   const tall = height + LINE * marks.length;
   const copy = /** @type {SVGSVGElement} */ (root.cloneNode(true));
@@ -40,8 +46,8 @@ function alone(root, { title, marks }) {
   for (const part of /** @type {NodeListOf<SVGElement>} */ (copy.querySelectorAll("*"))) {
     const style = getComputedStyle(part);
     for (const name of part.tagName === "text" ? LETTERS : STYLES)
-      part.setAttribute(name, style.getPropertyValue(name));
-    part.removeAttribute("class");
+      part.setAttribute(name, style.getPropertyValue(name).replace(MIXED, inBytes));
+    for (const name of ["class", "style"]) part.removeAttribute(name);
   }
   holder.remove();
   const alt = root.getAttribute("aria-label") ?? "";

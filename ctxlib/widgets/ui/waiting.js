@@ -35,18 +35,24 @@ export function waitingLine() {
   };
 }
 
-/** Fetches parts of a layer that are not here yet. Whether all of them are here then: if not, a hand has
- *  stopped it or they could not be had, and the line says so.
+/** Fetches parts of a layer that are not here yet, as `fetched` does.
  *  @param {WaitingLine} line @param {Layer} layer
  *  @param {string[]} parts as `layer.lacks` names them @param {string} what they are, in words
- *  @param {AbortSignal} signal @returns {Promise<boolean>} or the signal's own error */
+ *  @param {AbortSignal} signal */
 export async function brought(line, layer, parts, what, signal) {
-  if (!parts.length) return true;
+  return !parts.length || fetched(line, what, (how) => layer.bring(parts, how), signal);
+}
+
+/** Whether something has come: if not, a hand has stopped it or it could not be had, and the line says so.
+ *  @param {WaitingLine} line @param {string} what it is, in words
+ *  @param {(how: Bringing) => Promise<any>} bring @param {AbortSignal} signal
+ *  @returns {Promise<boolean>} or the signal's own error */
+export async function fetched(line, what, bring, signal) {
   const byHand = new AbortController();
   line.show(`Fetching ${what}`, () => byHand.abort());
   try {
     const either = AbortSignal.any([signal, byHand.signal]);
-    await layer.bring(parts, { signal: either, onProgress: line.share });
+    await bring({ signal: either, onProgress: line.share });
     line.end();
     return true;
   } catch (error) {

@@ -1,7 +1,7 @@
 /** How much of its attention each head gives to the nearest tokens, and the path of one of them to a
  *  neuron (chapter 1). */
 
-import { leading } from "../engine/reading.js";
+import { CHARACTERS, leading } from "../engine/reading.js";
 import { passageRead } from "../explorer/passages.js";
 import { controlRow } from "../ui/controls.js";
 import { element, renewed } from "../ui/dom.js";
@@ -9,7 +9,8 @@ import { headStyle } from "../ui/marks.js";
 import { placeOn } from "../ui/place.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
-import { kept } from "../ui/state.js";
+import { kept, sound, turn } from "../ui/state.js";
+import { textBox } from "../ui/textbox.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { whyHere } from "../ui/why.js";
@@ -54,25 +55,45 @@ function drawing(within, width) {
   return [reader, legend([...marks, { label: "an even row", style: EVEN }])];
 }
 
-/** @param {{model: Model, el: HTMLElement}} view traits: passage, n (0: the circuit's) */
+/** @param {{model: Model, el: HTMLElement}} view traits: passage, n (0: the circuit's), and text,
+ *  which is read in place of the passage */
 async function render({ model, el }) {
   const layer = /** @type {Layer | null} */ (await layerOf(model, el));
   if (!layer) return undefined;
-  const { inText } = spelling(layer);
-  const place = placeOn(model, layer);
+  const { inText, tokenizer } = spelling(layer);
+  const place = placeOn(model, layer, { text: "" });
   const controls = controlRow(place.controls);
+  const { box, title } = textBox("Or a text of your own", CHARACTERS * layer.positions, () =>
+    turn(model, { text: box.value.toWellFormed() }),
+  );
+  box.rows = 2;
   const headline = element("p");
   const ways = waysOn(model, stateButtons(model));
   const [picture, path, why] = [element("div"), element("div"), whyHere({ open: true })];
-  el.replaceChildren(controls, headline, picture, path, why.root, ways.root);
+  el.replaceChildren(
+    controls,
+    ...(tokenizer ? [title, box] : []),
+    headline,
+    picture,
+    path,
+    why.root,
+    ways.root,
+  );
   const heads = layer.usual;
   const waiting = waitingLine();
   const here = needed(layer, waiting, () => waiting.root.isConnected && end.again());
-  /** @param {Place & {width: number}} now */
-  const update = ({ width, ...now }) => {
-    const { n, passage } = now;
-    controls.update(now, place.scales(now));
-    const ids = place.ids(now);
+  /** @param {Place & {text: string, width: number}} now */
+  const update = ({ width, text, ...now }) => {
+    const passage = { ...layer.passages[now.passage] };
+    const typed = text && tokenizer ? Array.from(tokenizer.encode(text)) : [];
+    if (typed.length) {
+      const own = Int32Array.of(layer.bos, ...typed.slice(0, layer.positions - 1));
+      Object.assign(passage, { name: "Your text", domain: "typed here", title: "", ids: own });
+    }
+    const ids = passage.ids.slice(0, now.n + 1);
+    const n = ids.length - 1;
+    controls.update({ ...now, n }, { n: { max: passage.ids.length - 1 } });
+    if (box.value !== text) box.value = text;
     why.root.hidden = true;
     if (!here([], ids, "the tokens of this passage")) {
       for (const empty of [headline, path]) empty.replaceChildren();
@@ -82,8 +103,8 @@ async function render({ model, el }) {
     const { tokens, names } = inText(ids);
     headline.replaceChildren("What ", tokenMark(names[n]), ` at n = ${n} looks at`);
     renewed(picture, drawing(layer.attentionRows(ids).map(nearest), width));
-    const text = tokens.slice(1).join("");
-    ways.update([{ page: "reader", label: "Read this text in the live reader", state: { text } }]);
+    const state = { text: tokens.slice(1).join("") };
+    ways.update([{ page: "reader", label: "Read this text in the live reader", state }]);
     // at other places than the usual one a circuit is calibrated
     const read = n === layer.n ? [] : layer.calibration.ids;
     why.root.hidden = !here(heads, read, "what the heads tell neurons");
@@ -94,11 +115,14 @@ async function render({ model, el }) {
     const circuit = layer.circuit({ n });
     const [neuron] = leading(circuit.summary(circuit.placed(ids), heads));
     const said = `What each token adds to neuron ${neuron}, which this text excites most. `;
-    const scene = { ranking: { circuit, heads }, neuron, read: passage };
-    renewed(path, element("p", {}, said), ...passageRead(scene, { layer, inText }, why));
+    const scene = { ranking: { circuit, heads }, neuron };
+    renewed(path, element("p", {}, said), ...passageRead(scene, passage, { inText }, why));
     here(heads, layer.known, "the other passages"); // while this one is looked at
   };
-  const { state } = place;
+  const state = () => ({
+    ...place.state(),
+    text: sound(model, "text", (text) => typeof text === "string", ""),
+  });
   const end = kept({ model, place: picture, state, update });
   return end;
 }

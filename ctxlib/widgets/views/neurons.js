@@ -22,7 +22,7 @@ import {
   waysFrom,
 } from "../explorer/scene.js";
 import { searchSection } from "../explorer/search.js";
-import { eachFrame, element, failed } from "../ui/dom.js";
+import { eachFrame, element, failed, quiet } from "../ui/dom.js";
 import { labelTable } from "../ui/labels.js";
 import { ofModels } from "../ui/models.js";
 import { layerOf } from "../ui/source.js";
@@ -71,7 +71,8 @@ async function render({ model, el }) {
     ranking ? firstTokens(ranking, neuron, LABELLED).map(tools.name).join("  ") : "";
   const labels = labelTable(model.get("labels"), firstOf, (neuron) => tools.go({ neuron }));
   const below = [sections.compared.root, labels.root, ways.root];
-  const above = [controls.root, waiting.root];
+  const caption = "Heads, destination and θ rank every neuron of the layer anew.";
+  const above = [controls.root, quiet(caption), waiting.root];
   const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
 

@@ -7,7 +7,7 @@
 import { either, headChoice } from "../ui/controls.js";
 import { element, numberCell, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
-import { TOKENS_BACK, chart, legend, line, readable, rule } from "../ui/plot.js";
+import { TOKENS_BACK, chart, line, namedLines, readable, rule } from "../ui/plot.js";
 import { each, isNumber, isSize, isText, list, object, recordOf } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
@@ -92,14 +92,14 @@ async function render({ model, el }) {
     const room = width < 700 ? width : (width - 24) / 2;
     const above = whereDrawing(record, heads[head], room, place, (to) => {
       place = to;
-      beside.reader.update(to);
+      beside.update(to);
     });
     const beside = bothDrawing(record, heads[head], room, place, (to) => {
       place = to;
       above.update(to);
     });
     renewed(where, above);
-    renewed(both, beside.reader, beside.marks);
+    renewed(both, beside);
     tastes.replaceChildren(tastesTable(heads[head]));
     if (changed("kind", "head")) account.replaceChildren(accountTable(name, heads, head));
   };
@@ -167,16 +167,23 @@ function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
     x: { label: TOKENS_BACK, domain: [0, n], flip: true },
     y: { label: "nats more than the average token", domain: [low - room, high + room] },
     width,
+    names,
   });
   on.add(rule(on, { y: 0 }));
-  tokens.forEach(({ more }, k) => on.add(line(on, distances, more, TOKENS[k % 3])));
+  namedLines(
+    on,
+    tokens.map(({ more }, k) => ({
+      label: names[k],
+      style: TOKENS[k % 3],
+      xs: distances,
+      ys: more,
+    })),
+  );
   const read = (/** @type {number} */ i) =>
     `${distances[i]} back: ` +
     tokens.map(({ more }, k) => `“${names[k]}” ${signed(more[i])}`).join(", ");
   const label = "Read the tokens at a distance";
-  const reader = readAlong(on, distances, { label, value: place, read, onMove });
-  const marks = legend(names.map((label, k) => ({ label, style: TOKENS[k % 3] })));
-  return { reader, marks };
+  return readAlong(on, distances, { label, value: place, read, onMove });
 }
 
 /** @param {Head} head */

@@ -8,13 +8,12 @@ import { LayerReader } from "../engine/reading.js";
 import { latest, nextTurn } from "../engine/slices.js";
 import { captionSection, controlsSection } from "../reading/controls.js";
 import { follow } from "../reading/follow.js";
-import { drawingMarks } from "../reading/lines.js";
 import { compared, OF_TEXTS, sceneOf, termsTable, turned, waysFrom } from "../reading/scene.js";
 import { QUIET, sharingSection } from "../reading/sharing.js";
 import { neuronTable, textSection } from "../reading/text.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
-import { element, failed, guarded } from "../ui/dom.js";
+import { element, failed, guarded, quiet } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
 import { layerOf } from "../ui/source.js";
 import { heard, inStep, kept, turn } from "../ui/state.js";
@@ -84,11 +83,10 @@ async function render({ model, el }) {
   const file = csvButton("Terms as CSV", () => termsTable(/** @type {Scene} */ (scene), layer));
   const drawings = OF_TEXTS.map(({ label }, i) =>
     svgButton(`${label}’s lines as SVG`, () => {
-      const { neuron, heads, texts } = /** @type {Scene} */ (scene);
+      const { neuron, heads } = /** @type {Scene} */ (scene);
       const title = `${label}: what it says to neuron ${neuron}`;
       const name = [layer.model, `neuron ${neuron}`, `heads ${heads.join(" ")}`, label];
-      const marks = drawingMarks(texts[i]);
-      return { name, title, root: sides[i].root.querySelector(".ctx-readable svg"), marks };
+      return { name, title, root: sides[i].root.querySelector(".ctx-readable svg") };
     }),
   );
   const copies = OF_TEXTS.map(({ label }, i) =>
@@ -102,10 +100,11 @@ async function render({ model, el }) {
   const roots = sides.map(({ root }) => root);
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
+    quiet("Swap a word in a copy of a text, and see which neurons part the two."),
     waiting.root,
-    caption.about,
     caption.key,
     element("div", { class: "ctx-split ctx-reader" }, roots),
+    caption.about,
     between.root,
     element("p", { class: "ctx-turns" }, copies, file, drawings),
     ways.root,

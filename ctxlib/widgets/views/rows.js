@@ -5,7 +5,7 @@ import { controlRow, headChoice, scaleChoice, slider } from "../ui/controls.js";
 import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { placeOn } from "../ui/place.js";
-import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
+import { TOKENS_BACK, chart, namedLines, readable } from "../ui/plot.js";
 import { layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
@@ -20,6 +20,7 @@ import { figure, threeDigits, tokenMark } from "../ui/words.js";
 
 const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.1 };
 const REBUILT = { stroke: COLOURS[1], "stroke-width": 1.8, "stroke-dasharray": "5 3" };
+const NAMES = ["true row", "by Equation 1"];
 const FAINTEST = 1e-6; // attention below this is not drawn on a logarithmic axis
 const TEXT_LABEL =
   "The passage up to n, each token shaded by its share of the true row. Numbers are rounded: they " +
@@ -53,10 +54,14 @@ function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width,
     x: { label: TOKENS_BACK, domain: [0, n], flip: true },
     y: { label: "attention", domain: log ? [least / 1.5, top * 1.5] : [0, 1.05 * top], log },
     width,
+    names: NAMES,
   });
   const floor = log ? least : 0;
   const [above, guessed] = [exact, rebuilt].map((row) => row.map((v) => Math.max(v, floor)));
-  on.add(line(on, back, above, TRUE), line(on, back, guessed, REBUILT));
+  namedLines(on, [
+    { label: NAMES[0], style: TRUE, xs: back, ys: above },
+    { label: NAMES[1], style: REBUILT, xs: back, ys: guessed },
+  ]);
   const digits = (/** @type {number} */ value) =>
     value < 0.001 ? value.toExponential(1).replace("-", "\u2212") : threeDigits(value);
   const read = (/** @type {number} */ distance) => {
@@ -64,18 +69,13 @@ function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width,
     const values = `true ${digits(exact[i])}, rebuilt ${digits(rebuilt[i])}`;
     return `“${names[i]}”, ${distance} back: ${values}`;
   };
-  const reader = readable(on, {
+  return readable(on, {
     label: "Read the rows at a distance in tokens back",
     max: n,
     value: n - strongest(exact),
     read,
     ...hand,
   });
-  const marks = legend([
-    { label: "true row", style: TRUE },
-    { label: "rebuilt, Equation 1", style: REBUILT },
-  ]);
-  return { reader, marks };
 }
 
 /** @param {Float64Array} row @returns {number} the token that gets most */
@@ -153,12 +153,12 @@ async function render({ model, el }) {
     };
     const hand = { held: () => kept, show, hold };
     const shaded = shadedTokens(tokens, pair.exact, { digits: 3, names, hand });
-    const { reader, marks } = rowDrawing(pair, names, now, width, {
+    const reader = rowDrawing(pair, names, now, width, {
       held: () => n - kept,
       onMove: (back) => shaded.mark(n - back),
       onHold: (back) => hold(back === null ? null : n - back),
     });
-    renewed(picture, reader, marks);
+    renewed(picture, reader);
     text.replaceChildren(shaded);
     shaded.mark(strongest(pair.exact));
     const heads = [now.head];
