@@ -364,7 +364,7 @@ def test_damaged_data_are_one_line_and_the_picture_stays(window, address):
 
 
 UPDATES = {view: [f"views/{view}", "changed) => {"] for view in VIEWS} | {
-    "attention": ["views/attention", "({ width, ...now }) => {"],
+    "attention": ["views/attention", "({ width, text, ...now }) => {"],
     "kernels": ["views/kernels", "({ width, ...now }) => {"],
     "denominators": ["views/denominators", "const update = (now) => {"],
     "neurons": ["explorer/passages", "changed) => {"],  # the last that is drawn

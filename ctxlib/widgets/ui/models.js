@@ -2,7 +2,7 @@
  *  second model's view beside the first, of the same texts. */
 
 import { latest } from "../engine/slices.js";
-import { choice as choiceOf } from "./controls.js";
+import { choice } from "./controls.js";
 import { element, failed, headingsIn } from "./dom.js";
 import { held } from "./source.js";
 import { heard, sound, turn } from "./state.js";
@@ -28,7 +28,7 @@ export function ofModels(render) {
       for (const { title } of sides) title.hidden = !two;
       follow();
     };
-    const choices = sides.map(({ choice }) => choice);
+    const choices = sides.map(({ picker }) => picker);
     const views = sides.map(({ root }) => root);
     el.replaceChildren(
       element("div", { class: "ctx-models" }, choices),
@@ -59,7 +59,7 @@ function sideOf(render, model, label, labels, el) {
   const change = async (/** @type {string} */ name, /** @type {AbortSignal} */ signal) => {
     const bring = (/** @type {Bringing} */ how) => held(model, how, name);
     if (name && !(await fetched(waiting, `the layer of ${labels[name]}`, bring, signal))) {
-      choice.update(chosen());
+      picker.update(chosen());
       return;
     }
     read = place;
@@ -68,7 +68,7 @@ function sideOf(render, model, label, labels, el) {
     const numbers = first.filter(([, value]) => typeof value !== "string");
     turn(model, { model: name, ...Object.fromEntries(numbers) });
   };
-  const choice = choiceOf({
+  const picker = choice({
     label,
     options: Object.entries(labels).map(([value, label]) => ({ value, label })),
     onChange: (name) => task((signal) => change(name, signal)),
@@ -81,7 +81,7 @@ function sideOf(render, model, label, labels, el) {
   /** @type {(() => void) | void} */ let ended;
   const begin = async () => {
     const name = chosen();
-    choice.update(name);
+    picker.update(name);
     if (name === shown) return;
     task(async () => {}); // an address leads elsewhere
     ended?.();
@@ -102,7 +102,7 @@ function sideOf(render, model, label, labels, el) {
     if (mine === place) ended = end;
     else end?.();
   };
-  return { model, choice, waiting, title, root, begin, end: () => ended?.() };
+  return { model, picker, waiting, title, root, begin, end: () => ended?.() };
 }
 
 /** Writes what stands in the boxes of one place into those of the other, as if it were typed there.

@@ -3,7 +3,7 @@
 import { drawn, element, fresh } from "./dom.js";
 import { byHand } from "./hand.js";
 import { lineMark } from "./marks.js";
-import { figure } from "./words.js";
+import { figure, cutShort } from "./words.js";
 
 /** @typedef {{label: string, domain: [number, number], log?: boolean, flip?: boolean,
  *    ticks?: number[], format?: (value: number) => string}} Axis
@@ -11,6 +11,7 @@ import { figure } from "./words.js";
 
 const LETTER = 7.2; // pixels of a name at a line's end, a letter
 const APART = 15; // and between two names
+const LETTERS = 16; // of a name at most
 
 /** Of an axis from the destination into the past. */
 export const TOKENS_BACK = "tokens back, n − i";
@@ -73,7 +74,8 @@ function isPower(value) {
  *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string,
  *    names?: string[]}} options `names` are those that lines are to bear at their ends */
 export function chart({ alt, x, y, width, height = 260, title, names = [] }) {
-  const right = width - Math.max(12, ...names.map(({ length }) => 12 + LETTER * length));
+  const right =
+    width - Math.max(12, ...names.map(({ length }) => 12 + LETTER * Math.min(length, LETTERS)));
   const area = { left: 58, right, top: title ? 26 : 12, bottom: height - 42 };
   const across = scaled(x, area.left, area.right);
   const up = scaled(y, area.bottom, area.top);
@@ -164,7 +166,11 @@ export function namedLines(on, lines) {
   }
   on.add(...lines.map(({ xs, ys, style }) => line(on, xs, ys, style)));
   for (const { label, style, x, y } of ends) {
-    const name = drawn("text", { class: "ctx-named", x: x + 6, y: y + 4 }, label);
+    const name = drawn(
+      "text",
+      { class: "ctx-named", x: x + 6, y: y + 4 },
+      cutShort(label, LETTERS),
+    );
     name.style.setProperty("--ctx-line", style.stroke);
     on.add(name);
   }
