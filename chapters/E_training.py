@@ -340,8 +340,8 @@ of_other = geometry(theirs["texts"])
 
 
 def blank(seed):
-    """The map of base's layer, untrained."""
-    layer = cx.nulls.untrained(cx.LayerWeights.of(other), seed)
+    """The map of base's layer, untrained; of our own where base has other words."""
+    layer = cx.nulls.untrained(cx.LayerWeights.of(other if same_words else model), seed)
     at = cx.destination(layer, n=study.n, token=TOKEN)
     return geometry(torch.cat([at.truth(x, range(at.n_heads)) for x in x_texts.split(100)]))
 

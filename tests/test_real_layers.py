@@ -28,9 +28,9 @@ def address(site):
 
 
 READ = """async ([cases, name]) => {
-    const [here] = document.querySelector("link[rel=modulepreload]").href.split("views/");
-    const { loadLayer } = await import(`${here}views/engine/packed.js`);
-    const layer = await loadLayer(new URL(`${here}data/${name}.bin`));
+    const { href } = document.querySelector("link[rel=modulepreload]");
+    const { downloaded } = (await import(href)).default;
+    const layer = await downloaded(new URL(`../../data/${name}.bin`, href));
     const ids = cases.flatMap(([ids]) => ids);
     const missing = layer.lacks(layer.everyHead, ids);
     await layer.bring(missing);

@@ -392,10 +392,12 @@ def build_site(model: str, base: Path) -> None:
     if sphinx.returncode:
         sys.stderr.write(said[-12000:])
         raise ValueError("the site was not built; the warnings above are errors")
-    new, python = html / "_static" / "at", shutil.ignore_patterns("*.py*", "__pycache__")
-    shutil.copytree(bundle.HERE, new / "views", ignore=python)
-    for module in (new / "views").rglob("*.js"):
-        module.write_text(bundle.plain(module), encoding="utf-8")
+    new = html / "_static" / "at"
+    (new / "views" / "views").mkdir(parents=True)
+    for file in ("views.css", "page.js"):
+        shutil.copy(bundle.HERE / file, new / "views")
+    for view in (bundle.HERE / "views").glob("*.js"):
+        (new / "views" / "views" / view.name).write_text(bundle.bundled(f"views/{view.name}"))
     for folder in data:
         shutil.copytree(folder, new / "data", dirs_exist_ok=True)
     if views := (new / "data" / "layer.bin").exists():
@@ -483,26 +485,23 @@ LED_TO_VIEW = "if (/=|^#turn-it$/.test(location.hash))"
 
 
 def hint(page: str, here: str) -> str:
-    """A page that finds modules and data in the folder `here`, and whose head names the modules of
-    its view, so that they come all at once and not one after another as each is read; and first of
-    all the layer, where a reader has come for the view. In a chapter the view is one part of the
-    page, and its layer is asked for if the address leads to it.
+    """A page that finds modules and data in the folder `here`, and whose head names the module of
+    its view; and first of all the layer, where a reader has come for the view. In a chapter the
+    view is one part of the page, and its layer is asked for if the address leads to it.
     """
     page = re.sub(r"_static/(views|data)/", rf"_static/{here}/\1/", page)
     view = re.search(r'<div data-view="(\w+)"[^>]*>', page)
     if view is None:
         return page
-    modules = [m.relative_to(bundle.HERE) for m in bundle.linked(f"views/{view[1]}.js")]
-    links = [
-        f'    <link rel="modulepreload" href="../_static/{here}/views/{m}">\n' for m in modules
-    ]
-    if Path("ui/source.js") in modules and "&quot;file&quot;" not in view[0]:
+    module = f'    <link rel="modulepreload" href="../_static/{here}/views/views/{view[1]}.js">\n'
+    needed = bundle.linked(f"views/{view[1]}.js")
+    if bundle.HERE / "ui/source.js" in needed and "&quot;file&quot;" not in view[0]:
         place = f"../_static/{here}/data/layer.bin"
         layer = f'<link rel="preload" as="fetch" crossorigin href="{place}">'
         if " data-addressed" not in view[0]:
             layer = f"<script>{LED_TO_VIEW} document.write('{layer}');</script>"
         page = page.replace("<title>", f"{layer}<title>", 1)
-    return page.replace("</head>", f"{''.join(links)}  </head>", 1)
+    return page.replace("</head>", f"{module}  </head>", 1)
 
 
 def seal(page: str) -> str:

@@ -14,6 +14,7 @@ IMPORT = re.compile(r'^import (\{[^}]*\}|\w+) from "(\.[^"]+)";$', re.MULTILINE)
 REMARK = re.compile(r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/\n", re.MULTILINE)  # on lines of its own
 EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
 CLASSED = """export default {
+  ...VIEW,
   render(context) {
     context.el.classList.add("ctx-view");
     return VIEW.render(context);

@@ -234,23 +234,22 @@ function readAs(like, written) {
   return Array.isArray(like) ? [...new Set(numbers)].sort((a, b) => a - b) : numbers[0];
 }
 
-/** Modules that the page's head names, read while the page still arrives; one that fails is asked for again.
- *  @type {Map<string, Promise<any>>} */
-const early = new Map(
-  [
-    .../** @type {NodeListOf<HTMLLinkElement>} */ (
-      document.querySelectorAll("link[rel=modulepreload]")
-    ),
-  ].map(({ href }) => [href, import(href).catch(() => undefined)]),
+/** The view's module that the page's head names, read while the page still arrives; one that fails is
+ *  asked for again. */
+const named = /** @type {HTMLLinkElement | null} */ (
+  document.querySelector("link[rel=modulepreload]")
 );
+const early = named && import(named.href).catch(() => undefined);
 
-// The layer that the page's head asks for is let go where the address is about another model's.
+// So is the layer that it asks for; which is let go where the address is about another model's.
 const layer = /** @type {HTMLLinkElement | null} */ (document.querySelector("link[as=fetch]"));
 if (layer && /[#&]model=/.test(location.hash))
   fetch(layer.href).then(
     ({ body }) => body?.cancel(),
     () => {},
   );
+else if (layer)
+  early?.then((module) => module?.default.downloaded(new URL(layer.href)).catch(() => {}));
 
 /** @returns {HTMLElement[]} */
 function places() {
@@ -290,7 +289,7 @@ async function start(place) {
     const name = place.dataset.view ?? "";
     if (!/^\w+$/.test(name)) throw new Error(`no view is called “${name}”`);
     const source = new URL(`./views/${name}.js`, import.meta.url).href;
-    const module = (await early.get(source)) ?? (await import(source));
+    const module = (named?.href === source && (await early)) || (await import(source));
     const prefix = prefixOf(place);
     const model = await modelOf(place, state, prefix);
     const { text: _, other: __, ...own } = state; // it reads the texts of the first

@@ -73,7 +73,7 @@ const LAYER_VERSION = 1;
  *  @returns {Promise<any>} or an Error with one sentence for the reader */
 export async function loadLayer(url, { onProgress = () => {}, signal } = {}) {
   const place = new URL(url, globalThis.location?.href);
-  const unpacked = await opened(place, KINDS, () => fetchedBytes(place, onProgress, signal));
+  const unpacked = await opened(place, KINDS, fetchedBytes(place, onProgress, signal));
   const { folder, format } = unpacked.header;
   /** @type {FetchPart} */
   const part = async (name, onProgress, signal) => {
@@ -81,7 +81,7 @@ export async function loadLayer(url, { onProgress = () => {}, signal } = {}) {
     const tensors = KINDS[/** @type {keyof typeof KINDS} */ (format)].part(kind, number);
     const kinds = { [PART]: { sizes: [], reals: [], lists: [], tensors: () => tensors } };
     const file = new URL(`${folder}/${name}.bin`, place);
-    return (await opened(file, kinds, () => fetchedBytes(file, onProgress, signal))).tensors;
+    return (await opened(file, kinds, fetchedBytes(file, onProgress, signal))).tensors;
   };
   return made(unpacked, folder ? part : undefined);
 }
@@ -92,8 +92,8 @@ export async function readLayer(bytes) {
   const whole = ArrayBuffer.isView(bytes)
     ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     : new Uint8Array(bytes);
-  const source = async () => /** @type {Uint8Array<ArrayBuffer>} */ (whole);
-  return made(await opened(new URL("data:layer"), KINDS, source));
+  const parts = [/** @type {Uint8Array<ArrayBuffer>} */ (whole)];
+  return made(await opened(new URL("data:layer"), KINDS, parts));
 }
 
 /** @param {{header: any, tensors: Record<string, any>}} unpacked @param {FetchPart} [part] */
@@ -105,10 +105,10 @@ function made({ header, tensors }, part) {
 /** What is unpacked of a file of one of some kinds; an Error says in one sentence why it is not, but a
  *  signal's own goes on as it is.
  *  @param {URL} file @param {Record<string, Kind>} kinds
- *  @param {() => Promise<Uint8Array<ArrayBuffer>>} source */
-async function opened(file, kinds, source) {
+ *  @param {Parameters<typeof unzippedBytes>[0]} bytes */
+async function opened(file, kinds, bytes) {
   try {
-    return unpackedLayer(await unzippedBytes(await source()), kinds);
+    return unpackedLayer(await unzippedBytes(bytes), kinds);
   } catch (error) {
     if (error instanceof DOMException) throw error;
     const name = file.pathname.split("/").pop() || "layer";
@@ -117,8 +117,9 @@ async function opened(file, kinds, source) {
   }
 }
 
-/** @param {URL} url @param {(share: number) => void} onProgress @param {AbortSignal} [signal] */
-async function fetchedBytes(url, onProgress, signal) {
+/** The bytes of a file as they come. @param {URL} url @param {(share: number) => void} onProgress
+ *  @param {AbortSignal} [signal] @returns {AsyncGenerator<Uint8Array<ArrayBuffer>>} */
+async function* fetchedBytes(url, onProgress, signal) {
   const response = await fetch(url, { signal }).catch(() => {
     signal?.throwIfAborted();
     throw new Error("the server does not answer");
@@ -126,28 +127,36 @@ async function fetchedBytes(url, onProgress, signal) {
   if (!response.ok || !response.body) throw new Error(`the server answers ${response.status}`);
   const size = Number(response.headers.get("Content-Length")) || Infinity;
   const reader = response.body.getReader();
-  const parts = [];
   for (let received = 0; ;) {
     const { done, value } = await reader.read().catch(() => {
       signal?.throwIfAborted();
       throw new Error("the connection broke off");
     });
     if (done) break;
-    parts.push(value);
+    yield value;
     received += value.length;
     onProgress(Math.min(received / size, 1));
   }
   onProgress(1);
-  return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
-/** What gzip packed; its own checksum and length say whether all of it is there.
- *  @param {Uint8Array<ArrayBuffer>} bytes */
+/** What gzip packed, unpacked as it comes; its own checksum and length say whether all of it is there.
+ *  @param {AsyncIterable<Uint8Array<ArrayBuffer>> | Uint8Array<ArrayBuffer>[]} bytes */
 async function unzippedBytes(bytes) {
-  if (!bytes.length) throw new Error("it is empty");
-  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) throw new Error("it is another kind of file");
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).arrayBuffer().catch(() => {
+  const { readable, writable } = new DecompressionStream("gzip");
+  const unzipped = new Response(readable).arrayBuffer();
+  const writer = writable.getWriter();
+  const unheard = () => {}; // of what is no gzip each promise tells: the last one is asked
+  unzipped.catch(unheard);
+  let begun = false;
+  for await (const part of bytes) {
+    if (!begun && part.length && part[0] !== 0x1f) throw new Error("it is another kind of file");
+    begun ||= part.length > 0;
+    writer.write(part).catch(unheard);
+  }
+  if (!begun) throw new Error("it is empty");
+  writer.close().catch(unheard);
+  return unzipped.catch(() => {
     throw new Error("it is damaged or cut off");
   });
 }

@@ -7,8 +7,9 @@ import { nameInText, tokenName } from "./words.js";
 
 const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
 
-/** @type {Map<string, Promise<Layer>>} one download for all views of a page */
-const layers = new Map();
+/** One download for all views of a page, and who wants to hear how far it is.
+ *  @type {Map<string, {layer: Promise<any>, told: ((share: number) => void)[]}>} */
+const downloads = new Map();
 
 /** The layer of a widget: another widget's of the same name, or what Python answers.
  *  @param {Model} model @param {string} name @returns {Promise<Layer>} */
@@ -53,13 +54,26 @@ function answeredLayer(model) {
  *  @returns {Promise<any>} */
 export async function held(model, how, name) {
   const data = model.get("data", name);
-  if (!(data instanceof URL)) return askedLayer(model, model.get("layer"));
-  const known = layers.get(data.href) ?? loadLayer(data, how);
-  layers.set(data.href, known);
-  return known.catch((error) => {
-    layers.delete(data.href);
-    throw error;
-  });
+  return data instanceof URL ? downloaded(data, how) : askedLayer(model, model.get("layer"));
+}
+
+/** What a file holds; a page asks for it before it has a view (`page.js`).
+ *  @param {URL} file @param {Bringing} [how] @returns {Promise<any>} */
+export function downloaded({ href }, { onProgress, signal } = {}) {
+  const { layer, told } = downloads.get(href) ?? begun(href, signal);
+  if (onProgress) told.push(onProgress);
+  return layer;
+}
+
+/** @param {string} href @param {AbortSignal} [signal] */
+function begun(href, signal) {
+  /** @type {((share: number) => void)[]} */
+  const told = [];
+  const onProgress = (/** @type {number} */ share) => told.forEach((tell) => tell(share));
+  const download = { layer: loadLayer(href, { onProgress, signal }), told };
+  downloads.set(href, download);
+  download.layer.catch(() => downloads.delete(href));
+  return download;
 }
 
 /** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line

@@ -8,7 +8,7 @@ import { element, renewed } from "../ui/dom.js";
 import { headStyle } from "../ui/marks.js";
 import { placeOn } from "../ui/place.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
-import { layerOf, spelling } from "../ui/source.js";
+import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { kept, sound, turn } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { needed, waitingLine } from "../ui/waiting.js";
@@ -127,4 +127,4 @@ async function render({ model, el }) {
   return end;
 }
 
-export default { render };
+export default { render, downloaded };

@@ -11,7 +11,7 @@ import {
 import { drawn, element, numberCell, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
 import { headStyle, lineMark } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
-import { layerOf, spelling } from "../ui/source.js";
+import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { below, kept, listBelow, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { figure } from "../ui/words.js";
@@ -238,4 +238,4 @@ function averaged(values, ends) {
   return [middles, parts.map((part) => part.reduce((a, b) => a + b, 0) / part.length)];
 }
 
-export default { render };
+export default { render, downloaded };

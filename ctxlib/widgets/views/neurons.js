@@ -25,7 +25,7 @@ import { searchSection } from "../explorer/search.js";
 import { eachFrame, element, failed, quiet } from "../ui/dom.js";
 import { labelTable } from "../ui/labels.js";
 import { ofModels } from "../ui/models.js";
-import { layerOf } from "../ui/source.js";
+import { downloaded, layerOf } from "../ui/source.js";
 import { heard, kept } from "../ui/state.js";
 import { brought, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
@@ -201,4 +201,4 @@ function idle(signal) {
   });
 }
 
-export default { render: ofModels(render) };
+export default { render: ofModels(render), downloaded };

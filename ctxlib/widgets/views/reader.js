@@ -15,7 +15,7 @@ import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
 import { element, failed, guarded, quiet } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
-import { layerOf } from "../ui/source.js";
+import { downloaded, layerOf } from "../ui/source.js";
 import { heard, inStep, kept, turn } from "../ui/state.js";
 import { svgButton } from "../ui/svg.js";
 import { brought, waitingLine } from "../ui/waiting.js";
@@ -197,4 +197,4 @@ async function render({ model, el }) {
   };
 }
 
-export default { render: ofModels(render) };
+export default { render: ofModels(render), downloaded };

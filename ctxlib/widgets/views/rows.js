@@ -6,7 +6,7 @@ import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { placeOn } from "../ui/place.js";
 import { TOKENS_BACK, chart, namedLines, readable } from "../ui/plot.js";
-import { layerOf, spelling } from "../ui/source.js";
+import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
 import { shadedTokens } from "../ui/tokens.js";
@@ -181,4 +181,4 @@ async function render({ model, el }) {
   return end;
 }
 
-export default { render };
+export default { render, downloaded };
