@@ -206,7 +206,7 @@ export class Circuit {
 
   /** Ranks all neurons while the page stays alive, whatever the file tells: a head more or less is quick
    *  from then on.
-   *  @param {number[]} heads @param {AbortSignal} signal @returns {Promise<Ranked>} */
+   *  @param {number[]} heads @param {AbortSignal} [signal] @returns {Promise<Ranked>} */
   async rank(heads, signal) {
     await doneInSlices(this.weigh(), signal);
     const ranking = this.layer.ranking(this.n);
