@@ -46,6 +46,16 @@ def visit(window, site):
     blameless(window)
 
 
+@pytest.mark.parametrize("name", ["book/explorer.html", "book/02_keys.html#turn-it"])
+def test_a_view_comes_as_one_module_and_asks_for_its_layer_once(visit, name):
+    page = settled(visit(name))
+    asked = page.evaluate("performance.getEntriesByType('resource').map((e) => e.name)")
+    files = [file.rpartition("/views/")[2] for file in asked if file.endswith((".bin", ".js"))]
+    assert sum(file.endswith("/layer.bin") for file in files) == 1
+    assert sum(file in ("neurons.js", "rows.js") for file in files) == 1
+    assert not any("/engine/" in file or "/ui/" in file for file in asked)
+
+
 def test_a_view_that_stands_in_another_page_is_its_tool_alone(visit):
     page = visit("book/explorer.html?embed#neuron=174")
     for width in (1440, 390):

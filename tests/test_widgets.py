@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import traitlets
 from bs4 import BeautifulSoup
+from py_mini_racer import MiniRacer
 from viewing import MODULES, VIEWS, header, opened, tensors, whole
 
 import ctxlib as cx
 from ctxlib.widgets import askedfile, layerfile
+from ctxlib.widgets import bundle as in_bundles
 from ctxlib.widgets import views as in_python
 
 HOSTILE = "</div></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;\u2028\0"
@@ -30,6 +32,18 @@ def test_no_module_makes_markup_of_a_text(file):
     source = file.read_text(encoding="utf-8")
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", source)
     assert "https://" not in source
+
+
+def test_what_a_module_calls_otherwise_is_called_so_where_modules_are_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(in_bundles, "HERE", tmp_path)
+    (tmp_path / "named.js").write_text("export const one = 1;\nexport const two = 2;\n")
+    view = (
+        'import { one as few, two } from "./named.js";\nexport default { render: () => few + two };'
+    )
+    (tmp_path / "view.js").write_text(view)
+    module = in_bundles.bundled("view.js").replace("export default", "const view =")
+    place = "{ el: { classList: { add() {} } } }"
+    assert MiniRacer().eval(f"{module} view.render({place})") == 3
 
 
 # ---------------------------------------------------------------- in a notebook and in a page

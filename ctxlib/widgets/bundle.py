@@ -52,7 +52,8 @@ def bundled(name: str) -> str:
 
     def wrapped(module: Path) -> str:
         def taken(found: re.Match[str]) -> str:
-            return f"const {found[1]} = {called[(module.parent / found[2]).resolve()]};"
+            names = found[1].replace(" as ", ": ")
+            return f"const {names} = {called[(module.parent / found[2]).resolve()]};"
 
         source = IMPORT.sub(taken, plain(module))
         names = ", ".join(name for _, name in EXPORT.findall(source))
