@@ -394,10 +394,12 @@ def build_site(model: str, base: Path) -> None:
         raise ValueError("the site was not built; the warnings above are errors")
     new = html / "_static" / "at"
     (new / "views" / "views").mkdir(parents=True)
-    for file in ("views.css", "page.js"):
-        shutil.copy(bundle.HERE / file, new / "views")
+    shutil.copy(bundle.HERE / "views.css", new / "views")
+    modules = {"page.js": bundle.plain(bundle.HERE / "page.js")}
     for view in (bundle.HERE / "views").glob("*.js"):
-        (new / "views" / "views" / view.name).write_text(bundle.bundled(f"views/{view.name}"))
+        modules[f"views/{view.name}"] = bundle.bundled(f"views/{view.name}")
+    for name, module in modules.items():
+        (new / "views" / name).write_text(module, encoding="utf-8")
     for folder in data:
         shutil.copytree(folder, new / "data", dirs_exist_ok=True)
     if views := (new / "data" / "layer.bin").exists():

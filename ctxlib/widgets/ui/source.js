@@ -7,8 +7,10 @@ import { nameInText, tokenName } from "./words.js";
 
 const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
 
-/** One download for all views of a page, and who wants to hear how far it is.
- *  @type {Map<string, {layer: Promise<any>, told: ((share: number) => void)[]}>} */
+/** @typedef {{layer: Promise<any>, tell?: (share: number) => void}} Download how far it is, whoever
+ *    asked last is told */
+
+/** One for all views of a page. @type {Map<string, Download>} */
 const downloads = new Map();
 
 /** The layer of a widget: another widget's of the same name, or what Python answers.
@@ -60,17 +62,16 @@ export async function held(model, how, name) {
 /** What a file holds; a page asks for it before it has a view (`page.js`).
  *  @param {URL} file @param {Bringing} [how] @returns {Promise<any>} */
 export function downloaded({ href }, { onProgress, signal } = {}) {
-  const { layer, told } = downloads.get(href) ?? begun(href, signal);
-  if (onProgress) told.push(onProgress);
-  return layer;
+  const download = downloads.get(href) ?? begun(href, signal);
+  download.tell = onProgress ?? download.tell;
+  return download.layer;
 }
 
-/** @param {string} href @param {AbortSignal} [signal] */
+/** @param {string} href @param {AbortSignal} [signal] @returns {Download} */
 function begun(href, signal) {
-  /** @type {((share: number) => void)[]} */
-  const told = [];
-  const onProgress = (/** @type {number} */ share) => told.forEach((tell) => tell(share));
-  const download = { layer: loadLayer(href, { onProgress, signal }), told };
+  const onProgress = (/** @type {number} */ share) => download.tell?.(share);
+  /** @type {Download} */
+  const download = { layer: loadLayer(href, { onProgress, signal }) };
   downloads.set(href, download);
   download.layer.catch(() => downloads.delete(href));
   return download;
