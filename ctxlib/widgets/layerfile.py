@@ -407,7 +407,8 @@ def embeddings(
 def read_by_heads(weights: LayerWeights, n: int) -> dict[str, np.ndarray]:
     """W_V, W_O and W_in, rounded for what comes into each of them: tokens at destination n,
     what they put into a head, and what each head writes. Most of that is the same for all tokens;
-    an error there would be made again for every token of a text.
+    an error there would be made again for every token of a text. In 512 levels to either side they
+    would pack to two thirds, and the summaries of `mini` be off by up to 8% of their range.
     """
     x = layer_norm(weights.embeddings() + weights.W_pos[n], weights.eps)
     z = x @ weights.W_V + weights.b_V[:, None]  # head token d_head
