@@ -130,6 +130,8 @@ def test_a_page_with_a_view_names_its_module(html, pages):
     (here,) = html.glob("_static/at-*")
     (module,) = [(book / name).resolve(strict=True) for name in named]
     assert module == here / "views" / "views" / "neurons.js"
+    seen = re.findall(r'<div data-view="(\w+)"', "".join(pages.values()))
+    assert {view.stem for view in module.parent.iterdir()} == {*seen}
     assert "modulepreload" not in pages[book / "notation.html"]
     assert page.count('as="fetch"') == 1
     for chapter, layers in (("08_neurons", 1), ("00_welcome", 0), ("13_lookups", 0)):

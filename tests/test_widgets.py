@@ -70,8 +70,10 @@ def test_a_notebook_gets_the_widget_and_a_page_its_state_and_a_still(views, view
 
 
 def test_a_state_cannot_break_out_of_its_place_in_the_page(mini_view):
-    tags, place = parsed(mini_view("LiveReader", text=HOSTILE).place())
-    assert tags == ["div"]
+    html = mini_view("LiveReader", text=HOSTILE).place()
+    tags, place = parsed(html)
+    assert tags == ["div", "p"]
+    assert "LiveReader: run this cell" in html, "what a saved notebook shows"
     assert json.loads(place["data-state"])["text"] == HOSTILE
 
 

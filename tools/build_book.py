@@ -392,12 +392,18 @@ def build_site(model: str, base: Path) -> None:
     if sphinx.returncode:
         sys.stderr.write(said[-12000:])
         raise ValueError("the site was not built; the warnings above are errors")
+    # in place of Jupyter Book's redirection, which has neither language nor title nor icon
+    shutil.copy(TOOLS / "front.html", html / "index.html")
+    shutil.copy(TOOLS / "offline.js", html)
+    lead_on(html / "book")
+    pages = {page: page.read_text(encoding="utf-8") for page in html.rglob("*.html")}
+    refuse_another_theme(pages.values())
     new = html / "_static" / "at"
     (new / "views" / "views").mkdir(parents=True)
     shutil.copy(bundle.HERE / "views.css", new / "views")
     modules = {"page.js": bundle.plain(bundle.HERE / "page.js")}
-    for view in (bundle.HERE / "views").glob("*.js"):
-        modules[f"views/{view.name}"] = bundle.bundled(f"views/{view.name}")
+    for view in {*re.findall(r'<div data-view="(\w+)"', "".join(pages.values()))}:
+        modules[f"views/{view}.js"] = bundle.bundled(f"views/{view}.js")
     for name, module in modules.items():
         (new / "views" / name).write_text(module, encoding="utf-8")
     for folder in data:
@@ -405,12 +411,6 @@ def build_site(model: str, base: Path) -> None:
     if views := (new / "data" / "layer.bin").exists():
         (new / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
     here = named_for_its_content(new)
-    # in place of Jupyter Book's redirection, which has neither language nor title nor icon
-    shutil.copy(TOOLS / "front.html", html / "index.html")
-    shutil.copy(TOOLS / "offline.js", html)
-    lead_on(html / "book")
-    pages = {page: page.read_text(encoding="utf-8") for page in html.rglob("*.html")}
-    refuse_another_theme(pages.values())
     for page, shown in pages.items():
         shown = shown if views else LAYER_VIEW.sub(NO_VIEW, shown)
         shown = shown if real else re.sub(r" data-models='[^']*'", "", shown)

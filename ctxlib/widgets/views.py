@@ -37,7 +37,7 @@ class View(anywidget.AnyWidget):
     """A view: one ES module beside this file, its state in traits.
 
     `picture` stands in where the module cannot run: in a notebook that nobody has run yet, on a
-    page without JavaScript.
+    page without JavaScript. Without one, a sentence does.
     """
 
     _css = (HERE / "views.css").read_text(encoding="utf-8")
@@ -64,7 +64,8 @@ class View(anywidget.AnyWidget):
         everything = self.state() | along
         written = json.dumps(everything, allow_nan=False, sort_keys=True, separators=(",", ":"))
         state = html.escape(written, quote=True)
-        inside = self.picture._repr_html_() if self.picture else ""
+        unseen = f"<p>{type(self).__name__}: run this cell to see the view; it needs a kernel.</p>"
+        inside = self.picture._repr_html_() if self.picture else unseen
         return f'<div data-view="{self.module}" data-state="{state}">{inside}</div>'
 
     def __repr__(self) -> str:
